@@ -233,3 +233,33 @@ func fair(t *rapid.T, m *Model) {
 		}
 	}
 }
+
+// TestSuspend: a suspended job makes no progress and leaves its bandwidth to the others.
+func TestSuspend(t *testing.T) {
+	m, err := New([]hpc.FileSystem{{Name: "lustre", Bandwidth: 100}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writes := []hpc.Phase{{Duration: 100 * time.Second, FileSystem: "lustre", Rate: 100}}
+	m.Start(0, 1, 1, 100*time.Second, writes)
+	m.Start(0, 2, 1, 100*time.Second, writes)
+	m.Suspend(50*hpc.Second, 1) // both have moved a quarter of their data
+	m.Suspend(50*hpc.Second, 1)
+	m.Suspend(50*hpc.Second, 3)
+	if load := m.Load("lustre"); load != (Load{100, 100}) || m.Next() != 125*hpc.Second {
+		t.Errorf("load %+v, next %v", load, m.Next())
+	}
+	if done := m.Advance(125 * hpc.Second); len(done) != 1 || done[0] != 2 || m.Next() != hpc.Never {
+		t.Errorf("done %v, next %v", done, m.Next())
+	}
+	m.Resume(200*hpc.Second, 1)
+	m.Resume(200*hpc.Second, 1)
+	if m.Next() != 275*hpc.Second {
+		t.Errorf("next %v, want 275 s", m.Next())
+	}
+	m.Suspend(210*hpc.Second, 1)
+	m.Stop(220*hpc.Second, 1)
+	if load := m.Load("lustre"); load != (Load{}) || m.Next() != hpc.Never {
+		t.Errorf("load %+v, next %v", load, m.Next())
+	}
+}

@@ -71,7 +71,7 @@ func (e *slurmEngine) decideStarts(c replay.Controller, w *workload.Workload, en
 	}
 	how := replay.Starts{
 		Options: e.ioSchedule.Options, Interval: e.ioSchedule.Interval, Estimator: e.ioSchedule.Estimator,
-		NodesOf: nodesNeeded(e.cluster), DefaultLimit: e.cluster.DefaultLimit(),
+		NodesOf: nodesNeeded(e.cluster), PoolOf: nodesAllowed(e.cluster), DefaultLimit: e.cluster.DefaultLimit(),
 	}
 	for _, n := range e.cluster.Nodes {
 		how.Nodes = append(how.Nodes, n.Name)
@@ -109,6 +109,44 @@ func threadCPU() time.Duration {
 		return 0
 	}
 	return time.Duration(t.Nano())
+}
+
+// nodesAllowed returns a function that says on which nodes of a cluster a job may run: those of its
+// partitions that have all features of its constraint. A constraint with other operators than & allows
+// all nodes of the partitions.
+func nodesAllowed(c *conf.Cluster) func(job *hpc.Job) (string, []string) {
+	features := make(map[string][]string, len(c.Nodes))
+	for _, n := range c.Nodes {
+		features[n.Name] = n.Features
+	}
+	known := map[string][]string{}
+	return func(job *hpc.Job) (string, []string) {
+		partitions, constraint := job.Partition, job.Constraint
+		if partitions == "" {
+			partitions = c.DefaultPartition()
+		}
+		if strings.ContainsAny(constraint, "|[]*()") {
+			constraint = ""
+		}
+		name := partitions + " " + constraint
+		list, found := known[name]
+		if found {
+			return name, list
+		}
+		wanted := strings.FieldsFunc(constraint, func(r rune) bool { return r == '&' || r == ',' })
+		for _, p := range c.Partitions {
+			if !slices.Contains(strings.Split(partitions, ","), p.Name) {
+				continue
+			}
+			for _, n := range p.Nodes {
+				if !slices.ContainsFunc(wanted, func(f string) bool { return !slices.Contains(features[n], f) }) {
+					list = append(list, n)
+				}
+			}
+		}
+		known[name] = list
+		return name, list
+	}
 }
 
 // nodesNeeded returns a function that says how many nodes of a cluster a job needs: those that it

@@ -32,7 +32,7 @@ func predicted(nodes int, limit time.Duration, use int64) Job {
 // jobs of ten nodes and 100 minutes.
 func example(total int64) (*Cluster, []Running) {
 	run := func(start, use int64) Running {
-		return Running{requested(10, 100*time.Minute, use), at(start).Add(100 * time.Minute)}
+		return Running{Job: requested(10, 100*time.Minute, use), End: at(start).Add(100 * time.Minute)}
 	}
 	return &Cluster{Nodes: 100, FileSystem: lustre, Licenses: map[string]License{lustre: {total, 500}}},
 		[]Running{run(6000, 100), run(6200, 100), run(6300, 300)}
@@ -105,7 +105,7 @@ func TestMeasuredUse(t *testing.T) {
 	} {
 		cluster, running := example(10000)
 		cluster.Measured = c.measured
-		running = append(running, Running{predicted(10, time.Hour, c.predicted), at(11000)})
+		running = append(running, Running{predicted(10, time.Hour, c.predicted), at(11000), nil})
 		p := newPlanner(now, cluster, running, nil, Options{Strategy: Aware})
 		if p.fileSystem.Initial() != c.initial {
 			t.Errorf("measured %d, predicted %d: begins at %d, want %d", c.measured, c.predicted, p.fileSystem.Initial(), c.initial)
@@ -180,7 +180,7 @@ func TestRegularity(t *testing.T) {
 // a wide job behind a stream of such jobs never got its nodes.
 func TestJobsWithoutUseCountNodes(t *testing.T) {
 	cluster := &Cluster{Nodes: 8, FileSystem: lustre, Licenses: map[string]License{lustre: {1000, 0}}}
-	running := []Running{{Job{Nodes: 4, Limit: time.Hour}, now.Add(time.Hour)}}
+	running := []Running{{Job{Nodes: 4, Limit: time.Hour}, now.Add(time.Hour), nil}}
 	pending := []Job{{Nodes: 8, Limit: time.Hour}, {Nodes: 4, Limit: 2 * time.Hour}, {Nodes: 4, Limit: 30 * time.Minute}}
 	for _, strategy := range []Strategy{Baseline, Aware, TwoGroup} {
 		got := Plan(now, cluster, running, pending, Options{Strategy: strategy, TrackNodes: true})
@@ -292,7 +292,7 @@ func drawState(t *rapid.T) state {
 		}
 		free, used, matlab = free-j.Nodes, used+u, matlab+m
 		left := rapid.IntRange(-200, int(j.Limit/time.Second)).Draw(t, "left")
-		s.running = append(s.running, Running{j, now.Add(time.Duration(left) * time.Second)})
+		s.running = append(s.running, Running{j, now.Add(time.Duration(left) * time.Second), nil})
 	}
 	for range rapid.IntRange(0, 12).Draw(t, "pending") {
 		s.pending = append(s.pending, drawJob(t, 32))
@@ -483,7 +483,7 @@ func TestNoJobStarves(t *testing.T) {
 			for i, j := range jobs {
 				switch arrived := clock.Sub(now) >= time.Duration(i)*10*time.Second; {
 				case j.start != 0 && j.start.Add(j.run) > clock:
-					running = append(running, Running{j.Job, j.start.Add(j.Limit)})
+					running = append(running, Running{j.Job, j.start.Add(j.Limit), nil})
 					used, matlab = used+j.Licenses[lustre], matlab+j.Licenses["matlab"]
 				case j.start == 0 && arrived:
 					pending, places = append(pending, j.Job), append(places, j)
@@ -536,13 +536,31 @@ func TestSelector(t *testing.T) {
 
 func TestUnlimited(t *testing.T) {
 	cluster := &Cluster{Nodes: 2, FileSystem: lustre, Licenses: map[string]License{lustre: {10, 5}}}
-	running := []Running{{requested(1, hpc.Unlimited, 5), hpc.Never}}
+	running := []Running{{requested(1, hpc.Unlimited, 5), hpc.Never, nil}}
 	pending := []Job{requested(1, hpc.Unlimited, 5), requested(1, math.MaxInt64, 5), requested(2, time.Minute, 1)}
 	for _, strategy := range []Strategy{Baseline, Aware, TwoGroup} {
 		got := Plan(now, cluster, running, pending, Options{Strategy: strategy})
 		want := []Start{{0, now}, {1, hpc.Never}, {2, hpc.Never}}
 		if strategy != TwoGroup && !slices.Equal(got.Starts, want) {
 			t.Errorf("%s: %+v, want %+v", strategy, got.Starts, want)
+		}
+	}
+}
+
+// TestPools: jobs of a pool start when nodes of it are free. A job that may run in several pools takes
+// nodes of all of them into account.
+func TestPools(t *testing.T) {
+	in := func(pool string, nodes int) Job { return Job{Nodes: nodes, Limit: time.Hour, Pool: pool} }
+	cluster := &Cluster{Nodes: 10, Pools: map[string]Pool{
+		"gpu": {4, []string{"any", "gpu"}}, "cpu": {6, []string{"any", "cpu"}}, "any": {10, []string{"any", "cpu", "gpu"}},
+	}}
+	running := []Running{{in("gpu", 3), now.Add(time.Hour), map[string]int{"gpu": 3, "any": 3}}}
+	pending := []Job{in("gpu", 2), in("cpu", 5), in("any", 2), in("gpu", 1), in("cpu", 7)}
+	later := at(10000 + 3600 + 20)
+	want := []hpc.Time{later, now, now, later, hpc.Never}
+	for i, start := range Plan(now, cluster, running, pending, Options{Strategy: Aware}).Starts {
+		if start.At != want[i] {
+			t.Errorf("job %d of pool %s starts at %v, want %v", i, pending[i].Pool, start.At.Sub(now), want[i].Sub(now))
 		}
 	}
 }

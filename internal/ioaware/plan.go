@@ -61,10 +61,20 @@ type Cluster struct {
 	// Licenses has it and all others.
 	FileSystem string
 	Licenses   map[string]License
+	// Pools are the sets of nodes on which jobs of one kind may run, by name; nil if every job may run
+	// on every node.
+	Pools map[string]Pool
 	// Measured is the file system's use as measured, in licenses.
 	Measured int64
 	// Selector chooses nodes. Without one, nodes are counted, as if a job could run on any.
 	Selector Selector
+}
+
+// Pool is a set of nodes: the number of those in service, and the names of the pools with which it
+// shares nodes, itself included.
+type Pool struct {
+	Nodes    int
+	Overlaps []string
 }
 
 // Selector is the cluster's own selection of nodes.
@@ -80,6 +90,8 @@ type Selector interface {
 // Job is what the scheduler knows of a job.
 type Job struct {
 	Nodes int
+	// Pool is the pool on whose nodes the job may run.
+	Pool string
 	// Limit is the time limit.
 	Limit time.Duration
 	// Licenses are those that the user requests, by name. A request of the file system's
@@ -98,6 +110,8 @@ type Estimate struct {
 type Running struct {
 	Job
 	End hpc.Time
+	// Uses is the number of its nodes in each pool; nil if the cluster has no pools.
+	Uses map[string]int
 }
 
 // Start is the planned start of a pending job: now, later, or [hpc.Never] for a job that asks for
@@ -154,6 +168,7 @@ type planner struct {
 	fileSystem *Tracker
 	others     map[string]*Tracker
 	nodes      *Tracker
+	pools      map[string]*Tracker
 	star       *Tracker
 	groups     Groups
 	// constraints are what a pending job has to meet, in the order of their tests.
@@ -164,11 +179,14 @@ func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job
 	if options.Resolution <= 0 {
 		options.Resolution = DefaultResolution
 	}
-	p := &planner{now: now, cluster: cluster, options: options, pending: pending, others: map[string]*Tracker{}, star: &Tracker{}}
+	p := &planner{now: now, cluster: cluster, options: options, pending: pending, others: map[string]*Tracker{}, pools: map[string]*Tracker{}, star: &Tracker{}}
 	for name, l := range cluster.Licenses {
 		if name != cluster.FileSystem {
 			p.others[name] = NewTracker(l.Used)
 		}
+	}
+	for name := range cluster.Pools {
+		p.pools[name] = &Tracker{}
 	}
 	p.addRunning(running)
 	if options.Strategy == TwoGroup {
@@ -211,6 +229,12 @@ func (p *planner) addRunning(running []Running) {
 		end := p.giveBack(r)
 		p.nodes.Shift(int64(r.Nodes))
 		p.nodes.RemoveTillEnd(end, int64(r.Nodes))
+		for name, n := range r.Uses {
+			if t := p.pools[name]; t != nil {
+				t.Shift(int64(n))
+				t.RemoveTillEnd(end, int64(n))
+			}
+		}
 		for name, n := range r.Licenses {
 			if t := p.others[name]; t != nil {
 				t.RemoveTillEnd(end, n)
@@ -318,11 +342,16 @@ func (p *planner) licensesFree(i int, at hpc.Time) hpc.Time {
 	return at
 }
 
-// nodesFree looks for nodes by their number.
+// nodesFree looks for nodes by their number: in the job's pool, and in all.
 func (p *planner) nodesFree(i int, at hpc.Time) hpc.Time {
 	j := &p.pending[i]
 	if !p.countNodes() {
 		return at
+	}
+	if t := p.pools[j.Pool]; t != nil {
+		if at = p.when(t, j, at, int64(p.cluster.Pools[j.Pool].Nodes-j.Nodes)); at == hpc.Never {
+			return at
+		}
 	}
 	return p.when(p.nodes, j, at, int64(p.cluster.Nodes-j.Nodes))
 }
@@ -361,6 +390,11 @@ func (p *planner) allocate(i int, at hpc.Time) {
 		}
 	}
 	p.nodes.Add(from, until, int64(j.Nodes))
+	for _, name := range p.cluster.Pools[j.Pool].Overlaps {
+		if t := p.pools[name]; t != nil { // the job may get nodes of that pool
+			t.Add(from, until, int64(j.Nodes))
+		}
+	}
 	use, _ := p.use(j)
 	if use > 0 {
 		p.fileSystem.Add(from, until, use)

@@ -28,8 +28,10 @@ type Starts struct {
 	// Nodes are the nodes on which jobs run, and Licenses the resource manager's licenses.
 	Nodes    []string
 	Licenses map[string]int64
-	// NodesOf returns the number of nodes that a job needs.
+	// NodesOf returns the number of nodes that a job needs. PoolOf returns the nodes on which it may
+	// run, and a name for that set.
 	NodesOf func(job *hpc.Job) int
+	PoolOf  func(job *hpc.Job) (name string, nodes []string)
 	// DefaultLimit is the time limit of a job that requests none.
 	DefaultLimit time.Duration
 }
@@ -51,10 +53,17 @@ type starts struct {
 	pending []*planned
 	running map[string]*planned // by name
 	byName  map[string]*planned
-	known   int             // number of jobs so far
+	known   int // number of jobs so far
+	pools   map[string]*pool
 	down    map[string]bool // nodes out of service
 	events  int             // number of the workload's node events that have happened
 	out     Decisions
+}
+
+// pool is a set of nodes on which jobs of one kind may run.
+type pool struct {
+	nodes    map[string]bool
+	overlaps []string
 }
 
 // planned is a job, or a task of a job array, that pends or runs.
@@ -63,15 +72,40 @@ type planned struct {
 	job, task int
 	order     int
 	end       hpc.Time
+	uses      map[string]int
 }
 
 // DecideStarts makes a controller with the submissions of another one, and with a driver that decides
 // on the starts of the jobs.
 func DecideStarts(c Controller, w *workload.Workload, how Starts) Controller {
-	return &starts{
+	s := &starts{
 		Controller: c, Starts: how, w: w, begin: max(w.Begin(), w.Start),
 		driver:  driver.Driver{Options: how.Options, Patience: how.Interval},
-		running: map[string]*planned{}, byName: map[string]*planned{}, down: map[string]bool{},
+		running: map[string]*planned{}, byName: map[string]*planned{}, down: map[string]bool{}, pools: map[string]*pool{},
+	}
+	s.findPools()
+	return s
+}
+
+// findPools finds the sets of nodes on which the jobs of the workload may run.
+func (s *starts) findPools() {
+	for _, job := range s.w.Jobs.All() {
+		name, nodes := s.PoolOf(job)
+		if s.pools[name] != nil {
+			continue
+		}
+		p := &pool{nodes: make(map[string]bool, len(nodes))}
+		for _, n := range nodes {
+			p.nodes[n] = true
+		}
+		s.pools[name] = p
+	}
+	members := make(map[string]map[string]bool, len(s.pools))
+	for name, p := range s.pools {
+		members[name] = p.nodes
+	}
+	for name, p := range driver.Pools(members) {
+		s.pools[name].overlaps = p.Overlaps
 	}
 }
 
@@ -163,6 +197,7 @@ func (s *starts) plan(index int, job *hpc.Job, task int) *planned {
 	s.known++
 	p.ID = id
 	p.Job = ioaware.Job{Nodes: s.NodesOf(job), Limit: job.TimeLimit, Licenses: ioaware.ParseLicenses(job.Licenses)}
+	p.Pool, _ = s.PoolOf(job)
 	if p.Limit == 0 {
 		p.Limit = s.DefaultLimit
 	}
@@ -184,6 +219,15 @@ func (s *starts) started(event *Event) {
 	p := s.plan(event.Job, s.w.Jobs.At(event.Job), event.Task)
 	s.dequeue(p)
 	p.Released, p.Nodes, p.end = false, event.Outcome.NodeCount, hpc.Never
+	p.uses = map[string]int{}
+	names, _ := hostlist.Expand(event.Outcome.Nodes) // as the resource manager writes it
+	for pool := range s.pools {
+		for _, n := range names {
+			if s.pools[pool].nodes[n] {
+				p.uses[pool]++
+			}
+		}
+	}
 	if p.Limit != hpc.Unlimited {
 		p.end = event.At.Add(p.Limit)
 	}
@@ -245,6 +289,16 @@ func (s *starts) State() (driver.State, error) {
 	state := driver.State{Now: s.now, Cluster: ioaware.Cluster{
 		Nodes: len(s.Nodes) - len(s.down), FileSystem: s.FileSystem.Name, Licenses: map[string]ioaware.License{},
 	}}
+	state.Pools = make(map[string]ioaware.Pool, len(s.pools))
+	for name, p := range s.pools {
+		n := len(p.nodes)
+		for down := range s.down {
+			if p.nodes[down] {
+				n--
+			}
+		}
+		state.Pools[name] = ioaware.Pool{Nodes: n, Overlaps: p.overlaps}
+	}
 	for license, total := range s.Licenses {
 		state.Licenses[license] = ioaware.License{Total: total}
 	}
@@ -259,7 +313,7 @@ func (s *starts) State() (driver.State, error) {
 	slices.Sort(names)
 	for _, id := range names {
 		p := s.running[id]
-		state.Running = append(state.Running, driver.Running{ID: id, Running: ioaware.Running{Job: p.Job, End: p.end}})
+		state.Running = append(state.Running, driver.Running{ID: id, Running: ioaware.Running{Job: p.Job, End: p.end, Uses: p.uses}})
 		for license, n := range p.Licenses {
 			if l, known := state.Licenses[license]; known {
 				l.Used += n

@@ -166,7 +166,7 @@ func TestDecideStarts(t *testing.T) {
 			c := replay.DecideStarts(replay.NewRigid(w), w, replay.Starts{
 				Options: ioaware.Options{Strategy: test.strategy}, Interval: 30 * time.Second, Estimator: ioaware.Behaviour{Factor: 1},
 				FileSystem: lustre, Measured: func() int64 { return lustre.LicensesOf(float64(e.IOLoad("lustre").Granted)) },
-				Nodes: []string{"n1", "n2", "n3", "n4"}, NodesOf: func(j *hpc.Job) int { return j.MinNodes },
+				Nodes: []string{"n1", "n2", "n3", "n4"}, NodesOf: func(j *hpc.Job) int { return j.MinNodes }, PoolOf: func(*hpc.Job) (string, []string) { return "", []string{"n1", "n2", "n3", "n4"} },
 			})
 			d := &decided{timeline: timeline{epoch: epoch}, released: map[string]hpc.Time{}}
 			result, err := replay.Play(context.Background(), e, w, c, d, replay.Options{DrainLimit: time.Hour})

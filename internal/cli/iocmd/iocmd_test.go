@@ -290,7 +290,12 @@ func TestErrors(t *testing.T) {
 		{[]string{"serve", "--state", state, "--bandwidth", "1GB", "--listen", "nowhere"}, "missing port"},
 		{[]string{"serve", "--state", public, "--bandwidth", "1GB"}, "want 0700"},
 		{[]string{"learn", filepath.Join(dir, "none"), "--state", state}, "no such file"},
-		{[]string{"script", "epilog"}, "want job_submit.lua or epilog.sh"},
+		{[]string{"schedule"}, `required flag(s) "partition" not set`},
+		{[]string{"schedule", "--partition", "batch", "--policy", "best"}, "want baseline, aware or two-group"},
+		{[]string{"schedule", "--partition", "batch", "--interval", "1ms"}, "want at least 1s"},
+		{[]string{"schedule", "--partition", "batch"}, "scontrol"}, // there is no cluster
+		{[]string{"release", "--partition", "batch"}, "squeue"},
+		{[]string{"script", "epilog"}, "want job_submit.lua or hold.lua or epilog.sh"},
 	} {
 		var out bytes.Buffer
 		if err := execute(t.Context(), &out, &out, test.args...); err == nil || !strings.Contains(err.Error(), test.want) {

@@ -8,6 +8,8 @@ package driver
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -107,7 +109,7 @@ func (d *Driver) Round(c Cluster) (Round, error) {
 		}
 		switch {
 		case job.Released && state.Now.Sub(w.released) < d.Patience:
-			running = append(running, ioaware.Running{Job: job.Job, End: after(state.Now, job.Limit)})
+			running = append(running, ioaware.Running{Job: job.Job, End: after(state.Now, job.Limit), Uses: Uses(state.Pools, &job.Job)})
 			take(&state.Cluster, job.Licenses)
 			round.Open = true
 			continue
@@ -146,6 +148,40 @@ func (d *Driver) Round(c Cluster) (Round, error) {
 	}
 	round.Open = round.Open || len(state.Running) > 0
 	return round, nil
+}
+
+// Pools makes pools of sets of nodes in service, by name.
+func Pools(members map[string]map[string]bool) map[string]ioaware.Pool {
+	pools := make(map[string]ioaware.Pool, len(members))
+	names := slices.Sorted(maps.Keys(members))
+	for _, name := range names {
+		p := ioaware.Pool{Nodes: len(members[name])}
+		for _, other := range names {
+			if name == other || share(members[name], members[other]) {
+				p.Overlaps = append(p.Overlaps, other)
+			}
+		}
+		pools[name] = p
+	}
+	return pools
+}
+
+func share(a, b map[string]bool) bool {
+	for n := range a {
+		if b[n] {
+			return true
+		}
+	}
+	return false
+}
+
+// Uses returns the nodes in each pool that a job may have, if nothing says which nodes it has.
+func Uses(pools map[string]ioaware.Pool, job *ioaware.Job) map[string]int {
+	uses := map[string]int{}
+	for _, pool := range pools[job.Pool].Overlaps {
+		uses[pool] = job.Nodes
+	}
+	return uses
 }
 
 // take adds the licenses of a released job, which the cluster does not count yet.

@@ -76,7 +76,7 @@ func (c *Cluster) State() (driver.State, error) {
 	}
 	now := c.Now()
 	state := driver.State{Now: now, Cluster: ioaware.Cluster{FileSystem: c.FileSystem}}
-	if state.Nodes, err = c.nodes(); err != nil {
+	if state.Nodes, state.Pools, err = c.nodes(); err != nil {
 		return state, err
 	}
 	if state.Licenses, err = c.licenses(); err != nil {
@@ -86,7 +86,7 @@ func (c *Cluster) State() (driver.State, error) {
 	clear(c.jobs)
 	for i := range jobs {
 		j := &jobs[i]
-		planned := ioaware.Job{Nodes: int(max(j.Nodes, 1)), Limit: limitOf(j.TimeLimit), Licenses: ioaware.ParseLicenses(j.Licenses)}
+		planned := ioaware.Job{Nodes: int(max(j.Nodes, 1)), Pool: j.Partition, Limit: limitOf(j.TimeLimit), Licenses: ioaware.ParseLicenses(j.Licenses)}
 		planned.Estimate = forecast(j)
 		switch {
 		case j.onNodes():
@@ -94,7 +94,7 @@ func (c *Cluster) State() (driver.State, error) {
 			if j.End > 0 && j.End != infinite && planned.Limit != hpc.Unlimited {
 				end = hpc.Unix(int64(j.End))
 			}
-			state.Running = append(state.Running, driver.Running{ID: j.name(), Running: ioaware.Running{Job: planned, End: end}})
+			state.Running = append(state.Running, driver.Running{ID: j.name(), Running: ioaware.Running{Job: planned, End: end, Uses: driver.Uses(state.Pools, &planned)}})
 		case j.pending() && c.takes(j, now):
 			for _, name := range j.names() {
 				c.jobs[name] = j
@@ -156,19 +156,27 @@ func limitOf(minutes number) time.Duration {
 	return time.Duration(minutes) * time.Minute
 }
 
-// nodes counts the nodes of the driver's partitions that are in service.
-func (c *Cluster) nodes() (int, error) {
-	text, err := c.Run(c.ctx, "sinfo", "-h", "-N", "-p", strings.Join(c.Partitions, ","), "-o", "%N %T")
+// nodes counts the nodes of the driver's partitions that are in service: all, and those of each
+// partition as a pool.
+func (c *Cluster) nodes() (int, map[string]ioaware.Pool, error) {
+	text, err := c.Run(c.ctx, "sinfo", "-h", "-N", "-p", strings.Join(c.Partitions, ","), "-o", "%N %T %R")
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	serves := map[string]bool{}
+	members := map[string]map[string]bool{}
 	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) == 2 && inService(f[1]) {
-			serves[f[0]] = true
+		f := strings.Fields(line)
+		if len(f) != 3 || !inService(f[1]) {
+			continue
 		}
+		serves[f[0]] = true
+		if members[f[2]] == nil {
+			members[f[2]] = map[string]bool{}
+		}
+		members[f[2]][f[0]] = true
 	}
-	return len(serves), nil
+	return len(serves), driver.Pools(members), nil
 }
 
 // inService reports whether jobs may start on a node in a state, or will when it is free.

@@ -73,7 +73,7 @@ const licenseLine = "LicenseName=lustre Total=10 Used=0 Free=10 Reserved=0 Remot
 // TestRound plays a round with what older and newer releases print.
 func TestRound(t *testing.T) {
 	for release, text := range squeues {
-		s := &slurm{jobs: text, sinfo: "n1 idle\nn1 idle\nn2 allocated\nn3 down*\nn4 drained\nn5 mixed\n", licenses: licenseLine}
+		s := &slurm{jobs: text, sinfo: "n1 idle batch\nn1 idle long\nn2 allocated batch\nn3 down* batch\nn4 drained batch\nn5 mixed batch\n", licenses: licenseLine}
 		round, err := s.cluster().Round(t.Context(), &driver.Driver{Options: ioaware.Options{Strategy: ioaware.Aware}})
 		// Three nodes are in service, of which one is in use. The array was submitted first, and its
 		// tasks have no time limit.
@@ -105,7 +105,7 @@ func TestWhose(t *testing.T) {
 		{"running", `"priority": 7, "job_state": "RUNNING"`, ""},
 		{"ended", `"priority": 7, "job_state": "COMPLETED"`, ""},
 	} {
-		s := &slurm{sinfo: "n1 idle\n", licenses: licenseLine}
+		s := &slurm{sinfo: "n1 idle batch\n", licenses: licenseLine}
 		partition := `"partition": "batch",`
 		if strings.Contains(c.members, "partition") {
 			partition = ""
@@ -235,7 +235,7 @@ func TestService(t *testing.T) {
 		}
 	}
 	// A round goes on without the service.
-	slurm := &slurm{jobs: squeues["22.05"], sinfo: "n1 idle\nn2 idle\n", licenses: licenseLine}
+	slurm := &slurm{jobs: squeues["22.05"], sinfo: "n1 idle batch\nn2 idle batch\n", licenses: licenseLine}
 	if round, err := slurm.cluster(func(c *Config) { c.Forecaster = s }).Round(t.Context(), &driver.Driver{Options: ioaware.Options{Strategy: ioaware.Aware}}); err != nil || len(round.Released) == 0 {
 		t.Errorf("without estimates: %+v, %v", round, err)
 	}
