@@ -48,7 +48,7 @@ func (o *runOptions) addFlags(c *cobra.Command, seed string) {
 	f.StringVar(&o.limit, "time-limit", limitAsked, "`RULE` for time limits: asked, or twice-run-time (at least twice the run time, so that no job reaches its limit)")
 	flags.Duration(f, &o.drainLimit, "drain-limit", experiment.DefaultDrainLimit,
 		"give up the remaining jobs when nothing happened for `DURATION` of virtual time and no job can end")
-	f.IntVar(&o.realizations, "realizations", 0, "make `N` runs below the output directory, with the seeds --seed, --seed + 1, ..., for compare and report")
+	f.IntVar(&o.realizations, "realizations", 0, "make `N` realizations, runs below the output directory, with the seeds --seed, --seed + 1, ..., for compare and report")
 	addParallelFlag(f, &o.parallel, "realizations")
 	o.feedback.addFlags(f)
 	o.zone.Add(f)

@@ -25,7 +25,7 @@ wait and run, the states of nodes and partitions, reservations, fair-share usage
 jobs, and the site's configuration. Any user may run it. What the user may not see
 (PrivateData in slurm.conf) is missing in the forecast, too.`,
 		Example: `  rmreplay forecast capture -o queue
-  rmreplay forecast queue --by 2024-03-05T18:00`,
+  rmreplay forecast queue --starts-by 2024-03-05T18:00`,
 		Args: o.WantArgs(),
 		RunE: func(c *cobra.Command, _ []string) error { return o.capture(c.Context(), opts) },
 	}

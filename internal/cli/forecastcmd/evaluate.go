@@ -3,6 +3,7 @@ package forecastcmd
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +16,7 @@ import (
 type evaluateOptions struct {
 	engineOptions
 	instants int
-	at       []string
+	at       string
 	zone     flags.Zone
 	json     bool
 }
@@ -26,8 +27,9 @@ func (o output) newEvaluate() *cobra.Command {
 		Use:   "evaluate RUN",
 		Short: "Hold forecasts against what a run did",
 		Long: `Freezes a run at random instants at which jobs wait, forecasts all pending jobs, and
-compares the forecasts with the starts in the run: the share of starts between P10 and P90,
-and the error of the median. A forecast knows only what had happened before its instant.
+compares the forecasts with the starts in the run: the share of starts between P10 and
+P90, and the error of the median. A forecast knows only what had happened before its
+instant.
 
 Beside it are the errors of a forecast in which every job runs until its limit, and of
 Slurm's own estimates if the run recorded them. A replay records them with actions of its
@@ -37,13 +39,13 @@ With --true-run-times the jobs run as long as they did in the run, and everythin
 later that came later in the run. Such a forecast is exact if the state at the instant is.`,
 		Example: `  rmreplay forecast evaluate demo/run
   rmreplay forecast evaluate demo/run --true-run-times
-  rmreplay forecast evaluate demo/run --instants 50 --arrivals recent --run-times last2 --json`,
+  rmreplay forecast evaluate demo/run --arrivals recent --run-times last2 --json`,
 		Args: o.WantArgs("RUN"),
 		RunE: func(c *cobra.Command, args []string) error { return o.evaluate(c.Context(), args[0], opts) },
 	}
 	f := c.Flags()
 	f.IntVar(&opts.instants, "instants", 20, "freeze the run at `N` random instants")
-	f.StringArrayVar(&opts.at, "at", nil, "freeze it at `TIME` (several times)")
+	f.StringVar(&opts.at, "at", "", "look at `TIME`: instants at which the run is frozen, separated by commas")
 	f.BoolVar(&opts.trueRunTimes, "true-run-times", false, "let the jobs run as long as they did in the run")
 	opts.engineOptions.addFlags(f)
 	opts.zone.Add(f)
@@ -66,10 +68,10 @@ func (o output) evaluate(ctx context.Context, dir string, opts evaluateOptions) 
 	if err := opts.useCluster(o, course); err != nil {
 		return err
 	}
-	if len(opts.at) > 0 {
+	if opts.at != "" {
 		how.At = nil
 	}
-	for _, text := range opts.at {
+	for text := range strings.FieldsFuncSeq(opts.at, func(r rune) bool { return r == ',' }) {
 		var at hpc.Time
 		if at, err = opts.zone.Instant("at", text); err != nil {
 			return o.Usagef("%w", err)

@@ -35,15 +35,15 @@ type engineOptions struct {
 }
 
 func (o *engineOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.on, "on", "", "engine that runs the scheduler forward: `ENGINE` simulator or slurm (default: that of the run; simulator for a capture)")
+	f.StringVar(&o.on, "engine", "", "run the scheduler forward on `ENGINE` simulator or slurm (default: that of the run; simulator for a capture)")
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster (default: that of the run or of the capture)")
-	f.StringVar(&o.policy, "policy", "", "the simulator's scheduling `POLICY` (default: that of the run, or easy)")
-	f.StringVar(&o.slurm, "slurm", "", "the Slurm to run with --on slurm: a `DIR`, or the version of an installed release")
-	f.IntVar(&o.realizations, "realizations", 20, "draw the run times `N` times")
-	f.IntVarP(&o.parallel, "parallel", "j", 0, "at most `N` realizations at once (default: one for each CPU)")
+	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`, the simulator's (default: that of the run, or easy)")
+	f.StringVar(&o.slurm, "slurm", "", "the Slurm to run: with --engine slurm, a `DIR` or the version of an installed release")
+	f.IntVar(&o.realizations, "realizations", 20, "make `N` realizations, each with other run times")
+	f.IntVarP(&o.parallel, "parallel", "j", 0, "at most `N` at once: realizations (default: one for each CPU)")
 	f.Uint64Var(&o.seed, "seed", 1, "`SEED` of all random numbers")
 	f.StringVar(&o.runTimes, "run-times", "", "`SOURCE` of the run times: history (the shares of their limits that earlier jobs used), a model of predict (limit, last2, class, linear, forest, boost) that learns from the history, or limits (every job runs until its limit) (default history)")
-	f.StringVar(&o.model, "model", "", "draw run times from the trained model in `FILE` (rmreplay predict train)")
+	f.StringVar(&o.model, "model", "", "the `MODEL`, a file of rmreplay predict train, from which run times are drawn")
 	f.StringVar(&o.arrivals, "arrivals", "", "later submissions: `WHICH` none, recent (those of the last day again) or, of a frozen run, recorded (default none; recorded with --true-run-times)")
 }
 
@@ -94,7 +94,7 @@ func (o *engineOptions) engine(out output, manifest *run.Manifest, captured stri
 	switch on {
 	case "", "simulator":
 		if o.slurm != "" {
-			return spec, out.Usagef("--slurm needs --on slurm")
+			return spec, out.Usagef("--slurm needs --engine slurm")
 		}
 		simulator := experiment.Simulator{Policy: policy, Cluster: cluster}
 		if cluster == "" && spec.Simulator != nil {
@@ -110,7 +110,7 @@ func (o *engineOptions) engine(out output, manifest *run.Manifest, captured stri
 			return spec, out.Usagef("--cluster is missing: the site's configuration is not known (want the directory of a slurm.conf)")
 		}
 		if o.policy != "" {
-			return spec, out.Usagef("--policy needs --on simulator")
+			return spec, out.Usagef("--policy needs --engine simulator")
 		}
 		slurm := experiment.Slurm{Cluster: cluster, Installation: o.slurm}
 		if spec.Slurm != nil {
@@ -118,7 +118,7 @@ func (o *engineOptions) engine(out output, manifest *run.Manifest, captured stri
 		}
 		spec.Simulator, spec.Slurm = nil, &slurm
 	default:
-		return spec, out.Usagef("--on %s: not an engine (want simulator or slurm)", on)
+		return spec, out.Usagef("--engine %s: not an engine (want simulator or slurm)", on)
 	}
 	spec.Version = out.Version
 	return spec, nil
@@ -220,35 +220,35 @@ func New(lent predictcmd.Output) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "forecast [CAPTURE]",
 		Short: "Forecast when pending jobs start, by running the scheduler forward",
-		Long: `Takes the queue of a cluster, draws a run time for each job, and runs the scheduler forward
-from now, on the simulator or on real Slurm under virtual time. Many such realizations give
-the distribution of each pending job's start: P10, P50 and P90, and with --by the
-probability that it starts by an instant. Slurm's own estimate (squeue --start) is beside
-them.
+		Long: `Takes the queue of a cluster, draws a run time for each job, and runs the scheduler
+forward from now, on the simulator or on real Slurm under virtual time. Many such
+realizations give the distribution of each pending job's start: P10, P50 and P90, and with
+--starts-by the probability that it starts by an instant. Slurm's own estimate (squeue
+--start) is beside them.
 
 The queue is that of the live cluster, which Slurm's commands are asked for (they only
-read), that of a CAPTURE (rmreplay forecast capture), or that of a run frozen at an instant
-(--run, --at). A forecast assumes that nobody submits a job, unless --arrivals says
-otherwise: later jobs with a higher priority would delay those that wait.
+read), that of a CAPTURE (rmreplay forecast capture), or that of a run frozen at an
+instant (--run, --at). A forecast assumes that nobody submits a job, unless --arrivals
+says otherwise: later jobs with a higher priority would delay those that wait.
 
 --submit forecasts a job that is submitted now: a batch script, or options of sbatch. Each
 --what-if is a variant of it, with other options, such as "limit=1:00:00 partition=short".
 
 docs/FORECAST.md describes the method, its limits and measurements.`,
-		Example: `  rmreplay forecast --cluster /etc/slurm --by 2024-03-05T18:00
-  rmreplay forecast queue --cluster vale --on slurm --realizations 10
+		Example: `  rmreplay forecast --cluster /etc/slurm --starts-by 2024-03-05T18:00
+  rmreplay forecast queue --cluster vale --engine slurm --realizations 10
   rmreplay forecast --run demo/run --at 2024-03-05T12:00:00
-  rmreplay forecast queue --submit "-N 4 -t 8:00:00 -p normal" --user ann \
+  rmreplay forecast queue --submit "-N 4 -t 8:00:00 -p normal" --submit-as ann \
     --what-if limit=4:00:00 --what-if "partition=short limit=1:00:00"`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.forecast(c.Context(), args, opts) },
 	}
 	f := c.Flags()
 	f.StringVar(&opts.run, "run", "", "freeze the record of `RUN` in place of a capture")
-	f.StringVar(&opts.at, "at", "", "`TIME` at which the run is frozen")
-	f.StringVar(&opts.by, "by", "", "also print the probability to start by `TIME`")
+	f.StringVar(&opts.at, "at", "", "look at `TIME`: the instant at which the run is frozen")
+	f.StringVar(&opts.by, "starts-by", "", "also print the probability to start by `TIME`")
 	f.StringVar(&opts.submit, "submit", "", "forecast a job that is submitted now: a batch `SCRIPT`, or options of sbatch")
-	f.StringVar(&opts.user, "user", "", "`USER` who submits it")
+	f.StringVar(&opts.user, "submit-as", "", "`USER` who submits it")
 	f.StringArrayVar(&opts.whatIf, "what-if", nil, "and a variant of it with other `OPTIONS`: limit=TIME, partition=NAME, nodes=N or any long option of sbatch (several times)")
 	addLive(f, &opts.history, &opts.timeout)
 	opts.engineOptions.addFlags(f)
@@ -293,7 +293,7 @@ func (o output) forecast(ctx context.Context, args []string, opts forecastOption
 	}
 	var by hpc.Time
 	if opts.by != "" {
-		if by, err = opts.zone.Instant("by", opts.by); err != nil {
+		if by, err = opts.zone.Instant("starts-by", opts.by); err != nil {
 			return o.Usagef("%w", err)
 		}
 	}

@@ -54,7 +54,7 @@ workload, is explained by what held the machine.`,
 		},
 		RunE: func(_ *cobra.Command, args []string) error { return o.runExplain(args, opts) },
 	}
-	c.Flags().StringVar(&opts.at, "at", "", "explain the whole queue at `TIME`")
+	c.Flags().StringVar(&opts.at, "at", "", "look at `TIME`: explain the whole queue")
 	opts.zone.Add(c.Flags())
 	o.AddJSON(c, &opts.json)
 	return c
