@@ -49,7 +49,7 @@ func Make(ctx context.Context, q *Queue, opts Options) (Starts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a forecast: %w", err)
 	}
-	defer os.RemoveAll(dir) // only temporary files
+	defer func() { _ = os.RemoveAll(dir) }() // only temporary files
 	pending := q.Pending()
 	drawn := make([]map[Key]hpc.Time, n)
 	var ended atomic.Int64
@@ -142,7 +142,7 @@ func realize(ctx context.Context, w *workload.Workload, opts Options, dir string
 		simulator := *spec.Simulator
 		spec.Simulator = &simulator
 	}
-	defer os.RemoveAll(dir) // the starts are all that is needed of it
+	defer func() { _ = os.RemoveAll(dir) }() // the starts are all that is needed of it
 	if _, err := experiment.Run(ctx, spec, experiment.Hooks{}); err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ type Queue struct {
 func (q *Queue) Pending() []Key {
 	var keys []Key
 	for _, job := range q.Workload.Jobs.All() {
-		if job.Submit >= q.At && !(q.added && job.ID == submitted) || q.Workload.Preset(job) {
+		if job.Submit >= q.At && (!q.added || job.ID != submitted) || q.Workload.Preset(job) {
 			continue
 		}
 		for _, task := range tasksOf(job) {

@@ -201,7 +201,7 @@ var sections = []struct {
 // cycles since midnight, in microseconds or jobs.
 func ParseText(text []byte) (*Sample, error) {
 	s := &Sample{}
-	var mean struct{ cycle, depth, bfCycle, bfDepth, bfTried int64 }
+	var mean means
 	head := map[string]*int64{
 		"Server thread count": &s.ServerThreads, "Agent queue size": &s.AgentQueue, "Agent count": &s.Agents, "DBD Agent queue size": &s.DBDQueue,
 		"Jobs submitted": &s.Submitted, "Jobs started": &s.Started, "Jobs completed": &s.Completed, "Jobs canceled": &s.Cancelled,
@@ -232,26 +232,14 @@ lines:
 			}
 		}
 		if section == inRPCs {
-			if m := rpcSyntax.FindStringSubmatch(line); m != nil {
-				n, err := counter(m[2])
-				total, err2 := counter(m[3])
-				if err := errors.Join(err, err2); err != nil {
-					return nil, fmt.Errorf("reading the output of sdiag: %q: %w", line, err)
-				}
-				byName[m[1]] = RPC{Name: m[1], Count: n, Total: total}
+			if err := addRPC(byName, line); err != nil {
+				return nil, err
 			}
 			continue
 		}
-		if m := instantSyntax.FindStringSubmatch(line); m != nil {
-			at, err := counter(m[1])
-			if err != nil {
-				return nil, fmt.Errorf("reading the output of sdiag: %q: %w", line, err)
-			}
-			if strings.HasPrefix(line, "Data") {
-				s.Since = time.Unix(at, 0).UTC()
-			} else {
-				s.Time = time.Unix(at, 0).UTC()
-			}
+		if is, err := s.instant(line); err != nil {
+			return nil, err
+		} else if is {
 			continue
 		}
 		if line == "" && (section == inMainExits || section == inBackfillExits) {
@@ -283,6 +271,51 @@ lines:
 	if s.Time.IsZero() || seen < len(head) {
 		return nil, fmt.Errorf("reading the output of sdiag: it has %d of the lines of its statistics: %.200q", seen, text)
 	}
+	if err := s.multiply(mean); err != nil {
+		return nil, err
+	}
+	s.RPCs = sortRPCs(byName)
+	return s, s.check()
+}
+
+// addRPC takes a line of the requests by type.
+func addRPC(byName map[string]RPC, line string) error {
+	m := rpcSyntax.FindStringSubmatch(line)
+	if m == nil {
+		return nil
+	}
+	n, err := counter(m[2])
+	total, err2 := counter(m[3])
+	if err := errors.Join(err, err2); err != nil {
+		return fmt.Errorf("reading the output of sdiag: %q: %w", line, err)
+	}
+	byName[m[1]] = RPC{Name: m[1], Count: n, Total: total}
+	return nil
+}
+
+// instant takes a line with the time of the output, or since when it counts, and tells whether it is one.
+func (s *Sample) instant(line string) (is bool, err error) {
+	m := instantSyntax.FindStringSubmatch(line)
+	if m == nil {
+		return false, nil
+	}
+	at, err := counter(m[1])
+	if err != nil {
+		return false, fmt.Errorf("reading the output of sdiag: %q: %w", line, err)
+	}
+	if strings.HasPrefix(line, "Data") {
+		s.Since = time.Unix(at, 0).UTC()
+	} else {
+		s.Time = time.Unix(at, 0).UTC()
+	}
+	return true, nil
+}
+
+// means are those of the text: microseconds, and jobs.
+type means struct{ cycle, depth, bfCycle, bfDepth, bfTried int64 }
+
+// multiply makes sums of the means.
+func (s *Sample) multiply(mean means) error {
 	for _, product := range []struct {
 		to             *int64
 		count, average int64
@@ -291,12 +324,11 @@ lines:
 		{&s.Backfill.Sum, s.Backfill.Count, mean.bfCycle}, {&s.Backfill.Depth, s.Backfill.Count, mean.bfDepth}, {&s.Backfill.Tried, s.Backfill.Count, mean.bfTried},
 	} {
 		if product.count > 0 && product.average > most/product.count {
-			return nil, fmt.Errorf("reading the output of sdiag: %d cycles with a mean of %d", product.count, product.average)
+			return fmt.Errorf("reading the output of sdiag: %d cycles with a mean of %d", product.count, product.average)
 		}
 		*product.to = product.count * product.average
 	}
-	s.RPCs = sortRPCs(byName)
-	return s, s.check()
+	return nil
 }
 
 // exit counts the ends of cycles for a reason that sdiag prints.

@@ -247,10 +247,9 @@ func askClient(t *testing.T, command []string, dir string) map[string]said {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	args := []string{server.URL, dir}
-	switch {
-	case command[0] == "node":
+	if command[0] == "node" {
 		args = append([]string{command[1]}, append(args, command[2])...)
-	default:
+	} else {
 		args = append(slices.Clone(command[1:]), args...)
 	}
 	run := exec.CommandContext(ctx, command[0], args...)

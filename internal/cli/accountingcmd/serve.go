@@ -78,17 +78,8 @@ The flag may be repeated.`,
 		Args: o.WantArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			opts.Listen = strings.Split(listen, ",")
-			if (opts.TLSCert == "") != (opts.TLSKey == "") {
-				return o.Usagef("--tls-cert and --tls-key need each other")
-			}
-			if (opts.Data == "") == (len(opts.Runs) == 0) {
-				return o.Usagef("want either --data DIR or --run RUN")
-			}
-			if opts.Forward != "" && len(opts.Runs) > 0 {
-				return o.Usagef("--forward needs --data")
-			}
-			if opts.ForwardAuth != "" && opts.Forward == "" {
-				return o.Usagef("--forward-auth needs --forward")
+			if err := o.checkServe(&opts); err != nil {
+				return err
 			}
 			s, err := o.service(c)
 			if err != nil {
@@ -114,4 +105,21 @@ The flag may be repeated.`,
 	flags.Duration(f, &opts.SdiagKeep, "sdiag-keep", 400*24*time.Hour, "`DURATION` for which sdiag's figures are kept; 0 for ever")
 	f.IntVar(&opts.MemoryMiB, "memory", 512, "`MIB` of memory that the database may use")
 	return c
+}
+
+// checkServe finds flags that contradict each other.
+func (o Output) checkServe(opts *Serve) error {
+	if (opts.TLSCert == "") != (opts.TLSKey == "") {
+		return o.Usagef("--tls-cert and --tls-key need each other")
+	}
+	if (opts.Data == "") == (len(opts.Runs) == 0) {
+		return o.Usagef("want either --data DIR or --run RUN")
+	}
+	if opts.Forward != "" && len(opts.Runs) > 0 {
+		return o.Usagef("--forward needs --data")
+	}
+	if opts.ForwardAuth != "" && opts.Forward == "" {
+		return o.Usagef("--forward-auth needs --forward")
+	}
+	return nil
 }

@@ -47,7 +47,7 @@ later that came later in the run. Such a forecast is exact if the state at the i
 	f.IntVar(&opts.instants, "instants", 20, "freeze the run at `N` random instants")
 	f.StringVar(&opts.at, "at", "", "look at `TIME`: instants at which the run is frozen, separated by commas")
 	f.BoolVar(&opts.trueRunTimes, "true-run-times", false, "let the jobs run as long as they did in the run")
-	opts.engineOptions.addFlags(f)
+	opts.addFlags(f)
 	opts.zone.Add(f)
 	o.AddJSON(c, &opts.json)
 	return c

@@ -251,7 +251,7 @@ docs/FORECAST.md describes the method, its limits and measurements.`,
 	f.StringVar(&opts.user, "submit-as", "", "`USER` who submits it")
 	f.StringArrayVar(&opts.whatIf, "what-if", nil, "and a variant of it with other `OPTIONS`: limit=TIME, partition=NAME, nodes=N or any long option of sbatch (several times)")
 	addLive(f, &opts.history, &opts.timeout)
-	opts.engineOptions.addFlags(f)
+	opts.addFlags(f)
 	opts.zone.Add(f)
 	o.AddJSON(c, &opts.json)
 	c.AddCommand(o.newCapture(), o.newEvaluate())

@@ -110,7 +110,7 @@ func (o Output) runSchedule(ctx context.Context, opts *scheduleOptions) error {
 	if err != nil {
 		return o.BadInput(err)
 	}
-	defer lease.Close() //nolint:errcheck // nothing is written
+	defer lease.Close() // nothing is written
 	return o.rounds(ctx, cluster, d, lease, opts.interval)
 }
 

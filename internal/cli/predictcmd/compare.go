@@ -90,7 +90,7 @@ func (o Output) compare(ctx context.Context, path string, opts compareOptions) e
 		if output, err = os.MkdirTemp("", "rmreplay-compare-"); err != nil {
 			return fmt.Errorf("comparing: %w", err)
 		}
-		defer os.RemoveAll(output) // what is left of an interrupted comparison
+		defer func() { _ = os.RemoveAll(output) }() // what is left of an interrupted comparison
 	}
 	update, end := o.Progress()
 	defer end()

@@ -200,7 +200,7 @@ func TestService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // it has no connection
+	defer l.Close() // it has no connection
 	go func() {
 		for {
 			conn, err := l.Accept()

@@ -164,7 +164,7 @@ func freePorts(t *testing.T, n int) (list []int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() //nolint:errcheck // it has no connection
+		defer l.Close() // it has no connection
 		list = append(list, l.Addr().(*net.TCPAddr).Port)
 	}
 	return list

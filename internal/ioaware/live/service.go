@@ -84,7 +84,7 @@ func (s Service) ask(ctx context.Context, request map[string]any) (a ioservice.A
 	if err != nil {
 		return a, fmt.Errorf("asking the service: %w", err)
 	}
-	defer conn.Close() //nolint:errcheck // everything has been read
+	defer conn.Close() // everything has been read
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := conn.SetDeadline(deadline); err != nil {
 			return a, err
