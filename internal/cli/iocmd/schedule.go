@@ -101,7 +101,7 @@ func (o Output) runSchedule(ctx context.Context, opts *scheduleOptions) error {
 	if err := cluster.Check(ctx); err != nil {
 		return o.BadInput(err)
 	}
-	d := &driver.Driver{Options: ioaware.Options{Strategy: strategy, TrackNodes: opts.trackNodes}, Patience: max(opts.interval, 10*time.Second)}
+	d := &driver.Driver{Options: ioaware.Options{Strategy: strategy, TrackNodes: opts.trackNodes}, Patience: max(opts.interval, driver.LeastPatience)}
 	if opts.dryRun {
 		_, err := cluster.Round(ctx, d)
 		return err
