@@ -35,7 +35,7 @@ func (o *sweepOptions) addFlags(c *cobra.Command) {
 	f.StringArrayVar(&o.sbatch, "sbatch", nil, "with --on slurm: an `OPTION` of sbatch, such as --sbatch=--partition=long; may be repeated")
 	f.BoolVar(&o.collect, "collect", false, "make no runs: only write the table of those that exist")
 	f.IntVar(&o.cell, "cell", 0, "make only run `N` of the plan, counted from 1, as the tasks of a job array do")
-	f.BoolVar(&o.dryRun, "dry-run", false, "make no runs: check the experiment, and say how many runs and seeds it needs")
+	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done: check the experiment, and say how many runs and seeds it needs")
 	addQuietFlag(f, &o.quiet)
 	addJSONFlag(c, &o.json)
 	require(c, "output")

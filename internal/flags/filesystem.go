@@ -22,7 +22,7 @@ func (s fileSystems) String() string {
 	return strings.Join(names, ",")
 }
 
-func (s fileSystems) Type() string { return "filesystem" }
+func (s fileSystems) Type() string { return "stringArray" }
 
 func (s fileSystems) Set(text string) error {
 	f, err := hpc.ParseFileSystem(text)

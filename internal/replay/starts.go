@@ -80,7 +80,7 @@ type planned struct {
 func DecideStarts(c Controller, w *workload.Workload, how Starts) Controller {
 	s := &starts{
 		Controller: c, Starts: how, w: w, begin: max(w.Begin(), w.Start),
-		driver:  driver.Driver{Options: how.Options, Patience: how.Interval},
+		driver:  driver.Driver{Options: how.Options, Patience: max(how.Interval, driver.LeastPatience)},
 		running: map[string]*planned{}, byName: map[string]*planned{}, down: map[string]bool{}, pools: map[string]*pool{},
 	}
 	s.findPools()

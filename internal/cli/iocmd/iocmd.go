@@ -1,5 +1,5 @@
 // Package iocmd is the command group `rmreplay io`: the analytical service of scheduling with knowledge
-// of the file system. Package ioservice does the work.
+// of the file system, and the driver of a live cluster. Packages ioservice and ioaware do the work.
 package iocmd
 
 import (
@@ -32,7 +32,7 @@ func New(o Output) *cobra.Command {
 		Long: `Commands for scheduling with knowledge of the file system. Jobs of one class do similar
 things to it. A service learns from finished jobs what to expect of the next ones,
 measures the use of the file system, and tells schedulers. docs/IO-SERVICE.md is the
-guide.`,
+guide. A driver decides on the starts of a live cluster's jobs: docs/IO-DRIVER.md.`,
 	}
 	c.AddCommand(o.serve(), o.learn(), o.schedule(), o.release(), o.script())
 	return c

@@ -291,7 +291,7 @@ func TestErrors(t *testing.T) {
 		{[]string{"serve", "--state", public, "--bandwidth", "1GB"}, "want 0700"},
 		{[]string{"learn", filepath.Join(dir, "none"), "--state", state}, "no such file"},
 		{[]string{"schedule"}, `required flag(s) "partition" not set`},
-		{[]string{"schedule", "--partition", "batch", "--policy", "best"}, "want baseline, aware or two-group"},
+		{[]string{"schedule", "--partition", "batch", "--strategy", "best"}, "want baseline, aware or two-group"},
 		{[]string{"schedule", "--partition", "batch", "--interval", "1ms"}, "want at least 1s"},
 		{[]string{"schedule", "--partition", "batch"}, "scontrol"}, // there is no cluster
 		{[]string{"release", "--partition", "batch"}, "squeue"},

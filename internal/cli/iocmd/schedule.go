@@ -32,7 +32,7 @@ func (o *clusterOptions) add(c *cobra.Command) error {
 // scheduleOptions are the flags of `io schedule`.
 type scheduleOptions struct {
 	clusterOptions
-	policy     string
+	strategy   string
 	trackNodes bool
 	license    string
 	total      int64
@@ -42,13 +42,13 @@ type scheduleOptions struct {
 }
 
 func (s *scheduleOptions) add(f *pflag.FlagSet) {
-	f.StringVar(&s.policy, "policy", "aware", "`STRATEGY`: baseline, aware or two-group")
+	f.StringVar(&s.strategy, "strategy", "aware", "`STRATEGY` of the plan: baseline, aware or two-group")
 	f.BoolVar(&s.trackNodes, "track-nodes", false, "count the nodes of future jobs, and reserve none for them")
 	f.StringVar(&s.license, "license", "lustre", "the `NAME` of the licence that stands for the file system")
 	f.Int64Var(&s.total, "total", hpc.DefaultIOLicenses, "`N` licences stand for the file system, unless slurm.conf says how many there are")
-	f.StringVar(&s.service, "service", "", "the `HOST:PORT` of the service of estimates (rmreplay io serve); without it only requested licences count")
+	f.StringVar(&s.service, "service", "", "`ADDRESS` of the service of estimates, as HOST:PORT (rmreplay io serve); without it only requested licences count")
 	flags.Duration(f, &s.interval, "interval", 30*time.Second, "`DURATION` between two rounds")
-	f.BoolVar(&s.dryRun, "dry-run", false, "plan one round, say what would be done and change nothing")
+	f.BoolVar(&s.dryRun, "dry-run", false, "say what would be done: plan one round, and change nothing")
 }
 
 func (o Output) schedule() *cobra.Command {
@@ -66,7 +66,7 @@ It refuses to start if slurm.conf does not fit, and says which lines are missing
 dies, "rmreplay io release --if-driver-dead" releases what it holds. If it starts again,
 it goes on with what it held before. docs/IO-DRIVER.md is the guide.`,
 		Example: `  rmreplay io schedule --partition batch --dry-run
-  rmreplay io schedule --partition batch,long --policy two-group --service 127.0.0.1:9999`,
+  rmreplay io schedule --partition batch,long --service 127.0.0.1:9999`,
 		Args: o.WantArgs(),
 		RunE: func(c *cobra.Command, _ []string) error { return o.runSchedule(c.Context(), &opts) },
 	}
@@ -83,9 +83,9 @@ func must(err error) {
 }
 
 func (o Output) runSchedule(ctx context.Context, opts *scheduleOptions) error {
-	strategy, err := ioaware.ParseStrategy(opts.policy)
+	strategy, err := ioaware.ParseStrategy(opts.strategy)
 	if err != nil {
-		return o.Usagef("--policy %w", err)
+		return o.Usagef("--strategy %w", err)
 	}
 	if opts.interval < time.Second {
 		return o.Usagef("--interval %v: too short (want at least 1s)", opts.interval)
@@ -101,7 +101,7 @@ func (o Output) runSchedule(ctx context.Context, opts *scheduleOptions) error {
 	if err := cluster.Check(ctx); err != nil {
 		return o.BadInput(err)
 	}
-	d := &driver.Driver{Options: ioaware.Options{Strategy: strategy, TrackNodes: opts.trackNodes}, Patience: max(opts.interval, 10*time.Second)}
+	d := &driver.Driver{Options: ioaware.Options{Strategy: strategy, TrackNodes: opts.trackNodes}, Patience: max(opts.interval, driver.LeastPatience)}
 	if opts.dryRun {
 		_, err := cluster.Round(ctx, d)
 		return err
@@ -167,8 +167,8 @@ func (o Output) release() *cobra.Command {
 		Short: "Release the jobs that the driver holds",
 		Long: `Releases the jobs of the given partitions that "rmreplay io schedule", or its
 job_submit.lua, holds, so that Slurm schedules them. Jobs that their users or an
-administrator hold stay held. With --if-driver-dead it does nothing while the driver works:
-cron or a timer of systemd can run it every minute, on the machine of the driver.`,
+administrator hold stay held. With --if-driver-dead it does nothing while the driver
+works: cron or a timer of systemd can run it every minute, on the machine of the driver.`,
 		Example: `  rmreplay io release --partition batch --if-driver-dead
   rmreplay io release --partition batch`,
 		Args: o.WantArgs(),

@@ -78,7 +78,7 @@ The exit status is 0 whether or not a better setting was found.`,
 		},
 	}
 	o.AddFlags(c, &f)
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "make no runs: check the file, and say how many runs it needs")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done: check the file, and say how many runs it needs")
 	return c
 }
 

@@ -61,6 +61,9 @@ type Driver struct {
 	waits map[string]*wait // by job
 }
 
+// LeastPatience is a patience that every slurmctld keeps that has time to schedule at all.
+const LeastPatience = 10 * time.Second
+
 // wait is what the driver remembers of a pending job.
 type wait struct {
 	released hpc.Time // 0 if it is held
@@ -95,12 +98,36 @@ func (d *Driver) Round(c Cluster) (Round, error) {
 	}
 	d.remember(state.Pending)
 	var round Round
-	fail := func(err error) { round.Failed = errors.Join(round.Failed, err) }
-	running := make([]ioaware.Running, len(state.Running))
-	for i := range state.Running {
-		running[i] = state.Running[i].Running
+	running, candidates := d.divide(c, &state, &round)
+	jobs := make([]ioaware.Job, len(candidates))
+	for i, job := range candidates {
+		jobs[i] = job.Job
 	}
-	var candidates []*Pending
+	round.Round = ioaware.Plan(state.Now, &state.Cluster, running, jobs, d.Options)
+	for _, start := range round.Starts {
+		job := candidates[start.Job]
+		w := d.waits[job.ID]
+		round.Open = round.Open || start.At != hpc.Never && w.tries < mostTries
+		if start.At != state.Now {
+			continue
+		}
+		if err := c.Release(job.ID); err != nil {
+			round.Failed = errors.Join(round.Failed, err)
+			continue
+		}
+		w.released = state.Now
+		round.Released = append(round.Released, job.ID)
+	}
+	round.Open = round.Open || len(state.Running) > 0
+	return round, nil
+}
+
+// divide returns the jobs that run, or will within the patience, and those that the plan may start. It
+// holds those again that did not start.
+func (d *Driver) divide(c Cluster, state *State, round *Round) (running []ioaware.Running, candidates []*Pending) {
+	for i := range state.Running {
+		running = append(running, state.Running[i].Running)
+	}
 	for i := range state.Pending {
 		job := &state.Pending[i]
 		w := d.waits[job.ID]
@@ -115,11 +142,11 @@ func (d *Driver) Round(c Cluster) (Round, error) {
 			continue
 		case job.Released:
 			if err := c.Hold(job.ID); err != nil {
-				fail(err)
+				round.Failed = errors.Join(round.Failed, err)
 				continue
 			}
-			pause := min(firstPause<<min(w.tries, mostTries), mostPause)
-			w.tries, w.released, w.next = w.tries+1, 0, state.Now.Add(pause)
+			w.next = state.Now.Add(min(firstPause<<min(w.tries, mostTries), mostPause))
+			w.tries, w.released = w.tries+1, 0
 			round.Held = append(round.Held, job.ID)
 		}
 		if w.next > state.Now {
@@ -128,26 +155,7 @@ func (d *Driver) Round(c Cluster) (Round, error) {
 		}
 		candidates = append(candidates, job)
 	}
-	jobs := make([]ioaware.Job, len(candidates))
-	for i, job := range candidates {
-		jobs[i] = job.Job
-	}
-	round.Round = ioaware.Plan(state.Now, &state.Cluster, running, jobs, d.Options)
-	for _, start := range round.Starts {
-		job := candidates[start.Job]
-		round.Open = round.Open || start.At != hpc.Never && d.waits[job.ID].tries < mostTries
-		if start.At != state.Now {
-			continue
-		}
-		if err := c.Release(job.ID); err != nil {
-			fail(err)
-			continue
-		}
-		d.waits[job.ID].released = state.Now
-		round.Released = append(round.Released, job.ID)
-	}
-	round.Open = round.Open || len(state.Running) > 0
-	return round, nil
+	return running, candidates
 }
 
 // Pools makes pools of sets of nodes in service, by name.

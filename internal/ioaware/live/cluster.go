@@ -202,11 +202,8 @@ func (c *Cluster) licenses() (map[string]ioaware.License, error) {
 			list[f["LicenseName"]] = ioaware.License{Total: total, Used: used}
 		}
 	}
-	if l, known := list[c.FileSystem]; c.Total > 0 && c.FileSystem != "" {
-		if known {
-			c.Total = l.Total
-		}
-		list[c.FileSystem] = ioaware.License{Total: c.Total, Used: l.Used}
+	if _, known := list[c.FileSystem]; !known && c.FileSystem != "" {
+		list[c.FileSystem] = ioaware.License{Total: c.Total}
 	}
 	return list, nil
 }

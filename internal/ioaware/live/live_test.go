@@ -62,6 +62,8 @@ type site struct {
 	t   *testing.T
 	dir string
 	env []string
+	// patience is how long a test waits, even on a busy machine.
+	patience time.Duration
 }
 
 const siteNodes = 10
@@ -85,7 +87,7 @@ func startSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{t: t, dir: dir}
+	s := &site{t: t, dir: dir, patience: 2 * time.Minute}
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -188,7 +190,7 @@ func (s *site) start(name string, args ...string) *exec.Cmd {
 
 func (s *site) until(what string, so func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !so(); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(s.patience); !so(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
 			queue, _ := exec.Command("squeue").CombinedOutput()
@@ -243,6 +245,7 @@ func TestKilledDriver(t *testing.T) {
 		jobs, kills = 200, 5
 	}
 	s := startSite(t)
+	s.patience += time.Duration(jobs) * 3 * time.Second
 	c := New(Config{Partitions: []string{"batch"}, FileSystem: "lustre", Run: Exec, Now: now, Say: t.Logf})
 	if err := c.Check(t.Context()); err != nil {
 		t.Fatal(err)
