@@ -9,8 +9,9 @@ import (
 )
 
 // EngineOf returns the engine that made a run, to run its queue forward. Values of want that are set
-// take the place of the run's. The error says what is missing.
-func EngineOf(m *run.Manifest, want experiment.Spec) (experiment.Spec, error) {
+// take the place of the run's. A pool of processors is possible only if the run is played from its
+// beginning. The error says what is missing.
+func EngineOf(m *run.Manifest, want experiment.Spec, fromStart bool) (experiment.Spec, error) {
 	switch {
 	case want.Slurm != nil || want.Simulator != nil:
 		return want, nil
@@ -19,8 +20,8 @@ func EngineOf(m *run.Manifest, want experiment.Spec) (experiment.Spec, error) {
 		return want, nil
 	case m.Engine != "sim":
 		return want, fmt.Errorf("the run was made by no engine of rmreplay, but by %q (want --cluster with --policy, or with --slurm)", m.Engine)
-	case m.Cluster.Nodes == 0:
-		return want, errors.New("the run was simulated on a pool of processors, without nodes on which its running jobs could be put (want a run with --cluster or --nodes)")
+	case m.Cluster.Nodes == 0 && !fromStart:
+		return want, errors.New("the run was simulated on a pool of processors, without nodes on which its running jobs could be put (want --from-start, or a run with --cluster or --nodes)")
 	}
 	want.Simulator = &experiment.Simulator{Policy: m.Policy, Cluster: m.Cluster.Dir}
 	if m.Cluster.Dir == "" {
