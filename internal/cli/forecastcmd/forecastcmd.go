@@ -115,7 +115,7 @@ func (o *engineOptions) engine(out output, manifest *run.Manifest, captured stri
 		}
 		slurm := experiment.Slurm{Cluster: cluster, Installation: o.slurm}
 		if spec.Slurm != nil {
-			slurm.ClockFactor = spec.Slurm.ClockFactor
+			slurm.ClockFactor, slurm.ReasonsEvery = spec.Slurm.ClockFactor, spec.Slurm.ReasonsEvery
 		}
 		spec.Simulator, spec.Slurm = nil, &slurm
 	default:
