@@ -3,24 +3,29 @@ package forecast
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/run"
 )
 
 // EngineOf returns the engine that made a run, to run its queue forward. Values of want that are set
-// take the place of the run's. The error says what is missing.
-func EngineOf(m *run.Manifest, want experiment.Spec) (experiment.Spec, error) {
+// take the place of the run's. A pool of processors is possible only if the run is played from its
+// beginning. The error says what is missing.
+func EngineOf(m *run.Manifest, want experiment.Spec, fromStart bool) (experiment.Spec, error) {
 	switch {
 	case want.Slurm != nil || want.Simulator != nil:
 		return want, nil
 	case m.Engine == "slurm":
 		want.Slurm = &experiment.Slurm{Cluster: m.Cluster.Dir, ClockFactor: m.Clock.Factor}
+		if fromStart && m.Clock.Factor == 0 {
+			want.Slurm.ReasonsEvery = reasonsEvery
+		}
 		return want, nil
 	case m.Engine != "sim":
 		return want, fmt.Errorf("the run was made by no engine of rmreplay, but by %q (want --cluster with --policy, or with --slurm)", m.Engine)
-	case m.Cluster.Nodes == 0:
-		return want, errors.New("the run was simulated on a pool of processors, without nodes on which its running jobs could be put (want a run with --cluster or --nodes)")
+	case m.Cluster.Nodes == 0 && !fromStart:
+		return want, errors.New("the run was simulated on a pool of processors, without nodes on which its running jobs could be put (want --from-start, or a run with --cluster or --nodes)")
 	}
 	want.Simulator = &experiment.Simulator{Policy: m.Policy, Cluster: m.Cluster.Dir}
 	if m.Cluster.Dir == "" {
@@ -28,6 +33,10 @@ func EngineOf(m *run.Manifest, want experiment.Spec) (experiment.Spec, error) {
 	}
 	return want, nil
 }
+
+// reasonsEvery is how often `replay` looks at the reasons of pending jobs unless --reasons says
+// otherwise. A run that is played from its beginning must ask slurmctld at the same instants.
+const reasonsEvery = 2 * time.Minute
 
 // EngineName describes an engine in a few words.
 func EngineName(spec *experiment.Spec) string {

@@ -18,6 +18,8 @@ type EvaluateOptions struct {
 	// At are the instants to freeze the run at. If it is empty, Instants of them are drawn.
 	At       []hpc.Time
 	Instants int
+	// FromStart plays the run from its beginning ([Course.Rewind]), and not from a window.
+	FromStart bool
 	// NewLearner makes the learner of an instant; nil if the run times need none.
 	NewLearner func() (Learner, error)
 	// Instant, if not nil, is called before each instant.
@@ -213,7 +215,11 @@ func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (*Evaluation
 }
 
 func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts EvaluateOptions) (err error) {
-	q, err := c.Freeze(at)
+	freeze := c.Freeze
+	if opts.FromStart {
+		freeze = c.Rewind
+	}
+	q, err := freeze(at)
 	if err != nil {
 		return err
 	}

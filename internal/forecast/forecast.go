@@ -53,10 +53,16 @@ func Make(ctx context.Context, q *Queue, opts Options) (Starts, error) {
 	pending := q.Pending()
 	drawn := make([]map[Key]hpc.Time, n)
 	var ended atomic.Int64
+	seed := func(i int) uint64 {
+		if q.states != nil {
+			return q.seed // so that all happens again
+		}
+		return opts.Seed + uint64(i)
+	}
 	err = experiment.Executor{Parallel: opts.Parallel}.Do(ctx, n, func(ctx context.Context, i int) error {
 		w, err := draw(i)
 		if err == nil {
-			drawn[i], err = realize(ctx, w, opts, filepath.Join(dir, fmt.Sprint(i)), opts.Seed+uint64(i))
+			drawn[i], err = realize(ctx, w, q.At, opts, filepath.Join(dir, fmt.Sprint(i)), seed(i))
 		}
 		if err != nil {
 			return fmt.Errorf("making a forecast: realization %d: %w", i+1, err)
@@ -130,8 +136,8 @@ func (q *Queue) copy() *workload.Workload {
 	return &w
 }
 
-// realize plays the workload of a realization and returns the first start of each job.
-func realize(ctx context.Context, w *workload.Workload, opts Options, dir string, seed uint64) (map[Key]hpc.Time, error) {
+// realize plays the workload of a realization and returns each job's first start from an instant on.
+func realize(ctx context.Context, w *workload.Workload, from hpc.Time, opts Options, dir string, seed uint64) (map[Key]hpc.Time, error) {
 	spec := opts.Engine
 	spec.Workload = experiment.Workload{Value: w}
 	spec.Output, spec.Seed = dir, seed
@@ -159,8 +165,11 @@ func realize(ctx context.Context, w *workload.Workload, opts Options, dir string
 	}
 	starts := map[Key]hpc.Time{}
 	for i := range rows {
-		if held := rows[i].Held(); len(held) > 0 {
-			starts[Key{rows[i].Job, rows[i].Task}] = held[0].Start
+		for _, held := range rows[i].Held() {
+			if held.Start >= from {
+				starts[Key{rows[i].Job, rows[i].Task}] = held.Start
+				break
+			}
 		}
 	}
 	return starts, nil

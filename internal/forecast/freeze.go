@@ -39,6 +39,10 @@ type Queue struct {
 	past map[string]bool
 	// added says that a job is submitted at the instant, which is forecast as well.
 	added bool
+	// states has the state of each job if the realizations begin where the run did, and seed the
+	// run's seed; see [Course.Rewind].
+	states map[Key]*phase
+	seed   uint64
 }
 
 // Pending returns the jobs of the queue that wait, in the order of their submission, each task of
@@ -46,14 +50,32 @@ type Queue struct {
 func (q *Queue) Pending() []Key {
 	var keys []Key
 	for _, job := range q.Workload.Jobs.All() {
-		if job.Submit >= q.At && (!q.added || job.ID != submitted) || q.Workload.Preset(job) {
+		if job.Submit >= q.At && (!q.added || job.ID != submitted) || q.states == nil && q.Workload.Preset(job) {
 			continue
 		}
 		for _, task := range tasksOf(job) {
-			keys = append(keys, Key{job.ID, task})
+			key := Key{job.ID, task}
+			if state := q.state(key); !state.over && !state.running {
+				keys = append(keys, key)
+			}
 		}
 	}
 	return keys
+}
+
+// Running returns the number of jobs and tasks that run.
+func (q *Queue) Running() (n int) {
+	for _, state := range q.states {
+		if state.running {
+			n++
+		}
+	}
+	for _, job := range q.Workload.Jobs.All() {
+		if q.states == nil && q.Workload.Preset(job) && !q.past[job.ID] {
+			n++
+		}
+	}
+	return n
 }
 
 // tasksOf returns the tasks of a job array, or -1 for any other job.

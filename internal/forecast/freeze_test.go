@@ -61,10 +61,15 @@ func draw(n int, seed uint64) *workload.Workload {
 // simulate makes a run of a workload on eight nodes of four processors.
 func simulate(t *testing.T, w *workload.Workload, policy string) *forecast.Course {
 	t.Helper()
+	return course(t, w, experiment.Simulator{Policy: policy, Nodes: 8, Processors: 32})
+}
+
+func course(t *testing.T, w *workload.Workload, machine experiment.Simulator) *forecast.Course {
+	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
 	_, err := experiment.Run(t.Context(), experiment.Spec{
 		Workload:  experiment.Workload{Value: w},
-		Simulator: &experiment.Simulator{Policy: policy, Nodes: 8, Processors: 32}, Output: dir,
+		Simulator: &machine, Output: dir,
 	}, experiment.Hooks{})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +83,7 @@ func simulate(t *testing.T, w *workload.Workload, policy string) *forecast.Cours
 
 func options(t *testing.T, c *forecast.Course) forecast.EvaluateOptions {
 	t.Helper()
-	engine, err := forecast.EngineOf(&c.Manifest, experiment.Spec{})
+	engine, err := forecast.EngineOf(&c.Manifest, experiment.Spec{}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +105,41 @@ func TestExact(t *testing.T) {
 		}
 		if e.Jobs < 50 || e.Exact != 1 {
 			t.Errorf("%s: %.4f of %d starts are exact\n%s", policy, e.Exact, e.Jobs, e.Render())
+		}
+	}
+}
+
+// TestRewind holds that a run that is played from its beginning goes on as it did, under policies that
+// remember what no window can give them, and on a pool of processors.
+func TestRewind(t *testing.T) {
+	pool := draw(120, 7)
+	pool.NodeEvents, pool.Reservations = nil, nil
+	for i := range pool.Jobs.Len() {
+		pool.Jobs.Change(i, func(job *hpc.Job) { job.MinNodes, job.MaxNodes, job.TasksPerNode = 0, 0, 0 })
+	}
+	for name, machine := range map[string]experiment.Simulator{
+		"conservative": {Nodes: 8, Processors: 32}, "easy-sjbf": {Nodes: 8, Processors: 32}, "easy": {Processors: 32},
+	} {
+		w := draw(120, 1)
+		if machine.Nodes == 0 {
+			w = pool
+		}
+		machine.Policy = name
+		c := course(t, w, machine)
+		opts := options(t, c)
+		opts.FromStart, opts.Instants = true, 4
+		for _, how := range []forecast.RunTimes{forecast.True, forecast.FromHistory} {
+			opts.RunTimes, opts.Arrivals, opts.NewLearner = how, forecast.Recorded, nil
+			if how == forecast.FromHistory {
+				opts.NewLearner = func() (forecast.Learner, error) { return forecast.NewShares(), nil }
+			}
+			e, err := forecast.Evaluate(t.Context(), c, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Jobs < 10 || how == forecast.True && e.Exact != 1 || how == forecast.FromHistory && (e.Exact == 1 || e.Covered < 0.4) {
+				t.Errorf("%s, %s: %.4f of %d starts are exact, %.4f are covered\n%s", name, how, e.Exact, e.Jobs, e.Covered, e.Render())
+			}
 		}
 	}
 }
@@ -204,7 +244,7 @@ func TestFreezeRefuses(t *testing.T) {
 	}
 	m := c.Manifest
 	m.Cluster.Nodes = 0
-	if _, err := forecast.EngineOf(&m, experiment.Spec{}); err == nil || !strings.Contains(err.Error(), "pool of processors") {
+	if _, err := forecast.EngineOf(&m, experiment.Spec{}, false); err == nil || !strings.Contains(err.Error(), "pool of processors") {
 		t.Error(err)
 	}
 	q, err := c.Freeze(at(1000))

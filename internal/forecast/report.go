@@ -67,15 +67,10 @@ const submitted = "forecast-submit"
 func NewReport(ctx context.Context, source string, q *Queue, variants []Variant, by hpc.Time, opts Options) (*Report, error) {
 	r := &Report{
 		Source: source, At: q.At.Std(), Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
-		Realizations: opts.Realizations, Seed: opts.Seed, By: instant(by), Jobs: []Waiting{}, Notes: q.Notes,
+		Realizations: opts.Realizations, Seed: opts.Seed, By: instant(by), Running: q.Running(), Jobs: []Waiting{}, Notes: q.Notes,
 	}
 	if opts.RunTimes == True {
 		r.Realizations = 1
-	}
-	for _, job := range q.Workload.Jobs.All() {
-		if q.Workload.Preset(job) && !q.past[job.ID] {
-			r.Running++
-		}
 	}
 	if len(q.Pending()) > 0 {
 		starts, err := Make(ctx, q, opts)

@@ -230,7 +230,11 @@ func (q *Queue) learn(ctx context.Context, from RunTimes, learner Learner) (lear
 // draw gives a job the run times of a realization. The draw of a job depends on the seed, the
 // realization and the job's name alone, so variants of a queue have the same draws.
 func (l learned) draw(job *hpc.Job, q *Queue, seed uint64, realization int) {
-	if q.past[job.ID] {
+	switch {
+	case q.past[job.ID]:
+		return
+	case q.states != nil:
+		l.redraw(job, q, seed, realization)
 		return
 	}
 	job.CancelAfter, job.EndAt, job.ExitCode, job.TaskExitCodes, job.TaskRunTimes = 0, 0, 0, nil, nil

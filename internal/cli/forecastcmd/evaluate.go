@@ -61,7 +61,7 @@ func (o output) evaluate(ctx context.Context, dir string, opts evaluateOptions) 
 	if err != nil {
 		return o.BadInput(err)
 	}
-	how := forecast.EvaluateOptions{Instants: opts.instants, At: course.Asked()}
+	how := forecast.EvaluateOptions{Instants: opts.instants, At: course.Asked(), FromStart: opts.fromStart}
 	if how.Options, how.NewLearner, err = opts.options(o, &course.Manifest, ""); err != nil {
 		return err
 	}

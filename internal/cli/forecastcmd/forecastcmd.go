@@ -31,7 +31,7 @@ type engineOptions struct {
 	realizations, parallel     int
 	seed                       uint64
 	runTimes, model, arrivals  string
-	trueRunTimes               bool
+	trueRunTimes, fromStart    bool
 }
 
 func (o *engineOptions) addFlags(f *pflag.FlagSet) {
@@ -44,6 +44,7 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	f.Uint64Var(&o.seed, "seed", 1, "`SEED` of all random numbers")
 	f.StringVar(&o.runTimes, "run-times", "", "`SOURCE` of the run times: history (the shares of their limits that earlier jobs used), a model of predict (limit, last2, class, linear, forest, boost) that learns from the history, or limits (every job runs until its limit) (default history)")
 	f.StringVar(&o.model, "model", "", "the `MODEL`, a file of rmreplay predict train, from which run times are drawn")
+	f.BoolVar(&o.fromStart, "from-start", false, "play a frozen run from its beginning up to the instant: slower, and exact")
 	f.StringVar(&o.arrivals, "arrivals", "", "later submissions: `WHICH` none, recent (those of the last day again) or, of a frozen run, recorded (default none; recorded with --true-run-times)")
 }
 
@@ -71,7 +72,7 @@ func (o *engineOptions) options(out output, manifest *run.Manifest, captured str
 func (o *engineOptions) engine(out output, manifest *run.Manifest, captured string) (spec experiment.Spec, err error) {
 	on := o.on
 	if manifest != nil {
-		if spec, err = forecast.EngineOf(manifest, spec); err != nil && o.cluster == "" {
+		if spec, err = forecast.EngineOf(manifest, spec, o.fromStart); err != nil && o.cluster == "" {
 			return spec, out.BadInput(err)
 		}
 		if on == "" {
@@ -114,7 +115,7 @@ func (o *engineOptions) engine(out output, manifest *run.Manifest, captured stri
 		}
 		slurm := experiment.Slurm{Cluster: cluster, Installation: o.slurm}
 		if spec.Slurm != nil {
-			slurm.ClockFactor = spec.Slurm.ClockFactor
+			slurm.ClockFactor, slurm.ReasonsEvery = spec.Slurm.ClockFactor, spec.Slurm.ReasonsEvery
 		}
 		spec.Simulator, spec.Slurm = nil, &slurm
 	default:
@@ -318,6 +319,8 @@ func (o output) source(ctx context.Context, args []string, opts forecastOptions,
 	switch {
 	case opts.run != "" && len(args) > 0:
 		return nil, o.Usagef("--run and a capture exclude each other")
+	case opts.fromStart && opts.run == "":
+		return nil, o.Usagef("--from-start needs --run")
 	case (opts.run != "") != (opts.at != ""):
 		return nil, o.Usagef("--run and --at belong together")
 	case opts.run != "":
@@ -332,7 +335,11 @@ func (o output) source(ctx context.Context, args []string, opts forecastOptions,
 		if err := opts.useCluster(o, course); err != nil {
 			return nil, err
 		}
-		q, err := course.Freeze(at)
+		freeze := course.Freeze
+		if opts.fromStart {
+			freeze = course.Rewind
+		}
+		q, err := freeze(at)
 		return &source{name: opts.run, queue: q, manifest: &course.Manifest}, o.BadInput(err)
 	case len(args) > 0:
 		q, err := capture.Read(args[0])

@@ -1,0 +1,68 @@
+package forecast
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// Rewind is [Course.Freeze] without a window: the realizations play the run again from its beginning.
+// What had ended by the instant is played as it was, and only then do the draws count. So the scheduler
+// has everything that it had, also what no window can give it: the shares of jobs on their nodes, the
+// phase of its periodic work, and the reservations that it planned. It takes as long as the run did.
+func (c *Course) Rewind(at hpc.Time) (*Queue, error) {
+	if at <= c.Manifest.VirtualStart || c.Manifest.VirtualEnd != 0 && at > c.Manifest.VirtualEnd {
+		return nil, fmt.Errorf("freezing the run at %s: outside the run (want an instant after %s and not after %s)", at, c.Manifest.VirtualStart, c.Manifest.VirtualEnd)
+	}
+	w := *c.workload
+	w.Jobs = w.Jobs.Clone()
+	w.Jobs.Delete(func(job *hpc.Job) bool { return job.Submit >= at })
+	w.NodeEvents = slices.DeleteFunc(slices.Clone(w.NodeEvents), func(e hpc.NodeEvent) bool { return e.At >= at })
+	w.Reservations = slices.DeleteFunc(slices.Clone(w.Reservations), func(e hpc.ReservationEvent) bool { return e.At >= at })
+	w.Actions = slices.DeleteFunc(slices.Clone(w.Actions), func(a hpc.Action) bool { return a.At >= at })
+	return &Queue{
+		At: at, Workload: &w, History: c.known(at), Estimates: c.estimates(at),
+		future: c.workload, states: c.phases(at), seed: c.Manifest.Seed,
+	}, nil
+}
+
+// state returns the state of a job or task of a queue from [Course.Rewind].
+func (q *Queue) state(key Key) phase {
+	if p := q.states[Key{key.Job, -1}]; p != nil && (p.over || key.Task < 0) {
+		return *p
+	}
+	if p := q.states[key]; p != nil {
+		return *p
+	}
+	return phase{}
+}
+
+// redraw gives the tasks of a job that have not ended the run times of a realization.
+func (l learned) redraw(job *hpc.Job, q *Queue, seed uint64, realization int) {
+	if job.CancelAfter > 0 && job.Submit.Add(job.CancelAfter) >= q.At {
+		job.CancelAfter = 0
+	}
+	for _, task := range tasksOf(job) {
+		state, elapsed := q.state(Key{job.ID, task}), 0.0
+		if state.over {
+			continue
+		}
+		if state.running {
+			elapsed = q.At.Sub(state.start).Seconds()
+		}
+		ran := l.runTime(l[job.ID], job, task, elapsed, seed, realization)
+		switch {
+		case task >= 0:
+			if job.TaskRunTimes == nil {
+				job.TaskRunTimes = map[int]time.Duration{}
+			}
+			job.TaskRunTimes[task] = ran
+		case job.EndAt != 0 && state.running && ran != hpc.Unlimited:
+			job.EndAt = max(state.start.Add(ran), q.At)
+		default:
+			job.RunTime, job.EndAt = ran, 0
+		}
+	}
+}
