@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/accounting/document"
+	"rmreplay/internal/accounting/intake"
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/store/storetest"
@@ -172,18 +173,19 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d documents, %d kills, %d answers lost, %d duplicates", documents, kills, lost.Load(), info.Counts[store.CountDuplicate])
 }
 
+// waitApplied opens a directory until its store has everything that was received.
 func waitApplied(t *testing.T, dir string, received int64) {
 	t.Helper()
-	for range 1000 {
-		info, err := service.New().Info(context.Background(), dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.Applied >= received {
-			return
-		}
+	in, err := intake.Open(context.Background(), dir, intake.Options{Now: time.Now, Report: func(err error) { t.Log(err) }})
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("the store does not get all of %d documents", received)
+	if err := in.Wait(context.Background(), received); err != nil {
+		t.Error(err)
+	}
+	if err := in.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // checkJobs checks that a directory has each of the synthetic jobs up to a number once, with its document.
