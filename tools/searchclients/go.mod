@@ -4,7 +4,6 @@ go 1.26.0
 
 require (
 	github.com/elastic/elastic-transport-go/v8 v8.9.0
-	github.com/elastic/go-elasticsearch/v8 v8.19.7
 	github.com/elastic/go-elasticsearch/v9 v9.5.2
 	github.com/opensearch-project/opensearch-go/v4 v4.8.1
 )

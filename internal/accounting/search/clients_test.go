@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -123,28 +122,20 @@ type said struct {
 	} `json:"failure"`
 }
 
-// TestClients lets the official clients store jobs, and ask everything that the API has.
-// RMREPLAY_LONG_TESTS adds go-elasticsearch's typed clients, which take minutes to compile.
+// TestClients lets the official clients store jobs, and ask everything that the API has. Of
+// go-elasticsearch it uses the functions for each path: the typed ones take minutes to compile.
 func TestClients(t *testing.T) {
 	for _, c := range []struct {
 		name, program string
 		failure       string // the client's type of errors
-		args          []string
-		long          bool
 	}{
 		{name: "go-elasticsearch 9, esapi", program: "elasticlow", failure: "*esapi.Response"},
 		{name: "opensearch-go 4", program: "opensearch", failure: "*opensearch.StructError"},
 		{name: "@elastic/elasticsearch 9", program: "node", failure: "ResponseError"},
-		{name: "go-elasticsearch 9", program: "elastic", failure: "*types.ElasticsearchError", long: true},
-		{name: "go-elasticsearch 8", program: "elastic", args: []string{"8"}, failure: "*types.ElasticsearchError", long: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.long && os.Getenv("RMREPLAY_LONG_TESTS") == "" {
-				t.Skip("SKIPPED, the client takes minutes to compile: set RMREPLAY_LONG_TESTS=1")
-			}
 			dir := t.TempDir()
-			command := clientCommand(t, c.program, dir)
-			checkClient(t, c.failure, askClient(t, append(command, c.args...), dir))
+			checkClient(t, c.failure, askClient(t, clientCommand(t, c.program, dir), dir))
 		})
 	}
 }
@@ -246,13 +237,8 @@ func askClient(t *testing.T, command []string, dir string) map[string]said {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	args := []string{server.URL, dir}
-	if command[0] == "node" {
-		args = append([]string{command[1]}, append(args, command[2])...)
-	} else {
-		args = append(slices.Clone(command[1:]), args...)
-	}
-	run := exec.CommandContext(ctx, command[0], args...)
+	command = append(command, server.URL, dir)
+	run := exec.CommandContext(ctx, command[0], command[1:]...)
 	var stderr bytes.Buffer
 	run.Stderr = &stderr
 	out, err := run.Output()

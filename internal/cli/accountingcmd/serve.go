@@ -64,11 +64,11 @@ While the cluster is away, documents wait in the data directory. --forward-auth 
 file with USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN" for it, which others must not be
 able to read.
 
---sdiag CLUSTER=COMMAND runs Slurm's sdiag every --sdiag-every and keeps its figures: times,
-depths and ends of the main and backfill scheduler's cycles, queues, and requests. The page
-/_ui/health charts them. COMMAND is sdiag's path, with options that choose the cluster if
-need be: vale="sdiag -M vale". While slurmctld does not answer, the figures have a gap.
-The flag may be repeated.`,
+--sdiag CLUSTER=COMMAND runs Slurm's sdiag every --sdiag-every and keeps its figures:
+times, depths and ends of the main and backfill scheduler's cycles, queues, and requests.
+The page /_ui/health charts them. COMMAND is sdiag's path, with options that choose the
+cluster if need be: vale="sdiag -M vale". While slurmctld does not answer, the figures
+have a gap. The flag may be repeated.`,
 		Example: `  rmreplay accounting serve --data /var/lib/rmreplay
   rmreplay accounting serve --run today --run what-if
   rmreplay accounting serve --data /var/lib/rmreplay --listen 0.0.0.0:9200 \

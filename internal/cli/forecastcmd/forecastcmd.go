@@ -238,14 +238,14 @@ says otherwise: later jobs with a higher priority would delay those that wait.
 docs/FORECAST.md describes the method, its limits and measurements.`,
 		Example: `  rmreplay forecast --cluster /etc/slurm --starts-by 2024-03-05T18:00
   rmreplay forecast queue --cluster vale --engine slurm --realizations 10
-  rmreplay forecast --run demo/run --at 2024-03-05T12:00:00
+  rmreplay forecast --freeze demo/run --at 2024-03-05T12:00:00
   rmreplay forecast queue --submit "-N 4 -t 8:00:00 -p normal" --submit-as ann \
     --what-if limit=4:00:00 --what-if "partition=short limit=1:00:00"`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.forecast(c.Context(), args, opts) },
 	}
 	f := c.Flags()
-	f.StringVar(&opts.run, "run", "", "freeze the record of `RUN` in place of a capture")
+	f.StringVar(&opts.run, "freeze", "", "freeze the record of `RUN` in place of a capture")
 	f.StringVar(&opts.at, "at", "", "look at `TIME`: the instant at which the run is frozen")
 	f.StringVar(&opts.by, "starts-by", "", "also print the probability to start by `TIME`")
 	f.StringVar(&opts.submit, "submit", "", "forecast a job that is submitted now: a batch `SCRIPT`, or options of sbatch")
@@ -318,11 +318,11 @@ func (o output) forecast(ctx context.Context, args []string, opts forecastOption
 func (o output) source(ctx context.Context, args []string, opts forecastOptions, update func(string)) (*source, error) {
 	switch {
 	case opts.run != "" && len(args) > 0:
-		return nil, o.Usagef("--run and a capture exclude each other")
+		return nil, o.Usagef("--freeze and a capture exclude each other")
 	case opts.fromStart && opts.run == "":
 		return nil, o.Usagef("--from-start needs --run")
 	case (opts.run != "") != (opts.at != ""):
-		return nil, o.Usagef("--run and --at belong together")
+		return nil, o.Usagef("--freeze and --at belong together")
 	case opts.run != "":
 		at, err := opts.zone.Instant("at", opts.at)
 		if err != nil {

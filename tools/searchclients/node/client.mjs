@@ -1,11 +1,11 @@
 // Asks a server of finished jobs the same questions as the Go clients (../client), through
-// @elastic/elasticsearch. The arguments are the server's URL, a directory with documents.json and
-// questions.json, and the directory that has node_modules.
+// @elastic/elasticsearch. The arguments are the directory that has node_modules, the server's URL, and
+// a directory with documents.json and questions.json.
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 
-const [url, directory, modules] = process.argv.slice(2)
+const [modules, url, directory] = process.argv.slice(2)
 const { Client, errors } = createRequire(join(modules, 'package.json'))('@elastic/elasticsearch')
 const read = (name) => JSON.parse(readFileSync(join(directory, name), 'utf8'))
 const documents = read('documents.json')
