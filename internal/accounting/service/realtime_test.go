@@ -157,7 +157,9 @@ func (s *site) startController() {
 	if first {
 		s.slurm.Controller(s.t, s.dir)
 	}
-	s.slurmctld = s.start(path, "-D")
+	// -i: 26.05 does not start without the usage of associations, which a slurmctld that was killed early
+	// has not written.
+	s.slurmctld = s.start(path, "-D", "-i")
 	if first {
 		s.start(s.slurm.Program(s.t, s.dir, "slurmd"), "-D", "-N", "n1", "-d", s.slurm.Program(s.t, s.dir, "slurmstepd"))
 	}

@@ -46,9 +46,9 @@ func eachPlugin(t *testing.T, plugin string, releases []string, test func(t *tes
 	}
 }
 
-// TestVirtualTime replays the example day and a real site's 500 jobs on stock slurmctld under the virtual
-// clock, whose stock jobcomp/elasticsearch plugin sends each finished job to the server. All arrive, and
-// equal what the release's own sacct says of them.
+// TestVirtualTime replays jobs of a real site on stock slurmctld under the virtual clock, whose stock
+// jobcomp/elasticsearch plugin sends each finished job to the server. All arrive, and equal what the
+// release's own sacct says of them. With RMREPLAY_LONG_TESTS these are the example day and 500 jobs.
 func TestVirtualTime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: whole workloads are replayed without -short only")
@@ -61,7 +61,11 @@ func TestVirtualTime(t *testing.T) {
 	eachPlugin(t, "jobcomp_elasticsearch", []string{"22.05", "24.11", "26.05"}, func(t *testing.T, dir string, in *install.Installation) {
 		address := freeAddress(t)
 		slurm := withBoth(t, gcc, dir, in, "http://"+address+"/vale/_doc")
+		long := os.Getenv("RMREPLAY_LONG_TESTS") != ""
 		t.Run("example", func(t *testing.T) {
+			if !long {
+				t.Skip("SKIPPED: the example day is replayed with RMREPLAY_LONG_TESTS=1 only")
+			}
 			site := t.TempDir()
 			if err := example.WriteExample(site, 1); err != nil {
 				t.Fatal(err)
@@ -73,7 +77,11 @@ func TestVirtualTime(t *testing.T) {
 			if err := os.CopyFS(site, os.DirFS(from)); err != nil {
 				t.Fatal(err)
 			}
-			received(t, address, slurm, site, filepath.Join(site, "jobs500.events"), 500)
+			if long {
+				received(t, address, slurm, site, filepath.Join(site, "jobs500.events"), 500)
+			} else {
+				received(t, address, slurm, site, filepath.Join(site, "small.events"), 20)
+			}
 		})
 	})
 }
