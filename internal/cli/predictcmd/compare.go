@@ -43,29 +43,29 @@ had computed.
   limits-sjbf   shortest jobs first, by time limits: what needs no prediction
   last-two      the mean of the user's last two run times (EASY++)
   learner       the regression of Gaussier et al. (SC'15)
-  model         gradient boosting that learns as jobs end, or --model
+  model         gradient boosting that learns as jobs end, or --trained
   bound         clairvoyance
   short-limits  time limits lowered to the predicted --quantile: some jobs are killed
 
-The verdict is about the best predictor, against limits-sjbf. Two tests decide it: one
-over the realizations, for this log, and one over its weeks, for the site.
+The verdict is about the best predictor, against limits-sjbf. Two tests decide it: one over
+the realizations, for this log, and one over its weeks, for the site.
 docs/use-cases/prediction.md reads an example. With -o the records stay, for compare and
 report.`,
 		Example: `  rmreplay predict compare KTH-SP2-1996-2.1-cln.swf.gz
-  rmreplay predict compare april.jsonl --cluster site --model march.model -o helps --json`,
+  rmreplay predict compare april.jsonl --cluster site --trained march.model -o comparison --json`,
 		Args: o.WantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error { return o.compare(c.Context(), args[0], opts) },
 	}
 	f := c.Flags()
 	f.IntVar(&opts.simulator.Processors, "processors", 0, "size of the machine: `N` processors (default: that of the machine that the workload was recorded on)")
 	f.StringVar(&opts.simulator.Cluster, "cluster", "", "`DIR` of the cluster: simulate the nodes and partitions of its slurm.conf")
-	f.StringVar(&opts.model, "model", "", "the `MODEL`, a file of rmreplay predict train, whose data end before the workload begins: a scheduler plans with it, too")
-	f.Float64Var(&opts.quantile, "quantile", 0.9, "the `QUANTILE` of the predicted run times, between 0 and 1, that short-limits takes")
-	f.IntVar(&opts.realizations, "realizations", 10, "make `N` realizations (of each scheduler), with the seeds from --seed on")
+	f.StringVar(&opts.model, "trained", "", "plan with the trained model in `FILE`, whose data end before the workload begins")
+	f.Float64Var(&opts.quantile, "quantile", 0.9, "the `QUANTILE` of the predicted run times, between 0 and 1: that of short-limits")
+	f.IntVar(&opts.realizations, "realizations", 10, "make `N` runs below the output directory, of each scheduler, with the seeds --seed, --seed + 1, ...")
 	opts.jitter = time.Minute
-	flags.Duration(f, &opts.jitter, "jitter", opts.jitter, "move each submission by a random time of up to `DURATION`, either way")
-	f.Uint64Var(&opts.seed, "seed", 1, "`SEED` of all random numbers: the first one of the jitter")
-	f.IntVarP(&opts.parallel, "parallel", "j", 0, "at most `N` at once (default: one for each CPU)")
+	flags.Duration(f, &opts.jitter, "jitter", opts.jitter, "move each submission by a random time of up to `DURATION`, earlier or later")
+	f.Uint64Var(&opts.seed, "seed", 1, "`SEED` of all random numbers: those of --jitter in the first realization")
+	f.IntVarP(&opts.parallel, "parallel", "j", 0, "at most `N` at once: simulations (default: one for each CPU)")
 	o.AddOutput(c, &opts.output, "`DIR`", "a new directory for the records (default: they are removed)")
 	o.AddJSON(c, &opts.json)
 	flags.Alias(f, map[string]string{"procs": "processors"})
