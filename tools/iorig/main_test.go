@@ -3,9 +3,40 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"os"
 	"strings"
 	"testing"
+
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/supervise"
 )
+
+// TestMain lets the test program be the guard, the parent of the daemons.
+func TestMain(m *testing.M) {
+	supervise.RunIfGuard()
+	os.Exit(m.Run())
+}
+
+// TestRigOnSlurm: the stock Slurm plays the experiments too.
+func TestRigOnSlurm(t *testing.T) {
+	if in, err := install.Find(); err != nil || in.Need(false) != nil {
+		t.Skipf("SKIPPED: no experiment on the installed Slurm: %v", errors.Join(err, in.Need(false)))
+	}
+	args := []string{"--engine", "slurm", "--sets", "two-jobs:1,2", "--bandwidths", "100MiB/s", "--realizations", "2", "--policies", "bf-licenses:estimate=perfect", "--policies", "io-aware"}
+	var out bytes.Buffer
+	if err := runTool(context.Background(), args, &out); err != nil {
+		t.Fatal(err)
+	}
+	if rows := strings.Count(out.String(), "\n"); rows != 2+2 {
+		t.Errorf("the table is\n%s", out.String())
+	}
+	for _, bad := range [][]string{{"--engine", "pbs"}, {"--engine", "slurm", "--policies", "easy"}, {"--engine", "slurm", "--policies", "bf-licenses"}} {
+		if err := runTool(context.Background(), bad, &bytes.Buffer{}); err == nil {
+			t.Errorf("%v: no error", bad)
+		}
+	}
+}
 
 func TestRig(t *testing.T) {
 	play := func(args ...string) string {
