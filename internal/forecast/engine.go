@@ -3,7 +3,6 @@ package forecast
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/run"
@@ -18,9 +17,6 @@ func EngineOf(m *run.Manifest, want experiment.Spec, fromStart bool) (experiment
 		return want, nil
 	case m.Engine == "slurm":
 		want.Slurm = &experiment.Slurm{Cluster: m.Cluster.Dir, ClockFactor: m.Clock.Factor}
-		if fromStart && m.Clock.Factor == 0 {
-			want.Slurm.ReasonsEvery = reasonsEvery
-		}
 		return want, nil
 	case m.Engine != "sim":
 		return want, fmt.Errorf("the run was made by no engine of rmreplay, but by %q (want --cluster with --policy, or with --slurm)", m.Engine)
@@ -33,10 +29,6 @@ func EngineOf(m *run.Manifest, want experiment.Spec, fromStart bool) (experiment
 	}
 	return want, nil
 }
-
-// reasonsEvery is how often `replay` looks at the reasons of pending jobs unless --reasons says
-// otherwise. A run that is played from its beginning must ask slurmctld at the same instants.
-const reasonsEvery = 2 * time.Minute
 
 // EngineName describes an engine in a few words.
 func EngineName(spec *experiment.Spec) string {

@@ -44,7 +44,7 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	f.Uint64Var(&o.seed, "seed", 1, "`SEED` of all random numbers")
 	f.StringVar(&o.runTimes, "run-times", "", "`SOURCE` of the run times: history (the shares of their limits that earlier jobs used), a model of predict (limit, last2, class, linear, forest, boost) that learns from the history, or limits (every job runs until its limit) (default history)")
 	f.StringVar(&o.model, "model", "", "the `MODEL`, a file of rmreplay predict train, from which run times are drawn")
-	f.BoolVar(&o.fromStart, "from-start", false, "play a frozen run from its beginning up to the instant: slower, and exact")
+	f.BoolVar(&o.fromStart, "from-start", false, "play a frozen run from its beginning up to the instant: slower, and exact on the simulator")
 	f.StringVar(&o.arrivals, "arrivals", "", "later submissions: `WHICH` none, recent (those of the last day again) or, of a frozen run, recorded (default none; recorded with --true-run-times)")
 }
 
@@ -115,7 +115,7 @@ func (o *engineOptions) engine(out output, manifest *run.Manifest, captured stri
 		}
 		slurm := experiment.Slurm{Cluster: cluster, Installation: o.slurm}
 		if spec.Slurm != nil {
-			slurm.ClockFactor, slurm.ReasonsEvery = spec.Slurm.ClockFactor, spec.Slurm.ReasonsEvery
+			slurm.ClockFactor = spec.Slurm.ClockFactor
 		}
 		spec.Simulator, spec.Slurm = nil, &slurm
 	default:
