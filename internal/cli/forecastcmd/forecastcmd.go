@@ -350,7 +350,7 @@ func (o output) source(ctx context.Context, args []string, opts forecastOptions,
 	if err != nil {
 		return nil, fmt.Errorf("capturing the cluster: %w", err)
 	}
-	defer os.RemoveAll(dir) // only temporary files
+	defer func() { _ = os.RemoveAll(dir) }() // only temporary files
 	captured := filepath.Join(dir, "queue")
 	if err := capture.Run(ctx, captured, capture.Options{History: opts.history, Timeout: opts.timeout, Now: time.Now()}); err != nil {
 		return nil, err
