@@ -47,12 +47,12 @@ had computed.
   bound         clairvoyance
   short-limits  time limits lowered to the predicted --quantile: some jobs are killed
 
-The verdict is about the best predictor, against limits-sjbf. Two tests decide it: one over
-the realizations, for this log, and one over its weeks, for the site.
+The verdict is about the best predictor, against limits-sjbf. Two tests decide it: one
+over the realizations, for this log, and one over its weeks, for the site.
 docs/use-cases/prediction.md reads an example. With -o the records stay, for compare and
 report.`,
 		Example: `  rmreplay predict compare KTH-SP2-1996-2.1-cln.swf.gz
-  rmreplay predict compare april.jsonl --cluster site --trained march.model -o comparison --json`,
+  rmreplay predict compare april.jsonl --cluster site --trained march.model -o helps --json`,
 		Args: o.WantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error { return o.compare(c.Context(), args[0], opts) },
 	}
@@ -61,7 +61,7 @@ report.`,
 	f.StringVar(&opts.simulator.Cluster, "cluster", "", "`DIR` of the cluster: simulate the nodes and partitions of its slurm.conf")
 	f.StringVar(&opts.model, "trained", "", "plan with the trained model in `FILE`, whose data end before the workload begins")
 	f.Float64Var(&opts.quantile, "quantile", 0.9, "the `QUANTILE` of the predicted run times, between 0 and 1: that of short-limits")
-	f.IntVar(&opts.realizations, "realizations", 10, "make `N` runs below the output directory, of each scheduler, with the seeds --seed, --seed + 1, ...")
+	f.IntVar(&opts.realizations, "realizations", 10, "make `N` realizations (of each scheduler), with the seeds --seed, --seed + 1, ...")
 	opts.jitter = time.Minute
 	flags.Duration(f, &opts.jitter, "jitter", opts.jitter, "move each submission by a random time of up to `DURATION`, earlier or later")
 	f.Uint64Var(&opts.seed, "seed", 1, "`SEED` of all random numbers: those of --jitter in the first realization")
