@@ -52,7 +52,7 @@ over the realizations, for this log, and one over its weeks, for the site.
 docs/use-cases/prediction.md reads an example. With -o the records stay, for compare and
 report.`,
 		Example: `  rmreplay predict compare KTH-SP2-1996-2.1-cln.swf.gz
-  rmreplay predict compare april.jsonl --cluster site --trained march.model -o helps --json`,
+  rmreplay predict compare april.jsonl --cluster site --trained march.model --json`,
 		Args: o.WantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error { return o.compare(c.Context(), args[0], opts) },
 	}
