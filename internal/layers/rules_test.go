@@ -232,6 +232,8 @@ var rules = []rule{
 		"the server of documents; search and pages register beside it and are not known to it"},
 	{"accounting", "internal/accounting/forward", []string{"internal/accounting/store", "internal/lines"}, nil,
 		"it sends what the store has; the store and the receiver do not know it"},
+	{"accounting", "internal/accounting/kafka", nil, offline[1:],
+		"a reader of messages; it knows neither jobs nor the journal that makes them durable"},
 	{"accounting", "internal/accounting/search/query", []string{"internal/accounting/store"}, offline[:1],
 		"a query becomes a condition without anybody asking the store; only its statuses are HTTP's"},
 	{"accounting", "internal/accounting/search", []string{"internal/accounting/search/query", "internal/accounting/store", "internal/lines"}, nil,
@@ -245,7 +247,7 @@ var rules = []rule{
 		"the group is a package of its own, without the database: the service is in the program that it hands over to"},
 	{"program", "internal/accounting/service", []string{
 		"docs/schemas",
-		"internal/accounting/document", "internal/accounting/forward", "internal/accounting/health", "internal/accounting/intake", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/accounting/web", "internal/cli/accountingcmd",
+		"internal/accounting/document", "internal/accounting/forward", "internal/accounting/health", "internal/accounting/intake", "internal/accounting/kafka", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/accounting/web", "internal/cli/accountingcmd",
 		"internal/compare", "internal/finished", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/output", "internal/report", "internal/run", "internal/slurmdb",
 		"internal/workload", "internal/workload/build",
 	}, nil,

@@ -90,7 +90,13 @@ func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(for
 		return err
 	}
 	defer end()
-	if err := s.serve(ctx, opts, config, say); err != nil {
+	endKafka, err := s.kafka(ctx, opts, say)
+	if err != nil {
+		return err
+	}
+	err = s.serve(ctx, opts, config, say)
+	endKafka()
+	if err != nil {
 		return err
 	}
 	return s.sayTally(before, say)

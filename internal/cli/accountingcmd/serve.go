@@ -22,6 +22,7 @@ type Serve struct {
 	MemoryMiB   int
 	Forward     string        // URL of a cluster that gets every document, too; empty for none
 	ForwardAuth string        // file with its credentials
+	Kafka       string        // BROKER,BROKER.../TOPIC of jobcomp/kafka; empty for none
 	Sdiag       []string      // CLUSTER=COMMAND of slurmctlds whose scheduling is watched
 	SdiagEvery  time.Duration // between two questions
 	SdiagKeep   time.Duration // 0 keeps figures for ever
@@ -64,6 +65,11 @@ While the cluster is away, documents wait in the data directory. --forward-auth 
 file with USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN" for it, which others must not be
 able to read.
 
+--kafka reads what jobcomp/kafka sends to a topic, too (Slurm 23.02 and later). A
+message's offset is committed when its document is on disk. Messages wait at the brokers
+while the server or a broker is away. The topic's name stands for the cluster, as NAME
+does above. Brokers are addressed without TLS and credentials.
+
 --sdiag CLUSTER=COMMAND runs Slurm's sdiag every --sdiag-every and keeps its figures:
 times, depths and ends of the main and backfill scheduler's cycles, queues, and requests.
 The page /_ui/health charts them. COMMAND is sdiag's path, with options that choose the
@@ -74,6 +80,7 @@ have a gap. The flag may be repeated.`,
   rmreplay accounting serve --data /var/lib/rmreplay --listen 0.0.0.0:9200 \
     --auth /etc/rmreplay/access --tls-cert server.pem --tls-key server.key \
     --retention 400d
+  rmreplay accounting serve --data /var/lib/rmreplay --kafka kafka1,kafka2:9092/vale
   rmreplay accounting serve --data /var/lib/rmreplay --sdiag vale=/usr/bin/sdiag`,
 		Args: o.WantArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -100,6 +107,7 @@ have a gap. The flag may be repeated.`,
 	flags.Duration(f, &opts.Retention, "retention", 0, "`DURATION` for which ended jobs are kept; 0 for ever")
 	f.StringVar(&opts.Forward, "forward", "", "`URL` of an Elasticsearch or OpenSearch cluster that gets every document, too")
 	f.StringVar(&opts.ForwardAuth, "forward-auth", "", "`FILE` with the credentials for --forward")
+	f.StringVar(&opts.Kafka, "kafka", "", "`BROKERS/TOPIC` to read jobs from: HOST[:PORT],.../TOPIC")
 	f.StringArrayVar(&opts.Sdiag, "sdiag", nil, "`CLUSTER=COMMAND` that prints the statistics of the cluster's slurmctld")
 	flags.Duration(f, &opts.SdiagEvery, "sdiag-every", time.Minute, "`DURATION` between two runs of sdiag")
 	flags.Duration(f, &opts.SdiagKeep, "sdiag-keep", 400*24*time.Hour, "`DURATION` for which sdiag's figures are kept; 0 for ever")
@@ -117,6 +125,9 @@ func (o Output) checkServe(opts *Serve) error {
 	}
 	if opts.Forward != "" && len(opts.Runs) > 0 {
 		return o.Usagef("--forward needs --data")
+	}
+	if opts.Kafka != "" && len(opts.Runs) > 0 {
+		return o.Usagef("--kafka needs --data")
 	}
 	if opts.ForwardAuth != "" && opts.Forward == "" {
 		return o.Usagef("--forward-auth needs --forward")
