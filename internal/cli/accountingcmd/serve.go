@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"rmreplay/internal/flags"
 )
@@ -95,10 +96,14 @@ have a gap. The flag may be repeated.`,
 			return s.Serve(c.Context(), opts, o.Say)
 		},
 	}
-	f := c.Flags()
+	addServeFlags(c.Flags(), &opts, &listen)
+	return c
+}
+
+func addServeFlags(f *pflag.FlagSet, opts *Serve, listen *string) {
 	f.StringVar(&opts.Data, "data", "", "data `DIR`; it is made if it does not exist")
 	f.StringArrayVar(&opts.Runs, "run", nil, "show this `RUN` in the pages, without a data directory; may be repeated")
-	f.StringVar(&listen, "listen", "127.0.0.1:9200", "`ADDRESS` to listen on; several are separated by commas")
+	f.StringVar(listen, "listen", "127.0.0.1:9200", "`ADDRESS` to listen on; several are separated by commas")
 	f.StringVar(&opts.Auth, "auth", "", "`FILE` of credentials")
 	f.StringVar(&opts.TLSCert, "tls-cert", "", "`FILE` with the server's certificate and those that signed it (PEM)")
 	f.StringVar(&opts.TLSKey, "tls-key", "", "`FILE` with the certificate's key (PEM)")
@@ -112,7 +117,6 @@ have a gap. The flag may be repeated.`,
 	flags.Duration(f, &opts.SdiagEvery, "sdiag-every", time.Minute, "`DURATION` between two runs of sdiag")
 	flags.Duration(f, &opts.SdiagKeep, "sdiag-keep", 400*24*time.Hour, "`DURATION` for which sdiag's figures are kept; 0 for ever")
 	f.IntVar(&opts.MemoryMiB, "memory", 512, "`MIB` of memory that the database may use")
-	return c
 }
 
 // checkServe finds flags that contradict each other.
