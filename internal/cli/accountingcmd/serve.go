@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"rmreplay/internal/flags"
 )
@@ -96,11 +95,12 @@ have a gap. The flag may be repeated.`,
 			return s.Serve(c.Context(), opts, o.Say)
 		},
 	}
-	addServeFlags(c.Flags(), &opts, &listen)
+	addServeFlags(c, &opts, &listen)
 	return c
 }
 
-func addServeFlags(f *pflag.FlagSet, opts *Serve, listen *string) {
+func addServeFlags(c *cobra.Command, opts *Serve, listen *string) {
+	f := c.Flags()
 	f.StringVar(&opts.Data, "data", "", "data `DIR`; it is made if it does not exist")
 	f.StringArrayVar(&opts.Runs, "run", nil, "show this `RUN` in the pages, without a data directory; may be repeated")
 	f.StringVar(listen, "listen", "127.0.0.1:9200", "`ADDRESS` to listen on; several are separated by commas")
