@@ -156,8 +156,15 @@ func startSlurm(t *testing.T, in *install.Installation, w *workload.Workload) rm
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startCluster(t, in, w, cluster)
+}
+
+// startCluster starts a Slurm, which ends with the test.
+func startCluster(t *testing.T, in *install.Installation, w *workload.Workload, cluster *conf.Cluster, shared ...hpc.FileSystem) *slurm.Engine {
+	t.Helper()
 	e, err := slurm.Start(context.Background(), slurm.Config{
 		Cluster: cluster, Install: in, Epoch: w.Begin(), Users: w.Submitters(), LogDir: t.TempDir(), WithoutAccounting: true,
+		FileSystems: shared,
 	}, time.Minute)
 	if err != nil {
 		t.Fatalf("starting Slurm: %v", err)

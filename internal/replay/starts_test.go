@@ -81,19 +81,7 @@ func startRig(t *testing.T, in *install.Installation, w *workload.Workload, outs
 	if outside {
 		cluster = slurm.Outside(cluster)
 	}
-	e, err := slurm.Start(context.Background(), slurm.Config{
-		Cluster: cluster, Install: in, Epoch: w.Begin(), Users: w.Submitters(), LogDir: t.TempDir(), WithoutAccounting: true,
-		FileSystems: []hpc.FileSystem{lustre},
-	}, time.Minute)
-	if err != nil {
-		t.Fatalf("starting Slurm: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Errorf("stopping Slurm: %v", err)
-		}
-	})
-	return e
+	return startCluster(t, in, w, cluster, lustre)
 }
 
 // TestSharedBandwidth: jobs that share a file system take longer on real Slurm, as the model says.

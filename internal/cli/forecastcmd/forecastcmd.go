@@ -168,12 +168,7 @@ func (o *engineOptions) learner(out output, opts *forecast.Options) (func() (for
 
 // trained reads a trained model.
 func (o *engineOptions) trained(out output) (forecast.Learner, error) {
-	f, err := os.Open(o.model)
-	if err != nil {
-		return nil, out.BadInput(fmt.Errorf("reading a model: %w", err))
-	}
-	defer f.Close() // only read
-	m, err := model.Read(f, filepath.Base(o.model))
+	m, err := experiment.ReadModel(o.model)
 	if err != nil {
 		return nil, out.BadInput(err)
 	}
