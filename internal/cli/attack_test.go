@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
 	"rmreplay/internal/supervise"
@@ -27,7 +28,7 @@ import (
 func TestAttacks(t *testing.T) {
 	needSlurm(t)
 	quiet := startReplay(t, mixedTrace())
-	if status := quiet.wait(t); status != exitOK {
+	if status := quiet.wait(t); status != console.ExitOK {
 		t.Fatalf("exit status %d", status)
 	}
 	_, rows := openRows(t, quiet.record)
@@ -43,7 +44,7 @@ func TestAttacks(t *testing.T) {
 			r := startReplay(t, mixedTrace())
 			r.until(t, "slurmctld listens", func() bool { return strings.Contains(r.said(t, "stderr"), "registering the nodes\n") })
 			attackers := startAttackers(t, r.inventory(t))
-			if status := r.wait(t); status != exitOK {
+			if status := r.wait(t); status != console.ExitOK {
 				t.Errorf("exit status %d", status)
 			}
 			time.Sleep(100 * time.Millisecond) // a program may have been started last
@@ -163,8 +164,8 @@ func TestForeignBytes(t *testing.T) {
 	if _, err := pipe.WriteString(" "); err != nil {
 		t.Fatal(err)
 	}
-	if status := r.wait(t); status != ExitFailed {
-		t.Errorf("exit status %d, want %d", status, ExitFailed)
+	if status := r.wait(t); status != console.ExitFailed {
+		t.Errorf("exit status %d, want %d", status, console.ExitFailed)
 	}
 	in.mustGo(t)
 	rec, rows := openRows(t, r.record)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/compare"
 	"rmreplay/internal/flags"
 )
@@ -32,7 +33,7 @@ func (o *compareOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	addTauFlag(f, &o.tau)
 	f.Float64Var(&o.level, "confidence", 0.95, "`LEVEL` of the confidence intervals, between 0 and 1")
-	addSeedFlag(f, &o.seed, "bootstrap samples and random permutations")
+	console.AddSeed(f, &o.seed, "bootstrap samples and random permutations")
 	flags.Duration(f, &o.tolerance, "tolerance", time.Second, "count dates that are at most `DURATION` apart as equal")
 	f.IntVar(&o.resamples, "resamples", 0, "use `N` bootstrap samples for each interval (default: 1999)")
 	o.addFairness(f)
@@ -88,7 +89,7 @@ It always shows:
 	opts.addFlags(c)
 	addByFlag(c.Flags(), &opts.by)
 	c.Flags().BoolVar(&opts.everyJob, "per-job", false, "with --json: print the differences of every job")
-	addJSONFlag(c, &opts.json)
+	console.AddJSON(c, &opts.json)
 	flags.Alias(c.Flags(), map[string]string{"jobs": "per-job"})
 	return c
 }
@@ -113,15 +114,15 @@ func runCompare(ctx context.Context, g *globals, dirs []string, opts compareOpti
 	}
 	sets, err := compare.Open(ctx, dirs)
 	if err != nil {
-		return badInput(err)
+		return console.BadInput(err)
 	}
 	c, err := compare.Compare(sets, how)
 	if err != nil {
 		return err
 	}
 	if opts.json {
-		err = g.printJSON(c)
-	} else if err = c.Render(g.stdout, opts.zone.Location()); err != nil {
+		err = g.PrintJSON(c)
+	} else if err = c.Render(g.Stdout, opts.zone.Location()); err != nil {
 		err = fmt.Errorf("writing the result: %w", err)
 	}
 	if err != nil {
@@ -140,11 +141,11 @@ func (o *compareOptions) parse() (compare.Options, error) {
 	}
 	switch {
 	case o.level <= 0 || o.level >= 1:
-		return how, usagef("--confidence %g: not between 0 and 1 (want, for example, 0.95)", o.level)
+		return how, console.Usagef("--confidence %g: not between 0 and 1 (want, for example, 0.95)", o.level)
 	case o.tolerance <= 0:
-		return how, usagef("--tolerance %s: not above 0 (want, for example, 1s)", o.tolerance)
+		return how, console.Usagef("--tolerance %s: not above 0 (want, for example, 1s)", o.tolerance)
 	case o.resamples < 0 || o.resamples > 0 && o.resamples < 100:
-		return how, usagef("--resamples %d: too few for an interval (want 100 or more)", o.resamples)
+		return how, console.Usagef("--resamples %d: too few for an interval (want 100 or more)", o.resamples)
 	}
 	var err error
 	how.By, err = parseBy(o.by)
@@ -156,5 +157,5 @@ func validRuns(doubt string) error {
 	if doubt == "" {
 		return nil
 	}
-	return invalidf("%s", doubt)
+	return console.Invalidf("%s", doubt)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/compare"
 	"rmreplay/internal/compare/releases"
 )
@@ -46,7 +47,7 @@ func TestCompareReleases(t *testing.T) {
 	writeFiles(t, filepath.Join(dir, "cluster"), sizeCluster)
 	writeFiles(t, dir, map[string]string{"work.jsonl": sizeTrace})
 	replay := func(name string, options ...string) {
-		runHere(t, dir, exitOK, slices.Concat([]string{"replay", "work.jsonl", "--cluster", "cluster", "--quiet", "-o", name}, options)...)
+		runHere(t, dir, console.ExitOK, slices.Concat([]string{"replay", "work.jsonl", "--cluster", "cluster", "--quiet", "-o", name}, options)...)
 	}
 	replay("22.05", "--slurm", "22.05")
 	roots := os.Getenv(rootsVariable)
@@ -60,7 +61,7 @@ func TestCompareReleases(t *testing.T) {
 				t.Skipf("SKIPPED: no comparison with Slurm %s: %v", release, err)
 			}
 			replay(release, "--slurm", root)
-			out, _ := runHere(t, dir, exitOK, "compare", "22.05", release, "--json")
+			out, _ := runHere(t, dir, console.ExitOK, "compare", "22.05", release, "--json")
 			validate(t, "compare.schema.json", []byte(out))
 			var c struct {
 				Pairs []struct {
@@ -92,7 +93,7 @@ func TestCompareReleases(t *testing.T) {
 			if first.Kind != compare.DivergedStart || first.Job != "fat" || !slices.Equal(first.Overtook, []string{"wide"}) || !slices.Contains(first.Causes, why) {
 				t.Errorf("first divergence %+v", first)
 			}
-			text, _ := runHere(t, dir, exitOK, "compare", "22.05", release)
+			text, _ := runHere(t, dir, console.ExitOK, "compare", "22.05", release)
 			for _, line := range []string{"Slurm " + r.Baseline + " in A and " + r.Set + " in B", "Z by the main scheduler on n", "  a likely cause: " + why.Text + "\n"} {
 				if !strings.Contains(text, line) {
 					t.Errorf("no %q in\n%s", line, text)

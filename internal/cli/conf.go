@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/rm/slurm/conf"
 )
@@ -41,7 +42,7 @@ Each replay chooses its own directories and ports. Those in the list are example
   rmreplay conf adapt demo/cluster --nodes x0.5
   rmreplay conf adapt demo/cluster --slurm 26.05 --site-slurm 22.05
   rmreplay conf adapt demo/cluster --json`,
-		Args: wantArgs("SLURM.CONF or DIR"),
+		Args: console.WantArgs("SLURM.CONF or DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return runConfAdapt(g, args[0], nodes, slurm, site, asJSON)
 		},
@@ -49,7 +50,7 @@ Each replay chooses its own directories and ports. Those in the list are example
 	addNodesFlag(c.Flags(), &nodes)
 	addSlurmFlag(c.Flags(), &slurm)
 	addSiteSlurmFlag(c.Flags(), &site)
-	addJSONFlag(c, &asJSON)
+	console.AddJSON(c, &asJSON)
 	return c
 }
 
@@ -84,11 +85,11 @@ func runConfAdapt(g *globals, path, nodes, slurm, site string, asJSON bool) erro
 			File: cluster.Path, Slurm: adapted.Release.String(), Cluster: cluster.Name, Nodes: len(cluster.Nodes), Partitions: len(cluster.Partitions),
 			Accounting: adapted.Accounting, Changes: adapted.Changes, Upgrade: adapted.Upgrade, Warnings: adapted.Warnings,
 		}
-		return g.printJSON(r)
+		return g.PrintJSON(r)
 	}
-	if _, err := fmt.Fprintf(g.stdout, "%s: cluster %s, %d nodes, %d partitions\n\n",
+	if _, err := fmt.Fprintf(g.Stdout, "%s: cluster %s, %d nodes, %d partitions\n\n",
 		cluster.Path, cluster.Name, len(cluster.Nodes), len(cluster.Partitions)); err != nil {
 		return err
 	}
-	return adapted.Render(g.stdout)
+	return adapted.Render(g.Stdout)
 }

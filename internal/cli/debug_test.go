@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/cli/recordcmd"
 )
 
@@ -53,12 +54,12 @@ func TestDebugClock(t *testing.T) {
 	if err := syscall.Kill(-r.cmd.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	if status := r.wait(t); status != ExitInterrupted {
-		t.Errorf("exit status %d, want %d", status, ExitInterrupted)
+	if status := r.wait(t); status != console.ExitInterrupted {
+		t.Errorf("exit status %d, want %d", status, console.ExitInterrupted)
 	}
 	cmd := exec.Command(program(t), "debug", "clock", r.record)
 	out, err := cmd.CombinedOutput()
-	if cmd.ProcessState.ExitCode() != ExitBadInput || !strings.Contains(string(out), "no replay is writing to it now") {
+	if cmd.ProcessState.ExitCode() != console.ExitBadInput || !strings.Contains(string(out), "no replay is writing to it now") {
 		t.Errorf("after its end: %v, %s", err, out)
 	}
 }

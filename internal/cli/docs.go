@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/cli/reference"
 )
 
@@ -20,7 +21,7 @@ func newDocsCommand(g *globals) *cobra.Command {
 			Use:     "man DIR",
 			Short:   "Write one man page for each command",
 			Example: `  rmreplay docs man build/man/man1`,
-			Args:    wantArgs("DIR"),
+			Args:    console.WantArgs("DIR"),
 			RunE: func(c *cobra.Command, args []string) error {
 				n, err := reference.WriteManPages(c.Root(), "rmreplay "+Version(), args[0])
 				return g.wrote(n, "man pages", args[0], err)
@@ -30,7 +31,7 @@ func newDocsCommand(g *globals) *cobra.Command {
 			Use:     "markdown DIR",
 			Short:   "Write one page of Markdown for each command",
 			Example: `  rmreplay docs markdown docs/commands`,
-			Args:    wantArgs("DIR"),
+			Args:    console.WantArgs("DIR"),
 			RunE: func(c *cobra.Command, args []string) error {
 				n, err := reference.WriteMarkdown(c.Root(), args[0])
 				return g.wrote(n, "pages", args[0], err)
@@ -42,7 +43,7 @@ func newDocsCommand(g *globals) *cobra.Command {
 // wrote says how many documents were written, unless err says why not.
 func (g *globals) wrote(n int, what, dir string, err error) error {
 	if err == nil {
-		g.say("wrote %d %s to %s", n, what, dir)
+		g.Say("wrote %d %s to %s", n, what, dir)
 	}
 	return err
 }

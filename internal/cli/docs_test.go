@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/cli/console"
 )
 
 // TestCommandReference compares docs/commands with the commands. Run make docs after a change
@@ -18,7 +20,7 @@ func TestCommandReference(t *testing.T) {
 	if !*update {
 		generated = t.TempDir()
 	}
-	if code := execute(t.Context(), []string{"docs", "markdown", generated}, io.Discard, t.Output()); code != exitOK {
+	if code := execute(t.Context(), []string{"docs", "markdown", generated}, io.Discard, t.Output()); code != console.ExitOK {
 		t.Fatalf("exit status %d", code)
 	}
 	got, want := pages(t, generated), pages(t, committed)
@@ -50,7 +52,7 @@ func pages(t *testing.T, dir string) map[string]string {
 
 func TestManPages(t *testing.T) {
 	dir := t.TempDir()
-	if code := execute(t.Context(), []string{"docs", "man", dir}, io.Discard, t.Output()); code != exitOK {
+	if code := execute(t.Context(), []string{"docs", "man", dir}, io.Discard, t.Output()); code != console.ExitOK {
 		t.Fatalf("exit status %d", code)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "rmreplay-workload-build.1"))

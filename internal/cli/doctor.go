@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/rm/slurm/install"
 )
@@ -36,14 +37,14 @@ run here.`,
   rmreplay doctor --cluster demo/cluster
   rmreplay doctor --json
   rmreplay doctor --slurm /opt/slurm/22.05.8`,
-		Args: wantArgs(),
+		Args: console.WantArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			return runDoctor(g, cluster, slurm, asJSON)
 		},
 	}
 	c.Flags().StringVar(&cluster, "cluster", "", "`DIR` of the cluster: check the limits for a replay on it")
 	addSlurmFlag(c.Flags(), &slurm)
-	addJSONFlag(c, &asJSON)
+	console.AddJSON(c, &asJSON)
 	return c
 }
 
@@ -59,9 +60,9 @@ func runDoctor(g *globals, cluster, slurm string, asJSON bool) error {
 	report := install.Examine(slurm, needs)
 	var err error
 	if asJSON {
-		err = g.printJSON(report)
+		err = g.PrintJSON(report)
 	} else {
-		err = g.print(doctorText(report))
+		err = g.Print(doctorText(report))
 	}
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
 )
@@ -24,9 +25,9 @@ func TestExitCode(t *testing.T) {
 	}{
 		{"nothing", t.Context(), nil, 0},
 		{"anything", t.Context(), errors.New("no"), 1},
-		{"usage", t.Context(), usagef("no such thing"), 2},
-		{"not valid", t.Context(), wrapped(invalidf("a job was lost")), 3},
-		{"bad input", t.Context(), wrapped(badInput(errors.New("line 3"))), 4},
+		{"usage", t.Context(), console.Usagef("no such thing"), 2},
+		{"not valid", t.Context(), wrapped(console.Invalidf("a job was lost")), 3},
+		{"bad input", t.Context(), wrapped(console.BadInput(errors.New("line 3"))), 4},
 		{"no run", t.Context(), wrapped(run.ErrNotRun), 4},
 		{"missing", t.Context(), wrapped(&install.MissingError{Missing: []install.Requirement{{Name: "slurmctld"}}}), 5},
 		{"version", t.Context(), wrapped(&install.VersionError{Found: "24.11.5"}), 5},
@@ -41,7 +42,7 @@ func TestExitCode(t *testing.T) {
 			}
 		})
 	}
-	if badInput(nil) != nil {
+	if console.BadInput(nil) != nil {
 		t.Error("no error is an error of the input")
 	}
 }
@@ -57,7 +58,7 @@ func TestHelpOfEveryCommand(t *testing.T) {
 				t.Fatalf("exit status %d: %s", code, errOut.String())
 			}
 		})
-		root := newRootCommand(&globals{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}})
+		root := newRootCommand(&globals{Output: console.Output{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}})
 		c, _, err := root.Find(path)
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/workload/session"
@@ -43,10 +44,10 @@ log or a run. docs/FEEDBACK.md compares the models.`
 // users returns the model of users that the flags ask for.
 func (o *feedbackOptions) users() (f replay.Feedback, err error) {
 	if f.Model, err = replay.ParseModel(o.model); err != nil {
-		return f, usagef("--feedback %w", err)
+		return f, console.Usagef("--feedback %w", err)
 	}
 	if f.Sessions, err = session.Parse(o.sessions); err != nil {
-		return f, usagef("--sessions %w", err)
+		return f, console.Usagef("--sessions %w", err)
 	}
 	f.Jitter = o.jitter
 	return f, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
 )
@@ -17,7 +18,7 @@ import (
 func invoke(t *testing.T, args ...string) []byte {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if code := execute(t.Context(), args, &out, &errs); code != exitOK {
+	if code := execute(t.Context(), args, &out, &errs); code != console.ExitOK {
 		t.Fatalf("rmreplay %s: exit status %d: %s", strings.Join(args, " "), code, errs.String())
 	}
 	return out.Bytes()

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"rmreplay/internal/cli/completion"
+	"rmreplay/internal/cli/console"
 )
 
 // everyCommand calls f for every command that is not hidden.
@@ -29,7 +30,7 @@ func everyCommand(t *testing.T, f func(c *cobra.Command)) {
 			}
 		}
 	}
-	walk(newRootCommand(&globals{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}))
+	walk(newRootCommand(&globals{Output: console.Output{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}}))
 }
 
 // stem is the part of a usage text that must be the same in all commands: the text before the
@@ -76,7 +77,7 @@ func TestEarlierNames(t *testing.T) {
 		{"workload build", "nodes", "node-states", "f"},
 		{"workload generate lublin", "nodes", "whole-nodes", "true"},
 	} {
-		root := newRootCommand(&globals{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}})
+		root := newRootCommand(&globals{Output: console.Output{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}})
 		sub, _, err := root.Find(strings.Fields(c.command))
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +98,7 @@ func TestEarlierNames(t *testing.T) {
 func completions(t *testing.T, words ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	if code := execute(t.Context(), append([]string{"__complete"}, words...), &out, &bytes.Buffer{}); code != exitOK {
+	if code := execute(t.Context(), append([]string{"__complete"}, words...), &out, &bytes.Buffer{}); code != console.ExitOK {
 		t.Fatalf("completing %q: exit status %d", words, code)
 	}
 	return out.String()

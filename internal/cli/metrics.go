@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/fairstart"
 	"rmreplay/internal/flags"
@@ -33,7 +34,7 @@ func (o *metricsOptions) addFlags(c *cobra.Command) {
 	o.addFairness(f)
 	o.window.Add(f, "bounds utilization and throughput (default: the first start)", "(default: the last end)")
 	addPartialFlag(f, &o.partial)
-	addJSONFlag(c, &o.json)
+	console.AddJSON(c, &o.json)
 	flags.Alias(f, map[string]string{"from": "start", "to": "end"})
 }
 
@@ -53,7 +54,7 @@ func parseBy(names []string) (list []metrics.By, err error) {
 	for _, name := range names {
 		by, err := metrics.ParseBy(name)
 		if err != nil {
-			return nil, usagef("--by %w", err)
+			return nil, console.Usagef("--by %w", err)
 		}
 		list = append(list, by)
 	}
@@ -78,7 +79,7 @@ func addTauFlag(f *pflag.FlagSet, to *time.Duration) {
 
 func checkTau(tau time.Duration) error {
 	if tau <= 0 {
-		return usagef("--tau %s: not above 0 (want, for example, 10s)", tau)
+		return console.Usagef("--tau %s: not above 0 (want, for example, 10s)", tau)
 	}
 	return nil
 }
@@ -97,7 +98,7 @@ its result. Then the first line of the output says so, and the exit status is 3,
 // run that is not valid is no error.
 func unlessPartial(err error, partial bool) error {
 	switch {
-	case exitCode(context.Background(), err) != ExitInvalid:
+	case exitCode(context.Background(), err) != console.ExitInvalid:
 		return err
 	case partial:
 		return nil
@@ -140,7 +141,7 @@ with that policy, and a model of other runs. They say which.
   rmreplay metrics demo/run --fairness --fair-start own
   rmreplay metrics march.jsonl
   rmreplay metrics demo/run --start 2024-03-05T08:00 --end 2024-03-05T18:00`,
-		Args: wantArgs("RUN"),
+		Args: console.WantArgs("RUN"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return runMetrics(g, args[0], opts)
 		},
@@ -156,14 +157,14 @@ func runMetrics(g *globals, dir string, opts metricsOptions) error {
 	}
 	r, err := formats.OpenRun(dir)
 	if err != nil {
-		return badInput(err)
+		return console.BadInput(err)
 	}
 	summary, err := metrics.Of(r, how, by...)
 	if err != nil {
-		return badInput(err)
+		return console.BadInput(err)
 	}
 	if err := opts.fairStart.Add(summary, r); err != nil {
-		return badInput(err)
+		return console.BadInput(err)
 	}
 	if !opts.fairness && opts.fairStart == "" {
 		summary.Fairness = nil // not on the first screen
@@ -178,7 +179,7 @@ func (o *metricsOptions) parse() (how metrics.Options, by []metrics.By, err erro
 		return how, nil, err
 	}
 	if how.From, how.To, err = o.window.Bounds(); err != nil {
-		return how, nil, usagef("%w", err)
+		return how, nil, console.Usagef("%w", err)
 	}
 	by, err = parseBy(o.by)
 	return how, by, err
@@ -188,8 +189,8 @@ func (o *metricsOptions) parse() (how metrics.Options, by []metrics.By, err erro
 func (g *globals) printSummary(s *metrics.Summary, zone *time.Location, asJSON bool) error {
 	var err error
 	if asJSON {
-		err = g.printJSON(s)
-	} else if err = s.Render(g.stdout, zone); err != nil {
+		err = g.PrintJSON(s)
+	} else if err = s.Render(g.Stdout, zone); err != nil {
 		err = fmt.Errorf("writing the result: %w", err)
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
@@ -44,13 +46,18 @@ func pseudoTerminal(t *testing.T) (near, far *os.File) {
 	return near, far
 }
 
+// shown is a display of runs, in UTC.
+func shown(w io.Writer) *runProgress {
+	return newRunProgress(console.Output{Stderr: w}.Progress(false), time.UTC)
+}
+
 // The line is never as wide as the terminal, also after the terminal got narrower, and it is
 // replaced. It has what matters most at 40 columns.
 func TestProgressOnTerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	near, far := pseudoTerminal(t)
-	p := newProgress(far, false)
-	if p.terminal == nil {
+	p := shown(far)
+	if !p.OnTerminal() {
 		t.Fatal("a terminal is not recognized")
 	}
 	p.begin(0)
@@ -64,9 +71,11 @@ func TestProgressOnTerminal(t *testing.T) {
 		if err := unix.IoctlSetWinsize(int(near.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: uint16(width)}); err != nil {
 			t.Fatal(err)
 		}
-		p.last, p.sampled, p.begun = time.Time{}, time.Time{}, p.begun.Add(-10*time.Second)
+		p.Every, p.sampled, p.begun = 0, time.Time{}, p.begun.Add(-10*time.Second)
 		p.observe(n)
-		p.print("\a") // the end of the line
+		if _, err := far.WriteString("\a"); err != nil { // the end of the line
+			t.Fatal(err)
+		}
 		text, err := reader.ReadString('\a')
 		if err != nil {
 			t.Fatal(err)
@@ -96,15 +105,15 @@ func TestProgressOnTerminal(t *testing.T) {
 func TestProgressWithoutTerminal(t *testing.T) {
 	t.Setenv("TERM", "dumb")
 	_, far := pseudoTerminal(t)
-	if p := newProgress(far, false); p.terminal != nil || p.every < time.Second {
-		t.Errorf("a dumb terminal gets a line that is rewritten, every %v", p.every)
+	if p := shown(far); p.OnTerminal() || p.Every < time.Second {
+		t.Errorf("a dumb terminal gets a line that is rewritten, every %v", p.Every)
 	}
 	var out bytes.Buffer
-	p := newProgress(&out, false)
-	p.every = 0
+	p := shown(&out)
+	p.Every = 0
 	p.begin(0)
 	p.observe(replay.Progress{Now: noon, Ended: 1, Load: replay.Load{Begin: noon, Tasks: 2}})
-	p.end()
+	p.End()
 	if got, want := out.String(), "2023-11-15 12:00"; !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 1 || strings.Contains(got, "\x1b") {
 		t.Errorf("got %q", got)
 	}
@@ -113,8 +122,8 @@ func TestProgressWithoutTerminal(t *testing.T) {
 // A set says how many realizations are done, and how long the others take.
 func TestProgressOfSet(t *testing.T) {
 	var out bytes.Buffer
-	p := newProgress(&out, false)
-	p.every = 0
+	p := shown(&out)
+	p.Every = 0
 	hooks := p.setHooks(4, 2)
 	for number := range 2 {
 		r := experiment.Realization{Number: number + 1}

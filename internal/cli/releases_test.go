@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
 )
@@ -42,7 +43,7 @@ func TestReleases(t *testing.T) {
 				left = append(left, r.inventory(t))
 			}
 			for i, r := range two {
-				if status := r.wait(t); status != exitOK {
+				if status := r.wait(t); status != console.ExitOK {
 					t.Fatalf("exit status %d", status)
 				}
 				left[i].mustGo(t)

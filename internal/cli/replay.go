@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 )
@@ -38,7 +39,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run those of the workload's actions that may write files or run programs, with your permissions: shell lines, and commands such as scontrol write and sacctmgr archive")
 	f.StringVar(&o.clock, "clock", "frozen", "virtual time that slurmctld's computing takes: `MODEL` frozen (none), measured (its CPU time here) or measured=F (F times that)")
 	flags.Duration(f, &o.reasons, "reasons", 2*time.Minute, "record the reasons of pending jobs, looking every `DURATION` of virtual time; 0 for none (default with --clock measured)")
-	require(c, "cluster")
+	console.Require(c, "cluster")
 }
 
 func newReplayCommand(g *globals) *cobra.Command {
@@ -72,7 +73,7 @@ result, and 130 if it was interrupted. The record of an interrupted run ends the
   rmreplay replay demo/run --cluster demo/cluster --nodes x0.5 -o demo/run5
   rmreplay replay demo/run --cluster demo/cluster --nodes x0.5 -o demo/run6 \
     --feedback think-time`,
-		Args: wantArgs("WORKLOAD"),
+		Args: console.WantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if opts.clock != "frozen" && !c.Flags().Changed("reasons") {
 				opts.reasons = 0 // the questions would take virtual time
@@ -97,7 +98,7 @@ func (o *replayOptions) spec(path string) (experiment.Spec, error) {
 	slurm := o.slurm
 	spec.Slurm, spec.FixedPriorities, slurm.Lead = &slurm, o.fixedPriorities, o.lead
 	if slurm.ClockFactor, err = experiment.ParseClock(o.clock); err != nil {
-		return spec, usagef("--clock %w", err)
+		return spec, console.Usagef("--clock %w", err)
 	}
 	slurm.ReasonsEvery = o.reasons
 	slurm.NodeFactor, err = nodeFactor(o.nodes)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
@@ -477,7 +478,7 @@ func TestReplayKilled(t *testing.T) {
 				t.Errorf("the record: valid %v, %d jobs", rec.Manifest.Valid, len(rows))
 			}
 			code, object, said := r.metricsOf(t)
-			if code != ExitInvalid || object["valid"] != false || object["jobs"].(float64) < 1 {
+			if code != console.ExitInvalid || object["valid"] != false || object["jobs"].(float64) < 1 {
 				t.Errorf("metrics exits with %d and says %v", code, object)
 			}
 			if c.victim == "" {
@@ -486,8 +487,8 @@ func TestReplayKilled(t *testing.T) {
 				}
 				return
 			}
-			if status != ExitFailed {
-				t.Errorf("exit status %d, want %d", status, ExitFailed)
+			if status != console.ExitFailed {
+				t.Errorf("exit status %d, want %d", status, console.ExitFailed)
 			}
 			if rec.Manifest.State != run.StateFailed || !strings.Contains(said, "it failed: ") {
 				t.Errorf("state %s; metrics says %q", rec.Manifest.State, said)
@@ -572,7 +573,7 @@ func TestReplayInterrupted(t *testing.T) {
 				t.Errorf("%d jobs in the record", len(rows))
 			}
 			code, object, _ := r.metricsOf(t)
-			if code != ExitInvalid || object["state"] != "interrupted" || object["valid"] != false {
+			if code != console.ExitInvalid || object["state"] != "interrupted" || object["valid"] != false {
 				t.Errorf("metrics exits with %d and says %v", code, object)
 			}
 		})
@@ -629,12 +630,12 @@ func TestReplaysAtOnce(t *testing.T) {
 	needSlurm(t)
 	two := []*replaying{startReplay(t, mixedTrace()), startReplay(t, mixedTrace())}
 	for _, r := range two {
-		if status := r.wait(t); status != exitOK {
+		if status := r.wait(t); status != console.ExitOK {
 			t.Fatalf("exit status %d", status)
 		}
 	}
 	alone := startReplay(t, mixedTrace())
-	if status := alone.wait(t); status != exitOK {
+	if status := alone.wait(t); status != console.ExitOK {
 		t.Fatalf("exit status %d", status)
 	}
 	_, rows := openRows(t, alone.record)
@@ -664,7 +665,7 @@ func TestReplaysAtOnce(t *testing.T) {
 		}
 	}
 	code, again, _ := alone.metricsOf(t)
-	if diff := cmp.Diff(printed, again); code != exitOK || diff != "" {
+	if diff := cmp.Diff(printed, again); code != console.ExitOK || diff != "" {
 		t.Errorf("metrics (+) exits with %d and is not what replay printed (-):\n%s", code, diff)
 	}
 }
@@ -700,7 +701,7 @@ func TestReplayAsAnybody(t *testing.T) {
 	cmd := exec.Command(copied, "replay", "work.jsonl", "--cluster", "cluster", "-o", "run", "--json")
 	cmd.SysProcAttr, cmd.Env = as, environment
 	r.start(t, cmd)
-	if status := r.wait(t); status != exitOK {
+	if status := r.wait(t); status != console.ExitOK {
 		t.Fatalf("exit status %d", status)
 	}
 	_, rows := openRows(t, r.record)
@@ -740,8 +741,8 @@ func TestReplayRejections(t *testing.T) {
 		job("limit", 80, `"user":"ada","time_limit_s":36000`),
 		job("also fine", 90, `"user":"boris"`),
 	))
-	if status := r.wait(t); status != ExitInvalid { // nothing is recorded of them: they may have run
-		t.Errorf("exit status %d, want %d", status, ExitInvalid)
+	if status := r.wait(t); status != console.ExitInvalid { // nothing is recorded of them: they may have run
+		t.Errorf("exit status %d, want %d", status, console.ExitInvalid)
 	}
 	_, rows := openRows(t, r.record)
 	want := map[string]string{ // words of the reason; none for jobs that run
@@ -770,7 +771,7 @@ func TestReplayRejections(t *testing.T) {
 		}
 	}
 	code, object, _ := r.metricsOf(t)
-	if code != ExitInvalid || object["rejected"] != 7.0 || object["jobs"] != 2.0 {
+	if code != console.ExitInvalid || object["rejected"] != 7.0 || object["jobs"] != 2.0 {
 		t.Errorf("metrics exits with %d and says %v", code, object)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/compare"
 	"rmreplay/internal/output"
 	"rmreplay/internal/report"
@@ -49,11 +50,11 @@ With --figures, the figures are also written as PNG, SVG and PDF.
 		},
 	}
 	opts.addFlags(c)
-	addOutputFlag(c.Flags(), &opts.output, "`FILE`", "one HTML page")
+	console.AddOutput(c.Flags(), &opts.output, "`FILE`", "one HTML page")
 	c.Flags().StringVar(&opts.figures, "figures", "", "also write each figure as PNG, SVG and PDF to this `DIR`")
 	c.Flags().StringVar(&opts.title, "title", "", "`TEXT` above the page (default: the names of the runs)")
-	addJSONFlag(c, &opts.json)
-	require(c, "output")
+	console.AddJSON(c, &opts.json)
+	console.Require(c, "output")
 	return c
 }
 
@@ -76,7 +77,7 @@ func runReport(ctx context.Context, g *globals, dirs []string, opts reportOption
 	}
 	sets, err := compare.Open(ctx, dirs)
 	if err != nil {
-		return badInput(err)
+		return console.BadInput(err)
 	}
 	r, err := report.New(sets, report.Options{
 		Title: opts.title, Compare: how, Created: time.Now(), Zone: opts.zone.Location(), Version: Version(), Command: append([]string{"rmreplay"}, os.Args[1:]...),
@@ -94,18 +95,18 @@ func runReport(ctx context.Context, g *globals, dirs []string, opts reportOption
 		}
 	}
 	if opts.json {
-		if err := g.printJSON(result); err != nil {
+		if err := g.PrintJSON(result); err != nil {
 			return err
 		}
 	} else {
 		if !result.Valid {
-			_, _ = fmt.Fprintf(g.stdout, "NOT VALID: %s\n", result.Doubt)
+			_, _ = fmt.Fprintf(g.Stdout, "NOT VALID: %s\n", result.Doubt)
 		}
-		_, _ = fmt.Fprintf(g.stdout, "wrote %s (%.1f MB)", result.Report, float64(result.Bytes)/1e6)
+		_, _ = fmt.Fprintf(g.Stdout, "wrote %s (%.1f MB)", result.Report, float64(result.Bytes)/1e6)
 		if n := len(result.Figures); n > 0 {
-			_, _ = fmt.Fprintf(g.stdout, " and %d figures in %s", n, opts.figures)
+			_, _ = fmt.Fprintf(g.Stdout, " and %d figures in %s", n, opts.figures)
 		}
-		_, _ = fmt.Fprintln(g.stdout)
+		_, _ = fmt.Fprintln(g.Stdout)
 	}
 	return unlessPartial(validRuns(r.Doubt()), opts.partial)
 }

@@ -8,7 +8,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +16,7 @@ import (
 
 	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/cli/completion"
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/output"
 )
@@ -36,38 +36,33 @@ func Main(service accountingcmd.Service) int {
 	}
 	output.Abandon()
 	_, _ = fmt.Fprintln(os.Stderr, "rmreplay: interrupted") // a closed terminal stops nothing
-	return ExitInterrupted
+	return console.ExitInterrupted
 }
 
 // globals is what all commands share.
 type globals struct {
-	stdout, stderr io.Writer
+	console.Output
 	// running is true once the arguments have been read. Errors before that are errors of usage.
 	running bool
 }
 
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	g := &globals{stdout: stdout, stderr: stderr}
+	g := &globals{Output: console.Output{Stdout: stdout, Stderr: stderr, Version: Version()}}
 	root := newRootCommand(g)
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
-		return exitOK
+		return console.ExitOK
 	}
 	if !g.running {
-		err = &ExitError{Code: ExitUsage, Err: err}
+		err = &console.ExitError{Code: console.ExitUsage, Err: err}
 	}
 	code := exitCode(ctx, err)
-	g.say("rmreplay: %s", errorText(code, err))
-	if code == ExitUsage {
-		g.say("see: %s --help", command.CommandPath())
+	g.Say("rmreplay: %s", errorText(code, err))
+	if code == console.ExitUsage {
+		g.Say("see: %s --help", command.CommandPath())
 	}
 	return code
-}
-
-// say prints a message for people. It ignores errors: a closed standard error stops no command.
-func (g *globals) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(g.stderr, format+"\n", args...)
 }
 
 func newRootCommand(g *globals) *cobra.Command {
@@ -103,8 +98,8 @@ zone of --timezone, unless it ends in Z or in an offset such as +01:00.`,
 		SilenceUsage:  true,
 		Version:       Version(),
 	}
-	root.SetOut(g.stdout)
-	root.SetErr(g.stderr)
+	root.SetOut(g.Stdout)
+	root.SetErr(g.Stderr)
 	root.SetVersionTemplate("rmreplay {{.Version}}\n")
 	root.CompletionOptions.DisableDefaultCmd = true // completion.go has one for the shells that are tested
 	root.SetFlagErrorFunc(flagError)
@@ -117,7 +112,7 @@ zone of --timezone, unless it ends in Z or in an offset such as +01:00.`,
 			root.AddCommand(command)
 		}
 	}
-	root.AddCommand(completion.Command(g.stdout, wantArgs("SHELL"), usagef), newVersionCommand(g), newDocsCommand(g))
+	root.AddCommand(completion.Command(g.Output), newVersionCommand(g), newDocsCommand(g))
 	root.SetHelpCommand(newHelpCommand())
 	g.watch(root)
 	completion.Register(root, flagValues, namesFile)
@@ -150,24 +145,4 @@ func (g *globals) watch(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		g.watch(sub)
 	}
-}
-
-// print prints a result for people.
-func (g *globals) print(text string) error {
-	if _, err := io.WriteString(g.stdout, text); err != nil {
-		return fmt.Errorf("writing the result: %w", err)
-	}
-	return nil
-}
-
-// printJSON prints v as the command's one JSON object.
-func (g *globals) printJSON(v any) error {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fmt.Errorf("writing the result as JSON: %w", err)
-	}
-	if _, err := fmt.Fprintf(g.stdout, "%s\n", text); err != nil {
-		return fmt.Errorf("writing the result: %w", err)
-	}
-	return nil
 }

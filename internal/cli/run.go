@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/metrics"
@@ -41,20 +40,20 @@ type runOptions struct {
 
 func (o *runOptions) addFlags(c *cobra.Command, seed string) {
 	f := c.Flags()
-	addOutputFlag(f, &o.output, "`RUN`", "the directory of the record")
+	console.AddOutput(f, &o.output, "`RUN`", "the directory of the record")
 	f.BoolVar(&o.overwrite, "overwrite", false, "replace an existing run")
-	addSeedFlag(f, &o.seed, seed)
+	console.AddSeed(f, &o.seed, seed)
 	f.StringVar(&o.perf, "perf", "", "speed of the nodes: divide run times by `FACTOR`, such as x2 or x0.5, and keep time limits")
 	f.StringVar(&o.limit, "time-limit", limitAsked, "`RULE` for time limits: asked, or twice-run-time (at least twice the run time, so that no job reaches its limit)")
 	flags.Duration(f, &o.drainLimit, "drain-limit", experiment.DefaultDrainLimit,
 		"give up the remaining jobs when nothing happened for `DURATION` of virtual time and no job can end")
 	f.IntVar(&o.realizations, "realizations", 0, "make `N` realizations, runs below the output directory, with the seeds --seed, --seed + 1, ..., for compare and report")
-	addParallelFlag(f, &o.parallel, "realizations")
+	console.AddParallel(f, &o.parallel, "realizations")
 	o.feedback.addFlags(f)
 	o.zone.Add(f)
-	addQuietFlag(f, &o.quiet)
-	addJSONFlag(c, &o.json)
-	require(c, "output")
+	console.AddQuiet(f, &o.quiet)
+	console.AddJSON(c, &o.json)
+	console.Require(c, "output")
 }
 
 // spec returns the part of a specification that does not depend on the engine.
@@ -66,13 +65,13 @@ func (o *runOptions) spec(path string) (experiment.Spec, error) {
 	}
 	switch {
 	case o.realizations < 0:
-		return spec, usagef("--realizations %d: negative (want 1 or more, or 0 for a single run)", o.realizations)
+		return spec, console.Usagef("--realizations %d: negative (want 1 or more, or 0 for a single run)", o.realizations)
 	case o.limit != limitAsked && o.limit != limitTwice:
-		return spec, usagef("--time-limit %s: not a rule (want %s or %s)", o.limit, limitAsked, limitTwice)
+		return spec, console.Usagef("--time-limit %s: not a rule (want %s or %s)", o.limit, limitAsked, limitTwice)
 	case o.drainLimit <= 0:
-		return spec, usagef("--drain-limit %v: not above 0 (want, for example, 24h)", o.drainLimit)
+		return spec, console.Usagef("--drain-limit %v: not above 0 (want, for example, 24h)", o.drainLimit)
 	}
-	if err := checkParallel(o.parallel); err != nil {
+	if err := console.CheckParallel(o.parallel); err != nil {
 		return spec, err
 	}
 	var err error
@@ -85,27 +84,26 @@ func (o *runOptions) spec(path string) (experiment.Spec, error) {
 
 // run makes the run of a specification, or its realizations, and prints the metrics.
 func (o *runOptions) run(ctx context.Context, g *globals, spec experiment.Spec) error {
-	display := newProgress(g.stderr, o.quiet)
-	display.zone = o.zone.Location()
+	display := newRunProgress(g.Progress(o.quiet), o.zone.Location())
 	if o.realizations > 0 {
 		return o.runSet(ctx, g, spec, display)
 	}
 	summary, err := experiment.Run(ctx, spec, display.hooks())
-	display.end()
+	display.End()
 	if err != nil {
-		return g.unlessInterrupted(ctx, err, o.output+" has the record up to the interruption")
+		return g.UnlessInterrupted(ctx, err, o.output+" has the record up to the interruption")
 	}
 	return g.printSummary(summary, o.zone.Location(), o.json)
 }
 
-func (o *runOptions) runSet(ctx context.Context, g *globals, spec experiment.Spec, display *progress) error {
-	list, err := experiment.RunSet(ctx, spec, experiment.Set{Count: o.realizations, Parallel: o.parallel}, display.setHooks(o.realizations, atOnce(o.parallel)))
-	display.end()
+func (o *runOptions) runSet(ctx context.Context, g *globals, spec experiment.Spec, display *runProgress) error {
+	list, err := experiment.RunSet(ctx, spec, experiment.Set{Count: o.realizations, Parallel: o.parallel}, display.setHooks(o.realizations, console.AtOnce(o.parallel)))
+	display.End()
 	if err != nil {
-		return g.unlessInterrupted(ctx, err, o.output+" has the record up to the interruption")
+		return g.UnlessInterrupted(ctx, err, o.output+" has the record up to the interruption")
 	}
 	if o.json {
-		err = g.printJSON(newSetReport(o.output, list))
+		err = g.PrintJSON(newSetReport(o.output, list))
 	} else {
 		err = g.printSet(o.output, list)
 	}
@@ -119,7 +117,7 @@ func (o *runOptions) runSet(ctx context.Context, g *globals, spec experiment.Spe
 		}
 	}
 	if len(invalid) > 0 {
-		return invalidf("%d of %d realizations are not valid: %s (rmreplay metrics RUN says why)", len(invalid), len(list), few(invalid, 5))
+		return console.Invalidf("%d of %d realizations are not valid: %s (rmreplay metrics RUN says why)", len(invalid), len(list), few(invalid, 5))
 	}
 	return nil
 }
@@ -148,48 +146,20 @@ func (g *globals) printSet(dir string, list []experiment.Realization) error {
 			filepath.Base(r.Dir), r.Seed, m.Valid, m.Jobs, m.MakespanSeconds, m.Wait.Mean, 100*m.Utilization, m.WallSeconds)
 	}
 	fmt.Fprintf(&b, "compare them with others: rmreplay compare %s OTHER\n", dir)
-	return g.print(b.String())
+	return g.Print(b.String())
 }
 
 // factorOf reads the value of a flag that takes a factor. It returns 0 if the flag is not given.
 func factorOf(flag, text string) (float64, error) {
 	f, err := flags.ParseFactor(text)
 	if err != nil {
-		return 0, usagef("--%s %s: %w", flag, text, err)
+		return 0, console.Usagef("--%s %s: %w", flag, text, err)
 	}
 	return f, nil
 }
 
-// The flags below belong to several commands and have one meaning everywhere.
-
-func addOutputFlag(f *pflag.FlagSet, to *string, kind, what string) {
-	f.StringVarP(to, "output", "o", "", "write to "+kind+": "+what)
-}
-
-func addSeedFlag(f *pflag.FlagSet, to *uint64, what string) {
-	f.Uint64Var(to, "seed", 1, "`SEED` of all random numbers: "+what)
-}
-
 // seedOfJobs is the usage of --seed for generated workloads.
 const seedOfJobs = "the same seed gives the same bytes"
-
-func addQuietFlag(f *pflag.FlagSet, to *bool) {
-	f.BoolVarP(to, "quiet", "q", false, "show no progress")
-}
-
-func addParallelFlag(f *pflag.FlagSet, to *int, what string) {
-	f.IntVarP(to, "parallel", "j", 0, "at most `N` at once: "+what+" (default: one for each CPU)")
-}
-
-// atOnce is the value of --parallel, or its default.
-func atOnce(parallel int) int { return cmp.Or(parallel, runtime.NumCPU()) }
-
-func checkParallel(n int) error {
-	if n < 0 {
-		return usagef("--parallel %d: negative (want 1 or more, or 0 for one for each CPU)", n)
-	}
-	return nil
-}
 
 // addSlurmFlag adds the flag that names the Slurm to run.
 func addSlurmFlag(f *pflag.FlagSet, slurm *string) {
@@ -209,18 +179,9 @@ func addNodesFlag(f *pflag.FlagSet, to *string) {
 // nodeFactor reads the value of that flag.
 func nodeFactor(text string) (float64, error) {
 	if text != "" && !strings.HasPrefix(text, "x") {
-		return 0, usagef("--nodes %s: not a factor (want, for example, x2 or x0.5; the number of nodes is in slurm.conf)", text)
+		return 0, console.Usagef("--nodes %s: not a factor (want, for example, x2 or x0.5; the number of nodes is in slurm.conf)", text)
 	}
 	return factorOf("nodes", text)
-}
-
-// require makes flags of a command required. [withRequired] checks them.
-func require(c *cobra.Command, names ...string) {
-	for _, name := range names {
-		if err := c.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag was added before
-		}
-	}
 }
 
 // few names the first n entries of a list, and the number of the others.

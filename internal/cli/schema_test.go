@@ -12,6 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
@@ -107,7 +108,7 @@ func TestSchemas(t *testing.T) {
 	} {
 		t.Run(strings.Join(c.args[:1], " ")+c.args[len(c.args)-1], func(t *testing.T) {
 			var out, errs bytes.Buffer
-			if code := execute(t.Context(), c.args, &out, &errs); code != exitOK {
+			if code := execute(t.Context(), c.args, &out, &errs); code != console.ExitOK {
 				t.Fatalf("exit status %d: %s", code, errs.String())
 			}
 			validate(t, c.schema, out.Bytes())

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/run"
 )
 
@@ -119,8 +120,8 @@ func (r *replaying) interrupt(t *testing.T, signal syscall.Signal) {
 func (r *replaying) endsInterrupted(t *testing.T, sent time.Time) {
 	t.Helper()
 	status := r.wait(t)
-	if took := r.endedAt.Sub(sent); status != ExitInterrupted || took > promised {
-		t.Errorf("%v: exit status %d after %v, want %d within %v", r.cmd.Args[1:], status, took, ExitInterrupted, promised)
+	if took := r.endedAt.Sub(sent); status != console.ExitInterrupted || took > promised {
+		t.Errorf("%v: exit status %d after %v, want %d within %v", r.cmd.Args[1:], status, took, console.ExitInterrupted, promised)
 	}
 	if said := r.said(t, "stderr"); !strings.HasSuffix(said, "rmreplay: interrupted\n") {
 		t.Errorf("%v says %q", r.cmd.Args[1:], said)
@@ -226,7 +227,7 @@ func TestSimulateInterrupted(t *testing.T) {
 			if m := rec.Manifest; m.State != run.StateInterrupted || m.Valid || rec.Partial || len(rows) == 0 {
 				t.Errorf("state %s, valid %v, partial %v, %d jobs", m.State, m.Valid, rec.Partial, len(rows))
 			}
-			if code, object, _ := r.metricsOf(t); code != ExitInvalid || object["state"] != "interrupted" {
+			if code, object, _ := r.metricsOf(t); code != console.ExitInvalid || object["state"] != "interrupted" {
 				t.Errorf("metrics exits with %d and says %v", code, object)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/resources"
@@ -63,7 +64,7 @@ result, and 130 if it was interrupted. The record of an interrupted run ends the
   rmreplay simulate day.jsonl --cluster demo/cluster --nodes x2 --perf x0.5 -o run4
   rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --perf x0.5 --feedback think-time -o run5
   rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --jitter 1m --realizations 10 -o set`,
-		Args: wantArgs("WORKLOAD"),
+		Args: console.WantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error {
 			spec, err := opts.spec(args[0])
 			if err != nil {
@@ -97,7 +98,7 @@ func (o *simulateOptions) spec(path string) (experiment.Spec, error) {
 	n, nerr := strconv.Atoi(o.nodes)
 	switch {
 	case nerr == nil && n <= 0:
-		return spec, usagef("--nodes %d: not above 0", n)
+		return spec, console.Usagef("--nodes %d: not above 0", n)
 	case nerr == nil:
 		simulator.Nodes = n
 	default:

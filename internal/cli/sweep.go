@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/sweep"
@@ -29,16 +30,16 @@ type sweepOptions struct {
 
 func (o *sweepOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
-	addOutputFlag(f, &o.output, "`DIR`", "a new directory, or that of a sweep to continue")
-	addParallelFlag(f, &o.parallel, "runs, or tasks of the job array, which has no limit by default")
+	console.AddOutput(f, &o.output, "`DIR`", "a new directory, or that of a sweep to continue")
+	console.AddParallel(f, &o.parallel, "runs, or tasks of the job array, which has no limit by default")
 	f.StringVar(&o.on, "on", onLocal, "`WHERE` to run: here, or slurm (a job array, submitted with sbatch)")
 	f.StringArrayVar(&o.sbatch, "sbatch", nil, "with --on slurm: an `OPTION` of sbatch, such as --sbatch=--partition=long; may be repeated")
 	f.BoolVar(&o.collect, "collect", false, "make no runs: only write the table of those that exist")
 	f.IntVar(&o.cell, "cell", 0, "make only run `N` of the plan, counted from 1, as the tasks of a job array do")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done: check the experiment, and say how many runs and seeds it needs")
-	addQuietFlag(f, &o.quiet)
-	addJSONFlag(c, &o.json)
-	require(c, "output")
+	console.AddQuiet(f, &o.quiet)
+	console.AddJSON(c, &o.json)
+	console.Require(c, "output")
 	flags.Alias(f, map[string]string{"jobs": "parallel"})
 }
 
@@ -82,7 +83,7 @@ were made and some are not valid.`,
   rmreplay sweep experiment.yaml -o tuning --on slurm --sbatch=--time=2:00:00
   rmreplay sweep experiment.yaml -o tuning --collect
   rmreplay compare tuning/cells/sim_fcfs tuning/cells/sim_easy`,
-		Args: wantArgs("EXPERIMENT"),
+		Args: console.WantArgs("EXPERIMENT"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runSweep(c.Context(), g, args[0], opts)
 		},
@@ -94,15 +95,15 @@ were made and some are not valid.`,
 func (o *sweepOptions) check() error {
 	switch {
 	case o.on != onLocal && o.on != onSlurm:
-		return usagef("--on %s: not known (want %s or %s)", o.on, onLocal, onSlurm)
+		return console.Usagef("--on %s: not known (want %s or %s)", o.on, onLocal, onSlurm)
 	case len(o.sbatch) > 0 && o.on != onSlurm:
-		return usagef("--sbatch goes with --on slurm")
+		return console.Usagef("--sbatch goes with --on slurm")
 	case o.cell < 0:
-		return usagef("--cell %d: want a number from 1", o.cell)
+		return console.Usagef("--cell %d: want a number from 1", o.cell)
 	case o.collect && (o.cell > 0 || o.on == onSlurm), o.cell > 0 && o.on == onSlurm, o.dryRun && (o.collect || o.cell > 0 || o.on == onSlurm):
-		return usagef("--collect, --cell, --dry-run and --on slurm exclude each other")
+		return console.Usagef("--collect, --cell, --dry-run and --on slurm exclude each other")
 	}
-	return checkParallel(o.parallel)
+	return console.CheckParallel(o.parallel)
 }
 
 func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) error {
@@ -111,17 +112,17 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 	}
 	plan, err := sweep.Open(path, opts.output, sweepCheck(g), sweepCheckTogether)
 	if err != nil {
-		return badInput(err)
+		return console.BadInput(err)
 	}
 	for _, warning := range plan.Warnings {
-		g.say("warning: %s", warning)
+		g.Say("warning: %s", warning)
 	}
 	program, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
 	if opts.cell > len(plan.Runs) {
-		return usagef("--cell %d: the plan has %d runs", opts.cell, len(plan.Runs))
+		return console.Usagef("--cell %d: the plan has %d runs", opts.cell, len(plan.Runs))
 	}
 	if opts.dryRun {
 		outlook, err := (&sweep.Maker{Plan: plan, Version: Version()}).Outlook()
@@ -129,9 +130,9 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 		case err != nil:
 			return err
 		case opts.json:
-			return g.printJSON(outlook)
+			return g.PrintJSON(outlook)
 		}
-		_, err = fmt.Fprint(g.stdout, outlook.Render())
+		_, err = fmt.Fprint(g.Stdout, outlook.Render())
 		return err
 	}
 	lock, err := plan.Lock(opts.cell > 0)
@@ -139,8 +140,8 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 		return err
 	}
 	defer lock.Close()
-	table := newSweepTable(newProgress(g.stderr, opts.quiet), len(plan.Runs), atOnce(opts.parallel))
-	defer table.end()
+	table := newSweepTable(g.Progress(opts.quiet), len(plan.Runs), console.AtOnce(opts.parallel))
+	defer table.End()
 	maker := &sweep.Maker{Plan: plan, Program: program, Version: Version(), Observe: table.observe}
 	switch {
 	case opts.cell > 0:
@@ -153,7 +154,7 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 	if err := maker.Prepare(ctx); err != nil {
 		var input *sweep.InputError
 		if errors.As(err, &input) {
-			return badInput(err)
+			return console.BadInput(err)
 		}
 		return err
 	}
@@ -163,9 +164,9 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 	stop := table.tick()
 	err = maker.All(ctx, opts.parallel)
 	stop()
-	table.end()
+	table.End()
 	if err != nil {
-		return g.unlessInterrupted(ctx, err, plan.Dir+" keeps the complete runs; the same command continues the sweep")
+		return g.UnlessInterrupted(ctx, err, plan.Dir+" keeps the complete runs; the same command continues the sweep")
 	}
 	return g.finishSweep(plan, opts)
 }
@@ -187,8 +188,8 @@ func (g *globals) finishSweep(plan *sweep.Plan, opts sweepOptions) error {
 		return err
 	}
 	if opts.json {
-		err = g.printJSON(summary)
-	} else if _, werr := fmt.Fprint(g.stdout, summary.Render()); werr != nil {
+		err = g.PrintJSON(summary)
+	} else if _, werr := fmt.Fprint(g.Stdout, summary.Render()); werr != nil {
 		err = fmt.Errorf("writing the result: %w", werr)
 	}
 	switch bad := summary.Failed + summary.NotRun; {
@@ -197,7 +198,7 @@ func (g *globals) finishSweep(plan *sweep.Plan, opts sweepOptions) error {
 	case bad > 0:
 		return fmt.Errorf("%d of %d runs failed or have not been made", bad, summary.Runs)
 	case summary.Invalid > 0:
-		return invalidf("%d of %d runs are not valid", summary.Invalid, summary.Runs)
+		return console.Invalidf("%d of %d runs are not valid", summary.Invalid, summary.Runs)
 	}
 	return nil
 }
@@ -273,13 +274,13 @@ func submitSweep(ctx context.Context, g *globals, maker *sweep.Maker, opts sweep
 		return err
 	}
 	if array == nil {
-		g.say("rmreplay: all %d runs are complete; nothing is submitted", len(maker.Plan.Runs))
+		g.Say("rmreplay: all %d runs are complete; nothing is submitted", len(maker.Plan.Runs))
 		return g.finishSweep(maker.Plan, opts)
 	}
 	if opts.json {
-		return g.printJSON(array)
+		return g.PrintJSON(array)
 	}
-	_, err = fmt.Fprintf(g.stdout, "submitted job array %s with %d of %d runs\nwhen it has ended: rmreplay sweep %s -o %s --collect\n",
+	_, err = fmt.Fprintf(g.Stdout, "submitted job array %s with %d of %d runs\nwhen it has ended: rmreplay sweep %s -o %s --collect\n",
 		array.Job, len(array.Runs), len(maker.Plan.Runs), maker.Plan.Experiment.Path, opts.output)
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"rmreplay/internal/cli/console"
 	pace "rmreplay/internal/progress"
 	"rmreplay/internal/sweep"
 )
@@ -13,7 +14,7 @@ import (
 // sweepTable shows the progress of a sweep: a line for each finished run and, on a terminal,
 // one line for the running ones.
 type sweepTable struct {
-	*progress
+	*console.Progress
 	mu      sync.Mutex
 	runs    int
 	over    int
@@ -22,13 +23,13 @@ type sweepTable struct {
 	batch   pace.Batch
 }
 
-func newSweepTable(p *progress, runs, parallel int) *sweepTable {
-	return &sweepTable{progress: p, runs: runs, running: map[string]time.Time{}, batch: pace.Batch{Parallel: parallel}}
+func newSweepTable(p *console.Progress, runs, parallel int) *sweepTable {
+	return &sweepTable{Progress: p, runs: runs, running: map[string]time.Time{}, batch: pace.Batch{Parallel: parallel}}
 }
 
 // tick shows the line of the running runs every second, until stop is called.
 func (t *sweepTable) tick() (stop func()) {
-	if t.terminal == nil || t.quiet {
+	if !t.OnTerminal() || t.Quiet() {
 		return func() {}
 	}
 	over := make(chan struct{})
@@ -42,7 +43,7 @@ func (t *sweepTable) tick() (stop func()) {
 				return
 			case <-ticker.C:
 				t.mu.Lock()
-				t.show(t.state()...)
+				t.Show(t.state()...)
 				t.mu.Unlock()
 			}
 		}
@@ -57,16 +58,15 @@ func (t *sweepTable) tick() (stop func()) {
 func (t *sweepTable) observe(p sweep.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.quiet {
+	if t.Quiet() {
 		return
 	}
-	t.end()
 	switch p.Phase {
 	case sweep.Preparing:
-		t.print("preparing " + p.Name + "\n")
+		t.Line("preparing " + p.Name)
 		return
 	case sweep.Noted:
-		t.print(p.Name + "\n")
+		t.Line(p.Name)
 		return
 	case sweep.Began:
 		t.running[p.Name] = time.Now()
@@ -76,10 +76,10 @@ func (t *sweepTable) observe(p sweep.Progress) {
 		if p.Phase != sweep.Kept {
 			t.batch.Ended = append(t.batch.Ended, p.Took)
 		}
-		t.print(t.row(p) + "\n")
+		t.Line(t.row(p))
 	}
-	if t.terminal != nil {
-		t.show(t.state()...)
+	if t.OnTerminal() {
+		t.Show(t.state()...)
 	}
 }
 
@@ -97,7 +97,7 @@ func (t *sweepTable) row(p sweep.Progress) string {
 	if p.Phase == sweep.Made {
 		text += fmt.Sprintf(", took %v", p.Took.Round(100*time.Millisecond))
 	}
-	if left := t.left(); t.terminal == nil && left.Text != "" {
+	if left := t.left(); !t.OnTerminal() && left.Text != "" {
 		text += ", " + left.Text
 	}
 	return text

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/run"
 	"rmreplay/internal/sweep"
 )
@@ -212,8 +213,8 @@ func TestSweepInterrupted(t *testing.T) {
 	cancel()
 	var out, errs bytes.Buffer
 	code := execute(ctx, []string{"sweep", filepath.Join(dir, "experiment.yaml"), "-o", filepath.Join(dir, "out")}, &out, &errs)
-	if code != ExitInterrupted {
-		t.Errorf("status %d, want %d: %s", code, ExitInterrupted, errs.String())
+	if code != console.ExitInterrupted {
+		t.Errorf("status %d, want %d: %s", code, console.ExitInterrupted, errs.String())
 	}
 	text, _ := runHere(t, dir, 1, "sweep", "experiment.yaml", "-o", "out", "--collect", "--json")
 	var s sweep.Summary

@@ -127,24 +127,6 @@ func usageOf(f *pflag.Flag) string {
 	return "--" + f.Name + " " + value
 }
 
-// wantArgs accepts exactly the named arguments.
-func wantArgs(names ...string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) < len(names):
-			return fmt.Errorf("%s is missing", names[len(args)])
-		case len(args) > len(names):
-			return fmt.Errorf("%q: unexpected argument", args[len(names)])
-		}
-		for i, name := range names {
-			if args[i] == "" {
-				return fmt.Errorf("%s is empty", name)
-			}
-		}
-		return nil
-	}
-}
-
 // namesFile reports whether the value of a flag is the path of a file or directory.
 func namesFile(f *pflag.Flag) bool {
 	kind, _ := pflag.UnquoteUsage(f)

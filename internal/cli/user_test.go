@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"rmreplay/internal/cli/console"
 )
 
 // statusOf returns a field of /proc/PID/status.
@@ -51,7 +53,7 @@ func TestDaemonsAreNotRoot(t *testing.T) {
 			if len(in.processes) < 6 || len(users) != 1 {
 				t.Errorf("%d processes of the users %v", len(in.processes), users)
 			}
-			if status := r.wait(t); status != exitOK {
+			if status := r.wait(t); status != console.ExitOK {
 				t.Errorf("exit status %d", status)
 			}
 			in.mustGo(t)
@@ -80,8 +82,8 @@ func TestRootWithoutOtherUsers(t *testing.T) {
 		t.Skip("SKIPPED: not root: whether root is refused that cannot change its user is not tested")
 	}
 	r := startReplay(t, mixedTrace(), setpriv(t, "--bounding-set", "-setuid")...)
-	if status := r.wait(t); status != ExitMissing {
-		t.Errorf("exit status %d, want %d", status, ExitMissing)
+	if status := r.wait(t); status != console.ExitMissing {
+		t.Errorf("exit status %d, want %d", status, console.ExitMissing)
 	}
 	if said := r.said(t, "stderr"); !strings.Contains(said, "never run as root") || !strings.Contains(said, "replay as an ordinary user") {
 		t.Errorf("it says %q", said)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -51,12 +52,12 @@ func newVersionCommand(g *globals) *cobra.Command {
 Slurm that it can replay on.`,
 		Example: `  rmreplay version
   rmreplay version --json`,
-		Args: wantArgs(),
+		Args: console.WantArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			return runVersion(g, asJSON)
 		},
 	}
-	addJSONFlag(c, &asJSON)
+	console.AddJSON(c, &asJSON)
 	return c
 }
 
@@ -66,13 +67,8 @@ func runVersion(g *globals, asJSON bool) error {
 		SupportedSlurm: slurmspec.SupportedList(),
 	}
 	if asJSON {
-		return g.printJSON(v)
+		return g.PrintJSON(v)
 	}
-	_, err := fmt.Fprintf(g.stdout, "rmreplay %s (%s, %s), for Slurm %s\n", v.Version, v.Go, v.Platform, v.SupportedSlurm)
+	_, err := fmt.Fprintf(g.Stdout, "rmreplay %s (%s, %s), for Slurm %s\n", v.Version, v.Go, v.Platform, v.SupportedSlurm)
 	return err
-}
-
-// addJSONFlag adds --json. Every command that prints a result has it.
-func addJSONFlag(c *cobra.Command, to *bool) {
-	c.Flags().BoolVar(to, "json", false, "print one JSON object")
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/workload"
 )
@@ -28,15 +29,15 @@ content. docs/FORMATS.md describes the formats.`,
 // openWorkload reads a workload. Its errors are errors of the input.
 func openWorkload(path string) (*workload.Workload, error) {
 	w, err := formats.Open(path)
-	return w, badInput(err)
+	return w, console.BadInput(err)
 }
 
 // readWorkload is [openWorkload] with options, for commands that do little else. It shows its
 // progress.
 func (g *globals) readWorkload(path string, opts workload.ReadOptions) (*workload.Workload, error) {
-	show := newProgress(g.stderr, false)
-	defer show.end()
-	opts.Progress = show.reading(filepath.Base(path))
+	show := g.Progress(false)
+	defer show.End()
+	opts.Progress = show.Reading(filepath.Base(path))
 	w, err := formats.OpenWith(path, opts)
-	return w, badInput(err)
+	return w, console.BadInput(err)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/cli/accountingcmd"
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/workload"
@@ -36,7 +37,7 @@ func (o *buildOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.from, "from", "", "`KIND` of the source: "+kindList())
 	f.StringVar(&o.mapping, "map", "", "`MAP` of a table's columns: a YAML file, or "+strings.Join(build.MapNames(), ", "))
 	f.StringSliceVar(&o.columns, "columns", nil, "the `COLUMNS`, separated by commas, of sacct's output without a header")
-	addOutputFlag(f, &o.output, "`FILE`", traceOutput)
+	console.AddOutput(f, &o.output, "`FILE`", traceOutput)
 	o.window.Add(f, "jobs that run then become preset jobs", "leave out later submissions")
 	f.StringVar(&o.clusterName, "cluster-name", "", "`NAME` of the cluster, if the source has several")
 	f.StringVar(&o.files.Reservations, "reservations", "", "`FILE` with the output of scontrol show reservation")
@@ -46,8 +47,8 @@ func (o *buildOptions) addFlags(c *cobra.Command) {
 	flags.Duration(f, &o.halfLife, "usage-half-life", 7*24*time.Hour, "`DURATION` of the site's PriorityDecayHalfLife, for the usage at the window's start; 0 for no decay")
 	f.StringVar(&o.usageSince, "usage-since", "", "`TIME` of the last reset of usage before the window, if the site sets PriorityUsageResetPeriod")
 	addStrictFlag(f, &o.strict)
-	addJSONFlag(c, &o.json)
-	require(c, "from")
+	console.AddJSON(c, &o.json)
+	console.Require(c, "from")
 	flags.Alias(f, map[string]string{"nodes": "node-states"})
 }
 
@@ -102,7 +103,9 @@ SubmitLine > week.sacct
     --from slurmdbd 'reader@unix(/run/mysqld/mysqld.sock)/slurm_acct_db' \
     --cluster-name vale --start 2024-03-02 --end 2024-03-03 \
     -o day.jsonl --cluster-output vale`,
-		Args: func(c *cobra.Command, args []string) error { return wantArgs("SOURCE")(c, args[:min(len(args), 1)]) },
+		Args: func(c *cobra.Command, args []string) error {
+			return console.WantArgs("SOURCE")(c, args[:min(len(args), 1)])
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			opts.more = args[1:]
 			return runWorkloadBuild(c.Context(), g, args[0], opts)
@@ -137,21 +140,21 @@ func runWorkloadBuild(ctx context.Context, g *globals, source string, opts build
 		return proposeMap(g, source, opts.output)
 	}
 	if opts.output == "" {
-		return usagef("--output is missing (want -o FILE)")
+		return console.Usagef("--output is missing (want -o FILE)")
 	}
 	if err := formats.Replaces(opts.output); err != nil {
 		return fmt.Errorf("writing the workload: %w", err)
 	}
-	show := newProgress(g.stderr, false)
-	defer show.end()
-	how.Progress = show.reading("jobs of the database")
+	show := g.Progress(false)
+	defer show.End()
+	how.Progress = show.Reading("jobs of the database")
 	if opts.from != string(build.Slurmdbd) {
-		how.Progress = show.reading(filepath.Base(source))
+		how.Progress = show.Reading(filepath.Base(source))
 	}
 	b, err := build.From(ctx, build.Kind(opts.from), source, how)
-	show.end()
+	show.End()
 	if err != nil {
-		return badInput(err)
+		return console.BadInput(err)
 	}
 	files, err := b.Write(opts.output, opts.clusterOutput)
 	if err != nil {
@@ -162,14 +165,14 @@ func runWorkloadBuild(ctx context.Context, g *globals, source string, opts build
 
 // proposeMap prints a map for a table. With -o that is not what the user wanted.
 func proposeMap(g *globals, source, output string) error {
-	fits, err := build.ProposeMap(g.stdout, source)
+	fits, err := build.ProposeMap(g.Stdout, source)
 	if err != nil {
-		return badInput(err)
+		return console.BadInput(err)
 	}
 	if output == "" {
 		return nil
 	}
-	return usagef("--map is missing, so no workload was written (want --map %s, or a file with the map above)", cmp.Or(fits, "FILE"))
+	return console.Usagef("--map is missing, so no workload was written (want --map %s, or a file with the map above)", cmp.Or(fits, "FILE"))
 }
 
 // passwordVariable holds a password. Every user of a machine can read command lines.
@@ -178,28 +181,28 @@ const passwordVariable = "RMREPLAY_DB_PASSWORD"
 // parse returns the options that the flags ask for.
 func (o *buildOptions) parse() (how build.Options, err error) {
 	if !slices.Contains(build.Kinds, build.Kind(o.from)) {
-		return how, usagef("--from %s: not known (want %s)", o.from, kindList())
+		return how, console.Usagef("--from %s: not known (want %s)", o.from, kindList())
 	}
 	how.ReadOptions = workload.ReadOptions{Strict: o.strict, Cluster: o.clusterName}
 	how.Zone, how.UsageHalfLife, how.Password, how.Files = o.window.Location(), o.halfLife, os.Getenv(passwordVariable), o.files
 	how.Columns, how.Map, how.More, how.Accounting = o.columns, o.mapping, o.more, accountingcmd.Workload
 	if how.Start, how.End, err = o.window.Bounds(); err != nil {
-		return how, usagef("%w", err)
+		return how, console.Usagef("%w", err)
 	}
 	if how.UsageSince, err = o.window.Instant("usage-since", o.usageSince); err != nil {
-		return how, usagef("%w", err)
+		return how, console.Usagef("%w", err)
 	}
 	switch {
 	case o.mapping != "" && o.from != string(build.Table):
-		return how, usagef("--map needs --from table")
+		return how, console.Usagef("--map needs --from table")
 	case len(o.columns) > 0 && o.from != "sacct":
-		return how, usagef("--columns needs --from sacct")
+		return how, console.Usagef("--columns needs --from sacct")
 	case how.UsageSince != 0 && (how.Start == 0 || how.UsageSince > how.Start):
-		return how, usagef("--usage-since %s is not before the window (want --start after it)", o.usageSince)
+		return how, console.Usagef("--usage-since %s is not before the window (want --start after it)", o.usageSince)
 	case o.halfLife < 0:
-		return how, usagef("--usage-half-life %v: negative (want 0 or more)", o.halfLife)
+		return how, console.Usagef("--usage-half-life %v: negative (want 0 or more)", o.halfLife)
 	case o.files.Accounts != "" && o.clusterOutput == "":
-		return how, usagef("--accounts needs --cluster-output, the directory for the commands")
+		return how, console.Usagef("--accounts needs --cluster-output, the directory for the commands")
 	}
 	return how, nil
 }
@@ -219,7 +222,7 @@ func newBuildReport(b *build.Result, output string, files []string) *buildReport
 
 func (r *buildReport) show(g *globals, asJSON bool) error {
 	if asJSON {
-		return g.printJSON(r)
+		return g.PrintJSON(r)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "wrote %s: %d jobs (%d preset), %d users, %d reservation events, %d node events\n",
@@ -231,6 +234,6 @@ func (r *buildReport) show(g *globals, asJSON bool) error {
 	for _, m := range r.Missing {
 		fmt.Fprintf(&b, "missing: %s\n", m)
 	}
-	_, err := fmt.Fprint(g.stdout, b.String())
+	_, err := fmt.Fprint(g.Stdout, b.String())
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/workload"
 )
@@ -21,11 +22,11 @@ type convertOptions struct {
 }
 
 func (o *convertOptions) addFlags(c *cobra.Command) {
-	addOutputFlag(c.Flags(), &o.output, "`FILE`", "compressed if its name ends in .gz")
+	console.AddOutput(c.Flags(), &o.output, "`FILE`", "compressed if its name ends in .gz")
 	c.Flags().StringVar(&o.to, "to", "", "`FORMAT` of the output: "+strings.Join(formats.Names(), ", ")+" (default: the one of FILE's ending, or else trace)")
 	addStrictFlag(c.Flags(), &o.strict)
-	addJSONFlag(c, &o.json)
-	require(c, "output")
+	console.AddJSON(c, &o.json)
+	console.Require(c, "output")
 }
 
 // addStrictFlag adds --strict to commands that read records of sites.
@@ -45,7 +46,7 @@ SWF log that becomes a trace and then a log again has the same records.`,
 		Example: `  rmreplay workload convert KTH-SP2-1996-2.1-cln.swf.gz -o kth.jsonl.gz
   rmreplay workload convert kth.jsonl.gz -o kth.swf
   rmreplay workload convert demo/day.jsonl -o day.txt --to events --json`,
-		Args: wantArgs("WORKLOAD"),
+		Args: console.WantArgs("WORKLOAD"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return runWorkloadConvert(g, args[0], opts)
 		},
@@ -69,7 +70,7 @@ func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 		opts.to = formats.ForFile(opts.output)
 	}
 	if !slices.Contains(formats.Names(), opts.to) {
-		return usagef("--to %s: not a format (want %s)", opts.to, strings.Join(formats.Names(), ", "))
+		return console.Usagef("--to %s: not a format (want %s)", opts.to, strings.Join(formats.Names(), ", "))
 	}
 	if err := formats.Replaces(opts.output); err != nil {
 		return fmt.Errorf("writing the workload: %w", err)
@@ -83,13 +84,13 @@ func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 		return err
 	}
 	if opts.json {
-		return g.printJSON(convertReport{w.Source, opts.output, opts.to, w.Jobs.Len(), orEmpty(losses), orEmpty(w.Rules)})
+		return g.PrintJSON(convertReport{w.Source, opts.output, opts.to, w.Jobs.Len(), orEmpty(losses), orEmpty(w.Rules)})
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "wrote %d jobs as %s to %s\n", w.Jobs.Len(), opts.to, opts.output)
 	writeCounts(&b, "records of the source under a rule", w.Rules)
 	writeCounts(&b, "what this format has no place for", losses)
-	_, err = fmt.Fprint(g.stdout, b.String())
+	_, err = fmt.Fprint(g.Stdout, b.String())
 	return err
 }
 

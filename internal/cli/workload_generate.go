@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/cli/generatecmd"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/workload"
@@ -19,9 +20,9 @@ type generateOptions struct {
 }
 
 func (o *generateOptions) addFlags(c *cobra.Command) {
-	addSeedFlag(c.Flags(), &o.seed, seedOfJobs)
-	addOutputFlag(c.Flags(), &o.output, "`DIR`", "a new directory, or an empty one")
-	require(c, "output")
+	console.AddSeed(c.Flags(), &o.seed, seedOfJobs)
+	console.AddOutput(c.Flags(), &o.output, "`DIR`", "a new directory, or an empty one")
+	console.Require(c, "output")
 }
 
 func newWorkloadGenerateCommand(g *globals) *cobra.Command {
@@ -55,7 +56,7 @@ with accounts, QOS and users), and a day of about 600 jobs to DIR/day.jsonl. Eve
 gives the same cluster and other jobs.`,
 		Example: `  rmreplay workload generate example --seed 1 -o demo
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run`,
-		Args: wantArgs(),
+		Args: console.WantArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			return runGenerateExample(g, opts)
 		},
@@ -68,7 +69,7 @@ func runGenerateExample(g *globals, opts generateOptions) error {
 	if err := example.WriteExample(opts.output, opts.seed); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(g.stdout, "wrote the cluster %s and the workload %s (seed %d)\n",
+	_, err := fmt.Fprintf(g.Stdout, "wrote the cluster %s and the workload %s (seed %d)\n",
 		filepath.Join(opts.output, "cluster"), filepath.Join(opts.output, "day.jsonl"), opts.seed)
 	return err
 }
@@ -76,11 +77,11 @@ func runGenerateExample(g *globals, opts generateOptions) error {
 // newGenerateIOCommand makes the command of the package that has it.
 func newGenerateIOCommand(g *globals) *cobra.Command {
 	return generatecmd.Lent{
-		WantArgs: wantArgs, AddJSON: addJSONFlag, Usagef: usagef, BadInput: badInput, Replaces: formats.Replaces, Save: g.saveGenerated,
+		Replaces: formats.Replaces, Save: g.saveGenerated,
 		AddOutput: func(c *cobra.Command, path *string, seed *uint64) {
-			addSeedFlag(c.Flags(), seed, seedOfJobs)
-			addOutputFlag(c.Flags(), path, "`FILE`", traceOutput)
-			require(c, "output")
+			console.AddSeed(c.Flags(), seed, seedOfJobs)
+			console.AddOutput(c.Flags(), path, "`FILE`", traceOutput)
+			console.Require(c, "output")
 		},
 		Read: func(path string) (*workload.Workload, error) { return g.readWorkload(path, workload.ReadOptions{}) },
 	}.IO()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/output"
 	"rmreplay/internal/workload/generate"
 )
@@ -23,10 +24,10 @@ func (o *daintOptions) addFlags(c *cobra.Command) {
 	c.Flags().IntVar(&o.days, "days", 0, "`N` days of submissions (default: 1, or enough for --jobs)")
 	c.Flags().IntVar(&o.jobs, "jobs", 0, "number of jobs: `N` in all, whatever their load (default: 6025 on the first day, and on each further day enough for the same load)")
 	c.Flags().Float64Var(&o.gpuLoad, "gpu-load", generate.DefaultGPULoad, "`SHARE` of the GPU nodes' node-hours that the jobs of a day ask for; above 1 the queue grows")
-	addSeedFlag(c.Flags(), &o.seed, seedOfJobs)
-	addOutputFlag(c.Flags(), &o.output, "`DIR`", "a new directory, or an empty one")
-	require(c, "output")
-	addJSONFlag(c, &o.json)
+	console.AddSeed(c.Flags(), &o.seed, seedOfJobs)
+	console.AddOutput(c.Flags(), &o.output, "`DIR`", "a new directory, or an empty one")
+	console.Require(c, "output")
+	console.AddJSON(c, &o.json)
 }
 
 func newGenerateDaintCommand(g *globals) *cobra.Command {
@@ -44,7 +45,7 @@ day, and jobs for 97 % of the GPU nodes and 54 % of the other nodes.`,
   rmreplay workload generate daint --jobs 145000 -o month
   rmreplay workload generate daint --days 2 --gpu-load 1.15 -o saturated
   rmreplay replay daint/day.jsonl --cluster daint/cluster -o daint/run`,
-		Args: wantArgs(),
+		Args: console.WantArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			return runGenerateDaint(g, opts)
 		},
@@ -59,7 +60,7 @@ func runGenerateDaint(g *globals, opts daintOptions) error {
 	}
 	made, err := generate.Daint(generate.DaintOptions{Days: opts.days, Jobs: opts.jobs, GPULoad: opts.gpuLoad, Seed: opts.seed})
 	if err != nil {
-		return usagef("--%w", err)
+		return console.Usagef("--%w", err)
 	}
 	w := made.Workload
 	if err := generate.WriteSite(opts.output, w, made.Files); err != nil {
@@ -67,19 +68,19 @@ func runGenerateDaint(g *globals, opts daintOptions) error {
 	}
 	for _, l := range made.Loads {
 		if !l.Met() {
-			g.say("warning: %s nodes: the jobs of a day ask for %.2f to %.2f of the node-hours, %.2f on average, and not for %g%s",
+			g.Say("warning: %s nodes: the jobs of a day ask for %.2f to %.2f of the node-hours, %.2f on average, and not for %g%s",
 				l.Nodes, l.Lowest(), l.Highest(), l.Mean(), l.Wanted, opts.unmetHint())
 		}
 	}
 	cluster, trace := filepath.Join(opts.output, "cluster"), filepath.Join(opts.output, "day.jsonl")
 	if opts.json {
-		return g.printJSON(map[string]any{
+		return g.PrintJSON(map[string]any{
 			"cluster": cluster, "workload": trace, "seed": opts.seed, "jobs": w.Jobs.Len(),
 			"node_events": len(w.NodeEvents), "reservation_events": len(w.Reservations),
 			"loads": loadsJSON(made.Loads),
 		})
 	}
-	_, err = fmt.Fprintf(g.stdout, "wrote the cluster %s and the workload %s (%d jobs, seed %d)\n", cluster, trace, w.Jobs.Len(), opts.seed)
+	_, err = fmt.Fprintf(g.Stdout, "wrote the cluster %s and the workload %s (%d jobs, seed %d)\n", cluster, trace, w.Jobs.Len(), opts.seed)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/workload"
@@ -23,21 +24,21 @@ type likeOptions struct {
 func (o *likeOptions) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&o.like, "like", "", "`WORKLOAD` that the new one resembles")
 	c.Flags().IntVar(&o.jobs, "jobs", 0, "number of jobs: `N` (default: as many as the workload has)")
-	addSeedFlag(c.Flags(), &o.seed, seedOfJobs)
-	addOutputFlag(c.Flags(), &o.output, "`FILE`", traceOutput)
-	addJSONFlag(c, &o.json)
+	console.AddSeed(c.Flags(), &o.seed, seedOfJobs)
+	console.AddOutput(c.Flags(), &o.output, "`FILE`", traceOutput)
+	console.AddJSON(c, &o.json)
 }
 
 func runGenerateLike(g *globals, c *cobra.Command, args []string, opts likeOptions) error {
 	switch {
 	case len(args) > 0:
-		return &ExitError{Code: ExitUsage, Err: unknownCommand(c, args[0])}
+		return &console.ExitError{Code: console.ExitUsage, Err: unknownCommand(c, args[0])}
 	case opts.like == "" && opts.output == "":
 		return c.Help()
 	case opts.like == "":
-		return usagef("--like is missing, or the name of a model")
+		return console.Usagef("--like is missing, or the name of a model")
 	case opts.output == "":
-		return usagef("--output is missing (want a file)")
+		return console.Usagef("--output is missing (want a file)")
 	}
 	if err := formats.Replaces(opts.output); err != nil {
 		return fmt.Errorf("writing the workload: %w", err)
@@ -48,7 +49,7 @@ func runGenerateLike(g *globals, c *cobra.Command, args []string, opts likeOptio
 	}
 	w, err := generate.Like(model, generate.LikeOptions{Jobs: opts.jobs, Seed: opts.seed})
 	if err != nil {
-		return badInput(fmt.Errorf("%s: %w", opts.like, err))
+		return console.BadInput(fmt.Errorf("%s: %w", opts.like, err))
 	}
 	return g.saveGenerated(w, opts.output, opts.seed, opts.json)
 }
@@ -62,9 +63,9 @@ func (g *globals) saveGenerated(w *workload.Workload, path string, seed uint64, 
 		return err
 	}
 	if asJSON {
-		return g.printJSON(map[string]any{"workload": path, "jobs": w.Jobs.Len(), "seed": seed})
+		return g.PrintJSON(map[string]any{"workload": path, "jobs": w.Jobs.Len(), "seed": seed})
 	}
-	_, err := fmt.Fprintf(g.stdout, "wrote the workload %s (%d jobs, seed %d)\n", path, w.Jobs.Len(), seed)
+	_, err := fmt.Fprintf(g.Stdout, "wrote the workload %s (%d jobs, seed %d)\n", path, w.Jobs.Len(), seed)
 	return err
 }
 
@@ -86,10 +87,10 @@ func (o *lublinOptions) addFlags(c *cobra.Command) {
 	f.IntVar(&o.model.Users, "users", 50, "number of users: `N` (the model itself has none)")
 	f.StringVar(&o.start, "start", "2024-03-04", "`TIME` at which the window begins, a midnight")
 	o.zone.Add(f)
-	addSeedFlag(f, &o.model.Seed, seedOfJobs)
-	addOutputFlag(f, &o.output, "`FILE`", traceOutput)
-	addJSONFlag(c, &o.json)
-	require(c, "output")
+	console.AddSeed(f, &o.model.Seed, seedOfJobs)
+	console.AddOutput(f, &o.output, "`FILE`", traceOutput)
+	console.AddJSON(c, &o.json)
+	console.Require(c, "output")
 	flags.Alias(f, map[string]string{"nodes": "whole-nodes"})
 }
 
@@ -107,7 +108,7 @@ reaches. "workload transform --time-limit-model tsafrir" replaces these limits b
 that resemble users' estimates.`,
 		Example: `  rmreplay workload generate lublin --jobs 10000 --processors 512 --seed 1 -o model.jsonl
   rmreplay simulate model.jsonl --policy easy -o run`,
-		Args: wantArgs(),
+		Args: console.WantArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			return runGenerateLublin(g, opts)
 		},
@@ -119,17 +120,17 @@ that resemble users' estimates.`,
 func runGenerateLublin(g *globals, opts lublinOptions) error {
 	var err error
 	if opts.model.Start, err = opts.zone.Instant("start", opts.start); err != nil {
-		return usagef("%w", err)
+		return console.Usagef("%w", err)
 	}
 	if opts.model.Start <= 0 {
-		return usagef("--start %s: not after 1970 (want, for example, 2024-03-04)", opts.start)
+		return console.Usagef("--start %s: not after 1970 (want, for example, 2024-03-04)", opts.start)
 	}
 	if err := formats.Replaces(opts.output); err != nil {
 		return fmt.Errorf("writing the workload: %w", err)
 	}
 	w, err := generate.Lublin(opts.model)
 	if err != nil {
-		return usagef("--%w", err)
+		return console.Usagef("--%w", err)
 	}
 	return g.saveGenerated(w, opts.output, opts.model.Seed, opts.json)
 }

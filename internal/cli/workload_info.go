@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/chart"
@@ -22,7 +23,7 @@ func (o *infoOptions) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&o.plots, "plots", "", "also write charts to `DIR`")
 	c.Flags().StringVar(&o.plotFormat, "plot-format", "svg", "`FORMAT` of the charts: "+strings.Join(chart.Formats, " or "))
 	o.zone.Add(c.Flags())
-	addJSONFlag(c, &o.json)
+	console.AddJSON(c, &o.json)
 }
 
 func newWorkloadInfoCommand(g *globals) *cobra.Command {
@@ -41,7 +42,7 @@ by hour and by hour of the day, and requested and used time.`,
 		Example: `  rmreplay workload info demo/day.jsonl
   rmreplay workload info jobs.events.gz --json
   rmreplay workload info KTH-SP2-1996-2.1-cln.swf.gz --plots kth --plot-format png`,
-		Args: wantArgs("WORKLOAD"),
+		Args: console.WantArgs("WORKLOAD"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return runWorkloadInfo(g, args[0], opts)
 		},
@@ -52,7 +53,7 @@ by hour and by hour of the day, and requested and used time.`,
 
 func runWorkloadInfo(g *globals, path string, opts infoOptions) error {
 	if !slices.Contains(chart.Formats, opts.plotFormat) {
-		return usagef("--plot-format %s: not known (want %s)", opts.plotFormat, strings.Join(chart.Formats, " or "))
+		return console.Usagef("--plot-format %s: not known (want %s)", opts.plotFormat, strings.Join(chart.Formats, " or "))
 	}
 	w, err := g.readWorkload(path, workload.ReadOptions{})
 	if err != nil {
@@ -64,10 +65,10 @@ func runWorkloadInfo(g *globals, path string, opts infoOptions) error {
 		if err != nil {
 			return err
 		}
-		g.say("drew %s", strings.Join(files, ", "))
+		g.Say("drew %s", strings.Join(files, ", "))
 	}
 	if opts.json {
-		return g.printJSON(info)
+		return g.PrintJSON(info)
 	}
-	return info.Render(g.stdout, opts.zone.Location())
+	return info.Render(g.Stdout, opts.zone.Location())
 }

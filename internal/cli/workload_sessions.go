@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/output"
 	"rmreplay/internal/workload/session"
 )
@@ -27,7 +28,7 @@ func (o *sessionsOptions) addFlags(c *cobra.Command) {
 	f.BoolVar(&o.batches, "batches", false, "divide the sessions into batches of overlapping jobs")
 	f.StringVar(&o.dot, "dot", "", "write the graphs to a `FILE` for Graphviz; - is standard output")
 	f.StringVar(&o.graph, "graph", "", "write the graphs to a `FILE` as JSON Lines, one line for each user; - is standard output")
-	addJSONFlag(c, &o.json)
+	console.AddJSON(c, &o.json)
 }
 
 // addSessionsFlag adds --sessions, the rule that divides submissions into sessions.
@@ -53,7 +54,7 @@ ends do. Replay any other workload first, and use that run.`,
 		Example: `  rmreplay workload sessions KTH-SP2-1996-2.1-cln.swf.gz
   rmreplay workload sessions log.swf --sessions max:20m --json
   rmreplay workload sessions demo/run --user ada --dot - | dot -Tsvg > ada.svg`,
-		Args: wantArgs("WORKLOAD"),
+		Args: console.WantArgs("WORKLOAD"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return runWorkloadSessions(g, args[0], opts)
 		},
@@ -65,10 +66,10 @@ ends do. Replay any other workload first, and use that run.`,
 func runWorkloadSessions(g *globals, path string, opts sessionsOptions) error {
 	by, err := session.Parse(opts.by)
 	if err != nil {
-		return usagef("--sessions %w", err)
+		return console.Usagef("--sessions %w", err)
 	}
 	if (opts.dot == "-" || opts.graph == "-") && (opts.json || opts.dot == opts.graph) {
-		return usagef("standard output cannot have two things (want one of --json, --dot - and --graph -)")
+		return console.Usagef("standard output cannot have two things (want one of --json, --dot - and --graph -)")
 	}
 	w, err := openWorkload(path)
 	if err != nil {
@@ -76,12 +77,12 @@ func runWorkloadSessions(g *globals, path string, opts sessionsOptions) error {
 	}
 	s, err := session.New(w, by)
 	if err != nil {
-		return badInput(fmt.Errorf("%s: %w", path, err))
+		return console.BadInput(fmt.Errorf("%s: %w", path, err))
 	}
 	if opts.user != "" {
 		only, found := s.Only(opts.user)
 		if !found {
-			return badInput(fmt.Errorf("%s: user %s submitted nothing", path, opts.user))
+			return console.BadInput(fmt.Errorf("%s: user %s submitted nothing", path, opts.user))
 		}
 		s = only
 	}
@@ -99,9 +100,9 @@ func runWorkloadSessions(g *globals, path string, opts sessionsOptions) error {
 	}
 	summary := s.Summary()
 	if opts.json {
-		return g.printJSON(summary)
+		return g.PrintJSON(summary)
 	}
-	return summary.Render(g.stdout)
+	return summary.Render(g.Stdout)
 }
 
 // writeTo writes to the file that a flag names. It writes nothing for an empty name, and to
@@ -111,7 +112,7 @@ func (g *globals) writeTo(path string, write func(io.Writer) error) (err error) 
 	case "":
 		return nil
 	case "-":
-		return write(g.stdout)
+		return write(g.Stdout)
 	}
 	_, err = output.File(path, write)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/cli/predictcmd"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
@@ -76,7 +77,7 @@ docs/TRANSFORMS.md describes every flag.`,
   rmreplay workload transform day.jsonl --jitter 30s --seed 7 -o moved.jsonl
   rmreplay workload transform day.jsonl --anonymize key \
     --cluster site --cluster-output public -o public.jsonl`,
-		Args: wantArgs("WORKLOAD"),
+		Args: console.WantArgs("WORKLOAD"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return runWorkloadTransform(g, args[0], &opts)
 		},
@@ -102,12 +103,12 @@ func (o *transformOptions) addFlags(c *cobra.Command) {
 	flags.Duration(f, &o.minRuntime, "min-runtime", 0, "limit --switches to jobs that run longer than `DURATION`")
 	flags.Duration(f, &o.switchWait, "switch-wait", 0, "let jobs wait for their switches for `DURATION` (default: Slurm's)")
 	o.limits.Add(c)
-	addSeedFlag(f, &o.seed, "--jitter, --time-limit-model and --share")
+	console.AddSeed(f, &o.seed, "--jitter, --time-limit-model and --share")
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: the one that the workload is for")
 	addClusterOutputFlag(f, &o.clusterOutput, "the anonymized one")
-	addOutputFlag(f, &o.output, "`FILE`", traceOutput)
-	addJSONFlag(c, &o.json)
-	require(c, "output")
+	console.AddOutput(f, &o.output, "`FILE`", traceOutput)
+	console.AddJSON(c, &o.json)
+	console.Require(c, "output")
 	flags.Alias(f, map[string]string{"cluster-out": "cluster-output", "shake": "jitter"})
 }
 
@@ -189,7 +190,7 @@ var transformSteps = []struct {
 	{"anonymize", "path", "replace all names, with the key in `FILE`", func(path string) (func(*transformOptions) (transform.Step, error), error) {
 		return func(o *transformOptions) (transform.Step, error) {
 			if o.keyFile != "" {
-				return transform.Step{}, usagef("--anonymize is there twice")
+				return transform.Step{}, console.Usagef("--anonymize is there twice")
 			}
 			o.keyFile = path
 			return transform.Step{}, nil // anonymization is the last step
@@ -283,7 +284,7 @@ type transformReport struct {
 
 func runWorkloadTransform(g *globals, path string, opts *transformOptions) error {
 	if opts.minRuntime < 0 || opts.switchWait < 0 {
-		return usagef("--min-runtime and --switch-wait: negative (want 0 or more)")
+		return console.Usagef("--min-runtime and --switch-wait: negative (want 0 or more)")
 	}
 	steps, err := opts.makeSteps()
 	if err != nil {
@@ -306,7 +307,7 @@ func runWorkloadTransform(g *globals, path string, opts *transformOptions) error
 	}
 	out, results, err := transform.Apply(w, env, steps...)
 	if err != nil {
-		return badInput(err)
+		return console.BadInput(err)
 	}
 	report := transformReport{Source: path, Output: opts.output, Seed: opts.seed, Steps: results}
 	if opts.keyFile != "" {
@@ -330,28 +331,28 @@ func (o *transformOptions) makeSteps() ([]transform.Step, error) {
 	var steps []transform.Step
 	for _, later := range o.steps {
 		if o.keyFile != "" {
-			return nil, usagef("--anonymize has to be the last change")
+			return nil, console.Usagef("--anonymize has to be the last change")
 		}
 		step, err := later(o)
-		var exit *ExitError
+		var exit *console.ExitError
 		switch {
 		case errors.As(err, &exit):
 			return nil, err
 		case err != nil:
-			return nil, usagef("%w", err)
+			return nil, console.Usagef("%w", err)
 		case step.Apply != nil:
 			steps = append(steps, step)
 		}
 	}
 	if o.clusterOutput != "" && (o.keyFile == "" || o.cluster == "") {
-		return nil, usagef("--cluster-output goes with --anonymize and --cluster")
+		return nil, console.Usagef("--cluster-output goes with --anonymize and --cluster")
 	}
 	return steps, nil
 }
 
 func (r *transformReport) print(g *globals, asJSON bool) error {
 	if asJSON {
-		return g.printJSON(r)
+		return g.PrintJSON(r)
 	}
 	var b strings.Builder
 	for _, s := range r.Steps {
@@ -367,6 +368,6 @@ func (r *transformReport) print(g *globals, asJSON bool) error {
 	if len(r.Remaining) > 0 {
 		fmt.Fprintf(&b, "still there, because something else has the name: %s\n", strings.Join(r.Remaining, ", "))
 	}
-	_, err := fmt.Fprint(g.stdout, b.String())
+	_, err := fmt.Fprint(g.Stdout, b.String())
 	return err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/rm/slurm/admission"
@@ -28,7 +29,7 @@ func (o *validateOptions) addFlags(c *cobra.Command) {
 	addSlurmFlag(c.Flags(), &o.slurm)
 	c.Flags().BoolVar(&o.all, "all", false, fmt.Sprintf("list all problems, not only the first %d of each rule", mostOfRule))
 	o.zone.Add(c.Flags())
-	addJSONFlag(c, &o.json)
+	console.AddJSON(c, &o.json)
 }
 
 // mostOfRule is the number of problems of one rule that the command prints without --all.
@@ -50,7 +51,7 @@ answer, the number of jobs, a few of them, and a remedy.
 The exit status is 4 if there are errors, and 0 if there are only warnings.`,
 		Example: `  rmreplay workload validate demo/day.jsonl
   rmreplay workload validate demo/day.jsonl --cluster demo/cluster --json`,
-		Args: wantArgs("WORKLOAD"),
+		Args: console.WantArgs("WORKLOAD"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return runWorkloadValidate(g, args[0], opts)
 		},
@@ -97,7 +98,7 @@ func runWorkloadValidate(g *globals, path string, opts validateOptions) error {
 	r := newValidateReport(w, problems)
 	r.Forecast = forecast
 	if opts.json {
-		err = g.printJSON(r)
+		err = g.PrintJSON(r)
 	} else {
 		err = r.render(g, opts.all)
 	}
@@ -105,7 +106,7 @@ func runWorkloadValidate(g *globals, path string, opts validateOptions) error {
 		return err
 	}
 	if r.Errors > 0 {
-		return badInput(fmt.Errorf("%s: %d errors", path, r.Errors))
+		return console.BadInput(fmt.Errorf("%s: %d errors", path, r.Errors))
 	}
 	return nil
 }
@@ -144,7 +145,7 @@ func (r *validateReport) render(g *globals, all bool) error {
 	}
 	r.renderForecast(&b)
 	fmt.Fprintf(&b, "%s: %d jobs, %d errors, %d warnings\n", r.Source, r.Jobs, r.Errors, r.Warnings)
-	_, err := fmt.Fprint(g.stdout, b.String())
+	_, err := fmt.Fprint(g.Stdout, b.String())
 	return err
 }
 

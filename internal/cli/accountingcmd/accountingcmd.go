@@ -17,26 +17,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/workload"
 )
 
 // Program is the name of the program with the service. It lies beside rmreplay.
 const Program = "rmreplay-accounting"
 
-// Output is how the program's commands print, and how they make errors with an exit status.
-type Output struct {
-	Print     func(text string) error          // a result for people
-	PrintJSON func(v any) error                // a result as JSON
-	Say       func(format string, args ...any) // a message for people
-	WantArgs  func(names ...string) cobra.PositionalArgs
-	// BadInput marks an error of what the user named, Usagef makes one of the command line, Invalidf
-	// one of a result that is not valid, and Missing marks one of what is missing on this machine.
-	BadInput func(error) error
-	Usagef   func(format string, args ...any) error
-	Invalidf func(format string, args ...any) error
-	Missing  func(error) error
-	AddJSON  func(c *cobra.Command, to *bool)
-}
+// commands makes the commands of the group.
+type commands struct{ console.Output }
 
 // Service does the work of the commands.
 type Service interface {
@@ -75,10 +64,10 @@ func Workload(ctx context.Context, dir string, opts workload.ReadOptions) (w *wo
 	return s.Workload(ctx, dir, opts)
 }
 
-func (o Output) service(c *cobra.Command) (Service, error) {
+func (o commands) service(c *cobra.Command) (Service, error) {
 	s, err := From(c.Context())
 	if err != nil {
-		return nil, o.Missing(err)
+		return nil, console.Missing(err)
 	}
 	return s, nil
 }
@@ -103,7 +92,8 @@ func HandOver() error {
 }
 
 // New returns the command with its subcommands.
-func New(o Output) *cobra.Command {
+func New(out console.Output) *cobra.Command {
+	o := commands{out}
 	c := &cobra.Command{
 		Use:   "accounting",
 		Short: "Receive finished jobs from Slurm, keep and export them",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/hpc"
 )
@@ -31,7 +32,7 @@ type Exported struct {
 	Missing []string       `json:"missing,omitempty"`
 }
 
-func (o Output) export() *cobra.Command {
+func (o commands) export() *cobra.Command {
 	var opts Export
 	var window flags.Window
 	var asJSON bool
@@ -51,16 +52,16 @@ workload, as for workload build: jobs that ran at its start are preset jobs.
     --where "state = 'FAILED' AND gpus > 0"
   rmreplay accounting export /var/lib/rmreplay -o day.jsonl \
     --start 2024-03-05 --end 2024-03-06`,
-		Args: o.WantArgs("DIR"),
+		Args: console.WantArgs("DIR"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if opts.Start, opts.End, err = window.Bounds(); err != nil {
-				return o.Usagef("%w", err)
+				return console.Usagef("%w", err)
 			}
 			if opts.Format == "" {
 				opts.Format = formatOf(opts.Output)
 			}
 			if !known(opts.Format) {
-				return o.Usagef("--format %q: not known (want %s)", opts.Format, strings.Join(ExportFormats, ", "))
+				return console.Usagef("--format %q: not known (want %s)", opts.Format, strings.Join(ExportFormats, ", "))
 			}
 			s, err := o.service(c)
 			if err != nil {
@@ -68,7 +69,7 @@ workload, as for workload build: jobs that ran at its start are preset jobs.
 			}
 			r, err := s.Export(c.Context(), args[0], opts)
 			if err != nil {
-				return o.BadInput(err)
+				return console.BadInput(err)
 			}
 			if asJSON {
 				return o.PrintJSON(r)
@@ -84,13 +85,13 @@ workload, as for workload build: jobs that ran at its start are preset jobs.
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&opts.Output, "output", "o", "", "write to `FILE`")
+	console.AddOutput(f, &opts.Output, "`FILE`", "the jobs")
 	f.StringVar(&opts.Format, "format", "", "`FORMAT`: parquet, csv, trace or swf (default: by the file's name)")
 	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, if not the jobs of all are written")
 	f.StringVar(&opts.Where, "where", "", "`CONDITION` in SQL")
 	window.Add(f, "leave out jobs that ended before", "leave out jobs that ended then or later")
 	_ = c.MarkFlagRequired("output") // the flag exists
-	o.AddJSON(c, &asJSON)
+	console.AddJSON(c, &asJSON)
 	return c
 }
 
@@ -118,7 +119,7 @@ func known(format string) bool {
 	return false
 }
 
-func (o Output) backup() *cobra.Command {
+func (o commands) backup() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup DIR TARGET",
 		Short: "Copy a data directory, while it is in use",
@@ -128,7 +129,7 @@ is a data directory itself. Neither the receiver nor searches wait for it.
 To restore a copy, stop accounting serve, and put a copy of it in the data directory's
 place.`,
 		Example: `  rmreplay accounting backup /var/lib/rmreplay /backup/rmreplay-2024-03-05`,
-		Args:    o.WantArgs("DIR", "TARGET"),
+		Args:    console.WantArgs("DIR", "TARGET"),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := o.service(c)
 			if err != nil {
@@ -136,7 +137,7 @@ place.`,
 			}
 			bytes, err := s.Backup(c.Context(), args[0], args[1])
 			if err != nil {
-				return o.BadInput(err)
+				return console.BadInput(err)
 			}
 			return o.Print(fmt.Sprintf("wrote %s: %d bytes\n", args[1], bytes))
 		},

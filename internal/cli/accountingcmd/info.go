@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"rmreplay/internal/cli/console"
 )
 
 // Info is what a data directory holds.
@@ -28,7 +30,7 @@ type Info struct {
 	Fault         string           `json:"fault,omitempty"`
 }
 
-func (o Output) info() *cobra.Command {
+func (o commands) info() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "info DIR",
@@ -36,7 +38,7 @@ func (o Output) info() *cobra.Command {
 		Long: `Shows how many jobs a data directory holds, of which clusters and from when, which rules
 their documents broke, and how far the database is behind the received documents.`,
 		Example: `  rmreplay accounting info /var/lib/rmreplay`,
-		Args:    o.WantArgs("DIR"),
+		Args:    console.WantArgs("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := o.service(c)
 			if err != nil {
@@ -44,7 +46,7 @@ their documents broke, and how far the database is behind the received documents
 			}
 			info, err := s.Info(c.Context(), args[0])
 			if err != nil {
-				return o.BadInput(err)
+				return console.BadInput(err)
 			}
 			if asJSON {
 				return o.PrintJSON(info)
@@ -52,7 +54,7 @@ their documents broke, and how far the database is behind the received documents
 			return o.Print(info.text())
 		},
 	}
-	o.AddJSON(c, &asJSON)
+	console.AddJSON(c, &asJSON)
 	return c
 }
 

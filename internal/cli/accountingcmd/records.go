@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/hpc"
 )
@@ -32,10 +33,10 @@ func (r *Records) addFlags(c *cobra.Command, window *flags.Window) {
 // passwordVariable holds a password. Every user of a machine can read command lines.
 const passwordVariable = "RMREPLAY_DB_PASSWORD"
 
-func (r *Records) parse(o Output, window *flags.Window) (err error) {
+func (r *Records) parse(o commands, window *flags.Window) (err error) {
 	r.Zone, r.Password = window.Zone, os.Getenv(passwordVariable)
 	if r.Start, r.End, err = window.Bounds(); err != nil {
-		return o.Usagef("%w", err)
+		return console.Usagef("%w", err)
 	}
 	return nil
 }
@@ -52,7 +53,7 @@ type Imported struct {
 	Unreported []string `json:"without_report,omitempty"`
 }
 
-func (o Output) importJobs() *cobra.Command {
+func (o commands) importJobs() *cobra.Command {
 	var from Records
 	var window flags.Window
 	var asJSON bool
@@ -86,7 +87,7 @@ import goes through it.`,
 			}
 			r, err := s.Import(c.Context(), args[0], from)
 			if err != nil {
-				return o.BadInput(err)
+				return console.BadInput(err)
 			}
 			if asJSON {
 				return o.PrintJSON(r)
@@ -95,7 +96,7 @@ import goes through it.`,
 		},
 	}
 	from.addFlags(c, &window)
-	o.AddJSON(c, &asJSON)
+	console.AddJSON(c, &asJSON)
 	return c
 }
 
@@ -128,7 +129,7 @@ type Difference struct {
 	Received string `json:"received"`
 }
 
-func (o Output) reconcile() *cobra.Command {
+func (o commands) reconcile() *cobra.Command {
 	var from Records
 	var window flags.Window
 	var asJSON, fill bool
@@ -159,7 +160,7 @@ missing or differs.`,
 			}
 			r, err := s.Reconcile(c.Context(), args[0], from, fill)
 			if err != nil {
-				return o.BadInput(err)
+				return console.BadInput(err)
 			}
 			if asJSON {
 				err = o.PrintJSON(r)
@@ -167,14 +168,14 @@ missing or differs.`,
 				err = o.Print(r.text())
 			}
 			if lacks := len(r.Missing) - r.Filled; err == nil && (lacks > 0 || len(r.Differing) > 0) {
-				return o.Invalidf("%d jobs are missing, %d fields differ", lacks, len(r.Differing))
+				return console.Invalidf("%d jobs are missing, %d fields differ", lacks, len(r.Differing))
 			}
 			return err
 		},
 	}
 	from.addFlags(c, &window)
 	c.Flags().BoolVar(&fill, "fill", false, "add the jobs that are missing")
-	o.AddJSON(c, &asJSON)
+	console.AddJSON(c, &asJSON)
 	return c
 }
 
@@ -204,8 +205,8 @@ func (r *Reconciled) text() string {
 }
 
 // atLeast wants the named arguments; the last one may come several times.
-func atLeast(o Output, names ...string) cobra.PositionalArgs {
+func atLeast(o commands, names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		return o.WantArgs(names...)(c, args[:min(len(args), len(names))])
+		return console.WantArgs(names...)(c, args[:min(len(args), len(names))])
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 )
 
@@ -29,7 +30,7 @@ type Serve struct {
 	Open        bool          // listen on other addresses than loopback without credentials
 }
 
-func (o Output) serve() *cobra.Command {
+func (o commands) serve() *cobra.Command {
 	var opts Serve
 	var listen string
 	c := &cobra.Command{
@@ -82,7 +83,7 @@ have a gap. The flag may be repeated.`,
     --retention 400d
   rmreplay accounting serve --data /var/lib/rmreplay --kafka kafka1,kafka2:9092/vale
   rmreplay accounting serve --data /var/lib/rmreplay --sdiag vale=/usr/bin/sdiag`,
-		Args: o.WantArgs(),
+		Args: console.WantArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			opts.Listen = strings.Split(listen, ",")
 			if err := o.checkServe(&opts); err != nil {
@@ -120,21 +121,21 @@ func addServeFlags(c *cobra.Command, opts *Serve, listen *string) {
 }
 
 // checkServe finds flags that contradict each other.
-func (o Output) checkServe(opts *Serve) error {
+func (o commands) checkServe(opts *Serve) error {
 	if (opts.TLSCert == "") != (opts.TLSKey == "") {
-		return o.Usagef("--tls-cert and --tls-key need each other")
+		return console.Usagef("--tls-cert and --tls-key need each other")
 	}
 	if (opts.Data == "") == (len(opts.Runs) == 0) {
-		return o.Usagef("want either --data DIR or --run RUN")
+		return console.Usagef("want either --data DIR or --run RUN")
 	}
 	if opts.Forward != "" && len(opts.Runs) > 0 {
-		return o.Usagef("--forward needs --data")
+		return console.Usagef("--forward needs --data")
 	}
 	if opts.Kafka != "" && len(opts.Runs) > 0 {
-		return o.Usagef("--kafka needs --data")
+		return console.Usagef("--kafka needs --data")
 	}
 	if opts.ForwardAuth != "" && opts.Forward == "" {
-		return o.Usagef("--forward-auth needs --forward")
+		return console.Usagef("--forward-auth needs --forward")
 	}
 	return nil
 }

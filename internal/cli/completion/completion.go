@@ -3,19 +3,20 @@
 package completion
 
 import (
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"rmreplay/internal/cli/console"
 )
 
 // Shells are the shells that have a completion script.
 var Shells = []string{"bash", "zsh", "fish"}
 
-// Command returns the command that prints a script. usagef makes an error of usage.
-func Command(out io.Writer, args cobra.PositionalArgs, usagef func(format string, args ...any) error) *cobra.Command {
+// Command returns the command that prints a script.
+func Command(out console.Output) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
 		Short: "Print a script for completion in bash, zsh or fish",
@@ -25,18 +26,18 @@ the scripts where the shells look for them.`,
 		Example: `  source <(rmreplay completion bash)
   rmreplay completion zsh > ~/.zfunc/_rmreplay
   rmreplay completion fish > ~/.config/fish/completions/rmreplay.fish`,
-		Args:      args,
+		Args:      console.WantArgs("SHELL"),
 		ValidArgs: Shells,
 		RunE: func(c *cobra.Command, given []string) error {
 			switch root := c.Root(); given[0] {
 			case "bash":
-				return root.GenBashCompletionV2(out, true)
+				return root.GenBashCompletionV2(out.Stdout, true)
 			case "zsh":
-				return root.GenZshCompletion(out)
+				return root.GenZshCompletion(out.Stdout)
 			case "fish":
-				return root.GenFishCompletion(out, true)
+				return root.GenFishCompletion(out.Stdout, true)
 			}
-			return usagef("%s: not a shell (want %s)", given[0], strings.Join(Shells, ", "))
+			return console.Usagef("%s: not a shell (want %s)", given[0], strings.Join(Shells, ", "))
 		},
 	}
 }

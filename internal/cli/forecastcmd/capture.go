@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/forecast/capture"
 )
 
@@ -15,7 +16,7 @@ type captureOptions struct {
 	history, timeout time.Duration
 }
 
-func (o output) newCapture() *cobra.Command {
+func (o commands) newCapture() *cobra.Command {
 	var opts captureOptions
 	c := &cobra.Command{
 		Use:   "capture -o DIR",
@@ -26,23 +27,23 @@ jobs, and the site's configuration. Any user may run it. What the user may not s
 (PrivateData in slurm.conf) is missing in the forecast, too.`,
 		Example: `  rmreplay forecast capture -o queue
   rmreplay forecast queue --starts-by 2024-03-05T18:00`,
-		Args: o.WantArgs(),
+		Args: console.WantArgs(),
 		RunE: func(c *cobra.Command, _ []string) error { return o.capture(c.Context(), opts) },
 	}
-	o.AddOutput(c, &opts.output, "`DIR`", "a new directory")
+	console.AddOutput(c.Flags(), &opts.output, "`DIR`", "a new directory")
 	addLive(c.Flags(), &opts.history, &opts.timeout)
-	o.Require(c, "output")
+	console.Require(c, "output")
 	return c
 }
 
-func (o output) capture(ctx context.Context, opts captureOptions) error {
+func (o commands) capture(ctx context.Context, opts captureOptions) error {
 	err := capture.Run(ctx, opts.output, capture.Options{History: opts.history, Timeout: opts.timeout, Now: time.Now()})
 	if err != nil {
 		return err
 	}
 	q, err := capture.Read(opts.output)
 	if err != nil {
-		return o.BadInput(err)
+		return console.BadInput(err)
 	}
 	o.Say("%s: %d pending jobs at %s", opts.output, len(q.Pending()), q.At)
 	return nil

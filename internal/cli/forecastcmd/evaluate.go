@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/forecast"
 	"rmreplay/internal/hpc"
@@ -21,7 +22,7 @@ type evaluateOptions struct {
 	json     bool
 }
 
-func (o output) newEvaluate() *cobra.Command {
+func (o commands) newEvaluate() *cobra.Command {
 	var opts evaluateOptions
 	c := &cobra.Command{
 		Use:   "evaluate RUN",
@@ -40,7 +41,7 @@ later that came later in the run. Such a forecast is exact if the state at the i
 		Example: `  rmreplay forecast evaluate demo/run
   rmreplay forecast evaluate demo/run --true-run-times
   rmreplay forecast evaluate demo/run --arrivals recent --run-times last2 --json`,
-		Args: o.WantArgs("RUN"),
+		Args: console.WantArgs("RUN"),
 		RunE: func(c *cobra.Command, args []string) error { return o.evaluate(c.Context(), args[0], opts) },
 	}
 	f := c.Flags()
@@ -49,17 +50,17 @@ later that came later in the run. Such a forecast is exact if the state at the i
 	f.BoolVar(&opts.trueRunTimes, "true-run-times", false, "let the jobs run as long as they did in the run")
 	opts.addFlags(f)
 	opts.zone.Add(f)
-	o.AddJSON(c, &opts.json)
+	console.AddJSON(c, &opts.json)
 	return c
 }
 
-func (o output) evaluate(ctx context.Context, dir string, opts evaluateOptions) error {
+func (o commands) evaluate(ctx context.Context, dir string, opts evaluateOptions) error {
 	if opts.instants < 1 {
-		return o.Usagef("--instants %d: want 1 or more", opts.instants)
+		return console.Usagef("--instants %d: want 1 or more", opts.instants)
 	}
 	course, err := forecast.ReadCourse(dir)
 	if err != nil {
-		return o.BadInput(err)
+		return console.BadInput(err)
 	}
 	how := forecast.EvaluateOptions{Instants: opts.instants, At: course.Asked(), FromStart: opts.fromStart}
 	if how.Options, how.NewLearner, err = opts.options(o, &course.Manifest, ""); err != nil {
@@ -74,20 +75,20 @@ func (o output) evaluate(ctx context.Context, dir string, opts evaluateOptions) 
 	for text := range strings.FieldsFuncSeq(opts.at, func(r rune) bool { return r == ',' }) {
 		var at hpc.Time
 		if at, err = opts.zone.Instant("at", text); err != nil {
-			return o.Usagef("%w", err)
+			return console.Usagef("%w", err)
 		}
 		how.At = append(how.At, at)
 	}
-	update, end := o.Progress()
-	defer end()
-	how.Instant = func(i, n int, at hpc.Time) { update(fmt.Sprintf("instant %d of %d: %s", i+1, n, at)) }
+	show := o.Progress(false)
+	defer show.End()
+	how.Instant = func(i, n int, at hpc.Time) { show.Update(fmt.Sprintf("instant %d of %d: %s", i+1, n, at)) }
 	result, err := forecast.Evaluate(ctx, course, how)
-	end()
+	show.End()
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err
 	case err != nil:
-		return o.BadInput(err)
+		return console.BadInput(err)
 	case opts.json:
 		return o.PrintJSON(result)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"rmreplay/internal/cli/predictcmd"
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/forecast"
@@ -22,8 +22,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// output is how the program's commands print, and make errors with an exit status.
-type output struct{ predictcmd.Output }
+// commands makes the command and its subcommands.
+type commands struct{ console.Output }
 
 // engineOptions are the flags that choose the engine and the draws.
 type engineOptions struct {
@@ -40,8 +40,8 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`, the simulator's (default: that of the run, or easy)")
 	f.StringVar(&o.slurm, "slurm", "", "the Slurm to run: with --engine slurm, a `DIR` or the version of an installed release")
 	f.IntVar(&o.realizations, "realizations", 20, "make `N` realizations, each with other run times")
-	f.IntVarP(&o.parallel, "parallel", "j", 0, "at most `N` at once: realizations (default: one for each CPU)")
-	f.Uint64Var(&o.seed, "seed", 1, "`SEED` of all random numbers")
+	console.AddParallel(f, &o.parallel, "realizations")
+	console.AddSeed(f, &o.seed, "what is drawn")
 	f.StringVar(&o.runTimes, "run-times", "", "`SOURCE` of the run times: history (the shares of their limits that earlier jobs used), a model of predict (limit, last2, class, linear, forest, boost) that learns from the history, or limits (every job runs until its limit) (default history)")
 	f.StringVar(&o.model, "model", "", "the `MODEL`, a file of rmreplay predict train, from which run times are drawn")
 	f.BoolVar(&o.fromStart, "from-start", false, "play a frozen run from its beginning up to the instant: slower, and exact on the simulator")
@@ -49,13 +49,13 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 }
 
 // options returns the options of a forecast. manifest is that of the frozen run, or nil.
-func (o *engineOptions) options(out output, manifest *run.Manifest, captured string) (forecast.Options, func() (forecast.Learner, error), error) {
+func (o *engineOptions) options(out commands, manifest *run.Manifest, captured string) (forecast.Options, func() (forecast.Learner, error), error) {
 	opts := forecast.Options{Realizations: o.realizations, Parallel: o.parallel, Seed: o.seed}
 	switch {
 	case o.realizations < 1:
-		return opts, nil, out.Usagef("--realizations %d: want 1 or more", o.realizations)
+		return opts, nil, console.Usagef("--realizations %d: want 1 or more", o.realizations)
 	case o.parallel < 0:
-		return opts, nil, out.Usagef("--parallel %d: want 1 or more", o.parallel)
+		return opts, nil, console.Usagef("--parallel %d: want 1 or more", o.parallel)
 	}
 	var err error
 	if opts.Engine, err = o.engine(out, manifest, captured); err != nil {
@@ -69,11 +69,11 @@ func (o *engineOptions) options(out output, manifest *run.Manifest, captured str
 }
 
 // engine returns the engine that the flags, the run or the capture give.
-func (o *engineOptions) engine(out output, manifest *run.Manifest, captured string) (spec experiment.Spec, err error) {
+func (o *engineOptions) engine(out commands, manifest *run.Manifest, captured string) (spec experiment.Spec, err error) {
 	on := o.on
 	if manifest != nil {
 		if spec, err = forecast.EngineOf(manifest, spec, o.fromStart); err != nil && o.cluster == "" {
-			return spec, out.BadInput(err)
+			return spec, console.BadInput(err)
 		}
 		if on == "" {
 			on = "simulator"
@@ -95,7 +95,7 @@ func (o *engineOptions) engine(out output, manifest *run.Manifest, captured stri
 	switch on {
 	case "", "simulator":
 		if o.slurm != "" {
-			return spec, out.Usagef("--slurm needs --engine slurm")
+			return spec, console.Usagef("--slurm needs --engine slurm")
 		}
 		simulator := experiment.Simulator{Policy: policy, Cluster: cluster}
 		if cluster == "" && spec.Simulator != nil {
@@ -103,15 +103,15 @@ func (o *engineOptions) engine(out output, manifest *run.Manifest, captured stri
 			simulator.Policy = policy
 		}
 		if cluster == "" && spec.Simulator == nil {
-			return spec, out.Usagef("--cluster is missing: the machine is not known (want the directory of a slurm.conf)")
+			return spec, console.Usagef("--cluster is missing: the machine is not known (want the directory of a slurm.conf)")
 		}
 		spec.Slurm, spec.Simulator = nil, &simulator
 	case "slurm":
 		if cluster == "" {
-			return spec, out.Usagef("--cluster is missing: the site's configuration is not known (want the directory of a slurm.conf)")
+			return spec, console.Usagef("--cluster is missing: the site's configuration is not known (want the directory of a slurm.conf)")
 		}
 		if o.policy != "" {
-			return spec, out.Usagef("--policy needs --engine simulator")
+			return spec, console.Usagef("--policy needs --engine simulator")
 		}
 		slurm := experiment.Slurm{Cluster: cluster, Installation: o.slurm}
 		if spec.Slurm != nil {
@@ -119,28 +119,28 @@ func (o *engineOptions) engine(out output, manifest *run.Manifest, captured stri
 		}
 		spec.Simulator, spec.Slurm = nil, &slurm
 	default:
-		return spec, out.Usagef("--engine %s: not an engine (want simulator or slurm)", on)
+		return spec, console.Usagef("--engine %s: not an engine (want simulator or slurm)", on)
 	}
 	spec.Version = out.Version
 	return spec, nil
 }
 
 // useCluster gives the queues of a run their fair-share usage, if real Slurm runs them forward.
-func (o *engineOptions) useCluster(out output, course *forecast.Course) error {
+func (o *engineOptions) useCluster(out commands, course *forecast.Course) error {
 	spec, err := o.engine(out, &course.Manifest, "")
 	if err != nil || spec.Slurm == nil {
 		return err
 	}
-	return out.BadInput(course.UseCluster(spec.Slurm.Cluster))
+	return console.BadInput(course.UseCluster(spec.Slurm.Cluster))
 }
 
 // learner returns the maker of what learns the run times; nil if nothing has to be learned.
-func (o *engineOptions) learner(out output, opts *forecast.Options) (func() (forecast.Learner, error), error) {
+func (o *engineOptions) learner(out commands, opts *forecast.Options) (func() (forecast.Learner, error), error) {
 	switch {
 	case o.trueRunTimes && (o.model != "" || o.runTimes != ""):
-		return nil, out.Usagef("--true-run-times excludes --run-times and --model")
+		return nil, console.Usagef("--true-run-times excludes --run-times and --model")
 	case o.model != "" && o.runTimes != "":
-		return nil, out.Usagef("--model and --run-times exclude each other")
+		return nil, console.Usagef("--model and --run-times exclude each other")
 	case o.trueRunTimes:
 		opts.RunTimes = forecast.True
 		return nil, nil
@@ -158,7 +158,7 @@ func (o *engineOptions) learner(out output, opts *forecast.Options) (func() (for
 	}
 	kind, err := model.ParseKind(o.runTimes)
 	if err != nil {
-		return nil, out.Usagef("--run-times %s: not a source (want history, limits, or a model: limit, last2, class, linear, forest or boost)", o.runTimes)
+		return nil, console.Usagef("--run-times %s: not a source (want history, limits, or a model: limit, last2, class, linear, forest or boost)", o.runTimes)
 	}
 	opts.RunTimes = forecast.RunTimes(kind)
 	return func() (forecast.Learner, error) {
@@ -167,16 +167,16 @@ func (o *engineOptions) learner(out output, opts *forecast.Options) (func() (for
 }
 
 // trained reads a trained model.
-func (o *engineOptions) trained(out output) (forecast.Learner, error) {
+func (o *engineOptions) trained(out commands) (forecast.Learner, error) {
 	m, err := experiment.ReadModel(o.model)
 	if err != nil {
-		return nil, out.BadInput(err)
+		return nil, console.BadInput(err)
 	}
 	return forecast.Trained(m.Until(), m.Online()), nil
 }
 
 // later sets the later submissions.
-func (o *engineOptions) later(out output, manifest *run.Manifest, opts *forecast.Options) error {
+func (o *engineOptions) later(out commands, manifest *run.Manifest, opts *forecast.Options) error {
 	switch o.arrivals {
 	case "":
 		opts.Arrivals = forecast.NoArrivals
@@ -187,11 +187,11 @@ func (o *engineOptions) later(out output, manifest *run.Manifest, opts *forecast
 		opts.Arrivals = forecast.Arrivals(o.arrivals)
 	case string(forecast.Recorded):
 		if manifest == nil {
-			return out.Usagef("--arrivals recorded: nobody knows what comes later (want none or recent)")
+			return console.Usagef("--arrivals recorded: nobody knows what comes later (want none or recent)")
 		}
 		opts.Arrivals = forecast.Recorded
 	default:
-		return out.Usagef("--arrivals %s: want none, recent or recorded", o.arrivals)
+		return console.Usagef("--arrivals %s: want none, recent or recorded", o.arrivals)
 	}
 	return nil
 }
@@ -210,8 +210,8 @@ type forecastOptions struct {
 }
 
 // New returns the command.
-func New(lent predictcmd.Output) *cobra.Command {
-	o := output{lent}
+func New(out console.Output) *cobra.Command {
+	o := commands{out}
 	var opts forecastOptions
 	c := &cobra.Command{
 		Use:   "forecast [CAPTURE]",
@@ -249,7 +249,7 @@ docs/FORECAST.md describes the method, its limits and measurements.`,
 	addLive(f, &opts.history, &opts.timeout)
 	opts.addFlags(f)
 	opts.zone.Add(f)
-	o.AddJSON(c, &opts.json)
+	console.AddJSON(c, &opts.json)
 	c.AddCommand(o.newCapture(), o.newEvaluate())
 	return c
 }
@@ -268,13 +268,13 @@ type source struct {
 	cluster  string // the cluster directory in a capture
 }
 
-func (o output) forecast(ctx context.Context, args []string, opts forecastOptions) error {
+func (o commands) forecast(ctx context.Context, args []string, opts forecastOptions) error {
 	if len(opts.whatIf) > 0 && opts.submit == "" {
-		return o.Usagef("--what-if needs --submit, whose variants it describes")
+		return console.Usagef("--what-if needs --submit, whose variants it describes")
 	}
-	update, end := o.Progress()
-	defer end()
-	src, err := o.source(ctx, args, opts, update)
+	show := o.Progress(false)
+	defer show.End()
+	src, err := o.source(ctx, args, opts, show.Update)
 	if err != nil {
 		return err
 	}
@@ -290,19 +290,19 @@ func (o output) forecast(ctx context.Context, args []string, opts forecastOption
 	var by hpc.Time
 	if opts.by != "" {
 		if by, err = opts.zone.Instant("starts-by", opts.by); err != nil {
-			return o.Usagef("%w", err)
+			return console.Usagef("%w", err)
 		}
 	}
 	variants, err := o.variants(opts, src.queue.At)
 	if err != nil {
 		return err
 	}
-	made.Progress = func(done, all int) { update(fmt.Sprintf("realization %d of %d", done, all)) }
+	made.Progress = func(done, all int) { show.Update(fmt.Sprintf("realization %d of %d", done, all)) }
 	report, err := forecast.NewReport(ctx, src.name, src.queue, variants, by, made)
-	end()
+	show.End()
 	switch {
 	case err != nil:
-		return o.BadInput(err)
+		return console.BadInput(err)
 	case opts.json:
 		return o.PrintJSON(report)
 	}
@@ -310,22 +310,22 @@ func (o output) forecast(ctx context.Context, args []string, opts forecastOption
 }
 
 // source returns the queue that the arguments name.
-func (o output) source(ctx context.Context, args []string, opts forecastOptions, update func(string)) (*source, error) {
+func (o commands) source(ctx context.Context, args []string, opts forecastOptions, update func(string)) (*source, error) {
 	switch {
 	case opts.run != "" && len(args) > 0:
-		return nil, o.Usagef("--freeze and a capture exclude each other")
+		return nil, console.Usagef("--freeze and a capture exclude each other")
 	case opts.fromStart && opts.run == "":
-		return nil, o.Usagef("--from-start needs --run")
+		return nil, console.Usagef("--from-start needs --run")
 	case (opts.run != "") != (opts.at != ""):
-		return nil, o.Usagef("--freeze and --at belong together")
+		return nil, console.Usagef("--freeze and --at belong together")
 	case opts.run != "":
 		at, err := opts.zone.Instant("at", opts.at)
 		if err != nil {
-			return nil, o.Usagef("%w", err)
+			return nil, console.Usagef("%w", err)
 		}
 		course, err := forecast.ReadCourse(opts.run)
 		if err != nil {
-			return nil, o.BadInput(err)
+			return nil, console.BadInput(err)
 		}
 		if err := opts.useCluster(o, course); err != nil {
 			return nil, err
@@ -335,10 +335,10 @@ func (o output) source(ctx context.Context, args []string, opts forecastOptions,
 			freeze = course.Rewind
 		}
 		q, err := freeze(at)
-		return &source{name: opts.run, queue: q, manifest: &course.Manifest}, o.BadInput(err)
+		return &source{name: opts.run, queue: q, manifest: &course.Manifest}, console.BadInput(err)
 	case len(args) > 0:
 		q, err := capture.Read(args[0])
-		return &source{name: args[0], queue: q, cluster: capture.Cluster(args[0])}, o.BadInput(err)
+		return &source{name: args[0], queue: q, cluster: capture.Cluster(args[0])}, console.BadInput(err)
 	}
 	update("asking Slurm")
 	dir, err := os.MkdirTemp("", "rmreplay-capture-")
@@ -356,7 +356,7 @@ func (o output) source(ctx context.Context, args []string, opts forecastOptions,
 	}
 	src := &source{name: "the live cluster", queue: q}
 	if opts.cluster == "" && capture.Cluster(captured) != "" {
-		return nil, o.Usagef("--cluster is missing (want the directory of the site's slurm.conf, such as /etc/slurm)")
+		return nil, console.Usagef("--cluster is missing (want the directory of the site's slurm.conf, such as /etc/slurm)")
 	}
 	return src, nil
 }

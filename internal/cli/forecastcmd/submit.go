@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/finished"
 	"rmreplay/internal/forecast"
 	"rmreplay/internal/hpc"
@@ -13,13 +14,13 @@ import (
 )
 
 // variants returns the job of --submit and its variants.
-func (o output) variants(opts forecastOptions, at hpc.Time) ([]forecast.Variant, error) {
+func (o commands) variants(opts forecastOptions, at hpc.Time) ([]forecast.Variant, error) {
 	if opts.submit == "" {
 		return nil, nil
 	}
 	words, err := submission(opts.submit)
 	if err != nil {
-		return nil, o.Usagef("--submit: %w", err)
+		return nil, console.Usagef("--submit: %w", err)
 	}
 	var list []forecast.Variant
 	for i, change := range append([]string{""}, opts.whatIf...) {
@@ -29,18 +30,18 @@ func (o output) variants(opts forecastOptions, at hpc.Time) ([]forecast.Variant,
 		}
 		more, err := changes(change)
 		if err != nil {
-			return nil, o.Usagef("%s: %w", flag, err)
+			return nil, console.Usagef("%s: %w", flag, err)
 		}
 		parsed, err := sbatch.Parse(append(append(append([]string{}, words...), more...), "job.sh"), at)
 		if err != nil {
-			return nil, o.Usagef("%s: %w", flag, err)
+			return nil, console.Usagef("%s: %w", flag, err)
 		}
 		request := parsed.Request
 		if opts.user != "" {
 			request.User = opts.user
 		}
 		if request.Array != "" {
-			return nil, o.Usagef("%s: a job array (want a single job)", flag)
+			return nil, console.Usagef("%s: a job array (want a single job)", flag)
 		}
 		list = append(list, forecast.Variant{Name: name, Request: request})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/workload"
@@ -16,12 +17,8 @@ import (
 
 // Lent is what package cli lends the command.
 type Lent struct {
-	WantArgs func(...string) cobra.PositionalArgs
-	AddJSON  func(*cobra.Command, *bool)
 	// AddOutput adds --output and --seed.
 	AddOutput func(c *cobra.Command, path *string, seed *uint64)
-	Usagef    func(string, ...any) error
-	BadInput  func(error) error
 	// Replaces refuses an output that no trace can replace. Read reads a workload. Save writes one
 	// and prints where.
 	Replaces func(path string) error
@@ -57,7 +54,7 @@ has the sources and the assumptions.`,
   rmreplay simulate io.jsonl --policy io-aware -o run
   rmreplay workload generate io --add-to day.jsonl --filesystem lustre=100GiB/s \
     -o io-day.jsonl`,
-		Args: l.WantArgs(),
+		Args: console.WantArgs(),
 		RunE: func(*cobra.Command, []string) error { return l.runIO(&o) },
 	}
 	f := c.Flags()
@@ -72,17 +69,17 @@ has the sources and the assumptions.`,
 	f.Float64Var(&o.load, "load", 0.5, "with --add-to: what the jobs ask for on average, as a part of the bandwidth: `L`")
 	o.zone.Add(f)
 	l.AddOutput(c, &o.output, &o.seed)
-	l.AddJSON(c, &o.json)
+	console.AddJSON(c, &o.json)
 	return c
 }
 
 func (l Lent) runIO(o *ioFlags) error {
 	if len(o.fileSystems) != 1 {
-		return l.Usagef("--filesystem: %d file systems (want one)", len(o.fileSystems))
+		return console.Usagef("--filesystem: %d file systems (want one)", len(o.fileSystems))
 	}
 	fs, err := hpc.ParseFileSystem(o.fileSystems[0])
 	if err != nil {
-		return l.Usagef("--filesystem %w", err)
+		return console.Usagef("--filesystem %w", err)
 	}
 	if err := l.Replaces(o.output); err != nil {
 		return fmt.Errorf("writing the workload: %w", err)
@@ -93,19 +90,19 @@ func (l Lent) runIO(o *ioFlags) error {
 			return err
 		}
 		if err := generate.AddIO(w, generate.MixOptions{FileSystem: fs, Load: o.load, Seed: o.seed}); err != nil {
-			return l.BadInput(fmt.Errorf("%s: %w", o.addTo, err))
+			return console.BadInput(fmt.Errorf("%s: %w", o.addTo, err))
 		}
 		return l.Save(w, o.output, o.seed, o.json)
 	}
 	options := generate.IOOptions{Set: o.set, Cycles: o.cycles, FileSystem: fs, Declare: o.declare, Seed: o.seed}
 	if options.Rate, err = hpc.ParseRate(o.rate); err != nil {
-		return l.Usagef("--rate %w", err)
+		return console.Usagef("--rate %w", err)
 	}
 	if options.Start, err = o.zone.Instant("start", o.start); err != nil {
-		return l.Usagef("%w", err)
+		return console.Usagef("%w", err)
 	}
 	if options.Start <= 0 || o.cycles <= 0 {
-		return l.Usagef("--start %s, --cycles %d: want an instant after 1970 and at least one cycle", o.start, o.cycles)
+		return console.Usagef("--start %s, --cycles %d: want an instant after 1970 and at least one cycle", o.start, o.cycles)
 	}
 	for text := range strings.SplitSeq(o.counts, ",") {
 		if o.counts == "" {
@@ -113,13 +110,13 @@ func (l Lent) runIO(o *ioFlags) error {
 		}
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil {
-			return l.Usagef("--counts %s: not a list of numbers (want, for example, 10,50)", o.counts)
+			return console.Usagef("--counts %s: not a list of numbers (want, for example, 10,50)", o.counts)
 		}
 		options.Counts = append(options.Counts, n)
 	}
 	w, err := generate.IO(options)
 	if err != nil {
-		return l.Usagef("--%w", err)
+		return console.Usagef("--%w", err)
 	}
 	return l.Save(w, o.output, o.seed, o.json)
 }

@@ -9,23 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/ioservice/site"
 )
 
-// Output is how the program's commands print, and how they make errors with an exit status.
-type Output struct {
-	Print     func(text string) error // a result for people
-	PrintJSON func(v any) error
-	Say       func(format string, args ...any) // a message for people
-	WantArgs  func(names ...string) cobra.PositionalArgs
-	// BadInput marks an error of what the user named, and Usagef makes one of the command line.
-	BadInput func(error) error
-	Usagef   func(format string, args ...any) error
-	AddJSON  func(c *cobra.Command, to *bool)
-}
+// commands makes the commands of the group.
+type commands struct{ console.Output }
 
 // New returns the command with its subcommands.
-func New(o Output) *cobra.Command {
+func New(out console.Output) *cobra.Command {
+	o := commands{out}
 	c := &cobra.Command{
 		Use:   "io",
 		Short: "Schedule with knowledge of the file system: learn what jobs do to it, and say so",
@@ -39,7 +32,7 @@ guide. A driver decides on the starts of a live cluster's jobs: docs/IO-DRIVER.m
 }
 
 // script prints a file for the site.
-func (o Output) script() *cobra.Command {
+func (o commands) script() *cobra.Command {
 	var names, docs []string
 	for _, f := range site.Files {
 		names = append(names, f.Name)
@@ -55,11 +48,11 @@ begin may need a change. NAME is
 docs/IO-SERVICE.md says where they belong.`,
 		Example: `  rmreplay io script job_submit.lua > /etc/slurm/job_submit.lua
   rmreplay io script epilog.sh > /etc/slurm/rmreplay-epilog.sh`,
-		Args: o.WantArgs("NAME"),
+		Args: console.WantArgs("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			i := slices.Index(names, args[0])
 			if i < 0 {
-				return o.Usagef("%s: not a file for a site (want %s)", args[0], strings.Join(names, " or "))
+				return console.Usagef("%s: not a file for a site (want %s)", args[0], strings.Join(names, " or "))
 			}
 			return o.Print(site.Files[i].Text)
 		},

@@ -20,8 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioservice"
 	"rmreplay/internal/ioservice/journal"
@@ -46,20 +45,7 @@ func TestMain(m *testing.M) {
 
 // execute runs the command group.
 func execute(ctx context.Context, stdout, stderr io.Writer, args ...string) error {
-	var mu sync.Mutex
-	c := New(Output{
-		Print:     func(text string) error { _, err := io.WriteString(stdout, text); return err },
-		PrintJSON: func(v any) error { return json.NewEncoder(stdout).Encode(v) },
-		Say: func(format string, args ...any) {
-			mu.Lock()
-			defer mu.Unlock()
-			fmt.Fprintf(stderr, format+"\n", args...)
-		},
-		WantArgs: func(names ...string) cobra.PositionalArgs { return cobra.ExactArgs(len(names)) },
-		BadInput: func(err error) error { return err },
-		Usagef:   fmt.Errorf,
-		AddJSON:  func(c *cobra.Command, to *bool) { c.Flags().BoolVar(to, "json", false, "") },
-	})
+	c := New(console.Output{Stdout: stdout, Stderr: stderr})
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.SetArgs(args)
 	c.SetOut(stdout)

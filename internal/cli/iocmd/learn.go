@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/ioservice"
 	"rmreplay/internal/ioservice/counters"
@@ -47,7 +48,7 @@ type learnReport struct {
 	Classes  int `json:"classes"`
 }
 
-func (o Output) learn() *cobra.Command {
+func (o commands) learn() *cobra.Command {
 	var opts stateOptions
 	var zone flags.Zone
 	var asJSON bool
@@ -65,20 +66,20 @@ variety_id=ID;. What it read and wrote is fs/lustre of its steps, or fs/disk. Th
 must not run. A job that it has learned of lately is not counted twice.`,
 		Example: `  rmreplay io learn march.txt --state /var/lib/rmreplay/io --timezone Europe/Zurich
   rmreplay io learn march.txt --state io --json`,
-		Args: o.WantArgs("FILE"),
+		Args: console.WantArgs("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error { return o.runLearn(args[0], &opts, &zone, asJSON) },
 	}
 	opts.add(c.Flags())
 	zone.Add(c.Flags())
-	o.AddJSON(c, &asJSON)
+	console.AddJSON(c, &asJSON)
 	_ = c.MarkFlagRequired("state") // the flag exists
 	return c
 }
 
-func (o Output) runLearn(path string, opts *stateOptions, zone *flags.Zone, asJSON bool) (err error) {
+func (o commands) runLearn(path string, opts *stateOptions, zone *flags.Zone, asJSON bool) (err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return o.BadInput(err)
+		return console.BadInput(err)
 	}
 	defer file.Close()
 	var report learnReport
@@ -101,7 +102,7 @@ func (o Output) runLearn(path string, opts *stateOptions, zone *flags.Zone, asJS
 		}
 	})
 	if err != nil {
-		return o.BadInput(err)
+		return console.BadInput(err)
 	}
 	opts.config.Bandwidth = 1 // no prediction is made
 	service, log, err := o.open(opts, nil)

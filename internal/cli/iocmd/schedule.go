@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioaware"
@@ -51,7 +52,7 @@ func (s *scheduleOptions) add(f *pflag.FlagSet) {
 	f.BoolVar(&s.dryRun, "dry-run", false, "say what would be done: plan one round, and change nothing")
 }
 
-func (o Output) schedule() *cobra.Command {
+func (o commands) schedule() *cobra.Command {
 	var opts scheduleOptions
 	c := &cobra.Command{
 		Use:   "schedule --partition PARTITION",
@@ -67,7 +68,7 @@ dies, "rmreplay io release --if-driver-dead" releases what it holds. If it start
 it goes on with what it held before. docs/IO-DRIVER.md is the guide.`,
 		Example: `  rmreplay io schedule --partition batch --dry-run
   rmreplay io schedule --partition batch,long --service 127.0.0.1:9999`,
-		Args: o.WantArgs(),
+		Args: console.WantArgs(),
 		RunE: func(c *cobra.Command, _ []string) error { return o.runSchedule(c.Context(), &opts) },
 	}
 	opts.add(c.Flags())
@@ -82,13 +83,13 @@ func must(err error) {
 	}
 }
 
-func (o Output) runSchedule(ctx context.Context, opts *scheduleOptions) error {
+func (o commands) runSchedule(ctx context.Context, opts *scheduleOptions) error {
 	strategy, err := ioaware.ParseStrategy(opts.strategy)
 	if err != nil {
-		return o.Usagef("--strategy %w", err)
+		return console.Usagef("--strategy %w", err)
 	}
 	if opts.interval < time.Second {
-		return o.Usagef("--interval %v: too short (want at least 1s)", opts.interval)
+		return console.Usagef("--interval %v: too short (want at least 1s)", opts.interval)
 	}
 	config := live.Config{
 		Partitions: opts.partitions, FileSystem: opts.license, Total: opts.total, Run: live.Exec, Now: now,
@@ -99,7 +100,7 @@ func (o Output) runSchedule(ctx context.Context, opts *scheduleOptions) error {
 	}
 	cluster := live.New(config)
 	if err := cluster.Check(ctx); err != nil {
-		return o.BadInput(err)
+		return console.BadInput(err)
 	}
 	d := &driver.Driver{Options: ioaware.Options{Strategy: strategy, TrackNodes: opts.trackNodes}, Patience: max(opts.interval, driver.LeastPatience)}
 	if opts.dryRun {
@@ -108,7 +109,7 @@ func (o Output) runSchedule(ctx context.Context, opts *scheduleOptions) error {
 	}
 	lease, err := live.Take(opts.lease)
 	if err != nil {
-		return o.BadInput(err)
+		return console.BadInput(err)
 	}
 	defer lease.Close() // nothing is written
 	return o.rounds(ctx, cluster, d, lease, opts.interval)
@@ -116,7 +117,7 @@ func (o Output) runSchedule(ctx context.Context, opts *scheduleOptions) error {
 
 // rounds plans rounds until the command is interrupted. A round that fails is said, and the next one
 // tries again.
-func (o Output) rounds(ctx context.Context, cluster *live.Cluster, d *driver.Driver, lease *live.Lease, interval time.Duration) error {
+func (o commands) rounds(ctx context.Context, cluster *live.Cluster, d *driver.Driver, lease *live.Lease, interval time.Duration) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
@@ -158,7 +159,7 @@ func few(list []string) string {
 }
 
 // release is the watchdog of the driver.
-func (o Output) release() *cobra.Command {
+func (o commands) release() *cobra.Command {
 	var opts clusterOptions
 	var ifDead bool
 	var after time.Duration
@@ -171,7 +172,7 @@ administrator hold stay held. With --if-driver-dead it does nothing while the dr
 works: cron or a timer of systemd can run it every minute, on the machine of the driver.`,
 		Example: `  rmreplay io release --partition batch --if-driver-dead
   rmreplay io release --partition batch`,
-		Args: o.WantArgs(),
+		Args: console.WantArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if ifDead {
 				dead, err := live.Dead(opts.lease, after)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
@@ -34,14 +35,14 @@ func (s *stateOptions) add(f *pflag.FlagSet) {
 }
 
 // open opens the state. The caller closes the journal.
-func (o Output) open(s *stateOptions, from []ioservice.Source) (*ioservice.Service, *journal.Journal, error) {
+func (o commands) open(s *stateOptions, from []ioservice.Source) (*ioservice.Service, *journal.Journal, error) {
 	log, saved, records, err := journal.Open(s.state)
 	if err != nil {
-		return nil, nil, o.BadInput(err)
+		return nil, nil, console.BadInput(err)
 	}
 	service, err := ioservice.New(s.config, from, log, saved, records)
 	if err != nil {
-		return nil, nil, errors.Join(o.BadInput(err), log.Close())
+		return nil, nil, errors.Join(console.BadInput(err), log.Close())
 	}
 	return service, log, nil
 }
@@ -57,7 +58,7 @@ type serveOptions struct {
 	limits       server.Limits
 }
 
-func (o Output) serve() *cobra.Command {
+func (o commands) serve() *cobra.Command {
 	var opts serveOptions
 	c := &cobra.Command{
 		Use:   "serve --state DIR --bandwidth BYTES",
@@ -80,7 +81,7 @@ Nobody who reaches the address is asked for a password. By default only this mac
     --source 'ldms:/var/ldms/csv/lustre_client.*' --class-table /var/lib/rmreplay/classes
   rmreplay io serve --state io --bandwidth 80GB --source 'jobstats:/shared/jobstats/*' \
     --http 127.0.0.1:9998`,
-		Args: o.WantArgs(),
+		Args: console.WantArgs(),
 		RunE: func(c *cobra.Command, _ []string) error { return o.runServe(c.Context(), &opts) },
 	}
 	f := c.Flags()
@@ -122,16 +123,16 @@ func (s *sayOnce) error(err error) {
 	}
 }
 
-func (o Output) runServe(ctx context.Context, opts *serveOptions) (err error) {
+func (o commands) runServe(ctx context.Context, opts *serveOptions) (err error) {
 	if opts.limits.Connections < 1 {
-		return o.Usagef("--connections %d: want 1 or more", opts.limits.Connections)
+		return console.Usagef("--connections %d: want 1 or more", opts.limits.Connections)
 	}
 	opts.config.Bandwidth = float64(opts.bandwidth)
 	opts.config.Retry = opts.config.Delay
 	opts.sources.Zone = opts.zone.Location()
 	files, err := sources.New(opts.sources, func(format string, args ...any) { o.Say("rmreplay: "+format, args...) })
 	if err != nil {
-		return o.Usagef("%w", err)
+		return console.Usagef("%w", err)
 	}
 	defer interrupt.Hold()() // the state is saved at the end
 	service, log, err := o.open(&opts.stateOptions, []ioservice.Source{files})
@@ -178,11 +179,11 @@ func (o Output) runServe(ctx context.Context, opts *serveOptions) (err error) {
 }
 
 // listen opens a socket, and says where.
-func (o Output) listen(ctx context.Context, address string) (net.Listener, error) {
+func (o commands) listen(ctx context.Context, address string) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, o.BadInput(err)
+		return nil, console.BadInput(err)
 	}
 	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
 		o.Say("rmreplay: %v: whoever reaches this address can ask and teach the service", tcp)
@@ -194,7 +195,7 @@ func (o Output) listen(ctx context.Context, address string) (net.Listener, error
 func now() hpc.Time { return hpc.Time(time.Now().UnixNano()) }
 
 // work reads files, learns from jobs and writes the class table, until the context ends.
-func (o Output) work(ctx context.Context, service *ioservice.Service, files *sources.Files, opts *serveOptions) {
+func (o commands) work(ctx context.Context, service *ioservice.Service, files *sources.Files, opts *serveOptions) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	problem, tableProblem := sayOnce{say: o.Say}, sayOnce{say: o.Say}
@@ -217,7 +218,7 @@ func (o Output) work(ctx context.Context, service *ioservice.Service, files *sou
 	}
 }
 
-func (o Output) writeTable(service *ioservice.Service, opts *serveOptions) error {
+func (o commands) writeTable(service *ioservice.Service, opts *serveOptions) error {
 	if opts.table == "" {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/output"
 	"rmreplay/internal/predict/evaluate"
 )
@@ -21,7 +22,7 @@ type applyOptions struct {
 	json   bool
 }
 
-func (o Output) newApply() *cobra.Command {
+func (o commands) newApply() *cobra.Command {
 	var opts applyOptions
 	c := &cobra.Command{
 		Use:   "apply MODEL WORKLOAD -o FILE.csv",
@@ -34,20 +35,20 @@ The result is a CSV table: the job's ID, the submission, P10, P50 and P90 in sec
 time limit, and the run time where it is known. "-" writes it to standard output. The
 scores of the predictions are printed.`,
 		Example: `  rmreplay predict apply march.model april.jsonl -o april.csv`,
-		Args:    o.WantArgs("MODEL", "WORKLOAD"),
+		Args:    console.WantArgs("MODEL", "WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.apply(c.Context(), args[0], args[1], opts)
 		},
 	}
-	o.AddOutput(c, &opts.output, "`FILE`", "the table of predictions, CSV")
-	o.AddJSON(c, &opts.json)
-	o.Require(c, "output")
+	console.AddOutput(c.Flags(), &opts.output, "`FILE`", "the table of predictions, CSV")
+	console.AddJSON(c, &opts.json)
+	console.Require(c, "output")
 	return c
 }
 
-func (o Output) apply(ctx context.Context, modelPath, path string, opts applyOptions) error {
+func (o commands) apply(ctx context.Context, modelPath, path string, opts applyOptions) error {
 	if opts.output == "-" && opts.json {
-		return o.Usagef("--output - and --json exclude each other")
+		return console.Usagef("--output - and --json exclude each other")
 	}
 	m, err := o.model(modelPath)
 	if err != nil {
@@ -58,7 +59,7 @@ func (o Output) apply(ctx context.Context, modelPath, path string, opts applyOpt
 		return err
 	}
 	if len(cases.List) > 0 && cases.List[0].At < m.Until() {
-		return o.BadInput(fmt.Errorf("%s begins at %v, but the model %s knows what happened until %v (want a later workload, or a model that was trained with --until)",
+		return console.BadInput(fmt.Errorf("%s begins at %v, but the model %s knows what happened until %v (want a later workload, or a model that was trained with --until)",
 			path, cases.List[0].At, modelPath, m.Until()))
 	}
 	var applied *evaluate.Applied
@@ -79,7 +80,7 @@ func (o Output) apply(ctx context.Context, modelPath, path string, opts applyOpt
 		return buffered.Flush()
 	}
 	if opts.output == "-" {
-		err = write(o.Out)
+		err = write(o.Stdout)
 	} else {
 		_, err = output.File(opts.output, write)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/predict/benefit"
@@ -28,7 +29,7 @@ type compareOptions struct {
 	json         bool
 }
 
-func (o Output) newCompare() *cobra.Command {
+func (o commands) newCompare() *cobra.Command {
 	var opts compareOptions
 	c := &cobra.Command{
 		Use:   "compare WORKLOAD",
@@ -53,7 +54,7 @@ docs/use-cases/prediction.md reads an example. With -o the records stay, for com
 report.`,
 		Example: `  rmreplay predict compare KTH-SP2-1996-2.1-cln.swf.gz
   rmreplay predict compare april.jsonl --cluster site --trained march.model --json`,
-		Args: o.WantArgs("WORKLOAD"),
+		Args: console.WantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error { return o.compare(c.Context(), args[0], opts) },
 	}
 	f := c.Flags()
@@ -64,24 +65,24 @@ report.`,
 	f.IntVar(&opts.realizations, "realizations", 10, "make `N` realizations (of each scheduler), with the seeds --seed, --seed + 1, ...")
 	opts.jitter = time.Minute
 	flags.Duration(f, &opts.jitter, "jitter", opts.jitter, "move each submission by a random time of up to `DURATION`, earlier or later")
-	f.Uint64Var(&opts.seed, "seed", 1, "`SEED` of all random numbers: those of --jitter in the first realization")
-	f.IntVarP(&opts.parallel, "parallel", "j", 0, "at most `N` at once: simulations (default: one for each CPU)")
-	o.AddOutput(c, &opts.output, "`DIR`", "a new directory for the records (default: they are removed)")
-	o.AddJSON(c, &opts.json)
+	console.AddSeed(f, &opts.seed, "those of --jitter in the first realization")
+	console.AddParallel(f, &opts.parallel, "simulations")
+	console.AddOutput(c.Flags(), &opts.output, "`DIR`", "a new directory for the records (default: they are removed)")
+	console.AddJSON(c, &opts.json)
 	flags.Alias(f, map[string]string{"procs": "processors"})
 	return c
 }
 
-func (o Output) compare(ctx context.Context, path string, opts compareOptions) error {
+func (o commands) compare(ctx context.Context, path string, opts compareOptions) error {
 	switch {
 	case !(opts.quantile > 0 && opts.quantile < 1):
-		return o.Usagef("--quantile %g: want a number between 0 and 1, such as 0.9", opts.quantile)
+		return console.Usagef("--quantile %g: want a number between 0 and 1, such as 0.9", opts.quantile)
 	case opts.jitter <= 0:
-		return o.Usagef("--jitter %v: want a time above 0, or all realizations are the same", opts.jitter)
+		return console.Usagef("--jitter %v: want a time above 0, or all realizations are the same", opts.jitter)
 	case opts.realizations < 2:
-		return o.Usagef("--realizations %d: want 2 or more, and 8 to find a difference", opts.realizations)
+		return console.Usagef("--realizations %d: want 2 or more, and 8 to find a difference", opts.realizations)
 	}
-	w, err := o.Open(path)
+	w, err := o.open(path)
 	if err != nil {
 		return err
 	}
@@ -92,8 +93,8 @@ func (o Output) compare(ctx context.Context, path string, opts compareOptions) e
 		}
 		defer func() { _ = os.RemoveAll(output) }() // what is left of an interrupted comparison
 	}
-	update, end := o.Progress()
-	defer end()
+	show := o.Progress(false)
+	defer show.End()
 	result, err := benefit.Run(ctx, benefit.Options{
 		Spec: experiment.Spec{
 			Workload: experiment.Workload{Path: path, Value: w}, Simulator: &opts.simulator, Seed: opts.seed, Output: output, Version: o.Version,
@@ -101,9 +102,9 @@ func (o Output) compare(ctx context.Context, path string, opts compareOptions) e
 		},
 		Set:   experiment.Set{Count: opts.realizations, Parallel: opts.parallel},
 		Model: opts.model, Quantile: opts.quantile, Keep: opts.output != "",
-		Progress: func(scheduler string) { update("simulating " + scheduler) },
+		Progress: func(scheduler string) { show.Update("simulating " + scheduler) },
 	})
-	end()
+	show.End()
 	if err != nil {
 		return o.compareError(ctx, err)
 	}
@@ -115,13 +116,13 @@ func (o Output) compare(ctx context.Context, path string, opts compareOptions) e
 
 // compareError gives an error its exit status: bad input, unless the user interrupted the command or
 // the record could not be written.
-func (o Output) compareError(ctx context.Context, err error) error {
+func (o commands) compareError(ctx context.Context, err error) error {
 	var field *experiment.FieldError
 	switch {
 	case ctx.Err() != nil:
 		return err
 	case errors.As(err, &field):
-		return o.Usagef("--%w", field)
+		return console.Usagef("--%w", field)
 	}
-	return o.BadInput(err)
+	return console.BadInput(err)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/output"
 	"rmreplay/internal/predict/evaluate"
@@ -28,7 +29,7 @@ type evaluateOptions struct {
 	json   bool
 }
 
-func (o Output) newEvaluate() *cobra.Command {
+func (o commands) newEvaluate() *cobra.Command {
 	var opts evaluateOptions
 	c := &cobra.Command{
 		Use:   "evaluate WORKLOAD",
@@ -50,37 +51,37 @@ scores of others owe to it.`,
 		Example: `  rmreplay predict evaluate KTH-SP2-1996-2.1-cln.swf.gz
   rmreplay predict evaluate march.jsonl --models last2,boost --retrain-every 7d
   rmreplay predict evaluate march.jsonl --random-split --report prediction.html`,
-		Args: o.WantArgs("WORKLOAD"),
+		Args: console.WantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error { return o.evaluate(c.Context(), args[0], opts) },
 	}
 	f := c.Flags()
 	f.StringSliceVar(&opts.models, "models", nil, "the `MODELS`, separated by commas (default: all)")
 	f.Float64Var(&opts.growth, "retrain-growth", 0.25, "train a model again when the number of ended jobs has grown by this `SHARE`")
 	flags.Duration(f, &opts.every, "retrain-every", 0, "and when this `TIME` of the log has passed as well")
-	f.Uint64Var(&opts.seed, "seed", 1, "`SEED` of all random numbers")
+	console.AddSeed(f, &opts.seed, "the samples of trained models")
 	f.IntVar(&opts.window, "last", model.DefaultWindow, "train on the last `N` jobs that ended")
 	f.BoolVar(&opts.random, "random-split", false, "also measure a random split, which is not honest")
 	f.StringVar(&opts.report, "report", "", "also write the scores as one HTML page to this `FILE`")
-	o.AddJSON(c, &opts.json)
+	console.AddJSON(c, &opts.json)
 	return c
 }
 
-func (o Output) evaluate(ctx context.Context, path string, opts evaluateOptions) error {
+func (o commands) evaluate(ctx context.Context, path string, opts evaluateOptions) error {
 	how := evaluate.Options{Growth: opts.growth, Every: opts.every, Seed: opts.seed, Window: opts.window, RandomSplit: opts.random}
 	for _, name := range opts.models {
 		kind, err := model.ParseKind(name)
 		if err != nil {
-			return o.Usagef("--models: %w", err)
+			return console.Usagef("--models: %w", err)
 		}
 		how.Models = append(how.Models, kind)
 	}
 	switch {
 	case !(opts.growth > 0 && opts.growth <= 100):
-		return o.Usagef("--retrain-growth %g: want a share above 0, as 0.25", opts.growth)
+		return console.Usagef("--retrain-growth %g: want a share above 0, as 0.25", opts.growth)
 	case opts.every < 0:
-		return o.Usagef("--retrain-every: want a time that is not negative")
+		return console.Usagef("--retrain-every: want a time that is not negative")
 	case opts.window < 1:
-		return o.Usagef("--last %d: want 1 or more", opts.window)
+		return console.Usagef("--last %d: want 1 or more", opts.window)
 	}
 	if opts.report != "" {
 		if err := output.Replaces(opts.report, "a report", report.IsPage); err != nil {
@@ -91,16 +92,16 @@ func (o Output) evaluate(ctx context.Context, path string, opts evaluateOptions)
 	if err != nil {
 		return err
 	}
-	update, end := o.Progress()
-	defer end()
-	how.Progress = func(k model.Kind, share float64) { update(fmt.Sprintf("%s: %.0f %% of the jobs", k, 100*share)) }
+	show := o.Progress(false)
+	defer show.End()
+	how.Progress = func(k model.Kind, share float64) { show.Update(fmt.Sprintf("%s: %.0f %% of the jobs", k, 100*share)) }
 	result, err := evaluate.Run(ctx, filepath.Base(path), cases, how)
-	end()
+	show.End()
 	if err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
-		return o.BadInput(err)
+		return console.BadInput(err)
 	}
 	if opts.report != "" {
 		r, err := page.New(result)

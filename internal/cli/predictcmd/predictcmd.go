@@ -4,38 +4,25 @@ package predictcmd
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/model"
 	"rmreplay/internal/workload"
 )
 
-// Output is how the program's commands read workloads, print, and make errors with an exit status.
-type Output struct {
-	Out       io.Writer
-	Print     func(text string) error
-	PrintJSON func(v any) error
-	Say       func(format string, args ...any) // a message for people
-	WantArgs  func(names ...string) cobra.PositionalArgs
-	AddJSON   func(c *cobra.Command, to *bool)
-	// AddOutput adds -o, --output, and Require makes flags mandatory.
-	AddOutput func(c *cobra.Command, to *string, value, usage string)
-	Require   func(c *cobra.Command, names ...string)
-	Open      func(path string) (*workload.Workload, error)
-	// Update shows how far a command is; the function that Progress returns ends it.
-	Progress func() (update func(text string), end func())
-	// BadInput marks an error of what the user named, and Usagef makes one of the command line.
-	BadInput func(error) error
-	Usagef   func(format string, args ...any) error
-	Version  string
+// commands makes the commands of the group.
+type commands struct {
+	console.Output
+	open func(path string) (*workload.Workload, error)
 }
 
-// New returns the command.
-func New(o Output) *cobra.Command {
+// New returns the command. open reads a workload and shows its progress.
+func New(out console.Output, open func(path string) (*workload.Workload, error)) *cobra.Command {
+	o := commands{out, open}
 	c := &cobra.Command{
 		Use:   "predict",
 		Short: "Predict how long jobs will run",
@@ -58,20 +45,20 @@ online.`,
 }
 
 // cases reads a workload and returns its jobs.
-func (o Output) cases(path string) (*predict.Cases, error) {
-	w, err := o.Open(path)
+func (o commands) cases(path string) (*predict.Cases, error) {
+	w, err := o.open(path)
 	if err != nil {
 		return nil, err
 	}
 	cases, err := predict.CasesOf(w)
 	if err != nil {
-		return nil, o.BadInput(fmt.Errorf("%s: %w", path, err))
+		return nil, console.BadInput(fmt.Errorf("%s: %w", path, err))
 	}
 	return cases, nil
 }
 
 // model reads a model.
-func (o Output) model(path string) (*model.Model, error) {
+func (o commands) model(path string) (*model.Model, error) {
 	m, err := experiment.ReadModel(path)
-	return m, o.BadInput(err)
+	return m, console.BadInput(err)
 }

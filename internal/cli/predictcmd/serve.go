@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict/service"
 )
@@ -23,7 +24,7 @@ type serveOptions struct {
 	journal string
 }
 
-func (o Output) newServe() *cobra.Command {
+func (o commands) newServe() *cobra.Command {
 	var opts serveOptions
 	c := &cobra.Command{
 		Use:   "serve MODEL",
@@ -42,7 +43,7 @@ The service listens on the loopback interface unless there is a token. The file 
 has one line. Clients send it as "Authorization: Bearer TOKEN".`,
 		Example: `  rmreplay predict serve march.model --journal march.events
   curl -s localhost:8765/v1/predict -d '{"jobs":[{"user":"ana","tasks":64}]}'`,
-		Args: o.WantArgs("MODEL"),
+		Args: console.WantArgs("MODEL"),
 		RunE: func(c *cobra.Command, args []string) error { return o.serve(c.Context(), args[0], opts) },
 	}
 	f := c.Flags()
@@ -52,15 +53,15 @@ has one line. Clients send it as "Authorization: Bearer TOKEN".`,
 	return c
 }
 
-func (o Output) serve(ctx context.Context, path string, opts serveOptions) error {
+func (o commands) serve(ctx context.Context, path string, opts serveOptions) error {
 	how := service.Options{Now: func() hpc.Time { return hpc.Time(time.Now().UnixNano()) }}
 	if opts.token != "" {
 		text, err := os.ReadFile(opts.token)
 		if err != nil {
-			return o.BadInput(fmt.Errorf("reading the token: %w", err))
+			return console.BadInput(fmt.Errorf("reading the token: %w", err))
 		}
 		if how.Token = strings.TrimSpace(string(text)); how.Token == "" || strings.ContainsAny(how.Token, " \t\r\n") {
-			return o.BadInput(fmt.Errorf("reading the token: %s: not a token (want one word)", opts.token))
+			return console.BadInput(fmt.Errorf("reading the token: %s: not a token (want one word)", opts.token))
 		}
 	}
 	if err := o.checkListen(opts); err != nil {
@@ -73,7 +74,7 @@ func (o Output) serve(ctx context.Context, path string, opts serveOptions) error
 	if opts.journal != "" {
 		file, err := os.OpenFile(opts.journal, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
-			return o.BadInput(fmt.Errorf("opening the journal: %w", err))
+			return console.BadInput(fmt.Errorf("opening the journal: %w", err))
 		}
 		defer file.Close() // each batch was synced
 		how.Journal = synced{file}
@@ -93,13 +94,13 @@ func (o Output) serve(ctx context.Context, path string, opts serveOptions) error
 }
 
 // checkListen refuses addresses that others can reach, unless there is a token.
-func (o Output) checkListen(opts serveOptions) error {
+func (o commands) checkListen(opts serveOptions) error {
 	host, _, err := net.SplitHostPort(opts.listen)
 	if err != nil {
-		return o.Usagef("--listen %s: not an address (want HOST:PORT, as 127.0.0.1:8765)", opts.listen)
+		return console.Usagef("--listen %s: not an address (want HOST:PORT, as 127.0.0.1:8765)", opts.listen)
 	}
 	if ip := net.ParseIP(host); opts.token == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return o.Usagef("--listen %s: others could reach it (want an address of the loopback interface, or a --token)", opts.listen)
+		return console.Usagef("--listen %s: others could reach it (want an address of the loopback interface, or a --token)", opts.listen)
 	}
 	return nil
 }
@@ -116,14 +117,14 @@ func (s synced) Write(b []byte) (int, error) {
 }
 
 // replay reads the journal, and removes a line that was not written to its end.
-func (o Output) replay(s *service.Service, path string) error {
+func (o commands) replay(s *service.Service, path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return o.BadInput(fmt.Errorf("reading the journal: %w", err))
+		return console.BadInput(fmt.Errorf("reading the journal: %w", err))
 	}
 	whole, err := s.Replay(text)
 	if err != nil {
-		return o.BadInput(fmt.Errorf("reading the journal: %s: %w", path, err))
+		return console.BadInput(fmt.Errorf("reading the journal: %s: %w", path, err))
 	}
 	if whole < int64(len(text)) {
 		o.Say("rmreplay: %s: the last line is not complete and is removed", path)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/model"
@@ -47,6 +48,14 @@ func writeModel(t *testing.T, path string) {
 
 // TestServe starts the command, tells it of a job, interrupts it, and starts it again: it knows the
 // job. A line of the journal that was not written to its end is removed.
+// lines is a writer of lines.
+type lines chan string
+
+func (l lines) Write(text []byte) (int, error) {
+	l <- strings.TrimSuffix(string(text), "\n")
+	return len(text), nil
+}
+
 func TestServe(t *testing.T) {
 	dir := t.TempDir()
 	path, journal, token := filepath.Join(dir, "m.model"), filepath.Join(dir, "events"), filepath.Join(dir, "token")
@@ -56,12 +65,8 @@ func TestServe(t *testing.T) {
 	}
 	for start := range 2 {
 		ctx, interrupt := context.WithCancel(t.Context())
-		said := make(chan string, 4)
-		o := Output{
-			Say:      func(format string, args ...any) { said <- fmt.Sprintf(format, args...) },
-			BadInput: func(err error) error { return err },
-			Usagef:   fmt.Errorf,
-		}
+		said := make(lines, 4)
+		o := commands{Output: console.Output{Stderr: said}}
 		ended := make(chan error, 1)
 		go func() {
 			ended <- o.serve(ctx, path, serveOptions{listen: "127.0.0.1:0", token: token, journal: journal})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/output"
 	"rmreplay/internal/predict/model"
@@ -23,7 +24,7 @@ type trainOptions struct {
 	json   bool
 }
 
-func (o Output) newTrain() *cobra.Command {
+func (o commands) newTrain() *cobra.Command {
 	var opts trainOptions
 	c := &cobra.Command{
 		Use:   "train WORKLOAD -o MODEL",
@@ -38,35 +39,35 @@ give the same file to the byte.`,
 		Example: `  rmreplay predict train march.jsonl -o march.model
   rmreplay predict train kth.swf --model forest --until 1997-06-01T00:00:00Z -o k.model
   gunzip -c < march.model | head -1`,
-		Args: o.WantArgs("WORKLOAD"),
+		Args: console.WantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error { return o.train(c.Context(), args[0], opts) },
 	}
-	o.AddOutput(c, &opts.output, "`FILE`", "the model's file")
+	console.AddOutput(c.Flags(), &opts.output, "`FILE`", "the model's file")
 	f := c.Flags()
 	f.StringVar(&opts.kind, "model", string(model.Boost), "the `MODEL`: linear, forest or boost")
 	f.StringVar(&opts.until, "until", "", "use nothing that happened after this `TIME` (default: the last end)")
-	f.Uint64Var(&opts.seed, "seed", 1, "`SEED` of all random numbers")
+	console.AddSeed(f, &opts.seed, "the samples of trained models")
 	f.IntVar(&opts.window, "last", model.DefaultWindow, "train on the last `N` jobs that ended")
-	o.AddJSON(c, &opts.json)
-	o.Require(c, "output")
+	console.AddJSON(c, &opts.json)
+	console.Require(c, "output")
 	return c
 }
 
-func (o Output) train(ctx context.Context, path string, opts trainOptions) error {
+func (o commands) train(ctx context.Context, path string, opts trainOptions) error {
 	how := model.TrainOptions{Seed: opts.seed, Window: opts.window, Source: filepath.Base(path), Program: o.Version}
 	var err error
 	if how.Kind, err = model.ParseKind(opts.kind); err != nil {
-		return o.Usagef("--model: %w", err)
+		return console.Usagef("--model: %w", err)
 	}
 	if !how.Kind.Trained() {
-		return o.Usagef("--model %s has nothing to train (want linear, forest or boost)", how.Kind)
+		return console.Usagef("--model %s has nothing to train (want linear, forest or boost)", how.Kind)
 	}
 	if opts.window < 1 {
-		return o.Usagef("--last %d: want 1 or more", opts.window)
+		return console.Usagef("--last %d: want 1 or more", opts.window)
 	}
 	if opts.until != "" {
 		if how.Until, err = flags.ParseInstant(opts.until, time.UTC); err != nil {
-			return o.Usagef("--until: %w", err)
+			return console.Usagef("--until: %w", err)
 		}
 	}
 	if err := output.Replaces(opts.output, "a model", model.IsModel); err != nil {
@@ -81,7 +82,7 @@ func (o Output) train(ctx context.Context, path string, opts trainOptions) error
 		if ctx.Err() != nil {
 			return err
 		}
-		return o.BadInput(fmt.Errorf("%s: %w", path, err))
+		return console.BadInput(fmt.Errorf("%s: %w", path, err))
 	}
 	size, err := output.File(opts.output, m.Write)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm"
@@ -16,7 +17,8 @@ import (
 )
 
 // Debug returns the command group that looks into a running replay.
-func Debug(o Output) *cobra.Command {
+func Debug(out console.Output) *cobra.Command {
+	o := commands{out}
 	c := &cobra.Command{
 		Use:   "debug",
 		Short: "Look into a running replay",
@@ -26,7 +28,7 @@ func Debug(o Output) *cobra.Command {
 	return c
 }
 
-func (o Output) debugClock() *cobra.Command {
+func (o commands) debugClock() *cobra.Command {
 	var asJSON bool
 	var zone flags.Zone
 	c := &cobra.Command{
@@ -38,13 +40,13 @@ its state in the kernel. Virtual time stands still while a thread runs, so this 
 shows why a replay seems to hang. RUN is the directory that the replay writes to.`,
 		Example: `  rmreplay debug clock demo/run
   rmreplay debug clock demo/run --json`,
-		Args: o.WantArgs("RUN"),
+		Args: console.WantArgs("RUN"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return o.runDebugClock(args[0], zone.Location(), asJSON)
 		},
 	}
 	zone.Add(c.Flags())
-	o.AddJSON(c, &asJSON)
+	console.AddJSON(c, &asJSON)
 	return c
 }
 
@@ -60,13 +62,13 @@ type ClockReport struct {
 	Threads   []vclock.Thread `json:"threads"`
 }
 
-func (o Output) runDebugClock(path string, zone *time.Location, asJSON bool) error {
+func (o commands) runDebugClock(path string, zone *time.Location, asJSON bool) error {
 	s, err := vclock.Look(slurm.ClockFile((&run.Run{Dir: path}).LogDir()))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errors.New("no replay is writing to it now")
 	}
 	if err != nil {
-		return o.BadInput(fmt.Errorf("looking at the clock of %s: %w", path, err))
+		return console.BadInput(fmt.Errorf("looking at the clock of %s: %w", path, err))
 	}
 	if asJSON {
 		r := ClockReport{Now: s.Now.Std(), Running: s.Running, Inbox: s.Inbox, Factor: s.Factor, Computing: s.Charged.Seconds(), Steps: s.Steps, Threads: s.Threads}
@@ -84,7 +86,7 @@ func (o Output) runDebugClock(path string, zone *time.Location, asJSON bool) err
 	if s.Factor > 0 {
 		model = fmt.Sprintf("measured=%g, %v of computing so far", s.Factor, s.Charged.Round(time.Millisecond))
 	}
-	_, err = fmt.Fprintf(o.Out, "virtual time  %v\nnext event    %s\nclock         %s, %d steps by the daemons\nrunning       %d, the replay included; %d bytes on their way to it\n\n%s",
+	_, err = fmt.Fprintf(o.Stdout, "virtual time  %v\nnext event    %s\nclock         %s, %d steps by the daemons\nrunning       %d, the replay included; %d bytes on their way to it\n\n%s",
 		s.Now.Text(zone), next, model, s.Steps, s.Running, s.Inbox, vclock.FormatThreads(s.Threads, s.Now))
 	return err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/explain"
 	"rmreplay/internal/flags"
 )
@@ -19,7 +20,8 @@ type explainOptions struct {
 }
 
 // Explain returns the command `rmreplay explain`.
-func Explain(o Output) *cobra.Command {
+func Explain(out console.Output) *cobra.Command {
+	o := commands{out}
 	var opts explainOptions
 	c := &cobra.Command{
 		Use:   "explain RUN [JOB]",
@@ -48,15 +50,15 @@ workload, is explained by what held the machine.`,
 			case len(args) == 1 && !c.Flags().Changed("at"):
 				return fmt.Errorf("JOB is missing (want RUN JOB, or RUN --at TIME)")
 			case len(args) == 1:
-				return o.WantArgs("RUN")(c, args)
+				return console.WantArgs("RUN")(c, args)
 			}
-			return o.WantArgs("RUN", "JOB")(c, args)
+			return console.WantArgs("RUN", "JOB")(c, args)
 		},
 		RunE: func(_ *cobra.Command, args []string) error { return o.runExplain(args, opts) },
 	}
 	c.Flags().StringVar(&opts.at, "at", "", "look at `TIME`: explain the whole queue")
 	opts.zone.Add(c.Flags())
-	o.AddJSON(c, &opts.json)
+	console.AddJSON(c, &opts.json)
 	return c
 }
 
@@ -65,10 +67,10 @@ type explanation interface {
 	Render(w io.Writer, zone *time.Location) error
 }
 
-func (o Output) runExplain(args []string, opts explainOptions) error {
+func (o commands) runExplain(args []string, opts explainOptions) error {
 	at, err := opts.zone.Instant("at", opts.at)
 	if err != nil {
-		return o.Usagef("%w", err)
+		return console.Usagef("%w", err)
 	}
 	r, err := o.open(args[0])
 	if err != nil {
@@ -76,7 +78,7 @@ func (o Output) runExplain(args []string, opts explainOptions) error {
 	}
 	record, err := explain.Open(r)
 	if err != nil {
-		return o.BadInput(err)
+		return console.BadInput(err)
 	}
 	var found explanation
 	if len(args) == 2 {
@@ -85,12 +87,12 @@ func (o Output) runExplain(args []string, opts explainOptions) error {
 		found, err = record.At(at)
 	}
 	if err != nil {
-		return o.BadInput(fmt.Errorf("%s: %w", args[0], err))
+		return console.BadInput(fmt.Errorf("%s: %w", args[0], err))
 	}
 	if opts.json {
 		return o.PrintJSON(found)
 	}
-	if err := found.Render(o.Out, opts.zone.Location()); err != nil {
+	if err := found.Render(o.Stdout, opts.zone.Location()); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/jobtable"
 )
@@ -18,7 +19,8 @@ type jobsOptions struct {
 }
 
 // Jobs returns the command `rmreplay jobs`.
-func Jobs(o Output) *cobra.Command {
+func Jobs(out console.Output) *cobra.Command {
+	o := commands{out}
 	var opts jobsOptions
 	c := &cobra.Command{
 		Use:   "jobs RUN",
@@ -46,7 +48,7 @@ If the run is not valid, a message on standard error says so.`,
   rmreplay jobs demo/run --columns id,user,start,end,node_list --sort start
   rmreplay jobs demo/run --filter 'not started' --json
   rmreplay jobs march.jsonl --csv > march.csv`,
-		Args: o.WantArgs("RUN"),
+		Args: console.WantArgs("RUN"),
 		RunE: func(_ *cobra.Command, args []string) error { return o.runJobs(args[0], opts) },
 	}
 	f := c.Flags()
@@ -56,7 +58,7 @@ If the run is not valid, a message on standard error says so.`,
 	f.IntVar(&opts.table.Limit, "limit", 0, "at most `N` jobs (default: all)")
 	f.BoolVar(&opts.csv, "csv", false, "print CSV")
 	opts.zone.Add(f)
-	o.AddJSON(c, &opts.json)
+	console.AddJSON(c, &opts.json)
 	flags.Alias(f, map[string]string{"where": "filter", "fields": "columns", "format": "columns", "order-by": "sort"})
 	return c
 }
@@ -77,15 +79,15 @@ func columns() string {
 	return b.String()
 }
 
-func (o Output) runJobs(path string, opts jobsOptions) error {
+func (o commands) runJobs(path string, opts jobsOptions) error {
 	switch {
 	case opts.csv && opts.json:
-		return o.Usagef("--csv and --json exclude each other")
+		return console.Usagef("--csv and --json exclude each other")
 	case opts.table.Limit < 0:
-		return o.Usagef("--limit %d: negative (want 1 or more, or 0 for all)", opts.table.Limit)
+		return console.Usagef("--limit %d: negative (want 1 or more, or 0 for all)", opts.table.Limit)
 	}
 	if err := jobtable.Check(opts.table); err != nil {
-		return o.Usagef("%w", err)
+		return console.Usagef("%w", err)
 	}
 	r, err := o.open(path)
 	if err != nil {
@@ -93,15 +95,15 @@ func (o Output) runJobs(path string, opts jobsOptions) error {
 	}
 	table, err := jobtable.Of(r, opts.table)
 	if err != nil {
-		return o.BadInput(err)
+		return console.BadInput(err)
 	}
 	switch {
 	case opts.json:
 		return o.PrintJSON(table.Document(path))
 	case opts.csv:
-		err = table.CSV(o.Out)
+		err = table.CSV(o.Stdout)
 	default:
-		err = table.Render(o.Out, opts.zone.Location())
+		err = table.Render(o.Stdout, opts.zone.Location())
 	}
 	if err != nil {
 		return fmt.Errorf("writing the result: %w", err)

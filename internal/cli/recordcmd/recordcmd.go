@@ -3,31 +3,19 @@
 package recordcmd
 
 import (
-	"io"
-
-	"github.com/spf13/cobra"
-
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/run"
 )
 
-// Output is how the program's commands print, and how they make errors with an exit status.
-type Output struct {
-	Out       io.Writer
-	PrintJSON func(v any) error
-	Say       func(format string, args ...any) // a message for people
-	WantArgs  func(names ...string) cobra.PositionalArgs
-	// BadInput marks an error of what the user named, and Usagef makes one of the command line.
-	BadInput func(error) error
-	Usagef   func(format string, args ...any) error
-	AddJSON  func(c *cobra.Command, to *bool)
-}
+// commands makes the commands of the group.
+type commands struct{ console.Output }
 
 // open opens a run or a recorded workload. It says on standard error if the run is not valid.
-func (o Output) open(path string) (*run.Run, error) {
+func (o commands) open(path string) (*run.Run, error) {
 	r, err := formats.OpenRun(path)
 	if err != nil {
-		return nil, o.BadInput(err)
+		return nil, console.BadInput(err)
 	}
 	if doubt := r.Manifest.Doubt(); doubt != "" {
 		o.Say("rmreplay: %s is not valid: %s", path, doubt)

@@ -10,21 +10,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/slurmstore"
 )
 
-// Output is how the program's commands print.
-type Output struct {
-	Print     func(text string) error           // a result for people
-	PrintJSON func(v any) error                 // a result as JSON
-	Say       func(format string, args ...any)  // a message for people
-	Progress  func() (slurmstore.Hooks, func()) // a new display of progress, and its end
-	WantArgs  func(names ...string) cobra.PositionalArgs
-}
+// commands makes the commands of the group.
+type commands struct{ console.Output }
 
 // New returns the command with its subcommands.
-func New(o Output) *cobra.Command {
+func New(out console.Output) *cobra.Command {
+	o := commands{out}
 	c := &cobra.Command{
 		Use:   "slurm",
 		Short: "Install releases of Slurm beside the machine's own",
@@ -39,7 +35,7 @@ says which releases there are.`,
 	return c
 }
 
-func (o Output) install() *cobra.Command {
+func (o commands) install() *cobra.Command {
 	var req slurmstore.Request
 	var asJSON bool
 	c := &cobra.Command{
@@ -65,7 +61,7 @@ print its version. The exit status is 5 if the network or a tool is missing.`,
 			if len(args) == 0 && c.Flags().Changed("from") {
 				return nil
 			}
-			return o.WantArgs("VERSION")(c, args)
+			return console.WantArgs("VERSION")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			req.Version = strings.Join(args, "")
@@ -74,18 +70,18 @@ print its version. The exit status is 5 if the network or a tool is missing.`,
 	}
 	c.Flags().StringVar(&req.From, "from", "", "`FILE` of the source: a root tarball, an OCI image layout, or a directory of .deb files")
 	c.Flags().StringVar(&req.Mirror, "mirror", slurmstore.DebianMirror, "`URL` of the Debian mirror")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	console.AddJSON(c, &asJSON)
 	return c
 }
 
-func (o Output) runInstall(ctx context.Context, req slurmstore.Request, asJSON bool) error {
+func (o commands) runInstall(ctx context.Context, req slurmstore.Request, asJSON bool) error {
 	store, err := slurmstore.Default()
 	if err != nil {
 		return err
 	}
-	hooks, end := o.Progress()
-	one, had, err := store.Install(ctx, req, hooks)
-	end()
+	show := o.Progress(false)
+	one, had, err := store.Install(ctx, req, slurmstore.Hooks{Step: show.Step, Progress: show.Update})
+	show.End()
 	if err != nil {
 		return err
 	}
@@ -104,7 +100,7 @@ type listed struct {
 	Store bool `json:"in_store"` // false for the machine's own
 }
 
-func (o Output) list() *cobra.Command {
+func (o commands) list() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "list",
@@ -114,7 +110,7 @@ that is installed on the machine. Each row has the version, the size, where the 
 came from, and its root directory. The path of the machine's own is that of slurmctld.`,
 		Example: `  rmreplay slurm list
   rmreplay slurm list --json`,
-		Args: o.WantArgs(),
+		Args: console.WantArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			rows, err := rows()
 			switch {
@@ -126,7 +122,7 @@ came from, and its root directory. The path of the machine's own is that of slur
 			return o.Print(table(rows))
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	console.AddJSON(c, &asJSON)
 	return c
 }
 
@@ -161,7 +157,7 @@ func table(rows []listed) string {
 	return b.String()
 }
 
-func (o Output) remove() *cobra.Command {
+func (o commands) remove() *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove VERSION",
 		Short: "Remove a release of Slurm from the store",
@@ -169,7 +165,7 @@ func (o Output) remove() *cobra.Command {
 has one release of it. Only root removes releases of root's store. The machine's own Slurm
 is left alone.`,
 		Example: `  rmreplay slurm remove 24.11.5`,
-		Args:    o.WantArgs("VERSION"),
+		Args:    console.WantArgs("VERSION"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			store, err := slurmstore.Default()
 			if err != nil {

@@ -11,33 +11,29 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/sweep"
 	"rmreplay/internal/tune"
 )
 
-// Output is how the program's commands print, and what this command needs of the others.
-type Output struct {
-	Print     func(text string) error // a result for people
-	PrintJSON func(v any) error       // a result as JSON
-	WantArgs  func(names ...string) cobra.PositionalArgs
-	AddFlags  func(c *cobra.Command, to *Flags) // those that other commands have as well
-	BadInput  func(error) error                 // marks an error of what the user named
-	// CheckParallel checks the value of --parallel.
-	CheckParallel func(n int) error
-	Display       func(f *Flags, runs int) Display
-	// Interrupted returns err, or says where the results are if it is an interruption.
-	Interrupted func(ctx context.Context, err error, left string) error
-
-	Version      string
+// Lent is what this command needs of package cli: the display of a sweep's runs, and the checks of
+// what an experiment says.
+type Lent struct {
+	Display      func(p *console.Progress, runs, parallel int) Display
 	CheckOption  sweep.CheckOption
 	CheckVariant sweep.CheckVariant
 }
 
-// Flags are the flags that the command has in common with others.
-type Flags struct {
-	Output      string
-	Parallel    int
-	Quiet, JSON bool
+type options struct {
+	output              string
+	parallel            int
+	quiet, json, dryRun bool
+}
+
+// commands makes the command.
+type commands struct {
+	console.Output
+	Lent
 }
 
 // Display shows the progress. End may be called more than once.
@@ -48,9 +44,9 @@ type Display struct {
 }
 
 // New returns the command.
-func New(o Output) *cobra.Command {
-	var f Flags
-	var dryRun bool
+func New(out console.Output, lent Lent) *cobra.Command {
+	o := commands{out, lent}
+	var opts options
 	c := &cobra.Command{
 		Use:   "tune EXPERIMENT -o DIR",
 		Short: "Find a better setting of parameters, and prove it on held-out data",
@@ -72,25 +68,30 @@ The exit status is 0 whether or not a better setting was found.`,
 		Example: `  rmreplay tune tune.yaml -o tuning --dry-run
   rmreplay tune tune.yaml -o tuning
   rmreplay tune tune.yaml -o tuning --parallel 2 --json`,
-		Args: o.WantArgs("EXPERIMENT"),
+		Args: console.WantArgs("EXPERIMENT"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return o.run(c.Context(), args[0], &f, dryRun)
+			return o.run(c.Context(), args[0], opts)
 		},
 	}
-	o.AddFlags(c, &f)
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done: check the file, and say how many runs it needs")
+	f := c.Flags()
+	console.AddOutput(f, &opts.output, "`DIR`", "a new directory, or that of a tuning to continue")
+	console.AddParallel(f, &opts.parallel, "runs")
+	console.AddQuiet(f, &opts.quiet)
+	console.AddJSON(c, &opts.json)
+	console.Require(c, "output")
+	f.BoolVar(&opts.dryRun, "dry-run", false, "say what would be done: check the file, and say how many runs it needs")
 	return c
 }
 
-func (o Output) run(ctx context.Context, path string, f *Flags, dryRun bool) error {
-	if err := o.CheckParallel(f.Parallel); err != nil {
+func (o commands) run(ctx context.Context, path string, opts options) error {
+	if err := console.CheckParallel(opts.parallel); err != nil {
 		return err
 	}
 	file, err := tune.Load(path)
 	if err != nil {
-		return o.BadInput(err)
+		return console.BadInput(err)
 	}
-	dir, err := filepath.Abs(f.Output)
+	dir, err := filepath.Abs(opts.output)
 	if err != nil {
 		return fmt.Errorf("finding the directory: %w", err)
 	}
@@ -99,20 +100,20 @@ func (o Output) run(ctx context.Context, path string, f *Flags, dryRun bool) err
 		return fmt.Errorf("finding this program: %w", err)
 	}
 	plan := file.Plan()
-	display := o.Display(f, plan.Budget+plan.HeldOutRuns)
+	display := o.Display(o.Progress(opts.quiet), plan.Budget+plan.HeldOutRuns, opts.parallel)
 	defer display.End()
 	tuner := &tune.Tuner{
-		File: file, Dir: dir, Program: program, Version: o.Version, Parallel: f.Parallel,
+		File: file, Dir: dir, Program: program, Version: o.Version, Parallel: opts.parallel,
 		CheckOption: o.CheckOption, CheckVariant: o.CheckVariant, Observe: display.Run,
 		Step: func(s tune.Step) {
 			display.Step(fmt.Sprintf("%s: %d runs of %d settings on %d blocks (%d of %d runs are used)", s.What, s.Runs, s.Settings, s.Blocks, s.Used, s.Budget))
 		},
 	}
 	if err := tuner.Check(); err != nil {
-		return o.BadInput(err)
+		return console.BadInput(err)
 	}
-	if dryRun {
-		if f.JSON {
+	if opts.dryRun {
+		if opts.json {
 			return o.PrintJSON(plan)
 		}
 		return o.Print(plan.Render())
@@ -122,11 +123,11 @@ func (o Output) run(ctx context.Context, path string, f *Flags, dryRun bool) err
 	if err != nil {
 		var input *tune.InputError
 		if errors.As(err, &input) {
-			return o.BadInput(err)
+			return console.BadInput(err)
 		}
-		return o.Interrupted(ctx, err, f.Output+" keeps the complete runs; the same command continues")
+		return o.UnlessInterrupted(ctx, err, opts.output+" keeps the complete runs; the same command continues")
 	}
-	if f.JSON {
+	if opts.json {
 		return o.PrintJSON(result)
 	}
 	return o.Print(result.Render())

@@ -1,0 +1,75 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// WantArgs accepts exactly the named arguments.
+func WantArgs(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return fmt.Errorf("%s is missing", names[len(args)])
+		case len(args) > len(names):
+			return fmt.Errorf("%q: unexpected argument", args[len(names)])
+		}
+		for i, name := range names {
+			if args[i] == "" {
+				return fmt.Errorf("%s is empty", name)
+			}
+		}
+		return nil
+	}
+}
+
+// Require makes flags of a command required. The program checks them before the command runs.
+func Require(c *cobra.Command, names ...string) {
+	for _, name := range names {
+		if err := c.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag was added before
+		}
+	}
+}
+
+// The flags below belong to several commands and have one meaning everywhere.
+
+// AddJSON adds --json. Every command that prints a result has it.
+func AddJSON(c *cobra.Command, to *bool) {
+	c.Flags().BoolVar(to, "json", false, "print one JSON object")
+}
+
+// AddOutput adds -o, --output. The kind is the value's name in backquotes.
+func AddOutput(f *pflag.FlagSet, to *string, kind, what string) {
+	f.StringVarP(to, "output", "o", "", "write to "+kind+": "+what)
+}
+
+// AddSeed adds --seed.
+func AddSeed(f *pflag.FlagSet, to *uint64, what string) {
+	f.Uint64Var(to, "seed", 1, "`SEED` of all random numbers: "+what)
+}
+
+// AddQuiet adds -q, --quiet.
+func AddQuiet(f *pflag.FlagSet, to *bool) {
+	f.BoolVarP(to, "quiet", "q", false, "show no progress")
+}
+
+// AddParallel adds -j, --parallel. [CheckParallel] checks its value, and [AtOnce] has its default.
+func AddParallel(f *pflag.FlagSet, to *int, what string) {
+	f.IntVarP(to, "parallel", "j", 0, "at most `N` at once: "+what+" (default: one for each CPU)")
+}
+
+// AtOnce is the value of --parallel, or its default.
+func AtOnce(parallel int) int { return cmp.Or(parallel, runtime.NumCPU()) }
+
+// CheckParallel checks the value of --parallel.
+func CheckParallel(n int) error {
+	if n < 0 {
+		return Usagef("--parallel %d: negative (want 1 or more, or 0 for one for each CPU)", n)
+	}
+	return nil
+}
