@@ -51,13 +51,13 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 // options returns the options of a forecast. manifest is that of the frozen run, or nil.
 func (o *engineOptions) options(out commands, manifest *run.Manifest, captured string) (forecast.Options, func() (forecast.Learner, error), error) {
 	opts := forecast.Options{Realizations: o.realizations, Parallel: o.parallel, Seed: o.seed}
-	switch {
-	case o.realizations < 1:
+	if o.realizations < 1 {
 		return opts, nil, console.Usagef("--realizations %d: want 1 or more", o.realizations)
-	case o.parallel < 0:
-		return opts, nil, console.Usagef("--parallel %d: want 1 or more", o.parallel)
 	}
-	var err error
+	err := console.CheckParallel(o.parallel)
+	if err != nil {
+		return opts, nil, err
+	}
 	if opts.Engine, err = o.engine(out, manifest, captured); err != nil {
 		return opts, nil, err
 	}

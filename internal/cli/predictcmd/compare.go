@@ -82,6 +82,9 @@ func (o commands) compare(ctx context.Context, path string, opts compareOptions)
 	case opts.realizations < 2:
 		return console.Usagef("--realizations %d: want 2 or more, and 8 to find a difference", opts.realizations)
 	}
+	if err := console.CheckParallel(opts.parallel); err != nil {
+		return err
+	}
 	w, err := o.open(path)
 	if err != nil {
 		return err
