@@ -245,8 +245,12 @@ func TestLearn(t *testing.T) {
 		`{"learned_jobs":1,"known_jobs":0,"jobs_without_class":1,"jobs_without_data":1,"jobs_not_ended":1,"classes":1}`,
 		`{"learned_jobs":0,"known_jobs":1,"jobs_without_class":1,"jobs_without_data":1,"jobs_not_ended":1,"classes":1}`,
 	} {
-		var out, messages bytes.Buffer
-		if err := execute(t.Context(), &out, &messages, "learn", file, "--state", state, "--json"); err != nil || strings.TrimSpace(out.String()) != want {
+		var out, messages, got bytes.Buffer
+		err := execute(t.Context(), &out, &messages, "learn", file, "--state", state, "--json")
+		if err == nil {
+			err = json.Compact(&got, out.Bytes())
+		}
+		if err != nil || strings.TrimSpace(got.String()) != want {
 			t.Errorf("%v: %s%s, want %s", err, out.String(), messages.String(), want)
 		}
 	}
