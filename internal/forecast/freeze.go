@@ -123,7 +123,29 @@ func ReadCourse(dir string) (*Course, error) {
 			}
 		}
 	}
+	allocated(c.events)
 	return c, c.readEstimates(r)
+}
+
+// allocated replaces the instants at which scripts were launched, which a replay of Slurm records with
+// [rm.Started], by those of the allocations, which slurmctld reports with the jobs' ends. slurmctld
+// launches a script up to some seconds after it has allocated the nodes. Starts, ages and time limits
+// count from the allocation.
+func allocated(events []run.Event) {
+	launched := map[Key]int{}
+	for i := range events {
+		e := &events[i]
+		key := Key{e.Job, e.Task}
+		switch e.Kind {
+		case rm.Started:
+			launched[key] = i
+		case rm.Ended, rm.Requeue:
+			if k, runs := launched[key]; runs && e.Start != 0 {
+				events[k].Start = min(events[k].Start, e.Start)
+			}
+			delete(launched, key)
+		}
+	}
 }
 
 // phase is how far a job, or a task of an array, is at an instant.
