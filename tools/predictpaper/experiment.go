@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,7 +110,7 @@ func Run(ctx context.Context, w *workload.Workload, o Options) (*Result, error) 
 		row := Row{Scheduler: s.name, Policy: s.policy, Slowdown: slowdowns[i*each], Band: slowdowns[i*each+1 : (i+1)*each]}
 		slices.Sort(row.Band)
 		for log, published := range s.published {
-			if strings.HasPrefix(r.Log, log) {
+			if strings.Contains(r.Log, log) {
 				row.Published = published
 			}
 		}
@@ -119,7 +120,8 @@ func Run(ctx context.Context, w *workload.Workload, o Options) (*Result, error) 
 }
 
 // filter applies the authors' filter. It also moves the log to an instant at which a week begins:
-// the learner's features count from the log's beginning, as the authors' do.
+// the learner's features count from the log's beginning, as the authors' do. Jobs of one instant are
+// submitted in the order of their numbers, as in the authors' simulator.
 func (r *Result) filter(w *workload.Workload) (*workload.Workload, error) {
 	filtered := *w
 	var list []*hpc.Job
@@ -146,6 +148,9 @@ func (r *Result) filter(w *workload.Workload) (*workload.Workload, error) {
 	case len(users) == 1 && len(list) > 1:
 		return nil, errors.New("all jobs have the same user, or none, so no user's history predicts anything")
 	}
+	slices.SortStableFunc(list, func(a, b *hpc.Job) int {
+		return cmp.Or(cmp.Compare(a.Submit, b.Submit), cmp.Compare(len(a.ID), len(b.ID)), cmp.Compare(a.ID, b.ID))
+	})
 	filtered.Jobs = workload.JobsOf(list...)
 	r.Jobs = len(list)
 	return &filtered, nil
@@ -213,12 +218,21 @@ func Render(w io.Writer, results []*Result) error {
 			}
 			if n := len(row.Band); n > 0 {
 				fmt.Fprintf(&b, "   %.2f to %.2f, median %.2f, over %d realizations", row.Band[0], row.Band[n-1], (row.Band[(n-1)/2]+row.Band[n/2])/2, n)
+				if row.Published > 0 {
+					fmt.Fprintf(&b, "; %d below the published one", row.rank())
+				}
 			}
 			b.WriteString("\n")
 		}
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// rank returns how many realizations have a slowdown below the published one.
+func (r *Row) rank() int {
+	at, _ := slices.BinarySearch(r.Band, r.Published)
+	return at
 }
 
 // below formats by how much a slowdown is below EASY's.
