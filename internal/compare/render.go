@@ -25,6 +25,7 @@ func (c *Comparison) Render(w io.Writer, zone *time.Location) error {
 		if c.ShowFairness {
 			c.renderFairness(&b, &c.Pairs[i])
 		}
+		c.renderIO(&b, &c.Pairs[i])
 	}
 	if c.Distances != nil {
 		c.renderDistances(&b)
@@ -176,7 +177,7 @@ func (m *Metric) difference(set int) *MetricDifference {
 
 // Format formats a value of the metric for people.
 func (m *Metric) Format(v metrics.Float) string {
-	if m.Key == "utilization" {
+	if metrics.IsShare(m.Key) {
 		return v.Percent()
 	}
 	return v.Text()
@@ -185,7 +186,7 @@ func (m *Metric) Format(v metrics.Float) string {
 // FormatDifference formats a difference of two values; a difference of percentages is in
 // percentage points.
 func (m *Metric) FormatDifference(v metrics.Float) string {
-	if m.Key == "utilization" && v.Known() {
+	if metrics.IsShare(m.Key) && v.Known() {
 		return fmt.Sprintf("%.2f pp", 100*float64(v))
 	}
 	return v.Text()

@@ -145,7 +145,7 @@ var rules = []rule{
 
 	{"use cases", "internal/replay", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/ioaware/driver", "internal/rm", "internal/slurmspec/...", "internal/workload", "internal/workload/session"}, computes,
 		"the loop drives a resource manager; its caller chooses which"},
-	{"use cases", "internal/metrics", []string{"internal/bandwidth", "internal/hpc", "internal/rm", "internal/run", "internal/slurmspec"}, computes,
+	{"use cases", "internal/metrics", []string{"internal/bandwidth", "internal/hpc", "internal/ioaware", "internal/rm", "internal/run", "internal/slurmspec"}, computes,
 		"metrics are a function of a run record alone, so that any record can be measured again"},
 	{"use cases", "internal/fairstart", []string{"internal/hpc", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run"}, computes,
 		"fair start times follow from a record and the simulator"},
