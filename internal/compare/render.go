@@ -25,7 +25,6 @@ func (c *Comparison) Render(w io.Writer, zone *time.Location) error {
 		if c.ShowFairness {
 			c.renderFairness(&b, &c.Pairs[i])
 		}
-		c.renderIO(&b, &c.Pairs[i])
 	}
 	if c.Distances != nil {
 		c.renderDistances(&b)
@@ -86,6 +85,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		b.WriteString("* stands after Holm's correction for the whole table\n")
 		c.renderPower(b, p)
 	}
+	c.renderIO(b, p)
 	if t := p.Schedules; t != nil {
 		fmt.Fprintf(b, "\nschedules as a whole (the waits of all jobs; smallest p possible %.2g):\n", float64(t.SmallestP))
 		fmt.Fprintf(b, "  energy test   p = %s, inhomogeneity %s of 1\n", pValue(t.Energy.P), t.Energy.Inhomogeneity.Text())
