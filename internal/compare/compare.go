@@ -224,6 +224,9 @@ type Comparison struct {
 	Fairness []Metric `json:"fairness"`
 	// ShowFairness says that people asked for them.
 	ShowFairness bool `json:"-"`
+	// IO has the figures of file systems that jobs share, with makespan and throughput. It is nil if
+	// no run has a file system. Their p-values are corrected for each other alone.
+	IO []Metric `json:"io,omitempty"`
 
 	Pairs  []Pair                 `json:"pairs"` // each set but the first, compared with the first
 	Groups map[metrics.By][]Group `json:"groups,omitempty"`
@@ -307,6 +310,9 @@ func analyse(sets []Set, opts Options) (*Comparison, error) {
 		return nil, fmt.Errorf("comparing runs: %w", err)
 	}
 	c.Metrics, c.Fairness = compareQuantities(figures, opts), compareQuantities(fairness, opts)
+	if c.IO, err = compareIO(sets, opts); err != nil {
+		return nil, fmt.Errorf("comparing runs: %w", err)
+	}
 	for _, by := range opts.By {
 		if c.Groups == nil {
 			c.Groups = make(map[metrics.By][]Group)
@@ -399,6 +405,7 @@ func warnings(sets []Set, c *Comparison) []string {
 			}
 		}
 	}
+	list = append(list, ioWarnings(sets)...)
 	if len(hashes) > 1 {
 		list = append(list, "the runs are of different workloads: only jobs of the same ID are compared one by one")
 	}

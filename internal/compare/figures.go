@@ -60,6 +60,10 @@ type MetricDifference struct {
 	CliffsDelta metrics.Float `json:"cliffs_delta"`
 	// Detectable is the true difference that this number of runs detects in 80 % of cases.
 	Detectable metrics.Float `json:"detectable_difference"`
+	// Paired says that the runs of both sets belong together in pairs, which have the same workload
+	// and seed. Intervals and P are then those of the differences within pairs. HedgesG, CliffsDelta
+	// and Detectable have no value.
+	Paired bool `json:"paired,omitempty"`
 }
 
 // quantity is one figure with its value in each run of each set.

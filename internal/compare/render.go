@@ -85,6 +85,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		b.WriteString("* stands after Holm's correction for the whole table\n")
 		c.renderPower(b, p)
 	}
+	c.renderIO(b, p)
 	if t := p.Schedules; t != nil {
 		fmt.Fprintf(b, "\nschedules as a whole (the waits of all jobs; smallest p possible %.2g):\n", float64(t.SmallestP))
 		fmt.Fprintf(b, "  energy test   p = %s, inhomogeneity %s of 1\n", pValue(t.Energy.P), t.Energy.Inhomogeneity.Text())
@@ -176,7 +177,7 @@ func (m *Metric) difference(set int) *MetricDifference {
 
 // Format formats a value of the metric for people.
 func (m *Metric) Format(v metrics.Float) string {
-	if m.Key == "utilization" {
+	if metrics.IsShare(m.Key) {
 		return v.Percent()
 	}
 	return v.Text()
@@ -185,7 +186,7 @@ func (m *Metric) Format(v metrics.Float) string {
 // FormatDifference formats a difference of two values; a difference of percentages is in
 // percentage points.
 func (m *Metric) FormatDifference(v metrics.Float) string {
-	if m.Key == "utilization" && v.Known() {
+	if metrics.IsShare(m.Key) && v.Known() {
 		return fmt.Sprintf("%.2f pp", 100*float64(v))
 	}
 	return v.Text()

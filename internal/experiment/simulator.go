@@ -194,7 +194,7 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 	manifest := p.manifest(one)
 	manifest.Engine, manifest.Policy, manifest.Cluster = "sim", e.spec.Policy, e.cluster
 	manifest.Clock = run.Clock{Model: "frozen"}
-	manifest.FileSystems = describeFileSystems(e.config.FileSystems)
+	manifest.FileSystems, manifest.IOEstimate = describeFileSystems(e.config.FileSystems), policy.EstimateName(e.spec.Policy)
 	defer interrupt.Hold()() // until the record is complete
 	record, err := p.create(one, manifest, true)
 	if err != nil {

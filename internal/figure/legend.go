@@ -37,6 +37,29 @@ func (entries Swatches) Draw(c draw.Canvas) draw.Canvas {
 	return draw.Crop(c, 0, 0, 0, y-c.Max.Y-vg.Points(6))
 }
 
+// LineSwatches are the names of lines beside each other, each behind a piece of its line. The line of a
+// place has the colour and the dashes that [AddNamedLines] gives it.
+type LineSwatches []string
+
+// Draw implements [Legend].
+func (names LineSwatches) Draw(c draw.Canvas) draw.Canvas {
+	style := NewPlot("", "", "").Legend.TextStyle
+	const piece, gap = 24, 14 // points
+	line := style.Height("Xg") * 1.35
+	x, y := c.Min.X+vg.Points(30), c.Max.Y-line
+	for i, name := range names {
+		width := vg.Points(piece+4) + style.Width(name)
+		if x+width > c.Max.X && x > c.Min.X+vg.Points(30) {
+			x, y = c.Min.X+vg.Points(30), y-line
+		}
+		middle := y + style.Height("x")/2
+		c.StrokeLine2(lineStyle(i), x, middle, x+vg.Points(piece), middle)
+		c.FillText(style, vg.Point{X: x + vg.Points(piece+4), Y: y}, name)
+		x += width + vg.Points(gap)
+	}
+	return draw.Crop(c, 0, 0, 0, y-c.Max.Y-vg.Points(6))
+}
+
 // ColourScale is a scale of colours with a text at each end.
 type ColourScale struct{ Low, High string }
 

@@ -40,32 +40,67 @@ func NewSeries(name string, x []float64, lines [][]float64) Series {
 
 // AddLines draws series with their ranges, and a legend for several series.
 func AddLines(p *plot.Plot, lines []Series) error {
-	for i, s := range lines {
-		if s.Band {
-			area, err := plotter.NewPolygon(s.Area())
-			if err != nil {
-				return err
-			}
-			area.Color, area.Width = Faint(Colour(i)), 0
-			p.Add(area)
-		}
+	if err := addBands(p, lines); err != nil {
+		return err
 	}
 	for i, s := range lines {
-		points := make(plotter.XYs, len(s.X))
-		for k := range s.X {
-			points[k] = plotter.XY{X: s.X[k], Y: s.Mean[k]}
-		}
-		line, err := plotter.NewLine(points)
+		line, err := addLine(p, i, s)
 		if err != nil {
 			return err
 		}
-		line.Color, line.Width, line.Dashes = Colour(i), vg.Points(1.4), dashes[i%len(dashes)]
-		p.Add(line)
 		if s.Name != "" && len(lines) > 1 {
 			p.Legend.Add(s.Name, line)
 		}
 	}
 	return nil
+}
+
+// AddNamedLines draws series with their ranges and without a legend, for figures with
+// [LineSwatches]. A series without points keeps its place, and so its colour.
+func AddNamedLines(p *plot.Plot, lines []Series) error {
+	if err := addBands(p, lines); err != nil {
+		return err
+	}
+	for i, s := range lines {
+		if len(s.X) == 0 {
+			continue
+		}
+		if _, err := addLine(p, i, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addBands draws the ranges of series.
+func addBands(p *plot.Plot, lines []Series) error {
+	for i, s := range lines {
+		if !s.Band {
+			continue
+		}
+		area, err := plotter.NewPolygon(s.Area())
+		if err != nil {
+			return err
+		}
+		area.Color, area.Width = Faint(Colour(i)), 0
+		p.Add(area)
+	}
+	return nil
+}
+
+// addLine draws the means of a series in the style of its place.
+func addLine(p *plot.Plot, place int, s Series) (*plotter.Line, error) {
+	points := make(plotter.XYs, len(s.X))
+	for k := range s.X {
+		points[k] = plotter.XY{X: s.X[k], Y: s.Mean[k]}
+	}
+	line, err := plotter.NewLine(points)
+	if err != nil {
+		return nil, err
+	}
+	line.LineStyle = lineStyle(place)
+	p.Add(line)
+	return line, nil
 }
 
 // placeLegend makes room for the legend above the lines. The legend's text is to the right

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // Colours are those of Okabe and Ito. Those with the highest contrast on white come first.
@@ -28,6 +29,11 @@ var dashes = [][]vg.Length{
 
 // Colour returns the colour of a line by its place among the lines.
 func Colour(i int) color.RGBA { return Colours[i%len(Colours)] }
+
+// lineStyle is the style of a line by its place among the lines.
+func lineStyle(i int) draw.LineStyle {
+	return draw.LineStyle{Color: Colour(i), Width: vg.Points(1.4), Dashes: dashes[i%len(dashes)]}
+}
 
 // Faint returns the colour for areas behind lines.
 func Faint(c color.RGBA) color.Color { return color.NRGBA{c.R, c.G, c.B, 0x38} }

@@ -145,7 +145,7 @@ var rules = []rule{
 
 	{"use cases", "internal/replay", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/ioaware/driver", "internal/rm", "internal/slurmspec/...", "internal/workload", "internal/workload/session"}, computes,
 		"the loop drives a resource manager; its caller chooses which"},
-	{"use cases", "internal/metrics", []string{"internal/bandwidth", "internal/hpc", "internal/rm", "internal/run", "internal/slurmspec"}, computes,
+	{"use cases", "internal/metrics", []string{"internal/bandwidth", "internal/hpc", "internal/ioaware", "internal/rm", "internal/run", "internal/slurmspec"}, computes,
 		"metrics are a function of a run record alone, so that any record can be measured again"},
 	{"use cases", "internal/fairstart", []string{"internal/hpc", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run"}, computes,
 		"fair start times follow from a record and the simulator"},
@@ -167,8 +167,10 @@ var rules = []rule{
 		"a comparison is a function of run records alone, whoever made them"},
 	{"use cases", "internal/figure", []string{"internal/hpc", "internal/quantity"}, computes,
 		"a figure draws series, whatever they mean"},
+	{"use cases", "internal/report/chart", []string{"internal/figure", "internal/metrics", "internal/quantity"}, computes,
+		"these figures follow from metrics, whatever is compared"},
 	{"use cases", "internal/report", []string{
-		"internal/compare", "internal/figure", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/run", "internal/stats"}, computes,
+		"internal/compare", "internal/figure", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/report/chart", "internal/run", "internal/stats"}, computes,
 		"a report shows run records and their comparison, whoever made them"},
 	{"use cases", "internal/predict/service", []string{"internal/hpc", "internal/jobjson", "internal/predict", "internal/predict/model"}, []string{"os/..."},
 		"a service answers requests; its caller has the files, the clock and the listener"},

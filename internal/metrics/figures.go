@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"math"
+	"strings"
 
 	"rmreplay/internal/hpc"
 )
@@ -63,6 +64,78 @@ var FeedbackFigures = []FeedbackFigure{
 	{Figure{Key: "submit_makespan_s", Label: "makespan from submission", Unit: "s", Better: Lower, Meaning: "from the first submission to the last end"}, func(f *Feedback) Float { return f.SubmitMakespan }},
 }
 
+// IOFigure is one number of a run whose jobs share file systems.
+type IOFigure struct {
+	Figure // without its Of
+	// Of returns the number. The I/O may be nil.
+	Of func(*Metrics, *IO) Float
+}
+
+// IOFigures are the numbers by which runs are compared whose jobs share file systems. Those of a
+// single file system have its name after their key and a colon.
+func IOFigures(fileSystems []string) []IOFigure {
+	list := []IOFigure{
+		{FigureOf("makespan_s"), func(m *Metrics, _ *IO) Float { return m.MakespanSeconds }},
+		{FigureOf("throughput_jobs_per_h"), func(m *Metrics, _ *IO) Float { return m.ThroughputPerHour }},
+	}
+	for _, f := range ioFigures {
+		list = append(list, IOFigure{f.Figure, func(_ *Metrics, io *IO) Float {
+			if io == nil {
+				return NoValue()
+			}
+			return f.of(io)
+		}})
+	}
+	for _, name := range fileSystems {
+		for _, f := range fileSystemFigures {
+			figure := f.Figure
+			figure.Key, figure.Label = figure.Key+":"+name, name+" "+figure.Label
+			list = append(list, IOFigure{figure, func(_ *Metrics, io *IO) Float {
+				if io != nil {
+					for i := range io.FileSystems {
+						if io.FileSystems[i].Name == name {
+							return f.of(&io.FileSystems[i])
+						}
+					}
+				}
+				return NoValue()
+			}})
+		}
+	}
+	return list
+}
+
+// ioFigures are the numbers of [IO] itself.
+var ioFigures = []struct {
+	Figure
+	of func(*IO) Float
+}{
+	{Figure{Key: "awrt_s", Label: "AWRT", Unit: "s", Better: Lower, Meaning: "turnaround weighted by area: the mean over nodes x run time"}, func(io *IO) Float { return io.AWRT }},
+	{Figure{Key: "aspwas_s", Label: "ASpWAS", Unit: "s", Better: Lower, Meaning: "how long users have waited for the work that nodes do, on average over node time"}, func(io *IO) Float { return io.ASpWAS }},
+	{Figure{Key: "mean_stretch", Label: "mean stretch", Better: Lower, Meaning: "run time / run time alone, on average over the jobs with I/O; 1 is a job that never waited for a file system"}, func(io *IO) Float { return io.MeanStretch }},
+	{Figure{Key: "max_stretch", Label: "max stretch", Better: Lower, Meaning: "the largest stretch of a job"}, func(io *IO) Float { return io.MaxStretch }},
+	{Figure{Key: "stretched_jobs", Label: "stretched jobs", Unit: "jobs", Better: Lower, Meaning: "jobs that ran more than a second longer than alone"}, func(io *IO) Float {
+		if len(io.FileSystems) == 0 {
+			return NoValue()
+		}
+		return Float(io.Stretched)
+	}},
+	{Figure{Key: "lost_node_s", Label: "node time lost to I/O", Unit: "s", Better: Lower, Meaning: "nodes x (run time - run time alone), summed over jobs"}, func(io *IO) Float { return io.LostNodeSeconds }},
+}
+
+// fileSystemFigures are the numbers of each file system.
+var fileSystemFigures = []struct {
+	Figure
+	of func(*FileSystemUse) Float
+}{
+	{Figure{Key: "io_utilization", Label: "used", Better: Higher, Meaning: "what jobs moved, as a part of what the file system could have moved"}, func(f *FileSystemUse) Float { return f.Utilization }},
+	{Figure{Key: "io_demand", Label: "asked for", Better: Neither, Meaning: "what jobs asked for, as a part of the bandwidth; above the part that is used, jobs waited for the file system"}, func(f *FileSystemUse) Float { return f.Demand }},
+	{Figure{Key: "io_oversubscribed", Label: "oversubscribed", Better: Lower, Meaning: "the part of the time in which jobs asked for more than the bandwidth"}, func(f *FileSystemUse) Float { return f.Oversubscribed }},
+}
+
+// IsShare reports whether the figure of a key is a part of a whole, which people read in per cent.
+func IsShare(key string) bool { return key == "utilization" || strings.HasPrefix(key, "io_") }
+
 // GroupFigures are the [Figures] that are meaningful for a group of jobs.
 var GroupFigures = pick("utilization", "mean_wait_s", "median_wait_s", "p90_wait_s", "mean_bounded_slowdown")
 
@@ -86,6 +159,16 @@ func FigureOf(key string) Figure {
 	}
 	for _, f := range FairStartFigures {
 		if f.Key == key {
+			return f.Figure
+		}
+	}
+	for _, f := range ioFigures {
+		if f.Key == key {
+			return f.Figure
+		}
+	}
+	for _, f := range fileSystemFigures {
+		if of, _, _ := strings.Cut(key, ":"); f.Key == of {
 			return f.Figure
 		}
 	}

@@ -150,6 +150,8 @@ func darkFigures(t *testing.T, b *chromium.Browser) {
 		}
 		b.Eval(`document.querySelector("#machine").scrollIntoView()`, nil)
 		b.Picture("figures-" + name)
+		b.Eval(`document.querySelector("#file-systems").scrollIntoView()`, nil)
+		b.Picture("file-systems-" + name)
 	}
 }
 
@@ -164,7 +166,7 @@ func narrowWindow(t *testing.T, b *chromium.Browser) {
 	if wide.Page > wide.Window {
 		t.Errorf("the page is %v wide in a window of %v", wide.Page, wide.Window)
 	}
-	for _, section := range []string{"summary", "metrics", "machine", "distances", "nodes"} {
+	for _, section := range []string{"summary", "metrics", "machine", "file-systems", "figure-io-licenses", "distances", "nodes"} {
 		b.Eval(`document.querySelector("#`+section+`").scrollIntoView()`, nil)
 		b.Picture("narrow-" + section)
 	}
@@ -180,7 +182,7 @@ func lightAndDark(t *testing.T, b *chromium.Browser) {
 		if faint := b.Faint(); len(faint) > 0 {
 			t.Errorf("%s: too little contrast: %q", scheme, faint)
 		}
-		for _, section := range []string{"summary", "metrics", "machine", "distances", "nodes"} {
+		for _, section := range []string{"summary", "metrics", "machine", "file-systems", "figure-io-licenses", "distances", "nodes"} {
 			b.Eval(`document.querySelector("#`+section+`").scrollIntoView()`, nil)
 			b.Picture(scheme + "-" + section)
 		}

@@ -14,7 +14,7 @@ func valueOf(m *compare.Metric, f metrics.Float) string {
 	switch {
 	case m.Unit == "s":
 		return quantity.Duration(f)
-	case m.Key == "utilization":
+	case metrics.IsShare(m.Key):
 		return quantity.Percent(f)
 	}
 	return quantity.Decimal(f)
@@ -26,7 +26,7 @@ func differenceOf(m *compare.Metric, f metrics.Float) string {
 	switch {
 	case m.Unit == "s":
 		return quantity.SignedDuration(f)
-	case m.Key == "utilization" && f.Known():
+	case metrics.IsShare(m.Key) && f.Known():
 		return quantity.Signed(f, quantity.Minus(fmt.Sprintf("%.2f", 100*float64(f)))+quantity.Space+"pp")
 	}
 	return quantity.Signed(f, quantity.Decimal(f))

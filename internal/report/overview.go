@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"rmreplay/internal/compare"
 	"rmreplay/internal/hpc"
@@ -366,9 +365,6 @@ func withoutEmptyColumns(t *Table) *Table {
 	}
 	return t
 }
-
-// weekdays begin with Monday, as [metrics.Overview.Hours].
-var weekdays = []time.Weekday{1, 2, 3, 4, 5, 6, 0}
 
 // keyOf identifies a job on the page.
 func keyOf(r *run.Row) compare.Key { return compare.Key{Job: r.Job, Task: r.Task} }

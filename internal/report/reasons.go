@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/figure"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
+	"rmreplay/internal/report/chart"
 )
 
 // notRecorded names the waits of which a run has no reason.
@@ -20,7 +21,7 @@ const notRecorded = "not recorded"
 // newReasons returns the figure of why jobs waited over time, with a panel for the first run of each
 // set. It returns nil if no run records reasons.
 func newReasons(sets []compare.Set, c *courses) (*Figure, error) {
-	sets = sets[:min(len(sets), mostPanels)]
+	sets = sets[:min(len(sets), chart.MostPanels)]
 	names := reasonNames(sets)
 	if len(names) == 0 {
 		return nil, nil

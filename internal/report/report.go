@@ -125,7 +125,7 @@ func New(sets []compare.Set, opts Options) (*Report, error) {
 	// The sections that an administrator reads come first. A section without blocks is left
 	// out.
 	for _, section := range []func(*Report) (Section, error){
-		(*Report).summary, (*Report).machine, (*Report).waits, (*Report).users, (*Report).groups, (*Report).nodes,
+		(*Report).summary, (*Report).machine, (*Report).fileSystems, (*Report).waits, (*Report).users, (*Report).groups, (*Report).nodes,
 		(*Report).metrics, (*Report).fairness, (*Report).jobs, (*Report).distributions, (*Report).distances, (*Report).feedback, (*Report).runs, (*Report).methods,
 	} {
 		s, err := section(r)

@@ -112,6 +112,8 @@ func twoSets() []compare.Set {
 				late := time.Duration(random.IntN(40+60*i)) * time.Second
 				r.Rows[n].Start, r.Rows[n].End = r.Rows[n].Start.Add(late), r.Rows[n].End.Add(late)
 			}
+			withIO(&r, 30<<20)
+			r.Manifest.FileSystems[0].Limit = int64(200-50*i) << 20
 			sets[i].Runs = append(sets[i].Runs, r)
 		}
 		sets[i].Runs[0].Reasons = reasonsOf(sets[i].Runs[0])
@@ -119,6 +121,25 @@ func twoSets() []compare.Set {
 	sets[0].Runs[0].Manifest.Versions.Slurm, sets[1].Runs[0].Manifest.Versions.Slurm = "22.05.8", "24.11.5"
 	sets[1].Runs[0].Manifest.Cluster.Changes = []run.Change{{Key: "SelectType", From: "", To: "select/linear", Reason: "<the default> of the site's release"}}
 	return sets
+}
+
+// withIO has every second job of a run write at a rate in bytes per second, and request licenses.
+func withIO(r *compare.Realization, rate int64) {
+	r.Manifest.FileSystems = []run.FileSystem{{Name: "lustre", Bandwidth: 200 << 20}}
+	r.Manifest.IOEstimate = "x2"
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		job := &hpc.Job{ID: row.Job}
+		row.AskedRunTime = row.End.Sub(row.Start)
+		job.RunTime, job.IO = row.AskedRunTime, []hpc.Phase{{FileSystem: "lustre", Rate: rate}}
+		switch i % 4 {
+		case 1:
+			row.Request = string(run.EncodeJob(job))
+		case 3:
+			job.Licenses = "lustre:500"
+			row.Request = string(run.EncodeJob(job))
+		}
+	}
 }
 
 // reasonsOf gives each job that waits a minute a reason, of which there are eight.

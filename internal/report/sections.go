@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
+	"rmreplay/internal/report/chart"
 	"rmreplay/internal/run"
 )
 
@@ -357,6 +358,32 @@ func (r *Report) metrics() (Section, error) {
 	return s, nil
 }
 
+// fileSystems is the section on file systems that jobs share, if a run has one.
+func (r *Report) fileSystems() (Section, error) {
+	s := Section{ID: "file-systems", Title: "File systems that jobs share"}
+	if r.courses.empty() || len(r.Comparison.IO) == 0 {
+		return s, nil
+	}
+	c := &r.courses.frame
+	var runs []chart.IORun
+	for i := range r.Sets {
+		first := &r.Sets[i].Runs[0]
+		back := -c.shift(first)
+		courses, err := metrics.NewFileSystemCourses(first.Rows, first.Manifest, c.from.Add(back), c.to.Add(back), bins)
+		if err != nil {
+			return s, err
+		}
+		runs = append(runs, chart.IORun{Name: setName(i, r.Sets[i]), Courses: courses})
+	}
+	if several(r.Sets) {
+		s.Blocks = append(s.Blocks, paragraph("The figures show the first run of each set."))
+	}
+	figures, err := chart.IO(runs, c.points(), c.zone)
+	s.Blocks = append(s.Blocks, figureBlocks(figures...)...)
+	s.Blocks = append(s.Blocks, r.figures(r.Comparison.IO)...)
+	return s, err
+}
+
 // fairness is the section with the figures of fairness, if somebody asked for them.
 func (r *Report) fairness() (Section, error) {
 	s := Section{ID: "fairness", Title: "Fairness"}
@@ -551,7 +578,7 @@ func (r *Report) names() []string {
 // waits is the section on who waited, and when.
 func (r *Report) waits() (Section, error) {
 	s := Section{ID: "waits", Title: "Who waited, and when"}
-	s.Blocks = figureBlocks(newWeek(r.names(), r.overviews, r.options.Zone))
+	s.Blocks = figureBlocks(chart.Week(r.names(), r.overviews, r.options.Zone))
 	for i := range r.Sets {
 		if t := r.waitsTable(i); t != nil {
 			s.Blocks = append(s.Blocks, Block{Table: t})

@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/compare"
 	"rmreplay/internal/figure"
 	"rmreplay/internal/quantity"
+	"rmreplay/internal/report/chart"
 )
 
 // newStack returns the figure of the processors that each group of jobs held over time, with
@@ -34,7 +35,7 @@ func newStack(sets []compare.Set, c *courses) (*Figure, error) {
 	}
 	x := c.points()
 	var entries figure.Swatches
-	for k := range sets[:min(len(sets), mostPanels)] {
+	for k := range sets[:min(len(sets), chart.MostPanels)] {
 		p := figure.NewPlot("", "", axis)
 		p.X.Tick.Marker = figure.DateTicks{Zone: c.zone}
 		figure.LightGrid(p)

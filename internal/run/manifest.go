@@ -81,6 +81,9 @@ type Manifest struct {
 	FileSystems []FileSystem `json:"file_systems,omitempty"`
 	// IOSchedule is the strategy of the driver outside slurmctld that decided on starts.
 	IOSchedule string `json:"io_schedule,omitempty"`
+	// IOEstimate names the estimates that the scheduler or the driver had of the jobs' use of file
+	// systems, as [rmreplay/internal/ioaware.ParseEstimator] reads it; empty if it has none.
+	IOEstimate string `json:"io_estimate,omitempty"`
 
 	// Scheduler holds the controller's own counters, if they were read.
 	Scheduler *Scheduler `json:"scheduler,omitempty"`

@@ -1,4 +1,5 @@
-package report
+// Package chart makes figures of reports that follow from metrics alone.
+package chart
 
 import (
 	"fmt"
@@ -16,19 +17,19 @@ import (
 	"rmreplay/internal/quantity"
 )
 
-// mostPanels is the number of sets that figures with a panel for each set show.
-const mostPanels = 4
+// MostPanels is the number of sets that figures with a panel for each set show.
+const MostPanels = 4
 
-// newWeek returns the figure of the mean waits by the hour and the weekday of the
+// Week returns the figure of the mean waits by the hour and the weekday of the
 // submission, with a panel for each set. It returns nil without waits.
-func newWeek(names []string, overviews []*metrics.Overview, zone *time.Location) *Figure {
-	shown := min(len(overviews), mostPanels)
+func Week(names []string, overviews []*metrics.Overview, zone *time.Location) *figure.Figure {
+	shown := min(len(overviews), MostPanels)
 	names, overviews = names[:shown], overviews[:shown]
 	days, low, high := weekRange(overviews)
 	if len(days) == 0 {
 		return nil // no wait to show
 	}
-	f := &Figure{
+	f := &figure.Figure{
 		Name: "wait-week", Title: "Waits by hour and weekday",
 		Caption: fmt.Sprintf("Each cell is the mean wait of the jobs that were submitted in that hour of that weekday (%s). Hours without submissions are empty.", zone),
 		Width:   figure.Wide,
@@ -107,6 +108,9 @@ func (g weekGrid) Z(c, r int) float64 {
 	return math.Log(min(max(g.low, float64(w.Mean())), g.high))
 }
 
+// weekdays begin with Monday, as [metrics.Overview.Hours].
+var weekdays = []time.Weekday{1, 2, 3, 4, 5, 6, 0}
+
 // namedDays are the ticks of weekdays, from the top.
 type namedDays []int
 
@@ -120,8 +124,8 @@ func (days namedDays) Ticks(_, _ float64) []plot.Tick {
 }
 
 // weekTable has the mean waits and the numbers of jobs of each hour.
-func weekTable(names []string, overviews []*metrics.Overview, days []int) *Table {
-	t := &Table{Head: []string{"hour"}, Folded: true}
+func weekTable(names []string, overviews []*metrics.Overview, days []int) *figure.Table {
+	t := &figure.Table{Head: []string{"hour"}, Folded: true}
 	if len(overviews) > 1 {
 		t.Head = append(t.Head, "set")
 	}

@@ -1,0 +1,160 @@
+package compare
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+	"rmreplay/internal/stats"
+)
+
+// compareIO returns the table of the figures of file systems, or nil if no run has one.
+func compareIO(sets []Set, opts Options) ([]Metric, error) {
+	var names []string
+	for _, s := range sets {
+		for _, r := range s.Runs {
+			for _, f := range r.Manifest.FileSystems {
+				if !slices.Contains(names, f.Name) {
+					names = append(names, f.Name)
+				}
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	type measured struct {
+		*metrics.Metrics
+		*metrics.IO
+	}
+	all := make([][]*measured, len(sets))
+	for i, s := range sets {
+		for _, r := range s.Runs {
+			io, err := metrics.NewIO(r.Rows, r.Manifest)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", r.Name, err)
+			}
+			if io == nil { // these figures need no file system
+				io = &metrics.IO{MeanStretch: metrics.NoValue(), MaxStretch: metrics.NoValue(), LostNodeSeconds: metrics.NoValue()}
+				io.AWRT, io.ASpWAS = metrics.Weighted(r.Rows)
+			}
+			computed := metrics.Compute(r.Rows, metrics.Options{Tau: opts.Tau}.Of(r.Manifest))
+			all[i] = append(all[i], &measured{&computed, io})
+		}
+	}
+	var list []quantity
+	for _, f := range metrics.IOFigures(names) {
+		list = append(list, quantity{f.Figure, each(all, func(m *measured) metrics.Float { return f.Of(m.Metrics, m.IO) })})
+	}
+	table := compareQuantities(list, opts)
+	for i := 1; i < len(sets); i++ {
+		if order := pairing(sets[0].Runs, sets[i].Runs); order != nil {
+			for k := range table {
+				pairUp(table[k].difference(i), list[k].values[0], list[k].values[i], order, opts)
+			}
+		}
+	}
+	adjust(table)
+	return table, nil
+}
+
+// pairing returns, for each run of a, the number of the run of b with the same workload and seed. It
+// returns nil if they do not form pairs, or fewer than two.
+func pairing(a, b []Realization) []int {
+	type identity struct {
+		workload string
+		seed     uint64
+	}
+	of := func(r *Realization) identity { return identity{r.Manifest.Workload.SHA256, r.Manifest.Seed} }
+	place := make(map[identity]int, len(b))
+	for i := range b {
+		place[of(&b[i])] = i
+	}
+	if len(a) < 2 || len(a) != len(b) || len(place) != len(b) {
+		return nil
+	}
+	order := make([]int, len(a))
+	for i := range a {
+		id := of(&a[i])
+		at, found := place[id]
+		if !found || id.workload == "" {
+			return nil
+		}
+		delete(place, id) // it has its partner
+		order[i] = at
+	}
+	return order
+}
+
+// pairUp replaces the intervals and the test of a difference by those of pairs.
+func pairUp(d *MetricDifference, a, b []metrics.Float, order []int, opts Options) {
+	var x, y, differences []float64
+	for i, at := range order {
+		if a[i].Known() && b[at].Known() {
+			x, y = append(x, float64(a[i])), append(y, float64(b[at]))
+			differences = append(differences, float64(b[at]-a[i]))
+		}
+	}
+	if len(x) < 2 {
+		return
+	}
+	d.Paired = true
+	absolute := stats.PairedBootstrap(stats.Difference, opts.bootstrap(), x, y)
+	d.Difference, d.Low, d.High = metrics.Float(absolute.Estimate), metrics.Float(absolute.Low), metrics.Float(absolute.High)
+	relative := stats.PairedBootstrap(stats.Relative, opts.bootstrap(), x, y)
+	d.Relative, d.RelativeLow, d.RelativeHigh = metrics.Float(relative.Estimate), metrics.Float(relative.Low), metrics.Float(relative.High)
+	t := stats.PairedTest(differences, opts.test())
+	d.P, d.Exact = metrics.Float(t.P), t.Exact
+	d.HedgesG, d.CliffsDelta, d.Detectable = metrics.NoValue(), metrics.NoValue(), metrics.NoValue()
+}
+
+// ioWarnings say which sets have other file systems than the first one.
+func ioWarnings(sets []Set) (list []string) {
+	first := fileSystems(sets[0].Runs[0].Manifest)
+	for i := 1; i < len(sets); i++ {
+		switch other := fileSystems(sets[i].Runs[0].Manifest); {
+		case other == first:
+		case first == "" || other == "":
+			with, without := 0, i
+			if first == "" {
+				with, without = i, 0
+			}
+			list = append(list, fmt.Sprintf("only %s has file systems that its jobs share: in %s no job slows another one down, and figures of I/O have no value",
+				Letter(with), Letter(without)))
+		default:
+			list = append(list, fmt.Sprintf("the file systems differ: %s in %s and %s in %s", first, Letter(0), other, Letter(i)))
+		}
+	}
+	return list
+}
+
+// fileSystems describes the file systems of a run: "lustre 200 MiB/s (limit 150 MiB/s, 10000 licenses)".
+func fileSystems(m *run.Manifest) string {
+	var parts []string
+	for _, given := range m.FileSystems {
+		f := hpc.FileSystem(given)
+		f = f.Complete()
+		parts = append(parts, fmt.Sprintf("%s %.6g MiB/s (limit %.6g MiB/s, %d licenses)", f.Name, float64(f.Bandwidth)/(1<<20), float64(f.Limit)/(1<<20), f.Licenses))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// renderIO writes the figures of file systems of one set and the baseline, if they have any.
+func (c *Comparison) renderIO(b *bytes.Buffer, p *Pair) {
+	if len(c.IO) == 0 {
+		return
+	}
+	c.renderTable(b, p, "file systems", c.IO)
+	if !c.Inference {
+		return
+	}
+	b.WriteString("Holm's correction is for this table")
+	if d := c.IO[0].difference(p.Set); d != nil && d.Paired {
+		b.WriteString("; intervals and p are of pairs of runs with the same workload and seed")
+	}
+	b.WriteString("\n")
+}
