@@ -25,23 +25,26 @@ import (
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
 // eachPlugin runs a test on each release of Slurm with the stock plugin of a name, such as
-// jobcomp_elasticsearch. dir is the directory of the release.
-func eachPlugin(t *testing.T, plugin string, releases []string, test func(t *testing.T, dir string, in *install.Installation)) {
+// jobcomp_elasticsearch. A release without a root is the machine's own, if that has the version.
+func eachPlugin(t *testing.T, plugin string, releases []string, test func(t *testing.T, in *install.Installation)) {
 	roots := os.Getenv(rootsVariable)
 	for _, release := range releases {
 		t.Run(release, func(t *testing.T) {
-			dir := filepath.Join(roots, release)
-			if _, err := os.Stat(dir); roots == "" || errors.Is(err, fs.ErrNotExist) {
-				t.Skipf("SKIPPED: nothing is checked against Slurm %s: %s=%q does not have it", release, rootsVariable, roots)
+			named := filepath.Join(roots, release)
+			if _, err := os.Stat(named); roots == "" || errors.Is(err, fs.ErrNotExist) {
+				named = ""
 			}
-			in, err := install.FindSlurm(dir)
+			in, err := install.FindSlurm(named)
 			if err != nil {
 				t.Skipf("SKIPPED: nothing is checked against Slurm %s: %v", release, err)
+			}
+			if found := in.Release.Series().String(); found != release {
+				t.Skipf("SKIPPED: nothing is checked against Slurm %s: %s=%q does not have it, and this machine has %s", release, rootsVariable, roots, found)
 			}
 			if _, err := os.Stat(filepath.Join(in.PluginDir, plugin+".so")); err != nil {
 				t.Skipf("SKIPPED: nothing is checked against Slurm's %s: %v", plugin, err)
 			}
-			test(t, dir, in)
+			test(t, in)
 		})
 	}
 }
@@ -58,9 +61,9 @@ func TestVirtualTime(t *testing.T) {
 		t.Skipf("SKIPPED: no replay sends its jobs: %v", err)
 	}
 	t.Setenv(install.NetworkVariable, "shared") // the server is outside the network of a replay
-	eachPlugin(t, "jobcomp_elasticsearch", []string{"22.05", "24.11", "26.05"}, func(t *testing.T, dir string, in *install.Installation) {
+	eachPlugin(t, "jobcomp_elasticsearch", []string{"22.05", "24.11", "26.05"}, func(t *testing.T, in *install.Installation) {
 		address := freeAddress(t)
-		slurm := withBoth(t, gcc, dir, in, "http://"+address+"/vale/_doc")
+		slurm := withBoth(t, gcc, in, "http://"+address+"/vale/_doc")
 		long := os.Getenv("RMREPLAY_LONG_TESTS") != ""
 		t.Run("example", func(t *testing.T) {
 			if !long {
@@ -87,7 +90,7 @@ func TestVirtualTime(t *testing.T) {
 }
 
 // withBoth makes a copy of a release whose jobcomp/filetxt also sends each job to a location.
-func withBoth(t *testing.T, gcc, dir string, in *install.Installation, location string) string {
+func withBoth(t *testing.T, gcc string, in *install.Installation, location string) string {
 	t.Helper()
 	root, err := os.MkdirTemp("", "rmreplay-both-")
 	if err != nil {
@@ -97,18 +100,9 @@ func withBoth(t *testing.T, gcc, dir string, in *install.Installation, location 
 	if err := os.Chmod(root, 0o755); err != nil { // root's daemons run as another user
 		t.Fatal(err)
 	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		t.Fatal(err)
-	}
 	slurm := filepath.Join(root, "slurm")
-	if out, err := exec.Command("cp", "-a", dir, slurm).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	plugins, err := filepath.Rel(dir, in.PluginDir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ours := filepath.Join(slurm, plugins, "jobcomp_filetxt.so")
+	plugins := copyRelease(t, in, slurm)
+	ours := filepath.Join(plugins, "jobcomp_filetxt.so")
 	if err := os.Remove(ours); err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +115,35 @@ func withBoth(t *testing.T, gcc, dir string, in *install.Installation, location 
 		t.Fatalf("%v: %s", err, out)
 	}
 	return slurm
+}
+
+// copyRelease copies a release to a directory and returns that of the copy's plugins. Of the machine's
+// own release it copies the plugins, and links the programs.
+func copyRelease(t *testing.T, in *install.Installation, to string) (plugins string) {
+	t.Helper()
+	from, prefix, target := in.Dir, in.Dir, to
+	if in.Dir == "" {
+		prefix = filepath.Dir(filepath.Dir(in.Slurmctld))
+	}
+	within, err := filepath.Rel(prefix, in.PluginDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugins = filepath.Join(to, within)
+	if in.Dir == "" {
+		from, target = in.PluginDir, plugins
+		err = os.MkdirAll(filepath.Dir(plugins), 0o755)
+		for _, programs := range []string{"sbin", "bin"} {
+			err = errors.Join(err, os.Symlink(filepath.Join(prefix, programs), filepath.Join(to, programs)))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.Command("cp", "-a", from, target).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return plugins
 }
 
 // received replays a workload of so many jobs while a server receives them, and compares them with sacct.
