@@ -251,7 +251,7 @@ func kernel() string {
 }
 
 // start starts Slurm for one realization. It draws the random choices of the seed.
-func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDir string, hooks Hooks) (*slurm.Engine, error) {
+func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, record *run.Writer, hooks Hooks) (*slurm.Engine, error) {
 	delays, lead := e.delays, e.spec.Lead
 	delays.Seed = seed
 	if lead == 0 {
@@ -264,7 +264,8 @@ func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDi
 		Epoch: p.begin, PreRoll: p.begin < w.Start, PresetBurst: w.PresetBurst(),
 		Usage: usage, Accrued: accrued, UsageAt: replay.UsageInstant(w),
 		Delays: delays, FileSystems: e.fileSystems, ClockFactor: e.spec.ClockFactor, ReasonsEvery: e.spec.ReasonsEvery,
-		LogDir: logDir, WithoutAccounting: e.spec.WithoutAccounting, Progress: hooks.Step,
+		LogDir: record.LogDir(), WithoutAccounting: e.spec.WithoutAccounting, Progress: hooks.Step,
+		Statistics: func(s run.Statistics) { _ = record.Statistics(s) }, // the record fails in its next call too
 	}, lead)
 }
 
@@ -272,7 +273,7 @@ func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDi
 // function that completes the manifest, also after an error.
 func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record *run.Writer, hooks Hooks) (complete func(*run.Manifest), err error) {
 	nothing := func(*run.Manifest) {}
-	engine, err := e.start(ctx, p, seed, record.LogDir(), hooks)
+	engine, err := e.start(ctx, p, seed, record, hooks)
 	if err != nil {
 		return nothing, err
 	}

@@ -11,13 +11,14 @@ import (
 
 // The files of a record.
 const (
-	manifestFile = "manifest.json"
-	jobsFile     = "jobs.parquet"
-	eventsFile   = "events.parquet"
-	settingFile  = "setting.jsonl"
-	journalFile  = "journal.jsonl"
-	logsDir      = "logs"
-	tempSuffix   = ".tmp"
+	manifestFile  = "manifest.json"
+	jobsFile      = "jobs.parquet"
+	eventsFile    = "events.parquet"
+	schedulerFile = "scheduler.parquet"
+	settingFile   = "setting.jsonl"
+	journalFile   = "journal.jsonl"
+	logsDir       = "logs"
+	tempSuffix    = ".tmp"
 )
 
 // CheckNew returns the error that [Create] would return because of what the directory holds. It
@@ -66,7 +67,7 @@ func removeRecord(dir string) error {
 	}
 	// The manifest goes last. So an interrupted removal leaves a directory that is still
 	// recognized as a record.
-	for _, name := range []string{jobsFile, eventsFile, settingFile, journalFile, manifestFile} {
+	for _, name := range []string{jobsFile, eventsFile, schedulerFile, settingFile, journalFile, manifestFile} {
 		for _, suffix := range []string{tempSuffix, ""} {
 			err := os.Remove(filepath.Join(dir, name+suffix))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +80,7 @@ func removeRecord(dir string) error {
 
 // HasPart reports whether path is a file of a record.
 func HasPart(path string) bool {
-	if !slices.Contains([]string{manifestFile, jobsFile, eventsFile, settingFile, journalFile}, filepath.Base(path)) {
+	if !slices.Contains([]string{manifestFile, jobsFile, eventsFile, schedulerFile, settingFile, journalFile}, filepath.Base(path)) {
 		return false
 	}
 	_, err := os.Stat(filepath.Join(filepath.Dir(path), manifestFile))

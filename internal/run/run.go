@@ -1,9 +1,10 @@
 // Package run keeps the record of a run on disk: a directory with
 //
-//	manifest.json   the run's inputs, software and course ([Manifest])
-//	jobs.parquet    a row for each job ([Row])
-//	events.parquet  all events, in order ([Event])
-//	logs/           the logs of the run's processes
+//	manifest.json      the run's inputs, software and course ([Manifest])
+//	jobs.parquet       a row for each job ([Row])
+//	events.parquet     all events, in order ([Event])
+//	scheduler.parquet  the scheduler's counters over the run ([Statistics]), on real Slurm
+//	logs/              the logs of the run's processes
 //
 // docs/FORMATS.md describes the record for programs in other languages.
 //

@@ -47,19 +47,20 @@ type Writer struct {
 	flushEvery  time.Duration
 	unjournaled bool // jobs and events stay in memory until the end
 
-	mu       sync.Mutex // guards all following fields until the writer is closed
-	manifest Manifest
-	warned   []Warning // from Warn; Finish adds them to the manifest's warnings
-	rows     *builder
-	amend    func(*Row)
-	file     *os.File // the journal, locked
-	journal  *bufio.Writer
-	flusher  *time.Timer // runs while the journal's buffer is not empty; otherwise nil
-	events   *eventsTable
-	jobs     *jobsTable // nil until the first row is final
-	released []*hpc.Job // jobs whose rows are in jobs.parquet
-	err      error
-	closed   bool // by Finish or Close; after Finish begins, only Finish uses the state
+	mu         sync.Mutex // guards all following fields until the writer is closed
+	manifest   Manifest
+	warned     []Warning // from Warn; Finish adds them to the manifest's warnings
+	rows       *builder
+	amend      func(*Row)
+	file       *os.File // the journal, locked
+	journal    *bufio.Writer
+	flusher    *time.Timer // runs while the journal's buffer is not empty; otherwise nil
+	events     *eventsTable
+	jobs       *jobsTable         // nil until the first row is final
+	statistics *table[Statistics] // nil until there are some
+	released   []*hpc.Job         // jobs whose rows are in jobs.parquet
+	err        error
+	closed     bool // by Finish or Close; after Finish begins, only Finish uses the state
 }
 
 var (
@@ -445,11 +446,12 @@ func (w *Writer) close() error {
 	return nil
 }
 
-// writeTables completes events.parquet and jobs.parquet in parallel.
+// writeTables completes events.parquet, jobs.parquet and scheduler.parquet in parallel.
 func (w *Writer) writeTables() error {
 	var group errgroup.Group
 	group.Go(w.events.commit)
 	group.Go(w.writeJobs)
+	group.Go(w.writeStatistics)
 	return group.Wait()
 }
 
@@ -502,5 +504,8 @@ func (w *Writer) Close() error {
 	w.closed = true
 	w.events.abandon()
 	w.jobs.abandon()
+	if w.statistics != nil {
+		w.statistics.abandon()
+	}
 	return errors.Join(err, w.file.Close())
 }

@@ -1,16 +1,104 @@
 package service
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"rmreplay/internal/accounting/health"
+	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/cli/accountingcmd"
+	"rmreplay/internal/run"
 )
+
+// HealthOf returns the figures of a run's scheduler, as its record has them, for a cluster with a name.
+// Counters begin at slurmctld's start, so that those of the first interval are known.
+func HealthOf(cluster string, list []run.Statistics) (out []store.Health) {
+	if len(list) == 0 {
+		return nil
+	}
+	since := list[0].Since.Std().UTC()
+	before := &health.Sample{Time: since, Since: since}
+	for i := range list {
+		now := sampleOf(&list[i])
+		if h := health.Between(cluster, before, now); h.Interval > 0 {
+			out = append(out, h)
+			before = now
+		}
+	}
+	return out
+}
+
+// sampleOf returns a row of a record as sdiag would have shown it.
+func sampleOf(s *run.Statistics) *health.Sample {
+	out := &health.Sample{
+		Time: s.At.Std().UTC(), Since: s.Since.Std().UTC(),
+		ServerThreads: s.ServerThreads, AgentQueue: s.AgentQueue, Agents: s.Agents, DBDQueue: s.DBDQueue,
+		JobsPending: s.JobsPending, JobsRunning: s.JobsRunning, Submitted: s.JobsSubmitted, Started: s.JobsStarted,
+		Completed: s.JobsCompleted, Cancelled: s.JobsCancelled, Failed: s.JobsFailed, Backfilled: s.JobsBackfilled, Table: s.BackfillTable,
+		Main: health.Cycles{
+			Count: s.MainCycles, Sum: s.MainSum.Microseconds(), Last: s.MainLast.Microseconds(), Max: s.MainMax.Microseconds(),
+			Depth: s.MainDepth, Queue: s.MainQueue, Exits: exitsOf(s.MainExits),
+		},
+		Backfill: health.Cycles{
+			Count: s.BackfillCycles, Sum: s.BackfillSum.Microseconds(), Last: s.BackfillLast.Microseconds(), Max: s.BackfillMax.Microseconds(),
+			Depth: s.BackfillDepth, Tried: s.BackfillTried, Queue: s.BackfillQueue, Exits: exitsOf(s.BackfillExits),
+		},
+	}
+	for _, r := range s.Requests {
+		out.RPCs = append(out.RPCs, health.RPC{Name: r.Type, Count: r.Count, Total: r.Time.Microseconds()})
+	}
+	return out
+}
+
+func exitsOf(list []run.Exits) map[string]int64 {
+	out := make(map[string]int64, len(list))
+	for _, e := range list {
+		out[e.Name] = e.Count
+	}
+	return out
+}
+
+// addHealth sends the figures of a run's scheduler to the server, if its record has any.
+func (c *client) addHealth(ctx context.Context, name string, r *run.Run) error {
+	statistics, err := r.Statistics()
+	if err != nil {
+		return err
+	}
+	for list := range slices.Chunk(HealthOf(name, statistics), batchDocuments) {
+		body, err := json.Marshal(list)
+		if err != nil {
+			return err
+		}
+		answer, err := c.stream(ctx, http.MethodPost, "/_accounting/health", bytes.NewReader(body))
+		if err != nil {
+			return err
+		}
+		if err := answer.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeHealth keeps figures of schedulers.
+func (s *site) takeHealth(w http.ResponseWriter, r *http.Request) {
+	var list []store.Health
+	if err := json.NewDecoder(r.Body).Decode(&list); err != nil {
+		receive.Fail(w, http.StatusBadRequest, "parse_exception", err.Error())
+		return
+	}
+	if err := s.intake.Store().AddHealth(r.Context(), list...); err != nil {
+		receive.Fail(w, http.StatusServiceUnavailable, "store_exception", err.Error())
+	}
+}
 
 // shortestSdiag is how often slurmctld is asked at most.
 const shortestSdiag = 5 * time.Second

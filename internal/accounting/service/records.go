@@ -141,7 +141,7 @@ func (Service) Import(ctx context.Context, dir string, from accountingcmd.Record
 		}
 		return send.add(cluster, text)
 	}, func(name string, r *run.Run) error {
-		if err := c.describe(ctx, name, r); err != nil {
+		if err := errors.Join(c.describe(ctx, name, r), c.addHealth(ctx, name, r)); err != nil {
 			return err
 		}
 		if err := writeReport(dir, name, r); err != nil {

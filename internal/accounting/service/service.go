@@ -65,6 +65,7 @@ func open(ctx context.Context, dir string, opts intake.Options, access *receive.
 	mux.HandleFunc("GET /_accounting/info", s.info)
 	mux.HandleFunc("GET /_accounting/wait", s.wait)
 	mux.HandleFunc("PUT /_accounting/cluster", s.cluster)
+	mux.HandleFunc("POST /_accounting/health", s.takeHealth)
 	mux.HandleFunc("POST /_accounting/documents", s.documents)
 	mux.HandleFunc("POST /_accounting/table", s.table)
 	mux.HandleFunc("POST /_accounting/backup", s.backup)

@@ -73,7 +73,7 @@ func BenchmarkPanels(b *testing.B) {
 					asked := processorTime(b)
 					var own scale
 					own.include(a.table)
-					one, err := a.part(own)
+					one, err := a.part(p.draw, own)
 					if err != nil || one == nil {
 						b.Fatal(err)
 					}

@@ -157,7 +157,7 @@ func FuzzRequest(f *testing.F) {
 			}
 			var own scale
 			own.include(a.table)
-			if _, err := a.part(own); err != nil {
+			if _, err := a.part(p.draw, own); err != nil {
 				t.Fatalf("%q: %v", text, err)
 			}
 		}

@@ -17,12 +17,12 @@ import (
 // healthPanels are those of the page about schedulers, in their order. Their figures are in the store's
 // tables health and health_counts.
 var healthPanels = []*panel{
-	{name: "health-main", title: "Main scheduler: time of cycles", about: "The mean cycle, and above it how much longer the longest known cycle was.", live: true, query: queryCycles("main"), shape: shapeCycles, draw: drawTimeline("time [ms]")},
-	{name: "health-backfill", title: "Backfill scheduler: time of cycles", about: "The mean cycle, and above it how much longer the longest known cycle was. Times exclude the pauses in which the scheduler releases its locks.", live: true, query: queryCycles("bf"), shape: shapeCycles, draw: drawTimeline("time [ms]")},
-	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and those that it only looked at.", live: true, query: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs")},
-	{name: "health-jobs", title: "Jobs that wait and run", about: "The most jobs of an instant, by slurmctld's own count.", live: true, query: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs")},
-	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and those that started otherwise.", live: true, query: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs")},
-	{name: "health-agents", title: "Waiting messages", about: "The most messages of an instant that waited for nodes and for slurmdbd.", live: true, query: queryAgents, shape: shapeAgents, draw: drawTimeline("messages")},
+	{name: "health-main", title: "Main scheduler: time of cycles", about: "The mean cycle, and above it how much longer the longest known cycle was.", live: true, query: queryCycles("main"), shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]"},
+	{name: "health-backfill", title: "Backfill scheduler: time of cycles", about: "The mean cycle, and above it how much longer the longest known cycle was. Times exclude the pauses in which the scheduler releases its locks.", live: true, query: queryCycles("bf"), shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]"},
+	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and those that it only looked at.", live: true, query: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs"), lines: []string{"depth", "queue"}, unit: "jobs"},
+	{name: "health-jobs", title: "Jobs that wait and run", about: "The most jobs of an instant, by slurmctld's own count.", live: true, query: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"), lines: []string{"running", "pending"}, unit: "jobs"},
+	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and those that started otherwise.", live: true, query: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs"), lines: []string{"backfilled", "others"}, unit: "jobs"},
+	{name: "health-agents", title: "Waiting messages", about: "The most messages of an instant that waited for nodes and for slurmdbd.", live: true, query: queryAgents, shape: shapeAgents, draw: drawTimeline("messages"), lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
 	{name: "health-main-exits", title: "Main scheduler: why cycles ended", about: "Releases before 23.11 do not say it.", live: true, query: queryCounts(store.MainExit, "count"), shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
 	{name: "health-backfill-exits", title: "Backfill scheduler: why cycles ended", about: "Releases before 23.11 do not say it.", live: true, query: queryCounts(store.BackfillExit, "count"), shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
 	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type.", live: true, query: queryCounts(store.Requests, "count"), shape: shapeCounts("requests", count), draw: drawTimeline("requests")},
@@ -43,7 +43,7 @@ func (v *server) health(w http.ResponseWriter, q *http.Request) error {
 // nobody has asked a scheduler.
 func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes) error {
 	onlyClusters := func(values url.Values) {
-		for _, name := range []string{"q", "columns", "sort", "rows", "a", "b"} {
+		for _, name := range []string{"q", "columns", "sort", "rows", "a", "b", "align"} {
 			values.Del(name)
 		}
 		values["f"] = slices.DeleteFunc(values["f"], func(s string) bool { return !strings.HasPrefix(s, "cluster=") })
@@ -55,6 +55,10 @@ func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes)
 		if f.Compare {
 			f.Title += " of " + quantity.Name(f.Sides[0].Chosen) + " and " + quantity.Name(f.Sides[1].Chosen)
 			f.Other = "health" + r.url(onlyClusters)
+			for _, o := range alignments {
+				o.Chosen = o.Value == r.alignment
+				f.Aligned = append(f.Aligned, o)
+			}
 		} else if len(s.list) > 1 {
 			f.Other = "health" + r.url(func(values url.Values) {
 				onlyClusters(values)
@@ -80,7 +84,7 @@ func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes)
 }
 
 // schedulers returns the clusters whose schedulers were asked, with the instants of their oldest and
-// newest figures. A request about schedulers has no filters but those of clusters.
+// newest figures, and the usual interval. A request about schedulers has no filters but those of clusters.
 func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	for _, t := range r.filters {
 		if t.field.Name != "cluster" || t.op != "=" {
@@ -90,12 +94,13 @@ func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	if r.values.Get("q") != "" {
 		return nil, bad(errors.New("q: it filters jobs (want only f=cluster=NAME for schedulers)"))
 	}
-	raw, err := v.queryHealth(ctx, condition{sql: "SELECT cluster, min(until), max(until) FROM health GROUP BY 1 ORDER BY 1"})
+	raw, err := v.queryHealth(ctx, condition{sql: "SELECT cluster, min(until), max(until), coalesce(quantile_disc(interval_us, 0.5) FILTER (interval_us > 0), 0) FROM health GROUP BY 1 ORDER BY 1"})
 	s := &sizes{list: []size{}}
 	for _, row := range raw {
 		one := size{Name: row[0].(string)}
 		one.Oldest, _ = row[1].(time.Time)
 		one.Newest, _ = row[2].(time.Time)
+		one.every = time.Duration(value(row[3])) * time.Microsecond
 		s.list = append(s.list, one)
 	}
 	return s, err
@@ -136,11 +141,17 @@ func (r *request) healthRange() condition {
 	return and(condition{sql: "until >= " + timestamp(r.from)}, condition{sql: "until < " + timestamp(r.until)}, ofClusters(r.clusters()))
 }
 
+// coveredColumn is the column of such a table with the time that has figures.
+const coveredColumn = 2
+
 // levels makes a table of rows of fromHealth. Each row has as many numbers behind the bucket as there are
 // columns. Buckets without figures have zeros, which a note counts.
 func levels(r *request, raw [][]any, columns []column) *table {
 	t := timeTable(r, r.buckets())
 	t.levels = true
+	if r.shift != 0 {
+		t.notes = append(t.notes, fmt.Sprintf("What was at %s is drawn at %s.", r.write(moment, r.from), r.write(moment, r.from.Add(-r.shift))))
+	}
 	t.Columns = append(t.Columns, column{"covered", "time with figures", "s", seconds})
 	t.Columns = append(t.Columns, columns...)
 	for i := range t.Rows {

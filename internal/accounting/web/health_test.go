@@ -9,6 +9,7 @@ import (
 
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/chromium"
+	"rmreplay/internal/quantity"
 )
 
 var healthBegin = time.Date(2024, 3, 5, 10, 0, 0, 0, time.UTC)
@@ -167,4 +168,56 @@ func TestExpireHealth(t *testing.T) {
 	if cycles, counts, jobs := s.number("SELECT sum(main_cycles)::DOUBLE FROM health"), s.number("SELECT count(*)::DOUBLE FROM health_counts"), s.number("SELECT count(*)::DOUBLE FROM jobs"); cycles != 300 || counts != 120 || jobs != 50 {
 		t.Errorf("%v cycles, %v counts, %v jobs", cycles, counts, jobs)
 	}
+}
+
+// TestTogether lays the schedulers of a cluster and of a run over each other. The run is of other days,
+// and has figures every ten minutes.
+func TestTogether(t *testing.T) {
+	s := serve(t, 50)
+	s.addHealth("vale")
+	var list []store.Health
+	at := time.Date(2023, 11, 20, 9, 30, 0, 0, time.UTC)
+	for i := range 6 {
+		list = append(list, store.Health{
+			Cluster: "what-if", At: at.Add(time.Duration(i+1) * 10 * time.Minute), Interval: 10 * time.Minute, Pending: 50, Running: int64(i),
+			Main: store.Cycles{Count: 5, Sum: 50 * time.Millisecond, Longest: 12 * time.Millisecond},
+		})
+	}
+	if err := s.store.AddHealth(t.Context(), list...); err != nil {
+		t.Fatal(err)
+	}
+	const both = "api/v1/panels/health-main?format=html&last=all&a=vale&b=what-if"
+	for _, c := range []struct{ query, from, to string }{
+		{"", "2023-11-20 10:00:00", "2024-03-05 10:00:00"}, // nothing at the same time
+		{"&align=day", "2023-11-20 10:00:00", "2024-03-05 10:00:00"},
+		{"&align=begin", "2023-11-20 09:30:00", "2024-03-05 10:00:00"},
+		{"&align=day&zone=Asia/Tokyo", "2023-11-20 19:00:00", "2024-03-05 19:00:00"},
+		{"&align=time", "", ""},
+	} {
+		html := strings.ReplaceAll(s.get(both+c.query, http.StatusOK), quantity.Space, " ")
+		if n := strings.Count(html, `<svg class="spots"`); n != 1 {
+			t.Errorf("%s: %d charts, want one of both", c.query, n)
+		}
+		for _, want := range []string{"<h3>vale</h3>", "<h3>what-if</h3>", "mean, vale", "longest, what-if"} {
+			if !strings.Contains(html, want) {
+				t.Errorf("%s: no %q", c.query, want)
+			}
+		}
+		note := fmt.Sprintf("What was at %s is drawn at %s.", c.from, c.to)
+		if moved := strings.Contains(html, "is drawn at"); moved != (c.from != "") || moved && !strings.Contains(html, note) {
+			t.Errorf("%s: not %q in %.3000s", c.query, note, html)
+		}
+		// Buckets are as long as the run's intervals, so that they have no gaps.
+		if lines := strings.Count(html, "stroke-dasharray"); lines != map[bool]int{true: 2}[c.from != ""] {
+			t.Errorf("%s: %d dashed lines", c.query, lines)
+		}
+	}
+	if html := s.get("api/v1/panels/health-main-exits?format=html&last=all&a=vale&b=what-if", http.StatusOK); !strings.Contains(html, "<h3>what-if</h3>") {
+		t.Errorf("%.300s", html)
+	}
+	page := s.get("health?static=1&last=all&a=vale&b=what-if", http.StatusOK)
+	if !strings.Contains(page, `<select name="align">`) || !strings.Contains(page, `<option value="day" selected>`) {
+		t.Error("the page does not say how the schedulers are aligned")
+	}
+	s.get("api/v1/panels/health-main?a=vale&b=what-if&align=x", http.StatusBadRequest)
 }

@@ -24,6 +24,11 @@ func (r *request) of(cluster, suffix string) (*request, error) {
 	own := *r
 	own.suffix = suffix
 	own.width = max(280, r.width/2-12)
+	if suffix == "-b" {
+		own.from, own.until = r.from.Add(r.shift), r.until.Add(r.shift)
+	} else {
+		own.shift = 0
+	}
 	own.filters = append(slices.DeleteFunc(slices.Clone(r.filters), func(t term) bool { return t.field.Name == "cluster" }), term{fields["cluster"], "=", cluster})
 	return &own, own.conditions()
 }
@@ -75,6 +80,7 @@ type shown struct {
 	Name, Title, About string
 	Suffix             string
 	Wide               bool
+	Chart              *chart // of all parts
 	Parts              []part
 	Milliseconds       string
 	Picker             []option // the columns of the table of jobs
@@ -114,11 +120,20 @@ func (v *server) view(ctx context.Context, p *panel, r *request, s *sizes) (*sho
 		together.include(a.table)
 		took += a.took
 	}
+	draw := p.draw
+	if len(answers) > 1 && p.lines != nil {
+		var err error
+		if out.Chart, err = drawTogether(p, r, answers); err != nil {
+			return nil, fmt.Errorf("panel %s: %w", p.name, err)
+		}
+		draw = nil
+	}
 	for i, a := range answers {
-		one, err := a.part(together)
+		one, err := a.part(draw, together)
 		if err != nil {
 			return nil, err
 		}
+		one.Folded = one.Folded || out.Chart != nil
 		if len(answers) > 1 {
 			one.Name = r.sides()[i]
 		}
@@ -152,13 +167,13 @@ func (r *request) hidden(but ...string) (list []option) {
 	return list
 }
 
-// part shows an answer, in the scale of all charts beside each other.
-func (a *answer) part(together scale) (*part, error) {
+// part shows an answer, with a chart in the scale of all charts beside each other; a nil draw makes none.
+func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), together scale) (*part, error) {
 	r, t := a.request, a.table
 	out := &part{Notes: t.notes, CSV: "api/v1/panels/" + a.panel.name + r.url(r.alone)}
 	more := a.trim()
-	if a.panel.draw != nil {
-		c, err := a.panel.draw(r, t, together)
+	if draw != nil {
+		c, err := draw(r, t, together)
 		if err != nil {
 			return nil, fmt.Errorf("panel %s: %w", a.panel.name, err)
 		}
@@ -275,6 +290,7 @@ type frame struct {
 	Jobs     string // the page about jobs, of one about schedulers
 	Health   string // the page about schedulers, of one about jobs
 	Sides    []side
+	Aligned  []option // of two schedulers
 	Error    string
 
 	Query, From, Until  string
@@ -441,7 +457,7 @@ func (f *frame) fill(r *request, s *sizes) {
 		}
 		f.Chips = append(f.Chips, c)
 	}
-	f.Hidden = r.hidden("q", "from", "until", "last", "zone", "refresh", "page", "width", "a", "b")
+	f.Hidden = r.hidden("q", "from", "until", "last", "zone", "refresh", "page", "width", "a", "b", "align")
 	if f.Compare {
 		for i, letter := range []string{"a", "b"} {
 			one := side{Letter: letter, Chosen: r.sides()[i]}

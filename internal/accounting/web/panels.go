@@ -25,6 +25,10 @@ type panel struct {
 	first func(r *request) (query condition, rows int, ok bool)
 	shape func(r *request, s *sizes, raw [][]any) *table
 	draw  func(r *request, t *table, s scale) (*chart, error) // nil: the table is shown
+	// lines are the columns that a chart of two schedulers has, and unit is their axis; none for
+	// panels that have two charts beside each other.
+	lines []string
+	unit  string
 }
 
 // format says how a value is written.
@@ -204,7 +208,7 @@ func timeTable(r *request, b buckets) *table {
 	t := &table{Columns: []column{{"from", "from", "", moment}, {"until", "until", "", moment}}}
 	for i := 1; i < len(b.edges); i++ {
 		t.Rows = append(t.Rows, []any{b.edges[i-1], b.edges[i]})
-		t.links = append(t.links, r.during(b.edges[i-1], b.edges[i]))
+		t.links = append(t.links, r.during(b.edges[i-1].Add(-r.shift), b.edges[i].Add(-r.shift)))
 	}
 	return t
 }

@@ -28,6 +28,7 @@ var defaultColumns = []string{"jobid", "user_name", "account", "partition", "qos
 //	f            a filter, such as partition=gpu; several with = about one field are alternatives
 //	zone         a time zone; UTC if it is missing
 //	columns, sort, rows, page   of the table of jobs
+//	a, b, align  two clusters beside each other, and how their schedulers are aligned
 //	width        of charts, in CSS pixels
 type request struct {
 	values  url.Values
@@ -44,6 +45,10 @@ type request struct {
 	descending bool
 	rows, page int
 	width      int
+
+	shortest  int64         // of buckets, in seconds
+	alignment string        // how two schedulers are laid over each other
+	shift     time.Duration // of the second one
 
 	panel  *panel // that is asked for
 	suffix string // of the names of figures, where a page has several of a panel
@@ -282,7 +287,7 @@ func (r *request) buckets() buckets {
 	span := int64(r.until.Sub(r.from) / time.Second)
 	step := bucketSteps[len(bucketSteps)-1]
 	for _, s := range bucketSteps {
-		if span/s <= mostBuckets-2 {
+		if span/s <= mostBuckets-2 && s >= r.shortest {
 			step = s
 			break
 		}

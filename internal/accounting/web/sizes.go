@@ -23,6 +23,8 @@ type size struct {
 	CPUs        *int64    `json:"cpus,omitempty"`
 	GPUs        *int64    `json:"gpus,omitempty"`
 	Description string    `json:"description,omitempty"`
+
+	every time.Duration // usual interval of figures of its scheduler
 }
 
 // sizes are the clusters of a store, in the order of their names.

@@ -214,8 +214,14 @@ func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*
 			names = append(names, name)
 		}
 	}
+	if sides := r.sides(); live && sides != nil {
+		names = sides[:1] // the other one is shifted
+	}
 	oldest, newest := s.extent(names, v.now())
-	return r, s, bad(r.bound(oldest, newest))
+	if err := r.bound(oldest, newest); err != nil || !live {
+		return r, s, bad(err)
+	}
+	return r, s, bad(r.align(s))
 }
 
 // answer is what a panel has to show.

@@ -52,6 +52,7 @@ import (
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/rm/slurm/sandbox"
+	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/supervise"
 )
@@ -84,6 +85,9 @@ type Config struct {
 	// ReasonsEvery is the interval, in virtual time, at which the engine asks why jobs are pending
 	// ([rm.Waiting]); 0 for never.
 	ReasonsEvery time.Duration
+	// Statistics gets slurmctld's counters, as sdiag shows them, every ten minutes of virtual time,
+	// or every hour with the measured clock; nil for nobody.
+	Statistics func(run.Statistics)
 	// LogDir is the directory for the daemons' logs.
 	LogDir string
 	// WithoutAccounting runs no slurmdbd and no database, even if the site has them.

@@ -86,8 +86,17 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 	// The start takes no virtual time for computing: a slow controller might not be ready by
 	// Epoch, and the start is no part of the result.
 	e.loop.clock.SetFactor(cfg.ClockFactor)
-	e.counters = counters.Watch(controller{e.loop})
+	e.counters = counters.Watch(controller{e.loop}, countEvery(cfg.ClockFactor), cfg.Statistics)
 	return e, nil
+}
+
+// countEvery is the virtual time between two questions for slurmctld's statistics. With the measured
+// clock the answers take virtual time, so they are seldom.
+func countEvery(clockFactor float64) time.Duration {
+	if clockFactor > 0 {
+		return time.Hour
+	}
+	return 10 * time.Minute
 }
 
 // checkClock warns about functions that the daemons import and the virtual clock does not handle.

@@ -41,7 +41,7 @@
       const open = all("details", panel).map((d) => d.open);
       if (answer.ok) panel.replaceChildren(...parsed(text).body.childNodes);
       else {
-        all(".parts, .tools, .picker, .warning", panel).forEach((e) => e.remove());
+        all(".both, .parts, .tools, .picker, .warning", panel).forEach((e) => e.remove());
         panel.append(...parsed(text).body.childNodes);
       }
       all("details", panel).forEach((d, i) => { d.open = open[i] || false; });

@@ -2,8 +2,8 @@
 // of values that may make a result invalid.
 //
 // slurmctld resets its counters in the second after every midnight (controller.c,
-// _slurmctld_background). So Counters asks many times around midnight. It also asks once an hour
-// to see some of the peaks.
+// _slurmctld_background). So Counters asks many times around midnight. It also asks at regular
+// intervals, to see some of the peaks and to keep the statistics over time.
 package counters
 
 import (
@@ -40,17 +40,19 @@ type Warn func(code, text string, affects bool)
 // Counters adds up slurmctld's counters. One goroutine uses it.
 type Counters struct {
 	controller Controller
+	every      time.Duration        // between regular questions
+	keep       func(run.Statistics) // may be nil
 
 	last   rpc.Stats     // counters of the current day
 	before run.Scheduler // sums of the days before
 	peaks  run.Scheduler // only its peaks are set
 	asked  int           // questions without an answer
+	kept   int64         // when slurmctld gave the last statistics that were kept, in seconds since 1970
 	err    error         // error of the last question
 }
 
 const (
-	countEvery = time.Hour
-	// countBefore is how long before each full hour the question is asked.
+	// countBefore is how long before the end of each interval the question is asked.
 	countBefore = time.Second
 	// countAtMidnight is the interval between questions from a second before midnight to a
 	// second after it. slurmctld checks the clock once a second, at any instant within the
@@ -58,32 +60,33 @@ const (
 	countAtMidnight = 10 * time.Millisecond
 )
 
-// Watch asks for the statistics at the end of each virtual hour and around midnight from now
-// on.
-func Watch(controller Controller) *Counters {
-	c := &Counters{controller: controller}
+// Watch asks for the statistics at the end of each interval of virtual time, which is a day or
+// divides one, and around midnight from now on. It hands one answer of each interval to keep, and
+// the last one before slurmctld counts anew.
+func Watch(controller Controller, every time.Duration, keep func(run.Statistics)) *Counters {
+	c := &Counters{controller: controller, every: every, keep: keep}
 	c.askLater()
 	return c
 }
 
 func (c *Counters) askLater() {
-	c.controller.At(nextCount(c.controller.Now()), func() {
+	c.controller.At(nextCount(c.controller.Now(), c.every), func() {
 		c.Ask()
 		c.askLater()
 	})
 }
 
 // nextCount returns the first instant after now at which Counters asks for the statistics.
-func nextCount(now hpc.Time) hpc.Time {
+func nextCount(now hpc.Time, every time.Duration) hpc.Time {
 	after := func(d time.Duration) hpc.Time { return (now/hpc.Time(d) + 1) * hpc.Time(d) }
 	const day = hpc.Time(24 * time.Hour)
 	if now.Add(countBefore)%day < hpc.Time(2*countBefore) {
 		return after(countAtMidnight)
 	}
-	if next := after(countEvery).Add(-countBefore); next > now {
+	if next := after(every).Add(-countBefore); next > now {
 		return next
 	}
-	return after(countEvery).Add(countEvery - countBefore)
+	return after(every).Add(every - countBefore)
 }
 
 // Ask asks for the statistics now.
@@ -107,8 +110,12 @@ func (c *Counters) Err() error { return c.err }
 func (c *Counters) take(s *rpc.Stats) {
 	if c.last.Since != 0 && s.Since != c.last.Since {
 		c.before = c.before.Add(daily(&c.last))
+		c.keepLast()
 	}
 	c.last = *s
+	if interval := int64(max(c.every, time.Second) / time.Second); (s.Time+1)/interval > (c.kept+1)/interval {
+		c.keepLast()
+	}
 	p := &c.peaks
 	p.AgentQueueMax = max(p.AgentQueueMax, int(s.AgentQueue))
 	p.ServerThreadsMax = max(p.ServerThreadsMax, int(s.ServerThreads))
@@ -116,8 +123,17 @@ func (c *Counters) take(s *rpc.Stats) {
 	p.BackfillTableMax = max(p.BackfillTableMax, int(s.BackfillTableSize))
 }
 
-// Total returns the counters of the whole run.
+// keepLast hands the last answer on, unless it has been kept.
+func (c *Counters) keepLast() {
+	if c.keep != nil && c.last.Time > c.kept {
+		c.kept = c.last.Time
+		c.keep(statistics(&c.last))
+	}
+}
+
+// Total returns the counters of the whole run, after the last answer. It hands that answer on.
 func (c *Counters) Total() run.Scheduler {
+	c.keepLast()
 	out := c.before.Add(daily(&c.last))
 	p := &c.peaks
 	out.AgentQueueMax, out.ServerThreadsMax, out.DBDQueueMax, out.BackfillTableMax = p.AgentQueueMax, p.ServerThreadsMax, p.DBDQueueMax, p.BackfillTableMax

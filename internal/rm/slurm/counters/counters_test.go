@@ -32,7 +32,45 @@ func TestCountersAcrossMidnight(t *testing.T) {
 	}
 }
 
-// slurmctld is asked once an hour, and at midnight until it has begun to count anew.
+// TestStatistics keeps one answer of each interval, the last one before a midnight and the last of
+// all, whose differences are what slurmctld counted.
+func TestStatistics(t *testing.T) {
+	var kept []run.Statistics
+	c := Counters{every: 10 * time.Minute, keep: func(s run.Statistics) { kept = append(kept, s) }}
+	const midnight = 86400
+	for _, s := range []rpc.Stats{
+		{Time: midnight - 601, Since: 100, Started: 3, Pending: 2},
+		{Time: midnight - 300, Since: 100, Started: 4},
+		{Time: midnight - 1, Since: 100, Started: 5, MainExits: []uint32{7, 0, 0, 0, 0, 1, 4}, BackfillExits: []uint32{0, 2},
+			RPCs: []rpc.RPCStat{{Type: rpc.RequestSubmitBatchJob, Count: 9, Total: time.Millisecond}, {Type: rpc.RequestPing, Count: 1}, {Type: 777, Count: 2}}},
+		{Time: midnight - 1, Since: 100, Started: 5},
+		{Time: midnight, Since: 100, Started: 6},
+		{Time: midnight, Since: midnight, Started: 0},
+		{Time: midnight + 599, Since: midnight, Started: 1, BackfillSum: time.Second, BackfillDepthTrySum: 8},
+		{Time: midnight + 630, Since: midnight, Started: 2},
+	} {
+		c.take(&s)
+	}
+	if started := c.Total().JobsStarted; started != 8 {
+		t.Errorf("%d jobs started, want 8", started)
+	}
+	at := func(seconds int) hpc.Time { return hpc.Time(seconds) * hpc.Time(time.Second) }
+	want := []run.Statistics{
+		{At: at(midnight - 601), Since: at(100), JobsStarted: 3, JobsPending: 2},
+		{At: at(midnight - 1), Since: at(100), JobsStarted: 5,
+			MainExits:     []run.Exits{{Name: "end_job_queue", Count: 7}, {Name: "default_queue_depth"}, {Name: "max_job_start"}, {Name: "licenses"}, {Name: "max_rpc_cnt"}, {Name: "max_sched_time", Count: 1}, {Name: "6", Count: 4}},
+			BackfillExits: []run.Exits{{Name: "end_job_queue"}, {Name: "bf_max_job_start", Count: 2}},
+			Requests:      []run.Requests{{Type: "777", Count: 2}, {Type: "REQUEST_PING", Count: 1}, {Type: "REQUEST_SUBMIT_BATCH_JOB", Count: 9, Time: time.Millisecond}}},
+		{At: at(midnight), Since: at(100), JobsStarted: 6},
+		{At: at(midnight + 599), Since: at(midnight), JobsStarted: 1, BackfillSum: time.Second, BackfillTried: 8},
+		{At: at(midnight + 630), Since: at(midnight), JobsStarted: 2},
+	}
+	if diff := cmp.Diff(want, kept); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// slurmctld is asked once in each interval, and at midnight until it has begun to count anew.
 func TestNextCount(t *testing.T) {
 	at := func(text string) hpc.Time {
 		instant, err := hpc.ParseTime("2024-03-" + text + "Z")
@@ -46,9 +84,12 @@ func TestNextCount(t *testing.T) {
 		"05T23:00:00": "05T23:59:59", "05T23:59:59": "05T23:59:59.01", "05T23:59:59.995": "06T00:00:00",
 		"06T00:00:00": "06T00:00:00.01", "06T00:00:00.99": "06T00:00:01", "06T00:00:01": "06T00:59:59",
 	} {
-		if got := nextCount(at(now)); got != at(want) {
+		if got := nextCount(at(now), time.Hour); got != at(want) {
 			t.Errorf("after %s: %s, want %s", now, got, at(want))
 		}
+	}
+	if got := nextCount(at("05T08:09:59"), 10*time.Minute); got != at("05T08:19:59") {
+		t.Errorf("every ten minutes: %s", got)
 	}
 }
 

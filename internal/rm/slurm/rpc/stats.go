@@ -36,6 +36,9 @@ type Stats struct {
 	BackfillQueueSum, BackfillTableSize     uint32
 	BackfillTableSizeSum                    uint32
 	BackfillActive                          bool
+	// MainExits and BackfillExits count why the schedulers ended their cycles, in the order of
+	// schedule_exit_t and bf_exit_t (slurmctld.h). Slurm before 23.11 does not count that.
+	MainExits, BackfillExits []uint32
 	// RPCs are the requests that slurmctld has handled, by type.
 	RPCs []RPCStat
 }
@@ -119,7 +122,7 @@ func (f statsFields) counters(d *decoder, s *Stats) {
 	s.MainMax, s.MainLast, s.MainSum = micro("cycle max"), micro("cycle last"), micro("cycle sum")
 	s.MainCycles, s.MainDepthSum = d.U32("cycles"), d.U32("cycle depth")
 	if f.exits {
-		d.U32s("cycle exits")
+		s.MainExits = d.U32s("cycle exits")
 	}
 	s.MainQueue = d.U32("cycle queue")
 	s.BackfilledSinceStart, s.BackfilledJobs = d.U32("backfilled jobs"), d.U32("last backfilled jobs")
@@ -139,7 +142,7 @@ func (f statsFields) counters(d *decoder, s *Stats) {
 	s.BackfillActive = d.U32("backfill active") != 0
 	d.U32("backfilled heterogeneous jobs")
 	if f.exits {
-		d.U32s("backfill exits")
+		s.BackfillExits = d.U32s("backfill exits")
 	}
 }
 

@@ -1,6 +1,9 @@
 package rpc
 
-import "strconv"
+import (
+	"cmp"
+	"strconv"
+)
 
 // Type is a message's type (slurm_msg_type_t in slurm_protocol_defs.h).
 type Type uint16
@@ -146,6 +149,9 @@ var typeNames = map[Type]string{
 	ResponseReroute:              "RESPONSE_SLURM_REROUTE_MSG",
 	ForwardFailed:                "RESPONSE_FORWARD_FAILED",
 }
+
+// Name returns Slurm's name of the type, or its number if it is not known.
+func (t Type) Name() string { return cmp.Or(typeNames[t], strconv.Itoa(int(t))) }
 
 // String returns Slurm's name of the type with its number, for logs: "REQUEST_PING(1008)".
 func (t Type) String() string {

@@ -1,0 +1,147 @@
+package web
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+
+	"rmreplay/internal/figure"
+)
+
+// alignments are the ways to lay the figures of one scheduler over those of another one.
+var alignments = []option{
+	{Name: "as they were", Value: "time"}, {Name: "by the time of day", Value: "day"}, {Name: "at the beginning", Value: "begin"},
+}
+
+// align decides by how much the second of two schedulers is shifted, and how long the buckets of all
+// must be to have figures. The range of time is that of the first one.
+//
+// By the time of day, the second one's first day lies over the first day of the range. Without a choice
+// that is so if the second one has no figures in the range.
+func (r *request) align(s *sizes) error {
+	names := r.clusters()
+	if sides := r.sides(); sides != nil {
+		names = sides
+	}
+	for _, c := range s.list {
+		if len(names) == 0 || slices.Contains(names, c.Name) {
+			r.shortest = max(r.shortest, int64(c.every*99/100/time.Second))
+		}
+	}
+	r.alignment = r.values.Get("align")
+	if !slices.ContainsFunc(alignments, func(o option) bool { return r.alignment == "" || o.Value == r.alignment }) {
+		return fmt.Errorf("align: %q (want time, day or begin)", r.alignment)
+	}
+	sides := r.sides()
+	if sides == nil {
+		return nil
+	}
+	i := slices.IndexFunc(s.list, func(c size) bool { return c.Name == sides[1] })
+	if i < 0 {
+		return nil
+	}
+	second := s.list[i]
+	if r.alignment == "" {
+		r.alignment = "time"
+		if !second.Oldest.Before(r.until) || second.Newest.Before(r.from) {
+			r.alignment = "day"
+		}
+	}
+	switch r.alignment {
+	case "day":
+		day := func(t time.Time) time.Time {
+			year, month, day := t.In(r.zone).Date()
+			return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+		}
+		r.shift = day(second.Oldest).Sub(day(r.from))
+	case "begin":
+		r.shift = second.Oldest.Add(-second.every).Truncate(time.Second).Sub(r.from)
+	}
+	return nil
+}
+
+// lineColours are those of the lines of a chart, by their columns.
+var lineColours = []int{0, 5}
+
+// drawTogether draws a panel's lines of two schedulers in one chart. Those of the second one are
+// dashed, and shifted to the range of time of the first one.
+func drawTogether(p *panel, r *request, sides []*answer) (*chart, error) {
+	plots := figure.NewPlot("", "", p.unit)
+	plots.X.Tick.Marker = figure.DateTicks{Zone: r.zone, Most: min(10, r.width/75)}
+	figure.LightGrid(plots)
+	c := &chart{}
+	top := 0.0
+	for i, side := range sides {
+		for k, name := range p.lines {
+			column := slices.IndexFunc(side.table.Columns, func(c column) bool { return c.Name == name })
+			for _, points := range side.table.steps(column, r.from.Sub(side.request.from)) {
+				for _, point := range points {
+					top = max(top, point.Y)
+				}
+				line, err := plotter.NewLine(points)
+				if err != nil {
+					return nil, err
+				}
+				line.Color, line.Width = figure.Colour(lineColours[k]), vg.Points(1.4)
+				if i > 0 {
+					line.Dashes = []vg.Length{vg.Points(4), vg.Points(2.5)}
+				}
+				plots.Add(line)
+			}
+			c.Legend = append(c.Legend, legendEntry{
+				Colour: colourClass(lineColours[k]) + []string{" solid", " dashed"}[i], Name: side.table.Columns[column].Label + ", " + orUnknown(r.sides()[i]),
+			})
+		}
+	}
+	plots.X.Min, plots.X.Max = float64(r.from.Unix()), float64(r.until.Unix())
+	scaleTo(&plots.Y, top)
+	own := *r
+	own.panel = p
+	f := own.newFigure(p, plots, 230)
+	frame := f.Frame()
+	c.Axis = &axis{Field: "end_time", Left: frame.Left, Right: frame.Right, Low: plots.X.Min, High: plots.X.Max}
+	for i, row := range sides[0].table.Rows {
+		from, until := row[0].(time.Time), row[1].(time.Time)
+		title := r.sides()[0] + ": " + r.describe(sides[0].table, row)
+		if other := sides[1].table.rowAt(from.Add(until.Sub(from) / 2).Add(sides[1].request.from.Sub(r.from))); other != nil {
+			title += "\n" + r.sides()[1] + ": " + r.describe(sides[1].table, other)
+		}
+		c.Spots = append(c.Spots, column0(frame, seconds1970(row[0]), seconds1970(row[1]), sides[0].table.links[i], title))
+	}
+	return c.finish(f)
+}
+
+// steps returns the values of a column as lines in steps, moved by a duration. A gap in the figures ends
+// a line.
+func (t *table) steps(column int, move time.Duration) (lines []plotter.XYs) {
+	var points plotter.XYs
+	for _, row := range t.Rows {
+		if value(row[coveredColumn]) == 0 {
+			if len(points) > 0 {
+				lines = append(lines, points)
+			}
+			points = nil
+			continue
+		}
+		for _, at := range row[:2] {
+			points = append(points, plotter.XY{X: seconds1970(at) + move.Seconds(), Y: value(row[column])})
+		}
+	}
+	if len(points) > 0 {
+		lines = append(lines, points)
+	}
+	return lines
+}
+
+// rowAt returns the row of an instant, or nil.
+func (t *table) rowAt(at time.Time) []any {
+	for _, row := range t.Rows {
+		if from, until := row[0].(time.Time), row[1].(time.Time); !at.Before(from) && at.Before(until) {
+			return row
+		}
+	}
+	return nil
+}
