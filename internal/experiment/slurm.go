@@ -190,11 +190,11 @@ func describeClock(factor float64) run.Clock {
 	return run.Clock{Model: "measured", Factor: factor}
 }
 
-// drawLead returns a random time for which slurmctld has run when the workload begins. Two real
+// DrawLead returns a random time for which slurmctld has run when the workload begins. Two real
 // runs of one workload differ in the phase of slurmctld's periodic work (Simakov et al.,
 // PEARC'22). The longest period that decides about jobs is that of the fair-share computation:
 // five minutes unless PriorityCalcPeriod says otherwise.
-func drawLead(seed uint64) time.Duration {
+func DrawLead(seed uint64) time.Duration {
 	const longestPeriod = 5 * time.Minute
 	return time.Minute + time.Duration(rand.New(rand.NewPCG(seed, 1)).Float64()*float64(longestPeriod))
 }
@@ -255,7 +255,7 @@ func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDi
 	delays, lead := e.delays, e.spec.Lead
 	delays.Seed = seed
 	if lead == 0 {
-		lead = drawLead(seed)
+		lead = DrawLead(seed)
 	}
 	w := p.workload
 	usage, accrued := replay.InitialUsage(w, p.begin.Add(-lead), e.halfLife)
@@ -263,7 +263,8 @@ func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDi
 		Cluster: e.cluster, Install: e.install, Users: w.Submitters(),
 		Epoch: p.begin, PreRoll: p.begin < w.Start, PresetBurst: w.PresetBurst(),
 		Usage: usage, Accrued: accrued, UsageAt: replay.UsageInstant(w),
-		Delays: delays, FileSystems: e.fileSystems, ClockFactor: e.spec.ClockFactor, ReasonsEvery: e.spec.ReasonsEvery,
+		PreRollBackfill: e.spec.PreRollBackfill,
+		Delays:          delays, FileSystems: e.fileSystems, ClockFactor: e.spec.ClockFactor, ReasonsEvery: e.spec.ReasonsEvery,
 		LogDir: logDir, WithoutAccounting: e.spec.WithoutAccounting, Progress: hooks.Step,
 	}, lead)
 }
