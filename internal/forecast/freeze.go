@@ -155,7 +155,7 @@ func allocated(events []run.Event) {
 // phase is how far a job, or a task of an array, is at an instant.
 type phase struct {
 	over, running, stuck bool
-	start                hpc.Time
+	start, launched      hpc.Time // of the allocation, and of the script
 	nodes                string
 	processors           int
 	// next is when a job that waits at the instant starts, and end is when a job that runs then
@@ -189,7 +189,7 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 			p.stuck = p.stuck || past
 		case rm.Started:
 			if past {
-				*p = phase{running: true, start: e.Start, nodes: e.Nodes, processors: e.Processors}
+				*p = phase{running: true, start: e.Start, launched: e.At, nodes: e.Nodes, processors: e.Processors}
 			} else if !p.changed && !p.running {
 				p.next, p.changed = e.Start, true
 			}
@@ -307,6 +307,10 @@ func (p *phase) record(job *hpc.Job, task int, at hpc.Time) {
 			r.State, r.Processors = hpc.Running, p.processors
 			if p.end != 0 && job.EndAt == 0 {
 				job.EndAt = p.end
+				// Slurm's ends are whole seconds; the script's end is known better.
+				if end := p.launched.Add(job.RunTime); job.RunTime != hpc.Unlimited && end > p.end && end < p.end.Add(time.Second) {
+					job.EndAt = end
+				}
 			}
 		}
 		return

@@ -287,6 +287,11 @@ func (o output) forecast(ctx context.Context, args []string, opts forecastOption
 			return err
 		}
 	}
+	if src.manifest == nil && made.Engine.Slurm != nil {
+		if err := src.queue.UseCluster(made.Engine.Slurm.Cluster); err != nil {
+			return o.BadInput(err)
+		}
+	}
 	var by hpc.Time
 	if opts.by != "" {
 		if by, err = opts.zone.Instant("starts-by", opts.by); err != nil {
