@@ -266,6 +266,14 @@ type source struct {
 	queue    *forecast.Queue
 	manifest *run.Manifest
 	cluster  string // the cluster directory in a capture
+	captured string // the temporary directory of a live capture, or ""
+}
+
+// remove removes the live capture.
+func (s *source) remove() {
+	if s.captured != "" {
+		_ = os.RemoveAll(s.captured) // only temporary files
+	}
 }
 
 func (o output) forecast(ctx context.Context, args []string, opts forecastOptions) error {
@@ -278,6 +286,7 @@ func (o output) forecast(ctx context.Context, args []string, opts forecastOption
 	if err != nil {
 		return err
 	}
+	defer src.remove()
 	made, learner, err := opts.options(o, src.manifest, src.cluster)
 	if err != nil {
 		return err
@@ -320,7 +329,7 @@ func (o output) source(ctx context.Context, args []string, opts forecastOptions,
 	case opts.run != "" && len(args) > 0:
 		return nil, o.Usagef("--freeze and a capture exclude each other")
 	case opts.fromStart && opts.run == "":
-		return nil, o.Usagef("--from-start needs --run")
+		return nil, o.Usagef("--from-start needs --freeze")
 	case (opts.run != "") != (opts.at != ""):
 		return nil, o.Usagef("--freeze and --at belong together")
 	case opts.run != "":
@@ -350,18 +359,16 @@ func (o output) source(ctx context.Context, args []string, opts forecastOptions,
 	if err != nil {
 		return nil, fmt.Errorf("capturing the cluster: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // only temporary files
+	src := &source{name: "the live cluster", captured: dir}
 	captured := filepath.Join(dir, "queue")
-	if err := capture.Run(ctx, captured, capture.Options{History: opts.history, Timeout: opts.timeout, Now: time.Now()}); err != nil {
-		return nil, err
+	err = capture.Run(ctx, captured, capture.Options{History: opts.history, Timeout: opts.timeout, Now: time.Now()})
+	if err == nil {
+		src.queue, err = capture.Read(captured)
 	}
-	q, err := capture.Read(captured)
 	if err != nil {
+		src.remove()
 		return nil, err
 	}
-	src := &source{name: "the live cluster", queue: q}
-	if opts.cluster == "" && capture.Cluster(captured) != "" {
-		return nil, o.Usagef("--cluster is missing (want the directory of the site's slurm.conf, such as /etc/slurm)")
-	}
+	src.cluster = capture.Cluster(captured)
 	return src, nil
 }
