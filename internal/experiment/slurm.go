@@ -190,11 +190,11 @@ func describeClock(factor float64) run.Clock {
 	return run.Clock{Model: "measured", Factor: factor}
 }
 
-// drawLead returns a random time for which slurmctld has run when the workload begins. Two real
+// DrawLead returns a random time for which slurmctld has run when the workload begins. Two real
 // runs of one workload differ in the phase of slurmctld's periodic work (Simakov et al.,
 // PEARC'22). The longest period that decides about jobs is that of the fair-share computation:
 // five minutes unless PriorityCalcPeriod says otherwise.
-func drawLead(seed uint64) time.Duration {
+func DrawLead(seed uint64) time.Duration {
 	const longestPeriod = 5 * time.Minute
 	return time.Minute + time.Duration(rand.New(rand.NewPCG(seed, 1)).Float64()*float64(longestPeriod))
 }
@@ -251,11 +251,11 @@ func kernel() string {
 }
 
 // start starts Slurm for one realization. It draws the random choices of the seed.
-func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, record *run.Writer, hooks Hooks) (*slurm.Engine, error) {
+func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDir string, statistics func(run.Statistics), hooks Hooks) (*slurm.Engine, error) {
 	delays, lead := e.delays, e.spec.Lead
 	delays.Seed = seed
 	if lead == 0 {
-		lead = drawLead(seed)
+		lead = DrawLead(seed)
 	}
 	w := p.workload
 	usage, accrued := replay.InitialUsage(w, p.begin.Add(-lead), e.halfLife)
@@ -263,9 +263,9 @@ func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, recor
 		Cluster: e.cluster, Install: e.install, Users: w.Submitters(),
 		Epoch: p.begin, PreRoll: p.begin < w.Start, PresetBurst: w.PresetBurst(),
 		Usage: usage, Accrued: accrued, UsageAt: replay.UsageInstant(w),
-		Delays: delays, FileSystems: e.fileSystems, ClockFactor: e.spec.ClockFactor, ReasonsEvery: e.spec.ReasonsEvery,
-		LogDir: record.LogDir(), WithoutAccounting: e.spec.WithoutAccounting, Progress: hooks.Step,
-		Statistics: func(s run.Statistics) { _ = record.Statistics(s) }, // the record fails in its next call too
+		PreRollBackfill: e.spec.PreRollBackfill,
+		Delays:          delays, FileSystems: e.fileSystems, ClockFactor: e.spec.ClockFactor, ReasonsEvery: e.spec.ReasonsEvery,
+		LogDir: logDir, WithoutAccounting: e.spec.WithoutAccounting, Progress: hooks.Step, Statistics: statistics,
 	}, lead)
 }
 
@@ -273,7 +273,8 @@ func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, recor
 // function that completes the manifest, also after an error.
 func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record *run.Writer, hooks Hooks) (complete func(*run.Manifest), err error) {
 	nothing := func(*run.Manifest) {}
-	engine, err := e.start(ctx, p, seed, record, hooks)
+	statistics := func(s run.Statistics) { _ = record.Statistics(s) } // the record fails in its next call too
+	engine, err := e.start(ctx, p, seed, record.LogDir(), statistics, hooks)
 	if err != nil {
 		return nothing, err
 	}

@@ -74,6 +74,11 @@ type Slurm struct {
 	// Lead is the virtual time for which Slurm has run when the workload begins, at least
 	// [ShortestLead]. With 0 the seed decides between one and six minutes.
 	Lead time.Duration
+	// PreRollBackfill is the interval, in whole seconds and at most three hours, of backfill cycles from
+	// slurmctld's start to the window, in which they start no job. The first cycle in the window comes at
+	// the end of an interval. With 0 there are none, and the first comes within 30 seconds. Releases from
+	// 23.11 on ignore it: they execute themselves anew for a window.
+	PreRollBackfill time.Duration
 	// ClockFactor is the number of virtual seconds that a second of slurmctld's CPU time takes.
 	// 0 is the frozen clock.
 	ClockFactor float64

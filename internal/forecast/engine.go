@@ -3,8 +3,11 @@ package forecast
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
 )
 
@@ -17,6 +20,9 @@ func EngineOf(m *run.Manifest, want experiment.Spec, fromStart bool) (experiment
 		return want, nil
 	case m.Engine == "slurm":
 		want.Slurm = &experiment.Slurm{Cluster: m.Cluster.Dir, ClockFactor: m.Clock.Factor}
+		if fromStart {
+			want.Slurm.Lead = leadOf(m)
+		}
 		return want, nil
 	case m.Engine != "sim":
 		return want, fmt.Errorf("the run was made by no engine of rmreplay, but by %q (want --cluster with --policy, or with --slurm)", m.Engine)
@@ -28,6 +34,20 @@ func EngineOf(m *run.Manifest, want experiment.Spec, fromStart bool) (experiment
 		want.Simulator.Nodes, want.Simulator.Processors = m.Cluster.Nodes, m.Cluster.Processors
 	}
 	return want, nil
+}
+
+// leadOf returns the lead that the command of a run gave; 0 if its seed decided.
+func leadOf(m *run.Manifest) time.Duration {
+	for i, word := range m.Command {
+		text, given := strings.CutPrefix(word, "--lead=")
+		if word == "--lead" && i+1 < len(m.Command) {
+			text, given = m.Command[i+1], true
+		}
+		if lead, err := hpc.ParseDuration(text); given && err == nil {
+			return lead
+		}
+	}
+	return 0
 }
 
 // EngineName describes an engine in a few words.

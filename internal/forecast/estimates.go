@@ -40,27 +40,51 @@ func (c *Course) scanEstimates(log io.Reader) error {
 	lines := bufio.NewScanner(log)
 	lines.Buffer(nil, 1<<20)
 	var at hpc.Time
+	said := ""
 	for lines.Scan() {
 		line := lines.Text()
 		if instant, command, ok := strings.Cut(line, "] "); ok && strings.HasPrefix(instant, "[") {
-			at = 0
-			if when, err := hpc.ParseDateTime(instant[1:]); err == nil && command == strings.Join(EstimateCommand, " ") {
+			at, said = 0, command
+			if when, err := hpc.ParseDateTime(instant[1:]); err == nil {
 				at = when
+			}
+			if at != 0 && said == strings.Join(EstimateCommand, " ") {
 				c.asked[at] = map[Key]hpc.Time{}
 			}
 			continue
 		}
-		if at == 0 {
-			continue
-		}
-		if key, start, ok := c.estimate(line); ok {
-			c.asked[at][key] = start
+		switch {
+		case at == 0:
+		case said == "sdiag":
+			if last, ok := LastBackfill(line); ok {
+				c.cycles[at] = last
+			}
+		case said == strings.Join(EstimateCommand, " "):
+			if key, start, ok := c.estimate(line); ok {
+				c.asked[at][key] = start
+			}
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("reading the estimates of Slurm: actions.log: %w", err)
 	}
 	return nil
+}
+
+// LastBackfill returns the start of the last backfill cycle if a line of sdiag's output has it:
+// "Last cycle when: Mon Mar  4 03:59:33 2024 (1709524773)". sdiag has such a line for the backfill
+// scheduler alone.
+func LastBackfill(line string) (at hpc.Time, ok bool) {
+	text, ok := strings.CutPrefix(strings.TrimSpace(line), "Last cycle when:")
+	if !ok {
+		return 0, false
+	}
+	_, text, _ = strings.Cut(text, "(")
+	seconds, err := strconv.ParseInt(strings.TrimSuffix(text, ")"), 10, 64)
+	if err != nil || seconds <= 0 || seconds > 1<<33 {
+		return 0, false
+	}
+	return hpc.Unix(seconds), true
 }
 
 // estimate reads a line of squeue. ok is false for a job without an expected start.

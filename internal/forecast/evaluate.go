@@ -35,6 +35,8 @@ type Evaluation struct {
 	Seed         uint64    `json:"seed"`
 	Realizations int       `json:"realizations"`
 	Instants     []Instant `json:"instants"`
+	// Notes say what did not go as it should in realizations.
+	Notes []string `json:"notes,omitempty"`
 	Score
 	// Slurm has the errors of Slurm's own estimates (squeue --start) and those of the forecasts for
 	// the same jobs; nil if the run did not record any.
@@ -228,15 +230,18 @@ func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts E
 			return err
 		}
 	}
-	forecasts, err := Make(ctx, q, opts.Options)
+	forecasts, doubts, err := Make(ctx, q, opts.Options)
 	if err != nil {
 		return err
+	}
+	for _, doubt := range doubts {
+		e.Notes = append(e.Notes, at.String()+": "+doubt)
 	}
 	var limits Starts
 	if opts.RunTimes != FromLimits && opts.RunTimes != True {
 		asked := opts.Options
 		asked.RunTimes, asked.Learner, asked.Arrivals = FromLimits, nil, NoArrivals
-		if limits, err = Make(ctx, q, asked); err != nil {
+		if limits, _, err = Make(ctx, q, asked); err != nil {
 			return err
 		}
 	}

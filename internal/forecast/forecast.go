@@ -11,7 +11,6 @@ import (
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 )
 
@@ -39,19 +38,20 @@ type Options struct {
 // realization in which a job did not start.
 type Starts map[Key][]hpc.Time
 
-// Make runs a queue forward and returns the starts of the jobs that wait in it.
-func Make(ctx context.Context, q *Queue, opts Options) (Starts, error) {
+// Make runs a queue forward and returns the starts of the jobs that wait in it. doubts say what did not
+// go as it should in realizations.
+func Make(ctx context.Context, q *Queue, opts Options) (starts Starts, doubts []string, err error) {
 	draw, n, err := q.drawer(ctx, opts)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	dir, err := os.MkdirTemp(opts.Dir, "rmreplay-forecast-")
 	if err != nil {
-		return nil, fmt.Errorf("making a forecast: %w", err)
+		return nil, nil, fmt.Errorf("making a forecast: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // only temporary files
 	pending := q.Pending()
-	drawn := make([]map[Key]hpc.Time, n)
+	all := make([]*realization, n)
 	var ended atomic.Int64
 	seed := func(i int) uint64 {
 		if q.states != nil {
@@ -62,7 +62,8 @@ func Make(ctx context.Context, q *Queue, opts Options) (Starts, error) {
 	err = experiment.Executor{Parallel: opts.Parallel}.Do(ctx, n, func(ctx context.Context, i int) error {
 		w, err := draw(i)
 		if err == nil {
-			drawn[i], err = realize(ctx, w, q.At, opts, filepath.Join(dir, fmt.Sprint(i)), seed(i))
+			all[i] = q.watch(w, pending, opts)
+			err = all[i].play(ctx, q.spec(w, opts, filepath.Join(dir, fmt.Sprint(i)), seed(i)))
 		}
 		if err != nil {
 			return fmt.Errorf("making a forecast: realization %d: %w", i+1, err)
@@ -73,21 +74,21 @@ func Make(ctx context.Context, q *Queue, opts Options) (Starts, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	starts := Starts{}
+	starts = Starts{}
 	for _, key := range pending {
 		list := make([]hpc.Time, n)
-		for i := range drawn {
+		for i := range all {
 			list[i] = hpc.Never
-			if at := drawn[i][key]; at != 0 {
+			if at := all[i].starts[key]; at != 0 {
 				list[i] = at
 			}
 		}
 		slices.Sort(list)
 		starts[key] = list
 	}
-	return starts, nil
+	return starts, doubtsOf(all), nil
 }
 
 // drawer returns the function that makes the workload of a realization, and how many there are. If
@@ -134,45 +135,6 @@ func (q *Queue) copy() *workload.Workload {
 	w := *q.Workload
 	w.Jobs = workload.JobsOf(w.Jobs.List()...)
 	return &w
-}
-
-// realize plays the workload of a realization and returns each job's first start from an instant on.
-func realize(ctx context.Context, w *workload.Workload, from hpc.Time, opts Options, dir string, seed uint64) (map[Key]hpc.Time, error) {
-	spec := opts.Engine
-	spec.Workload = experiment.Workload{Value: w}
-	spec.Output, spec.Seed = dir, seed
-	if spec.Slurm != nil {
-		slurm := *spec.Slurm
-		spec.Slurm = &slurm
-	} else {
-		simulator := *spec.Simulator
-		spec.Simulator = &simulator
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // the starts are all that is needed of it
-	if _, err := experiment.Run(ctx, spec, experiment.Hooks{}); err != nil {
-		return nil, err
-	}
-	r, err := run.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	if r.Manifest.State != run.StateComplete {
-		return nil, fmt.Errorf("the run is not complete: %s", r.Manifest.Doubt())
-	}
-	rows, err := r.Jobs()
-	if err != nil {
-		return nil, err
-	}
-	starts := map[Key]hpc.Time{}
-	for i := range rows {
-		for _, held := range rows[i].Held() {
-			if held.Start >= from {
-				starts[Key{rows[i].Job, rows[i].Task}] = held.Start
-				break
-			}
-		}
-	}
-	return starts, nil
 }
 
 // Quantile returns the quantile p of sorted starts by linear interpolation between order statistics

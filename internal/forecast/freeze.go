@@ -30,6 +30,8 @@ type Queue struct {
 	History *predict.Cases
 	// Estimates are the starts that Slurm itself expected at At (`squeue --start`).
 	Estimates map[Key]hpc.Time
+	// Phase is that of slurmctld's periodic work.
+	Phase Phase
 	// Notes say what the source lacks.
 	Notes []string
 
@@ -97,6 +99,8 @@ type Course struct {
 	rmJobs   map[uint32]Key // by the resource manager's number
 	asked    map[hpc.Time]map[Key]hpc.Time
 	halfLife time.Duration // of fair-share usage; 0 if the usage does not matter
+	phase    Phase         // without the instants of the backfill scheduler
+	cycles   map[hpc.Time]hpc.Time
 }
 
 // ReadCourse reads the record of a run in a directory.
@@ -109,7 +113,7 @@ func ReadCourse(dir string) (*Course, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Course{Manifest: r.Manifest, workload: w, rmJobs: map[uint32]Key{}, asked: map[hpc.Time]map[Key]hpc.Time{}}
+	c := &Course{Manifest: r.Manifest, workload: w, rmJobs: map[uint32]Key{}, asked: map[hpc.Time]map[Key]hpc.Time{}, cycles: map[hpc.Time]hpc.Time{}}
 	if c.events, err = r.Events(); err != nil {
 		return nil, err
 	}
@@ -151,7 +155,7 @@ func allocated(events []run.Event) {
 // phase is how far a job, or a task of an array, is at an instant.
 type phase struct {
 	over, running, stuck bool
-	start                hpc.Time
+	start, launched      hpc.Time // of the allocation, and of the script
 	nodes                string
 	processors           int
 	// next is when a job that waits at the instant starts, and end is when a job that runs then
@@ -185,7 +189,7 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 			p.stuck = p.stuck || past
 		case rm.Started:
 			if past {
-				*p = phase{running: true, start: e.Start, nodes: e.Nodes, processors: e.Processors}
+				*p = phase{running: true, start: e.Start, launched: e.At, nodes: e.Nodes, processors: e.Processors}
 			} else if !p.changed && !p.running {
 				p.next, p.changed = e.Start, true
 			}
@@ -225,7 +229,8 @@ func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("freezing the run: %w", err)
 	}
-	q := &Queue{At: at, History: c.known(at), Estimates: c.estimates(at), past: map[string]bool{}}
+	q := &Queue{At: at, History: c.known(at), Estimates: c.estimates(at), Phase: c.phase, past: map[string]bool{}}
+	q.Phase.Backfilled = c.cycles[at]
 	if q.future, _, err = transform.Apply(whole, transform.Environment{}, cut); err != nil {
 		return nil, fmt.Errorf("freezing the run at %s: %w", at, err)
 	}
@@ -302,6 +307,10 @@ func (p *phase) record(job *hpc.Job, task int, at hpc.Time) {
 			r.State, r.Processors = hpc.Running, p.processors
 			if p.end != 0 && job.EndAt == 0 {
 				job.EndAt = p.end
+				// Slurm's ends are whole seconds; the script's end is known better.
+				if end := p.launched.Add(job.RunTime); job.RunTime != hpc.Unlimited && end > p.end && end < p.end.Add(time.Second) {
+					job.EndAt = end
+				}
 			}
 		}
 		return

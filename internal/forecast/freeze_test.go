@@ -197,7 +197,7 @@ func TestNoLeakage(t *testing.T) {
 			t.Fatal(err)
 		}
 		opts.Learner = forecast.NewShares()
-		s, err := forecast.Make(t.Context(), q, opts)
+		s, _, err := forecast.Make(t.Context(), q, opts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,12 +255,12 @@ func TestFreezeRefuses(t *testing.T) {
 	cancel()
 	opts := options(t, c).Options
 	opts.RunTimes = forecast.FromLimits
-	if _, err := forecast.Make(cancelled, q, opts); err == nil {
+	if _, _, err := forecast.Make(cancelled, q, opts); err == nil {
 		t.Error("a cancelled forecast has no error")
 	}
 	live := forecast.NewQueue(q.Workload, q.History, nil, nil)
 	opts.RunTimes = forecast.True
-	if _, err := forecast.Make(t.Context(), live, opts); err == nil || !strings.Contains(err.Error(), "want the record of a run") {
+	if _, _, err := forecast.Make(t.Context(), live, opts); err == nil || !strings.Contains(err.Error(), "want the record of a run") {
 		t.Error(err)
 	}
 }

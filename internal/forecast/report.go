@@ -3,6 +3,7 @@ package forecast
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,17 +74,21 @@ func NewReport(ctx context.Context, source string, q *Queue, variants []Variant,
 		r.Realizations = 1
 	}
 	if len(q.Pending()) > 0 {
-		starts, err := Make(ctx, q, opts)
+		starts, doubts, err := Make(ctx, q, opts)
 		if err != nil {
 			return nil, err
 		}
+		r.Notes = append(slices.Clone(r.Notes), doubts...)
 		r.Jobs = q.waiting(starts, by)
 	}
 	for _, v := range variants {
 		with := q.with(v.Request)
-		starts, err := Make(ctx, with, opts)
+		starts, doubts, err := Make(ctx, with, opts)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", v.Name, err)
+		}
+		for _, doubt := range doubts {
+			r.Notes = append(slices.Clip(r.Notes), v.Name+": "+doubt)
 		}
 		for _, one := range with.waiting(starts, by) {
 			if one.Job == submitted {
@@ -236,6 +241,9 @@ func (e *Evaluation) Render() string {
 		line(e.Instants[i].At.Format("2006-01-02T15:04:05Z"), &e.Instants[i].Score)
 	}
 	line("all", &e.Score)
+	for _, note := range e.Notes {
+		fmt.Fprintf(&b, "note: %s\n", note)
+	}
 	if e.Never > 0 {
 		fmt.Fprintf(&b, "%d jobs started in the run, and not in half of the realizations: their errors are not in the means\n", e.Never)
 	}

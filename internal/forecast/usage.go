@@ -12,8 +12,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// UseCluster makes the queues of a run have the fair-share usage of their instants. The half-life of
-// usage is that of the cluster's slurm.conf (PriorityDecayHalfLife). Only real Slurm uses it.
+// UseCluster makes the queues of a run have the fair-share usage and the phase of slurmctld's periodic
+// work of their instants. slurm.conf gives the half-life of usage (PriorityDecayHalfLife) and the
+// periods. Only real Slurm uses them.
 func (c *Course) UseCluster(dir string) error {
 	cluster, err := experiment.OpenCluster(dir, 0)
 	if err != nil {
@@ -25,7 +26,19 @@ func (c *Course) UseCluster(dir string) error {
 			return fmt.Errorf("reading %s: PriorityDecayHalfLife=%s: %w", cluster.Path, text, err)
 		}
 	}
-	return nil
+	if c.Manifest.Engine == "slurm" {
+		c.phase.Began = c.Manifest.VirtualStart.Add(-cmp.Or(leadOf(&c.Manifest), experiment.DrawLead(c.Manifest.Seed)))
+	}
+	return c.phase.use(cluster)
+}
+
+// UseCluster gives the phase of slurmctld's periodic work in a queue the periods of a site's slurm.conf.
+func (q *Queue) UseCluster(dir string) error {
+	cluster, err := experiment.OpenCluster(dir, 0)
+	if err != nil {
+		return err
+	}
+	return q.Phase.use(cluster)
 }
 
 // usage returns the usage of each user in each account at an instant: the usage with which the run

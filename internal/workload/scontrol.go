@@ -61,8 +61,29 @@ type block struct {
 	values map[string]string
 }
 
-// wordsToLineEnd are the keys whose value may have blanks and extends to the end of the line.
-var wordsToLineEnd = []string{"Reason", "Comment", "OS", "Extra"}
+// texts are the keys whose value may have blanks, with the keys that scontrol may print behind them on
+// the same line (slurm_sprint_node_table in Slurm's node_info.c, 22.05 to 26.05). The value extends to
+// the first of those, or to the end of the line.
+var texts = func() map[string][]string {
+	last := []string{"Reason", "Comment", "Extra", "InstanceId", "InstanceType", "ReservationName", "TLSCertTokenSet", "Topology", "Parameters"}
+	return map[string][]string{"OS": {"RealMemory"}, "Reason": last[1:], "Comment": last[2:], "Extra": last[3:]}
+}()
+
+// cutText splits what follows "key=" into the value and the rest.
+func cutText(key, text string) (value, rest string) {
+	behind, long := texts[key]
+	if !long {
+		value, rest, _ = strings.Cut(text, " ")
+		return value, rest
+	}
+	end := len(text)
+	for _, next := range behind {
+		if at := strings.Index(text, " "+next+"="); at >= 0 {
+			end = min(end, at)
+		}
+	}
+	return strings.TrimSpace(text[:end]), text[end:]
+}
 
 // eachBlock calls f for every block. A block begins with the key first.
 func eachBlock(r io.Reader, name, first string, f func(*block) error) error {
@@ -108,12 +129,7 @@ func (b *block) add(text string) {
 			return
 		}
 		key = key[strings.LastIndexByte(key, ' ')+1:]
-		value, after, _ := strings.Cut(rest, " ")
-		for _, long := range wordsToLineEnd {
-			if key == long {
-				value, after = rest, ""
-			}
-		}
+		value, after := cutText(key, rest)
 		if value != "(null)" {
 			b.values[key] = value
 		}

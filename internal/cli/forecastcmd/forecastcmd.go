@@ -266,6 +266,14 @@ type source struct {
 	queue    *forecast.Queue
 	manifest *run.Manifest
 	cluster  string // the cluster directory in a capture
+	captured string // the temporary directory of a live capture, or ""
+}
+
+// remove removes the live capture.
+func (s *source) remove() {
+	if s.captured != "" {
+		_ = os.RemoveAll(s.captured) // only temporary files
+	}
 }
 
 func (o commands) forecast(ctx context.Context, args []string, opts forecastOptions) error {
@@ -278,6 +286,7 @@ func (o commands) forecast(ctx context.Context, args []string, opts forecastOpti
 	if err != nil {
 		return err
 	}
+	defer src.remove()
 	made, learner, err := opts.options(o, src.manifest, src.cluster)
 	if err != nil {
 		return err
@@ -285,6 +294,11 @@ func (o commands) forecast(ctx context.Context, args []string, opts forecastOpti
 	if learner != nil {
 		if made.Learner, err = learner(); err != nil {
 			return err
+		}
+	}
+	if src.manifest == nil && made.Engine.Slurm != nil {
+		if err := src.queue.UseCluster(made.Engine.Slurm.Cluster); err != nil {
+			return console.BadInput(err)
 		}
 	}
 	var by hpc.Time
@@ -315,7 +329,7 @@ func (o commands) source(ctx context.Context, args []string, opts forecastOption
 	case opts.run != "" && len(args) > 0:
 		return nil, console.Usagef("--freeze and a capture exclude each other")
 	case opts.fromStart && opts.run == "":
-		return nil, console.Usagef("--from-start needs --run")
+		return nil, console.Usagef("--from-start needs --freeze")
 	case (opts.run != "") != (opts.at != ""):
 		return nil, console.Usagef("--freeze and --at belong together")
 	case opts.run != "":
@@ -345,18 +359,16 @@ func (o commands) source(ctx context.Context, args []string, opts forecastOption
 	if err != nil {
 		return nil, fmt.Errorf("capturing the cluster: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // only temporary files
+	src := &source{name: "the live cluster", captured: dir}
 	captured := filepath.Join(dir, "queue")
-	if err := capture.Run(ctx, captured, capture.Options{History: opts.history, Timeout: opts.timeout, Now: time.Now()}); err != nil {
-		return nil, err
+	err = capture.Run(ctx, captured, capture.Options{History: opts.history, Timeout: opts.timeout, Now: time.Now()})
+	if err == nil {
+		src.queue, err = capture.Read(captured)
 	}
-	q, err := capture.Read(captured)
 	if err != nil {
+		src.remove()
 		return nil, err
 	}
-	src := &source{name: "the live cluster", queue: q}
-	if opts.cluster == "" && capture.Cluster(captured) != "" {
-		return nil, console.Usagef("--cluster is missing (want the directory of the site's slurm.conf, such as /etc/slurm)")
-	}
+	src.cluster = capture.Cluster(captured)
 	return src, nil
 }

@@ -31,6 +31,7 @@ const (
 	usageFile        = "usage.txt"
 	historyFile      = "history.sacct"
 	configFile       = "config.txt"
+	schedulerFile    = "sdiag.txt"
 	clusterDir       = "cluster"
 )
 
@@ -60,6 +61,7 @@ func commands(now time.Time, history time.Duration) []command {
 		{reservationsFile, []string{"scontrol", "--oneliner", "show", "reservation"}, false},
 		{partitionsFile, []string{"scontrol", "--oneliner", "show", "partition"}, false},
 		{configFile, []string{"scontrol", "show", "config"}, false},
+		{schedulerFile, []string{"sdiag"}, false},
 		{usageFile, []string{"sshare", "--all", "--parsable2", "--format=Account,User,RawUsage"}, false},
 	}
 	if history > 0 {

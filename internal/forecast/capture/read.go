@@ -18,6 +18,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
 	"rmreplay/internal/predict"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -78,7 +79,37 @@ func read(dir string) (*forecast.Queue, error) {
 	if len(history.List) == 0 {
 		notes = append(notes, "no history of finished jobs (history.sacct): run times are drawn from the whole time limit")
 	}
-	return forecast.NewQueue(w, history, estimates(jobs), notes), nil
+	q := forecast.NewQueue(w, history, estimates(jobs), notes)
+	q.Phase, err = readPhase(dir, at, zone)
+	return q, err
+}
+
+// readPhase reads when slurmctld started, and the last backfill cycle.
+func readPhase(dir string, at hpc.Time, zone *time.Location) (p forecast.Phase, err error) {
+	err = optional(dir, configFile, func(r io.Reader) error {
+		return lines.Each(r, configFile, func(_ int, line []byte) error {
+			key, value, _ := strings.Cut(lines.UTF8(line), "=")
+			if strings.TrimSpace(key) != "BOOT_TIME" {
+				return nil
+			}
+			if p.Began, err = slurmspec.ParseInstant(strings.TrimSpace(value), zone); err != nil {
+				return fmt.Errorf("BOOT_TIME: %w", err)
+			}
+			return nil
+		})
+	})
+	if err != nil || p.Began == 0 || p.Began > at {
+		return forecast.Phase{}, err
+	}
+	err = optional(dir, schedulerFile, func(r io.Reader) error {
+		return lines.Each(r, schedulerFile, func(_ int, line []byte) error {
+			if last, ok := forecast.LastBackfill(lines.UTF8(line)); ok && last <= at {
+				p.Backfilled = last
+			}
+			return nil
+		})
+	})
+	return p, err
 }
 
 // readJobs reads the jobs that wait or run.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/conf"
@@ -25,12 +26,16 @@ type configuration struct {
 	slurmConf   []byte
 	preRoll     bool
 	presetBurst int
+	backfill    time.Duration // of the pre-roll; 0 for none
 }
 
 // configure adapts the site's configuration. It writes the result into the daemons'
 // configuration directory and slurm.conf into the log directory too.
 func configure(cfg *Config, env conf.Environment, in *sandbox.Sandbox) (*configuration, error) {
-	c := &configuration{cluster: cfg.Cluster, release: cfg.Install.Release, env: env, sandbox: in, preRoll: cfg.PreRoll, presetBurst: cfg.PresetBurst}
+	c := &configuration{cluster: cfg.Cluster, release: cfg.Install.Release, env: env, sandbox: in, preRoll: cfg.PreRoll, presetBurst: cfg.PresetBurst, backfill: cfg.PreRollBackfill}
+	if c.release.Since(slurmspec.R2311) { // it executes itself anew for the window
+		c.backfill = 0
+	}
 	var err error
 	if c.adapted, err = conf.Adapt(cfg.Cluster, c.release, env); err != nil {
 		return nil, err
@@ -48,7 +53,7 @@ func configure(cfg *Config, env conf.Environment, in *sandbox.Sandbox) (*configu
 // Before the window begins, the slurm.conf there has the scheduling parameters of the pre-roll.
 func (c *configuration) file(name string, content []byte) error {
 	if name == "slurm.conf" && c.preRoll {
-		content = preRoll(content, c.presetBurst)
+		content = preRoll(content, c.presetBurst, c.backfill)
 	}
 	if err := c.sandbox.WriteFile(content, "conf", name); err != nil {
 		return fmt.Errorf("writing the adapted configuration: %w", err)

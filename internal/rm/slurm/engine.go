@@ -77,6 +77,9 @@ type Config struct {
 	UsageAt hpc.Time
 	// PreRoll says that the workload has a window, which begins with BeginWindow.
 	PreRoll bool
+	// PreRollBackfill is the interval of backfill cycles before the window, in whole seconds; 0 for
+	// none. The first cycle in the window comes at the end of such an interval.
+	PreRollBackfill time.Duration
 	// PresetBurst is the largest number of preset jobs that start together.
 	PresetBurst int
 	// ClockFactor is the virtual time, in seconds, that one second of slurmctld's CPU time
@@ -100,6 +103,7 @@ type Config struct {
 // one goroutine drives it.
 type Engine struct {
 	cfg      Config
+	began    hpc.Time // when slurmctld started
 	sandbox  *sandbox.Sandbox
 	loop     *loop
 	conf     *configuration

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 )
 
 // prerollScheduling has the scheduling parameters of the pre-roll. Within a second of a
 // submission, the main scheduler looks at the first few jobs of the queue. It looks at the whole
-// queue once an hour. There is no backfill.
-const prerollScheduling = "default_queue_depth=%d,batch_sched_delay=0,sched_interval=3600,bf_interval=-1"
+// queue once an hour. Backfill is off (-1), or so rare that only its phase matters.
+const prerollScheduling = "default_queue_depth=%d,batch_sched_delay=0,sched_interval=3600,bf_interval=%d"
 
 // prerollSlack is the number of jobs that the scheduler looks at beyond a burst of preset jobs.
 // They are preset jobs that wait for nodes of other jobs that end a little late.
@@ -28,12 +29,18 @@ var queueParameters = []string{"assoc_limit_", "batch_sched_delay", "bf_", "buil
 // than the preset jobs, of which at most burst start together. Only preset jobs may start then.
 // With the site's parameters the schedulers would keep trying all other jobs, which takes as
 // much CPU time as a day of a full machine.
-func preRoll(adapted []byte, burst int) []byte {
+//
+// backfill is the interval of backfill cycles, which the barrier keeps from starting jobs; 0 for none.
+func preRoll(adapted []byte, burst int, backfill time.Duration) []byte {
+	every := -1
+	if backfill > 0 {
+		every = int(backfill / time.Second)
+	}
 	return replace(adapted, "SchedulerParameters", func(site string) string {
 		rest := slices.DeleteFunc(options(site), func(option string) bool {
 			return slices.ContainsFunc(queueParameters, func(p string) bool { return hasPrefixFold(option, p) })
 		})
-		return strings.Join(append(rest, fmt.Sprintf(prerollScheduling, burst+prerollSlack)), ",")
+		return strings.Join(append(rest, fmt.Sprintf(prerollScheduling, burst+prerollSlack, every)), ",")
 	})
 }
 

@@ -12,7 +12,7 @@ func TestPreRoll(t *testing.T) {
 		{"schedulerparameters=Default_Queue_Depth=5,allow_zero_lic,defer,max_array_tasks=9,sched_min_interval=2,ignore_prefer_validation\n",
 			"SchedulerParameters=allow_zero_lic,max_array_tasks=9,ignore_prefer_validation," + scheduling},
 	} {
-		if got := string(preRoll([]byte(test.adapted), 3)); got != test.want {
+		if got := string(preRoll([]byte(test.adapted), 3, 0)); got != test.want {
 			t.Errorf("%q: got\n%swant\n%s", test.adapted, got, test.want)
 		}
 	}

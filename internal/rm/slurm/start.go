@@ -45,7 +45,7 @@ const stateSaveInterval = time.Hour
 // cfg.Epoch. slurmctld starts lead before that. The error for a release of Slurm that is not
 // supported is an [slurmspec.UnsupportedError].
 func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err error) {
-	e := &Engine{cfg: cfg, loop: &loop{}}
+	e := &Engine{cfg: cfg, began: cfg.Epoch.Add(-lead), loop: &loop{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())

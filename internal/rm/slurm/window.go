@@ -26,6 +26,7 @@ const topPriority = uint32(math.MaxInt32)
 // PlanWindow implements [rm.ResourceManager].
 func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {
 	e.planRestart(w.Start)
+	e.planBackfill(w.Start)
 	return window.Plan(w, e.Now()), nil
 }
 
@@ -84,6 +85,20 @@ func (e *Engine) planRestart(start hpc.Time) {
 	}
 	e.loop.At(start.Add(-restartLead), e.actions.beginWindow)
 	e.loop.At(start.Add(-presetLead), func() { e.wakeScheduler() })
+}
+
+// planBackfill keeps the backfill cycles before a window in their phase: without anything new, the
+// backfill scheduler would look every second whether there is something (backfill_agent in backfill.c).
+func (e *Engine) planBackfill(start hpc.Time) {
+	every := e.conf.backfill
+	if every == 0 {
+		return
+	}
+	for at := e.began.Add(every); at < start; at = at.Add(every) {
+		if at > e.Now() {
+			e.loop.At(at.Add(-presetLead), func() { e.wakeScheduler() })
+		}
+	}
 }
 
 // wakeScheduler makes slurmctld go through its queue at its next full second, by an update of a

@@ -1,0 +1,103 @@
+package forecast
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
+)
+
+// Phase says where slurmctld's periodic work is. It decides in which second a job starts.
+type Phase struct {
+	// Began is when slurmctld started; 0 if it is not known. The main scheduler looks at the whole
+	// queue every sched_interval, the time limits every 30 seconds, and the priorities every Priority
+	// from then on (controller.c and priority_multifactor.c in Slurm).
+	Began hpc.Time
+	// Priority is PriorityCalcPeriod; 0 for its default of five minutes.
+	Priority time.Duration
+	// Backfilled is the start of the last backfill cycle (sdiag); 0 if it is not known. Backfill is
+	// bf_interval; 0 for its default of 30 seconds.
+	Backfilled hpc.Time
+	Backfill   time.Duration
+}
+
+// use takes the periods of a slurm.conf.
+func (p *Phase) use(cluster settings) error {
+	if text, given := cluster.Get("PriorityCalcPeriod"); given {
+		period, err := slurmspec.ParseTimeLimit(text)
+		if err != nil {
+			return fmt.Errorf("reading the site's slurm.conf: PriorityCalcPeriod=%s: %w", text, err)
+		}
+		p.Priority = period
+	}
+	parameters, _ := cluster.Get("SchedulerParameters")
+	for option := range strings.SplitSeq(parameters, ",") {
+		text, given := strings.CutPrefix(strings.TrimSpace(option), "bf_interval=")
+		if !given {
+			continue
+		}
+		if seconds, err := strconv.Atoi(text); err == nil && seconds > 0 { // slurmctld takes its default for others
+			p.Backfill = time.Duration(seconds) * time.Second
+		}
+	}
+	return nil
+}
+
+// settings are the keys of a slurm.conf with their values.
+type settings interface {
+	Get(key string) (string, bool)
+}
+
+// align returns for how long slurmctld has run when a workload begins, at least a minute, so that its
+// periodic work has this phase, and the interval of backfill cycles from its start to the instant at
+// which the window begins. Both are 0 if the phase is not known.
+//
+// slurmctld accepts no interval above three hours (MAX_BACKFILL_INTERVAL in backfill.c). A longer time
+// is divided into n intervals. The lead can be longer by whole periods. If n and the period have no
+// common factor, one of the first n leads makes the time a multiple of n seconds.
+func (p Phase) align(begin, at hpc.Time) (lead, backfill time.Duration) {
+	const least, longest = time.Minute, 3 * time.Hour
+	if p.Began == 0 {
+		return 0, 0
+	}
+	period := cmp.Or(p.Priority, 5*time.Minute)
+	rest := begin.Add(-least).Sub(p.Began) % period
+	if rest < 0 {
+		rest += period
+	}
+	lead = least + rest
+	first := p.firstBackfill(at)
+	if first == 0 {
+		return lead, 0
+	}
+	for n := time.Duration(1); ; n++ {
+		for longer := lead; longer < lead+n*period; longer += period {
+			between := (first.Sub(begin.Add(-longer)) + time.Second - 1).Truncate(time.Second)
+			if between%(n*time.Second) == 0 && between <= n*longest {
+				return longer, between / n
+			}
+		}
+	}
+}
+
+// firstBackfill returns when the first backfill cycle from an instant on is due; 0 if that is not
+// known. A scheduler without work looks every second whether there is some (backfill_agent in
+// backfill.c).
+func (p Phase) firstBackfill(at hpc.Time) hpc.Time {
+	if p.Backfilled == 0 {
+		return 0
+	}
+	every := p.Backfill
+	if every == 0 {
+		every = 30 * time.Second
+	}
+	next := p.Backfilled.Add(every)
+	if late := at.Sub(next); late > 0 {
+		next = next.Add((late + time.Second - 1).Truncate(time.Second))
+	}
+	return next
+}

@@ -1,0 +1,137 @@
+package forecast
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/workload"
+)
+
+// realization is one run of a queue. It ends as soon as all jobs have started that it waits for.
+type realization struct {
+	from   hpc.Time
+	starts map[Key]hpc.Time // the first start of each job from an instant on
+	// open has the tasks that the realization waits for, by job; -1 for a job that is no array.
+	open map[string]map[int]bool
+	// whole says that starts are whole seconds, as Slurm's are. slurmctld launches a script in the
+	// second of its allocation; a longer delay is not known before the job ends.
+	whole bool
+	late  int // running jobs that did not run at the instant
+	lost  int // pending jobs that were refused
+}
+
+// watch returns a realization that waits for the pending jobs of a queue. It does not wait for held
+// jobs, which nobody releases, unless the workload has what happened later.
+func (q *Queue) watch(w *workload.Workload, pending []Key, opts Options) *realization {
+	r := &realization{from: q.At, starts: map[Key]hpc.Time{}, open: map[string]map[int]bool{}, whole: opts.Engine.Slurm != nil}
+	held := map[string]bool{}
+	for _, job := range w.Jobs.All() {
+		held[job.ID] = job.Hold && opts.Arrivals != Recorded
+	}
+	for _, key := range pending {
+		if held[key.Job] {
+			continue
+		}
+		if r.open[key.Job] == nil {
+			r.open[key.Job] = map[int]bool{}
+		}
+		r.open[key.Job][key.Task] = true
+	}
+	return r
+}
+
+// spec returns what [experiment.Watch] runs for a realization.
+func (q *Queue) spec(w *workload.Workload, opts Options, dir string, seed uint64) experiment.Spec {
+	spec := opts.Engine
+	spec.Workload = experiment.Workload{Value: w}
+	spec.Output, spec.Seed = dir, seed
+	if spec.Slurm == nil {
+		simulator := *spec.Simulator
+		spec.Simulator = &simulator
+		return spec
+	}
+	slurm := *spec.Slurm
+	spec.Slurm = &slurm
+	if q.states == nil {
+		slurm.Lead, slurm.PreRollBackfill = q.Phase.align(w.Begin(), q.At)
+	}
+	return spec
+}
+
+// play makes the realization. The directory of the specification exists while it runs.
+func (r *realization) play(ctx context.Context, spec experiment.Spec) error {
+	if len(r.open) == 0 {
+		return nil
+	}
+	if err := os.Mkdir(spec.Output, 0o777); err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(spec.Output) }() // only temporary files
+	result, err := experiment.Watch(ctx, spec, r.see)
+	if err != nil {
+		return err
+	}
+	r.late = len(result.LatePresets)
+	return nil
+}
+
+// see takes an event of the run.
+func (r *realization) see(e rm.Event) error {
+	if e.Job == "" {
+		return nil
+	}
+	switch e.Kind {
+	case rm.Started:
+		start := e.Outcome.Start
+		if r.whole {
+			start = hpc.Unix(start.UnixSeconds())
+		}
+		key := Key{e.Job, e.Task}
+		if start < r.from || r.starts[key] != 0 {
+			return nil
+		}
+		r.starts[key] = start
+	case rm.Refused:
+		if len(r.open[e.Job]) > 0 {
+			r.lost++
+		}
+		delete(r.open, e.Job)
+	case rm.Ended:
+	default:
+		return nil
+	}
+	if tasks := r.open[e.Job]; tasks != nil && e.At >= r.from {
+		delete(tasks, e.Task)
+		if len(tasks) == 0 {
+			delete(r.open, e.Job)
+		}
+	}
+	if len(r.open) == 0 {
+		return experiment.ErrEnough
+	}
+	return nil
+}
+
+// doubtsOf says in how many realizations jobs did not get into the state that they had at the instant.
+func doubtsOf(all []*realization) (list []string) {
+	late, lost := 0, 0
+	for _, r := range all {
+		if r.late > 0 {
+			late++
+		}
+		if r.lost > 0 {
+			lost++
+		}
+	}
+	if late > 0 {
+		list = append(list, fmt.Sprintf("in %d of %d realizations a job that runs now did not, so its nodes were free too early", late, len(all)))
+	}
+	if lost > 0 {
+		list = append(list, fmt.Sprintf("in %d of %d realizations a pending job was refused, and so never starts", lost, len(all)))
+	}
+	return list
+}
