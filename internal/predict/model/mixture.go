@@ -16,14 +16,21 @@ import (
 // user's last two jobs, the average of the class, and its last run time.
 type candidates [5]float64
 
-// candidates returns the predictions for features, each at least 0 and at most the limit in seconds
-// (0 for none).
-func (b *boosted) candidates(x []float32, limit float64) candidates {
+// candidates returns the predictions for features, each at least 0.
+func (b *boosted) candidates(x []float32) candidates {
 	guess := features.Guess(x)
 	root := max(math.Sqrt(guess)+b.Root.Value(x), 0)
 	c := candidates{guess + b.Seconds.Value(x), root * root, features.LastTwo(x), guess, features.LastOfClass(x)}
 	for i := range c {
-		if c[i] = max(c[i], 0); limit > 0 {
+		c[i] = max(c[i], 0)
+	}
+	return c
+}
+
+// within returns the predictions, each at most the limit in seconds (0 for none).
+func (c candidates) within(limit float64) candidates {
+	for i := range c {
+		if limit > 0 {
 			c[i] = min(c[i], limit)
 		}
 	}

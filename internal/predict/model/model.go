@@ -87,7 +87,7 @@ func (f *fitted) predict(x []float32, limit float64) predict.Prediction {
 		p.P50 = f.Forest.Value(x)
 		p.P10, p.P90 = p.P50, p.P50
 	default:
-		c := f.Boost.candidates(x, limit)
+		c := f.Boost.candidates(x)
 		p.P10, p.P90 = f.Boost.bounds(x)
 		p.P50 = (c[0] + c[1]) / 2
 	}

@@ -109,7 +109,7 @@ func (o *Online) predict(s predict.Submission) (p predict.Prediction, c candidat
 		p = o.simple.Predict(s)
 	case o.fitted.Boost != nil:
 		o.x = o.history.Vector(s, o.x)
-		c = o.fitted.Boost.candidates(o.x, limit)
+		c = o.fitted.Boost.candidates(o.x).within(limit)
 		p = predict.Prediction{P50: o.mixture.mean(s.Request.User, c), Limit: limit}
 		p.P10, p.P90 = o.fitted.Boost.bounds(o.x)
 		p = p.Sound()
