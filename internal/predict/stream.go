@@ -40,6 +40,9 @@ type Cases struct {
 	// NoStart counts jobs whose start is not recorded. They are taken to start when they are
 	// submitted, which is the earliest instant.
 	NoStart int
+	// LeftOut counts the source's records that are no jobs, by the rule that they fell under. One
+	// without a number where a run time should be is such a record.
+	LeftOut map[string]int
 	// NoUser and NoLimit count jobs without a user and without a time limit.
 	NoUser, NoLimit int
 }
@@ -48,7 +51,10 @@ type Cases struct {
 // the record (end minus start), or that of the workload if nothing is recorded. The error says
 // which job has an array that is not one.
 func CasesOf(w *workload.Workload) (*Cases, error) {
-	c := &Cases{List: make([]Case, 0, w.Jobs.Len())}
+	c := &Cases{List: make([]Case, 0, w.Jobs.Len()), LeftOut: map[string]int{}}
+	for _, u := range w.Unusable {
+		c.LeftOut[u.Rule]++
+	}
 	var request *hpc.Request
 	for i, job := range w.Jobs.All() {
 		tasks := []int{-1}

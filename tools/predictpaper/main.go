@@ -16,8 +16,12 @@
 // and jobs larger than the machine, are left out, and run times end at the time limits. The tool
 // does the same, and says how many jobs that concerns.
 //
+// The authors' own jobs are in the schedules that they published
+// (experiments/data/LOG/simulations/res_easy_backfill_scheduler_None_None.swf.gz), which the tool reads
+// as well. A log whose name contains KTH-SP2, CTC-SP2 or SDSC-SP2 has published numbers.
+//
 // One simulation says little about predictions: --realizations adds the range over simulations with
-// randomly moved submissions.
+// randomly moved submissions, and how many of them are below the published number.
 //
 // The exit status is 0 for success, 1 for a failure, 2 for wrong usage, 4 for an unusable log, and
 // 130 after an interruption.

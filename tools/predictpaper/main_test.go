@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"rmreplay/internal/formats"
 	"rmreplay/internal/realdata"
@@ -92,6 +93,37 @@ func TestBadInput(t *testing.T) {
 	write(t, "log.swf", log(2))
 	if err := runTool(ctx, []string{"log.swf"}, &bytes.Buffer{}, &bytes.Buffer{}); exitStatus(err) != 130 {
 		t.Errorf("after an interruption: %v", err)
+	}
+}
+
+// TestAuthorsJobs holds the tool against all published slowdowns on the authors' own jobs of KTH-SP2. The
+// jobs of their file are in the order of their ends.
+func TestAuthorsJobs(t *testing.T) {
+	w, err := formats.Open(realdata.Path(t, "swf", "reference", "pyss-easy_KTH-SP2.swf.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(t.Context(), w, Options{Realizations: 2, Jitter: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range r.Rows {
+		if row.Published > 0 && math.Abs(row.Slowdown-row.Published) > 1e-4 {
+			t.Errorf("%s: %g, published %g", row.Scheduler, row.Slowdown, row.Published)
+		}
+		want := 0
+		for _, slowdown := range row.Band {
+			if slowdown < row.Published {
+				want++
+			}
+		}
+		if row.rank() != want {
+			t.Errorf("%s: %d realizations are below %g, want %d of %v", row.Scheduler, row.rank(), row.Published, want, row.Band)
+		}
+	}
+	var out bytes.Buffer
+	if err := Render(&out, []*Result{r}); err != nil || !strings.Contains(out.String(), "over 2 realizations; 2 below the published one") {
+		t.Errorf("%v, in %s", err, out.String())
 	}
 }
 

@@ -3,6 +3,7 @@ package evaluate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -109,6 +110,9 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 		return nil, fmt.Errorf("evaluating predictions: %s: no job with a run time among %d jobs", source, e.Jobs)
 	}
 	e.note(runs.squares == 0)
+	for _, rule := range slices.Sorted(maps.Keys(cases.LeftOut)) {
+		e.Notes = append(e.Notes, fmt.Sprintf("records of the source that are no jobs, by the rule %s: %d", rule, cases.LeftOut[rule]))
+	}
 	var err error
 	if e.Floor, err = floor(ctx, cases); err != nil {
 		return nil, err

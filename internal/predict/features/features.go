@@ -320,8 +320,10 @@ func (h *History) Vector(s predict.Submission, x []float32) []float32 {
 		h.all.mean(func(g *group) *predict.DecayedMean { return &g.Mean }))
 }
 
-// average, userAverage and all are the places of features in a vector.
+// The places of features in a vector.
 var (
+	lastTwo     = slices.Index(Names(), kindNames[ofUser]+"_last_two")
+	last        = slices.Index(Names(), kindNames[ofClass]+"_last")
 	average     = slices.Index(Names(), kindNames[ofClass]+"_average")
 	userAverage = slices.Index(Names(), kindNames[ofUser]+"_average")
 	all         = slices.Index(Names(), "all_log_mean")
@@ -329,8 +331,17 @@ var (
 
 // Guess returns a first guess of the run time in seconds for a vector: the average of the class, or of
 // the user if the class is new, or the mean of all jobs that have ended, or 0 before any has.
-func Guess(x []float32) float64 {
-	for _, place := range [...]int{average, userAverage, all} {
+func Guess(x []float32) float64 { return first(x, average, userAverage, all) }
+
+// LastTwo returns the mean run time of the user's last two jobs in seconds, or [Guess] if none ended.
+func LastTwo(x []float32) float64 { return first(x, lastTwo, average, userAverage, all) }
+
+// LastOfClass returns the run time of the class's last job in seconds, or [Guess] if none ended.
+func LastOfClass(x []float32) float64 { return first(x, last, average, userAverage, all) }
+
+// first returns the first of some features that is known, in seconds, or 0.
+func first(x []float32, places ...int) float64 {
+	for _, place := range places {
 		if v := x[place]; v == v {
 			return math.Expm1(float64(v))
 		}

@@ -154,4 +154,15 @@ func TestGuess(t *testing.T) {
 	if got := guess("b", 1); got < 100 || got > 300 {
 		t.Errorf("another user: %g", got)
 	}
+	run(h, 3, 600, 610, 1110, request("a", 1)) // 500 s
+	for _, test := range []struct {
+		user       string
+		tasks      int
+		two, class float64
+	}{{"a", 1, 400, 500}, {"a", 2, 400, 300}, {"a", 3, 400, guess("a", 3)}, {"b", 1, guess("b", 1), guess("b", 1)}} {
+		x := h.Vector(predict.Submission{At: hpc.Unix(2e9), Request: request(test.user, test.tasks)}, nil)
+		if two, class := LastTwo(x), LastOfClass(x); math.Abs(two-test.two) > 1e-3 || math.Abs(class-test.class) > 1e-3 {
+			t.Errorf("user %s, %d tasks: last two %g, last of the class %g; want %g and %g", test.user, test.tasks, two, class, test.two, test.class)
+		}
+	}
 }

@@ -60,7 +60,7 @@ const (
 	// FormatName marks a file of this package.
 	FormatName = "rmreplay model"
 	// FormatVersion is the version that Read reads and Write writes.
-	FormatVersion = 1
+	FormatVersion = 2
 )
 
 // Model is a trained model with the history that it was trained on.
@@ -69,13 +69,15 @@ type Model struct {
 	until     hpc.Time
 	fitted    *fitted
 	conformal conformal
-	history   []byte // as JSON: each Online begins with a copy
+	mixture   mixture // each Online begins with a copy
+	history   []byte  // as JSON: each Online begins with a copy
 }
 
 // body is the second line of the model's file.
 type body struct {
 	Model     *fitted         `json:"model"`
 	Conformal conformal       `json:"conformal"`
+	Mixture   mixture         `json:"mixture"`
 	History   json.RawMessage `json:"history"`
 }
 
@@ -130,7 +132,7 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 	if err != nil {
 		return nil, fmt.Errorf("training a model: %w", err)
 	}
-	m := &Model{until: o.Until, fitted: online.fitted, conformal: online.conformal, history: history}
+	m := &Model{until: o.Until, fitted: online.fitted, conformal: online.conformal, mixture: online.mixture, history: history}
 	m.Header = Header{
 		Format: FormatName, Version: FormatVersion, Kind: o.Kind, Program: o.Program, Seed: o.Seed, Window: online.Window,
 		Data:   Data{Source: o.Source, SHA256: hash(list, o.Until), From: list[0].At.String(), Until: o.Until.String(), Jobs: ended},
@@ -164,7 +166,7 @@ func (m *Model) Write(w io.Writer) error {
 	encoder := json.NewEncoder(zip)
 	err := encoder.Encode(m.Header)
 	if err == nil {
-		err = encoder.Encode(body{m.fitted, m.conformal, m.history})
+		err = encoder.Encode(body{m.fitted, m.conformal, m.mixture, m.history})
 	}
 	if err == nil {
 		err = zip.Close()
@@ -226,10 +228,10 @@ func read(r io.Reader) (*Model, error) {
 	if err := json.Unmarshal(rest, &b); err != nil {
 		return nil, fmt.Errorf("the file is damaged: %w", err)
 	}
-	if err := b.Model.check(m.Kind); err != nil {
+	if err := errors.Join(b.Model.check(m.Kind), b.Mixture.check()); err != nil {
 		return nil, fmt.Errorf("the file is damaged: %w", err)
 	}
-	m.fitted, m.conformal, m.history = b.Model, b.Conformal, b.History
+	m.fitted, m.conformal, m.mixture, m.history = b.Model, b.Conformal, b.Mixture, b.History
 	if err := json.Unmarshal(m.history, features.New()); err != nil {
 		return nil, fmt.Errorf("the file is damaged: its history: %w", err)
 	}
@@ -281,6 +283,7 @@ func (m *Model) Before(w *workload.Workload) error {
 func (m *Model) Online() *Online {
 	o := NewOnline(Options{Kind: m.Kind, Seed: m.Seed})
 	o.fitted, o.conformal, o.trainings, o.trainedAt = m.fitted, m.conformal, 1, m.until
+	o.mixture = m.mixture.clone()
 	if err := json.Unmarshal(m.history, o.history); err != nil {
 		panic(err) // Read has checked it, or Train has made it
 	}

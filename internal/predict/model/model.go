@@ -62,9 +62,9 @@ type fitted struct {
 	Boost  *boosted        `json:"boost,omitempty"`
 }
 
-// boosted predicts three quantiles. The median is the mean of two: one is boosted on the scale of
+// boosted predicts three quantiles. The median has two ensembles: one is boosted on the scale of
 // seconds, where long jobs decide, and one on that of their roots, where short jobs count more. Each
-// has the median as its optimum. P10 and P90 are boosted on the scale log(1+seconds). All trees add
+// has the median as its optimum. [mixture] weighs them. P10 and P90 are boosted on the scale log(1+seconds). All trees add
 // to a first guess, see [features.Guess], since steps of trees follow an average badly.
 type boosted struct {
 	P10     *trees.Ensemble `json:"p10"`
@@ -76,7 +76,7 @@ type boosted struct {
 func (b *boosted) all() []*trees.Ensemble { return []*trees.Ensemble{b.P10, b.Seconds, b.Root, b.P90} }
 
 // predict returns the prediction for features, before its calibration. limit is in seconds, 0
-// for none.
+// for none. The median of boosting is the mean of its two ensembles.
 func (f *fitted) predict(x []float32, limit float64) predict.Prediction {
 	p := predict.Prediction{Limit: limit}
 	switch {
@@ -87,12 +87,17 @@ func (f *fitted) predict(x []float32, limit float64) predict.Prediction {
 		p.P50 = f.Forest.Value(x)
 		p.P10, p.P90 = p.P50, p.P50
 	default:
-		guess := features.Guess(x)
-		log, root := math.Log1p(guess), max(math.Sqrt(guess)+f.Boost.Root.Value(x), 0)
-		p.P10, p.P90 = math.Expm1(log+f.Boost.P10.Value(x)), math.Expm1(log+f.Boost.P90.Value(x))
-		p.P50 = (max(guess+f.Boost.Seconds.Value(x), 0) + root*root) / 2
+		c := f.Boost.candidates(x)
+		p.P10, p.P90 = f.Boost.bounds(x)
+		p.P50 = (c[0] + c[1]) / 2
 	}
 	return p.Sound()
+}
+
+// bounds returns P10 and P90 in seconds.
+func (b *boosted) bounds(x []float32) (p10, p90 float64) {
+	log := math.Log1p(features.Guess(x))
+	return math.Expm1(log + b.P10.Value(x)), math.Expm1(log + b.P90.Value(x))
 }
 
 // fit trains a model on a table whose answers are in seconds. The table must have a row.

@@ -201,13 +201,13 @@ func TestHostileFiles(t *testing.T) {
 	for name, file := range map[string][]byte{
 		"not a model of rmreplay": []byte("{}"),
 		"not a model of rmreplay (want a file of rmreplay predict train)": zipped("{\"format\":\"other\"}\n{}"),
-		"want 1: train it again":                     zipped(strings.Replace(header, `"version":1`, `"version":2`, 1) + "\n" + body),
-		"trained by rmreplay test on other features": zipped(strings.Replace(header, `"log_limit"`, `"limit"`, 1) + "\n" + body),
-		"the file is damaged: unexpected EOF":        written[:len(written)/2],
-		"the file is damaged":                        zipped(header + "\n" + body[:len(body)/2]),
-		"no model of kind linear in it":              zipped(strings.Replace(header, `"boost"`, `"linear"`, 1) + "\n" + body),
-		"no model in it":                             zipped(header + "\n{}"),
-		"nodes with":                                 zipped(header + "\n" + strings.Replace(body, `"left":[`, `"left":[99999,`, 1)),
+		"a model of version 1 (want 2: train it again)":                   zipped(strings.Replace(header, `"version":2`, `"version":1`, 1) + "\n" + body),
+		"trained by rmreplay test on other features":                      zipped(strings.Replace(header, `"log_limit"`, `"limit"`, 1) + "\n" + body),
+		"the file is damaged: unexpected EOF":                             written[:len(written)/2],
+		"the file is damaged":                                             zipped(header + "\n" + body[:len(body)/2]),
+		"no model of kind linear in it":                                   zipped(strings.Replace(header, `"boost"`, `"linear"`, 1) + "\n" + body),
+		"no model in it":                                                  zipped(header + "\n{}"),
+		"nodes with":                                                      zipped(header + "\n" + strings.Replace(body, `"left":[`, `"left":[99999,`, 1)),
 	} {
 		_, err := Read(bytes.NewReader(file), "m")
 		if err == nil || !strings.Contains(err.Error(), name) || !strings.HasPrefix(err.Error(), "reading a model: m: ") {

@@ -41,6 +41,7 @@ type Online struct {
 	history   *features.History // nil for a kind that is not trained
 	fitted    *fitted
 	conformal conformal
+	mixture   mixture
 	open      map[int64]*asked
 	table     trees.Table
 	trainings int
@@ -66,6 +67,8 @@ func (c *checks) mean() Check {
 type asked struct {
 	prediction predict.Prediction
 	trained    bool // a trained model made the prediction
+	user       string
+	candidates candidates // of boosting
 	x          []float32
 	start      hpc.Time
 }
@@ -94,16 +97,33 @@ func (o *Online) Trainings() int { return o.trainings }
 
 // Predict is [predict.Predictor.Predict].
 func (o *Online) Predict(s predict.Submission) predict.Prediction {
-	if o.fitted == nil {
-		return o.conformal.apply(o.simple.Predict(s))
+	p, _ := o.predict(s)
+	return p
+}
+
+// predict returns the prediction and, of boosting, what its median is made of.
+func (o *Online) predict(s predict.Submission) (p predict.Prediction, c candidates) {
+	limit := predict.Limit(s.Request)
+	switch {
+	case o.fitted == nil:
+		p = o.simple.Predict(s)
+	case o.fitted.Boost != nil:
+		o.x = o.history.Vector(s, o.x)
+		c = o.fitted.Boost.candidates(o.x).within(limit)
+		p = predict.Prediction{P50: o.mixture.mean(s.Request.User, c), Limit: limit}
+		p.P10, p.P90 = o.fitted.Boost.bounds(o.x)
+		p = p.Sound()
+	default:
+		o.x = o.history.Vector(s, o.x)
+		p = o.fitted.predict(o.x, limit)
 	}
-	o.x = o.history.Vector(s, o.x)
-	return o.conformal.apply(o.fitted.predict(o.x, predict.Limit(s.Request)))
+	return o.conformal.apply(p), c
 }
 
 // Submit is [predict.Predictor.Submit].
 func (o *Online) Submit(s predict.Submission) predict.Prediction {
-	job := &asked{prediction: o.Predict(s), trained: o.fitted != nil}
+	job := &asked{trained: o.fitted != nil, user: s.Request.User}
+	job.prediction, job.candidates = o.predict(s)
 	o.open[s.Number] = job
 	o.simple.Submit(s)
 	if o.history != nil {
@@ -146,6 +166,9 @@ func (o *Online) End(number int64, at hpc.Time, state hpc.State) {
 	}
 	if o.history == nil {
 		return
+	}
+	if job.trained && o.Kind == Boost {
+		o.mixture.learn(job.user, job.candidates, seconds)
 	}
 	o.table.X = append(o.table.X, job.x...)
 	o.table.Y = append(o.table.Y, seconds)

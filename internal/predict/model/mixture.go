@@ -1,0 +1,122 @@
+package model
+
+import (
+	"fmt"
+	"math"
+
+	"rmreplay/internal/predict/features"
+)
+
+// The median of [Boost] is a weighted mean of five predictions: those of its two ensembles, and three
+// simple rules, which follow a change of a user's jobs at once. The weights come from their errors so
+// far (exponential weights: Cesa-Bianchi and Lugosi, "Prediction, learning, and games", Cambridge 2006,
+// section 2.2; with a discount, section 2.11), those for the job's user first.
+
+// candidates are five predictions of one run time, in seconds: the two ensembles, the mean of the
+// user's last two jobs, the average of the class, and its last run time.
+type candidates [5]float64
+
+// candidates returns the predictions for features, each at least 0.
+func (b *boosted) candidates(x []float32) candidates {
+	guess := features.Guess(x)
+	root := max(math.Sqrt(guess)+b.Root.Value(x), 0)
+	c := candidates{guess + b.Seconds.Value(x), root * root, features.LastTwo(x), guess, features.LastOfClass(x)}
+	for i := range c {
+		c[i] = max(c[i], 0)
+	}
+	return c
+}
+
+// within returns the predictions, each at most the limit in seconds (0 for none).
+func (c candidates) within(limit float64) candidates {
+	for i := range c {
+		if limit > 0 {
+			c[i] = min(c[i], limit)
+		}
+	}
+	return c
+}
+
+// mixture weighs candidates. The loss of a candidate is its error less that of the best one.
+type mixture struct {
+	Users map[string]candidates `json:"users"` // sums of losses for each user's jobs, discounted
+	All   candidates            `json:"all"`   // sums of losses for all jobs, discounted
+	// Error is the mean error of the candidates for the last jobs, and Jobs their number, at most
+	// errorJobs.
+	Error float64 `json:"error_s"`
+	Jobs  float64 `json:"jobs"`
+}
+
+// These values are the best of a few on the first thirds of four logs. The others differ little.
+const (
+	userDiscount = 0.98  // of a user's losses, for each job of the user
+	allDiscount  = 0.999 // of all losses, for each job
+	allShare     = 0.1   // the weight of all losses beside a user's
+	learning     = 0.25  // a loss of one mean error lowers a weight by the factor e^-0.25
+	errorJobs    = 2000
+)
+
+// mean returns the weighted mean for a job of a user.
+func (m *mixture) mean(user string, c candidates) float64 {
+	own := m.Users[user]
+	least := math.Inf(1)
+	for i := range own {
+		own[i] += allShare * m.All[i]
+		least = min(least, own[i])
+	}
+	sum, weights := 0.0, 0.0
+	for i, loss := range own {
+		w := 1.0
+		if m.Error > 0 {
+			w = math.Exp(-learning * (loss - least) / m.Error)
+		}
+		sum, weights = sum+w*c[i], weights+w
+	}
+	return sum / weights
+}
+
+// learn adds the losses of a job that ran so many seconds.
+func (m *mixture) learn(user string, c candidates, seconds float64) {
+	if m.Users == nil {
+		m.Users = map[string]candidates{}
+	}
+	best, mean := math.Inf(1), 0.0
+	for i := range c {
+		c[i] = math.Abs(c[i] - seconds)
+		best, mean = min(best, c[i]), mean+c[i]/float64(len(c))
+	}
+	m.Jobs = min(m.Jobs+1, errorJobs)
+	m.Error += (mean - m.Error) / m.Jobs
+	own := m.Users[user]
+	for i, e := range c {
+		own[i] = userDiscount*own[i] + e - best
+		m.All[i] = allDiscount*m.All[i] + e - best
+	}
+	m.Users[user] = own
+}
+
+// check reports what is wrong with a mixture that was read.
+func (m *mixture) check() error {
+	sums := []float64{m.Error, m.Jobs}
+	sums = append(sums, m.All[:]...)
+	for _, own := range m.Users {
+		sums = append(sums, own[:]...)
+	}
+	const most = 1e15 // seconds: far above what losses sum up to
+	for _, v := range sums {
+		if !(0 <= v && v <= most) {
+			return fmt.Errorf("a loss of %g s (want 0 to %g)", v, most)
+		}
+	}
+	return nil
+}
+
+// clone returns a mixture that learns by itself.
+func (m *mixture) clone() mixture {
+	c := *m
+	c.Users = make(map[string]candidates, len(m.Users))
+	for user, losses := range m.Users {
+		c.Users[user] = losses
+	}
+	return c
+}
