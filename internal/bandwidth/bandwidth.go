@@ -166,6 +166,18 @@ func (m *Model) Next() hpc.Time {
 	return m.next
 }
 
+// NextPhase returns the next instant at which a job enters another phase; [hpc.Never] if none does.
+func (m *Model) NextPhase() hpc.Time {
+	m.share()
+	at := hpc.Never
+	for _, j := range m.order {
+		if p := &j.phases[0]; len(j.phases) > 1 && p.left != endless && !j.suspended {
+			at = min(at, m.now.Add(p.left.over(j.rate)))
+		}
+	}
+	return at
+}
+
 // Advance moves to an instant, which must not be after [Model.Next]. It returns the jobs that have
 // come to their end, in the order of their starts. They are no longer in the model.
 func (m *Model) Advance(at hpc.Time) []int {

@@ -82,6 +82,7 @@ func (e *slurmEngine) decideStarts(c replay.Controller, w *workload.Workload, en
 		system := e.fileSystems[0].Complete()
 		how.FileSystem = system
 		how.Measured = func() int64 { return system.LicensesOf(float64(engine.IOLoad(system.Name).Granted)) }
+		how.NextPhase = engine.NextPhase
 	}
 	return &timed{replay.DecideStarts(c, w, how), cpu}
 }

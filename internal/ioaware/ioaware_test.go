@@ -510,8 +510,11 @@ type nodesFromOne struct {
 	reserved []Start
 }
 
+func (s *nodesFromOne) Full() bool { return s.free > now || len(s.reserved) > 0 }
+
 func (s *nodesFromOne) Earliest(_ int, after hpc.Time) hpc.Time { return max(after, s.free) }
-func (s *nodesFromOne) Reserve(job int, at hpc.Time)            { s.reserved = append(s.reserved, Start{job, at}) }
+
+func (s *nodesFromOne) Reserve(job int, at hpc.Time) { s.reserved = append(s.reserved, Start{job, at}) }
 
 func TestSelector(t *testing.T) {
 	pending := []Job{{Nodes: 1, Limit: time.Hour}}
@@ -531,6 +534,24 @@ func TestSelector(t *testing.T) {
 		if got.Starts[0].At != c.at || len(s.reserved) != c.reserved {
 			t.Errorf("free at %v, track %v: starts at %v, reserved %v; want %v, %d", c.free, c.track, got.Starts[0].At, s.reserved, c.at, c.reserved)
 		}
+	}
+}
+
+// TestStartsOnly: a plan that ends when no node is free starts the same jobs now.
+func TestStartsOnly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, options := drawState(t), drawOptions(t)
+		s.cluster.Nodes = rapid.IntRange(1, 32).Draw(t, "nodes in service")
+		whole := Plan(now, s.cluster, s.running, s.pending, options)
+		options.StartsOnly = true
+		short := Plan(now, s.cluster, s.running, s.pending, options)
+		if a, b := whole.Now(now), short.Now(now); !slices.Equal(a, b) || len(short.Starts) > len(whole.Starts) {
+			t.Fatalf("%v start now, and %v in the whole plan", b, a)
+		}
+	})
+	s := &nodesFromOne{}
+	if got := Plan(now, &Cluster{Nodes: 1, Selector: s}, nil, []Job{{Nodes: 1, Limit: time.Hour}, {Nodes: 1, Limit: time.Hour}}, Options{Strategy: Aware, StartsOnly: true}); len(got.Starts) != 1 {
+		t.Errorf("the plan looked at %d jobs, want 1", len(got.Starts))
 	}
 }
 

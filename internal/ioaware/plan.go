@@ -44,6 +44,9 @@ type Options struct {
 	// Fraction is the part of the pending jobs' area (nodes x time) that makes the zero group
 	// of [TwoGroup]; 0.5 if 0.
 	Fraction float64
+	// StartsOnly ends a plan when no node is free now: no later job in the queue can start in this
+	// round.
+	StartsOnly bool
 }
 
 // DefaultResolution is the step of the trackers in Slurm's backfill scheduler (bf_resolution).
@@ -85,6 +88,8 @@ type Selector interface {
 	Earliest(job int, after hpc.Time) hpc.Time
 	// Reserve takes nodes for a job from an instant that Earliest has returned.
 	Reserve(job int, at hpc.Time)
+	// Full reports whether no node has room for any job now.
+	Full() bool
 }
 
 // Job is what the scheduler knows of a job.
@@ -123,7 +128,8 @@ type Start struct {
 
 // Round is the outcome of one round of planning.
 type Round struct {
-	// Starts has every pending job, in the order of priority.
+	// Starts has every pending job, in the order of priority; with [Options.StartsOnly], those that the
+	// plan looked at.
 	Starts []Start
 	// Used and StarUsed are the first values of the trackers of the file system and of the jobs
 	// with much I/O.
@@ -146,13 +152,16 @@ func (r *Round) Now(now hpc.Time) []int {
 // now is a multiple of the resolution. The planned window of a job is as long as its time limit.
 func Plan(now hpc.Time, cluster *Cluster, running []Running, pending []Job, options Options) Round {
 	p := newPlanner(now, cluster, running, pending, options)
-	round := Round{Starts: make([]Start, len(pending)), Used: p.fileSystem.Initial(), StarUsed: p.star.Initial(), Groups: p.groups}
+	round := Round{Starts: make([]Start, 0, len(pending)), Used: p.fileSystem.Initial(), StarUsed: p.star.Initial(), Groups: p.groups}
 	for i := range pending {
+		if options.StartsOnly && p.full() {
+			break
+		}
 		at := p.earliest(i)
 		if at != hpc.Never {
 			p.allocate(i, at)
 		}
-		round.Starts[i] = Start{i, at}
+		round.Starts = append(round.Starts, Start{i, at})
 	}
 	return round
 }
@@ -168,6 +177,7 @@ type planner struct {
 	fileSystem *Tracker
 	others     map[string]*Tracker
 	nodes      *Tracker
+	busy       int // nodes with a job now
 	pools      map[string]*Tracker
 	star       *Tracker
 	groups     Groups
@@ -227,6 +237,7 @@ func (p *planner) addRunning(running []Running) {
 	for i := range running {
 		r := &running[i]
 		end := p.giveBack(r)
+		p.busy += r.Nodes
 		p.nodes.Shift(int64(r.Nodes))
 		p.nodes.RemoveTillEnd(end, int64(r.Nodes))
 		for name, n := range r.Uses {
@@ -356,6 +367,14 @@ func (p *planner) nodesFree(i int, at hpc.Time) hpc.Time {
 	return p.when(p.nodes, j, at, int64(p.cluster.Nodes-j.Nodes))
 }
 
+// full reports whether no pending job can start now, because no node is free.
+func (p *planner) full() bool {
+	if s := p.cluster.Selector; s != nil {
+		return s.Full()
+	}
+	return p.busy >= p.cluster.Nodes
+}
+
 // countNodes reports whether jobs of the future count in the number of nodes. Without a selector
 // nothing else says whether there are nodes.
 func (p *planner) countNodes() bool { return p.options.TrackNodes || p.cluster.Selector == nil }
@@ -390,6 +409,9 @@ func (p *planner) allocate(i int, at hpc.Time) {
 		}
 	}
 	p.nodes.Add(from, until, int64(j.Nodes))
+	if at == p.now {
+		p.busy += j.Nodes
+	}
 	for _, name := range p.cluster.Pools[j.Pool].Overlaps {
 		if t := p.pools[name]; t != nil { // the job may get nodes of that pool
 			t.Add(from, until, int64(j.Nodes))

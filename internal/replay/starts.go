@@ -18,13 +18,16 @@ import (
 // Starts says how a driver outside the resource manager decides on the starts of jobs.
 type Starts struct {
 	ioaware.Options
-	// Interval is the time between two rounds, which are at multiples of it after the beginning.
+	// Interval is the time between two rounds at fixed instants; 0 for rounds that follow changes
+	// ([ioaware.Rounds]).
 	Interval time.Duration
 	// Estimator predicts the use of jobs that request no licenses of the file system.
 	Estimator  ioaware.Estimator
 	FileSystem hpc.FileSystem
-	// Measured returns the use of the file system, in licenses.
-	Measured func() int64
+	// Measured returns the use of the file system, in licenses. NextPhase returns the next instant at
+	// which it changes while the same jobs run; [hpc.Never] if none is foreseen.
+	Measured  func() int64
+	NextPhase func() hpc.Time
 	// Nodes are the nodes on which jobs run, and Licenses the resource manager's licenses.
 	Nodes    []string
 	Licenses map[string]int64
@@ -45,9 +48,12 @@ type starts struct {
 	Starts
 	w      *workload.Workload
 	driver driver.Driver
-	begin  hpc.Time
+	rounds ioaware.Rounds
 	next   hpc.Time // the instant of the next round; 0 for none
+	look   hpc.Time // the instant of the next waking: the round, or a look at what changes without an event
 	now    hpc.Time
+	// counted is the measured use with which the last round counted.
+	counted int64
 	// pending are the jobs of the driver, in the order of their submission. Of a job array every
 	// task is one.
 	pending []*planned
@@ -79,8 +85,8 @@ type planned struct {
 // on the starts of the jobs.
 func DecideStarts(c Controller, w *workload.Workload, how Starts) Controller {
 	s := &starts{
-		Controller: c, Starts: how, w: w, begin: max(w.Begin(), w.Start),
-		driver:  driver.Driver{Options: how.Options, Patience: max(how.Interval, driver.LeastPatience)},
+		Controller: c, Starts: how, w: w, rounds: ioaware.Rounds{Fixed: how.Interval, Begin: max(w.Begin(), w.Start)},
+		driver:  driver.Driver{Options: how.Options, Patience: driver.PatienceOf(how.Interval)},
 		running: map[string]*planned{}, byName: map[string]*planned{}, down: map[string]bool{}, pools: map[string]*pool{},
 	}
 	s.findPools()
@@ -138,7 +144,7 @@ func (s *starts) Event(event *Event) Decisions {
 	s.out, s.now = s.hold(s.Controller.Event(event)), event.At
 	switch event.Kind {
 	case Woken:
-		s.round()
+		s.woken()
 		return s.out
 	case rm.Accepted:
 		s.accepted(event)
@@ -151,7 +157,10 @@ func (s *starts) Event(event *Event) Decisions {
 	default:
 		return s.out
 	}
-	s.await()
+	if event.Kind != rm.Started { // a start frees nothing
+		s.await(true)
+	}
+	s.foresee()
 	return s.out
 }
 
@@ -259,28 +268,69 @@ func (s *starts) ended(event *Event) {
 	}
 }
 
-// await has the driver woken for the next round: a multiple of the interval after the beginning.
-func (s *starts) await() {
-	if s.next > s.now || len(s.pending) == 0 {
+// await has the driver woken for the next round. changed says whether something has changed since the
+// last one.
+func (s *starts) await(changed bool) {
+	if len(s.pending) == 0 {
 		return
 	}
-	s.next = s.begin
-	if passed := s.now.Sub(s.begin); passed >= 0 {
-		s.next = s.begin.Add((passed/s.Interval + 1) * s.Interval)
+	if at := s.rounds.Next(s.now, changed); s.next == 0 || at < s.next {
+		s.next = at
 	}
-	s.out.Wake = s.next
 }
 
-// round has the driver decide.
-func (s *starts) round() {
-	if s.now != s.next {
+// foresee has the driver woken for the next round, or before it for a change without an event: a phase of
+// I/O that ends, or a node event.
+func (s *starts) foresee() {
+	look := hpc.Never
+	if s.next != 0 {
+		look = s.next
+	}
+	if s.Interval == 0 && len(s.pending) > 0 {
+		if s.measures() {
+			look = s.sooner(look, s.NextPhase())
+		}
+		if s.events < len(s.w.NodeEvents) {
+			look = s.sooner(look, s.w.NodeEvents[s.events].At)
+		}
+	}
+	if look != s.look {
+		s.look, s.out.Wake = look, look
+	}
+}
+
+// sooner returns the earlier instant, unless it has passed.
+func (s *starts) sooner(known, at hpc.Time) hpc.Time {
+	if at > s.now {
+		return min(known, at)
+	}
+	return known
+}
+
+// measures reports whether measured use counts.
+func (s *starts) measures() bool {
+	return s.FileSystem.Name != "" && s.Strategy != ioaware.Baseline
+}
+
+// woken has the driver decide, or looks whether something has changed.
+func (s *starts) woken() {
+	if s.look == 0 || s.now < s.look {
 		return // another controller's waking
 	}
-	s.next = 0
-	round, err := s.driver.Round(s)
-	if err == nil && round.Open {
-		s.await()
+	s.look = 0
+	if s.next == 0 || s.now < s.next {
+		if s.changeNodes() || s.measures() && s.Measured() < s.counted {
+			s.await(true)
+		}
+		s.foresee()
+		return
 	}
+	s.next = 0
+	s.rounds.Planned(s.now)
+	if round, err := s.driver.Round(s); err == nil && round.Open {
+		s.await(false)
+	}
+	s.foresee()
 }
 
 // State implements [driver.Cluster].
@@ -304,7 +354,8 @@ func (s *starts) State() (driver.State, error) {
 	}
 	if f := &s.FileSystem; f.Name != "" {
 		state.Licenses[f.Name] = ioaware.License{Total: f.Licenses}
-		state.Measured = s.Measured()
+		s.counted = s.Measured()
+		state.Measured = s.counted
 	}
 	names := make([]string, 0, len(s.running))
 	for id := range s.running {
@@ -327,8 +378,8 @@ func (s *starts) State() (driver.State, error) {
 	return state, nil
 }
 
-// changeNodes takes the workload's node events up to now into account.
-func (s *starts) changeNodes() {
+// changeNodes takes the workload's node events up to now into account, and reports whether there were any.
+func (s *starts) changeNodes() (changed bool) {
 	for ; s.events < len(s.w.NodeEvents) && s.w.NodeEvents[s.events].At <= s.now; s.events++ {
 		ev := &s.w.NodeEvents[s.events]
 		names, _ := hostlist.Expand(ev.Nodes) // the resource manager reports mistakes
@@ -340,7 +391,9 @@ func (s *starts) changeNodes() {
 				s.down[n] = true
 			}
 		}
+		changed = true
 	}
+	return changed
 }
 
 // Release implements [driver.Cluster].

@@ -130,17 +130,53 @@ func (d *decided) Event(ev rm.Event) error {
 	return d.timeline.Event(ev)
 }
 
+// drives is the driver of the rig's file system.
+func drives(e *slurm.Engine, strategy ioaware.Strategy, interval time.Duration) replay.Starts {
+	nodes := []string{"n1", "n2", "n3", "n4"}
+	return replay.Starts{
+		Options: ioaware.Options{Strategy: strategy}, Interval: interval, Estimator: ioaware.Behaviour{Factor: 1},
+		FileSystem: lustre, NextPhase: e.NextPhase, Measured: func() int64 { return lustre.LicensesOf(float64(e.IOLoad("lustre").Granted)) },
+		Nodes: nodes, NodesOf: func(j *hpc.Job) int { return j.MinNodes }, PoolOf: func(*hpc.Job) (string, []string) { return "", nodes },
+	}
+}
+
+// TestMeasuredUse: a job starts within seconds after another one has written its data and computes, and
+// after a node has returned.
+func TestMeasuredUse(t *testing.T) {
+	eachRelease(t, func(t *testing.T, in *install.Installation) {
+		epoch := workload.DefaultEpoch
+		w := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(
+			writer(epoch, "first", 0, 200, 0, func(j *hpc.Job) {
+				j.IO = []hpc.Phase{{Duration: 50 * time.Second, FileSystem: "lustre", Rate: 100 << 20}}
+			}),
+			writer(epoch, "second", 10, 100, 50), writer(epoch, "wide", 1000, 100, 0, func(j *hpc.Job) { j.Tasks, j.MinNodes = 4, 4 }),
+		), NodeEvents: []hpc.NodeEvent{{At: epoch.Add(900 * time.Second), Nodes: "n4", State: "down"}, {At: epoch.Add(1040 * time.Second), Nodes: "n4", State: "resume"}}}
+		l := &timeline{epoch: epoch}
+		e := startRig(t, in, w, true)
+		if _, err := replay.Play(context.Background(), e, w, replay.DecideStarts(replay.NewRigid(w), w, drives(e, ioaware.Aware, 0)), l, replay.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		want := "second COMPLETED 50-150; first COMPLETED 0-200; wide COMPLETED 1040-1140"
+		if got := strings.Join(l.lines, "; "); got != want {
+			t.Errorf("schedule %s, want %s", got, want)
+		}
+	})
+}
+
 // TestDecideStarts: the driver decides on starts on real Slurm, and the jobs start within two seconds.
 func TestDecideStarts(t *testing.T) {
 	eachRelease(t, func(t *testing.T, in *install.Installation) {
 		for _, test := range []struct {
 			strategy ioaware.Strategy
+			interval time.Duration
 			want     string
 		}{
 			// Three write at once, and four from 240 s on, when z has ended.
-			{ioaware.Baseline, "after COMPLETED 530-540; array COMPLETED 240-470; array COMPLETED 390-530; w COMPLETED 30-360; x COMPLETED 30-360; y COMPLETED 30-360; z COMPLETED 30-230"},
+			{ioaware.Baseline, 30 * time.Second, "after COMPLETED 530-540; array COMPLETED 240-470; array COMPLETED 390-530; w COMPLETED 30-360; x COMPLETED 30-360; y COMPLETED 30-360; z COMPLETED 30-230"},
 			// One writes at a time. z computes, and starts beside w.
-			{ioaware.Aware, "after COMPLETED 610-620; array COMPLETED 390-490; array COMPLETED 510-610; w COMPLETED 30-130; x COMPLETED 150-250; y COMPLETED 270-370; z COMPLETED 30-230"},
+			{ioaware.Aware, 30 * time.Second, "after COMPLETED 610-620; array COMPLETED 390-490; array COMPLETED 510-610; w COMPLETED 30-130; x COMPLETED 150-250; y COMPLETED 270-370; z COMPLETED 30-230"},
+			// Rounds follow the submissions and ends.
+			{ioaware.Aware, 0, "after COMPLETED 510-520; array COMPLETED 310-410; array COMPLETED 410-510; w COMPLETED 10-110; x COMPLETED 110-210; y COMPLETED 210-310; z COMPLETED 10-210"},
 		} {
 			epoch := workload.DefaultEpoch
 			w := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(
@@ -151,11 +187,7 @@ func TestDecideStarts(t *testing.T) {
 				writer(epoch, "cancelled", 10, 10, 100, func(j *hpc.Job) { j.CancelAfter = 40 * time.Second }),
 			)}
 			e := startRig(t, in, w, true)
-			c := replay.DecideStarts(replay.NewRigid(w), w, replay.Starts{
-				Options: ioaware.Options{Strategy: test.strategy}, Interval: 30 * time.Second, Estimator: ioaware.Behaviour{Factor: 1},
-				FileSystem: lustre, Measured: func() int64 { return lustre.LicensesOf(float64(e.IOLoad("lustre").Granted)) },
-				Nodes: []string{"n1", "n2", "n3", "n4"}, NodesOf: func(j *hpc.Job) int { return j.MinNodes }, PoolOf: func(*hpc.Job) (string, []string) { return "", []string{"n1", "n2", "n3", "n4"} },
-			})
+			c := replay.DecideStarts(replay.NewRigid(w), w, drives(e, test.strategy, test.interval))
 			d := &decided{timeline: timeline{epoch: epoch}, released: map[string]hpc.Time{}}
 			result, err := replay.Play(context.Background(), e, w, c, d, replay.Options{DrainLimit: time.Hour})
 			if err != nil {

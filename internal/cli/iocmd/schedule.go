@@ -47,7 +47,7 @@ func (s *scheduleOptions) add(f *pflag.FlagSet) {
 	f.StringVar(&s.license, "license", "lustre", "the `NAME` of the licence that stands for the file system")
 	f.Int64Var(&s.total, "total", hpc.DefaultIOLicenses, "`N` licences stand for the file system, unless slurm.conf says how many there are")
 	f.StringVar(&s.service, "service", "", "`ADDRESS` of the service of estimates, as HOST:PORT (rmreplay io serve); without it only requested licences count")
-	flags.Duration(f, &s.interval, "interval", 30*time.Second, "`DURATION` between two rounds")
+	flags.Duration(f, &s.interval, "interval", 0, "`DURATION` between two rounds (default: rounds follow changes, 3 to 30 s apart)")
 	f.BoolVar(&s.dryRun, "dry-run", false, "say what would be done: plan one round, and change nothing")
 }
 
@@ -87,7 +87,7 @@ func (o Output) runSchedule(ctx context.Context, opts *scheduleOptions) error {
 	if err != nil {
 		return o.Usagef("--strategy %w", err)
 	}
-	if opts.interval < time.Second {
+	if opts.interval != 0 && opts.interval < time.Second {
 		return o.Usagef("--interval %v: too short (want at least 1s)", opts.interval)
 	}
 	config := live.Config{
@@ -101,7 +101,7 @@ func (o Output) runSchedule(ctx context.Context, opts *scheduleOptions) error {
 	if err := cluster.Check(ctx); err != nil {
 		return o.BadInput(err)
 	}
-	d := &driver.Driver{Options: ioaware.Options{Strategy: strategy, TrackNodes: opts.trackNodes}, Patience: max(opts.interval, driver.LeastPatience)}
+	d := &driver.Driver{Options: ioaware.Options{Strategy: strategy, TrackNodes: opts.trackNodes}, Patience: driver.PatienceOf(opts.interval)}
 	if opts.dryRun {
 		_, err := cluster.Round(ctx, d)
 		return err
@@ -111,19 +111,8 @@ func (o Output) runSchedule(ctx context.Context, opts *scheduleOptions) error {
 		return o.BadInput(err)
 	}
 	defer lease.Close() // nothing is written
-	return o.rounds(ctx, cluster, d, lease, opts.interval)
-}
-
-// rounds plans rounds until the command is interrupted. A round that fails is said, and the next one
-// tries again.
-func (o Output) rounds(ctx context.Context, cluster *live.Cluster, d *driver.Driver, lease *live.Lease, interval time.Duration) error {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		round, err := cluster.Round(ctx, d)
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // an interrupted command of Slurm is no failure
-		}
+	// A round that fails is said, and the next one tries again.
+	cluster.Loop(ctx, d, opts.interval, func(round driver.Round, err error) {
 		if err := errors.Join(err, round.Failed, lease.Touch()); err != nil {
 			o.Say("%v", err)
 		}
@@ -133,12 +122,8 @@ func (o Output) rounds(ctx context.Context, cluster *live.Cluster, d *driver.Dri
 		if n := len(round.Released); n > 0 {
 			o.Say("released %d jobs: %s", n, few(round.Released))
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
+	})
+	return nil
 }
 
 // few names the first jobs of a list.

@@ -61,8 +61,14 @@ type Driver struct {
 	waits map[string]*wait // by job
 }
 
-// LeastPatience is a patience that every slurmctld keeps that has time to schedule at all.
-const LeastPatience = 10 * time.Second
+// PatienceOf returns the patience for rounds at an interval; 0 for rounds that follow changes. Every
+// slurmctld that has time to schedule at all starts a job within 10 seconds.
+func PatienceOf(interval time.Duration) time.Duration {
+	if interval == 0 {
+		return ioaware.MostPause
+	}
+	return max(interval, 10*time.Second)
+}
 
 // wait is what the driver remembers of a pending job.
 type wait struct {
@@ -103,7 +109,9 @@ func (d *Driver) Round(c Cluster) (Round, error) {
 	for i, job := range candidates {
 		jobs[i] = job.Job
 	}
-	round.Round = ioaware.Plan(state.Now, &state.Cluster, running, jobs, d.Options)
+	options := d.Options
+	options.StartsOnly = len(running) > 0
+	round.Round = ioaware.Plan(state.Now, &state.Cluster, running, jobs, options)
 	for _, start := range round.Starts {
 		job := candidates[start.Job]
 		w := d.waits[job.ID]

@@ -57,6 +57,12 @@ type Cluster struct {
 	// jobs are the pending jobs of the last state, by name.
 	jobs map[string]*job
 	deaf bool // the forecaster did not answer in the last round
+	// The rest is of the last state, for [Cluster.Loop]: the time that its questions took, slurmctld's
+	// counters before them, the measured use, and whether a job that has just ended still had nodes.
+	asked      time.Duration
+	counted    map[string]string
+	measured   int64
+	completing bool
 }
 
 // New returns the cluster of a configuration.
@@ -70,6 +76,8 @@ func (c *Cluster) Round(ctx context.Context, d *driver.Driver) (driver.Round, er
 
 // State implements [driver.Cluster]. It holds the driver's jobs that nobody holds yet.
 func (c *Cluster) State() (driver.State, error) {
+	began := time.Now()
+	c.counted, _ = c.counters(c.ctx) // without them the next look finds a change
 	jobs, err := c.list()
 	if err != nil {
 		return driver.State{}, err
@@ -82,7 +90,9 @@ func (c *Cluster) State() (driver.State, error) {
 	if state.Licenses, err = c.licenses(); err != nil {
 		return state, err
 	}
+	c.asked = time.Since(began)
 	forecast := c.forecast(&state)
+	c.measured, c.completing = state.Measured, false
 	clear(c.jobs)
 	for i := range jobs {
 		j := &jobs[i]
@@ -90,6 +100,7 @@ func (c *Cluster) State() (driver.State, error) {
 		planned.Estimate = forecast(j)
 		switch {
 		case j.onNodes():
+			c.completing = c.completing || j.completes(now)
 			end := hpc.Never
 			if j.End > 0 && j.End != infinite && planned.Limit != hpc.Unlimited {
 				end = hpc.Unix(int64(j.End))

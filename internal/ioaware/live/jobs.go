@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"rmreplay/internal/hpc"
 )
@@ -136,6 +137,12 @@ func (j *job) pending() bool { return j.State.has("PENDING") && !j.State.has("CO
 // onNodes reports whether the job has nodes.
 func (j *job) onNodes() bool {
 	return j.State.has("RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING")
+}
+
+// completes reports whether the job has ended within the last minute and still has nodes. They are free
+// within seconds, unless one of them fails.
+func (j *job) completes(now hpc.Time) bool {
+	return j.State.has("COMPLETING") && j.End > number(now.Add(-time.Minute).UnixSeconds())
 }
 
 // held reports whether somebody holds the job.

@@ -45,16 +45,16 @@ func drive(path string) error {
 	}
 	c := New(Config{Partitions: []string{"batch"}, FileSystem: "lustre", Run: Exec, Now: now, Say: say})
 	d := &driver.Driver{Options: ioaware.Options{Strategy: ioaware.Aware}, Patience: 10 * time.Second}
-	for {
-		round, err := c.Round(context.Background(), d)
+	ctx, stop := context.WithCancelCause(context.Background())
+	c.Loop(ctx, d, 0, func(round driver.Round, err error) {
 		if err != nil || round.Failed != nil {
 			say("%v %v", err, round.Failed)
 		}
 		if err := lease.Touch(); err != nil {
-			return err
+			stop(err)
 		}
-		time.Sleep(time.Second)
-	}
+	})
+	return context.Cause(ctx)
 }
 
 // site is a live Slurm on loopback: nine nodes for the driver, and one for another partition.

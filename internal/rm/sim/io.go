@@ -46,6 +46,9 @@ func (e *Engine) transfer() {
 	for _, seq := range e.machine.io.Advance(e.Now()) {
 		e.endAt(e.moving[seq], e.Now())
 	}
+	if e.machine.transferred != nil && e.machine.transferred() {
+		e.freed = true
+	}
 }
 
 // foreseeTransfers sets the timer for the next end of a phase of I/O.
@@ -59,13 +62,18 @@ func (e *Engine) foreseeTransfers() {
 	}
 }
 
-// wake has the policy asked at an instant.
-func (e *Engine) wake(at hpc.Time) {
-	e.timers.add(max(at, e.Now()), machineChanges, nil, func() { e.freed = true })
+// wake has the policy asked at an instant, if it is ready then.
+func (e *Engine) wake(at hpc.Time, ready func() bool) {
+	e.timers.add(max(at, e.Now()), machineChanges, nil, func() { e.freed = ready() || e.freed })
 }
 
-// Wake has the engine call the policy's Schedule at an instant, even if nothing changes by then.
-func (m *Machine) Wake(at hpc.Time) { m.wake(at) }
+// Wake has the engine call ready at an instant, and the policy's Schedule if ready returns true, even if
+// nothing changes by then.
+func (m *Machine) Wake(at hpc.Time, ready func() bool) { m.wake(at, ready) }
+
+// OnTransfer has the engine call ready when phases of I/O have ended, and the policy's Schedule if ready
+// returns true.
+func (m *Machine) OnTransfer(ready func() bool) { m.transferred = ready }
 
 // FileSystems returns the file systems that the jobs share.
 func (m *Machine) FileSystems() []hpc.FileSystem {

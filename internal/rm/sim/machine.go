@@ -21,8 +21,10 @@ type Machine struct {
 	nodes      *nodes // the space, if it is nodes; nil for a pool
 	started    func(*Job)
 	forecast   *forecast // nil without predictions
-	wake       func(at hpc.Time)
+	wake       func(at hpc.Time, ready func() bool)
 	io         *bandwidth.Model // nil without file systems
+	// transferred is asked when phases of I/O have ended; nil if no policy wants to know.
+	transferred func() bool
 }
 
 // space has the use of the machine over time: running jobs until they are due, and reservations of

@@ -95,6 +95,15 @@ func (t *transfers) runTime(s *submission, task int) time.Duration {
 	return t.runTimeOf(s, task)
 }
 
+// NextPhase returns the next instant at which a job enters another phase of its I/O; [hpc.Never] if
+// none does.
+func (e *Engine) NextPhase() hpc.Time {
+	if t := e.jobs.transfers; t.model != nil {
+		return t.model.NextPhase()
+	}
+	return hpc.Never
+}
+
 // IOLoad returns what the running jobs ask of a file system and what they get.
 func (e *Engine) IOLoad(name string) bandwidth.Load {
 	if t := e.jobs.transfers; t.model != nil {

@@ -21,12 +21,10 @@ type IOOptions struct {
 	// EstimateIsRequest makes every estimate a request, as a job_submit plugin does that sets
 	// licenses. Nothing is measured then: the jobs are planned as stock Slurm plans licenses.
 	EstimateIsRequest bool
-	// Interval is the time between two rounds; [ioInterval] if 0.
+	// Interval is the time between two rounds at fixed instants; 0 for rounds that follow changes
+	// ([ioaware.Rounds]).
 	Interval time.Duration
 }
-
-// ioInterval is Slurm's bf_interval.
-const ioInterval = 30 * time.Second
 
 // ioPolicies are the policies that plan with a file system, with their default options.
 var ioPolicies = []ioPolicy{
@@ -62,21 +60,20 @@ type withFileSystem struct {
 	options IOOptions
 	system  hpc.FileSystem // the zero FileSystem if there is none
 	queue   []*sim.Job
-	epoch   hpc.Time
-	next    hpc.Time // the instant of the round for which the policy will be woken; 0 for none
+	rounds  ioaware.Rounds
+	next    hpc.Time // the instant of the next round; 0 if none is foreseen
+	due     bool     // the next round is now
+	counted int64    // the measured use, in licenses, with which the last round counted
 }
 
 // WithFileSystem makes a policy that plans rounds by the rules of package ioaware. The file system
-// is the machine's first one. Between two rounds no job starts, as under Slurm's backfill scheduler
-// alone.
+// is the machine's first one. Between two rounds no job starts.
 func WithFileSystem(options IOOptions) sim.NewPolicy {
-	if options.Interval <= 0 {
-		options.Interval = ioInterval
-	}
 	return func(m *sim.Machine) sim.Policy {
-		p := &withFileSystem{machine: m, options: options, epoch: m.Now()}
+		p := &withFileSystem{machine: m, options: options, rounds: ioaware.Rounds{Fixed: options.Interval, Begin: m.Now()}}
 		if list := m.FileSystems(); len(list) > 0 {
 			p.system = list[0]
+			m.OnTransfer(func() bool { return p.measured() < p.counted })
 		}
 		return p
 	}
@@ -85,7 +82,7 @@ func WithFileSystem(options IOOptions) sim.NewPolicy {
 // Add implements [sim.Policy].
 func (p *withFileSystem) Add(j *sim.Job) {
 	p.queue = append(p.queue, j)
-	p.await()
+	p.await(true)
 }
 
 // Remove implements [sim.Policy].
@@ -96,27 +93,45 @@ func (p *withFileSystem) Remove(j *sim.Job) {
 // Change implements [sim.Policy].
 func (p *withFileSystem) Change(_ *sim.Job, change func()) { change() }
 
-// await has the policy woken for the next round: a multiple of the interval after the beginning.
-func (p *withFileSystem) await() {
-	now := p.machine.Now()
-	if p.next > now || len(p.queue) == 0 {
+// await has the policy woken for the next round. changed says whether something has changed since the
+// last one.
+func (p *withFileSystem) await(changed bool) {
+	if len(p.queue) == 0 {
 		return
 	}
-	passed := now.Sub(p.epoch) / p.options.Interval
-	p.next = p.epoch.Add((passed + 1) * p.options.Interval)
-	p.machine.Wake(p.next)
+	at := p.rounds.Next(p.machine.Now(), changed)
+	if p.next != 0 && p.next <= at {
+		return
+	}
+	p.next = at
+	p.machine.Wake(at, func() bool {
+		p.due = p.due || p.next == at // another round may have taken its place
+		return p.due
+	})
 }
 
 // Schedule implements [sim.Policy]. Only a round starts jobs.
 func (p *withFileSystem) Schedule() {
-	if p.machine.Now() != p.next {
-		p.await()
+	if !p.due {
+		p.await(true)
 		return
 	}
-	p.next = 0
-	if p.round() {
-		p.await()
+	p.due, p.next = false, 0
+	if len(p.queue) == 0 {
+		return
 	}
+	p.rounds.Planned(p.machine.Now())
+	if p.round() {
+		p.await(false)
+	}
+}
+
+// measured returns the use of the file system, in licenses, as far as the policy measures it.
+func (p *withFileSystem) measured() int64 {
+	if p.options.EstimateIsRequest || p.options.Strategy == ioaware.Baseline {
+		return 0
+	}
+	return p.system.LicensesOf(float64(p.machine.IOLoad(p.system.Name).Granted))
 }
 
 // round plans and starts jobs. It reports whether a later round can start more: whether a job runs,
@@ -126,9 +141,8 @@ func (p *withFileSystem) round() bool {
 	cluster := &ioaware.Cluster{Nodes: m.NodeCount(), FileSystem: p.system.Name, Licenses: map[string]ioaware.License{}}
 	if p.system.Name != "" {
 		cluster.Licenses[p.system.Name] = ioaware.License{Total: p.system.Licenses}
-		if !p.options.EstimateIsRequest {
-			cluster.Measured = p.system.LicensesOf(float64(m.IOLoad(p.system.Name).Granted))
-		}
+		p.counted = p.measured()
+		cluster.Measured = p.counted
 	}
 	var running []ioaware.Running
 	for j := range m.Running() {
@@ -146,7 +160,9 @@ func (p *withFileSystem) round() bool {
 	}
 	s := &selector{machine: m, queue: p.queue, started: make([]bool, len(p.queue))}
 	cluster.Selector = s
-	plan := ioaware.Plan(m.Now(), cluster, running, pending, p.options.Options)
+	options := p.options.Options
+	options.StartsOnly = len(running) > 0
+	plan := ioaware.Plan(m.Now(), cluster, running, pending, options)
 	open := false
 	for _, start := range plan.Starts {
 		if !s.started[start.Job] {
@@ -205,6 +221,9 @@ func (s *selector) Reserve(job int, at hpc.Time) {
 	s.machine.Start(s.queue[job])
 }
 
+// Full implements [ioaware.Selector].
+func (s *selector) Full() bool { return s.machine.Free() <= 0 }
+
 // ParseStrategy reads a strategy of package ioaware with the options of the policies that plan by it:
 // "aware:track-nodes,estimate=x0.5".
 func ParseStrategy(text string) (IOOptions, error) {
@@ -215,7 +234,6 @@ func ParseStrategy(text string) (IOOptions, error) {
 	}
 	i := slices.IndexFunc(ioPolicies, func(p ioPolicy) bool { return p.options.Strategy == strategy && !p.options.EstimateIsRequest })
 	options := ioPolicies[i].options
-	options.Interval = ioInterval
 	if given {
 		options, err = parseIO(options, text)
 	}

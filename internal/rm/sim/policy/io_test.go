@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 
 const mib = 1 << 20
 
-// playIO plays jobs that are submitted at once on a pool of eight nodes with a file system of 200
+// playIO plays jobs in the order of their submission on a pool of eight nodes with a file system of 200
 // MiB/s and 10000 licenses. It returns the starts and ends in seconds.
 func playIO(t *testing.T, spec string, jobs ...*hpc.Job) (starts, ends map[string]float64) {
 	t.Helper()
@@ -26,29 +27,34 @@ func playIO(t *testing.T, spec string, jobs ...*hpc.Job) (starts, ends map[strin
 	if err != nil {
 		t.Fatal(err)
 	}
+	starts, ends = map[string]float64{}, map[string]float64{}
+	advance := func(until hpc.Time) {
+		for {
+			events, err := engine.AdvanceTo(context.Background(), until)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, ev := range events {
+				switch at := ev.At.Sub(epoch).Seconds(); ev.Kind {
+				case rm.Started:
+					starts[ev.Job] = at
+				case rm.Ended:
+					ends[ev.Job] = at
+				}
+			}
+			if len(events) == 0 {
+				return
+			}
+		}
+	}
 	for _, j := range jobs {
+		advance(j.Submit)
 		if err := engine.Submit(j); err != nil {
 			t.Fatal(err)
 		}
 	}
-	starts, ends = map[string]float64{}, map[string]float64{}
-	for {
-		events, err := engine.AdvanceTo(context.Background(), hpc.Never)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, ev := range events {
-			switch at := ev.At.Sub(epoch).Seconds(); ev.Kind {
-			case rm.Started:
-				starts[ev.Job] = at
-			case rm.Ended:
-				ends[ev.Job] = at
-			}
-		}
-		if len(events) == 0 {
-			return starts, ends
-		}
-	}
+	advance(hpc.Never)
+	return starts, ends
 }
 
 // writer writes at 150 MiB/s for 100 s, on one node.
@@ -70,15 +76,17 @@ func TestIOPolicies(t *testing.T) {
 		spec, licenses string
 		second, end    float64 // the second writer's start, and the end of the last writer
 	}{
-		{"io-baseline", "", 30, 180},                   // both at once: 300 MiB through 200 MiB/s
-		{"bf-licenses", "", 30, 180},                   // nothing is requested
-		{"bf-licenses", "lustre:7500", 150, 250},       // 7500 of 10000 each: the next round after the end
-		{"io-baseline", "lustre:7500", 150, 250},       // requests count
-		{"bf-licenses:estimate=perfect", "", 150, 250}, // estimates become requests
-		{"io-aware", "", 150, 250},
-		{"workload-adaptive", "", 150, 250},
-		{"io-aware:estimate=none", "", 30, 180}, // nothing is measured when both start
-		{"io-aware:estimate=x0.5", "", 30, 180}, // half of 7500 fits twice
+		{"io-baseline", "", 0, 150},                    // both at once: 300 MiB through 200 MiB/s
+		{"bf-licenses", "", 0, 150},                    // nothing is requested
+		{"bf-licenses", "lustre:7500", 100, 200},       // 7500 of 10000 each: the end makes a round
+		{"io-baseline", "lustre:7500", 100, 200},       // requests count
+		{"bf-licenses:estimate=perfect", "", 100, 200}, // estimates become requests
+		{"io-aware", "", 100, 200},
+		{"workload-adaptive", "", 100, 200},
+		{"io-aware:estimate=none", "", 0, 150}, // nothing is measured when both start
+		{"io-aware:estimate=x0.5", "", 0, 150}, // half of 7500 fits twice
+		{"io-aware:interval=30s", "", 150, 250},
+		{"bf-licenses:interval=30s", "", 30, 180},
 		{"io-aware:interval=1m", "", 180, 280},
 		{"io-aware:estimate=none", "lustre:20000", -1, 0}, // never
 	} {
@@ -93,6 +101,35 @@ func TestIOPolicies(t *testing.T) {
 			t.Errorf("%s with %q: b starts at %v and the last end is at %v, want %v and %v", c.spec, c.licenses, starts["b"], max(ends["a"], ends["b"]), c.second, c.end)
 		}
 	}
+}
+
+// TestIORounds: rounds follow changes after the least pause, and measured use that falls is a change.
+func TestIORounds(t *testing.T) {
+	at := func(id string, second int, run time.Duration, phases ...hpc.Phase) *hpc.Job {
+		j := &hpc.Job{ID: id, Submit: hpc.Unix(int64(6000 + second))}
+		j.Name, j.TimeLimit, j.RunTime, j.IO = id, 5*time.Minute, run, phases
+		return j
+	}
+	writes := hpc.Phase{Duration: 50 * time.Second, FileSystem: "lustre", Rate: 150 * mib}
+	for _, c := range []struct {
+		what, spec string
+		jobs       []*hpc.Job
+		want       map[string]float64
+	}{
+		{"submissions", "io-baseline", []*hpc.Job{at("a", 0, time.Hour), at("b", 1, time.Hour), at("c", 2, time.Hour), at("d", 20, time.Hour)}, map[string]float64{"a": 0, "b": 3, "c": 3, "d": 20}},
+		{"fixed rounds", "io-baseline:interval=30s", []*hpc.Job{at("a", 0, time.Hour), at("b", 1, time.Hour), at("c", 31, time.Hour)}, map[string]float64{"a": 30, "b": 30, "c": 60}},
+		// x requests what the first job does not use. It is measured at 7500 licenses until 50.
+		{"measured use", "io-aware:estimate=none", []*hpc.Job{at("a", 0, 200*time.Second, writes), requests(at("x", 10, 100*time.Second), "lustre:5000")}, map[string]float64{"a": 0, "x": 50}},
+	} {
+		if starts, _ := playIO(t, c.spec, c.jobs...); !maps.Equal(starts, c.want) {
+			t.Errorf("%s: starts %v, want %v", c.what, starts, c.want)
+		}
+	}
+}
+
+func requests(j *hpc.Job, licenses string) *hpc.Job {
+	j.Licenses = licenses
+	return j
 }
 
 // A job that needs all nodes has its turn before the small ones behind it, with nodes tracked or
@@ -126,7 +163,7 @@ func TestIOOptions(t *testing.T) {
 
 func TestParseStrategy(t *testing.T) {
 	for text, want := range map[string]ioaware.Strategy{"aware": ioaware.Aware, "two-group:estimate=x2": ioaware.TwoGroup, "baseline": ioaware.Baseline} {
-		if o, err := ParseStrategy(text); err != nil || o.Strategy != want || o.Interval != 30*time.Second || o.EstimateIsRequest {
+		if o, err := ParseStrategy(text); err != nil || o.Strategy != want || o.Interval != 0 || o.EstimateIsRequest {
 			t.Errorf("%s: %+v, %v", text, o, err)
 		}
 	}
