@@ -184,7 +184,7 @@ func (c *campaign) simulate(ctx context.Context, name string, seed uint64) (outc
 	if err != nil {
 		return outcome{}, err
 	}
-	made, err := policy.New(name)
+	made, err := policy.New(strings.ReplaceAll(name, "/SEED", fmt.Sprint("/", seed))) // each realization has its own noise
 	if err != nil {
 		return outcome{}, err
 	}
