@@ -208,7 +208,7 @@ func TestRunningJobsWithoutUseGiveTheirStarBack(t *testing.T) {
 func TestConfiguration(t *testing.T) {
 	c, err := ParseConfig([]byte(`{"server": null, "lustre_log_path": "/xch/lustre.csv", "track_nodes": true,
 		"backfill_type": "Two-group", "total_nodes": 8, "two_group_fraction": 0.25}`))
-	want := Config{Options{TwoGroup, true, 0, 0.25}, 8, "/xch/lustre.csv"}
+	want := Config{Options{Strategy: TwoGroup, TrackNodes: true, Fraction: 0.25}, 8, "/xch/lustre.csv"}
 	if err != nil || c != want {
 		t.Errorf("%+v, %v; want %+v", c, err, want)
 	}

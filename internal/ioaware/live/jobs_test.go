@@ -39,22 +39,24 @@ var squeues = map[string]string{
 
 // slurm is a Slurm that prints texts and notes what changes it.
 type slurm struct {
-	jobs, sinfo, licenses string
-	changes               []string
-	refuses               string
+	jobs, sinfo, licenses, sdiag string
+	changes                      []string
+	refuses                      string
 }
 
 func (s *slurm) run(_ context.Context, name string, args ...string) ([]byte, error) {
 	line := name + " " + strings.Join(args, " ")
 	switch {
+	case s.refuses != "" && strings.Contains(line, s.refuses):
+		return nil, errors.New("refused")
 	case name == "squeue":
 		return []byte(s.jobs), nil
+	case name == "sdiag":
+		return []byte(s.sdiag), nil
 	case name == "sinfo":
 		return []byte(s.sinfo), nil
 	case strings.Contains(line, "show licenses"):
 		return []byte(s.licenses), nil
-	case s.refuses != "" && strings.Contains(line, s.refuses):
-		return nil, errors.New("refused")
 	}
 	s.changes = append(s.changes, strings.TrimPrefix(line, "scontrol "))
 	return nil, nil
