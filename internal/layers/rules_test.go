@@ -272,7 +272,7 @@ var rules = []rule{
 		"the commands are a package of their own; internal/cli lends them what they print with"},
 	{"program", "internal/cli/tunecmd", []string{"internal/sweep", "internal/tune"}, offline,
 		"the command is a package of its own; internal/cli lends it what it prints with"},
-	{"program", "internal/cli/iocmd", []string{"internal/flags", "internal/hpc", "internal/interrupt", "internal/ioaware/...", "internal/ioservice/...", "internal/output", "internal/run"}, nil,
+	{"program", "internal/cli/iocmd", []string{"internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/ioaware/...", "internal/ioservice/...", "internal/output", "internal/run", "internal/workload"}, nil,
 		"the command group is a package of its own; a service listens"},
 	{"program", "internal/cli/generatecmd", []string{"internal/flags", "internal/hpc", "internal/workload", "internal/workload/generate"}, offline,
 		"the command is a package of its own; internal/cli lends it what it reads, writes and prints with"},

@@ -90,10 +90,10 @@ type lesson struct {
 
 // add adds a finished job, or counts why it teaches nothing.
 func (l *lesson) add(t *counters.Total, comment string, counted bool) {
-	job := ioservice.Job{ID: t.Job, Start: t.Start, End: t.End, Class: ioservice.IDInComment(comment)}
+	job := ioservice.Job{ID: t.Job, Start: t.Start, End: t.End, Class: classOf(comment)}
 	name, err := ioservice.NameInComment(comment)
 	if err == nil && name != "" {
-		job.Name, job.Class = name, ioservice.NamedClass(name)
+		job.Name = name
 	}
 	switch runTime := t.End.Sub(t.Start); {
 	case job.Class == "":
