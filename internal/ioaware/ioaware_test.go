@@ -537,11 +537,31 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// TestStartsOnly: a plan that ends when no node is free starts the same jobs now.
+// drawPools divides the nodes into two pools and one that overlaps with both.
+func drawPools(t *rapid.T, s *state) {
+	first := rapid.IntRange(0, s.cluster.Nodes).Draw(t, "nodes of the first pool")
+	s.cluster.Pools = map[string]Pool{
+		"first": {first, []string{"any", "first"}}, "second": {s.cluster.Nodes - first, []string{"any", "second"}},
+		"any": {s.cluster.Nodes, []string{"any", "first", "second"}},
+	}
+	for i := range s.pending {
+		s.pending[i].Pool = rapid.SampledFrom([]string{"any", "first", "second"}).Draw(t, "pool")
+	}
+	for i := range s.running {
+		r := &s.running[i]
+		r.Pool = rapid.SampledFrom([]string{"any", "first", "second"}).Draw(t, "pool")
+		r.Uses = map[string]int{"any": r.Nodes, r.Pool: r.Nodes}
+	}
+}
+
+// TestStartsOnly: a plan that ends when no job fits any more starts the same jobs now.
 func TestStartsOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, options := drawState(t), drawOptions(t)
 		s.cluster.Nodes = rapid.IntRange(1, 32).Draw(t, "nodes in service")
+		if rapid.Bool().Draw(t, "pools") {
+			drawPools(t, &s)
+		}
 		whole := Plan(now, s.cluster, s.running, s.pending, options)
 		options.StartsOnly = true
 		short := Plan(now, s.cluster, s.running, s.pending, options)
