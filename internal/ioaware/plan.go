@@ -131,7 +131,7 @@ type Start struct {
 // Round is the outcome of one round of planning.
 type Round struct {
 	// Starts has every pending job, in the order of priority; with [Options.StartsOnly], those that the
-	// plan looked at.
+	// plan looked at. If it looked at none, the rest of the round is zero.
 	Starts []Start
 	// Used and StarUsed are the first values of the trackers of the file system and of the jobs
 	// with much I/O.
@@ -154,6 +154,10 @@ func (r *Round) Now(now hpc.Time) []int {
 // now is a multiple of the resolution. The planned window of a job is as long as its time limit.
 func Plan(now hpc.Time, cluster *Cluster, running []Running, pending []Job, options Options) Round {
 	p := newPlanner(now, cluster, running, pending, options)
+	if options.StartsOnly && !p.anyFits(0) {
+		return Round{}
+	}
+	p.track(running)
 	round := Round{Starts: make([]Start, 0, len(pending)), Used: p.fileSystem.Initial(), StarUsed: p.star.Initial(), Groups: p.groups}
 	for i := range pending {
 		if options.StartsOnly && !p.anyFits(i) {
@@ -185,7 +189,7 @@ type planner struct {
 	// constraints are what a pending job has to meet, in the order of their tests.
 	constraints []constraint
 
-	// taken is what running jobs and those that start now have: nodes, nodes by pool, and use.
+	// What running jobs and those that start now have: nodes, nodes by pool, and use.
 	taken      int
 	takenPools map[string]int
 	takenUse   int64
@@ -196,7 +200,7 @@ func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job
 	if options.Resolution <= 0 {
 		options.Resolution = DefaultResolution
 	}
-	p := &planner{now: now, cluster: cluster, options: options, pending: pending, others: map[string]*Tracker{}, pools: map[string]*Tracker{}, star: &Tracker{}, takenPools: map[string]int{}}
+	p := &planner{now: now, cluster: cluster, options: options, pending: pending, others: map[string]*Tracker{}, nodes: &Tracker{}, pools: map[string]*Tracker{}, star: &Tracker{}, takenPools: map[string]int{}}
 	for name, l := range cluster.Licenses {
 		if name != cluster.FileSystem {
 			p.others[name] = NewTracker(l.Used)
@@ -205,11 +209,12 @@ func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job
 	for name := range cluster.Pools {
 		p.pools[name] = &Tracker{}
 	}
-	p.addRunning(running)
-	p.takenUse = p.fileSystem.Initial()
-	if options.Strategy == TwoGroup {
-		p.groups = p.divide(running)
-		p.addStars(running)
+	p.total = cluster.Licenses[cluster.FileSystem].Total
+	for i := range running {
+		p.taken += running[i].Nodes
+		for name, n := range running[i].Uses {
+			p.takenPools[name] += n
+		}
 	}
 	p.constraints = []constraint{p.licensesFree, p.nodesFree, p.fileSystemFree}
 	if options.Strategy == TwoGroup {
@@ -219,6 +224,16 @@ func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job
 		p.constraints = append(p.constraints, p.selected)
 	}
 	return p
+}
+
+// track makes the trackers from the running jobs.
+func (p *planner) track(running []Running) {
+	p.addRunning(running)
+	p.takenUse = p.fileSystem.Initial()
+	if p.options.Strategy == TwoGroup {
+		p.groups = p.divide(running)
+		p.addStars(running)
+	}
 }
 
 // use returns a job's use of the file system, and whether its user requested it.
@@ -235,20 +250,17 @@ func (p *planner) use(j *Job) (use int64, requested bool) {
 // ends with the last of them. Otherwise, a job that needs nearly all licenses might never start.
 func (p *planner) addRunning(running []Running) {
 	fs := p.cluster.Licenses[p.cluster.FileSystem]
-	p.total = fs.Total
 	initial := fs.Used
 	if p.options.Strategy != Baseline && len(running) > 0 {
 		initial = max(initial, p.cluster.Measured)
 	}
-	p.fileSystem, p.nodes = NewTracker(initial), &Tracker{}
+	p.fileSystem = NewTracker(initial)
 	offset, explained, last := fs.Used-initial, int64(0), p.now
 	for _, r := range byEnd(running) { // in this order every step of a tracker is its last one
 		end := p.giveBack(r)
-		p.taken += r.Nodes
 		p.nodes.RemoveTillEnd(end, int64(r.Nodes))
 		for name, n := range r.Uses {
 			if t := p.pools[name]; t != nil {
-				p.takenPools[name] += n
 				t.RemoveTillEnd(end, int64(n))
 			}
 		}
@@ -266,8 +278,8 @@ func (p *planner) addRunning(running []Running) {
 		}
 	}
 	p.nodes.Shift(int64(p.taken))
-	for name, n := range p.takenPools {
-		p.pools[name].Shift(int64(n))
+	for name, t := range p.pools {
+		t.Shift(int64(p.takenPools[name]))
 	}
 	p.fileSystem.Shift(max(offset, 0))
 	if rest := min(p.fileSystem.Initial()-explained, initial-fs.Used); rest > 0 {
