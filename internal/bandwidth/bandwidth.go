@@ -16,6 +16,7 @@ package bandwidth
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math/bits"
 	"slices"
 	"time"
@@ -102,6 +103,21 @@ func (m *Model) Load(name string) Load {
 		return s.load
 	}
 	return Load{}
+}
+
+// Rates returns the jobs that move data, with what each gets in bytes per second, at the instant of
+// the last call. Jobs of one file system follow one another.
+func (m *Model) Rates() iter.Seq2[int, int64] {
+	m.share()
+	return func(yield func(id int, rate int64) bool) {
+		for _, s := range m.systems {
+			for _, j := range s.asking {
+				if !yield(j.id, j.rate) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Start adds a job that starts at an instant, on a number of nodes. The run time is that without

@@ -85,11 +85,43 @@ func recordReaction(t *testing.T) string {
 	return dir
 }
 
+// recordIO writes two sets of five realizations of twelve jobs that share a file system.
+func recordIO(t *testing.T) (a, b string) {
+	t.Helper()
+	root := t.TempDir()
+	start := hpc.Unix(1_700_000_000)
+	for s, set := range []string{"a", "b"} {
+		for k := range 5 {
+			dir := filepath.Join(root, set, run.RealizationDir(k+1))
+			w, err := run.Create(dir, run.Manifest{
+				Engine: "sim", Policy: "io-aware", Seed: uint64(k), VirtualStart: start, Started: start.Std(), Workload: run.Source{SHA256: "w"},
+				Cluster: run.Cluster{Nodes: 2, Processors: 20}, FileSystems: []run.FileSystem{{Name: "lustre", Bandwidth: 2000, Limit: 1500}}, IOEstimate: "perfect",
+			}, run.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 12 {
+				job := &hpc.Job{ID: fmt.Sprint("job", i), Submit: start}
+				job.User, job.RunTime, job.IO = "ada", time.Minute, []hpc.Phase{{FileSystem: "lustre", Rate: 300}}
+				if err := recordRequest(w, job, time.Duration((i*7+k*13+s*20)%50)*time.Second); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.Finish(run.StateComplete, func(m *run.Manifest) { m.VirtualEnd = start.Add(time.Hour) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return filepath.Join(root, "a"), filepath.Join(root, "b")
+}
+
 // TestSchemas validates the commands' JSON against the documented schemas. The schemas allow no
 // key that they do not describe.
 func TestSchemas(t *testing.T) {
 	a, b := recordRuns(t)
 	reaction := recordReaction(t)
+	ioA, ioB := recordIO(t)
+	shared := filepath.Join(ioA, run.RealizationDir(1))
 	one, other := filepath.Join(a, run.RealizationDir(1)), filepath.Join(b, run.RealizationDir(1))
 	const by = "--by=partition,account,user,qos,size"
 	for _, c := range []struct {
@@ -100,7 +132,10 @@ func TestSchemas(t *testing.T) {
 		{"metrics.schema.json", []string{"metrics", one, "--json", by}},
 		{"metrics.schema.json", []string{"metrics", reaction, "--json"}},
 		{"metrics.schema.json", []string{"metrics", one, "--json", "--fair-start=easy"}},
+		{"metrics.schema.json", []string{"metrics", shared, "--json"}},
 		{"compare.schema.json", []string{"compare", one, reaction, "--json"}},
+		{"compare.schema.json", []string{"compare", ioA, ioB, "--json"}},
+		{"compare.schema.json", []string{"compare", one, shared, "--json"}},
 		{"compare.schema.json", []string{"compare", one, other, "--json"}},
 		{"compare.schema.json", []string{"compare", a, b, "--json", by, "--jobs"}},
 		{"compare.schema.json", []string{"compare", a, b, other, "--json"}},

@@ -172,12 +172,18 @@ func record(ts *testscript.TestScript, neg bool, args []string) {
 
 // recordJob writes a job of 100 s on ten processors, from submission to end.
 func recordJob(w *run.Writer, id, user string, submit hpc.Time, wait time.Duration) error {
+	return recordRequest(w, &hpc.Job{ID: id, Submit: submit, Request: hpc.Request{User: user}}, wait)
+}
+
+// recordRequest is recordJob for a job with a request of its own.
+func recordRequest(w *run.Writer, job *hpc.Job, wait time.Duration) error {
+	id, user, submit := job.ID, job.User, job.Submit
 	start := submit.Add(wait)
 	outcome := rm.Outcome{
 		State: hpc.Completed, Submit: submit, Eligible: submit, Start: start, End: start.Add(100 * time.Second),
 		Nodes: "n1", NodeCount: 1, Processors: 10, User: user, Partition: "batch",
 	}
-	err := w.Job(&hpc.Job{ID: id, Submit: submit, Request: hpc.Request{User: user}})
+	err := w.Job(job)
 	for _, kind := range []rm.EventKind{rm.Accepted, rm.Started, rm.Ended} {
 		e := rm.Event{At: submit, Kind: kind, Job: id, Task: -1}
 		switch kind {

@@ -47,10 +47,17 @@ func TestRounding(t *testing.T) {
 	}
 }
 
+// planning returns the planner of a round with its trackers.
+func planning(now hpc.Time, cluster *Cluster, running []Running, pending []Job, options Options) *planner {
+	p := newPlanner(now, cluster, running, pending, options)
+	p.track(running)
+	return p
+}
+
 func TestTrackerOfTheExample(t *testing.T) {
 	cluster, running := example(1000)
 	for _, strategy := range []Strategy{Aware, TwoGroup} {
-		p := newPlanner(now, cluster, running, nil, Options{Strategy: strategy})
+		p := planning(now, cluster, running, nil, Options{Strategy: strategy})
 		want := []step{{at(12060), 400}, {at(12240), 300}, {at(12360), 0}}
 		if p.fileSystem.Initial() != 500 || !slices.Equal(p.fileSystem.steps, want) {
 			t.Errorf("%s: tracker %+v, want 500 and %+v", strategy, *p.fileSystem, want)
@@ -106,7 +113,7 @@ func TestMeasuredUse(t *testing.T) {
 		cluster, running := example(10000)
 		cluster.Measured = c.measured
 		running = append(running, Running{predicted(10, time.Hour, c.predicted), at(11000), nil})
-		p := newPlanner(now, cluster, running, nil, Options{Strategy: Aware})
+		p := planning(now, cluster, running, nil, Options{Strategy: Aware})
 		if p.fileSystem.Initial() != c.initial {
 			t.Errorf("measured %d, predicted %d: begins at %d, want %d", c.measured, c.predicted, p.fileSystem.Initial(), c.initial)
 		}
@@ -198,7 +205,7 @@ func TestJobsWithoutUseCountNodes(t *testing.T) {
 func TestRunningJobsWithoutUseGiveTheirStarBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
-		p := newPlanner(now, s.cluster, s.running, s.pending, Options{Strategy: TwoGroup})
+		p := planning(now, s.cluster, s.running, s.pending, Options{Strategy: TwoGroup})
 		if last := p.star.At(hpc.Never - 1); last != 0 {
 			t.Fatalf("the star tracker ends at %d, want 0", last)
 		}
@@ -208,7 +215,7 @@ func TestRunningJobsWithoutUseGiveTheirStarBack(t *testing.T) {
 func TestConfiguration(t *testing.T) {
 	c, err := ParseConfig([]byte(`{"server": null, "lustre_log_path": "/xch/lustre.csv", "track_nodes": true,
 		"backfill_type": "Two-group", "total_nodes": 8, "two_group_fraction": 0.25}`))
-	want := Config{Options{TwoGroup, true, 0, 0.25}, 8, "/xch/lustre.csv"}
+	want := Config{Options{Strategy: TwoGroup, TrackNodes: true, Fraction: 0.25}, 8, "/xch/lustre.csv"}
 	if err != nil || c != want {
 		t.Errorf("%+v, %v; want %+v", c, err, want)
 	}
@@ -314,7 +321,7 @@ func drawOptions(t *rapid.T) Options {
 func TestPlanStaysBelowTheLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, o := drawState(t), drawOptions(t)
-		before := newPlanner(now, s.cluster, s.running, s.pending, o)
+		before := planning(now, s.cluster, s.running, s.pending, o)
 		got := Plan(now, s.cluster, s.running, s.pending, o)
 		instants := []hpc.Time{now}
 		for _, start := range got.Starts {
@@ -537,11 +544,31 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// TestStartsOnly: a plan that ends when no node is free starts the same jobs now.
+// drawPools divides the nodes into two pools and one that overlaps with both.
+func drawPools(t *rapid.T, s *state) {
+	first := rapid.IntRange(0, s.cluster.Nodes).Draw(t, "nodes of the first pool")
+	s.cluster.Pools = map[string]Pool{
+		"first": {first, []string{"any", "first"}}, "second": {s.cluster.Nodes - first, []string{"any", "second"}},
+		"any": {s.cluster.Nodes, []string{"any", "first", "second"}},
+	}
+	for i := range s.pending {
+		s.pending[i].Pool = rapid.SampledFrom([]string{"any", "first", "second"}).Draw(t, "pool")
+	}
+	for i := range s.running {
+		r := &s.running[i]
+		r.Pool = rapid.SampledFrom([]string{"any", "first", "second"}).Draw(t, "pool")
+		r.Uses = map[string]int{"any": r.Nodes, r.Pool: r.Nodes}
+	}
+}
+
+// TestStartsOnly: a plan that ends when no job fits any more starts the same jobs now.
 func TestStartsOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, options := drawState(t), drawOptions(t)
 		s.cluster.Nodes = rapid.IntRange(1, 32).Draw(t, "nodes in service")
+		if rapid.Bool().Draw(t, "pools") {
+			drawPools(t, &s)
+		}
 		whole := Plan(now, s.cluster, s.running, s.pending, options)
 		options.StartsOnly = true
 		short := Plan(now, s.cluster, s.running, s.pending, options)

@@ -14,7 +14,9 @@
 package ioaware
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -44,8 +46,8 @@ type Options struct {
 	// Fraction is the part of the pending jobs' area (nodes x time) that makes the zero group
 	// of [TwoGroup]; 0.5 if 0.
 	Fraction float64
-	// StartsOnly ends a plan when no node is free now: no later job in the queue can start in this
-	// round.
+	// StartsOnly ends a plan when no later job in the queue can start in this round, because it asks for
+	// more nodes or licenses than are free now.
 	StartsOnly bool
 }
 
@@ -129,7 +131,7 @@ type Start struct {
 // Round is the outcome of one round of planning.
 type Round struct {
 	// Starts has every pending job, in the order of priority; with [Options.StartsOnly], those that the
-	// plan looked at.
+	// plan looked at. If it looked at none, the rest of the round is zero.
 	Starts []Start
 	// Used and StarUsed are the first values of the trackers of the file system and of the jobs
 	// with much I/O.
@@ -152,9 +154,13 @@ func (r *Round) Now(now hpc.Time) []int {
 // now is a multiple of the resolution. The planned window of a job is as long as its time limit.
 func Plan(now hpc.Time, cluster *Cluster, running []Running, pending []Job, options Options) Round {
 	p := newPlanner(now, cluster, running, pending, options)
+	if options.StartsOnly && !p.anyFits(0) {
+		return Round{}
+	}
+	p.track(running)
 	round := Round{Starts: make([]Start, 0, len(pending)), Used: p.fileSystem.Initial(), StarUsed: p.star.Initial(), Groups: p.groups}
 	for i := range pending {
-		if options.StartsOnly && p.full() {
+		if options.StartsOnly && !p.anyFits(i) {
 			break
 		}
 		at := p.earliest(i)
@@ -177,19 +183,24 @@ type planner struct {
 	fileSystem *Tracker
 	others     map[string]*Tracker
 	nodes      *Tracker
-	busy       int // nodes with a job now
 	pools      map[string]*Tracker
 	star       *Tracker
 	groups     Groups
 	// constraints are what a pending job has to meet, in the order of their tests.
 	constraints []constraint
+
+	// What running jobs and those that start now have: nodes, nodes by pool, and use.
+	taken      int
+	takenPools map[string]int
+	takenUse   int64
+	next       int // the first pending job that may fit beside them; no earlier job does
 }
 
 func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job, options Options) *planner {
 	if options.Resolution <= 0 {
 		options.Resolution = DefaultResolution
 	}
-	p := &planner{now: now, cluster: cluster, options: options, pending: pending, others: map[string]*Tracker{}, pools: map[string]*Tracker{}, star: &Tracker{}}
+	p := &planner{now: now, cluster: cluster, options: options, pending: pending, others: map[string]*Tracker{}, nodes: &Tracker{}, pools: map[string]*Tracker{}, star: &Tracker{}, takenPools: map[string]int{}}
 	for name, l := range cluster.Licenses {
 		if name != cluster.FileSystem {
 			p.others[name] = NewTracker(l.Used)
@@ -198,10 +209,12 @@ func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job
 	for name := range cluster.Pools {
 		p.pools[name] = &Tracker{}
 	}
-	p.addRunning(running)
-	if options.Strategy == TwoGroup {
-		p.groups = p.divide(running)
-		p.addStars(running)
+	p.total = cluster.Licenses[cluster.FileSystem].Total
+	for i := range running {
+		p.taken += running[i].Nodes
+		for name, n := range running[i].Uses {
+			p.takenPools[name] += n
+		}
 	}
 	p.constraints = []constraint{p.licensesFree, p.nodesFree, p.fileSystemFree}
 	if options.Strategy == TwoGroup {
@@ -211,6 +224,16 @@ func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job
 		p.constraints = append(p.constraints, p.selected)
 	}
 	return p
+}
+
+// track makes the trackers from the running jobs.
+func (p *planner) track(running []Running) {
+	p.addRunning(running)
+	p.takenUse = p.fileSystem.Initial()
+	if p.options.Strategy == TwoGroup {
+		p.groups = p.divide(running)
+		p.addStars(running)
+	}
 }
 
 // use returns a job's use of the file system, and whether its user requested it.
@@ -227,22 +250,17 @@ func (p *planner) use(j *Job) (use int64, requested bool) {
 // ends with the last of them. Otherwise, a job that needs nearly all licenses might never start.
 func (p *planner) addRunning(running []Running) {
 	fs := p.cluster.Licenses[p.cluster.FileSystem]
-	p.total = fs.Total
 	initial := fs.Used
 	if p.options.Strategy != Baseline && len(running) > 0 {
 		initial = max(initial, p.cluster.Measured)
 	}
-	p.fileSystem, p.nodes = NewTracker(initial), &Tracker{}
+	p.fileSystem = NewTracker(initial)
 	offset, explained, last := fs.Used-initial, int64(0), p.now
-	for i := range running {
-		r := &running[i]
+	for _, r := range byEnd(running) { // in this order every step of a tracker is its last one
 		end := p.giveBack(r)
-		p.busy += r.Nodes
-		p.nodes.Shift(int64(r.Nodes))
 		p.nodes.RemoveTillEnd(end, int64(r.Nodes))
 		for name, n := range r.Uses {
 			if t := p.pools[name]; t != nil {
-				t.Shift(int64(n))
 				t.RemoveTillEnd(end, int64(n))
 			}
 		}
@@ -259,10 +277,24 @@ func (p *planner) addRunning(running []Running) {
 			offset += use
 		}
 	}
+	p.nodes.Shift(int64(p.taken))
+	for name, t := range p.pools {
+		t.Shift(int64(p.takenPools[name]))
+	}
 	p.fileSystem.Shift(max(offset, 0))
 	if rest := min(p.fileSystem.Initial()-explained, initial-fs.Used); rest > 0 {
 		p.fileSystem.RemoveTillEnd(last, rest)
 	}
+}
+
+// byEnd returns running jobs in the order of their ends.
+func byEnd(running []Running) []*Running {
+	list := make([]*Running, len(running))
+	for i := range running {
+		list[i] = &running[i]
+	}
+	slices.SortStableFunc(list, func(a, b *Running) int { return cmp.Compare(a.End, b.End) })
+	return list
 }
 
 // giveBack returns when a running job gives back what it holds. A job that runs beyond its limit
@@ -367,12 +399,32 @@ func (p *planner) nodesFree(i int, at hpc.Time) hpc.Time {
 	return p.when(p.nodes, j, at, int64(p.cluster.Nodes-j.Nodes))
 }
 
-// full reports whether no pending job can start now, because no node is free.
-func (p *planner) full() bool {
-	if s := p.cluster.Selector; s != nil {
-		return s.Full()
+// anyFits reports whether a pending job may start now, by the free nodes and licenses: the i-th one or a
+// later one. What is free becomes less during a round only.
+func (p *planner) anyFits(i int) bool {
+	if s := p.cluster.Selector; s != nil && s.Full() {
+		return false
 	}
-	return p.busy >= p.cluster.Nodes
+	for p.next = max(p.next, i); p.next < len(p.pending); p.next++ {
+		if p.fits(&p.pending[p.next]) {
+			return true
+		}
+	}
+	return false
+}
+
+// fits reports whether the nodes that are free now suffice for a pending job, and the file system.
+func (p *planner) fits(j *Job) bool {
+	if use := p.tested(j); use > 0 && use > p.total-p.takenUse {
+		return false
+	}
+	if !p.countNodes() {
+		return true
+	}
+	if pool, known := p.cluster.Pools[j.Pool]; known && j.Nodes > pool.Nodes-p.takenPools[j.Pool] {
+		return false
+	}
+	return j.Nodes <= p.cluster.Nodes-p.taken
 }
 
 // countNodes reports whether jobs of the future count in the number of nodes. Without a selector
@@ -409,17 +461,21 @@ func (p *planner) allocate(i int, at hpc.Time) {
 		}
 	}
 	p.nodes.Add(from, until, int64(j.Nodes))
+	use, _ := p.use(j)
+	if use > 0 {
+		p.fileSystem.Add(from, until, use)
+	}
 	if at == p.now {
-		p.busy += j.Nodes
+		p.taken += j.Nodes
+		p.takenUse += max(use, 0)
 	}
 	for _, name := range p.cluster.Pools[j.Pool].Overlaps {
 		if t := p.pools[name]; t != nil { // the job may get nodes of that pool
 			t.Add(from, until, int64(j.Nodes))
+			if at == p.now {
+				p.takenPools[name] += j.Nodes
+			}
 		}
-	}
-	use, _ := p.use(j)
-	if use > 0 {
-		p.fileSystem.Add(from, until, use)
 	}
 	if p.options.Strategy == TwoGroup && p.groups.Regular(j.Nodes, use) {
 		p.star.Add(from, until, max(p.groups.above(j.Nodes, use), 0))

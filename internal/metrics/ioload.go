@@ -57,6 +57,25 @@ func NewFileSystemCourses(rows []run.Row, m *run.Manifest, from, to hpc.Time, pa
 	return courses, nil
 }
 
+// MovedBytes returns what the job of each row moved in its last run, on all file systems of the run
+// together; nil if the run has none. The error is that of [NewIO].
+func MovedBytes(rows []run.Row, m *run.Manifest) ([]float64, error) {
+	played, err := newPlayback(rows, m)
+	if played == nil {
+		return nil, err
+	}
+	moved := make([]float64, len(rows))
+	_, last, _ := bounds(all(rows))
+	played.each(last, func(from, to hpc.Time, _ []FileSystemLoad) {
+		for id, rate := range played.model.Rates() {
+			if j := &played.jobs[id]; from >= j.row.Start {
+				moved[j.at] += float64(rate) * to.Sub(from).Seconds()
+			}
+		}
+	})
+	return moved, nil
+}
+
 func newCourses(systems []hpc.FileSystem, from, to hpc.Time, parts int) []FileSystemCourse {
 	courses := make([]FileSystemCourse, len(systems))
 	for i := range courses {
@@ -158,6 +177,7 @@ type playback struct {
 
 // ioJob is a job that started, and that has I/O or licenses of a file system.
 type ioJob struct {
+	at     int // the place of its row
 	row    *run.Row
 	phases []hpc.Phase // nil for a job without I/O
 	// requested and expected are its licenses of each file system.
@@ -210,7 +230,7 @@ func (p *playback) collect(rows []run.Row, estimator ioaware.Estimator) error {
 		if job == nil || r.Start == 0 {
 			continue
 		}
-		j := ioJob{row: r}
+		j := ioJob{at: i, row: r}
 		if job.EndAt == 0 {
 			j.phases = job.IO
 		}

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -357,14 +358,9 @@ func (s *starts) State() (driver.State, error) {
 		s.counted = s.Measured()
 		state.Measured = s.counted
 	}
-	names := make([]string, 0, len(s.running))
-	for id := range s.running {
-		names = append(names, id)
-	}
-	slices.Sort(names)
-	for _, id := range names {
-		p := s.running[id]
-		state.Running = append(state.Running, driver.Running{ID: id, Running: ioaware.Running{Job: p.Job, End: p.end, Uses: p.uses}})
+	running := slices.SortedFunc(maps.Values(s.running), func(a, b *planned) int { return a.order - b.order })
+	for _, p := range running {
+		state.Running = append(state.Running, driver.Running{ID: p.ID, Running: ioaware.Running{Job: p.Job, End: p.end, Uses: p.uses}})
 		for license, n := range p.Licenses {
 			if l, known := state.Licenses[license]; known {
 				l.Used += n

@@ -13,7 +13,9 @@ func TestFileSystemsSection(t *testing.T) {
 	shared, other := schedule("shared", 1, 100, machine{nodes: 20, processors: 1}), schedule("other", 2, 100, machine{nodes: 20, processors: 1})
 	withIO(&shared, 60<<20)
 	none := schedule("none", 1, 100, machine{nodes: 20, processors: 1})
-	of := func(r compare.Realization) compare.Set { return compare.Set{Name: r.Name, Runs: []compare.Realization{r}} }
+	of := func(r compare.Realization) compare.Set {
+		return compare.Set{Name: r.Name, Runs: []compare.Realization{r}}
+	}
 	for name, c := range map[string]struct {
 		sets  []compare.Set
 		panel int // of the figure of the bandwidth

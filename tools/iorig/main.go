@@ -10,6 +10,13 @@
 // Slurm's own backfill scheduler, and a driver outside slurmctld plays the other policies. It needs
 // the preload library (make build).
 //
+// With --results the results are kept in a file. A second call plays what is missing. With --compare it
+// prints the results of both engines beside each other:
+//
+//	go run ./tools/iorig --results rig.jsonl
+//	go run ./tools/iorig --results rig.jsonl --engine slurm -j 1
+//	go run ./tools/iorig --results rig.jsonl --compare
+//
 // Every workload has the given number of realizations, which are seeds of the generator. All
 // policies see the same realizations, so the column beside the makespan is a paired difference to
 // the first policy. Intervals are 95 % bootstrap intervals of means.
@@ -17,6 +24,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -55,6 +63,8 @@ type settings struct {
 	sets, policies, bandwidths, limits []string
 	rate                               string
 	engine, slurm                      string
+	results                            string
+	compare                            bool
 	realizations, parallel             int
 }
 
@@ -71,23 +81,35 @@ func runTool(ctx context.Context, args []string, stdout io.Writer) error {
 	f.StringVar(&o.slurm, "slurm", "", "the Slurm to run, as for rmreplay replay")
 	f.IntVar(&o.realizations, "realizations", 30, "`N` seeds of every workload")
 	f.IntVarP(&o.parallel, "parallel", "j", 0, "at most `N` simulations at once (default: one for each CPU)")
+	f.StringVar(&o.results, "results", "", "the `FILE` (JSON Lines) that keeps results: those that it has are not played again")
+	f.BoolVar(&o.compare, "compare", false, "play nothing, and print the engines of --results beside each other")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	if o.engine != "sim" && o.engine != "slurm" {
 		return fmt.Errorf("--engine %s: not an engine (want sim or slurm)", o.engine)
 	}
+	if o.compare && o.results == "" {
+		return errors.New("--compare: there are no results (want --results FILE)")
+	}
 	if o.realizations < 2 {
 		return fmt.Errorf("--realizations %d: too few for an interval (want at least 2)", o.realizations)
 	}
-	if _, err := fmt.Fprintln(stdout, "| workload | bandwidth | limit | policy | makespan, s | change | jobs/h | stretch | AWRT, s |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |"); err != nil {
+	known, err := openResults(o.results)
+	if err != nil {
 		return err
 	}
-	for _, set := range o.sets {
-		for _, bandwidth := range o.bandwidths {
+	defer known.Close() // every line is whole already
+	if o.compare {
+		return known.compare(stdout)
+	}
+	out := &printer{to: stdout}
+	out.head("workload", "bandwidth", "limit", "policy", "makespan, s", "change", "jobs/h", "stretch", "AWRT, s")
+	for _, bandwidth := range o.bandwidths {
+		for _, set := range o.sets {
 			for _, limit := range o.limits {
 				c := &campaign{settings: o, set: set, bandwidth: bandwidth, limit: limit}
-				if err := c.run(ctx, stdout); err != nil {
+				if err := c.run(ctx, known, out); err != nil {
 					return err
 				}
 			}
@@ -102,55 +124,52 @@ type campaign struct {
 	set, bandwidth, limit string
 }
 
-// outcome is the figures of a simulation.
-type outcome struct{ makespan, throughput, stretch, awrt float64 }
-
-// run makes all simulations and prints a row for each policy.
-func (c *campaign) run(ctx context.Context, stdout io.Writer) error {
-	outcomes := make([][]outcome, len(c.policies))
-	for i := range outcomes {
-		outcomes[i] = make([]outcome, c.realizations)
+// run plays the realizations that have no results yet, and prints a row for each policy.
+func (c *campaign) run(ctx context.Context, known *results, out *printer) error {
+	play := c.simulate
+	if c.engine == "slurm" {
+		play = c.replay
 	}
-	err := experiment.Executor{Parallel: c.parallel}.Do(ctx, len(c.policies)*c.realizations, func(ctx context.Context, i int) (err error) {
-		p, seed := i/c.realizations, i%c.realizations
-		play := c.simulate
-		if c.engine == "slurm" {
-			play = c.replay
+	// All policies play a realization before the next one, so that the results of an interrupted
+	// campaign are pairs.
+	err := experiment.Executor{Parallel: c.parallel}.Do(ctx, len(c.policies)*c.realizations, func(ctx context.Context, i int) error {
+		name := c.played(c.policies[i%len(c.policies)], uint64(i/len(c.policies)+1))
+		if _, done := known.get(name); done {
+			return nil
 		}
-		outcomes[p][seed], err = play(ctx, c.policies[p], uint64(seed+1))
-		return err
+		o, err := play(ctx, name.Policy, name.Seed)
+		if err != nil {
+			return err
+		}
+		return known.add(name, o)
 	})
 	if err != nil {
 		return err
 	}
-	column := func(p int, of func(outcome) float64) []float64 {
-		list := make([]float64, c.realizations)
-		for i, o := range outcomes[p] {
-			list[i] = of(o)
-		}
-		return list
+	seeds := make([]uint64, c.realizations)
+	for i := range seeds {
+		seeds[i] = uint64(i + 1)
 	}
-	mean := func(list []float64) stats.Interval {
-		return stats.Bootstrap(stats.Mean, stats.BootstrapOptions{}, list)
+	base := known.column(c.played(c.policies[0], 0), seeds, makespan)
+	limit := c.limit
+	if limit == "" {
+		limit = c.bandwidth
 	}
-	makespan := func(o outcome) float64 { return o.makespan }
-	for p, name := range c.policies {
-		m, change := mean(column(p, makespan)), ""
+	for p, policy := range c.policies {
+		column := func(of func(outcome) float64) []float64 { return known.column(c.played(policy, 0), seeds, of) }
+		difference := ""
 		if p > 0 {
-			i := stats.PairedBootstrap(stats.Relative, stats.BootstrapOptions{}, column(0, makespan), column(p, makespan))
-			change = fmt.Sprintf("%+.1f %% [%+.1f, %+.1f]", 100*i.Estimate, 100*i.Low, 100*i.High)
+			difference = change(base, column(makespan))
 		}
-		jobs, stretch, awrt := mean(column(p, func(o outcome) float64 { return o.throughput })), mean(column(p, func(o outcome) float64 { return o.stretch })), mean(column(p, func(o outcome) float64 { return o.awrt }))
-		limit := c.limit
-		if limit == "" {
-			limit = c.bandwidth
-		}
-		if _, err := fmt.Fprintf(stdout, "| %s | %s | %s | %s | %.0f [%.0f, %.0f] | %s | %.1f [%.1f, %.1f] | %.2f | %.0f |\n", c.set, c.bandwidth, limit, name,
-			m.Estimate, m.Low, m.High, change, jobs.Estimate, jobs.Low, jobs.High, stretch.Estimate, awrt.Estimate); err != nil {
-			return err
-		}
+		out.row(c.set, c.bandwidth, limit, policy, written(column(makespan), 0), difference, written(column(throughput), 1),
+			fmt.Sprintf("%.2f", stats.Mean(column(stretch))), fmt.Sprintf("%.0f", stats.Mean(column(awrt))))
 	}
-	return nil
+	return out.err
+}
+
+// played names a realization under a policy.
+func (c *campaign) played(policy string, seed uint64) played {
+	return played{Engine: c.engine, Slurm: c.slurm, Set: c.set, Bandwidth: c.bandwidth, Limit: c.limit, Rate: c.rate, Policy: policy, Seed: seed}
 }
 
 // workload makes a realization.
@@ -184,7 +203,7 @@ func (c *campaign) simulate(ctx context.Context, name string, seed uint64) (outc
 	if err != nil {
 		return outcome{}, err
 	}
-	made, err := policy.New(name)
+	made, err := policy.New(strings.ReplaceAll(name, "/SEED", fmt.Sprint("/", seed))) // each realization has its own noise
 	if err != nil {
 		return outcome{}, err
 	}

@@ -27,7 +27,7 @@ things to it. A service learns from finished jobs what to expect of the next one
 measures the use of the file system, and tells schedulers. docs/IO-SERVICE.md is the
 guide. A driver decides on the starts of a live cluster's jobs: docs/IO-DRIVER.md.`,
 	}
-	c.AddCommand(o.serve(), o.learn(), o.schedule(), o.release(), o.script())
+	c.AddCommand(o.serve(), o.learn(), o.assign(), o.schedule(), o.release(), o.script())
 	return c
 }
 

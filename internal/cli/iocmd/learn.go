@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +15,8 @@ import (
 	"rmreplay/internal/flags"
 	"rmreplay/internal/ioservice"
 	"rmreplay/internal/ioservice/counters"
+	"rmreplay/internal/ioservice/recorded"
+	"rmreplay/internal/run"
 )
 
 // bandwidth is the value of a flag: bytes per second.
@@ -53,20 +57,22 @@ func (o commands) learn() *cobra.Command {
 	var zone flags.Zone
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "learn FILE --state DIR",
-		Short: "Learn from finished jobs in the output of sacct",
-		Long: `Learns from finished jobs, so that a new service knows something from the start. FILE is
+		Use:   "learn SOURCE --state DIR",
+		Short: "Learn from finished jobs in the output of sacct, or from a run",
+		Long: `Learns from finished jobs, so that a new service knows something from the start. SOURCE is
 the output of
 
   sacct -P --allusers --starttime DATE --endtime DATE \
     --format=JobID,JobIDRaw,Start,End,Comment,TRESUsageInTot,TRESUsageOutTot
 
-with the jobs' steps. A job's class is that of its comment: jobtype=NAME; or
-variety_id=ID;. What it read and wrote is fs/lustre of its steps, or fs/disk. The service
-must not run. A job that it has learned of lately is not counted twice.`,
+with the jobs' steps, or a run or several realizations (a directory). What a job of sacct
+read and wrote is fs/lustre of its steps, or fs/disk. For a job of a run it is what the
+replay or the simulator granted. A job's class is that of its comment: jobtype=NAME; or
+variety_id=ID;. The service must not run. A job that it has learned of lately is not
+counted twice.`,
 		Example: `  rmreplay io learn march.txt --state /var/lib/rmreplay/io --timezone Europe/Zurich
-  rmreplay io learn march.txt --state io --json`,
-		Args: console.WantArgs("FILE"),
+  rmreplay io learn run --state io --json`,
+		Args: console.WantArgs("SOURCE"),
 		RunE: func(_ *cobra.Command, args []string) error { return o.runLearn(args[0], &opts, &zone, asJSON) },
 	}
 	opts.add(c.Flags())
@@ -76,32 +82,72 @@ must not run. A job that it has learned of lately is not counted twice.`,
 	return c
 }
 
-func (o commands) runLearn(path string, opts *stateOptions, zone *flags.Zone, asJSON bool) (err error) {
+// lesson is what `io learn` has read: the jobs, and their uses at the same places.
+type lesson struct {
+	learnReport
+	jobs []ioservice.Job
+	uses []counters.Use
+}
+
+// add adds a finished job, or counts why it teaches nothing.
+func (l *lesson) add(t *counters.Total, comment string, counted bool) {
+	job := ioservice.Job{ID: t.Job, Start: t.Start, End: t.End, Class: classOf(comment)}
+	name, err := ioservice.NameInComment(comment)
+	if err == nil && name != "" {
+		job.Name = name
+	}
+	switch runTime := t.End.Sub(t.Start); {
+	case job.Class == "":
+		l.NoClass++
+	case !counted:
+		l.NoData++
+	default:
+		l.jobs = append(l.jobs, job)
+		l.uses = append(l.uses, counters.Use{Start: t.Start, End: t.End, RunTime: runTime, Mean: t.Bytes / runTime.Seconds()})
+	}
+}
+
+// read reads the output of sacct, or the runs of a directory.
+func (l *lesson) read(path string, zone *time.Location) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return l.readRuns(path)
+	}
 	file, err := os.Open(path)
 	if err != nil {
-		return console.BadInput(err)
+		return err
 	}
 	defer file.Close()
-	var report learnReport
-	var jobs []ioservice.Job
-	var uses []counters.Use
-	report.NotEnded, err = counters.Sacct(file, path, zone.Location(), func(j counters.SacctJob) {
-		job := ioservice.Job{ID: j.Job, Start: j.Start, End: j.End, Class: ioservice.IDInComment(j.Comment)}
-		name, err := ioservice.NameInComment(j.Comment)
-		if err == nil && name != "" {
-			job.Name, job.Class = name, ioservice.NamedClass(name)
-		}
-		switch runTime := j.End.Sub(j.Start); {
-		case job.Class == "":
-			report.NoClass++
-		case !j.Counted:
-			report.NoData++
-		default:
-			jobs = append(jobs, job)
-			uses = append(uses, counters.Use{Start: j.Start, End: j.End, RunTime: runTime, Mean: j.Bytes / runTime.Seconds()})
-		}
-	})
+	l.NotEnded, err = counters.Sacct(file, path, zone, func(j counters.SacctJob) { l.add(&j.Total, j.Comment, j.Counted) })
+	return err
+}
+
+func (l *lesson) readRuns(path string) error {
+	set, err := run.OpenSet(path)
 	if err != nil {
+		return err
+	}
+	for _, r := range set.Runs {
+		rows, err := r.Jobs()
+		if err != nil {
+			return fmt.Errorf("reading run record %s: %w", r.Dir, err)
+		}
+		jobs, open, err := recorded.Jobs(rows, &r.Manifest)
+		if err != nil {
+			return fmt.Errorf("reading run record %s: %w", r.Dir, err)
+		}
+		l.NotEnded += open
+		for i := range jobs {
+			j := &jobs[i]
+			j.Job = filepath.Base(r.Dir) + "/" + j.Job // jobs of realizations have the same numbers
+			l.add(&j.Total, j.Comment, j.Counted)
+		}
+	}
+	return nil
+}
+
+func (o commands) runLearn(path string, opts *stateOptions, zone *flags.Zone, asJSON bool) (err error) {
+	var l lesson
+	if err := l.read(path, zone.Location()); err != nil {
 		return console.BadInput(err)
 	}
 	opts.config.Bandwidth = 1 // no prediction is made
@@ -111,8 +157,8 @@ func (o commands) runLearn(path string, opts *stateOptions, zone *flags.Zone, as
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	before := service.Status(0).Processed
-	for i, job := range jobs {
-		if err := service.Learn(job.End, job, uses[i]); err != nil {
+	for i, job := range l.jobs {
+		if err := service.Learn(job.End, job, l.uses[i]); err != nil {
 			return err
 		}
 	}
@@ -120,8 +166,9 @@ func (o commands) runLearn(path string, opts *stateOptions, zone *flags.Zone, as
 		return err
 	}
 	after := service.Status(0)
+	report := l.learnReport
 	report.Learned, report.Classes = int(after.Processed-before), after.Classes
-	report.Known = len(jobs) - report.Learned
+	report.Known = len(l.jobs) - report.Learned
 	if asJSON {
 		return o.PrintJSON(report)
 	}

@@ -70,7 +70,7 @@ func (c *Cluster) checkPartitions(text, selectType string) error {
 		name := f["PartitionName"]
 		seen[name] = true
 		mine := slices.Contains(c.Partitions, name)
-		if share := f["OverSubscribe"]; mine && share != "EXCLUSIVE" && selectType != "select/linear" {
+		if share := f["OverSubscribe"]; mine && !wholeNodes(f) && selectType != "select/linear" {
 			errs = append(errs, fmt.Errorf("partition %s: OverSubscribe=%s with %s: jobs may share nodes (want OverSubscribe=EXCLUSIVE: the driver counts whole nodes)", name, share, selectType))
 		}
 		names, err := hostlist.Expand(f["Nodes"])
@@ -97,6 +97,12 @@ func (c *Cluster) checkPartitions(text, selectType string) error {
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
+}
+
+// wholeNodes reports whether a partition gives whole nodes to jobs. scontrol of Slurm 26.05 shows
+// OverSubscribe=EXCLUSIVE as Exclusive=NODE, the option's new name.
+func wholeNodes(partition map[string]string) bool {
+	return partition["OverSubscribe"] == "EXCLUSIVE" || partition["Exclusive"] == "NODE" || partition["Exclusive"] == "TOPO"
 }
 
 func sorted(set map[string]bool) (list []string) {

@@ -39,22 +39,24 @@ var squeues = map[string]string{
 
 // slurm is a Slurm that prints texts and notes what changes it.
 type slurm struct {
-	jobs, sinfo, licenses string
-	changes               []string
-	refuses               string
+	jobs, sinfo, licenses, sdiag string
+	changes                      []string
+	refuses                      string
 }
 
 func (s *slurm) run(_ context.Context, name string, args ...string) ([]byte, error) {
 	line := name + " " + strings.Join(args, " ")
 	switch {
+	case s.refuses != "" && strings.Contains(line, s.refuses):
+		return nil, errors.New("refused")
 	case name == "squeue":
 		return []byte(s.jobs), nil
+	case name == "sdiag":
+		return []byte(s.sdiag), nil
 	case name == "sinfo":
 		return []byte(s.sinfo), nil
 	case strings.Contains(line, "show licenses"):
 		return []byte(s.licenses), nil
-	case s.refuses != "" && strings.Contains(line, s.refuses):
-		return nil, errors.New("refused")
 	}
 	s.changes = append(s.changes, strings.TrimPrefix(line, "scontrol "))
 	return nil, nil
@@ -173,6 +175,8 @@ func TestCheck(t *testing.T) {
 		{strings.Replace(good, "batch_sched_delay=0", "batch_sched_delay=3,bf_interval=30", 1), partition, "SchedulerParameters=defer,bf_interval=30,sched_interval=5,batch_sched_delay=0"},
 		{strings.Replace(good, "sched/builtin", "sched/hold", 1), partition, "SchedulerType=sched/builtin"},
 		{good, strings.Replace(partition, "EXCLUSIVE", "NO", 1), "want OverSubscribe=EXCLUSIVE"},
+		{good, strings.Replace(partition, "OverSubscribe=EXCLUSIVE", "Exclusive=NODE OverSubscribe=NO", 1), ""}, // 26.05
+		{good, strings.Replace(partition, "OverSubscribe=EXCLUSIVE", "Exclusive=USER OverSubscribe=NO", 1), "want OverSubscribe=EXCLUSIVE"},
 		{good, strings.Replace(partition, "n4", "n[3-4]", 1), "partition batch shares nodes with other"},
 		{good, strings.Replace(partition, "=batch", "=long", 1), "partition batch: there is none (want one of long, other)"},
 		{strings.Replace(good, "cons_tres", "linear", 1), strings.Replace(partition, "EXCLUSIVE", "NO", 1), ""},

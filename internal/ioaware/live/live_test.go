@@ -1,7 +1,9 @@
 package live
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -17,6 +19,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioaware"
 	"rmreplay/internal/ioaware/driver"
+	"rmreplay/internal/rm/slurm/install"
 )
 
 // driverVariable has the test program be a driver, with the lease that it names.
@@ -68,16 +71,47 @@ type site struct {
 
 const siteNodes = 10
 
-// startSite starts a stock slurmctld and a slurmd for each node.
-func startSite(t *testing.T) *site {
-	t.Helper()
-	for _, program := range []string{"slurmctld", "slurmd", "sbatch", "scontrol", "squeue"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("SKIPPED: the driver is not tried on a live Slurm: %v", err)
+// link makes the programs of a Slurm available in the directory bin of a site, and puts it into PATH.
+func (s *site) link(in *install.Installation) error {
+	bin := filepath.Join(s.dir, "bin")
+	if err := errors.Join(os.Mkdir(bin, 0o755), in.Link(bin)); err != nil {
+		return err
+	}
+	for _, name := range []string{"slurmd", "slurmstepd"} {
+		path, link := filepath.Join(filepath.Dir(in.Slurmctld), name), filepath.Join(bin, name)
+		if _, err := os.Stat(path); err != nil {
+			return err
+		}
+		if in.Loader == nil {
+			if err := os.Symlink(path, link); err != nil {
+				return err
+			}
+			continue
+		}
+		script, err := os.ReadFile(filepath.Join(bin, "slurmctld"))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(link, bytes.ReplaceAll(script, []byte("'"+in.Slurmctld+"'"), []byte("'"+path+"'")), 0o755); err != nil {
+			return err
 		}
 	}
+	s.t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	return nil
+}
+
+// startSite starts a stock slurmctld and a slurmd for each node.
+func startSite(t *testing.T, release string) *site {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("SKIPPED: the driver is not tried on a live Slurm: slurmd needs root")
+	}
+	in, err := install.FindSlurm(release)
+	if err == nil {
+		err = in.Need(false)
+	}
+	if err != nil {
+		t.Skipf("SKIPPED: the driver is not tried on a live Slurm %s: %v", release, err)
 	}
 	host, err := os.Hostname()
 	if err != nil {
@@ -93,6 +127,9 @@ func startSite(t *testing.T) *site {
 			t.Error(err)
 		}
 	})
+	if err := s.link(in); err != nil {
+		t.Skipf("SKIPPED: the driver is not tried on a live Slurm %s: %v", release, err)
+	}
 	for _, err := range []error{os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "runs"), nil, 0o666), os.Chmod(filepath.Join(dir, "runs"), 0o666)} {
 		if err != nil {
 			t.Fatal(err)
@@ -107,10 +144,10 @@ SlurmUser=root
 AuthType=auth/none
 CredType=cred/none
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+PluginDir=%[4]s
 MailProg=/bin/true
 ReturnToService=2
-StateSaveLocation=%s/state
+StateSaveLocation=%[3]s/state
 SlurmctldPidFile=%[3]s/pid
 SlurmctldLogFile=%[3]s/log
 SlurmdSpoolDir=%[3]s/%%n
@@ -124,7 +161,7 @@ KillWait=1
 Licenses=lustre:10000
 PartitionName=batch Nodes=n[1-9] Default=YES OverSubscribe=EXCLUSIVE MaxTime=60
 PartitionName=other Nodes=n10 OverSubscribe=EXCLUSIVE MaxTime=60
-`, host, ports[0], s.dir)
+`, host, ports[0], s.dir, in.PluginDir)
 	for i, port := range ports[1:] {
 		fmt.Fprintf(&b, "NodeName=n%d NodeHostname=%s NodeAddr=127.0.0.1 Port=%d State=UNKNOWN\n", i+1, host, port)
 	}
@@ -132,7 +169,11 @@ PartitionName=other Nodes=n10 OverSubscribe=EXCLUSIVE MaxTime=60
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"slurm.conf": b.String(), "job_submit.lua": string(lua)} {
+	texts := map[string]string{"slurm.conf": b.String(), "job_submit.lua": string(lua)}
+	if release != "" {
+		texts["cgroup.conf"] = "CgroupPlugin=disabled\n"
+	}
+	for name, text := range texts {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +190,7 @@ PartitionName=other Nodes=n10 OverSubscribe=EXCLUSIVE MaxTime=60
 		return err == nil && strings.Contains(string(out), "UP")
 	})
 	for i := range siteNodes {
-		s.start("slurmd", "-D", "-N", fmt.Sprintf("n%d", i+1), "-f", conf)
+		s.start("slurmd", "-D", "-d", filepath.Join(s.dir, "bin", "slurmstepd"), "-N", fmt.Sprintf("n%d", i+1), "-f", conf)
 	}
 	s.until("all nodes are idle", func() bool {
 		out, err := Exec(t.Context(), "sinfo", "-h", "-N", "-o", "%T")
@@ -202,7 +243,7 @@ func (s *site) until(what string, so func() bool) {
 // submit submits a job that notes that it runs, and sleeps.
 func (s *site) submit(seconds string, args ...string) string {
 	s.t.Helper()
-	c := exec.Command("sbatch", append([]string{"--parsable", "--output=/dev/null", "--chdir=/", "--time=1", "--uid=nobody"}, args...)...)
+	c := exec.Command("sbatch", append([]string{"--parsable", "--output=/dev/null", "--chdir=/", "--time=1", "--uid=65534"}, args...)...)
 	c.Stdin = strings.NewReader("#!/bin/sh\necho $SLURM_JOB_ID >> " + s.dir + "/runs\nsleep " + seconds + "\n")
 	out, err := c.CombinedOutput()
 	if err != nil {
@@ -240,11 +281,19 @@ func (s *site) field(job, name string) string {
 // TestKilledDriver runs jobs on a live Slurm with a driver that is killed again and again. Every job
 // runs once, and the holds of others stay.
 func TestKilledDriver(t *testing.T) {
-	jobs, kills := 20, 2
-	if os.Getenv("RMREPLAY_LONG_TESTS") != "" {
-		jobs, kills = 200, 5
+	for _, release := range []string{"", "24.11", "26.05"} {
+		t.Run("Slurm "+release, func(t *testing.T) {
+			if release == "" && os.Getenv("RMREPLAY_LONG_TESTS") != "" {
+				killDriver(t, release, 200, 5)
+			} else {
+				killDriver(t, release, 20, 2)
+			}
+		})
 	}
-	s := startSite(t)
+}
+
+func killDriver(t *testing.T, release string, jobs, kills int) {
+	s := startSite(t, release)
 	s.patience += time.Duration(jobs) * 3 * time.Second
 	c := New(Config{Partitions: []string{"batch"}, FileSystem: "lustre", Run: Exec, Now: now, Say: t.Logf})
 	if err := c.Check(t.Context()); err != nil {

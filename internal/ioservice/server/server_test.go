@@ -241,6 +241,39 @@ func TestBadClients(t *testing.T) {
 	works(t, address)
 }
 
+// TestHalfOpenClients: a client that has closed its side after a request gets the answer, and clients
+// that vanish within a request or before the answer keep nobody from being served.
+func TestHalfOpenClients(t *testing.T) {
+	_, address := serve(t, func(l *Limits) { l.Connections = 4 })
+	dial := func(text string) *net.TCPConn {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+		return conn.(*net.TCPConn)
+	}
+	const request = `{"type":"usage","request":["lustre"],"req_id":"7"}`
+	half := dial(request)
+	defer half.Close()
+	if err := half.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(half); err != nil || !strings.HasPrefix(string(answer), `{"req_id":"7","status":"OK"`) {
+		t.Errorf("%q, %v", answer, err)
+	}
+	for i := range 40 {
+		text := request[:len(request)-i%2*10] // every second one stops within the request
+		conn := dial(text)
+		if err := errors.Join(conn.SetLinger(0), conn.Close()); err != nil { // a reset, as by a node that crashes
+			t.Fatal(err)
+		}
+		works(t, address)
+	}
+}
+
 func TestFramer(t *testing.T) {
 	var f framer
 	var got []string
