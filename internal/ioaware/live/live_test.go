@@ -336,7 +336,10 @@ func killDriver(t *testing.T, release string, jobs, kills int) {
 	for kill := range kills {
 		d := s.start(os.Args[0])
 		goal := len(s.runs()) + 2
-		s.until("jobs run", func() bool { return len(s.runs()) >= goal || len(s.runs()) >= jobs+5 })
+		s.until("the driver works and jobs run", func() bool {
+			dead, err := Dead(filepath.Join(s.dir, "lease"), time.Hour)
+			return err == nil && !dead && (len(s.runs()) >= goal || len(s.runs()) >= jobs+5)
+		})
 		if err := d.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

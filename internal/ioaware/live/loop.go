@@ -47,9 +47,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// share is the largest part of the time in which slurmctld answers the questions of rounds that follow
-// changes: a large queue makes them rare.
-const share = 0.1
+// share is the largest part of the time that the questions of rounds which follow changes take: a large
+// queue makes rounds rare.
+const share = 0.25
 
 // pause returns the time between two looks for changes.
 func (c *Cluster) pause() time.Duration {

@@ -77,7 +77,7 @@ func TestLoop(t *testing.T) {
 
 // TestLongQuestions: a queue that slurmctld needs long to list makes looks rare.
 func TestLongQuestions(t *testing.T) {
-	for asked, want := range map[time.Duration]time.Duration{0: 3 * time.Second, 100 * time.Millisecond: 3 * time.Second, time.Second: 10 * time.Second, time.Minute: 30 * time.Second} {
+	for asked, want := range map[time.Duration]time.Duration{0: 3 * time.Second, 100 * time.Millisecond: 3 * time.Second, time.Second: 4 * time.Second, time.Minute: 30 * time.Second} {
 		if got := (&Cluster{asked: asked}).pause(); got != want {
 			t.Errorf("after questions of %v: %v, want %v", asked, got, want)
 		}
