@@ -118,6 +118,7 @@ func (s *site) health(ctx context.Context, opts accountingcmd.Serve, say func(fo
 		pollers = append(pollers, &health.Poller{
 			Cluster: cluster, Command: words, Every: opts.SdiagEvery,
 			Add: func(ctx context.Context, h store.Health) error { return s.intake.Store().AddHealth(ctx, h) }, Report: func(err error) { say("rmreplay: %v", err) },
+			SetSize: func(ctx context.Context, c store.Cluster) error { return s.intake.Store().SetCluster(ctx, c) },
 		})
 	}
 	ctx, cancel := context.WithCancel(ctx)
