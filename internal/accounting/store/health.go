@@ -106,7 +106,11 @@ func (v *Snapshot) HasHealth() (bool, error) {
 	return n == len(healthTables), err
 }
 
-// ExpireHealth removes figures that are older than an instant, and returns how many intervals it removed.
+// ofSites holds for figures of clusters. Those of runs stay: their instants are virtual.
+const ofSites = " AND cluster NOT IN (SELECT cluster FROM clusters WHERE kind = 'run')"
+
+// ExpireHealth removes figures of clusters that are older than an instant, and returns how many intervals
+// it removed.
 func (s *Store) ExpireHealth(ctx context.Context, before time.Time) (removed int64, err error) {
 	err = s.write(ctx, func(conn *sql.Conn) error {
 		for _, statement := range healthTables {
@@ -114,10 +118,10 @@ func (s *Store) ExpireHealth(ctx context.Context, before time.Time) (removed int
 				return err
 			}
 		}
-		if _, err := conn.ExecContext(ctx, "DELETE FROM health_counts WHERE until < ?", before.UTC()); err != nil {
+		if _, err := conn.ExecContext(ctx, "DELETE FROM health_counts WHERE until < ?"+ofSites, before.UTC()); err != nil {
 			return err
 		}
-		result, err := conn.ExecContext(ctx, "DELETE FROM health WHERE until < ?", before.UTC())
+		result, err := conn.ExecContext(ctx, "DELETE FROM health WHERE until < ?"+ofSites, before.UTC())
 		if err == nil {
 			removed, err = result.RowsAffected()
 		}

@@ -214,10 +214,17 @@ func TestExpireHealth(t *testing.T) {
 		t.Errorf("an empty store: %d, %v", removed, err)
 	}
 	s.addHealth("vale")
+	s.addRun("what-if")
+	if err := s.store.SetCluster(t.Context(), store.Cluster{Name: "what-if", Kind: "run"}); err != nil {
+		t.Fatal(err)
+	}
 	if removed, err := s.store.ExpireHealth(t.Context(), healthBegin.Add(10*time.Minute)); removed != 10 || err != nil {
 		t.Errorf("%d, %v", removed, err)
 	}
-	if cycles, counts, jobs := s.number("SELECT sum(main_cycles)::DOUBLE FROM health"), s.number("SELECT count(*)::DOUBLE FROM health_counts"), s.number("SELECT count(*)::DOUBLE FROM jobs"); cycles != 300 || counts != 120 || jobs != 50 {
+	if runs := s.number("SELECT count(*)::DOUBLE FROM health WHERE cluster = 'what-if'"); runs != 6 {
+		t.Errorf("%v of 6 intervals of a run are left", runs)
+	}
+	if cycles, counts, jobs := s.number("SELECT sum(main_cycles)::DOUBLE FROM health WHERE cluster = 'vale'"), s.number("SELECT count(*)::DOUBLE FROM health_counts"), s.number("SELECT count(*)::DOUBLE FROM jobs"); cycles != 300 || counts != 120 || jobs != 50 {
 		t.Errorf("%v cycles, %v counts, %v jobs", cycles, counts, jobs)
 	}
 }
