@@ -66,13 +66,16 @@ func exitsOf(list []run.Exits) map[string]int64 {
 	return out
 }
 
+// batchIntervals is how many intervals are sent at once, for which the database writes nothing else.
+const batchIntervals = 500
+
 // addHealth sends the figures of a run's scheduler to the server, if its record has any.
 func (c *client) addHealth(ctx context.Context, name string, r *run.Run) error {
 	statistics, err := r.Statistics()
 	if err != nil {
 		return err
 	}
-	for list := range slices.Chunk(HealthOf(name, statistics), batchDocuments) {
+	for list := range slices.Chunk(HealthOf(name, statistics), batchIntervals) {
 		body, err := json.Marshal(list)
 		if err != nil {
 			return err
