@@ -101,7 +101,7 @@ func (c *controller) submit(n int) {
 // TestReleases asks a stock slurmctld of each release in real time. It counts what the test does
 // there, is a gap while slurmctld is away, and begins anew after that.
 func TestReleases(t *testing.T) {
-	rpctest.Each(t, slurmspec.R2205, []string{"slurmctld-wlm", "sdiag", "sbatch"}, func(t *testing.T, slurm *rpctest.Slurm) {
+	rpctest.Each(t, slurmspec.R2205, []string{"slurmctld-wlm", "sdiag", "sinfo", "sbatch"}, func(t *testing.T, slurm *rpctest.Slurm) {
 		c := newController(t, slurm)
 		stop := c.start()
 		command, err := slurm.Command("sdiag")
@@ -111,6 +111,7 @@ func TestReleases(t *testing.T) {
 		t.Setenv("SLURM_CONF", c.conf)
 		var said []string
 		var kept []store.Health
+		var asked store.Cluster
 		var mu sync.Mutex
 		p := &health.Poller{
 			Cluster: "test", Command: command, Every: 100 * time.Millisecond,
@@ -124,6 +125,12 @@ func TestReleases(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				said = append(said, err.Error())
+			},
+			SetSize: func(_ context.Context, c store.Cluster) error {
+				mu.Lock()
+				defer mu.Unlock()
+				asked = c
+				return nil
 			},
 		}
 		sum := func() (total store.Health) {
@@ -146,6 +153,9 @@ func TestReleases(t *testing.T) {
 		go func() { defer close(ended); p.Run(ctx) }()
 		defer func() { cancel(); <-ended }()
 		c.until("there is a first answer", func() bool { mu.Lock(); defer mu.Unlock(); return len(kept) > 0 })
+		if asked.Nodes.Value != 1 || asked.CPUs.Value != 4 {
+			t.Errorf("the size of the cluster: %+v", asked)
+		}
 		c.submit(3)
 		defer func() {
 			if t.Failed() {
@@ -386,6 +396,59 @@ func TestBetween(t *testing.T) {
 		if got := health.Between("c", first, later); got.Interval != 0 || got.Submitted != 0 || len(got.Counts) != 0 || got.Main.Last != 30*micro {
 			t.Errorf("%+v", got)
 		}
+	}
+}
+
+// size asks the cluster of a poller for its size, and returns what it reports.
+func size(t *testing.T, command []string) (c store.Cluster, said string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	p := &health.Poller{
+		Cluster: "vale", Command: command, Every: time.Hour,
+		Add:     func(context.Context, store.Health) error { cancel(); return nil },
+		Report:  func(err error) { said = err.Error() },
+		SetSize: func(_ context.Context, got store.Cluster) error { c = got; return nil },
+	}
+	p.Run(ctx)
+	return c, said
+}
+
+// TestSize asks programs in the place of sinfo, beside one in the place of sdiag.
+func TestSize(t *testing.T) {
+	output, err := filepath.Abs("testdata/22.05.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		sinfo             string
+		nodes, cpus, gpus int64
+		want              string // of the report
+	}{
+		{`test "$1 $2 $3" = "-M vale --all" && printf 'CLUSTER: vale\nn1|32|gpu:a100:4(S:0-1),nic:2\nn1|32|gpu:a100:4(S:0-1)\nn2|64|(null)\nn3|16|gpu:2\n'`, 3, 112, 6, ""},
+		{`echo "n1|32+|(null)"`, 0, 0, 0, "is no counter"},
+		{`exit 0`, 0, 0, 0, "lists no node"},
+		{`echo "slurm_load_partitions: Unable to contact slurm controller" >&2; exit 1`, 0, 0, 0, "Unable to contact"},
+	} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"sdiag": `test "$3" != --json && cat ` + output, "sinfo": c.sinfo} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, said := size(t, []string{filepath.Join(dir, "sdiag"), "-M", "vale"})
+		if got.Nodes.Value != c.nodes || got.CPUs.Value != c.cpus || got.GPUs.Value != c.gpus || c.nodes > 0 && (got.Name != "vale" || got.Kind != "site" || !got.CPUs.Known) {
+			t.Errorf("%s: %+v", c.sinfo, got)
+		}
+		if c.want == "" && said != "" || !strings.Contains(said, c.want) {
+			t.Errorf("%s: reported %q, want %q", c.sinfo, said, c.want)
+		}
+	}
+	script := filepath.Join(t.TempDir(), "statistics.sh")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\ntest $# = 0 && cat "+output+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got, said := size(t, []string{script}); got.Nodes.Known || said != "" {
+		t.Errorf("a script: %+v, %q", got, said)
 	}
 }
 

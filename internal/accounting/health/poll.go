@@ -34,10 +34,15 @@ type Poller struct {
 	Add func(ctx context.Context, h store.Health) error
 	// Report gets the errors. A slurmctld that is away is reported once, and again when it answers.
 	Report func(err error)
+	// SetSize keeps the size of the cluster; nil if nobody wants it.
+	SetSize func(ctx context.Context, c store.Cluster) error
 
 	text bool    // sdiag prints no JSON with all counters
 	last *Sample // of the last answer
 	away bool
+	// sized is when the size was asked for, and unsized the error that was reported about it.
+	sized   time.Time
+	unsized string
 }
 
 // Run asks until ctx ends. An slurmctld that does not answer leaves a gap.
@@ -70,6 +75,7 @@ func (p *Poller) poll(ctx context.Context) {
 		p.away = false
 		p.Report(fmt.Errorf("the scheduler of %s answers again", p.Cluster))
 	}
+	p.size(ctx)
 	if p.last != nil && !s.Time.After(p.last.Time) {
 		return // the same second, or a clock that was set back
 	}
@@ -80,11 +86,28 @@ func (p *Poller) poll(ctx context.Context) {
 	p.last = s
 }
 
+// size asks for the size of the cluster now and then. It reports an error once.
+func (p *Poller) size(ctx context.Context) {
+	if !p.sized.IsZero() && time.Since(p.sized) < sizeEvery {
+		return
+	}
+	p.sized = time.Now()
+	err := p.askSize(ctx)
+	if err == nil || ctx.Err() != nil {
+		p.unsized = ""
+		return
+	}
+	if p.unsized != err.Error() {
+		p.unsized = err.Error()
+		p.Report(fmt.Errorf("the size of %s: %w (its utilization has no per cent until sinfo answers)", p.Cluster, err))
+	}
+}
+
 // Ask runs sdiag once. It takes JSON if it has all counters, because texts have rounded means.
 func (p *Poller) Ask(ctx context.Context) (*Sample, error) {
 	var first error
 	if !p.text {
-		out, err := p.run(ctx, "--json")
+		out, err := p.run(ctx, p.sdiag("--json"))
 		if err == nil {
 			var s *Sample
 			if s, err = ParseJSON(out); err == nil {
@@ -93,7 +116,7 @@ func (p *Poller) Ask(ctx context.Context) (*Sample, error) {
 		}
 		first = err
 	}
-	out, err := p.run(ctx)
+	out, err := p.run(ctx, p.Command)
 	if err != nil {
 		return nil, err
 	}
@@ -105,11 +128,16 @@ func (p *Poller) Ask(ctx context.Context) (*Sample, error) {
 	return s, nil
 }
 
-// run runs sdiag and returns its output.
-func (p *Poller) run(ctx context.Context, options ...string) ([]byte, error) {
+// sdiag is the command with further options.
+func (p *Poller) sdiag(options ...string) []string {
+	return append(p.Command[:len(p.Command):len(p.Command)], options...)
+}
+
+// run runs a command and returns its output.
+func (p *Poller) run(ctx context.Context, command []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTime, fmt.Errorf("it did not end within %v", askTime))
 	defer cancel()
-	c := exec.CommandContext(ctx, p.Command[0], append(p.Command[1:len(p.Command):len(p.Command)], options...)...)
+	c := exec.CommandContext(ctx, command[0], command[1:]...)
 	stdout, stderr := &limited{most: mostOutput}, &limited{most: 4096}
 	c.Stdout, c.Stderr, c.WaitDelay = stdout, stderr, endTime
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

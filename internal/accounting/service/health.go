@@ -66,13 +66,16 @@ func exitsOf(list []run.Exits) map[string]int64 {
 	return out
 }
 
+// batchIntervals is how many intervals are sent at once, for which the database writes nothing else.
+const batchIntervals = 500
+
 // addHealth sends the figures of a run's scheduler to the server, if its record has any.
 func (c *client) addHealth(ctx context.Context, name string, r *run.Run) error {
 	statistics, err := r.Statistics()
 	if err != nil {
 		return err
 	}
-	for list := range slices.Chunk(HealthOf(name, statistics), batchDocuments) {
+	for list := range slices.Chunk(HealthOf(name, statistics), batchIntervals) {
 		body, err := json.Marshal(list)
 		if err != nil {
 			return err
@@ -118,6 +121,7 @@ func (s *site) health(ctx context.Context, opts accountingcmd.Serve, say func(fo
 		pollers = append(pollers, &health.Poller{
 			Cluster: cluster, Command: words, Every: opts.SdiagEvery,
 			Add: func(ctx context.Context, h store.Health) error { return s.intake.Store().AddHealth(ctx, h) }, Report: func(err error) { say("rmreplay: %v", err) },
+			SetSize: func(ctx context.Context, c store.Cluster) error { return s.intake.Store().SetCluster(ctx, c) },
 		})
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,36 +29,48 @@ func TestHealth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(t.TempDir(), "sdiag")
-	if err := os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\ntest \"$1 $2\" = '-M vale' && cat %s\n", output), 0o755); err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	program := filepath.Join(dir, "sdiag")
+	for name, print := range map[string]string{"sdiag": "cat " + output, "sinfo": "echo 'n1|48|gpu:4'"} {
+		if err := os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, "#!/bin/sh\ntest \"$1 $2\" = '-M vale' && %s\n", print), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
-	var said atomic.Value
-	say := func(format string, args ...any) { said.Store(fmt.Sprintf(format, args...)) }
+	var mu sync.Mutex
+	var messages strings.Builder
+	say := func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(&messages, format+"\n", args...)
+	}
+	said := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return messages.String()
+	}
 	end, err := s.health(t.Context(), accountingcmd.Serve{Sdiag: []string{"vale=" + program + " -M vale", "dale=" + program + " -M dale"}, SdiagEvery: time.Hour, SdiagKeep: time.Hour}, say)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := func() (n, submitted int) {
+	rows := func() (n, queue, cpus int) {
 		err := s.intake.Store().Read(t.Context(), func(v *store.Snapshot) error {
 			if known, err := v.HasHealth(); err != nil || !known {
 				return err
 			}
-			return v.One("SELECT count(*), coalesce(max(main_queue), 0) FROM health WHERE cluster = 'vale'", nil, &n, &submitted)
+			return v.One("SELECT count(*), coalesce(max(main_queue), 0), coalesce((SELECT cpus FROM clusters WHERE cluster = 'vale'), 0) FROM health WHERE cluster = 'vale'", nil, &n, &queue, &cpus)
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n, submitted
+		return n, queue, cpus
 	}
 	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		text, _ := said.Load().(string)
-		if n, queue := rows(); n == 1 && queue == 3 && strings.Contains(text, "the scheduler of dale") {
+		n, queue, cpus := rows()
+		if n == 1 && queue == 3 && cpus == 48 && strings.Contains(said(), "the scheduler of dale") {
 			break
 		}
 		if time.Since(start) > time.Minute {
-			n, queue := rows()
-			t.Fatalf("after a minute: %d rows, a queue of %d, %q", n, queue, text)
+			t.Fatalf("after a minute: %d rows, a queue of %d, %d processors, %q", n, queue, cpus, said())
 		}
 	}
 	end()

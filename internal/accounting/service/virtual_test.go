@@ -2,9 +2,11 @@ package service_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -214,8 +216,38 @@ func received(t *testing.T, address, slurm, cluster, workload string, jobs int) 
 	if accounted.Equal != accounted.Records || len(accounted.Missing) > 0 || accounted.Equal+accounted.Unknown != len(all) || accounted.Unknown > len(never) {
 		t.Errorf("want all %d jobs in sacct but some of the %d that never started", len(all), len(never))
 	}
+	checkHealthOf(t, address, data, record, made.Manifest.Scheduler)
 	if err := s.end(syscall.SIGTERM); err != nil {
 		t.Errorf("%v: %s", err, s.log.String())
+	}
+}
+
+// checkHealthOf imports a run while a server runs, whose page then has the figures of the run's scheduler.
+func checkHealthOf(t *testing.T, address, data, record string, want *run.Scheduler) {
+	t.Helper()
+	for range 2 { // once more changes nothing
+		if _, err := service.New().Import(context.Background(), data, accountingcmd.Records{Sources: []string{record}, From: "auto", ClusterName: "what-if"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, text := get(t, address, "/_ui/api/v1/panels/health-starts?last=all&f=cluster%3Dwhat-if")
+	var panel struct {
+		Columns []struct{ Name string }
+		Rows    [][]any
+	}
+	if err := json.Unmarshal([]byte(text), &panel); err != nil || status != http.StatusOK {
+		t.Fatalf("%d, %v: %s", status, err, text)
+	}
+	sums := map[string]float64{}
+	for _, row := range panel.Rows {
+		for i, v := range row {
+			if n, ok := v.(float64); ok {
+				sums[panel.Columns[i].Name] += n
+			}
+		}
+	}
+	if int(sums["submitted"]) != want.JobsSubmitted || int(sums["backfilled"]) != want.JobsBackfilled || int(sums["backfilled"]+sums["others"]) != want.JobsStarted {
+		t.Errorf("the page adds up to %v, the run has %+v", sums, *want)
 	}
 }
 

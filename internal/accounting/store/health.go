@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -55,7 +57,8 @@ var healthTables = []string{
 	`CREATE TABLE IF NOT EXISTS health_counts (cluster VARCHAR NOT NULL, until TIMESTAMP NOT NULL, kind VARCHAR NOT NULL, name VARCHAR NOT NULL, count BIGINT NOT NULL, us BIGINT NOT NULL)`,
 }
 
-// AddHealth adds figures of schedulers. Figures of a cluster and an instant that are there are replaced.
+// AddHealth adds figures of schedulers. Those of a cluster that are there between the first and the last
+// instant of the list are replaced.
 func (s *Store) AddHealth(ctx context.Context, list ...Health) error {
 	err := s.write(ctx, func(conn *sql.Conn) error {
 		for _, statement := range healthTables {
@@ -63,12 +66,7 @@ func (s *Store) AddHealth(ctx context.Context, list ...Health) error {
 				return err
 			}
 		}
-		for i := range list {
-			if err := addHealth(ctx, conn, &list[i]); err != nil {
-				return err
-			}
-		}
-		return nil
+		return addHealth(ctx, conn, list)
 	})
 	if err != nil {
 		return fmt.Errorf("adding figures of a scheduler: %w", err)
@@ -76,23 +74,50 @@ func (s *Store) AddHealth(ctx context.Context, list ...Health) error {
 	return nil
 }
 
-func addHealth(ctx context.Context, conn *sql.Conn, h *Health) error {
-	at := h.At.UTC()
-	for _, table := range []string{"health", "health_counts"} {
-		if _, err := conn.ExecContext(ctx, "DELETE FROM "+table+" WHERE cluster = ? AND until = ?", h.Cluster, at); err != nil {
-			return err
+func addHealth(ctx context.Context, conn *sql.Conn, list []Health) error {
+	extents := make(map[string][2]time.Time)
+	var figures, counts [][]any
+	for i := range list {
+		h := &list[i]
+		at := h.At.UTC()
+		extent, ok := extents[h.Cluster]
+		if !ok || at.Before(extent[0]) {
+			extent[0] = at
+		}
+		if at.After(extent[1]) {
+			extent[1] = at
+		}
+		extents[h.Cluster] = extent
+		figures = append(figures, []any{
+			h.Cluster, at, h.Interval.Microseconds(), h.Threads, h.AgentQueue, h.Agents, h.DBDQueue, h.Pending, h.Running,
+			h.Submitted, h.Started, h.Completed, h.Cancelled, h.Failed, h.Backfilled, h.Table,
+			h.Main.Count, h.Main.Sum.Microseconds(), h.Main.Longest.Microseconds(), h.Main.Depth, h.Main.Last.Microseconds(), h.Main.Queue,
+			h.Backfill.Count, h.Backfill.Sum.Microseconds(), h.Backfill.Longest.Microseconds(), h.Backfill.Depth, h.Backfill.Tried, h.Backfill.Last.Microseconds(), h.Backfill.Queue,
+		})
+		for _, c := range h.Counts {
+			counts = append(counts, []any{h.Cluster, at, c.Kind, c.Name, c.Count, c.Micros})
 		}
 	}
-	_, err := conn.ExecContext(ctx, "INSERT INTO health VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		h.Cluster, at, h.Interval.Microseconds(), h.Threads, h.AgentQueue, h.Agents, h.DBDQueue, h.Pending, h.Running,
-		h.Submitted, h.Started, h.Completed, h.Cancelled, h.Failed, h.Backfilled, h.Table,
-		h.Main.Count, h.Main.Sum.Microseconds(), h.Main.Longest.Microseconds(), h.Main.Depth, h.Main.Last.Microseconds(), h.Main.Queue,
-		h.Backfill.Count, h.Backfill.Sum.Microseconds(), h.Backfill.Longest.Microseconds(), h.Backfill.Depth, h.Backfill.Tried, h.Backfill.Last.Microseconds(), h.Backfill.Queue)
-	if err != nil {
+	for cluster, extent := range extents {
+		for _, table := range []string{"health", "health_counts"} {
+			if _, err := conn.ExecContext(ctx, "DELETE FROM "+table+" WHERE cluster = ? AND until BETWEEN ? AND ?", cluster, extent[0], extent[1]); err != nil {
+				return err
+			}
+		}
+	}
+	if err := insertRows(ctx, conn, "health", figures); err != nil {
 		return err
 	}
-	for _, c := range h.Counts {
-		if _, err := conn.ExecContext(ctx, "INSERT INTO health_counts VALUES (?, ?, ?, ?, ?, ?)", h.Cluster, at, c.Kind, c.Name, c.Count, c.Micros); err != nil {
+	return insertRows(ctx, conn, "health_counts", counts)
+}
+
+// insertRows adds rows to a table, many with a statement.
+func insertRows(ctx context.Context, conn *sql.Conn, table string, list [][]any) error {
+	const most = 100
+	for part := range slices.Chunk(list, most) {
+		row := "(?" + strings.Repeat(", ?", len(part[0])-1) + ")"
+		statement := "INSERT INTO " + table + " VALUES " + row + strings.Repeat(", "+row, len(part)-1)
+		if _, err := conn.ExecContext(ctx, statement, slices.Concat(part...)...); err != nil {
 			return err
 		}
 	}
@@ -106,7 +131,11 @@ func (v *Snapshot) HasHealth() (bool, error) {
 	return n == len(healthTables), err
 }
 
-// ExpireHealth removes figures that are older than an instant, and returns how many intervals it removed.
+// ofSites holds for figures of clusters. Those of runs stay: their instants are virtual.
+const ofSites = " AND cluster NOT IN (SELECT cluster FROM clusters WHERE kind = 'run')"
+
+// ExpireHealth removes figures of clusters that are older than an instant, and returns how many intervals
+// it removed.
 func (s *Store) ExpireHealth(ctx context.Context, before time.Time) (removed int64, err error) {
 	err = s.write(ctx, func(conn *sql.Conn) error {
 		for _, statement := range healthTables {
@@ -114,10 +143,10 @@ func (s *Store) ExpireHealth(ctx context.Context, before time.Time) (removed int
 				return err
 			}
 		}
-		if _, err := conn.ExecContext(ctx, "DELETE FROM health_counts WHERE until < ?", before.UTC()); err != nil {
+		if _, err := conn.ExecContext(ctx, "DELETE FROM health_counts WHERE until < ?"+ofSites, before.UTC()); err != nil {
 			return err
 		}
-		result, err := conn.ExecContext(ctx, "DELETE FROM health WHERE until < ?", before.UTC())
+		result, err := conn.ExecContext(ctx, "DELETE FROM health WHERE until < ?"+ofSites, before.UTC())
 		if err == nil {
 			removed, err = result.RowsAffected()
 		}

@@ -155,6 +155,58 @@ func TestHealthInBrowser(t *testing.T) {
 	}
 }
 
+// TestTogetherInBrowser opens two schedulers in one chart, chooses how they are laid over each other, and
+// looks at the page in the dark, on a phone and in print.
+func TestTogetherInBrowser(t *testing.T) {
+	s := serve(t, 50)
+	s.addHealth("vale")
+	s.addRun("what-if")
+	r := &reader{chromium.Open(t).Tab(t), t, s}
+	r.visit("health?last=all&a=vale&b=what-if")
+	r.Picture("together")
+	if faint := r.Faint(); len(faint) > 0 {
+		t.Errorf("texts that are hard to read: %v", faint)
+	}
+	r.Eval(`(() => { const list = document.querySelector("select[name=align]"); list.value = "begin"; list.form.requestSubmit() })()`, nil)
+	for start := time.Now(); !strings.Contains(r.text("location.search"), "align=begin"); time.Sleep(50 * time.Millisecond) {
+		if time.Since(start) > time.Minute {
+			t.Fatalf("after a choice the page is %s", r.text("location.href"))
+		}
+	}
+	r.loaded()
+	if text := r.text(`document.querySelector("#panel-health-main").innerText`); !strings.Contains(text, "2023-11-20") {
+		t.Errorf("the panel says %s", text)
+	}
+	r.drag("health-main", 0.2, 0.6)
+	time.Sleep(100 * time.Millisecond)
+	r.loaded()
+	if v := r.parameters(); !strings.HasPrefix(v.Get("from"), "2024-03-05T10:") || v.Get("align") != "begin" || v.Get("b") != "what-if" {
+		t.Errorf("after a selection the page is %s", r.text("location.href"))
+	}
+	r.visit("health?last=all&a=vale&b=what-if&align=begin")
+	r.Call("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": "dark"}}}, nil)
+	r.Picture("together-dark")
+	if faint := r.Faint(); len(faint) > 0 {
+		t.Errorf("texts that are hard to read in the dark: %v", faint)
+	}
+	r.Call("Emulation.setEmulatedMedia", map[string]any{"media": "print"}, nil)
+	r.Picture("together-print")
+	r.Call("Emulation.setEmulatedMedia", map[string]any{}, nil)
+	r.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true}, nil)
+	r.visit("health?last=all&a=vale&b=what-if&align=begin")
+	var wide int
+	r.Eval("document.documentElement.scrollWidth", &wide)
+	if wide > 390 {
+		t.Errorf("on a phone the page is %d pixels wide", wide)
+	}
+	r.Picture("together-phone-top")
+	r.Eval(`document.querySelector("#panel-health-main").scrollIntoView()`, nil)
+	r.Picture("together-phone")
+	for _, text := range r.Errors {
+		t.Errorf("on the console: %s", text)
+	}
+}
+
 // TestExpireHealth checks that figures have a retention of their own.
 func TestExpireHealth(t *testing.T) {
 	s := serve(t, 50)
@@ -162,11 +214,34 @@ func TestExpireHealth(t *testing.T) {
 		t.Errorf("an empty store: %d, %v", removed, err)
 	}
 	s.addHealth("vale")
+	s.addRun("what-if")
+	if err := s.store.SetCluster(t.Context(), store.Cluster{Name: "what-if", Kind: "run"}); err != nil {
+		t.Fatal(err)
+	}
 	if removed, err := s.store.ExpireHealth(t.Context(), healthBegin.Add(10*time.Minute)); removed != 10 || err != nil {
 		t.Errorf("%d, %v", removed, err)
 	}
-	if cycles, counts, jobs := s.number("SELECT sum(main_cycles)::DOUBLE FROM health"), s.number("SELECT count(*)::DOUBLE FROM health_counts"), s.number("SELECT count(*)::DOUBLE FROM jobs"); cycles != 300 || counts != 120 || jobs != 50 {
+	if runs := s.number("SELECT count(*)::DOUBLE FROM health WHERE cluster = 'what-if'"); runs != 6 {
+		t.Errorf("%v of 6 intervals of a run are left", runs)
+	}
+	if cycles, counts, jobs := s.number("SELECT sum(main_cycles)::DOUBLE FROM health WHERE cluster = 'vale'"), s.number("SELECT count(*)::DOUBLE FROM health_counts"), s.number("SELECT count(*)::DOUBLE FROM jobs"); cycles != 300 || counts != 120 || jobs != 50 {
 		t.Errorf("%v cycles, %v counts, %v jobs", cycles, counts, jobs)
+	}
+}
+
+// addRun adds figures of an hour of a run, every ten minutes.
+func (s *site) addRun(name string) {
+	s.t.Helper()
+	var list []store.Health
+	at := time.Date(2023, 11, 20, 9, 30, 0, 0, time.UTC)
+	for i := range 6 {
+		list = append(list, store.Health{
+			Cluster: name, At: at.Add(time.Duration(i+1) * 10 * time.Minute), Interval: 10 * time.Minute, Pending: 50, Running: int64(i), Started: 30, Backfilled: 9,
+			Main: store.Cycles{Count: 5, Sum: 50 * time.Millisecond, Longest: 12 * time.Millisecond},
+		})
+	}
+	if err := s.store.AddHealth(s.t.Context(), list...); err != nil {
+		s.t.Fatal(err)
 	}
 }
 
@@ -175,17 +250,7 @@ func TestExpireHealth(t *testing.T) {
 func TestTogether(t *testing.T) {
 	s := serve(t, 50)
 	s.addHealth("vale")
-	var list []store.Health
-	at := time.Date(2023, 11, 20, 9, 30, 0, 0, time.UTC)
-	for i := range 6 {
-		list = append(list, store.Health{
-			Cluster: "what-if", At: at.Add(time.Duration(i+1) * 10 * time.Minute), Interval: 10 * time.Minute, Pending: 50, Running: int64(i),
-			Main: store.Cycles{Count: 5, Sum: 50 * time.Millisecond, Longest: 12 * time.Millisecond},
-		})
-	}
-	if err := s.store.AddHealth(t.Context(), list...); err != nil {
-		t.Fatal(err)
-	}
+	s.addRun("what-if")
 	const both = "api/v1/panels/health-main?format=html&last=all&a=vale&b=what-if"
 	for _, c := range []struct{ query, from, to string }{
 		{"", "2023-11-20 10:00:00", "2024-03-05 10:00:00"}, // nothing at the same time

@@ -64,7 +64,7 @@ func (r *request) align(s *sizes) error {
 }
 
 // lineColours are those of the lines of a chart, by their columns.
-var lineColours = []int{0, 5}
+var lineColours = []int{0, 1}
 
 // drawTogether draws a panel's lines of two schedulers in one chart. Those of the second one are
 // dashed, and shifted to the range of time of the first one.

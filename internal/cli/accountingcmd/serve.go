@@ -75,7 +75,8 @@ does above. Brokers are addressed without TLS and credentials.
 times, depths and ends of the main and backfill scheduler's cycles, queues, and requests.
 The page /_ui/health charts them. COMMAND is sdiag's path, with options that choose the
 cluster if need be: vale="sdiag -M vale". While slurmctld does not answer, the figures
-have a gap. The flag may be repeated.`,
+have a gap. Once an hour, sinfo in the place of sdiag says how large the cluster is, so
+that utilization is in per cent. The flag may be repeated.`,
 		Example: `  rmreplay accounting serve --data /var/lib/rmreplay
   rmreplay accounting serve --run today --run what-if
   rmreplay accounting serve --data /var/lib/rmreplay --listen 0.0.0.0:9200 \
