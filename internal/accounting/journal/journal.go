@@ -348,11 +348,14 @@ func (j *Journal) segment() (f *os.File, at int64, err error) {
 	return f, int64(len(header)), nil
 }
 
-// Removable reports whether [Journal.Prune] would remove a segment.
-func (j *Journal) Removable(upTo int64) bool {
+// Removable returns how many segments [Journal.Prune] would remove.
+func (j *Journal) Removable(upTo int64) (n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return len(j.segments) > 1 && j.segments[1].first <= upTo+1
+	for n+1 < len(j.segments) && j.segments[n+1].first <= upTo+1 {
+		n++
+	}
+	return n
 }
 
 // Prune removes segments that only have records up to a number. The last segment stays.
