@@ -171,7 +171,7 @@ func TestKilled(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	if os.Getenv("RMREPLAY_LONG_TESTS") != "" {
 		documents, kills, clients, fills = 1_000_000, 100, 64, 10
-		dir = filepath.Join(smallDisk(t, "3g"), "data")
+		dir = filepath.Join(smallDisk(t, "1500m"), "data")
 	}
 	begin := time.Now()
 	p := &posting{address: freeAddress(t), documents: documents}
@@ -242,13 +242,22 @@ func fillDisk(t *testing.T, path string, done func() bool) {
 			t.Error(err)
 		}
 	}()
-	for deadline := time.Now().Add(time.Minute); !done(); {
-		if _, err := io.Copy(f, zeros{}); !errors.Is(err, unix.ENOSPC) {
+	for size, step := int64(0), int64(64<<20); step > 0; { // as long as there is room for a step, then for smaller ones
+		if err := unix.Fallocate(int(f.Fd()), 0, size, step); err == nil {
+			size += step
+		} else if step /= 2; !errors.Is(err, unix.ENOSPC) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.Seek(0, io.SeekEnd); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(5 * time.Minute); !done(); {
+		if _, err := io.Copy(f, zeros{}); !errors.Is(err, unix.ENOSPC) { // what the server has freed
 			t.Fatalf("the disk is endless: %v", err)
 		}
 		if time.Now().After(deadline) {
-			t.Error("no document is refused, though the disk is full")
-			return
+			t.Fatal("no document is refused, though the disk is full")
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
