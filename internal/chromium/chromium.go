@@ -23,7 +23,7 @@ var screenshots = flag.String("screenshots", "", "directory for pictures of the 
 
 // Browser is a Chromium, or a tab of one, that a test controls. Only one tab is used at a time.
 type Browser struct {
-	t       *testing.T
+	t       testing.TB
 	send    *os.File
 	receive *bufio.Reader
 	session string
@@ -46,7 +46,7 @@ type message struct {
 }
 
 // Open starts Chromium, or skips the test loudly.
-func Open(t *testing.T) *Browser {
+func Open(t testing.TB) *Browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -80,7 +80,7 @@ func Open(t *testing.T) *Browser {
 }
 
 // Tab opens a tab for one test. Only one is used at a time.
-func (b *Browser) Tab(t *testing.T) *Browser {
+func (b *Browser) Tab(t testing.TB) *Browser {
 	t.Helper()
 	own := *b
 	b = &own

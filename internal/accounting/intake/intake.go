@@ -157,13 +157,19 @@ func (in *Intake) Close() error {
 }
 
 const (
-	// A transaction of many rows costs less for each.
-	batchEntries = 50_000
-	batchBytes   = 64 << 20
-	// pause is between transactions, unless somebody waits: a transaction costs milliseconds,
-	// however small it is.
+	// A transaction of many rows costs less for each, and one of a row group least.
+	batchEntries = store.RowGroup
+	batchBytes   = 256 << 20
+	// A transaction is made of parts, so that not all of its documents are in memory.
+	partEntries = batchEntries / 6
+	partBytes   = 32 << 20
+	// pause is between transactions, unless somebody waits or there is enough for a row group: a transaction
+	// costs milliseconds, however small it is.
 	pause     = 200 * time.Millisecond
 	longPause = 30 * time.Second // between attempts after errors
+	// mostRemovable is how many segments of the journal are removed at once: each time the database writes a
+	// checkpoint before.
+	mostRemovable = 4
 )
 
 // apply is the goroutine that moves documents into the store.
@@ -171,25 +177,29 @@ func (in *Intake) apply(ctx context.Context) {
 	defer close(in.done)
 	r := in.journal.NewReader(in.applied)
 	defer func() { _ = r.Close() }() // it has only read
-	wait := pause
-	for {
-		records, err := r.Read(ctx, batchEntries, batchBytes)
-		if err == nil {
-			err = in.applyAll(ctx, records)
-		}
+	refused := int64(0)              // the last document of a transaction that the store refused
+	for wait := pause; ; {
+		last, err := in.applyNext(ctx, r, refused)
 		if ctx.Err() != nil {
 			return
+		}
+		applied := in.Status().Applied
+		if err != nil {
+			_ = r.Close()
+			r = in.journal.NewReader(applied)
+		}
+		if store.Refused(err) && last > refused {
+			refused = last
+			continue
 		}
 		in.mu.Lock()
 		in.fault = err
 		in.mu.Unlock()
 		if err != nil {
 			in.opts.Report(err)
-			_ = r.Close()
-			r = in.journal.NewReader(in.Status().Applied)
 			wait = min(2*wait, longPause)
-		} else {
-			wait = pause
+		} else if wait = pause; in.journal.Last()-applied >= batchEntries {
+			continue
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -200,6 +210,37 @@ func (in *Intake) apply(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// applyNext waits for records, applies a transaction of them, and removes segments that are not needed any
+// more. It returns the number of the last one. Up to the document refused, each part has a transaction of
+// its own, in which [Intake.applyPart] looks for the document at fault.
+func (in *Intake) applyNext(ctx context.Context, r *journal.Reader, refused int64) (last int64, err error) {
+	p := newParts(ctx, in, r)
+	var out store.Outcome
+	if in.Status().Applied < refused {
+		out, err = in.applyParts(ctx, p)
+	} else {
+		out, err = in.store.ApplyAll(ctx, func() ([]store.Entry, error) { return p.next(ctx) })
+	}
+	p.stop()
+	if err != nil {
+		return p.last, err
+	}
+	in.mu.Lock()
+	in.applied = p.last
+	in.total.Add(out)
+	close(in.moved)
+	in.moved = make(chan struct{})
+	in.mu.Unlock()
+	if in.journal.Removable(p.last) >= mostRemovable {
+		if err := in.store.Checkpoint(ctx); err != nil {
+			in.opts.Report(err) // the segments stay until the next one
+			return p.last, nil
+		}
+		return p.last, in.journal.Prune(p.last)
+	}
+	return p.last, nil
 }
 
 // rollEvery is how often days are rolled up that are over.
@@ -228,31 +269,19 @@ func (in *Intake) rollUp(ctx context.Context) {
 	}
 }
 
-// applyAll applies records, and removes segments that are not needed any more.
-func (in *Intake) applyAll(ctx context.Context, records []journal.Record) error {
-	entries, err := parse(records)
-	if err != nil {
-		return err
-	}
-	out, err := in.applyPart(ctx, entries)
-	if err != nil {
-		return err
-	}
-	last := records[len(records)-1].Number
-	in.mu.Lock()
-	in.applied = last
-	in.total.Add(out)
-	close(in.moved)
-	in.moved = make(chan struct{})
-	in.mu.Unlock()
-	if in.journal.Removable(last) {
-		if err := in.store.Checkpoint(ctx); err != nil {
-			in.opts.Report(err) // the segments stay until the next one
-			return nil
+// applyParts applies each part in a transaction of its own.
+func (in *Intake) applyParts(ctx context.Context, p *parts) (out store.Outcome, err error) {
+	for {
+		entries, err := p.next(ctx)
+		if err != nil || len(entries) == 0 {
+			return out, err
 		}
-		return in.journal.Prune(last)
+		more, err := in.applyPart(ctx, entries)
+		if err != nil {
+			return out, err
+		}
+		out.Add(more)
 	}
-	return nil
 }
 
 // applyPart applies entries. If the store refuses them for what they are, it halves them until it has

@@ -92,7 +92,7 @@ func Open(dir string, after int64, opts Options) (*Journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
-	if err := j.scan(); err != nil {
+	if err := j.scan(after); err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
 	j.next = max(j.next, after+1)
@@ -124,8 +124,9 @@ func (j *Journal) path(first int64) string {
 	return filepath.Join(j.dir, fmt.Sprintf("%019d%s", first, suffix))
 }
 
-// scan reads the directory, and moves away what is not whole.
-func (j *Journal) scan() error {
+// scan reads the directory, and moves away what is not whole. Segments that only have records up to after are
+// not read: there may be hundreds of megabytes of them.
+func (j *Journal) scan(after int64) error {
 	names, err := os.ReadDir(j.dir)
 	if err != nil {
 		return err
@@ -146,6 +147,14 @@ func (j *Journal) scan() error {
 		s := &j.segments[i]
 		if s.first < j.next {
 			return fmt.Errorf("%s: begins with record %d, and the segment before it goes to %d", j.path(s.first), s.first, j.next-1)
+		}
+		if i+1 < len(j.segments) && j.segments[i+1].first <= after+1 {
+			info, err := os.Stat(j.path(s.first))
+			if err != nil {
+				return err
+			}
+			s.size, j.next = info.Size(), j.segments[i+1].first
+			continue
 		}
 		records, err := j.check(s)
 		if err != nil {
@@ -348,11 +357,14 @@ func (j *Journal) segment() (f *os.File, at int64, err error) {
 	return f, int64(len(header)), nil
 }
 
-// Removable reports whether [Journal.Prune] would remove a segment.
-func (j *Journal) Removable(upTo int64) bool {
+// Removable returns how many segments [Journal.Prune] would remove.
+func (j *Journal) Removable(upTo int64) (n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return len(j.segments) > 1 && j.segments[1].first <= upTo+1
+	for n+1 < len(j.segments) && j.segments[n+1].first <= upTo+1 {
+		n++
+	}
+	return n
 }
 
 // Prune removes segments that only have records up to a number. The last segment stays.

@@ -184,6 +184,34 @@ func TestGap(t *testing.T) {
 	}
 }
 
+// TestOpenBehind opens a journal behind its first segment, which is damaged: it is not read, and can be removed.
+func TestOpenBehind(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir, 0, journal.Options{SegmentBytes: 60})
+	for i := range 6 {
+		if _, err := j.Append(fmt.Appendf(nil, "the record number %d", i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*.segment"))
+	if err := os.WriteFile(files[0], []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j = open(t, dir, 2, journal.Options{})
+	if got := all(t, j, 2); len(got) != 4 || got[0].Number != 3 || len(j.Torn()) != 0 || j.Last() != 6 || j.Removable(2) != 1 || j.Removable(5) != 2 {
+		t.Error(got, j.Torn(), j.Last(), j.Removable(2), j.Removable(5))
+	}
+	if err := j.Prune(2); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*.segment")); len(left) != 2 {
+		t.Error(left)
+	}
+}
+
 // TestConcurrent checks that records of many goroutines get numbers of their own, and that a
 // reader beside them sees each.
 func TestConcurrent(t *testing.T) {

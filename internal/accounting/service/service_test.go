@@ -3,6 +3,7 @@ package service_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -106,7 +107,10 @@ func freeAddress(t testing.TB) string {
 
 // post posts a document on a connection of its own, as Slurm's plugin does, and returns the status.
 func post(address string, text []byte) (int, string, error) {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+	return postBy(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}, address, text)
+}
+
+func postBy(client *http.Client, address string, text []byte) (int, string, error) {
 	response, err := client.Post("http://"+address+"/slurm/_doc", "application/json", bytes.NewReader(text))
 	if err != nil {
 		return 0, "", err
@@ -116,49 +120,79 @@ func post(address string, text []byte) (int, string, error) {
 	return response.StatusCode, string(body), err
 }
 
-// TestKilled kills the server at random while clients post to it. Some clients lose the answer and
-// send again. Each job must be there exactly once.
-func TestKilled(t *testing.T) {
-	documents, kills, clients := int64(1500), 4, 12
-	if os.Getenv("RMREPLAY_LONG_TESTS") != "" {
-		documents, kills, clients = 1_000_000, 100, 64
-	}
-	dir, address := filepath.Join(t.TempDir(), "data"), freeAddress(t)
-	s := start(t, dir, address)
-	var next, acknowledged, lost atomic.Int64
-	var group sync.WaitGroup
-	for c := range clients {
-		group.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(c), 1))
-			for {
-				n := next.Add(1)
-				if n > documents {
-					return
-				}
-				text := storetest.Entry(n).Document
-				for {
-					if r.IntN(40) == 0 { // the answer does not arrive
-						if conn, err := net.Dial("tcp", address); err == nil {
-							fmt.Fprintf(conn, "POST /slurm/_doc HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
-							conn.Close()
-							lost.Add(1)
-						}
-					}
-					if status, _, err := post(address, text); err == nil && status == http.StatusCreated {
-						acknowledged.Add(1)
-						break
-					}
-					time.Sleep(10 * time.Millisecond)
+// posting is clients that post synthetic jobs until each of them is acknowledged. Some lose the answer and
+// send again.
+type posting struct {
+	address             string
+	documents           int64
+	next                atomic.Int64
+	acknowledged        atomic.Int64
+	lost, full, unheard atomic.Int64 // answers that did not arrive, were about a full disk, or never came
+}
+
+// run is client c.
+func (p *posting) run(c int) {
+	r := rand.New(rand.NewPCG(uint64(c), 1))
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: c%2 == 0}, Timeout: time.Minute} // Slurm's plugin keeps none
+	for {
+		n := p.next.Add(1)
+		if n > p.documents {
+			return
+		}
+		text := storetest.Entry(n).Document
+		for {
+			if r.IntN(40) == 0 { // the answer does not arrive
+				if conn, err := net.Dial("tcp", p.address); err == nil {
+					fmt.Fprintf(conn, "POST /slurm/_doc HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+					conn.Close()
+					p.lost.Add(1)
 				}
 			}
-		})
+			status, body, err := postBy(client, p.address, text)
+			if err == nil && status == http.StatusCreated {
+				p.acknowledged.Add(1)
+				break
+			}
+			switch {
+			case err != nil:
+				p.unheard.Add(1)
+			case status == http.StatusServiceUnavailable && strings.Contains(body, "no space left on device"):
+				p.full.Add(1)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+// TestKilled kills the server at random while clients post to it, and fills its disk now and then. Each job
+// must be there exactly once. With RMREPLAY_LONG_TESTS it posts a million documents and kills 100 times.
+func TestKilled(t *testing.T) {
+	documents, kills, clients, fills := int64(1500), 4, 12, 0
+	dir := filepath.Join(t.TempDir(), "data")
+	if os.Getenv("RMREPLAY_LONG_TESTS") != "" {
+		documents, kills, clients, fills = 1_000_000, 100, 64, 10
+		dir = filepath.Join(smallDisk(t, "1500m"), "data")
+	}
+	begin := time.Now()
+	p := &posting{address: freeAddress(t), documents: documents}
+	s := start(t, dir, p.address)
+	var group sync.WaitGroup
+	for c := range clients {
+		group.Go(func() { p.run(c) })
 	}
 	for k := range kills {
-		for acknowledged.Load() < documents*int64(k+1)/int64(kills+1) {
+		for p.acknowledged.Load() < documents*int64(k+1)/int64(kills+1) {
 			time.Sleep(time.Millisecond)
 		}
+		if fills > 0 && k%(kills/fills) == 0 {
+			full := p.full.Load()
+			fillDisk(t, filepath.Dir(dir), func() bool { return p.full.Load() > full+int64(clients) })
+		}
 		s.end(syscall.SIGKILL)
-		s = start(t, dir, address)
+		s = start(t, dir, p.address)
+		if k%10 == 9 {
+			t.Logf("%v: %d killings, %d documents acknowledged", time.Since(begin).Round(time.Second), k+1, p.acknowledged.Load())
+		}
 	}
 	group.Wait()
 	if err := s.end(syscall.SIGTERM); err != nil {
@@ -169,8 +203,64 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitApplied(t, dir, info.Received)
+	if info, err = service.New().Info(context.Background(), dir); err != nil {
+		t.Fatal(err)
+	}
 	checkJobs(t, dir, documents)
-	t.Logf("%d documents, %d kills, %d answers lost, %d duplicates", documents, kills, lost.Load(), info.Counts[store.CountDuplicate])
+	t.Logf("%d documents, %d kills, disk full %d times (%d posts refused), %d answers lost by the client, %d by the server's end, %d duplicates", documents, kills, fills, p.full.Load(),
+		p.lost.Load(), p.unheard.Load(), info.Counts[store.CountDuplicate])
+}
+
+// smallDisk mounts a file system of a size.
+func smallDisk(t *testing.T, size string) (path string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: it mounts a small file system, which only root can do")
+	}
+	path = t.TempDir()
+	if err := unix.Mount("rmreplay-test", path, "tmpfs", 0, "size="+size); err != nil {
+		t.Skipf("SKIPPED: mounting a small file system: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return path
+}
+
+// fillDisk fills a file system until done, and frees it again.
+func fillDisk(t *testing.T, path string, done func() bool) {
+	t.Helper()
+	ballast := filepath.Join(path, "ballast")
+	f, err := os.Create(ballast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(f.Close(), os.Remove(ballast)); err != nil {
+			t.Error(err)
+		}
+	}()
+	for size, step := int64(0), int64(64<<20); step > 0; { // as long as there is room for a step, then for smaller ones
+		if err := unix.Fallocate(int(f.Fd()), 0, size, step); err == nil {
+			size += step
+		} else if step /= 2; !errors.Is(err, unix.ENOSPC) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.Seek(0, io.SeekEnd); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(5 * time.Minute); !done(); {
+		if _, err := io.Copy(f, zeros{}); !errors.Is(err, unix.ENOSPC) { // what the server has freed
+			t.Fatalf("the disk is endless: %v", err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no document is refused, though the disk is full")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // waitApplied opens a directory until its store has everything that was received.
@@ -213,18 +303,7 @@ func checkJobs(t *testing.T, dir string, jobs int64) {
 // TestFullDisk fills the disk below a server. A document is then refused with 503 and the reason,
 // and taken again when there is room.
 func TestFullDisk(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("SKIPPED: it mounts a small file system, which only root can do")
-	}
-	disk := t.TempDir()
-	if err := unix.Mount("rmreplay-test", disk, "tmpfs", 0, "size=24m"); err != nil {
-		t.Skipf("SKIPPED: mounting a small file system: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	disk := smallDisk(t, "24m")
 	dir, address := filepath.Join(disk, "data"), freeAddress(t)
 	s := start(t, dir, address)
 	kept := int64(0)

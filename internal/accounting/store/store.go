@@ -126,6 +126,9 @@ func OpenReader(ctx context.Context, dir string, opts Options) (*Store, error) {
 const (
 	database  = "jobs.duckdb"
 	temporary = "tmp"
+	// logMiB is the size of the database's log after which it writes a checkpoint. A checkpoint writes the last
+	// row group again, and an open after a crash reads the log.
+	logMiB = 128
 )
 
 func open(ctx context.Context, dir string, opts Options) (s *Store, err error) {
@@ -198,7 +201,11 @@ func (s *Store) settings() []string {
 		fmt.Sprintf("SET memory_limit = '%dMiB'", s.opts.Memory),
 		"SET autoinstall_known_extensions = false",
 		"SET autoload_known_extensions = false",
-		"SET preserve_insertion_order = false",
+		// Documents are inserted by one thread, in their order: several would each make parts of row groups,
+		// which are then copied together.
+		"SET preserve_insertion_order = true",
+		"SET write_buffer_row_group_count = 1",
+		fmt.Sprintf("SET checkpoint_threshold = '%dMiB'", logMiB),
 		"SET TimeZone = 'UTC'",
 	}
 	if s.opts.Threads > 0 {

@@ -129,22 +129,31 @@ const (
 	CountKept      = "kept_received"
 )
 
-// Apply adds documents in one transaction. Entries come in the order of their numbers. Those that
-// an earlier call has applied are skipped, so that a caller that does not know how far it got can
-// call it again: each document is applied exactly once.
+// RowGroup is how many rows DuckDB writes together. A transaction of as many rows writes them once; smaller
+// ones add to rows that are written again at the next checkpoint.
+const RowGroup = 122_880
+
+// Apply adds documents in one transaction: [Store.ApplyAll] of one part.
+func (s *Store) Apply(ctx context.Context, entries []Entry) (Outcome, error) {
+	return s.ApplyAll(ctx, func() (part []Entry, err error) {
+		part, entries = entries, nil
+		return part, nil
+	})
+}
+
+// ApplyAll adds documents in one transaction. next returns one part of them after the other, and an empty
+// one at the end; a part is not used any more at the next call. Entries come in the order of their numbers.
+// Those that an earlier transaction has applied are skipped, so that a caller that does not know how far it
+// got can call it again: each document is applied exactly once.
 //
 // The same run of the same job is one row. Its document is replaced by a later one that differs,
 // and the older one goes into the table superseded. An imported document does not replace one that
 // Slurm sent, and a job's start does not replace its end.
-func (s *Store) Apply(ctx context.Context, entries []Entry) (out Outcome, err error) {
-	if len(entries) == 0 {
-		return out, nil
-	}
+func (s *Store) ApplyAll(ctx context.Context, next func() ([]Entry, error)) (out Outcome, err error) {
 	days := make(map[int64]bool)
 	err = s.write(ctx, func(conn *sql.Conn) error {
-		out = Outcome{}
 		b := batch{ctx: ctx, conn: conn, out: &out, rules: map[string]int64{}, days: days}
-		return b.apply(entries)
+		return b.applyAll(next)
 	})
 	s.stale.add(days) // after an error too: it is not known whether it was committed
 	if err != nil {
@@ -153,13 +162,37 @@ func (s *Store) Apply(ctx context.Context, entries []Entry) (out Outcome, err er
 	return out, nil
 }
 
-// batch is one call of Apply.
+// batch is one transaction of documents.
 type batch struct {
-	ctx   context.Context
-	conn  *sql.Conn
-	out   *Outcome
-	rules map[string]int64
-	days  map[int64]bool // of the ends of jobs that it adds or removes
+	ctx     context.Context
+	conn    *sql.Conn
+	out     *Outcome
+	rules   map[string]int64
+	days    map[int64]bool // of the ends of jobs that it adds or removes; they have no cells
+	applied int64          // the last document of earlier transactions
+}
+
+// applyAll applies one part after the other, and notes how far the tables are.
+func (b *batch) applyAll(next func() ([]Entry, error)) error {
+	if err := b.conn.QueryRowContext(b.ctx, "SELECT seq FROM applied").Scan(&b.applied); err != nil {
+		return err
+	}
+	for last := b.applied; ; {
+		entries, err := next()
+		if err != nil {
+			return err
+		}
+		if len(entries) == 0 {
+			if last == b.applied {
+				return nil
+			}
+			return b.finish(last)
+		}
+		last = max(last, entries[len(entries)-1].Seq)
+		if err := b.apply(entries); err != nil {
+			return err
+		}
+	}
 }
 
 // runKey identifies a run of a job.
@@ -178,13 +211,9 @@ type standing struct {
 	at       int // index of the batch's entry; -1 for a row of the tables
 }
 
+// apply applies a part.
 func (b *batch) apply(entries []Entry) error {
-	var applied int64
-	if err := b.conn.QueryRowContext(b.ctx, "SELECT seq FROM applied").Scan(&applied); err != nil {
-		return err
-	}
-	last := entries[len(entries)-1].Seq
-	for len(entries) > 0 && entries[0].Seq <= applied {
+	for len(entries) > 0 && entries[0].Seq <= b.applied {
 		entries = entries[1:]
 		b.out.Skipped++
 	}
@@ -240,21 +269,31 @@ func (b *batch) apply(entries []Entry) error {
 		keep[i] = true
 		known[keyOf(e)] = now
 	}
-	if err := b.remove(remove, bySuccessor); err != nil {
+	days, err := b.remove(remove, bySuccessor)
+	if err != nil {
 		return err
 	}
 	for i := range entries {
 		if keep[i] && !entries[i].Job.End.IsZero() {
-			b.days[dayOf(entries[i].Job.End)] = true
+			days[dayOf(entries[i].Job.End)] = true
 		}
 	}
-	if err := dropCells(b.ctx, b.conn, slices.Collect(maps.Keys(b.days))); err != nil {
+	if err := b.dropCells(days); err != nil {
 		return err
 	}
-	if err := b.add(entries, keep, lost); err != nil {
-		return err
+	return b.add(entries, keep, lost)
+}
+
+// dropCells removes the cells of days, unless an earlier part has.
+func (b *batch) dropCells(days map[int64]bool) error {
+	var list []int64
+	for day := range days {
+		if !b.days[day] {
+			list = append(list, day)
+		}
 	}
-	return b.finish(last)
+	maps.Copy(b.days, days)
+	return dropCells(b.ctx, b.conn, list)
 }
 
 // standing returns what the tables have of the entries' runs.
@@ -345,8 +384,10 @@ type superseded struct {
 	document []byte
 }
 
-// remove moves the documents of rows that are replaced to the table superseded.
-func (b *batch) remove(rows []int64, by map[int64]int64) error {
+// remove moves the documents of rows that are replaced to the table superseded. It returns the days of the
+// jobs' ends.
+func (b *batch) remove(rows []int64, by map[int64]int64) (days map[int64]bool, err error) {
+	days = make(map[int64]bool)
 	for part := range slices.Chunk(rows, mostNumbers) {
 		var list strings.Builder
 		for i, seq := range part {
@@ -357,20 +398,20 @@ func (b *batch) remove(rows []int64, by map[int64]int64) error {
 		}
 		ended, err := readDays(b.ctx, b.conn, fmt.Sprintf(`SELECT DISTINCT %s::BIGINT FROM jobs WHERE end_time IS NOT NULL AND seq IN (SELECT seq FROM (VALUES %s) r(seq, "by"))`, dayOfEnd, list.String()))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		maps.Copy(b.days, ended)
+		maps.Copy(days, ended)
 		for _, statement := range []string{
 			`INSERT INTO superseded SELECT d.seq, r."by", d.document FROM documents d JOIN (VALUES %s) r(seq, "by") ON d.seq = r.seq`,
 			`DELETE FROM documents WHERE seq IN (SELECT seq FROM (VALUES %s) r(seq, "by"))`,
 			`DELETE FROM jobs WHERE seq IN (SELECT seq FROM (VALUES %s) r(seq, "by"))`,
 		} {
 			if _, err := b.conn.ExecContext(b.ctx, fmt.Sprintf(statement, list.String())); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return days, nil
 }
 
 // add appends the entries to keep.

@@ -2,6 +2,8 @@ package web
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -12,23 +14,24 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/store/storetest"
+	"rmreplay/internal/chromium"
 )
 
-// BenchmarkPanels measures each panel of the default page (the last 30 days), and of everything, in
-// a store of a million jobs, or as many millions as RMREPLAY_MILLIONS says. It gives the median and
-// the 95th percentile of the query, and of the whole answer with its chart, and the processor time
-// of both, on which other programs have less influence.
-func BenchmarkPanels(b *testing.B) {
-	millions := 1
+// benchStore makes a store of a million jobs, or of as many millions as RMREPLAY_MILLIONS says, whose days are
+// rolled up.
+func benchStore(b *testing.B) (dir string, millions int) {
+	b.Helper()
+	millions = 1
 	if text := os.Getenv("RMREPLAY_MILLIONS"); text != "" {
 		var err error
 		if millions, err = strconv.Atoi(text); err != nil {
 			b.Fatal(err)
 		}
 	}
-	dir := os.Getenv("RMREPLAY_BENCH_STORE") // one that an earlier benchmark has made
+	dir = os.Getenv("RMREPLAY_BENCH_STORE") // one that an earlier benchmark has made
 	if dir == "" {
 		dir = b.TempDir()
 	}
@@ -37,22 +40,40 @@ func BenchmarkPanels(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	s, err := store.Open(b.Context(), dir, store.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() {
-		if err := s.Close(); err != nil {
-			b.Error(err)
-		}
-	}()
+	s := openStore(b, dir)
+	defer s.Close()
 	begin, before := time.Now(), processorTime(b)
 	for more := true; more; {
+		var err error
 		if more, err = s.RollUp(b.Context(), time.Now()); err != nil {
 			b.Fatal(err)
 		}
 	}
 	b.Logf("rolled up in %v, processor time %v", time.Since(begin), processorTime(b)-before)
+	return dir, millions
+}
+
+func openStore(b *testing.B, dir string) *store.Store {
+	b.Helper()
+	s, err := store.Open(b.Context(), dir, store.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// BenchmarkPanels measures each panel of the default page (the last 30 days), and of everything, in
+// a store of a million jobs, or as many millions as RMREPLAY_MILLIONS says. It gives the median and
+// the 95th percentile of the query, and of the whole answer with its chart, and the processor time
+// of both, on which other programs have less influence.
+func BenchmarkPanels(b *testing.B) {
+	dir, millions := benchStore(b)
+	s := openStore(b, dir)
+	defer func() {
+		if err := s.Close(); err != nil {
+			b.Error(err)
+		}
+	}()
 	v := &server{store: s, now: time.Now}
 	for _, last := range []string{"30d", "all"} {
 		for _, p := range panels {
@@ -102,4 +123,69 @@ func processorTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// BenchmarkColdStart measures the time from opening a closed store to the answers of all panels of the default
+// page, one after the other, and to the first one. The system's cache may have the store's file.
+func BenchmarkColdStart(b *testing.B) {
+	dir, millions := benchStore(b)
+	b.Run(fmt.Sprintf("%dM", millions), func(b *testing.B) {
+		var opened, first, all time.Duration
+		for range b.N {
+			begin := time.Now()
+			s := openStore(b, dir)
+			opened += time.Since(begin)
+			v := &server{store: s, now: time.Now}
+			for i, p := range panels {
+				r, sizes, err := v.read(b.Context(), nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := v.ask(b.Context(), p, r, sizes); err != nil {
+					b.Fatal(err)
+				}
+				if i == 0 {
+					first += time.Since(begin)
+				}
+			}
+			all += time.Since(begin)
+			if err := s.Close(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(0, "ns/op")
+		for name, sum := range map[string]time.Duration{"opened-ms": opened, "first-panel-ms": first, "all-panels-ms": all} {
+			b.ReportMetric(float64(sum.Microseconds())/1000/float64(b.N), name)
+		}
+	})
+}
+
+// BenchmarkFirstView measures the first view of a new page in Chromium: from the navigation to all panels
+// drawn. The server has answered no panel before.
+func BenchmarkFirstView(b *testing.B) {
+	dir, millions := benchStore(b)
+	browser := chromium.Open(b)
+	b.Run(fmt.Sprintf("%dM", millions), func(b *testing.B) {
+		var views []float64
+		for range b.N {
+			s := openStore(b, dir)
+			mux := http.NewServeMux()
+			Register(mux, s)
+			server := httptest.NewServer(mux)
+			tab := browser.Tab(b)
+			tab.OpenURL(server.URL + receive.Pages)
+			var took float64
+			tab.Eval(`new Promise((done) => { const look = () => document.body.dataset.loaded === location.search && !document.querySelector("[aria-busy]") ?
+				requestAnimationFrame(() => done(performance.now())) : requestAnimationFrame(look); look(); })`, &took)
+			views = append(views, took)
+			server.Close()
+			if err := s.Close(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		slices.Sort(views)
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(views[len(views)/2], "view-ms/p50")
+		b.ReportMetric(views[len(views)*95/100], "view-ms/p95")
+	})
 }

@@ -36,7 +36,7 @@ func Generate(ctx context.Context, dir string, n int64) (err error) {
 		}
 	}
 	jobs := fmt.Sprintf("INSERT INTO jobs (%s) SELECT %s FROM (%s)", strings.Join(names, ", "), strings.Join(values, ", "), fmt.Sprintf(draws, n, Begin.Unix(), PerDay))
-	for _, statement := range []string{"SET threads = 2", jobs, documents, fmt.Sprintf("UPDATE applied SET seq = %d", n), "CHECKPOINT"} {
+	for _, statement := range []string{"SET threads = 2", "SET memory_limit = '4GiB'", jobs, documents, fmt.Sprintf("UPDATE applied SET seq = %d", n), "CHECKPOINT"} {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("generating jobs: %w", err)
 		}

@@ -1,0 +1,108 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"rmreplay/internal/accounting/journal"
+	"rmreplay/internal/accounting/store"
+)
+
+// TestBacklog opens data directories whose journals have documents for two transactions of several parts in
+// several segments: jobs that come again in the same part and in others, and some whose last document
+// differs. Each job must be there once, with its last document.
+func TestBacklog(t *testing.T) {
+	const jobs = 50_000 // of three documents each: more than a row group together
+	dir := t.TempDir()
+	j, err := journal.Open(filepath.Join(dir, "journal"), 0, journal.Options{SegmentBytes: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC)
+	text := func(job int, name string) []byte {
+		return fmt.Appendf(nil, `{"jobid":%d,"cluster":"vale","job_name":%q,"nodes":"n1","state":"COMPLETED","@submit":"2024-02-29T00:00:00","@start":"2024-02-29T01:00:00","@end":%q}`,
+			job, name, end.Add(time.Duration(job)*time.Minute).Format("2006-01-02T15:04:05"))
+	}
+	var payloads [][]byte
+	for round := range 3 {
+		for job := 1; job <= jobs; job++ {
+			name := "first"
+			if round == 2 && job%10 == 1 {
+				name = "last"
+			}
+			payloads = append(payloads, encode(Arrival{Source: store.Received, Index: "slurm", Document: text(job, name)}, "vale", end))
+			if round == 0 && job%10 == 0 { // again at once
+				payloads = append(payloads, payloads[len(payloads)-1])
+			}
+		}
+	}
+	for part := range slices.Chunk(payloads, 10_000) {
+		if _, err := j.Append(part...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	in, err := Open(ctx, dir, Options{Now: time.Now, Report: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if err := in.Wait(ctx, int64(len(payloads))); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := in.Status().Outcome, (store.Outcome{Added: jobs, Duplicate: 2 * jobs, Replaced: jobs / 10}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	var rows, different, last, documents, superseded, duplicates int64
+	err = in.Store().Read(ctx, func(v *store.Snapshot) error {
+		return v.One(`SELECT count(*), count(DISTINCT jobid), count(*) FILTER (job_name = 'last'), (SELECT count(*) FROM documents d JOIN jobs j USING (seq) WHERE contains(decode(d.document), '"last"')),
+			(SELECT count(*) FROM superseded), (SELECT documents FROM counts WHERE rule = 'duplicate') FROM jobs`, nil, &rows, &different, &last, &documents, &superseded, &duplicates)
+	})
+	if err != nil || rows != jobs || different != jobs || last != jobs/10 || documents != jobs/10 || superseded != jobs/10 || duplicates != 2*jobs {
+		t.Error(rows, different, last, documents, superseded, duplicates, err)
+	}
+}
+
+// TestApplyParts applies part for part what a transaction of several parts was refused.
+func TestApplyParts(t *testing.T) {
+	const n = 2*partEntries + 7
+	dir, ctx := t.TempDir(), context.Background()
+	s, err := store.Open(ctx, dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.Open(filepath.Join(dir, "journal"), 0, journal.Options{SegmentBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(j.Close(), s.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	payloads := make([][]byte, n)
+	for i := range payloads {
+		payloads[i] = encode(Arrival{Source: store.Received, Index: "slurm", Document: fmt.Appendf(nil, `{"jobid":%d,"@submit":"2024-03-01T00:00:00"}`, i+1)}, "vale", time.Now())
+	}
+	if _, err := j.Append(payloads...); err != nil {
+		t.Fatal(err)
+	}
+	in := &Intake{opts: Options{Now: time.Now, Report: func(err error) { t.Error(err) }}, store: s, journal: j, moved: make(chan struct{})}
+	r := j.NewReader(0)
+	defer r.Close()
+	last, err := in.applyNext(ctx, r, n)
+	if err != nil || last != n || in.Status().Outcome != (store.Outcome{Added: n}) {
+		t.Error(last, in.Status().Outcome, err)
+	}
+	if seq, err := s.Applied(ctx); err != nil || seq != n {
+		t.Error(seq, err)
+	}
+}

@@ -1,0 +1,76 @@
+package intake
+
+import (
+	"context"
+
+	"rmreplay/internal/accounting/journal"
+	"rmreplay/internal/accounting/store"
+)
+
+// parts reads the documents of a transaction from the journal: one part while the one before it is applied.
+type parts struct {
+	in    *Intake
+	r     *journal.Reader
+	ahead chan part // takes the part that was read
+	out   bool      // whether a part was asked for that next has not returned
+	last  int64     // number of the last document that next returned
+
+	// Of the goroutine that reads.
+	entries, bytes int // how many more the transaction may have
+	read           int64
+}
+
+type part struct {
+	entries []store.Entry
+	err     error
+}
+
+// newParts waits for the first part of a transaction.
+func newParts(ctx context.Context, in *Intake, r *journal.Reader) *parts {
+	p := &parts{in: in, r: r, ahead: make(chan part, 1), out: true, entries: batchEntries, bytes: batchBytes}
+	p.fetch(ctx)
+	return p
+}
+
+// fetch reads a part and parses it.
+func (p *parts) fetch(ctx context.Context) {
+	records, err := p.r.Read(ctx, min(p.entries, partEntries), min(p.bytes, partBytes))
+	if err != nil {
+		p.ahead <- part{err: err}
+		return
+	}
+	p.entries -= len(records)
+	for _, r := range records {
+		p.read = r.Number
+		p.bytes -= len(r.Payload)
+	}
+	entries, err := parse(records)
+	p.ahead <- part{entries, err}
+}
+
+// next returns the next part, and none at the end: when the transaction has enough, or the journal has no
+// more. It is a function for [store.Store.ApplyAll].
+func (p *parts) next(ctx context.Context) ([]store.Entry, error) {
+	if !p.out {
+		return nil, nil
+	}
+	got := <-p.ahead
+	p.out = false
+	if got.err != nil || len(got.entries) == 0 {
+		return nil, got.err
+	}
+	p.last = got.entries[len(got.entries)-1].Seq
+	if p.entries > 0 && p.bytes > 0 && p.in.journal.Last() > p.read {
+		p.out = true
+		go p.fetch(ctx)
+	}
+	return got.entries, nil
+}
+
+// stop waits for the goroutine that reads.
+func (p *parts) stop() {
+	if p.out {
+		<-p.ahead
+		p.out = false
+	}
+}

@@ -1,0 +1,177 @@
+package web
+
+import (
+	"bytes"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/accounting/store"
+)
+
+// inSQLite are the queries of the panels in SQLite's SQL. The table jobs has the columns of sqliteColumns, and
+// times in seconds since 1970. {from} is the beginning of the range, and {step} the length of a bucket.
+var inSQLite = map[string]string{
+	"summary": `SELECT count(*), count(*) FILTER ({failed}), count(DISTINCT user_name), avg(wait_s), sum(elapsed_s) / 3600.0, sum(cpu_hours), sum(cpu_hours) FILTER ({failed}), sum({unused}) / 3600.0, sum(node_hours), sum(gpu_hours) FROM jobs`,
+	"jobs":    "SELECT (end_time - {from}) / {step}, state, count(*) FROM jobs GROUP BY 1, 2",
+	"utilization": `SELECT max((start_time - {from}) / {step}, -1), (end_time - {from}) / {step}, sum(cpus), sum(cpus * (start_time - {from})), sum(cpus * (end_time - {from}))
+		FROM jobs WHERE cpus > 0 GROUP BY 1, 2`,
+	"shares":     `SELECT "partition", qos, sum(cpu_hours), count(*) FROM jobs GROUP BY 1, 2 ORDER BY 3 DESC`,
+	"users":      `SELECT user_name, {top} FROM jobs GROUP BY 1 ORDER BY 3 DESC LIMIT 10`,
+	"accounts":   `SELECT account, {top} FROM jobs GROUP BY 1 ORDER BY 4 DESC LIMIT 10`,
+	"waits":      "SELECT CAST(floor(log2(wait_s + 0.5) * 2) AS INTEGER), count(*), sum(cpu_hours) FROM jobs WHERE wait_s >= 0 GROUP BY 1",
+	"runs":       "SELECT CAST(floor(log2(elapsed_s + 0.5) * 2) AS INTEGER), count(*), sum(cpu_hours) FROM jobs WHERE elapsed_s >= 0 GROUP BY 1",
+	"sizes":      "SELECT CAST(floor(log2(nodes + 0.5)) AS INTEGER), count(*), sum(cpu_hours) FROM jobs WHERE nodes >= 0 GROUP BY 1",
+	"requested":  "SELECT min(20 * elapsed_s / limit_s, 20), count(*), sum(cpu_hours) FROM jobs WHERE limit_s > 0 GROUP BY 1",
+	"limits":     "SELECT CAST(floor(log2(limit_s + 0.5)) AS INTEGER), CAST(floor(log2(elapsed_s + 0.5)) AS INTEGER), count(*), sum(cpu_hours) FROM jobs WHERE limit_s > 0 AND elapsed_s >= 0 GROUP BY 1, 2",
+	"waste":      "SELECT (end_time - {from}) / {step}, sum(cpu_hours) FILTER (WHERE state = 'COMPLETED'), sum(cpu_hours) FILTER ({failed}), sum(cpu_hours), sum({unused}) / 3600.0 FROM jobs GROUP BY 1",
+	"exits":      "SELECT (end_time - {from}) / {step}, exit_code, exit_signal, count(*) FROM jobs GROUP BY 1, 2, 3",
+	"week":       "SELECT (submit_time / 3600 + 72) % 168, count(*), avg(wait_s) FROM jobs GROUP BY 1",
+	"partitions": `SELECT "partition", {top} FROM jobs GROUP BY 1 ORDER BY 4 DESC LIMIT 10`,
+	"names":      `SELECT job_name, {top} FROM jobs GROUP BY 1 ORDER BY 2 DESC LIMIT 10`,
+	"table":      "SELECT * FROM jobs ORDER BY end_time DESC LIMIT 51",
+}
+
+var sqliteColumns = []string{
+	"submit_time", "start_time", "end_time", "state", "user_name", "account", `"partition"`, "qos", "job_name", "elapsed_s", "wait_s", "limit_s", "cpus", "nodes",
+	"cpu_hours", "gpu_hours", "node_hours", "exit_code", "exit_signal",
+}
+
+// sqlite makes a database of SQLite with the jobs of a store: the columns that the panels need, and an index
+// of the ends. It needs the program sqlite3.
+func sqlite(b *testing.B, dir string) (path string) {
+	b.Helper()
+	if path = filepath.Join(dir, "jobs.sqlite"); fileExists(path) {
+		return path
+	}
+	db, err := sql.Open("duckdb", filepath.Join(dir, "jobs.duckdb")+"?access_mode=read_only")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	list := slices.Clone(sqliteColumns)
+	columns := make([]string, len(list))
+	for i, name := range list {
+		columns[i] = name
+		switch {
+		case strings.HasSuffix(name, "_time"):
+			list[i] = fmt.Sprintf("epoch(%s)::BIGINT AS %s", name, name)
+			columns[i] += " INTEGER"
+		case strings.HasSuffix(name, "_hours"):
+			columns[i] += " REAL"
+		case slices.Contains([]string{"state", "user_name", "account", `"partition"`, "qos", "job_name"}, name):
+			columns[i] += " TEXT"
+		default:
+			columns[i] += " INTEGER"
+		}
+	}
+	table := filepath.Join(b.TempDir(), "jobs.csv")
+	if _, err := db.ExecContext(b.Context(), fmt.Sprintf("COPY (SELECT %s FROM jobs) TO '%s' (HEADER false)", strings.Join(list, ", "), table)); err != nil {
+		b.Fatal(err)
+	}
+	runSQLite(b, path, "PRAGMA journal_mode = off; PRAGMA synchronous = off;", "CREATE TABLE jobs ("+strings.Join(columns, ", ")+");", ".mode csv", ".import "+table+" jobs",
+		"CREATE INDEX ends ON jobs(end_time); ANALYZE;")
+	return path
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func runSQLite(b *testing.B, path string, lines ...string) string {
+	b.Helper()
+	command := exec.CommandContext(b.Context(), "sqlite3", "-batch", "-bail", path)
+	command.Stdin = strings.NewReader(strings.Join(lines, "\n"))
+	var problem bytes.Buffer
+	command.Stderr = &problem
+	text, err := command.Output()
+	if err != nil || problem.Len() > 0 {
+		b.Fatalf("sqlite3: %v: %s", err, problem.Bytes())
+	}
+	return string(text)
+}
+
+// BenchmarkStores compares the panels of all jobs, in milliseconds (the median of 5 answers): by the store, by DuckDB
+// without rollups, which is the same SQL over the table of jobs, and by SQLite.
+func BenchmarkStores(b *testing.B) {
+	const rounds = 5
+	if _, err := exec.LookPath("sqlite3"); err != nil {
+		b.Skipf("SKIPPED: the program sqlite3 is not there: %v", err)
+	}
+	dir, millions := benchStore(b)
+	path := sqlite(b, dir)
+	s := openStore(b, dir)
+	defer s.Close()
+	v := &server{store: s, now: time.Now}
+	r, sizes, err := v.read(b.Context(), url.Values{"last": {"all"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, p := range panels {
+		b.Run(fmt.Sprintf("%dM/%s", millions, p.name), func(b *testing.B) {
+			var ours, plain []float64
+			for range rounds {
+				v.answers = answers{}
+				a, err := v.ask(b.Context(), p, r, sizes)
+				if err != nil {
+					b.Fatal(err)
+				}
+				ours = append(ours, a.took.Seconds())
+				begin := time.Now()
+				if err := s.Read(b.Context(), func(snapshot *store.Snapshot) error {
+					_, err := readRows(snapshot, p.query(r, sizes))
+					return err
+				}); err != nil {
+					b.Fatal(err)
+				}
+				plain = append(plain, time.Since(begin).Seconds())
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(1000*median(ours), "store-ms")
+			b.ReportMetric(1000*median(plain), "duckdb-ms")
+			b.ReportMetric(1000*median(timeSQLite(b, path, p.name, r, rounds)), "sqlite-ms")
+		})
+	}
+}
+
+func median(list []float64) float64 {
+	slices.Sort(list)
+	return list[len(list)/2]
+}
+
+var ranFor = regexp.MustCompile(`Run Time: real ([0-9.]+)`)
+
+// timeSQLite runs a panel's query, and returns how long each answer took, in seconds.
+func timeSQLite(b *testing.B, path, panel string, r *request, rounds int) (took []float64) {
+	b.Helper()
+	edges := r.buckets()
+	query := strings.NewReplacer("{from}", fmt.Sprint(edges.edges[0].Unix()), "{step}", fmt.Sprint(edges.step),
+		"{failed}", "WHERE state IN ('FAILED', 'TIMEOUT', 'NODE_FAIL', 'OUT_OF_MEMORY', 'BOOT_FAIL', 'DEADLINE')", "{unused}", "cpus * (limit_s - elapsed_s)",
+		"{top}", "count(*), sum(elapsed_s) / 3600.0, sum(cpu_hours), avg(wait_s), count(*) FILTER (WHERE state IN ('FAILED', 'TIMEOUT', 'NODE_FAIL', 'OUT_OF_MEMORY', 'BOOT_FAIL', 'DEADLINE')), sum(cpus * (limit_s - elapsed_s)) / 3600.0",
+	).Replace(inSQLite[panel])
+	lines := []string{"PRAGMA cache_size = -524288;", ".timer on"}
+	for range rounds {
+		lines = append(lines, strings.ReplaceAll(query, "\n", " ")+";")
+	}
+	for _, found := range ranFor.FindAllStringSubmatch(runSQLite(b, path, lines...), -1) {
+		seconds, err := strconv.ParseFloat(found[1], 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, seconds)
+	}
+	if len(took) != rounds {
+		b.Fatalf("panel %s: %d times, want %d", panel, len(took), rounds)
+	}
+	return took
+}
