@@ -126,14 +126,14 @@ func New(s *store.Store, opts Options) (*Forwarder, error) {
 	}
 	u.Path, u.RawPath = "/_bulk", ""
 	f.target = u.String()
-	if f.authorization, err = credentials(opts.Credentials); err != nil {
+	if f.authorization, err = Authorization(opts.Credentials); err != nil {
 		return nil, fmt.Errorf("forwarding: %w", err)
 	}
 	return f, f.load()
 }
 
-// credentials reads the file and returns the header's value.
-func credentials(path string) (string, error) {
+// Authorization reads a file of credentials, as [Options] has it, and returns the value of the header.
+func Authorization(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
