@@ -31,6 +31,9 @@ type Instants struct {
 	Edges  []time.Time // ascending
 }
 
+// Exit is a column for [Values] alone: the text of Slurm's exit_code, such as 3:0.
+const Exit = "exit"
+
 // Values are buckets of a column's texts. A row has the text, which is empty for jobs without one.
 type Values struct {
 	Column string

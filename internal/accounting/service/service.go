@@ -79,7 +79,7 @@ func (s *site) register() {
 	api := search.Register(s.handler.API, in.Store(), search.Options{
 		Refresh: func(ctx context.Context) error { return in.Wait(ctx, in.Status().Received) },
 	})
-	pages := web.Register(s.handler.Pages, in.Store())
+	pages := web.Register(s.handler.Pages, in.Store(), nil)
 	const description = "GET /openapi.json"
 	s.handler.API.HandleFunc(description, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -157,7 +157,7 @@ func (a *answer) part(together scale) (*part, error) {
 	r, t := a.request, a.table
 	out := &part{Notes: t.notes, CSV: "api/v1/panels/" + a.panel.name + r.url(r.alone)}
 	more := a.trim()
-	if a.panel.draw != nil {
+	if a.panel.draw != nil && !t.absent {
 		c, err := a.panel.draw(r, t, together)
 		if err != nil {
 			return nil, fmt.Errorf("panel %s: %w", a.panel.name, err)
@@ -166,6 +166,9 @@ func (a *answer) part(together scale) (*part, error) {
 			out.Notes = append(out.Notes, "There is nothing to draw: no job is in this view.")
 		}
 		out.Chart, out.Folded = c, true
+	}
+	if t.absent {
+		return out, nil
 	}
 	if t.tiles {
 		for i, column := range t.Columns {
@@ -209,7 +212,7 @@ func (a *answer) part(together scale) (*part, error) {
 			}
 			switch {
 			case first > 0 && k == first:
-				c.Href, c.Expand = fmt.Sprintf("jobs/%v", row[0]), true
+				c.Href, c.Expand = "jobs/"+url.PathEscape(fmt.Sprint(row[0])), true
 			case first > 0 && column.format == word && row[k] != nil:
 				c.Href = r.add(column.Name + "=" + fmt.Sprint(row[k]))
 			case k == 0 && t.links != nil:
@@ -310,7 +313,7 @@ func (v *server) dashboard(w http.ResponseWriter, q *http.Request) error {
 // compare shows two clusters, or runs, beside each other. Without names they are the first two.
 func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 	values := q.URL.Query()
-	s, err := v.sizes.get(q.Context(), v.store, v.now())
+	s, err := v.known(q.Context())
 	if err != nil {
 		return err
 	}

@@ -61,6 +61,8 @@ type table struct {
 	tiles   bool // its only row is shown as tiles
 	alone   bool // its only series needs no legend
 	levels  bool // the sum of a series over time means nothing
+	more    bool // jobs come after those of the table
+	absent  bool // the source does not have what it would show; notes say why
 }
 
 // panels are those of the page, in their order.
@@ -356,7 +358,7 @@ func shapeShares(r *request, _ *sizes, raw [][]any) *table {
 	}
 	slices.SortStableFunc(raw, func(a, b []any) int {
 		p, q := a[0].(string), b[0].(string)
-		return cmp.Or(cmp.Compare(sums[q], sums[p]), strings.Compare(p, q), cmp.Compare(value(b[2]), value(a[2])))
+		return cmp.Or(cmp.Compare(sums[q], sums[p]), strings.Compare(p, q), cmp.Compare(value(b[2]), value(a[2])), strings.Compare(a[1].(string), b[1].(string)))
 	})
 	t := &table{bar: 2, Columns: []column{{"partition", "partition", "", word}, {"qos", "QOS", "", word}, {"cpu_hours", "CPU hours", "h", hours}, {"share", "share", "%", percent}, {"jobs", "jobs", "", count}}}
 	for _, row := range raw {
@@ -534,18 +536,23 @@ func queryLastJobs(r *request) (query condition, rows int, ok bool) {
 	return r.jobs(and(condition{sql: "end_time >= " + timestamp(begin)}, r.ended())), r.rows + 1, true
 }
 
-// jobs makes the query of the table of jobs.
-func (r *request) jobs(where condition) condition {
+// list makes the query of the columns of the table of jobs.
+func (r *request) list(where condition, rest string) condition {
 	list := []string{"seq"}
 	for _, name := range r.columns {
 		list = append(list, fields[name].sql(r))
 	}
+	return selectFrom(strings.Join(list, ", "), where, rest)
+}
+
+// jobs makes the query of the table of jobs.
+func (r *request) jobs(where condition) condition {
 	order := fields[r.sort].sql(r)
 	direction := "ASC"
 	if r.descending {
 		direction = "DESC"
 	}
-	return selectFrom(strings.Join(list, ", "), where, fmt.Sprintf("ORDER BY %s %s NULLS LAST, seq %s LIMIT %d OFFSET %d", order, direction, direction, r.rows+1, r.page*r.rows))
+	return r.list(where, fmt.Sprintf("ORDER BY %s %s NULLS LAST, seq %s LIMIT %d OFFSET %d", order, direction, direction, r.rows+1, r.page*r.rows))
 }
 
 func shapeJobs(r *request, _ *sizes, raw [][]any) *table {

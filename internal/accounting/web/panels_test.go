@@ -255,7 +255,7 @@ func TestViews(t *testing.T) {
 		}
 	}
 	mux := http.NewServeMux()
-	Register(mux, s.store) // as after a restart
+	Register(mux, s.store, nil) // as after a restart
 	again := httptest.NewServer(mux)
 	defer again.Close()
 	for _, at := range []string{s.URL, again.URL} {
