@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/quantity"
 )
@@ -398,11 +399,6 @@ func shapeTop(name, label string, bar int) func(r *request, _ *sizes, raw [][]an
 	}
 }
 
-// classEdge returns the least integer in a class.
-func classEdge(class int64, classes int) float64 {
-	return max(0, math.Ceil(math.Exp2(float64(class)/float64(classes))-0.5))
-}
-
 // queryClasses counts the jobs by the class of a column.
 func queryClasses(name string, classes int) func(r *request, _ *sizes) condition {
 	return func(r *request, _ *sizes) condition {
@@ -429,7 +425,7 @@ func shapeClasses(name, label string, classes int, unit string, f format) func(r
 				jobs, used = row[1], row[2]
 			}
 			sum += value(jobs)
-			low, high := classEdge(k, classes), classEdge(k+1, classes)
+			low, high := question.ClassEdge(k, classes), question.ClassEdge(k+1, classes)
 			if low == high {
 				continue // no integer lies in this class
 			}
@@ -496,7 +492,7 @@ func shapeLimits(r *request, _ *sizes, raw [][]any) *table {
 	t := &table{series: []int{4}, colours: []int{0}, Columns: []column{{"limit_from", "limit from", "s", seconds}, {"limit_below", "below", "s", seconds}, {"run_from", "run time from", "s", seconds}, {"run_below", "below", "s", seconds}, {"jobs", "jobs", "", count}, {"cpu_hours", "CPU hours", "h", hours}}}
 	for _, row := range raw {
 		limit, run := row[0].(int64), row[1].(int64)
-		edges := []float64{classEdge(limit, 1), classEdge(limit+1, 1), classEdge(run, 1), classEdge(run+1, 1)}
+		edges := []float64{question.ClassEdge(limit, 1), question.ClassEdge(limit+1, 1), question.ClassEdge(run, 1), question.ClassEdge(run+1, 1)}
 		t.Rows = append(t.Rows, []any{edges[0], edges[1], edges[2], edges[3], row[2], row[3]})
 		t.links = append(t.links, r.add(fmt.Sprintf("limit_s>=%.0f", edges[0]), fmt.Sprintf("limit_s<%.0f", edges[1]), fmt.Sprintf("elapsed_s>=%.0f", edges[2]), fmt.Sprintf("elapsed_s<%.0f", edges[3])))
 	}
