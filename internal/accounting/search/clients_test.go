@@ -132,6 +132,7 @@ func TestClients(t *testing.T) {
 		failure       string // the client's type of errors
 	}{
 		{name: "go-elasticsearch 9, esapi", program: "elasticlow", failure: "*esapi.Response"},
+		{name: "go-elasticsearch 9, typed", program: "elastictyped", failure: "*types.ElasticsearchError"},
 		{name: "opensearch-go 4", program: "opensearch", failure: "*opensearch.StructError"},
 		{name: "@elastic/elasticsearch 9", program: "node", failure: "ResponseError"},
 	} {
