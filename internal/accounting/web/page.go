@@ -426,7 +426,7 @@ func (f *frame) fill(r *request, s *sizes) {
 		v["f"] = slices.DeleteFunc(v["f"], func(s string) bool { return strings.HasPrefix(s, "cluster=") })
 	}
 	for _, c := range s.list {
-		f.Clusters = append(f.Clusters, option{Name: c.Name, Chosen: slices.Contains(chosen, c.Name),
+		f.Clusters = append(f.Clusters, option{Name: cmp.Or(c.Name, "not known"), Chosen: slices.Contains(chosen, c.Name),
 			Value: r.url(func(v url.Values) { without(v); v.Add("f", "cluster="+c.Name) })})
 	}
 	f.All = r.url(without)
