@@ -124,8 +124,8 @@ type said struct {
 	} `json:"failure"`
 }
 
-// TestClients lets the official clients store jobs, and ask everything that the API has. Of
-// go-elasticsearch it uses the functions for each path: the typed ones take minutes to compile.
+// TestClients lets the official clients store jobs, and ask everything that the API has. The typed
+// functions of go-elasticsearch take minutes to compile: they are asked if RMREPLAY_LONG_TESTS is set.
 func TestClients(t *testing.T) {
 	for _, c := range []struct {
 		name, program string
@@ -137,6 +137,9 @@ func TestClients(t *testing.T) {
 		{name: "@elastic/elasticsearch 9", program: "node", failure: "ResponseError"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.program == "elastictyped" && os.Getenv("RMREPLAY_LONG_TESTS") == "" {
+				t.Skip("SKIPPED: the typed client; set RMREPLAY_LONG_TESTS=1 for it")
+			}
 			dir := t.TempDir()
 			checkClient(t, c.failure, askClient(t, clientCommand(t, c.program, dir), dir))
 		})
