@@ -236,6 +236,8 @@ var rules = []rule{
 		"the server of documents; search and pages register beside it and are not known to it"},
 	{"accounting", "internal/accounting/forward", []string{"internal/accounting/store", "internal/lines"}, nil,
 		"it sends what the store has; the store and the receiver do not know it"},
+	{"accounting", "internal/accounting/question", []string{"internal/accounting/store", "internal/spelling"}, computes,
+		"what pages ask is data, which a database answers, or a cluster; it asks neither"},
 	{"accounting", "internal/accounting/kafka", nil, offline[1:],
 		"a reader of messages; it knows neither jobs nor the journal that makes them durable"},
 	{"accounting", "internal/accounting/search/query", []string{"internal/accounting/store"}, offline[:1],
@@ -244,7 +246,9 @@ var rules = []rule{
 		"it answers searches of the store, and does not know who receives documents"},
 	{"accounting", "internal/accounting/health", []string{"internal/accounting/store"}, nil,
 		"sdiag's figures need to know neither jobs nor pages"},
-	{"accounting", "internal/accounting/web", []string{"internal/accounting/receive", "internal/accounting/store", "internal/figure", "internal/quantity", "internal/spelling"}, []string{"os/exec"},
+	{"accounting", "internal/accounting/elastic", []string{"internal/accounting/forward", "internal/accounting/question", "internal/accounting/search/query", "internal/accounting/store", "internal/lines", "internal/quantity"}, []string{"os/exec"},
+		"a cluster answers questions; it knows neither pages nor who asks"},
+	{"accounting", "internal/accounting/web", []string{"internal/accounting/document", "internal/accounting/question", "internal/accounting/receive", "internal/accounting/store", "internal/figure", "internal/quantity", "internal/spelling"}, []string{"os/exec"},
 		"pages read the store and draw; they neither write jobs nor know who sent them"},
 
 	{"program", "internal/cli/console", []string{"internal/progress"}, offline,
@@ -253,7 +257,7 @@ var rules = []rule{
 		"the group is a package of its own, without the database: the service is in the program that it hands over to"},
 	{"program", "internal/accounting/service", []string{
 		"docs/schemas",
-		"internal/accounting/document", "internal/accounting/forward", "internal/accounting/health", "internal/accounting/intake", "internal/accounting/kafka", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/accounting/web", "internal/cli/accountingcmd",
+		"internal/accounting/document", "internal/accounting/elastic", "internal/accounting/forward", "internal/accounting/health", "internal/accounting/intake", "internal/accounting/kafka", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/accounting/web", "internal/cli/accountingcmd",
 		"internal/compare", "internal/finished", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/output", "internal/report", "internal/run", "internal/slurmdb",
 		"internal/workload", "internal/workload/build",
 	}, nil,

@@ -52,6 +52,9 @@ type Options struct {
 	Credentials string
 	// Dir is where the position is kept.
 	Dir string
+	// Derived adds to each document, as the member [Member], what the store knows beyond it, and makes
+	// indices with a mapping of all fields.
+	Derived bool
 	// Client sends the requests; nil means one with a timeout of a minute.
 	Client *http.Client
 	// Idle is the pause when all is sent, and the first one after an error; 0 means a second. Pauses
@@ -78,6 +81,7 @@ type Forwarder struct {
 	target        string // URL of _bulk
 	index         string // empty: the documents' own
 	authorization string
+	prepared      map[string]bool // indices; of Run
 
 	mu     sync.Mutex
 	status Status
@@ -108,7 +112,7 @@ func New(s *store.Store, opts Options) (*Forwarder, error) {
 	if opts.Report == nil {
 		opts.Report = func(error) {}
 	}
-	f := &Forwarder{store: s, opts: opts}
+	f := &Forwarder{store: s, opts: opts, prepared: map[string]bool{}}
 	u, err := url.Parse(opts.URL)
 	switch {
 	case err != nil:
@@ -126,14 +130,14 @@ func New(s *store.Store, opts Options) (*Forwarder, error) {
 	}
 	u.Path, u.RawPath = "/_bulk", ""
 	f.target = u.String()
-	if f.authorization, err = credentials(opts.Credentials); err != nil {
+	if f.authorization, err = Authorization(opts.Credentials); err != nil {
 		return nil, fmt.Errorf("forwarding: %w", err)
 	}
 	return f, f.load()
 }
 
-// credentials reads the file and returns the header's value.
-func credentials(path string) (string, error) {
+// Authorization reads a file of credentials, as [Options] has it, and returns the value of the header.
+func Authorization(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
@@ -277,7 +281,11 @@ type item struct {
 // next reads the documents behind the position.
 func (f *Forwarder) next(ctx context.Context) (batch []item, err error) {
 	err = f.store.Read(ctx, func(v *store.Snapshot) error {
-		rows, err := v.Query(`SELECT j.seq, j.id, coalesce(j.collection, ?), d.document FROM jobs j JOIN documents d ON d.seq = j.seq
+		more := "''"
+		if f.opts.Derived {
+			more = derived
+		}
+		rows, err := v.Query(`SELECT j.seq, j.id, coalesce(j.collection, ?), d.document, `+more+` FROM jobs j JOIN documents d ON d.seq = j.seq
 			WHERE j.seq IN (SELECT seq FROM jobs WHERE seq > ? ORDER BY seq LIMIT ?) AND d.seq > ? ORDER BY j.seq`,
 			DefaultIndex, f.Status().Position, maxDocuments, f.Status().Position)
 		if err != nil {
@@ -286,13 +294,16 @@ func (f *Forwarder) next(ctx context.Context) (batch []item, err error) {
 		defer rows.Close()
 		for size := 0; rows.Next() && size < maxBytes; {
 			var i item
-			if err := rows.Scan(&i.seq, &i.id, &i.index, &i.text); err != nil {
+			var member string
+			if err := rows.Scan(&i.seq, &i.id, &i.index, &i.text, &member); err != nil {
 				return err
 			}
 			if f.index != "" {
 				i.index = f.index
 			}
-			i.document = oneLine(i.text)
+			if i.document = oneLine(i.text); member != "" && i.document != nil {
+				i.document = extend(i.document, member)
+			}
 			size += len(i.document) + len(i.id) + 64
 			batch = append(batch, i)
 		}
@@ -431,6 +442,11 @@ type bulkAnswer struct {
 func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refused []refusal, fault error) {
 	var body bytes.Buffer
 	for _, i := range batch {
+		if f.opts.Derived {
+			if err := f.prepare(ctx, i.index); err != nil {
+				return batch, nil, err
+			}
+		}
 		action, err := json.Marshal(map[string]any{"index": map[string]string{"_index": i.index, "_id": i.id}})
 		if err != nil {
 			return batch, nil, err

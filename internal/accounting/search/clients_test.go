@@ -93,6 +93,8 @@ var clientQuestions = []struct {
 			"sum": m{"value": 28920}, "avg": m{"value": 120.5}, "min": m{"value": 1}, "max": m{"value": 240}, "count": m{"value": 120},
 			"stats": m{"count": 240, "min": 1, "max": 240, "avg": 120.5, "sum": 28920}, "more": m{"variance": 57599.0 / 12}, "users": m{"value": 4},
 			"half": m{"values": m{"50.0": 120.5}}}}},
+	{name: "weighted_avg", body: m{"size": 0, "aggs": m{"w": m{"weighted_avg": m{"value": m{"field": "jobid"}, "weight": m{"field": "elapsed"}}}}}, total: 240,
+		want: m{"aggregations": m{"w": m{"value": 481.0 / 3}}}},
 	{name: "terms with a metric below", body: m{"size": 0, "aggs": m{"p": m{"terms": m{"field": "partition", "order": m{"t": "desc"}}, "aggs": m{"t": m{"sum": m{"field": "elapsed"}}}}}}, total: 240,
 		want: m{"aggregations": m{"p": m{"buckets": []any{m{"key": "batch", "doc_count": 160, "t": m{"value": 19200}}, m{"key": "gpu", "doc_count": 80, "t": m{"value": 9720}}}}}}},
 	{name: "date_histogram", body: m{"size": 0, "aggs": m{"h": m{"date_histogram": m{"field": "@submit", "fixed_interval": "1h"}}}}, total: 240,
@@ -122,18 +124,22 @@ type said struct {
 	} `json:"failure"`
 }
 
-// TestClients lets the official clients store jobs, and ask everything that the API has. Of
-// go-elasticsearch it uses the functions for each path: the typed ones take minutes to compile.
+// TestClients lets the official clients store jobs, and ask everything that the API has. The typed
+// functions of go-elasticsearch take minutes to compile: they are asked if RMREPLAY_LONG_TESTS is set.
 func TestClients(t *testing.T) {
 	for _, c := range []struct {
 		name, program string
 		failure       string // the client's type of errors
 	}{
 		{name: "go-elasticsearch 9, esapi", program: "elasticlow", failure: "*esapi.Response"},
+		{name: "go-elasticsearch 9, typed", program: "elastictyped", failure: "*types.ElasticsearchError"},
 		{name: "opensearch-go 4", program: "opensearch", failure: "*opensearch.StructError"},
 		{name: "@elastic/elasticsearch 9", program: "node", failure: "ResponseError"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.program == "elastictyped" && os.Getenv("RMREPLAY_LONG_TESTS") == "" {
+				t.Skip("SKIPPED: the typed client; set RMREPLAY_LONG_TESTS=1 for it")
+			}
 			dir := t.TempDir()
 			checkClient(t, c.failure, askClient(t, clientCommand(t, c.program, dir), dir))
 		})

@@ -43,6 +43,7 @@ func fuzzServer(f *testing.F) func(t *testing.T, method, path, body string) {
 		mux.ServeHTTP(w, r)
 		return w
 	}
+	n := 0
 	return func(t *testing.T, method, path, body string) {
 		w := send(method, path, body)
 		if w == nil || w.Code >= 300 && w.Code < 400 { // the multiplexer cleans a path
@@ -50,6 +51,9 @@ func fuzzServer(f *testing.F) func(t *testing.T, method, path, body string) {
 		}
 		if w.Code >= 500 && w.Code != http.StatusServiceUnavailable || w.Code == http.StatusOK && !json.Valid(w.Body.Bytes()) && !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
 			t.Errorf("%s %s %s: %d %s", method, path, body, w.Code, w.Body)
+		}
+		if n++; n%64 != 1 {
+			return
 		}
 		if w := send("GET", "/_count", ""); !strings.Contains(w.Body.String(), `"count":50`) {
 			t.Fatalf("after %s %s %s: %s", method, path, body, w.Body)

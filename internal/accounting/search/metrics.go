@@ -27,6 +27,8 @@ type metric struct {
 func (c *compiler) newMetric(kind, where string, body any) (*metric, error) {
 	switch kind {
 	case "sum", "avg", "min", "max", "value_count", "cardinality", "stats", "extended_stats", "percentiles":
+	case "weighted_avg":
+		return c.weightedAverage(where, body)
 	default:
 		return nil, nil
 	}
@@ -101,6 +103,47 @@ func (c *compiler) newMetric(kind, where string, body any) (*metric, error) {
 		return percentiles(where, m, input, show)
 	}
 	return stats(kind, where, m, input, show)
+}
+
+// weightedAverage is the average of a field over the jobs that have it and the field of the weights.
+func (c *compiler) weightedAverage(where string, body any) (*metric, error) {
+	m, err := query.Object(where, body)
+	if err != nil {
+		return nil, err
+	}
+	if err := query.Known(where, m, "value", "weight", "value_type"); err != nil {
+		return nil, err
+	}
+	var parts []query.SQL
+	for _, side := range []string{"value", "weight"} {
+		at := where + "." + side
+		own, err := query.Object(at, m[side])
+		if err != nil {
+			return nil, err
+		}
+		if err := query.Known(at, own, "field", "missing"); err != nil {
+			return nil, err
+		}
+		f, err := c.fieldOf(at, own)
+		if err != nil {
+			return nil, err
+		}
+		number, err := f.Number()
+		if err != nil {
+			return nil, err
+		}
+		if missing, given := own["missing"]; given {
+			if number, err = c.substitute(f, number, at, missing, false); err != nil {
+				return nil, err
+			}
+		}
+		parts = append(parts, number)
+	}
+	return &metric{
+		typed: "weighted_avg", input: query.Expression("[%s, %s]", parts...), orders: map[string]int{"": 0, "value": 0},
+		outputs: []string{"sum(%[1]s[1] * %[1]s[2]) / nullif(sum(%[1]s[2]) FILTER (%[1]s[1] IS NOT NULL), 0)"},
+		render:  func(v []any) map[string]any { return map[string]any{"value": finite(v[0])} },
+	}, nil
 }
 
 // substitute replaces the NULL of jobs without the field by a value of the request.

@@ -16,10 +16,12 @@ import (
 	"golang.org/x/net/netutil"
 
 	"rmreplay/internal/accounting/document"
+	"rmreplay/internal/accounting/elastic"
 	"rmreplay/internal/accounting/forward"
 	"rmreplay/internal/accounting/intake"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/web"
 	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/workload/build"
@@ -55,16 +57,21 @@ func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(for
 	}
 	release := interrupt.Hold()
 	defer release()
-	if len(opts.Runs) > 0 {
+	jobs, err := newSource(&opts)
+	if err != nil {
+		return err
+	}
+	takes := opts.Data != ""
+	if !takes {
 		if opts.Data, err = os.MkdirTemp("", "rmreplay-accounting-"); err != nil {
-			return fmt.Errorf("making a directory for the runs: %w", err)
+			return fmt.Errorf("making a directory for the server: %w", err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(opts.Data)) }()
 	}
-	s, err := open(ctx, opts.Data, intake.Options{
+	s, err := openAbout(ctx, opts.Data, intake.Options{
 		Cluster: opts.ClusterName, Store: store.Options{Memory: opts.MemoryMiB},
 		Report: func(err error) { say("rmreplay: %v", err) },
-	}, access)
+	}, access, jobs)
 	if err != nil {
 		return err
 	}
@@ -73,6 +80,9 @@ func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(for
 		if err := s.openRuns(ctx, opts.Runs, say); err != nil {
 			return err
 		}
+	}
+	if !takes && jobs != nil {
+		s.handler.Refuses = "this server shows a cluster, and takes no jobs (want --data DIR, too)"
 	}
 	if opts.Forward != "" {
 		end, err := s.forward(ctx, opts, say)
@@ -94,12 +104,25 @@ func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(for
 	if err != nil {
 		return err
 	}
-	err = s.serve(ctx, opts, config, say)
+	err = s.serve(ctx, opts, config, takes, say)
 	endKafka()
 	if err != nil {
 		return err
 	}
 	return s.sayTally(before, say)
+}
+
+// newSource returns the cluster that the pages are about; nil for the store. What the server receives goes
+// on to it.
+func newSource(opts *accountingcmd.Serve) (web.Source, error) {
+	if opts.Store != accountingcmd.Elasticsearch {
+		return nil, nil
+	}
+	cluster, err := elastic.New(elastic.Options{URL: opts.URL, Credentials: opts.URLAuth})
+	if err == nil && opts.Data != "" {
+		opts.Forward, opts.ForwardAuth = opts.URL, opts.URLAuth
+	}
+	return cluster, err
 }
 
 // openRuns adds the jobs of runs, and takes no others: those that a client sends would be removed with
@@ -178,7 +201,7 @@ func (s *site) sayTally(before tally, say func(format string, args ...any)) erro
 // forward starts to pass documents on. The function that it returns ends that.
 func (s *site) forward(ctx context.Context, opts accountingcmd.Serve, say func(format string, args ...any)) (end func(), err error) {
 	f, err := forward.New(s.intake.Store(), forward.Options{
-		URL: opts.Forward, Credentials: opts.ForwardAuth, Dir: s.dir, Report: func(err error) { say("rmreplay: %v", err) },
+		URL: opts.Forward, Credentials: opts.ForwardAuth, Dir: s.dir, Derived: opts.Store == accountingcmd.Elasticsearch, Report: func(err error) { say("rmreplay: %v", err) },
 	})
 	if err != nil {
 		return nil, err
@@ -206,8 +229,8 @@ func checkAddress(address string, guarded bool) error {
 	return fmt.Errorf("listening on %s: everybody on the network could read and send jobs (want --auth FILE, or --open)", address)
 }
 
-// serve listens on the addresses until ctx ends.
-func (s *site) serve(ctx context.Context, opts accountingcmd.Serve, config *tls.Config, say func(format string, args ...any)) error {
+// serve listens on the addresses until ctx ends. takes is whether it takes documents.
+func (s *site) serve(ctx context.Context, opts accountingcmd.Serve, config *tls.Config, takes bool, say func(format string, args ...any)) error {
 	server := &http.Server{
 		Handler: s.handler, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: 64 << 10,
 		ErrorLog: log.New(reporter(say), "", 0),
@@ -226,7 +249,7 @@ func (s *site) serve(ctx context.Context, opts accountingcmd.Serve, config *tls.
 			listener = tls.NewListener(listener, config)
 		}
 		go func() { ended <- server.Serve(listener) }()
-		if len(opts.Runs) > 0 {
+		if !takes {
 			say("rmreplay: pages on %s://%s%s", scheme, address, receive.Pages)
 			continue
 		}

@@ -48,14 +48,19 @@ type site struct {
 }
 
 // open opens a data directory and listens on its socket.
-func open(ctx context.Context, dir string, opts intake.Options, access *receive.Access) (s *site, err error) {
+func open(ctx context.Context, dir string, opts intake.Options, access *receive.Access) (*site, error) {
+	return openAbout(ctx, dir, opts, access, nil)
+}
+
+// openAbout is open with pages about another source's jobs, unless it is nil.
+func openAbout(ctx context.Context, dir string, opts intake.Options, access *receive.Access, jobs web.Source) (s *site, err error) {
 	opts.Now = time.Now
 	in, err := intake.Open(ctx, dir, opts)
 	if err != nil {
 		return nil, err
 	}
 	s = &site{dir: dir, intake: in, handler: receive.New(in, access), closed: make(chan error, 1)}
-	s.register()
+	s.register(jobs)
 	listener, err := listenSocket(dir)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listening in the data directory: %w", err), in.Close())
@@ -75,12 +80,12 @@ func open(ctx context.Context, dir string, opts intake.Options, access *receive.
 }
 
 // register adds the handlers of searches and pages to that of documents.
-func (s *site) register() {
+func (s *site) register(jobs web.Source) {
 	in := s.intake
 	api := search.Register(s.handler.API, in.Store(), search.Options{
 		Refresh: func(ctx context.Context) error { return in.Wait(ctx, in.Status().Received) },
 	})
-	pages := web.Register(s.handler.Pages, in.Store())
+	pages := web.Register(s.handler.Pages, in.Store(), jobs)
 	const description = "GET /openapi.json"
 	s.handler.API.HandleFunc(description, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -170,7 +170,7 @@ func BenchmarkFirstView(b *testing.B) {
 		for range b.N {
 			s := openStore(b, dir)
 			mux := http.NewServeMux()
-			Register(mux, s)
+			Register(mux, s, nil)
 			server := httptest.NewServer(mux)
 			tab := browser.Tab(b)
 			tab.OpenURL(server.URL + receive.Pages)

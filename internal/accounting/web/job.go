@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/accounting/store"
 )
 
@@ -31,24 +33,44 @@ type jobDetails struct {
 	columns         map[string]any
 }
 
-// job reads a job by the number of its arrival.
+// job reads the job of a path: by the number of its arrival in the store, or by its ID in a source.
 func (v *server) job(q *http.Request) (*jobDetails, error) {
-	seq, err := strconv.ParseInt(q.PathValue("seq"), 10, 64)
-	if err != nil {
-		return nil, bad(fmt.Errorf("%q is no number of a job's arrival", q.PathValue("seq")))
-	}
 	r, err := parseRequest(q.URL.Query(), v.now())
 	if err != nil {
 		return nil, bad(err)
 	}
+	if id := q.PathValue("seq"); v.jobs != nil {
+		found, err := v.jobs.Job(q.Context(), id)
+		if err != nil {
+			return nil, unsource(err)
+		}
+		if found == nil {
+			return nil, missing("there is no job %q", id)
+		}
+		var d *jobDetails
+		err = within(q.Context(), []question.Job{*found}, func(s *store.Store) (err error) {
+			d, err = r.job(q.Context(), s, 1)
+			return err
+		})
+		return d, err
+	}
+	seq, err := strconv.ParseInt(q.PathValue("seq"), 10, 64)
+	if err != nil {
+		return nil, bad(fmt.Errorf("%q is no number of a job's arrival", q.PathValue("seq")))
+	}
+	return r.job(q.Context(), v.store, seq)
+}
+
+// job reads a job of a store.
+func (r *request) job(ctx context.Context, s *store.Store, seq int64) (*jobDetails, error) {
 	d := &jobDetails{Seq: seq, Revision: revision, columns: make(map[string]any)}
 	row, to := make([]any, len(columns)), make([]any, len(columns))
 	for i := range row {
 		to[i] = &row[i]
 	}
 	found := false
-	err = v.store.Read(q.Context(), func(s *store.Snapshot) error {
-		rows, err := s.Query(`SELECT "`+strings.Join(columns, `", "`)+`" FROM jobs WHERE seq = ?`, seq)
+	err := s.Read(ctx, func(v *store.Snapshot) error {
+		rows, err := v.Query(`SELECT "`+strings.Join(columns, `", "`)+`" FROM jobs WHERE seq = ?`, seq)
 		if err != nil {
 			return err
 		}
@@ -58,7 +80,7 @@ func (v *server) job(q *http.Request) (*jobDetails, error) {
 		if err := cmp.Or(err, rows.Err(), rows.Close()); err != nil || !found {
 			return err
 		}
-		d.document, _, err = s.Document(seq)
+		d.document, _, err = v.Document(seq)
 		return err
 	})
 	if err != nil {

@@ -172,7 +172,7 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 	r, t := a.request, a.table
 	out := &part{Notes: t.notes, CSV: "api/v1/panels/" + a.panel.name + r.url(r.alone)}
 	more := a.trim()
-	if draw != nil {
+	if draw != nil && !t.absent {
 		c, err := draw(r, t, together)
 		if err != nil {
 			return nil, fmt.Errorf("panel %s: %w", a.panel.name, err)
@@ -181,6 +181,9 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 			out.Notes = append(out.Notes, "There is nothing to draw: no job is in this view.")
 		}
 		out.Chart, out.Folded = c, true
+	}
+	if t.absent {
+		return out, nil
 	}
 	if t.tiles {
 		for i, column := range t.Columns {
@@ -224,7 +227,7 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 			}
 			switch {
 			case first > 0 && k == first:
-				c.Href, c.Expand = fmt.Sprintf("jobs/%v", row[0]), true
+				c.Href, c.Expand = "jobs/"+url.PathEscape(fmt.Sprint(row[0])), true
 			case first > 0 && column.format == word && row[k] != nil:
 				c.Href = r.add(column.Name + "=" + fmt.Sprint(row[k]))
 			case k == 0 && t.links != nil:
@@ -326,7 +329,7 @@ func (v *server) dashboard(w http.ResponseWriter, q *http.Request) error {
 // compare shows two clusters, or runs, beside each other. Without names they are the first two.
 func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 	values := q.URL.Query()
-	s, err := v.sizes.get(q.Context(), v.store, v.now())
+	s, err := v.known(q.Context())
 	if err != nil {
 		return err
 	}
@@ -439,7 +442,7 @@ func (f *frame) fill(r *request, s *sizes) {
 		v["f"] = slices.DeleteFunc(v["f"], func(s string) bool { return strings.HasPrefix(s, "cluster=") })
 	}
 	for _, c := range s.list {
-		f.Clusters = append(f.Clusters, option{Name: c.Name, Chosen: slices.Contains(chosen, c.Name),
+		f.Clusters = append(f.Clusters, option{Name: cmp.Or(c.Name, "not known"), Chosen: slices.Contains(chosen, c.Name),
 			Value: r.url(func(v url.Values) { without(v); v.Add("f", "cluster="+c.Name) })})
 	}
 	f.All = r.url(without)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/quantity"
 )
@@ -65,6 +66,8 @@ type table struct {
 	tiles   bool // its only row is shown as tiles
 	alone   bool // its only series needs no legend
 	levels  bool // the sum of a series over time means nothing
+	more    bool // jobs come after those of the table
+	absent  bool // the source does not have what it would show; notes say why
 }
 
 // panels are those of the page, in their order.
@@ -360,7 +363,7 @@ func shapeShares(r *request, _ *sizes, raw [][]any) *table {
 	}
 	slices.SortStableFunc(raw, func(a, b []any) int {
 		p, q := a[0].(string), b[0].(string)
-		return cmp.Or(cmp.Compare(sums[q], sums[p]), strings.Compare(p, q), cmp.Compare(value(b[2]), value(a[2])))
+		return cmp.Or(cmp.Compare(sums[q], sums[p]), strings.Compare(p, q), cmp.Compare(value(b[2]), value(a[2])), strings.Compare(a[1].(string), b[1].(string)))
 	})
 	t := &table{bar: 2, Columns: []column{{"partition", "partition", "", word}, {"qos", "QOS", "", word}, {"cpu_hours", "CPU hours", "h", hours}, {"share", "share", "%", percent}, {"jobs", "jobs", "", count}}}
 	for _, row := range raw {
@@ -400,11 +403,6 @@ func shapeTop(name, label string, bar int) func(r *request, _ *sizes, raw [][]an
 	}
 }
 
-// classEdge returns the least integer in a class.
-func classEdge(class int64, classes int) float64 {
-	return max(0, math.Ceil(math.Exp2(float64(class)/float64(classes))-0.5))
-}
-
 // queryClasses counts the jobs by the class of a column.
 func queryClasses(name string, classes int) func(r *request, _ *sizes) condition {
 	return func(r *request, _ *sizes) condition {
@@ -431,7 +429,7 @@ func shapeClasses(name, label string, classes int, unit string, f format) func(r
 				jobs, used = row[1], row[2]
 			}
 			sum += value(jobs)
-			low, high := classEdge(k, classes), classEdge(k+1, classes)
+			low, high := question.ClassEdge(k, classes), question.ClassEdge(k+1, classes)
 			if low == high {
 				continue // no integer lies in this class
 			}
@@ -498,7 +496,7 @@ func shapeLimits(r *request, _ *sizes, raw [][]any) *table {
 	t := &table{series: []int{4}, colours: []int{0}, Columns: []column{{"limit_from", "limit from", "s", seconds}, {"limit_below", "below", "s", seconds}, {"run_from", "run time from", "s", seconds}, {"run_below", "below", "s", seconds}, {"jobs", "jobs", "", count}, {"cpu_hours", "CPU hours", "h", hours}}}
 	for _, row := range raw {
 		limit, run := row[0].(int64), row[1].(int64)
-		edges := []float64{classEdge(limit, 1), classEdge(limit+1, 1), classEdge(run, 1), classEdge(run+1, 1)}
+		edges := []float64{question.ClassEdge(limit, 1), question.ClassEdge(limit+1, 1), question.ClassEdge(run, 1), question.ClassEdge(run+1, 1)}
 		t.Rows = append(t.Rows, []any{edges[0], edges[1], edges[2], edges[3], row[2], row[3]})
 		t.links = append(t.links, r.add(fmt.Sprintf("limit_s>=%.0f", edges[0]), fmt.Sprintf("limit_s<%.0f", edges[1]), fmt.Sprintf("elapsed_s>=%.0f", edges[2]), fmt.Sprintf("elapsed_s<%.0f", edges[3])))
 	}
@@ -538,18 +536,23 @@ func queryLastJobs(r *request) (query condition, rows int, ok bool) {
 	return r.jobs(and(condition{sql: "end_time >= " + timestamp(begin)}, r.ended())), r.rows + 1, true
 }
 
-// jobs makes the query of the table of jobs.
-func (r *request) jobs(where condition) condition {
+// list makes the query of the columns of the table of jobs.
+func (r *request) list(where condition, rest string) condition {
 	list := []string{"seq"}
 	for _, name := range r.columns {
 		list = append(list, fields[name].sql(r))
 	}
+	return selectFrom(strings.Join(list, ", "), where, rest)
+}
+
+// jobs makes the query of the table of jobs.
+func (r *request) jobs(where condition) condition {
 	order := fields[r.sort].sql(r)
 	direction := "ASC"
 	if r.descending {
 		direction = "DESC"
 	}
-	return selectFrom(strings.Join(list, ", "), where, fmt.Sprintf("ORDER BY %s %s NULLS LAST, seq %s LIMIT %d OFFSET %d", order, direction, direction, r.rows+1, r.page*r.rows))
+	return r.list(where, fmt.Sprintf("ORDER BY %s %s NULLS LAST, seq %s LIMIT %d OFFSET %d", order, direction, direction, r.rows+1, r.page*r.rows))
 }
 
 func shapeJobs(r *request, _ *sizes, raw [][]any) *table {

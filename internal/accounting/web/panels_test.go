@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"rmreplay/internal/accounting/document"
+	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/store/storetest"
@@ -135,7 +136,7 @@ func TestClasses(t *testing.T) {
 	for _, classes := range []int{1, 2} {
 		for x := range 5000 {
 			class := int64(math.Floor(math.Log2(float64(x)+0.5) * float64(classes)))
-			if low, high := classEdge(class, classes), classEdge(class+1, classes); float64(x) < low || float64(x) >= high {
+			if low, high := question.ClassEdge(class, classes), question.ClassEdge(class+1, classes); float64(x) < low || float64(x) >= high {
 				t.Errorf("%d is in the class from %v below %v", x, low, high)
 			}
 		}
@@ -255,7 +256,7 @@ func TestViews(t *testing.T) {
 		}
 	}
 	mux := http.NewServeMux()
-	Register(mux, s.store) // as after a restart
+	Register(mux, s.store, nil) // as after a restart
 	again := httptest.NewServer(mux)
 	defer again.Close()
 	for _, at := range []string{s.URL, again.URL} {

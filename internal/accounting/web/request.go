@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"rmreplay/internal/accounting/question"
 )
 
 // The limits of a request's parameters.
@@ -35,7 +37,8 @@ type request struct {
 	zone    *time.Location
 	now     time.Time
 	filters []term
-	where   condition // without the range of time
+	chosen  question.Filter // of filters and query, without the range of time
+	where   condition       // the same as SQL
 
 	from, until time.Time
 	whole       bool // jobs without an end are shown too
@@ -75,7 +78,7 @@ func parseRequest(values url.Values, now time.Time) (*request, error) {
 	}
 	for name, to := range map[string]*time.Time{"from": &r.from, "until": &r.until} {
 		if v := r.values.Get(name); v != "" {
-			if *to, err = parseInstant(v, r.zone, now); err != nil {
+			if *to, err = question.ParseInstant(v, r.zone, now); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 		}
@@ -94,7 +97,7 @@ func parseRequest(values url.Values, now time.Time) (*request, error) {
 	if v := r.values.Get("columns"); v != "" {
 		r.columns = strings.Split(v, ",")
 		for i, name := range r.columns {
-			f, err := lookUp(name)
+			f, err := question.LookUp(name)
 			if err != nil {
 				return nil, fmt.Errorf("columns: %w", err)
 			}
@@ -106,7 +109,7 @@ func parseRequest(values url.Values, now time.Time) (*request, error) {
 	}
 	if v := r.values.Get("sort"); v != "" {
 		name, descending := strings.CutPrefix(v, "-")
-		f, err := lookUp(name)
+		f, err := question.LookUp(name)
 		if err != nil {
 			return nil, fmt.Errorf("sort: %w", err)
 		}
@@ -170,7 +173,7 @@ func (r *request) bound(oldest, newest time.Time) error {
 			if last == "" {
 				last = "30d"
 			}
-			d, err := parseDuration(last)
+			d, err := question.ParseDuration(last)
 			if err != nil {
 				return fmt.Errorf("last: %w", err)
 			}
@@ -186,13 +189,22 @@ func (r *request) bound(oldest, newest time.Time) error {
 
 // conditions makes the conditions of the filters and of the query bar.
 func (r *request) conditions() error {
-	filters, err := r.terms()
+	reader := question.Reader{Zone: r.zone, Now: r.now}
+	var terms []question.Term
+	for _, t := range r.filters {
+		terms = append(terms, question.Term{Field: t.field.Field, Op: t.op, Value: t.value})
+	}
+	filters, err := reader.Terms(terms)
 	if err != nil {
 		return err
 	}
-	query, err := r.parseQuery(r.values.Get("q"))
-	r.where = and(filters, query)
-	return err
+	query, err := reader.Query(r.values.Get("q"))
+	if err != nil {
+		return err
+	}
+	r.chosen = question.All{filters, query}
+	r.where = r.condition(r.chosen)
+	return nil
 }
 
 // ended is the condition of the jobs that ended in the range of time.
@@ -236,7 +248,7 @@ func (r *request) during(from, until time.Time) string {
 	})
 }
 
-// stamp writes an instant as [parseInstant] reads it.
+// stamp writes an instant as [question.ParseInstant] reads it.
 func stamp(t time.Time, zone *time.Location) string { return t.In(zone).Format("2006-01-02T15:04:05") }
 
 // local returns the SQL of a column's wall-clock time in microseconds since 1970. Where clocks change

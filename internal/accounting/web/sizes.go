@@ -84,15 +84,36 @@ type sizesCache struct {
 	expire time.Time
 }
 
-// get returns the sizes as they were at most some seconds ago. Where they take long to find, they
-// are kept longer.
-func (c *sizesCache) get(ctx context.Context, s *store.Store, now time.Time) (*sizes, error) {
+// get returns the sizes as they were at most some seconds ago, or finds them. Where that takes long,
+// they are kept longer.
+func (c *sizesCache) get(find func() (*sizes, error)) (*sizes, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	begin := time.Now()
 	if c.kept != nil && begin.Before(c.expire) {
 		return c.kept, nil
 	}
+	found, err := find()
+	if err != nil {
+		return nil, err
+	}
+	took := time.Since(begin)
+	c.kept, c.expire = found, time.Now().Add(max(2*time.Second, 50*took))
+	return found, nil
+}
+
+// known returns the sizes of the clusters that the pages are about.
+func (v *server) known(ctx context.Context) (*sizes, error) {
+	return v.sizes.get(func() (*sizes, error) {
+		if v.jobs != nil {
+			return v.sizesOf(ctx, v.now())
+		}
+		return sizesIn(ctx, v.store, v.now())
+	})
+}
+
+// sizesIn returns the clusters of a store.
+func sizesIn(ctx context.Context, s *store.Store, now time.Time) (*sizes, error) {
 	found := &sizes{list: []size{}}
 	err := s.Read(ctx, func(v *store.Snapshot) (err error) {
 		if err := v.One("SELECT seq FROM applied", nil, &found.applied); err != nil {
@@ -135,12 +156,7 @@ func (c *sizesCache) get(ctx context.Context, s *store.Store, now time.Time) (*s
 		}
 		return rows.Err()
 	})
-	if err != nil {
-		return nil, err
-	}
-	took := time.Since(begin)
-	c.kept, c.expire = found, time.Now().Add(max(2*time.Second, 50*took))
-	return found, nil
+	return found, err
 }
 
 // The limits of what [answers] keeps.

@@ -66,6 +66,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; style-s
 // server answers requests about one store.
 type server struct {
 	store   *store.Store
+	jobs    Source // nil for those of the store
 	sizes   sizesCache
 	answers answers
 	views   views
@@ -73,13 +74,10 @@ type server struct {
 }
 
 // Register adds the pages of a store to the multiplexer of a server's pages, below [receive.Pages].
-// Whoever serves it authenticates the readers. It returns the patterns of the paths.
-func Register(mux *http.ServeMux, s *store.Store) (routes []string) {
-	return register(mux, s, time.Now)
-}
-
-func register(mux *http.ServeMux, s *store.Store, now func() time.Time) (routes []string) {
-	v := &server{store: s, now: now}
+// They are about the jobs of another source unless it is nil. Whoever serves the multiplexer
+// authenticates the readers. Register returns the patterns of the paths.
+func Register(mux *http.ServeMux, s *store.Store, jobs Source) (routes []string) {
+	v := &server{store: s, jobs: jobs, now: time.Now}
 	v.views.path = s.Dir()
 	if v.views.path != "" {
 		v.views.path = filepath.Join(v.views.path, "views.json")
@@ -203,7 +201,7 @@ func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*
 	if live {
 		s, err = v.schedulers(ctx, r)
 	} else {
-		s, err = v.sizes.get(ctx, v.store, v.now())
+		s, err = v.known(ctx)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -237,6 +235,13 @@ func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answ
 	own := *r
 	own.panel = p
 	a := &answer{panel: p, request: &own}
+	if v.jobs != nil && !p.live {
+		begin := time.Now()
+		var err error
+		a.table, err = v.askSource(ctx, p, &own, s)
+		a.took = time.Since(begin)
+		return a, err
+	}
 	query, begin := p.query(&own, s), time.Now()
 	raw, known := v.answers.get(s.version(), query)
 	switch {
@@ -345,10 +350,10 @@ const mostExported = 50_000
 
 // trim removes the row that says that there are more.
 func (a *answer) trim() (more bool) {
-	if more = a.panel.name == "table" && len(a.table.Rows) > a.request.rows; more {
-		a.table.Rows = a.table.Rows[:a.request.rows]
+	if a.panel.name == "table" && len(a.table.Rows) > a.request.rows {
+		a.table.Rows, a.table.more = a.table.Rows[:a.request.rows], true
 	}
-	return more
+	return a.table.more
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -457,7 +462,7 @@ func (v *server) index(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (v *server) clusters(w http.ResponseWriter, q *http.Request) error {
-	s, err := v.sizes.get(q.Context(), v.store, v.now())
+	s, err := v.known(q.Context())
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func serve(t *testing.T, jobs int64, documents ...string) *site {
 		}
 	}
 	mux := http.NewServeMux()
-	Register(mux, s)
+	Register(mux, s, nil)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return &site{server, t, s}

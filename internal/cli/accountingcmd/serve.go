@@ -23,6 +23,9 @@ type Serve struct {
 	MemoryMiB   int
 	Forward     string        // URL of a cluster that gets every document, too; empty for none
 	ForwardAuth string        // file with its credentials
+	Store       string        // what the pages are about: Embedded or Elasticsearch
+	URL         string        // of the index, with Elasticsearch
+	URLAuth     string        // file with credentials for URL; empty for none
 	Kafka       string        // BROKER,BROKER.../TOPIC of jobcomp/kafka; empty for none
 	Sdiag       []string      // CLUSTER=COMMAND of slurmctlds whose scheduling is watched
 	SdiagEvery  time.Duration // between two questions
@@ -30,11 +33,17 @@ type Serve struct {
 	Open        bool          // listen on other addresses than loopback without credentials
 }
 
+// What the pages of a server are about.
+const (
+	Embedded      = "embedded"      // the jobs in the data directory
+	Elasticsearch = "elasticsearch" // those in an index of a cluster
+)
+
 func (o commands) serve() *cobra.Command {
 	var opts Serve
 	var listen string
 	c := &cobra.Command{
-		Use:   "serve (--data DIR | --run RUN...)",
+		Use:   "serve (--data DIR | --run RUN... | --store elasticsearch --url URL)",
 		Short: "Receive finished jobs from Slurm, and answer searches",
 		Long: `Receives finished jobs until it is interrupted. slurm.conf on the cluster needs
 
@@ -66,6 +75,12 @@ While the cluster is away, documents wait in the data directory. --forward-auth 
 file with USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN" for it, which others must not be
 able to read.
 
+With --store elasticsearch the pages show the jobs in an index of an Elasticsearch or
+OpenSearch cluster, http(s)://HOST:PORT/INDEX, also those that Slurm's own plugin sent
+there. --url-auth is to --url what --forward-auth is to --forward. With --data, what the
+server receives or imports goes on to that index, exactly once. Without it the server
+takes no jobs, and INDEX may be a list with commas and asterisks.
+
 --kafka reads what jobcomp/kafka sends to a topic, too (Slurm 23.02 and later). A
 message's offset is committed when its document is on disk. Messages wait at the brokers
 while the server or a broker is away. The topic's name stands for the cluster, as NAME
@@ -83,7 +98,8 @@ that utilization is in per cent. The flag may be repeated.`,
     --auth /etc/rmreplay/access --tls-cert server.pem --tls-key server.key \
     --retention 400d
   rmreplay accounting serve --data /var/lib/rmreplay --kafka kafka1,kafka2:9092/vale
-  rmreplay accounting serve --data /var/lib/rmreplay --sdiag vale=/usr/bin/sdiag`,
+  rmreplay accounting serve --data /var/lib/rmreplay --sdiag vale=/usr/bin/sdiag
+  rmreplay accounting serve --store elasticsearch --url https://es.example:9200/slurm`,
 		Args: console.WantArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			opts.Listen = strings.Split(listen, ",")
@@ -114,6 +130,9 @@ func addServeFlags(c *cobra.Command, opts *Serve, listen *string) {
 	flags.Duration(f, &opts.Retention, "retention", 0, "`DURATION` for which ended jobs are kept; 0 for ever")
 	f.StringVar(&opts.Forward, "forward", "", "`URL` of an Elasticsearch or OpenSearch cluster that gets every document, too")
 	f.StringVar(&opts.ForwardAuth, "forward-auth", "", "`FILE` with the credentials for --forward")
+	f.StringVar(&opts.Store, "store", Embedded, "where the jobs of the pages are: embedded or elasticsearch")
+	f.StringVar(&opts.URL, "url", "", "`URL` of the index for --store elasticsearch")
+	f.StringVar(&opts.URLAuth, "url-auth", "", "`FILE` with the credentials for --url")
 	f.StringVar(&opts.Kafka, "kafka", "", "`BROKERS/TOPIC` to read jobs from: HOST[:PORT],.../TOPIC")
 	f.StringArrayVar(&opts.Sdiag, "sdiag", nil, "`CLUSTER=COMMAND` that prints the statistics of the cluster's slurmctld")
 	flags.Duration(f, &opts.SdiagEvery, "sdiag-every", time.Minute, "`DURATION` between two runs of sdiag")
@@ -126,17 +145,42 @@ func (o commands) checkServe(opts *Serve) error {
 	if (opts.TLSCert == "") != (opts.TLSKey == "") {
 		return console.Usagef("--tls-cert and --tls-key need each other")
 	}
-	if (opts.Data == "") == (len(opts.Runs) == 0) {
-		return console.Usagef("want either --data DIR or --run RUN")
+	if err := o.checkStore(opts); err != nil {
+		return err
 	}
-	if opts.Forward != "" && len(opts.Runs) > 0 {
+	if opts.Forward != "" && opts.Data == "" {
 		return console.Usagef("--forward needs --data")
 	}
-	if opts.Kafka != "" && len(opts.Runs) > 0 {
+	if opts.Kafka != "" && opts.Data == "" {
 		return console.Usagef("--kafka needs --data")
 	}
 	if opts.ForwardAuth != "" && opts.Forward == "" {
 		return console.Usagef("--forward-auth needs --forward")
+	}
+	return nil
+}
+
+// checkStore finds flags about where jobs are that contradict each other.
+func (o commands) checkStore(opts *Serve) error {
+	switch opts.Store {
+	case Embedded:
+		if opts.URL != "" || opts.URLAuth != "" {
+			return console.Usagef("--url and --url-auth need --store elasticsearch")
+		}
+		if (opts.Data == "") == (len(opts.Runs) == 0) {
+			return console.Usagef("want either --data DIR or --run RUN")
+		}
+	case Elasticsearch:
+		switch {
+		case opts.URL == "":
+			return console.Usagef("--store elasticsearch needs --url")
+		case len(opts.Runs) > 0:
+			return console.Usagef("--run shows runs, and --store elasticsearch a cluster: want one of them")
+		case opts.Forward != "":
+			return console.Usagef("--store elasticsearch sends jobs to --url: want no --forward")
+		}
+	default:
+		return console.Usagef("--store %q: want embedded or elasticsearch", opts.Store)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -71,10 +72,14 @@ var renamed = map[string]string{
 	"exit_code": "exit_status", "exit_signal": "exit_signal", "derived_code": "derived_status", "derived_signal": "derived_signal",
 }
 
+// NameOf returns the name of the field of a column.
+func NameOf(c store.Column) string { return cmp.Or(c.Field, renamed[c.Name], c.Name) }
+
 // composed are fields of documents that several columns have.
 var composed = []Field{
 	{Name: "exit_code", Kind: Keyword, Expr: SQL{Text: "(j.exit_code || ':' || j.exit_signal)"}, doc: "exit status and signal of the job's script, as 3:0"},
 	{Name: "derived_ec", Kind: Keyword, Expr: SQL{Text: "(j.derived_code || ':' || j.derived_signal)"}, doc: "highest exit status of the job's steps and signal, as 3:0"},
+	{Name: "limit_used", Kind: Double, Expr: SQL{Text: "(100::DOUBLE * j.elapsed_s / nullif(j.limit_s, 0))"}, doc: "run time in per cent of the time limit"},
 	{Name: "_id", Kind: Keyword, Expr: SQL{Text: "j.id"}, doc: "cluster, job and run, as in a hit's _id"},
 }
 
@@ -86,12 +91,7 @@ const unnamed = "jobs"
 var Fields = func() map[string]*Field {
 	all := make(map[string]*Field)
 	for _, c := range store.Columns {
-		name := c.Name
-		if c.Field != "" {
-			name = c.Field
-		} else if other, ok := renamed[c.Name]; ok {
-			name = other
-		}
+		name := NameOf(c)
 		f := &Field{Name: name, Expr: SQL{Text: "j." + quote(c.Name)}, doc: c.Doc}
 		switch strings.Fields(c.Type)[0] {
 		case "BIGINT":

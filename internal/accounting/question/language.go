@@ -1,4 +1,4 @@
-package web
+package question
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ const (
 // queryFields are those that a word without a field is looked for in.
 var queryFields = []string{"user_name", "account", "partition", "qos", "state", "job_name"}
 
-// query is a reader of the query bar's language:
+// query reads the query bar's language:
 //
 //	query   = all { "OR" all }
 //	all     = not { [ "AND" ] not }
@@ -29,28 +29,28 @@ var queryFields = []string{"user_name", "account", "partition", "qos", "state", 
 // A relation is one of = != < <= > >= and :, which is the same as =. A value is a word, or a text in
 // double quotes, in which \ quotes a character. In a word, * stands for any characters and ? for one.
 type query struct {
-	r       *request
+	r       Reader
 	text    string
 	at      int
 	clauses int
 	depth   int
 }
 
-// parseQuery returns the condition of a query; an empty query is true.
-func (r *request) parseQuery(s string) (condition, error) {
+// Query returns the filter of a query. An empty query holds for all jobs.
+func (r Reader) Query(s string) (Filter, error) {
 	if len(s) > longestQuery {
-		return condition{}, fmt.Errorf("the query has %d bytes (want at most %d)", len(s), longestQuery)
+		return nil, fmt.Errorf("the query has %d bytes (want at most %d)", len(s), longestQuery)
 	}
 	q := &query{r: r, text: s}
 	if q.space(); q.end() {
-		return condition{sql: "true"}, nil
+		return All{}, nil
 	}
 	c, err := q.any()
 	if err == nil && !q.end() {
 		err = fmt.Errorf("unexpected %q", q.rest())
 	}
 	if err != nil {
-		return condition{}, fmt.Errorf("the query at character %d: %w", utf8.RuneCountInString(s[:q.at])+1, err)
+		return nil, fmt.Errorf("the query at character %d: %w", utf8.RuneCountInString(s[:q.at])+1, err)
 	}
 	return c, nil
 }
@@ -92,23 +92,23 @@ func (q *query) keyword(s string) bool {
 	return q.take(s)
 }
 
-func (q *query) any() (condition, error) {
+func (q *query) any() (Filter, error) {
 	list, err := q.series(q.all, func() bool { return q.keyword("OR") })
-	return or(list...), err
+	return Any(list), err
 }
 
-func (q *query) all() (condition, error) {
+func (q *query) all() (Filter, error) {
 	list, err := q.series(q.not, func() bool {
 		if q.keyword("AND") {
 			return true
 		}
 		return !q.end() && q.text[q.at] != ')' && !strings.HasPrefix(q.text[q.at:], "OR ") && !strings.HasPrefix(q.text[q.at:], "OR(")
 	})
-	return and(list...), err
+	return All(list), err
 }
 
 // series reads one or more parts, as long as more says so.
-func (q *query) series(part func() (condition, error), more func() bool) (list []condition, err error) {
+func (q *query) series(part func() (Filter, error), more func() bool) (list []Filter, err error) {
 	for {
 		c, err := part()
 		if err != nil {
@@ -120,15 +120,15 @@ func (q *query) series(part func() (condition, error), more func() bool) (list [
 	}
 }
 
-func (q *query) not() (condition, error) {
+func (q *query) not() (Filter, error) {
 	if q.depth++; q.depth > deepestQuery {
-		return condition{}, fmt.Errorf("more than %d parentheses and negations within each other", deepestQuery)
+		return nil, fmt.Errorf("more than %d parentheses and negations within each other", deepestQuery)
 	}
 	defer func() { q.depth-- }()
 	switch {
 	case q.keyword("NOT") || q.take("-"):
 		c, err := q.not()
-		return condition{"NOT coalesce(" + c.sql + ", false)", c.args}, err
+		return Not{c}, err
 	case q.take("("):
 		c, err := q.any()
 		if err == nil && !q.take(")") {
@@ -139,9 +139,9 @@ func (q *query) not() (condition, error) {
 	return q.clause()
 }
 
-func (q *query) clause() (condition, error) {
+func (q *query) clause() (Filter, error) {
 	if q.clauses++; q.clauses > mostClauses {
-		return condition{}, fmt.Errorf("more than %d conditions", mostClauses)
+		return nil, fmt.Errorf("more than %d conditions", mostClauses)
 	}
 	name := q.text[q.at:]
 	if end := strings.IndexFunc(name, func(c rune) bool { return c != '_' && c != '@' && (c < 'a' || c > 'z') }); end > 0 {
@@ -149,9 +149,9 @@ func (q *query) clause() (condition, error) {
 		after := q.text[q.at+end:]
 		for _, op := range []string{":>=", ":<=", ":>", ":<", ":", "!=", ">=", "<=", "=", ">", "<"} {
 			if strings.HasPrefix(after, op) {
-				f, err := lookUp(name)
+				f, err := LookUp(name)
 				if err != nil {
-					return condition{}, err
+					return nil, err
 				}
 				q.at += end + len(op)
 				if op == ":" {
@@ -163,70 +163,70 @@ func (q *query) clause() (condition, error) {
 	}
 	word, quoted, err := q.word(`()"`)
 	if err != nil {
-		return condition{}, err
+		return nil, err
 	}
-	like := strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(word)
-	if !quoted {
-		like = strings.NewReplacer("*", "%", "?", "_").Replace(like)
+	pattern := strings.ReplaceAll(word, `\`, `\\`)
+	if quoted {
+		pattern = strings.NewReplacer("*", `\*`, "?", `\?`).Replace(pattern)
 	}
-	var list []condition
+	var list Any
 	for _, name := range queryFields {
-		list = append(list, condition{`"` + name + `" ILIKE ? ESCAPE '\'`, []any{"%" + like + "%"}})
+		list = append(list, Like{name, "*" + pattern + "*", true})
 	}
-	if number, err := q.r.literal(fields["jobid"], word); err == nil && !quoted {
-		list = append(list, condition{sql: "jobid = " + number})
+	if number, err := q.r.value(Fields["jobid"], word); err == nil && !quoted {
+		list = append(list, Compare{"jobid", "=", number})
 	}
-	return or(list...), nil
+	return list, nil
 }
 
 // values reads what stands behind a colon.
-func (q *query) values(f *field) (condition, error) {
+func (q *query) values(f *Field) (Filter, error) {
 	switch {
 	case q.take("["):
 		low, _, err := q.word("[]")
 		if err != nil {
-			return condition{}, err
+			return nil, err
 		}
 		if !q.keyword("TO") {
-			return condition{}, fmt.Errorf(`%s: want "TO" between the two values of a range`, f.Name)
+			return nil, fmt.Errorf(`%s: want "TO" between the two values of a range`, f.Name)
 		}
 		high, _, err := q.word("[]")
 		if err != nil {
-			return condition{}, err
+			return nil, err
 		}
 		if !q.take("]") {
-			return condition{}, fmt.Errorf(`%s: a "[" without its "]"`, f.Name)
+			return nil, fmt.Errorf(`%s: a "[" without its "]"`, f.Name)
 		}
-		from, err := q.r.compare(f, ">=", low, false)
+		from, err := q.r.Compare(f, ">=", low, false)
 		if err != nil {
-			return condition{}, err
+			return nil, err
 		}
-		to, err := q.r.compare(f, "<=", high, false)
-		return and(from, to), err
+		to, err := q.r.Compare(f, "<=", high, false)
+		return All{from, to}, err
 	case q.take("("):
-		list, err := q.series(func() (condition, error) {
+		list, err := q.series(func() (Filter, error) {
 			if q.clauses++; q.clauses > mostClauses {
-				return condition{}, fmt.Errorf("more than %d conditions", mostClauses)
+				return nil, fmt.Errorf("more than %d conditions", mostClauses)
 			}
 			return q.value(f, "=")
 		}, func() bool { q.keyword("OR"); return !q.end() && q.text[q.at] != ')' })
 		if err == nil && !q.take(")") {
 			err = fmt.Errorf(`%s: a "(" without its ")"`, f.Name)
 		}
-		return or(list...), err
+		return Any(list), err
 	}
 	return q.value(f, "=")
 }
 
-func (q *query) value(f *field, op string) (condition, error) {
+func (q *query) value(f *Field, op string) (Filter, error) {
 	word, quoted, err := q.word(`()"`)
 	if err != nil {
-		return condition{}, err
+		return nil, err
 	}
 	if word == "*" && !quoted { // any value
 		op, word = map[bool]string{true: "!=", false: "="}[op == "="], ""
 	}
-	return q.r.compare(f, op, word, !quoted)
+	return q.r.Compare(f, op, word, !quoted)
 }
 
 // word reads a word, which ends at a space or one of the given characters, or a quoted text.

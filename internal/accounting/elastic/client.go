@@ -1,0 +1,206 @@
+// Package elastic asks a cluster of Elasticsearch or OpenSearch about the finished jobs in its
+// indices, whoever put them there: the stock jobcomp/elasticsearch plugin, or this program.
+//
+// It uses what Elasticsearch 7.10 and OpenSearch 1 have and later releases kept: _field_caps, and
+// _search with aggregations (terms, range, date_range, filters, date_histogram, stats, cardinality,
+// weighted_avg), sort and search_after. No script runs on the cluster.
+//
+// Elasticsearch's reference says which fields a request can use: those of the types keyword, date and
+// number. A text, as dynamic mapping makes of a string, has its values in a sub-field, .keyword.
+package elastic
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"rmreplay/internal/accounting/forward"
+	"rmreplay/internal/lines"
+)
+
+const (
+	searchTime = 30 * time.Second
+	maxAnswer  = 64 << 20
+)
+
+// Options configures [New].
+type Options struct {
+	// URL is where the cluster is and what to ask: http(s)://HOST:PORT/INDEX. INDEX may be a list with
+	// commas, and have asterisks.
+	URL string
+	// Credentials is a file with one line: USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN". Nobody but
+	// its owner may read it. Empty means none.
+	Credentials string
+	// Client sends the requests; nil means one with a timeout of half a minute.
+	Client *http.Client
+}
+
+// Cluster answers questions from the indices of a cluster.
+type Cluster struct {
+	base          string // URL without the index
+	index         string
+	authorization string
+	http          *http.Client
+
+	mu      sync.Mutex
+	fields  *fields
+	expires time.Time // of fields
+}
+
+// New returns a cluster. It sends no request.
+func New(opts Options) (*Cluster, error) {
+	u, err := url.Parse(opts.URL)
+	switch {
+	case err != nil:
+		return nil, errors.New("the cluster's URL cannot be parsed (want http://HOST:PORT/INDEX)") // err may have a password
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return nil, fmt.Errorf("the cluster's URL %s: want http://HOST:PORT/INDEX", u.Redacted())
+	case u.User != nil:
+		return nil, fmt.Errorf("the cluster's URL %s: credentials belong into a file, not into the URL", u.Redacted())
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("the cluster's URL %s: want one without ? and #", u.Redacted())
+	}
+	index := strings.Trim(u.Path, "/")
+	if index == "" || strings.ContainsAny(index, "/\\?\"<>| #:") || strings.HasPrefix(index, "_") {
+		return nil, fmt.Errorf("the cluster's URL %s: want the name of an index behind the host, as in http://HOST:PORT/INDEX", u.Redacted())
+	}
+	u.Path, u.RawPath = "", ""
+	c := &Cluster{base: u.String(), index: index, http: opts.Client}
+	if c.http == nil {
+		c.http = &http.Client{Timeout: searchTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	c.authorization, err = forward.Authorization(opts.Credentials)
+	return c, err
+}
+
+// fault is the cluster's answer to a request that it does not fulfil.
+type fault struct {
+	Error struct {
+		Type      string `json:"type"`
+		Reason    string `json:"reason"`
+		RootCause []struct {
+			Type   string `json:"type"`
+			Reason string `json:"reason"`
+		} `json:"root_cause"`
+	} `json:"error"`
+}
+
+// do sends a request and reads the answer, a JSON object, into to.
+func (c *Cluster) do(ctx context.Context, method, path string, body, to any) error {
+	var from io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		from = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, c.base+path, from)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Accept", "application/json")
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if c.authorization != "" {
+		request.Header.Set("Authorization", c.authorization)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return fmt.Errorf("asking the cluster: %w", err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the cluster's answer: %w", err)
+	case len(text) > maxAnswer:
+		return fmt.Errorf("the cluster's answer has more than %d MiB", maxAnswer>>20)
+	case response.StatusCode != http.StatusOK:
+		return fmt.Errorf("the cluster answers %s: %s", response.Status, reason(text))
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(to); err != nil {
+		return fmt.Errorf("the cluster's answer is no JSON as expected: %w: %s", err, excerpt(text))
+	}
+	return nil
+}
+
+// reason returns what an answer says of an error.
+func reason(text []byte) string {
+	var f fault
+	if json.Unmarshal(text, &f) != nil || f.Error.Type == "" {
+		return excerpt(text)
+	}
+	said := f.Error.Type + ": " + f.Error.Reason
+	if causes := f.Error.RootCause; len(causes) > 0 && causes[0].Reason != f.Error.Reason {
+		said += " (" + causes[0].Type + ": " + causes[0].Reason + ")"
+	}
+	return excerpt([]byte(said))
+}
+
+// excerpt is the beginning of an answer, for messages.
+func excerpt(text []byte) string {
+	const most = 500
+	if s := lines.One(strings.ToValidUTF8(string(text[:min(len(text), most)]), "?")); s != "" {
+		return s
+	}
+	return "(empty)"
+}
+
+// found is the answer to a search.
+type found struct {
+	TimedOut bool `json:"timed_out"`
+	Shards   struct {
+		Total    int `json:"total"`
+		Failed   int `json:"failed"`
+		Failures []struct {
+			Reason struct {
+				Type   string `json:"type"`
+				Reason string `json:"reason"`
+			} `json:"reason"`
+		} `json:"failures"`
+	} `json:"_shards"`
+	Hits struct {
+		Total struct {
+			Value int64 `json:"value"`
+		} `json:"total"`
+		Hits []hit `json:"hits"`
+	} `json:"hits"`
+	Aggregations map[string]any `json:"aggregations"`
+}
+
+type hit struct {
+	Index  string          `json:"_index"`
+	ID     string          `json:"_id"`
+	Source json.RawMessage `json:"_source"`
+	Sort   []any           `json:"sort"`
+}
+
+// search asks for jobs or aggregations. An answer of a part of the shards is an error.
+func (c *Cluster) search(ctx context.Context, body map[string]any) (*found, error) {
+	var f found
+	if err := c.do(ctx, http.MethodPost, "/"+url.PathEscape(c.index)+"/_search", body, &f); err != nil {
+		return nil, err
+	}
+	switch {
+	case f.Shards.Failed > 0 && len(f.Shards.Failures) > 0:
+		why := f.Shards.Failures[0].Reason
+		return nil, fmt.Errorf("%d of the cluster's %d shards failed: %s: %s", f.Shards.Failed, f.Shards.Total, why.Type, why.Reason)
+	case f.Shards.Failed > 0:
+		return nil, fmt.Errorf("%d of the cluster's %d shards failed", f.Shards.Failed, f.Shards.Total)
+	case f.TimedOut:
+		return nil, errors.New("the cluster ended the search early, for its time")
+	}
+	return &f, nil
+}

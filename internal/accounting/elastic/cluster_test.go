@@ -1,0 +1,366 @@
+package elastic_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/accounting/document"
+	"rmreplay/internal/accounting/elastic"
+	"rmreplay/internal/accounting/forward"
+	"rmreplay/internal/accounting/receive"
+	"rmreplay/internal/accounting/search"
+	"rmreplay/internal/accounting/search/query"
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/web"
+)
+
+var users = []string{"alice", "bob", `o'hara`, `a*b?c\d"e`, "ünal", "u u", "Alice"}
+
+// randomEntry draws a job that ended within 40 days. Some lack members, or never ran.
+func randomEntry(r *rand.Rand, seq int64) store.Entry {
+	submit := time.Date(2024, 3, 10, 0, 0, 0, 0, time.UTC).Add(time.Duration(r.IntN(40*86400)) * time.Second)
+	start := submit.Add(time.Duration(r.ExpFloat64()*7200) * time.Second)
+	end := start.Add(time.Duration(r.ExpFloat64()*20000) * time.Second)
+	const layout = "2006-01-02T15:04:05"
+	nodes := "n1"
+	if r.IntN(15) == 0 {
+		nodes, end = "(null)", start
+	}
+	parts := []string{
+		fmt.Sprintf(`"jobid":%d`, seq), fmt.Sprintf(`"cluster":"c%d"`, r.IntN(3)), fmt.Sprintf(`"nodes":%q`, nodes), fmt.Sprintf(`"elapsed":%d`, end.Sub(start)/time.Second),
+		fmt.Sprintf(`"@start":%q`, start.Format(layout)), fmt.Sprintf(`"@end":%q`, end.Format(layout)),
+	}
+	for _, maybe := range []string{
+		fmt.Sprintf(`"@submit":%q,"@eligible":%[1]q`, submit.Format(layout)),
+		fmt.Sprintf(`"state":%q`, []string{"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "PENDING", "DEADLINE"}[r.IntN(6)]), fmt.Sprintf(`"username":%q`, users[r.IntN(len(users))]),
+		fmt.Sprintf(`"account":"a%d"`, r.IntN(12)), fmt.Sprintf(`"partition":"p%d"`, r.IntN(4)), fmt.Sprintf(`"qos":"q%d"`, r.IntN(3)), fmt.Sprintf(`"job_name":"n%d"`, r.IntN(30)),
+		fmt.Sprintf(`"total_cpus":%d`, r.IntN(200)), fmt.Sprintf(`"total_nodes":%d`, r.IntN(20)), fmt.Sprintf(`"time_limit":%d`, 60*r.IntN(600)),
+		fmt.Sprintf(`"exit_code":"%d:%d"`, r.IntN(3), r.IntN(2)*9), `"tres_alloc":"gres/gpu=2,mem=4G"`, `"script":"#!/bin/sh\necho <script>"`,
+	} {
+		if r.IntN(12) > 0 {
+			parts = append(parts, maybe)
+		}
+	}
+	text := []byte("{" + strings.Join(parts, ",") + "}")
+	return store.Entry{Seq: seq, Arrived: end, Source: store.Received, Index: "slurm", Document: text, Job: document.Parse(text, "slurm")}
+}
+
+// newStore returns a store with random jobs.
+func newStore(t *testing.T, jobs int64) *store.Store {
+	s, err := store.Open(t.Context(), "", store.Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r := rand.New(rand.NewPCG(3, 4))
+	var entries []store.Entry
+	for seq := range jobs {
+		entries = append(entries, randomEntry(r, seq+1))
+	}
+	if _, err := s.Apply(t.Context(), entries); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// pages serves the pages of a store, or of a source.
+func pages(t *testing.T, s *store.Store, jobs web.Source) *httptest.Server {
+	mux := http.NewServeMux()
+	web.Register(mux, s, jobs)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server
+}
+
+// mapped is a cluster as a site has it: this program's API with other names of fields.
+type mapped struct {
+	api http.Handler
+	// caps changes an answer to _field_caps, and names those of fields in a request.
+	caps  func(fields map[string]any)
+	names *strings.Replacer
+}
+
+func (m *mapped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if m.names != nil {
+		body = []byte(m.names.Replace(string(body)))
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if !strings.HasSuffix(r.URL.Path, "/_field_caps") {
+		m.api.ServeHTTP(w, r)
+		return
+	}
+	answer := httptest.NewRecorder()
+	m.api.ServeHTTP(answer, r)
+	var caps struct {
+		Indices any            `json:"indices"`
+		Fields  map[string]any `json:"fields"`
+	}
+	if err := json.Unmarshal(answer.Body.Bytes(), &caps); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	m.caps(caps.Fields)
+	_ = json.NewEncoder(w).Encode(caps) // the client may be gone
+}
+
+// capability is the type of a field in an answer to _field_caps.
+func capability(kind string) map[string]any {
+	return map[string]any{kind: map[string]any{"type": kind, "aggregatable": kind != "text", "searchable": true}}
+}
+
+// derived are the columns that documents of the plugin do not have, with their names in the API.
+func derived() map[string]string {
+	names := map[string]string{"limit_used": "limit_used"}
+	for _, c := range store.Columns {
+		if forward.Derived(c) {
+			names[c.Name] = query.NameOf(c)
+		}
+	}
+	return names
+}
+
+// stock is the index of a site whose plugin sends documents to Elasticsearch itself: dynamic mapping made
+// texts with sub-fields of its strings.
+func stock(fields map[string]any) {
+	for _, name := range derived() {
+		delete(fields, name)
+	}
+	for name, types := range fields {
+		if _, ok := types.(map[string]any)["keyword"]; ok && !strings.HasSuffix(name, ".keyword") {
+			fields[name] = capability("text")
+		}
+	}
+}
+
+// enriched is an index that this program's documents went to.
+func enriched(fields map[string]any) {
+	for column, name := range derived() {
+		if types, ok := fields[name]; ok {
+			fields[forward.Member+"."+column] = types
+			delete(fields, name)
+		}
+	}
+	fields[forward.Member+".id"], fields[forward.Member+".cluster"] = capability("keyword"), capability("keyword")
+}
+
+func enrichedNames() *strings.Replacer {
+	pairs := []string{`"` + forward.Member + `.id"`, `"_id"`, `"` + forward.Member + `.cluster"`, `"cluster"`}
+	for column, name := range derived() {
+		pairs = append(pairs, `"`+forward.Member+"."+column+`"`, `"`+name+`"`)
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// newCluster returns a cluster that serves a store's jobs.
+func newCluster(t *testing.T, s *store.Store, change func(m *mapped)) *elastic.Cluster {
+	mux := http.NewServeMux()
+	search.Register(mux, s, search.Options{})
+	m := &mapped{api: mux, caps: func(map[string]any) {}}
+	change(m)
+	server := httptest.NewServer(m)
+	t.Cleanup(server.Close)
+	c, err := elastic.New(elastic.Options{URL: server.URL + "/slurm"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// panel is a panel's answer.
+type panel struct {
+	Columns []struct{ Name string }
+	Rows    [][]any
+	Notes   []string
+	Error   string
+}
+
+func get(t *testing.T, server *httptest.Server, path string) (p panel, status int) {
+	t.Helper()
+	answer, err := server.Client().Get(server.URL + receive.Pages + "api/v1/" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(&p); err != nil {
+		t.Fatalf("%s: %s: %v", path, answer.Status, err)
+	}
+	return p, answer.StatusCode
+}
+
+// different returns how two panels differ, but for the last digits of numbers. Where the cluster counts
+// no job at all, it has 0 for some sums that the store does not know.
+func different(want, got panel, name string) string {
+	if len(want.Columns) != len(got.Columns) {
+		return fmt.Sprintf("columns %v, want %v", got.Columns, want.Columns)
+	}
+	if len(want.Rows) != len(got.Rows) {
+		return fmt.Sprintf("%d rows, want %d: %v, want %v", len(got.Rows), len(want.Rows), got.Rows, want.Rows)
+	}
+	for i, row := range want.Rows {
+		for k, v := range row {
+			if name == "table" && k == 0 {
+				continue // where the job is kept
+			}
+			other := got.Rows[i][k]
+			a, ok := v.(float64)
+			b, known := other.(float64)
+			if ok && known {
+				if math.Abs(a-b) > 1e-4+1e-7*math.Abs(a) {
+					return fmt.Sprintf("row %d, %s: %v, want %v", i, want.Columns[k].Name, b, a)
+				}
+				continue
+			}
+			if fmt.Sprint(v) != fmt.Sprint(other) {
+				return fmt.Sprintf("row %d, %s: %v, want %v", i, want.Columns[k].Name, other, v)
+			}
+		}
+	}
+	return ""
+}
+
+// randomRequest draws the parameters of a request. Filters of a column that only some clusters have are
+// drawn if computed.
+func randomRequest(r *rand.Rand, computed bool) url.Values {
+	pick := func(list ...string) string { return list[r.IntN(len(list))] }
+	values := url.Values{"zone": {pick("UTC", "Europe/Zurich", "Asia/Kathmandu", "America/New_York")}}
+	switch r.IntN(3) {
+	case 0:
+		values.Set("last", pick("all", "30d", "5d", "90d"))
+	case 1:
+		from := time.Date(2024, 3, 8+r.IntN(20), r.IntN(24), r.IntN(60), r.IntN(60), 0, time.UTC)
+		values.Set("from", from.Format(time.RFC3339))
+		values.Set("until", from.Add(time.Duration(1+r.IntN(30*86400))*time.Second).Format(time.RFC3339))
+	}
+	filters := []string{
+		"state=FAILED", "state!=COMPLETED", "user_name=alice", "user_name=" + users[3], "user_name!=" + users[2], "qos=", "qos!=", "account=a1", "account=a2", "elapsed_s>=3600", "nodes<8", "cpus>64",
+		"end_time<2024-04-01", "start_time>=2024-03-20T10:00", "cluster=c1", "jobid<=700", "nodes!=3", "limit_s=3600", "job_name>n2", "submit_time=", "nodes>2.5", "nodes=2.5", "cpu_hours<1.5",
+	}
+	queries := []string{
+		"alice", "user_name:(alice OR bob) -state:FAILED", "job_name:n1*", `job_name:n?`, "elapsed_s>2h OR cpus:[1 TO 20]", `user_name:"a*b?c\\d\"e"`, "NOT (qos:q1 account:a3)", "qos:*", "17", `"u u"`, "ÜNAL", `a*b`, "@end>2024-03-30",
+	}
+	if computed {
+		filters = append(filters, "wait_s>600", "gpus=2", "limit_used>=50", "exit_code=1", "mem_mib>=4096", "source=received")
+		queries = append(queries, "wait_s<1h gpu_hours>1", "limit_used<5e1")
+	}
+	for range r.IntN(3) {
+		values.Add("f", pick(filters...))
+	}
+	if r.IntN(2) == 0 {
+		values.Set("q", pick(queries...))
+	}
+	return values
+}
+
+var names = []string{"summary", "jobs", "utilization", "shares", "users", "accounts", "waits", "runs", "sizes", "requested", "limits", "waste", "exits", "week", "partitions", "names", "table"}
+
+// TestEqual checks that the pages of a cluster have the same numbers as those of a store with the same
+// jobs, for random requests: a cluster whose documents came through this program, one that the plugin
+// itself writes to, and this program's own API.
+func TestEqual(t *testing.T) {
+	s := newStore(t, 900)
+	want := pages(t, s, nil)
+	for _, c := range []struct {
+		name   string
+		change func(m *mapped)
+		absent []string // panels that it cannot have
+	}{
+		{"own API", func(*mapped) {}, nil},
+		{"through the program", func(m *mapped) { m.caps, m.names = enriched, enrichedNames() }, nil},
+		{"of the plugin", func(m *mapped) { m.caps = stock }, []string{"waits", "requested"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := pages(t, s, newCluster(t, s, c.change))
+			r := rand.New(rand.NewPCG(5, uint64(len(c.absent))))
+			rows := 0
+			for range 5 {
+				values := randomRequest(r, c.absent == nil)
+				for _, name := range names {
+					if name == "table" {
+						values.Set("columns", "jobid,cluster,user_name,state,wait_s,gpus,limit_used,submit_time,mem_mib,exit_code,hour")
+						values.Set("sort", []string{"jobid", "-elapsed_s", "user_name", "-end_time"}[r.IntN(4)])
+						values.Set("rows", "40")
+						values.Set("page", fmt.Sprint(r.IntN(3)))
+					}
+					path := "panels/" + name + "?" + values.Encode()
+					a, status := get(t, want, path)
+					b, other := get(t, got, path)
+					if status != http.StatusOK || other != http.StatusOK {
+						t.Errorf("%s: %d %s, want %d %s", path, other, b.Error, status, a.Error)
+						continue
+					}
+					if slices.Contains(c.absent, name) {
+						if len(b.Rows) > 0 || len(b.Notes) != 1 || !strings.Contains(b.Notes[0], "Slurm itself") {
+							t.Errorf("%s: %+v, want a note", path, b)
+						}
+						continue
+					}
+					if c.absent != nil {
+						forget(&a, &b, name)
+					}
+					switch name {
+					case "table":
+						sortTies(&a, &b)
+					case "utilization":
+						inner(&a, &b)
+					}
+					if problem := different(a, b, name); problem != "" {
+						t.Errorf("%s: %s", path, problem)
+					}
+					rows += len(a.Rows)
+				}
+			}
+			if rows < 500 {
+				t.Errorf("only %d rows were compared", rows)
+			}
+		})
+	}
+}
+
+// forget removes what the plugin's documents do not say: GPU hours, and the waits of hours. The cluster
+// must not have numbers for it.
+func forget(a, b *panel, name string) {
+	column := map[string]int{"summary": 9, "week": 3}[name]
+	if column == 0 {
+		return
+	}
+	for i := range a.Rows {
+		a.Rows[i][column] = nil
+	}
+}
+
+// inner removes the first and the last bucket, where the store counts whole buckets of which the range of
+// time has a part.
+func inner(a, b *panel) {
+	for _, p := range []*panel{a, b} {
+		if n := len(p.Rows); n > 2 {
+			p.Rows = p.Rows[1 : n-1]
+		}
+	}
+}
+
+// sortTies leaves the jobs of a table out whose order the requests do not say.
+func sortTies(a, b *panel) {
+	for _, p := range []*panel{a, b} {
+		slices.SortStableFunc(p.Rows, func(x, y []any) int { return int(x[1].(float64) - y[1].(float64)) })
+	}
+}

@@ -1,0 +1,21 @@
+package elastic
+
+import (
+	"context"
+	"encoding/json"
+
+	"rmreplay/internal/accounting/question"
+)
+
+// QueryText returns the query of a filter as it is sent.
+func QueryText(ctx context.Context, c *Cluster, chosen question.Filter) ([]byte, error) {
+	known, err := c.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	query, err := known.filter(chosen)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(query)
+}

@@ -1,0 +1,180 @@
+package elastic
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/accounting/forward"
+	"rmreplay/internal/accounting/question"
+	"rmreplay/internal/accounting/search/query"
+	"rmreplay/internal/accounting/store"
+)
+
+// fieldsKept is how long the names of fields are kept: they change when an index is made, or a
+// document has a new key.
+const fieldsKept = time.Minute
+
+// fields are the cluster's fields by the columns that they stand for.
+type fields struct {
+	columns map[string]field
+}
+
+// field is how a column is called on the cluster.
+type field struct {
+	name    string // empty if no document has it
+	why     string // why the column cannot be used; empty if it can
+	derived bool   // forward adds it to documents
+	integer bool
+}
+
+// capability is one type of a field, in an answer to _field_caps.
+type capability struct {
+	Aggregatable bool `json:"aggregatable"`
+	Searchable   bool `json:"searchable"`
+}
+
+// known returns the fields, which it asks for once in a while.
+func (c *Cluster) known(ctx context.Context) (*fields, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fields != nil && time.Now().Before(c.expires) {
+		return c.fields, nil
+	}
+	var answer struct {
+		Fields map[string]map[string]capability `json:"fields"`
+	}
+	if err := c.do(ctx, http.MethodGet, "/"+url.PathEscape(c.index)+"/_field_caps?fields=*", nil, &answer); err != nil {
+		return nil, err
+	}
+	own := ownAPI(answer.Fields)
+	f := &fields{map[string]field{question.Exit: resolve(&question.Field{Name: question.Exit, Type: question.Text}, answer.Fields, own)}}
+	for name, known := range question.Fields {
+		if name == known.Name {
+			f.columns[name] = resolve(known, answer.Fields, own)
+		}
+	}
+	c.fields, c.expires = f, time.Now().Add(fieldsKept)
+	return f, nil
+}
+
+// ownAPI reports whether fields are those of this program's own API, which computes columns that
+// documents do not have.
+func ownAPI(known map[string]map[string]capability) bool {
+	for _, name := range []string{"mem_mib", "node_hours", "exit_status", "limit_used", "script_bytes"} {
+		if len(known[name]) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// names returns what a column can be called on a cluster. Documents that came through this program have
+// columns that Slurm's have not, below the member [forward.Member].
+func names(f *question.Field, ownAPI bool) (list []string, derived bool) {
+	own := forward.Member + "." + f.Name
+	switch f.Name {
+	case "hour", "weekday":
+		return nil, true // they depend on the reader's zone
+	case question.Exit:
+		return []string{"exit_code"}, false
+	case "id", "limit_used":
+		if ownAPI && f.Name != "id" {
+			own = f.Name
+		}
+		return []string{own}, true
+	case "cluster":
+		return []string{own, f.Name}, false
+	}
+	for _, c := range store.Columns {
+		if c.Name != f.Name {
+			continue
+		}
+		if forward.Derived(c) {
+			if ownAPI {
+				own = query.NameOf(c)
+			}
+			return []string{own}, true
+		}
+		return []string{query.NameOf(c)}, false
+	}
+	return nil, true
+}
+
+// resolve looks for a column among the fields of a cluster.
+func resolve(f *question.Field, known map[string]map[string]capability, ownAPI bool) field {
+	candidates, derived := names(f, ownAPI)
+	out := field{integer: f.Type == question.Integer}
+	for _, name := range candidates {
+		types, ok := known[name]
+		if !ok {
+			continue
+		}
+		out.derived = strings.HasPrefix(name, forward.Member+".")
+		if out.name, out.why = usable(name, f.Type, types, known); out.why == "" || !derived {
+			return out
+		}
+	}
+	switch {
+	case f.Name == "cluster" || f.Name == "collection":
+		return field{name: "_index"}
+	case derived && out.why == "":
+		out.why = "the documents that Slurm itself sends to a cluster do not have it"
+	}
+	return out
+}
+
+// usable returns the name by which a field of some types can be compared, sorted and counted, or why
+// there is none.
+func usable(name string, want question.Type, types map[string]capability, known map[string]map[string]capability) (use, why string) {
+	var list []string
+	for kind := range types {
+		if kind != "unmapped" {
+			list = append(list, kind)
+		}
+	}
+	slices.Sort(list)
+	if len(list) != 1 {
+		return "", fmt.Sprintf("the field %s has several types in the cluster's indices: %s", name, strings.Join(list, ", "))
+	}
+	kind := list[0]
+	numbers := []string{"long", "integer", "short", "byte", "unsigned_long", "double", "float", "half_float", "scaled_float"}
+	switch want {
+	case question.Text:
+		if kind == "text" {
+			if sub := known[name+".keyword"]; len(sub) == 1 && sub["keyword"].Aggregatable {
+				return name + ".keyword", ""
+			}
+			return "", fmt.Sprintf("the field %s is of the type text, without a sub-field %s.keyword", name, name)
+		}
+		if slices.Contains([]string{"keyword", "constant_keyword", "wildcard", "ip"}, kind) {
+			return name, ""
+		}
+	case question.Instant:
+		if kind == "date" || kind == "date_nanos" {
+			return name, ""
+		}
+		return "", fmt.Sprintf("the field %s is of the type %s in the cluster (want date: make the index with such a mapping, and index the documents anew)", name, kind)
+	default:
+		if slices.Contains(numbers, kind) {
+			return name, ""
+		}
+	}
+	return "", fmt.Sprintf("the field %s is of the type %s in the cluster", name, kind)
+}
+
+// of returns the field of a column. Its name is empty if no document has it.
+func (f *fields) of(column string) (field, error) {
+	known, ok := f.columns[column]
+	switch {
+	case !ok:
+		return field{}, fmt.Errorf("there is no column %q", column)
+	case known.why != "":
+		return field{}, &question.AbsentError{Column: column, Why: known.why}
+	}
+	return known, nil
+}

@@ -1,0 +1,126 @@
+package elastic
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"rmreplay/internal/accounting/forward"
+	"rmreplay/internal/accounting/question"
+)
+
+const (
+	// window is how many hits Elasticsearch gives without search_after (index.max_result_window).
+	window = 10_000
+	// chunk is how many documents a request asks for, without the jobs' scripts.
+	chunk = 5000
+)
+
+// Jobs returns the documents of a page, without the jobs' scripts.
+func (c *Cluster) Jobs(ctx context.Context, p question.Page) ([]question.Job, error) {
+	if p.From+min(p.Most, chunk) > window {
+		return nil, fmt.Errorf("a cluster shows the first %d jobs of a list (want filters, or another order)", window)
+	}
+	known, err := c.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	where, err := known.filter(p.Where)
+	if err != nil {
+		return nil, err
+	}
+	order, err := known.order(p)
+	if err != nil {
+		return nil, err
+	}
+	var jobs []question.Job
+	var after []any
+	for len(jobs) < p.Most {
+		body := object{
+			"size": min(chunk, p.Most-len(jobs)), "query": where, "sort": order, "track_total_hits": false,
+			"_source": object{"excludes": []string{"script"}},
+		}
+		if after != nil {
+			body["search_after"] = after
+		} else {
+			body["from"] = p.From
+		}
+		f, err := c.search(ctx, body)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range f.Hits.Hits {
+			job, err := h.job()
+			if err != nil {
+				return nil, err
+			}
+			jobs, after = append(jobs, *job), h.Sort
+		}
+		if len(f.Hits.Hits) < body["size"].(int) {
+			break
+		}
+	}
+	return jobs, nil
+}
+
+// order returns the order of a page. Jobs with the same value of its column are in the order of their
+// numbers and instants, so that search_after finds each one. Of a job that the cluster has twice it may
+// find one document alone.
+func (f *fields) order(p question.Page) (list []object, err error) {
+	direction := map[bool]string{true: "desc", false: "asc"}[p.Descending]
+	for i, column := range []string{p.Sort, "jobid", "submit_time", "start_time", "end_time"} {
+		field, err := f.of(column)
+		if err != nil {
+			if i > 0 {
+				continue
+			}
+			return nil, err
+		}
+		if field.name != "" && (i == 0 || column != p.Sort) {
+			list = append(list, object{field.name: object{"order": direction, "missing": "_last"}})
+		}
+	}
+	if len(list) == 0 {
+		list = []object{{"_doc": object{}}}
+	}
+	return list, nil
+}
+
+// Job returns the document of a job in the cluster's indices, by its [question.Job.ID]; nil if there is
+// none.
+func (c *Cluster) Job(ctx context.Context, id string) (*question.Job, error) {
+	index, own, ok := strings.Cut(id, "/")
+	if !ok {
+		return nil, nil
+	}
+	where := []object{{"ids": object{"values": []string{own}}}, {"term": object{"_index": object{"value": index}}}}
+	f, err := c.search(ctx, object{"size": 1, "query": object{"bool": object{"filter": where}}})
+	if err != nil || len(f.Hits.Hits) == 0 {
+		return nil, err
+	}
+	return f.Hits.Hits[0].job()
+}
+
+// job returns the document of a hit as Slurm or a record has it.
+func (h *hit) job() (*question.Job, error) {
+	job := &question.Job{ID: h.Index + "/" + h.ID, Cluster: h.Index, Document: h.Source}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(h.Source, &members); err != nil {
+		return nil, fmt.Errorf("the cluster's document %s: %w", job.ID, err)
+	}
+	text, ok := members[forward.Member]
+	if !ok {
+		return job, nil
+	}
+	var own struct {
+		Cluster string `json:"cluster"`
+	}
+	if json.Unmarshal(text, &own) == nil && own.Cluster != "" {
+		job.Cluster = own.Cluster
+	}
+	delete(members, forward.Member)
+	var err error
+	job.Document, err = json.Marshal(members)
+	return job, err
+}

@@ -1,0 +1,147 @@
+package forward
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"rmreplay/internal/accounting/store"
+)
+
+// Member is the member of a document in which the cluster gets what the store knows of the job and
+// Slurm's document does not say, if [Options.Derived] asks for it.
+const Member = "rmreplay"
+
+// Derived reports whether a column is in [Member]: the store computes it.
+func Derived(c store.Column) bool {
+	return c.Field == "" && c.Name != "seq" || c.Name == "wait_s"
+}
+
+// derivedColumns are the expressions of the members of [Member], by their names.
+func derivedColumns() (list []string) {
+	for _, c := range store.Columns {
+		switch {
+		case !Derived(c) && c.Name != "cluster":
+		case strings.HasPrefix(c.Type, "TIMESTAMP"):
+			list = append(list, fmt.Sprintf("%s := strftime(j.%[1]s, '%%Y-%%m-%%dT%%H:%%M:%%S.%%gZ')", c.Name))
+		default:
+			list = append(list, fmt.Sprintf("%s := j.%[1]s", c.Name))
+		}
+	}
+	return append(list, "id := j.id", "limit_used := 100::DOUBLE * j.elapsed_s / nullif(j.limit_s, 0)")
+}
+
+// derived is the SQL of the text of [Member].
+var derived = "to_json(struct_pack(" + strings.Join(derivedColumns(), ", ") + "))::VARCHAR"
+
+// extend adds [Member] to a document, unless it has such a member.
+func extend(document []byte, member string) []byte {
+	if bytes.Contains(document, []byte(`"`+Member+`"`)) {
+		return document
+	}
+	var b bytes.Buffer
+	b.Write(document[:len(document)-1])
+	if len(document) > len("{}") {
+		b.WriteByte(',')
+	}
+	fmt.Fprintf(&b, `"%s":%s}`, Member, member)
+	return b.Bytes()
+}
+
+// property is the mapping of a column. Slurm writes Unknown for a time that it does not have, and a
+// keyword may have at most 32,766 bytes of UTF-8.
+func property(c store.Column) map[string]any {
+	switch strings.Fields(c.Type)[0] {
+	case "BIGINT":
+		return map[string]any{"type": "long", "ignore_malformed": true}
+	case "DOUBLE":
+		return map[string]any{"type": "double", "ignore_malformed": true}
+	case "TIMESTAMP":
+		return map[string]any{"type": "date", "ignore_malformed": true}
+	}
+	return map[string]any{"type": "keyword", "ignore_above": 8191}
+}
+
+// ownProperties is the mapping of [Member].
+func ownProperties() map[string]any {
+	own := map[string]any{"limit_used": map[string]any{"type": "double"}, "id": map[string]any{"type": "keyword"}}
+	for _, c := range store.Columns {
+		if Derived(c) || c.Name == "cluster" {
+			own[c.Name] = property(c)
+		}
+	}
+	return map[string]any{Member: map[string]any{"properties": own}}
+}
+
+// properties is the mapping of an index that the program makes.
+func properties() map[string]any {
+	all := ownProperties()
+	for _, name := range []string{"exit_code", "derived_ec"} {
+		all[name] = map[string]any{"type": "keyword"}
+	}
+	all["script"] = map[string]any{"type": "keyword", "index": false, "doc_values": false}
+	for _, c := range store.Columns {
+		if c.Field != "" && c.Field != "_index" {
+			all[c.Field] = property(c)
+		}
+	}
+	return all
+}
+
+// prepare makes an index with its mapping, and adds that of [Member] to one that exists. A cluster that
+// refuses both maps fields by itself, which is reported. An error means to try again.
+func (f *Forwarder) prepare(ctx context.Context, index string) error {
+	if f.prepared[index] {
+		return nil
+	}
+	path := "/" + url.PathEscape(index)
+	refused, err := f.put(ctx, path, map[string]any{"mappings": map[string]any{"properties": properties()}})
+	if err == nil && refused != nil {
+		if refused, err = f.put(ctx, path+"/_mapping", map[string]any{"properties": ownProperties()}); refused != nil {
+			f.opts.Report(fmt.Errorf("forwarding: the index %s keeps the mapping that the cluster finds for it: %w", index, refused))
+		}
+	}
+	if err == nil {
+		f.prepared[index] = true
+	}
+	return err
+}
+
+// put sends a request. refused is the cluster's refusal, err what is worth another try.
+func (f *Forwarder) put(ctx context.Context, path string, body any) (refused, err error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, strings.TrimSuffix(f.target, "/_bulk")+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json")
+	if f.authorization != "" {
+		request.Header.Set("Authorization", f.authorization)
+	}
+	response, err := f.opts.Client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	err = errors.Join(err, response.Body.Close())
+	switch status := response.StatusCode; {
+	case err != nil:
+		return nil, err
+	case status == http.StatusOK || status == http.StatusCreated:
+		return nil, nil
+	case status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout:
+		return fmt.Errorf("the cluster answers %s: %s", response.Status, excerpt(answer)), nil
+	default:
+		return nil, fmt.Errorf("the cluster answers %s: %s", response.Status, excerpt(answer))
+	}
+}

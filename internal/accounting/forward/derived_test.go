@@ -1,0 +1,128 @@
+package forward_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"rmreplay/internal/accounting/document"
+	"rmreplay/internal/accounting/forward"
+	"rmreplay/internal/accounting/store"
+)
+
+// mapper is a cluster with mappings.
+type mapper struct {
+	cluster
+	mu      sync.Mutex
+	asked   []string // method and path
+	bodies  []string
+	answers []int // statuses of the next requests for mappings; 200 without one
+}
+
+func (m *mapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPut {
+		m.cluster.ServeHTTP(w, r)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	body, _ := io.ReadAll(r.Body) // a cut body is no JSON
+	m.asked, m.bodies = append(m.asked, r.URL.Path), append(m.bodies, string(body))
+	status := http.StatusOK
+	if len(m.answers) > 0 {
+		status, m.answers = m.answers[0], m.answers[1:]
+	}
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, `{"error":{"type":"resource_already_exists_exception","reason":"it exists"}}`)
+}
+
+// TestDerived checks that documents get what the store knows beyond them, and that each index gets a
+// mapping first: a new one that of all fields, and one that exists that of the program's own.
+func TestDerived(t *testing.T) {
+	s := newStore(t, 3)
+	long := strings.Repeat("x", 40_000)
+	for i, text := range []string{
+		`{"jobid":7,"@submit":"2024-03-01T10:00:00","@start":"2024-03-01T10:01:00","@end":"2024-03-01T11:01:00","nodes":"n1","total_cpus":4,"total_nodes":2,"time_limit":7200,"tres_alloc":"gres/gpu=2","exit_code":"3:9"}`,
+		`{}`, `{"jobid":8,"rmreplay":{"cluster":"other"}}`, `{"jobid":9,"script":"` + long + `"}`,
+	} {
+		job := document.Parse([]byte(text), "dale")
+		entry := store.Entry{Seq: int64(4 + i), Arrived: time.Date(2024, 3, 2, 1, 2, 3, 4e6, time.UTC), Source: store.Imported, Index: "dale", Document: []byte(text), Job: job}
+		if _, err := s.Apply(t.Context(), []store.Entry{entry}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := &mapper{cluster: cluster{documents: map[string]string{}}, answers: []int{503, 200, 400, 200}}
+	server := httptest.NewServer(m)
+	defer server.Close()
+	f, err := forward.New(s, forward.Options{URL: server.URL, Dir: t.TempDir(), Derived: true, Idle: time.Millisecond, Longest: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status := until(t, f, 7); status.Refused != 0 || status.Sent != 7 {
+		t.Errorf("%+v", status)
+	}
+	if got := strings.Join(m.asked, " "); got != "/slurm /slurm /dale /dale/_mapping" {
+		t.Errorf("mappings of %s", got)
+	}
+	var made struct {
+		Mappings struct {
+			Properties map[string]struct {
+				Type       string `json:"type"`
+				Index      *bool  `json:"index"`
+				Properties map[string]struct{ Type string }
+			} `json:"properties"`
+		} `json:"mappings"`
+	}
+	if err := json.Unmarshal([]byte(m.bodies[1]), &made); err != nil {
+		t.Fatal(err)
+	}
+	all := made.Mappings.Properties
+	for name, want := range map[string]string{"@end": "date", "username": "keyword", "elapsed": "long", "cpu_hours": "double", "exit_code": "keyword", "nodes": "keyword"} {
+		if all[name].Type != want {
+			t.Errorf("%s is mapped as %q, want %q", name, all[name].Type, want)
+		}
+	}
+	for name, want := range map[string]string{"wait_s": "long", "gpu_hours": "double", "limit_used": "double", "arrived": "date", "id": "keyword", "cluster": "keyword", "exit_code": "long"} {
+		if got := all[forward.Member].Properties[name].Type; got != want {
+			t.Errorf("%s.%s is mapped as %q, want %q", forward.Member, name, got, want)
+		}
+	}
+	if i := all["script"].Index; i == nil || *i {
+		t.Error("scripts are indexed, which a long one does not survive")
+	}
+	var sent struct {
+		JobID    int            `json:"jobid"`
+		Rmreplay map[string]any `json:"rmreplay"`
+	}
+	read := func(id string) {
+		t.Helper()
+		sent.Rmreplay = nil
+		if err := json.Unmarshal([]byte(m.documents["dale/"+id]), &sent); err != nil {
+			t.Fatalf("%s: %v: %.200s", id, err, m.documents["dale/"+id])
+		}
+	}
+	read("dale:7:1709287260")
+	for name, want := range map[string]any{
+		"cluster": "dale", "id": "dale:7:1709287260", "wait_s": 60.0, "gpus": 2.0, "gpu_hours": 2.0, "node_hours": 2.0, "limit_used": 50.0, "exit_code": 3.0, "exit_signal": 9.0,
+		"source": "imported", "arrived": "2024-03-02T01:02:03.004Z", "mem_mib": nil,
+	} {
+		if got := sent.Rmreplay[name]; got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if _, ok := sent.Rmreplay["user_name"]; ok || sent.JobID != 7 {
+		t.Errorf("%v", sent)
+	}
+	for id := range m.documents {
+		if strings.HasPrefix(id, "dale/dale:8:") {
+			if read(strings.TrimPrefix(id, "dale/")); len(sent.Rmreplay) != 1 || sent.Rmreplay["cluster"] != "other" {
+				t.Errorf("a document that came through another server: %v", sent.Rmreplay)
+			}
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package question
+
+import (
+	"fmt"
+	"strings"
+
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/spelling"
+)
+
+// Type is what the values of a field are.
+type Type int
+
+// The types of fields.
+const (
+	Text Type = iota
+	Integer
+	Decimal
+	Instant
+)
+
+// Field is something that jobs can be filtered by.
+type Field struct {
+	Name     string
+	Type     Type
+	Computed bool // not a column of the store
+	Doc      string
+}
+
+// Fields has each field by its name and by the key of Slurm's document. Columns has the names of the
+// store's columns in their order.
+var Fields, Columns = func() (map[string]*Field, []string) {
+	all := make(map[string]*Field)
+	var names []string
+	for _, c := range store.Columns {
+		f := &Field{Name: c.Name, Doc: c.Doc}
+		switch {
+		case strings.HasPrefix(c.Type, "BIGINT"):
+			f.Type = Integer
+		case strings.HasPrefix(c.Type, "DOUBLE"):
+			f.Type = Decimal
+		case strings.HasPrefix(c.Type, "TIMESTAMP"):
+			f.Type = Instant
+		}
+		all[c.Name] = f
+		names = append(names, c.Name)
+	}
+	for _, c := range store.Columns {
+		if _, taken := all[c.Field]; c.Field != "" && !taken {
+			all[c.Field] = all[c.Name]
+		}
+	}
+	for _, f := range []*Field{
+		{"id", Text, true, "cluster, jobid and run, separated by colons"},
+		{"limit_used", Decimal, true, "run time in per cent of the time limit"},
+		{"hour", Integer, true, "hour of the submission, 0 to 23"},
+		{"weekday", Integer, true, "weekday of the submission, 0 (Monday) to 6"},
+	} {
+		all[f.Name] = f
+	}
+	return all, names
+}()
+
+// LookUp returns a field. The error names the nearest one.
+func LookUp(name string) (*Field, error) {
+	if f, ok := Fields[name]; ok {
+		return f, nil
+	}
+	known := make([]string, 0, len(Fields))
+	for k := range Fields {
+		known = append(known, k)
+	}
+	if near := spelling.Nearest(name, 3, known); near != "" {
+		return nil, fmt.Errorf("there is no field %q (want, perhaps, %q)", name, near)
+	}
+	return nil, fmt.Errorf("there is no field %q (want a column of the table of jobs, such as user_name or elapsed_s)", name)
+}

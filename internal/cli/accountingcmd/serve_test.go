@@ -1,0 +1,59 @@
+package accountingcmd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"rmreplay/internal/cli/console"
+)
+
+// errServed is what the service of the tests ends with.
+var errServed = errors.New("served")
+
+// served keeps how it was called.
+type served struct {
+	Service
+	opts Serve
+}
+
+func (s *served) Serve(_ context.Context, opts Serve, _ func(format string, args ...any)) error {
+	s.opts = opts
+	return errServed
+}
+
+// TestServeFlags checks which flags go together, and what is said of others.
+func TestServeFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                                      "want either --data DIR or --run RUN",
+		"--data d --run r":                      "want either --data DIR or --run RUN",
+		"--data d --url u":                      "--url and --url-auth need --store elasticsearch",
+		"--data d --store x":                    `--store "x": want embedded or elasticsearch`,
+		"--run r --forward u":                   "--forward needs --data",
+		"--run r --kafka b/t":                   "--kafka needs --data",
+		"--data d":                              "served",
+		"--data d --forward u":                  "served",
+		"--store elasticsearch":                 "--store elasticsearch needs --url",
+		"--store elasticsearch --url u --run r": "want one of them",
+		"--store elasticsearch --url u --forward v --data d": "want no --forward",
+		"--store elasticsearch --url u --kafka b/t":          "--kafka needs --data",
+		"--store elasticsearch --url u --url-auth f":         "served",
+		"--store elasticsearch --url u --kafka b/t --data d": "served",
+	} {
+		o := commands{console.Output{Stdout: io.Discard, Stderr: io.Discard}}
+		service := &served{}
+		c := o.serve()
+		c.SilenceUsage, c.SilenceErrors = true, true
+		c.SetArgs(strings.Fields(args))
+		c.SetOut(io.Discard)
+		err := c.ExecuteContext(With(t.Context(), service))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+		if errors.Is(err, errServed) && (service.opts.Store == Elasticsearch) != (service.opts.URL != "") {
+			t.Errorf("%s: %+v", args, service.opts)
+		}
+	}
+}
