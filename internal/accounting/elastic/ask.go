@@ -151,7 +151,7 @@ func (a *asking) key(key question.Key, innermost bool) (object, error) {
 	var f field
 	var err error
 	var body object
-	kind := ""
+	var kind string
 	switch key := key.(type) {
 	case question.Ranges:
 		var edges []string

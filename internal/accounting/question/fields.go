@@ -27,11 +27,17 @@ type Field struct {
 	Doc      string
 }
 
-// Fields has each field by its name and by the key of Slurm's document. Columns has the names of the
-// store's columns in their order.
-var Fields, Columns = func() (map[string]*Field, []string) {
+// Columns has the names of the store's columns in their order.
+var Columns = func() (names []string) {
+	for _, c := range store.Columns {
+		names = append(names, c.Name)
+	}
+	return names
+}()
+
+// Fields has each field by its name and by the key of Slurm's document.
+var Fields = func() map[string]*Field {
 	all := make(map[string]*Field)
-	var names []string
 	for _, c := range store.Columns {
 		f := &Field{Name: c.Name, Doc: c.Doc}
 		switch {
@@ -43,7 +49,6 @@ var Fields, Columns = func() (map[string]*Field, []string) {
 			f.Type = Instant
 		}
 		all[c.Name] = f
-		names = append(names, c.Name)
 	}
 	for _, c := range store.Columns {
 		if _, taken := all[c.Field]; c.Field != "" && !taken {
@@ -58,7 +63,7 @@ var Fields, Columns = func() (map[string]*Field, []string) {
 	} {
 		all[f.Name] = f
 	}
-	return all, names
+	return all
 }()
 
 // LookUp returns a field. The error names the nearest one.

@@ -29,11 +29,11 @@ var failedStates = []string{"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "
 // Filters and measures that several questions have.
 var (
 	completedJobs = Compare{Column: "state", Op: "=", Value: "COMPLETED"}
-	failedJobs    = func() (any Any) {
+	failedJobs    = func() (states Any) {
 		for _, state := range failedStates {
-			any = append(any, Compare{Column: "state", Op: "=", Value: state})
+			states = append(states, Compare{Column: "state", Op: "=", Value: state})
 		}
-		return any
+		return states
 	}()
 	countJobs  = Measure{Kind: Count}
 	sumElapsed = Measure{Kind: Sum, Column: "elapsed_s"}

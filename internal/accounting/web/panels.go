@@ -291,8 +291,8 @@ func queryUtilization(r *request, _ *sizes) condition {
 	first, last := b.edges[0], b.edges[len(b.edges)-1]
 	begin := first.UnixMicro()
 	where := and(r.where, condition{sql: "end_time >= " + timestamp(first)}, condition{sql: "start_time < " + timestamp(last)}, condition{sql: "cpus > 0"})
-	return selectFrom(fmt.Sprintf("greatest(%s, -1), least(%s, %d), sum(cpus)::DOUBLE, sum(cpus::DOUBLE * (epoch_us(start_time) - %d)) / 1e6, sum(cpus::DOUBLE * (epoch_us(end_time) - %d)) / 1e6",
-		b.of("start_time"), b.of("end_time"), len(b.edges)-1, begin, begin), where, "GROUP BY 1, 2")
+	return selectFrom(fmt.Sprintf("greatest(%s, -1), least(%s, %d), sum(cpus)::DOUBLE, sum(cpus::DOUBLE * (greatest(epoch_us(start_time), %d) - %d)) / 1e6, sum(cpus::DOUBLE * (least(epoch_us(end_time), %d) - %d)) / 1e6",
+		b.of("start_time"), b.of("end_time"), len(b.edges)-1, begin, begin, last.UnixMicro(), begin), where, "GROUP BY 1, 2")
 }
 
 // shapeUtilization sums the processor seconds of each bucket. A raw row has jobs that start in the

@@ -167,11 +167,13 @@ var rolledUtilization = &rolled{
 		return condition{sql: "start_time < " + timestamp(b.edges[len(b.edges)-1])}
 	},
 	sql: func(_ *request, b buckets) string {
-		begin := b.edges[0].UnixMicro()
+		begin, last := b.edges[0].UnixMicro(), b.edges[len(b.edges)-1].UnixMicro()
 		since := func(sum, quarter string) string {
-			return fmt.Sprintf("sum(%s + cpus * (%s * %d::DOUBLE - %d / 1e6))", sum, quarter, store.Quarter, begin)
+			return fmt.Sprintf("(%s + cpus * (%s * %d::DOUBLE - %d / 1e6))", sum, quarter, store.Quarter, begin)
 		}
-		return fmt.Sprintf("SELECT greatest(%s, -1), least(%s, %d), sum(cpus), %s, %s FROM ", b.of(at("x")), b.of(at("y")), len(b.edges)-1, since("cpu_starts", "x"), since("cpu_ends", "y")) +
+		starts := "sum(greatest(" + since("cpu_starts", "x") + ", 0))"
+		ends := fmt.Sprintf("sum(least(%s, cpus * %d / 1e6))", since("cpu_ends", "y"), last-begin)
+		return fmt.Sprintf("SELECT greatest(%s, -1), least(%s, %d), sum(cpus), %s, %s FROM ", b.of(at("x")), b.of(at("y")), len(b.edges)-1, starts, ends) +
 			"{cells} GROUP BY 1, 2"
 	},
 }

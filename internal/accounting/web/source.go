@@ -121,12 +121,12 @@ func within(ctx context.Context, jobs []question.Job, do func(s *store.Store) er
 
 // sizesOf returns the clusters of a source. The store knows the sizes of some.
 func (v *server) sizesOf(ctx context.Context, now time.Time) (*sizes, error) {
-	real := question.All{
+	sane := question.All{
 		question.Compare{Column: "end_time", Op: ">=", Value: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)},
 		question.Compare{Column: "end_time", Op: "<=", Value: now.Add(24 * time.Hour)},
 	}
 	a, err := v.jobs.Ask(ctx, question.Question{Where: question.All{}, By: []question.Key{question.Values{Column: "cluster", Most: 1000}},
-		Measures: []question.Measure{{Kind: question.Count}, {Kind: question.Least, Column: "end_time", Where: real}, {Kind: question.Most, Column: "end_time", Where: real}}})
+		Measures: []question.Measure{{Kind: question.Count}, {Kind: question.Least, Column: "end_time", Where: sane}, {Kind: question.Most, Column: "end_time", Where: sane}}})
 	if err != nil {
 		return nil, unsource(err)
 	}
