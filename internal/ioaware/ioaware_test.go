@@ -612,3 +612,47 @@ func TestPools(t *testing.T) {
 		}
 	}
 }
+
+// TestReserved: nodes of reservations are not planned for others, now or later, except while their own
+// jobs have them.
+func TestReserved(t *testing.T) {
+	hour := Job{Nodes: 3, Limit: time.Hour}
+	minutes := func(n int) hpc.Time { return now.Add(time.Duration(n) * time.Minute) }
+	for _, c := range []struct {
+		reserved []Reserved
+		want     hpc.Time
+	}{
+		{nil, now},
+		{[]Reserved{{From: minutes(-10), Until: minutes(20), Nodes: 2}}, minutes(20)},
+		{[]Reserved{{From: minutes(30), Until: minutes(90), Nodes: 2}}, minutes(90)},
+		{[]Reserved{{From: minutes(60), Until: minutes(90), Nodes: 2}}, minutes(90)}, // starts and ends are rounded
+		{[]Reserved{{From: minutes(62), Until: minutes(90), Nodes: 2}}, now},
+		{[]Reserved{{From: minutes(30), Until: minutes(90), Nodes: 1}}, now},
+		{[]Reserved{{From: minutes(-10), Until: hpc.Never, Nodes: 2}}, hpc.Never},
+		// A job runs on one of the two until half an hour from now.
+		{[]Reserved{{From: minutes(-10), Until: minutes(90), Nodes: 2}, {From: minutes(-10), Until: minutes(30), Nodes: -1}}, minutes(91)},
+	} {
+		var running []Running
+		if len(c.reserved) == 2 {
+			running = []Running{{Job: Job{Nodes: 1}, End: minutes(30), Uses: map[string]int{"all": 1}}}
+		}
+		for i := range c.reserved {
+			c.reserved[i].Uses = map[string]int{"all": c.reserved[i].Nodes}
+		}
+		for _, pools := range []map[string]Pool{nil, {"all": {Nodes: 4, Overlaps: []string{"all"}}}} {
+			job := hour
+			if pools != nil {
+				job.Pool = "all"
+			}
+			cluster := &Cluster{Nodes: 4, Pools: pools, Reserved: c.reserved}
+			r := Plan(now, cluster, running, []Job{job}, Options{Strategy: Baseline})
+			if got := r.Starts[0].At; got.Sub(c.want).Abs() > time.Minute && got != c.want {
+				t.Errorf("%+v, pools %v: start at %v, want %v", c.reserved, pools, got, c.want)
+			}
+			only := Plan(now, cluster, running, []Job{job}, Options{Strategy: Baseline, StartsOnly: true})
+			if begins := len(only.Now(now)) == 1; begins != (c.want == now) {
+				t.Errorf("%+v, pools %v: starts now: %t", c.reserved, pools, begins)
+			}
+		}
+	}
+}

@@ -69,6 +69,8 @@ type Cluster struct {
 	// Pools are the sets of nodes on which jobs of one kind may run, by name; nil if every job may run
 	// on every node.
 	Pools map[string]Pool
+	// Reserved are the nodes of reservations, which no pending job may have for a time.
+	Reserved []Reserved
 	// Measured is the file system's use as measured, in licenses.
 	Measured int64
 	// Selector chooses nodes. Without one, nodes are counted, as if a job could run on any.
@@ -80,6 +82,14 @@ type Cluster struct {
 type Pool struct {
 	Nodes    int
 	Overlaps []string
+}
+
+// Reserved is a number of nodes, in all and in each pool, from an instant until another one. It is
+// negative for the nodes of a reservation on which a job runs, while the job counts them.
+type Reserved struct {
+	From, Until hpc.Time
+	Nodes       int
+	Uses        map[string]int
 }
 
 // Selector is the cluster's own selection of nodes.
@@ -189,7 +199,7 @@ type planner struct {
 	// constraints are what a pending job has to meet, in the order of their tests.
 	constraints []constraint
 
-	// What running jobs and those that start now have: nodes, nodes by pool, and use.
+	// What running jobs, reservations and the jobs that start now have: nodes, nodes by pool, and use.
 	taken      int
 	takenPools map[string]int
 	takenUse   int64
@@ -211,9 +221,11 @@ func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job
 	}
 	p.total = cluster.Licenses[cluster.FileSystem].Total
 	for i := range running {
-		p.taken += running[i].Nodes
-		for name, n := range running[i].Uses {
-			p.takenPools[name] += n
+		p.take(running[i].Nodes, running[i].Uses)
+	}
+	for i := range cluster.Reserved {
+		if r := &cluster.Reserved[i]; r.From <= now {
+			p.take(r.Nodes, r.Uses)
 		}
 	}
 	p.constraints = []constraint{p.licensesFree, p.nodesFree, p.fileSystemFree}
@@ -224,6 +236,14 @@ func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job
 		p.constraints = append(p.constraints, p.selected)
 	}
 	return p
+}
+
+// take counts nodes that somebody has now.
+func (p *planner) take(nodes int, uses map[string]int) {
+	p.taken += nodes
+	for name, n := range uses {
+		p.takenPools[name] += n
+	}
 }
 
 // track makes the trackers from the running jobs.
@@ -281,9 +301,33 @@ func (p *planner) addRunning(running []Running) {
 	for name, t := range p.pools {
 		t.Shift(int64(p.takenPools[name]))
 	}
+	for i := range p.cluster.Reserved {
+		p.reserve(&p.cluster.Reserved[i])
+	}
 	p.fileSystem.Shift(max(offset, 0))
 	if rest := min(p.fileSystem.Initial()-explained, initial-fs.Used); rest > 0 {
 		p.fileSystem.RemoveTillEnd(last, rest)
+	}
+}
+
+// reserve adds the nodes of a reservation to the trackers. Those that it has now are in them for ever.
+func (p *planner) reserve(r *Reserved) {
+	until := p.down(r.Until)
+	if until < r.Until && r.Until != hpc.Never {
+		until = p.up(r.Until)
+	}
+	add := func(t *Tracker, n int) {
+		if r.From <= p.now {
+			t.RemoveTillEnd(until, int64(n))
+			return
+		}
+		t.Add(p.down(r.From), until, int64(n))
+	}
+	add(p.nodes, r.Nodes)
+	for name, n := range r.Uses {
+		if t := p.pools[name]; t != nil {
+			add(t, n)
+		}
 	}
 }
 

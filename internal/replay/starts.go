@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -64,6 +65,10 @@ type starts struct {
 	pools   map[string]*pool
 	down    map[string]bool // nodes out of service
 	events  int             // number of the workload's node events that have happened
+	booked  []booking       // the reservations that exist
+	rebook  hpc.Time        // the instant at which they change next
+	// reserved are the booked nodes in service; nil if they have to be counted.
+	reserved []ioaware.Reserved
 	out     Decisions
 }
 
@@ -73,13 +78,21 @@ type pool struct {
 	overlaps []string
 }
 
+// booking is a reservation of named nodes.
+type booking struct {
+	begin, end hpc.Time
+	nodes      map[string]bool
+}
+
 // planned is a job, or a task of a job array, that pends or runs.
 type planned struct {
 	driver.Pending
 	job, task int
 	order     int
 	end       hpc.Time
+	nodes     []string // while it runs
 	uses      map[string]int
+	booked    []ioaware.Reserved // its nodes in each booking
 }
 
 // DecideStarts makes a controller with the submissions of another one, and with a driver that decides
@@ -229,19 +242,26 @@ func (s *starts) started(event *Event) {
 	p := s.plan(event.Job, s.w.Jobs.At(event.Job), event.Task)
 	s.dequeue(p)
 	p.Released, p.Nodes, p.end = false, event.Outcome.NodeCount, hpc.Never
-	p.uses = map[string]int{}
-	names, _ := hostlist.Expand(event.Outcome.Nodes) // as the resource manager writes it
-	for pool := range s.pools {
-		for _, n := range names {
-			if s.pools[pool].nodes[n] {
-				p.uses[pool]++
-			}
-		}
-	}
+	p.nodes, _ = hostlist.Expand(event.Outcome.Nodes) // as the resource manager writes it
+	p.uses = s.usesOf(slices.Values(p.nodes))
 	if p.Limit != hpc.Unlimited {
 		p.end = event.At.Add(p.Limit)
 	}
+	s.overlap(p)
 	s.running[p.ID] = p
+}
+
+// usesOf counts nodes by pool.
+func (s *starts) usesOf(nodes iter.Seq[string]) map[string]int {
+	uses := map[string]int{}
+	for n := range nodes {
+		for name, p := range s.pools {
+			if p.nodes[n] {
+				uses[name]++
+			}
+		}
+	}
+	return uses
 }
 
 func (s *starts) dequeue(p *planned) {
@@ -294,6 +314,7 @@ func (s *starts) foresee() {
 		if s.events < len(s.w.NodeEvents) {
 			look = s.sooner(look, s.w.NodeEvents[s.events].At)
 		}
+		look = s.sooner(look, s.rebook)
 	}
 	if look != s.look {
 		s.look, s.out.Wake = look, look
@@ -320,7 +341,8 @@ func (s *starts) woken() {
 	}
 	s.look = 0
 	if s.next == 0 || s.now < s.next {
-		if s.changeNodes() || s.measures() && s.Measured() < s.counted {
+		nodes, reservations := s.changeNodes(), s.changeReservations()
+		if nodes || reservations || s.measures() && s.Measured() < s.counted {
 			s.await(true)
 		}
 		s.foresee()
@@ -337,6 +359,7 @@ func (s *starts) woken() {
 // State implements [driver.Cluster].
 func (s *starts) State() (driver.State, error) {
 	s.changeNodes()
+	s.changeReservations()
 	state := driver.State{Now: s.now, Cluster: ioaware.Cluster{
 		Nodes: len(s.Nodes) - len(s.down), FileSystem: s.FileSystem.Name, Licenses: map[string]ioaware.License{},
 	}}
@@ -350,6 +373,12 @@ func (s *starts) State() (driver.State, error) {
 		}
 		state.Pools[name] = ioaware.Pool{Nodes: n, Overlaps: p.overlaps}
 	}
+	if s.reserved == nil {
+		for i := range s.booked {
+			s.reserved = append(s.reserved, s.reserve(&s.booked[i]))
+		}
+	}
+	state.Reserved = slices.Clone(s.reserved)
 	for license, total := range s.Licenses {
 		state.Licenses[license] = ioaware.License{Total: total}
 	}
@@ -360,6 +389,7 @@ func (s *starts) State() (driver.State, error) {
 	}
 	running := slices.SortedFunc(maps.Values(s.running), func(a, b *planned) int { return a.order - b.order })
 	for _, p := range running {
+		state.Reserved = append(state.Reserved, p.booked...)
 		state.Running = append(state.Running, driver.Running{ID: p.ID, Running: ioaware.Running{Job: p.Job, End: p.end, Uses: p.uses}})
 		for license, n := range p.Licenses {
 			if l, known := state.Licenses[license]; known {
@@ -387,9 +417,84 @@ func (s *starts) changeNodes() (changed bool) {
 				s.down[n] = true
 			}
 		}
-		changed = true
+		changed, s.reserved = true, nil
 	}
 	return changed
+}
+
+// changeReservations takes the workload's reservations of now into account, and reports whether they
+// have changed. Nodes that the resource manager chooses for a reservation are not known, and neither is
+// the next time of one that repeats.
+func (s *starts) changeReservations() (changed bool) {
+	if s.now < s.rebook || len(s.w.Reservations) == 0 {
+		return false
+	}
+	s.booked, s.reserved, s.rebook = nil, nil, hpc.Never
+	open, rest := workload.ReservationsAt(s.w.Reservations, s.now)
+	for i := range open {
+		r := &open[i].Reservation
+		b := booking{begin: r.Start, end: hpc.Never, nodes: map[string]bool{}}
+		if r.Duration != 0 && r.Duration != hpc.Unlimited {
+			b.end = r.Start.Add(r.Duration)
+		}
+		if b.end <= s.now {
+			continue
+		}
+		names, _ := hostlist.Expand(r.Nodes) // the resource manager reports mistakes
+		if strings.EqualFold(r.Nodes, "ALL") {
+			names = s.Nodes
+		}
+		for _, n := range names {
+			b.nodes[n] = true
+		}
+		s.booked = append(s.booked, b)
+		s.rebook = min(s.rebook, b.end)
+	}
+	for i := range rest {
+		s.rebook = min(s.rebook, rest[i].At)
+	}
+	for _, p := range s.running {
+		s.overlap(p)
+	}
+	return true
+}
+
+// reserve returns the nodes in service of a booking.
+func (s *starts) reserve(b *booking) ioaware.Reserved {
+	r := ioaware.Reserved{From: b.begin, Until: b.end}
+	r.Uses = s.usesOf(func(yield func(string) bool) {
+		for n := range b.nodes {
+			if !s.down[n] {
+				r.Nodes++
+				if !yield(n) {
+					return
+				}
+			}
+		}
+	})
+	return r
+}
+
+// overlap finds the nodes of bookings on which a job runs, its own reservation's or others'.
+func (s *starts) overlap(p *planned) {
+	p.booked = nil
+	for i := range s.booked {
+		b := &s.booked[i]
+		var shared []string
+		for _, n := range p.nodes {
+			if b.nodes[n] {
+				shared = append(shared, n)
+			}
+		}
+		if len(shared) == 0 {
+			continue
+		}
+		r := ioaware.Reserved{From: b.begin, Until: min(p.end, b.end), Nodes: -len(shared), Uses: s.usesOf(slices.Values(shared))}
+		for pool := range r.Uses {
+			r.Uses[pool] = -r.Uses[pool]
+		}
+		p.booked = append(p.booked, r)
+	}
 }
 
 // Release implements [driver.Cluster].

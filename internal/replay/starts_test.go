@@ -209,3 +209,37 @@ func TestDecideStarts(t *testing.T) {
 		}
 	})
 }
+
+// TestReservedNodes: the driver releases no job that a reservation keeps from starting. Two of the four
+// nodes are reserved from 600 s to 1,200 s, and jobs have a limit of 20 minutes. One job runs in the
+// reservation, and one on its nodes when it is made.
+func TestReservedNodes(t *testing.T) {
+	eachRelease(t, func(t *testing.T, in *install.Installation) {
+		epoch := workload.DefaultEpoch
+		w := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(
+			writer(epoch, "on", 0, 100, 0, func(j *hpc.Job) { j.NodeList = "n3" }),
+			writer(epoch, "a", 60, 900, 0), writer(epoch, "b", 61, 900, 0), writer(epoch, "c", 62, 100, 0),
+			writer(epoch, "short", 63, 100, 0, func(j *hpc.Job) { j.TimeLimit = 5 * time.Minute }),
+			writer(epoch, "inside", 64, 200, 0, func(j *hpc.Job) { j.Reservation = "course" }),
+		), Reservations: []hpc.ReservationEvent{{At: epoch.Add(30 * time.Second), Action: "create", Reservation: hpc.Reservation{
+			Name: "course", Start: epoch.Add(600 * time.Second), Duration: 10 * time.Minute, Nodes: "n[3-4]", Users: []string{"ann"}, Flags: []string{"IGNORE_JOBS"},
+		}}}}
+		e := startRig(t, in, w, true)
+		c := replay.DecideStarts(replay.NewRigid(w), w, drives(e, ioaware.Baseline, 0))
+		d := &decided{timeline: timeline{epoch: epoch}, released: map[string]hpc.Time{}}
+		if _, err := replay.Play(context.Background(), e, w, c, d, replay.Options{DrainLimit: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		if len(d.released) != 5 || d.slowest > 2*time.Second {
+			t.Errorf("%d jobs were released, and one started %v later", len(d.released), d.slowest)
+		}
+		if n := strings.Count(strings.Join(d.commands, "\n"), string(rm.Release)); n != 5 {
+			t.Errorf("%d releases of 5 jobs: %q", n, d.commands)
+		}
+		want := "a COMPLETED 60-960; b COMPLETED 60-960; c COMPLETED 960-1060; inside COMPLETED 600-800; on COMPLETED 0-100; short COMPLETED 70-170"
+		slices.Sort(d.lines)
+		if got := strings.Join(d.lines, "; "); got != want {
+			t.Errorf("schedule %s, want %s", got, want)
+		}
+	})
+}
