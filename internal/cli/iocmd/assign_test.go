@@ -44,9 +44,8 @@ func TestAssign(t *testing.T) {
 	}
 	run := func(want string, args ...string) {
 		t.Helper()
-		var printed, messages bytes.Buffer
-		err := execute(t.Context(), &printed, &messages, args...)
-		if got := strings.TrimSpace(printed.String()); err != nil && !strings.Contains(err.Error(), want) || err == nil && got != want {
+		got, _, err := answer(t, args...)
+		if err != nil && !strings.Contains(err.Error(), want) || err == nil && got != want {
 			t.Errorf("%q: %v: %s, want %s", args, err, got, want)
 		}
 	}

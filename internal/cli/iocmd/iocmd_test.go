@@ -245,15 +245,21 @@ func TestLearn(t *testing.T) {
 		`{"learned_jobs":1,"known_jobs":0,"jobs_without_class":1,"jobs_without_data":1,"jobs_not_ended":1,"classes":1}`,
 		`{"learned_jobs":0,"known_jobs":1,"jobs_without_class":1,"jobs_without_data":1,"jobs_not_ended":1,"classes":1}`,
 	} {
-		var out, messages, got bytes.Buffer
-		err := execute(t.Context(), &out, &messages, "learn", file, "--state", state, "--json")
-		if err == nil {
-			err = json.Compact(&got, out.Bytes())
-		}
-		if err != nil || strings.TrimSpace(got.String()) != want {
-			t.Errorf("%v: %s%s, want %s", err, out.String(), messages.String(), want)
+		if got, messages, err := answer(t, "learn", file, "--state", state, "--json"); err != nil || got != want {
+			t.Errorf("%v: %s%s, want %s", err, got, messages, want)
 		}
 	}
+}
+
+// answer runs a command and returns its JSON without spaces, and its messages.
+func answer(t *testing.T, args ...string) (printed, messages string, err error) {
+	t.Helper()
+	var out, said, compact bytes.Buffer
+	err = execute(t.Context(), &out, &said, args...)
+	if err == nil && json.Compact(&compact, out.Bytes()) != nil {
+		t.Errorf("%q: not JSON: %s", args, out.String())
+	}
+	return strings.TrimSpace(compact.String()), said.String(), err
 }
 
 func TestErrors(t *testing.T) {

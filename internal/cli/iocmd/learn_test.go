@@ -58,9 +58,8 @@ func TestLearnFromRuns(t *testing.T) {
 		{filepath.Join(set, run.RealizationDir(1)), `{"learned_jobs":1,"known_jobs":0,"jobs_without_class":1,"jobs_without_data":0,"jobs_not_ended":1,"classes":1}`},
 		{set, `{"learned_jobs":1,"known_jobs":1,"jobs_without_class":2,"jobs_without_data":0,"jobs_not_ended":2,"classes":1}`},
 	} {
-		var out, messages bytes.Buffer
-		if err := execute(t.Context(), &out, &messages, "learn", c.source, "--state", state, "--json"); err != nil || strings.TrimSpace(out.String()) != c.want {
-			t.Errorf("%v: %s%s, want %s", err, out.String(), messages.String(), c.want)
+		if got, messages, err := answer(t, "learn", c.source, "--state", state, "--json"); err != nil || got != c.want {
+			t.Errorf("%v: %s%s, want %s", err, got, messages, c.want)
 		}
 	}
 	broken := filepath.Join(dir, "broken")
