@@ -1,7 +1,6 @@
 package iocmd
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
