@@ -69,7 +69,7 @@ type starts struct {
 	rebook  hpc.Time        // the instant at which they change next
 	// reserved are the booked nodes in service; nil if they have to be counted.
 	reserved []ioaware.Reserved
-	out     Decisions
+	out      Decisions
 }
 
 // pool is a set of nodes on which jobs of one kind may run.

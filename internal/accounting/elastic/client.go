@@ -57,23 +57,14 @@ type Cluster struct {
 
 // New returns a cluster. It sends no request.
 func New(opts Options) (*Cluster, error) {
-	u, err := url.Parse(opts.URL)
+	server, index, err := forward.Target(opts.URL)
 	switch {
 	case err != nil:
-		return nil, errors.New("the cluster's URL cannot be parsed (want http://HOST:PORT/INDEX)") // err may have a password
-	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		return nil, fmt.Errorf("the cluster's URL %s: want http://HOST:PORT/INDEX", u.Redacted())
-	case u.User != nil:
-		return nil, fmt.Errorf("the cluster's URL %s: credentials belong into a file, not into the URL", u.Redacted())
-	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("the cluster's URL %s: want one without ? and #", u.Redacted())
+		return nil, fmt.Errorf("the cluster: %w", err)
+	case index == "":
+		return nil, fmt.Errorf("the cluster: %s: want the name of an index behind the host, as in http://HOST:PORT/INDEX", opts.URL)
 	}
-	index := strings.Trim(u.Path, "/")
-	if index == "" || strings.ContainsAny(index, "/\\?\"<>| #:") || strings.HasPrefix(index, "_") {
-		return nil, fmt.Errorf("the cluster's URL %s: want the name of an index behind the host, as in http://HOST:PORT/INDEX", u.Redacted())
-	}
-	u.Path, u.RawPath = "", ""
-	c := &Cluster{base: u.String(), index: index, http: opts.Client}
+	c := &Cluster{base: server, index: index, http: opts.Client}
 	if c.http == nil {
 		c.http = &http.Client{Timeout: searchTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}

@@ -113,27 +113,40 @@ func New(s *store.Store, opts Options) (*Forwarder, error) {
 		opts.Report = func(error) {}
 	}
 	f := &Forwarder{store: s, opts: opts, prepared: map[string]bool{}}
-	u, err := url.Parse(opts.URL)
+	target, index, err := Target(opts.URL)
 	switch {
 	case err != nil:
-		return nil, errors.New("forwarding: the URL cannot be parsed (want http://HOST:PORT or http://HOST:PORT/INDEX)") // err may have a password
-	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		return nil, fmt.Errorf("forwarding: %s: want http://HOST:PORT or http://HOST:PORT/INDEX", u.Redacted())
-	case u.User != nil:
-		return nil, fmt.Errorf("forwarding: %s: credentials belong into a file, not into the URL", u.Redacted())
-	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("forwarding: %s: want a URL without ? and #", u.Redacted())
+		return nil, fmt.Errorf("forwarding: %w", err)
+	case strings.ContainsAny(index, "*,"):
+		return nil, fmt.Errorf("forwarding: %s: %q names several indices", opts.URL, index)
 	}
-	f.index = strings.Trim(u.Path, "/")
-	if strings.ContainsAny(f.index, "/*,\\?\"<>| #:") || strings.HasPrefix(f.index, "_") {
-		return nil, fmt.Errorf("forwarding: %s: %q is no name of an index", u.Redacted(), f.index)
-	}
-	u.Path, u.RawPath = "/_bulk", ""
-	f.target = u.String()
+	f.index, f.target = index, target+"/_bulk"
 	if f.authorization, err = Authorization(opts.Credentials); err != nil {
 		return nil, fmt.Errorf("forwarding: %w", err)
 	}
 	return f, f.load()
+}
+
+// Target divides the URL of a cluster into the address of the server and the name of an index, or a
+// pattern of names, which may be missing. The errors have no password.
+func Target(text string) (server, index string, err error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return "", "", errors.New("the URL cannot be parsed (want http://HOST:PORT or http://HOST:PORT/INDEX)")
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return "", "", fmt.Errorf("%s: want http://HOST:PORT or http://HOST:PORT/INDEX", u.Redacted())
+	case u.User != nil:
+		return "", "", fmt.Errorf("%s: credentials belong into a file, not into the URL", u.Redacted())
+	case u.RawQuery != "" || u.Fragment != "":
+		return "", "", fmt.Errorf("%s: want a URL without ? and #", u.Redacted())
+	}
+	index = strings.Trim(u.Path, "/")
+	if strings.ContainsAny(index, "/\\?\"<>| #:") || strings.HasPrefix(index, "_") {
+		return "", "", fmt.Errorf("%s: %q is no name of an index", u.Redacted(), index)
+	}
+	u.Path, u.RawPath = "", ""
+	return u.String(), index, nil
 }
 
 // Authorization reads a file of credentials, as [Options] has it, and returns the value of the header.

@@ -130,7 +130,7 @@ func addServeFlags(c *cobra.Command, opts *Serve, listen *string) {
 	flags.Duration(f, &opts.Retention, "retention", 0, "`DURATION` for which ended jobs are kept; 0 for ever")
 	f.StringVar(&opts.Forward, "forward", "", "`URL` of an Elasticsearch or OpenSearch cluster that gets every document, too")
 	f.StringVar(&opts.ForwardAuth, "forward-auth", "", "`FILE` with the credentials for --forward")
-	f.StringVar(&opts.Store, "store", Embedded, "where the jobs of the pages are: embedded or elasticsearch")
+	f.StringVar(&opts.Store, "store", Embedded, "`STORE` that has the jobs of the pages: embedded or elasticsearch")
 	f.StringVar(&opts.URL, "url", "", "`URL` of the index for --store elasticsearch")
 	f.StringVar(&opts.URLAuth, "url-auth", "", "`FILE` with the credentials for --url")
 	f.StringVar(&opts.Kafka, "kafka", "", "`BROKERS/TOPIC` to read jobs from: HOST[:PORT],.../TOPIC")
