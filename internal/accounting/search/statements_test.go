@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"rmreplay/internal/accounting/search/query"
+	"rmreplay/internal/accounting/store/storetest"
 )
 
 // checker checks the texts of statements: they have a question mark for each argument, and no word that
@@ -43,36 +44,7 @@ func newChecker(f *testing.F) *checker {
 
 func (c *checker) check(t *testing.T, s query.SQL) {
 	t.Helper()
-	marks, quoted, begin := 0, false, -1
-	for i := 0; i <= len(s.Text); i++ {
-		var at byte = ' '
-		if i < len(s.Text) {
-			at = s.Text[i]
-		}
-		letter := at == '_' || 'a' <= at|0x20 && at|0x20 <= 'z'
-		switch {
-		case letter && begin < 0:
-			begin = i
-		case !letter && begin >= 0:
-			if w := s.Text[begin:i]; !c.words[w] {
-				t.Fatalf("the word %q is not of this program: %s", w, s.Text)
-			}
-			begin = -1
-		}
-		switch at {
-		case '\'':
-			quoted = !quoted
-		case '?':
-			if !quoted {
-				marks++
-			}
-		case ';', 0:
-			t.Fatalf("the byte %q in %s", at, s.Text)
-		}
-	}
-	if quoted || marks != len(s.Args) {
-		t.Fatalf("%d question marks and %d arguments: %s", marks, len(s.Args), s.Text)
-	}
+	storetest.CheckStatement(t, c.words, s.Text, len(s.Args))
 }
 
 // request checks all statements of a request.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"rmreplay/internal/accounting/store/storetest"
 )
 
 // FuzzStatements checks that parameters are an error, or become statements whose texts have nothing of
@@ -62,34 +64,5 @@ func FuzzStatements(f *testing.F) {
 // checkStatement checks a statement's text.
 func checkStatement(t *testing.T, words map[string]bool, q condition) {
 	t.Helper()
-	marks, quoted, begin := 0, false, -1
-	for i := 0; i <= len(q.sql); i++ {
-		var at byte = ' '
-		if i < len(q.sql) {
-			at = q.sql[i]
-		}
-		letter := at == '_' || 'a' <= at|0x20 && at|0x20 <= 'z'
-		switch {
-		case letter && begin < 0:
-			begin = i
-		case !letter && begin >= 0:
-			if w := q.sql[begin:i]; !words[w] {
-				t.Fatalf("the word %q is not of this program: %s", w, q.sql)
-			}
-			begin = -1
-		}
-		switch at {
-		case '\'':
-			quoted = !quoted
-		case '?':
-			if !quoted {
-				marks++
-			}
-		case ';', 0:
-			t.Fatalf("the byte %q in %s", at, q.sql)
-		}
-	}
-	if quoted || marks != len(q.args) {
-		t.Fatalf("%d question marks and %d arguments: %s", marks, len(q.args), q.sql)
-	}
+	storetest.CheckStatement(t, words, q.sql, len(q.args))
 }

@@ -1,4 +1,4 @@
-// Package generatecmd has `workload generate io`. Package cli lends it what it prints with.
+// Package generatecmd has `workload generate io`. Package cli lends it what it reads and writes with.
 package generatecmd
 
 import (
