@@ -151,23 +151,47 @@ func (f *Figure) SVG() (template.HTML, error) {
 	return template.HTML(append([]byte(head), themed(text[start+len("<svg"):])...)), nil
 }
 
-// svgStyle matches the style of an element, svgColour a colour in it.
-var (
-	svgStyle  = regexp.MustCompile(`style="[^"]*"`)
-	svgColour = regexp.MustCompile(`#[0-9A-F]{6}`)
-)
-
 // themed replaces the colours of a figure by variables of the page's style, which has other
 // Colours in the dark. The printed colour remains where the style has none.
 func themed(svg []byte) []byte {
-	return svgStyle.ReplaceAllFunc(svg, func(style []byte) []byte {
-		return svgColour.ReplaceAllFunc(style, func(text []byte) []byte {
-			if name := themeName(string(text)); name != "" {
-				return fmt.Appendf(nil, "var(--%s,%s)", name, text)
+	variables := make(map[string]string)
+	return replaceEach(svg, `style="`, `"`, func(to, style []byte) []byte {
+		for {
+			at := bytes.IndexByte(style, '#')
+			if at < 0 || len(style) < at+7 {
+				return append(to, style...)
 			}
-			return text
-		})
+			text := string(style[at : at+7])
+			variable, known := variables[text]
+			if !known {
+				if variable = text; themeName(text) != "" {
+					variable = fmt.Sprintf("var(--%s,%s)", themeName(text), text)
+				}
+				variables[text] = variable
+			}
+			to = append(append(to, style[:at]...), variable...)
+			style = style[at+7:]
+		}
 	})
+}
+
+// replaceEach replaces each part of a text from a beginning to the end that follows it. replace appends what
+// stands for the part to a text, and returns that.
+func replaceEach(text []byte, begin, end string, replace func(to, part []byte) []byte) []byte {
+	to := make([]byte, 0, len(text)+len(text)/2)
+	for {
+		first := bytes.Index(text, []byte(begin))
+		if first < 0 {
+			return append(to, text...)
+		}
+		last := bytes.Index(text[first+len(begin):], []byte(end))
+		if last < 0 {
+			return append(to, text...)
+		}
+		last += first + len(begin) + len(end)
+		to = replace(append(to, text[:first]...), text[first:last])
+		text = text[last:]
+	}
 }
 
 // themeName returns the name of a colour in the page's style. Translucent colours are
@@ -203,20 +227,23 @@ func themeName(text string) string {
 
 // svgText matches a text of a figure in the output of vgsvg: its attributes, its font size
 // in points, and the text.
-var svgText = regexp.MustCompile(`<text ([^>]*font-size:([0-9.]+)px[^>]*)>([^<]*)</text>`)
+var svgText = regexp.MustCompile(`^<text ([^>]*font-size:([0-9.]+)px[^>]*)>([^<]*)</text>$`)
 
 // fitText writes the width of each text into the SVG. The layout used our font, but a
 // browser draws with its own. Without the width it would move labels into the lines beside
 // them.
 func fitText(svg []byte) []byte {
-	return svgText.ReplaceAllFunc(svg, func(element []byte) []byte {
+	return replaceEach(svg, "<text ", "</text>", func(to, element []byte) []byte {
 		parts := svgText.FindSubmatch(element)
+		if parts == nil {
+			return append(to, element...)
+		}
 		size, err := strconv.ParseFloat(string(parts[2]), 64)
 		if err != nil {
-			return element
+			return append(to, element...)
 		}
 		face := font.DefaultCache.Lookup(font.Font{Typeface: plot.DefaultFont.Typeface, Variant: "Sans"}, font.Length(size))
 		width := face.Width(html.UnescapeString(string(parts[3])))
-		return fmt.Appendf(nil, `<text %s textLength="%.2f" lengthAdjust="spacingAndGlyphs">%s</text>`, parts[1], width.Points(), parts[3])
+		return fmt.Appendf(to, `<text %s textLength="%.2f" lengthAdjust="spacingAndGlyphs">%s</text>`, parts[1], width.Points(), parts[3])
 	})
 }

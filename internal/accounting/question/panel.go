@@ -263,9 +263,9 @@ func askUtilization(v View) []Question {
 	}
 }
 
-// rawUtilization makes, for each bucket, a row of jobs that ran in it from its beginning to its end and
-// had as many processors as were in use on average: the CPU seconds of jobs that ended in the bucket, and
-// those up to its end of jobs that ran then, less those up to its beginning.
+// rawUtilization makes, for each bucket, a row of the processors that were in use on average, as if they had
+// started with the bucket, and one of their end with it. Their CPU seconds are those of jobs that ended in the
+// bucket, and those up to its end of jobs that ran then, less those up to its beginning.
 func rawUtilization(v View, answers [][][]any) (rows [][]any) {
 	edges := v.Edges
 	second := func(i int) float64 { return edges[i].Sub(edges[0]).Seconds() }
@@ -288,7 +288,7 @@ func rawUtilization(v View, answers [][][]any) (rows [][]any) {
 	}
 	for i := range len(edges) - 1 {
 		cpus := max(0, busy[i]/(second(i+1)-second(i)))
-		rows = append(rows, []any{int64(i), int64(i), cpus, cpus * second(i), cpus * second(i+1)})
+		rows = append(rows, []any{int64(i), cpus, cpus * second(i)}, []any{int64(i + 1), -cpus, -cpus * second(i+1)})
 	}
 	return rows
 }

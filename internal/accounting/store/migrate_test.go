@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -77,6 +78,29 @@ func version1(t *testing.T, jobs int) (dir string) {
 	return dir
 }
 
+// version2 gives a store of this version the rollups of schema version 2, with cells that are wrong.
+func version2(t *testing.T, dir string) {
+	t.Helper()
+	s, err := Open(t.Context(), dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.write(t.Context(), func(conn *sql.Conn) error {
+		for _, statement := range []string{
+			"DROP TABLE daily_start", "DROP TABLE daily_end", "UPDATE daily_user SET jobs = jobs + 1", "UPDATE applied SET version = 2",
+			"CREATE TABLE daily_busy (day INTEGER NOT NULL, cluster VARCHAR NOT NULL, x BIGINT, y BIGINT, cpus DOUBLE, cpu_starts DOUBLE, cpu_ends DOUBLE)",
+		} {
+			if _, err := conn.ExecContext(t.Context(), statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // migrated checks that a store of version 1 has all of its jobs, and goes on as one of this version.
 func migrated(t *testing.T, dir string, jobs int) {
 	t.Helper()
@@ -96,6 +120,10 @@ func migrated(t *testing.T, dir string, jobs int) {
 		if err := v.One("SELECT version, seq, (SELECT count(*) FROM jobs), (SELECT count(*) FROM documents), (SELECT sum(jobs)::BIGINT FROM daily_user) FROM applied", nil, &version, &applied, &found, &documents, &rolled); err != nil {
 			return err
 		}
+		var gone int
+		if err := v.One("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'daily_busy'", nil, &gone); err != nil || gone > 0 {
+			t.Error("a rollup of version 2 is still there", err)
+		}
 		if version != SchemaVersion || found != jobs || documents != jobs || applied != jobs || rolled != jobs {
 			t.Errorf("version %d, %d jobs, %d documents, %d applied, %d rolled up, want %d", version, found, documents, applied, rolled, jobs)
 		}
@@ -112,9 +140,11 @@ func TestMigrate(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "lock"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := OpenReader(context.Background(), dir, Options{}); err == nil || !strings.Contains(err.Error(), "schema version 1 (want 2") {
+	if s, err := OpenReader(context.Background(), dir, Options{}); err == nil || !strings.Contains(err.Error(), "schema version 1 (want 3") {
 		t.Error(s, err)
 	}
+	migrated(t, dir, 1000)
+	version2(t, dir)
 	migrated(t, dir, 1000)
 	if s, err := OpenReader(context.Background(), dir, Options{}); err != nil {
 		t.Error(err)

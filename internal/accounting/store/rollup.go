@@ -46,6 +46,9 @@ const LimitUsed = "floor(least(20::DOUBLE * elapsed_s / limit_s, 20))"
 // Unused is the SQL of the CPU seconds that a job asked for by its limit and did not use.
 const Unused = "cpus::DOUBLE * (limit_s::DOUBLE - elapsed_s)"
 
+// Ran is the SQL of whether a job held processors from an instant to another.
+const Ran = "cpus > 0 AND start_time <= end_time"
+
 // Quarter is the length of the quarters of an hour that rollups have for instants, in seconds. All
 // zones of our time are ahead of UTC by a multiple of it.
 const Quarter = 900
@@ -87,7 +90,8 @@ var Rollups = func() map[string]*Rollup {
 		{"size", map[string]string{"x": Class("nodes", 1)}, "nodes >= 0", []string{"jobs", "cpu_hours"}},
 		{"used", map[string]string{"x": LimitUsed + "::BIGINT"}, "limit_s > 0 AND elapsed_s IS NOT NULL", []string{"jobs", "cpu_hours"}},
 		{"limit", map[string]string{"x": Class("limit_s", 1), "y": Class("elapsed_s", 1)}, "limit_s > 0 AND elapsed_s >= 0", []string{"jobs", "cpu_hours"}},
-		{"busy", map[string]string{"x": quarter("start_time"), "y": quarter("end_time")}, "cpus > 0 AND start_time IS NOT NULL AND end_time IS NOT NULL", []string{"cpus", "cpu_starts", "cpu_ends"}},
+		{"start", map[string]string{"x": quarter("start_time")}, Ran, []string{"cpus", "cpu_starts"}},
+		{"end", map[string]string{"x": quarter("end_time")}, Ran, []string{"cpus", "cpu_ends"}},
 	} {
 		all[r.Name] = r
 	}

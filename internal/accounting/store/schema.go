@@ -7,12 +7,23 @@ import (
 
 // SchemaVersion is the version of the tables. A store of an older version is brought up to date when
 // it is opened for writing; a newer one is refused.
-const SchemaVersion = 2
+const SchemaVersion = 3
 
 // migrations are the statements that make the tables of each version from those of the version before
 // it, from version 2 on. They run in one transaction.
 var migrations = [][]string{
-	rollupTables(),
+	nil, // version 2 has rollups
+	remakeRollups("busy"),
+}
+
+// remakeRollups returns the statements that make the rollups' tables again, where some rollups have gone or
+// have changed. Their cells are counted again by [Store.RollUp].
+func remakeRollups(gone ...string) (statements []string) {
+	statements = append(statements, "DROP TABLE IF EXISTS days")
+	for _, name := range append(rollupNames(), gone...) {
+		statements = append(statements, "DROP TABLE IF EXISTS daily_"+name)
+	}
+	return append(statements, rollupTables()...)
 }
 
 // schema returns the statements that make the tables of an empty store.

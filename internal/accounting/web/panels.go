@@ -289,47 +289,39 @@ func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
 func queryUtilization(r *request, _ *sizes) condition {
 	b := r.buckets()
 	first, last := b.edges[0], b.edges[len(b.edges)-1]
-	begin := first.UnixMicro()
-	where := and(r.where, condition{sql: "end_time >= " + timestamp(first)}, condition{sql: "start_time < " + timestamp(last)}, condition{sql: "cpus > 0"})
-	return selectFrom(fmt.Sprintf("greatest(%s, -1), least(%s, %d), sum(cpus)::DOUBLE, sum(cpus::DOUBLE * (greatest(epoch_us(start_time), %d) - %d)) / 1e6, sum(cpus::DOUBLE * (least(epoch_us(end_time), %d) - %d)) / 1e6",
-		b.of("start_time"), b.of("end_time"), len(b.edges)-1, begin, begin, last.UnixMicro(), begin), where, "GROUP BY 1, 2")
+	where := and(r.where, condition{sql: store.Ran}, condition{sql: "end_time >= " + timestamp(first)}, condition{sql: "start_time < " + timestamp(last)})
+	side := func(sign, column string) condition {
+		since := fmt.Sprintf("greatest(least(epoch_us(%s), %d) - %d, 0)", column, last.UnixMicro(), first.UnixMicro())
+		return selectFrom(fmt.Sprintf("greatest(%s, -1), %ssum(cpus)::DOUBLE, %ssum(cpus::DOUBLE * %s) / 1e6", b.of(column), sign, sign, since), where, "GROUP BY 1")
+	}
+	starts, ends := side("", "start_time"), side("-", "end_time")
+	return condition{starts.sql + " UNION ALL " + ends.sql, slices.Concat(starts.args, ends.args)}
 }
 
-// shapeUtilization sums the processor seconds of each bucket. A raw row has jobs that start in the
-// same bucket and end in the same one: their number of processors, and the sums of the starts and of
-// the ends, each times the job's processors.
+// shapeUtilization sums the processor seconds of each bucket. A raw row has what starts in a bucket, and
+// with negative numbers what ends there: processors, and the sum of the instants, in seconds from the
+// beginning of the first bucket, each times the job's processors.
 func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 	b := r.buckets()
 	n := len(b.edges) - 1
 	edge := func(k int) float64 { return b.edges[k].Sub(b.edges[0]).Seconds() }
-	busy := make([]float64, n)
+	level := 0.0 // processors in use when a bucket begins
+	changes, instants := make([]float64, n), make([]float64, n)
 	for _, row := range raw {
-		from, ok := row[0].(int64)
-		if !ok {
-			continue
+		k, ok := row[0].(int64)
+		switch {
+		case !ok || k >= int64(n):
+		case k < 0:
+			level += value(row[1])
+		default:
+			changes[k] += value(row[1])
+			instants[k] += value(row[2])
 		}
-		i, k := int(from), int(row[1].(int64))
-		cpus, starts, ends := value(row[2]), value(row[3]), value(row[4])
-		if i < 0 {
-			i, starts = 0, 0
-		}
-		if k >= n {
-			k, ends = n-1, cpus*edge(n)
-		}
-		if i >= n || k < i {
-			continue
-		}
-		// The first and the last bucket end where the range of time does.
-		starts, ends = max(starts, cpus*edge(i)), min(ends, cpus*edge(k+1))
-		if i == k {
-			busy[i] += max(0, ends-starts)
-			continue
-		}
-		busy[i] += cpus*edge(i+1) - starts
-		for m := i + 1; m < k; m++ {
-			busy[m] += cpus * (edge(m+1) - edge(m))
-		}
-		busy[k] += ends - cpus*edge(k)
+	}
+	busy := make([]float64, n)
+	for k := range busy {
+		busy[k] = max(0, level*(edge(k+1)-edge(k))+changes[k]*edge(k+1)-instants[k])
+		level += changes[k]
 	}
 	t := timeTable(r, b)
 	capacity := s.capacity(r.clusters())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rmreplay/internal/accounting/question"
+	"rmreplay/internal/accounting/store"
 )
 
 // The limits of a request's parameters.
@@ -294,7 +295,8 @@ var bucketSteps = []int64{
 // mostBuckets is how many buckets a chart has at most.
 const mostBuckets = 100
 
-// buckets returns the buckets of the range of time.
+// buckets returns the buckets of the range of time. Those of processors in use begin and end with quarters of
+// an hour, which rollups know.
 func (r *request) buckets() buckets {
 	span := int64(r.until.Sub(r.from) / time.Second)
 	step := bucketSteps[len(bucketSteps)-1]
@@ -335,7 +337,17 @@ func (r *request) buckets() buckets {
 	} else {
 		b.index = fmt.Sprintf("((epoch_us(%%[1]s) + %d) // %d - %d)", 1_000_000*offset, 1_000_000*step, first)
 	}
-	b.edges[0], b.edges[len(b.edges)-1] = r.from, r.until
+	from, until := r.from, r.until
+	if r.panel != nil && r.panel.rolled != nil && r.panel.rolled.running && r.aligned(b) {
+		const quarter = store.Quarter * time.Second
+		if from.Truncate(quarter).Before(until.Truncate(quarter)) {
+			from, until = from.Truncate(quarter), until.Truncate(quarter)
+			if n := len(b.edges) - 1; !b.edges[n-1].Before(until) {
+				b.edges = b.edges[:n]
+			}
+		}
+	}
+	b.edges[0], b.edges[len(b.edges)-1] = from, until
 	return b
 }
 

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,13 +13,11 @@ import (
 // rolled is how a panel's answer is counted from the cells of a rollup. It is the answer of the panel's
 // query, but for the order in which numbers are added.
 type rolled struct {
-	kind string // of the cells
-	// sql is the query, in which {cells} stands for the table of the cells. A panel over time has its buckets;
-	// others do not depend on them.
+	// sql is the query, in which the name of a rollup in braces stands for the table of its cells. A panel
+	// over time has its buckets; others do not depend on them.
 	sql func(r *request, b buckets) string
 	// running is whether the panel has jobs that ended after the range of time, too.
 	running bool
-	where   func(r *request, b buckets) condition // of jobs, beside the range of time; nil for none
 	// quarters is whether the cells have instants in quarters of an hour.
 	quarters bool
 }
@@ -57,11 +56,13 @@ func (r *request) aligned(b buckets) bool {
 	}
 }
 
+func onQuarter(at time.Time) bool { return at.Unix()%store.Quarter == 0 }
+
 // query returns the query over the days that are rolled up and the jobs of the others. Where there are no
 // such days, it is the query over jobs.
 func (p *rolled) query(v *store.Snapshot, r *request, jobs condition) (condition, error) {
 	b := r.buckets()
-	if p.quarters && !r.aligned(b) {
+	if p.quarters && !r.aligned(b) || p.running && (!onQuarter(b.edges[0]) || !onQuarter(b.edges[len(b.edges)-1])) {
 		return jobs, nil
 	}
 	days, err := v.RolledUp()
@@ -74,18 +75,19 @@ func (p *rolled) query(v *store.Snapshot, r *request, jobs condition) (condition
 	} else if r.whole {
 		from, until = time.Time{}, time.Time{}
 	}
-	cells, gaps, ok := split(days, from, until, r.until, r.whole && !p.running)
+	chosen, gaps, ok := split(days, from, until, r.until, r.whole && !p.running)
 	if !ok {
 		return jobs, nil
 	}
-	if p.where != nil {
-		for i := range gaps {
-			gaps[i] += " AND " + p.where(r, b).sql
-		}
-	}
-	args := slices.Repeat(r.where.args, 1+len(gaps))
-	return condition{strings.Replace(p.sql(r, b), "{cells}", store.Rollups[p.kind].Cells(cells, gaps, "("+r.where.sql+")"), 1), args}, nil
+	cells := condition{sql: p.sql(r, b)}
+	cells.sql = rollupName.ReplaceAllStringFunc(cells.sql, func(name string) string {
+		cells.args = append(cells.args, slices.Repeat(r.where.args, 1+len(gaps))...)
+		return store.Rollups[strings.Trim(name, "{}")].Cells(chosen, gaps, "("+r.where.sql+")")
+	})
+	return cells, nil
 }
+
+var rollupName = regexp.MustCompile(`\{[a-z]+\}`)
 
 // split returns the condition of the days with cells that lie within a range of ends, and those of the
 // jobs whose ends lie in each part of the rest of it. A range without a beginning or an end has a zero
@@ -144,56 +146,48 @@ func overall(sql string) func(*request, buckets) string {
 	return func(*request, buckets) string { return sql }
 }
 
-var rolledSummary = &rolled{kind: "user", sql: overall("SELECT coalesce(sum(jobs), 0)::BIGINT, coalesce(sum(failed), 0)::BIGINT, count(DISTINCT nullif(a, '')), sum(wait_s) / nullif(sum(waits), 0), " +
-	"sum(elapsed_s) / 3600, sum(cpu_hours), coalesce(sum(failed_cpu_hours), 0), sum(unused) / 3600, sum(node_hours), sum(gpu_hours) FROM {cells}")}
+var rolledSummary = &rolled{sql: overall("SELECT coalesce(sum(jobs), 0)::BIGINT, coalesce(sum(failed), 0)::BIGINT, count(DISTINCT nullif(a, '')), sum(wait_s) / nullif(sum(waits), 0), " +
+	"sum(elapsed_s) / 3600, sum(cpu_hours), coalesce(sum(failed_cpu_hours), 0), sum(unused) / 3600, sum(node_hours), sum(gpu_hours) FROM {user}")}
 
-var rolledStates = &rolled{kind: "state", quarters: true, sql: func(_ *request, b buckets) string {
-	return "SELECT " + b.of(at("x")) + ", a, sum(jobs)::BIGINT FROM {cells} GROUP BY 1, 2"
+var rolledStates = &rolled{quarters: true, sql: func(_ *request, b buckets) string {
+	return "SELECT " + b.of(at("x")) + ", a, sum(jobs)::BIGINT FROM {state} GROUP BY 1, 2"
 }}
 
-var rolledExits = &rolled{kind: "exit", quarters: true, sql: func(_ *request, b buckets) string {
-	return "SELECT " + b.of(at("x")) + ", y, z, sum(jobs)::BIGINT FROM {cells} GROUP BY 1, 2, 3 ORDER BY 4 DESC LIMIT 20000"
+var rolledExits = &rolled{quarters: true, sql: func(_ *request, b buckets) string {
+	return "SELECT " + b.of(at("x")) + ", y, z, sum(jobs)::BIGINT FROM {exit} GROUP BY 1, 2, 3 ORDER BY 4 DESC LIMIT 20000"
 }}
 
-var rolledWaste = &rolled{kind: "state", quarters: true, sql: func(_ *request, b buckets) string {
+var rolledWaste = &rolled{quarters: true, sql: func(_ *request, b buckets) string {
 	bad := store.Failed("a")
 	return "SELECT " + b.of(at("x")) + ", coalesce(sum(cpu_hours) FILTER (a = 'COMPLETED'), 0), coalesce(sum(cpu_hours) FILTER (" + bad + "), 0), " +
-		"coalesce(sum(cpu_hours) FILTER (a <> 'COMPLETED' AND NOT " + bad + "), 0), coalesce(sum(unused) / 3600, 0) FROM {cells} GROUP BY 1"
+		"coalesce(sum(cpu_hours) FILTER (a <> 'COMPLETED' AND NOT " + bad + "), 0), coalesce(sum(unused) / 3600, 0) FROM {state} GROUP BY 1"
 }}
 
-var rolledUtilization = &rolled{
-	kind: "busy", quarters: true, running: true,
-	where: func(_ *request, b buckets) condition {
-		return condition{sql: "start_time < " + timestamp(b.edges[len(b.edges)-1])}
-	},
-	sql: func(_ *request, b buckets) string {
-		begin, last := b.edges[0].UnixMicro(), b.edges[len(b.edges)-1].UnixMicro()
-		since := func(sum, quarter string) string {
-			return fmt.Sprintf("(%s + cpus * (%s * %d::DOUBLE - %d / 1e6))", sum, quarter, store.Quarter, begin)
-		}
-		starts := "sum(greatest(" + since("cpu_starts", "x") + ", 0))"
-		ends := fmt.Sprintf("sum(least(%s, cpus * %d / 1e6))", since("cpu_ends", "y"), last-begin)
-		return fmt.Sprintf("SELECT greatest(%s, -1), least(%s, %d), sum(cpus), %s, %s FROM ", b.of(at("x")), b.of(at("y")), len(b.edges)-1, starts, ends) +
-			"{cells} GROUP BY 1, 2"
-	},
-}
+var rolledUtilization = &rolled{quarters: true, running: true, sql: func(_ *request, b buckets) string {
+	begin, last := b.edges[0].Unix(), b.edges[len(b.edges)-1].Unix()
+	side := func(sign, instants, cells string) string {
+		since := fmt.Sprintf("greatest(least(%s + cpus * (x * %d::DOUBLE - %d), cpus * %d), 0)", instants, store.Quarter, begin, last-begin)
+		return fmt.Sprintf("SELECT greatest(%s, -1), %ssum(cpus), %ssum(%s) FROM %s GROUP BY 1", b.of(at("x")), sign, sign, since, cells)
+	}
+	return side("", "cpu_starts", "{start}") + " UNION ALL " + side("-", "cpu_ends", "{end}")
+}}
 
-var rolledShares = &rolled{kind: "share", sql: overall("SELECT a, b, sum(cpu_hours), sum(jobs)::BIGINT FROM {cells} GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 2000")}
+var rolledShares = &rolled{sql: overall("SELECT a, b, sum(cpu_hours), sum(jobs)::BIGINT FROM {share} GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 2000")}
 
 func rolledTop(kind, by string) *rolled {
-	return &rolled{kind: kind, sql: overall("SELECT a, sum(jobs)::BIGINT AS number, sum(elapsed_s) / 3600 AS ran, sum(cpu_hours) AS used, sum(wait_s) / nullif(sum(waits), 0), " +
-		"sum(failed)::BIGINT, sum(unused) / 3600 FROM {cells} GROUP BY 1 ORDER BY " + topOrder[by] + " DESC, 1 LIMIT 10")}
+	return &rolled{sql: overall("SELECT a, sum(jobs)::BIGINT AS number, sum(elapsed_s) / 3600 AS ran, sum(cpu_hours) AS used, sum(wait_s) / nullif(sum(waits), 0), " +
+		"sum(failed)::BIGINT, sum(unused) / 3600 FROM {" + kind + "} GROUP BY 1 ORDER BY " + topOrder[by] + " DESC, 1 LIMIT 10")}
 }
 
 func rolledClasses(kind string) *rolled {
-	return &rolled{kind: kind, sql: overall("SELECT x, sum(jobs)::BIGINT, sum(cpu_hours) FROM {cells} GROUP BY 1 ORDER BY 1")}
+	return &rolled{sql: overall("SELECT x, sum(jobs)::BIGINT, sum(cpu_hours) FROM {" + kind + "} GROUP BY 1 ORDER BY 1")}
 }
 
 var (
-	rolledLimitUsed = &rolled{kind: "used", sql: overall("SELECT x, sum(jobs)::BIGINT, sum(cpu_hours) FROM {cells} GROUP BY 1")}
-	rolledLimits    = &rolled{kind: "limit", sql: overall("SELECT x, y, sum(jobs)::BIGINT, sum(cpu_hours) FROM {cells} GROUP BY 1, 2 ORDER BY 1, 2")}
+	rolledLimitUsed = &rolled{sql: overall("SELECT x, sum(jobs)::BIGINT, sum(cpu_hours) FROM {used} GROUP BY 1")}
+	rolledLimits    = &rolled{sql: overall("SELECT x, y, sum(jobs)::BIGINT, sum(cpu_hours) FROM {limit} GROUP BY 1, 2 ORDER BY 1, 2")}
 )
 
-var rolledWeek = &rolled{kind: "submit", quarters: true, sql: func(r *request, _ buckets) string {
-	return "SELECT " + r.weekHour(at("x")) + ", sum(jobs)::BIGINT, sum(wait_s) / nullif(sum(waits), 0) FROM {cells} GROUP BY 1"
+var rolledWeek = &rolled{quarters: true, sql: func(r *request, _ buckets) string {
+	return "SELECT " + r.weekHour(at("x")) + ", sum(jobs)::BIGINT, sum(wait_s) / nullif(sum(waits), 0) FROM {submit} GROUP BY 1"
 }}

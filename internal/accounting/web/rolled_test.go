@@ -92,6 +92,7 @@ func TestRolledUp(t *testing.T) {
 				continue
 			}
 			var want, got *table
+			q.panel = p
 			err := s.store.Read(t.Context(), func(snapshot *store.Snapshot) error {
 				jobs := p.query(q, sizes)
 				rolled, err := p.rolled.query(snapshot, q, jobs)
