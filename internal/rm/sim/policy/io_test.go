@@ -86,7 +86,7 @@ func TestIOPolicies(t *testing.T) {
 		{"io-aware:estimate=none", "", 0, 150}, // nothing is measured when both start
 		{"io-aware:estimate=x0.5", "", 0, 150}, // half of 7500 fits twice
 		{"io-aware:interval=30s", "", 150, 250},
-		{"bf-licenses:interval=30s", "", 30, 180},
+		{"bf-licenses:interval=30s", "", 0, 150}, // the interval is that of the backfill scheduler
 		{"io-aware:interval=1m", "", 180, 280},
 		{"io-aware:estimate=none", "lustre:20000", -1, 0}, // never
 	} {
