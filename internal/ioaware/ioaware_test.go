@@ -656,3 +656,38 @@ func TestReserved(t *testing.T) {
 		}
 	}
 }
+
+// TestIdleNodesOfReservations: of four nodes two are idle, and one or both of these are reserved in an
+// hour. The trackers have room for a job that ends later, because other nodes are idle by then. It
+// starts now only on idle nodes that no reservation takes from it. The idle nodes of a node's earliest
+// reservation count once.
+func TestIdleNodesOfReservations(t *testing.T) {
+	minutes := func(n int) hpc.Time { return now.Add(time.Duration(n) * time.Minute) }
+	running := []Running{{Job: Job{Nodes: 2}, End: minutes(10), Uses: map[string]int{"all": 2}}}
+	booked := func(from, nodes, idle int) Reserved {
+		return Reserved{From: minutes(from), Until: minutes(from + 30), Nodes: nodes, Uses: map[string]int{"all": nodes}, Idle: map[string]int{"all": idle}}
+	}
+	pools := map[string]Pool{"all": {Nodes: 4, Overlaps: []string{"all"}}}
+	for _, c := range []struct {
+		reserved []Reserved
+		jobs     []Job
+		want     []bool // which start now
+	}{
+		{[]Reserved{booked(60, 2, 2)}, []Job{{Nodes: 1, Limit: 2 * time.Hour}, {Nodes: 2, Limit: 30 * time.Minute}}, []bool{false, false}},
+		{[]Reserved{booked(60, 2, 2)}, []Job{{Nodes: 2, Limit: 30 * time.Minute}, {Nodes: 1, Limit: 2 * time.Hour}}, []bool{true, false}},
+		{[]Reserved{booked(60, 2, 1)}, []Job{{Nodes: 1, Limit: 2 * time.Hour}, {Nodes: 1, Limit: 2 * time.Hour}}, []bool{true, false}},
+		{[]Reserved{booked(60, 2, 0)}, []Job{{Nodes: 2, Limit: 2 * time.Hour}}, []bool{true}},
+		{[]Reserved{booked(60, 1, 1), booked(120, 1, 0)}, []Job{{Nodes: 1, Limit: 3 * time.Hour}}, []bool{true}},
+		{[]Reserved{booked(60, 2, 2), booked(60, -1, -1)}, []Job{{Nodes: 1, Limit: 2 * time.Hour}}, []bool{true}},
+	} {
+		for i := range c.jobs {
+			c.jobs[i].Pool = "all"
+		}
+		r := Plan(now, &Cluster{Nodes: 4, Pools: pools, Reserved: c.reserved}, running, c.jobs, Options{Strategy: Baseline})
+		for i, want := range c.want {
+			if at := r.Starts[i].At; (at == now) != want || at > minutes(12) {
+				t.Errorf("%+v, job %d: start after %v, now: want %t", c.reserved, i, at.Sub(now), want)
+			}
+		}
+	}
+}

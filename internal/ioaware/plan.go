@@ -90,6 +90,8 @@ type Reserved struct {
 	From, Until hpc.Time
 	Nodes       int
 	Uses        map[string]int
+	// Idle are those of its nodes that are idle now and that no earlier reservation has, by pool.
+	Idle map[string]int
 }
 
 // Selector is the cluster's own selection of nodes.
@@ -228,7 +230,7 @@ func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job
 			p.take(r.Nodes, r.Uses)
 		}
 	}
-	p.constraints = []constraint{p.licensesFree, p.nodesFree, p.fileSystemFree}
+	p.constraints = []constraint{p.licensesFree, p.nodesFree, p.idleFree, p.fileSystemFree}
 	if options.Strategy == TwoGroup {
 		p.constraints = append(p.constraints, p.belowTarget)
 	}
@@ -443,6 +445,35 @@ func (p *planner) nodesFree(i int, at hpc.Time) hpc.Time {
 	return p.when(p.nodes, j, at, int64(p.cluster.Nodes-j.Nodes))
 }
 
+// idleFree looks at the nodes that are idle now, without those of reservations that begin before the
+// job's end. The trackers count a reservation's nodes from its beginning on, whichever they are. A job
+// that does not start now is planned for the next step.
+func (p *planner) idleFree(i int, at hpc.Time) hpc.Time {
+	if at > p.now || len(p.cluster.Reserved) == 0 || !p.countNodes() {
+		return at
+	}
+	j := &p.pending[i]
+	end, idle := p.end(j, at), p.idle(j)
+	for k := range p.cluster.Reserved {
+		if r := &p.cluster.Reserved[k]; r.From > at && r.From < end {
+			idle -= r.Idle[j.Pool]
+		}
+	}
+	if j.Nodes <= idle {
+		return at
+	}
+	return p.up(at)
+}
+
+// idle returns the number of nodes that a job may have now.
+func (p *planner) idle(j *Job) int {
+	n := p.cluster.Nodes - p.taken
+	if pool, known := p.cluster.Pools[j.Pool]; known {
+		n = min(n, pool.Nodes-p.takenPools[j.Pool])
+	}
+	return n
+}
+
 // anyFits reports whether a pending job may start now, by the free nodes and licenses: the i-th one or a
 // later one. What is free becomes less during a round only.
 func (p *planner) anyFits(i int) bool {
@@ -465,10 +496,7 @@ func (p *planner) fits(j *Job) bool {
 	if !p.countNodes() {
 		return true
 	}
-	if pool, known := p.cluster.Pools[j.Pool]; known && j.Nodes > pool.Nodes-p.takenPools[j.Pool] {
-		return false
-	}
-	return j.Nodes <= p.cluster.Nodes-p.taken
+	return j.Nodes <= p.idle(j)
 }
 
 // countNodes reports whether jobs of the future count in the number of nodes. Without a selector

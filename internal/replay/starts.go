@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -42,9 +43,11 @@ type Starts struct {
 }
 
 // starts is a [Controller] that holds every job at its submission and releases it when package
-// driver says so. It leaves alone preset jobs, jobs that their users submit held, and jobs that may
-// not start at once (--dependency, --begin) or that use reserved nodes: the resource manager starts
-// these, and the driver counts them once they run. It implements [driver.Cluster].
+// driver says so. It holds a job that depends on others as soon as they have ended as it asks: until
+// then the resource manager tests the dependency. It leaves alone preset jobs, jobs that their users
+// submit held, jobs that use reserved nodes, and jobs whose dependencies say more than how others end:
+// the resource manager starts these, and the driver counts them once they run. It implements
+// [driver.Cluster].
 type starts struct {
 	Controller
 	Starts
@@ -59,9 +62,12 @@ type starts struct {
 	// pending are the jobs of the driver, in the order of their submission. Of a job array every
 	// task is one.
 	pending []*planned
+	later   []*planned          // the driver's jobs that may not start yet (--begin)
 	running map[string]*planned // by name
 	byName  map[string]*planned
-	known   int // number of jobs so far
+	known   int    // number of jobs so far
+	ours    []bool // by the index of a job: the driver decides when it starts
+	fates   fates
 	pools   map[string]*pool
 	down    map[string]bool // nodes out of service
 	events  int             // number of the workload's node events that have happened
@@ -82,6 +88,8 @@ type pool struct {
 type booking struct {
 	begin, end hpc.Time
 	nodes      map[string]bool
+	// own are the nodes that no earlier reservation has.
+	own map[string]bool
 }
 
 // planned is a job, or a task of a job array, that pends or runs.
@@ -89,6 +97,7 @@ type planned struct {
 	driver.Pending
 	job, task int
 	order     int
+	begin     hpc.Time // the earliest start that its user allows
 	end       hpc.Time
 	nodes     []string // while it runs
 	uses      map[string]int
@@ -102,6 +111,7 @@ func DecideStarts(c Controller, w *workload.Workload, how Starts) Controller {
 		Controller: c, Starts: how, w: w, rounds: ioaware.Rounds{Fixed: how.Interval, Begin: max(w.Begin(), w.Start)},
 		driver:  driver.Driver{Options: how.Options, Patience: driver.PatienceOf(how.Interval)},
 		running: map[string]*planned{}, byName: map[string]*planned{}, down: map[string]bool{}, pools: map[string]*pool{},
+		ours: make([]bool, w.Jobs.Len()), fates: fatesOf(w),
 	}
 	s.findPools()
 	return s
@@ -136,10 +146,12 @@ func (s *starts) Begin() Decisions { return s.hold(s.Controller.Begin()) }
 func (s *starts) hold(d Decisions) Decisions {
 	for i := range d.Submit {
 		one := &d.Submit[i]
-		if !s.decides(s.w.Jobs.At(one.Job)) {
-			continue
+		index := one.Job
+		held := func(job *hpc.Job) {
+			if s.may(job) && s.fates.met(job) {
+				job.Hold, s.ours[index] = true, true
+			}
 		}
-		held := func(job *hpc.Job) { job.Hold = true }
 		if one.Rewrite != nil {
 			held = chain([]Rewriter{one.Rewrite, held})
 		}
@@ -148,9 +160,9 @@ func (s *starts) hold(d Decisions) Decisions {
 	return d
 }
 
-// decides reports whether the driver decides when a job starts.
-func (s *starts) decides(job *hpc.Job) bool {
-	return !job.Hold && job.Dependency == "" && job.Begin == 0 && job.Reservation == "" && !s.w.Preset(job)
+// may reports whether the driver may decide when a job starts, once its dependencies are met.
+func (s *starts) may(job *hpc.Job) bool {
+	return !job.Hold && job.Reservation == "" && !s.w.Preset(job)
 }
 
 // Event implements [Controller].
@@ -192,22 +204,60 @@ func (s *starts) accepted(event *Event) {
 		return
 	}
 	job := s.w.Jobs.At(event.Job)
-	if !s.decides(job) {
+	if !s.ours[event.Job] && (job.Dependency == "" || !s.may(job)) {
 		return
 	}
-	tasks := []int{-1}
-	if job.Array != "" {
-		array, err := hpc.ParseArray(job.Array)
-		if err != nil {
-			return // the job could not have been submitted
-		}
-		tasks = array.Tasks
-	}
-	for _, task := range tasks {
-		if p := s.plan(event.Job, job, task); s.running[p.ID] == nil { // it may have started at once
-			s.pending = append(s.pending, p)
+	for _, task := range tasksOf(job) {
+		p := s.plan(event.Job, job, task)
+		p.begin = s.now.Add(job.Begin)
+		if s.ours[event.Job] {
+			s.enqueue(p)
 		}
 	}
+}
+
+// adopt holds a job whose dependencies are met now. slurmctld may have started it already.
+func (s *starts) adopt(index int) {
+	job := s.w.Jobs.At(index)
+	if s.ours[index] || !s.may(job) || !s.fates.met(job) {
+		return
+	}
+	for _, task := range tasksOf(job) {
+		if p := s.byName[name(job.ID, task)]; p != nil && s.running[p.ID] == nil {
+			s.ours[index] = true
+			s.enqueue(p)
+		}
+	}
+	if s.ours[index] {
+		s.out.Commands = append(s.out.Commands, Command{At: s.now, Command: rm.Command{Kind: rm.Hold, Job: job.ID}})
+	}
+}
+
+// enqueue puts a job into the queue, unless it runs or may not start yet.
+func (s *starts) enqueue(p *planned) {
+	switch {
+	case s.running[p.ID] != nil:
+	case p.begin > s.now:
+		s.later = append(s.later, p)
+	default:
+		i, _ := slices.BinarySearchFunc(s.pending, p, func(a, b *planned) int { return a.order - b.order })
+		s.pending = slices.Insert(s.pending, i, p)
+	}
+}
+
+// begin puts the jobs into the queue that may start from now on.
+func (s *starts) begin() {
+	due := func(p *planned) bool { return p.begin <= s.now }
+	if !slices.ContainsFunc(s.later, due) {
+		return
+	}
+	for _, p := range s.later {
+		if due(p) {
+			s.enqueue(p)
+		}
+	}
+	s.later = slices.DeleteFunc(s.later, due)
+	s.await(true)
 }
 
 // plan returns what the driver knows of a job or task.
@@ -265,27 +315,30 @@ func (s *starts) usesOf(nodes iter.Seq[string]) map[string]int {
 }
 
 func (s *starts) dequeue(p *planned) {
-	s.pending = slices.DeleteFunc(s.pending, func(other *planned) bool { return other == p })
+	same := func(other *planned) bool { return other == p }
+	s.pending, s.later = slices.DeleteFunc(s.pending, same), slices.DeleteFunc(s.later, same)
 }
 
 // requeued puts a job back into the queue. slurmctld does not hold it.
 func (s *starts) requeued(event *Event) {
 	p := s.byName[name(event.Event.Job, event.Task)]
-	if p == nil || s.running[p.ID] == nil || !s.decides(s.w.Jobs.At(p.job)) {
+	if p == nil || s.running[p.ID] == nil || !s.ours[p.job] {
 		return
 	}
 	delete(s.running, p.ID)
 	p.Released = true
-	i, _ := slices.BinarySearchFunc(s.pending, p, func(a, b *planned) int { return a.order - b.order })
-	s.pending = slices.Insert(s.pending, i, p)
+	s.enqueue(p)
 }
 
-// ended forgets a job.
+// ended forgets a job, and adopts those that waited for its end.
 func (s *starts) ended(event *Event) {
 	if p := s.byName[name(event.Event.Job, event.Task)]; p != nil {
 		s.dequeue(p)
 		delete(s.running, p.ID)
 		delete(s.byName, p.ID)
+	}
+	for _, index := range s.fates.ended(event) {
+		s.adopt(index)
 	}
 }
 
@@ -306,6 +359,9 @@ func (s *starts) foresee() {
 	look := hpc.Never
 	if s.next != 0 {
 		look = s.next
+	}
+	for _, p := range s.later {
+		look = s.sooner(look, p.begin)
 	}
 	if s.Interval == 0 && len(s.pending) > 0 {
 		if s.measures() {
@@ -340,6 +396,7 @@ func (s *starts) woken() {
 		return // another controller's waking
 	}
 	s.look = 0
+	s.begin()
 	if s.next == 0 || s.now < s.next {
 		nodes, reservations := s.changeNodes(), s.changeReservations()
 		if nodes || reservations || s.measures() && s.Measured() < s.counted {
@@ -419,6 +476,9 @@ func (s *starts) changeNodes() (changed bool) {
 		}
 		changed, s.reserved = true, nil
 	}
+	if changed {
+		s.overlapAll()
+	}
 	return changed
 }
 
@@ -450,48 +510,72 @@ func (s *starts) changeReservations() (changed bool) {
 		s.booked = append(s.booked, b)
 		s.rebook = min(s.rebook, b.end)
 	}
+	slices.SortStableFunc(s.booked, func(a, b booking) int { return cmp.Compare(a.begin, b.begin) })
+	known := map[string]bool{}
+	for i := range s.booked {
+		b := &s.booked[i]
+		b.own = make(map[string]bool, len(b.nodes))
+		for n := range b.nodes {
+			if !known[n] {
+				known[n], b.own[n] = true, true
+			}
+		}
+	}
 	for i := range rest {
 		s.rebook = min(s.rebook, rest[i].At)
 	}
-	for _, p := range s.running {
-		s.overlap(p)
-	}
+	s.overlapAll()
 	return true
 }
 
 // reserve returns the nodes in service of a booking.
 func (s *starts) reserve(b *booking) ioaware.Reserved {
 	r := ioaware.Reserved{From: b.begin, Until: b.end}
-	r.Uses = s.usesOf(func(yield func(string) bool) {
-		for n := range b.nodes {
-			if !s.down[n] {
-				r.Nodes++
-				if !yield(n) {
+	serves := func(nodes map[string]bool) iter.Seq[string] {
+		return func(yield func(string) bool) {
+			for n := range nodes {
+				if !s.down[n] && !yield(n) {
 					return
 				}
 			}
 		}
-	})
+	}
+	for range serves(b.nodes) {
+		r.Nodes++
+	}
+	r.Uses, r.Idle = s.usesOf(serves(b.nodes)), s.usesOf(serves(b.own))
 	return r
 }
 
-// overlap finds the nodes of bookings on which a job runs, its own reservation's or others'.
+// overlapAll finds the nodes of bookings on which jobs run.
+func (s *starts) overlapAll() {
+	for _, p := range s.running {
+		s.overlap(p)
+	}
+}
+
+// overlap finds the nodes in service of bookings on which a job runs, its own reservation's or others'.
 func (s *starts) overlap(p *planned) {
 	p.booked = nil
 	for i := range s.booked {
 		b := &s.booked[i]
-		var shared []string
+		var shared, own []string
 		for _, n := range p.nodes {
-			if b.nodes[n] {
+			if b.nodes[n] && !s.down[n] {
 				shared = append(shared, n)
+				if b.own[n] {
+					own = append(own, n)
+				}
 			}
 		}
 		if len(shared) == 0 {
 			continue
 		}
-		r := ioaware.Reserved{From: b.begin, Until: min(p.end, b.end), Nodes: -len(shared), Uses: s.usesOf(slices.Values(shared))}
-		for pool := range r.Uses {
-			r.Uses[pool] = -r.Uses[pool]
+		r := ioaware.Reserved{From: b.begin, Until: min(p.end, b.end), Nodes: -len(shared), Uses: s.usesOf(slices.Values(shared)), Idle: s.usesOf(slices.Values(own))}
+		for _, uses := range []map[string]int{r.Uses, r.Idle} {
+			for pool := range uses {
+				uses[pool] = -uses[pool]
+			}
 		}
 		p.booked = append(p.booked, r)
 	}

@@ -171,10 +171,11 @@ func TestDecideStarts(t *testing.T) {
 			interval time.Duration
 			want     string
 		}{
-			// Three write at once, and four from 240 s on, when z has ended.
-			{ioaware.Baseline, 30 * time.Second, "after COMPLETED 530-540; array COMPLETED 240-470; array COMPLETED 390-530; w COMPLETED 30-360; x COMPLETED 30-360; y COMPLETED 30-360; z COMPLETED 30-230"},
+			// Three write at once, and four from 240 s on, when z has ended. The job that depends on the
+			// array starts in the round after its end.
+			{ioaware.Baseline, 30 * time.Second, "after COMPLETED 540-550; array COMPLETED 240-470; array COMPLETED 390-530; w COMPLETED 30-360; x COMPLETED 30-360; y COMPLETED 30-360; z COMPLETED 30-230"},
 			// One writes at a time. z computes, and starts beside w.
-			{ioaware.Aware, 30 * time.Second, "after COMPLETED 610-620; array COMPLETED 390-490; array COMPLETED 510-610; w COMPLETED 30-130; x COMPLETED 150-250; y COMPLETED 270-370; z COMPLETED 30-230"},
+			{ioaware.Aware, 30 * time.Second, "after COMPLETED 630-640; array COMPLETED 390-490; array COMPLETED 510-610; w COMPLETED 30-130; x COMPLETED 150-250; y COMPLETED 270-370; z COMPLETED 30-230"},
 			// Rounds follow the submissions and ends.
 			{ioaware.Aware, 0, "after COMPLETED 510-520; array COMPLETED 310-410; array COMPLETED 410-510; w COMPLETED 10-110; x COMPLETED 110-210; y COMPLETED 210-310; z COMPLETED 10-210"},
 		} {
@@ -240,6 +241,62 @@ func TestReservedNodes(t *testing.T) {
 		slices.Sort(d.lines)
 		if got := strings.Join(d.lines, "; "); got != want {
 			t.Errorf("schedule %s, want %s", got, want)
+		}
+	})
+}
+
+// TestAdoptedJobs: the driver holds a job as soon as its dependency is met or its begin has come, and
+// plans it. Otherwise "wide" would wait for its nodes with a priority until 500 s, and sched/builtin would
+// start no released job before it.
+func TestAdoptedJobs(t *testing.T) {
+	eachRelease(t, func(t *testing.T, in *install.Installation) {
+		epoch := workload.DefaultEpoch
+		w := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(
+			writer(epoch, "long", 0, 500, 0, func(j *hpc.Job) { j.TimeLimit = 10 * time.Minute }), writer(epoch, "first", 0, 100, 0),
+			writer(epoch, "wide", 10, 100, 0, func(j *hpc.Job) { j.Tasks, j.MinNodes, j.Dependency = 4, 4, "afterok:first" }),
+			writer(epoch, "known", 105, 50, 0, func(j *hpc.Job) { j.Dependency, j.TimeLimit = "afterany:first", 5*time.Minute }),
+			writer(epoch, "small", 110, 50, 0, func(j *hpc.Job) { j.TimeLimit = 5 * time.Minute }),
+			writer(epoch, "later", 20, 50, 0, func(j *hpc.Job) { j.Begin, j.TimeLimit = 180*time.Second, 3*time.Minute }),
+			writer(epoch, "never", 20, 50, 0, func(j *hpc.Job) { j.Dependency = "afternotok:first" }),
+		)}
+		d := &decided{timeline: timeline{epoch: epoch}, released: map[string]hpc.Time{}}
+		e := startRig(t, in, w, true)
+		result, err := replay.Play(context.Background(), e, w, replay.DecideStarts(replay.NewRigid(w), w, drives(e, ioaware.Baseline, 0)), d, replay.Options{DrainLimit: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(result.Undrained, " "); got != "never" || d.slowest > 2*time.Second {
+			t.Errorf("left are %q, and a job started %v after its release", got, d.slowest)
+		}
+		slices.Sort(d.lines)
+		want := "first COMPLETED 0-100; known COMPLETED 110-160; later COMPLETED 200-250; long COMPLETED 0-500; small COMPLETED 110-160; wide COMPLETED 500-600"
+		if got := strings.Join(d.lines, "; "); got != want {
+			t.Errorf("schedule %s, want %s\n%s", got, want, strings.Join(d.commands, "\n"))
+		}
+	})
+}
+
+// TestIdleReservedNodes: two of four nodes are idle and reserved in 540 s. The others are free by then, so
+// that the number of nodes suffices for "long". It starts when one of them is free.
+func TestIdleReservedNodes(t *testing.T) {
+	eachRelease(t, func(t *testing.T, in *install.Installation) {
+		epoch := workload.DefaultEpoch
+		short := func(j *hpc.Job) { j.TimeLimit = 5 * time.Minute }
+		w := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(
+			writer(epoch, "a", 60, 250, 0, short), writer(epoch, "b", 60, 280, 0, short),
+			writer(epoch, "long", 62, 100, 0), writer(epoch, "short", 63, 100, 0, short),
+		), Reservations: []hpc.ReservationEvent{{At: epoch.Add(30 * time.Second), Action: "create", Reservation: hpc.Reservation{
+			Name: "course", Start: epoch.Add(600 * time.Second), Duration: 10 * time.Minute, Nodes: "n[3-4]", Users: []string{"ann"},
+		}}}}
+		d := &decided{timeline: timeline{epoch: epoch}, released: map[string]hpc.Time{}}
+		e := startRig(t, in, w, true)
+		if _, err := replay.Play(context.Background(), e, w, replay.DecideStarts(replay.NewRigid(w), w, drives(e, ioaware.Baseline, 0)), d, replay.Options{DrainLimit: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(d.lines)
+		want := "a COMPLETED 60-310; b COMPLETED 60-340; long COMPLETED 310-410; short COMPLETED 70-170"
+		if got := strings.Join(d.lines, "; "); got != want || len(d.commands) != 4 || d.slowest > 2*time.Second {
+			t.Errorf("schedule %s, want %s\n%q, a job started %v after its release", got, want, d.commands, d.slowest)
 		}
 	})
 }

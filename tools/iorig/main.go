@@ -197,6 +197,15 @@ func (c *campaign) workload(seed uint64) (*workload.Workload, error) {
 	return generate.IO(o)
 }
 
+// nodes returns a cluster of nodes of one processor.
+func nodes(n int) *sim.Cluster {
+	c := &sim.Cluster{}
+	for i := range n {
+		c.Nodes = append(c.Nodes, hpc.Node{Name: fmt.Sprint("n", i+1), CPUs: 1, RealMemory: 1000})
+	}
+	return c
+}
+
 // simulate simulates a realization under a policy.
 func (c *campaign) simulate(ctx context.Context, name string, seed uint64) (outcome, error) {
 	w, err := c.workload(seed)
@@ -207,7 +216,11 @@ func (c *campaign) simulate(ctx context.Context, name string, seed uint64) (outc
 	if err != nil {
 		return outcome{}, err
 	}
-	engine, err := sim.New(sim.Config{Processors: w.MachineProcessors, Policy: made, Epoch: w.Epoch, FileSystems: w.FileSystems})
+	config := sim.Config{Processors: w.MachineProcessors, Policy: made, Epoch: w.Epoch, FileSystems: w.FileSystems}
+	if strings.HasPrefix(name, licensesPolicy) { // slurmctld's backfill scheduler reserves nodes, and the driver counts them
+		config.Cluster = nodes(config.Processors)
+	}
+	engine, err := sim.New(config)
 	if err != nil {
 		return outcome{}, err
 	}

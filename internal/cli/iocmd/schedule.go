@@ -60,8 +60,8 @@ func (o commands) schedule() *cobra.Command {
 		Long: `Decides in rounds which pending jobs of the given partitions start, and releases them. All
 others wait held. slurmctld is stock: the driver uses squeue, sinfo and scontrol, and
 needs the rights of a Slurm operator. It never touches other partitions' jobs, nor jobs
-that their users or an administrator hold. Jobs with a dependency, a begin time or a
-reservation start as Slurm decides.
+that their users or an administrator hold. Jobs with a reservation start as
+Slurm decides, and those with a dependency or a begin time are held when they may start.
 
 It refuses to start if slurm.conf does not fit, and says which lines are missing. If it
 dies, "rmreplay io release --if-driver-dead" releases what it holds. If it starts again,

@@ -119,6 +119,13 @@ func (m *Machine) ReserveAt(j *Job, at hpc.Time) {
 	j.reserved, j.reservedAt = true, at
 }
 
+// ReserveIdle has reservations for later take nodes that are idle now before those in use.
+func (m *Machine) ReserveIdle() {
+	if m.nodes != nil {
+		m.nodes.idleFirst = true
+	}
+}
+
 // Nodes returns the number of nodes of a running job. Of a waiting job it is the smallest number
 // that it may get. On a pool every processor is a node.
 func (j *Job) Nodes() int {

@@ -64,6 +64,8 @@ type nodes struct {
 	reserved  []*reservation
 	// hypothetical makes place assume that all nodes are empty and in service.
 	hypothetical bool
+	// idleFirst has reservations take idle nodes first ([Machine.ReserveIdle]).
+	idleFirst bool
 
 	// The last result of place, and its working memory.
 	found placement
@@ -346,7 +348,11 @@ func (n *nodes) place(j *Job, at hpc.Time) bool {
 	if have < q.tasks || len(n.order) < q.minNodes {
 		return false
 	}
-	if at > n.m.now {
+	switch {
+	case at == n.m.now:
+	case n.idleFirst:
+		n.preferIdle(q)
+	default:
 		n.preferBusy(q)
 	}
 	if q.maxNodes > 0 && len(n.order) > q.maxNodes {
@@ -369,6 +375,17 @@ func (n *nodes) preferBusy(q *demand) {
 		return 0
 	}
 	slices.SortStableFunc(n.order[q.required:], func(a, b int) int { return idle(a) - idle(b) })
+}
+
+// preferIdle puts nodes without a running job first.
+func (n *nodes) preferIdle(q *demand) {
+	busy := func(k int) int {
+		if slices.ContainsFunc(n.list[q.among[k]].stays, func(s stay) bool { return s.from <= n.m.now }) {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(n.order[q.required:], func(a, b int) int { return busy(a) - busy(b) })
 }
 
 // enough reports whether nodes have room for the tasks.

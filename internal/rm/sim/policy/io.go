@@ -19,18 +19,19 @@ type IOOptions struct {
 	// Estimator predicts the use of jobs that request no licenses.
 	Estimator ioaware.Estimator
 	// EstimateIsRequest makes every estimate a request, as a job_submit plugin does that sets
-	// licenses. Nothing is measured then: the jobs are planned as stock Slurm plans licenses.
+	// licenses. Nothing is measured then: the jobs are started as stock Slurm does with bf_licenses
+	// ([WithFileSystem]).
 	EstimateIsRequest bool
 	// Interval is the time between two rounds at fixed instants; 0 for rounds that follow changes
-	// ([ioaware.Rounds]).
+	// ([ioaware.Rounds]), and for Slurm's bf_interval with EstimateIsRequest.
 	Interval time.Duration
 }
 
 // ioPolicies are the policies that plan with a file system, with their default options.
 var ioPolicies = []ioPolicy{
-	{"bf-licenses", "backfilling in rounds with requested licenses (Slurm's bf_licenses)",
+	{"bf-licenses", "Slurm's main and backfill scheduler with requested licenses (bf_licenses)",
 		IOOptions{Options: ioaware.Options{Strategy: ioaware.Aware}, Estimator: ioaware.Nothing{}, EstimateIsRequest: true}},
-	{"io-baseline", "the same rounds without estimates and without measured use",
+	{"io-baseline", "rounds without estimates and without measured use",
 		IOOptions{Options: ioaware.Options{Strategy: ioaware.Baseline}, Estimator: ioaware.Nothing{}}},
 	{"io-aware", "estimated and measured use of the file system stays below its limit",
 		IOOptions{Options: ioaware.Options{Strategy: ioaware.Aware}, Estimator: ioaware.Behaviour{Factor: 1}}},
@@ -67,9 +68,13 @@ type withFileSystem struct {
 }
 
 // WithFileSystem makes a policy that plans rounds by the rules of package ioaware. The file system
-// is the machine's first one. Between two rounds no job starts.
+// is the machine's first one. Between two rounds no job starts, except with EstimateIsRequest: then
+// the rounds are those of Slurm's backfill scheduler, and its main scheduler works between them.
 func WithFileSystem(options IOOptions) sim.NewPolicy {
 	return func(m *sim.Machine) sim.Policy {
+		if options.EstimateIsRequest {
+			return newBFLicenses(m, options)
+		}
 		p := &withFileSystem{machine: m, options: options, rounds: ioaware.Rounds{Fixed: options.Interval, Begin: m.Now()}}
 		if list := m.FileSystems(); len(list) > 0 {
 			p.system = list[0]

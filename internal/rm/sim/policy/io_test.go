@@ -18,12 +18,19 @@ const mib = 1 << 20
 // MiB/s and 10000 licenses. It returns the starts and ends in seconds.
 func playIO(t *testing.T, spec string, jobs ...*hpc.Job) (starts, ends map[string]float64) {
 	t.Helper()
+	return playIOOn(t, sim.Config{Processors: 8}, spec, jobs...)
+}
+
+// playIOOn plays jobs on any machine.
+func playIOOn(t *testing.T, machine sim.Config, spec string, jobs ...*hpc.Job) (starts, ends map[string]float64) {
+	t.Helper()
 	made, err := New(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	epoch := hpc.Unix(6000)
-	engine, err := sim.New(sim.Config{Processors: 8, Policy: made, Epoch: epoch, FileSystems: []hpc.FileSystem{{Name: "lustre", Bandwidth: 200 * mib}}})
+	machine.Policy, machine.Epoch, machine.FileSystems = made, epoch, []hpc.FileSystem{{Name: "lustre", Bandwidth: 200 * mib}}
+	engine, err := sim.New(machine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +93,7 @@ func TestIOPolicies(t *testing.T) {
 		{"io-aware:estimate=none", "", 0, 150}, // nothing is measured when both start
 		{"io-aware:estimate=x0.5", "", 0, 150}, // half of 7500 fits twice
 		{"io-aware:interval=30s", "", 150, 250},
-		{"bf-licenses:interval=30s", "", 30, 180},
+		{"bf-licenses:interval=30s", "", 0, 150}, // the interval is that of the backfill scheduler
 		{"io-aware:interval=1m", "", 180, 280},
 		{"io-aware:estimate=none", "lustre:20000", -1, 0}, // never
 	} {
@@ -170,6 +177,29 @@ func TestParseStrategy(t *testing.T) {
 	for _, bad := range []string{"", "best", "aware:", "aware:nodes", "io-aware-ish"} {
 		if _, err := ParseStrategy(bad); err == nil {
 			t.Errorf("%q: no error", bad)
+		}
+	}
+}
+
+// TestBFLicenses: the main scheduler stops at b, which waits for licenses. The backfill scheduler starts c
+// behind it in its next round. On nodes, it has reserved the idle one for b, so that c waits for b.
+func TestBFLicenses(t *testing.T) {
+	c := wide("c", 1)
+	c.TimeLimit = 30 * time.Minute
+	for _, test := range []struct {
+		what    string
+		machine sim.Config
+		spec    string
+		c       float64
+	}{
+		{"a pool", sim.Config{Processors: 2}, "bf-licenses", 30},
+		{"a pool, another interval", sim.Config{Processors: 2}, "bf-licenses:interval=50s", 50},
+		{"nodes", sim.Config{Cluster: &sim.Cluster{Nodes: []hpc.Node{{Name: "n1", CPUs: 1}, {Name: "n2", CPUs: 1}}}}, "bf-licenses", 100},
+		{"nodes, rounds of the plan", sim.Config{Cluster: &sim.Cluster{Nodes: []hpc.Node{{Name: "n1", CPUs: 1}, {Name: "n2", CPUs: 1}}}}, "io-baseline", 0},
+	} {
+		starts, _ := playIOOn(t, test.machine, test.spec, writer("a", "lustre:7500"), writer("b", "lustre:7500"), c)
+		if want := (map[string]float64{"a": 0, "b": 100, "c": test.c}); !maps.Equal(starts, want) {
+			t.Errorf("%s: starts %v, want %v", test.what, starts, want)
 		}
 	}
 }

@@ -1,0 +1,77 @@
+package policy
+
+import (
+	"cmp"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/ioaware"
+	"rmreplay/internal/rm/sim"
+)
+
+// bfLicenses is slurmctld with SchedulerParameters=bf_licenses. The main scheduler takes the jobs from
+// the head of the queue. It stops at the first one that waits for licenses (_schedule in Slurm's
+// src/slurmctld/job_scheduler.c), or for nodes, as if all jobs were in one partition. It works when a
+// job has ended, and soon after submissions. All other starts are planned by the backfill scheduler, in
+// rounds at its interval.
+type bfLicenses struct {
+	withFileSystem // the backfill scheduler
+	submissions    ioaware.Rounds
+	look           hpc.Time // when the main scheduler works next after a submission; 0 if there was none
+}
+
+func newBFLicenses(m *sim.Machine, options IOOptions) *bfLicenses {
+	p := &bfLicenses{}
+	p.machine, p.options = m, options
+	m.ReserveIdle() // slurmctld first tests the nodes on which the job could start now
+	p.rounds = ioaware.Rounds{Fixed: cmp.Or(options.Interval, ioaware.MostPause), Begin: m.Now()}
+	if list := m.FileSystems(); len(list) > 0 {
+		p.system = list[0]
+	}
+	return p
+}
+
+// Add implements [sim.Policy].
+func (p *bfLicenses) Add(j *sim.Job) {
+	p.withFileSystem.Add(j)
+	if p.look != 0 {
+		return
+	}
+	p.look = p.submissions.Next(p.machine.Now(), true)
+	p.machine.Wake(p.look, func() bool { return true })
+}
+
+// Schedule implements [sim.Policy].
+func (p *bfLicenses) Schedule() {
+	p.first()
+	p.withFileSystem.Schedule()
+}
+
+// first starts jobs as the main scheduler does.
+func (p *bfLicenses) first() {
+	if now := p.machine.Now(); p.look != 0 && now >= p.look {
+		p.submissions.Planned(now)
+		p.look = 0
+	}
+	free := p.system.Licenses
+	for j := range p.machine.Running() {
+		free -= p.request(j)
+	}
+	n := 0
+	for _, j := range p.queue {
+		use := p.request(j)
+		if use > free || !p.machine.Fits(j) {
+			break
+		}
+		p.machine.Start(j)
+		free -= use
+		n++
+	}
+	clear(p.queue[:n])
+	p.queue = p.queue[n:]
+}
+
+// request returns how many licenses of the file system a job requests.
+func (p *bfLicenses) request(j *sim.Job) int64 {
+	planned := p.job(j)
+	return planned.Licenses[p.system.Name]
+}
