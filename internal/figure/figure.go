@@ -164,8 +164,9 @@ func themed(svg []byte) []byte {
 			text := string(style[at : at+7])
 			variable, known := variables[text]
 			if !known {
-				if variable = text; themeName(text) != "" {
-					variable = fmt.Sprintf("var(--%s,%s)", themeName(text), text)
+				variable = text
+				if name := themeName(text); name != "" {
+					variable = fmt.Sprintf("var(--%s,%s)", name, text)
 				}
 				variables[text] = variable
 			}

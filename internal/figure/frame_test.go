@@ -80,3 +80,25 @@ func TestWedge(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Each text of a figure on a page has a width, and only known colours become variables of the page.
+func TestTextsAndColoursOfThePage(t *testing.T) {
+	p := NewPlot("", "x & <y>", "y")
+	svg, err := (&Figure{Name: "f", Width: 400, Height: 200, Plots: []*plot.Plot{p}}).SVG()
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := regexp.MustCompile(`<text [^>]*>`).FindAllString(string(svg), -1)
+	if len(texts) < 3 {
+		t.Fatalf("only %d texts: %s", len(texts), svg)
+	}
+	for _, text := range texts {
+		if !regexp.MustCompile(` textLength="[1-9][0-9.]*" `).MatchString(text) {
+			t.Errorf("%s has no width", text)
+		}
+	}
+	const given = `<a style="fill:#000000;stroke:#123456"/>#000000<text font-size:9px>not whole`
+	if got, want := string(fitText(themed([]byte(given)))), `<a style="fill:var(--ink,#000000);stroke:#123456"/>#000000<text font-size:9px>not whole`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -303,7 +303,7 @@ func (c *Course) waits() []span {
 	var all []span
 	first := max(c.workload.Start, c.Manifest.VirtualStart)
 	for _, job := range c.workload.Jobs.All() {
-		for _, task := range tasksOf(job) {
+		for _, task := range hpc.TasksOf(job) {
 			if job.Recorded == nil {
 				continue
 			}

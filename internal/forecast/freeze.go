@@ -55,7 +55,7 @@ func (q *Queue) Pending() []Key {
 		if job.Submit >= q.At && (!q.added || job.ID != submitted) || q.states == nil && q.Workload.Preset(job) {
 			continue
 		}
-		for _, task := range tasksOf(job) {
+		for _, task := range hpc.TasksOf(job) {
 			key := Key{job.ID, task}
 			if state := q.state(key); !state.over && !state.running {
 				keys = append(keys, key)
@@ -78,16 +78,6 @@ func (q *Queue) Running() (n int) {
 		}
 	}
 	return n
-}
-
-// tasksOf returns the tasks of a job array, or -1 for any other job.
-func tasksOf(job *hpc.Job) []int {
-	if job.Array != "" {
-		if array, err := hpc.ParseArray(job.Array); err == nil { // workload.Validate reports the error
-			return array.Tasks
-		}
-	}
-	return []int{-1}
 }
 
 // Course is the record of a run, read for freezing it at any instant.
@@ -272,7 +262,7 @@ func (c *Course) at(at hpc.Time) *workload.Workload {
 			}
 		}
 		job.Recorded = now
-		for _, task := range tasksOf(job) {
+		for _, task := range hpc.TasksOf(job) {
 			p := phases[Key{job.ID, task}]
 			if p == nil {
 				p = &phase{}

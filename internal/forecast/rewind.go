@@ -44,7 +44,7 @@ func (l learned) redraw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 	if job.CancelAfter > 0 && job.Submit.Add(job.CancelAfter) >= q.At {
 		job.CancelAfter = 0
 	}
-	for _, task := range tasksOf(job) {
+	for _, task := range hpc.TasksOf(job) {
 		state, elapsed := q.state(Key{job.ID, task}), 0.0
 		if state.over {
 			continue

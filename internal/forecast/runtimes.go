@@ -247,7 +247,7 @@ func (l learned) draw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 		}
 		return
 	}
-	tasks := tasksOf(job)
+	tasks := hpc.TasksOf(job)
 	job.RunTime = l.runTime(d, job, tasks[0], 0, seed, realization)
 	for _, task := range tasks[1:] {
 		if ran := l.runTime(d, job, task, 0, seed, realization); ran != job.RunTime {

@@ -57,6 +57,17 @@ func ParseArray(spec string) (Array, error) {
 	return a, nil
 }
 
+// TasksOf returns the tasks of a job array, and -1 alone for a job that is none. So it does for a job whose
+// Array is no specification: its submission fails.
+func TasksOf(job *Job) []int {
+	if job.Array != "" {
+		if array, err := ParseArray(job.Array); err == nil {
+			return array.Tasks
+		}
+	}
+	return []int{-1}
+}
+
 // parseArrayRange reads one element of an array: "5", "1-4" or "1-9:2".
 func parseArrayRange(s string) (first, last, step int, err error) {
 	bounds, every, hasStep := strings.Cut(s, ":")

@@ -31,7 +31,7 @@ func fatesOf(w *workload.Workload) fates {
 		return f
 	}
 	for _, job := range w.Jobs.All() {
-		tasks := tasksOf(job)
+		tasks := hpc.TasksOf(job)
 		if f.dependents[job.ID] != nil {
 			f.of[job.ID] = &fate{left: len(tasks)}
 		}
@@ -45,15 +45,6 @@ func fatesOf(w *workload.Workload) fates {
 		}
 	}
 	return f
-}
-
-// tasksOf returns the tasks of a job; -1 for a job that is no array.
-func tasksOf(job *hpc.Job) []int {
-	if job.Array == "" {
-		return []int{-1}
-	}
-	array, _ := hpc.ParseArray(job.Array) // a job with a mistake cannot be submitted
-	return array.Tasks
 }
 
 // ended notes the end of a job or task. It returns the indices of the jobs that depend on it.

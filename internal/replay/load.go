@@ -35,12 +35,7 @@ type foresight struct {
 
 // add adds a job. standard is the time limit of jobs that request none.
 func (f *foresight) add(job *hpc.Job, standard time.Duration) {
-	tasks := 1
-	if job.Array != "" {
-		if array, err := hpc.ParseArray(job.Array); err == nil { // its submission fails otherwise
-			tasks = len(array.Tasks)
-		}
-	}
+	tasks := len(hpc.TasksOf(job))
 	f.tasks += tasks
 	seconds, longest := 0.0, time.Duration(0)
 	add := func(run time.Duration, tasks int) {

@@ -207,7 +207,7 @@ func (s *starts) accepted(event *Event) {
 	if !s.ours[event.Job] && (job.Dependency == "" || !s.may(job)) {
 		return
 	}
-	for _, task := range tasksOf(job) {
+	for _, task := range hpc.TasksOf(job) {
 		p := s.plan(event.Job, job, task)
 		p.begin = s.now.Add(job.Begin)
 		if s.ours[event.Job] {
@@ -222,7 +222,7 @@ func (s *starts) adopt(index int) {
 	if s.ours[index] || !s.may(job) || !s.fates.met(job) {
 		return
 	}
-	for _, task := range tasksOf(job) {
+	for _, task := range hpc.TasksOf(job) {
 		if p := s.byName[name(job.ID, task)]; p != nil && s.running[p.ID] == nil {
 			s.ours[index] = true
 			s.enqueue(p)

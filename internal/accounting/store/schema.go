@@ -12,7 +12,7 @@ const SchemaVersion = 3
 // migrations are the statements that make the tables of each version from those of the version before
 // it, from version 2 on. They run in one transaction.
 var migrations = [][]string{
-	nil, // version 2 has rollups
+	nil, // to version 2: its rollups, which version 3 makes again
 	remakeRollups("busy"),
 }
 

@@ -23,8 +23,8 @@ import (
 var inSQLite = map[string]string{
 	"summary": `SELECT count(*), count(*) FILTER ({failed}), count(DISTINCT user_name), avg(wait_s), sum(elapsed_s) / 3600.0, sum(cpu_hours), sum(cpu_hours) FILTER ({failed}), sum({unused}) / 3600.0, sum(node_hours), sum(gpu_hours) FROM jobs`,
 	"jobs":    "SELECT (end_time - {from}) / {step}, state, count(*) FROM jobs GROUP BY 1, 2",
-	"utilization": `SELECT max((start_time - {from}) / {step}, -1), (end_time - {from}) / {step}, sum(cpus), sum(cpus * (start_time - {from})), sum(cpus * (end_time - {from}))
-		FROM jobs WHERE cpus > 0 GROUP BY 1, 2`,
+	"utilization": `SELECT max((start_time - {from}) / {step}, -1), sum(cpus), sum(cpus * max(start_time - {from}, 0)) FROM jobs WHERE cpus > 0 AND start_time <= end_time GROUP BY 1
+		UNION ALL SELECT max((end_time - {from}) / {step}, -1), -sum(cpus), -sum(cpus * max(end_time - {from}, 0)) FROM jobs WHERE cpus > 0 AND start_time <= end_time GROUP BY 1`,
 	"shares":     `SELECT "partition", qos, sum(cpu_hours), count(*) FROM jobs GROUP BY 1, 2 ORDER BY 3 DESC`,
 	"users":      `SELECT user_name, {top} FROM jobs GROUP BY 1 ORDER BY 3 DESC LIMIT 10`,
 	"accounts":   `SELECT account, {top} FROM jobs GROUP BY 1 ORDER BY 4 DESC LIMIT 10`,

@@ -75,13 +75,20 @@ func WithFileSystem(options IOOptions) sim.NewPolicy {
 		if options.EstimateIsRequest {
 			return newBFLicenses(m, options)
 		}
-		p := &withFileSystem{machine: m, options: options, rounds: ioaware.Rounds{Fixed: options.Interval, Begin: m.Now()}}
-		if list := m.FileSystems(); len(list) > 0 {
-			p.system = list[0]
+		p := newWithFileSystem(m, options)
+		if len(m.FileSystems()) > 0 {
 			m.OnTransfer(func() bool { return p.measured() < p.counted })
 		}
-		return p
+		return &p
 	}
+}
+
+func newWithFileSystem(m *sim.Machine, options IOOptions) withFileSystem {
+	p := withFileSystem{machine: m, options: options, rounds: ioaware.Rounds{Fixed: options.Interval, Begin: m.Now()}}
+	if list := m.FileSystems(); len(list) > 0 {
+		p.system = list[0]
+	}
+	return p
 }
 
 // Add implements [sim.Policy].

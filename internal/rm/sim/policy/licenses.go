@@ -20,14 +20,9 @@ type bfLicenses struct {
 }
 
 func newBFLicenses(m *sim.Machine, options IOOptions) *bfLicenses {
-	p := &bfLicenses{}
-	p.machine, p.options = m, options
 	m.ReserveIdle() // slurmctld first tests the nodes on which the job could start now
-	p.rounds = ioaware.Rounds{Fixed: cmp.Or(options.Interval, ioaware.MostPause), Begin: m.Now()}
-	if list := m.FileSystems(); len(list) > 0 {
-		p.system = list[0]
-	}
-	return p
+	options.Interval = cmp.Or(options.Interval, ioaware.MostPause)
+	return &bfLicenses{withFileSystem: newWithFileSystem(m, options)}
 }
 
 // Add implements [sim.Policy].
