@@ -3,7 +3,9 @@ package forecast
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
@@ -11,7 +13,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// realization is one run of a queue. It ends as soon as all jobs have started that it waits for.
+// realization is one run of a queue. It ends as soon as all jobs have started that it waits for, except
+// those that never start.
 type realization struct {
 	from   hpc.Time
 	starts map[Key]hpc.Time // the first start of each job from an instant on
@@ -20,6 +23,7 @@ type realization struct {
 	// whole says that starts are whole seconds, as Slurm's are. slurmctld launches a script in the
 	// second of its allocation; a longer delay is not known before the job ends.
 	whole bool
+	unmet *unmet
 	late  int // running jobs that did not run at the instant
 	lost  int // pending jobs that were refused
 }
@@ -27,7 +31,7 @@ type realization struct {
 // watch returns a realization that waits for the pending jobs of a queue. It does not wait for held
 // jobs, which nobody releases, unless the workload has what happened later.
 func (q *Queue) watch(w *workload.Workload, pending []Key, opts Options) *realization {
-	r := &realization{from: q.At, starts: map[Key]hpc.Time{}, open: map[string]map[int]bool{}, whole: opts.Engine.Slurm != nil}
+	r := &realization{from: q.At, starts: map[Key]hpc.Time{}, open: map[string]map[int]bool{}, whole: opts.Engine.Slurm != nil, unmet: newUnmet(w)}
 	held := map[string]bool{}
 	for _, job := range w.Jobs.All() {
 		held[job.ID] = job.Hold && opts.Arrivals != Recorded
@@ -101,10 +105,13 @@ func (r *realization) see(e rm.Event) error {
 		}
 		delete(r.open, e.Job)
 	case rm.Ended:
+		r.never(r.unmet.ended(Key{e.Job, e.Task}, e.Outcome.State, r.waiting()))
+	case rm.Dependency:
+		r.never(r.unmet.add([]string{e.Job}, r.waiting()))
 	default:
 		return nil
 	}
-	if tasks := r.open[e.Job]; tasks != nil && e.At >= r.from {
+	if tasks := r.open[e.Job]; tasks != nil && e.Kind != rm.Dependency && e.At >= r.from {
 		delete(tasks, e.Task)
 		if len(tasks) == 0 {
 			delete(r.open, e.Job)
@@ -114,6 +121,16 @@ func (r *realization) see(e rm.Event) error {
 		return experiment.ErrEnough
 	}
 	return nil
+}
+
+// waiting returns the jobs for which the realization waits.
+func (r *realization) waiting() []string { return slices.Collect(maps.Keys(r.open)) }
+
+// never stops waiting for jobs.
+func (r *realization) never(jobs []string) {
+	for _, job := range jobs {
+		delete(r.open, job)
+	}
 }
 
 // doubtsOf says in how many realizations jobs did not get into the state that they had at the instant.
