@@ -17,7 +17,8 @@ import (
 // those that never start.
 type realization struct {
 	from   hpc.Time
-	starts map[Key]hpc.Time // the first start of each job from an instant on
+	until  hpc.Time           // it does not end earlier
+	starts map[Key][]hpc.Time // the starts of each job from an instant on, in their order
 	// open has the tasks that the realization waits for, by job; -1 for a job that is no array.
 	open map[string]map[int]bool
 	// whole says that starts are whole seconds, as Slurm's are. slurmctld launches a script in the
@@ -31,7 +32,7 @@ type realization struct {
 // watch returns a realization that waits for the pending jobs of a queue. It does not wait for held
 // jobs, which nobody releases, unless the workload has what happened later.
 func (q *Queue) watch(w *workload.Workload, pending []Key, opts Options) *realization {
-	r := &realization{from: q.At, starts: map[Key]hpc.Time{}, open: map[string]map[int]bool{}, whole: opts.Engine.Slurm != nil, unmet: newUnmet(w)}
+	r := &realization{from: q.At, starts: map[Key][]hpc.Time{}, open: map[string]map[int]bool{}, whole: opts.Engine.Slurm != nil, unmet: newUnmet(w)}
 	held := map[string]bool{}
 	for _, job := range w.Jobs.All() {
 		held[job.ID] = job.Hold && opts.Arrivals != Recorded
@@ -68,7 +69,7 @@ func (q *Queue) spec(w *workload.Workload, opts Options, dir string, seed uint64
 
 // play makes the realization. The directory of the specification exists while it runs.
 func (r *realization) play(ctx context.Context, spec experiment.Spec) error {
-	if len(r.open) == 0 {
+	if len(r.open) == 0 && r.until == 0 {
 		return nil
 	}
 	if err := os.Mkdir(spec.Output, 0o777); err != nil {
@@ -94,11 +95,11 @@ func (r *realization) see(e rm.Event) error {
 		if r.whole {
 			start = hpc.Unix(start.UnixSeconds())
 		}
-		key := Key{e.Job, e.Task}
-		if start < r.from || r.starts[key] != 0 {
+		if start < r.from {
 			return nil
 		}
-		r.starts[key] = start
+		key := Key{e.Job, e.Task}
+		r.starts[key] = append(r.starts[key], start)
 	case rm.Refused:
 		if len(r.open[e.Job]) > 0 {
 			r.lost++
@@ -117,10 +118,20 @@ func (r *realization) see(e rm.Event) error {
 			delete(r.open, e.Job)
 		}
 	}
-	if len(r.open) == 0 {
+	if len(r.open) == 0 && e.At >= r.until {
 		return experiment.ErrEnough
 	}
 	return nil
+}
+
+// start returns the first start of a job from an instant on; [hpc.Never] if it has none.
+func (r *realization) start(key Key, from hpc.Time) hpc.Time {
+	for _, at := range r.starts[key] {
+		if at >= from {
+			return at
+		}
+	}
+	return hpc.Never
 }
 
 // waiting returns the jobs for which the realization waits.
