@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -191,12 +193,21 @@ func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (*Evaluation
 		Run: c.workload.Source, Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
 		Seed: opts.Seed, Realizations: opts.Realizations, Slurm: &Beside{}, Limits: &Beside{},
 	}
+	if opts.RunTimes == True {
+		e.Realizations = 1
+	}
 	instants := opts.At
 	if len(instants) == 0 {
 		instants = c.instants(opts.Instants, opts.Seed)
 	}
 	if len(instants) == 0 {
 		return nil, fmt.Errorf("evaluating forecasts of %s: no job waits in the run, so there is nothing to forecast", e.Run)
+	}
+	if opts.FromStart && opts.RunTimes == True && opts.Arrivals == Recorded {
+		if err := e.again(ctx, c, instants, opts); err != nil {
+			return nil, fmt.Errorf("evaluating forecasts of %s: %w", e.Run, err)
+		}
+		instants = nil
 	}
 	for i, at := range instants {
 		if opts.Instant != nil {
@@ -245,8 +256,49 @@ func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts E
 			return err
 		}
 	}
-	starts := c.starts(at)
-	one := Instant{At: at.Std()}
+	e.score(c, q, forecasts, limits)
+	return nil
+}
+
+// again plays the run again from its beginning as it was, once for all instants: each forecast with
+// the true run times is what comes after its instant.
+func (e *Evaluation) again(ctx context.Context, c *Course, instants []hpc.Time, opts EvaluateOptions) error {
+	first, err := c.Rewind(slices.Min(instants))
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(opts.Dir, "rmreplay-forecast-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // only temporary files
+	r := first.watch(first.future, first.Pending(), opts.Options)
+	r.until = hpc.Never
+	if err := r.play(ctx, first.spec(first.future, opts.Options, filepath.Join(dir, "again"), first.seed)); err != nil {
+		return err
+	}
+	e.Notes = doubtsOf([]*realization{r})
+	for i, at := range instants {
+		if opts.Instant != nil {
+			opts.Instant(i, len(instants), at)
+		}
+		q, err := c.Rewind(at)
+		if err != nil {
+			return err
+		}
+		forecasts := Starts{}
+		for _, key := range q.Pending() {
+			forecasts[key] = []hpc.Time{r.start(key, at)}
+		}
+		e.score(c, q, forecasts, nil)
+	}
+	return nil
+}
+
+// score holds the forecasts of an instant, and those with time limits as run times, against the run.
+func (e *Evaluation) score(c *Course, q *Queue, forecasts, limits Starts) {
+	starts := c.starts(q.At)
+	one := Instant{At: q.At.Std()}
 	for _, key := range q.Pending() {
 		one.Pending++
 		actual, started := starts[key]
@@ -264,7 +316,6 @@ func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts E
 		}
 	}
 	e.Instants = append(e.Instants, one)
-	return nil
 }
 
 // instants draws instants, in whole seconds, from the times during which jobs wait in the run.

@@ -80,10 +80,7 @@ func Make(ctx context.Context, q *Queue, opts Options) (starts Starts, doubts []
 	for _, key := range pending {
 		list := make([]hpc.Time, n)
 		for i := range all {
-			list[i] = hpc.Never
-			if at := all[i].starts[key]; at != 0 {
-				list[i] = at
-			}
+			list[i] = all[i].start(key, q.At)
 		}
 		slices.Sort(list)
 		starts[key] = list

@@ -3,7 +3,9 @@ package forecast
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
@@ -11,15 +13,18 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// realization is one run of a queue. It ends as soon as all jobs have started that it waits for.
+// realization is one run of a queue. It ends as soon as all jobs have started that it waits for, except
+// those that never start.
 type realization struct {
 	from   hpc.Time
-	starts map[Key]hpc.Time // the first start of each job from an instant on
+	until  hpc.Time           // it does not end earlier
+	starts map[Key][]hpc.Time // the starts of each job from an instant on, in their order
 	// open has the tasks that the realization waits for, by job; -1 for a job that is no array.
 	open map[string]map[int]bool
 	// whole says that starts are whole seconds, as Slurm's are. slurmctld launches a script in the
 	// second of its allocation; a longer delay is not known before the job ends.
 	whole bool
+	unmet *unmet
 	late  int // running jobs that did not run at the instant
 	lost  int // pending jobs that were refused
 }
@@ -27,7 +32,7 @@ type realization struct {
 // watch returns a realization that waits for the pending jobs of a queue. It does not wait for held
 // jobs, which nobody releases, unless the workload has what happened later.
 func (q *Queue) watch(w *workload.Workload, pending []Key, opts Options) *realization {
-	r := &realization{from: q.At, starts: map[Key]hpc.Time{}, open: map[string]map[int]bool{}, whole: opts.Engine.Slurm != nil}
+	r := &realization{from: q.At, starts: map[Key][]hpc.Time{}, open: map[string]map[int]bool{}, whole: opts.Engine.Slurm != nil, unmet: newUnmet(w)}
 	held := map[string]bool{}
 	for _, job := range w.Jobs.All() {
 		held[job.ID] = job.Hold && opts.Arrivals != Recorded
@@ -64,7 +69,7 @@ func (q *Queue) spec(w *workload.Workload, opts Options, dir string, seed uint64
 
 // play makes the realization. The directory of the specification exists while it runs.
 func (r *realization) play(ctx context.Context, spec experiment.Spec) error {
-	if len(r.open) == 0 {
+	if len(r.open) == 0 && r.until == 0 {
 		return nil
 	}
 	if err := os.Mkdir(spec.Output, 0o777); err != nil {
@@ -90,30 +95,53 @@ func (r *realization) see(e rm.Event) error {
 		if r.whole {
 			start = hpc.Unix(start.UnixSeconds())
 		}
-		key := Key{e.Job, e.Task}
-		if start < r.from || r.starts[key] != 0 {
+		if start < r.from {
 			return nil
 		}
-		r.starts[key] = start
+		key := Key{e.Job, e.Task}
+		r.starts[key] = append(r.starts[key], start)
 	case rm.Refused:
 		if len(r.open[e.Job]) > 0 {
 			r.lost++
 		}
 		delete(r.open, e.Job)
 	case rm.Ended:
+		r.never(r.unmet.ended(Key{e.Job, e.Task}, e.Outcome.State, r.waiting()))
+	case rm.Dependency:
+		r.never(r.unmet.add([]string{e.Job}, r.waiting()))
 	default:
 		return nil
 	}
-	if tasks := r.open[e.Job]; tasks != nil && e.At >= r.from {
+	if tasks := r.open[e.Job]; tasks != nil && e.Kind != rm.Dependency && e.At >= r.from {
 		delete(tasks, e.Task)
 		if len(tasks) == 0 {
 			delete(r.open, e.Job)
 		}
 	}
-	if len(r.open) == 0 {
+	if len(r.open) == 0 && e.At >= r.until {
 		return experiment.ErrEnough
 	}
 	return nil
+}
+
+// start returns the first start of a job from an instant on; [hpc.Never] if it has none.
+func (r *realization) start(key Key, from hpc.Time) hpc.Time {
+	for _, at := range r.starts[key] {
+		if at >= from {
+			return at
+		}
+	}
+	return hpc.Never
+}
+
+// waiting returns the jobs for which the realization waits.
+func (r *realization) waiting() []string { return slices.Collect(maps.Keys(r.open)) }
+
+// never stops waiting for jobs.
+func (r *realization) never(jobs []string) {
+	for _, job := range jobs {
+		delete(r.open, job)
+	}
 }
 
 // doubtsOf says in how many realizations jobs did not get into the state that they had at the instant.

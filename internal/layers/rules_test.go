@@ -184,7 +184,7 @@ var rules = []rule{
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
 	{"use cases", "internal/forecast", []string{
-		"internal/experiment", "internal/hostlist", "internal/hpc", "internal/predict", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/workload", "internal/workload/transform",
+		"internal/experiment", "internal/hostlist", "internal/hpc", "internal/predict", "internal/replay", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/workload", "internal/workload/transform",
 	}, offline,
 		"a forecast runs a queue forward on any engine, wherever the queue comes from"},
 	{"use cases", "internal/forecast/capture", []string{

@@ -7,8 +7,8 @@ package vclock
 const handled = `
 	_Exit __dprintf_chk __fgets_chk __fprintf_chk __fread_chk __getdelim __overflow __poll_chk
 	__ppoll_chk __printf_chk __read_chk __recv_chk __start_rmr_loaders __stop_rmr_loaders __uflow
-	__underflow __vdprintf_chk __vfprintf_chk __vprintf_chk _exit accept accept4 alarm clock_gettime
-	clock_nanosleep close close_range closefrom connect dprintf dup2 dup3 epoll_ctl epoll_pwait
+	__underflow __vdprintf_chk __vfprintf_chk __vprintf_chk _exit accept accept4 alarm calloc
+	clock_gettime clock_nanosleep close close_range closefrom connect dprintf dup2 dup3 epoll_ctl epoll_pwait
 	epoll_pwait2 epoll_wait eventfd_read eventfd_write execl execle execlp execv execve execvp
 	execvpe fclose fexecve fflush fflush_unlocked fgetc fgets fgets_unlocked fork fprintf fputc
 	fputs fputs_unlocked fread fread_unlocked fwrite fwrite_unlocked getc getchar getdelim getitimer
@@ -70,7 +70,7 @@ const harmless = `
 	__stack_chk_fail __stpcpy_chk __strcat_chk __strcpy_chk __strncat_chk __strncpy_chk __sysconf
 	__syslog_chk __tls_get_addr __vasprintf_chk __vsnprintf_chk __vsprintf_chk __vsyslog_chk
 	__xpg_basename __xpg_strerror_r _longjmp _setjmp abort access acos arc4random asin atan atan2
-	bind bindtextdomain btowc calloc capget capset ceil cfgetospeed chdir chmod chown chroot
+	bind bindtextdomain btowc capget capset ceil cfgetospeed chdir chmod chown chroot
 	clearenv clearerr clock clock_getres closedir closelog cos cosh creat dcgettext difftime dirfd
 	dirname div dladdr dlclose dlerror dlinfo dlopen dlsym dn_expand duplocale endgrent endmntent
 	endpwent endutent environ epoll_create1 error eventfd exit exp exp10 faccessat fchdir fchmod

@@ -1554,6 +1554,31 @@ static void timers(void)
 	say("  the last thread ends the process: %s\n", status_text(in_child(child_exits_with_timer)));
 }
 
+/* Memory of calloc is zero, also where freed memory with other bytes is used again. */
+static void allocations(void)
+{
+	static const size_t sizes[] = {0, 1, 24, 1032, 1033, 70000};
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		size_t wrong = 0;
+		for (int round = 0; round < 100; round++) {
+			unsigned char *volatile p = calloc(1, sizes[i]);
+			if (!p) {
+				say("no memory\n");
+				return;
+			}
+			for (size_t k = 0; k < sizes[i]; k++)
+				wrong += p[k] != 0;
+			memset(p, 0xff, sizes[i]);
+			free(p);
+		}
+		say("%zu bytes: %zu are not zero\n", sizes[i], wrong);
+	}
+	volatile size_t half = SIZE_MAX / 2 + 2;
+	errno = 0;
+	void *volatile none = calloc(half, 2);
+	say("too much: %s, %s\n", none ? "memory" : "none", strerror(errno));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -1566,6 +1591,7 @@ int main(int argc, char **argv)
 		{"cancelling", cancelling}, {"multiplexing", multiplexing}, {"blocking", blocking}, {"tcp", tcp}, {"signals", signals},
 		{"forks", forks}, {"fork with waiters", fork_with_waiters}, {"execs", execs}, {"endings", endings},
 		{"child signal", child_signal}, {"timers", timers}, {"descriptors", descriptors},
+		{"allocations", allocations},
 	};
 	self = "/proc/self/exe";
 	static char path[4096];

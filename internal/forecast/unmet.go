@@ -1,0 +1,90 @@
+package forecast
+
+import (
+	"slices"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/replay"
+	"rmreplay/internal/slurmspec/sbatch"
+	"rmreplay/internal/workload"
+)
+
+// unmet finds the jobs of a realization that never start, because a job on which they depend did not
+// end as they need it. slurmctld does not report them. A realization that waited for them would end
+// only when nothing has happened for a day.
+type unmet struct {
+	workload *workload.Workload
+	// after has the conditions on the end of each job.
+	after map[string][]condition
+	stuck []string
+}
+
+// condition is a condition of a job on how another one ends. Without it the job never starts.
+type condition struct {
+	job      string // that waits
+	task     int    // of the other job; -1 for any
+	succeeds bool
+}
+
+// newUnmet returns the conditions of a workload's jobs.
+func newUnmet(w *workload.Workload) *unmet {
+	u := &unmet{workload: w, after: map[string][]condition{}}
+	ids := map[string]bool{}
+	for _, job := range w.Jobs.All() {
+		ids[job.ID] = true
+	}
+	for _, job := range w.Jobs.All() {
+		if job.Dependency == "" {
+			continue
+		}
+		dependencies, err := sbatch.ParseDependency(job.Dependency)
+		if err != nil || dependencies.Any && len(dependencies.List) > 1 {
+			continue // another condition is enough
+		}
+		for _, d := range dependencies.List {
+			on, task := d.Job, -1
+			if id, index, ok := d.Task(); ok && !ids[on] {
+				on, task = id, index
+			}
+			switch {
+			case d.Type == "afterok":
+				u.after[on] = append(u.after[on], condition{job.ID, task, true})
+			case d.Type == "afternotok" && (task >= 0 || ids[on]):
+				u.after[on] = append(u.after[on], condition{job.ID, task, false})
+			}
+		}
+	}
+	return u
+}
+
+// ended takes the end of a job, or of a task of an array, and returns those of the open jobs that
+// never start.
+func (u *unmet) ended(key Key, state hpc.State, open []string) []string {
+	var stuck []string
+	for _, c := range u.after[key.Job] {
+		if (c.task < 0 || c.task == key.Task) && c.fails(key, state) {
+			stuck = append(stuck, c.job)
+		}
+	}
+	return u.add(stuck, open)
+}
+
+// fails reports whether the end of a job or task breaks the condition. An array has succeeded when
+// all its tasks have, so one that fails breaks afterok; afternotok needs one that fails, and the
+// tasks that succeed prove nothing.
+func (c *condition) fails(key Key, state hpc.State) bool {
+	if c.succeeds {
+		return state != hpc.Completed
+	}
+	return state == hpc.Completed && (key.Task < 0 || c.task >= 0)
+}
+
+// add adds jobs that never start, and returns those of the open jobs that never start either.
+func (u *unmet) add(stuck, open []string) []string {
+	if len(stuck) == 0 {
+		return nil
+	}
+	u.stuck = append(u.stuck, stuck...)
+	slices.Sort(open)
+	return replay.NeverStart(u.workload, open, u.stuck)
+}
