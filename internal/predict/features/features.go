@@ -53,7 +53,7 @@ var (
 		"user_waiting", "user_running", "user_oldest_running_s", "user_newest_running_s", "user_mean_running_s",
 		"class_waiting", "class_running", "class_oldest_running_s", "class_newest_running_s",
 		"since_user_submit_s", "since_class_submit_s", "user_submits_decayed", "user_limit_scaled", "user_at_limit", "class_at_limit",
-		"user_failed", "class_failed", "all_log_mean",
+		"user_failed", "class_failed", "all_log_mean", "similar_p25", "similar_p50", "similar_p75",
 	}
 )
 
@@ -137,15 +137,19 @@ type History struct {
 	users  map[key]*crowd // open jobs and submissions, of users and of classes
 	jobs   map[int64]*job
 	all    group
+	past   map[string][]past // jobs of each user that ended, in the order of their ends
+
+	observations []observation // reused
 }
 
 // New returns a history in which nothing happened.
 func New() *History {
-	return &History{groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}}
+	return &History{groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string][]past{}}
 }
 
 // job is a job that was submitted and has not ended.
 type job struct {
+	traits
 	keys  [kinds]key
 	limit float64
 	start hpc.Time // 0 while it waits
@@ -198,6 +202,7 @@ var crowds = [...]int{ofUser, ofClass}
 // Submit says that a job is submitted.
 func (h *History) Submit(s predict.Submission) {
 	j := &job{keys: keysOf(s.Request), limit: predict.Limit(s.Request)}
+	j.traits = traitsOf(&j.keys)
 	h.jobs[s.Number] = j
 	for _, kind := range crowds {
 		c := h.users[j.keys[kind]]
@@ -252,6 +257,7 @@ func (h *History) End(number int64, at hpc.Time, state hpc.State) (seconds float
 		g.add(seconds, j.limit, at, state)
 	}
 	h.all.add(seconds, j.limit, at, state)
+	h.remember(j, seconds)
 	return seconds, true
 }
 
@@ -313,20 +319,22 @@ func (h *History) Vector(s predict.Submission, x []float32) []float32 {
 	if user != nil && user.Scale.Count > 0 && limit > 0 {
 		scaled = float32(math.Log1p(limit) + user.Scale.Mean())
 	}
-	return append(x, scaled, user.mean(func(g *group) *predict.DecayedMean { return &g.AtLimit }),
+	x = append(x, scaled, user.mean(func(g *group) *predict.DecayedMean { return &g.AtLimit }),
 		class.mean(func(g *group) *predict.DecayedMean { return &g.AtLimit }),
 		user.mean(func(g *group) *predict.DecayedMean { return &g.Failed }),
 		class.mean(func(g *group) *predict.DecayedMean { return &g.Failed }),
 		h.all.mean(func(g *group) *predict.DecayedMean { return &g.Mean }))
+	return h.appendSimilar(x, &keys, s.At)
 }
 
 // The places of features in a vector.
 var (
 	lastTwo     = slices.Index(Names(), kindNames[ofUser]+"_last_two")
-	last        = slices.Index(Names(), kindNames[ofClass]+"_last")
+	lastOfClass = slices.Index(Names(), kindNames[ofClass]+"_last")
 	average     = slices.Index(Names(), kindNames[ofClass]+"_average")
 	userAverage = slices.Index(Names(), kindNames[ofUser]+"_average")
 	all         = slices.Index(Names(), "all_log_mean")
+	similar     = slices.Index(Names(), "similar_p50")
 )
 
 // Guess returns a first guess of the run time in seconds for a vector: the average of the class, or of
@@ -337,7 +345,11 @@ func Guess(x []float32) float64 { return first(x, average, userAverage, all) }
 func LastTwo(x []float32) float64 { return first(x, lastTwo, average, userAverage, all) }
 
 // LastOfClass returns the run time of the class's last job in seconds, or [Guess] if none ended.
-func LastOfClass(x []float32) float64 { return first(x, last, average, userAverage, all) }
+func LastOfClass(x []float32) float64 { return first(x, lastOfClass, average, userAverage, all) }
+
+// Similar returns the median of the user's jobs that resemble the submission in seconds, or [Guess] if
+// none ended.
+func Similar(x []float32) float64 { return first(x, similar, average, userAverage, all) }
 
 // first returns the first of some features that is known, in seconds, or 0.
 func first(x []float32, places ...int) float64 {

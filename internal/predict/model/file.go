@@ -60,7 +60,7 @@ const (
 	// FormatName marks a file of this package.
 	FormatName = "rmreplay model"
 	// FormatVersion is the version that Read reads and Write writes.
-	FormatVersion = 2
+	FormatVersion = 3
 )
 
 // Model is a trained model with the history that it was trained on.

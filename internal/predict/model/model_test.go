@@ -201,7 +201,7 @@ func TestHostileFiles(t *testing.T) {
 	for name, file := range map[string][]byte{
 		"not a model of rmreplay": []byte("{}"),
 		"not a model of rmreplay (want a file of rmreplay predict train)": zipped("{\"format\":\"other\"}\n{}"),
-		"a model of version 1 (want 2: train it again)":                   zipped(strings.Replace(header, `"version":2`, `"version":1`, 1) + "\n" + body),
+		"a model of version 2 (want 3: train it again)":                   zipped(strings.Replace(header, `"version":3`, `"version":2`, 1) + "\n" + body),
 		"trained by rmreplay test on other features":                      zipped(strings.Replace(header, `"log_limit"`, `"limit"`, 1) + "\n" + body),
 		"the file is damaged: unexpected EOF":                             written[:len(written)/2],
 		"the file is damaged":                                             zipped(header + "\n" + body[:len(body)/2]),
@@ -294,7 +294,7 @@ func TestDegenerateLogs(t *testing.T) {
 // TestCoverage holds that calibrated intervals cover four fifths, also of a point prediction. The
 // model limit covers more: no run time exceeds it, and P90 is not below the prediction.
 func TestCoverage(t *testing.T) {
-	list := cases(t, log(4000, 8)).List
+	list := cases(t, log(8000, 8)).List
 	for _, k := range []Kind{LastTwo, Class, Linear} {
 		covered, n := 0, 0
 		for i, p := range predictions(t, list, k) {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -127,7 +128,10 @@ func (o *Online) Submit(s predict.Submission) predict.Prediction {
 	o.open[s.Number] = job
 	o.simple.Submit(s)
 	if o.history != nil {
-		job.x = o.history.Vector(s, nil)
+		if o.fitted == nil { // else predict has computed it
+			o.x = o.history.Vector(s, o.x)
+		}
+		job.x = slices.Clone(o.x)
 		o.history.Submit(s)
 	}
 	return job.prediction
