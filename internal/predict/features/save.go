@@ -114,7 +114,7 @@ func (h *History) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return err
 	}
-	*h = *New()
+	*h = *New(h.target)
 	h.all = s.All
 	for _, g := range s.Groups {
 		if g.Key.Kind >= kinds {

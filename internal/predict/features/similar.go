@@ -90,7 +90,7 @@ func (h *History) appendSimilar(x []float32, keys *[kinds]key, at hpc.Time) []fl
 		p := &ended[len(ended)-1-i]
 		list = append(list, observation{seconds: p.Seconds, weight: math.Exp(-p.distance(&t) - later*float64(i))})
 	}
-	if c := h.users[keys[ofUser]]; c != nil {
+	if c := h.users[keys[ofUser]]; c != nil && !h.target.Measured() { // a measured value is not known before the end
 		newer := 0.0 // running jobs that started later
 		running := last(c.running)
 		for i := range running {

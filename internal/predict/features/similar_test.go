@@ -85,7 +85,7 @@ func TestQuartilesAgree(t *testing.T) {
 // Similar jobs decide: those of the same name, size and limit before others, and running ones as far as
 // they have come.
 func TestSimilar(t *testing.T) {
-	h := New()
+	h := New(predict.RunTime)
 	x := at(t, h, 0, request("a", 4))
 	if !math.IsNaN(x["similar_p50"]) {
 		t.Errorf("%g before anything ended", x["similar_p50"])
@@ -117,7 +117,7 @@ func TestSimilar(t *testing.T) {
 
 // TestSimilarSaved holds that a saved history has the last jobs of each user, and no more.
 func TestSimilarSaved(t *testing.T) {
-	h := New()
+	h := New(predict.RunTime)
 	for i := range int64(5 * mostPast) {
 		run(h, i, 10*i, 10*i, 10*i+i%50, request([]string{"a", "b"}[i%2], int(1+i%3)))
 	}
@@ -125,7 +125,7 @@ func TestSimilarSaved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := New()
+	read := New(predict.RunTime)
 	if err := json.Unmarshal(text, read); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestSimilarSaved(t *testing.T) {
 		}
 	}
 	for _, damage := range []string{`{"past":[{"u":"a","jobs":[{"s":-1}]}]}`, `{"past":[{"u":"a","jobs":[{"p":1e9}]}]}`} {
-		if err := json.Unmarshal([]byte(damage), New()); err == nil {
+		if err := json.Unmarshal([]byte(damage), New(predict.RunTime)); err == nil {
 			t.Errorf("%s is accepted", damage)
 		}
 	}

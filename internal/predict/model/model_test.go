@@ -117,15 +117,29 @@ func TestFutureChangesNothing(t *testing.T) {
 // TestModelKnowsNoLaterEnd trains at an instant on a log, and on the same log without its future.
 func TestModelKnowsNoLaterEnd(t *testing.T) {
 	w := log(500, 2)
-	all := cases(t, w)
+	rng := rand.New(rand.NewPCG(5, 5))
+	for i := range w.Jobs.Len() {
+		w.Jobs.Change(i, func(j *hpc.Job) { j.Recorded.UsedMemory = rng.Int64N(1 << 20) })
+	}
+	for _, target := range []predict.Target{predict.RunTime, predict.Memory} {
+		all, err := predict.TargetCases(w, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		knowsNoLaterEnd(t, all)
+	}
+}
+
+func knowsNoLaterEnd(t *testing.T, all *predict.Cases) {
 	until := all.List[400].At
-	known := &predict.Cases{}
+	known := &predict.Cases{Target: all.Target}
 	for _, c := range all.List {
 		if c.At > until {
 			break
 		}
 		if c.End > until {
 			c.End = c.End.Add(1000 * time.Hour)
+			c.Used *= 7
 		}
 		if c.Start > until {
 			c.Start = c.End
@@ -134,7 +148,7 @@ func TestModelKnowsNoLaterEnd(t *testing.T) {
 	}
 	for _, k := range []Kind{Linear, Forest, Boost} {
 		if a, b := file(t, all, k, until), file(t, known, k, until); !bytes.Equal(a, b) {
-			t.Errorf("%s: the model depends on what happened after %v", k, until)
+			t.Errorf("%s of %s: the model depends on what happened after %v", k, all.Target, until)
 		}
 	}
 }
