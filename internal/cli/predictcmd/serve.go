@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict/service"
 )
