@@ -117,9 +117,9 @@ func methods(e *evaluate.Evaluation) report.Section {
 			"MAE: mean |p − y|. RMSE: root of the mean (p − y)². Mean signed difference: mean (p − y). R²: 1 − Σ(y − p)² / Σ(y − mean y)². These are the definitions of KNIME's Numeric Scorer.",
 			"R² of log: R² of log(1 + y).",
 			"Pinball loss: mean of max(q(y − p), (q − 1)(y − p)) for P10, P50 and P90.",
-			"Underestimated: the share of jobs that ran longer than the median.",
+			"Underestimated: the share of jobs whose value is above the median.",
 		}},
-		{Text: fmt.Sprintf("Bounds: an oracle that knows the median of each class (user, name, size, limit) has a mean absolute error of %.0f s. The job before in the same class, ended or not, has %.0f s, for %.0f %% of the jobs.",
-			e.Floor.ClassMAE, e.Floor.NeighbourMAE, 100*e.Floor.Resubmitted)},
+		{Text: fmt.Sprintf("Bounds: an oracle that knows the median of each class (user, name, size, limit) has a mean absolute error of %.0f %s. The job before in the same class, ended or not, has %.0f %s, for %.0f %% of the jobs.",
+			e.Floor.ClassMAE, e.Unit, e.Floor.NeighbourMAE, e.Unit, 100*e.Floor.Resubmitted)},
 	}}
 }
