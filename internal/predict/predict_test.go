@@ -174,3 +174,38 @@ func TestQuantilesKnowNoFuture(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAtOnce holds that jobs are known when they are submitted, with their own run times.
+func TestAtOnce(t *testing.T) {
+	w := new(workload.Workload)
+	for i, minutes := range []int64{100, 10, 50, 3} {
+		job := &hpc.Job{ID: string(rune('a' + i)), Submit: hpc.Unix(1e9 + int64(i))}
+		job.User, job.TimeLimit, job.RunTime = "ana", 200*time.Minute, time.Duration(minutes)*time.Minute
+		w.Jobs.Append(job)
+	}
+	honest, err := CasesOf(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := slices.Clone(honest.List)
+	for name, c := range map[string]struct {
+		cases *Cases
+		want  []float64 // minutes
+	}{"honest": {honest, []float64{200, 200, 200, 200}}, "at once": {honest.AtOnce(), []float64{200, 100, 55, 30}}} {
+		var got []float64
+		if err := Play(t.Context(), c.cases.List, NewLastTwo(RunTime), func(one *Case, p Prediction) {
+			got = append(got, p.P50/60)
+			if one.Value() != w.Jobs.At(one.Job).RunTime.Seconds() {
+				t.Errorf("%s: job %s ran %g s", name, one.ID, one.Value())
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	if !slices.Equal(honest.List, before) {
+		t.Error("the cases themselves have changed")
+	}
+}

@@ -3,6 +3,7 @@ package predict
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"rmreplay/internal/agenda"
@@ -113,6 +114,19 @@ func (c *Cases) Check() error {
 		want = "the steps' TRESUsageInTot and TRESUsageOutTot of sacct, or a trace with io"
 	}
 	return fmt.Errorf("the %s is not recorded: none of %d jobs that ran has it (want %s)", c.Target.What(), c.NoValue, want)
+}
+
+// AtOnce returns the cases as they would be if each job's value were known as soon as it is submitted: a
+// job ends at its submission. No predictor can know as much, since jobs wait and run first.
+func (c *Cases) AtOnce() *Cases {
+	known := *c
+	known.List = slices.Clone(c.List)
+	for i := range known.List {
+		if one := &known.List[i]; one.Ran() {
+			one.Start, one.End = one.At.Add(-one.End.Sub(one.Start)), one.At
+		}
+	}
+	return &known
 }
 
 // add adds a job or a task of an array.

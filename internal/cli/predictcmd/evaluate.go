@@ -26,6 +26,7 @@ type evaluateOptions struct {
 	seed   uint64
 	window int
 	random bool
+	atOnce bool
 	report string
 	json   bool
 }
@@ -50,7 +51,8 @@ makes a page of them.
 
 --random-split also trains on a random four fifths of the jobs and predicts the others.
 Such a split is not honest, since the model learns from the future. It shows how much the
-scores of others owe to it.`,
+scores of others owe to it. --at-once also measures each model as if every job ended when
+it is submitted. No predictor knows as much.`,
 		Example: `  rmreplay predict evaluate KTH-SP2-1996-2.1-cln.swf.gz
   rmreplay predict evaluate march.jsonl --models last2,boost --retrain-every 7d
   rmreplay predict evaluate march.jsonl --random-split --report prediction.html
@@ -66,13 +68,14 @@ scores of others owe to it.`,
 	console.AddSeed(f, &opts.seed, "the samples of trained models")
 	f.IntVar(&opts.window, "last", model.DefaultWindow, "train on the last `N` jobs that ended")
 	f.BoolVar(&opts.random, "random-split", false, "also measure a random split, which is not honest")
+	f.BoolVar(&opts.atOnce, "at-once", false, "also measure models that know all earlier submissions' run times, a bound")
 	f.StringVar(&opts.report, "report", "", "also write the scores as one HTML page to this `FILE`")
 	console.AddJSON(c, &opts.json)
 	return c
 }
 
 func (o commands) evaluate(ctx context.Context, path string, opts evaluateOptions) error {
-	how := evaluate.Options{Growth: opts.growth, Every: opts.every, Seed: opts.seed, Window: opts.window, RandomSplit: opts.random}
+	how := evaluate.Options{Growth: opts.growth, Every: opts.every, Seed: opts.seed, Window: opts.window, RandomSplit: opts.random, AtOnce: opts.atOnce}
 	for _, name := range opts.models {
 		kind, err := model.ParseKind(name)
 		if err != nil {

@@ -25,6 +25,9 @@ type Options struct {
 	// RandomSplit also trains each model on a random four fifths of all jobs, and scores it on
 	// the other fifth. Such a split is not honest: see [model.RandomSplit].
 	RandomSplit bool
+	// AtOnce also measures each model as if the values of all earlier submissions were known: see
+	// [predict.Cases.AtOnce]. It bounds what knowledge of jobs that wait or run is worth.
+	AtOnce bool
 	// Progress, if not nil, is called with the model at work and the share of the jobs done.
 	Progress func(k model.Kind, share float64)
 }
@@ -70,6 +73,8 @@ type Result struct {
 	TwinMAE float64 `json:"twin_mae"`
 	// RandomSplit are the scores of a random split, if that was asked for.
 	RandomSplit *Scores `json:"random_split,omitempty"`
+	// AtOnce are the scores with the values of all earlier submissions, if that was asked for.
+	AtOnce *Scores `json:"at_once,omitempty"`
 }
 
 // Group are the scores of some users' jobs.
@@ -135,6 +140,13 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 			if r.RandomSplit, err = randomSplit(ctx, cases, k, o.Seed); err != nil {
 				return nil, fmt.Errorf("evaluating predictions: %s: %s: random split: %w", source, k, err)
 			}
+		}
+		if o.AtOnce {
+			known, err := measure(ctx, cases.AtOnce(), k, o, nil)
+			if err != nil {
+				return nil, fmt.Errorf("evaluating predictions: %s: %s: known at once: %w", source, k, err)
+			}
+			r.AtOnce = &known.Scores
 		}
 		e.Models = append(e.Models, *r)
 	}

@@ -20,17 +20,17 @@ func (e *Evaluation) Render() string {
 		r := &e.Models[i]
 		b.WriteString(r.Scores.line(string(r.Model)))
 	}
-	split := false
-	for _, r := range e.Models {
-		if r.RandomSplit == nil {
-			continue
+	beside := func(title string, of func(r *Result) *Scores) {
+		for i := range e.Models {
+			r := &e.Models[i]
+			if s := of(r); s != nil {
+				b.WriteString(title + s.line(string(r.Model)))
+				title = ""
+			}
 		}
-		if !split {
-			b.WriteString("\nrandom split (not honest: the model learns from the future)\n" + head)
-			split = true
-		}
-		b.WriteString(r.RandomSplit.line(string(r.Model)))
 	}
+	beside("\nrandom split (not honest: the model learns from the future)\n"+head, func(r *Result) *Scores { return r.RandomSplit })
+	beside("\neach job known at once (a bound: as if it ended when it is submitted)\n"+head, func(r *Result) *Scores { return r.AtOnce })
 	f := e.Floor
 	fmt.Fprintf(&b, "\nan oracle that knows the median of each job's class: mean absolute error %.0f %s\n", f.ClassMAE, e.Unit)
 	if f.Neighbours > 0 {
