@@ -76,8 +76,17 @@ func (e *simEngine) fit(w *workload.Workload) (workload.Cluster, error) {
 	return workload.Cluster{}, e.fitMachine(w)
 }
 
-// ReadModel reads the file of a trained model, such as a policy names.
+// ReadModel reads the file of a trained model of run times, such as a policy names.
 func ReadModel(path string) (*model.Model, error) {
+	m, err := ReadAnyModel(path)
+	if err == nil && m.Target.Measured() {
+		return nil, fmt.Errorf("reading a model: %s: it predicts %s (want a model of run times)", filepath.Base(path), m.Target.What())
+	}
+	return m, err
+}
+
+// ReadAnyModel reads the file of a trained model of any target.
+func ReadAnyModel(path string) (*model.Model, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading a model: %w", err)

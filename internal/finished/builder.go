@@ -280,6 +280,17 @@ func (b *Builder) Step(job string, start hpc.Time) {
 	r.Start, entry.startFromSteps = start, true
 }
 
+// Used adds what a step of a job used: the memory of all its tasks, and what they read and wrote, in
+// bytes.
+func (b *Builder) Used(job string, memory, moved float64) {
+	const most = 1 << 60
+	if entry := b.jobs[job]; entry != nil {
+		r := &entry.rec
+		r.UsedMemory = max(r.UsedMemory, int64(min(max(memory, 0), most)))
+		r.MovedBytes = min(r.MovedBytes+int64(min(max(moved, 0), most)), most)
+	}
+}
+
 // LacksStart reports whether the builder still needs the steps of a job to know its start.
 func (b *Builder) LacksStart(id []byte) bool {
 	entry := b.jobs[string(id)]

@@ -52,6 +52,9 @@ type Job struct {
 	GPUs                                     string // for the whole job
 	ReqTRES, AllocTRES                       string // "cpu=4,mem=8G,node=1"
 	NodeList                                 string // a host list
+	// UsedMemory is the largest memory that a step of the job had in use, all its tasks together, and
+	// MovedBytes what its steps read and wrote. Both are in bytes.
+	UsedMemory, MovedBytes int64
 	// TasksPerNode is how many of its processors the job asked for on each node.
 	TasksPerNode int
 	// Dependency has the conditions on other jobs in sbatch's words ("afterok:17"), unless

@@ -6,10 +6,13 @@ import "rmreplay/internal/hpc"
 func (r *Job) Recorded() *hpc.Recorded {
 	fate := &hpc.Recorded{
 		Eligible: r.Eligible, Start: r.Start, End: r.End, State: r.State,
-		Nodes: r.NodeList, Processors: r.AllocCPUs,
+		Nodes: r.NodeList, Processors: r.AllocCPUs, MovedBytes: r.MovedBytes,
 	}
 	if r.Priority != nil {
 		fate.Priority = *r.Priority
+	}
+	if r.AllocCPUs > 0 {
+		fate.UsedMemory = (r.UsedMemory/1024 + int64(r.AllocCPUs) - 1) / int64(r.AllocCPUs)
 	}
 	return fate
 }
@@ -37,6 +40,8 @@ func RecordedArray(tasks []Job) *hpc.Recorded {
 			set(&whole.TaskStarts, number, task.Start)
 			set(&whole.TaskEnds, number, task.End)
 			set(&whole.TaskNodes, number, task.Nodes)
+			set(&whole.TaskUsedMemory, number, task.UsedMemory)
+			set(&whole.TaskMovedBytes, number, task.MovedBytes)
 		}
 	}
 	if open {

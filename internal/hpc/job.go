@@ -160,10 +160,15 @@ type Recorded struct {
 	Nodes                string // host list
 	Processors           int
 	Priority             uint32
+	// UsedMemory is the largest memory that the job had in use, in KiB for each of its processors
+	// (field 7 of an SWF record). MovedBytes is what it read and wrote, in bytes. Both are 0 if unknown.
+	UsedMemory, MovedBytes int64
 	// TaskStarts, TaskEnds and TaskNodes say when and where single tasks of a job array
 	// ran, by task index.
 	TaskStarts, TaskEnds map[int]Time
 	TaskNodes            map[int]string
+	// TaskUsedMemory and TaskMovedBytes are UsedMemory and MovedBytes of single tasks.
+	TaskUsedMemory, TaskMovedBytes map[int]int64
 }
 
 // OfTask returns what is recorded of one task of a job array. It returns the record of the
@@ -171,11 +176,12 @@ type Recorded struct {
 // is no array.
 func (r *Recorded) OfTask(task int) Recorded {
 	of := *r
-	of.TaskStarts, of.TaskEnds, of.TaskNodes = nil, nil, nil
+	of.TaskStarts, of.TaskEnds, of.TaskNodes, of.TaskUsedMemory, of.TaskMovedBytes = nil, nil, nil, nil, nil
 	if task < 0 || r.TaskStarts == nil && r.TaskEnds == nil {
 		return of
 	}
 	of.Start, of.End, of.Nodes = r.TaskStarts[task], r.TaskEnds[task], r.TaskNodes[task]
+	of.UsedMemory, of.MovedBytes = r.TaskUsedMemory[task], r.TaskMovedBytes[task]
 	if of.Start == 0 {
 		of.Processors, of.Priority = 0, 0
 		if of.State == "" && of.End != 0 {

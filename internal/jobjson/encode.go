@@ -130,10 +130,21 @@ func appendRecorded(b []byte, r *hpc.Recorded) []byte {
 	if r.Priority != 0 {
 		b = strconv.AppendUint(append(b, `,"priority":`...), uint64(r.Priority), 10)
 	}
+	for _, n := range [...]struct {
+		label string
+		value int64
+	}{{`,"used_memory_kib":`, r.UsedMemory}, {`,"moved_bytes":`, r.MovedBytes}} {
+		if n.value != 0 {
+			b = strconv.AppendInt(append(b, n.label...), n.value, 10)
+		}
+	}
 	at := func(b []byte, t hpc.Time) []byte { return InstantOf(t).append(b) }
+	number := func(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
 	b = appendTasks(b, `,"task_starts":`, r.TaskStarts, at)
 	b = appendTasks(b, `,"task_ends":`, r.TaskEnds, at)
 	b = appendTasks(b, `,"task_nodes":`, r.TaskNodes, AppendString)
+	b = appendTasks(b, `,"task_used_memory_kib":`, r.TaskUsedMemory, number)
+	b = appendTasks(b, `,"task_moved_bytes":`, r.TaskMovedBytes, number)
 	if len(b) > start { // the first field has no comma before it
 		b = slices.Delete(b, start, start+1)
 	}

@@ -137,10 +137,15 @@ type Recorded struct {
 	Nodes      string    `json:"nodes"`
 	Processors int       `json:"processors"`
 	Priority   uint32    `json:"priority"`
+	UsedMemory int64     `json:"used_memory_kib"` // for each processor
+	MovedBytes int64     `json:"moved_bytes"`
 
 	TaskStarts map[int]Instant `json:"task_starts"`
 	TaskEnds   map[int]Instant `json:"task_ends"`
 	TaskNodes  map[int]string  `json:"task_nodes"`
+
+	TaskUsedMemory map[int]int64 `json:"task_used_memory_kib"`
+	TaskMovedBytes map[int]int64 `json:"task_moved_bytes"`
 }
 
 // Field is a field of hpc.Request.
@@ -201,6 +206,7 @@ func (j *Job) Decode(epoch *Epoch) *hpc.Job {
 			Eligible: at(rec.Eligible), Start: at(rec.Start), End: at(rec.End),
 			State: rec.State, Nodes: rec.Nodes, Processors: rec.Processors, Priority: rec.Priority,
 			TaskStarts: eachTask(rec.TaskStarts, at), TaskEnds: eachTask(rec.TaskEnds, at), TaskNodes: rec.TaskNodes,
+			UsedMemory: rec.UsedMemory, MovedBytes: rec.MovedBytes, TaskUsedMemory: rec.TaskUsedMemory, TaskMovedBytes: rec.TaskMovedBytes,
 		}
 	}
 	return job

@@ -1,5 +1,6 @@
 // Package predict has what all predictors of run times share: the prediction, the view of a job
-// that a predictor may use, and the stream of events through which it learns.
+// that a predictor may use, and the stream of events through which it learns. The same predictors
+// predict the memory and the I/O of jobs: see [Target].
 //
 // # No leakage
 //
@@ -7,7 +8,8 @@
 //
 //   - A predictor sees a [Submission]: an instant and an [hpc.Request]. The job's behaviour (its
 //     run time, its exit code) is another type, which no method of [Predictor] takes.
-//   - It learns of run times only by [Predictor.End], from the instants of starts and ends.
+//   - It learns of run times only by [Predictor.End], from the instants of starts and ends, and of
+//     other targets by [Measurer.Measure], when the job ends.
 //   - [Play] calls the methods in the order of time. An end at an instant comes before a
 //     submission at the same instant, as in the simulator, so the submission knows of it.
 //
@@ -57,7 +59,7 @@ type Prediction struct {
 
 // Point returns a prediction of a single number of seconds, which is cut to the request's limit.
 func Point(seconds float64, r *hpc.Request) Prediction {
-	return Prediction{P10: seconds, P50: seconds, P90: seconds, Limit: Limit(r)}.Sound()
+	return RunTime.Point(seconds, r)
 }
 
 // Limit returns the time limit of a request in seconds, or 0 if it has none.

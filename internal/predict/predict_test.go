@@ -82,7 +82,7 @@ func expect(t *testing.T, got []float64, want ...float64) {
 }
 
 func TestLastTwo(t *testing.T) {
-	got := medians(t, NewLastTwo(),
+	got := medians(t, NewLastTwo(RunTime),
 		job("1", "a", 100, 0, 50),  // nothing is known: the limit
 		job("2", "a", 149, 0, 300), // job 1 still runs
 		job("3", "a", 150, 0, 70),  // job 1 ends at this instant
@@ -95,7 +95,7 @@ func TestLastTwo(t *testing.T) {
 func TestClassAverage(t *testing.T) {
 	wide := job("4", "a", 4000, 0, 10)
 	wide.Tasks = 8
-	got := medians(t, NewClassAverage(),
+	got := medians(t, NewClassAverage(RunTime),
 		job("1", "a", 1000, 0, 100), job("2", "a", 2000, 0, 200), job("3", "a", 3000, 0, 300), wide)
 	// 200 + 0.8*100 over 1.8; the wide job's class is new, so it gets the average of its user.
 	expect(t, got, 1000, 100, 280/1.8, (300+0.8*280)/(1+0.8*1.8))
@@ -147,9 +147,9 @@ func TestQuantilesKnowNoFuture(t *testing.T) {
 		return w
 	}
 	for name, p := range map[string]func() Predictor{
-		"limit": func() Predictor { return NewUserLimit() },
-		"last2": func() Predictor { return NewLastTwo() },
-		"class": func() Predictor { return NewClassAverage() },
+		"limit": func() Predictor { return NewUserLimit(RunTime) },
+		"last2": func() Predictor { return NewLastTwo(RunTime) },
+		"class": func() Predictor { return NewClassAverage(RunTime) },
 	} {
 		a, errA := Quantiles(t.Context(), made(1), p(), 0.9)
 		b, errB := Quantiles(t.Context(), made(5), p(), 0.9)
@@ -170,7 +170,42 @@ func TestQuantilesKnowNoFuture(t *testing.T) {
 	}
 	w := new(workload.Workload)
 	w.Jobs.Append(&hpc.Job{ID: "bad", Request: hpc.Request{Array: "x"}})
-	if _, err := Quantiles(t.Context(), w, NewLastTwo(), 0.9); err == nil || !strings.Contains(err.Error(), `job bad: array "x"`) {
+	if _, err := Quantiles(t.Context(), w, NewLastTwo(RunTime), 0.9); err == nil || !strings.Contains(err.Error(), `job bad: array "x"`) {
 		t.Error(err)
+	}
+}
+
+// TestAtOnce holds that jobs are known when they are submitted, with their own run times.
+func TestAtOnce(t *testing.T) {
+	w := new(workload.Workload)
+	for i, minutes := range []int64{100, 10, 50, 3} {
+		job := &hpc.Job{ID: string(rune('a' + i)), Submit: hpc.Unix(1e9 + int64(i))}
+		job.User, job.TimeLimit, job.RunTime = "ana", 200*time.Minute, time.Duration(minutes)*time.Minute
+		w.Jobs.Append(job)
+	}
+	honest, err := CasesOf(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := slices.Clone(honest.List)
+	for name, c := range map[string]struct {
+		cases *Cases
+		want  []float64 // minutes
+	}{"honest": {honest, []float64{200, 200, 200, 200}}, "at once": {honest.AtOnce(), []float64{200, 100, 55, 30}}} {
+		var got []float64
+		if err := Play(t.Context(), c.cases.List, NewLastTwo(RunTime), func(one *Case, p Prediction) {
+			got = append(got, p.P50/60)
+			if one.Value() != w.Jobs.At(one.Job).RunTime.Seconds() {
+				t.Errorf("%s: job %s ran %g s", name, one.ID, one.Value())
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	if !slices.Equal(honest.List, before) {
+		t.Error("the cases themselves have changed")
 	}
 }

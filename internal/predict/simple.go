@@ -11,76 +11,93 @@ import (
 
 // ledger has the jobs that were submitted and have not ended, and what a predictor wants to know
 // of each at its end.
-type ledger[T any] map[int64]open[T]
-
-type open[T any] struct {
-	what  T
-	start hpc.Time // 0 while the job waits
+type ledger[T any] struct {
+	target Target
+	jobs   map[int64]open[T]
 }
 
-func (l ledger[T]) submit(number int64, what T) { l[number] = open[T]{what: what} }
+type open[T any] struct {
+	what     T
+	start    hpc.Time // 0 while the job waits
+	value    float64  // of a measured target
+	measured bool
+}
 
-func (l ledger[T]) start(number int64, at hpc.Time) {
-	if job, known := l[number]; known {
+func newLedger[T any](t Target) ledger[T] { return ledger[T]{t, map[int64]open[T]{}} }
+
+func (l *ledger[T]) submit(number int64, what T) { l.jobs[number] = open[T]{what: what} }
+
+// Start is [Predictor.Start].
+func (l *ledger[T]) Start(number int64, at hpc.Time) {
+	if job, known := l.jobs[number]; known {
 		job.start = at
-		l[number] = job
+		l.jobs[number] = job
 	}
 }
 
-// end removes a job. ran is false if the job is not known, never started, or is requeued.
-func (l ledger[T]) end(number int64, at hpc.Time, state hpc.State) (what T, seconds float64, ran bool) {
-	job, known := l[number]
-	delete(l, number)
-	if !known || job.start == 0 || state == hpc.Pending {
+// Measure is [Measurer.Measure].
+func (l *ledger[T]) Measure(number int64, value float64) {
+	if job, known := l.jobs[number]; known {
+		job.value, job.measured = value, true
+		l.jobs[number] = job
+	}
+}
+
+// end removes a job and returns the target's value. known is false if the job is not known, never
+// started, is requeued, or has no measured value.
+func (l *ledger[T]) end(number int64, at hpc.Time, state hpc.State) (what T, value float64, known bool) {
+	job, known := l.jobs[number]
+	delete(l.jobs, number)
+	switch {
+	case !known || job.start == 0 || state == hpc.Pending:
 		return job.what, 0, false
+	case l.target.Measured():
+		return job.what, job.value, job.measured
 	}
 	return job.what, max(at.Sub(job.start).Seconds(), 0), true
 }
 
-// fallback predicts for jobs of which a predictor knows nothing else: the time limit, or the mean
-// run time of all jobs that have ended if there is none, or 0 before any has.
+// fallback predicts for jobs of which a predictor knows nothing else: what the user asked for, or the
+// mean of all jobs that have ended if that is not known, or 0 before any has.
 type fallback struct {
 	sum   float64
 	count float64
 }
 
-func (f *fallback) end(seconds float64) { f.sum, f.count = f.sum+seconds, f.count+1 }
+func (f *fallback) end(value float64) { f.sum, f.count = f.sum+value, f.count+1 }
 
-func (f *fallback) seconds(r *hpc.Request) float64 {
-	if limit := Limit(r); limit > 0 || f.count == 0 {
-		return limit
+func (f *fallback) value(t Target, r *hpc.Request) float64 {
+	if asked := t.Asked(r); asked > 0 || f.count == 0 {
+		return asked
 	}
 	return f.sum / f.count
 }
 
-// UserLimit predicts the time limit that the user asked for. A job without a limit gets the mean
-// run time of all jobs that have ended.
+// UserLimit predicts what the user asked for: the time limit, or the memory. A job that does not ask
+// gets the mean of all jobs that have ended.
 type UserLimit struct {
-	jobs ledger[struct{}]
-	all  fallback
+	ledger[struct{}]
+	all fallback
 }
 
-// NewUserLimit returns the predictor.
-func NewUserLimit() *UserLimit { return &UserLimit{jobs: ledger[struct{}]{}} }
+// NewUserLimit returns the predictor of a target.
+func NewUserLimit(t Target) *UserLimit { return &UserLimit{ledger: newLedger[struct{}](t)} }
 
 // Predict is [Predictor.Predict].
 func (u *UserLimit) Predict(s Submission) Prediction {
-	return Point(u.all.seconds(s.Request), s.Request)
+	return u.target.Point(u.all.value(u.target, s.Request), s.Request)
 }
 
 // Submit is [Predictor.Submit].
 func (u *UserLimit) Submit(s Submission) Prediction {
-	u.jobs.submit(s.Number, struct{}{})
+	u.submit(s.Number, struct{}{})
 	return u.Predict(s)
 }
 
-// Start is [Predictor.Start].
-func (u *UserLimit) Start(number int64, at hpc.Time) { u.jobs.start(number, at) }
-
 // End is [Predictor.End].
 func (u *UserLimit) End(number int64, at hpc.Time, state hpc.State) {
-	if _, seconds, ran := u.jobs.end(number, at, state); ran {
-		u.all.end(seconds)
+	if _, value, known := u.end(number, at, state); known {
+		u.all.end(value)
 	}
 }
 
@@ -89,47 +106,44 @@ func (u *UserLimit) End(number int64, at hpc.Time, state hpc.State) {
 // IEEE TPDS 18(6), 2007). After a single job of the user it predicts that job's run time, and
 // before the first one the time limit, as [UserLimit] does.
 type LastTwo struct {
-	jobs  ledger[string]
+	ledger[string]
 	users map[string]*lastTwo
 	all   fallback
 }
 
 type lastTwo struct{ last, before float64 }
 
-// NewLastTwo returns the predictor.
-func NewLastTwo() *LastTwo {
-	return &LastTwo{jobs: ledger[string]{}, users: map[string]*lastTwo{}}
+// NewLastTwo returns the predictor of a target.
+func NewLastTwo(t Target) *LastTwo {
+	return &LastTwo{ledger: newLedger[string](t), users: map[string]*lastTwo{}}
 }
 
 // Predict is [Predictor.Predict].
 func (l *LastTwo) Predict(s Submission) Prediction {
 	if user := l.users[s.Request.User]; user != nil {
-		return Point((user.last+user.before)/2, s.Request)
+		return l.target.Point((user.last+user.before)/2, s.Request)
 	}
-	return Point(l.all.seconds(s.Request), s.Request)
+	return l.target.Point(l.all.value(l.target, s.Request), s.Request)
 }
 
 // Submit is [Predictor.Submit].
 func (l *LastTwo) Submit(s Submission) Prediction {
-	l.jobs.submit(s.Number, s.Request.User)
+	l.submit(s.Number, s.Request.User)
 	return l.Predict(s)
 }
 
-// Start is [Predictor.Start].
-func (l *LastTwo) Start(number int64, at hpc.Time) { l.jobs.start(number, at) }
-
 // End is [Predictor.End].
 func (l *LastTwo) End(number int64, at hpc.Time, state hpc.State) {
-	name, seconds, ran := l.jobs.end(number, at, state)
-	if !ran {
+	name, value, known := l.end(number, at, state)
+	if !known {
 		return
 	}
-	l.all.end(seconds)
+	l.all.end(value)
 	if user := l.users[name]; user != nil {
-		user.last, user.before = seconds, user.last
+		user.last, user.before = value, user.last
 		return
 	}
-	l.users[name] = &lastTwo{seconds, seconds}
+	l.users[name] = &lastTwo{value, value}
 }
 
 // ClassKey is what makes two jobs of one class: resubmissions of one thing.
@@ -182,14 +196,14 @@ func (d *DecayedMean) Mean() float64 { return d.Sum / d.Count }
 // [Class]. A job of a new class gets the average of its user, and a job of a new user its limit, as
 // [UserLimit] predicts.
 type ClassAverage struct {
-	jobs    ledger[ClassKey]
+	ledger[ClassKey]
 	classes map[ClassKey]*DecayedMean
 	all     fallback
 }
 
-// NewClassAverage returns the predictor.
-func NewClassAverage() *ClassAverage {
-	return &ClassAverage{jobs: ledger[ClassKey]{}, classes: map[ClassKey]*DecayedMean{}}
+// NewClassAverage returns the predictor of a target.
+func NewClassAverage(t Target) *ClassAverage {
+	return &ClassAverage{ledger: newLedger[ClassKey](t), classes: map[ClassKey]*DecayedMean{}}
 }
 
 // userClass is the class of all jobs of a user. No class of a job equals it: a job's size is not 0.
@@ -199,30 +213,27 @@ func userClass(user string) ClassKey { return ClassKey{User: user} }
 func (c *ClassAverage) Predict(s Submission) Prediction {
 	for _, key := range [...]ClassKey{Class(s.Request), userClass(s.Request.User)} {
 		if class := c.classes[key]; class != nil {
-			return Point(class.Mean(), s.Request)
+			return c.target.Point(class.Mean(), s.Request)
 		}
 	}
-	return Point(c.all.seconds(s.Request), s.Request)
+	return c.target.Point(c.all.value(c.target, s.Request), s.Request)
 }
 
 // Submit is [Predictor.Submit].
 func (c *ClassAverage) Submit(s Submission) Prediction {
 	key := Class(s.Request)
 	key.User = s.Request.User // of a manual class as well, for the user's own average
-	c.jobs.submit(s.Number, key)
+	c.submit(s.Number, key)
 	return c.Predict(s)
 }
 
-// Start is [Predictor.Start].
-func (c *ClassAverage) Start(number int64, at hpc.Time) { c.jobs.start(number, at) }
-
 // End is [Predictor.End].
 func (c *ClassAverage) End(number int64, at hpc.Time, state hpc.State) {
-	key, seconds, ran := c.jobs.end(number, at, state)
-	if !ran {
+	key, value, known := c.end(number, at, state)
+	if !known {
 		return
 	}
-	c.all.end(seconds)
+	c.all.end(value)
 	user := userClass(key.User)
 	if key.Manual != "" {
 		key.User = ""
@@ -231,6 +242,6 @@ func (c *ClassAverage) End(number int64, at hpc.Time, state hpc.State) {
 		if c.classes[key] == nil {
 			c.classes[key] = new(DecayedMean)
 		}
-		c.classes[key].Add(seconds, DecayRate)
+		c.classes[key].Add(value, DecayRate)
 	}
 }

@@ -3,6 +3,7 @@ package predict
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"rmreplay/internal/agenda"
@@ -22,6 +23,10 @@ type Case struct {
 	// Gone is when a job that never ran left the queue; 0 if nobody knows.
 	Gone  hpc.Time
 	State hpc.State
+	// Used is the value of a measured target, in its unit; 0 if nobody knows it, or for run times.
+	Used float64 `json:",omitempty"`
+
+	target Target
 }
 
 // Ran reports whether the job ran and ended.
@@ -29,6 +34,17 @@ func (c *Case) Ran() bool { return c.End != 0 }
 
 // Seconds returns the run time in seconds.
 func (c *Case) Seconds() float64 { return seconds(c.End.Sub(c.Start)) }
+
+// Known reports whether the job ran, ended, and has a value of the target.
+func (c *Case) Known() bool { return c.Ran() && (!c.target.Measured() || c.Used > 0) }
+
+// Value returns the target's value in its unit.
+func (c *Case) Value() float64 {
+	if c.target.Measured() {
+		return c.Used
+	}
+	return c.Seconds()
+}
 
 // Cases are the jobs of a workload in the order of their submissions, and what had to be decided
 // about them.
@@ -43,15 +59,22 @@ type Cases struct {
 	// LeftOut counts the source's records that are no jobs, by the rule that they fell under. One
 	// without a number where a run time should be is such a record.
 	LeftOut map[string]int
-	// NoUser and NoLimit count jobs without a user and without a time limit.
+	// NoUser counts jobs without a user, and NoLimit those that do not ask for the target: jobs
+	// without a time limit, or without memory.
 	NoUser, NoLimit int
+	// NoValue counts jobs that ran and have no value of a measured target. They are not learned from.
+	NoValue int
+	Target  Target
 }
 
-// CasesOf returns the jobs of a workload, each task of an array as a job. A run time is that of
+// CasesOf returns the jobs of a workload for predictions of run times: see [TargetCases].
+func CasesOf(w *workload.Workload) (*Cases, error) { return TargetCases(w, RunTime) }
+
+// TargetCases returns the jobs of a workload, each task of an array as a job. A run time is that of
 // the record (end minus start), or that of the workload if nothing is recorded. The error says
 // which job has an array that is not one.
-func CasesOf(w *workload.Workload) (*Cases, error) {
-	c := &Cases{List: make([]Case, 0, w.Jobs.Len()), LeftOut: map[string]int{}}
+func TargetCases(w *workload.Workload, t Target) (*Cases, error) {
+	c := &Cases{Target: t, List: make([]Case, 0, w.Jobs.Len()), LeftOut: map[string]int{}}
 	for _, u := range w.Unusable {
 		c.LeftOut[u.Rule]++
 	}
@@ -76,9 +99,39 @@ func CasesOf(w *workload.Workload) (*Cases, error) {
 	return c, nil
 }
 
+// Check returns an error if jobs ran and none has a value of the target.
+func (c *Cases) Check() error {
+	for i := range c.List {
+		if c.List[i].Known() {
+			return nil
+		}
+	}
+	if c.NoValue == 0 {
+		return nil // no job ran, which is for others to judge
+	}
+	want := "field 7 of SWF, or the steps' TRESUsageInTot of sacct"
+	if c.Target == IO {
+		want = "the steps' TRESUsageInTot and TRESUsageOutTot of sacct, or a trace with io"
+	}
+	return fmt.Errorf("the %s is not recorded: none of %d jobs that ran has it (want %s)", c.Target.What(), c.NoValue, want)
+}
+
+// AtOnce returns the cases as they would be if each job's value were known as soon as it is submitted: a
+// job ends at its submission. No predictor can know as much, since jobs wait and run first.
+func (c *Cases) AtOnce() *Cases {
+	known := *c
+	known.List = slices.Clone(c.List)
+	for i := range known.List {
+		if one := &known.List[i]; one.Ran() {
+			one.Start, one.End = one.At.Add(-one.End.Sub(one.Start)), one.At
+		}
+	}
+	return &known
+}
+
 // add adds a job or a task of an array.
 func (c *Cases) add(i int, job *hpc.Job, request *hpc.Request, task int) {
-	one := Case{Submission: Submission{Number: int64(len(c.List)), At: job.Submit, Request: request}, ID: job.ID, Job: i}
+	one := Case{Submission: Submission{Number: int64(len(c.List)), At: job.Submit, Request: request}, ID: job.ID, Job: i, target: c.Target}
 	var record hpc.Recorded
 	if task >= 0 {
 		one.ID += "_" + strconv.Itoa(task)
@@ -102,10 +155,13 @@ func (c *Cases) add(i int, job *hpc.Job, request *hpc.Request, task int) {
 		one.Start, one.End = job.Submit, job.Submit.Add(ran)
 		c.NoStart++
 	}
+	if one.Used = c.Target.recorded(job, &record); one.Ran() && !one.Known() {
+		c.NoValue++
+	}
 	if request.User == "" {
 		c.NoUser++
 	}
-	if Limit(request) == 0 {
+	if c.Target.Asked(request) == 0 {
 		c.NoLimit++
 	}
 	c.List = append(c.List, one)
@@ -180,6 +236,9 @@ func advance(due *agenda.Agenda[*Case], p Predictor, until hpc.Time) {
 			p.Start(c.Number, c.Start)
 			due.Put(agenda.Entry[*Case]{What: c, At: c.End, Seq: entry.Seq, Class: classEnd})
 			continue
+		}
+		if m, ok := p.(Measurer); ok && c.target.Measured() && c.Known() {
+			m.Measure(c.Number, c.Used)
 		}
 		p.End(c.Number, entry.At, c.State)
 	}

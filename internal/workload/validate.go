@@ -230,6 +230,9 @@ func (v *validator) numbers(job *hpc.Job) {
 	if r := job.Recorded; r != nil && r.Processors < 0 {
 		v.report(Error, job.ID, RuleNegativeNumber, "recorded.processors is negative")
 	}
+	if r := job.Recorded; r != nil && min(r.UsedMemory, r.MovedBytes) < 0 {
+		v.report(Error, job.ID, RuleNegativeNumber, "recorded.used_memory_kib or recorded.moved_bytes is negative")
+	}
 	if err := hpc.CheckPhases(job.IO); err != nil {
 		v.report(Error, job.ID, RuleBadIO, "its I/O has %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/output"
+	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/evaluate"
 )
 
@@ -26,14 +27,15 @@ func (o commands) newApply() *cobra.Command {
 	var opts applyOptions
 	c := &cobra.Command{
 		Use:   "apply MODEL WORKLOAD -o FILE.csv",
-		Short: "Predict the run times of a workload with a trained model",
+		Short: "Predict the jobs of a workload with a trained model",
 		Long: `Predicts each job of a workload that begins after the data of the model. The model is not
 trained again, but it learns of the jobs of the workload when they end, and its intervals
 are calibrated further.
 
 The result is a CSV table: the job's ID, the submission, P10, P50 and P90 in seconds, the
-time limit, and the run time where it is known. "-" writes it to standard output. The
-scores of the predictions are printed.`,
+time limit, and the run time where it is known. Of a model of memory or I/O they are in
+MiB: the prediction, the memory that was asked for, and what the job used. "-" writes the
+table to standard output. The scores of the predictions are printed.`,
 		Example: `  rmreplay predict apply march.model april.jsonl -o april.csv`,
 		Args:    console.WantArgs("MODEL", "WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -54,7 +56,7 @@ func (o commands) apply(ctx context.Context, modelPath, path string, opts applyO
 	if err != nil {
 		return err
 	}
-	cases, err := o.cases(path)
+	cases, err := o.cases(path, m.Target)
 	if err != nil {
 		return err
 	}
@@ -66,9 +68,9 @@ func (o commands) apply(ctx context.Context, modelPath, path string, opts applyO
 	write := func(w io.Writer) error {
 		buffered := bufio.NewWriter(w)
 		table := csv.NewWriter(buffered)
-		_ = table.Write([]string{"id", "submit", "p10_s", "p50_s", "p90_s", "limit_s", "ran_s"}) // Flush reports errors
+		_ = table.Write(columns(m.Target)) // Flush reports errors
 		applied, err = evaluate.Apply(ctx, m, cases, func(p evaluate.Row) {
-			_ = table.Write([]string{p.ID, p.Submit.String(), seconds(p.P10), seconds(p.P50), seconds(p.P90), known(p.Limit > 0, p.Limit), known(p.Ran, p.Seconds)})
+			_ = table.Write([]string{p.ID, p.Submit.String(), number(p.P10), number(p.P50), number(p.P90), known(p.Asked > 0, p.Asked), known(p.Known, p.Value)})
 		})
 		if err != nil {
 			return err
@@ -96,11 +98,19 @@ func (o commands) apply(ctx context.Context, modelPath, path string, opts applyO
 	return o.Print(fmt.Sprintf("%s: %d jobs of %s, predicted by %s (%s)\n%s", opts.output, applied.Jobs, filepath.Base(path), filepath.Base(modelPath), m.Describe(), applied.Render()))
 }
 
-func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 0, 64) }
+// columns returns the heads of the table of predictions.
+func columns(t predict.Target) []string {
+	if t.Measured() {
+		return []string{"id", "submit", "p10_mib", "p50_mib", "p90_mib", "asked_mib", "used_mib"}
+	}
+	return []string{"id", "submit", "p10_s", "p50_s", "p90_s", "limit_s", "ran_s"}
+}
 
-func known(is bool, s float64) string {
+func number(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
+
+func known(is bool, v float64) string {
 	if !is {
 		return ""
 	}
-	return seconds(s)
+	return number(v)
 }

@@ -20,11 +20,13 @@ import (
 // evaluateOptions are the flags of `predict evaluate`.
 type evaluateOptions struct {
 	models []string
+	target string
 	growth float64
 	every  time.Duration
 	seed   uint64
 	window int
 	random bool
+	atOnce bool
 	report string
 	json   bool
 }
@@ -33,7 +35,7 @@ func (o commands) newEvaluate() *cobra.Command {
 	var opts evaluateOptions
 	c := &cobra.Command{
 		Use:   "evaluate WORKLOAD",
-		Short: "Measure how well models predict the run times of a workload",
+		Short: "Measure how well models predict run times, memory or I/O of a workload",
 		Long: `Plays a workload, a log or the record of a run to each model in the order of time. A model
 predicts each job at its submission. It knows only jobs that had ended by then, and it is
 trained again as their number grows. Every job that ran counts, from the first one.
@@ -42,32 +44,38 @@ The scores are those of KNIME's Numeric Scorer (R², mean absolute error, mean s
 error, root mean squared error, mean signed difference) for the median, R² and mean
 absolute error of the logarithm, the pinball loss of P10, P50 and P90, coverage and width
 of the interval from P10 to P90, and the share of jobs that ran longer than predicted.
+With --target they are in MiB: of memory for each processor, or of I/O. Jobs without a
+record of it are counted and left out.
 --json also has them by the user's experience and for each tenth of the jobs. --report
 makes a page of them.
 
 --random-split also trains on a random four fifths of the jobs and predicts the others.
 Such a split is not honest, since the model learns from the future. It shows how much the
-scores of others owe to it.`,
+scores of others owe to it. --at-once also measures each model as if every job ended when
+it is submitted. No predictor knows as much.`,
 		Example: `  rmreplay predict evaluate KTH-SP2-1996-2.1-cln.swf.gz
   rmreplay predict evaluate march.jsonl --models last2,boost --retrain-every 7d
-  rmreplay predict evaluate march.jsonl --random-split --report prediction.html`,
+  rmreplay predict evaluate march.jsonl --random-split --report prediction.html
+  rmreplay predict evaluate HPC2N-2002-2.2-cln.swf.gz --target memory`,
 		Args: console.WantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error { return o.evaluate(c.Context(), args[0], opts) },
 	}
 	f := c.Flags()
 	f.StringSliceVar(&opts.models, "models", nil, "the `MODELS`, separated by commas (default: all)")
+	addTarget(c, &opts.target)
 	f.Float64Var(&opts.growth, "retrain-growth", 0.25, "train a model again when the number of ended jobs has grown by this `SHARE`")
 	flags.Duration(f, &opts.every, "retrain-every", 0, "and when this `TIME` of the log has passed as well")
 	console.AddSeed(f, &opts.seed, "the samples of trained models")
 	f.IntVar(&opts.window, "last", model.DefaultWindow, "train on the last `N` jobs that ended")
 	f.BoolVar(&opts.random, "random-split", false, "also measure a random split, which is not honest")
+	f.BoolVar(&opts.atOnce, "at-once", false, "also measure models that know all earlier submissions' run times, a bound")
 	f.StringVar(&opts.report, "report", "", "also write the scores as one HTML page to this `FILE`")
 	console.AddJSON(c, &opts.json)
 	return c
 }
 
 func (o commands) evaluate(ctx context.Context, path string, opts evaluateOptions) error {
-	how := evaluate.Options{Growth: opts.growth, Every: opts.every, Seed: opts.seed, Window: opts.window, RandomSplit: opts.random}
+	how := evaluate.Options{Growth: opts.growth, Every: opts.every, Seed: opts.seed, Window: opts.window, RandomSplit: opts.random, AtOnce: opts.atOnce}
 	for _, name := range opts.models {
 		kind, err := model.ParseKind(name)
 		if err != nil {
@@ -83,12 +91,16 @@ func (o commands) evaluate(ctx context.Context, path string, opts evaluateOption
 	case opts.window < 1:
 		return console.Usagef("--last %d: want 1 or more", opts.window)
 	}
+	of, err := target(opts.target)
+	if err != nil {
+		return err
+	}
 	if opts.report != "" {
 		if err := output.Replaces(opts.report, "a report", report.IsPage); err != nil {
 			return fmt.Errorf("writing the report: %w", err)
 		}
 	}
-	cases, err := o.cases(path)
+	cases, err := o.cases(path, of)
 	if err != nil {
 		return err
 	}

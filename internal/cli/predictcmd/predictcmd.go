@@ -25,7 +25,7 @@ func New(out console.Output, open func(path string) (*workload.Workload, error))
 	o := commands{out, open}
 	c := &cobra.Command{
 		Use:   "predict",
-		Short: "Predict how long jobs will run",
+		Short: "Predict how long jobs will run, and their memory and I/O",
 		Long: `Predicts run times of jobs from what is known at their submission: what the user asked
 for, and the history of the jobs that had ended by then. docs/PREDICTION.md describes the
 models, the features and the measurements.
@@ -37,6 +37,9 @@ models, the features and the measurements.
   forest   a random forest
   boost    gradient boosting of the quantiles P10, P50 and P90
 
+The target is the run time unless --target says memory or io, for workloads with records
+of them.
+
 The last three are trained. All have an interval from P10 to P90, which is calibrated
 online.`,
 	}
@@ -44,21 +47,35 @@ online.`,
 	return c
 }
 
+// addTarget adds the flag of what is predicted.
+func addTarget(c *cobra.Command, name *string) {
+	c.Flags().StringVar(name, "target", string(predict.RunTime), "the `TARGET`, what is predicted: run-time, memory or io")
+}
+
+// target reads that flag.
+func target(name string) (predict.Target, error) {
+	t, err := predict.ParseTarget(name)
+	if err != nil {
+		return "", console.Usagef("--target: %w", err)
+	}
+	return t, nil
+}
+
 // cases reads a workload and returns its jobs.
-func (o commands) cases(path string) (*predict.Cases, error) {
+func (o commands) cases(path string, t predict.Target) (*predict.Cases, error) {
 	w, err := o.open(path)
 	if err != nil {
 		return nil, err
 	}
-	cases, err := predict.CasesOf(w)
+	cases, err := predict.TargetCases(w, t)
 	if err != nil {
 		return nil, console.BadInput(fmt.Errorf("%s: %w", path, err))
 	}
 	return cases, nil
 }
 
-// model reads a model.
+// model reads a model of any target.
 func (o commands) model(path string) (*model.Model, error) {
-	m, err := experiment.ReadModel(path)
+	m, err := experiment.ReadAnyModel(path)
 	return m, console.BadInput(err)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict/service"
 )
@@ -67,9 +68,9 @@ func (o commands) serve(ctx context.Context, path string, opts serveOptions) err
 	if err := o.checkListen(opts); err != nil {
 		return err
 	}
-	m, err := o.model(path)
+	m, err := experiment.ReadModel(path)
 	if err != nil {
-		return err
+		return console.BadInput(err)
 	}
 	if opts.journal != "" {
 		file, err := os.OpenFile(opts.journal, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)

@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/output"
+	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/model"
 )
 
@@ -18,6 +19,7 @@ import (
 type trainOptions struct {
 	output string
 	kind   string
+	target string
 	until  string
 	seed   uint64
 	window int
@@ -28,7 +30,7 @@ func (o commands) newTrain() *cobra.Command {
 	var opts trainOptions
 	c := &cobra.Command{
 		Use:   "train WORKLOAD -o MODEL",
-		Short: "Train a model of run times on a workload or on a run",
+		Short: "Train a model of run times, memory or I/O on a workload or on a run",
 		Long: `Trains a model on the jobs of a workload, a log or the record of a run that ended by an
 instant, and writes it with their history to a file.
 
@@ -37,6 +39,7 @@ hash, the window, the seed and the version. It also has scores: those of a model
 trained on the first four fifths of the jobs, for the last fifth. The same data and seed
 give the same file to the byte.`,
 		Example: `  rmreplay predict train march.jsonl -o march.model
+  rmreplay predict train march.jsonl --target memory -o memory.model
   rmreplay predict train kth.swf --model forest --until 1997-06-01T00:00:00Z -o k.model
   gunzip -c < march.model | head -1`,
 		Args: console.WantArgs("WORKLOAD"),
@@ -45,6 +48,7 @@ give the same file to the byte.`,
 	console.AddOutput(c.Flags(), &opts.output, "`FILE`", "the model's file")
 	f := c.Flags()
 	f.StringVar(&opts.kind, "model", string(model.Boost), "the `MODEL`: linear, forest or boost")
+	addTarget(c, &opts.target)
 	f.StringVar(&opts.until, "until", "", "use nothing that happened after this `TIME` (default: the last end)")
 	console.AddSeed(f, &opts.seed, "the samples of trained models")
 	f.IntVar(&opts.window, "last", model.DefaultWindow, "train on the last `N` jobs that ended")
@@ -62,6 +66,10 @@ func (o commands) train(ctx context.Context, path string, opts trainOptions) err
 	if !how.Kind.Trained() {
 		return console.Usagef("--model %s has nothing to train (want linear, forest or boost)", how.Kind)
 	}
+	of, err := target(opts.target)
+	if err != nil {
+		return err
+	}
 	if opts.window < 1 {
 		return console.Usagef("--last %d: want 1 or more", opts.window)
 	}
@@ -73,7 +81,7 @@ func (o commands) train(ctx context.Context, path string, opts trainOptions) err
 	if err := output.Replaces(opts.output, "a model", model.IsModel); err != nil {
 		return fmt.Errorf("writing the model: %w", err)
 	}
-	cases, err := o.cases(path)
+	cases, err := o.cases(path, of)
 	if err != nil {
 		return err
 	}
@@ -95,6 +103,14 @@ func (o commands) train(ctx context.Context, path string, opts trainOptions) err
 			model.Header
 		}{opts.output, size, m.Header})
 	}
-	return o.Print(fmt.Sprintf("%s: %s (%.1f MB)\nthe last fifth, predicted from the first four: mean absolute error %.0f s, %.1f %% of %d jobs between P10 and P90\n",
-		opts.output, m.Describe(), float64(size)/1e6, m.Scores.MAE, 100*m.Scores.Coverage, m.Scores.Jobs))
+	return o.Print(fmt.Sprintf("%s: %s (%.1f MB)\nthe last fifth, predicted from the first four: mean absolute error %.0f %s, %.1f %% of %d jobs between P10 and P90\n%s",
+		opts.output, m.Describe(), float64(size)/1e6, m.Scores.MAE, of.Unit(), 100*m.Scores.Coverage, m.Scores.Jobs, leftOut(cases)))
+}
+
+// leftOut says how many jobs a training could not use, if any.
+func leftOut(cases *predict.Cases) string {
+	if cases.NoValue == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the %s of %d jobs that ran is not recorded; the model does not learn from them\n", cases.Target.What(), cases.NoValue)
 }

@@ -47,6 +47,8 @@ var columns = func() []column {
 		stringColumn("recorded_nodes", func(job *hpc.Job) *string { return &recorded(job).Nodes }),
 		intColumn("recorded_processors", func(job *hpc.Job) *int { return &recorded(job).Processors }),
 		priorityColumn(),
+		longColumn("recorded_used_memory_kib", func(job *hpc.Job) *int64 { return &recorded(job).UsedMemory }),
+		longColumn("recorded_moved_bytes", func(job *hpc.Job) *int64 { return &recorded(job).MovedBytes }),
 	)
 	for i := range list {
 		list[i].always = written[list[i].name]
@@ -130,6 +132,18 @@ func intColumn(name string, field func(*hpc.Job) *int) column {
 	return column{name: name, get: func(job *hpc.Job) string { return intText(int64(*field(job))) },
 		set: func(job *hpc.Job, text string, _ *time.Location) error {
 			n, err := strconv.Atoi(text)
+			if err != nil {
+				return errNotNumber
+			}
+			*field(job) = n
+			return nil
+		}}
+}
+
+func longColumn(name string, field func(*hpc.Job) *int64) column {
+	return column{name: name, get: func(job *hpc.Job) string { return intText(*field(job)) },
+		set: func(job *hpc.Job, text string, _ *time.Location) error {
+			n, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
 				return errNotNumber
 			}

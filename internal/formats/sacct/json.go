@@ -101,6 +101,8 @@ func (s *jsonReader) add(j *jsonJob, text string) error {
 		if t, err := step.Time.Start.time(); err == nil {
 			s.b.Step(r.ID, t)
 		}
+		in, out := step.TRES.Requested.Total, step.TRES.Consumed.Total
+		s.b.Used(r.ID, in.count("mem", ""), in.count("fs", "disk")+out.count("fs", "disk"))
 	}
 	return nil
 }
@@ -264,6 +266,10 @@ type jsonJob struct {
 		Time struct {
 			Start flexNumber `json:"start"`
 		} `json:"time"`
+		TRES struct { // in bytes; requested is Slurm's word for what was read, consumed that for what was written
+			Requested stepTRES `json:"requested"`
+			Consumed  stepTRES `json:"consumed"`
+		} `json:"tres"`
 	} `json:"steps"`
 	Time struct {
 		Elapsed    flexNumber `json:"elapsed"`
@@ -281,6 +287,31 @@ type jsonJob struct {
 	WCKey struct {
 		Name flexWord `json:"wckey"`
 	} `json:"wckey"`
+}
+
+// stepTRES is what the tasks of a step used in total. Anything else than a list is an empty list.
+type stepTRES struct {
+	Total jsonTRESList `json:"total"`
+}
+
+type jsonTRESList []jsonTRES
+
+func (l *jsonTRESList) UnmarshalJSON(text []byte) error {
+	*l = nil
+	if text[0] != '[' {
+		return nil
+	}
+	return json.Unmarshal(text, (*[]jsonTRES)(l))
+}
+
+// count returns the amount of a resource, and 0 if it is not known.
+func (l jsonTRESList) count(kind, name string) float64 {
+	for _, t := range l {
+		if t.Type == kind && t.Name == name && t.Count.set {
+			return t.Count.value
+		}
+	}
+	return 0
 }
 
 type jsonTRES struct {

@@ -5,6 +5,7 @@ package sacct
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -246,7 +247,7 @@ type columns struct {
 	jobID, jobIDRaw, cluster, name, user, group, uid, gid, account, partition, qos, wckey, reservation,
 	constraints, licenses, comment, submit, eligible, start, end, elapsed, elapsedRaw, suspended,
 	timelimit, timelimitRaw, state, exitCode, reason, priority, reqCPUs, allocCPUs, nCPUs, reqNodes,
-	allocNodes, nNodes, reqMem, reqTRES, allocTRES, reqGRES, nodeList, submitLine, workDir, restarts, flags int
+	tresIn, tresOut, aveRSS, nTasks, allocNodes, nNodes, reqMem, reqTRES, allocTRES, reqGRES, nodeList, submitLine, workDir, restarts, flags int
 }
 
 // readHeader takes the names of the columns.
@@ -264,6 +265,7 @@ func (s *textReader) readHeader(names []string) error {
 		"reqcpus": &c.reqCPUs, "alloccpus": &c.allocCPUs, "ncpus": &c.nCPUs, "reqnodes": &c.reqNodes,
 		"allocnodes": &c.allocNodes, "nnodes": &c.nNodes, "reqmem": &c.reqMem, "reqtres": &c.reqTRES,
 		"alloctres": &c.allocTRES, "reqgres": &c.reqGRES, "nodelist": &c.nodeList, "submitline": &c.submitLine,
+		"tresusageintot": &c.tresIn, "tresusageouttot": &c.tresOut, "averss": &c.aveRSS, "ntasks": &c.nTasks,
 		"workdir": &c.workDir, "restarts": &c.restarts, "flags": &c.flags,
 	}
 	for _, p := range places {
@@ -486,7 +488,7 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 		if start, err := s.time(get(c.start)); err == nil && s.b.LacksStart(id[:dot]) {
 			s.b.Step(string(id[:dot]), start)
 		}
-		return nil
+		return s.used(string(id[:dot]), get)
 	}
 	if other, err := s.b.OtherCluster(s.intern(get(c.cluster))); other || err != nil {
 		return err
@@ -513,6 +515,28 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 		return err
 	}
 	return s.b.Add(&r, string(text))
+}
+
+// used reads what a step used. Without the column TRESUsageInTot the memory is AveRSS times NTasks.
+func (s *textReader) used(job string, get func(int) []byte) error {
+	c := &s.at
+	in, out := string(get(c.tresIn)), string(get(c.tresOut))
+	memory, read, err := usage(in)
+	_, written, err2 := usage(out)
+	if memory == 0 && err == nil {
+		if rss := get(c.aveRSS); len(rss) > 0 {
+			var each float64
+			var tasks int
+			each, err = slurmspec.ParseScaled(string(rss))
+			tasks, _ = parseAmount(get(c.nTasks))
+			memory = each * float64(max(tasks, 1))
+		}
+	}
+	if err = cmp.Or(err, err2); err != nil {
+		return s.b.Fall(finished.RuleBadValue, "a step of job %s: TRESUsageInTot %.60q, TRESUsageOutTot %.60q: %v", job, in, out, err)
+	}
+	s.b.Used(job, memory, read+written)
+	return nil
 }
 
 // end reads when a job ended. If that is not recorded, a job that started and has ended ran for

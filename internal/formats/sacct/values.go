@@ -2,6 +2,7 @@ package sacct
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -109,6 +110,25 @@ func parseAmount(text []byte) (int, error) {
 		return 0, errors.New("not a count")
 	}
 	return int(f), nil
+}
+
+// usage reads a list of what the tasks of a step used in total (TRESUsageInTot, TRESUsageOutTot): its
+// memory and what moved from or to disks, in bytes. A resource that is not in the list is 0.
+func usage(list string) (memory, disk float64, err error) {
+	for name, amount := range slurmspec.TRES(list) {
+		to := &memory
+		switch name {
+		case "mem":
+		case "fs/disk":
+			to = &disk
+		default:
+			continue
+		}
+		if *to, err = slurmspec.ParseScaled(amount); err != nil {
+			return 0, 0, fmt.Errorf("%s=%s: %w", name, amount, err)
+		}
+	}
+	return memory, disk, nil
 }
 
 func parseUint32(text []byte) (uint32, bool) {

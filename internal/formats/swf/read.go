@@ -274,6 +274,9 @@ func (s *reader) job(r *record, size, line int) error {
 	s.addUser(job, r)
 
 	recorded.Processors = int(max(whole(r[fieldAllocated]), 0))
+	if kib := whole(r[fieldMemory]); kib > 0 && kib < maxKiB {
+		recorded.UsedMemory = kib
+	}
 	if r[fieldWait].mantissa >= 0 {
 		recorded.Start = job.Submit.Add(duration(r[fieldWait]))
 		recorded.End = recorded.Start.Add(job.RunTime)

@@ -63,7 +63,7 @@ func TestRead(t *testing.T) {
 				User: "user13", QOS: "queue9", Dependency: "afterany:1", Tasks: 8, MemPerCPU: 2,
 			},
 			Behaviour: hpc.Behaviour{RunTime: 30 * time.Second},
-			Recorded:  &hpc.Recorded{State: hpc.Failed, Start: epoch.Add(25 * time.Second), End: epoch.Add(55 * time.Second)},
+			Recorded:  &hpc.Recorded{State: hpc.Failed, Start: epoch.Add(25 * time.Second), End: epoch.Add(55 * time.Second), UsedMemory: 900},
 		},
 		{
 			ID: "3", Submit: epoch.Add(25 * time.Second),
@@ -79,7 +79,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("jobs (-want +got)\n%s", diff)
 	}
 	for i, want := range []string{
-		`{"record":1,"fields":{"6":"142.00","8":"-1"}}`, `{"record":2,"fields":{"10":"1500","18":"30","7":"900"}}`, `{"record":3}`,
+		`{"record":1,"fields":{"6":"142.00","8":"-1"}}`, `{"record":2,"fields":{"10":"1500","18":"30"}}`, `{"record":3}`,
 	} {
 		if got := string(swf.AppendKept(nil, w.Jobs.Origin(i))); got != want {
 			t.Errorf("job %d: kept %s, want %s", i, got, want)

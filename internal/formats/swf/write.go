@@ -336,6 +336,9 @@ func recordedFate(r *record, job *hpc.Job, rec *hpc.Recorded) {
 	if rec.Processors > 0 {
 		r[fieldAllocated].mantissa = int64(rec.Processors)
 	}
+	if rec.UsedMemory > 0 {
+		r[fieldMemory].mantissa = rec.UsedMemory
+	}
 	switch rec.State {
 	case hpc.Completed:
 		r[fieldStatus].mantissa = statusCompleted

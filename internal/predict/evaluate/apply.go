@@ -12,26 +12,28 @@ import (
 type Applied struct {
 	Model  model.Header `json:"model"`
 	Jobs   int          `json:"jobs"`
-	Scores Scores       `json:"scores"` // of the jobs that ran
+	Scores Scores       `json:"scores"` // of the jobs whose value is known
 }
 
 // Row is a job with its prediction.
 type Row struct {
 	predict.Prediction
-	ID      string
-	Submit  hpc.Time
-	Ran     bool
-	Seconds float64 // how long it ran, if Ran
+	ID     string
+	Submit hpc.Time
+	Asked  float64 // what the user asked for, in the target's unit; 0 if nothing
+	Known  bool
+	Value  float64 // of the target, if Known
 }
 
-// Apply predicts all jobs of a workload and calls seen with each. It returns the context's error.
+// Apply predicts all jobs of a workload and calls seen with each. The target of the cases must be that of
+// the model. It returns the context's error.
 func Apply(ctx context.Context, m *model.Model, cases *predict.Cases, seen func(Row)) (*Applied, error) {
 	var all sums
 	err := predict.Play(ctx, cases.List, m.Online(), func(c *predict.Case, p predict.Prediction) {
-		row := Row{Prediction: p, ID: c.ID, Submit: c.At, Ran: c.Ran()}
-		if row.Ran {
-			row.Seconds = c.Seconds()
-			all.add(p, row.Seconds)
+		row := Row{Prediction: p, ID: c.ID, Submit: c.At, Known: c.Known(), Asked: cases.Target.Asked(c.Request)}
+		if row.Known {
+			row.Value = c.Value()
+			all.add(p, row.Value)
 		}
 		seen(row)
 	})

@@ -1,11 +1,13 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"rmreplay/internal/predict"
@@ -23,6 +25,9 @@ type Options struct {
 	// RandomSplit also trains each model on a random four fifths of all jobs, and scores it on
 	// the other fifth. Such a split is not honest: see [model.RandomSplit].
 	RandomSplit bool
+	// AtOnce also measures each model as if the values of all earlier submissions were known: see
+	// [predict.Cases.AtOnce]. It bounds what knowledge of jobs that wait or run is worth.
+	AtOnce bool
 	// Progress, if not nil, is called with the model at work and the share of the jobs done.
 	Progress func(k model.Kind, share float64)
 }
@@ -30,8 +35,11 @@ type Options struct {
 // Evaluation is the measurement of several models on one workload.
 type Evaluation struct {
 	Source string `json:"source"`
+	// Target is what is predicted, and Unit the unit of its values and of all errors.
+	Target predict.Target `json:"target"`
+	Unit   string         `json:"unit"`
 	// Jobs are the jobs of the workload, each task of an array counted; Scored are those that
-	// ran. The other counts are those of [predict.Cases].
+	// ran and have a value of the target. The other counts are those of [predict.Cases].
 	Jobs     int     `json:"jobs"`
 	Scored   int     `json:"scored"`
 	NeverRan int     `json:"never_ran"`
@@ -39,8 +47,9 @@ type Evaluation struct {
 	NoStart  int     `json:"start_unknown"`
 	NoUser   int     `json:"no_user"`
 	NoLimit  int     `json:"no_limit"`
+	NoValue  int     `json:"no_value"`
 	Users    int     `json:"users"`
-	MeanRun  float64 `json:"mean_run_time_s"`
+	Mean     float64 `json:"mean"`
 	// Growth, EveryS and Seed repeat the options.
 	Growth float64  `json:"retrain_growth"`
 	EveryS float64  `json:"retrain_every_s"`
@@ -60,10 +69,12 @@ type Result struct {
 	Groups []Group `json:"groups"`
 	// Curve are the scores of each tenth of the jobs, in the order of their submissions.
 	Curve []Point `json:"curve"`
-	// TwinMAE is the mean absolute error for twins, in seconds: see [Floor].
-	TwinMAE float64 `json:"twin_mae_s"`
+	// TwinMAE is the mean absolute error for twins: see [Floor].
+	TwinMAE float64 `json:"twin_mae"`
 	// RandomSplit are the scores of a random split, if that was asked for.
 	RandomSplit *Scores `json:"random_split,omitempty"`
+	// AtOnce are the scores with the values of all earlier submissions, if that was asked for.
+	AtOnce *Scores `json:"at_once,omitempty"`
 }
 
 // Group are the scores of some users' jobs.
@@ -90,26 +101,29 @@ var experience = []struct {
 // Run measures models on a workload. It returns an error if no job ran, if a training fails, or
 // the context's error.
 func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*Evaluation, error) {
+	if err := cases.Check(); err != nil {
+		return nil, fmt.Errorf("evaluating predictions: %s: %w", source, err)
+	}
 	e := &Evaluation{
-		Source: source, Jobs: len(cases.List), NeverRan: cases.NeverRan, Unknown: cases.Unknown, NoStart: cases.NoStart,
+		Source: source, Target: cmp.Or(cases.Target, predict.RunTime), Unit: cases.Target.Unit(), NoValue: cases.NoValue, Jobs: len(cases.List), NeverRan: cases.NeverRan, Unknown: cases.Unknown, NoStart: cases.NoStart,
 		NoUser: cases.NoUser, NoLimit: cases.NoLimit, Growth: o.Growth, EveryS: o.Every.Seconds(), Seed: o.Seed,
 	}
 	if len(o.Models) == 0 {
 		o.Models = model.Kinds()
 	}
 	users := map[string]bool{}
-	var runs moments
+	var values moments
 	for i := range cases.List {
-		if c := &cases.List[i]; c.Ran() {
-			runs.add(c.Seconds())
+		if c := &cases.List[i]; c.Known() {
+			values.add(c.Value())
 			users[c.Request.User] = true
 		}
 	}
-	e.Scored, e.Users, e.MeanRun = int(runs.count), len(users), runs.mean
+	e.Scored, e.Users, e.Mean = int(values.count), len(users), values.mean
 	if e.Scored == 0 {
-		return nil, fmt.Errorf("evaluating predictions: %s: no job with a run time among %d jobs", source, e.Jobs)
+		return nil, fmt.Errorf("evaluating predictions: %s: no job with a %s among %d jobs", source, e.Target.What(), e.Jobs)
 	}
-	e.note(runs.squares == 0)
+	e.note(values.squares == 0)
 	for _, rule := range slices.Sorted(maps.Keys(cases.LeftOut)) {
 		e.Notes = append(e.Notes, fmt.Sprintf("records of the source that are no jobs, by the rule %s: %d", rule, cases.LeftOut[rule]))
 	}
@@ -127,6 +141,13 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 				return nil, fmt.Errorf("evaluating predictions: %s: %s: random split: %w", source, k, err)
 			}
 		}
+		if o.AtOnce {
+			known, err := measure(ctx, cases.AtOnce(), k, o, nil)
+			if err != nil {
+				return nil, fmt.Errorf("evaluating predictions: %s: %s: known at once: %w", source, k, err)
+			}
+			r.AtOnce = &known.Scores
+		}
 		e.Models = append(e.Models, *r)
 	}
 	return e, nil
@@ -139,12 +160,22 @@ func (e *Evaluation) note(constant bool) {
 			e.Notes = append(e.Notes, fmt.Sprintf(format, args...))
 		}
 	}
-	add(constant, "all run times are equal, so R² has no meaning and is 0")
+	what := e.Target.What()
+	add(e.NoValue > 0, "the %s of %d jobs that ran is not recorded; they are not scored, and no model learns from them", what, e.NoValue)
+	add(constant && e.Target.Measured(), "the %s is the same for all jobs, so R² has no meaning and is 0", what)
+	add(constant && !e.Target.Measured(), "all run times are equal, so R² has no meaning and is 0")
 	add(e.NoUser == e.Jobs, "no job has a user, so nothing is known of users' histories")
 	add(e.NoUser > 0 && e.NoUser < e.Jobs, "%d of %d jobs have no user; they count as one user's", e.NoUser, e.Jobs)
 	add(e.Users == 1 && e.NoUser < e.Jobs, "there is one user only")
-	add(e.NoLimit == e.Jobs, "no job has a time limit; the model limit predicts the mean run time of ended jobs instead")
-	add(e.NoLimit > 0 && e.NoLimit < e.Jobs, "%d of %d jobs have no time limit", e.NoLimit, e.Jobs)
+	asked := "a time limit"
+	switch e.Target {
+	case predict.Memory:
+		asked = "requested memory"
+	case predict.IO:
+		asked = "requested I/O"
+	}
+	add(e.NoLimit == e.Jobs, "no job has %s; the model limit predicts the mean %s of ended jobs instead", asked, what)
+	add(e.NoLimit > 0 && e.NoLimit < e.Jobs, "%d of %d jobs have no %s", e.NoLimit, e.Jobs, strings.TrimPrefix(asked, "a "))
 	add(e.NoStart > 0, "the starts of %d jobs are not known; they are taken to start at their submission", e.NoStart)
 	add(e.NeverRan > 0, "%d jobs never ran and are not scored", e.NeverRan)
 	add(e.Unknown > 0, "the ends of %d jobs are not known; they are not scored", e.Unknown)
@@ -153,7 +184,7 @@ func (e *Evaluation) note(constant bool) {
 
 // measure plays the cases to one model. twins are the numbers of those that are twins.
 func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options, twins map[int64]bool) (*Result, error) {
-	online := model.NewOnline(model.Options{Kind: k, Seed: o.Seed, Growth: o.Growth, Every: o.Every, Window: o.Window})
+	online := model.NewOnline(model.Options{Kind: k, Target: cases.Target, Seed: o.Seed, Growth: o.Growth, Every: o.Every, Window: o.Window})
 	var all, twin sums
 	var curve [parts]sums
 	days := [parts]float64{}
@@ -168,10 +199,10 @@ func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options,
 		days[part] = c.At.Sub(cases.List[0].At).Hours() / 24
 		earlier := before[c.Request.User]
 		before[c.Request.User]++
-		if !c.Ran() {
+		if !c.Known() {
 			return
 		}
-		y := c.Seconds()
+		y := c.Value()
 		all.add(p, y)
 		if twins[c.Number] {
 			twin.add(p, y)
@@ -207,7 +238,7 @@ func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options,
 // randomSplit returns the scores of a random split.
 func randomSplit(ctx context.Context, cases *predict.Cases, k model.Kind, seed uint64) (*Scores, error) {
 	var all sums
-	if err := model.RandomSplit(ctx, cases, k, seed, func(c *predict.Case, p predict.Prediction) { all.add(p, c.Seconds()) }); err != nil {
+	if err := model.RandomSplit(ctx, cases, k, seed, func(c *predict.Case, p predict.Prediction) { all.add(p, c.Value()) }); err != nil {
 		return nil, err
 	}
 	scores := all.scores()

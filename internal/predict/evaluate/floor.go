@@ -13,24 +13,24 @@ import (
 // name, size and limit; see [predict.Class]. Jobs of one class are the same to such a predictor.
 // The best constant for a class is the median of its run times, which only the future tells.
 type Floor struct {
-	// ClassMAE is the mean absolute error, in seconds, of an oracle that knows each class's
+	// ClassMAE is the mean absolute error, in the target's unit, of an oracle that knows each class's
 	// median over the whole log. The job itself is left out of the median, so a class of one
 	// job has the error of its user's median.
-	ClassMAE float64 `json:"class_oracle_mae_s"`
-	// NeighbourMAE is the mean absolute error, in seconds, of an oracle that predicts the run
+	ClassMAE float64 `json:"class_oracle_mae"`
+	// NeighbourMAE is the mean absolute error of an oracle that predicts the run
 	// time of the job of the same class that was submitted next before, whether or not it had
 	// ended. Jobs without one are left out: Neighbours counts the others.
-	NeighbourMAE float64 `json:"neighbour_oracle_mae_s"`
+	NeighbourMAE float64 `json:"neighbour_oracle_mae"`
 	Neighbours   int     `json:"neighbour_jobs"`
 	// Resubmitted is the share of jobs that have an earlier one of their class.
 	Resubmitted float64 `json:"resubmitted"`
-	// TwinMAE is the mean absolute distance, in seconds, of twins from the median of their group.
+	// TwinMAE is the mean absolute distance of twins from the median of their group.
 	// Twins are jobs of one class between whose submissions no job of their user ended. A predictor
 	// knows the same request and the same ended jobs of the user for all of them, so it can tell them
 	// apart only by what else goes on. The median is that of the group itself, which makes the
 	// distance too small, not too large. Twins counts the jobs; [Result] has the models' errors for
 	// them.
-	TwinMAE float64 `json:"twin_floor_mae_s"`
+	TwinMAE float64 `json:"twin_floor_mae"`
 	Twins   int     `json:"twin_jobs"`
 
 	twins map[int64]bool // the numbers of the cases
@@ -72,8 +72,8 @@ func (f *Floor) addTwins(ctx context.Context, cases *predict.Cases) error {
 	f.twins = map[int64]bool{}
 	ran := map[int64]float64{}
 	for i := range cases.List {
-		if c := &cases.List[i]; c.Ran() {
-			ran[c.Number] = c.Seconds()
+		if c := &cases.List[i]; c.Known() {
+			ran[c.Number] = c.Value()
 		}
 	}
 	var distances []float64 // sorted, so that the sum does not depend on the order of the map
@@ -109,10 +109,10 @@ func floor(ctx context.Context, cases *predict.Cases) (*Floor, error) {
 	scored := 0.0
 	for i := range cases.List {
 		c := &cases.List[i]
-		if !c.Ran() {
+		if !c.Known() {
 			continue
 		}
-		y, key := c.Seconds(), predict.Class(c.Request)
+		y, key := c.Value(), predict.Class(c.Request)
 		if before := classes[key]; len(before) > 0 {
 			f.Neighbours++
 			f.NeighbourMAE += math.Abs(y - before[len(before)-1])
@@ -133,10 +133,10 @@ func floor(ctx context.Context, cases *predict.Cases) (*Floor, error) {
 	}
 	for i := range cases.List {
 		c := &cases.List[i]
-		if !c.Ran() {
+		if !c.Known() {
 			continue
 		}
-		y, list := c.Seconds(), classes[predict.Class(c.Request)]
+		y, list := c.Value(), classes[predict.Class(c.Request)]
 		if len(list) == 1 {
 			list = users[c.Request.User]
 		}

@@ -3,12 +3,15 @@ package evaluate
 import (
 	"fmt"
 	"strings"
+
+	"rmreplay/internal/predict"
 )
 
 // Render returns the scores as text.
 func (e *Evaluation) Render() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d jobs that ran of %d users, mean run time %.0f s\n", e.Source, e.Scored, e.Users, e.MeanRun)
+	fmt.Fprintf(&b, "%s: %d jobs that ran of %d users, mean %s %.0f %s\n", e.Source, e.Scored, e.Users, e.Target.What(), e.Mean, e.Unit)
+	head := head(e.Target)
 	for _, note := range e.Notes {
 		fmt.Fprintf(&b, "note: %s\n", note)
 	}
@@ -17,26 +20,26 @@ func (e *Evaluation) Render() string {
 		r := &e.Models[i]
 		b.WriteString(r.Scores.line(string(r.Model)))
 	}
-	split := false
-	for _, r := range e.Models {
-		if r.RandomSplit == nil {
-			continue
+	beside := func(title string, of func(r *Result) *Scores) {
+		for i := range e.Models {
+			r := &e.Models[i]
+			if s := of(r); s != nil {
+				b.WriteString(title + s.line(string(r.Model)))
+				title = ""
+			}
 		}
-		if !split {
-			b.WriteString("\nrandom split (not honest: the model learns from the future)\n" + head)
-			split = true
-		}
-		b.WriteString(r.RandomSplit.line(string(r.Model)))
 	}
+	beside("\nrandom split (not honest: the model learns from the future)\n"+head, func(r *Result) *Scores { return r.RandomSplit })
+	beside("\neach job known at once (a bound: as if it ended when it is submitted)\n"+head, func(r *Result) *Scores { return r.AtOnce })
 	f := e.Floor
-	fmt.Fprintf(&b, "\nan oracle that knows the median of each job's class: mean absolute error %.0f s\n", f.ClassMAE)
+	fmt.Fprintf(&b, "\nan oracle that knows the median of each job's class: mean absolute error %.0f %s\n", f.ClassMAE, e.Unit)
 	if f.Neighbours > 0 {
-		fmt.Fprintf(&b, "an oracle that knows the class's job before: %.0f s, for the %.0f %% of the jobs that have one\n", f.NeighbourMAE, 100*f.Resubmitted)
+		fmt.Fprintf(&b, "an oracle that knows the class's job before: %.0f %s, for the %.0f %% of the jobs that have one\n", f.NeighbourMAE, e.Unit, 100*f.Resubmitted)
 	}
 	if f.Twins > 0 {
-		fmt.Fprintf(&b, "%d twins, which differ in nothing that their user's ended jobs tell: at least about %.0f s", f.Twins, f.TwinMAE)
+		fmt.Fprintf(&b, "%d twins, which differ in nothing that their user's ended jobs tell: at least about %.0f %s", f.Twins, f.TwinMAE, e.Unit)
 		for i := range e.Models {
-			fmt.Fprintf(&b, ", %s %.0f s", e.Models[i].Model, e.Models[i].TwinMAE)
+			fmt.Fprintf(&b, ", %s %.0f %s", e.Models[i].Model, e.Models[i].TwinMAE, e.Unit)
 		}
 		b.WriteString("\n")
 	}
@@ -46,15 +49,20 @@ func (e *Evaluation) Render() string {
 // Render returns the scores as text.
 func (a *Applied) Render() string {
 	if a.Scores.Jobs == 0 {
-		return "no job of it has a run time, so there are no scores\n"
+		return fmt.Sprintf("no job of it has a %s, so there are no scores\n", a.Model.Target.What())
 	}
-	return head + a.Scores.line(string(a.Model.Kind))
+	return head(a.Model.Target) + a.Scores.line(string(a.Model.Kind))
 }
 
-const head = "model      MAE s   RMSE s    MSD s     R²  R² log  MAE log  pinball s  coverage  width s  under\n"
+// head returns the heads of the columns, those of errors with the unit.
+func head(t predict.Target) string {
+	with := func(name string) string { return name + " " + t.Unit() }
+	return fmt.Sprintf("%-8s %8s  %8s  %8s  %6s  %6s  %7s  %11s  %8s  %9s  %s\n",
+		"model", with("MAE"), with("RMSE"), with("MSD"), "R²", "R² log", "MAE log", with("pinball"), "coverage", with("width"), "under")
+}
 
 // line returns the scores as a line of the table.
 func (s *Scores) line(name string) string {
-	return fmt.Sprintf("%-8s %7.0f  %7.0f  %7.0f  %5.3f  %6.3f  %7.3f  %9.0f    %5.1f %%  %7.0f  %3.0f %%\n",
+	return fmt.Sprintf("%-8s %8.0f  %8.0f  %8.0f  %6.3f  %6.3f  %7.3f  %11.0f   %5.1f %%  %9.0f  %3.0f %%\n",
 		name, s.MAE, s.RMSE, s.MSD, s.R2, s.R2Log, s.MAELog, s.Pinball, 100*s.Coverage, s.Width, 100*s.Underestimated)
 }

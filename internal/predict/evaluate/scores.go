@@ -9,30 +9,30 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// Scores say how good predictions p are for run times y. The point prediction is the median. The
-// first five are the statistics of KNIME's Numeric Scorer, with its definitions.
+// Scores say how good predictions p are for values y, run times or those of another target. All that
+// are no shares are in the target's unit. The point prediction is the median. The first five are the
+// statistics of KNIME's Numeric Scorer, with its definitions.
 type Scores struct {
 	Jobs int `json:"jobs"`
-	// R2 is the coefficient of determination, 1 - sum (y-p)² / sum (y-mean(y))²; 0 if all run
-	// times are equal.
+	// R2 is the coefficient of determination, 1 - sum (y-p)² / sum (y-mean(y))²; 0 if all
+	// values are equal.
 	R2 float64 `json:"r2"`
-	// MAE is the mean absolute error, mean |p-y|, in seconds.
-	MAE float64 `json:"mae_s"`
-	// MSE is the mean squared error, mean (p-y)², in seconds², and RMSE its root, in seconds.
-	MSE  float64 `json:"mse_s2"`
-	RMSE float64 `json:"rmse_s"`
-	// MSD is the mean signed difference, mean (p-y), in seconds: negative if run times are
-	// underestimated on average.
-	MSD float64 `json:"mean_signed_difference_s"`
-	// R2Log and MAELog are R2 and MAE of log(1+seconds).
+	// MAE is the mean absolute error, mean |p-y|.
+	MAE float64 `json:"mae"`
+	// MSE is the mean squared error, mean (p-y)², in the unit's square, and RMSE its root.
+	MSE  float64 `json:"mse"`
+	RMSE float64 `json:"rmse"`
+	// MSD is the mean signed difference, mean (p-y): negative if values are underestimated on average.
+	MSD float64 `json:"mean_signed_difference"`
+	// R2Log and MAELog are R2 and MAE of log(1+y), y in the unit.
 	R2Log  float64 `json:"r2_log"`
 	MAELog float64 `json:"mae_log"`
-	// Pinball is the mean pinball loss of P10, P50 and P90, in seconds: mean max(q(y-p), (q-1)(y-p)).
-	Pinball float64 `json:"pinball_s"`
-	// Coverage is the share of run times from P10 to P90, and Width the mean of P90-P10 in seconds.
+	// Pinball is the mean pinball loss of P10, P50 and P90: mean max(q(y-p), (q-1)(y-p)).
+	Pinball float64 `json:"pinball"`
+	// Coverage is the share of values from P10 to P90, and Width the mean of P90-P10.
 	Coverage float64 `json:"coverage"`
-	Width    float64 `json:"width_s"`
-	// Underestimated is the share of jobs that ran longer than the point prediction.
+	Width    float64 `json:"width"`
+	// Underestimated is the share of jobs whose value is above the point prediction.
 	Underestimated float64 `json:"underestimated"`
 }
 
@@ -55,7 +55,7 @@ func (m *moments) add(x float64) {
 	m.squares += d * (x - m.mean)
 }
 
-// add adds a prediction and the run time in seconds.
+// add adds a prediction and the value.
 func (s *sums) add(p predict.Prediction, y float64) {
 	s.jobs++
 	d := p.P50 - y

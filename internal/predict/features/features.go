@@ -53,7 +53,7 @@ var (
 		"user_waiting", "user_running", "user_oldest_running_s", "user_newest_running_s", "user_mean_running_s",
 		"class_waiting", "class_running", "class_oldest_running_s", "class_newest_running_s",
 		"since_user_submit_s", "since_class_submit_s", "user_submits_decayed", "user_limit_scaled", "user_at_limit", "class_at_limit",
-		"user_failed", "class_failed", "all_log_mean",
+		"user_failed", "class_failed", "all_log_mean", "similar_p25", "similar_p50", "similar_p75",
 	}
 )
 
@@ -137,19 +137,27 @@ type History struct {
 	users  map[key]*crowd // open jobs and submissions, of users and of classes
 	jobs   map[int64]*job
 	all    group
+	past   map[string][]past // jobs of each user that ended, in the order of their ends
+	target predict.Target
+
+	observations []observation // reused
 }
 
-// New returns a history in which nothing happened.
-func New() *History {
-	return &History{groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}}
+// New returns a history in which nothing happened, for predictions of a target. The values of features
+// that are described as run times are then those of the target.
+func New(t predict.Target) *History {
+	return &History{target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string][]past{}}
 }
 
 // job is a job that was submitted and has not ended.
 type job struct {
-	keys  [kinds]key
-	limit float64
-	start hpc.Time // 0 while it waits
-	ended bool
+	traits
+	keys     [kinds]key
+	asked    float64  // time limit, or what else the target's request is
+	start    hpc.Time // 0 while it waits
+	ended    bool
+	value    float64 // of a measured target
+	measured bool
 }
 
 // crowd are the open jobs of a user or of a class.
@@ -197,7 +205,8 @@ var crowds = [...]int{ofUser, ofClass}
 
 // Submit says that a job is submitted.
 func (h *History) Submit(s predict.Submission) {
-	j := &job{keys: keysOf(s.Request), limit: predict.Limit(s.Request)}
+	j := &job{keys: keysOf(s.Request), asked: h.target.Asked(s.Request)}
+	j.traits = traitsOf(&j.keys)
 	h.jobs[s.Number] = j
 	for _, kind := range crowds {
 		c := h.users[j.keys[kind]]
@@ -223,9 +232,16 @@ func (h *History) Start(number int64, at hpc.Time) {
 	}
 }
 
-// End says that a job ends. It returns the run time in seconds; ran is false if the job did not
-// run, is requeued (in the state [hpc.Pending]), or is not known.
-func (h *History) End(number int64, at hpc.Time, state hpc.State) (seconds float64, ran bool) {
+// Measure is [predict.Measurer.Measure].
+func (h *History) Measure(number int64, value float64) {
+	if j := h.jobs[number]; j != nil {
+		j.value, j.measured = value, true
+	}
+}
+
+// End says that a job ends. It returns the target's value; known is false if the job did not run, is
+// requeued (in the state [hpc.Pending]), is not known, or has no measured value.
+func (h *History) End(number int64, at hpc.Time, state hpc.State) (value float64, known bool) {
 	j := h.jobs[number]
 	if j == nil {
 		return 0, false
@@ -239,35 +255,38 @@ func (h *History) End(number int64, at hpc.Time, state hpc.State) (seconds float
 			c.ending(j)
 		}
 	}
-	if j.start == 0 || state == hpc.Pending {
+	if j.start == 0 || state == hpc.Pending || h.target.Measured() && !j.measured {
 		return 0, false
 	}
-	seconds = max(at.Sub(j.start).Seconds(), 0)
+	if value = j.value; !h.target.Measured() {
+		value = max(at.Sub(j.start).Seconds(), 0)
+	}
 	for _, k := range j.keys {
 		g := h.groups[k]
 		if g == nil {
 			g = new(group)
 			h.groups[k] = g
 		}
-		g.add(seconds, j.limit, at, state)
+		g.add(value, j.asked, at, state)
 	}
-	h.all.add(seconds, j.limit, at, state)
-	return seconds, true
+	h.all.add(value, j.asked, at, state)
+	h.remember(j, value)
+	return value, true
 }
 
 // add adds the end of a job.
-func (g *group) add(seconds, limit float64, at hpc.Time, state hpc.State) {
-	y := math.Log1p(seconds)
+func (g *group) add(value, asked float64, at hpc.Time, state hpc.State) {
+	y := math.Log1p(value)
 	g.Count++
 	g.Last, g.Before = y, g.Last
 	g.Mean.Add(y, decay)
 	g.Slow.Add(y, slowDecay)
-	g.Average.Add(seconds, decay)
+	g.Average.Add(value, decay)
 	g.Square.Add(y*y, decay)
 	g.Failed.Add(truth(state != hpc.Completed && state != ""), decay)
-	if limit > 0 {
-		g.AtLimit.Add(truth(seconds >= 0.98*limit), decay)
-		g.Scale.Add(y-math.Log1p(limit), decay)
+	if asked > 0 {
+		g.AtLimit.Add(truth(value >= 0.98*asked), decay)
+		g.Scale.Add(y-math.Log1p(asked), decay)
 	}
 	g.End = at
 }
@@ -310,23 +329,25 @@ func (h *History) Vector(s predict.Submission, x []float32) []float32 {
 	}
 	user, class := h.groups[keys[ofUser]], h.groups[keys[ofClass]]
 	scaled := missing
-	if user != nil && user.Scale.Count > 0 && limit > 0 {
-		scaled = float32(math.Log1p(limit) + user.Scale.Mean())
+	if asked := h.target.Asked(r); user != nil && user.Scale.Count > 0 && asked > 0 {
+		scaled = float32(math.Log1p(asked) + user.Scale.Mean())
 	}
-	return append(x, scaled, user.mean(func(g *group) *predict.DecayedMean { return &g.AtLimit }),
+	x = append(x, scaled, user.mean(func(g *group) *predict.DecayedMean { return &g.AtLimit }),
 		class.mean(func(g *group) *predict.DecayedMean { return &g.AtLimit }),
 		user.mean(func(g *group) *predict.DecayedMean { return &g.Failed }),
 		class.mean(func(g *group) *predict.DecayedMean { return &g.Failed }),
 		h.all.mean(func(g *group) *predict.DecayedMean { return &g.Mean }))
+	return h.appendSimilar(x, &keys, s.At)
 }
 
 // The places of features in a vector.
 var (
 	lastTwo     = slices.Index(Names(), kindNames[ofUser]+"_last_two")
-	last        = slices.Index(Names(), kindNames[ofClass]+"_last")
+	lastOfClass = slices.Index(Names(), kindNames[ofClass]+"_last")
 	average     = slices.Index(Names(), kindNames[ofClass]+"_average")
 	userAverage = slices.Index(Names(), kindNames[ofUser]+"_average")
 	all         = slices.Index(Names(), "all_log_mean")
+	similar     = slices.Index(Names(), "similar_p50")
 )
 
 // Guess returns a first guess of the run time in seconds for a vector: the average of the class, or of
@@ -337,7 +358,11 @@ func Guess(x []float32) float64 { return first(x, average, userAverage, all) }
 func LastTwo(x []float32) float64 { return first(x, lastTwo, average, userAverage, all) }
 
 // LastOfClass returns the run time of the class's last job in seconds, or [Guess] if none ended.
-func LastOfClass(x []float32) float64 { return first(x, last, average, userAverage, all) }
+func LastOfClass(x []float32) float64 { return first(x, lastOfClass, average, userAverage, all) }
+
+// Similar returns the median of the user's jobs that resemble the submission in seconds, or [Guess] if
+// none ended.
+func Similar(x []float32) float64 { return first(x, similar, average, userAverage, all) }
 
 // first returns the first of some features that is known, in seconds, or 0.
 func first(x []float32, places ...int) float64 {

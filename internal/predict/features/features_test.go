@@ -47,7 +47,7 @@ func run(h *History, number, submit, start, end int64, r *hpc.Request) {
 }
 
 func TestVector(t *testing.T) {
-	h := New()
+	h := New(predict.RunTime)
 	x := at(t, h, 0, request("a", 4))
 	for _, name := range []string{"user_last", "user_oldest_running_s", "since_user_submit_s", "all_log_mean", "user_failed"} {
 		if !math.IsNaN(x[name]) {
@@ -87,7 +87,7 @@ func TestVector(t *testing.T) {
 
 // TestUnknownJobs has events of jobs that nobody submitted, and events that come twice.
 func TestUnknownJobs(t *testing.T) {
-	h := New()
+	h := New(predict.RunTime)
 	h.Start(7, hpc.Unix(5))
 	if _, ran := h.End(7, hpc.Unix(6), hpc.Completed); ran {
 		t.Error("an unknown job ran")
@@ -104,14 +104,14 @@ func TestUnknownJobs(t *testing.T) {
 
 // TestSave writes a history and reads it. The open job is gone, all else is the same.
 func TestSave(t *testing.T) {
-	h := New()
+	h := New(predict.RunTime)
 	run(h, 1, 0, 10, 110, request("a", 4))
 	run(h, 2, 20, 120, 420, request("b", 8))
 	text, err := json.Marshal(h)
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := New()
+	read := New(predict.RunTime)
 	if err := json.Unmarshal(text, read); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestSave(t *testing.T) {
 }
 
 func TestGuess(t *testing.T) {
-	h := New()
+	h := New(predict.RunTime)
 	guess := func(user string, tasks int) float64 {
 		return Guess(h.Vector(predict.Submission{At: hpc.Unix(2e9), Request: request(user, tasks)}, nil))
 	}

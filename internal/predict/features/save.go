@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"rmreplay/internal/hpc"
@@ -19,7 +20,18 @@ type saved struct {
 	Groups []savedGroup `json:"groups"`
 	Users  []savedCrowd `json:"users"`
 	All    group        `json:"all"`
+	Past   []savedPast  `json:"past"`
 }
+
+// savedPast has a user's jobs that ended.
+type savedPast struct {
+	User string `json:"u"`
+	Jobs []past `json:"jobs"`
+}
+
+// mostSavedPast bounds the jobs that are saved one by one, for the same reason. Those of the users whose
+// last job ended longest ago are left out.
+const mostSavedPast = 200000
 
 type savedKey struct {
 	Kind   uint8   `json:"k"`
@@ -69,6 +81,7 @@ func (h *History) MarshalJSON() ([]byte, error) {
 			kept = append(kept, k)
 		}
 	}
+	s.Past = h.savedPast(kept)
 	slices.SortFunc(kept, compareKeys)
 	for _, k := range kept {
 		s.Groups = append(s.Groups, savedGroup{k.saved(), *h.groups[k]})
@@ -79,13 +92,29 @@ func (h *History) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s)
 }
 
+// savedPast returns the ended jobs of the users among some groups, the users in the order of these.
+func (h *History) savedPast(groups []key) (saved []savedPast) {
+	room := mostSavedPast
+	for _, k := range groups {
+		if k.kind != ofUser {
+			continue
+		}
+		jobs := last(h.past[k.user])
+		if room -= len(jobs); room < 0 {
+			break
+		}
+		saved = append(saved, savedPast{k.user, jobs})
+	}
+	return saved
+}
+
 // UnmarshalJSON reads a history that MarshalJSON wrote.
 func (h *History) UnmarshalJSON(text []byte) error {
 	var s saved
 	if err := json.Unmarshal(text, &s); err != nil {
 		return err
 	}
-	*h = *New()
+	*h = *New(h.target)
 	h.all = s.All
 	for _, g := range s.Groups {
 		if g.Key.Kind >= kinds {
@@ -95,6 +124,14 @@ func (h *History) UnmarshalJSON(text []byte) error {
 	}
 	for _, c := range s.Users {
 		h.users[c.Key.key()] = &crowd{Submit: c.Submit, Submits: c.Submits}
+	}
+	for _, p := range s.Past {
+		for _, job := range p.Jobs {
+			if !(job.Seconds >= 0 && math.Abs(job.Size) <= 1000 && math.Abs(job.Limit) <= 1000) {
+				return fmt.Errorf("an ended job of user %q that cannot be", p.User)
+			}
+		}
+		h.past[p.User] = last(p.Jobs)
 	}
 	return nil
 }

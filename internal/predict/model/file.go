@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -24,8 +25,10 @@ type Header struct {
 	Format  string `json:"format"`  // FormatName
 	Version int    `json:"version"` // FormatVersion
 	Kind    Kind   `json:"kind"`
-	Program string `json:"program"` // the version of the program that trained it
-	Seed    uint64 `json:"seed"`
+	// Target is what it predicts.
+	Target  predict.Target `json:"target"`
+	Program string         `json:"program"` // the version of the program that trained it
+	Seed    uint64         `json:"seed"`
 	// Window is the largest number of jobs that it was trained on, the last ones that ended.
 	Window int  `json:"window_jobs"`
 	Data   Data `json:"data"`
@@ -52,7 +55,7 @@ type Data struct {
 // last fifth, in the order of their ends.
 type Check struct {
 	Jobs     int     `json:"jobs"`
-	MAE      float64 `json:"mae_s"` // mean absolute error of the median, in seconds
+	MAE      float64 `json:"mae"` // mean absolute error of the median, in the target's unit
 	Coverage float64 `json:"coverage"`
 }
 
@@ -60,7 +63,7 @@ const (
 	// FormatName marks a file of this package.
 	FormatName = "rmreplay model"
 	// FormatVersion is the version that Read reads and Write writes.
-	FormatVersion = 2
+	FormatVersion = 3
 )
 
 // Model is a trained model with the history that it was trained on.
@@ -102,6 +105,9 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 	if !o.Kind.Trained() {
 		return nil, fmt.Errorf("training a model: %s has nothing to train (want %s, %s or %s)", o.Kind, Linear, Forest, Boost)
 	}
+	if err := cases.Check(); err != nil {
+		return nil, fmt.Errorf("training a model: %w", err)
+	}
 	list := cases.List
 	if o.Until == 0 {
 		for i := range list {
@@ -112,14 +118,14 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 	list = list[:until]
 	ended := 0
 	for i := range list {
-		if list[i].Ran() && list[i].End <= o.Until {
+		if list[i].Known() && list[i].End <= o.Until {
 			ended++
 		}
 	}
 	if ended < leastJobs {
-		return nil, fmt.Errorf("training a model: %d jobs with a run time ended by %v (want at least %d)", ended, o.Until, leastJobs)
+		return nil, fmt.Errorf("training a model: %d jobs with a %s ended by %v (want at least %d)", ended, cases.Target.What(), o.Until, leastJobs)
 	}
-	online := NewOnline(Options{Kind: o.Kind, Seed: o.Seed, Window: o.Window, First: max(ended*4/5, 1)})
+	online := NewOnline(Options{Kind: o.Kind, Target: cases.Target, Seed: o.Seed, Window: o.Window, First: max(ended*4/5, 1)})
 	if err := predict.PlayUntil(ctx, list, o.Until, online); err != nil {
 		return nil, err
 	}
@@ -134,7 +140,7 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 	}
 	m := &Model{until: o.Until, fitted: online.fitted, conformal: online.conformal, mixture: online.mixture, history: history}
 	m.Header = Header{
-		Format: FormatName, Version: FormatVersion, Kind: o.Kind, Program: o.Program, Seed: o.Seed, Window: online.Window,
+		Format: FormatName, Version: FormatVersion, Kind: o.Kind, Target: cmp.Or(cases.Target, predict.RunTime), Program: o.Program, Seed: o.Seed, Window: online.Window,
 		Data:   Data{Source: o.Source, SHA256: hash(list, o.Until), From: list[0].At.String(), Until: o.Until.String(), Jobs: ended},
 		Scores: check.mean(), Features: features.Names(),
 	}
@@ -149,7 +155,7 @@ func hash(list []predict.Case, until hpc.Time) string {
 		c := list[i]
 		c.Number = int64(i)
 		if c.End > until {
-			c.End, c.State = 0, ""
+			c.End, c.State, c.Used = 0, "", 0
 		}
 		if c.Start > until {
 			c.Start = 0
@@ -218,6 +224,9 @@ func read(r io.Reader) (*Model, error) {
 	if m.Version != FormatVersion {
 		return nil, fmt.Errorf("a model of version %d (want %d: train it again)", m.Version, FormatVersion)
 	}
+	if _, err := predict.ParseTarget(string(m.Target)); err != nil {
+		return nil, fmt.Errorf("its target is %w", err)
+	}
 	if !slices.Equal(m.Features, features.Names()) {
 		return nil, fmt.Errorf("it was trained by rmreplay %s on other features (want it trained again)", m.Program)
 	}
@@ -232,7 +241,7 @@ func read(r io.Reader) (*Model, error) {
 		return nil, fmt.Errorf("the file is damaged: %w", err)
 	}
 	m.fitted, m.conformal, m.mixture, m.history = b.Model, b.Conformal, b.Mixture, b.History
-	if err := json.Unmarshal(m.history, features.New()); err != nil {
+	if err := json.Unmarshal(m.history, features.New(m.Target)); err != nil {
 		return nil, fmt.Errorf("the file is damaged: its history: %w", err)
 	}
 	return m, nil
@@ -281,7 +290,7 @@ func (m *Model) Before(w *workload.Workload) error {
 // Online returns a predictor that begins with the model and its history. It learns of later jobs,
 // but the model is not trained again.
 func (m *Model) Online() *Online {
-	o := NewOnline(Options{Kind: m.Kind, Seed: m.Seed})
+	o := NewOnline(Options{Kind: m.Kind, Target: m.Target, Seed: m.Seed})
 	o.fitted, o.conformal, o.trainings, o.trainedAt = m.fitted, m.conformal, 1, m.until
 	o.mixture = m.mixture.clone()
 	if err := json.Unmarshal(m.history, o.history); err != nil {
@@ -294,5 +303,9 @@ func (m *Model) Online() *Online {
 func (h *Header) Describe() string {
 	from, _, _ := strings.Cut(h.Data.From, "T")
 	until, _, _ := strings.Cut(h.Data.Until, "T")
-	return fmt.Sprintf("%s, trained on %d jobs of %s from %s to %s", h.Kind, h.Data.Jobs, h.Data.Source, from, until)
+	kind := string(h.Kind)
+	if h.Target.Measured() {
+		kind += " of " + h.Target.What()
+	}
+	return fmt.Sprintf("%s, trained on %d jobs of %s from %s to %s", kind, h.Data.Jobs, h.Data.Source, from, until)
 }

@@ -7,20 +7,20 @@ import (
 	"rmreplay/internal/predict/features"
 )
 
-// The median of [Boost] is a weighted mean of five predictions: those of its two ensembles, and three
+// The median of [Boost] is a weighted mean of six predictions: those of its two ensembles, and four
 // simple rules, which follow a change of a user's jobs at once. The weights come from their errors so
 // far (exponential weights: Cesa-Bianchi and Lugosi, "Prediction, learning, and games", Cambridge 2006,
 // section 2.2; with a discount, section 2.11), those for the job's user first.
 
-// candidates are five predictions of one run time, in seconds: the two ensembles, the mean of the
-// user's last two jobs, the average of the class, and its last run time.
-type candidates [5]float64
+// candidates are six predictions of one run time, in seconds: the two ensembles, the mean of the user's
+// last two jobs, the average of the class, its last run time, and the median of the user's similar jobs.
+type candidates [6]float64
 
 // candidates returns the predictions for features, each at least 0.
 func (b *boosted) candidates(x []float32) candidates {
 	guess := features.Guess(x)
 	root := max(math.Sqrt(guess)+b.Root.Value(x), 0)
-	c := candidates{guess + b.Seconds.Value(x), root * root, features.LastTwo(x), guess, features.LastOfClass(x)}
+	c := candidates{guess + b.Seconds.Value(x), root * root, features.LastTwo(x), guess, features.LastOfClass(x), features.Similar(x)}
 	for i := range c {
 		c[i] = max(c[i], 0)
 	}

@@ -13,16 +13,16 @@ import (
 // equal weights.
 func TestMixtureWeights(t *testing.T) {
 	var m mixture
-	c := candidates{100, 200, 300, 400, 500}
-	if got := m.mean("ana", c); got != 300 {
-		t.Errorf("before any loss: %g, want 300", got)
+	c := candidates{100, 200, 300, 400, 500, 600}
+	if got := m.mean("ana", c); got != 350 {
+		t.Errorf("before any loss: %g, want 350", got)
 	}
-	m.learn("ana", c, 100) // errors 0, 100, 200, 300, 400: their mean is 200
-	losses := candidates{0, 100, 200, 300, 400}
+	m.learn("ana", c, 100) // errors 0, 100, ... 500: their mean is 250
+	losses := candidates{0, 100, 200, 300, 400, 500}
 	for user, factor := range map[string]float64{"ana": 1 + allShare, "bob": allShare} {
 		sum, weights := 0.0, 0.0
 		for i, loss := range losses {
-			w := math.Exp(-learning * factor * loss / 200)
+			w := math.Exp(-learning * factor * loss / 250)
 			sum, weights = sum+w*c[i], weights+w
 		}
 		if got := m.mean(user, c); math.Abs(got-sum/weights) > 1e-9 {
@@ -38,7 +38,7 @@ func TestMixtureWeights(t *testing.T) {
 // TestMixtureFollows has a user whose jobs agree with one rule, and then with another.
 func TestMixtureFollows(t *testing.T) {
 	var m mixture
-	c := candidates{10, 1000, 1000, 1000, 5000}
+	c := candidates{10, 1000, 1000, 1000, 5000, 1000}
 	for range 200 {
 		m.learn("ana", c, 10)
 		m.learn("bob", c, 1000)

@@ -44,15 +44,21 @@ func ParseKind(name string) (Kind, error) {
 	return "", fmt.Errorf("%q: not a model (want %s)", name, strings.Join(known, ", "))
 }
 
+// measuring is a predictor of any target.
+type measuring interface {
+	predict.Predictor
+	predict.Measurer
+}
+
 // simple returns the predictor of a kind that needs no training.
-func simple(k Kind) predict.Predictor {
+func simple(k Kind, t predict.Target) measuring {
 	switch k {
 	case Limit:
-		return predict.NewUserLimit()
+		return predict.NewUserLimit(t)
 	case Class:
-		return predict.NewClassAverage()
+		return predict.NewClassAverage(t)
 	}
-	return predict.NewLastTwo()
+	return predict.NewLastTwo(t)
 }
 
 // fitted is a model after its training. At most one field is set.

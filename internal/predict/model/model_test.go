@@ -117,15 +117,29 @@ func TestFutureChangesNothing(t *testing.T) {
 // TestModelKnowsNoLaterEnd trains at an instant on a log, and on the same log without its future.
 func TestModelKnowsNoLaterEnd(t *testing.T) {
 	w := log(500, 2)
-	all := cases(t, w)
+	rng := rand.New(rand.NewPCG(5, 5))
+	for i := range w.Jobs.Len() {
+		w.Jobs.Change(i, func(j *hpc.Job) { j.Recorded.UsedMemory = rng.Int64N(1 << 20) })
+	}
+	for _, target := range []predict.Target{predict.RunTime, predict.Memory} {
+		all, err := predict.TargetCases(w, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		knowsNoLaterEnd(t, all)
+	}
+}
+
+func knowsNoLaterEnd(t *testing.T, all *predict.Cases) {
 	until := all.List[400].At
-	known := &predict.Cases{}
+	known := &predict.Cases{Target: all.Target}
 	for _, c := range all.List {
 		if c.At > until {
 			break
 		}
 		if c.End > until {
 			c.End = c.End.Add(1000 * time.Hour)
+			c.Used *= 7
 		}
 		if c.Start > until {
 			c.Start = c.End
@@ -134,7 +148,7 @@ func TestModelKnowsNoLaterEnd(t *testing.T) {
 	}
 	for _, k := range []Kind{Linear, Forest, Boost} {
 		if a, b := file(t, all, k, until), file(t, known, k, until); !bytes.Equal(a, b) {
-			t.Errorf("%s: the model depends on what happened after %v", k, until)
+			t.Errorf("%s of %s: the model depends on what happened after %v", k, all.Target, until)
 		}
 	}
 }
@@ -201,7 +215,7 @@ func TestHostileFiles(t *testing.T) {
 	for name, file := range map[string][]byte{
 		"not a model of rmreplay": []byte("{}"),
 		"not a model of rmreplay (want a file of rmreplay predict train)": zipped("{\"format\":\"other\"}\n{}"),
-		"a model of version 1 (want 2: train it again)":                   zipped(strings.Replace(header, `"version":2`, `"version":1`, 1) + "\n" + body),
+		"a model of version 2 (want 3: train it again)":                   zipped(strings.Replace(header, `"version":3`, `"version":2`, 1) + "\n" + body),
 		"trained by rmreplay test on other features":                      zipped(strings.Replace(header, `"log_limit"`, `"limit"`, 1) + "\n" + body),
 		"the file is damaged: unexpected EOF":                             written[:len(written)/2],
 		"the file is damaged":                                             zipped(header + "\n" + body[:len(body)/2]),
@@ -294,7 +308,7 @@ func TestDegenerateLogs(t *testing.T) {
 // TestCoverage holds that calibrated intervals cover four fifths, also of a point prediction. The
 // model limit covers more: no run time exceeds it, and P90 is not below the prediction.
 func TestCoverage(t *testing.T) {
-	list := cases(t, log(4000, 8)).List
+	list := cases(t, log(8000, 8)).List
 	for _, k := range []Kind{LastTwo, Class, Linear} {
 		covered, n := 0, 0
 		for i, p := range predictions(t, list, k) {

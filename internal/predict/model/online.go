@@ -2,6 +2,7 @@ package model
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -12,8 +13,9 @@ import (
 
 // Options are the choices of an [Online] predictor.
 type Options struct {
-	Kind Kind
-	Seed uint64
+	Kind   Kind
+	Target predict.Target
+	Seed   uint64
 	// The model is trained again on all jobs that ended when their number has grown by the share
 	// Growth (0.1 is 10 %) and, if Every is not 0, when that time has passed as well. With a
 	// Growth of 0 it is never trained again.
@@ -37,7 +39,7 @@ const (
 // predicts as [predict.LastTwo].
 type Online struct {
 	Options
-	simple    predict.Predictor
+	simple    measuring
 	history   *features.History // nil for a kind that is not trained
 	fitted    *fitted
 	conformal conformal
@@ -71,6 +73,8 @@ type asked struct {
 	candidates candidates // of boosting
 	x          []float32
 	start      hpc.Time
+	value      float64 // of a measured target
+	measured   bool
 }
 
 // NewOnline returns a predictor that has seen nothing.
@@ -81,9 +85,9 @@ func NewOnline(o Options) *Online {
 	if o.First == 0 {
 		o.First = firstTraining
 	}
-	online := &Online{Options: o, simple: simple(o.Kind), open: map[int64]*asked{}}
+	online := &Online{Options: o, simple: simple(o.Kind, o.Target), open: map[int64]*asked{}}
 	if o.Kind.Trained() {
-		online.history = features.New()
+		online.history = features.New(o.Target)
 		online.table.Width = features.Count
 	}
 	return online
@@ -103,7 +107,7 @@ func (o *Online) Predict(s predict.Submission) predict.Prediction {
 
 // predict returns the prediction and, of boosting, what its median is made of.
 func (o *Online) predict(s predict.Submission) (p predict.Prediction, c candidates) {
-	limit := predict.Limit(s.Request)
+	limit := o.Target.Limit(s.Request)
 	switch {
 	case o.fitted == nil:
 		p = o.simple.Predict(s)
@@ -127,7 +131,10 @@ func (o *Online) Submit(s predict.Submission) predict.Prediction {
 	o.open[s.Number] = job
 	o.simple.Submit(s)
 	if o.history != nil {
-		job.x = o.history.Vector(s, nil)
+		if o.fitted == nil { // else predict has computed it
+			o.x = o.history.Vector(s, o.x)
+		}
+		job.x = slices.Clone(o.x)
 		o.history.Submit(s)
 	}
 	return job.prediction
@@ -144,6 +151,17 @@ func (o *Online) Start(number int64, at hpc.Time) {
 	}
 }
 
+// Measure is [predict.Measurer.Measure].
+func (o *Online) Measure(number int64, value float64) {
+	if job := o.open[number]; job != nil {
+		job.value, job.measured = value, true
+	}
+	o.simple.Measure(number, value)
+	if o.history != nil {
+		o.history.Measure(number, value)
+	}
+}
+
 // End is [predict.Predictor.End]. It trains the model again when that is due.
 func (o *Online) End(number int64, at hpc.Time, state hpc.State) {
 	job := o.open[number]
@@ -152,15 +170,18 @@ func (o *Online) End(number int64, at hpc.Time, state hpc.State) {
 	if o.history != nil {
 		o.history.End(number, at, state)
 	}
-	if job == nil || job.start == 0 || state == hpc.Pending {
+	if job == nil || job.start == 0 || state == hpc.Pending || o.Target.Measured() && !job.measured {
 		return
 	}
-	seconds := max(at.Sub(job.start).Seconds(), 0)
-	o.conformal.learn(job.prediction, seconds)
+	value := job.value
+	if !o.Target.Measured() {
+		value = max(at.Sub(job.start).Seconds(), 0)
+	}
+	o.conformal.learn(job.prediction, value)
 	if job.trained {
 		o.check.jobs++
-		o.check.errors += math.Abs(job.prediction.P50 - seconds)
-		if job.prediction.P10 <= seconds && seconds <= job.prediction.P90 {
+		o.check.errors += math.Abs(job.prediction.P50 - value)
+		if job.prediction.P10 <= value && value <= job.prediction.P90 {
 			o.check.covered++
 		}
 	}
@@ -168,10 +189,10 @@ func (o *Online) End(number int64, at hpc.Time, state hpc.State) {
 		return
 	}
 	if job.trained && o.Kind == Boost {
-		o.mixture.learn(job.user, job.candidates, seconds)
+		o.mixture.learn(job.user, job.candidates, value)
 	}
 	o.table.X = append(o.table.X, job.x...)
-	o.table.Y = append(o.table.Y, seconds)
+	o.table.Y = append(o.table.Y, value)
 	o.seen++
 	if o.due(at) {
 		o.train(at)

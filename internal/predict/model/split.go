@@ -15,7 +15,7 @@ import (
 // that ran after those that it predicts, and from jobs of the same burst. It shows how much other
 // people's scores owe to it. The features are still those that were known at the submission.
 func RandomSplit(ctx context.Context, cases *predict.Cases, k Kind, seed uint64, seen func(c *predict.Case, p predict.Prediction)) error {
-	collector := &collector{History: features.New()}
+	collector := &collector{History: features.New(cases.Target)}
 	if err := predict.Play(ctx, cases.List, collector, nil); err != nil {
 		return err
 	}
@@ -25,12 +25,12 @@ func RandomSplit(ctx context.Context, cases *predict.Cases, k Kind, seed uint64,
 	for i := range cases.List {
 		c := &cases.List[i]
 		switch {
-		case !c.Ran():
+		case !c.Known():
 		case rng.IntN(5) == 0:
 			rest = append(rest, i)
 		default:
 			table.X = append(table.X, collector.rows[i]...)
-			table.Y = append(table.Y, c.Seconds())
+			table.Y = append(table.Y, c.Value())
 		}
 	}
 	if table.Len() == 0 {
@@ -42,7 +42,7 @@ func RandomSplit(ctx context.Context, cases *predict.Cases, k Kind, seed uint64,
 	}
 	for _, i := range rest {
 		c := &cases.List[i]
-		seen(c, fitted.predict(collector.rows[i], predict.Limit(c.Request)))
+		seen(c, fitted.predict(collector.rows[i], cases.Target.Limit(c.Request)))
 	}
 	return nil
 }

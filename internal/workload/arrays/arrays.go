@@ -263,6 +263,8 @@ func reduce(job *hpc.Job, left []int) {
 	keepTasks(r.TaskStarts, left)
 	keepTasks(r.TaskEnds, left)
 	keepTasks(r.TaskNodes, left)
+	keepTasks(r.TaskUsedMemory, left)
+	keepTasks(r.TaskMovedBytes, left)
 	r.Start, r.End = 0, 0
 	for _, task := range left {
 		r.Start, r.End = earlier(r.Start, r.TaskStarts[task]), max(r.End, r.TaskEnds[task])
@@ -325,7 +327,7 @@ func (p *Part) Join(task *hpc.Job, tasks []int) {
 		whole.Start, whole.Priority, whole.Processors = part.Start, part.Priority, part.Processors
 	}
 	whole.End = max(whole.End, part.End)
-	whole.Nodes = "" // each has its own
+	whole.Nodes, whole.UsedMemory, whole.MovedBytes = "", 0, 0 // each has its own
 	if whole.State != part.State {
 		whole.State = ""
 	}
@@ -338,6 +340,8 @@ func (p *Part) Record(task *hpc.Job, tasks []int) {
 		differs(&whole.TaskStarts, i, part.Start, 0)
 		differs(&whole.TaskEnds, i, part.End, 0)
 		differs(&whole.TaskNodes, i, part.Nodes, "")
+		differs(&whole.TaskUsedMemory, i, part.UsedMemory, 0)
+		differs(&whole.TaskMovedBytes, i, part.MovedBytes, 0)
 	}
 }
 

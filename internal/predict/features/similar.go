@@ -1,0 +1,138 @@
+package features
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"rmreplay/internal/hpc"
+)
+
+// The distribution of a user's run times among jobs that resemble a submission is estimated by the
+// product-limit estimator (Kaplan and Meier, "Nonparametric estimation from incomplete observations",
+// Journal of the American Statistical Association 53, 1958) with weights. The user's ended jobs are its
+// observations. A job that runs is a censored one: it runs for longer than until now. Without these,
+// short jobs count too much, since they end first.
+
+// mostPast is the number of a user's ended jobs, and of those that run, that count: the last ones.
+const mostPast = 100
+
+// The weight of a job is exp(-d), where d sums up these differences from the submission. They are the
+// best of a few on KTH SP2 and CTC SP2. The others differ little.
+const (
+	otherName  = 4    // another name
+	otherSize  = 3    // another number of processors, plus the logarithm of the ratio
+	otherLimit = 4    // another time limit, plus the logarithm of the ratio
+	later      = 0.05 // for each job of the user that ended after it, or runs and started after it
+)
+
+// traits are what makes two jobs of a user similar.
+type traits struct {
+	Name string `json:"n,omitempty"`
+	// Size and Limit are logarithms: of processors, and of 1 + seconds.
+	Size  float64 `json:"p"`
+	Limit float64 `json:"l"`
+}
+
+// traitsOf returns the traits of a job with such groups.
+func traitsOf(keys *[kinds]key) traits {
+	return traits{keys[ofName].name, math.Log(keys[ofSize].size), math.Log1p(keys[ofLimit].limit)}
+}
+
+// distance returns how different a job is.
+func (t *traits) distance(other *traits) (d float64) {
+	if t.Name != other.Name {
+		d += otherName
+	}
+	if t.Size != other.Size {
+		d += otherSize + math.Abs(t.Size-other.Size)
+	}
+	if t.Limit != other.Limit {
+		d += otherLimit + math.Abs(t.Limit-other.Limit)
+	}
+	return d
+}
+
+// past is a job of a user that ended.
+type past struct {
+	traits
+	Seconds float64 `json:"s"`
+}
+
+// observation is a run time with its weight. A censored one is longer than seconds.
+type observation struct {
+	seconds, weight float64
+	censored        bool
+}
+
+// remember adds a job that ended to those of its user.
+func (h *History) remember(j *job, seconds float64) {
+	user := j.keys[ofUser].user
+	list := append(h.past[user], past{j.traits, seconds})
+	if len(list) >= 2*mostPast { // moved seldom
+		list = append(list[:0], list[len(list)-mostPast:]...)
+	}
+	h.past[user] = list
+}
+
+// last returns the last elements of a list, at most mostPast.
+func last[T any](list []T) []T { return list[max(len(list)-mostPast, 0):] }
+
+// appendSimilar adds the logarithms of the quartiles of the run time.
+func (h *History) appendSimilar(x []float32, keys *[kinds]key, at hpc.Time) []float32 {
+	ended := last(h.past[keys[ofUser].user])
+	if len(ended) == 0 {
+		return append(x, missing, missing, missing)
+	}
+	t := traitsOf(keys)
+	list := h.observations[:0]
+	for i := range ended {
+		p := &ended[len(ended)-1-i]
+		list = append(list, observation{seconds: p.Seconds, weight: math.Exp(-p.distance(&t) - later*float64(i))})
+	}
+	if c := h.users[keys[ofUser]]; c != nil && !h.target.Measured() { // a measured value is not known before the end
+		newer := 0.0 // running jobs that started later
+		running := last(c.running)
+		for i := range running {
+			if j := running[len(running)-1-i]; !j.ended {
+				list = append(list, observation{max(at.Sub(j.start).Seconds(), 0), math.Exp(-j.distance(&t) - later*newer), true})
+				newer++
+			}
+		}
+	}
+	h.observations = list
+	sum := 0.0
+	for _, o := range list {
+		sum += o.weight
+	}
+	q := quartiles(list, sum)
+	return append(x, logSeconds(q[0]), logSeconds(q[1]), logSeconds(q[2]))
+}
+
+func logSeconds(s float64) float32 { return float32(math.Log1p(s)) }
+
+// quartiles returns the quartiles of the product-limit estimator. weights is the sum of the weights. Where
+// the estimated share of longer run times never falls that far, a quartile is the longest observation.
+// It reorders the list, which must not be empty.
+func quartiles(list []observation, weights float64) (q [3]float64) {
+	slices.SortFunc(list, func(a, b observation) int {
+		return cmp.Or(cmp.Compare(a.seconds, b.seconds), cmp.Compare(a.weight, b.weight))
+	})
+	const rounding = 1e-12
+	longer, found := 1.0, 0
+	for _, o := range list {
+		if !o.censored {
+			longer *= 1 - min(o.weight/weights, 1)
+			for ; found < len(q) && longer <= 1-0.25*float64(found+1)+rounding; found++ {
+				q[found] = o.seconds
+			}
+		}
+		if weights -= o.weight; weights <= 0 {
+			break
+		}
+	}
+	for ; found < len(q); found++ {
+		q[found] = list[len(list)-1].seconds
+	}
+	return q
+}

@@ -1,0 +1,147 @@
+package features
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
+)
+
+// TestQuartiles holds the estimator against textbook cases. Without weights and censoring the quartiles
+// are those of the sample.
+func TestQuartiles(t *testing.T) {
+	one := func(seconds float64, censored bool) observation { return observation{seconds, 1, censored} }
+	for name, c := range map[string]struct {
+		list []observation
+		want [3]float64
+	}{
+		"a single job":   {[]observation{one(7, false)}, [3]float64{7, 7, 7}},
+		"no censoring":   {[]observation{one(4, false), one(1, false), one(3, false), one(2, false)}, [3]float64{1, 2, 3}},
+		"zero run times": {[]observation{one(0, false), one(0, false)}, [3]float64{0, 0, 0}},
+		// After 6 the share 1 is left; 1 of 3 ends at 7, 1 of 2 at 9: 2/3, then 1/3. Nothing says when
+		// the last quarter ends, except that 12 is not enough.
+		"censored": {[]observation{one(6, true), one(7, false), one(9, false), one(12, true)}, [3]float64{7, 9, 12}},
+		// All run still.
+		"nothing ended": {[]observation{one(5, true), one(8, true)}, [3]float64{8, 8, 8}},
+		"weights":       {[]observation{{1, 1, false}, {2, 8, false}, {3, 1, false}}, [3]float64{2, 2, 2}},
+		"no weight":     {[]observation{{1, 0, false}, {2, 0, true}}, [3]float64{2, 2, 2}},
+	} {
+		sum := 0.0
+		for _, o := range c.list {
+			sum += o.weight
+		}
+		if got := quartiles(c.list, sum); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestQuartilesAgree holds the estimator against the definition, computed the slow way: the share of
+// longer run times is the product over the observed ends of 1 - ended/at risk.
+func TestQuartilesAgree(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 200 {
+		list := make([]observation, 1+rng.IntN(30))
+		sum, longest := 0.0, 0.0
+		for i := range list {
+			list[i] = observation{float64(1 + rng.IntN(1000)), rng.Float64(), rng.IntN(3) == 0}
+			sum += list[i].weight
+			longest = max(longest, list[i].seconds)
+		}
+		longer := func(at float64) float64 {
+			product := 1.0
+			for _, end := range list {
+				if end.censored || end.seconds > at {
+					continue
+				}
+				risk := 0.0
+				for _, o := range list {
+					if o.seconds > end.seconds || o.seconds == end.seconds && o.weight >= end.weight {
+						risk += o.weight
+					}
+				}
+				product *= 1 - end.weight/risk
+			}
+			return product
+		}
+		for i, got := range quartiles(append([]observation(nil), list...), sum) {
+			want := longest
+			for _, o := range list {
+				if !o.censored && o.seconds < want && longer(o.seconds) <= 1-0.25*float64(i+1)+1e-9 {
+					want = o.seconds
+				}
+			}
+			if got != want {
+				t.Fatalf("quartile %d is %g, want %g, of %v", i+1, got, want, list)
+			}
+		}
+	}
+}
+
+// Similar jobs decide: those of the same name, size and limit before others, and running ones as far as
+// they have come.
+func TestSimilar(t *testing.T) {
+	h := New(predict.RunTime)
+	x := at(t, h, 0, request("a", 4))
+	if !math.IsNaN(x["similar_p50"]) {
+		t.Errorf("%g before anything ended", x["similar_p50"])
+	}
+	run(h, 1, 0, 0, 100, request("a", 4))
+	run(h, 2, 0, 0, 110, request("a", 4))
+	run(h, 3, 0, 0, 500, request("a", 64))
+	if x := at(t, h, 600, request("a", 4)); !near(x["similar_p50"], math.Log1p(110)) || !near(x["similar_p25"], math.Log1p(100)) {
+		t.Errorf("of 4 tasks: %g s", math.Expm1(x["similar_p50"]))
+	}
+	if x := at(t, h, 600, request("a", 64)); !near(x["similar_p50"], math.Log1p(500)) {
+		t.Errorf("of 64 tasks: %g s", math.Expm1(x["similar_p50"]))
+	}
+	if x := at(t, h, 600, request("b", 4)); !math.IsNaN(x["similar_p50"]) {
+		t.Error("another user's jobs count")
+	}
+	for number := range int64(4) {
+		run(h, 10+number, 600, 600, 0, request("a", 4)) // run
+	}
+	if x := at(t, h, 5600, request("a", 4)); !near(x["similar_p50"], math.Log1p(5000)) {
+		t.Errorf("with four that run for 5000 s: %g s", math.Expm1(x["similar_p50"]))
+	}
+	infinite := request("a", 4)
+	infinite.TimeLimit = hpc.Unlimited
+	if x := at(t, h, 600, infinite); math.IsNaN(x["similar_p50"]) || math.IsInf(x["similar_p50"], 0) {
+		t.Errorf("without a limit: %g", x["similar_p50"])
+	}
+}
+
+// TestSimilarSaved holds that a saved history has the last jobs of each user, and no more.
+func TestSimilarSaved(t *testing.T) {
+	h := New(predict.RunTime)
+	for i := range int64(5 * mostPast) {
+		run(h, i, 10*i, 10*i, 10*i+i%50, request([]string{"a", "b"}[i%2], int(1+i%3)))
+	}
+	text, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := New(predict.RunTime)
+	if err := json.Unmarshal(text, read); err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range []string{"a", "b"} {
+		if n := len(read.past[user]); n != mostPast {
+			t.Errorf("%d jobs of %s are saved, want %d", n, user, mostPast)
+		}
+		s := predict.Submission{At: hpc.Unix(2e9), Request: &hpc.Request{User: user, Tasks: 2, TimeLimit: time.Hour}}
+		want, got := h.Vector(s, nil), read.Vector(s, nil)
+		if got[similar] != want[similar] {
+			t.Errorf("%s: %g, want %g", user, got[similar], want[similar])
+		}
+	}
+	for _, damage := range []string{`{"past":[{"u":"a","jobs":[{"s":-1}]}]}`, `{"past":[{"u":"a","jobs":[{"p":1e9}]}]}`} {
+		if err := json.Unmarshal([]byte(damage), New(predict.RunTime)); err == nil {
+			t.Errorf("%s is accepted", damage)
+		}
+	}
+}
