@@ -68,7 +68,8 @@ type observation struct {
 // remember adds a job that ended to those of its user.
 func (h *History) remember(j *job, seconds float64) {
 	user := j.keys[ofUser].user
-	list := append(h.past[user], past{j.traits, seconds})
+	list := h.past[user]
+	list = append(list, past{j.traits, seconds})
 	if len(list) >= 2*mostPast { // moved seldom
 		list = append(list[:0], list[len(list)-mostPast:]...)
 	}
