@@ -6,18 +6,21 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// conformal widens or narrows intervals so that a tenth of the run times lies below P10 and a
-// tenth above P90. It tracks the two quantiles of the scores online: after each answer, a bound
-// moves outwards by step*0.9 if the answer lay outside, and inwards by step*0.1 if it did not. The
-// share of answers outside then tends to a tenth whatever the jobs do (Gibbs and Candès,
+// conformal widens or narrows intervals so that a tenth of the values lies below P10 and a tenth
+// above P90. It tracks the two quantiles of the scores online: with each value, a bound moves
+// outwards by step*0.9 if the value lies outside, and inwards by step*0.1 if it does not. The
+// share of values outside then tends to a tenth whatever the jobs do (Gibbs and Candès,
 // "Adaptive conformal inference under distribution shift", NeurIPS 2021; Angelopoulos, Candès and
 // Tibshirani, "Conformal PID control for time series prediction", NeurIPS 2023, section 2). The
-// scores are distances on the scale log(1+seconds), as in conformalized quantile regression
+// scores are distances on the scale log(1+value), as in conformalized quantile regression
 // (Romano, Patterson and Candès, NeurIPS 2019).
 //
-// An answer counts when the job ends, so no prediction knows of a later end. By then the bounds have
-// moved on, most of all for long jobs, which leaves a bias. So the share aimed at is corrected by
-// gain times the distance of the share so far from a tenth (the integral term of PID control).
+// A value counts when the job ends, so no prediction knows of a later end. By then the bounds have
+// moved. A value therefore moves them if it lies outside the bounds as they are now, not as they
+// were when the job was submitted: otherwise a thousand equal jobs, submitted at once, would move
+// them a thousand times. Many of the bounds that users saw were older, which leaves a bias. So
+// the share aimed at is corrected by gain times the distance of their share so far from a tenth
+// (the integral term of PID control).
 type conformal struct {
 	Low  bound `json:"low"`  // how far P10 is lowered
 	High bound `json:"high"` // how far P90 is raised
@@ -25,7 +28,8 @@ type conformal struct {
 	Answers float64 `json:"answers"`
 }
 
-// bound is the distance by which a bound is moved outwards, and how many answers lay outside.
+// bound is the distance by which a bound is moved outwards, and how many answers lay outside
+// the one that was made for them.
 type bound struct {
 	Distance float64 `json:"distance"`
 	Outside  float64 `json:"outside"`
@@ -34,12 +38,12 @@ type bound struct {
 const (
 	// miss is the share of answers that may lie beyond either bound.
 	miss = 0.1
-	// step is how fast a bound moves, on the scale log(1+seconds).
+	// step is how fast a bound moves, on the scale log(1+value).
 	step = 0.05
 	// farthest bounds the distances: e^8 is a factor of 3,000.
 	farthest = 8
 	// gain is the weight of the share so far, from enough answers on.
-	gain, enough = 3, 100
+	gain, enough = 6, 100
 	// The share aimed at stays between these.
 	leastMiss, mostMiss = 0.02, 0.3
 )
@@ -51,23 +55,25 @@ func (c *conformal) apply(p predict.Prediction) predict.Prediction {
 	return p.Sound()
 }
 
-// learn moves the bounds after a job for which p was predicted ran so many seconds.
-func (c *conformal) learn(p predict.Prediction, seconds float64) {
+// learn moves the bounds after a job has ended with a value. raw is what was predicted for it before
+// apply, and made after it.
+func (c *conformal) learn(raw, made predict.Prediction, value float64) {
 	c.Answers++
-	c.Low.move(seconds < p.P10, c.Answers)
-	c.High.move(seconds > p.P90, c.Answers)
+	now := c.apply(raw)
+	c.Low.move(value < now.P10, value < made.P10, c.Answers)
+	c.High.move(value > now.P90, value > made.P90, c.Answers)
 }
 
-// move moves a bound after one of so many answers.
-func (b *bound) move(outside bool, answers float64) {
-	if outside {
+// move moves a bound after one of so many answers, which lies outside now, or did when it was made.
+func (b *bound) move(now, made bool, answers float64) {
+	if made {
 		b.Outside++
 	}
 	aim := float64(miss)
 	if answers >= enough {
 		aim = min(max(miss-gain*(b.Outside/answers-miss), leastMiss), mostMiss)
 	}
-	if outside {
+	if now {
 		b.Distance = min(b.Distance+step*(1-aim), farthest)
 	} else {
 		b.Distance = max(b.Distance-step*aim, -farthest)

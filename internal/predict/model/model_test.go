@@ -305,6 +305,20 @@ func TestDegenerateLogs(t *testing.T) {
 	}
 }
 
+// TestBurst holds that many equal jobs, submitted before the first of them ends, move the bounds no
+// farther than to their value.
+func TestBurst(t *testing.T) {
+	var c conformal
+	raw := predict.Point(100, &hpc.Request{})
+	made := c.apply(raw)
+	for range 1000 {
+		c.learn(raw, made, 110)
+	}
+	if p := c.apply(raw); p.P90 < 104 || p.P90 > 117 || p.P10 != 100 {
+		t.Errorf("after 1,000 jobs of 110 s the prediction of 100 s has the bounds %g and %g", p.P10, p.P90)
+	}
+}
+
 // TestCoverage holds that calibrated intervals cover four fifths, also of a point prediction. The
 // model limit covers more: no run time exceeds it, and P90 is not below the prediction.
 func TestCoverage(t *testing.T) {

@@ -68,7 +68,8 @@ func (c *checks) mean() Check {
 // asked is a job for which a prediction was made.
 type asked struct {
 	prediction predict.Prediction
-	trained    bool // a trained model made the prediction
+	raw        predict.Prediction // before calibration
+	trained    bool               // a trained model made the prediction
 	user       string
 	candidates candidates // of boosting
 	x          []float32
@@ -102,10 +103,10 @@ func (o *Online) Trainings() int { return o.trainings }
 // Predict is [predict.Predictor.Predict].
 func (o *Online) Predict(s predict.Submission) predict.Prediction {
 	p, _ := o.predict(s)
-	return p
+	return o.conformal.apply(p)
 }
 
-// predict returns the prediction and, of boosting, what its median is made of.
+// predict returns the prediction before calibration and, of boosting, what its median is made of.
 func (o *Online) predict(s predict.Submission) (p predict.Prediction, c candidates) {
 	limit := o.Target.Limit(s.Request)
 	switch {
@@ -121,13 +122,14 @@ func (o *Online) predict(s predict.Submission) (p predict.Prediction, c candidat
 		o.x = o.history.Vector(s, o.x)
 		p = o.fitted.predict(o.x, limit)
 	}
-	return o.conformal.apply(p), c
+	return p, c
 }
 
 // Submit is [predict.Predictor.Submit].
 func (o *Online) Submit(s predict.Submission) predict.Prediction {
 	job := &asked{trained: o.fitted != nil, user: s.Request.User}
-	job.prediction, job.candidates = o.predict(s)
+	job.raw, job.candidates = o.predict(s)
+	job.prediction = o.conformal.apply(job.raw)
 	o.open[s.Number] = job
 	o.simple.Submit(s)
 	if o.history != nil {
@@ -177,7 +179,7 @@ func (o *Online) End(number int64, at hpc.Time, state hpc.State) {
 	if !o.Target.Measured() {
 		value = max(at.Sub(job.start).Seconds(), 0)
 	}
-	o.conformal.learn(job.prediction, value)
+	o.conformal.learn(job.raw, job.prediction, value)
 	if job.trained {
 		o.check.jobs++
 		o.check.errors += math.Abs(job.prediction.P50 - value)
