@@ -49,86 +49,76 @@ func (m Modelled) Distribution(s predict.Submission) Distribution { return m.Pre
 
 // Shares is a [Learner] that needs no training. A job's distribution are the shares of their time
 // limits that earlier jobs used, times its own limit: jobs of its class ([predict.Class]), and as
-// long as there are few of them, also those of its user and of all users. Without a limit the run
-// times themselves count.
+// long as few of them have ended, also those of its user and of all users. Without a limit the run
+// times themselves count. Of each group the last jobs that started count, whether they have ended or
+// not: see [weigh].
 type Shares struct {
-	open map[int64]openShare
-	// samples are by class, by user, and of all jobs.
-	samples map[predict.ClassKey]*recent
+	open map[int64]*share // that wait or run
+	// started are by class, by user, and of all jobs.
+	started map[predict.ClassKey][]*share
 }
 
-type openShare struct {
-	class predict.ClassKey
-	limit float64
-	start hpc.Time
+// share is a job from which others are predicted.
+type share struct {
+	class      predict.ClassKey
+	limit      float64  // in seconds; 0 for none
+	start, end hpc.Time // 0 if it has not started or not ended
 }
 
-// recent are the last samples of something, the newest last.
-type recent struct{ list []sample }
-
-// sample is how long a job ran, in seconds, and which share of its time limit that was; 0 without a
-// limit.
-type sample struct{ seconds, share float64 }
-
-// The largest numbers of samples that count of a class, of a user and of all jobs.
+// The largest numbers of jobs that count of a class, of a user and of all users.
 const (
-	mostOfClass = 30
-	mostOfUser  = 60
-	mostOfAll   = 400
-	// enough is the number of samples above which the wider groups do not count.
+	mostOfClass = 60
+	mostOfUser  = 120
+	mostOfAll   = 800
+	// enough is the number of ended jobs above which the wider groups do not count.
 	enough = 10
 )
 
 // NewShares returns a learner that has seen nothing.
 func NewShares() *Shares {
-	return &Shares{open: map[int64]openShare{}, samples: map[predict.ClassKey]*recent{}}
+	return &Shares{open: map[int64]*share{}, started: map[predict.ClassKey][]*share{}}
 }
 
 // groups returns the groups to which a job belongs, from the narrowest to the widest.
-func groups(class predict.ClassKey, user string) [3]predict.ClassKey {
-	return [3]predict.ClassKey{class, {User: user}, {}}
+func groups(class predict.ClassKey) [3]predict.ClassKey {
+	return [3]predict.ClassKey{class, {User: class.User}, {}}
+}
+
+// classOf returns a job's class with its user, also that of a manual class.
+func classOf(r *hpc.Request) predict.ClassKey {
+	class := predict.Class(r)
+	class.User = r.User
+	return class
 }
 
 // Submit is [predict.Predictor.Submit].
 func (s *Shares) Submit(job predict.Submission) predict.Prediction {
-	class := predict.Class(job.Request)
-	class.User = job.Request.User
-	s.open[job.Number] = openShare{class: class, limit: predict.Limit(job.Request)}
+	s.open[job.Number] = &share{class: classOf(job.Request), limit: predict.Limit(job.Request)}
 	return predict.Prediction{}
 }
 
 // Start is [predict.Predictor.Start].
 func (s *Shares) Start(number int64, at hpc.Time) {
-	if job, known := s.open[number]; known {
-		job.start = at
-		s.open[number] = job
+	job := s.open[number]
+	if job == nil {
+		return
+	}
+	job.start = at
+	for i, group := range groups(job.class) {
+		list, most := s.started[group], [...]int{mostOfClass, mostOfUser, mostOfAll}[i]
+		if len(list) >= 2*most { // moved seldom
+			list = append(list[:0], list[len(list)-most+1:]...)
+		}
+		s.started[group] = append(list, job)
 	}
 }
 
 // End is [predict.Predictor.End].
 func (s *Shares) End(number int64, at hpc.Time, _ hpc.State) {
-	job, known := s.open[number]
+	if job := s.open[number]; job != nil && job.start != 0 {
+		job.end = max(at, job.start)
+	}
 	delete(s.open, number)
-	if !known || job.start == 0 {
-		return
-	}
-	one := sample{seconds: max(at.Sub(job.start).Seconds(), 0)}
-	if job.limit > 0 {
-		one.share = min(one.seconds/job.limit, 1)
-	}
-	for i, group := range groups(job.class, job.class.User) {
-		if s.samples[group] == nil {
-			s.samples[group] = &recent{}
-		}
-		s.samples[group].add(one, [...]int{mostOfClass, mostOfUser, mostOfAll}[i])
-	}
-}
-
-func (r *recent) add(one sample, most int) {
-	if len(r.list) >= most {
-		r.list = append(r.list[:0], r.list[len(r.list)-most+1:]...)
-	}
-	r.list = append(r.list, one)
 }
 
 // Predict is [predict.Predictor.Predict]: three quantiles of the distribution.
@@ -141,40 +131,79 @@ func (s *Shares) Predict(job predict.Submission) predict.Prediction {
 
 // Distribution is [Learner.Distribution].
 func (s *Shares) Distribution(job predict.Submission) Distribution {
-	class := predict.Class(job.Request)
-	class.User = job.Request.User
 	limit := predict.Limit(job.Request)
-	var seconds []float64
-	for _, group := range groups(class, class.User) {
-		samples := s.samples[group]
-		if samples == nil {
-			continue
-		}
-		for _, one := range samples.list {
-			switch {
-			case limit == 0:
-				seconds = append(seconds, one.seconds)
-			case one.share > 0 || one.seconds == 0:
-				seconds = append(seconds, one.share*limit)
-			default:
-				seconds = append(seconds, min(one.seconds, limit))
+	var list []ran
+	ended := 0
+	for i, group := range groups(classOf(job.Request)) {
+		started, most := s.started[group], [...]int{mostOfClass, mostOfUser, mostOfAll}[i]
+		for _, one := range started[max(len(started)-most, 0):] {
+			r := ran{seconds: one.end.Sub(one.start).Seconds(), runs: one.end == 0}
+			if r.runs {
+				r.seconds = max(job.At.Sub(one.start).Seconds(), 0)
+			} else {
+				ended++
 			}
+			if limit > 0 && one.limit > 0 {
+				r.seconds *= limit / one.limit
+			}
+			if limit > 0 {
+				r.seconds = min(r.seconds, limit)
+			}
+			list = append(list, r)
 		}
-		if len(seconds) >= enough {
+		if ended >= enough {
 			break
 		}
 	}
-	if len(seconds) == 0 { // nothing has ended: any share of the limit is as likely
+	if ended == 0 { // any share of the limit is as likely
 		return predict.Prediction{P10: 0.1 * limit, P50: 0.5 * limit, P90: 0.9 * limit, Limit: limit}
 	}
-	slices.Sort(seconds)
-	return empirical{seconds, limit}
+	return weigh(list, limit)
 }
 
-// empirical is a distribution of samples, ascending, in seconds.
+// ran is how long a job ran; longer than that if it still runs.
+type ran struct {
+	seconds float64
+	runs    bool
+}
+
+// weigh returns the distribution that jobs show which have ended and others which still run: the
+// product-limit estimator (Kaplan and Meier, Journal of the American Statistical Association 53,
+// 1958). Of jobs that started together the short ones end first, so those that have ended are too
+// short. The share of jobs that is longer than all that have ended lies between the longest of them
+// and the limit, or without a limit at the longest job. limit is in seconds, or 0. It reorders the
+// list, in which at least one job has ended.
+func weigh(list []ran, limit float64) empirical {
+	slices.SortFunc(list, func(a, b ran) int {
+		if order := cmp.Compare(a.seconds, b.seconds); order != 0 || a.runs == b.runs {
+			return order
+		}
+		if a.runs {
+			return 1
+		}
+		return -1
+	})
+	e := empirical{limit: limit}
+	longer := 1.0 // the share of jobs that is longer
+	for i, r := range list {
+		if !r.runs {
+			weight := longer / float64(len(list)-i)
+			e.seconds, e.weights = append(e.seconds, r.seconds), append(e.weights, weight)
+			longer -= weight
+		}
+	}
+	const rounding = 1e-9
+	if longer > rounding {
+		e.seconds = append(e.seconds, cmp.Or(limit, list[len(list)-1].seconds))
+		e.weights = append(e.weights, longer)
+	}
+	return e
+}
+
+// empirical is a distribution of samples, ascending, in seconds. Each has a weight above 0.
 type empirical struct {
-	seconds []float64
-	limit   float64 // 0 for none
+	seconds, weights []float64
+	limit            float64 // 0 for none
 }
 
 // QuantileAfter is [Distribution.QuantileAfter]. Quantiles between samples are interpolated. A job
@@ -186,17 +215,27 @@ func (e empirical) QuantileAfter(q, elapsed float64) float64 {
 		}
 		return 1
 	})
-	rest := e.seconds[first:]
 	if elapsed == 0 {
-		rest = e.seconds
+		first = 0
 	}
+	rest, weights := e.seconds[first:], e.weights[first:]
 	if len(rest) == 0 {
 		return max(elapsed, cmp.Or(e.limit, 2*elapsed))
 	}
-	place := q * float64(len(rest)-1)
-	low := int(place)
-	high := min(low+1, len(rest)-1)
-	return max(elapsed, rest[low]+(place-float64(low))*(rest[high]-rest[low]))
+	// The samples stand in the middle of their weights, the first one at 0 and the last one at 1.
+	sum := -(weights[0] + weights[len(weights)-1]) / 2
+	for _, w := range weights {
+		sum += w
+	}
+	place := q * sum
+	for i := range rest[1:] {
+		step := (weights[i] + weights[i+1]) / 2
+		if place < step {
+			return max(elapsed, rest[i]+place/step*(rest[i+1]-rest[i]))
+		}
+		place -= step
+	}
+	return max(elapsed, rest[len(rest)-1])
 }
 
 // untilLimit is the distribution of a job that runs until its time limit.
