@@ -48,10 +48,12 @@ type Modelled struct{ predict.Predictor }
 func (m Modelled) Distribution(s predict.Submission) Distribution { return m.Predict(s) }
 
 // Shares is a [Learner] that needs no training. A job's distribution are the shares of their time
-// limits that earlier jobs used, times its own limit: jobs of its class ([predict.Class]), and as
-// long as few of them have ended, also those of its user and of all users. Without a limit the run
-// times themselves count. Of each group the last jobs that started count, whether they have ended or
-// not: see [weigh].
+// limits that earlier jobs used, times its own limit: those of its class ([predict.Class]), of its
+// user, and of all users. Without a limit the run times themselves count. Of each group the last jobs
+// that started count, whether they have ended or not: see [weigh]. Few jobs of a class do not show its
+// whole distribution, so the distribution of each group has a share of the next wider one: that of a
+// Dirichlet process whose mean is the wider group's distribution, after the group's ended jobs
+// (Ferguson, The Annals of Statistics 1(2), 1973).
 type Shares struct {
 	open map[int64]*share // that wait or run
 	// started are by class, by user, and of all jobs.
@@ -70,8 +72,8 @@ const (
 	mostOfClass = 60
 	mostOfUser  = 120
 	mostOfAll   = 800
-	// enough is the number of ended jobs above which the wider groups do not count.
-	enough = 10
+	// wider is the number of jobs as many as which the wider group counts.
+	wider = 5
 )
 
 // NewShares returns a learner that has seen nothing.
@@ -132,33 +134,50 @@ func (s *Shares) Predict(job predict.Submission) predict.Prediction {
 // Distribution is [Learner.Distribution].
 func (s *Shares) Distribution(job predict.Submission) Distribution {
 	limit := predict.Limit(job.Request)
-	var list []ran
-	ended := 0
+	var mixed []mass
+	ofGroup := 1.0 // the share that this group and wider ones have
 	for i, group := range groups(classOf(job.Request)) {
 		started, most := s.started[group], [...]int{mostOfClass, mostOfUser, mostOfAll}[i]
-		for _, one := range started[max(len(started)-most, 0):] {
-			r := ran{seconds: one.end.Sub(one.start).Seconds(), runs: one.end == 0}
-			if r.runs {
-				r.seconds = max(job.At.Sub(one.start).Seconds(), 0)
-			} else {
-				ended++
-			}
-			if limit > 0 && one.limit > 0 {
-				r.seconds *= limit / one.limit
-			}
-			if limit > 0 {
-				r.seconds = min(r.seconds, limit)
-			}
-			list = append(list, r)
+		masses, ended := weigh(ranAt(job.At, started[max(len(started)-most, 0):], limit), limit)
+		if ended == 0 {
+			continue
 		}
-		if ended >= enough {
-			break
+		share := float64(ended) / float64(ended+wider)
+		if group == (predict.ClassKey{}) {
+			share = 1
 		}
+		for _, m := range masses {
+			mixed = append(mixed, mass{m.seconds, m.weight * share * ofGroup})
+		}
+		ofGroup *= 1 - share
 	}
-	if ended == 0 { // any share of the limit is as likely
+	if len(mixed) == 0 { // any share of the limit is as likely
 		return predict.Prediction{P10: 0.1 * limit, P50: 0.5 * limit, P90: 0.9 * limit, Limit: limit}
 	}
-	return weigh(list, limit)
+	slices.SortFunc(mixed, func(a, b mass) int {
+		return cmp.Or(cmp.Compare(a.seconds, b.seconds), cmp.Compare(a.weight, b.weight))
+	})
+	return empirical{mixed, limit}
+}
+
+// ranAt returns how long jobs ran until an instant, as shares of their limits times another limit; all
+// in seconds.
+func ranAt(at hpc.Time, jobs []*share, limit float64) []ran {
+	list := make([]ran, len(jobs))
+	for i, job := range jobs {
+		r := ran{seconds: job.end.Sub(job.start).Seconds(), runs: job.end == 0}
+		if r.runs {
+			r.seconds = max(at.Sub(job.start).Seconds(), 0)
+		}
+		if limit > 0 && job.limit > 0 {
+			r.seconds *= limit / job.limit
+		}
+		if limit > 0 {
+			r.seconds = min(r.seconds, limit)
+		}
+		list[i] = r
+	}
+	return list
 }
 
 // ran is how long a job ran; longer than that if it still runs.
@@ -167,13 +186,16 @@ type ran struct {
 	runs    bool
 }
 
+// mass is the weight of a run time in a distribution.
+type mass struct{ seconds, weight float64 }
+
 // weigh returns the distribution that jobs show which have ended and others which still run: the
 // product-limit estimator (Kaplan and Meier, Journal of the American Statistical Association 53,
 // 1958). Of jobs that started together the short ones end first, so those that have ended are too
-// short. The share of jobs that is longer than all that have ended lies between the longest of them
-// and the limit, or without a limit at the longest job. limit is in seconds, or 0. It reorders the
-// list, in which at least one job has ended.
-func weigh(list []ran, limit float64) empirical {
+// short. The share of jobs that is longer than all that have ended gets the limit, or without a limit
+// the longest job. limit is in seconds, or 0. weigh also returns how many jobs have ended; if none
+// has, there is no distribution. It reorders the list.
+func weigh(list []ran, limit float64) (masses []mass, ended int) {
 	slices.SortFunc(list, func(a, b ran) int {
 		if order := cmp.Compare(a.seconds, b.seconds); order != 0 || a.runs == b.runs {
 			return order
@@ -183,59 +205,58 @@ func weigh(list []ran, limit float64) empirical {
 		}
 		return -1
 	})
-	e := empirical{limit: limit}
 	longer := 1.0 // the share of jobs that is longer
 	for i, r := range list {
 		if !r.runs {
 			weight := longer / float64(len(list)-i)
-			e.seconds, e.weights = append(e.seconds, r.seconds), append(e.weights, weight)
+			masses = append(masses, mass{r.seconds, weight})
 			longer -= weight
 		}
 	}
 	const rounding = 1e-9
-	if longer > rounding {
-		e.seconds = append(e.seconds, cmp.Or(limit, list[len(list)-1].seconds))
-		e.weights = append(e.weights, longer)
+	ended = len(masses)
+	if ended > 0 && longer > rounding {
+		masses = append(masses, mass{cmp.Or(limit, list[len(list)-1].seconds), longer})
 	}
-	return e
+	return masses, ended
 }
 
-// empirical is a distribution of samples, ascending, in seconds. Each has a weight above 0.
+// empirical is a distribution of run times, ascending.
 type empirical struct {
-	seconds, weights []float64
-	limit            float64 // 0 for none
+	masses []mass
+	limit  float64 // in seconds; 0 for none
 }
 
 // QuantileAfter is [Distribution.QuantileAfter]. Quantiles between samples are interpolated. A job
 // that has run longer than all samples runs until its limit, or twice as long as it has without one.
 func (e empirical) QuantileAfter(q, elapsed float64) float64 {
-	first, _ := slices.BinarySearchFunc(e.seconds, elapsed, func(s, elapsed float64) int {
-		if s <= elapsed {
-			return -1
-		}
-		return 1
-	})
-	if elapsed == 0 {
-		first = 0
+	rest := e.masses
+	if elapsed > 0 {
+		first, _ := slices.BinarySearchFunc(rest, elapsed, func(m mass, elapsed float64) int {
+			if m.seconds <= elapsed {
+				return -1
+			}
+			return 1
+		})
+		rest = rest[first:]
 	}
-	rest, weights := e.seconds[first:], e.weights[first:]
 	if len(rest) == 0 {
 		return max(elapsed, cmp.Or(e.limit, 2*elapsed))
 	}
-	// The samples stand in the middle of their weights, the first one at 0 and the last one at 1.
-	sum := -(weights[0] + weights[len(weights)-1]) / 2
-	for _, w := range weights {
-		sum += w
+	// The run times stand in the middle of their weights, the first one at 0 and the last one at 1.
+	place := -(rest[0].weight + rest[len(rest)-1].weight) / 2
+	for _, m := range rest {
+		place += m.weight
 	}
-	place := q * sum
+	place *= q
 	for i := range rest[1:] {
-		step := (weights[i] + weights[i+1]) / 2
+		step := (rest[i].weight + rest[i+1].weight) / 2
 		if place < step {
-			return max(elapsed, rest[i]+place/step*(rest[i+1]-rest[i]))
+			return max(elapsed, rest[i].seconds+place/step*(rest[i+1].seconds-rest[i].seconds))
 		}
 		place -= step
 	}
-	return max(elapsed, rest[len(rest)-1])
+	return max(elapsed, rest[len(rest)-1].seconds)
 }
 
 // untilLimit is the distribution of a job that runs until its time limit.
