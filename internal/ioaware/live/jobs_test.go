@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioaware"
@@ -40,6 +41,7 @@ var squeues = map[string]string{
 // slurm is a Slurm that prints texts and notes what changes it.
 type slurm struct {
 	jobs, sinfo, licenses, sdiag string
+	reservations                 string // none if empty
 	changes                      []string
 	refuses                      string
 }
@@ -57,6 +59,8 @@ func (s *slurm) run(_ context.Context, name string, args ...string) ([]byte, err
 		return []byte(s.sinfo), nil
 	case strings.Contains(line, "show licenses"):
 		return []byte(s.licenses), nil
+	case strings.Contains(line, "show reservation"):
+		return []byte(cmp.Or(s.reservations, "No reservations in the system\n")), nil
 	}
 	s.changes = append(s.changes, strings.TrimPrefix(line, "scontrol "))
 	return nil, nil
@@ -83,7 +87,7 @@ func TestRound(t *testing.T) {
 			t.Errorf("%s: released %q, %v", release, round.Released, err)
 		}
 		want := []string{"release 9_1", "update JobId=9_1 AdminComment=rmreplay-io=released;", "release 9_2", "update JobId=9_2 AdminComment=rmreplay-io=released;"}
-		if diff := cmp.Diff(want, s.changes); diff != "" {
+		if diff := gocmp.Diff(want, s.changes); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", release, diff)
 		}
 	}
