@@ -92,7 +92,7 @@ type planned struct {
 	end       hpc.Time
 	nodes     []string // while it runs
 	uses      map[string]int
-	booked    []ioaware.Reserved // its nodes in each booking
+	booked    []ioaware.Reserved // its nodes in bookings, and drained ones
 }
 
 // DecideStarts makes a controller with the submissions of another one, and with a driver that decides
@@ -288,7 +288,7 @@ func (s *starts) started(event *Event) {
 	if p.Limit != hpc.Unlimited {
 		p.end = event.At.Add(p.Limit)
 	}
-	p.booked = s.booked.Overlaps(p.nodes, p.end, s.serving)
+	s.overlap(p)
 	s.running[p.ID] = p
 }
 
@@ -524,8 +524,23 @@ func (s *starts) serving(nodes iter.Seq[string]) (all int, uses map[string]int) 
 // overlapAll finds the nodes of bookings on which jobs run.
 func (s *starts) overlapAll() {
 	for _, p := range s.running {
-		p.booked = s.booked.Overlaps(p.nodes, p.end, s.serving)
+		s.overlap(p)
 	}
+}
+
+// overlap finds what running jobs and the cluster count differently: the reserved nodes on which a job
+// runs, and those that are drained. The job counts these, and the cluster does not.
+func (s *starts) overlap(p *planned) {
+	p.booked = s.booked.Overlaps(p.nodes, p.end, s.serving)
+	drained := slices.DeleteFunc(slices.Clone(p.nodes), func(n string) bool { return !s.down[n] })
+	if len(drained) == 0 {
+		return
+	}
+	uses := s.usesOf(slices.Values(drained))
+	for pool := range uses {
+		uses[pool] = -uses[pool]
+	}
+	p.booked = append(p.booked, ioaware.Reserved{From: s.now, Until: p.end, Nodes: -len(drained), Uses: uses})
 }
 
 // Release implements [driver.Cluster].

@@ -27,7 +27,9 @@ func TestJobsOfOthers(t *testing.T) {
 		w := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(
 			writer(epoch, "first", 0, 300, 0, func(j *hpc.Job) { j.Name = "chain" }),
 			writer(epoch, "long", 1, 1000, 0),
-			writer(epoch, "single", 10, 100, 0, func(j *hpc.Job) { j.Name, j.Dependency, j.Tasks, j.MinNodes, j.TimeLimit = "chain", "singleton", 4, 4, 5*time.Minute }),
+			writer(epoch, "single", 10, 100, 0, func(j *hpc.Job) {
+				j.Name, j.Dependency, j.Tasks, j.MinNodes, j.TimeLimit = "chain", "singleton", 4, 4, 5*time.Minute
+			}),
 			writer(epoch, "start", 12, 100, 0, depends("after:first")),
 			writer(epoch, "delay", 13, 100, 0, depends("after:first+2")),
 			writer(epoch, "course", 14, 100, 0, func(j *hpc.Job) { j.Reservation, j.TimeLimit = "course", 5*time.Minute }),
@@ -52,6 +54,25 @@ func TestJobsOfOthers(t *testing.T) {
 			if job, _, _ := strings.Cut(command, " "); slices.Contains([]string{"single", "start", "delay", "course"}, job) {
 				t.Errorf("the driver decides on %s", command)
 			}
+		}
+	})
+}
+
+// TestDrainedNodes: a job that runs on drained nodes takes nothing from the nodes in service.
+func TestDrainedNodes(t *testing.T) {
+	eachRelease(t, func(t *testing.T, in *install.Installation) {
+		epoch := workload.DefaultEpoch
+		w := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(
+			writer(epoch, "drained", 0, 900, 0, func(j *hpc.Job) { j.Tasks, j.MinNodes, j.NodeList = 2, 2, "n[1-2]" }),
+			writer(epoch, "wide", 200, 100, 0, func(j *hpc.Job) { j.Tasks, j.MinNodes = 2, 2 }),
+		), NodeEvents: []hpc.NodeEvent{{At: epoch.Add(100 * time.Second), Nodes: "n[1-2]", State: "drain"}}}
+		l := &timeline{epoch: epoch}
+		e := startRig(t, in, w, true)
+		if _, err := replay.Play(context.Background(), e, w, replay.DecideStarts(replay.NewRigid(w), w, drives(e, ioaware.Aware, 0)), l, replay.Options{DrainLimit: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(l.lines, "; "); got != "wide COMPLETED 200-300; drained COMPLETED 0-900" {
+			t.Errorf("schedule %s", got)
 		}
 	})
 }

@@ -177,7 +177,7 @@ func TestCheck(t *testing.T) {
 		{strings.Replace(good, "builtin", "backfill", 1), partition, ""},
 		{strings.Replace(good, "defer,batch_sched_delay=0,sched_interval=5", "(null)", 1), partition, "SchedulerParameters=batch_sched_delay=0,sched_interval=5"},
 		{strings.Replace(good, "batch_sched_delay=0", "batch_sched_delay=3,bf_interval=30", 1), partition, "SchedulerParameters=defer,bf_interval=30,sched_interval=5,batch_sched_delay=0"},
-		{strings.Replace(good, "sched/builtin", "sched/hold", 1), partition, "SchedulerType=sched/builtin"},
+		{strings.Replace(good, "sched/builtin", "sched/hold", 1), partition, "and a restart of slurmctld):\n  SchedulerType=sched/builtin"},
 		{good, strings.Replace(partition, "EXCLUSIVE", "NO", 1), "want OverSubscribe=EXCLUSIVE"},
 		{good, strings.Replace(partition, "OverSubscribe=EXCLUSIVE", "Exclusive=NODE OverSubscribe=NO", 1), ""}, // 26.05
 		{good, strings.Replace(partition, "OverSubscribe=EXCLUSIVE", "Exclusive=USER OverSubscribe=NO", 1), "want OverSubscribe=EXCLUSIVE"},
