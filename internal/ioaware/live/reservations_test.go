@@ -32,6 +32,12 @@ func reserve(t *testing.T, release string) {
 			t.Fatal(err)
 		}
 	}
+	defer func() { // no step may outlive its slurmd
+		if _, err := Exec(t.Context(), "scancel", "--partition=batch"); err != nil {
+			t.Error(err)
+		}
+		s.until("no job is left", func() bool { return len(s.queue()) == 0 })
+	}()
 	c := New(Config{Partitions: []string{"batch"}, FileSystem: "lustre", Run: Exec, Now: now, Say: t.Logf})
 	d := &driver.Driver{Options: ioaware.Options{Strategy: ioaware.Aware}, Patience: time.Hour}
 	released := func() []string {
