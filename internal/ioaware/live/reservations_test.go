@@ -54,11 +54,10 @@ func reserve(t *testing.T, release string) {
 	scontrol("create", "reservation", "reservation=chosen", "starttime=now+30minutes", "duration=60", "nodecnt=2", "partitionname=batch", "users=root")
 	scontrol("create", "reservation", "reservation=tokens", "starttime=now", "duration=60", "licenses=lustre:1", "users=root", "flags=license_only")
 	within := s.submit("60", "--reservation=now", "--uid=0", "--nodes=1", "--time=60")
-	scontrol("update", "JobId="+within, "Priority=1000") // job_submit.lua holds it
 	s.until("the job of the reservation runs", func() bool { return s.field(within, "JobState") == "RUNNING" })
 	s.until("sinfo shows the reservation", func() bool { return strings.Contains(s.states(), "maint") })
 
-	wide := s.submit("60", "--nodes=8", "--time=1")  // n1 or n2 is missing
+	wide := s.submit("60", "--nodes=8", "--time=1")  // seven nodes are idle and not reserved now
 	long := s.submit("60", "--nodes=2", "--time=60") // only one idle node is nobody's for an hour
 	small := s.submit("60", "--nodes=1", "--time=60")
 	short := s.submit("60", "--nodes=6", "--time=10")
