@@ -215,7 +215,7 @@ var rules = []rule{
 		"a run record is one source of what jobs did; the service knows none"},
 	{"use cases", "internal/ioservice/site", []string{"internal/ioservice"}, computes,
 		"what a site's scripts read is written here, beside the scripts"},
-	{"use cases", "internal/ioaware/live", []string{"internal/hostlist", "internal/hpc", "internal/ioaware", "internal/ioaware/driver", "internal/ioservice"}, nil,
+	{"use cases", "internal/ioaware/live", []string{"internal/hostlist", "internal/hpc", "internal/ioaware", "internal/ioaware/driver", "internal/ioservice", "internal/workload"}, nil,
 		"a live cluster is reached by Slurm's commands and over the network; the driver knows neither"},
 	{"use cases", "internal/ioservice/server", []string{"internal/hpc", "internal/ioservice"}, nil,
 		"the network is one way to ask the service; a scheduler in this process calls it"},

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -71,7 +70,7 @@ type starts struct {
 	pools   map[string]*pool
 	down    map[string]bool // nodes out of service
 	events  int             // number of the workload's node events that have happened
-	booked  []booking       // the reservations that exist
+	booked  driver.Bookings // when nodes are reserved, by the reservations that exist
 	rebook  hpc.Time        // the instant at which they change next
 	// reserved are the booked nodes in service; nil if they have to be counted.
 	reserved []ioaware.Reserved
@@ -84,14 +83,6 @@ type pool struct {
 	overlaps []string
 }
 
-// booking is a reservation of named nodes.
-type booking struct {
-	begin, end hpc.Time
-	nodes      map[string]bool
-	// own are the nodes that no earlier reservation has.
-	own map[string]bool
-}
-
 // planned is a job, or a task of a job array, that pends or runs.
 type planned struct {
 	driver.Pending
@@ -101,7 +92,7 @@ type planned struct {
 	end       hpc.Time
 	nodes     []string // while it runs
 	uses      map[string]int
-	booked    []ioaware.Reserved // its nodes in each booking
+	booked    []ioaware.Reserved // its nodes in bookings, and drained ones
 }
 
 // DecideStarts makes a controller with the submissions of another one, and with a driver that decides
@@ -431,9 +422,7 @@ func (s *starts) State() (driver.State, error) {
 		state.Pools[name] = ioaware.Pool{Nodes: n, Overlaps: p.overlaps}
 	}
 	if s.reserved == nil {
-		for i := range s.booked {
-			s.reserved = append(s.reserved, s.reserve(&s.booked[i]))
-		}
+		s.reserved = s.booked.Reserved(s.serving)
 	}
 	state.Reserved = slices.Clone(s.reserved)
 	for license, total := range s.Licenses {
@@ -489,38 +478,26 @@ func (s *starts) changeReservations() (changed bool) {
 	if s.now < s.rebook || len(s.w.Reservations) == 0 {
 		return false
 	}
-	s.booked, s.reserved, s.rebook = nil, nil, hpc.Never
+	s.reserved = nil
 	open, rest := workload.ReservationsAt(s.w.Reservations, s.now)
+	var named []driver.Reservation
 	for i := range open {
 		r := &open[i].Reservation
-		b := booking{begin: r.Start, end: hpc.Never, nodes: map[string]bool{}}
+		end := hpc.Never
 		if r.Duration != 0 && r.Duration != hpc.Unlimited {
-			b.end = r.Start.Add(r.Duration)
+			end = r.Start.Add(r.Duration)
 		}
-		if b.end <= s.now {
+		if end <= s.now {
 			continue
 		}
 		names, _ := hostlist.Expand(r.Nodes) // the resource manager reports mistakes
 		if strings.EqualFold(r.Nodes, "ALL") {
 			names = s.Nodes
 		}
-		for _, n := range names {
-			b.nodes[n] = true
-		}
-		s.booked = append(s.booked, b)
-		s.rebook = min(s.rebook, b.end)
+		named = append(named, driver.Reservation{Begin: r.Start, End: end, Nodes: names})
 	}
-	slices.SortStableFunc(s.booked, func(a, b booking) int { return cmp.Compare(a.begin, b.begin) })
-	known := map[string]bool{}
-	for i := range s.booked {
-		b := &s.booked[i]
-		b.own = make(map[string]bool, len(b.nodes))
-		for n := range b.nodes {
-			if !known[n] {
-				known[n], b.own[n] = true, true
-			}
-		}
-	}
+	s.booked = driver.Book(named)
+	s.rebook = s.booked.NextEnd()
 	for i := range rest {
 		s.rebook = min(s.rebook, rest[i].At)
 	}
@@ -528,23 +505,20 @@ func (s *starts) changeReservations() (changed bool) {
 	return true
 }
 
-// reserve returns the nodes in service of a booking.
-func (s *starts) reserve(b *booking) ioaware.Reserved {
-	r := ioaware.Reserved{From: b.begin, Until: b.end}
-	serves := func(nodes map[string]bool) iter.Seq[string] {
-		return func(yield func(string) bool) {
-			for n := range nodes {
-				if !s.down[n] && !yield(n) {
-					return
-				}
+// serving counts the nodes in service among some nodes. It is a [driver.Count].
+func (s *starts) serving(nodes iter.Seq[string]) (all int, uses map[string]int) {
+	uses = s.usesOf(func(yield func(string) bool) {
+		for n := range nodes {
+			if s.down[n] {
+				continue
+			}
+			all++
+			if !yield(n) {
+				return
 			}
 		}
-	}
-	for range serves(b.nodes) {
-		r.Nodes++
-	}
-	r.Uses, r.Idle = s.usesOf(serves(b.nodes)), s.usesOf(serves(b.own))
-	return r
+	})
+	return all, uses
 }
 
 // overlapAll finds the nodes of bookings on which jobs run.
@@ -554,31 +528,19 @@ func (s *starts) overlapAll() {
 	}
 }
 
-// overlap finds the nodes in service of bookings on which a job runs, its own reservation's or others'.
+// overlap finds what running jobs and the cluster count differently: the reserved nodes on which a job
+// runs, and those that are drained. The job counts these, and the cluster does not.
 func (s *starts) overlap(p *planned) {
-	p.booked = nil
-	for i := range s.booked {
-		b := &s.booked[i]
-		var shared, own []string
-		for _, n := range p.nodes {
-			if b.nodes[n] && !s.down[n] {
-				shared = append(shared, n)
-				if b.own[n] {
-					own = append(own, n)
-				}
-			}
-		}
-		if len(shared) == 0 {
-			continue
-		}
-		r := ioaware.Reserved{From: b.begin, Until: min(p.end, b.end), Nodes: -len(shared), Uses: s.usesOf(slices.Values(shared)), Idle: s.usesOf(slices.Values(own))}
-		for _, uses := range []map[string]int{r.Uses, r.Idle} {
-			for pool := range uses {
-				uses[pool] = -uses[pool]
-			}
-		}
-		p.booked = append(p.booked, r)
+	p.booked = s.booked.Overlaps(p.nodes, p.end, s.serving)
+	drained := slices.DeleteFunc(slices.Clone(p.nodes), func(n string) bool { return !s.down[n] })
+	if len(drained) == 0 {
+		return
 	}
+	uses := s.usesOf(slices.Values(drained))
+	for pool := range uses {
+		uses[pool] = -uses[pool]
+	}
+	p.booked = append(p.booked, ioaware.Reserved{From: s.now, Until: p.end, Nodes: -len(drained), Uses: uses})
 }
 
 // Release implements [driver.Cluster].

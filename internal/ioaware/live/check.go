@@ -37,8 +37,9 @@ func checkScheduling(config map[string]string) error {
 		options[key] = value
 	}
 	var want []string
+	then := "scontrol reconfigure"
 	if kind := config["SchedulerType"]; kind != "sched/builtin" && kind != "sched/backfill" {
-		want = append(want, "SchedulerType=sched/builtin")
+		want, then = append(want, "SchedulerType=sched/builtin"), "a restart of slurmctld"
 	}
 	var missing []string
 	for _, option := range []struct{ key, value string }{{"batch_sched_delay", "0"}, {"sched_interval", "5"}} {
@@ -56,7 +57,7 @@ func checkScheduling(config map[string]string) error {
 	if len(want) == 0 {
 		return nil
 	}
-	return fmt.Errorf("slurm.conf lets released jobs wait (want these lines, and scontrol reconfigure):\n  %s", strings.Join(want, "\n  "))
+	return fmt.Errorf("slurm.conf lets released jobs wait (want these lines, and %s):\n  %s", then, strings.Join(want, "\n  "))
 }
 
 // checkPartitions checks that the partitions exist, give whole nodes to jobs and share nodes with no

@@ -16,13 +16,14 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioaware"
 	"rmreplay/internal/ioaware/driver"
 )
 
-// Command runs one of Slurm's commands and returns what it prints. The error has what it writes to
-// its standard error.
+// Command runs one of Slurm's commands and returns what it prints, with times in UTC. The error has what
+// it writes to its standard error.
 type Command func(ctx context.Context, name string, args ...string) ([]byte, error)
 
 // Forecaster says what is expected of jobs, and what the file system does.
@@ -55,18 +56,23 @@ type Cluster struct {
 	Config
 	ctx context.Context // of the round
 	// jobs are the pending jobs of the last state, by name.
-	jobs map[string]*job
-	deaf bool // the forecaster did not answer in the last round
+	jobs  map[string]*job
+	deaf  bool // the forecaster did not answer in the last round
+	blind bool // nor did scontrol show the reservations
 	// The rest is of the last state, for [Cluster.Loop]: the time that its questions took, slurmctld's
-	// counters before them, the measured use, and whether a job that has just ended still had nodes.
+	// counters before them, the measured use, whether a job that has just ended still had nodes, and
+	// when the first nodes stop being reserved.
 	asked      time.Duration
 	counted    map[string]string
 	measured   int64
 	completing bool
+	booked     hpc.Time
 }
 
 // New returns the cluster of a configuration.
-func New(c Config) *Cluster { return &Cluster{Config: c, jobs: map[string]*job{}} }
+func New(c Config) *Cluster {
+	return &Cluster{Config: c, jobs: map[string]*job{}, booked: hpc.Never}
+}
 
 // Round has a driver decide once.
 func (c *Cluster) Round(ctx context.Context, d *driver.Driver) (driver.Round, error) {
@@ -77,6 +83,7 @@ func (c *Cluster) Round(ctx context.Context, d *driver.Driver) (driver.Round, er
 // State implements [driver.Cluster]. It holds the driver's jobs that nobody holds yet.
 func (c *Cluster) State() (driver.State, error) {
 	began := time.Now()
+	c.booked = hpc.Never
 	c.counted, _ = c.counters(c.ctx) // without them the next look finds a change
 	jobs, err := c.list()
 	if err != nil {
@@ -84,13 +91,16 @@ func (c *Cluster) State() (driver.State, error) {
 	}
 	now := c.Now()
 	state := driver.State{Now: now, Cluster: ioaware.Cluster{FileSystem: c.FileSystem}}
-	if state.Nodes, state.Pools, err = c.nodes(); err != nil {
+	nodes, err := c.nodes()
+	if err != nil {
 		return state, err
 	}
 	if state.Licenses, err = c.licenses(); err != nil {
 		return state, err
 	}
-	c.asked = time.Since(began)
+	booked := c.reservations(now)
+	c.asked, c.booked = time.Since(began), booked.NextEnd()
+	state.Nodes, state.Pools, state.Reserved = nodes.size(), driver.Pools(nodes), booked.Reserved(nodes.count)
 	forecast := c.forecast(&state)
 	c.measured, c.completing = state.Measured, false
 	clear(c.jobs)
@@ -101,11 +111,7 @@ func (c *Cluster) State() (driver.State, error) {
 		switch {
 		case j.onNodes():
 			c.completing = c.completing || j.completes(now)
-			end := hpc.Never
-			if j.End > 0 && j.End != infinite && planned.Limit != hpc.Unlimited {
-				end = hpc.Unix(int64(j.End))
-			}
-			state.Running = append(state.Running, driver.Running{ID: j.name(), Running: ioaware.Running{Job: planned, End: end, Uses: driver.Uses(state.Pools, &planned)}})
+			addRunning(&state, j, planned, nodes, booked)
 		case j.pending() && c.takes(j, now):
 			for _, name := range j.names() {
 				c.jobs[name] = j
@@ -114,6 +120,23 @@ func (c *Cluster) State() (driver.State, error) {
 		}
 	}
 	return state, nil
+}
+
+// addRunning adds a running job to the state.
+func addRunning(state *driver.State, j *job, planned ioaware.Job, nodes members, booked driver.Bookings) {
+	running := ioaware.Running{Job: planned, End: hpc.Never, Uses: driver.Uses(state.Pools, &planned)}
+	if j.End > 0 && j.End != infinite && planned.Limit != hpc.Unlimited {
+		running.End = hpc.Unix(int64(j.End))
+	}
+	if on, _ := hostlist.Expand(j.NodeList); len(on) > 0 {
+		var serving int
+		serving, running.Uses = nodes.count(slices.Values(on))
+		state.Reserved = append(state.Reserved, booked.Overlaps(on, running.End, nodes.count)...)
+		if drained := planned.Nodes - serving; drained > 0 { // the job counts them, and the cluster does not
+			state.Reserved = append(state.Reserved, ioaware.Reserved{From: state.Now, Until: running.End, Nodes: -drained})
+		}
+	}
+	state.Running = append(state.Running, driver.Running{ID: j.name(), Running: running})
 }
 
 // list returns the jobs of the driver's partitions.
@@ -167,35 +190,33 @@ func limitOf(minutes number) time.Duration {
 	return time.Duration(minutes) * time.Minute
 }
 
-// nodes counts the nodes of the driver's partitions that are in service: all, and those of each
-// partition as a pool.
-func (c *Cluster) nodes() (int, map[string]ioaware.Pool, error) {
+// nodes returns the nodes of the driver's partitions that are in service.
+func (c *Cluster) nodes() (members, error) {
 	text, err := c.Run(c.ctx, "sinfo", "-h", "-N", "-p", strings.Join(c.Partitions, ","), "-o", "%N %T %R")
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	serves := map[string]bool{}
-	members := map[string]map[string]bool{}
+	nodes := members{}
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)
 		if len(f) != 3 || !inService(f[1]) {
 			continue
 		}
-		serves[f[0]] = true
-		if members[f[2]] == nil {
-			members[f[2]] = map[string]bool{}
+		if nodes[f[2]] == nil {
+			nodes[f[2]] = map[string]bool{}
 		}
-		members[f[2]][f[0]] = true
+		nodes[f[2]][f[0]] = true
 	}
-	return len(serves), driver.Pools(members), nil
+	return nodes, nil
 }
 
-// inService reports whether jobs may start on a node in a state, or will when it is free.
+// inService reports whether jobs may start on a node in a state, or will when it is free. Nodes of a
+// reservation are among them: the reservation says for how long they are taken.
 func inService(state string) bool {
 	if strings.HasSuffix(state, "*") { // it does not answer
 		return false
 	}
-	return slices.Contains([]string{"idle", "allocated", "mixed", "completing", "planned"}, strings.TrimRight(state, "~#$@^!%-+"))
+	return slices.Contains([]string{"idle", "allocated", "mixed", "completing", "planned", "reserved", "maint"}, strings.TrimRight(state, "~#$@^!%-+"))
 }
 
 // licenses returns the cluster's licenses.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ func Exec(ctx context.Context, name string, args ...string) ([]byte, error) {
 	defer cancel()
 	var out, wrong bytes.Buffer
 	c := exec.CommandContext(ctx, name, args...)
+	c.Env = append(os.Environ(), "TZ=UTC", "SLURM_TIME_FORMAT=standard")
 	c.Stdout, c.Stderr = &out, &wrong
 	if err := c.Run(); err != nil {
 		text, _, _ := strings.Cut(strings.TrimSpace(wrong.String()), "\n")

@@ -30,6 +30,7 @@ type job struct {
 	Reservation  string `json:"resv_name"`
 	Licenses     string `json:"licenses"`
 	Nodes        number `json:"node_count"`
+	NodeList     string `json:"nodes"`
 	TimeLimit    number `json:"time_limit"` // minutes
 	Submit       number `json:"submit_time"`
 	Eligible     number `json:"eligible_time"`

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioaware"
@@ -40,6 +41,7 @@ var squeues = map[string]string{
 // slurm is a Slurm that prints texts and notes what changes it.
 type slurm struct {
 	jobs, sinfo, licenses, sdiag string
+	reservations                 string // none if empty
 	changes                      []string
 	refuses                      string
 }
@@ -57,6 +59,8 @@ func (s *slurm) run(_ context.Context, name string, args ...string) ([]byte, err
 		return []byte(s.sinfo), nil
 	case strings.Contains(line, "show licenses"):
 		return []byte(s.licenses), nil
+	case strings.Contains(line, "show reservation"):
+		return []byte(cmp.Or(s.reservations, "No reservations in the system\n")), nil
 	}
 	s.changes = append(s.changes, strings.TrimPrefix(line, "scontrol "))
 	return nil, nil
@@ -83,7 +87,7 @@ func TestRound(t *testing.T) {
 			t.Errorf("%s: released %q, %v", release, round.Released, err)
 		}
 		want := []string{"release 9_1", "update JobId=9_1 AdminComment=rmreplay-io=released;", "release 9_2", "update JobId=9_2 AdminComment=rmreplay-io=released;"}
-		if diff := cmp.Diff(want, s.changes); diff != "" {
+		if diff := gocmp.Diff(want, s.changes); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", release, diff)
 		}
 	}
@@ -173,7 +177,7 @@ func TestCheck(t *testing.T) {
 		{strings.Replace(good, "builtin", "backfill", 1), partition, ""},
 		{strings.Replace(good, "defer,batch_sched_delay=0,sched_interval=5", "(null)", 1), partition, "SchedulerParameters=batch_sched_delay=0,sched_interval=5"},
 		{strings.Replace(good, "batch_sched_delay=0", "batch_sched_delay=3,bf_interval=30", 1), partition, "SchedulerParameters=defer,bf_interval=30,sched_interval=5,batch_sched_delay=0"},
-		{strings.Replace(good, "sched/builtin", "sched/hold", 1), partition, "SchedulerType=sched/builtin"},
+		{strings.Replace(good, "sched/builtin", "sched/hold", 1), partition, "and a restart of slurmctld):\n  SchedulerType=sched/builtin"},
 		{good, strings.Replace(partition, "EXCLUSIVE", "NO", 1), "want OverSubscribe=EXCLUSIVE"},
 		{good, strings.Replace(partition, "OverSubscribe=EXCLUSIVE", "Exclusive=NODE OverSubscribe=NO", 1), ""}, // 26.05
 		{good, strings.Replace(partition, "OverSubscribe=EXCLUSIVE", "Exclusive=USER OverSubscribe=NO", 1), "want OverSubscribe=EXCLUSIVE"},

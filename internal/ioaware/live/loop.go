@@ -57,11 +57,11 @@ func (c *Cluster) pause() time.Duration {
 }
 
 // changed reports whether a round may decide something new: whether jobs have been submitted or have
-// ended since the last one, the last of their nodes are about to be free, or measured use is less than
-// the round counted with. It asks slurmctld for its counters, which needs none of its locks. A failure
-// is no change: the next round says what is wrong.
+// ended since the last one, the last of their nodes are about to be free, nodes are no longer reserved,
+// or measured use is less than the round counted with. It asks slurmctld for its counters, which needs
+// none of its locks. A failure is no change: the next round says what is wrong.
 func (c *Cluster) changed(ctx context.Context) bool {
-	if c.completing {
+	if c.completing || c.Now() >= c.booked {
 		return true
 	}
 	if now, err := c.counters(ctx); err != nil || !maps.Equal(now, c.counted) {

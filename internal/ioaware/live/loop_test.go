@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioaware"
 	"rmreplay/internal/ioaware/driver"
 )
@@ -80,6 +81,26 @@ func TestLongQuestions(t *testing.T) {
 	for asked, want := range map[time.Duration]time.Duration{0: 3 * time.Second, 100 * time.Millisecond: 3 * time.Second, time.Second: 4 * time.Second, time.Minute: 30 * time.Second} {
 		if got := (&Cluster{asked: asked}).pause(); got != want {
 			t.Errorf("after questions of %v: %v, want %v", asked, got, want)
+		}
+	}
+}
+
+// TestReservationEnds: a round follows the first look, and the end of a reservation.
+func TestReservationEnds(t *testing.T) {
+	at := hpc.Unix(500)
+	s := &slurm{jobs: `{"jobs": []}`, sinfo: "n1 maint batch\n", licenses: licenseLine, sdiag: counts(1, 1, 0)}
+	s.reservations = reservation("a", 100, 510, "n1") + reservation("b", 300, 900, "n1")
+	cluster := s.cluster(func(config *Config) { config.Now = func() hpc.Time { return at } })
+	for _, c := range []struct {
+		at   int64
+		want bool
+	}{{500, true}, {510, false}, {899, false}, {900, true}, {901, false}} { // at 510 s b has the node, too
+		at = hpc.Unix(c.at)
+		if got := cluster.changed(t.Context()); got != c.want {
+			t.Errorf("at %d s: changed %t, want %t", c.at, got, c.want)
+		}
+		if _, err := cluster.Round(t.Context(), &driver.Driver{}); err != nil {
+			t.Error(err)
 		}
 	}
 }
