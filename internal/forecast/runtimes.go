@@ -69,9 +69,9 @@ type share struct {
 
 // The largest numbers of jobs that count of a class, of a user and of all users.
 const (
-	mostOfClass = 60
-	mostOfUser  = 120
-	mostOfAll   = 800
+	mostOfClass = 100
+	mostOfUser  = 500
+	mostOfAll   = 5000
 	// wider is the number of jobs as many as which the wider group counts.
 	wider = 5
 )
@@ -192,9 +192,9 @@ type mass struct{ seconds, weight float64 }
 // weigh returns the distribution that jobs show which have ended and others which still run: the
 // product-limit estimator (Kaplan and Meier, Journal of the American Statistical Association 53,
 // 1958). Of jobs that started together the short ones end first, so those that have ended are too
-// short. The share of jobs that is longer than all that have ended gets the limit, or without a limit
-// the longest job. limit is in seconds, or 0. weigh also returns how many jobs have ended; if none
-// has, there is no distribution. It reorders the list.
+// short. The share of jobs that is longer than all that have ended lies evenly between the longest
+// job and the limit, or without a limit at the longest job. limit is in seconds, or 0. weigh also
+// returns how many jobs have ended; if none has, there is no distribution. It reorders the list.
 func weigh(list []ran, limit float64) (masses []mass, ended int) {
 	slices.SortFunc(list, func(a, b ran) int {
 		if order := cmp.Compare(a.seconds, b.seconds); order != 0 || a.runs == b.runs {
@@ -213,10 +213,14 @@ func weigh(list []ran, limit float64) (masses []mass, ended int) {
 			longer -= weight
 		}
 	}
-	const rounding = 1e-9
+	const rounding, pieces = 1e-9, 10
 	ended = len(masses)
 	if ended > 0 && longer > rounding {
-		masses = append(masses, mass{cmp.Or(limit, list[len(list)-1].seconds), longer})
+		longest := list[len(list)-1].seconds
+		for i := range pieces {
+			after := (float64(i) + 0.5) / pieces * max(limit-longest, 0)
+			masses = append(masses, mass{longest + after, longer / pieces})
+		}
 	}
 	return masses, ended
 }
