@@ -177,16 +177,23 @@ func (in *Intake) apply(ctx context.Context) {
 	defer close(in.done)
 	r := in.journal.NewReader(in.applied)
 	defer func() { _ = r.Close() }() // it has only read
+	var p *parts                     // of the next transaction, if it is being read
 	refused := int64(0)              // the last document of a transaction that the store refused
 	for wait := pause; ; {
-		last, err := in.applyNext(ctx, r, refused)
-		if ctx.Err() != nil {
-			return
+		if p == nil {
+			p = newParts(ctx, in, r)
 		}
+		last, err := in.applyNext(ctx, p, refused)
 		applied := in.Status().Applied
-		if err != nil {
+		if err != nil || ctx.Err() != nil {
+			p.stop()
+			if ctx.Err() != nil {
+				return
+			}
 			_ = r.Close()
-			r = in.journal.NewReader(applied)
+			p, r = nil, in.journal.NewReader(applied)
+		} else {
+			p = p.after
 		}
 		if store.Refused(err) && last > refused {
 			refused = last
@@ -215,15 +222,14 @@ func (in *Intake) apply(ctx context.Context) {
 // applyNext waits for records, applies a transaction of them, and removes segments that are not needed any
 // more. It returns the number of the last one. Up to the document refused, each part has a transaction of
 // its own, in which [Intake.applyPart] looks for the document at fault.
-func (in *Intake) applyNext(ctx context.Context, r *journal.Reader, refused int64) (last int64, err error) {
-	p := newParts(ctx, in, r)
+func (in *Intake) applyNext(ctx context.Context, p *parts, refused int64) (last int64, err error) {
+	p.wait()
 	var out store.Outcome
 	if in.Status().Applied < refused {
 		out, err = in.applyParts(ctx, p)
 	} else {
 		out, err = in.store.ApplyAll(ctx, func() ([]store.Entry, error) { return p.next(ctx) })
 	}
-	p.stop()
 	if err != nil {
 		return p.last, err
 	}

@@ -19,6 +19,7 @@ type rows struct {
 	appender mapping.Appender
 	chunk    mapping.DataChunk
 	vectors  []vector
+	most     int    // rows that the chunk can have
 	n        int    // rows of the chunk
 	texts    []byte // of the chunk's strings that do not fit into their vectors
 }
@@ -43,7 +44,7 @@ func openRows(raw any, catalog, table string, columns []string) (*rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rows{vectors: make([]vector, len(columns))}
+	r := &rows{vectors: make([]vector, len(columns)), most: int(mapping.VectorSize())}
 	if mapping.AppenderCreateExt(conn, catalog, "main", table, &r.appender) == mapping.StateError {
 		return nil, errors.Join(r.problem(), r.free())
 	}
@@ -88,7 +89,7 @@ func (r *rows) begin() {
 
 // next begins a row, of which the caller sets every cell.
 func (r *rows) next() error {
-	if r.n == int(mapping.VectorSize()) {
+	if r.n == r.most {
 		if err := r.send(); err != nil {
 			return err
 		}
