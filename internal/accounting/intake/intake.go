@@ -228,7 +228,7 @@ func (in *Intake) applyNext(ctx context.Context, p *parts, refused int64) (last 
 	if in.Status().Applied < refused {
 		out, err = in.applyParts(ctx, p)
 	} else {
-		out, err = in.store.ApplyAll(ctx, func() ([]store.Entry, error) { return p.next(ctx) })
+		out, err = in.store.ApplyAll(ctx, func() (*store.Part, error) { return p.next(ctx) })
 	}
 	if err != nil {
 		return p.last, err
@@ -278,11 +278,12 @@ func (in *Intake) rollUp(ctx context.Context) {
 // applyParts applies each part in a transaction of its own.
 func (in *Intake) applyParts(ctx context.Context, p *parts) (out store.Outcome, err error) {
 	for {
-		entries, err := p.next(ctx)
-		if err != nil || len(entries) == 0 {
+		part, err := p.next(ctx)
+		if err != nil || part == nil {
 			return out, err
 		}
-		more, err := in.applyPart(ctx, entries)
+		part.Free() // its entries may be taken apart
+		more, err := in.applyPart(ctx, part.Entries)
 		if err != nil {
 			return out, err
 		}

@@ -23,8 +23,8 @@ type parts struct {
 }
 
 type part struct {
-	entries []store.Entry
-	err     error
+	*store.Part
+	err error
 }
 
 // newParts begins to read the first part of a transaction.
@@ -47,7 +47,11 @@ func (p *parts) fetch(ctx context.Context) {
 		p.bytes -= len(r.Payload)
 	}
 	entries, err := parse(records)
-	p.ahead <- part{entries, err}
+	if err != nil {
+		p.ahead <- part{err: err}
+		return
+	}
+	p.ahead <- part{Part: store.NewPart(entries)}
 }
 
 // wait waits for the part that next will return.
@@ -59,16 +63,16 @@ func (p *parts) wait() {
 
 // next returns the next part, and none at the end: when the transaction has enough, or the journal has no
 // more. It is a function for [store.Store.ApplyAll].
-func (p *parts) next(ctx context.Context) ([]store.Entry, error) {
+func (p *parts) next(ctx context.Context) (*store.Part, error) {
 	if !p.out {
 		return nil, nil
 	}
 	got := <-p.ahead
 	p.out = false
-	if got.err != nil || len(got.entries) == 0 {
+	if got.err != nil || len(got.Entries) == 0 {
 		return nil, got.err
 	}
-	p.last = got.entries[len(got.entries)-1].Seq
+	p.last = got.Entries[len(got.Entries)-1].Seq
 	switch waiting := p.in.journal.Last() - p.read; {
 	case p.entries > 0 && p.bytes > 0 && waiting > 0:
 		p.out = true
@@ -76,14 +80,16 @@ func (p *parts) next(ctx context.Context) ([]store.Entry, error) {
 	case waiting >= batchEntries:
 		p.after = newParts(ctx, p.in, p.r)
 	}
-	return got.entries, nil
+	return got.Part, nil
 }
 
 // stop waits for the goroutine that reads, also for the next transaction, and forgets what it has read.
 func (p *parts) stop() {
 	for ; p != nil; p = p.after {
 		if p.out {
-			<-p.ahead
+			if got := <-p.ahead; got.Part != nil {
+				got.Free()
+			}
 			p.out = false
 		}
 	}
