@@ -161,8 +161,8 @@ const (
 	batchEntries = store.RowGroup
 	batchBytes   = 256 << 20
 	// A transaction is made of parts, so that not all of its documents are in memory.
-	partEntries = batchEntries / 6
-	partBytes   = 32 << 20
+	partEntries = batchEntries / 12
+	partBytes   = 16 << 20
 	// pause is between transactions, unless somebody waits or there is enough for a row group: a transaction
 	// costs milliseconds, however small it is.
 	pause     = 200 * time.Millisecond
