@@ -9,15 +9,15 @@ import (
 )
 
 // Part is documents on their way into the store, with their rows of the table jobs in the form that the
-// database takes. Rows take a fifth of the time that the database needs for a document. One goroutine at a
-// time writes to the database, so the next part's rows are made by others.
+// database takes. Making them takes a sixth of the time of [Store.Apply]. One goroutine at a time writes to the
+// database, so others make the rows of the next part meanwhile.
 type Part struct {
 	Entries []Entry
 	jobs    []*chunk // the rows of all entries; nil if they are not made ahead
 }
 
-// types are the names of the library's types in [Column.Type].
-var types = map[string]mapping.Type{
+// libraryTypes are the library's types by the first word of [Column.Type].
+var libraryTypes = map[string]mapping.Type{
 	"BIGINT": mapping.TypeBigInt, "DOUBLE": mapping.TypeDouble, "TIMESTAMP": mapping.TypeTimestamp, "VARCHAR": mapping.TypeVarchar,
 }
 
@@ -27,7 +27,7 @@ func NewPart(entries []Entry) *Part {
 	columns := make([]mapping.LogicalType, len(Columns))
 	for i, c := range Columns {
 		name, _, _ := strings.Cut(c.Type, " ")
-		columns[i] = mapping.CreateLogicalType(types[name])
+		columns[i] = mapping.CreateLogicalType(libraryTypes[name])
 	}
 	defer destroyTypes(columns)
 	most := int(mapping.VectorSize())
