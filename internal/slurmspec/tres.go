@@ -94,9 +94,12 @@ func ParseScaled(text string) (float64, error) {
 	factor := 1.0
 	if text != "" {
 		if at := strings.IndexByte("KMGTP", text[len(text)-1]); at >= 0 {
-			factor = math.Pow(1024, float64(at+1))
+			factor = float64(int64(1) << (10 * (at + 1)))
 			text = text[:len(text)-1]
 		}
+	}
+	if n, err := strconv.ParseUint(text, 10, 53); err == nil { // exact, and most amounts are whole
+		return float64(n) * factor, nil
 	}
 	if text == "" || strings.Trim(text, "0123456789.") != "" {
 		return 0, errNumber

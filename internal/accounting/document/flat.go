@@ -1,6 +1,7 @@
 package document
 
 import (
+	"math/bits"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -100,25 +101,66 @@ func (s *scanner) quoted() (text string, ok bool) {
 		return "", false
 	}
 	begin, escaped := s.at, false
-	for s.at < len(s.text) {
-		switch c := s.text[s.at]; {
-		case c == '"':
+	for s.at += plain(s.text[s.at:]); s.at < len(s.text); s.at += plain(s.text[s.at:]) {
+		switch s.text[s.at] {
+		case '"':
 			text = s.text[begin:s.at]
 			s.at++
 			if escaped {
-				plain, err := jsontext.AppendUnquote(make([]byte, 0, len(text)), s.text[begin-1:s.at])
-				return string(plain), err == nil
+				return unescape(text)
 			}
 			return text, true
-		case c == '\\':
+		case '\\':
 			escaped = true
-			s.at++ // the next one is no end
-		case c < ' ':
+			s.at = min(s.at+2, len(s.text)) // the next one is no end
+		default: // a control character
 			return "", false
 		}
-		s.at++
 	}
 	return "", false
+}
+
+// plain returns how many bytes are before the first one of a string that does not stand for itself: a quote,
+// a backslash or a control character. It looks at eight bytes at a time: a byte of found has its highest bit if
+// the one of word is such a byte, or if a lower one of found has it.
+func plain(text string) (n int) {
+	const ones, highest = 0x0101010101010101, 0x8080808080808080
+	for ; n+8 <= len(text); n += 8 {
+		t := text[n : n+8]
+		word := uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 | uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
+		quote, backslash := word^('"'*ones), word^('\\'*ones)
+		if found := ((quote-ones)&^quote | (backslash-ones)&^backslash | (word-' '*ones)&^word) & highest; found != 0 {
+			return n + bits.TrailingZeros64(found)/8
+		}
+	}
+	for n < len(text) && text[n] != '"' && text[n] != '\\' && text[n] >= ' ' {
+		n++
+	}
+	return n
+}
+
+// escapes are the characters that a backslash and one character stand for.
+var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// unescape returns what the text between quotes stands for. Behind each backslash of it is a byte.
+func unescape(text string) (string, bool) {
+	var to strings.Builder
+	to.Grow(len(text))
+	for rest := text; ; {
+		at := strings.IndexByte(rest, '\\')
+		if at < 0 {
+			to.WriteString(rest)
+			return to.String(), true
+		}
+		c := escapes[rest[at+1]]
+		if c == 0 { // the code of a character, or not valid
+			unquoted, err := jsontext.AppendUnquote(make([]byte, 0, len(text)), `"`+text+`"`)
+			return string(unquoted), err == nil
+		}
+		to.WriteString(rest[:at])
+		to.WriteByte(c)
+		rest = rest[at+2:]
+	}
 }
 
 func (s *scanner) number() bool {

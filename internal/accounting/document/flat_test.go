@@ -60,7 +60,7 @@ func FuzzTime(f *testing.F) {
 	})
 }
 
-// BenchmarkParse measures a document of Slurm 24.11, and the same one through the decoder.
+// BenchmarkParse measures a document of Slurm 24.11, what identifies it, and the same one through the decoder.
 func BenchmarkParse(b *testing.B) {
 	text := []byte(`{"jobid":17,"container":null,"username":"user017","user_id":1017,"groupname":"group17","group_id":517,"@start":"2024-03-01T00:10:00","@end":"2024-03-01T01:10:00","elapsed":3600,` +
 		`"partition":"batch","alloc_node":"login1","nodes":"node[0017-0020]","total_cpus":256,"total_nodes":4,"derived_ec":"0:0","exit_code":"0:0","state":"COMPLETED","failed_node":null,` +
@@ -73,12 +73,56 @@ func BenchmarkParse(b *testing.B) {
 			Parse(text, "slurm")
 		}
 	})
+	b.Run("identity", func(b *testing.B) {
+		b.SetBytes(int64(len(text)))
+		for b.Loop() {
+			Identify(text, "slurm")
+		}
+	})
 	b.Run("decoder", func(b *testing.B) {
 		b.SetBytes(int64(len(text)))
 		for b.Loop() {
 			p := parser{job: Job{Cluster: "slurm"}}
 			p.object(string(text))
 			p.finish(text)
+		}
+	})
+}
+
+// FuzzIdentify checks that a document is identified as it is parsed.
+func FuzzIdentify(f *testing.F) {
+	for _, text := range texts {
+		f.Add([]byte(text))
+	}
+	for _, text := range []string{
+		`{"jobid":7,"cluster":"moor","cluster":null,"state":"COMPLETED","nodes":"(null)","@start":"2024-03-01T00:01:00","@submit":"2024-03-01T00:00:00"}`,
+		`{"jobid":7,"@start":"2024-03-01T00:01:00","@end":"2024-03-01T00:00:59","nodes":"n1","@submit":"2024-03-01T00:00:00"}`,
+		`{"jobid":7,"@end":"2024-03-01T00:01:00","@start":"2024-03-01T00:01:00","nodes":"None assigned","@submit":"Unknown"}`,
+		`{"cluster":"M` + "\xfc" + `ller","jobid":3,"work_dir":"\/home\/ann","comment":"\q","nodes":"n1","@start":"2024-03-01T00:01:00"}`,
+		`{"\u006aobid":9,"script":"#!\/bin\/sh\n\ttrue \u00e4\\","nodes":["n1"],"state":{"a":1},"@start":"2024-03-01T00:01:00"`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		job := Parse(text, "vale")
+		if got, want := Identify(text, "vale"), (Job{Cluster: job.Cluster, JobID: job.JobID, Run: job.Run}); got != want {
+			t.Errorf("%q: %+v, want %+v", text, got, want)
+		}
+	})
+}
+
+// FuzzPlain checks the search for the end of a string against one byte for byte.
+func FuzzPlain(f *testing.F) {
+	for _, text := range []string{"", `a"`, `abcdefgh\`, "\x80\xff\xa0\x1fabcdef", "abcdefghijklmno\x7f\x20\"", "\xa2\xdc\x21#[]\x00\""} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		want := 0
+		for want < len(text) && text[want] != '"' && text[want] != '\\' && text[want] >= ' ' {
+			want++
+		}
+		if got := plain(text); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -25,19 +26,25 @@ const maxCount = 1 << 40
 // Parse reads a document. cluster stands for a missing "cluster". Whatever the document is, the
 // result is a job that can be kept; its marks say what was wrong.
 func Parse(text []byte, cluster string) Job {
-	readable, marks := string(text), Marks(0)
-	if !utf8.ValidString(readable) {
-		readable, marks = lines.UTF8(text), NotUTF8
-	}
-	begin := parser{job: Job{Cluster: cluster, Marks: marks}}
-	p := begin
-	if !p.flat(readable) {
-		p = begin
-		p.object(readable)
-	}
-	p.finish(text)
+	p := parser{job: Job{Cluster: cluster}}
+	p.read(text)
 	return p.job
 }
+
+// Identify returns a job of which only Cluster, JobID and Run are known: they are those of [Parse], which takes
+// longer.
+func Identify(text []byte, cluster string) Job {
+	p := parsers.Get().(*parser)
+	p.job.Cluster, p.identity = cluster, true
+	p.read(text)
+	job := Job{Cluster: p.job.Cluster, JobID: p.job.JobID, Run: p.job.Run}
+	*p = parser{} // it has parts of the text
+	parsers.Put(p)
+	return job
+}
+
+// parsers are empty ones that Identify has used.
+var parsers = sync.Pool{New: func() any { return new(parser) }}
 
 // Unstorable is the job of a document whose values the store refuses: only the document is kept.
 func Unstorable(text []byte, cluster string) Job {
@@ -48,12 +55,31 @@ func Unstorable(text []byte, cluster string) Job {
 
 // parser reads one document.
 type parser struct {
-	job   Job
-	given uint64 // fields that came, by their position in the list
+	job      Job
+	given    uint64 // fields that came, by their position in the list
+	identity bool   // whether only the fields are set that Cluster, JobID and Run follow from
+}
+
+// read reads a whole document.
+func (p *parser) read(text []byte) {
+	readable := string(text)
+	if !utf8.ValidString(readable) {
+		readable = lines.UTF8(text)
+		p.job.Marks = NotUTF8
+	}
+	begin := *p
+	if !p.flat(readable) {
+		*p = begin
+		p.object(readable)
+	}
+	p.finish(text)
 }
 
 // member sets a field to a value that is no object or array.
 func (p *parser) member(key string, v value) {
+	if p.identity && !identifies(key) {
+		return
+	}
 	field, known := fields[key]
 	if !known {
 		p.job.Marks |= UnknownKey
@@ -66,6 +92,15 @@ func (p *parser) member(key string, v value) {
 	if v.kind != 'n' && !field.set(p, v) {
 		p.job.Marks |= BadValue
 	}
+}
+
+// identifies reports whether Cluster, JobID or Run depend on a key: see [parser.times] and [parser.identify].
+func identifies(key string) bool {
+	switch key {
+	case "cluster", "jobid", "state", "nodes", "@submit", "@start", "@end":
+		return true
+	}
+	return false
 }
 
 // value is a JSON value that is no object or array: the text of a string, or of a number as it is

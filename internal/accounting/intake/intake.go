@@ -161,8 +161,8 @@ const (
 	batchEntries = store.RowGroup
 	batchBytes   = 256 << 20
 	// A transaction is made of parts, so that not all of its documents are in memory.
-	partEntries = batchEntries / 6
-	partBytes   = 32 << 20
+	partEntries = batchEntries / 12
+	partBytes   = 16 << 20
 	// pause is between transactions, unless somebody waits or there is enough for a row group: a transaction
 	// costs milliseconds, however small it is.
 	pause     = 200 * time.Millisecond
@@ -177,16 +177,23 @@ func (in *Intake) apply(ctx context.Context) {
 	defer close(in.done)
 	r := in.journal.NewReader(in.applied)
 	defer func() { _ = r.Close() }() // it has only read
+	var p *parts                     // of the next transaction, if it is being read
 	refused := int64(0)              // the last document of a transaction that the store refused
 	for wait := pause; ; {
-		last, err := in.applyNext(ctx, r, refused)
-		if ctx.Err() != nil {
-			return
+		if p == nil {
+			p = newParts(ctx, in, r)
 		}
+		last, err := in.applyNext(ctx, p, refused)
 		applied := in.Status().Applied
-		if err != nil {
+		if err != nil || ctx.Err() != nil {
+			p.stop()
+			if ctx.Err() != nil {
+				return
+			}
 			_ = r.Close()
-			r = in.journal.NewReader(applied)
+			p, r = nil, in.journal.NewReader(applied)
+		} else {
+			p = p.after
 		}
 		if store.Refused(err) && last > refused {
 			refused = last
@@ -215,15 +222,14 @@ func (in *Intake) apply(ctx context.Context) {
 // applyNext waits for records, applies a transaction of them, and removes segments that are not needed any
 // more. It returns the number of the last one. Up to the document refused, each part has a transaction of
 // its own, in which [Intake.applyPart] looks for the document at fault.
-func (in *Intake) applyNext(ctx context.Context, r *journal.Reader, refused int64) (last int64, err error) {
-	p := newParts(ctx, in, r)
+func (in *Intake) applyNext(ctx context.Context, p *parts, refused int64) (last int64, err error) {
+	p.wait()
 	var out store.Outcome
 	if in.Status().Applied < refused {
 		out, err = in.applyParts(ctx, p)
 	} else {
-		out, err = in.store.ApplyAll(ctx, func() ([]store.Entry, error) { return p.next(ctx) })
+		out, err = in.store.ApplyAll(ctx, func() (*store.Part, error) { return p.next(ctx) })
 	}
-	p.stop()
 	if err != nil {
 		return p.last, err
 	}
@@ -272,11 +278,12 @@ func (in *Intake) rollUp(ctx context.Context) {
 // applyParts applies each part in a transaction of its own.
 func (in *Intake) applyParts(ctx context.Context, p *parts) (out store.Outcome, err error) {
 	for {
-		entries, err := p.next(ctx)
-		if err != nil || len(entries) == 0 {
+		part, err := p.next(ctx)
+		if err != nil || part == nil {
 			return out, err
 		}
-		more, err := in.applyPart(ctx, entries)
+		part.Free() // its entries may be taken apart
+		more, err := in.applyPart(ctx, part.Entries)
 		if err != nil {
 			return out, err
 		}

@@ -98,7 +98,7 @@ func TestApplyParts(t *testing.T) {
 	in := &Intake{opts: Options{Now: time.Now, Report: func(err error) { t.Error(err) }}, store: s, journal: j, moved: make(chan struct{})}
 	r := j.NewReader(0)
 	defer r.Close()
-	last, err := in.applyNext(ctx, r, n)
+	last, err := in.applyNext(ctx, newParts(ctx, in, r), n)
 	if err != nil || last != n || in.Status().Outcome != (store.Outcome{Added: n}) {
 		t.Error(last, in.Status().Outcome, err)
 	}

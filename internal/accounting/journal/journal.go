@@ -55,6 +55,7 @@ type Journal struct {
 	waiting chan *request
 	stop    chan struct{}
 	done    chan struct{}
+	buffer  []byte // of the goroutine that writes, for its next group
 
 	mu       sync.Mutex
 	segments []segment
@@ -289,7 +290,13 @@ func (j *Journal) commit(group []*request) error {
 	for _, r := range group {
 		bytes += size(r)
 	}
-	buffer := make([]byte, 0, bytes)
+	buffer := j.buffer[:0]
+	if cap(buffer) < bytes {
+		buffer = make([]byte, 0, bytes)
+	}
+	if cap(buffer) <= 2*perSync {
+		j.buffer = buffer
+	}
 	number := j.next // only this goroutine changes it
 	for _, r := range group {
 		r.first = number

@@ -37,8 +37,10 @@ const (
 	smallBody = 1 << 20
 	// largeBodies is how many larger bodies are in memory at a time.
 	largeBodies = 4
-	// mostReserved bounds what is allocated for a body because its client says that it will be as long.
-	mostReserved = 16 << 20
+	// mostReserved bounds what is allocated for a body because its client says that it will be as long, and
+	// firstReserved what is allocated before its first byte.
+	mostReserved  = 16 << 20
+	firstReserved = 16 << 10
 	// A client must send the first smallBody bytes of its body within bodyTime, and as many more within
 	// stepTime each: slow clients must not keep the turns of others.
 	bodyTime = 20 * time.Second
@@ -232,7 +234,7 @@ type shards struct {
 }
 
 func (h *Handler) stored(a intake.Arrival, number int64) stored {
-	job := document.Parse(a.Document, h.intake.ClusterOf(a.Index))
+	job := document.Identify(a.Document, h.intake.ClusterOf(a.Index))
 	return stored{
 		Index: a.Index, ID: store.ID(&job), Version: 1, Result: "created", SeqNo: number - 1, PrimaryTerm: 1, Shards: shards{Total: 1, Successful: 1},
 	}
@@ -288,9 +290,9 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("%w: %q", errEncoding, encoding)
 	}
-	text, err := io.ReadAll(io.LimitReader(from, smallBody))
-	if err != nil || len(text) < smallBody {
-		return text, err
+	text := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), firstReserved)+bytes.MinRead))
+	if n, err := text.ReadFrom(io.LimitReader(from, smallBody)); err != nil || n < smallBody {
+		return text.Bytes(), err
 	}
 	select {
 	case h.large <- struct{}{}:
@@ -298,14 +300,13 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
-	rest := bytes.NewBuffer(text)
 	if length := r.ContentLength - smallBody; length > 0 {
-		rest.Grow(int(min(length, mostReserved)))
+		text.Grow(int(min(length+bytes.MinRead, mostReserved)))
 	}
-	for rest.Len() <= MaxBody {
+	for text.Len() <= MaxBody {
 		_ = control.SetReadDeadline(time.Now().Add(stepTime))
-		if _, err := io.CopyN(rest, from, smallBody); errors.Is(err, io.EOF) {
-			return rest.Bytes(), nil
+		if _, err := io.CopyN(text, from, smallBody); errors.Is(err, io.EOF) {
+			return text.Bytes(), nil
 		} else if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -32,6 +33,8 @@ const (
 	idleTime    = 60 * time.Second // of a connection between requests
 	connections = 8192             // at a time
 	endTime     = time.Second      // for requests that are under way at the end
+	// ownMemory is how many bytes the server may hold, beside the database, before garbage is collected more often.
+	ownMemory = 256 << 20
 )
 
 // Serve receives jobs until ctx ends.
@@ -57,6 +60,7 @@ func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(for
 	}
 	release := interrupt.Hold()
 	defer release()
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), ownMemory)))
 	jobs, err := newSource(&opts)
 	if err != nil {
 		return err

@@ -12,29 +12,12 @@ import (
 	"github.com/duckdb/duckdb-go/v2/mapping"
 )
 
-// rows appends rows to a table. It fills the vectors of data chunks as DuckDB's C API lays them out
-// (duckdb.h: duckdb_vector_get_data, duckdb_vector_get_validity, duckdb_string_t) and calls the
-// library once for 2,048 rows. duckdb.Appender calls it several times for each string.
+// rows appends rows to a table. It fills a [chunk] and calls the library once for 2,048 rows. duckdb.Appender
+// calls it several times for each string.
 type rows struct {
+	*chunk
 	appender mapping.Appender
-	chunk    mapping.DataChunk
-	vectors  []vector
-	n        int    // rows of the chunk
-	texts    []byte // of the chunk's strings that do not fit into their vectors
 }
-
-// vector is a column of a chunk.
-type vector struct {
-	data  unsafe.Pointer
-	valid unsafe.Pointer // a bit for each row
-	long  []longText
-}
-
-// longText is a string that lies in rows.texts.
-type longText struct{ row, offset int }
-
-// shortest is the length up to which DuckDB keeps a string within its vector, in bytes.
-const shortest = 12
 
 // openRows begins to append to columns of a table. raw is a connection of the driver. The caller
 // ends with [rows.close].
@@ -43,25 +26,26 @@ func openRows(raw any, catalog, table string, columns []string) (*rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rows{vectors: make([]vector, len(columns))}
+	r := &rows{}
 	if mapping.AppenderCreateExt(conn, catalog, "main", table, &r.appender) == mapping.StateError {
 		return nil, errors.Join(r.problem(), r.free())
 	}
 	types := make([]mapping.LogicalType, 0, len(columns))
-	defer func() {
-		for i := range types {
-			mapping.DestroyLogicalType(&types[i])
-		}
-	}()
+	defer func() { destroyTypes(types) }()
 	for i, name := range columns {
 		if mapping.AppenderAddColumn(r.appender, name) == mapping.StateError {
 			return nil, errors.Join(r.problem(), r.free())
 		}
 		types = append(types, mapping.AppenderColumnType(r.appender, mapping.IdxT(i)))
 	}
-	r.chunk = mapping.CreateDataChunk(types)
-	r.begin()
+	r.chunk = newChunk(types)
 	return r, nil
+}
+
+func destroyTypes(types []mapping.LogicalType) {
+	for i := range types {
+		mapping.DestroyLogicalType(&types[i])
+	}
 }
 
 // connection returns the library's connection below one of the driver, which has it in a field that
@@ -75,21 +59,10 @@ func connection(raw any) (mapping.Connection, error) {
 	return mapping.Connection{}, fmt.Errorf("a connection of the type %T (want the driver of DuckDB)", raw)
 }
 
-// begin starts an empty chunk.
-func (r *rows) begin() {
-	mapping.DataChunkReset(r.chunk)
-	r.n, r.texts = 0, r.texts[:0]
-	for i := range r.vectors {
-		v := mapping.DataChunkGetVector(r.chunk, mapping.IdxT(i))
-		mapping.VectorEnsureValidityWritable(v)
-		r.vectors[i] = vector{mapping.VectorGetData(v), mapping.VectorGetValidity(v), r.vectors[i].long[:0]}
-	}
-}
-
 // next begins a row, of which the caller sets every cell.
 func (r *rows) next() error {
-	if r.n == int(mapping.VectorSize()) {
-		if err := r.send(); err != nil {
+	if r.n == r.most {
+		if err := r.send(r.chunk); err != nil {
 			return err
 		}
 		r.begin()
@@ -98,24 +71,24 @@ func (r *rows) next() error {
 	return nil
 }
 
-// send appends the chunk. The library copies it.
-func (r *rows) send() error {
-	if r.n == 0 {
+// send appends a chunk. The library copies it.
+func (r *rows) send(c *chunk) error {
+	if c.n == 0 {
 		return nil
 	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	if len(r.texts) > 0 {
-		pinner.Pin(&r.texts[0])
-		base := uintptr(unsafe.Pointer(&r.texts[0]))
-		for _, v := range r.vectors {
+	if len(c.texts) > 0 {
+		pinner.Pin(&c.texts[0])
+		base := uintptr(unsafe.Pointer(&c.texts[0]))
+		for _, v := range c.vectors {
 			for _, l := range v.long {
 				*(*uintptr)(unsafe.Add(v.data, 16*l.row+8)) = base + uintptr(l.offset)
 			}
 		}
 	}
-	mapping.DataChunkSetSize(r.chunk, mapping.IdxT(r.n))
-	if mapping.AppendDataChunk(r.appender, r.chunk) == mapping.StateError {
+	mapping.DataChunkSetSize(c.data, mapping.IdxT(c.n))
+	if mapping.AppendDataChunk(r.appender, c.data) == mapping.StateError {
 		return fmt.Errorf("%w: %w", errRow, r.problem())
 	}
 	return nil
@@ -127,7 +100,7 @@ func (r *rows) problem() error { return errors.New(mapping.AppenderError(r.appen
 func (r *rows) close(before error) error {
 	err := before
 	if err == nil {
-		err = r.send()
+		err = r.send(r.chunk)
 	}
 	if err == nil && mapping.AppenderFlush(r.appender) == mapping.StateError {
 		err = r.problem()
@@ -139,28 +112,73 @@ func (r *rows) close(before error) error {
 }
 
 func (r *rows) free() error {
-	mapping.DestroyDataChunk(&r.chunk)
+	if r.chunk != nil {
+		r.chunk.free()
+	}
 	if mapping.AppenderDestroy(&r.appender) == mapping.StateError {
 		return errors.New("ending the appender of rows")
 	}
 	return nil
 }
 
+// chunk is a data chunk of DuckDB, filled as its C API lays out vectors (duckdb.h: duckdb_vector_get_data,
+// duckdb_vector_get_validity, duckdb_string_t).
+type chunk struct {
+	data    mapping.DataChunk
+	vectors []vector
+	most    int    // rows that it can have
+	n       int    // rows that it has
+	texts   []byte // the strings that do not fit into their vectors
+}
+
+// vector is a column of a chunk.
+type vector struct {
+	data  unsafe.Pointer
+	valid unsafe.Pointer // a bit for each row
+	long  []longText
+}
+
+// longText is a string that lies in chunk.texts.
+type longText struct{ row, offset int }
+
+// shortest is the length up to which DuckDB keeps a string within its vector, in bytes.
+const shortest = 12
+
+// newChunk makes an empty chunk of columns. The caller ends with [chunk.free].
+func newChunk(types []mapping.LogicalType) *chunk {
+	c := &chunk{data: mapping.CreateDataChunk(types), vectors: make([]vector, len(types)), most: int(mapping.VectorSize())}
+	c.begin()
+	return c
+}
+
+// begin empties the chunk.
+func (c *chunk) begin() {
+	mapping.DataChunkReset(c.data)
+	c.n, c.texts = 0, c.texts[:0]
+	for i := range c.vectors {
+		v := mapping.DataChunkGetVector(c.data, mapping.IdxT(i))
+		mapping.VectorEnsureValidityWritable(v)
+		c.vectors[i] = vector{mapping.VectorGetData(v), mapping.VectorGetValidity(v), c.vectors[i].long[:0]}
+	}
+}
+
+func (c *chunk) free() { mapping.DestroyDataChunk(&c.data) }
+
 // cell is where a value of the row goes.
 type cell struct {
-	r      *rows
+	of     *chunk
 	column int
 }
 
-func (r *rows) cell(column int) cell { return cell{r, column} }
+func (c *chunk) cell(column int) cell { return cell{c, column} }
 
 func (c cell) at(size int) unsafe.Pointer {
-	return unsafe.Add(c.r.vectors[c.column].data, size*(c.r.n-1))
+	return unsafe.Add(c.of.vectors[c.column].data, size*(c.of.n-1))
 }
 
 func (c cell) setNull() {
-	row := c.r.n - 1
-	*(*uint64)(unsafe.Add(c.r.vectors[c.column].valid, row/64*8)) &^= 1 << (row % 64)
+	row := c.of.n - 1
+	*(*uint64)(unsafe.Add(c.of.vectors[c.column].valid, row/64*8)) &^= 1 << (row % 64)
 }
 
 func (c cell) setInt(n int64) { *(*int64)(c.at(8)) = n }
@@ -185,7 +203,7 @@ func setBytes[T string | []byte](c cell, s T) {
 		return
 	}
 	copy((*[4]byte)(unsafe.Add(to, 4))[:], s)
-	v := &c.r.vectors[c.column]
-	v.long = append(v.long, longText{c.r.n - 1, len(c.r.texts)})
-	c.r.texts = append(c.r.texts, s...)
+	v := &c.of.vectors[c.column]
+	v.long = append(v.long, longText{c.of.n - 1, len(c.of.texts)})
+	c.of.texts = append(c.of.texts, s...)
 }

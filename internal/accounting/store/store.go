@@ -26,6 +26,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -382,7 +383,9 @@ func (v *Snapshot) Document(seq int64) (text []byte, ok bool, err error) {
 }
 
 // ID returns the id of a job's run: its cluster, number and run, separated by colons.
-func ID(j *document.Job) string { return fmt.Sprintf("%s:%d:%d", j.Cluster, j.JobID, j.Run) }
+func ID(j *document.Job) string {
+	return j.Cluster + ":" + strconv.FormatInt(j.JobID, 10) + ":" + strconv.FormatInt(j.Run, 10)
+}
 
 // ParseID returns the parts of an id, and false for a text that is none.
 func ParseID(id string) (cluster string, jobID, run int64, ok bool) {

@@ -135,21 +135,22 @@ const RowGroup = 122_880
 
 // Apply adds documents in one transaction: [Store.ApplyAll] of one part.
 func (s *Store) Apply(ctx context.Context, entries []Entry) (Outcome, error) {
-	return s.ApplyAll(ctx, func() (part []Entry, err error) {
-		part, entries = entries, nil
-		return part, nil
+	part := &Part{Entries: entries}
+	return s.ApplyAll(ctx, func() (next *Part, err error) {
+		next, part = part, nil
+		return next, nil
 	})
 }
 
-// ApplyAll adds documents in one transaction. next returns one part of them after the other, and an empty
-// one at the end; a part is not used any more at the next call. Entries come in the order of their numbers.
+// ApplyAll adds documents in one transaction. next returns one part of them after the other, and nil or an empty
+// one at the end; a part is freed before the next call. Entries come in the order of their numbers.
 // Those that an earlier transaction has applied are skipped, so that a caller that does not know how far it
 // got can call it again: each document is applied exactly once.
 //
 // The same run of the same job is one row. Its document is replaced by a later one that differs,
 // and the older one goes into the table superseded. An imported document does not replace one that
 // Slurm sent, and a job's start does not replace its end.
-func (s *Store) ApplyAll(ctx context.Context, next func() ([]Entry, error)) (out Outcome, err error) {
+func (s *Store) ApplyAll(ctx context.Context, next func() (*Part, error)) (out Outcome, err error) {
 	days := make(map[int64]bool)
 	err = s.write(ctx, func(conn *sql.Conn) error {
 		b := batch{ctx: ctx, conn: conn, out: &out, rules: map[string]int64{}, days: days}
@@ -173,23 +174,25 @@ type batch struct {
 }
 
 // applyAll applies one part after the other, and notes how far the tables are.
-func (b *batch) applyAll(next func() ([]Entry, error)) error {
+func (b *batch) applyAll(next func() (*Part, error)) error {
 	if err := b.conn.QueryRowContext(b.ctx, "SELECT seq FROM applied").Scan(&b.applied); err != nil {
 		return err
 	}
 	for last := b.applied; ; {
-		entries, err := next()
+		part, err := next()
 		if err != nil {
 			return err
 		}
-		if len(entries) == 0 {
+		if part == nil || len(part.Entries) == 0 {
 			if last == b.applied {
 				return nil
 			}
 			return b.finish(last)
 		}
-		last = max(last, entries[len(entries)-1].Seq)
-		if err := b.apply(entries); err != nil {
+		last = max(last, part.Entries[len(part.Entries)-1].Seq)
+		err = b.apply(part)
+		part.Free()
+		if err != nil {
 			return err
 		}
 	}
@@ -212,7 +215,8 @@ type standing struct {
 }
 
 // apply applies a part.
-func (b *batch) apply(entries []Entry) error {
+func (b *batch) apply(p *Part) error {
+	entries := p.Entries
 	for len(entries) > 0 && entries[0].Seq <= b.applied {
 		entries = entries[1:]
 		b.out.Skipped++
@@ -281,7 +285,11 @@ func (b *batch) apply(entries []Entry) error {
 	if err := b.dropCells(days); err != nil {
 		return err
 	}
-	return b.add(entries, keep, lost)
+	var made []*chunk
+	if len(entries) == len(p.Entries) && !slices.Contains(keep, false) {
+		made = p.jobs
+	}
+	return b.add(entries, keep, made, lost)
 }
 
 // dropCells removes the cells of days, unless an earlier part has.
@@ -414,38 +422,41 @@ func (b *batch) remove(rows []int64, by map[int64]int64) (days map[int64]bool, e
 	return days, nil
 }
 
-// add appends the entries to keep.
-func (b *batch) add(entries []Entry, keep []bool, lost []superseded) error {
-	err := b.append("jobs", "jobs", columnNames(), func(to *rows) error {
-		for i := range entries {
-			if !keep[i] {
-				continue
+// add appends the entries to keep. made are the rows of all entries, or nil.
+func (b *batch) add(entries []Entry, keep []bool, made []*chunk, lost []superseded) error {
+	// each appends a row for each entry to keep.
+	each := func(set func(to *rows, e *Entry)) func(to *rows) error {
+		return func(to *rows) error {
+			for i := range entries {
+				if !keep[i] {
+					continue
+				}
+				if err := to.next(); err != nil {
+					return err
+				}
+				set(to, &entries[i])
 			}
-			if err := to.next(); err != nil {
-				return err
-			}
-			for c := range Columns {
-				Columns[c].set(to.cell(c), &entries[i])
-			}
+			return nil
 		}
-		return nil
-	})
-	if err != nil {
+	}
+	jobs := each(func(to *rows, e *Entry) { to.set(e) })
+	if made != nil {
+		jobs = func(to *rows) error {
+			for _, c := range made {
+				if err := to.send(c); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	if err := b.append("jobs", "jobs", columnNames(), jobs); err != nil {
 		return err
 	}
-	err = b.append("jobs", "documents", []string{"seq", "document"}, func(to *rows) error {
-		for i := range entries {
-			if !keep[i] {
-				continue
-			}
-			if err := to.next(); err != nil {
-				return err
-			}
-			to.cell(0).setInt(entries[i].Seq)
-			setBytes(to.cell(1), entries[i].Document)
-		}
-		return nil
-	})
+	err := b.append("jobs", "documents", []string{"seq", "document"}, each(func(to *rows, e *Entry) {
+		to.cell(0).setInt(e.Seq)
+		setBytes(to.cell(1), e.Document)
+	}))
 	if err != nil || len(lost) == 0 {
 		return err
 	}
