@@ -1,25 +1,21 @@
 package live
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioaware"
 	"rmreplay/internal/ioaware/driver"
-	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/rm/slurm/slurmtest"
 )
 
 // driverVariable has the test program be a driver, with the lease that it names.
@@ -60,201 +56,44 @@ func drive(path string) error {
 	return context.Cause(ctx)
 }
 
-// site is a live Slurm on loopback: nine nodes for the driver, and one for another partition.
+// site is a live Slurm: nine nodes for the driver, and one for another partition.
 type site struct {
-	t   *testing.T
-	dir string
-	env []string
-	// patience is how long a test waits, even on a busy machine.
-	patience time.Duration
+	*slurmtest.Site
+	t *testing.T
 }
 
 const siteNodes = 10
 
-// link makes the programs of a Slurm available in the directory bin of a site, and puts it into PATH.
-func (s *site) link(in *install.Installation) error {
-	bin := filepath.Join(s.dir, "bin")
-	if err := errors.Join(os.Mkdir(bin, 0o755), in.Link(bin)); err != nil {
-		return err
-	}
-	for _, name := range []string{"slurmd", "slurmstepd"} {
-		path, link := filepath.Join(filepath.Dir(in.Slurmctld), name), filepath.Join(bin, name)
-		if _, err := os.Stat(path); err != nil {
-			return err
-		}
-		if in.Loader == nil {
-			if err := os.Symlink(path, link); err != nil {
-				return err
-			}
-			continue
-		}
-		script, err := os.ReadFile(filepath.Join(bin, "slurmctld"))
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(link, bytes.ReplaceAll(script, []byte("'"+in.Slurmctld+"'"), []byte("'"+path+"'")), 0o755); err != nil {
-			return err
-		}
-	}
-	s.t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	return nil
-}
-
-// startSite starts a stock slurmctld and a slurmd for each node.
 func startSite(t *testing.T, release string) *site {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("SKIPPED: the driver is not tried on a live Slurm: slurmd needs root")
-	}
-	in, err := install.FindSlurm(release)
-	if err == nil {
-		err = in.Need(false)
-	}
-	if err != nil {
-		t.Skipf("SKIPPED: the driver is not tried on a live Slurm %s: %v", release, err)
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("", "live-") // t.TempDir is for this user only
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &site{t: t, dir: dir, patience: 2 * time.Minute}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := s.link(in); err != nil {
-		t.Skipf("SKIPPED: the driver is not tried on a live Slurm %s: %v", release, err)
-	}
-	for _, err := range []error{os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "runs"), nil, 0o666), os.Chmod(filepath.Join(dir, "runs"), 0o666)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	ports := freePorts(t, siteNodes+1)
-	var b strings.Builder
-	fmt.Fprintf(&b, `ClusterName=live
-SlurmctldHost=%s(127.0.0.1)
-SlurmctldPort=%d
-SlurmUser=root
-AuthType=auth/none
-CredType=cred/none
-ProctrackType=proctrack/linuxproc
-PluginDir=%[4]s
-MailProg=/bin/true
-ReturnToService=2
-StateSaveLocation=%[3]s/state
-SlurmctldPidFile=%[3]s/pid
-SlurmctldLogFile=%[3]s/log
-SlurmdSpoolDir=%[3]s/%%n
-SlurmdPidFile=%[3]s/%%n.pid
-SlurmdLogFile=%[3]s/%%n.log
-JobSubmitPlugins=lua
-SelectType=select/cons_tres
-SchedulerType=sched/builtin
-SchedulerParameters=defer,batch_sched_delay=0,sched_interval=5
-KillWait=1
-Licenses=lustre:10000
-PartitionName=batch Nodes=n[1-9] Default=YES OverSubscribe=EXCLUSIVE MaxTime=60
-PartitionName=other Nodes=n10 OverSubscribe=EXCLUSIVE MaxTime=60
-`, host, ports[0], s.dir, in.PluginDir)
-	for i, port := range ports[1:] {
-		fmt.Fprintf(&b, "NodeName=n%d NodeHostname=%s NodeAddr=127.0.0.1 Port=%d State=UNKNOWN\n", i+1, host, port)
-	}
 	lua, err := os.ReadFile("../../ioservice/site/hold.lua")
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts := map[string]string{"slurm.conf": b.String(), "job_submit.lua": string(lua)}
-	if release != "" {
-		texts["cgroup.conf"] = "CgroupPlugin=disabled\n"
-	}
-	for name, text := range texts {
-		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Mkdir(filepath.Join(s.dir, "state"), 0o700); err != nil {
+	s := &site{t: t, Site: slurmtest.Start(t, release, slurmtest.Options{Nodes: siteNodes, Files: map[string]string{"job_submit.lua": string(lua)}, Lines: `
+JobSubmitPlugins=lua
+SchedulerType=sched/builtin
+SchedulerParameters=defer,batch_sched_delay=0,sched_interval=5
+Licenses=lustre:10000
+PartitionName=batch Nodes=n[1-9] Default=YES OverSubscribe=EXCLUSIVE MaxTime=60
+PartitionName=other Nodes=n10 OverSubscribe=EXCLUSIVE MaxTime=60
+`})}
+	runs := filepath.Join(s.Dir, "runs")
+	if err := errors.Join(os.WriteFile(runs, nil, 0o666), os.Chmod(runs, 0o666)); err != nil { // jobs write it
 		t.Fatal(err)
 	}
-	conf := filepath.Join(s.dir, "slurm.conf")
-	s.env = append(os.Environ(), "SLURM_CONF="+conf)
-	t.Setenv("SLURM_CONF", conf)
-	s.start("slurmctld", "-D", "-c", "-f", conf)
-	s.until("slurmctld answers", func() bool {
-		out, err := Exec(t.Context(), "scontrol", "ping")
-		return err == nil && strings.Contains(string(out), "UP")
-	})
-	for i := range siteNodes {
-		s.start("slurmd", "-D", "-d", filepath.Join(s.dir, "bin", "slurmstepd"), "-N", fmt.Sprintf("n%d", i+1), "-f", conf)
-	}
-	s.until("all nodes are idle", func() bool {
-		out, err := Exec(t.Context(), "sinfo", "-h", "-N", "-o", "%T")
-		return err == nil && strings.Count(string(out), "idle\n") == siteNodes
-	})
 	return s
-}
-
-// freePorts returns ports that nobody has.
-func freePorts(t *testing.T, n int) (list []int) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() // it has no connection
-		list = append(list, l.Addr().(*net.TCPAddr).Port)
-	}
-	return list
-}
-
-// start starts a program in a process group of its own, which ends with the test.
-func (s *site) start(name string, args ...string) *exec.Cmd {
-	s.t.Helper()
-	c := exec.Command(name, args...)
-	c.Env = s.env
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := c.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() {
-		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // it has helpers
-		_ = c.Wait()
-	})
-	return c
-}
-
-func (s *site) until(what string, so func() bool) {
-	s.t.Helper()
-	for deadline := time.Now().Add(s.patience); !so(); time.Sleep(200 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
-			queue, _ := exec.Command("squeue").CombinedOutput()
-			s.t.Fatalf("waited in vain: %s\n%s\n%s", what, queue, log[max(0, len(log)-4000):])
-		}
-	}
 }
 
 // submit submits a job that notes that it runs, and sleeps.
 func (s *site) submit(seconds string, args ...string) string {
 	s.t.Helper()
-	c := exec.Command("sbatch", append([]string{"--parsable", "--output=/dev/null", "--chdir=/", "--time=1", "--uid=65534"}, args...)...)
-	c.Stdin = strings.NewReader("#!/bin/sh\necho $SLURM_JOB_ID >> " + s.dir + "/runs\nsleep " + seconds + "\n")
-	out, err := c.CombinedOutput()
-	if err != nil {
-		s.t.Fatalf("sbatch %q: %v: %s", args, err, out)
-	}
-	return strings.TrimSpace(string(out))
+	return s.Submit("echo $SLURM_JOB_ID >> "+s.Dir+"/runs\nsleep "+seconds, append([]string{"--time=1"}, args...)...)
 }
 
 // runs returns the jobs that have run, sorted.
 func (s *site) runs() []string {
-	text, err := os.ReadFile(filepath.Join(s.dir, "runs"))
+	text, err := os.ReadFile(filepath.Join(s.Dir, "runs"))
 	if err != nil && !os.IsNotExist(err) {
 		s.t.Fatal(err)
 	}
@@ -294,7 +133,7 @@ func TestKilledDriver(t *testing.T) {
 
 func killDriver(t *testing.T, release string, jobs, kills int) {
 	s := startSite(t, release)
-	s.patience += time.Duration(jobs) * 3 * time.Second
+	s.Patience += time.Duration(jobs) * 3 * time.Second
 	c := New(Config{Partitions: []string{"batch"}, FileSystem: "lustre", Run: Exec, Now: now, Say: t.Logf})
 	if err := c.Check(t.Context()); err != nil {
 		t.Fatal(err)
@@ -332,25 +171,25 @@ func killDriver(t *testing.T, release string, jobs, kills int) {
 	if _, err := Exec(t.Context(), "scontrol", "uhold", given); err != nil {
 		t.Fatal(err)
 	}
-	s.env = append(s.env, driverVariable+"="+filepath.Join(s.dir, "lease"))
+	t.Setenv(driverVariable, filepath.Join(s.Dir, "lease"))
 	for kill := range kills {
-		d := s.start(os.Args[0])
+		d := s.Start(os.Args[0])
 		goal := len(s.runs()) + 2
-		s.until("the driver works and jobs run", func() bool {
-			dead, err := Dead(filepath.Join(s.dir, "lease"), time.Hour)
+		s.Until("the driver works and jobs run", func() bool {
+			dead, err := Dead(filepath.Join(s.Dir, "lease"), time.Hour)
 			return err == nil && !dead && (len(s.runs()) >= goal || len(s.runs()) >= jobs+5)
 		})
 		if err := d.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		_ = d.Wait()
-		if dead, err := Dead(filepath.Join(s.dir, "lease"), time.Hour); err != nil || dead {
+		if dead, err := Dead(filepath.Join(s.Dir, "lease"), time.Hour); err != nil || dead {
 			t.Errorf("after kill %d the lease is dead %t, %v, within an hour", kill, dead, err)
 		}
 	}
-	d := s.start(os.Args[0])
+	d := s.Start(os.Args[0])
 	left := slices.Sorted(slices.Values([]string{users, admins, given}))
-	s.until("all jobs have ended", func() bool { return slices.Equal(s.queue(), left) })
+	s.Until("all jobs have ended", func() bool { return slices.Equal(s.queue(), left) })
 	if err := d.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +212,7 @@ func killDriver(t *testing.T, release string, jobs, kills int) {
 	if n != 1 || err != nil {
 		t.Errorf("the watchdog released %d jobs, %v, want 1", n, err)
 	}
-	s.until("the released job has ended", func() bool { return slices.Equal(s.queue(), left) })
+	s.Until("the released job has ended", func() bool { return slices.Equal(s.queue(), left) })
 	if !slices.Contains(s.runs(), late) {
 		t.Errorf("job %s did not run", late)
 	}

@@ -36,7 +36,7 @@ func reserve(t *testing.T, release string) {
 		if _, err := Exec(t.Context(), "scancel", "--partition=batch"); err != nil {
 			t.Error(err)
 		}
-		s.until("no job is left", func() bool { return len(s.queue()) == 0 })
+		s.Until("no job is left", func() bool { return len(s.queue()) == 0 })
 	}()
 	c := New(Config{Partitions: []string{"batch"}, FileSystem: "lustre", Run: Exec, Now: now, Say: t.Logf})
 	d := &driver.Driver{Options: ioaware.Options{Strategy: ioaware.Aware}, Patience: time.Hour}
@@ -54,8 +54,8 @@ func reserve(t *testing.T, release string) {
 	scontrol("create", "reservation", "reservation=chosen", "starttime=now+30minutes", "duration=60", "nodecnt=2", "partitionname=batch", "users=root")
 	scontrol("create", "reservation", "reservation=tokens", "starttime=now", "duration=60", "licenses=lustre:1", "users=root", "flags=license_only")
 	within := s.submit("60", "--reservation=now", "--uid=0", "--nodes=1", "--time=60")
-	s.until("the job of the reservation runs", func() bool { return s.field(within, "JobState") == "RUNNING" })
-	s.until("sinfo shows the reservation", func() bool { return strings.Contains(s.states(), "maint") })
+	s.Until("the job of the reservation runs", func() bool { return s.field(within, "JobState") == "RUNNING" })
+	s.Until("sinfo shows the reservation", func() bool { return strings.Contains(s.states(), "maint") })
 
 	wide := s.submit("60", "--nodes=8", "--time=1")  // seven nodes are idle and not reserved now
 	long := s.submit("60", "--nodes=2", "--time=60") // only one idle node is nobody's for an hour
@@ -64,7 +64,7 @@ func reserve(t *testing.T, release string) {
 	if got, want := released(), []string{small, short}; !slices.Equal(got, want) {
 		t.Errorf("released %q, want %q; held %s and %s", got, want, wide, long)
 	}
-	s.until("the released jobs run", func() bool {
+	s.Until("the released jobs run", func() bool {
 		return s.field(small, "JobState") == "RUNNING" && s.field(short, "JobState") == "RUNNING"
 	})
 	if got := released(); len(got) > 0 {
@@ -74,11 +74,11 @@ func reserve(t *testing.T, release string) {
 	if _, err := Exec(t.Context(), "scancel", small, short); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the nodes are idle", func() bool { return strings.Count(s.states(), "idle") == 8 })
+	s.Until("the nodes are idle", func() bool { return strings.Count(s.states(), "idle") == 8 })
 	if got, want := released(), []string{long}; !slices.Equal(got, want) {
 		t.Errorf("after the reservation: released %q, want %q", got, want)
 	}
-	s.until("the job runs", func() bool { return s.field(long, "JobState") == "RUNNING" })
+	s.Until("the job runs", func() bool { return s.field(long, "JobState") == "RUNNING" })
 }
 
 // states returns the states of the nodes.
