@@ -162,9 +162,6 @@ func (Service) Import(ctx context.Context, dir string, from accountingcmd.Record
 	return out, err
 }
 
-// notEnded is the rule for jobs of accounting records that wait or run: they are left out.
-const notEnded = "not_ended"
-
 // read calls each with the document of each job of the sources, and described with each run. It adds to
 // the counts of rules. described may be nil.
 func read(ctx context.Context, from accountingcmd.Records, rules map[string]int,
@@ -173,10 +170,6 @@ func read(ctx context.Context, from accountingcmd.Records, rules map[string]int,
 	opts := workload.ReadOptions{Cluster: from.ClusterName, Start: from.Start, End: from.End, Zone: from.Zone.Location()}
 	opts.Record = func(record any) error {
 		job := record.(*finished.Job)
-		if job.End == 0 && !job.State.Ended() {
-			rules[notEnded]++
-			return nil
-		}
 		text, err := records.Document(job, from.ClusterName)
 		if err != nil {
 			return err

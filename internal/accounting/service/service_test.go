@@ -447,11 +447,11 @@ func TestRecords(t *testing.T) {
 				t.Fatal(r, err)
 			}
 			imported, err := svc.Import(ctx, dir, from)
-			if err != nil || imported.Records != 4 || imported.Added != 0 || imported.Kept != 2 || imported.Duplicate != 2 || imported.Rules["not_ended"] != 1 {
+			if err != nil || imported.Records != 5 || imported.Added != 1 || imported.Kept != 2 || imported.Duplicate != 2 {
 				t.Errorf("%+v %v", imported, err)
 			}
 			info, err := svc.Info(ctx, dir)
-			if err != nil || info.Jobs != 5 || info.Sources["reconciled"] != 2 || info.Sources["imported"] != 0 || info.Sources["received"] != 3 {
+			if err != nil || info.Jobs != 6 || info.Sources["reconciled"] != 2 || info.Sources["imported"] != 1 || info.Sources["received"] != 3 {
 				t.Errorf("%+v %v", info, err)
 			}
 			trace := filepath.Join(scratch, "day.jsonl")
@@ -479,7 +479,7 @@ func TestRecords(t *testing.T) {
 			if _, err := svc.Backup(ctx, dir, target); err == nil || !strings.Contains(err.Error(), "is there already") {
 				t.Error(err)
 			}
-			if info, err := svc.Info(ctx, target); err != nil || info.Jobs != 10 || info.Clusters["what-if"] != 5 {
+			if info, err := svc.Info(ctx, target); err != nil || info.Jobs != 11 || info.Clusters["what-if"] != 5 {
 				t.Errorf("%+v %v", info, err)
 			}
 		})
