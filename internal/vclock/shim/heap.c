@@ -1,8 +1,7 @@
 /* Small allocations of zeroed memory.
  *
  * calloc of glibc before 2.41 never takes memory from the thread's cache (tcache), which free
- * fills. Slurm allocates with calloc (xmalloc.c), and its backfill scheduler spends a third of its
- * time in the allocator. */
+ * fills. Slurm allocates with calloc (xmalloc.c), most of all its backfill scheduler. */
 #define _GNU_SOURCE
 #include "shim.h"
 
