@@ -12,6 +12,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
+	"rmreplay/internal/stats"
 )
 
 // RunTimes is where the run times of a forecast come from.
@@ -162,61 +163,42 @@ func (s *Shares) Distribution(job predict.Submission) Distribution {
 
 // ranAt returns how long jobs ran until an instant, as shares of their limits times another limit; all
 // in seconds.
-func ranAt(at hpc.Time, jobs []*share, limit float64) []ran {
-	list := make([]ran, len(jobs))
+func ranAt(at hpc.Time, jobs []*share, limit float64) []stats.Observation {
+	list := make([]stats.Observation, len(jobs))
 	for i, job := range jobs {
-		r := ran{seconds: job.end.Sub(job.start).Seconds(), runs: job.end == 0}
-		if r.runs {
-			r.seconds = max(at.Sub(job.start).Seconds(), 0)
+		ran := stats.Observation{Time: job.end.Sub(job.start).Seconds(), Weight: 1, Censored: job.end == 0}
+		if ran.Censored { // it still runs
+			ran.Time = max(at.Sub(job.start).Seconds(), 0)
 		}
 		if limit > 0 && job.limit > 0 {
-			r.seconds *= limit / job.limit
+			ran.Time *= limit / job.limit
 		}
 		if limit > 0 {
-			r.seconds = min(r.seconds, limit)
+			ran.Time = min(ran.Time, limit)
 		}
-		list[i] = r
+		list[i] = ran
 	}
 	return list
-}
-
-// ran is how long a job ran; longer than that if it still runs.
-type ran struct {
-	seconds float64
-	runs    bool
 }
 
 // mass is the weight of a run time in a distribution.
 type mass struct{ seconds, weight float64 }
 
-// weigh returns the distribution that jobs show which have ended and others which still run: the
-// product-limit estimator (Kaplan and Meier, Journal of the American Statistical Association 53,
-// 1958). Of jobs that started together the short ones end first, so those that have ended are too
-// short. The share of jobs that is longer than all that have ended lies evenly between the longest
-// job and the limit, or without a limit at the longest job. limit is in seconds, or 0. weigh also
-// returns how many jobs have ended; if none has, there is no distribution. It reorders the list.
-func weigh(list []ran, limit float64) (masses []mass, ended int) {
-	slices.SortFunc(list, func(a, b ran) int {
-		if order := cmp.Compare(a.seconds, b.seconds); order != 0 || a.runs == b.runs {
-			return order
-		}
-		if a.runs {
-			return 1
-		}
-		return -1
-	})
+// weigh returns the distribution that jobs show which have ended and others which still run
+// ([stats.ProductLimit]). Of jobs that started together the short ones end first, so those that have
+// ended are too short. The share of jobs that is longer than all that have ended lies evenly between the
+// longest job and the limit, or without a limit at the longest job. limit is in seconds, or 0. weigh also
+// returns how many jobs have ended; if none has, there is no distribution. It sorts the list.
+func weigh(list []stats.Observation, limit float64) (masses []mass, ended int) {
 	longer := 1.0 // the share of jobs that is longer
-	for i, r := range list {
-		if !r.runs {
-			weight := longer / float64(len(list)-i)
-			masses = append(masses, mass{r.seconds, weight})
-			longer -= weight
-		}
+	for seconds, rest := range stats.ProductLimit(list) {
+		masses = append(masses, mass{seconds, longer - rest})
+		longer = rest
 	}
 	const rounding, pieces = 1e-9, 10
 	ended = len(masses)
 	if ended > 0 && longer > rounding {
-		longest := list[len(list)-1].seconds
+		longest := list[len(list)-1].Time
 		for i := range pieces {
 			after := (float64(i) + 0.5) / pieces * max(limit-longest, 0)
 			masses = append(masses, mass{longest + after, longer / pieces})

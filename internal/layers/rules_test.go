@@ -83,7 +83,7 @@ var rules = []rule{
 		"a transformation is a function of workloads"},
 	{"workload", "internal/predict", []string{"internal/agenda", "internal/hpc", "internal/workload"}, computes,
 		"a predictor knows submissions and events alone, so that it cannot know the future"},
-	{"workload", "internal/predict/features", []string{"internal/hpc", "internal/predict"}, computes,
+	{"workload", "internal/predict/features", []string{"internal/hpc", "internal/predict", "internal/stats"}, computes,
 		"features follow from a request and from events alone"},
 	{"workload", "internal/predict/trees", nil, computes,
 		"trees are trained on numbers; the caller knows what they mean"},
@@ -184,7 +184,7 @@ var rules = []rule{
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
 	{"use cases", "internal/forecast", []string{
-		"internal/experiment", "internal/hostlist", "internal/hpc", "internal/predict", "internal/replay", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/workload", "internal/workload/transform",
+		"internal/experiment", "internal/hostlist", "internal/hpc", "internal/predict", "internal/replay", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform",
 	}, offline,
 		"a forecast runs a queue forward on any engine, wherever the queue comes from"},
 	{"use cases", "internal/forecast/capture", []string{

@@ -13,6 +13,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
+	"rmreplay/internal/stats"
 )
 
 // The kinds of groups whose run times are remembered. The first five belong to the job's user.
@@ -140,7 +141,7 @@ type History struct {
 	past   map[string][]past // jobs of each user that ended, in the order of their ends
 	target predict.Target
 
-	observations []observation // reused
+	observations []stats.Observation // reused
 }
 
 // New returns a history in which nothing happened, for predictions of a target. The values of features

@@ -1,18 +1,16 @@
 package features
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/stats"
 )
 
 // The distribution of a user's run times among jobs that resemble a submission is estimated by the
-// product-limit estimator (Kaplan and Meier, "Nonparametric estimation from incomplete observations",
-// Journal of the American Statistical Association 53, 1958) with weights. The user's ended jobs are its
-// observations. A job that runs is a censored one: it runs for longer than until now. Without these,
-// short jobs count too much, since they end first.
+// product-limit estimator with weights ([stats.ProductLimit]). The user's ended jobs are its observations.
+// A job that runs is a censored one: it runs for longer than until now. Without these, short jobs count
+// too much, since they end first.
 
 // mostPast is the number of a user's ended jobs, and of those that run, that count: the last ones.
 const mostPast = 100
@@ -59,12 +57,6 @@ type past struct {
 	Seconds float64 `json:"s"`
 }
 
-// observation is a run time with its weight. A censored one is longer than seconds.
-type observation struct {
-	seconds, weight float64
-	censored        bool
-}
-
 // remember adds a job that ended to those of its user.
 func (h *History) remember(j *job, seconds float64) {
 	user := j.keys[ofUser].user
@@ -89,51 +81,38 @@ func (h *History) appendSimilar(x []float32, keys *[kinds]key, at hpc.Time) []fl
 	list := h.observations[:0]
 	for i := range ended {
 		p := &ended[len(ended)-1-i]
-		list = append(list, observation{seconds: p.Seconds, weight: math.Exp(-p.distance(&t) - later*float64(i))})
+		list = append(list, stats.Observation{Time: p.Seconds, Weight: math.Exp(-p.distance(&t) - later*float64(i))})
 	}
 	if c := h.users[keys[ofUser]]; c != nil && !h.target.Measured() { // a measured value is not known before the end
 		newer := 0.0 // running jobs that started later
 		running := last(c.running)
 		for i := range running {
 			if j := running[len(running)-1-i]; !j.ended {
-				list = append(list, observation{max(at.Sub(j.start).Seconds(), 0), math.Exp(-j.distance(&t) - later*newer), true})
+				list = append(list, stats.Observation{Time: max(at.Sub(j.start).Seconds(), 0), Weight: math.Exp(-j.distance(&t) - later*newer), Censored: true})
 				newer++
 			}
 		}
 	}
 	h.observations = list
-	sum := 0.0
-	for _, o := range list {
-		sum += o.weight
-	}
-	q := quartiles(list, sum)
+	q := quartiles(list)
 	return append(x, logSeconds(q[0]), logSeconds(q[1]), logSeconds(q[2]))
 }
 
 func logSeconds(s float64) float32 { return float32(math.Log1p(s)) }
 
-// quartiles returns the quartiles of the product-limit estimator. weights is the sum of the weights. Where
-// the estimated share of longer run times never falls that far, a quartile is the longest observation.
-// It reorders the list, which must not be empty.
-func quartiles(list []observation, weights float64) (q [3]float64) {
-	slices.SortFunc(list, func(a, b observation) int {
-		return cmp.Or(cmp.Compare(a.seconds, b.seconds), cmp.Compare(a.weight, b.weight))
-	})
+// quartiles returns the quartiles of the product-limit estimator. Where the estimated share of longer run
+// times never falls that far, a quartile is the longest observation. It sorts the list, which must not
+// be empty.
+func quartiles(list []stats.Observation) (q [3]float64) {
 	const rounding = 1e-12
-	longer, found := 1.0, 0
-	for _, o := range list {
-		if !o.censored {
-			longer *= 1 - min(o.weight/weights, 1)
-			for ; found < len(q) && longer <= 1-0.25*float64(found+1)+rounding; found++ {
-				q[found] = o.seconds
-			}
-		}
-		if weights -= o.weight; weights <= 0 {
-			break
+	found := 0
+	for seconds, longer := range stats.ProductLimit(list) {
+		for ; found < len(q) && longer <= 1-0.25*float64(found+1)+rounding; found++ {
+			q[found] = seconds
 		}
 	}
 	for ; found < len(q); found++ {
-		q[found] = list[len(list)-1].seconds
+		q[found] = list[len(list)-1].Time
 	}
 	return q
 }

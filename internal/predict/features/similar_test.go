@@ -3,81 +3,37 @@ package features
 import (
 	"encoding/json"
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
+	"rmreplay/internal/stats"
 )
 
-// TestQuartiles holds the estimator against textbook cases. Without weights and censoring the quartiles
+// TestQuartiles has cases that can be computed by hand. Without weights and censoring the quartiles
 // are those of the sample.
 func TestQuartiles(t *testing.T) {
-	one := func(seconds float64, censored bool) observation { return observation{seconds, 1, censored} }
+	one := func(seconds float64, censored bool) stats.Observation {
+		return stats.Observation{Time: seconds, Weight: 1, Censored: censored}
+	}
 	for name, c := range map[string]struct {
-		list []observation
+		list []stats.Observation
 		want [3]float64
 	}{
-		"a single job":   {[]observation{one(7, false)}, [3]float64{7, 7, 7}},
-		"no censoring":   {[]observation{one(4, false), one(1, false), one(3, false), one(2, false)}, [3]float64{1, 2, 3}},
-		"zero run times": {[]observation{one(0, false), one(0, false)}, [3]float64{0, 0, 0}},
+		"a single job":   {[]stats.Observation{one(7, false)}, [3]float64{7, 7, 7}},
+		"no censoring":   {[]stats.Observation{one(4, false), one(1, false), one(3, false), one(2, false)}, [3]float64{1, 2, 3}},
+		"zero run times": {[]stats.Observation{one(0, false), one(0, false)}, [3]float64{0, 0, 0}},
 		// After 6 the share 1 is left; 1 of 3 ends at 7, 1 of 2 at 9: 2/3, then 1/3. Nothing says when
 		// the last quarter ends, except that 12 is not enough.
-		"censored": {[]observation{one(6, true), one(7, false), one(9, false), one(12, true)}, [3]float64{7, 9, 12}},
+		"censored": {[]stats.Observation{one(6, true), one(7, false), one(9, false), one(12, true)}, [3]float64{7, 9, 12}},
 		// All run still.
-		"nothing ended": {[]observation{one(5, true), one(8, true)}, [3]float64{8, 8, 8}},
-		"weights":       {[]observation{{1, 1, false}, {2, 8, false}, {3, 1, false}}, [3]float64{2, 2, 2}},
-		"no weight":     {[]observation{{1, 0, false}, {2, 0, true}}, [3]float64{2, 2, 2}},
+		"nothing ended": {[]stats.Observation{one(5, true), one(8, true)}, [3]float64{8, 8, 8}},
+		"weights":       {[]stats.Observation{{Time: 1, Weight: 1}, {Time: 2, Weight: 8}, {Time: 3, Weight: 1}}, [3]float64{2, 2, 2}},
+		"no weight":     {[]stats.Observation{{Time: 1}, {Time: 2, Censored: true}}, [3]float64{2, 2, 2}},
 	} {
-		sum := 0.0
-		for _, o := range c.list {
-			sum += o.weight
-		}
-		if got := quartiles(c.list, sum); got != c.want {
+		if got := quartiles(c.list); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
-}
-
-// TestQuartilesAgree holds the estimator against the definition, computed the slow way: the share of
-// longer run times is the product over the observed ends of 1 - ended/at risk.
-func TestQuartilesAgree(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	for range 200 {
-		list := make([]observation, 1+rng.IntN(30))
-		sum, longest := 0.0, 0.0
-		for i := range list {
-			list[i] = observation{float64(1 + rng.IntN(1000)), rng.Float64(), rng.IntN(3) == 0}
-			sum += list[i].weight
-			longest = max(longest, list[i].seconds)
-		}
-		longer := func(at float64) float64 {
-			product := 1.0
-			for _, end := range list {
-				if end.censored || end.seconds > at {
-					continue
-				}
-				risk := 0.0
-				for _, o := range list {
-					if o.seconds > end.seconds || o.seconds == end.seconds && o.weight >= end.weight {
-						risk += o.weight
-					}
-				}
-				product *= 1 - end.weight/risk
-			}
-			return product
-		}
-		for i, got := range quartiles(append([]observation(nil), list...), sum) {
-			want := longest
-			for _, o := range list {
-				if !o.censored && o.seconds < want && longer(o.seconds) <= 1-0.25*float64(i+1)+1e-9 {
-					want = o.seconds
-				}
-			}
-			if got != want {
-				t.Fatalf("quartile %d is %g, want %g, of %v", i+1, got, want, list)
-			}
 		}
 	}
 }

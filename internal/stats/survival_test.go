@@ -1,0 +1,89 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestProductLimitPublished has the remission times, in weeks, of 21 patients who took
+// 6-mercaptopurine (Freireich et al., Blood 21, 1963) and the estimate that textbooks print for them.
+func TestProductLimitPublished(t *testing.T) {
+	var list []Observation
+	for _, weeks := range []float64{6, 6, 6, 7, 10, 13, 16, 22, 23} {
+		list = append(list, Observation{Time: weeks, Weight: 1})
+	}
+	for _, weeks := range []float64{6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35} {
+		list = append(list, Observation{Time: weeks, Weight: 1, Censored: true})
+	}
+	got := map[float64]float64{}
+	for weeks, longer := range ProductLimit(list) {
+		got[weeks] = longer
+	}
+	want := map[float64]float64{6: 0.857, 7: 0.807, 10: 0.753, 13: 0.690, 16: 0.627, 22: 0.538, 23: 0.448}
+	if len(got) != len(want) {
+		t.Errorf("%d times, want %d: %v", len(got), len(want), got)
+	}
+	for weeks, longer := range want {
+		if math.Abs(got[weeks]-longer) > 0.0005 {
+			t.Errorf("after %g weeks: %.4f, want %.3f", weeks, got[weeks], longer)
+		}
+	}
+}
+
+// TestProductLimit holds the estimator against its definition: the product over the times of ends of
+// 1 - ended/at risk.
+func TestProductLimit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for k := range 500 {
+		list := make([]Observation, rng.IntN(30))
+		for i := range list {
+			list[i] = Observation{float64(rng.IntN(12)), 0.3, rng.IntN(3) == 0}
+			if k%2 == 0 && !list[i].Censored { // then no end is at the time of a censored one
+				list[i].Time, list[i].Weight = list[i].Time/2+0.25, rng.Float64()
+			}
+		}
+		want := map[float64]float64{}
+		longer := 1.0
+		for at := 0.0; at < 12; at += 0.25 {
+			ended, risk := 0.0, 0.0
+			for _, o := range list {
+				if o.Time >= at {
+					risk += o.Weight
+				}
+				if o.Time == at && !o.Censored {
+					ended += o.Weight
+				}
+			}
+			if ended > 0 {
+				longer *= 1 - ended/risk
+				want[at] = longer
+			}
+		}
+		got := map[float64]float64{}
+		var times []float64
+		for at, longer := range ProductLimit(slices.Clone(list)) {
+			got[at] = longer
+			times = append(times, at)
+		}
+		if !slices.IsSorted(times) || len(got) != len(want) {
+			t.Fatalf("times %v, want those of %v", times, want)
+		}
+		for at, longer := range want {
+			if math.Abs(got[at]-longer) > 1e-9 {
+				t.Fatalf("longer than %g: %g, want %g, of %v", at, got[at], longer, list)
+			}
+		}
+	}
+}
+
+// Whoever needs only the first times stops there, and weights of nothing are no jobs.
+func TestProductLimitEnds(t *testing.T) {
+	for range ProductLimit([]Observation{{1, 1, false}, {2, 1, false}}) {
+		break
+	}
+	for at, longer := range ProductLimit([]Observation{{Time: 1}, {Time: 2}}) {
+		t.Errorf("without weights: %g, %g", at, longer)
+	}
+}
