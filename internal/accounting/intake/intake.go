@@ -345,21 +345,23 @@ func encode(a Arrival, cluster string, now time.Time) []byte {
 }
 
 func decode(r journal.Record) (store.Entry, error) {
-	fault := fmt.Errorf("reading the journal: record %d: not an envelope of version %d", r.Number, envelope)
+	fault := func() error {
+		return fmt.Errorf("reading the journal: record %d: not an envelope of version %d", r.Number, envelope)
+	}
 	text := r.Payload
 	if len(text) == 0 || text[0] != envelope {
-		return store.Entry{}, fault
+		return store.Entry{}, fault()
 	}
 	nano, n := binary.Varint(text[1:])
 	if n <= 0 {
-		return store.Entry{}, fault
+		return store.Entry{}, fault()
 	}
 	text = text[1+n:]
 	var words [3]string
 	for i := range words {
 		length, n := binary.Uvarint(text)
 		if n <= 0 || length > uint64(len(text)-n) {
-			return store.Entry{}, fault
+			return store.Entry{}, fault()
 		}
 		words[i], text = string(text[n:n+int(length)]), text[n+int(length):]
 	}
