@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -155,8 +156,10 @@ func TestOpenAPI(t *testing.T) {
 		}
 		return strings.NewReplacer("{index}", "vale", "{id}", "vale:7:1709251260", "{type}", "jobcomp", "{seq}", fmt.Sprint(seq), "{name}", name).Replace(path)
 	}
-	for path, methods := range paths {
-		for method, o := range methods {
+	// The order matters: the job of the examples has the index of the last one that sent it.
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		for _, method := range slices.Sorted(maps.Keys(paths[path])) {
+			o := paths[path][method]
 			if method == "delete" {
 				continue // below, when there is something to delete
 			}

@@ -72,6 +72,9 @@ func (n *nodes) auditNode(i int32) error {
 			return fmt.Errorf("%d of %d %s are used", u, n.list[i].has[r], n.resources[r])
 		}
 	}
+	if has := n.list[i].has[cpu]; n.full[i].has(n.m.now) && inUse(n.list[i].stays, cpu, n.m.now) < has {
+		return fmt.Errorf("it counts as full, and %d of %d processors are used", inUse(n.list[i].stays, cpu, n.m.now), has)
+	}
 	if whole[cpu] && jobs > 1 {
 		return fmt.Errorf("%d jobs share it, and one has it as a whole", jobs)
 	}

@@ -57,6 +57,7 @@ type nodes struct {
 	m         *Machine
 	cluster   Cluster
 	list      []node
+	full      []interval // for each node, one in which a job has all of its processors, if there is any
 	index     map[string]int
 	resources []string           // names of resources: "cpu", "mem", then generic resources
 	sets      map[setKey][]int32 // the nodes on which a job may run
@@ -95,6 +96,12 @@ type stay struct {
 	job         *Job
 }
 
+// interval is the time from an instant until before another.
+type interval struct{ from, until hpc.Time }
+
+// has reports whether an instant lies in the interval.
+func (v interval) has(at hpc.Time) bool { return v.from <= at && at < v.until }
+
 // placement is the nodes of a job.
 type placement struct {
 	nodes      []int32
@@ -121,6 +128,7 @@ func newCluster(c Cluster) (*Machine, error) {
 			}
 		}
 	}
+	n.full = make([]interval, len(n.list))
 	for i := range n.list {
 		n.list[i].equip(n)
 		m.processors += n.list[i].CPUs
@@ -235,6 +243,7 @@ func (n *nodes) add(j *Job, at hpc.Time) {
 	for k, i := range j.placement.nodes {
 		d := &n.list[i]
 		d.stays = append(d.stays, stay{at, until, n.uses(j, d, int64(j.placement.tasks[k])), j})
+		n.findFull(i)
 	}
 }
 
@@ -256,6 +265,7 @@ func (n *nodes) remove(j *Job) {
 	for _, i := range j.placement.nodes {
 		d := &n.list[i]
 		d.stays = slices.DeleteFunc(d.stays, func(s stay) bool { return s.job == j })
+		n.findFull(i)
 	}
 }
 
@@ -268,7 +278,19 @@ func (n *nodes) move(j *Job, due hpc.Time) {
 				stays[k].until = due
 			}
 		}
+		n.findFull(i)
 	}
+}
+
+// findFull finds the first interval of full of a node. It is called when the node's stays have changed.
+func (n *nodes) findFull(node int32) {
+	d, first := &n.list[node], interval{}
+	for _, s := range d.stays {
+		if s.uses[cpu] >= d.has[cpu] && d.has[cpu] > 0 && (first == interval{} || s.from < first.from) {
+			first = interval{s.from, s.until}
+		}
+	}
+	n.full[node] = first
 }
 
 // wholeNode is a demand for the whole of a resource of a node.
@@ -330,15 +352,18 @@ func inUse(stays []stay, r int, at hpc.Time) int64 {
 func (n *nodes) place(j *Job, at hpc.Time) bool {
 	q := j.demand
 	until := after(at, j.Expected)
-	n.caps, n.order = n.caps[:0], n.order[:0]
+	n.caps, n.order = slices.Grow(n.caps[:0], len(q.among))[:len(q.among)], n.order[:0]
 	have := 0
+	// Most nodes of a busy machine are full. They are passed over first.
+	skip := !n.hypothetical && (q.perTask[cpu] > 0 || q.perNode[cpu] != 0)
 	for k, i := range q.among {
 		c := 0
-		if d := &n.list[i]; n.hypothetical || d.usable() && n.admits(j, i, at, after(at, j.Limit)) {
+		if skip && n.full[i].has(at) {
+			// There is no room.
+		} else if d := &n.list[i]; n.hypothetical || d.usable() && n.admits(j, i, at, after(at, j.Limit)) {
 			c = min(n.capacity(q, d, at, until), q.tasks)
 		}
-		n.caps = append(n.caps, int32(c))
-		if c > 0 {
+		if n.caps[k] = int32(c); c > 0 {
 			n.order = append(n.order, k)
 			have += c
 		} else if k < q.required {

@@ -208,6 +208,25 @@ func BenchmarkEASY(b *testing.B) {
 	}
 }
 
+// BenchmarkEASYNodes is the same on machines of nodes.
+func BenchmarkEASYNodes(b *testing.B) {
+	const n = 200
+	for _, size := range []int{1000, 7000} {
+		b.Run(fmt.Sprintf("nodes=%d", size), func(b *testing.B) {
+			cluster := &sim.Cluster{WholeNodes: true}
+			for i := range size {
+				cluster.Nodes = append(cluster.Nodes, hpc.Node{Name: "n" + strconv.Itoa(i), CPUs: 1})
+			}
+			jobs := overload(n)
+			cfg := sim.Config{Cluster: cluster, Policy: EASY, Lean: true}
+			for b.Loop() {
+				play(b, cfg, jobs, func(rm.Event) {})
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/job")
+		})
+	}
+}
+
 // overload is a workload of small jobs with long time limits and large jobs with short limits. It
 // is the hardest mix for a scan: every part of the queue has a job that is small enough and a job
 // that is short enough, and hardly any job is both.
