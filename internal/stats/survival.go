@@ -23,11 +23,11 @@ func ProductLimit(list []Observation) iter.Seq2[float64, float64] {
 	slices.SortFunc(list, func(a, b Observation) int {
 		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Weight, b.Weight), compareBool(a.Censored, b.Censored))
 	})
-	rest := 0.0 // the weight of the observations that are not shorter
-	for _, o := range list {
-		rest += o.Weight
-	}
 	return func(yield func(float64, float64) bool) {
+		rest := 0.0 // the weight of the observations that are not shorter
+		for _, o := range list {
+			rest += o.Weight
+		}
 		longer := 1.0
 		for _, o := range list {
 			if rest <= 0 {

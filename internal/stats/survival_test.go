@@ -78,10 +78,18 @@ func TestProductLimit(t *testing.T) {
 	}
 }
 
-// Whoever needs only the first times stops there, and weights of nothing are no jobs.
+// Whoever needs only the first times stops there, and may begin again. Weights of nothing are no jobs.
 func TestProductLimitEnds(t *testing.T) {
-	for range ProductLimit([]Observation{{1, 1, false}, {2, 1, false}}) {
+	estimate := ProductLimit([]Observation{{1, 1, false}, {2, 1, false}})
+	for range estimate {
 		break
+	}
+	times := 0
+	for range estimate {
+		times++
+	}
+	if times != 2 {
+		t.Errorf("%d times when it is gone through again, want 2", times)
 	}
 	for at, longer := range ProductLimit([]Observation{{Time: 1}, {Time: 2}}) {
 		t.Errorf("without weights: %g, %g", at, longer)

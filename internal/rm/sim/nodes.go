@@ -91,9 +91,9 @@ type node struct {
 
 // stay is a job's use of a node.
 type stay struct {
-	from, until hpc.Time
-	uses        []int64
-	job         *Job
+	interval
+	uses []int64
+	job  *Job
 }
 
 // interval is the time from an instant until before another.
@@ -242,7 +242,7 @@ func (n *nodes) add(j *Job, at hpc.Time) {
 	until := after(at, j.Expected)
 	for k, i := range j.placement.nodes {
 		d := &n.list[i]
-		d.stays = append(d.stays, stay{at, until, n.uses(j, d, int64(j.placement.tasks[k])), j})
+		d.stays = append(d.stays, stay{interval{at, until}, n.uses(j, d, int64(j.placement.tasks[k])), j})
 		n.findFull(i)
 	}
 }
@@ -287,7 +287,7 @@ func (n *nodes) findFull(node int32) {
 	d, first := &n.list[node], interval{}
 	for _, s := range d.stays {
 		if s.uses[cpu] >= d.has[cpu] && d.has[cpu] > 0 && (first == interval{} || s.from < first.from) {
-			first = interval{s.from, s.until}
+			first = s.interval
 		}
 	}
 	n.full[node] = first
@@ -339,7 +339,7 @@ func peak(stays []stay, r int, from, until hpc.Time) int64 {
 func inUse(stays []stay, r int, at hpc.Time) int64 {
 	sum := int64(0)
 	for i := range stays {
-		if stays[i].from <= at && stays[i].until > at {
+		if stays[i].has(at) {
 			sum += stays[i].uses[r]
 		}
 	}
@@ -358,10 +358,10 @@ func (n *nodes) place(j *Job, at hpc.Time) bool {
 	skip := !n.hypothetical && (q.perTask[cpu] > 0 || q.perNode[cpu] != 0)
 	for k, i := range q.among {
 		c := 0
-		if skip && n.full[i].has(at) {
-			// There is no room.
-		} else if d := &n.list[i]; n.hypothetical || d.usable() && n.admits(j, i, at, after(at, j.Limit)) {
-			c = min(n.capacity(q, d, at, until), q.tasks)
+		if full := skip && n.full[i].has(at); !full {
+			if d := &n.list[i]; n.hypothetical || d.usable() && n.admits(j, i, at, after(at, j.Limit)) {
+				c = min(n.capacity(q, d, at, until), q.tasks)
+			}
 		}
 		if n.caps[k] = int32(c); c > 0 {
 			n.order = append(n.order, k)
