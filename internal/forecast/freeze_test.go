@@ -93,10 +93,15 @@ func options(t *testing.T, c *forecast.Course) forecast.EvaluateOptions {
 }
 
 // TestExact holds that a frozen run goes on as it did, to the second, with the true run times: with
-// arrays, dependencies, cancellations, drained nodes and a reservation.
+// arrays, dependencies, cancellations, drained nodes and a reservation. Jobs keep their places in the queue
+// that were submitted before a job started on which they depend.
 func TestExact(t *testing.T) {
 	for _, policy := range []string{"fcfs", "easy"} {
-		c := simulate(t, draw(220, 1), policy)
+		w := draw(220, 1)
+		for i := 7; i < w.Jobs.Len(); i += 5 {
+			w.Jobs.Change(i, func(job *hpc.Job) { job.Dependency = "afterany:" + w.Jobs.At(i-3).ID })
+		}
+		c := simulate(t, w, policy)
 		opts := options(t, c)
 		opts.RunTimes, opts.Arrivals = forecast.True, forecast.Recorded
 		e, err := forecast.Evaluate(t.Context(), c, opts)

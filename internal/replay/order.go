@@ -10,22 +10,24 @@ import (
 
 // ordered submits a job after the jobs that its dependency names, since a resource manager does not
 // know later jobs. A log has them in the right order. Users who react may submit them in another
-// order, and preset jobs are submitted at their starts. A job that waits for a preset job loses no
-// age: its age counts from the instant at which its dependencies are met.
+// order, and real Slurm gets preset jobs at their starts. A job that waits for a preset job loses no
+// age there: its age counts from the instant at which its dependencies are met. It loses its place among
+// jobs of the same priority.
 type ordered struct {
 	Controller
-	w     *workload.Workload
-	names map[int][]int      // the jobs that each job's dependency names
-	at    map[int]hpc.Time   // submit times of the jobs that name others or that others name
-	held  map[int]Submission // submissions that wait for a job that they name
-	after map[int][]int      // the jobs that wait for each job
+	w           *workload.Workload
+	presetsWait bool               // see [rm.Capabilities]
+	names       map[int][]int      // the jobs that each job's dependency names
+	at          map[int]hpc.Time   // submit times of the jobs that name others or that others name
+	held        map[int]Submission // submissions that wait for a job that they name
+	after       map[int][]int      // the jobs that wait for each job
 }
 
 // ownName is the user and the name of jobs. Singletons with the same ownName wait for each other.
 type ownName struct{ user, name string }
 
 // inOrder wraps a controller if a job of the workload has a dependency.
-func inOrder(w *workload.Workload, c Controller) Controller {
+func inOrder(w *workload.Workload, c Controller, presetsWait bool) Controller {
 	names := make(map[int][]int)
 	var index map[string]int
 	var presets map[ownName][]int
@@ -66,7 +68,7 @@ func inOrder(w *workload.Workload, c Controller) Controller {
 	if len(names) == 0 {
 		return c
 	}
-	o := &ordered{c, w, names, map[int]hpc.Time{}, map[int]Submission{}, map[int][]int{}}
+	o := &ordered{c, w, presetsWait, names, map[int]hpc.Time{}, map[int]Submission{}, map[int][]int{}}
 	for _, list := range names {
 		for _, k := range list {
 			o.after[k] = nil
@@ -104,7 +106,7 @@ func (o *ordered) sort(list []Submission) []Submission {
 			continue
 		}
 		o.at[s.Job] = s.At
-		if job := o.w.Jobs.At(s.Job); o.w.Preset(job) {
+		if job := o.w.Jobs.At(s.Job); o.w.Preset(job) && !o.presetsWait {
 			o.at[s.Job] = job.Recorded.Start
 		}
 		o.after[s.Job] = nil

@@ -33,15 +33,18 @@ func TestProductLimitPublished(t *testing.T) {
 }
 
 // TestProductLimit holds the estimator against its definition: the product over the times of ends of
-// 1 - ended/at risk.
+// 1 - ended/at risk. An observation is at risk after its entry.
 func TestProductLimit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for k := range 500 {
 		list := make([]Observation, rng.IntN(30))
 		for i := range list {
-			list[i] = Observation{float64(rng.IntN(12)), 0.3, rng.IntN(3) == 0}
+			list[i] = Observation{Time: float64(rng.IntN(12)), Weight: 0.3, Censored: rng.IntN(3) == 0}
 			if k%2 == 0 && !list[i].Censored { // then no end is at the time of a censored one
 				list[i].Time, list[i].Weight = list[i].Time/2+0.25, rng.Float64()
+			}
+			if k%3 == 0 && rng.IntN(2) == 0 {
+				list[i].Entry = float64(rng.IntN(24)) / 2
 			}
 		}
 		want := map[float64]float64{}
@@ -49,6 +52,9 @@ func TestProductLimit(t *testing.T) {
 		for at := 0.0; at < 12; at += 0.25 {
 			ended, risk := 0.0, 0.0
 			for _, o := range list {
+				if o.Entry > 0 && o.Entry >= at {
+					continue
+				}
 				if o.Time >= at {
 					risk += o.Weight
 				}
@@ -80,7 +86,7 @@ func TestProductLimit(t *testing.T) {
 
 // Whoever needs only the first times stops there, and may begin again. Weights of nothing are no jobs.
 func TestProductLimitEnds(t *testing.T) {
-	estimate := ProductLimit([]Observation{{1, 1, false}, {2, 1, false}})
+	estimate := ProductLimit([]Observation{{Time: 1, Weight: 1}, {Time: 2, Weight: 1}})
 	for range estimate {
 		break
 	}

@@ -13,8 +13,9 @@ import (
 // pool, which has no nodes.
 func (e *Engine) Can() rm.Capabilities {
 	c := rm.Capabilities{
-		Name:     "the simulator",
-		Commands: []rm.CommandKind{rm.Cancel, rm.Hold, rm.Release, rm.SetTimeLimit, rm.Stretch, rm.SetRunTime},
+		Name:        "the simulator",
+		Commands:    []rm.CommandKind{rm.Cancel, rm.Hold, rm.Release, rm.SetTimeLimit, rm.Stretch, rm.SetRunTime},
+		PresetsWait: true,
 	}
 	if !e.machine.IsPool() {
 		c.Commands = append(c.Commands, rm.SetNodes)

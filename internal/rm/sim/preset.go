@@ -17,8 +17,12 @@ func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {
 	return window.Plan(w, e.Now()), nil
 }
 
-// SubmitPreset implements [rm.ResourceManager].
-func (e *Engine) SubmitPreset(job *hpc.Job) error { return e.submit(window.Job(job), true) }
+// SubmitPreset implements [rm.ResourceManager]. The start is the job's begin time.
+func (e *Engine) SubmitPreset(job *hpc.Job) error {
+	preset := window.Job(job)
+	preset.Begin = preset.Submit.Sub(e.Now())
+	return e.submit(preset, true)
+}
 
 // BeginWindow implements [rm.ResourceManager]. The barrier ends by itself.
 func (e *Engine) BeginWindow() error { return nil }

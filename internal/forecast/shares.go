@@ -1,0 +1,330 @@
+package forecast
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
+	"rmreplay/internal/stats"
+)
+
+// Shares is a [Learner] that needs no training. A job's distribution are the shares of their time
+// limits that earlier jobs used, times its own limit. Without a limit the run times themselves count.
+// The earlier jobs are those of its class ([predict.Class]), of its user with its limit, of all users
+// with its limit, and all. Of each group the last jobs that started count, whether they have ended or
+// not: see [weigh].
+//
+// Few jobs of a group do not show its whole distribution, so the distribution of each group has a share
+// of the next wider one: that of a Dirichlet process whose mean is the wider group's distribution, after
+// the group's ended jobs (Ferguson, The Annals of Statistics 1(2), 1973). The concentration of the
+// process says how many jobs the wider group is worth. It is learned: see [Shares.learnConcentrations].
+type Shares struct {
+	open    map[int64]*share // that wait or run
+	started map[group][]*share
+	// first is the first end. Of jobs that started earlier only those are known that had not ended by
+	// then.
+	first hpc.Time
+	// concentration is that of each level but the last one; nil if it must be learned anew.
+	concentration []float64
+}
+
+// share is a job from which others are predicted.
+type share struct {
+	groups     [levels]group
+	limit      float64  // in seconds; 0 for none
+	start, end hpc.Time // 0 if it has not started or not ended
+}
+
+// used returns the share of its limit that a job used which has ended, or its run time in seconds if it
+// has no limit.
+func (s *share) used() float64 {
+	return s.end.Sub(s.start).Seconds() / cmp.Or(s.limit, 1)
+}
+
+// group is a group of jobs. The levels are from the narrowest to the widest.
+type group struct {
+	level int
+	predict.ClassKey
+}
+
+const levels = 4
+
+// most has the largest number of jobs that counts of a group, by level.
+var most = [levels]int{100, 500, 5000, 5000}
+
+// NewShares returns a learner that has seen nothing.
+func NewShares() *Shares {
+	return &Shares{open: map[int64]*share{}, started: map[group][]*share{}}
+}
+
+// groupsOf returns the groups to which a job belongs. A manual class is its user's.
+func groupsOf(r *hpc.Request) [levels]group {
+	class := predict.Class(r)
+	class.User = r.User
+	limit := time.Duration(predict.Limit(r) * float64(time.Second))
+	return [levels]group{
+		{0, class}, {1, predict.ClassKey{User: r.User, Limit: limit}}, {2, predict.ClassKey{Limit: limit}}, {3, predict.ClassKey{}},
+	}
+}
+
+// Submit is [predict.Predictor.Submit].
+func (s *Shares) Submit(job predict.Submission) predict.Prediction {
+	s.open[job.Number] = &share{groups: groupsOf(job.Request), limit: predict.Limit(job.Request)}
+	return predict.Prediction{}
+}
+
+// Start is [predict.Predictor.Start].
+func (s *Shares) Start(number int64, at hpc.Time) {
+	job := s.open[number]
+	if job == nil {
+		return
+	}
+	job.start = at
+	for _, group := range job.groups {
+		list := s.started[group]
+		if len(list) >= 2*most[group.level] { // moved seldom
+			list = append(list[:0], list[len(list)-most[group.level]+1:]...)
+		}
+		s.started[group] = append(list, job)
+	}
+}
+
+// End is [predict.Predictor.End].
+func (s *Shares) End(number int64, at hpc.Time, _ hpc.State) {
+	if job := s.open[number]; job != nil && job.start != 0 {
+		job.end = max(at, job.start)
+		s.first = cmp.Or(s.first, at)
+		s.concentration = nil
+	}
+	delete(s.open, number)
+}
+
+// last returns the last jobs of a group that started.
+func (s *Shares) last(of group) []*share {
+	started := s.started[of]
+	return started[max(len(started)-most[of.level], 0):]
+}
+
+// Predict is [predict.Predictor.Predict]: three quantiles of the distribution.
+func (s *Shares) Predict(job predict.Submission) predict.Prediction {
+	d := s.Distribution(job)
+	return predict.Prediction{
+		P10: d.QuantileAfter(0.1, 0), P50: d.QuantileAfter(0.5, 0), P90: d.QuantileAfter(0.9, 0), Limit: predict.Limit(job.Request),
+	}.Sound()
+}
+
+// Distribution is [Learner.Distribution].
+func (s *Shares) Distribution(job predict.Submission) Distribution {
+	if s.concentration == nil {
+		s.learnConcentrations()
+	}
+	limit := predict.Limit(job.Request)
+	var mixed []mass
+	left := 1.0 // the share that this group and wider ones have
+	for level, group := range groupsOf(job.Request) {
+		masses, ended := s.weigh(s.last(group), job.At, limit)
+		if ended == 0 {
+			continue
+		}
+		share := 1.0
+		if level < len(s.concentration) {
+			share = float64(ended) / (float64(ended) + s.concentration[level])
+		}
+		for _, m := range masses {
+			mixed = append(mixed, mass{m.seconds, m.weight * share * left})
+		}
+		left *= 1 - share
+	}
+	if len(mixed) == 0 { // any share of the limit is as likely
+		return predict.Prediction{P10: 0.1 * limit, P50: 0.5 * limit, P90: 0.9 * limit, Limit: limit}
+	}
+	slices.SortFunc(mixed, func(a, b mass) int {
+		return cmp.Or(cmp.Compare(a.seconds, b.seconds), cmp.Compare(a.weight, b.weight))
+	})
+	return newEmpirical(mixed, limit)
+}
+
+// mass is the weight of a run time in a distribution.
+type mass struct{ seconds, weight float64 }
+
+// weigh returns the distribution that jobs show which have ended and others which still run, as shares of
+// their limits times another limit ([stats.ProductLimit]). Of jobs that started together the short ones
+// end first, so those that have ended are too short; and of jobs that started before the first known end
+// the short ones are missing, so those that are known are too long. The share of jobs that is longer
+// than all that have ended lies evenly between the longest job and the limit, or without a limit at the
+// longest job. limit is in seconds, or 0. weigh also returns how many jobs have ended; if none has, there
+// is no distribution.
+func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []mass, ended int) {
+	longest := 0.0
+	list := make([]stats.Observation, len(jobs))
+	for i, job := range jobs {
+		ran := stats.Observation{Time: job.end.Sub(job.start).Seconds(), Weight: 1, Censored: job.end == 0}
+		if ran.Censored { // it still runs
+			ran.Time = max(at.Sub(job.start).Seconds(), 0)
+		}
+		if job.start < s.first {
+			ran.Entry = min(s.first.Sub(job.start).Seconds(), ran.Time)
+		}
+		if limit > 0 && job.limit > 0 {
+			ran.Time *= limit / job.limit
+			ran.Entry *= limit / job.limit
+		}
+		if limit > 0 {
+			ran.Time = min(ran.Time, limit)
+		}
+		longest = max(longest, ran.Time)
+		list[i] = ran
+	}
+	longer := 1.0 // the share of jobs that is longer
+	for seconds, rest := range stats.ProductLimit(list) {
+		masses = append(masses, mass{seconds, longer - rest})
+		longer = rest
+	}
+	const rounding, pieces = 1e-9, 10
+	ended = len(masses)
+	if ended > 0 && longer > rounding {
+		for i := range pieces {
+			after := (float64(i) + 0.5) / pieces * max(limit-longest, 0)
+			masses = append(masses, mass{longest + after, longer / pieces})
+		}
+	}
+	return masses, ended
+}
+
+// concentrations are those among which the best ones are found. With the last one the narrower group does not
+// count.
+var concentrations = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, math.Inf(1)}
+
+// learnConcentrations finds the concentration of each level under which the last jobs would have been
+// predicted best, each from the jobs that had ended when it started. Best is the largest likelihood of
+// the bins in which their used shares lie; the edges of the bins are quantiles of all shares. The wider
+// levels come first.
+func (s *Shares) learnConcentrations() {
+	const bins = 20
+	var ended []*share
+	for _, job := range s.last(group{level: levels - 1}) {
+		if job.end != 0 {
+			ended = append(ended, job)
+		}
+	}
+	shares := make([]float64, len(ended))
+	for i, job := range ended {
+		shares[i] = job.used()
+	}
+	sort.Float64s(shares)
+	var edges [bins - 1]float64
+	for i := range edges {
+		if len(shares) > 0 {
+			edges[i] = shares[(i+1)*len(shares)/bins]
+		}
+	}
+	binOf := func(job *share) int {
+		return sort.Search(len(edges), func(i int) bool { return edges[i] > job.used() })
+	}
+
+	// seen has how many jobs of each group had ended when a job started, and how many of them were in
+	// the bin of that job.
+	type seen struct{ all, same float64 }
+	type tally struct {
+		all  float64
+		bins [bins]float64
+	}
+	byEnd := slices.Clone(ended)
+	slices.SortStableFunc(byEnd, func(a, b *share) int { return cmp.Compare(a.end, b.end) })
+	tallies := map[group]*tally{}
+	before := make([][levels]seen, len(ended))
+	for i, job := range ended { // in the order of their starts
+		for len(byEnd) > 0 && byEnd[0].end <= job.start {
+			for _, group := range byEnd[0].groups {
+				t := tallies[group]
+				if t == nil {
+					t = &tally{}
+					tallies[group] = t
+				}
+				t.all++
+				t.bins[binOf(byEnd[0])]++
+			}
+			byEnd = byEnd[1:]
+		}
+		for level, group := range job.groups {
+			if t := tallies[group]; t != nil {
+				before[i][level] = seen{t.all, t.bins[binOf(job)]}
+			}
+		}
+	}
+
+	likely := make([]float64, len(ended)) // of the job's bin, by the wider levels
+	for i := range likely {
+		all := before[i][levels-1]
+		likely[i] = (all.same + 1.0/bins) / (all.all + 1)
+	}
+	s.concentration = make([]float64, levels-1)
+	for level := levels - 2; level >= 0; level-- {
+		mix := func(i int, c float64) float64 {
+			if math.IsInf(c, 1) {
+				return likely[i]
+			}
+			return (before[i][level].same + c*likely[i]) / (before[i][level].all + c)
+		}
+		best := math.Inf(-1)
+		for _, c := range concentrations {
+			sum := 0.0
+			for i := range likely {
+				sum += math.Log(mix(i, c))
+			}
+			if sum > best {
+				best, s.concentration[level] = sum, c
+			}
+		}
+		for i := range likely {
+			likely[i] = mix(i, s.concentration[level])
+		}
+	}
+}
+
+// empirical is a distribution of run times, ascending. The run times stand in the middle of their
+// weights, the first one at 0 and the last one at the end, and quantiles between them are interpolated.
+type empirical struct {
+	seconds, places []float64
+	limit           float64 // in seconds; 0 for none
+}
+
+// newEmpirical makes a distribution of masses in ascending order, at least one.
+func newEmpirical(masses []mass, limit float64) empirical {
+	e := empirical{make([]float64, len(masses)), make([]float64, len(masses)), limit}
+	for i, m := range masses {
+		e.seconds[i] = m.seconds
+		if i > 0 {
+			e.places[i] = e.places[i-1] + (masses[i-1].weight+m.weight)/2
+		}
+	}
+	return e
+}
+
+// QuantileAfter is [Distribution.QuantileAfter]. A job that has run longer than all run times of the
+// distribution runs until its limit, or twice as long as it has without one.
+func (e empirical) QuantileAfter(q, elapsed float64) float64 {
+	last := len(e.seconds) - 1
+	if elapsed > e.seconds[last] {
+		return max(elapsed, cmp.Or(e.limit, 2*elapsed))
+	}
+	passed := interpolate(e.seconds, e.places, elapsed)
+	return max(elapsed, interpolate(e.places, e.seconds, passed+q*(e.places[last]-passed)))
+}
+
+// interpolate returns the value at x of the line through points whose xs ascend. Outside of them it is
+// that of the nearest point. Of points with the same x the last one counts.
+func interpolate(xs, ys []float64, x float64) float64 {
+	i := sort.Search(len(xs), func(i int) bool { return xs[i] > x })
+	switch i {
+	case 0:
+		return ys[0]
+	case len(xs):
+		return ys[i-1]
+	}
+	return ys[i-1] + (x-xs[i-1])/(xs[i]-xs[i-1])*(ys[i]-ys[i-1])
+}
