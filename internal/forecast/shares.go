@@ -14,8 +14,8 @@ import (
 
 // Shares is a [Learner] that needs no training. A job's distribution are the shares of their time
 // limits that earlier jobs used, times its own limit. Without a limit the run times themselves count.
-// The earlier jobs are those of its class ([predict.Class]), of its user with its limit, of all users
-// with its limit, and all. Of each group the last jobs that started count, whether they have ended or
+// The earlier jobs are those of its class ([predict.Class]); of its user with its limit, partition and
+// constraint; of all users with these; of all users with its limit; and all. Of each group the last jobs that started count, whether they have ended or
 // not: see [weigh].
 //
 // Few jobs of a group do not show its whole distribution, so the distribution of each group has a share
@@ -47,14 +47,15 @@ func (s *share) used() float64 {
 
 // group is a group of jobs. The levels are from the narrowest to the widest.
 type group struct {
-	level int
-	predict.ClassKey
+	level                 int
+	class                 predict.ClassKey
+	partition, constraint string
 }
 
-const levels = 4
+const levels = 5
 
 // most has the largest number of jobs that counts of a group, by level.
-var most = [levels]int{100, 500, 5000, 5000}
+var most = [levels]int{100, 500, 5000, 5000, 5000}
 
 // NewShares returns a learner that has seen nothing.
 func NewShares() *Shares {
@@ -66,8 +67,13 @@ func groupsOf(r *hpc.Request) [levels]group {
 	class := predict.Class(r)
 	class.User = r.User
 	limit := time.Duration(predict.Limit(r) * float64(time.Second))
+	ofUser, ofLimit := predict.ClassKey{User: r.User, Limit: limit}, predict.ClassKey{Limit: limit}
 	return [levels]group{
-		{0, class}, {1, predict.ClassKey{User: r.User, Limit: limit}}, {2, predict.ClassKey{Limit: limit}}, {3, predict.ClassKey{}},
+		{0, class, "", ""},
+		{1, ofUser, r.Partition, r.Constraint},
+		{2, ofLimit, r.Partition, r.Constraint},
+		{3, ofLimit, "", ""},
+		{level: 4},
 	}
 }
 
@@ -197,7 +203,7 @@ func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []mass
 
 // concentrations are those among which the best ones are found. With the last one the narrower group does not
 // count.
-var concentrations = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, math.Inf(1)}
+var concentrations = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, math.Inf(1)}
 
 // learnConcentrations finds the concentration of each level under which the last jobs would have been
 // predicted best, each from the jobs that had ended when it started. Best is the largest likelihood of

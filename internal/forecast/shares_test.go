@@ -132,7 +132,7 @@ func TestSharesConcentrations(t *testing.T) {
 	}
 	s, _ = learnPast(limits, 0, 1e9)
 	s.learnConcentrations()
-	if c := s.concentration; c[0] < 100 || c[1] < 100 || c[2] > 100 {
+	if c := s.concentration; c[0] < 100 || c[1] < 100 || c[3] > 100 {
 		t.Errorf("limits say all: concentrations %g, want large ones of classes and users, and a small one of limits", c)
 	}
 }
