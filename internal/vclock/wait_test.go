@@ -48,11 +48,18 @@ func TestAsleep(t *testing.T) {
 			return inThread(t, func(fd int) { _, _ = unix.Read(fd, make([]byte, 1)) })
 		}},
 		{"computes", running, func(t *testing.T) (int, int) {
-			busy := exec.Command("sh", "-c", "while :; do :; done")
+			busy := exec.Command("sh", "-c", "echo; while :; do :; done")
+			started, err := busy.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
 			if err := busy.Start(); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = busy.Process.Kill(); _ = busy.Wait() })
+			if _, err := started.Read(make([]byte, 1)); err != nil { // a program that is being loaded may sleep
+				t.Fatal(err)
+			}
 			return busy.Process.Pid, busy.Process.Pid
 		}},
 	} {
