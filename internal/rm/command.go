@@ -117,9 +117,10 @@ type Capabilities struct {
 	// FixedPriorities says that it can order jobs by a priority in their submissions.
 	FixedPriorities bool
 	// PresetsWait says that a preset job waits for its start when it is submitted earlier. Then the loop
-	// submits preset jobs when their users did, and otherwise PresetLead before their starts.
+	// submits preset jobs when their users did.
 	PresetsWait bool
-	PresetLead  time.Duration
+	// PresetLead is how long before its start the loop submits a preset job otherwise.
+	PresetLead time.Duration
 	// PresetsBefore is how long before the window begins the loop has submitted all preset jobs.
 	// Those that start later start so much early.
 	PresetsBefore time.Duration
