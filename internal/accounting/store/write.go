@@ -156,6 +156,9 @@ func (s *Store) ApplyAll(ctx context.Context, next func() (*Part, error)) (out O
 		b := batch{ctx: ctx, conn: conn, out: &out, rules: map[string]int64{}, days: days}
 		return b.applyAll(next)
 	})
+	if out.Added+out.Replaced >= releaseRows {
+		release()
+	}
 	s.stale.add(days) // after an error too: it is not known whether it was committed
 	if err != nil {
 		return Outcome{}, fmt.Errorf("writing jobs to the store: %w", err)
