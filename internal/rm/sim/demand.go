@@ -19,9 +19,9 @@ type demand struct {
 	minNodes, maxNodes int // maxNodes is 0 for any number
 	tasksPerNode       int // at most; 0 for any number
 	perNode, perTask   []int64
-	// among are the nodes on which the job may run, in the order of preference. The first of
-	// them are the nodes that the job names. It needs all of these; required is their number.
-	among    []int32
+	// among are the nodes on which the job may run. The first of them are the nodes that the job
+	// names. It needs all of these; required is their number.
+	among    *nodeSet
 	required int
 
 	partition   *Partition
@@ -269,9 +269,36 @@ func (n *nodes) among(q *demand, r *hpc.Request) error {
 		clear(n.sets)
 		n.setSize = len(set)
 	}
-	n.sets[key] = set
-	q.among = set
+	q.among = &nodeSet{nodes: set}
+	n.sets[key] = q.among
 	return nil
+}
+
+// nodeSet is the nodes on which the jobs with the same options may run.
+type nodeSet struct {
+	nodes []int32 // in the order of preference
+	// open are the positions in nodes of all that have a processor left at an instant of valid, and maybe of others.
+	// It holds while nodes.freed is freed.
+	open  []int32
+	valid interval
+	freed int
+}
+
+// candidates returns the positions in a set of all nodes that can have a processor left at an instant. Most nodes of
+// a busy machine are full, so that each look at a queue would pass over the same ones again and again.
+func (n *nodes) candidates(set *nodeSet, at hpc.Time) []int32 {
+	if set.freed == n.freed && set.valid.has(at) {
+		return set.open
+	}
+	set.open, set.freed, set.valid = set.open[:0], n.freed, interval{at, hpc.Never}
+	for k, i := range set.nodes {
+		if full := n.full[i]; full.has(at) {
+			set.valid.until = min(set.valid.until, full.until)
+		} else {
+			set.open = append(set.open, int32(k))
+		}
+	}
+	return set.open
 }
 
 // mostInSets bounds the memory of the sets of nodes, since each job may name other nodes.

@@ -60,8 +60,9 @@ type nodes struct {
 	full      []interval // for each node, one in which a job has all of its processors, if there is any
 	index     map[string]int
 	resources []string           // names of resources: "cpu", "mem", then generic resources
-	sets      map[setKey][]int32 // the nodes on which a job may run
-	setSize   int                // number of nodes in sets
+	freed     int                // counts the times that stays ended or moved, so that a full node may have room
+	sets      map[setKey]*nodeSet
+	setSize   int // number of nodes in sets
 	reserved  []*reservation
 	// hypothetical makes place assume that all nodes are empty and in service.
 	hypothetical bool
@@ -72,6 +73,7 @@ type nodes struct {
 	found placement
 	caps  []int32 // the number of tasks for which each node has room
 	order []int
+	all   []int32 // see every
 }
 
 // The resources that every node has. Generic resources follow.
@@ -113,7 +115,7 @@ type placement struct {
 func newCluster(c Cluster) (*Machine, error) {
 	m := &Machine{}
 	c.Partitions = slices.Clone(c.Partitions)
-	n := &nodes{m: m, cluster: c, index: make(map[string]int, len(c.Nodes)), resources: []string{"cpu", "mem"}, sets: map[setKey][]int32{}}
+	n := &nodes{m: m, cluster: c, index: make(map[string]int, len(c.Nodes)), resources: []string{"cpu", "mem"}, sets: map[setKey]*nodeSet{}}
 	m.nodes, m.space = n, n
 	for i, h := range c.Nodes {
 		if _, twice := n.index[h.Name]; twice {
@@ -262,6 +264,7 @@ func (n *nodes) uses(j *Job, d *node, tasks int64) []int64 {
 
 // remove implements space.
 func (n *nodes) remove(j *Job) {
+	n.freed++
 	for _, i := range j.placement.nodes {
 		d := &n.list[i]
 		d.stays = slices.DeleteFunc(d.stays, func(s stay) bool { return s.job == j })
@@ -271,6 +274,7 @@ func (n *nodes) remove(j *Job) {
 
 // move implements space.
 func (n *nodes) move(j *Job, due hpc.Time) {
+	n.freed++
 	for _, i := range j.placement.nodes {
 		stays := n.list[i].stays
 		for k := range stays {
@@ -352,23 +356,30 @@ func inUse(stays []stay, r int, at hpc.Time) int64 {
 func (n *nodes) place(j *Job, at hpc.Time) bool {
 	q := j.demand
 	until := after(at, j.Expected)
-	n.caps, n.order = slices.Grow(n.caps[:0], len(q.among))[:len(q.among)], n.order[:0]
-	have := 0
-	// Most nodes of a busy machine are full. They are passed over first.
-	skip := !n.hypothetical && (q.perTask[cpu] > 0 || q.perNode[cpu] != 0)
-	for k, i := range q.among {
-		c := 0
+	n.caps, n.order = slices.Grow(n.caps[:0], len(q.among.nodes))[:len(q.among.nodes)], n.order[:0]
+	positions := n.every(len(q.among.nodes))
+	skip := !n.hypothetical && (q.perTask[cpu] > 0 || q.perNode[cpu] != 0) // full nodes
+	if skip {
+		positions = n.candidates(q.among, at)
+	}
+	have, named := 0, 0
+	for _, k := range positions {
+		i, c := q.among.nodes[k], 0
 		if full := skip && n.full[i].has(at); !full {
 			if d := &n.list[i]; n.hypothetical || d.usable() && n.admits(j, i, at, after(at, j.Limit)) {
 				c = min(n.capacity(q, d, at, until), q.tasks)
 			}
 		}
 		if n.caps[k] = int32(c); c > 0 {
-			n.order = append(n.order, k)
+			n.order = append(n.order, int(k))
 			have += c
-		} else if k < q.required {
-			return false
+			if int(k) < q.required {
+				named++
+			}
 		}
+	}
+	if named < q.required {
+		return false
 	}
 	if have < q.tasks || len(n.order) < q.minNodes {
 		return false
@@ -390,11 +401,19 @@ func (n *nodes) place(j *Job, at hpc.Time) bool {
 	return n.enough(n.order, q.tasks) && n.fill(q)
 }
 
+// every returns the numbers below count.
+func (n *nodes) every(count int) []int32 {
+	for len(n.all) < count {
+		n.all = append(n.all, int32(len(n.all)))
+	}
+	return n.all[:count]
+}
+
 // preferBusy puts nodes that are in use now first. A reservation of such nodes leaves more idle
 // nodes to jobs that can start before it.
 func (n *nodes) preferBusy(q *demand) {
 	idle := func(k int) int {
-		if len(n.list[q.among[k]].stays) == 0 {
+		if len(n.list[q.among.nodes[k]].stays) == 0 {
 			return 1
 		}
 		return 0
@@ -405,7 +424,7 @@ func (n *nodes) preferBusy(q *demand) {
 // preferIdle puts nodes without a running job first.
 func (n *nodes) preferIdle(q *demand) {
 	busy := func(k int) int {
-		if slices.ContainsFunc(n.list[q.among[k]].stays, func(s stay) bool { return s.from <= n.m.now }) {
+		if slices.ContainsFunc(n.list[q.among.nodes[k]].stays, func(s stay) bool { return s.from <= n.m.now }) {
 			return 1
 		}
 		return 0
@@ -433,8 +452,8 @@ func (n *nodes) fill(q *demand) bool {
 			break
 		}
 		left -= tasks
-		d := &n.list[q.among[k]]
-		p.nodes = append(p.nodes, q.among[k])
+		d := &n.list[q.among.nodes[k]]
+		p.nodes = append(p.nodes, q.among.nodes[k])
 		p.tasks = append(p.tasks, int32(tasks))
 		if q.perNode[cpu] == wholeNode {
 			p.processors += d.CPUs
