@@ -56,7 +56,7 @@ func (n *nodes) demand(r *hpc.Request) (*demand, error) {
 	n.memory(q, r)
 	if r.Exclusive != "" || p.WholeNodes || n.cluster.WholeNodes {
 		// The job gets the whole node, but each task still needs its processors.
-		q.tasksPerNode = minPositive(q.tasksPerNode, n.largest(p)/int(q.perTask[cpu]))
+		q.tasksPerNode = minPositive(q.tasksPerNode, n.largest[p]/int(q.perTask[cpu]))
 		q.perNode[cpu] = wholeNode
 	}
 	if err := n.among(q, r); err != nil {
@@ -92,15 +92,6 @@ func minPositive(a, b int) int {
 		return b
 	}
 	return a
-}
-
-// largest returns the largest number of processors of a node of a partition.
-func (n *nodes) largest(p *Partition) int {
-	most := 0
-	for _, name := range p.Nodes {
-		most = max(most, n.list[n.index[name]].CPUs)
-	}
-	return most
 }
 
 // partition finds the partition that a job requests, or the first of several.

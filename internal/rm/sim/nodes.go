@@ -60,6 +60,7 @@ type nodes struct {
 	full      []interval // for each node, one in which a job has all of its processors, if there is any
 	index     map[string]int
 	resources []string           // names of resources: "cpu", "mem", then generic resources
+	largest   map[*Partition]int // the largest number of processors of a node
 	freed     int                // counts the times that stays ended or moved, so that a full node may have room
 	sets      map[setKey]*nodeSet
 	setSize   int // number of nodes in sets
@@ -115,7 +116,7 @@ type placement struct {
 func newCluster(c Cluster) (*Machine, error) {
 	m := &Machine{}
 	c.Partitions = slices.Clone(c.Partitions)
-	n := &nodes{m: m, cluster: c, index: make(map[string]int, len(c.Nodes)), resources: []string{"cpu", "mem"}, sets: map[setKey]*nodeSet{}}
+	n := &nodes{m: m, cluster: c, index: make(map[string]int, len(c.Nodes)), resources: []string{"cpu", "mem"}, sets: map[setKey]*nodeSet{}, largest: map[*Partition]int{}}
 	m.nodes, m.space = n, n
 	for i, h := range c.Nodes {
 		if _, twice := n.index[h.Name]; twice {
@@ -146,6 +147,9 @@ func newCluster(c Cluster) (*Machine, error) {
 		p := &n.cluster.Partitions[i]
 		if err := n.distinct(p); err != nil {
 			return nil, fmt.Errorf("partition %s: %w", p.Name, err)
+		}
+		for _, name := range p.Nodes {
+			n.largest[p] = max(n.largest[p], n.list[n.index[name]].CPUs)
 		}
 	}
 	return m, nil
