@@ -114,6 +114,30 @@ func TestExact(t *testing.T) {
 	}
 }
 
+// TestChainBesideAJob freezes a run with a job of which only its neighbour says which share each node has. The
+// neighbour waited for a job that ended long before.
+func TestChainBesideAJob(t *testing.T) {
+	w := &workload.Workload{Epoch: epoch, Source: "a chain"}
+	add := func(id string, submit, runs int, request hpc.Request) {
+		request.TimeLimit = time.Hour
+		w.Jobs.Append(&hpc.Job{ID: id, Submit: at(submit), Request: request, Behaviour: hpc.Behaviour{RunTime: time.Duration(runs) * time.Second}})
+	}
+	add("first", 0, 100, hpc.Request{Tasks: 1})
+	add("neighbour", 0, 300, hpc.Request{Tasks: 1, Dependency: "afterany:first"})
+	add("spread", 150, 1000, hpc.Request{Tasks: 3, MinNodes: 2, MaxNodes: 2})
+	add("waits", 200, 10, hpc.Request{MinNodes: 2, MaxNodes: 2, Exclusive: "node"})
+	c := course(t, w, experiment.Simulator{Policy: "easy", Nodes: 2, Processors: 8})
+	opts := options(t, c)
+	opts.RunTimes, opts.Arrivals, opts.At = forecast.True, forecast.Recorded, []hpc.Time{at(500)}
+	e, err := forecast.Evaluate(t.Context(), c, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Jobs != 1 || e.Exact != 1 {
+		t.Error(e.Render())
+	}
+}
+
 // TestRewind holds that a run that is played from its beginning goes on as it did, under policies that
 // remember what no window can give them, and on a pool of processors.
 func TestRewind(t *testing.T) {
