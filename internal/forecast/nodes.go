@@ -1,13 +1,19 @@
 package forecast
 
 import (
+	"time"
+
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/workload"
 )
 
+// settled is how long after its recorded start a preset job runs for certain. Slurm's times are whole seconds, and
+// its scheduler may look at the job in the next one.
+const settled = 3 * time.Second
+
 // early makes the states that nodes have when the window begins take effect before it: at the
-// beginning of the pre-roll, or just after the last preset job of the node has started. At the
+// beginning of the pre-roll, or after the last preset job of the node has started. At the
 // window's start pending jobs could start on such a node before its state is known.
 func early(w *workload.Workload) {
 	last := map[string]hpc.Time{}
@@ -31,7 +37,7 @@ func early(w *workload.Workload) {
 		}
 		e.At = begin
 		if started, busy := last[e.Nodes]; busy {
-			e.At = min(started.Add(1), w.Start) // its jobs run on, and it takes no other
+			e.At = min(started.Add(settled), w.Start) // its jobs run on, and it takes no other
 		}
 	}
 	w.Sort()

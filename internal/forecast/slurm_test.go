@@ -1,0 +1,74 @@
+package forecast_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/forecast"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/supervise"
+	"rmreplay/internal/workload"
+)
+
+func TestMain(m *testing.M) {
+	supervise.RunIfGuard() // of a replay's daemons
+	os.Exit(m.Run())
+}
+
+// TestDrainingOnSlurm freezes a replay on Slurm while a job runs on a node that is being drained. In the window the
+// job runs there again before the node takes no more jobs.
+func TestDrainingOnSlurm(t *testing.T) {
+	for _, program := range []string{"slurmctld", "slurmdbd", "mariadbd"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("SKIPPED: no forecast on Slurm: %v", err)
+		}
+	}
+	cluster := t.TempDir()
+	if err := os.WriteFile(filepath.Join(cluster, "slurm.conf"), []byte(`ClusterName=vale
+SlurmctldHost=head
+SelectType=select/cons_tres
+SchedulerType=sched/backfill
+NodeName=n[1-4] CPUs=4 RealMemory=4000
+PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE OverSubscribe=EXCLUSIVE
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := &workload.Workload{Epoch: epoch, Source: "a node is drained"}
+	add := func(id string, submit, nodes, runs int) {
+		w.Jobs.Append(&hpc.Job{
+			ID: id, Submit: at(submit), Request: hpc.Request{User: "ann", Account: "a", MinNodes: nodes, MaxNodes: nodes, TimeLimit: 2 * time.Hour},
+			Behaviour: hpc.Behaviour{RunTime: time.Duration(runs) * time.Second},
+		})
+	}
+	add("runs", 60, 2, 3000)
+	add("waits", 900, 3, 100)
+	w.NodeEvents = []hpc.NodeEvent{{At: at(600), Nodes: "n1", State: "drain", Reason: "a disk"}}
+	dir := filepath.Join(t.TempDir(), "run")
+	_, err := experiment.Run(t.Context(), experiment.Spec{
+		Workload: experiment.Workload{Value: w}, Slurm: &experiment.Slurm{Cluster: cluster}, Output: dir, Seed: 1,
+	}, experiment.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := forecast.ReadCourse(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := forecast.EngineOf(&c.Manifest, experiment.Spec{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := forecast.Evaluate(t.Context(), c, forecast.EvaluateOptions{Options: forecast.Options{
+		Engine: engine, Realizations: 1, Seed: 1, Dir: t.TempDir(), RunTimes: forecast.True, Arrivals: forecast.Recorded,
+	}, At: []hpc.Time{at(1500)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Jobs != 1 || e.Exact != 1 || len(e.Notes) > 0 {
+		t.Errorf("%q\n%s", e.Notes, e.Render())
+	}
+}
