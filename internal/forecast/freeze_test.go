@@ -61,17 +61,15 @@ func draw(n int, seed uint64) *workload.Workload {
 // simulate makes a run of a workload on eight nodes of four processors.
 func simulate(t *testing.T, w *workload.Workload, policy string) *forecast.Course {
 	t.Helper()
-	return course(t, w, experiment.Simulator{Policy: policy, Nodes: 8, Processors: 32})
+	return course(t, w, experiment.Spec{Simulator: &experiment.Simulator{Policy: policy, Nodes: 8, Processors: 32}})
 }
 
-func course(t *testing.T, w *workload.Workload, machine experiment.Simulator) *forecast.Course {
+// course makes a run of a workload with an engine.
+func course(t *testing.T, w *workload.Workload, engine experiment.Spec) *forecast.Course {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
-	_, err := experiment.Run(t.Context(), experiment.Spec{
-		Workload:  experiment.Workload{Value: w},
-		Simulator: &machine, Output: dir,
-	}, experiment.Hooks{})
-	if err != nil {
+	engine.Workload.Value, engine.Output, engine.Seed = w, dir, 1
+	if _, err := experiment.Run(t.Context(), engine, experiment.Hooks{}); err != nil {
 		t.Fatal(err)
 	}
 	c, err := forecast.ReadCourse(dir)
@@ -126,7 +124,7 @@ func TestChainBesideAJob(t *testing.T) {
 	add("neighbour", 0, 300, hpc.Request{Tasks: 1, Dependency: "afterany:first"})
 	add("spread", 150, 1000, hpc.Request{Tasks: 3, MinNodes: 2, MaxNodes: 2})
 	add("waits", 200, 10, hpc.Request{MinNodes: 2, MaxNodes: 2, Exclusive: "node"})
-	c := course(t, w, experiment.Simulator{Policy: "easy", Nodes: 2, Processors: 8})
+	c := course(t, w, experiment.Spec{Simulator: &experiment.Simulator{Policy: "easy", Nodes: 2, Processors: 8}})
 	opts := options(t, c)
 	opts.RunTimes, opts.Arrivals, opts.At = forecast.True, forecast.Recorded, []hpc.Time{at(500)}
 	e, err := forecast.Evaluate(t.Context(), c, opts)
@@ -154,7 +152,7 @@ func TestRewind(t *testing.T) {
 			w = pool
 		}
 		machine.Policy = name
-		c := course(t, w, machine)
+		c := course(t, w, experiment.Spec{Simulator: &machine})
 		opts := options(t, c)
 		opts.FromStart, opts.Instants = true, 4
 		for _, how := range []forecast.RunTimes{forecast.True, forecast.FromHistory} {

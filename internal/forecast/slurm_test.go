@@ -47,17 +47,7 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE OverSubscribe=EXCLUSI
 	add("runs", 60, 2, 3000)
 	add("waits", 900, 3, 100)
 	w.NodeEvents = []hpc.NodeEvent{{At: at(600), Nodes: "n1", State: "drain", Reason: "a disk"}}
-	dir := filepath.Join(t.TempDir(), "run")
-	_, err := experiment.Run(t.Context(), experiment.Spec{
-		Workload: experiment.Workload{Value: w}, Slurm: &experiment.Slurm{Cluster: cluster}, Output: dir, Seed: 1,
-	}, experiment.Hooks{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := forecast.ReadCourse(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := course(t, w, experiment.Spec{Slurm: &experiment.Slurm{Cluster: cluster}})
 	engine, err := forecast.EngineOf(&c.Manifest, experiment.Spec{}, false)
 	if err != nil {
 		t.Fatal(err)
