@@ -131,7 +131,7 @@ func TestChainBesideAJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.Jobs != 1 || e.Exact != 1 {
+	if e.Jobs != 1 || e.Exact != 1 || len(e.Notes) > 0 {
 		t.Error(e.Render())
 	}
 }

@@ -25,14 +25,15 @@ type realization struct {
 	// second of its allocation; a longer delay is not known before the job ends.
 	whole bool
 	unmet *unmet
-	late  int // running jobs that did not run at the instant
-	lost  int // pending jobs that were refused
+	past  map[string]bool // preset jobs that end before the instant
+	late  int             // running jobs that did not run at the instant
+	lost  int             // pending jobs that were refused
 }
 
 // watch returns a realization that waits for the pending jobs of a queue. It does not wait for held
 // jobs, which nobody releases, unless the workload has what happened later.
 func (q *Queue) watch(w *workload.Workload, pending []Key, opts Options) *realization {
-	r := &realization{from: q.At, starts: map[Key][]hpc.Time{}, open: map[string]map[int]bool{}, whole: opts.Engine.Slurm != nil, unmet: newUnmet(w)}
+	r := &realization{from: q.At, starts: map[Key][]hpc.Time{}, open: map[string]map[int]bool{}, whole: opts.Engine.Slurm != nil, unmet: newUnmet(w), past: q.past}
 	held := map[string]bool{}
 	for _, job := range w.Jobs.All() {
 		held[job.ID] = job.Hold && opts.Arrivals != Recorded
@@ -80,7 +81,7 @@ func (r *realization) play(ctx context.Context, spec experiment.Spec) error {
 	if err != nil {
 		return err
 	}
-	r.late = len(result.LatePresets)
+	r.late = len(slices.DeleteFunc(result.LatePresets, func(job string) bool { return r.past[job] }))
 	return nil
 }
 
