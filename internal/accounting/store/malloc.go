@@ -6,8 +6,9 @@ import "C"
 import "runtime"
 
 // The database allocates with the C library. glibc keeps what was freed between smaller allocations, in up to eight
-// arenas for each processor (mallopt(3): M_ARENA_MAX), so the process would hold up to twice what the database
-// counts. Mapping each of its blocks on its own (M_MMAP_THRESHOLD) holds less, but makes queries a quarter slower.
+// arenas for each processor (mallopt(3): M_ARENA_MAX), so the process would hold hundreds of MiB more than the
+// database counts. Mapping each of its blocks on its own (M_MMAP_THRESHOLD) holds less, but the slowest panel of a
+// million jobs took 24 ms then.
 
 func init() { C.mallopt(C.M_ARENA_MAX, C.int(runtime.NumCPU())) }
 

@@ -366,7 +366,7 @@ func (n *nodes) place(j *Job, at hpc.Time) bool {
 	if skip {
 		positions = n.candidates(q.among, at)
 	}
-	have, named := 0, 0
+	have := 0
 	for _, k := range positions {
 		i, c := q.among.nodes[k], 0
 		if full := skip && n.full[i].has(at); !full {
@@ -377,15 +377,12 @@ func (n *nodes) place(j *Job, at hpc.Time) bool {
 		if n.caps[k] = int32(c); c > 0 {
 			n.order = append(n.order, int(k))
 			have += c
-			if int(k) < q.required {
-				named++
-			}
 		}
 	}
-	if named < q.required {
+	if have < q.tasks || len(n.order) < q.minNodes {
 		return false
 	}
-	if have < q.tasks || len(n.order) < q.minNodes {
+	if last := q.required - 1; last >= 0 && n.order[last] != last { // a node that the job names has no room
 		return false
 	}
 	switch {

@@ -34,9 +34,6 @@ func (r *reservation) covers(node int32, from, until hpc.Time) bool {
 // have the node then. A job that requests a reservation runs only in it (job_test_resv in Slurm's
 // src/slurmctld/reservation.c).
 func (n *nodes) admits(j *Job, node int32, from, until hpc.Time) bool {
-	if len(n.reserved) == 0 && j.demand.reservation == "" {
-		return true
-	}
 	own := n.find(j.demand.reservation)
 	switch {
 	case j.demand.reservation == "", own != nil && own.releases && from >= own.end:
