@@ -19,7 +19,7 @@ func BenchmarkPlan(b *testing.B) {
 	var pending []Job
 	for i := range 800 {
 		j := job(i)
-		running = append(running, Running{j, now.Add(time.Duration(i*61%86400) * time.Second), map[string]int{j.Pool: j.Nodes}})
+		running = append(running, Running{Job: j, End: now.Add(time.Duration(i*61%86400) * time.Second), Uses: map[string]int{j.Pool: j.Nodes}})
 	}
 	for i := range 500 {
 		pending = append(pending, job(i*3))

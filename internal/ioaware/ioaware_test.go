@@ -112,7 +112,7 @@ func TestMeasuredUse(t *testing.T) {
 	} {
 		cluster, running := example(10000)
 		cluster.Measured = c.measured
-		running = append(running, Running{predicted(10, time.Hour, c.predicted), at(11000), nil})
+		running = append(running, Running{Job: predicted(10, time.Hour, c.predicted), End: at(11000)})
 		p := planning(now, cluster, running, nil, Options{Strategy: Aware})
 		if p.fileSystem.Initial() != c.initial {
 			t.Errorf("measured %d, predicted %d: begins at %d, want %d", c.measured, c.predicted, p.fileSystem.Initial(), c.initial)
@@ -187,7 +187,7 @@ func TestRegularity(t *testing.T) {
 // a wide job behind a stream of such jobs never got its nodes.
 func TestJobsWithoutUseCountNodes(t *testing.T) {
 	cluster := &Cluster{Nodes: 8, FileSystem: lustre, Licenses: map[string]License{lustre: {1000, 0}}}
-	running := []Running{{Job{Nodes: 4, Limit: time.Hour}, now.Add(time.Hour), nil}}
+	running := []Running{{Job: Job{Nodes: 4, Limit: time.Hour}, End: now.Add(time.Hour)}}
 	pending := []Job{{Nodes: 8, Limit: time.Hour}, {Nodes: 4, Limit: 2 * time.Hour}, {Nodes: 4, Limit: 30 * time.Minute}}
 	for _, strategy := range []Strategy{Baseline, Aware, TwoGroup} {
 		got := Plan(now, cluster, running, pending, Options{Strategy: strategy, TrackNodes: true})
@@ -299,7 +299,7 @@ func drawState(t *rapid.T) state {
 		}
 		free, used, matlab = free-j.Nodes, used+u, matlab+m
 		left := rapid.IntRange(-200, int(j.Limit/time.Second)).Draw(t, "left")
-		s.running = append(s.running, Running{j, now.Add(time.Duration(left) * time.Second), nil})
+		s.running = append(s.running, Running{Job: j, End: now.Add(time.Duration(left) * time.Second)})
 	}
 	for range rapid.IntRange(0, 12).Draw(t, "pending") {
 		s.pending = append(s.pending, drawJob(t, 32))
@@ -490,7 +490,7 @@ func TestNoJobStarves(t *testing.T) {
 			for i, j := range jobs {
 				switch arrived := clock.Sub(now) >= time.Duration(i)*10*time.Second; {
 				case j.start != 0 && j.start.Add(j.run) > clock:
-					running = append(running, Running{j.Job, j.start.Add(j.Limit), nil})
+					running = append(running, Running{Job: j.Job, End: j.start.Add(j.Limit)})
 					used, matlab = used+j.Licenses[lustre], matlab+j.Licenses["matlab"]
 				case j.start == 0 && arrived:
 					pending, places = append(pending, j.Job), append(places, j)
@@ -584,7 +584,7 @@ func TestStartsOnly(t *testing.T) {
 
 func TestUnlimited(t *testing.T) {
 	cluster := &Cluster{Nodes: 2, FileSystem: lustre, Licenses: map[string]License{lustre: {10, 5}}}
-	running := []Running{{requested(1, hpc.Unlimited, 5), hpc.Never, nil}}
+	running := []Running{{Job: requested(1, hpc.Unlimited, 5), End: hpc.Never}}
 	pending := []Job{requested(1, hpc.Unlimited, 5), requested(1, math.MaxInt64, 5), requested(2, time.Minute, 1)}
 	for _, strategy := range []Strategy{Baseline, Aware, TwoGroup} {
 		got := Plan(now, cluster, running, pending, Options{Strategy: strategy})
@@ -602,7 +602,7 @@ func TestPools(t *testing.T) {
 	cluster := &Cluster{Nodes: 10, Pools: map[string]Pool{
 		"gpu": {4, []string{"any", "gpu"}}, "cpu": {6, []string{"any", "cpu"}}, "any": {10, []string{"any", "cpu", "gpu"}},
 	}}
-	running := []Running{{in("gpu", 3), now.Add(time.Hour), map[string]int{"gpu": 3, "any": 3}}}
+	running := []Running{{Job: in("gpu", 3), End: now.Add(time.Hour), Uses: map[string]int{"gpu": 3, "any": 3}}}
 	pending := []Job{in("gpu", 2), in("cpu", 5), in("any", 2), in("gpu", 1), in("cpu", 7)}
 	later := at(10000 + 3600 + 20)
 	want := []hpc.Time{later, now, now, later, hpc.Never}
@@ -621,23 +621,33 @@ func TestReserved(t *testing.T) {
 	for _, c := range []struct {
 		reserved []Reserved
 		want     hpc.Time
+		until    hpc.Time // if not 0, a job runs on one of the reserved nodes until then
 	}{
-		{nil, now},
-		{[]Reserved{{From: minutes(-10), Until: minutes(20), Nodes: 2}}, minutes(20)},
-		{[]Reserved{{From: minutes(30), Until: minutes(90), Nodes: 2}}, minutes(90)},
-		{[]Reserved{{From: minutes(60), Until: minutes(90), Nodes: 2}}, minutes(90)}, // starts and ends are rounded
-		{[]Reserved{{From: minutes(62), Until: minutes(90), Nodes: 2}}, now},
-		{[]Reserved{{From: minutes(30), Until: minutes(90), Nodes: 1}}, now},
-		{[]Reserved{{From: minutes(-10), Until: hpc.Never, Nodes: 2}}, hpc.Never},
-		// A job runs on one of the two until half an hour from now.
-		{[]Reserved{{From: minutes(-10), Until: minutes(90), Nodes: 2}, {From: minutes(-10), Until: minutes(30), Nodes: -1}}, minutes(91)},
+		{nil, now, 0},
+		{[]Reserved{{From: minutes(-10), Until: minutes(20), Nodes: 2}}, minutes(20), 0},
+		{[]Reserved{{From: minutes(30), Until: minutes(90), Nodes: 2}}, minutes(90), 0},
+		{[]Reserved{{From: minutes(60), Until: minutes(90), Nodes: 2}}, minutes(90), 0}, // starts and ends are rounded
+		{[]Reserved{{From: minutes(62), Until: minutes(90), Nodes: 2}}, now, 0},
+		{[]Reserved{{From: minutes(30), Until: minutes(90), Nodes: 1}}, now, 0},
+		{[]Reserved{{From: minutes(-10), Until: hpc.Never, Nodes: 2}}, hpc.Never, 0},
+		{[]Reserved{{From: minutes(-10), Until: minutes(90), Nodes: 2}}, minutes(91), minutes(30)},
+		// The node counts once, whenever the job ends: also at a step of the trackers, and also if it
+		// runs beyond its limit.
+		{[]Reserved{{From: minutes(-10), Until: minutes(90), Nodes: 1}}, now, minutes(30)},
+		{[]Reserved{{From: minutes(-10), Until: minutes(90), Nodes: 1}}, now, minutes(30) / hpc.Time(time.Minute) * hpc.Time(time.Minute)},
+		{[]Reserved{{From: minutes(-10), Until: minutes(90), Nodes: 1}}, now, minutes(-5)},
+		{[]Reserved{{From: minutes(-10), Until: minutes(20), Nodes: 1}}, now, minutes(30)},
+		{[]Reserved{{From: minutes(10), Until: minutes(90), Nodes: 1}}, now, minutes(30)},
 	} {
-		var running []Running
-		if len(c.reserved) == 2 {
-			running = []Running{{Job: Job{Nodes: 1}, End: minutes(30), Uses: map[string]int{"all": 1}}}
-		}
+		r := Running{Job: Job{Nodes: 1}, End: c.until, Uses: map[string]int{"all": 1}}
 		for i := range c.reserved {
-			c.reserved[i].Uses = map[string]int{"all": c.reserved[i].Nodes}
+			b := &c.reserved[i]
+			b.Uses = map[string]int{"all": b.Nodes}
+			r.Twice = append(r.Twice, Reserved{From: b.From, Until: b.Until, Nodes: -1, Uses: map[string]int{"all": -1}})
+		}
+		var running []Running
+		if c.until != 0 {
+			running = []Running{r}
 		}
 		for _, pools := range []map[string]Pool{nil, {"all": {Nodes: 4, Overlaps: []string{"all"}}}} {
 			job := hour
@@ -651,7 +661,7 @@ func TestReserved(t *testing.T) {
 			}
 			only := Plan(now, cluster, running, []Job{job}, Options{Strategy: Baseline, StartsOnly: true})
 			if begins := len(only.Now(now)) == 1; begins != (c.want == now) {
-				t.Errorf("%+v, pools %v: starts now: %t", c.reserved, pools, begins)
+				t.Errorf("%+v, a job until %v, pools %v: starts now: %t", c.reserved, c.until, pools, begins)
 			}
 		}
 	}
@@ -663,7 +673,6 @@ func TestReserved(t *testing.T) {
 // reservation count once.
 func TestIdleNodesOfReservations(t *testing.T) {
 	minutes := func(n int) hpc.Time { return now.Add(time.Duration(n) * time.Minute) }
-	running := []Running{{Job: Job{Nodes: 2}, End: minutes(10), Uses: map[string]int{"all": 2}}}
 	booked := func(from, nodes, idle int) Reserved {
 		return Reserved{From: minutes(from), Until: minutes(from + 30), Nodes: nodes, Uses: map[string]int{"all": nodes}, Idle: map[string]int{"all": idle}}
 	}
@@ -671,15 +680,17 @@ func TestIdleNodesOfReservations(t *testing.T) {
 	for _, c := range []struct {
 		reserved []Reserved
 		jobs     []Job
-		want     []bool // which start now
+		want     []bool     // which start now
+		twice    []Reserved // of the running job
 	}{
-		{[]Reserved{booked(60, 2, 2)}, []Job{{Nodes: 1, Limit: 2 * time.Hour}, {Nodes: 2, Limit: 30 * time.Minute}}, []bool{false, false}},
-		{[]Reserved{booked(60, 2, 2)}, []Job{{Nodes: 2, Limit: 30 * time.Minute}, {Nodes: 1, Limit: 2 * time.Hour}}, []bool{true, false}},
-		{[]Reserved{booked(60, 2, 1)}, []Job{{Nodes: 1, Limit: 2 * time.Hour}, {Nodes: 1, Limit: 2 * time.Hour}}, []bool{true, false}},
-		{[]Reserved{booked(60, 2, 0)}, []Job{{Nodes: 2, Limit: 2 * time.Hour}}, []bool{true}},
-		{[]Reserved{booked(60, 1, 1), booked(120, 1, 0)}, []Job{{Nodes: 1, Limit: 3 * time.Hour}}, []bool{true}},
-		{[]Reserved{booked(60, 2, 2), booked(60, -1, -1)}, []Job{{Nodes: 1, Limit: 2 * time.Hour}}, []bool{true}},
+		{[]Reserved{booked(60, 2, 2)}, []Job{{Nodes: 1, Limit: 2 * time.Hour}, {Nodes: 2, Limit: 30 * time.Minute}}, []bool{false, false}, nil},
+		{[]Reserved{booked(60, 2, 2)}, []Job{{Nodes: 2, Limit: 30 * time.Minute}, {Nodes: 1, Limit: 2 * time.Hour}}, []bool{true, false}, nil},
+		{[]Reserved{booked(60, 2, 1)}, []Job{{Nodes: 1, Limit: 2 * time.Hour}, {Nodes: 1, Limit: 2 * time.Hour}}, []bool{true, false}, nil},
+		{[]Reserved{booked(60, 2, 0)}, []Job{{Nodes: 2, Limit: 2 * time.Hour}}, []bool{true}, nil},
+		{[]Reserved{booked(60, 1, 1), booked(120, 1, 0)}, []Job{{Nodes: 1, Limit: 3 * time.Hour}}, []bool{true}, nil},
+		{[]Reserved{booked(60, 2, 2)}, []Job{{Nodes: 1, Limit: 2 * time.Hour}}, []bool{true}, []Reserved{booked(60, -1, -1)}},
 	} {
+		running := []Running{{Job: Job{Nodes: 2}, End: minutes(10), Uses: map[string]int{"all": 2}, Twice: c.twice}}
 		for i := range c.jobs {
 			c.jobs[i].Pool = "all"
 		}

@@ -84,8 +84,7 @@ type Pool struct {
 	Overlaps []string
 }
 
-// Reserved is a number of nodes, in all and in each pool, from an instant until another one. It is
-// negative for the nodes of a reservation on which a job runs, while the job counts them.
+// Reserved is a number of nodes, in all and in each pool, from an instant until another one.
 type Reserved struct {
 	From, Until hpc.Time
 	Nodes       int
@@ -131,6 +130,9 @@ type Running struct {
 	End hpc.Time
 	// Uses is the number of its nodes in each pool; nil if the cluster has no pools.
 	Uses map[string]int
+	// Twice are, as negative numbers, those of its nodes that would count twice while it runs: they are
+	// in [Cluster.Reserved] too, or they are no longer in service.
+	Twice []Reserved
 }
 
 // Start is the planned start of a pending job: now, later, or [hpc.Never] for a job that asks for
@@ -200,6 +202,8 @@ type planner struct {
 	groups     Groups
 	// constraints are what a pending job has to meet, in the order of their tests.
 	constraints []constraint
+	// reserved are the nodes of reservations, and those of running jobs that count twice.
+	reserved []reserved
 
 	// What running jobs, reservations and the jobs that start now have: nodes, nodes by pool, and use.
 	taken      int
@@ -222,13 +226,11 @@ func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job
 		p.pools[name] = &Tracker{}
 	}
 	p.total = cluster.Licenses[cluster.FileSystem].Total
+	p.reserve(cluster.Reserved, hpc.Never)
 	for i := range running {
-		p.take(running[i].Nodes, running[i].Uses)
-	}
-	for i := range cluster.Reserved {
-		if r := &cluster.Reserved[i]; r.From <= now {
-			p.take(r.Nodes, r.Uses)
-		}
+		r := &running[i]
+		p.take(r.Nodes, r.Uses)
+		p.reserve(r.Twice, p.giveBack(r))
 	}
 	p.constraints = []constraint{p.licensesFree, p.nodesFree, p.idleFree, p.fileSystemFree}
 	if options.Strategy == TwoGroup {
@@ -238,6 +240,28 @@ func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job
 		p.constraints = append(p.constraints, p.selected)
 	}
 	return p
+}
+
+// reserved is a number of nodes until an instant of the trackers.
+type reserved struct {
+	*Reserved
+	until hpc.Time
+}
+
+// reserve adds nodes of reservations. They are given back at the end of the reservation, or at an
+// earlier instant.
+func (p *planner) reserve(list []Reserved, earlier hpc.Time) {
+	for i := range list {
+		r := &list[i]
+		if r.From <= p.now {
+			p.take(r.Nodes, r.Uses)
+		}
+		until := r.Until
+		if p.down(until) != until {
+			until = p.up(until)
+		}
+		p.reserved = append(p.reserved, reserved{r, min(until, earlier)})
+	}
 }
 
 // take counts nodes that somebody has now.
@@ -303,8 +327,8 @@ func (p *planner) addRunning(running []Running) {
 	for name, t := range p.pools {
 		t.Shift(int64(p.takenPools[name]))
 	}
-	for i := range p.cluster.Reserved {
-		p.reserve(&p.cluster.Reserved[i])
+	for i := range p.reserved {
+		p.addReserved(&p.reserved[i])
 	}
 	p.fileSystem.Shift(max(offset, 0))
 	if rest := min(p.fileSystem.Initial()-explained, initial-fs.Used); rest > 0 {
@@ -312,18 +336,14 @@ func (p *planner) addRunning(running []Running) {
 	}
 }
 
-// reserve adds the nodes of a reservation to the trackers. Those that it has now are in them for ever.
-func (p *planner) reserve(r *Reserved) {
-	until := p.down(r.Until)
-	if until < r.Until && r.Until != hpc.Never {
-		until = p.up(r.Until)
-	}
+// addReserved adds reserved nodes to the trackers. Those of now are in them for ever.
+func (p *planner) addReserved(r *reserved) {
 	add := func(t *Tracker, n int) {
 		if r.From <= p.now {
-			t.RemoveTillEnd(until, int64(n))
+			t.RemoveTillEnd(r.until, int64(n))
 			return
 		}
-		t.Add(p.down(r.From), until, int64(n))
+		t.Add(p.down(r.From), r.until, int64(n))
 	}
 	add(p.nodes, r.Nodes)
 	for name, n := range r.Uses {
@@ -449,13 +469,13 @@ func (p *planner) nodesFree(i int, at hpc.Time) hpc.Time {
 // job's end. The trackers count a reservation's nodes from its beginning on, whichever they are. A job
 // that does not start now is planned for the next step.
 func (p *planner) idleFree(i int, at hpc.Time) hpc.Time {
-	if at > p.now || len(p.cluster.Reserved) == 0 || !p.countNodes() {
+	if at > p.now || len(p.reserved) == 0 || !p.countNodes() {
 		return at
 	}
 	j := &p.pending[i]
 	end, idle := p.end(j, at), p.idle(j)
-	for k := range p.cluster.Reserved {
-		if r := &p.cluster.Reserved[k]; r.From > at && r.From < end {
+	for k := range p.reserved {
+		if r := &p.reserved[k]; r.From > at && r.From < end {
 			idle -= r.Idle[j.Pool]
 		}
 	}

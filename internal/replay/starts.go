@@ -92,7 +92,7 @@ type planned struct {
 	end       hpc.Time
 	nodes     []string // while it runs
 	uses      map[string]int
-	booked    []ioaware.Reserved // its nodes in bookings, and drained ones
+	twice     []ioaware.Reserved // its nodes in bookings, and drained ones
 }
 
 // DecideStarts makes a controller with the submissions of another one, and with a driver that decides
@@ -435,8 +435,7 @@ func (s *starts) State() (driver.State, error) {
 	}
 	running := slices.SortedFunc(maps.Values(s.running), func(a, b *planned) int { return a.order - b.order })
 	for _, p := range running {
-		state.Reserved = append(state.Reserved, p.booked...)
-		state.Running = append(state.Running, driver.Running{ID: p.ID, Running: ioaware.Running{Job: p.Job, End: p.end, Uses: p.uses}})
+		state.Running = append(state.Running, driver.Running{ID: p.ID, Running: ioaware.Running{Job: p.Job, End: p.end, Uses: p.uses, Twice: p.twice}})
 		for license, n := range p.Licenses {
 			if l, known := state.Licenses[license]; known {
 				l.Used += n
@@ -531,7 +530,7 @@ func (s *starts) overlapAll() {
 // overlap finds what running jobs and the cluster count differently: the reserved nodes on which a job
 // runs, and those that are drained. The job counts these, and the cluster does not.
 func (s *starts) overlap(p *planned) {
-	p.booked = s.booked.Overlaps(p.nodes, p.end, s.serving)
+	p.twice = s.booked.Overlaps(p.nodes, s.serving)
 	drained := slices.DeleteFunc(slices.Clone(p.nodes), func(n string) bool { return !s.down[n] })
 	if len(drained) == 0 {
 		return
@@ -540,7 +539,7 @@ func (s *starts) overlap(p *planned) {
 	for pool := range uses {
 		uses[pool] = -uses[pool]
 	}
-	p.booked = append(p.booked, ioaware.Reserved{From: s.now, Until: p.end, Nodes: -len(drained), Uses: uses})
+	p.twice = append(p.twice, ioaware.Reserved{From: s.now, Until: hpc.Never, Nodes: -len(drained), Uses: uses})
 }
 
 // Release implements [driver.Cluster].

@@ -84,9 +84,9 @@ func (b Bookings) Reserved(count Count) []ioaware.Reserved {
 	return list
 }
 
-// Overlaps returns the reserved nodes on which a job runs until an instant, as negative numbers: the
-// job counts them, whether the reservation is its own or begins later.
-func (b Bookings) Overlaps(nodes []string, end hpc.Time, count Count) (list []ioaware.Reserved) {
+// Overlaps returns the reserved nodes among those of a running job, as negative numbers: the job counts
+// them, whether the reservation is its own or begins later ([ioaware.Running]).
+func (b Bookings) Overlaps(nodes []string, count Count) (list []ioaware.Reserved) {
 	for i := range b {
 		in := func(set map[string]bool) iter.Seq[string] {
 			return func(yield func(string) bool) {
@@ -102,7 +102,7 @@ func (b Bookings) Overlaps(nodes []string, end hpc.Time, count Count) (list []io
 			continue
 		}
 		_, idle := count(in(b[i].first))
-		list = append(list, ioaware.Reserved{From: b[i].begin, Until: min(end, b[i].end), Nodes: -n, Uses: negative(uses), Idle: negative(idle)})
+		list = append(list, ioaware.Reserved{From: b[i].begin, Until: b[i].end, Nodes: -n, Uses: negative(uses), Idle: negative(idle)})
 	}
 	return list
 }

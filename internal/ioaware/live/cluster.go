@@ -131,9 +131,9 @@ func addRunning(state *driver.State, j *job, planned ioaware.Job, nodes members,
 	if on, _ := hostlist.Expand(j.NodeList); len(on) > 0 {
 		var serving int
 		serving, running.Uses = nodes.count(slices.Values(on))
-		state.Reserved = append(state.Reserved, booked.Overlaps(on, running.End, nodes.count)...)
+		running.Twice = booked.Overlaps(on, nodes.count)
 		if drained := planned.Nodes - serving; drained > 0 { // the job counts them, and the cluster does not
-			state.Reserved = append(state.Reserved, ioaware.Reserved{From: state.Now, Until: running.End, Nodes: -drained})
+			running.Twice = append(running.Twice, ioaware.Reserved{From: state.Now, Until: hpc.Never, Nodes: -drained})
 		}
 	}
 	state.Running = append(state.Running, driver.Running{ID: j.name(), Running: running})
