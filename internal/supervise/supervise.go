@@ -121,8 +121,12 @@ const (
 
 // Start starts a guard. Another goroutine calls onExit for every process that ended, and for the
 // guard itself if it ended before Close. The calling program must call [RunIfGuard] at the start
-// of main and of TestMain. The errors are those of starting a process.
+// of main and of TestMain. The errors are those of starting a process, and of a program that does not
+// call it: its guard would start a guard in turn.
 func Start(opts Options, onExit func(Exit)) (*Guard, error) {
+	if _, isGuard := os.LookupEnv(envGuard); isGuard {
+		return nil, errors.New("starting the guard: this process is a guard (its program has to call supervise.RunIfGuard first)")
+	}
 	var refused error
 	for _, w := range opts.ways() {
 		opts.Network = w.network

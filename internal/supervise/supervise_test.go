@@ -43,6 +43,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// TestGuardOfGuard: the guard of a program that forgets RunIfGuard starts no further one.
+func TestGuardOfGuard(t *testing.T) {
+	t.Setenv(envGuard, "{}")
+	if g, err := Start(Options{}, nil); err == nil || !strings.Contains(err.Error(), "RunIfGuard") {
+		t.Errorf("guard %v, error %v", g, err)
+	}
+}
+
 // startGuard starts a guard, closes it at the end of the test, and returns the exits that it
 // reports.
 func startGuard(t *testing.T, remove ...string) (*Guard, <-chan Exit) {
