@@ -39,8 +39,10 @@ func TestReleases(t *testing.T) {
 			two := []*replaying{startRelease(t, root), startRelease(t, root)}
 			var left []remains
 			for _, r := range two {
-				r.untilMidRun(t)
-				left = append(left, r.inventory(t))
+				left = append(left, r.halted(t))
+			}
+			for _, r := range two {
+				r.goOn(t)
 			}
 			for i, r := range two {
 				if status := r.wait(t); status != console.ExitOK {

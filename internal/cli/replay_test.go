@@ -230,6 +230,26 @@ func (r *replaying) untilMidRun(t *testing.T) {
 	})
 }
 
+// halted waits until all daemons of the replay run, halts the driver, and returns the inventory.
+// Without the driver, virtual time stands still: not even a short replay can end before
+// [replaying.goOn].
+func (r *replaying) halted(t *testing.T) remains {
+	t.Helper()
+	r.until(t, "slurmctld listens", func() bool { return strings.Contains(r.said(t, "stderr"), "registering the nodes\n") })
+	if err := syscall.Kill(r.cmd.Process.Pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	return r.inventory(t)
+}
+
+// goOn lets a halted driver go on.
+func (r *replaying) goOn(t *testing.T) {
+	t.Helper()
+	if err := syscall.Kill(r.cmd.Process.Pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func openRows(t *testing.T, dir string) (*run.Run, []run.Row) {
 	t.Helper()
 	rec, err := run.Open(dir)

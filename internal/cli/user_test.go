@@ -40,8 +40,7 @@ func TestDaemonsAreNotRoot(t *testing.T) {
 	for name, wrapper := range wrappers {
 		t.Run(name, func(t *testing.T) {
 			r := startReplay(t, mixedTrace(), wrapper...)
-			r.untilMidRun(t)
-			in := r.inventory(t)
+			in := r.halted(t)
 			users := map[string]bool{}
 			for _, p := range in.processes[2:] { // without the driver and the guard
 				user := statusOf(t, p.pid, "Uid")
@@ -53,6 +52,7 @@ func TestDaemonsAreNotRoot(t *testing.T) {
 			if len(in.processes) < 6 || len(users) != 1 {
 				t.Errorf("%d processes of the users %v", len(in.processes), users)
 			}
+			r.goOn(t)
 			if status := r.wait(t); status != console.ExitOK {
 				t.Errorf("exit status %d", status)
 			}
