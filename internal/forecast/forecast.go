@@ -97,7 +97,7 @@ func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*wo
 		}
 		return func(int) (*workload.Workload, error) { return q.true(opts), nil }, 1, nil
 	}
-	distributions, err := q.learn(ctx, opts.RunTimes, opts.Learner)
+	distributions, err := q.learn(ctx, opts)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -262,6 +262,30 @@ func TestVariants(t *testing.T) {
 	}
 }
 
+// TestLimits holds that a job succeeds that runs until its time limit: the job that depends on it starts then.
+// Without a limit it never ends.
+func TestLimits(t *testing.T) {
+	for limit, want := range map[time.Duration]hpc.Time{time.Hour: at(3600), hpc.Unlimited: hpc.Never} {
+		w := &workload.Workload{Epoch: epoch, Source: "a chain"}
+		w.Jobs.Append(&hpc.Job{ID: "runs", Submit: at(0), Request: hpc.Request{TimeLimit: limit}, Behaviour: hpc.Behaviour{RunTime: 10 * time.Minute}})
+		w.Jobs.Append(&hpc.Job{ID: "waits", Submit: at(60), Request: hpc.Request{TimeLimit: time.Minute, Dependency: "afterok:runs"}, Behaviour: hpc.Behaviour{RunTime: time.Second}})
+		c := simulate(t, w, "easy")
+		q, err := c.Freeze(at(100))
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts := options(t, c).Options
+		opts.RunTimes = forecast.FromLimits
+		starts, doubts, err := forecast.Make(t.Context(), q, opts)
+		if err != nil || len(doubts) > 0 {
+			t.Fatalf("%v, %q", err, doubts)
+		}
+		if got := starts[forecast.Key{Job: "waits", Task: -1}]; len(got) != 1 || got[0] != want {
+			t.Errorf("limit %s: it starts at %s, want %s", limit, got, want)
+		}
+	}
+}
+
 func TestFreezeRefuses(t *testing.T) {
 	c := simulate(t, draw(50, 6), "easy")
 	for _, when := range []hpc.Time{at(-5), epoch, at(1e7)} {

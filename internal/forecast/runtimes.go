@@ -20,7 +20,8 @@ const (
 	FromHistory RunTimes = "history"
 	// FromModel draws from the distribution that a trained model predicts.
 	FromModel RunTimes = "model"
-	// FromLimits lets every job run until its time limit, as Slurm assumes for `squeue --start`.
+	// FromLimits lets every job run until its time limit, as Slurm assumes for `squeue --start`, and
+	// succeed, so that the jobs which depend on it can start.
 	FromLimits RunTimes = "limits"
 	// True takes the run times that the jobs had. It is for a frozen run alone.
 	True RunTimes = "true"
@@ -45,26 +46,40 @@ type Modelled struct{ predict.Predictor }
 // Distribution is [Learner.Distribution].
 func (m Modelled) Distribution(s predict.Submission) Distribution { return m.Predict(s) }
 
-// untilLimit is the distribution of a job that runs until its time limit.
-type untilLimit struct{}
+// untilLimit is the distribution of a job that succeeds after so many seconds, at its time limit.
+type untilLimit float64
 
 // QuantileAfter is [Distribution.QuantileAfter].
-func (untilLimit) QuantileAfter(float64, float64) float64 { return math.Inf(1) }
+func (l untilLimit) QuantileAfter(float64, float64) float64 { return float64(l) }
+
+// newUntilLimit returns the distribution of a request. Without a limit the job does not end. On Slurm it
+// ends a second before its limit, because slurmctld could look at time limits (every 30 seconds) in the
+// second in which it ends, and stop it.
+func newUntilLimit(r *hpc.Request, onSlurm bool) untilLimit {
+	limit := predict.Limit(r)
+	switch {
+	case limit == 0:
+		return untilLimit(math.Inf(1))
+	case onSlurm:
+		limit--
+	}
+	return untilLimit(limit)
+}
 
 // learned has the distribution of each job of a queue.
 type learned map[string]Distribution
 
-// learn returns the distributions of the run times of a queue's jobs. learner may be nil.
-func (q *Queue) learn(ctx context.Context, from RunTimes, learner Learner) (learned, error) {
-	of := learned{}
+// learn returns the distributions of the run times of a queue's jobs.
+func (q *Queue) learn(ctx context.Context, opts Options) (learned, error) {
+	of, learner := learned{}, opts.Learner
 	if learner != nil {
 		if err := predict.PlayUntil(ctx, q.History.List, q.At, learner); err != nil {
 			return nil, fmt.Errorf("learning run times: %w", err)
 		}
 	}
 	for i, job := range q.Workload.Jobs.All() {
-		if from == FromLimits {
-			of[job.ID] = untilLimit{}
+		if opts.RunTimes == FromLimits {
+			of[job.ID] = newUntilLimit(&job.Request, opts.Engine.Slurm != nil)
 			continue
 		}
 		request := job.Request
@@ -111,7 +126,8 @@ func (l learned) runTime(d Distribution, job *hpc.Job, task int, elapsed float64
 	_, _ = fmt.Fprintf(name, "%s\x00%d", job.ID, task) // a hash takes everything
 	rng := rand.New(rand.NewPCG(seed+uint64(realization)*0x9e3779b97f4a7c15, name.Sum64()))
 	seconds := d.QuantileAfter(rng.Float64(), elapsed)
-	if limit := predict.Limit(&job.Request); limit > 0 && seconds >= limit-0.5 || seconds > hpc.Unlimited.Seconds()/4 {
+	_, succeeds := d.(untilLimit)
+	if limit := predict.Limit(&job.Request); limit > 0 && seconds >= limit-0.5 && !succeeds || seconds > hpc.Unlimited.Seconds()/4 {
 		return hpc.Unlimited
 	}
 	return time.Duration(math.Round(seconds)) * time.Second

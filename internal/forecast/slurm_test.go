@@ -1,6 +1,7 @@
 package forecast_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,9 +20,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestDrainingOnSlurm freezes a replay on Slurm while a job runs on a node that is being drained. In the window the
-// job runs there again before the node takes no more jobs.
-func TestDrainingOnSlurm(t *testing.T) {
+// replay makes a run of a workload on four nodes under Slurm.
+func replay(t *testing.T, w *workload.Workload) *forecast.Course {
+	t.Helper()
 	if _, err := exec.LookPath("slurmctld"); err != nil {
 		t.Skipf("SKIPPED: no forecast on Slurm: %v", err)
 	}
@@ -35,17 +36,28 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE OverSubscribe=EXCLUSI
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return course(t, w, experiment.Spec{Slurm: &experiment.Slurm{Cluster: cluster}})
+}
+
+// request asks for nodes on that cluster.
+func request(nodes int, limit time.Duration) hpc.Request {
+	return hpc.Request{User: "ann", Account: "a", MinNodes: nodes, MaxNodes: nodes, TimeLimit: limit}
+}
+
+// TestDrainingOnSlurm freezes a replay on Slurm while a job runs on a node that is being drained. In the window the
+// job runs there again before the node takes no more jobs.
+func TestDrainingOnSlurm(t *testing.T) {
 	w := &workload.Workload{Epoch: epoch, Source: "a node is drained"}
 	add := func(id string, submit, nodes, runs int) {
 		w.Jobs.Append(&hpc.Job{
-			ID: id, Submit: at(submit), Request: hpc.Request{User: "ann", Account: "a", MinNodes: nodes, MaxNodes: nodes, TimeLimit: 2 * time.Hour},
+			ID: id, Submit: at(submit), Request: request(nodes, 2*time.Hour),
 			Behaviour: hpc.Behaviour{RunTime: time.Duration(runs) * time.Second},
 		})
 	}
 	add("runs", 60, 2, 3000)
 	add("waits", 900, 3, 100)
 	w.NodeEvents = []hpc.NodeEvent{{At: at(600), Nodes: "n1", State: "drain", Reason: "a disk"}}
-	c := course(t, w, experiment.Spec{Slurm: &experiment.Slurm{Cluster: cluster}})
+	c := replay(t, w)
 	engine, err := forecast.EngineOf(&c.Manifest, experiment.Spec{}, false)
 	if err != nil {
 		t.Fatal(err)
@@ -58,5 +70,41 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE OverSubscribe=EXCLUSI
 	}
 	if e.Jobs != 1 || e.Exact != 1 || len(e.Notes) > 0 {
 		t.Errorf("%q\n%s", e.Notes, e.Render())
+	}
+}
+
+// TestLimitsOnSlurm holds that jobs which run until their time limits succeed on Slurm, too, so that those start
+// which depend on them.
+func TestLimitsOnSlurm(t *testing.T) {
+	w := &workload.Workload{Epoch: epoch, Source: "chains"}
+	for i := range 12 {
+		first := &hpc.Job{ID: fmt.Sprint("first", i), Submit: at(60 + i), Request: request(1, 10*time.Minute), Behaviour: hpc.Behaviour{RunTime: 5 * time.Minute}}
+		then := &hpc.Job{ID: fmt.Sprint("then", i), Submit: at(100 + i), Request: request(1, time.Minute), Behaviour: hpc.Behaviour{RunTime: time.Second}}
+		then.Dependency = "afterok:" + first.ID
+		w.Jobs.Append(first)
+		w.Jobs.Append(then)
+	}
+	c := replay(t, w)
+	q, err := c.Freeze(at(150))
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := forecast.EngineOf(&c.Manifest, experiment.Spec{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts, doubts, err := forecast.Make(t.Context(), q, forecast.Options{
+		Engine: engine, Realizations: 1, Seed: 1, Dir: t.TempDir(), RunTimes: forecast.FromLimits, Arrivals: forecast.NoArrivals,
+	})
+	if err != nil || len(doubts) > 0 {
+		t.Fatalf("%v, %q", err, doubts)
+	}
+	if len(starts) < 16 {
+		t.Errorf("%d jobs wait", len(starts))
+	}
+	for job, start := range starts {
+		if start[0] == hpc.Never {
+			t.Errorf("%v does not start", job)
+		}
 	}
 }

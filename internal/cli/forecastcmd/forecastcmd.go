@@ -42,7 +42,7 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.realizations, "realizations", 20, "make `N` realizations, each with other run times")
 	console.AddParallel(f, &o.parallel, "realizations")
 	console.AddSeed(f, &o.seed, "what is drawn")
-	f.StringVar(&o.runTimes, "run-times", "", "`SOURCE` of the run times: history (the shares of their limits that earlier jobs used), a model of predict (limit, last2, class, linear, forest, boost) that learns from the history, or limits (every job runs until its limit) (default history)")
+	f.StringVar(&o.runTimes, "run-times", "", "`SOURCE` of the run times: history (the shares of their limits that earlier jobs used), a model of predict (limit, last2, class, linear, forest, boost) that learns from the history, or limits (every job runs until its limit and succeeds) (default history)")
 	f.StringVar(&o.model, "model", "", "the `MODEL`, a file of rmreplay predict train, from which run times are drawn")
 	f.BoolVar(&o.fromStart, "from-start", false, "play a frozen run from its beginning up to the instant: slower, and exact on the simulator")
 	f.StringVar(&o.arrivals, "arrivals", "", "later submissions: `WHICH` none, recent (those of the last day again) or, of a frozen run, recorded (default none; recorded with --true-run-times)")
@@ -224,7 +224,7 @@ realizations give the distribution of each pending job's start: P10, P50 and P90
 
 The queue is that of the live cluster, which Slurm's commands are asked for (they only
 read), that of a CAPTURE (rmreplay forecast capture), or that of a run frozen at an
-instant (--run, --at). A forecast assumes that nobody submits a job, unless --arrivals
+instant (--freeze, --at). A forecast assumes that nobody submits a job, unless --arrivals
 says otherwise: later jobs with a higher priority would delay those that wait.
 
 --submit forecasts a job that is submitted now: a batch script, or options of sbatch. Each
