@@ -16,6 +16,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -108,7 +109,7 @@ func (h *Handler) Trusted() *Handler {
 
 type trustKey struct{}
 
-// ServeHTTP passes a request on. A browser that asks for the root is led to the pages.
+// ServeHTTP passes a request on. A browser that asks for the root is led to the pages, with its query.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.trusted {
 		r = r.WithContext(context.WithValue(r.Context(), trustKey{}, true))
@@ -119,7 +120,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(r.URL.Path, Pages):
 		h.Pages.ServeHTTP(w, r)
 	case r.URL.Path == "/" && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html"):
-		http.Redirect(w, r, Pages, http.StatusFound)
+		http.Redirect(w, r, (&url.URL{Path: Pages, RawQuery: r.URL.RawQuery}).String(), http.StatusFound)
 	default:
 		h.API.ServeHTTP(w, r)
 	}

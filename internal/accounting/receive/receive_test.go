@@ -314,3 +314,21 @@ func TestAccess(t *testing.T) {
 		}
 	}
 }
+
+// TestRoot holds that a browser which asks for the root gets the pages, with its query; other clients get the
+// server's name and version.
+func TestRoot(t *testing.T) {
+	server, _ := serve(t, nil)
+	for _, c := range []struct{ path, accept, location string }{
+		{"/", "text/html,*/*", receive.Pages}, {"/?q=user%3Aann&from=now-7d", "text/html", receive.Pages + "?q=user%3Aann&from=now-7d"},
+		{"/", "application/json", ""},
+	} {
+		request := httptest.NewRequest("GET", c.path, nil)
+		request.Header.Set("Accept", c.accept)
+		answer := httptest.NewRecorder()
+		server.Config.Handler.ServeHTTP(answer, request)
+		if got := answer.Header().Get("Location"); got != c.location || (answer.Code == http.StatusFound) != (c.location != "") {
+			t.Errorf("%s for %s: %d, %q", c.path, c.accept, answer.Code, got)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package service_test
 import (
 	"bytes"
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -403,6 +405,70 @@ const sacct = `JobID|JobIDRaw|JobName|User|UID|GID|Account|Partition|QOS|Submit|
 5|5|d|ann|1000|100|physics|batch|normal|2024-03-01T00:06:00|2024-03-01T00:06:00|None|2024-03-01T00:07:00|CANCELLED by 1000|0:0|01:00:00|0|1|cpu=4,node=1||None assigned|vale
 6|6|e|ann|1000|100|physics|batch|normal|2024-03-01T00:06:00|2024-03-01T00:06:00|2024-03-01T00:08:00|Unknown|RUNNING|0:0|01:00:00|4|1|cpu=4,node=1|cpu=4,node=1|n1|vale
 `
+
+// TestWaited imports records of jobs that wait and run, and then those of the next day. Each job is there once. A job
+// that was requeued and waits again has the row of its first run, too.
+func TestWaited(t *testing.T) {
+	ctx, svc, scratch := context.Background(), service.New(), t.TempDir()
+	dir := filepath.Join(scratch, "data")
+	add := func(lines ...string) *accountingcmd.Imported {
+		t.Helper()
+		file := filepath.Join(scratch, "some.sacct")
+		text := "JobIDRaw|JobID|Cluster|User|Partition|State|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS\n" + strings.Join(lines, "\n") + "\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		imported, err := svc.Import(ctx, dir, accountingcmd.Records{Sources: []string{file}, From: "auto"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return imported
+	}
+	const requeued = "3|3|vale|ann|batch|REQUEUED|2024-03-01T10:00:00|2024-03-01T10:01:00|2024-03-01T10:02:00|60|60|1|4"
+	const waitsAgain = "3|3|vale|ann|batch|PENDING|2024-03-01T10:00:00|Unknown|Unknown|0|60|1|4"
+	first := add(
+		"1|1|vale|ann|batch|PENDING|2024-03-01T10:00:00|Unknown|Unknown|0|60|1|4",
+		"2|2|vale|ann|batch|RUNNING|2024-03-01T10:00:00|2024-03-01T10:01:00|Unknown|100|60|1|4",
+		requeued, waitsAgain,
+		"4|4|vale|ann|batch|PENDING|2024-03-01T10:00:00|Unknown|Unknown|0|60|1|4",
+	)
+	if first.Added != 5 {
+		t.Errorf("%+v", first)
+	}
+	second := add(
+		"1|1|vale|ann|batch|COMPLETED|2024-03-01T10:00:00|2024-03-01T11:00:00|2024-03-01T11:10:00|600|60|1|4",
+		"2|2|vale|ann|batch|COMPLETED|2024-03-01T10:00:00|2024-03-01T10:01:00|2024-03-01T10:41:00|2400|60|1|4",
+		requeued, waitsAgain,
+		"4|4|vale|ann|batch|CANCELLED by 7|2024-03-01T10:00:00|None|2024-03-01T10:30:00|0|60|1|4",
+	)
+	if second.Added != 0 || second.Replaced != 3 || second.Duplicate != 2 {
+		t.Errorf("%+v", second)
+	}
+	if again := add(requeued, "3|3|vale|ann|batch|COMPLETED|2024-03-01T10:00:00|2024-03-01T12:00:00|2024-03-01T12:10:00|600|60|1|4"); again.Replaced != 1 || again.Added != 0 {
+		t.Errorf("%+v", again)
+	}
+	path := filepath.Join(scratch, "out.csv")
+	if _, err := svc.Export(ctx, dir, accountingcmd.Export{Output: path, Format: "csv"}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var states []string
+	for _, row := range rows[1:] {
+		states = append(states, row[slices.Index(rows[0], "jobid")]+" "+row[slices.Index(rows[0], "state")])
+	}
+	slices.Sort(states)
+	if want := []string{"1 COMPLETED", "2 COMPLETED", "3 COMPLETED", "3 REQUEUED", "4 CANCELLED"}; !slices.Equal(states, want) {
+		t.Errorf("%q, want %q", states, want)
+	}
+}
 
 // TestRecords imports, reconciles, exports and copies, with a server and without one.
 func TestRecords(t *testing.T) {

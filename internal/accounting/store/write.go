@@ -149,7 +149,8 @@ func (s *Store) Apply(ctx context.Context, entries []Entry) (Outcome, error) {
 //
 // The same run of the same job is one row. Its document is replaced by a later one that differs,
 // and the older one goes into the table superseded. An imported document does not replace one that
-// Slurm sent, and a job's start does not replace its end.
+// Slurm sent, and a job's start does not replace its end. A record of a job that waited is replaced by
+// a later record of a run of the same submission.
 func (s *Store) ApplyAll(ctx context.Context, next func() (*Part, error)) (out Outcome, err error) {
 	days := make(map[int64]bool)
 	err = s.write(ctx, func(conn *sql.Conn) error {
@@ -174,6 +175,7 @@ type batch struct {
 	rules   map[string]int64
 	days    map[int64]bool // of the ends of jobs that it adds or removes; they have no cells
 	applied int64          // the last document of earlier transactions
+	records bool           // it has runs from other sources than Slurm's documents
 }
 
 // applyAll applies one part after the other, and notes how far the tables are.
@@ -189,6 +191,9 @@ func (b *batch) applyAll(next func() (*Part, error)) error {
 		if part == nil || len(part.Entries) == 0 {
 			if last == b.applied {
 				return nil
+			}
+			if err := b.dropWaiting(); err != nil {
+				return err
 			}
 			return b.finish(last)
 		}
@@ -275,6 +280,7 @@ func (b *batch) apply(p *Part) error {
 		}
 		keep[i] = true
 		known[keyOf(e)] = now
+		b.records = b.records || !e.Source.Sent() && !e.Job.Start.IsZero()
 	}
 	days, err := b.remove(remove, bySuccessor)
 	if err != nil {
@@ -388,6 +394,44 @@ func (b *batch) readDocuments(numbers []int64, to map[int64][]byte) error {
 		to[seq] = text
 	}
 	return found.Err()
+}
+
+// dropWaiting removes the rows of jobs that waited when they were recorded, and of which later rows say that
+// they ran. Slurm's documents are about ended runs, so only records have such jobs.
+func (b *batch) dropWaiting() error {
+	if !b.records {
+		return nil
+	}
+	const waited = "state = 'PENDING' AND start_time IS NULL AND end_time IS NULL"
+	var first sql.NullInt64 // the tables' order is that of seq, so rows before it are not read
+	if err := b.conn.QueryRowContext(b.ctx, "SELECT min(seq) FROM jobs WHERE "+waited).Scan(&first); err != nil || !first.Valid {
+		return err
+	}
+	found, err := b.conn.QueryContext(b.ctx, `SELECT w.seq, max(r.seq) FROM (FROM jobs WHERE `+waited+`) w
+		JOIN (FROM jobs WHERE seq > ? AND start_time IS NOT NULL) r USING (cluster, jobid, submit_time) WHERE r.seq > w.seq GROUP BY w.seq ORDER BY w.seq`, first.Int64)
+	if err != nil {
+		return err
+	}
+	defer found.Close()
+	var remove []int64
+	by := map[int64]int64{}
+	for found.Next() {
+		var seq, ran int64
+		if err := found.Scan(&seq, &ran); err != nil {
+			return err
+		}
+		remove = append(remove, seq)
+		by[seq] = ran
+		b.out.Replaced++
+		if ran > b.applied { // not by an earlier transaction, which counted it
+			b.out.Added--
+		}
+	}
+	if err := errors.Join(found.Err(), found.Close()); err != nil {
+		return err
+	}
+	_, err = b.remove(remove, by) // no row has an end, so no cell changes
+	return err
 }
 
 type superseded struct {
