@@ -112,27 +112,42 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestChainBesideAJob freezes a run with a job of which only its neighbour says which share each node has. The
-// neighbour waited for a job that ended long before.
-func TestChainBesideAJob(t *testing.T) {
-	w := &workload.Workload{Epoch: epoch, Source: "a chain"}
-	add := func(id string, submit, runs int, request hpc.Request) {
-		request.TimeLimit = time.Hour
-		w.Jobs.Append(&hpc.Job{ID: id, Submit: at(submit), Request: request, Behaviour: hpc.Behaviour{RunTime: time.Duration(runs) * time.Second}})
+// TestNeighbours freezes runs with a job of which only its neighbours say which share each node has.
+func TestNeighbours(t *testing.T) {
+	type job struct {
+		id           string
+		submit, runs int
+		request      hpc.Request
 	}
-	add("first", 0, 100, hpc.Request{Tasks: 1})
-	add("neighbour", 0, 300, hpc.Request{Tasks: 1, Dependency: "afterany:first"})
-	add("spread", 150, 1000, hpc.Request{Tasks: 3, MinNodes: 2, MaxNodes: 2})
-	add("waits", 200, 10, hpc.Request{MinNodes: 2, MaxNodes: 2, Exclusive: "node"})
-	c := course(t, w, experiment.Spec{Simulator: &experiment.Simulator{Policy: "easy", Nodes: 2, Processors: 8}})
-	opts := options(t, c)
-	opts.RunTimes, opts.Arrivals, opts.At = forecast.True, forecast.Recorded, []hpc.Time{at(500)}
-	e, err := forecast.Evaluate(t.Context(), c, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if e.Jobs != 1 || e.Exact != 1 || len(e.Notes) > 0 {
-		t.Error(e.Render())
+	waits := job{"waits", 400, 10, hpc.Request{MinNodes: 2, MaxNodes: 2, Exclusive: "node"}}
+	for name, jobs := range map[string][]job{
+		"waited for a job that ended long before": {
+			{"first", 0, 100, hpc.Request{Tasks: 1}},
+			{"neighbour", 0, 300, hpc.Request{Tasks: 1, Dependency: "afterany:first"}},
+			{"spread", 150, 1000, hpc.Request{Tasks: 3, MinNodes: 2, MaxNodes: 2}}, waits,
+		},
+		"ended when it started": {
+			{"first", 0, 100, hpc.Request{MinNodes: 2, MaxNodes: 2, Exclusive: "node"}},
+			{"neighbour", 10, 0, hpc.Request{Tasks: 1}},
+			{"spread", 20, 1000, hpc.Request{Tasks: 7, MinNodes: 2, MaxNodes: 2}},
+			{"beside it", 200, 1000, hpc.Request{Tasks: 1}}, waits,
+		},
+	} {
+		w := &workload.Workload{Epoch: epoch, Source: name}
+		for _, j := range jobs {
+			j.request.TimeLimit = time.Hour
+			w.Jobs.Append(&hpc.Job{ID: j.id, Submit: at(j.submit), Request: j.request, Behaviour: hpc.Behaviour{RunTime: time.Duration(j.runs) * time.Second}})
+		}
+		c := course(t, w, experiment.Spec{Simulator: &experiment.Simulator{Policy: "easy", Nodes: 2, Processors: 8}})
+		opts := options(t, c)
+		opts.RunTimes, opts.Arrivals, opts.At = forecast.True, forecast.Recorded, []hpc.Time{at(500)}
+		e, err := forecast.Evaluate(t.Context(), c, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Jobs != 1 || e.Exact != 1 || len(e.Notes) > 0 {
+			t.Errorf("a neighbour that %s: %q\n%s", name, e.Notes, e.Render())
+		}
 	}
 }
 

@@ -54,8 +54,9 @@ func (c *Course) staysBefore(at hpc.Time) []stay {
 
 // neighbours returns the jobs by their names, and runs that are over at an instant, but shared a node with a job that still runs
 // when that job started. A record has a job's nodes and its processors, and not its share on each
-// node, which depended on the neighbours. With them the job gets the same share again. The
-// neighbours of a neighbour whose own share is unknown count as well.
+// node, which depended on the neighbours. With them the job gets the same share again, unless it also
+// left place for a planned start of another job. The neighbours of a neighbour whose own share is unknown
+// count as well.
 func (c *Course) neighbours(at hpc.Time) (found []stay, jobs map[string]*hpc.Job) {
 	all := c.staysBefore(at)
 	jobs = map[string]*hpc.Job{}
@@ -72,7 +73,8 @@ func (c *Course) neighbours(at hpc.Time) (found []stay, jobs map[string]*hpc.Job
 		}
 	}
 	for len(open) > 0 {
-		one := &all[open[len(open)-1]]
+		k := open[len(open)-1]
+		one := &all[k]
 		open = open[:len(open)-1]
 		if job := jobs[one.key.Job]; job == nil || sharesKnown(job, len(one.nodes)) {
 			continue
@@ -82,7 +84,8 @@ func (c *Course) neighbours(at hpc.Time) (found []stay, jobs map[string]*hpc.Job
 			if other.start > one.start {
 				break
 			}
-			if !wanted[i] && other.end > one.start && overlap(one.nodes, other.nodes) {
+			there := other.end > one.start || other.start == one.start && i < k // it ended in that instant, but later
+			if !wanted[i] && there && overlap(one.nodes, other.nodes) {
 				wanted[i] = true
 				open = append(open, i)
 				found = append(found, *other)
