@@ -403,12 +403,16 @@ func (b *batch) dropWaiting() error {
 		return nil
 	}
 	const waited = "state = 'PENDING' AND start_time IS NULL AND end_time IS NULL"
-	var first sql.NullInt64 // the tables' order is that of seq, so rows before it are not read
-	if err := b.conn.QueryRowContext(b.ctx, "SELECT min(seq) FROM jobs WHERE "+waited).Scan(&first); err != nil || !first.Valid {
+	var first int64 // the tables' order is that of seq, so rows before it are not read
+	// min(seq) is an internal error of DuckDB 1.5 if all rows are of this transaction.
+	switch err := b.conn.QueryRowContext(b.ctx, "SELECT seq FROM jobs WHERE "+waited+" ORDER BY seq LIMIT 1").Scan(&first); {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
 		return err
 	}
 	found, err := b.conn.QueryContext(b.ctx, `SELECT w.seq, max(r.seq) FROM (FROM jobs WHERE `+waited+`) w
-		JOIN (FROM jobs WHERE seq > ? AND start_time IS NOT NULL) r USING (cluster, jobid, submit_time) WHERE r.seq > w.seq GROUP BY w.seq ORDER BY w.seq`, first.Int64)
+		JOIN (FROM jobs WHERE seq > ? AND start_time IS NOT NULL) r USING (cluster, jobid, submit_time) WHERE r.seq > w.seq GROUP BY w.seq ORDER BY w.seq`, first)
 	if err != nil {
 		return err
 	}
