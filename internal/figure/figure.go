@@ -147,12 +147,13 @@ func (f *Figure) SVG() (template.HTML, error) {
 	if start < 0 {
 		return "", fmt.Errorf("drawing %s: no <svg> in what was drawn", f.Name)
 	}
-	head := fmt.Sprintf(`<svg role="img" aria-labelledby="figure-%s-title" aria-describedby="figure-%s-text"`, f.Name, f.Name)
+	// SVG fills with black where nothing else is said, and black is not written.
+	head := fmt.Sprintf(`<svg style="fill:var(--ink,#000)" role="img" aria-labelledby="figure-%s-title" aria-describedby="figure-%s-text"`, f.Name, f.Name)
 	return template.HTML(append([]byte(head), themed(text[start+len("<svg"):])...)), nil
 }
 
 // themed replaces the colours of a figure by variables of the page's style, which has other
-// Colours in the dark. The printed colour remains where the style has none.
+// colours in the dark. The printed colour remains where the style has none.
 func themed(svg []byte) []byte {
 	variables := make(map[string]string)
 	return replaceEach(svg, `style="`, `"`, func(to, style []byte) []byte {

@@ -65,7 +65,7 @@ type Entry struct {
 type Options struct {
 	// ReadTime bounds one [Store.Read]; 0 means 10 s.
 	ReadTime time.Duration
-	// Memory bounds what the database holds in memory, in MiB; 0 means 384. A query that needs more
+	// Memory bounds what the database holds in memory, in MiB; 0 means 256. A query that needs more
 	// spills to the disk, up to 8 times as much, or fails.
 	Memory int
 	// Readers is how many reads run at a time; 0 means 4. Others wait until their context ends.
@@ -138,7 +138,7 @@ func open(ctx context.Context, dir string, opts Options) (s *Store, err error) {
 		s.opts.ReadTime = 10 * time.Second
 	}
 	if s.opts.Memory == 0 {
-		s.opts.Memory = 384
+		s.opts.Memory = 256
 	}
 	if s.opts.Readers == 0 {
 		s.opts.Readers = 4

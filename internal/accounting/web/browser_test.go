@@ -287,6 +287,11 @@ func looks(t *testing.T, r *reader) {
 		if faint := r.Faint(); len(faint) > 0 {
 			t.Errorf("%s: too little contrast: %q", name, faint)
 		}
+		var black []string
+		r.Eval(`[...document.querySelectorAll(".plot svg :is(path, text)")].filter((e) => getComputedStyle(e).fill === "rgb(0, 0, 0)").map((e) => e.outerHTML.slice(0, 300))`, &black)
+		if v.scheme == "dark" && len(black) > 0 {
+			t.Errorf("%s: %d areas and texts of figures are black, such as %s", name, len(black), black[0])
+		}
 		for _, panel := range []string{"summary", "users", "runs", "waste", "week", "table"} {
 			r.Eval(`document.querySelector("#panel-`+panel+`").scrollIntoView()`, nil)
 			r.Picture(name + "-" + panel)

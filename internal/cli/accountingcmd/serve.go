@@ -137,7 +137,7 @@ func addServeFlags(c *cobra.Command, opts *Serve, listen *string) {
 	f.StringArrayVar(&opts.Sdiag, "sdiag", nil, "`CLUSTER=COMMAND` that prints the statistics of the cluster's slurmctld")
 	flags.Duration(f, &opts.SdiagEvery, "sdiag-every", time.Minute, "`DURATION` between two runs of sdiag")
 	flags.Duration(f, &opts.SdiagKeep, "sdiag-keep", 400*24*time.Hour, "`DURATION` for which sdiag's figures are kept; 0 for ever")
-	f.IntVar(&opts.MemoryMiB, "memory", 384, "`MIB` of memory that the database may use")
+	f.IntVar(&opts.MemoryMiB, "memory", 256, "`MIB` of memory that the database may use")
 }
 
 // checkServe finds flags that contradict each other.
