@@ -3,6 +3,7 @@ package receive
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -34,11 +35,16 @@ type item struct {
 // bulk takes the documents of a bulk request: all of them with one fsync, or none.
 func (h *Handler) bulk(w http.ResponseWriter, r *http.Request) {
 	begin := time.Now()
-	body, ok := h.body(w, r)
+	body, done, ok := h.body(w, r)
 	if !ok {
 		return
 	}
+	defer done()
 	items, arrivals, err := h.parseBulk(r, body)
+	if errors.Is(err, errActions) {
+		Fail(w, http.StatusRequestEntityTooLarge, "content_too_long_exception", err.Error())
+		return
+	}
 	if err != nil {
 		Fail(w, http.StatusBadRequest, "illegal_argument_exception", err.Error())
 		return
@@ -96,6 +102,8 @@ func (i *bulkItem) set(name string, v any) {
 	}
 }
 
+var errActions = fmt.Errorf("the bulk request has more than %d actions (want several requests)", MaxActions)
+
 // parseBulk reads a bulk request. An action that is not supported is an item with the problem; a line
 // that is no action is an error, because it is not known what the lines behind it are.
 func (h *Handler) parseBulk(r *http.Request, body []byte) (items []item, arrivals []intake.Arrival, err error) {
@@ -116,6 +124,9 @@ func (h *Handler) parseBulk(r *http.Request, body []byte) (items []item, arrival
 		line, ok := next()
 		if !ok {
 			break
+		}
+		if len(items) == MaxActions {
+			return nil, nil, errActions
 		}
 		if !bytes.Equal(line, read) {
 			a = action{}

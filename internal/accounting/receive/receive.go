@@ -34,18 +34,16 @@ const (
 	// MaxBody bounds a request's body, and what it inflates to, in bytes. A batch script has at most
 	// 4 MiB unless the site raised it (max_script_size).
 	MaxBody = 128 << 20
+	// MaxActions bounds the actions of a bulk request: each takes many times its bytes in memory.
+	MaxActions = 100_000
 	// smallBody is read without waiting for a turn.
 	smallBody = 1 << 20
-	// largeBodies is how many larger bodies are in memory at a time.
+	// largeBodies is how many requests with larger bodies are in memory at a time.
 	largeBodies = 4
 	// mostReserved bounds what is allocated for a body because its client says that it will be as long, and
 	// firstReserved what is allocated before its first byte.
 	mostReserved  = 16 << 20
 	firstReserved = 16 << 10
-	// A client must send the first smallBody bytes of its body within bodyTime, and as many more within
-	// stepTime each: slow clients must not keep the turns of others.
-	bodyTime = 20 * time.Second
-	stepTime = 5 * time.Second
 	// refreshTime bounds how long ?refresh makes a request wait.
 	refreshTime = 10 * time.Second
 )
@@ -68,13 +66,21 @@ type Handler struct {
 	trusted bool
 	ingest  map[string]bool // patterns that take documents
 	large   chan struct{}
+	times   times
+}
+
+// times bound how long clients keep what others need.
+type times struct {
+	body time.Duration // for the first smallBody bytes of a body
+	step time.Duration // for as many more
+	turn time.Duration // of waiting for one of the turns of larger bodies
 }
 
 // New returns a handler that takes documents. access may be nil: everybody may do all.
 func New(in *intake.Intake, access *Access) *Handler {
 	h := &Handler{
 		API: http.NewServeMux(), Pages: http.NewServeMux(), intake: in, access: access, ingest: map[string]bool{},
-		large: make(chan struct{}, largeBodies),
+		large: make(chan struct{}, largeBodies), times: times{body: 20 * time.Second, step: 2 * time.Second, turn: 20 * time.Second},
 	}
 	for pattern, handle := range map[string]http.HandlerFunc{
 		"POST /{index}/_doc":         h.document,
@@ -109,8 +115,16 @@ func (h *Handler) Trusted() *Handler {
 
 type trustKey struct{}
 
-// ServeHTTP passes a request on. A browser that asks for the root is led to the pages, with its query.
+// ServeHTTP passes a request on. A browser that asks for the root is led to the pages, with its query. A
+// slash at the end of the API's paths means nothing, as for Elasticsearch.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r = h.times.pace(w, r)
+	if path := strings.TrimRight(r.URL.Path, "/"); path != r.URL.Path && path != "" && !strings.HasPrefix(r.URL.Path, Pages) {
+		r = r.WithContext(r.Context())
+		u := *r.URL
+		u.Path, u.RawPath = path, strings.TrimRight(u.RawPath, "/")
+		r.URL = &u
+	}
 	if h.trusted {
 		r = r.WithContext(context.WithValue(r.Context(), trustKey{}, true))
 	} else if !h.admit(w, r) {
@@ -143,7 +157,7 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request) bool {
 		Fail(w, http.StatusForbidden, "security_exception", h.Refuses)
 	case !allowed:
 		Fail(w, http.StatusForbidden, "security_exception", fmt.Sprintf("the credentials do not have the role %s", role))
-	case !h.access.Required() && foreign(r):
+	case foreign(r) || !h.access.Required() && rebound(r):
 		Fail(w, http.StatusForbidden, "security_exception", "the request comes from a web page of another site")
 	default:
 		return true
@@ -186,10 +200,11 @@ func (h *Handler) document(w http.ResponseWriter, r *http.Request) {
 		Fail(w, http.StatusBadRequest, "illegal_argument_exception", fmt.Sprintf("%s %s: not supported", r.Method, r.URL.Path))
 		return
 	}
-	body, ok := h.body(w, r)
+	body, done, ok := h.body(w, r)
 	if !ok {
 		return
 	}
+	defer done()
 	if len(bytes.TrimSpace(body)) == 0 {
 		Fail(w, http.StatusBadRequest, "parse_exception", "request body is required")
 		return
@@ -252,65 +267,70 @@ func (h *Handler) refresh(r *http.Request, number int64) {
 	_ = h.intake.Wait(ctx, number) // the document is safe, whether searches see it or not
 }
 
-// body reads a request's body, and answers if it cannot.
-func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
-	text, err := h.read(w, r)
+// body reads a request's body, and answers if it cannot. The caller calls done when it needs the body
+// no more.
+func (h *Handler) body(w http.ResponseWriter, r *http.Request) (text []byte, done func(), ok bool) {
+	text, done, err := h.read(w, r)
+	if err == nil {
+		return text, done, true
+	}
+	done()
 	var tooLarge *http.MaxBytesError
 	switch {
-	case err == nil:
-		return text, true
 	case errors.As(err, &tooLarge), errors.Is(err, errInflated):
 		Fail(w, http.StatusRequestEntityTooLarge, "content_too_long_exception", fmt.Sprintf("reading the body: more than %d bytes", MaxBody))
 	case errors.Is(err, errEncoding):
 		Fail(w, http.StatusUnsupportedMediaType, "illegal_argument_exception", err.Error())
+	case errors.Is(err, errTurn):
+		Fail(w, http.StatusServiceUnavailable, "unavailable_exception", fmt.Sprintf("reading the body: %v", err))
 	default:
 		Fail(w, http.StatusBadRequest, "parse_exception", fmt.Sprintf("reading the body: %v", err))
 	}
-	return nil, false
+	return nil, nil, false
 }
 
 var (
 	errInflated = errors.New("inflates to too many bytes")
 	errEncoding = errors.New("reading the body: not a known Content-Encoding (want gzip or identity)")
+	errTurn     = fmt.Errorf("%d other requests with more than %d bytes take too long (try again)", largeBodies, smallBody)
 )
 
-func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // not known in tests without a connection
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
-
+// read reads a request's body. done, which is never nil, ends the request's turn.
+func (h *Handler) read(w http.ResponseWriter, r *http.Request) (body []byte, done func(), err error) {
+	done = func() {}
 	var from io.Reader = http.MaxBytesReader(w, r.Body, MaxBody)
 	switch encoding := r.Header.Get("Content-Encoding"); encoding {
 	case "", "identity":
 	case "gzip":
 		inflated, err := gzip.NewReader(from)
 		if err != nil {
-			return nil, err
+			return nil, done, err
 		}
 		from = inflated
 	default:
-		return nil, fmt.Errorf("%w: %q", errEncoding, encoding)
+		return nil, done, fmt.Errorf("%w: %q", errEncoding, encoding)
 	}
 	text := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), firstReserved)+bytes.MinRead))
 	if n, err := text.ReadFrom(io.LimitReader(from, smallBody)); err != nil || n < smallBody {
-		return text.Bytes(), err
+		return text.Bytes(), done, err
 	}
+	wait, cancel := context.WithTimeoutCause(r.Context(), h.times.turn, errTurn)
+	defer cancel()
 	select {
 	case h.large <- struct{}{}:
-		defer func() { <-h.large }()
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
+		done = func() { <-h.large }
+	case <-wait.Done():
+		return nil, done, context.Cause(wait)
 	}
 	if length := r.ContentLength - smallBody; length > 0 {
 		text.Grow(int(min(length+bytes.MinRead, mostReserved)))
 	}
 	for text.Len() <= MaxBody {
-		_ = control.SetReadDeadline(time.Now().Add(stepTime))
 		if _, err := io.CopyN(text, from, smallBody); errors.Is(err, io.EOF) {
-			return text.Bytes(), nil
+			return text.Bytes(), done, nil
 		} else if err != nil {
-			return nil, err
+			return nil, done, err
 		}
 	}
-	return nil, errInflated
+	return nil, done, errInflated
 }

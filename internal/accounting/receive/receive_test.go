@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -82,12 +83,12 @@ func row(t testing.TB, in *intake.Intake, query string) (text string) {
 func TestDocuments(t *testing.T) {
 	server, in := serve(t, nil)
 	document := func(n int64) string { return string(storetest.Entry(n).Document) }
-	for i, path := range []string{"/slurm/_doc", "/slurm/_doc/x", "/slurm/jobcomp", "/slurm", "/", "/slurm/_create/7"} {
+	for i, path := range []string{"/slurm/_doc", "/slurm/_doc/x", "/slurm/jobcomp", "/slurm", "/", "/slurm/_create/7", "/slurm/_doc/"} {
 		if status, v := send(t, "POST", server.URL+path, document(int64(i+1))); status != http.StatusCreated || v["result"] != "created" {
 			t.Errorf("%s: %d %v", path, status, v)
 		}
 	}
-	if got := row(t, in, "SELECT count(*) || ' ' || count(DISTINCT id) || ' ' || min(collection) FROM jobs"); got != "6 6 slurm" {
+	if got := row(t, in, "SELECT count(*) || ' ' || count(DISTINCT id) || ' ' || min(collection) FROM jobs"); got != "7 7 slurm" {
 		t.Error(got)
 	}
 	odd := []string{
@@ -299,19 +300,164 @@ func TestAccess(t *testing.T) {
 	}
 	// Without credentials, a page of another site must not reach the server through a browser.
 	server, _ = serve(t, nil)
-	for _, header := range [][]string{
-		{"Sec-Fetch-Site", "cross-site"}, {"Origin", "http://example.org"}, {"Sec-Fetch-Site", "same-origin", "Host", "example.org"},
+	own, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	evil := "evil.example:9200" // a name that its owner points to 127.0.0.1
+	for _, c := range []struct {
+		method, host string
+		header       []string
+		want         int
+	}{
+		{"POST", "127.0.0.1", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"POST", "127.0.0.1", []string{"Origin", "http://example.org"}, 403},
+		{"GET", evil, nil, 403},
+		{"GET", evil, []string{"Sec-Fetch-Site", "same-origin"}, 403},
+		{"POST", evil, []string{"Origin", "http://" + evil}, 403},
+		{"POST", evil, nil, 201}, // slurmctld, with a name of /etc/hosts
+		{"GET", "localhost:9200", nil, 404},
+		{"GET", "[::1]:9200", nil, 404},
+		{"GET", own, nil, 404},
+		{"POST", "localhost:9200", []string{"Origin", "http://localhost:9200"}, 201},
 	} {
-		request := httptest.NewRequest("POST", "/slurm/_doc", strings.NewReader("{}"))
-		for i := 0; i < len(header); i += 2 {
-			request.Header.Set(header[i], header[i+1])
+		if got := browse(t, server.URL, c.method, c.host, c.header...); got != c.want {
+			t.Errorf("%s of %s, %q: %d, want %d", c.method, c.host, c.header, got, c.want)
 		}
-		request.Host = request.Header.Get("Host")
-		answer := httptest.NewRecorder()
-		server.Config.Handler.ServeHTTP(answer, request)
-		if answer.Code != http.StatusForbidden {
-			t.Errorf("%q: %d", header, answer.Code)
+	}
+	// A browser adds a password that it knows to requests of other sites' pages.
+	server, _ = serve(t, access)
+	for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "http://example.org"}} {
+		if got := browse(t, server.URL, "POST", "127.0.0.1", append(header, "Authorization", basic("root", "pass"))...); got != http.StatusForbidden {
+			t.Errorf("with a password, %q: %d", header, got)
 		}
+	}
+	if got := browse(t, server.URL, "POST", "slurm.example.org", "Authorization", basic("root", "pass")); got != http.StatusCreated {
+		t.Errorf("with a password, by a name: %d", got)
+	}
+}
+
+// browse sends a document, or asks for the pages, under the name of a host, and returns the status.
+func browse(t *testing.T, server, method, host string, header ...string) int {
+	t.Helper()
+	path, body := "/slurm/_doc", "{}"
+	if method == http.MethodGet {
+		path, body = receive.Pages, ""
+	}
+	request, err := http.NewRequest(method, server+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = host
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	return response.StatusCode
+}
+
+// TestSlow holds that clients who send no body, or never the end of one, keep neither their connection nor
+// the turns of larger bodies, and that the server's own pauses do not count as theirs.
+func TestSlow(t *testing.T) {
+	in, err := intake.Open(context.Background(), t.TempDir(), intake.Options{Now: time.Now, Report: func(err error) { t.Log(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	file := filepath.Join(t.TempDir(), "access")
+	if err := os.WriteFile(file, []byte("all root pass"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	access, err := receive.ReadAccess(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := receive.New(in, access)
+	handler.Hurry(300 * time.Millisecond)
+	handler.API.HandleFunc("POST /{index}/_slow", func(w http.ResponseWriter, r *http.Request) {
+		first := make([]byte, 1)
+		_, err := io.ReadFull(r.Body, first)
+		time.Sleep(600 * time.Millisecond)
+		rest, err2 := io.ReadAll(r.Body)
+		time.Sleep(600 * time.Millisecond) // the end of the body ends its deadline
+		if r.Context().Err() != nil {
+			t.Errorf("the request ended: %v", r.Context().Err())
+		}
+		fmt.Fprint(w, len(rest), err, err2)
+	})
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	const password = "Authorization: Basic cm9vdDpwYXNz\r\n"
+	var conns []net.Conn
+	ask := func(text string) net.Conn {
+		t.Helper()
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	defer func() {
+		for _, conn := range conns {
+			conn.Close()
+		}
+	}()
+	const header = "POST /slurm/_doc HTTP/1.1\r\nHost: x\r\n"
+	for _, c := range []struct{ text, want string }{
+		{header + "Content-Length: 100\r\n\r\n", "HTTP/1.1 401"},
+		{header + password + "Content-Length: 100\r\n\r\n", "HTTP/1.1 400"},
+		{"POST /slurm/_search HTTP/1.1\r\nHost: x\r\n" + password + "Transfer-Encoding: chunked\r\n\r\n", "HTTP/1.1 400"},
+	} {
+		conn := ask(c.text)
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		answer, err := io.ReadAll(conn) // until the server closes the connection
+		if err != nil || !strings.HasPrefix(string(answer), c.want) {
+			t.Errorf("%q: %.100q %v, want %s", c.text, answer, err, c.want)
+		}
+	}
+	for range 4 { // as many as there are turns
+		ask(header + password + "Content-Length: 100000000\r\n\r\n" + strings.Repeat(" ", 1<<20+1))
+	}
+	large := `{"jobid":1,"script":"` + strings.Repeat("x", 2<<20) + `"}`
+	for range 50 {
+		status, v := send(t, "POST", server.URL+"/slurm/_doc", large, "Authorization", "Basic cm9vdDpwYXNz")
+		if status == http.StatusCreated {
+			large = ""
+			break
+		}
+		if status != http.StatusServiceUnavailable {
+			t.Fatal(status, v)
+		}
+	}
+	if large != "" {
+		t.Error("clients that never send their bodies' ends keep all turns")
+	}
+	request, _ := http.NewRequest("POST", server.URL+"/slurm/_slow", strings.NewReader(strings.Repeat("x", 1<<19)))
+	request.SetBasicAuth("root", "pass")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if text, err := io.ReadAll(response.Body); string(text) != fmt.Sprint(1<<19-1, nil, nil) || err != nil {
+		t.Errorf("%s %v", text, err)
+	}
+}
+
+// TestManyActions holds that a small body cannot become gigabytes in memory.
+func TestManyActions(t *testing.T) {
+	server, _ := serve(t, nil)
+	text := strings.Repeat("{\"index\":{}}\n{}\n", receive.MaxActions+1)
+	if status, v := send(t, "POST", server.URL+"/slurm/_bulk", text); status != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d %v", status, v)
 	}
 }
 

@@ -31,6 +31,7 @@ import (
 const (
 	headerTime  = 10 * time.Second // for a request's header
 	idleTime    = 60 * time.Second // of a connection between requests
+	answerTime  = 15 * time.Minute // from a request's header to the end of the answer
 	connections = 8192             // at a time
 	endTime     = time.Second      // for requests that are under way at the end
 	// ownMemory is how many bytes the server may hold, beside the database, before garbage is collected more often.
@@ -236,7 +237,7 @@ func checkAddress(address string, guarded bool) error {
 // serve listens on the addresses until ctx ends. takes is whether it takes documents.
 func (s *site) serve(ctx context.Context, opts accountingcmd.Serve, config *tls.Config, takes bool, say func(format string, args ...any)) error {
 	server := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: 64 << 10,
+		Handler: s.handler, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, WriteTimeout: answerTime, MaxHeaderBytes: 64 << 10,
 		ErrorLog: log.New(reporter(say), "", 0),
 	}
 	ended := make(chan error, len(opts.Listen))
