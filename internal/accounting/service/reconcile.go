@@ -77,6 +77,7 @@ func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Rec
 		text    []byte
 	}
 	recorded := make(map[string]record)
+	runs := map[jobRun]string{} // ids in recorded; "" where two clusters have the same
 	out = &accountingcmd.Reconciled{Missing: []string{}, Differing: []accountingcmd.Difference{}}
 	var first, last time.Time // ends of the records
 	clusters := map[string]bool{}
@@ -95,23 +96,32 @@ func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Rec
 			return fmt.Errorf("job %d: the records do not name the cluster (want --cluster-name)", j.JobID)
 		}
 		clusters[j.Cluster] = true
-		recorded[store.ID(&j)] = record{cluster, text}
+		id := store.ID(&j)
+		if other, known := runs[runOf(&j)]; known && other != id {
+			runs[runOf(&j)] = ""
+		} else {
+			runs[runOf(&j)] = id
+		}
+		recorded[id] = record{cluster, text}
 		return nil
 	}, nil)
 	if err != nil {
 		return nil, err
 	}
 	out.Records = len(recorded)
-	filter := store.Filter{EndedFrom: first, EndedTo: last.Add(time.Second)}
-	for name := range clusters {
-		filter.Clusters = append(filter.Clusters, name)
-	}
-	err = c.documents(ctx, filter, func(d *store.Stored) error {
+	err = c.documents(ctx, store.Filter{EndedFrom: first, EndedTo: last.Add(time.Second)}, func(d *store.Stored) error {
 		got := document.Parse(d.Document, d.Cluster)
 		id := store.ID(&got)
+		if _, ok := recorded[id]; !ok && got.Marks&document.NoCluster != 0 {
+			if id = runs[runOf(&got)]; id != "" {
+				out.Unnamed++
+			}
+		}
 		r, ok := recorded[id]
 		if !ok {
-			out.Unknown++
+			if clusters[d.Cluster] {
+				out.Unknown++
+			}
 			return nil
 		}
 		delete(recorded, id)
@@ -146,6 +156,12 @@ func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Rec
 	out.Filled = len(out.Missing)
 	return out, err
 }
+
+// jobRun is a run of a job, whichever cluster it ran on. Slurm's document of a job without an association
+// names no cluster, so the store has it under the name of the index or of --cluster-name.
+type jobRun struct{ job, run int64 }
+
+func runOf(j *document.Job) jobRun { return jobRun{j.JobID, j.Run} }
 
 // differences returns the shared fields that differ.
 func differences(id string, want, got *document.Job) (list []accountingcmd.Difference) {

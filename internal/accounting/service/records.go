@@ -130,7 +130,11 @@ func (Service) Import(ctx context.Context, dir string, from accountingcmd.Record
 	if err != nil {
 		return nil, err
 	}
-	out = &accountingcmd.Imported{Rules: map[string]int{}}
+	var info accountingcmd.Info
+	if err := c.get(ctx, "/_accounting/info", &info); err != nil {
+		return nil, err
+	}
+	out = &accountingcmd.Imported{Rules: map[string]int{}, Unnamed: info.Counts["no_cluster"]}
 	send := &sender{ctx: ctx, c: c}
 	err = read(ctx, from, out.Rules, func(source store.Source, cluster string, text []byte) error {
 		if source != send.source {

@@ -470,6 +470,48 @@ func TestWaited(t *testing.T) {
 	}
 }
 
+// TestReconcileUnnamed reconciles jobs whose documents name no cluster, because slurmdbd knows no association
+// of theirs. They stand under the index's name, and the records name the cluster.
+func TestReconcileUnnamed(t *testing.T) {
+	ctx, svc := context.Background(), service.New()
+	scratch := t.TempDir()
+	dir, address := filepath.Join(scratch, "data"), freeAddress(t)
+	s := start(t, dir, address)
+	for _, text := range []string{
+		`{"jobid":1,"username":"ann","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:01:00","@end":"2024-03-01T00:11:00","nodes":"n1","state":"COMPLETED","exit_code":"0:0","total_cpus":4,"time_limit":3600}`,
+		`{"jobid":2,"username":"bob","@submit":"2024-03-01T00:00:30","@start":"2024-03-01T00:02:00","@end":"2024-03-01T00:12:00","nodes":"n2","state":"NODE_FAIL","exit_code":"1:0","total_cpus":4}`,
+		`{"jobid":77,"username":"bob","@submit":"2024-03-01T00:00:30","@start":"2024-03-01T00:02:00","@end":"2024-03-01T00:10:00","nodes":"n2","state":"COMPLETED","total_cpus":4}`, // of another cluster
+	} {
+		if status, body, err := post(address, []byte(text)); err != nil || status != http.StatusCreated {
+			t.Fatal(status, body, err)
+		}
+	}
+	if err := s.end(syscall.SIGTERM); err != nil {
+		t.Fatal(err, s.log.String())
+	}
+	file := filepath.Join(scratch, "day.sacct")
+	if err := os.WriteFile(file, []byte(sacct), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	from := accountingcmd.Records{Sources: []string{file}, From: "auto"}
+	r, err := svc.Reconcile(ctx, dir, from, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Equal != 1 || r.Unnamed != 2 || r.Unknown != 0 || fmt.Sprint(r.Missing) != "[vale:4:1709251440 vale:5:-1709251560]" ||
+		fmt.Sprint(r.Differing) != "[{vale:2:1709251320 state FAILED NODE_FAIL}]" {
+		t.Errorf("%+v", r)
+	}
+	info, err := svc.Info(ctx, dir)
+	if err != nil || info.Jobs != 5 {
+		t.Errorf("%+v %v", info, err)
+	}
+	imported, err := svc.Import(ctx, dir, from)
+	if err != nil || imported.Unnamed != 3 {
+		t.Errorf("%+v %v", imported, err)
+	}
+}
+
 // TestRecords imports, reconciles, exports and copies, with a server and without one.
 func TestRecords(t *testing.T) {
 	ctx, svc := context.Background(), service.New()

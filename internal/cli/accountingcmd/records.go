@@ -49,6 +49,9 @@ type Imported struct {
 	Replaced  int            `json:"replaced"`      // an earlier import's record that differed
 	Kept      int            `json:"kept_received"` // jobs that Slurm itself had sent
 	Rules     map[string]int `json:"rules"`         // rules that records broke, and decisions
+	// Unnamed counts the documents in the directory, from before, that name no cluster. They stand under the
+	// name of their index, so records of their jobs may have been added beside them.
+	Unnamed int64 `json:"without_cluster"`
 	// Unreported says of which runs the pages have no report, and why.
 	Unreported []string `json:"without_report,omitempty"`
 }
@@ -105,6 +108,10 @@ func (r *Imported) text() string {
 	for _, name := range sorted(r.Rules) {
 		text += fmt.Sprintf("  %s: %d\n", name, r.Rules[name])
 	}
+	if r.Unnamed > 0 && r.Added > 0 {
+		text += fmt.Sprintf("note: %d documents in the directory name no cluster, and stand under the name of their index. If that is not the "+
+			"cluster's name, a record of such a job is a second job: rmreplay accounting reconcile --fill finds these jobs by number and start\n", r.Unnamed)
+	}
 	for _, why := range r.Unreported {
 		text += fmt.Sprintf("no report of %s\n", why)
 	}
@@ -119,6 +126,8 @@ type Reconciled struct {
 	Differing []Difference `json:"differing"`
 	Unknown   int          `json:"only_received"` // jobs of the same time that the records do not have
 	Filled    int          `json:"filled"`
+	// Unnamed counts the jobs, of those that are equal or differ, whose documents name no cluster.
+	Unnamed int `json:"without_cluster"`
 }
 
 // Difference is a field in which a record and a job differ.
@@ -184,6 +193,9 @@ func (r *Reconciled) text() string {
 	fmt.Fprintf(&b, "%d records: %d jobs are equal, %d are missing, %d fields differ; %d jobs are in the data directory only\n",
 		r.Records, r.Equal, len(r.Missing), len(r.Differing), r.Unknown)
 	const most = 20 // of each kind, for people
+	if r.Unnamed > 0 {
+		fmt.Fprintf(&b, "%d jobs were found by number and start, because their documents name no cluster (see --cluster-name of accounting serve)\n", r.Unnamed)
+	}
 	for i, id := range r.Missing {
 		if i == most {
 			fmt.Fprintf(&b, "  and %d more (--json has all)\n", len(r.Missing)-most)
