@@ -6,7 +6,7 @@
 // the cluster has each run exactly once.
 //
 // An answer counts only item by item: a _bulk request with the status 200 may have stored nothing.
-// What the cluster cannot take now is sent again, with growing pauses. So is what was sent while the position
+// What the cluster cannot take now, also for the state of an index, is sent again, with growing pauses. So is what was sent while the position
 // could not be written, as on a full disk. A document that the cluster refuses, such as one that contradicts
 // its mapping, is noted in a file and not sent again.
 package forward
@@ -462,6 +462,24 @@ type bulkAnswer struct {
 	} `json:"items"`
 }
 
+// mendable reports whether an error is about the index or the cluster, although its status blames the
+// request. Once somebody has mended these, they take the document as it is.
+func mendable(text json.RawMessage) bool {
+	var fault struct{ Type, Reason string }
+	if json.Unmarshal(text, &fault) != nil {
+		return false
+	}
+	switch fault.Type {
+	case "validation_exception": // the cluster has as many shards as it may have
+	case "index_closed_exception", "cluster_block_exception":
+	case "illegal_argument_exception":
+		return strings.HasPrefix(fault.Reason, "pipeline with id [") && strings.HasSuffix(fault.Reason, "] does not exist")
+	default:
+		return false
+	}
+	return true
+}
+
 // post makes one request.
 func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refused []refusal, fault error) {
 	var body bytes.Buffer
@@ -494,7 +512,7 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	switch {
-	case response.StatusCode == http.StatusRequestEntityTooLarge, response.StatusCode == http.StatusBadRequest && isFault(text):
+	case response.StatusCode == http.StatusRequestEntityTooLarge, response.StatusCode == http.StatusBadRequest && len(faultOf(text)) > 0 && !mendable(faultOf(text)):
 		return batch, nil, fmt.Errorf("%w: %s: %s", errTooLarge, response.Status, excerpt(text))
 	case response.StatusCode != http.StatusOK:
 		return batch, nil, fmt.Errorf("the cluster answers %s: %s", response.Status, excerpt(text))
@@ -515,7 +533,7 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 			again = append(again, i)
 			fault = fmt.Errorf("the answer's item %d is not about the document %s", n, i.id)
 		case result.Status == http.StatusOK || result.Status == http.StatusCreated:
-		case result.Status >= 400 && result.Status < 500 && result.Status != http.StatusTooManyRequests && result.Status != http.StatusUnauthorized &&
+		case result.Status >= 400 && result.Status < 500 && !mendable(result.Error) && result.Status != http.StatusTooManyRequests && result.Status != http.StatusUnauthorized &&
 			result.Status != http.StatusForbidden && result.Status != http.StatusNotFound && result.Status != http.StatusRequestTimeout:
 			refused = append(refused, refusal{i.seq, i.id, i.index, result.Status, excerpt(result.Error)})
 		default:
@@ -526,12 +544,15 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 	return again, refused, fault
 }
 
-// isFault reports whether an answer is an error of Elasticsearch, and not of a server before it.
-func isFault(text []byte) bool {
+// faultOf returns the error in an answer of Elasticsearch, and nothing for the answer of a server before it.
+func faultOf(text []byte) json.RawMessage {
 	var answer struct {
 		Error json.RawMessage `json:"error"`
 	}
-	return json.Unmarshal(text, &answer) == nil && len(answer.Error) > 0
+	if json.Unmarshal(text, &answer) != nil {
+		return nil
+	}
+	return answer.Error
 }
 
 // excerpt is the beginning of an answer, for messages.

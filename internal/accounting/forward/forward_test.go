@@ -230,6 +230,60 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestMendable lets each of the first requests fail, as a whole or for one document, with an error that blames
+// the request although it is about the index or the cluster. The cluster has all documents in the end.
+// Errors of the same types and statuses that are about the document are final.
+func TestMendable(t *testing.T) {
+	const jobs = 5
+	mendable := []struct{ kind, reason string }{
+		{"validation_exception", "Validation Failed: 1: this action would add [2] shards, but this cluster currently has [1000]/[1000] maximum normal shards open;"},
+		{"index_closed_exception", "closed"}, {"cluster_block_exception", "index [slurm] blocked by: [FORBIDDEN/8/index write (api)];"},
+		{"illegal_argument_exception", "pipeline with id [own] does not exist"},
+	}
+	final := []struct{ kind, reason string }{
+		{"illegal_argument_exception", "Limit of total fields [1000] has been exceeded"}, {"illegal_argument_exception", "field [pipeline with id [own] does not exist here]"},
+		{"document_parsing_exception", "failed to parse field [@end]"}, {"mapper_parsing_exception", "failed to parse"}, {"strict_dynamic_mapping_exception", "not allowed"},
+	}
+	send := func(fail func(n int, w http.ResponseWriter, items []map[string]any) bool) (*cluster, forward.Status) {
+		c := &cluster{documents: map[string]string{}, fail: fail}
+		server := httptest.NewServer(c)
+		defer server.Close()
+		return c, until(t, open(t, newStore(t, jobs), server.URL, t.TempDir()), jobs)
+	}
+	c, status := send(func(n int, w http.ResponseWriter, items []map[string]any) bool {
+		fault := map[string]any{}
+		if i := (n - 1) / 2; i < len(mendable) {
+			fault["type"], fault["reason"] = mendable[i].kind, mendable[i].reason
+		}
+		switch {
+		case len(fault) == 0:
+			return false
+		case n%2 == 0:
+			w.WriteHeader(http.StatusBadRequest)
+			_ = json.NewEncoder(w).Encode(map[string]any{"error": fault, "status": 400})
+			return true
+		}
+		item := items[0]["index"].(map[string]any)
+		item["status"], item["error"] = 400, fault
+		return false
+	})
+	if len(c.documents) != jobs || status.Refused != 0 || status.Retries != int64(2*len(mendable)) {
+		t.Errorf("%d documents, %+v", len(c.documents), status)
+	}
+	for _, f := range final {
+		c, status := send(func(n int, _ http.ResponseWriter, items []map[string]any) bool {
+			if n == 1 {
+				item := items[0]["index"].(map[string]any)
+				item["status"], item["error"] = 400, map[string]any{"type": f.kind, "reason": f.reason}
+			}
+			return false
+		})
+		if len(c.documents) != jobs-1 || status.Refused != 1 || c.requests != 1 {
+			t.Errorf("%s: %d documents after %d requests, %+v", f.reason, len(c.documents), c.requests, status)
+		}
+	}
+}
+
 // TestDisk forwards while neither the position nor the list of refused documents can be written. Once they
 // can, the cluster has each document once.
 func TestDisk(t *testing.T) {
