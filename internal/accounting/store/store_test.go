@@ -158,16 +158,26 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestExpire checks that old jobs go with all their documents, those of runs excepted.
 func TestExpire(t *testing.T) {
 	s := filled(t, 500)
 	middle := storetest.Begin.Add(20 * time.Minute)
-	old := count(t, s, "SELECT count(*) FROM jobs WHERE end_time < '2024-03-01 00:20:00'")
+	const before = "end_time < '2024-03-01 00:20:00'"
+	old := count(t, s, "SELECT count(*) FROM jobs WHERE "+before)
+	run := storetest.Entry(1)
+	run.Seq, run.Source, run.Job.Cluster, run.Job.End = 501, store.FromRun, "what-if", storetest.Begin
+	if _, err := s.Apply(t.Context(), []store.Entry{run}); err != nil {
+		t.Fatal(err)
+	}
 	n, err := s.Expire(context.Background(), middle)
 	if err != nil || n != old || n == 0 {
 		t.Errorf("%d of %d removed: %v", n, old, err)
 	}
-	if count(t, s, "SELECT count(*) FROM jobs") != 500-old || count(t, s, "SELECT count(*) FROM documents") != 500-old {
+	if count(t, s, "SELECT count(*) FROM jobs") != 501-old || count(t, s, "SELECT count(*) FROM documents") != 501-old {
 		t.Error("jobs and documents do not agree")
+	}
+	if count(t, s, "SELECT count(*) FROM jobs WHERE "+before) != 1 || count(t, s, "SELECT count(*) FROM documents WHERE seq = 501") != 1 {
+		t.Error("the run's job has gone")
 	}
 }
 
