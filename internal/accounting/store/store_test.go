@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -169,7 +170,28 @@ func TestExpire(t *testing.T) {
 	if _, err := s.Apply(t.Context(), []store.Entry{run}); err != nil {
 		t.Fatal(err)
 	}
+	// A job's documents are replaced in several transactions, and several times in one part.
+	first := count(t, s, "SELECT min(jobid) FROM jobs WHERE cluster = 'vale' AND "+before)
+	seq, last := int64(501), int64(0)
+	for _, documents := range []int{1, 1, 3, 2} {
+		var entries []store.Entry
+		for range documents {
+			seq++
+			again := storetest.Entry(first)
+			again.Seq, again.Document = seq, fmt.Appendf(nil, `{"document":%d}`, seq)
+			entries, last = append(entries, again), seq
+		}
+		if _, err := s.Apply(t.Context(), entries); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if superseded := count(t, s, fmt.Sprintf(`SELECT count(*) FROM superseded WHERE "by" = %d`, last)); superseded != 7 {
+		t.Errorf("%d documents are superseded by the job's row, want 7", superseded)
+	}
 	n, err := s.Expire(context.Background(), middle)
+	if count(t, s, "SELECT count(*) FROM superseded") != 0 {
+		t.Error("superseded documents are left")
+	}
 	if err != nil || n != old || n == 0 {
 		t.Errorf("%d of %d removed: %v", n, old, err)
 	}

@@ -282,6 +282,7 @@ func (b *batch) apply(p *Part) error {
 		known[keyOf(e)] = now
 		b.records = b.records || !e.Source.Sent() && !e.Job.Start.IsZero()
 	}
+	last(lost, bySuccessor)
 	days, err := b.remove(remove, bySuccessor)
 	if err != nil {
 		return err
@@ -299,6 +300,24 @@ func (b *batch) apply(p *Part) error {
 		made = p.jobs
 	}
 	return b.add(entries, keep, made, lost)
+}
+
+// last makes the row that a job keeps the successor of all its documents that were replaced. lost is in the
+// order of arrival.
+func last(lost []superseded, bySuccessor map[int64]int64) {
+	final := make(map[int64]int64, len(lost))
+	for i := len(lost) - 1; i >= 0; i-- {
+		l := &lost[i]
+		if by, ok := final[l.by]; ok {
+			l.by = by
+		}
+		final[l.seq] = l.by
+	}
+	for seq, by := range bySuccessor {
+		if by, ok := final[by]; ok {
+			bySuccessor[seq] = by
+		}
+	}
 }
 
 // dropCells removes the cells of days, unless an earlier part has.
@@ -443,8 +462,8 @@ type superseded struct {
 	document []byte
 }
 
-// remove moves the documents of rows that are replaced to the table superseded. It returns the days of the
-// jobs' ends.
+// remove moves the documents of rows that are replaced to the table superseded. Those that such a row
+// replaced before get its successor, so that [Store.Expire] finds them. It returns the days of the jobs' ends.
 func (b *batch) remove(rows []int64, by map[int64]int64) (days map[int64]bool, err error) {
 	days = make(map[int64]bool)
 	for part := range slices.Chunk(rows, mostNumbers) {
@@ -461,6 +480,7 @@ func (b *batch) remove(rows []int64, by map[int64]int64) (days map[int64]bool, e
 		}
 		maps.Copy(days, ended)
 		for _, statement := range []string{
+			`UPDATE superseded SET "by" = r."by" FROM (VALUES %s) r(seq, "by") WHERE superseded."by" = r.seq`,
 			`INSERT INTO superseded SELECT d.seq, r."by", d.document FROM documents d JOIN (VALUES %s) r(seq, "by") ON d.seq = r.seq`,
 			`DELETE FROM documents WHERE seq IN (SELECT seq FROM (VALUES %s) r(seq, "by"))`,
 			`DELETE FROM jobs WHERE seq IN (SELECT seq FROM (VALUES %s) r(seq, "by"))`,
