@@ -72,6 +72,20 @@ func (j *Job) Ran() bool { return !j.Start.IsZero() && (j.NodeList != "" || j.El
 // when a job starts (JobCompParams=enable_job_start).
 func (j *Job) Finished() bool { return j.State != "" || !j.End.IsZero() }
 
+// EndBy makes an end after an instant a bad value, and what was computed from it unknown. Run stays, so that
+// it is the one of [Identify].
+func (j *Job) EndBy(latest time.Time) {
+	if !j.End.After(latest) {
+		return
+	}
+	j.Marks |= BadValue
+	j.End, j.Elapsed = time.Time{}, Int{}
+	j.CPUHours, j.GPUHours, j.NodeHours = 0, 0, 0
+	if !j.Finished() {
+		j.Marks |= StartEvent
+	}
+}
+
 // Marks is a set of rules.
 type Marks uint32
 

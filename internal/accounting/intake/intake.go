@@ -329,6 +329,10 @@ func parse(records []journal.Record) ([]store.Entry, error) {
 	return entries, errors.Join(errs...)
 }
 
+// mostAhead is how long after its arrival a job that Slurm sends may have ended: clocks differ, by no more
+// than a day. The pages' periods count back from the newest end, so one in the future would empty them.
+const mostAhead = 24 * time.Hour
+
 // An envelope is a version, the arrival in nanoseconds since 1970, three texts with their lengths
 // before them (source, index, cluster), and the document.
 const envelope = 1
@@ -365,8 +369,12 @@ func decode(r journal.Record) (store.Entry, error) {
 		}
 		words[i], text = string(text[n:n+int(length)]), text[n+int(length):]
 	}
-	return store.Entry{
+	e := store.Entry{
 		Seq: r.Number, Arrived: time.Unix(0, nano).UTC(), Source: store.Source(words[0]), Index: words[1],
 		Document: text, Job: document.Parse(text, words[2]),
-	}, nil
+	}
+	if e.Source.Sent() {
+		e.Job.EndBy(e.Arrived.Add(mostAhead))
+	}
+	return e, nil
 }

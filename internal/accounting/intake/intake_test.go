@@ -35,7 +35,7 @@ func TestBacklog(t *testing.T) {
 			if round == 2 && job%10 == 1 {
 				name = "last"
 			}
-			payloads = append(payloads, encode(Arrival{Source: store.Received, Index: "slurm", Document: text(job, name)}, "vale", end))
+			payloads = append(payloads, encode(Arrival{Source: store.Received, Index: "slurm", Document: text(job, name)}, "vale", end.Add(jobs*time.Minute)))
 			if round == 0 && job%10 == 0 { // again at once
 				payloads = append(payloads, payloads[len(payloads)-1])
 			}
@@ -68,6 +68,39 @@ func TestBacklog(t *testing.T) {
 	})
 	if err != nil || rows != jobs || different != jobs || last != jobs/10 || documents != jobs/10 || superseded != jobs/10 || duplicates != 2*jobs {
 		t.Error(rows, different, last, documents, superseded, duplicates, err)
+	}
+}
+
+// TestFutureEnd checks that an end more than a day after its arrival is a bad value of documents that Slurm
+// sent, and of no others.
+func TestFutureEnd(t *testing.T) {
+	now := time.Date(2024, 3, 1, 12, 0, 0, 0, time.UTC)
+	ctx := context.Background()
+	in, err := Open(ctx, t.TempDir(), Options{Now: func() time.Time { return now }, Report: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	var last int64
+	for i, source := range []store.Source{store.Received, store.Kafka, store.Imported, store.Reconciled, store.FromRun} {
+		for k, ahead := range []time.Duration{24 * time.Hour, 24*time.Hour + time.Second} {
+			text := fmt.Appendf(nil, `{"jobid":%d,"cluster":"vale","nodes":"n1","state":"COMPLETED","@start":"2024-03-01T01:00:00","@end":%q}`,
+				2*i+k+1, now.Add(ahead).Format("2006-01-02T15:04:05"))
+			if last, err = in.Accept(Arrival{Source: source, Index: "slurm", Document: text}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := in.Wait(ctx, last); err != nil {
+		t.Fatal(err)
+	}
+	var marked, others string
+	err = in.Store().Read(ctx, func(v *store.Snapshot) error {
+		return v.One(`SELECT string_agg(jobid, ' ' ORDER BY jobid) FILTER (marks = 'bad_value' AND end_time IS NULL AND elapsed_s IS NULL),
+			string_agg(jobid, ' ' ORDER BY jobid) FILTER (marks IS NULL AND end_time IS NOT NULL) FROM jobs`, nil, &marked, &others)
+	})
+	if err != nil || marked != "2 4" || others != "1 3 5 6 7 8 9 10" {
+		t.Errorf("marked: %s; not marked: %s (want 2 4 and the others): %v", marked, others, err)
 	}
 }
 
