@@ -101,7 +101,7 @@ const (
 	TimesReverse                   // it ends before it starts, or starts before it was submitted
 	StartEvent                     // the job started; it has not ended
 	NoCluster                      // no cluster: the index's name, or the server's --cluster-name, stands for it
-	Refused                        // the store refused its values: only the document is kept
+	Refused                        // the store refused its values, or failed with them: only the document is kept
 )
 
 // Rules names the marks, in the order of their bits.

@@ -93,7 +93,18 @@ var errRow = errors.New("a row was refused")
 // Refused reports whether an error of [Store.Apply] is about the entries: with the same entries, it
 // will come again.
 func Refused(err error) bool {
-	return errors.Is(err, errRow) && !broken(err) && !hasKind(err, "IO Error", "Out of Memory Error", "INTERRUPT Error")
+	return errors.Is(err, errRow) && !broken(err) && !Outside(err) && !hasKind(err, "Out of Memory Error", "could not allocate")
+}
+
+// Outside reports whether the disk or the end of the caller's context is the cause of an error of [Store.Apply],
+// with which the entries have nothing to do. Other errors of the database, such as one about its memory, may
+// be the fault of an entry if they come again and again.
+//
+// The names of errors get lost where DuckDB wraps them, as in those of a commit.
+func Outside(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sql.ErrConnDone) ||
+		hasKind(err, "IO Error", "INTERRUPT Error", "No space left on device", "Disk quota exceeded", "Input/output error", "Read-only file system",
+			"Could not write", "Could not read", "Could not fsync", "Could not truncate", "Could not open", "Cannot open", "database is closed", "opening the database again")
 }
 
 // broken reports whether the database refuses all work after an error.
