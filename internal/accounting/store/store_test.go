@@ -115,6 +115,50 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestTemporary checks that a writer removes what one that was killed has left, once it has the lock. A reader
+// removes nothing, and neither does a writer where the directory is another one.
+func TestTemporary(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	left := filepath.Join(dir, "tmp", "backup_X.duckdb")
+	opens := func(open func(context.Context, string, store.Options) (*store.Store, error), stays bool) {
+		t.Helper()
+		if err := os.WriteFile(left, []byte("a copy"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := open(ctx, dir, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(left); stays != (err == nil) {
+			t.Errorf("%s: %v, want that it stays: %v", left, err, stays)
+		}
+		if !stays { // of a writer that has the directory open
+			if err := os.WriteFile(left, []byte("a copy"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if other, err := store.Open(ctx, dir, store.Options{}); err == nil {
+				t.Fatal("opened twice", other.Close())
+			}
+			if _, err := os.Stat(left); err != nil {
+				t.Error("a writer without the lock removes files:", err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "tmp"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	opens(store.Open, false)
+	opens(store.OpenReader, true)
+	other := t.TempDir()
+	if err := errors.Join(os.RemoveAll(filepath.Join(dir, "tmp")), os.Symlink(other, filepath.Join(dir, "tmp"))); err != nil {
+		t.Fatal(err)
+	}
+	opens(store.Open, true)
+}
+
 func TestRefused(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	s, err := store.Open(ctx, dir, store.Options{})
