@@ -94,7 +94,11 @@ func open(ctx context.Context, dir string, opts Options) (*Intake, error) {
 		opts.Report = func(error) {}
 	}
 	for _, torn := range j.Torn() {
-		opts.Report(fmt.Errorf("the journal ended in a record that is not whole, which nobody was told is safe: %d bytes are now in %s", torn.Bytes, torn.Path))
+		what := "the journal ended in a record that is not whole, which nobody was told is safe"
+		if torn.Inner {
+			what = "the journal cannot be read in the middle, where acknowledged documents may be (accounting reconcile finds the jobs that are missing)"
+		}
+		opts.Report(fmt.Errorf("%s: %d bytes are now in %s", what, torn.Bytes, torn.Path))
 	}
 	return &Intake{
 		opts: opts, store: s, to: s, journal: j, applied: applied, done: make(chan struct{}), rolling: make(chan struct{}),

@@ -6,7 +6,8 @@
 // record's number and payload (4 bytes), payload. Records that wait together share one fsync.
 //
 // The end of a segment may be incomplete after a crash. [Open] moves what follows the last whole
-// record into a file of its own beside the segment, and says how much that was.
+// record into a file of its own beside the segment, and says how much that was. Where a single record in the
+// middle cannot be read, it moves that one, and those behind it begin a segment.
 package journal
 
 import (
@@ -41,10 +42,13 @@ type Options struct {
 	SegmentBytes int64
 }
 
-// Torn is the end of a segment that [Open] could not read and moved away.
+// Torn is a part of a segment that [Open] could not read and moved away.
 type Torn struct {
 	Path  string // where it is now
 	Bytes int64
+	// Inner tells that it was not the end of the journal, which a crash leaves. Records of which somebody was
+	// told that they are durable may be among its bytes.
+	Inner bool
 }
 
 // Journal is an open journal. Its methods may be called from several goroutines.
@@ -144,7 +148,7 @@ func (j *Journal) scan(after int64) error {
 		j.segments = append(j.segments, segment{first: first})
 	}
 	slices.SortFunc(j.segments, func(a, b segment) int { return int(a.first - b.first) })
-	for i := range j.segments {
+	for i := 0; i < len(j.segments); i++ { // check may add one
 		s := &j.segments[i]
 		if s.first < j.next {
 			return fmt.Errorf("%s: begins with record %d, and the segment before it goes to %d", j.path(s.first), s.first, j.next-1)
@@ -157,17 +161,17 @@ func (j *Journal) scan(after int64) error {
 			s.size, j.next = info.Size(), j.segments[i+1].first
 			continue
 		}
-		records, err := j.check(s)
-		if err != nil {
+		if j.next, err = j.check(i); err != nil {
 			return err
 		}
-		j.next = s.first + records
 	}
 	return syncDir(j.dir)
 }
 
-// check counts the records of a segment, sets its size, and moves away what follows them.
-func (j *Journal) check(s *segment) (records int64, err error) {
+// check reads the segment of an index, sets its size, moves away what cannot be read, and returns the number
+// behind its last record.
+func (j *Journal) check(i int) (next int64, err error) {
+	s := &j.segments[i]
 	path := j.path(s.first)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -188,13 +192,19 @@ func (j *Journal) check(s *segment) (records int64, err error) {
 		}
 	}
 	s.size = r.at
-	rest := info.Size() - r.at
-	if rest > 0 {
-		away := fmt.Sprintf("%s.%d%s", path, r.at, torn)
-		if err := copyTo(away, io.NewSectionReader(f, r.at, rest)); err != nil {
+	end := info.Size()
+	if rest := r.behind(); rest > 0 {
+		if err := j.split(i, io.NewSectionReader(f, rest, end-rest), r.next+1); err != nil {
 			return 0, err
 		}
-		j.torn = append(j.torn, Torn{away, rest})
+		end = rest
+	}
+	if end > r.at {
+		away := fmt.Sprintf("%s.%d%s", path, r.at, torn)
+		if err := copyTo(away, io.NewSectionReader(f, r.at, end-r.at)); err != nil {
+			return 0, err
+		}
+		j.torn = append(j.torn, Torn{away, end - r.at, i+1 < len(j.segments)})
 		if err := f.Truncate(r.at); err != nil {
 			return 0, err
 		}
@@ -203,9 +213,26 @@ func (j *Journal) check(s *segment) (records int64, err error) {
 		if _, err := f.WriteAt([]byte(header), 0); err != nil {
 			return 0, err
 		}
-		s.size = int64(len(header))
+		j.segments[i].size = int64(len(header))
 	}
-	return r.next - s.first, f.Sync()
+	return r.next, f.Sync()
+}
+
+// split makes a segment of the records from first on, and puts it behind that of an index. It is there already
+// if the process ended before the records were removed from their old segment.
+func (j *Journal) split(i int, records io.Reader, first int64) error {
+	if i+1 < len(j.segments) && j.segments[i+1].first <= first {
+		return nil
+	}
+	path := j.path(first)
+	if err := copyTo(path+".new", io.MultiReader(strings.NewReader(header), records)); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	j.segments = slices.Insert(j.segments, i+1, segment{first: first})
+	return syncDir(j.dir)
 }
 
 func copyTo(path string, from io.Reader) error {
