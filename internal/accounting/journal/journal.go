@@ -22,6 +22,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 const (
@@ -36,10 +38,24 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// patience bounds the wait for the disk: an fsync of a network file system may take for ever.
+const patience = 20 * time.Second
+
 // Options configures [Open].
 type Options struct {
 	// SegmentBytes is the size after which a segment is followed by the next; 0 means 64 MiB.
 	SegmentBytes int64
+
+	patience time.Duration                          // 0 means the constant
+	create   func(path string) (segmentFile, error) // nil means files of the operating system
+}
+
+// segmentFile is what records are written to.
+type segmentFile interface {
+	io.WriterAt
+	Sync() error
+	Truncate(size int64) error
+	Close() error
 }
 
 // Torn is a part of a segment that [Open] could not read and moved away.
@@ -59,13 +75,16 @@ type Journal struct {
 	waiting chan *request
 	stop    chan struct{}
 	done    chan struct{}
-	buffer  []byte // of the goroutine that writes, for its next group
 
-	mu       sync.Mutex
+	// Of the goroutine that writes.
+	buffer []byte      // for its next group
+	active segmentFile // the last segment; nil after an error, until the next append makes a new one
+	ended  error       // of closing active, once done is closed
+
+	mu       sync.Mutex // nobody holds it while waiting for the disk
 	segments []segment
 	next     int64         // number of the next record
 	grown    chan struct{} // closed when records are added
-	active   *os.File      // the last segment; nil after an error, until the next append makes a new one
 	closed   bool
 }
 
@@ -74,21 +93,37 @@ type segment struct {
 	first, size int64
 }
 
+// request is an append. Whoever claims it owns its payloads: the goroutine that writes them, or the caller who
+// gives up before.
 type request struct {
 	payloads [][]byte
+	claimed  atomic.Bool
 	first    int64
 	err      error
 	done     chan struct{}
 }
 
+func (r *request) claim() bool { return r.claimed.CompareAndSwap(false, true) }
+
 // ErrClosed is the error of a journal that was closed.
 var ErrClosed = errors.New("the journal is closed")
+
+// ErrSlow is the error of an append that the disk has not confirmed in time.
+var ErrSlow = errors.New("the disk has not confirmed the records (they are kept after all if it does later)")
 
 // Open opens the journal in a directory, which it makes if necessary. after is the number of the
 // last record that the caller needs no more: an empty journal begins behind it.
 func Open(dir string, after int64, opts Options) (*Journal, error) {
 	if opts.SegmentBytes == 0 {
 		opts.SegmentBytes = 64 << 20
+	}
+	if opts.patience == 0 {
+		opts.patience = patience
+	}
+	if opts.create == nil {
+		opts.create = func(path string) (segmentFile, error) {
+			return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+		}
 	}
 	j := &Journal{
 		dir: dir, opts: opts, next: 1, waiting: make(chan *request, 1024), stop: make(chan struct{}), done: make(chan struct{}),
@@ -245,8 +280,8 @@ func copyTo(path string, from io.Reader) error {
 }
 
 // Append adds records and returns the number of the first one. They are durable when it returns
-// without an error. With an error, none of them is in the journal. After a full disk the journal
-// works again once there is room.
+// without an error. With an error, none of them is in the journal, unless it is [ErrSlow]: after 20 seconds
+// nobody can tell. After a full disk the journal works again once there is room.
 func (j *Journal) Append(payloads ...[]byte) (first int64, err error) {
 	for _, p := range payloads {
 		if len(p) > MaxPayload {
@@ -254,13 +289,22 @@ func (j *Journal) Append(payloads ...[]byte) (first int64, err error) {
 		}
 	}
 	r := &request{payloads: payloads, done: make(chan struct{})}
+	timer := time.NewTimer(j.opts.patience)
+	defer timer.Stop()
 	select {
 	case j.waiting <- r:
 	case <-j.stop:
 		return 0, ErrClosed
+	case <-timer.C:
+		return 0, j.slow("writing to")
 	}
 	select {
 	case <-r.done:
+	case <-timer.C:
+		if r.claim() {
+			r.payloads = nil // it may stay in the queue for long
+		}
+		return 0, j.slow("writing to")
 	case <-j.done:
 		select {
 		case <-r.done:
@@ -276,7 +320,12 @@ func (j *Journal) Append(payloads ...[]byte) (first int64, err error) {
 
 // write is the goroutine that writes. It takes all requests that wait, and syncs once for them.
 func (j *Journal) write() {
-	defer close(j.done)
+	defer func() {
+		if j.active != nil {
+			j.ended = j.active.Close()
+		}
+		close(j.done)
+	}()
 	var group []*request
 	for {
 		group = group[:0]
@@ -286,11 +335,16 @@ func (j *Journal) write() {
 		case <-j.stop:
 			return
 		}
+		if !group[0].claim() {
+			continue
+		}
 		for bytes := size(group[0]); bytes < perSync; {
 			select {
 			case r := <-j.waiting:
-				group = append(group, r)
-				bytes += size(r)
+				if r.claim() {
+					group = append(group, r)
+					bytes += size(r)
+				}
 				continue
 			default:
 			}
@@ -344,9 +398,7 @@ func (j *Journal) commit(group []*request) error {
 	if err != nil {
 		// What an fsync that failed has left on disk is not known. The file is cut back, and no
 		// later record goes into it.
-		j.mu.Lock()
 		j.active = nil
-		j.mu.Unlock()
 		return errors.Join(err, f.Truncate(at), f.Close())
 	}
 	j.mu.Lock()
@@ -360,21 +412,23 @@ func (j *Journal) commit(group []*request) error {
 
 // segment returns the file to write to and the position in it. It begins a new one if there is none
 // or the last one is full.
-func (j *Journal) segment() (f *os.File, at int64, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+func (j *Journal) segment() (f segmentFile, at int64, err error) {
 	if j.active != nil {
-		if at := j.segments[len(j.segments)-1].size; at < j.opts.SegmentBytes {
+		j.mu.Lock()
+		at := j.segments[len(j.segments)-1].size
+		j.mu.Unlock()
+		if at < j.opts.SegmentBytes {
 			return j.active, at, nil
 		}
-		if err := j.active.Close(); err != nil {
+		full := j.active
+		j.active = nil // whatever becomes of it, the next append begins a new one
+		if err := full.Close(); err != nil {
 			return nil, 0, err
 		}
-		j.active = nil
 	}
 	// An empty segment of the same number may be there, from before an error or a restart.
-	path := j.path(j.next)
-	if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
+	path := j.path(j.next) // only this goroutine changes next
+	if f, err = j.opts.create(path); err != nil {
 		return nil, 0, err
 	}
 	if _, err = f.WriteAt([]byte(header), 0); err == nil {
@@ -383,10 +437,12 @@ func (j *Journal) segment() (f *os.File, at int64, err error) {
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close(), os.Remove(path))
 	}
+	j.active = f
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if n := len(j.segments); n > 0 && j.segments[n-1].first == j.next {
 		j.segments = j.segments[:n-1]
 	}
-	j.active = f
 	j.segments = append(j.segments, segment{j.next, int64(len(header))})
 	return f, int64(len(header)), nil
 }
@@ -421,7 +477,8 @@ func (j *Journal) Prune(upTo int64) error {
 	return syncDir(j.dir)
 }
 
-// Close ends the journal. Records that wait get [ErrClosed].
+// Close ends the journal. Records that wait get [ErrClosed]. Its error is [ErrSlow] if the goroutine that
+// writes still waits for the disk: it ends when the disk answers.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	if j.closed {
@@ -431,11 +488,16 @@ func (j *Journal) Close() error {
 	j.closed = true
 	j.mu.Unlock()
 	close(j.stop)
-	<-j.done
-	if j.active == nil {
-		return nil
+	select {
+	case <-j.done:
+	case <-time.After(j.opts.patience):
+		return j.slow("closing")
 	}
-	return j.active.Close()
+	return j.ended
+}
+
+func (j *Journal) slow(doing string) error {
+	return fmt.Errorf("%s the journal in %s: after %v %w", doing, j.dir, j.opts.patience, ErrSlow)
 }
 
 func checksum(number int64, payload []byte) uint32 {
