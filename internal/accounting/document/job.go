@@ -72,6 +72,20 @@ func (j *Job) Ran() bool { return !j.Start.IsZero() && (j.NodeList != "" || j.El
 // when a job starts (JobCompParams=enable_job_start).
 func (j *Job) Finished() bool { return j.State != "" || !j.End.IsZero() }
 
+// EndBy makes an end after an instant a bad value, and what was computed from it unknown. Run stays, so that
+// it is the one of [Identify].
+func (j *Job) EndBy(latest time.Time) {
+	if !j.End.After(latest) {
+		return
+	}
+	j.Marks |= BadValue
+	j.End, j.Elapsed = time.Time{}, Int{}
+	j.CPUHours, j.GPUHours, j.NodeHours = 0, 0, 0
+	if !j.Finished() {
+		j.Marks |= StartEvent
+	}
+}
+
 // Marks is a set of rules.
 type Marks uint32
 
@@ -87,7 +101,7 @@ const (
 	TimesReverse                   // it ends before it starts, or starts before it was submitted
 	StartEvent                     // the job started; it has not ended
 	NoCluster                      // no cluster: the index's name, or the server's --cluster-name, stands for it
-	Refused                        // the store refused its values: only the document is kept
+	Refused                        // the store refused its values, or failed with them: only the document is kept
 )
 
 // Rules names the marks, in the order of their bits.

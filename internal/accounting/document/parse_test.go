@@ -2,6 +2,7 @@ package document_test
 
 import (
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"rmreplay/internal/accounting/document"
@@ -32,6 +33,28 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%+v", j)
 		}
 	})
+}
+
+// TestEndBy checks that an end in the future is a bad value, and an earlier one is none.
+func TestEndBy(t *testing.T) {
+	text := []byte(`{"jobid":7,"cluster":"moor","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","nodes":"n1","state":"COMPLETED","total_cpus":2}`)
+	begin := document.Parse(text, "")
+	got := begin
+	got.EndBy(begin.End)
+	if got != begin || got.CPUHours != 2 {
+		t.Errorf("an end in time: %+v, want %+v", got, begin)
+	}
+	got.EndBy(begin.End.Add(-1))
+	want := begin
+	want.End, want.Elapsed, want.CPUHours, want.Marks = time.Time{}, document.Int{}, 0, document.BadValue
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	got = begin
+	got.State = ""
+	if got.EndBy(begin.Start); got.Marks != document.BadValue|document.StartEvent {
+		t.Errorf("without a state: %v", got.Marks.Names())
+	}
 }
 
 // TestReleases reads documents in the forms of several releases.

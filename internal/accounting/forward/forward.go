@@ -6,8 +6,9 @@
 // the cluster has each run exactly once.
 //
 // An answer counts only item by item: a _bulk request with the status 200 may have stored nothing.
-// What the cluster cannot take now is sent again, with growing pauses. A document that it refuses,
-// such as one that contradicts its mapping, is noted in a file and not sent again.
+// What the cluster cannot take now, also for the state of an index, is sent again, with growing pauses. So
+// is what was sent while the position could not be written, as on a full disk. A document that the cluster
+// refuses, such as one that contradicts its mapping, is noted in a file and not sent again.
 package forward
 
 import (
@@ -60,7 +61,7 @@ type Options struct {
 	// Idle is the pause when all is sent, and the first one after an error; 0 means a second. Pauses
 	// after errors double up to Longest; 0 means a minute.
 	Idle, Longest time.Duration
-	// Report is told when requests begin to fail, and of documents that the cluster refuses; nil for
+	// Report is told when attempts begin to fail, and of documents that the cluster refuses; nil for
 	// nobody.
 	Report func(err error)
 }
@@ -70,8 +71,8 @@ type Status struct {
 	Position int64  // last arrival that the cluster has, or has refused
 	Sent     int64  // documents since the start
 	Refused  int64  // documents that the cluster refused, of all time
-	Retries  int64  // requests since the start that have to be sent again, in part or as a whole
-	Error    string // why the last request has to be sent again; empty after one that succeeded
+	Retries  int64  // attempts since the start that have to be repeated, in part or as a whole
+	Error    string // why the last attempt has to be repeated; empty after one that succeeded
 }
 
 // Forwarder passes documents on.
@@ -226,52 +227,49 @@ func (f *Forwarder) Status() Status {
 	return f.status
 }
 
-// Run sends documents until ctx ends. It returns an error only if the position or the list of refused
-// documents cannot be written, or the store cannot be read.
-func (f *Forwarder) Run(ctx context.Context) error {
+// Run sends documents until ctx ends. What fails, be it the cluster, the disk or the store, is tried again
+// with growing pauses.
+func (f *Forwarder) Run(ctx context.Context) {
 	pause := f.opts.Idle
 	var batch []item // what is left to be sent of the documents up to the arrival last
 	var last int64
 	for {
 		var err error
 		if len(batch) == 0 {
-			if batch, err = f.next(ctx); len(batch) > 0 {
-				last = batch[len(batch)-1].seq
-			}
+			batch, err = f.next(ctx)
+		}
+		sends := len(batch) > 0
+		if sends {
+			last = max(last, batch[len(batch)-1].seq)
+			batch, err = f.deliver(ctx, batch, last)
 		}
 		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, store.ErrReadTime):
-			f.note(err)
-		case err != nil:
-			return fmt.Errorf("forwarding: %w", err)
-		case len(batch) > 0:
-			if batch, err = f.deliver(ctx, batch, last); err != nil {
-				return fmt.Errorf("forwarding: %w", err)
-			}
-			if len(batch) == 0 {
-				pause = f.opts.Idle
+		case err == nil:
+			f.succeed()
+			pause = f.opts.Idle
+			if sends {
 				continue // at once: there may be more
 			}
+		case ctx.Err() != nil:
+			return
 		default:
-			pause = f.opts.Idle
+			f.note(err)
 		}
 		// With up to a half more, so that several senders do not come at the same instant.
 		timer := time.NewTimer(pause + rand.N(pause/2+1))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return nil
+			return
 		case <-timer.C:
 		}
-		if f.Status().Error != "" {
+		if err != nil {
 			pause = min(2*pause, f.opts.Longest)
 		}
 	}
 }
 
-// note notes that a request has to be sent again, and reports the first one after a success.
+// note notes that something has to be tried again, and reports the first failure after a success.
 func (f *Forwarder) note(fault error) {
 	f.mu.Lock()
 	first := f.status.Error == ""
@@ -281,6 +279,13 @@ func (f *Forwarder) note(fault error) {
 	if first {
 		f.opts.Report(fmt.Errorf("forwarding: %w (it is tried again until it succeeds)", fault))
 	}
+}
+
+// succeed ends a series of failures.
+func (f *Forwarder) succeed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status.Error = ""
 }
 
 // item is a document on its way.
@@ -322,7 +327,10 @@ func (f *Forwarder) next(ctx context.Context) (batch []item, err error) {
 		}
 		return rows.Err()
 	})
-	return batch, err
+	if err != nil {
+		return nil, err
+	}
+	return batch, nil
 }
 
 // oneLine returns a JSON object without line breaks, and nil for a text that is none. Bytes that are
@@ -339,7 +347,8 @@ func oneLine(text []byte) []byte {
 }
 
 // deliver sends a batch, the last one of the documents up to an arrival, and moves the position
-// behind the documents that the cluster has or has refused. It returns those to send again.
+// behind the documents that the cluster has or has refused. It returns those to send again, and why. Where
+// it cannot note what came of them, these are all: those that the cluster has replace themselves.
 func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (again []item, err error) {
 	waiting := make([]item, 0, len(batch))
 	var refused []refusal
@@ -355,7 +364,7 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (agai
 	sent -= len(again) + len(more)
 	refused = append(refused, more...)
 	if err := f.refuse(refused); err != nil {
-		return nil, err
+		return batch, err
 	}
 	if len(again) > 0 {
 		upTo = again[0].seq - 1
@@ -364,22 +373,19 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (agai
 	p := position{f.identity(), upTo, f.status.Refused + int64(len(refused))}
 	f.mu.Unlock()
 	if err := f.save(p); err != nil {
-		return nil, fmt.Errorf("writing the position: %w", err)
+		return batch, fmt.Errorf("writing the position: %w", err)
 	}
 	f.mu.Lock()
 	f.status.Position, f.status.Refused = p.Position, p.Refused
 	f.status.Sent += int64(sent)
-	if len(again) == 0 {
-		f.status.Error = ""
-	}
 	f.mu.Unlock()
-	if len(again) > 0 && ctx.Err() == nil {
-		f.note(fault)
-	}
 	if len(refused) > 0 {
 		f.opts.Report(fmt.Errorf("forwarding: the cluster refuses %d documents, listed in %s: %s", len(refused), filepath.Join(f.opts.Dir, refusedFile), refused[0].Reason))
 	}
-	return again, nil
+	if len(again) > 0 {
+		return again, fault
+	}
+	return nil, nil
 }
 
 // refusal is a document that the cluster does not take.
@@ -391,8 +397,8 @@ type refusal struct {
 	Reason string `json:"reason"`
 }
 
-// refuse notes documents in the list of refused ones. One can be there twice, if the program ended
-// before the position was written.
+// refuse notes documents in the list of refused ones. One can be there twice, if the position could not be
+// written after it.
 func (f *Forwarder) refuse(list []refusal) error {
 	if len(list) == 0 {
 		return nil
@@ -409,7 +415,12 @@ func (f *Forwarder) refuse(list []refusal) error {
 	if err != nil {
 		return fmt.Errorf("noting a refused document: %w", err)
 	}
-	_, err = file.Write(b.Bytes())
+	info, err := file.Stat()
+	if err == nil {
+		if _, err = file.Write(b.Bytes()); err != nil { // half a line would spoil the next one
+			err = errors.Join(err, file.Truncate(info.Size()))
+		}
+	}
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return fmt.Errorf("noting a refused document: %w", err)
 	}
@@ -451,6 +462,24 @@ type bulkAnswer struct {
 	} `json:"items"`
 }
 
+// mendable reports whether an error is about the index or the cluster, although its status blames the
+// request. Once somebody has mended these, they take the document as it is.
+func mendable(text json.RawMessage) bool {
+	var fault struct{ Type, Reason string }
+	if json.Unmarshal(text, &fault) != nil {
+		return false
+	}
+	switch fault.Type {
+	case "validation_exception": // the cluster has as many shards as it may have
+	case "index_closed_exception", "cluster_block_exception":
+	case "illegal_argument_exception":
+		return strings.HasPrefix(fault.Reason, "pipeline with id [") && strings.HasSuffix(fault.Reason, "] does not exist")
+	default:
+		return false
+	}
+	return true
+}
+
 // post makes one request.
 func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refused []refusal, fault error) {
 	var body bytes.Buffer
@@ -483,7 +512,7 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	switch {
-	case response.StatusCode == http.StatusRequestEntityTooLarge, response.StatusCode == http.StatusBadRequest && isFault(text):
+	case response.StatusCode == http.StatusRequestEntityTooLarge, response.StatusCode == http.StatusBadRequest && len(faultOf(text)) > 0 && !mendable(faultOf(text)):
 		return batch, nil, fmt.Errorf("%w: %s: %s", errTooLarge, response.Status, excerpt(text))
 	case response.StatusCode != http.StatusOK:
 		return batch, nil, fmt.Errorf("the cluster answers %s: %s", response.Status, excerpt(text))
@@ -504,7 +533,7 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 			again = append(again, i)
 			fault = fmt.Errorf("the answer's item %d is not about the document %s", n, i.id)
 		case result.Status == http.StatusOK || result.Status == http.StatusCreated:
-		case result.Status >= 400 && result.Status < 500 && result.Status != http.StatusTooManyRequests && result.Status != http.StatusUnauthorized &&
+		case result.Status >= 400 && result.Status < 500 && !mendable(result.Error) && result.Status != http.StatusTooManyRequests && result.Status != http.StatusUnauthorized &&
 			result.Status != http.StatusForbidden && result.Status != http.StatusNotFound && result.Status != http.StatusRequestTimeout:
 			refused = append(refused, refusal{i.seq, i.id, i.index, result.Status, excerpt(result.Error)})
 		default:
@@ -515,12 +544,15 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 	return again, refused, fault
 }
 
-// isFault reports whether an answer is an error of Elasticsearch, and not of a server before it.
-func isFault(text []byte) bool {
+// faultOf returns the error in an answer of Elasticsearch, and nothing for the answer of a server before it.
+func faultOf(text []byte) json.RawMessage {
 	var answer struct {
 		Error json.RawMessage `json:"error"`
 	}
-	return json.Unmarshal(text, &answer) == nil && len(answer.Error) > 0
+	if json.Unmarshal(text, &answer) != nil {
+		return nil
+	}
+	return answer.Error
 }
 
 // excerpt is the beginning of an answer, for messages.

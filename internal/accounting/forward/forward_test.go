@@ -95,18 +95,31 @@ func newStore(t *testing.T, n int64) *store.Store {
 func until(t *testing.T, f *forward.Forwarder, last int64) forward.Status {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- f.Run(ctx) }()
-	for start := time.Now(); f.Status().Position < last; time.Sleep(time.Millisecond) {
+	done := run(ctx, f)
+	await(t, f, fmt.Sprintf("position %d", last), func(s forward.Status) bool { return s.Position >= last })
+	cancel()
+	<-done
+	return f.Status()
+}
+
+// await waits for a status.
+func await(t *testing.T, f *forward.Forwarder, what string, is func(s forward.Status) bool) {
+	t.Helper()
+	for start := time.Now(); !is(f.Status()); time.Sleep(time.Millisecond) {
 		if time.Since(start) > time.Minute {
-			t.Fatalf("after a minute: %+v, want position %d", f.Status(), last)
+			t.Fatalf("after a minute: %+v, want %s", f.Status(), what)
 		}
 	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	return f.Status()
+}
+
+// run starts a forwarder. The channel is closed when it has ended.
+func run(ctx context.Context, f *forward.Forwarder) (done chan struct{}) {
+	done = make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Run(ctx)
+	}()
+	return done
 }
 
 func open(t *testing.T, s *store.Store, url, dir string) *forward.Forwarder {
@@ -217,6 +230,111 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestMendable lets each of the first requests fail, as a whole or for one document, with an error that blames
+// the request although it is about the index or the cluster. The cluster has all documents in the end.
+// Errors of the same types and statuses that are about the document are final.
+func TestMendable(t *testing.T) {
+	const jobs = 5
+	mendable := []struct{ kind, reason string }{
+		{"validation_exception", "Validation Failed: 1: this action would add [2] shards, but this cluster currently has [1000]/[1000] maximum normal shards open;"},
+		{"index_closed_exception", "closed"}, {"cluster_block_exception", "index [slurm] blocked by: [FORBIDDEN/8/index write (api)];"},
+		{"illegal_argument_exception", "pipeline with id [own] does not exist"},
+	}
+	final := []struct{ kind, reason string }{
+		{"illegal_argument_exception", "Limit of total fields [1000] has been exceeded"}, {"illegal_argument_exception", "field [pipeline with id [own] does not exist here]"},
+		{"document_parsing_exception", "failed to parse field [@end]"}, {"mapper_parsing_exception", "failed to parse"}, {"strict_dynamic_mapping_exception", "not allowed"},
+	}
+	send := func(fail func(n int, w http.ResponseWriter, items []map[string]any) bool) (*cluster, forward.Status) {
+		c := &cluster{documents: map[string]string{}, fail: fail}
+		server := httptest.NewServer(c)
+		defer server.Close()
+		return c, until(t, open(t, newStore(t, jobs), server.URL, t.TempDir()), jobs)
+	}
+	c, status := send(func(n int, w http.ResponseWriter, items []map[string]any) bool {
+		fault := map[string]any{}
+		if i := (n - 1) / 2; i < len(mendable) {
+			fault["type"], fault["reason"] = mendable[i].kind, mendable[i].reason
+		}
+		switch {
+		case len(fault) == 0:
+			return false
+		case n%2 == 0:
+			w.WriteHeader(http.StatusBadRequest)
+			_ = json.NewEncoder(w).Encode(map[string]any{"error": fault, "status": 400})
+			return true
+		}
+		item := items[0]["index"].(map[string]any)
+		item["status"], item["error"] = 400, fault
+		return false
+	})
+	if len(c.documents) != jobs || status.Refused != 0 || status.Retries != int64(2*len(mendable)) {
+		t.Errorf("%d documents, %+v", len(c.documents), status)
+	}
+	for _, f := range final {
+		c, status := send(func(n int, _ http.ResponseWriter, items []map[string]any) bool {
+			if n == 1 {
+				item := items[0]["index"].(map[string]any)
+				item["status"], item["error"] = 400, map[string]any{"type": f.kind, "reason": f.reason}
+			}
+			return false
+		})
+		if len(c.documents) != jobs-1 || status.Refused != 1 || c.requests != 1 {
+			t.Errorf("%s: %d documents after %d requests, %+v", f.reason, len(c.documents), c.requests, status)
+		}
+	}
+}
+
+// TestDisk forwards while neither the position nor the list of refused documents can be written. Once they
+// can, the cluster has each document once.
+func TestDisk(t *testing.T) {
+	const jobs = 40
+	s := newStore(t, jobs)
+	c := &cluster{documents: map[string]string{}, refuse: `"jobid":7,`}
+	server := httptest.NewServer(c)
+	defer server.Close()
+	dir := t.TempDir()
+	// Directories in the places of the files also stop root, whom the mode of dir does not.
+	position, list := filepath.Join(dir, "forward.json.new"), filepath.Join(dir, "forward-refused.jsonl")
+	for _, path := range []string{position, list} {
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := open(t, s, server.URL, dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := run(ctx, f)
+	for _, fault := range []struct{ with, path string }{{"noting a refused document", list}, {"writing the position", position}} {
+		await(t, f, fault.with, func(s forward.Status) bool { return strings.Contains(s.Error, fault.with) })
+		if status := f.Status(); status.Position != 0 || status.Sent != 0 || status.Refused != 0 {
+			t.Errorf("what is not on disk counts: %+v", status)
+		}
+		if err := os.Remove(fault.path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, f, "all documents", func(s forward.Status) bool { return s.Position == jobs && s.Error == "" })
+	cancel()
+	<-done
+	status := f.Status()
+	if len(c.documents) != jobs-1 || status.Sent != jobs-1 || status.Refused != 1 || status.Error != "" {
+		t.Errorf("the cluster has %d documents, and %+v", len(c.documents), status)
+	}
+}
+
+// TestStore forwards from a store that cannot be read: it is tried again.
+func TestStore(t *testing.T) {
+	s := newStore(t, 1)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, s, "http://127.0.0.1:1", t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := run(ctx, f)
+	await(t, f, "three attempts", func(s forward.Status) bool { return s.Retries >= 3 && strings.Contains(s.Error, "closed") })
+	cancel()
+	<-done
+}
+
 // TestTooLarge sends to a cluster that takes few bytes at a time, and documents that are no JSON.
 func TestTooLarge(t *testing.T) {
 	s := newStore(t, 20)
@@ -303,15 +421,12 @@ func TestOptions(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan error)
-		go func() { done <- f.Run(ctx) }()
+		done := run(ctx, f)
 		for f.Status().Retries == 0 {
 			time.Sleep(time.Millisecond)
 		}
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		<-done
 		server.Close()
 		if got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)

@@ -42,10 +42,17 @@ type Options struct {
 	Report func(err error)
 }
 
+// writer is the part of a [store.Store] that takes documents.
+type writer interface {
+	Apply(ctx context.Context, entries []store.Entry) (store.Outcome, error)
+	ApplyAll(ctx context.Context, next func() (*store.Part, error)) (store.Outcome, error)
+}
+
 // Intake is an open data directory.
 type Intake struct {
 	opts    Options
 	store   *store.Store
+	to      writer // the store
 	journal *journal.Journal
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when apply has ended
@@ -61,6 +68,16 @@ type Intake struct {
 
 // Open opens a data directory, and makes it if necessary.
 func Open(ctx context.Context, dir string, opts Options) (*Intake, error) {
+	in, err := open(ctx, dir, opts)
+	if err != nil {
+		return nil, err
+	}
+	in.start(ctx)
+	return in, nil
+}
+
+// open is Open without the goroutines.
+func open(ctx context.Context, dir string, opts Options) (*Intake, error) {
 	s, err := store.Open(ctx, dir, opts.Store)
 	if err != nil {
 		return nil, err
@@ -77,22 +94,30 @@ func Open(ctx context.Context, dir string, opts Options) (*Intake, error) {
 		opts.Report = func(error) {}
 	}
 	for _, torn := range j.Torn() {
-		opts.Report(fmt.Errorf("the journal ended in a record that is not whole, which nobody was told is safe: %d bytes are now in %s", torn.Bytes, torn.Path))
+		what := "the journal ended in a record that is not whole, which nobody was told is safe"
+		if torn.Inner {
+			what = "the journal cannot be read in the middle, where acknowledged documents may be (accounting reconcile finds the jobs that are missing)"
+		}
+		opts.Report(fmt.Errorf("%s: %d bytes are now in %s", what, torn.Bytes, torn.Path))
 	}
-	in := &Intake{
-		opts: opts, store: s, journal: j, applied: applied, done: make(chan struct{}), rolling: make(chan struct{}),
+	return &Intake{
+		opts: opts, store: s, to: s, journal: j, applied: applied, done: make(chan struct{}), rolling: make(chan struct{}),
 		moved: make(chan struct{}), hurry: make(chan struct{}, 1),
-	}
+	}, nil
+}
+
+// start starts the goroutines, which [Intake.Close] ends.
+func (in *Intake) start(ctx context.Context) {
 	ctx, in.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go in.apply(ctx)
 	go in.rollUp(ctx)
-	return in, nil
 }
 
 // Store returns the store.
 func (in *Intake) Store() *store.Store { return in.store }
 
-// Accept makes documents durable and returns the number of the last one. With an error none is kept.
+// Accept makes documents durable and returns the number of the last one. With an error none is kept, unless it
+// is [journal.ErrSlow]: if the disk confirms them later, the client's repetitions are duplicates.
 func (in *Intake) Accept(arrivals ...Arrival) (last int64, err error) {
 	if len(arrivals) == 0 {
 		return 0, nil
@@ -170,6 +195,9 @@ const (
 	// mostRemovable is how many segments of the journal are removed at once: each time the database writes a
 	// checkpoint before.
 	mostRemovable = 4
+	// mostFailures is how often a transaction fails without the disk's part before a document is thought to be
+	// the cause, and how often that document is then tried alone.
+	mostFailures = 3
 )
 
 // apply is the goroutine that moves documents into the store.
@@ -179,6 +207,7 @@ func (in *Intake) apply(ctx context.Context) {
 	defer func() { _ = r.Close() }() // it has only read
 	var p *parts                     // of the next transaction, if it is being read
 	refused := int64(0)              // the last document of a transaction that the store refused
+	failures := 0                    // of transactions from the same document on, without the disk's part
 	for wait := pause; ; {
 		if p == nil {
 			p = newParts(ctx, in, r)
@@ -195,8 +224,10 @@ func (in *Intake) apply(ctx context.Context) {
 		} else {
 			p = p.after
 		}
-		if store.Refused(err) && last > refused {
-			refused = last
+		if err == nil || store.Outside(err) {
+			failures = 0
+		} else if failures++; last > refused && (store.Refused(err) || failures >= mostFailures) {
+			refused, failures = last, 0
 			continue
 		}
 		in.mu.Lock()
@@ -228,7 +259,7 @@ func (in *Intake) applyNext(ctx context.Context, p *parts, refused int64) (last 
 	if in.Status().Applied < refused {
 		out, err = in.applyParts(ctx, p)
 	} else {
-		out, err = in.store.ApplyAll(ctx, func() (*store.Part, error) { return p.next(ctx) })
+		out, err = in.to.ApplyAll(ctx, func() (*store.Part, error) { return p.next(ctx) })
 	}
 	if err != nil {
 		return p.last, err
@@ -291,25 +322,45 @@ func (in *Intake) applyParts(ctx context.Context, p *parts) (out store.Outcome, 
 	}
 }
 
-// applyPart applies entries. If the store refuses them for what they are, it halves them until it has
-// found the one at fault, of which then only the document is kept.
+// applyPart applies entries. If they fail, and not because of the disk, it halves them until it has found the
+// one at fault, of which then only the document is kept. If that fails, too, the entry was not the cause.
 func (in *Intake) applyPart(ctx context.Context, entries []store.Entry) (out store.Outcome, err error) {
-	out, err = in.store.Apply(ctx, entries)
-	if err == nil || !store.Refused(err) {
+	if len(entries) == 1 {
+		return in.applyOne(ctx, &entries[0])
+	}
+	out, err = in.to.Apply(ctx, entries)
+	if err == nil || store.Outside(err) {
 		return out, err
 	}
-	if len(entries) > 1 {
-		half := len(entries) / 2
-		if out, err = in.applyPart(ctx, entries[:half]); err != nil {
+	half := len(entries) / 2
+	if out, err = in.applyPart(ctx, entries[:half]); err != nil {
+		return out, err
+	}
+	rest, err := in.applyPart(ctx, entries[half:])
+	out.Add(rest)
+	return out, err
+}
+
+// applyOne applies an entry, or else its document alone. An error that may pass, such as one about the memory
+// that queries use, too, must come several times.
+func (in *Intake) applyOne(ctx context.Context, e *store.Entry) (out store.Outcome, err error) {
+	for tries := 1; ; tries++ {
+		out, err = in.to.Apply(ctx, []store.Entry{*e})
+		if err == nil || store.Outside(err) {
 			return out, err
 		}
-		rest, err := in.applyPart(ctx, entries[half:])
-		out.Add(rest)
-		return out, err
+		if store.Refused(err) || tries == mostFailures {
+			break
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return out, ctx.Err()
+		}
 	}
-	in.opts.Report(fmt.Errorf("document %d: %w", entries[0].Seq, err))
-	entries[0].Job = document.Unstorable(entries[0].Document, entries[0].Job.Cluster)
-	return in.store.Apply(ctx, entries)
+	in.opts.Report(fmt.Errorf("document %d: only its text is kept: %w", e.Seq, err))
+	e.Job = document.Unstorable(e.Document, e.Job.Cluster)
+	return in.to.Apply(ctx, []store.Entry{*e})
 }
 
 // parse reads records on all processors.
@@ -328,6 +379,10 @@ func parse(records []journal.Record) ([]store.Entry, error) {
 	group.Wait()
 	return entries, errors.Join(errs...)
 }
+
+// mostAhead is how long after its arrival a job that Slurm sends may have ended: clocks differ, by no more
+// than a day. The pages' periods count back from the newest end, so one in the future would empty them.
+const mostAhead = 24 * time.Hour
 
 // An envelope is a version, the arrival in nanoseconds since 1970, three texts with their lengths
 // before them (source, index, cluster), and the document.
@@ -365,8 +420,12 @@ func decode(r journal.Record) (store.Entry, error) {
 		}
 		words[i], text = string(text[n:n+int(length)]), text[n+int(length):]
 	}
-	return store.Entry{
+	e := store.Entry{
 		Seq: r.Number, Arrived: time.Unix(0, nano).UTC(), Source: store.Source(words[0]), Index: words[1],
 		Document: text, Job: document.Parse(text, words[2]),
-	}, nil
+	}
+	if e.Source.Sent() {
+		e.Job.EndBy(e.Arrived.Add(mostAhead))
+	}
+	return e, nil
 }

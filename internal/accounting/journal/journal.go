@@ -6,7 +6,8 @@
 // record's number and payload (4 bytes), payload. Records that wait together share one fsync.
 //
 // The end of a segment may be incomplete after a crash. [Open] moves what follows the last whole
-// record into a file of its own beside the segment, and says how much that was.
+// record into a file of its own beside the segment, and says how much that was. Where a single record in the
+// middle cannot be read, it moves that one, and those behind it begin a segment.
 package journal
 
 import (
@@ -21,6 +22,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 const (
@@ -35,16 +38,33 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// patience bounds the wait for the disk: an fsync of a network file system may take for ever.
+const patience = 20 * time.Second
+
 // Options configures [Open].
 type Options struct {
 	// SegmentBytes is the size after which a segment is followed by the next; 0 means 64 MiB.
 	SegmentBytes int64
+
+	patience time.Duration                          // 0 means the constant
+	create   func(path string) (segmentFile, error) // nil means files of the operating system
 }
 
-// Torn is the end of a segment that [Open] could not read and moved away.
+// segmentFile is what records are written to.
+type segmentFile interface {
+	io.WriterAt
+	Sync() error
+	Truncate(size int64) error
+	Close() error
+}
+
+// Torn is a part of a segment that [Open] could not read and moved away.
 type Torn struct {
 	Path  string // where it is now
 	Bytes int64
+	// Inner tells that it was not the end of the journal, which a crash leaves. Records of which somebody was
+	// told that they are durable may be among its bytes.
+	Inner bool
 }
 
 // Journal is an open journal. Its methods may be called from several goroutines.
@@ -55,13 +75,16 @@ type Journal struct {
 	waiting chan *request
 	stop    chan struct{}
 	done    chan struct{}
-	buffer  []byte // of the goroutine that writes, for its next group
 
-	mu       sync.Mutex
+	// Of the goroutine that writes.
+	buffer []byte      // for its next group
+	active segmentFile // the last segment; nil after an error, until the next append makes a new one
+	ended  error       // of closing active, once done is closed
+
+	mu       sync.Mutex // nobody holds it while waiting for the disk
 	segments []segment
 	next     int64         // number of the next record
 	grown    chan struct{} // closed when records are added
-	active   *os.File      // the last segment; nil after an error, until the next append makes a new one
 	closed   bool
 }
 
@@ -70,21 +93,37 @@ type segment struct {
 	first, size int64
 }
 
+// request is an append. Whoever claims it owns its payloads: the goroutine that writes them, or the caller who
+// gives up before.
 type request struct {
 	payloads [][]byte
+	claimed  atomic.Bool
 	first    int64
 	err      error
 	done     chan struct{}
 }
 
+func (r *request) claim() bool { return r.claimed.CompareAndSwap(false, true) }
+
 // ErrClosed is the error of a journal that was closed.
 var ErrClosed = errors.New("the journal is closed")
+
+// ErrSlow is the error of an append that the disk has not confirmed in time.
+var ErrSlow = errors.New("the disk has not confirmed the records (they are kept after all if it does later)")
 
 // Open opens the journal in a directory, which it makes if necessary. after is the number of the
 // last record that the caller needs no more: an empty journal begins behind it.
 func Open(dir string, after int64, opts Options) (*Journal, error) {
 	if opts.SegmentBytes == 0 {
 		opts.SegmentBytes = 64 << 20
+	}
+	if opts.patience == 0 {
+		opts.patience = patience
+	}
+	if opts.create == nil {
+		opts.create = func(path string) (segmentFile, error) {
+			return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+		}
 	}
 	j := &Journal{
 		dir: dir, opts: opts, next: 1, waiting: make(chan *request, 1024), stop: make(chan struct{}), done: make(chan struct{}),
@@ -144,7 +183,7 @@ func (j *Journal) scan(after int64) error {
 		j.segments = append(j.segments, segment{first: first})
 	}
 	slices.SortFunc(j.segments, func(a, b segment) int { return int(a.first - b.first) })
-	for i := range j.segments {
+	for i := 0; i < len(j.segments); i++ { // check may add one
 		s := &j.segments[i]
 		if s.first < j.next {
 			return fmt.Errorf("%s: begins with record %d, and the segment before it goes to %d", j.path(s.first), s.first, j.next-1)
@@ -157,17 +196,17 @@ func (j *Journal) scan(after int64) error {
 			s.size, j.next = info.Size(), j.segments[i+1].first
 			continue
 		}
-		records, err := j.check(s)
-		if err != nil {
+		if j.next, err = j.check(i); err != nil {
 			return err
 		}
-		j.next = s.first + records
 	}
 	return syncDir(j.dir)
 }
 
-// check counts the records of a segment, sets its size, and moves away what follows them.
-func (j *Journal) check(s *segment) (records int64, err error) {
+// check reads the segment of an index, sets its size, moves away what cannot be read, and returns the number
+// behind its last record.
+func (j *Journal) check(i int) (next int64, err error) {
+	s := &j.segments[i]
 	path := j.path(s.first)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -188,13 +227,19 @@ func (j *Journal) check(s *segment) (records int64, err error) {
 		}
 	}
 	s.size = r.at
-	rest := info.Size() - r.at
-	if rest > 0 {
-		away := fmt.Sprintf("%s.%d%s", path, r.at, torn)
-		if err := copyTo(away, io.NewSectionReader(f, r.at, rest)); err != nil {
+	end := info.Size()
+	if rest := r.behind(); rest > 0 {
+		if err := j.split(i, io.NewSectionReader(f, rest, end-rest), r.next+1); err != nil {
 			return 0, err
 		}
-		j.torn = append(j.torn, Torn{away, rest})
+		end = rest
+	}
+	if end > r.at {
+		away := fmt.Sprintf("%s.%d%s", path, r.at, torn)
+		if err := copyTo(away, io.NewSectionReader(f, r.at, end-r.at)); err != nil {
+			return 0, err
+		}
+		j.torn = append(j.torn, Torn{away, end - r.at, i+1 < len(j.segments)})
 		if err := f.Truncate(r.at); err != nil {
 			return 0, err
 		}
@@ -203,9 +248,26 @@ func (j *Journal) check(s *segment) (records int64, err error) {
 		if _, err := f.WriteAt([]byte(header), 0); err != nil {
 			return 0, err
 		}
-		s.size = int64(len(header))
+		j.segments[i].size = int64(len(header))
 	}
-	return r.next - s.first, f.Sync()
+	return r.next, f.Sync()
+}
+
+// split makes a segment of the records from first on, and puts it behind that of an index. It is there already
+// if the process ended before the records were removed from their old segment.
+func (j *Journal) split(i int, records io.Reader, first int64) error {
+	if i+1 < len(j.segments) && j.segments[i+1].first <= first {
+		return nil
+	}
+	path := j.path(first)
+	if err := copyTo(path+".new", io.MultiReader(strings.NewReader(header), records)); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	j.segments = slices.Insert(j.segments, i+1, segment{first: first})
+	return syncDir(j.dir)
 }
 
 func copyTo(path string, from io.Reader) error {
@@ -218,8 +280,8 @@ func copyTo(path string, from io.Reader) error {
 }
 
 // Append adds records and returns the number of the first one. They are durable when it returns
-// without an error. With an error, none of them is in the journal. After a full disk the journal
-// works again once there is room.
+// without an error. With an error, none of them is in the journal, unless it is [ErrSlow]: after 20 seconds
+// nobody can tell. After a full disk the journal works again once there is room.
 func (j *Journal) Append(payloads ...[]byte) (first int64, err error) {
 	for _, p := range payloads {
 		if len(p) > MaxPayload {
@@ -227,13 +289,22 @@ func (j *Journal) Append(payloads ...[]byte) (first int64, err error) {
 		}
 	}
 	r := &request{payloads: payloads, done: make(chan struct{})}
+	timer := time.NewTimer(j.opts.patience)
+	defer timer.Stop()
 	select {
 	case j.waiting <- r:
 	case <-j.stop:
 		return 0, ErrClosed
+	case <-timer.C:
+		return 0, j.slow("writing to")
 	}
 	select {
 	case <-r.done:
+	case <-timer.C:
+		if r.claim() {
+			r.payloads = nil // it may stay in the queue for long
+		}
+		return 0, j.slow("writing to")
 	case <-j.done:
 		select {
 		case <-r.done:
@@ -249,7 +320,12 @@ func (j *Journal) Append(payloads ...[]byte) (first int64, err error) {
 
 // write is the goroutine that writes. It takes all requests that wait, and syncs once for them.
 func (j *Journal) write() {
-	defer close(j.done)
+	defer func() {
+		if j.active != nil {
+			j.ended = j.active.Close()
+		}
+		close(j.done)
+	}()
 	var group []*request
 	for {
 		group = group[:0]
@@ -259,11 +335,16 @@ func (j *Journal) write() {
 		case <-j.stop:
 			return
 		}
+		if !group[0].claim() {
+			continue
+		}
 		for bytes := size(group[0]); bytes < perSync; {
 			select {
 			case r := <-j.waiting:
-				group = append(group, r)
-				bytes += size(r)
+				if r.claim() {
+					group = append(group, r)
+					bytes += size(r)
+				}
 				continue
 			default:
 			}
@@ -317,9 +398,7 @@ func (j *Journal) commit(group []*request) error {
 	if err != nil {
 		// What an fsync that failed has left on disk is not known. The file is cut back, and no
 		// later record goes into it.
-		j.mu.Lock()
 		j.active = nil
-		j.mu.Unlock()
 		return errors.Join(err, f.Truncate(at), f.Close())
 	}
 	j.mu.Lock()
@@ -333,21 +412,23 @@ func (j *Journal) commit(group []*request) error {
 
 // segment returns the file to write to and the position in it. It begins a new one if there is none
 // or the last one is full.
-func (j *Journal) segment() (f *os.File, at int64, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+func (j *Journal) segment() (f segmentFile, at int64, err error) {
 	if j.active != nil {
-		if at := j.segments[len(j.segments)-1].size; at < j.opts.SegmentBytes {
+		j.mu.Lock()
+		at := j.segments[len(j.segments)-1].size
+		j.mu.Unlock()
+		if at < j.opts.SegmentBytes {
 			return j.active, at, nil
 		}
-		if err := j.active.Close(); err != nil {
+		full := j.active
+		j.active = nil // whatever becomes of it, the next append begins a new one
+		if err := full.Close(); err != nil {
 			return nil, 0, err
 		}
-		j.active = nil
 	}
 	// An empty segment of the same number may be there, from before an error or a restart.
-	path := j.path(j.next)
-	if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
+	path := j.path(j.next) // only this goroutine changes next
+	if f, err = j.opts.create(path); err != nil {
 		return nil, 0, err
 	}
 	if _, err = f.WriteAt([]byte(header), 0); err == nil {
@@ -356,10 +437,12 @@ func (j *Journal) segment() (f *os.File, at int64, err error) {
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close(), os.Remove(path))
 	}
+	j.active = f
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if n := len(j.segments); n > 0 && j.segments[n-1].first == j.next {
 		j.segments = j.segments[:n-1]
 	}
-	j.active = f
 	j.segments = append(j.segments, segment{j.next, int64(len(header))})
 	return f, int64(len(header)), nil
 }
@@ -394,7 +477,8 @@ func (j *Journal) Prune(upTo int64) error {
 	return syncDir(j.dir)
 }
 
-// Close ends the journal. Records that wait get [ErrClosed].
+// Close ends the journal. Records that wait get [ErrClosed]. Its error is [ErrSlow] if the goroutine that
+// writes still waits for the disk: it ends when the disk answers.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	if j.closed {
@@ -404,11 +488,16 @@ func (j *Journal) Close() error {
 	j.closed = true
 	j.mu.Unlock()
 	close(j.stop)
-	<-j.done
-	if j.active == nil {
-		return nil
+	select {
+	case <-j.done:
+	case <-time.After(j.opts.patience):
+		return j.slow("closing")
 	}
-	return j.active.Close()
+	return j.ended
+}
+
+func (j *Journal) slow(doing string) error {
+	return fmt.Errorf("%s the journal in %s: after %v %w", doing, j.dir, j.opts.patience, ErrSlow)
 }
 
 func checksum(number int64, payload []byte) uint32 {

@@ -72,6 +72,24 @@ func (r *reader) record() (payload []byte, err error) {
 	return payload, nil
 }
 
+// behind returns where the record behind one that cannot be read begins, and 0 if there is none. It is found
+// by the length of the bad one, and believed for its checksum.
+func (r *reader) behind() int64 {
+	head, err := r.bytes(prefix)
+	if err != nil || r.at == 0 {
+		return 0
+	}
+	at := r.at + prefix + int64(binary.LittleEndian.Uint32(head[:4]))
+	if at >= r.limit {
+		return 0
+	}
+	after := reader{f: r.f, at: at, limit: r.limit, next: r.next + 1}
+	if _, err := after.record(); err != nil {
+		return 0
+	}
+	return at
+}
+
 // Reader reads the records of a journal in their order. It belongs to one goroutine.
 type Reader struct {
 	j    *Journal

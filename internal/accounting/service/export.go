@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -157,21 +158,64 @@ func (Service) Backup(ctx context.Context, dir, to string) (size int64, err erro
 		return 0, err
 	}
 	defer answer.Close() // only read
-	err = output.Directory(to, func(dir string) error {
-		if err := os.Chmod(dir, 0o700); err != nil {
+	err = output.Directory(to, func(target string) error {
+		if err := os.Chmod(target, 0o700); err != nil {
 			return err
 		}
-		f, err := os.OpenFile(filepath.Join(dir, "jobs.duckdb"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
+		if size, err = writeNew(filepath.Join(target, "jobs.duckdb"), answer); err != nil {
 			return err
 		}
-		size, err = io.Copy(f, answer)
-		return errors.Join(err, f.Sync(), f.Close())
+		more, err := copyPages(dir, target)
+		size += more
+		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("writing the copy: %w", err)
 	}
 	return size, nil
+}
+
+// copyPages copies what the pages have beside the database: the saved views, and the reports of runs.
+func copyPages(from, to string) (size int64, err error) {
+	names := []string{"views.json"}
+	reports, err := os.ReadDir(filepath.Join(from, "reports"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	for _, r := range reports {
+		if r.Type().IsRegular() && filepath.Ext(r.Name()) == ".html" {
+			names = append(names, filepath.Join("reports", r.Name()))
+		}
+	}
+	for _, name := range names {
+		f, err := os.Open(filepath.Join(from, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return size, err
+		}
+		path := filepath.Join(to, name)
+		n := int64(0)
+		if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
+			n, err = writeNew(path, f)
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			return size, err
+		}
+		size += n
+	}
+	return size, nil
+}
+
+// writeNew makes a file that only its owner can read.
+func writeNew(path string, from io.Reader) (size int64, err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	size, err = io.Copy(f, from)
+	return size, errors.Join(err, f.Sync(), f.Close())
 }
 
 // Export writes jobs into a file.

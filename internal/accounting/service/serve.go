@@ -215,9 +215,7 @@ func (s *site) forward(ctx context.Context, opts accountingcmd.Serve, say func(f
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := f.Run(ctx); err != nil {
-			say("rmreplay: %v; documents are still received, and go on after a restart", err)
-		}
+		f.Run(ctx)
 	}()
 	return func() { cancel(); <-done }, nil
 }

@@ -89,12 +89,14 @@ func (r *rows) send(c *chunk) error {
 	}
 	mapping.DataChunkSetSize(c.data, mapping.IdxT(c.n))
 	if mapping.AppendDataChunk(r.appender, c.data) == mapping.StateError {
-		return fmt.Errorf("%w: %w", errRow, r.problem())
+		return r.refusal()
 	}
 	return nil
 }
 
 func (r *rows) problem() error { return errors.New(mapping.AppenderError(r.appender)) }
+
+func (r *rows) refusal() error { return fmt.Errorf("%w: %w", errRow, r.problem()) }
 
 // close appends what is left, unless an error came before, and ends.
 func (r *rows) close(before error) error {
@@ -103,7 +105,7 @@ func (r *rows) close(before error) error {
 		err = r.send(r.chunk)
 	}
 	if err == nil && mapping.AppenderFlush(r.appender) == mapping.StateError {
-		err = r.problem()
+		err = r.refusal()
 	}
 	if end := r.free(); err == nil {
 		err = end

@@ -43,7 +43,7 @@ func schema() []string {
 		// documents has each job's document as it came. A scan of jobs does not touch it.
 		`CREATE TABLE documents (seq BIGINT NOT NULL, document BLOB NOT NULL)`,
 		// superseded has documents that were replaced by later ones about the same run of the same
-		// job, which have the number by.
+		// job. by is the number of the job's row.
 		`CREATE TABLE superseded (seq BIGINT NOT NULL, "by" BIGINT NOT NULL, document BLOB NOT NULL)`,
 		// counts has how often something happened: a rule of package document, or "duplicate",
 		// "replaced", "kept_received".

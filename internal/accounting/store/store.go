@@ -10,7 +10,7 @@
 //	lock         who has the store open
 //	jobs.duckdb  the tables; Columns documents jobs, schema.go the others
 //	jobs.duckdb.wal
-//	tmp/         what queries spill, and files that [Store.Export] makes
+//	tmp/         what queries spill, and files that [Store.Export] makes; a writer empties it at its start
 //
 // DuckDB was chosen by measurement: with a million jobs on two cores it groups them by user in
 // 4.5 ms and makes a histogram by day in 20 ms. SQLite with indexes takes 152 and 150 ms.
@@ -151,6 +151,9 @@ func open(ctx context.Context, dir string, opts Options) (s *Store, err error) {
 		if s.lock, err = lock(dir, opts.readOnly); err != nil {
 			return nil, err
 		}
+		if err := s.clean(); err != nil {
+			return nil, errors.Join(fmt.Errorf("opening the store: %w", err), s.unlock())
+		}
 	}
 	if err := s.connect(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the store: %s: %w", dir, err), s.unlock())
@@ -159,6 +162,20 @@ func open(ctx context.Context, dir string, opts Options) (s *Store, err error) {
 		return nil, errors.Join(fmt.Errorf("opening the store: %s: %w", dir, err), s.Close())
 	}
 	return s, nil
+}
+
+// clean removes temporary files of a writer that was killed, such as a copy of the whole database. Where the
+// directory is a link, it may have files of others, which stay.
+func (s *Store) clean() error {
+	path := filepath.Join(s.dir, temporary)
+	if info, err := os.Lstat(path); s.opts.readOnly || err != nil || !info.IsDir() {
+		return err
+	}
+	names, err := os.ReadDir(path)
+	for _, name := range names {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(path, name.Name())))
+	}
+	return err
 }
 
 // connect opens the database. The database proper is attached to one in memory: only so can its path

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,6 +115,50 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestTemporary checks that a writer removes what one that was killed has left, once it has the lock. A reader
+// removes nothing, and neither does a writer where the directory is another one.
+func TestTemporary(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	left := filepath.Join(dir, "tmp", "backup_X.duckdb")
+	opens := func(open func(context.Context, string, store.Options) (*store.Store, error), stays bool) {
+		t.Helper()
+		if err := os.WriteFile(left, []byte("a copy"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := open(ctx, dir, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(left); stays != (err == nil) {
+			t.Errorf("%s: %v, want that it stays: %v", left, err, stays)
+		}
+		if !stays { // of a writer that has the directory open
+			if err := os.WriteFile(left, []byte("a copy"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if other, err := store.Open(ctx, dir, store.Options{}); err == nil {
+				t.Fatal("opened twice", other.Close())
+			}
+			if _, err := os.Stat(left); err != nil {
+				t.Error("a writer without the lock removes files:", err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "tmp"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	opens(store.Open, false)
+	opens(store.OpenReader, true)
+	other := t.TempDir()
+	if err := errors.Join(os.RemoveAll(filepath.Join(dir, "tmp")), os.Symlink(other, filepath.Join(dir, "tmp"))); err != nil {
+		t.Fatal(err)
+	}
+	opens(store.Open, true)
+}
+
 func TestRefused(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	s, err := store.Open(ctx, dir, store.Options{})
@@ -158,16 +203,47 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestExpire checks that old jobs go with all their documents, those of runs excepted.
 func TestExpire(t *testing.T) {
 	s := filled(t, 500)
 	middle := storetest.Begin.Add(20 * time.Minute)
-	old := count(t, s, "SELECT count(*) FROM jobs WHERE end_time < '2024-03-01 00:20:00'")
+	const before = "end_time < '2024-03-01 00:20:00'"
+	old := count(t, s, "SELECT count(*) FROM jobs WHERE "+before)
+	run := storetest.Entry(1)
+	run.Seq, run.Source, run.Job.Cluster, run.Job.End = 501, store.FromRun, "what-if", storetest.Begin
+	if _, err := s.Apply(t.Context(), []store.Entry{run}); err != nil {
+		t.Fatal(err)
+	}
+	// A job's documents are replaced in several transactions, and several times in one part.
+	first := count(t, s, "SELECT min(jobid) FROM jobs WHERE cluster = 'vale' AND "+before)
+	seq, last := int64(501), int64(0)
+	for _, documents := range []int{1, 1, 3, 2} {
+		var entries []store.Entry
+		for range documents {
+			seq++
+			again := storetest.Entry(first)
+			again.Seq, again.Document = seq, fmt.Appendf(nil, `{"document":%d}`, seq)
+			entries, last = append(entries, again), seq
+		}
+		if _, err := s.Apply(t.Context(), entries); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if superseded := count(t, s, fmt.Sprintf(`SELECT count(*) FROM superseded WHERE "by" = %d`, last)); superseded != 7 {
+		t.Errorf("%d documents are superseded by the job's row, want 7", superseded)
+	}
 	n, err := s.Expire(context.Background(), middle)
+	if count(t, s, "SELECT count(*) FROM superseded") != 0 {
+		t.Error("superseded documents are left")
+	}
 	if err != nil || n != old || n == 0 {
 		t.Errorf("%d of %d removed: %v", n, old, err)
 	}
-	if count(t, s, "SELECT count(*) FROM jobs") != 500-old || count(t, s, "SELECT count(*) FROM documents") != 500-old {
+	if count(t, s, "SELECT count(*) FROM jobs") != 501-old || count(t, s, "SELECT count(*) FROM documents") != 501-old {
 		t.Error("jobs and documents do not agree")
+	}
+	if count(t, s, "SELECT count(*) FROM jobs WHERE "+before) != 1 || count(t, s, "SELECT count(*) FROM documents WHERE seq = 501") != 1 {
+		t.Error("the run's job has gone")
 	}
 }
 

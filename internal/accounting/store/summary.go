@@ -67,12 +67,13 @@ func (v *Snapshot) counts(query string) (map[string]int64, error) {
 }
 
 // Expire removes the jobs that ended before an instant, with their documents, and returns their
-// number. Jobs without an end stay.
+// number. Jobs without an end stay, and so do those of runs: their instants are virtual.
 func (s *Store) Expire(ctx context.Context, before time.Time) (jobs int64, err error) {
 	days := make(map[int64]bool)
+	old := fmt.Sprintf("FROM jobs WHERE end_time < make_timestamp(%d) AND source <> %s", before.UnixMicro(), quote(string(FromRun)))
 	err = s.write(ctx, func(conn *sql.Conn) error {
 		clear(days)
-		ended, err := readDays(ctx, conn, fmt.Sprintf("SELECT DISTINCT %s::BIGINT FROM jobs WHERE end_time < make_timestamp(%d)", dayOfEnd, before.UnixMicro()))
+		ended, err := readDays(ctx, conn, fmt.Sprintf("SELECT DISTINCT %s::BIGINT %s", dayOfEnd, old))
 		if err != nil {
 			return err
 		}
@@ -81,11 +82,11 @@ func (s *Store) Expire(ctx context.Context, before time.Time) (jobs int64, err e
 			return err
 		}
 		for _, statement := range []string{
-			`DELETE FROM superseded WHERE "by" IN (SELECT seq FROM jobs WHERE end_time < ?)`,
-			`DELETE FROM documents WHERE seq IN (SELECT seq FROM jobs WHERE end_time < ?)`,
-			`DELETE FROM jobs WHERE end_time < ?`,
+			`DELETE FROM superseded WHERE "by" IN (SELECT seq ` + old + `)`,
+			`DELETE FROM documents WHERE seq IN (SELECT seq ` + old + `)`,
+			`DELETE ` + old,
 		} {
-			result, err := conn.ExecContext(ctx, statement, before.UTC())
+			result, err := conn.ExecContext(ctx, statement)
 			if err != nil {
 				return err
 			}

@@ -93,7 +93,18 @@ var errRow = errors.New("a row was refused")
 // Refused reports whether an error of [Store.Apply] is about the entries: with the same entries, it
 // will come again.
 func Refused(err error) bool {
-	return errors.Is(err, errRow) && !broken(err) && !hasKind(err, "IO Error", "Out of Memory Error", "INTERRUPT Error")
+	return errors.Is(err, errRow) && !broken(err) && !Outside(err) && !hasKind(err, "Out of Memory Error", "could not allocate")
+}
+
+// Outside reports whether the disk or the end of the caller's context is the cause of an error of [Store.Apply],
+// with which the entries have nothing to do. Other errors of the database, such as one about its memory, may
+// be the fault of an entry if they come again and again.
+//
+// The names of errors get lost where DuckDB wraps them, as in those of a commit.
+func Outside(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sql.ErrConnDone) ||
+		hasKind(err, "IO Error", "INTERRUPT Error", "No space left on device", "Disk quota exceeded", "Input/output error", "Read-only file system",
+			"Could not write", "Could not read", "Could not fsync", "Could not truncate", "Could not open", "Cannot open", "database is closed", "opening the database again")
 }
 
 // broken reports whether the database refuses all work after an error.
@@ -282,6 +293,7 @@ func (b *batch) apply(p *Part) error {
 		known[keyOf(e)] = now
 		b.records = b.records || !e.Source.Sent() && !e.Job.Start.IsZero()
 	}
+	last(lost, bySuccessor)
 	days, err := b.remove(remove, bySuccessor)
 	if err != nil {
 		return err
@@ -299,6 +311,24 @@ func (b *batch) apply(p *Part) error {
 		made = p.jobs
 	}
 	return b.add(entries, keep, made, lost)
+}
+
+// last makes the row that a job keeps the successor of all its documents that were replaced. lost is in the
+// order of arrival.
+func last(lost []superseded, bySuccessor map[int64]int64) {
+	final := make(map[int64]int64, len(lost))
+	for i := len(lost) - 1; i >= 0; i-- {
+		l := &lost[i]
+		if by, ok := final[l.by]; ok {
+			l.by = by
+		}
+		final[l.seq] = l.by
+	}
+	for seq, by := range bySuccessor {
+		if by, ok := final[by]; ok {
+			bySuccessor[seq] = by
+		}
+	}
 }
 
 // dropCells removes the cells of days, unless an earlier part has.
@@ -443,8 +473,8 @@ type superseded struct {
 	document []byte
 }
 
-// remove moves the documents of rows that are replaced to the table superseded. It returns the days of the
-// jobs' ends.
+// remove moves the documents of rows that are replaced to the table superseded. Those that such a row
+// replaced before get its successor, so that [Store.Expire] finds them. It returns the days of the jobs' ends.
 func (b *batch) remove(rows []int64, by map[int64]int64) (days map[int64]bool, err error) {
 	days = make(map[int64]bool)
 	for part := range slices.Chunk(rows, mostNumbers) {
@@ -461,6 +491,7 @@ func (b *batch) remove(rows []int64, by map[int64]int64) (days map[int64]bool, e
 		}
 		maps.Copy(days, ended)
 		for _, statement := range []string{
+			`UPDATE superseded SET "by" = r."by" FROM (VALUES %s) r(seq, "by") WHERE superseded."by" = r.seq`,
 			`INSERT INTO superseded SELECT d.seq, r."by", d.document FROM documents d JOIN (VALUES %s) r(seq, "by") ON d.seq = r.seq`,
 			`DELETE FROM documents WHERE seq IN (SELECT seq FROM (VALUES %s) r(seq, "by"))`,
 			`DELETE FROM jobs WHERE seq IN (SELECT seq FROM (VALUES %s) r(seq, "by"))`,

@@ -1,0 +1,61 @@
+package service_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"rmreplay/internal/accounting/service"
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/store/storetest"
+)
+
+// TestBackup checks that a copy of a data directory has the saved views and the reports of runs beside the
+// jobs, and nothing that is being written.
+func TestBackup(t *testing.T) {
+	dir, svc := filepath.Join(t.TempDir(), "data [1]"), service.New()
+	s, err := store.Open(t.Context(), dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := storetest.Fill(t.Context(), s, 1, 20); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	bare := filepath.Join(t.TempDir(), "bare")
+	if _, err := svc.Backup(t.Context(), dir, bare); err != nil {
+		t.Fatalf("without views and reports: %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "reports"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"views.json": `{"mine":{"name":"mine","url":"?last=7d"}}`, "reports/what%2Fif.html": "<p>one</p>", "reports/b.html": "<p>two</p>", "reports/.b.html.123": "<p>t"}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	delete(files, "reports/.b.html.123")
+	to := filepath.Join(t.TempDir(), "copy")
+	size, err := svc.Backup(t.Context(), dir, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range files {
+		if got, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, want %q: %v", name, got, want, err)
+		}
+		size -= int64(len(want))
+	}
+	if info, err := os.Stat(filepath.Join(to, "jobs.duckdb")); err != nil || info.Size() != size {
+		t.Errorf("the database has not the other %d bytes: %v", size, err)
+	}
+	if reports, err := os.ReadDir(filepath.Join(to, "reports")); err != nil || len(reports) != 2 {
+		t.Error(reports, err)
+	}
+	if info, err := svc.Info(t.Context(), to); err != nil || info.Jobs != 20 {
+		t.Error(info, err)
+	}
+}
