@@ -59,12 +59,12 @@ func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes)
 				o.Chosen = o.Value == r.alignment
 				f.Aligned = append(f.Aligned, o)
 			}
-		} else if len(s.list) > 1 {
+		} else if named := s.named(); len(named) > 1 {
 			f.Other = "health" + r.url(func(values url.Values) {
 				onlyClusters(values)
 				values.Del("f")
-				values.Set("a", s.list[0].Name)
-				values.Set("b", s.list[1].Name)
+				values.Set("a", named[0])
+				values.Set("b", named[1])
 			})
 		}
 		return nil

@@ -326,20 +326,23 @@ func (v *server) dashboard(w http.ResponseWriter, q *http.Request) error {
 	return v.page(w, q, values, &frame{}, panels)
 }
 
-// compare shows two clusters, or runs, beside each other. Without names they are the first two.
+// compare shows two clusters, or runs, beside each other. Without names they are the first two that have one.
 func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 	values := q.URL.Query()
 	s, err := v.known(q.Context())
 	if err != nil {
 		return err
 	}
-	for i, name := range []string{"a", "b"} {
-		if values.Get(name) == "" {
-			if len(s.list) < 2 {
-				return missing("a comparison needs two clusters or runs; the store has %d (import another one)", len(s.list))
-			}
-			values.Set(name, s.list[i].Name)
+	for _, name := range []string{"a", "b"} {
+		if values.Get(name) != "" {
+			continue
 		}
+		named := s.named()
+		i := slices.IndexFunc(named, func(c string) bool { return c != values.Get("a") && c != values.Get("b") })
+		if len(named) < 2 || i < 0 {
+			return missing("a comparison needs two clusters or runs with names; the store has %d (import another one)", len(named))
+		}
+		values.Set(name, named[i])
 	}
 	return v.page(w, q, values, &frame{Compare: true}, panels)
 }
@@ -464,14 +467,14 @@ func (f *frame) fill(r *request, s *sizes) {
 	if f.Compare {
 		for i, letter := range []string{"a", "b"} {
 			one := side{Letter: letter, Chosen: r.sides()[i]}
-			for _, c := range s.list {
-				one.Options = append(one.Options, option{Name: c.Name, Value: c.Name, Chosen: c.Name == one.Chosen})
+			for _, name := range s.named() {
+				one.Options = append(one.Options, option{Name: name, Value: name, Chosen: name == one.Chosen})
 			}
 			f.Sides = append(f.Sides, one)
 		}
 		f.Title = quantity.Name(f.Sides[0].Chosen) + " and " + quantity.Name(f.Sides[1].Chosen)
 		f.Other = "./" + r.url(func(v url.Values) { v.Del("a"); v.Del("b") })
-	} else if len(s.list) > 1 {
+	} else if len(s.named()) > 1 {
 		f.Other = "compare" + r.url(func(v url.Values) {
 			without(v)
 			if len(chosen) > 0 {

@@ -167,6 +167,15 @@ func TestAbsurdJobs(t *testing.T) {
 	if got := s.panel("summary", "last", "30d").sum("jobs"); got < 100 || got > 106 {
 		t.Errorf("the last 30 days have %v jobs", got)
 	}
+	// A cluster without a name sorts first, and cannot stand beside others.
+	if n := s.number("SELECT count(*)::DOUBLE FROM jobs WHERE cluster = ''"); n != 1 {
+		t.Fatalf("%v jobs have a cluster without a name", n)
+	}
+	for query, want := range map[string]string{"": "slurm and vale", "?a=vale": "vale and slurm", "?b=slurm": "vale and slurm"} {
+		if page := s.get("compare"+query, http.StatusOK); !strings.Contains(page, "<h1>"+want+"</h1>") || strings.Contains(page, "<option></option>") {
+			t.Errorf("%s: not %s in %.2000s", query, want, page)
+		}
+	}
 }
 
 // TestAnswersAreKept checks that a known answer is what the query says, also after a panel has used

@@ -33,6 +33,16 @@ type sizes struct {
 	applied int64 // the last arrival that the store has
 }
 
+// named returns the names of the clusters. Jobs without one are in none of them, and cannot stand beside others.
+func (s *sizes) named() (names []string) {
+	for _, c := range s.list {
+		if c.Name != "" {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 // version changes whenever the jobs do.
 func (s *sizes) version() [2]int64 {
 	v := [2]int64{s.applied, 0}
