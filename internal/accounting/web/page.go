@@ -84,6 +84,7 @@ type shown struct {
 	Parts              []part
 	Milliseconds       string
 	Picker             []option // the columns of the table of jobs
+	Rows               int      // on a page of it
 	Hidden             []option // the other parameters
 }
 
@@ -142,6 +143,7 @@ func (v *server) view(ctx context.Context, p *panel, r *request, s *sizes) (*sho
 	out.Milliseconds = fmt.Sprintf("%.1f", float64(took.Microseconds())/1000)
 	if p.name == "table" {
 		out.Picker, out.Hidden = r.picker()
+		out.Rows = r.rows
 	}
 	return out, nil
 }
@@ -151,7 +153,7 @@ func (r *request) picker() (picker, hidden []option) {
 	for _, name := range append(slices.Clone(columns), "limit_used", "id") {
 		picker = append(picker, option{name, fields[name].Doc, slices.Contains(r.columns, name)})
 	}
-	return picker, r.hidden("columns", "page", "width", "format")
+	return picker, r.hidden("columns", "rows", "page", "width", "format")
 }
 
 // hidden returns the parameters but those of some names.

@@ -223,8 +223,9 @@ func (r *request) url(change func(v url.Values)) string {
 		v[name] = slices.Clone(list)
 	}
 	v.Del("page")
-	v.Del("width")
-	v.Del("part")
+	for _, own := range []string{"width", "part", "format"} { // of a panel, whose links lead to pages
+		v.Del(own)
+	}
 	change(v)
 	return "?" + v.Encode()
 }

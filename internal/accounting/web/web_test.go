@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -155,5 +156,24 @@ func TestPanels(t *testing.T) {
 	}
 	if text := s.get("?static=1&last=all", http.StatusOK); strings.Count(text, `<svg role="img"`) < 10 {
 		t.Errorf("%d charts on the page without scripts", strings.Count(text, `<svg role="img"`))
+	}
+}
+
+// TestLinks checks that the links and the form of a panel have the parameters of the page, each once.
+func TestLinks(t *testing.T) {
+	s := serve(t, 100)
+	html := s.get("api/v1/panels/table?format=html&width=700&last=all&rows=10&sort=nodes", http.StatusOK)
+	links := regexp.MustCompile(`href="\?([^"]*)"`).FindAllStringSubmatch(html, -1)
+	if len(links) < 10 {
+		t.Fatalf("%d links in %.1000s", len(links), html)
+	}
+	for _, link := range links {
+		v, err := url.ParseQuery(strings.ReplaceAll(link[1], "&amp;", "&"))
+		if err != nil || v.Has("format") || v.Has("width") || v.Get("rows") != "10" || v.Get("last") != "all" {
+			t.Errorf("the link %s: %v", link[1], err)
+		}
+	}
+	if inputs := regexp.MustCompile(`<input[^>]* name="rows"[^>]*>`).FindAllString(html, -1); len(inputs) != 1 || !strings.Contains(inputs[0], `value="10"`) {
+		t.Errorf("the numbers of rows to choose: %q", inputs)
 	}
 }
