@@ -359,13 +359,7 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 		// The page says what is wrong, and its controls mend it.
 		f.Error = err.Error()
 		w.WriteHeader(wrong.status)
-		kept := url.Values{}
-		for _, name := range []string{"a", "b"} {
-			if values.Has(name) {
-				kept.Set(name, values.Get(name))
-			}
-		}
-		if r, s, err = v.readAbout(q.Context(), kept, f.Live); err != nil {
+		if r, s, err = v.readAbout(q.Context(), v.readable(q.Context(), values, f.Live), f.Live); err != nil {
 			return err
 		}
 		f.Query = values.Get("q")
@@ -406,6 +400,21 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 		}
 	}
 	return render(w, "page", f)
+}
+
+// readable returns the parameters without those that cannot be read. Each filter is a parameter of its own.
+func (v *server) readable(ctx context.Context, values url.Values, live bool) url.Values {
+	kept := url.Values{}
+	for _, name := range []string{"a", "b", "zone", "from", "until", "last", "f", "q", "column", "columns", "sort", "rows", "page", "align", "refresh", "static"} {
+		for _, value := range values[name][:min(len(values[name]), mostFilters)] {
+			before := kept[name]
+			kept[name] = append(slices.Clone(before), value)
+			if _, _, err := v.readAbout(ctx, kept, live); err != nil {
+				kept[name] = before
+			}
+		}
+	}
+	return kept
 }
 
 // fill sets the controls of a page.
