@@ -202,6 +202,14 @@ func brushCharts(t *testing.T, r *reader) {
 	if f := r.parameters()["f"]; len(f) != 2 || !strings.HasPrefix(f[0], "elapsed_s>=") || !strings.HasPrefix(f[1], "elapsed_s<") {
 		t.Errorf("the filters are %q", f)
 	}
+	// Controls that the reader does not touch keep the range, though both of its instants are 02:00 in Zurich.
+	r.visit("?zone=Europe/Zurich&from=2024-10-27T02:00:00%2B02:00&until=2024-10-27T02:00:00%2B01:00")
+	r.Eval(`document.querySelector("[name=q]").value = "nodes>1"; document.querySelector("[name=q]").form.requestSubmit()`, nil)
+	r.wait(`location.search.includes("q=nodes")`)
+	r.loaded()
+	if v := r.parameters(); v.Get("from") != "2024-10-27T02:00:00+02:00" || v.Get("until") != "2024-10-27T02:00:00+01:00" {
+		t.Errorf("the range became %q to %q", v.Get("from"), v.Get("until"))
+	}
 	// A click is no selection: it opens the bar.
 	r.visit("?last=all")
 	r.click("#panel-jobs .spots a", "")

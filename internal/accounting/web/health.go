@@ -74,9 +74,7 @@ func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes)
 		if known && !f.Compare {
 			f.Health = "health" + r.url(func(values url.Values) {
 				onlyClusters(values)
-				values.Del("last")
-				values.Set("from", stamp(r.from, r.zone))
-				values.Set("until", stamp(r.until, r.zone))
+				r.setRange(values, r.from, r.until)
 			})
 		}
 		return err

@@ -262,9 +262,7 @@ func (r *request) alone(v url.Values) {
 		v.Add("f", t.String())
 	}
 	if !r.whole {
-		v.Del("last")
-		v.Set("from", stamp(r.from, r.zone))
-		v.Set("until", stamp(r.until, r.zone))
+		r.setRange(v, r.from, r.until)
 	}
 }
 
@@ -299,6 +297,8 @@ type frame struct {
 	Error    string
 
 	Query, From, Until  string
+	ExactFrom           string // the parameter that From comes from
+	ExactUntil          string
 	Ranges, Zones, Auto []option
 	Earlier, Later      string
 	Clusters            []option
@@ -427,11 +427,12 @@ func (f *frame) fill(r *request, s *sizes) {
 			f.Title = name + " " + quantity.Name(t.value)
 		}
 	}
-	if r.values.Get("from") != "" {
-		f.From = stamp(r.from, r.zone)
+	const local = "2006-01-02T15:04:05" // as inputs of dates have it
+	if f.ExactFrom = r.values.Get("from"); f.ExactFrom != "" {
+		f.From = r.from.In(r.zone).Format(local)
 	}
-	if r.values.Get("until") != "" {
-		f.Until = stamp(r.until, r.zone)
+	if f.ExactUntil = r.values.Get("until"); f.ExactUntil != "" {
+		f.Until = r.until.In(r.zone).Format(local)
 	}
 	last := r.values.Get("last")
 	if last == "" && f.From == "" && f.Until == "" {

@@ -136,6 +136,54 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
+// TestRepeatedHour checks that each bar's link opens the range of its bar, also in the hour that clocks repeat.
+func TestRepeatedHour(t *testing.T) {
+	s := serve(t, 100)
+	if err := s.store.AddHealth(t.Context(), store.Health{Cluster: "vale", At: healthBegin}); err != nil {
+		t.Fatal(err)
+	}
+	v := &server{store: s.store, now: time.Now}
+	open := func(query string) (*request, *sizes) {
+		t.Helper()
+		values, err := url.ParseQuery(strings.TrimPrefix(query, "?"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, sizes, err := v.read(t.Context(), values)
+		if err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		return r, sizes
+	}
+	r, sizes := open("zone=Europe/Zurich&from=2024-10-26T12:00&until=2024-10-27T12:00")
+	if span := r.until.Sub(r.from); span != 25*time.Hour {
+		t.Fatalf("the range has %v", span)
+	}
+	for _, name := range []string{"jobs", "waste"} {
+		a, err := v.ask(t.Context(), panelOf(name), r, sizes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(a.table.Rows) < 25 {
+			t.Fatalf("%s: %d bars", name, len(a.table.Rows))
+		}
+		for i, row := range a.table.Rows {
+			if bar, _ := open(a.table.links[i]); !bar.from.Equal(row[0].(time.Time)) || !bar.until.Equal(row[1].(time.Time)) {
+				t.Errorf("%s: the bar from %v until %v leads to %v until %v", name, row[0], row[1], bar.from, bar.until)
+			}
+		}
+	}
+	// The link to the schedulers and that of one side's CSV are links to a range, too.
+	page := s.get("?zone=Europe/Zurich&from=2024-10-27T02:00:00%2B01:00&until=2024-10-27T12:00", http.StatusOK)
+	if !strings.Contains(page, `href="health?from=2024-10-27T02%3A00%3A00%2B01%3A00&amp;`) || !strings.Contains(page, `value="2024-10-27T02:00:00" data-exact="2024-10-27T02:00:00&#43;01:00"`) {
+		t.Errorf("the page leads elsewhere: %.4000s", page)
+	}
+	html := s.get("api/v1/panels/jobs?format=html&a=vale&b=vale&zone=Europe/Zurich&from=2024-10-27T02:00:00%2B01:00&until=2024-10-27T12:00", http.StatusOK)
+	if !strings.Contains(html, "csv&amp;from=2024-10-27T02%3A00%3A00%2B01%3A00") {
+		t.Errorf("the CSV is of another range: %s", html[strings.Index(html, `class="tools"`):])
+	}
+}
+
 // TestClasses checks that every integer is in the class whose edges enclose it.
 func TestClasses(t *testing.T) {
 	for _, classes := range []int{1, 2} {

@@ -244,14 +244,17 @@ func (r *request) add(terms ...string) string {
 // during returns a reference to the page with another range of time.
 func (r *request) during(from, until time.Time) string {
 	return r.url(func(v url.Values) {
-		v.Del("last")
-		v.Set("from", stamp(from, r.zone))
-		v.Set("until", stamp(until, r.zone))
+		r.setRange(v, from, until)
 	})
 }
 
-// stamp writes an instant as [question.ParseInstant] reads it.
-func stamp(t time.Time, zone *time.Location) string { return t.In(zone).Format("2006-01-02T15:04:05") }
+// setRange sets the parameters of a range of time. The instants have their offsets: where clocks are put
+// back, the time of day alone would be that of two instants.
+func (r *request) setRange(v url.Values, from, until time.Time) {
+	v.Del("last")
+	v.Set("from", from.In(r.zone).Format(time.RFC3339))
+	v.Set("until", until.In(r.zone).Format(time.RFC3339))
+}
 
 // local returns the SQL of a column's wall-clock time in microseconds since 1970. Where clocks change
 // within the range of time, it follows them.

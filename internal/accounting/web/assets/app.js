@@ -84,10 +84,14 @@
     if (seconds >= 5) timer = setTimeout(() => (document.hidden ? again() : load()), 1000 * seconds);
   }
 
-  // filled returns the parameters of a form that are not empty.
+  // filled returns the parameters of a form that are not empty. An input of a date has no offset, so an instant that
+  // the reader has not changed stays as it stands in the URL.
   function filled(form) {
     const values = new URLSearchParams();
     for (const [name, value] of new FormData(form)) if (value) values.append(name, value);
+    for (const { name, value, defaultValue, dataset } of all("[data-exact]", form)) {
+      if (Date.parse(value + "Z") === Date.parse(defaultValue + "Z")) values.set(name, dataset.exact);
+    }
     return values;
   }
 
