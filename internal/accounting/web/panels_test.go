@@ -73,6 +73,43 @@ func TestUtilization(t *testing.T) {
 	}
 }
 
+// TestCapacity checks that utilization is in per cent of the clusters that the jobs can be of.
+func TestCapacity(t *testing.T) {
+	s := serve(t, 200, `{"jobid":1,"cluster":"vast","state":"COMPLETED","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","total_cpus":1,"nodes":"n"}`)
+	addRun(t, s)
+	for name, cpus := range map[string]int64{"vale": 500, "replay-1": 200} {
+		if err := s.store.SetCluster(t.Context(), store.Cluster{Name: name, Kind: "site", CPUs: document.Known(cpus)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		parameters []string
+		want       string
+	}{
+		{nil, "not known"}, // nobody knows the size of vast
+		{[]string{"f", "cluster=vale"}, "100 % are 500"},
+		{[]string{"f", "cluster=vale", "f", "cluster=replay-1"}, "100 % are 700"},
+		{[]string{"f", "cluster!=vast"}, "100 % are 700"},
+		{[]string{"f", "cluster!=vast", "f", "cluster!=vale", "f", "partition=batch"}, "100 % are 200"},
+		{[]string{"f", "cluster=vale", "f", "cluster=replay-1", "q", "-cluster:replay-1"}, "100 % are 500"},
+		{[]string{"q", "cluster:vale"}, "100 % are 500"},
+		{[]string{"q", "cluster:(vale OR replay-1)"}, "100 % are 700"},
+		{[]string{"q", "cluster:vale nodes>0"}, "100 % are 500"},
+		{[]string{"q", "cluster:vale OR nodes>0"}, "not known"},
+		{[]string{"q", "NOT (cluster:vast OR nodes>1000)"}, "100 % are 700"},
+		{[]string{"q", "NOT (cluster:vast nodes>1000)"}, "not known"},
+		{[]string{"q", "cluster:re?lay*"}, "100 % are 200"},
+		{[]string{"q", "cluster:va?e"}, "100 % are 500"},
+		{[]string{"q", "cluster<s"}, "100 % are 200"},
+		{[]string{"q", "user_name:user001"}, "not known"},
+	} {
+		r := s.panel("utilization", append([]string{"last", "all"}, c.parameters...)...)
+		if !strings.Contains(strings.Join(r.Notes, ""), c.want) {
+			t.Errorf("%q: %q, want %s", c.parameters, r.Notes, c.want)
+		}
+	}
+}
+
 // TestBuckets checks that days are those of the zone, also where clocks change, and that every
 // bucket has the jobs that ended in it.
 func TestBuckets(t *testing.T) {
