@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -107,7 +109,7 @@ func TestInBrowser(t *testing.T) {
 	addRun(t, s)
 	browser := chromium.Open(t)
 	for name, test := range map[string]func(*testing.T, *reader){
-		"filters": clickFilters, "brush": brushCharts, "expand": expandJob, "views": savedViews, "looks": looks, "focus": keepsFocus, "refresh": refreshes, "compare": compareClusters, "errors": wrongQuery,
+		"filters": clickFilters, "brush": brushCharts, "expand": expandJob, "views": savedViews, "looks": looks, "focus": keepsFocus, "refresh": refreshes, "compare": compareClusters, "export": exports, "errors": wrongQuery,
 	} {
 		t.Run(name, func(t *testing.T) {
 			tab := browser.Tab(t)
@@ -430,6 +432,30 @@ func compareClusters(t *testing.T, r *reader) {
 	}
 	r.Eval(`document.querySelector("#panel-waits").scrollIntoView()`, nil)
 	r.Picture("compare-waits")
+}
+
+// exports saves a panel and the table of jobs as CSV.
+func exports(t *testing.T, r *reader) {
+	dir := t.TempDir()
+	r.Call("Page.setDownloadBehavior", map[string]any{"behavior": "allow", "downloadPath": dir}, nil)
+	r.visit("?last=all&f=cluster%3Dreplay-1&f=user_name%3Duser003&columns=jobid,user_name,elapsed_s&sort=jobid&rows=10")
+	for panel, want := range map[string]struct {
+		lines int
+		first string
+	}{"users": {2, "user_name,jobs,elapsed,cpu_hours,wait,failed,unused_cpu_hours\nuser003,25,25,1600,0,0,1600\n"}, "table": {26, ",jobid,user_name,elapsed_s\n"}} {
+		r.click("#panel-"+panel+" .tools a", "CSV")
+		var text []byte
+		for range 200 {
+			var err error
+			if text, err = os.ReadFile(filepath.Join(dir, panel+".csv")); err == nil {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if n := strings.Count(string(text), "\n"); n != want.lines || !strings.Contains(string(text), want.first) {
+			t.Errorf("%s: the file has %d lines, want %d: %.300s", panel, n, want.lines, text)
+		}
+	}
 }
 
 // wrongQuery sees what is wrong with a query, and mends it.

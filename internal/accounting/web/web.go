@@ -385,6 +385,15 @@ func writeJSON(w http.ResponseWriter, v any) error {
 	return err
 }
 
+// inert returns a text as it stands in a CSV file. Spreadsheets take a text that begins so for a formula, unless a quote
+// comes first. Whoever submits a job chooses its name.
+func inert(text string) string {
+	if text != "" && strings.Contains("=+-@\t\r", text[:1]) {
+		return "'" + text
+	}
+	return text
+}
+
 // writeCSV writes the table with a line of names. Instants are in the zone of the request, and NULL
 // is an empty field.
 func (a *answer) writeCSV(w http.ResponseWriter) error {
@@ -396,7 +405,7 @@ func (a *answer) writeCSV(w http.ResponseWriter) error {
 	c := csv.NewWriter(&b)
 	var line []string
 	for _, column := range a.table.Columns {
-		line = append(line, column.Name)
+		line = append(line, inert(column.Name))
 	}
 	if err := c.Write(line); err != nil {
 		return err
@@ -411,6 +420,8 @@ func (a *answer) writeCSV(w http.ResponseWriter) error {
 				line = append(line, strconv.FormatFloat(v, 'f', -1, 64))
 			case time.Time:
 				line = append(line, v.In(a.request.zone).Format(time.RFC3339))
+			case string:
+				line = append(line, inert(v))
 			default:
 				line = append(line, fmt.Sprint(v))
 			}
