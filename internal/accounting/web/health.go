@@ -55,10 +55,6 @@ func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes)
 		if f.Compare {
 			f.Title += " of " + quantity.Name(f.Sides[0].Chosen) + " and " + quantity.Name(f.Sides[1].Chosen)
 			f.Other = "health" + r.url(onlyClusters)
-			for _, o := range alignments {
-				o.Chosen = o.Value == r.alignment
-				f.Aligned = append(f.Aligned, o)
-			}
 		} else if named := s.named(); len(named) > 1 {
 			f.Other = "health" + r.url(func(values url.Values) {
 				onlyClusters(values)

@@ -293,7 +293,7 @@ type frame struct {
 	Jobs     string // the page about jobs, of one about schedulers
 	Health   string // the page about schedulers, of one about jobs
 	Sides    []side
-	Aligned  []option // of two schedulers
+	Aligned  []option // of two clusters
 	Error    string
 
 	Query, From, Until  string
@@ -477,6 +477,10 @@ func (f *frame) fill(r *request, s *sizes) {
 	}
 	f.Hidden = r.hidden("q", "from", "until", "last", "zone", "refresh", "page", "width", "a", "b", "align")
 	if f.Compare {
+		for _, o := range alignments {
+			o.Chosen = o.Value == r.alignment
+			f.Aligned = append(f.Aligned, o)
+		}
 		for i, letter := range []string{"a", "b"} {
 			one := side{Letter: letter, Chosen: r.sides()[i]}
 			for _, name := range s.named() {
@@ -485,7 +489,7 @@ func (f *frame) fill(r *request, s *sizes) {
 			f.Sides = append(f.Sides, one)
 		}
 		f.Title = quantity.Name(f.Sides[0].Chosen) + " and " + quantity.Name(f.Sides[1].Chosen)
-		f.Other = "./" + r.url(func(v url.Values) { v.Del("a"); v.Del("b") })
+		f.Other = "./" + r.url(func(v url.Values) { v.Del("a"); v.Del("b"); v.Del("align") })
 	} else if len(s.named()) > 1 {
 		f.Other = "compare" + r.url(func(v url.Values) {
 			without(v)

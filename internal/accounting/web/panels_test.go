@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -219,6 +220,72 @@ func TestRepeatedHour(t *testing.T) {
 	if !strings.Contains(html, "csv&amp;from=2024-10-27T02%3A00%3A00%2B01%3A00") {
 		t.Errorf("the CSV is of another range: %s", html[strings.Index(html, `class="tools"`):])
 	}
+}
+
+// TestAligned lays a run of other days over a cluster. Links and selections in its charts are about the page's range.
+func TestAligned(t *testing.T) {
+	var documents []string
+	first := time.Date(2023, 11, 20, 6, 30, 0, 0, time.UTC)
+	for i := range 60 {
+		at := first.Add(time.Duration(i) * time.Hour).Format("2006-01-02T15:04:05")
+		documents = append(documents, fmt.Sprintf(`{"jobid":%d,"state":"COMPLETED","cluster":"what-if","nodes":"n1","elapsed":60,"@submit":%[2]q,"@start":%[2]q,"@end":%[2]q}`, i+1, at))
+	}
+	s := serve(t, 2000, documents...) // from 2024-03-01 at midnight
+	v := &server{store: s.store, now: time.Now}
+	ask := func(query string) (r, second *request, a *answer, jobs float64) {
+		t.Helper()
+		values, err := url.ParseQuery(strings.TrimPrefix(query, "?"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, sizes, err := v.read(t.Context(), values)
+		if err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		if second, err = r.of("what-if", "-b"); err != nil {
+			t.Fatal(err)
+		}
+		if a, err = v.ask(t.Context(), panelOf("jobs"), second, sizes); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range a.table.Rows {
+			if len(row) > 2 {
+				jobs += value(row[2])
+			}
+		}
+		return r, second, a, jobs
+	}
+	const both, day = "a=vale&b=what-if&", "from=2024-03-01&until=2024-03-02"
+	for _, c := range []struct {
+		query, from string
+		jobs        float64
+	}{
+		{day, "2023-11-20T00:00:00Z", 18}, {day + "&align=day", "2023-11-20T00:00:00Z", 18}, {day + "&align=begin", "2023-11-20T06:30:00Z", 24},
+		{day + "&align=time", "2024-03-01T00:00:00Z", 0}, {"last=all", "2023-11-20T00:", 60}, {"last=all&align=time", "2023-11-20T06:30:00Z", 60},
+		{"last=all&align=begin", "2023-11-20T06:30:00Z", 60},
+	} {
+		_, second, a, jobs := ask(both + c.query)
+		if from := second.from.Format(time.RFC3339); !strings.HasPrefix(from, c.from) || jobs != c.jobs {
+			t.Errorf("%s: the second one has %v jobs from %s, want %v from %s", c.query, jobs, from, c.jobs, c.from)
+		}
+		for i, row := range a.table.Rows {
+			if c.query != day {
+				break // the second one is laid over the range anew
+			}
+			if _, bar, _, _ := ask(a.table.links[i]); !bar.from.Equal(row[0].(time.Time)) || !bar.until.Equal(row[1].(time.Time)) {
+				t.Fatalf("%s: the bar from %v until %v leads to %v until %v", c.query, row[0], row[1], bar.from, bar.until)
+			}
+		}
+	}
+	html := strings.ReplaceAll(s.get("api/v1/panels/jobs?format=html&"+both+day, http.StatusOK), "&#43;", "+")
+	if low := fmt.Sprintf(`data-low="%g"`, float64(time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).Unix())); strings.Count(html, low) != 2 {
+		t.Errorf("a selection is not in the range of the page: no %s twice in %q", low, regexp.MustCompile(`data-low="[^"]*"`).FindAllString(html, -1))
+	}
+	page := s.get("compare?"+both+day, http.StatusOK)
+	if !strings.Contains(page, `<select name="align">`) || !strings.Contains(page, `<option value="day" selected>`) {
+		t.Error("the page does not say how the two are aligned")
+	}
+	s.get("api/v1/panels/jobs?align=x&"+both, http.StatusBadRequest)
 }
 
 // TestClasses checks that every integer is in the class whose edges enclose it.

@@ -31,7 +31,7 @@ var defaultColumns = []string{"jobid", "user_name", "account", "partition", "qos
 //	f            a filter, such as partition=gpu; several with = about one field are alternatives
 //	zone         a time zone; UTC if it is missing
 //	columns, sort, rows, page   of the table of jobs
-//	a, b, align  two clusters beside each other, and how their schedulers are aligned
+//	a, b, align  two clusters beside each other, and how they are aligned
 //	width        of charts, in CSS pixels
 type request struct {
 	values  url.Values
@@ -51,7 +51,7 @@ type request struct {
 	width      int
 
 	shortest  int64         // of buckets, in seconds
-	alignment string        // how two schedulers are laid over each other
+	alignment string        // how two clusters are laid over each other
 	shift     time.Duration // of the second one
 
 	panel  *panel // that is asked for

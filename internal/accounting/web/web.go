@@ -207,18 +207,14 @@ func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*
 		return nil, nil, err
 	}
 	names := r.clusters()
-	for _, side := range []string{"a", "b"} {
-		if name := r.values.Get(side); name != "" {
-			names = append(names, name)
-		}
-	}
-	if sides := r.sides(); live && sides != nil {
+	if sides := r.sides(); sides != nil {
 		names = sides[:1] // the other one is shifted
 	}
 	oldest, newest := s.extent(names, v.now())
-	if err := r.bound(oldest, newest); err != nil || !live {
+	if err := r.bound(oldest, newest); err != nil {
 		return r, s, bad(err)
 	}
+	r.whole = r.whole && !live // all figures of schedulers have an instant
 	return r, s, bad(r.align(s))
 }
 
