@@ -476,7 +476,7 @@ func (v *server) clusters(w http.ResponseWriter, q *http.Request) error {
 	return writeJSON(w, s.list)
 }
 
-// report answers with the report of a run, which somebody has put into the directory reports of the
+// report answers with the report of a run. The import of the run has written it into the directory reports of the
 // store. The report has its own policy: its script is within it.
 func (v *server) report(w http.ResponseWriter, q *http.Request) (err error) {
 	name := q.PathValue("name")
