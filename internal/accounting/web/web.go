@@ -86,7 +86,7 @@ func Register(mux *http.ServeMux, s *store.Store, jobs Source) (routes []string)
 	handle := func(pattern string, h func(w http.ResponseWriter, r *http.Request) error) {
 		method, at, _ := strings.Cut(pattern, " ")
 		pattern = method + " " + strings.TrimSuffix(receive.Pages, "/") + at
-		routes = append(routes, pattern)
+		routes = append(routes, strings.Replace(pattern, "...}", "}", 1)) // as OpenAPI writes paths
 		mux.Handle(pattern, guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			for name, value := range map[string]string{
 				"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
@@ -101,8 +101,8 @@ func Register(mux *http.ServeMux, s *store.Store, jobs Source) (routes []string)
 	handle("GET /{$}", v.dashboard)
 	handle("GET /compare", v.compare)
 	handle("GET /health", v.health)
-	handle("GET /users/{name}", redirect("user_name"))
-	handle("GET /accounts/{name}", redirect("account"))
+	handle("GET /users/{name...}", redirect("user_name"))
+	handle("GET /accounts/{name...}", redirect("account"))
 	handle("GET /jobs/{seq}", v.jobPage)
 	handle("GET /assets/{name}", asset)
 	handle("GET /reports/{name}", v.report)
@@ -167,7 +167,7 @@ func redirect(name string) func(w http.ResponseWriter, r *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		values := r.URL.Query()
 		values.Add("f", name+"="+r.PathValue("name"))
-		http.Redirect(w, r, "../?"+values.Encode(), http.StatusFound)
+		http.Redirect(w, r, receive.Pages+"?"+values.Encode(), http.StatusFound)
 		return nil
 	}
 }

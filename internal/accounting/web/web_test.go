@@ -180,6 +180,18 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestNames checks that the path of a name leads to its jobs, whatever is in the name.
+func TestNames(t *testing.T) {
+	s := serve(t, 0)
+	for path, filter := range map[string]string{
+		"users/ada": "user_name = ada", "users/a%2Fb%3Fc": "user_name = a/b?c", "users/DOMAIN/ada": "user_name = DOMAIN/ada", "accounts/x%2F..%2Fy": "account = x/../y", "users/..%2F..": "user_name = ../..",
+	} {
+		if page := s.get(path+"?last=all", http.StatusOK); !strings.Contains(page, "<li>"+filter+" ") {
+			t.Errorf("%s does not filter by %s: %.300s", path, filter, page)
+		}
+	}
+}
+
 // TestFormulas checks that no text of a job is a formula in a CSV file, and that numbers and JSON are as they are.
 func TestFormulas(t *testing.T) {
 	var documents []string
