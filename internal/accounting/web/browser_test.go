@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -107,7 +109,7 @@ func TestInBrowser(t *testing.T) {
 	addRun(t, s)
 	browser := chromium.Open(t)
 	for name, test := range map[string]func(*testing.T, *reader){
-		"filters": clickFilters, "brush": brushCharts, "expand": expandJob, "views": savedViews, "looks": looks, "compare": compareClusters, "errors": wrongQuery,
+		"filters": clickFilters, "brush": brushCharts, "expand": expandJob, "views": savedViews, "looks": looks, "focus": keepsFocus, "refresh": refreshes, "compare": compareClusters, "export": exports, "errors": wrongQuery,
 	} {
 		t.Run(name, func(t *testing.T) {
 			tab := browser.Tab(t)
@@ -202,6 +204,14 @@ func brushCharts(t *testing.T, r *reader) {
 	if f := r.parameters()["f"]; len(f) != 2 || !strings.HasPrefix(f[0], "elapsed_s>=") || !strings.HasPrefix(f[1], "elapsed_s<") {
 		t.Errorf("the filters are %q", f)
 	}
+	// Controls that the reader does not touch keep the range, though both of its instants are 02:00 in Zurich.
+	r.visit("?zone=Europe/Zurich&from=2024-10-27T02:00:00%2B02:00&until=2024-10-27T02:00:00%2B01:00")
+	r.Eval(`document.querySelector("[name=q]").value = "nodes>1"; document.querySelector("[name=q]").form.requestSubmit()`, nil)
+	r.wait(`location.search.includes("q=nodes")`)
+	r.loaded()
+	if v := r.parameters(); v.Get("from") != "2024-10-27T02:00:00+02:00" || v.Get("until") != "2024-10-27T02:00:00+01:00" {
+		t.Errorf("the range became %q to %q", v.Get("from"), v.Get("until"))
+	}
 	// A click is no selection: it opens the bar.
 	r.visit("?last=all")
 	r.click("#panel-jobs .spots a", "")
@@ -268,6 +278,70 @@ func (r *reader) wait(expression string) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	r.t.Fatalf("not so after 10 s: %s", expression)
+}
+
+// enter presses Enter on the first element of a selector that has a text, and waits until the URL has changed.
+func (r *reader) enter(selector, text string) {
+	r.t.Helper()
+	before := r.text("location.search")
+	r.Eval(fmt.Sprintf(`[...document.querySelectorAll(%q)].find((e) => e.textContent.includes(%q)).focus()`, selector, text), nil)
+	for _, kind := range []string{"keyDown", "keyUp"} {
+		r.Call("Input.dispatchKeyEvent", map[string]any{"type": kind, "key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13}, nil)
+	}
+	r.wait(fmt.Sprintf("location.search !== %q", before))
+	r.loaded()
+}
+
+// focused names the element that has the focus, and the part of the page that it is in.
+func (r *reader) focused() string {
+	r.t.Helper()
+	return r.text(`(({activeElement: e}) => (e.closest("[data-panel], #controls")?.id ?? "nothing") + ": " + (e.getAttribute("aria-label") || e.textContent))(document)`)
+}
+
+// keepsFocus follows links by the keyboard. The focus stays where it was, or is on the heading of its part.
+func keepsFocus(t *testing.T, r *reader) {
+	r.visit("?last=all&f=state%3DFAILED&f=nodes%3E%3D1")
+	for _, c := range []struct{ selector, text, want string }{
+		{"#panel-table thead a", "nodes", "panel-table: nodes"},
+		{"#panel-table .moves a", "Next page", "panel-table: Next page →"},
+		{"#panel-table .moves a", "Previous page", "panel-table: Jobs"}, // the first page has no page before it
+		{"#panel-users tbody a", "user", ""},
+		{".clusters a", "vale", "controls: vale"},
+		{".chips a", "≠", "controls: Turn the filter round"},
+		{".chips a[aria-label^=Remove]", "×", "controls: "},
+	} {
+		if c.text == "user" {
+			c.want = "panel-users: " + r.text(`document.querySelector("#panel-users tbody a").textContent`)
+		}
+		r.enter(c.selector, c.text)
+		if got := r.focused(); got != c.want && (c.text != "×" || !strings.HasPrefix(got, c.want)) {
+			t.Errorf("after Enter on %s the focus is on %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+// refreshes lets a page load itself again. What a reader is at stays, and no screen reader speaks.
+func refreshes(t *testing.T, r *reader) {
+	r.visit("?last=all&refresh=5")
+	r.Eval(`window.said = 0; new MutationObserver(() => said++).observe(document.querySelector("#status"), {childList: true, characterData: true, subtree: true});
+		document.querySelector("#panel-table a[data-expand]").focus(); document.activeElement.click();
+		document.querySelector("#panel-users h2").before("to be replaced")`, nil)
+	r.wait(`document.querySelector(".opened")`)
+	before := r.focused()
+	r.Eval(`window.plot = document.querySelector("#panel-jobs .plot"); plot.dispatchEvent(new PointerEvent("pointerdown", {bubbles: true, button: 0, clientX: 300}))`, nil)
+	r.wait(`!document.querySelector("#panel-users").textContent.includes("to be replaced")`)
+	r.loaded()
+	var open, dragging bool
+	var said int
+	r.Eval(`!!document.querySelector("#panel-table .opened")`, &open)
+	r.Eval(`plot.isConnected`, &dragging)
+	r.Eval(`said`, &said)
+	if got := r.focused(); !open || !dragging || got != before || said > 0 {
+		t.Errorf("after a refresh the job is open: %v, the chart is dragged on: %v, the focus is on %q (want %q), and %d texts were announced", open, dragging, got, before, said)
+	}
+	// A panel that the reader has left is loaded again.
+	r.Eval(`document.activeElement.blur(); document.querySelector(".opened").remove(); document.querySelector("#panel-table h2").before("to be replaced")`, nil)
+	r.wait(`!document.querySelector("#panel-table").textContent.includes("to be replaced")`)
 }
 
 // looks checks the page in the light and in the dark, on a telephone and on paper.
@@ -358,6 +432,30 @@ func compareClusters(t *testing.T, r *reader) {
 	}
 	r.Eval(`document.querySelector("#panel-waits").scrollIntoView()`, nil)
 	r.Picture("compare-waits")
+}
+
+// exports saves a panel and the table of jobs as CSV.
+func exports(t *testing.T, r *reader) {
+	dir := t.TempDir()
+	r.Call("Page.setDownloadBehavior", map[string]any{"behavior": "allow", "downloadPath": dir}, nil)
+	r.visit("?last=all&f=cluster%3Dreplay-1&f=user_name%3Duser003&columns=jobid,user_name,elapsed_s&sort=jobid&rows=10")
+	for panel, want := range map[string]struct {
+		lines int
+		first string
+	}{"users": {2, "user_name,jobs,elapsed,cpu_hours,wait,failed,unused_cpu_hours\nuser003,25,25,1600,0,0,1600\n"}, "table": {26, ",jobid,user_name,elapsed_s\n"}} {
+		r.click("#panel-"+panel+" .tools a", "CSV")
+		var text []byte
+		for range 200 {
+			var err error
+			if text, err = os.ReadFile(filepath.Join(dir, panel+".csv")); err == nil {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if n := strings.Count(string(text), "\n"); n != want.lines || !strings.Contains(string(text), want.first) {
+			t.Errorf("%s: the file has %d lines, want %d: %.300s", panel, n, want.lines, text)
+		}
+	}
 }
 
 // wrongQuery sees what is wrong with a query, and mends it.

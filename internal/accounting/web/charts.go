@@ -138,7 +138,8 @@ func drawTimeline(label string) func(r *request, t *table, s scale) (*chart, err
 		scaleTo(&p.Y, s.top)
 		f := r.newFigure(r.panel, p, 230)
 		frame := f.Frame()
-		c := &chart{Axis: &axis{Field: "end_time", Left: frame.Left, Right: frame.Right, Low: p.X.Min, High: p.X.Max}}
+		shift := r.shift.Seconds() // a selection is one of the page's range of time
+		c := &chart{Axis: &axis{Field: "end_time", Left: frame.Left, Right: frame.Right, Low: p.X.Min - shift, High: p.X.Max - shift}}
 		for i, row := range t.Rows {
 			c.Spots = append(c.Spots, column0(frame, edges[i], edges[i+1], t.links[i], r.describe(t, row)))
 		}

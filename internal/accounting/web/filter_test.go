@@ -1,6 +1,7 @@
 package web
 
 import (
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -117,6 +118,34 @@ func TestWrongRequests(t *testing.T) {
 	s.get("assets/page.html", 404)
 	s.get("reports/..%2f..%2fjobs.duckdb", 404)
 	s.get("compare", 404) // one cluster
+}
+
+// TestMistakes checks that the page of a request with a mistake keeps everything else.
+func TestMistakes(t *testing.T) {
+	s := serve(t, 100)
+	addRun(t, s)
+	const others = "&f=state%3DFAILED&f=cluster%3Dvale&from=2024-03-01T02:00&until=2024-03-01T04:00&zone=Asia/Tokyo&columns=jobid,nodes&rows=7&sort=-nodes&refresh=60"
+	for _, mistake := range []string{"q=user_nam:x", "f=user_nam=x", "page=x", "q=nodes:x"} {
+		page := s.get("?"+mistake+others, http.StatusBadRequest)
+		for _, want := range []string{
+			`role="alert"`, "<li>state = FAILED ", `aria-current="true">vale<`, `name="from" value="2024-03-01T02:00:00"`, `name="until" value="2024-03-01T04:00:00"`, `name="zone" value="Asia/Tokyo"`,
+			`name="columns" value="jobid,nodes"`, `name="rows" value="7"`, `name="sort" value="-nodes"`, `<option value="60" selected>`,
+		} {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: the page has no %s", mistake, want)
+			}
+		}
+	}
+	page := s.get("?zone=Nowhere&last=7d&q=nodes%3E1", http.StatusBadRequest)
+	for _, want := range []string{`name="zone" value="UTC"`, `<option value="7d" selected>`, `name="q" value="nodes&gt;1"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("a wrong zone: the page has no %s", want)
+		}
+	}
+	page = s.get("compare?a=replay-1&b=vale&q=user_nam:x&last=7d", http.StatusBadRequest)
+	if !strings.Contains(page, "<h1>replay-1 and vale</h1>") || !strings.Contains(page, `<option value="7d" selected>`) {
+		t.Errorf("the comparison is lost: %.2000s", page)
+	}
 }
 
 // FuzzRequest checks that no parameters make a query that DuckDB cannot parse, or one that writes

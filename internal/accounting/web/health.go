@@ -20,9 +20,9 @@ var healthPanels = []*panel{
 	{name: "health-main", title: "Main scheduler: time of cycles", about: "The mean cycle, and above it the longest known one.", live: true, query: queryCycles("main"), shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]"},
 	{name: "health-backfill", title: "Backfill scheduler: time of cycles", about: "The mean cycle, and above it the longest known one. Times exclude the pauses in which the scheduler releases its locks.", live: true, query: queryCycles("bf"), shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]"},
 	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and those that it only looked at.", live: true, query: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs"), lines: []string{"depth", "queue"}, unit: "jobs"},
-	{name: "health-jobs", title: "Jobs that wait and run", about: "The most jobs of an instant, by slurmctld's own count.", live: true, query: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"), lines: []string{"running", "pending"}, unit: "jobs"},
+	{name: "health-jobs", title: "Jobs that wait and run", about: "The most jobs of an instant, by slurmctld's own count. Those of several clusters are added up.", live: true, query: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"), lines: []string{"running", "pending"}, unit: "jobs"},
 	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and those that started otherwise.", live: true, query: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs"), lines: []string{"backfilled", "others"}, unit: "jobs"},
-	{name: "health-agents", title: "Waiting messages", about: "The most messages of an instant that waited for nodes and for slurmdbd.", live: true, query: queryAgents, shape: shapeAgents, draw: drawTimeline("messages"), lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
+	{name: "health-agents", title: "Waiting messages", about: "The most messages of an instant that waited for nodes and for slurmdbd. Those of several clusters are added up.", live: true, query: queryAgents, shape: shapeAgents, draw: drawTimeline("messages"), lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
 	{name: "health-main-exits", title: "Main scheduler: why cycles ended", about: "Releases before 23.11 do not say it.", live: true, query: queryCounts(store.MainExit, "count"), shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
 	{name: "health-backfill-exits", title: "Backfill scheduler: why cycles ended", about: "Releases before 23.11 do not say it.", live: true, query: queryCounts(store.BackfillExit, "count"), shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
 	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type.", live: true, query: queryCounts(store.Requests, "count"), shape: shapeCounts("requests", count), draw: drawTimeline("requests")},
@@ -55,16 +55,12 @@ func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes)
 		if f.Compare {
 			f.Title += " of " + quantity.Name(f.Sides[0].Chosen) + " and " + quantity.Name(f.Sides[1].Chosen)
 			f.Other = "health" + r.url(onlyClusters)
-			for _, o := range alignments {
-				o.Chosen = o.Value == r.alignment
-				f.Aligned = append(f.Aligned, o)
-			}
-		} else if len(s.list) > 1 {
+		} else if named := s.named(); len(named) > 1 {
 			f.Other = "health" + r.url(func(values url.Values) {
 				onlyClusters(values)
 				values.Del("f")
-				values.Set("a", s.list[0].Name)
-				values.Set("b", s.list[1].Name)
+				values.Set("a", named[0])
+				values.Set("b", named[1])
 			})
 		}
 		return nil
@@ -74,9 +70,7 @@ func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes)
 		if known && !f.Compare {
 			f.Health = "health" + r.url(func(values url.Values) {
 				onlyClusters(values)
-				values.Del("last")
-				values.Set("from", stamp(r.from, r.zone))
-				values.Set("until", stamp(r.until, r.zone))
+				r.setRange(values, r.from, r.until)
 			})
 		}
 		return err
@@ -130,10 +124,25 @@ func ofClusters(names []string) condition {
 	return or(list...)
 }
 
-// fromHealth makes a query with a row for each bucket of the range of time, whose number comes first.
+// The columns of health that are added up over time, and those of which a bucket has the largest.
+var (
+	counters = strings.Fields("interval_us submitted started completed cancelled failed backfilled main_cycles main_us main_depth bf_cycles bf_us bf_depth bf_tried")
+	largest  = strings.Fields("threads agent_queue agents dbd_queue pending running bf_table main_longest_us main_queue bf_longest_us bf_queue")
+)
+
+// fromHealth makes a query with a row for each bucket of the range of time, whose number comes first. what is about a
+// bucket's rows, of which each cluster has one: the sum of a level is that of the clusters.
 func (r *request) fromHealth(what string) condition {
 	where := r.healthRange()
-	return condition{"SELECT " + r.buckets().of("until") + " AS bucket, sum(interval_us) / 1e6, " + what + " FROM health WHERE " + where.sql + " GROUP BY 1", where.args}
+	of := "arg_max(main_last_us, until) AS main_last_us, arg_max(bf_last_us, until) AS bf_last_us"
+	for _, name := range counters {
+		of += ", sum(" + name + ") AS " + name
+	}
+	for _, name := range largest {
+		of += ", max(" + name + ") AS " + name
+	}
+	return condition{"SELECT bucket, max(interval_us) / 1e6, " + what + " FROM (SELECT " + r.buckets().of("until") + " AS bucket, cluster, " + of +
+		" FROM health WHERE " + where.sql + " GROUP BY 1, 2) GROUP BY 1", where.args}
 }
 
 // healthRange is the condition of the figures of the request.
@@ -181,7 +190,7 @@ func levels(r *request, raw [][]any, columns []column) *table {
 
 func queryCycles(prefix string) func(r *request, _ *sizes) condition {
 	return func(r *request, _ *sizes) condition {
-		return r.fromHealth(strings.ReplaceAll("sum(@cycles)::DOUBLE, coalesce(sum(@us) / nullif(sum(@cycles), 0), 0) / 1e3, max(@longest_us) / 1e3, arg_max(@last_us, until) / 1e3, "+
+		return r.fromHealth(strings.ReplaceAll("sum(@cycles)::DOUBLE, coalesce(sum(@us) / nullif(sum(@cycles), 0), 0) / 1e3, max(@longest_us) / 1e3, max(@last_us) / 1e3, "+
 			"greatest(max(@longest_us) - coalesce(sum(@us) / nullif(sum(@cycles), 0), 0), 0) / 1e3", "@", prefix+"_"))
 	}
 }
@@ -196,7 +205,7 @@ func shapeCycles(r *request, _ *sizes, raw [][]any) *table {
 
 func queryDepth(r *request, _ *sizes) condition {
 	return r.fromHealth("coalesce(sum(bf_tried) / nullif(sum(bf_cycles), 0), 0), coalesce((sum(bf_depth) - sum(bf_tried)) / nullif(sum(bf_cycles), 0), 0), " +
-		"coalesce(sum(bf_depth) / nullif(sum(bf_cycles), 0), 0), max(bf_queue)::DOUBLE, max(bf_table)::DOUBLE, coalesce(sum(main_depth) / nullif(sum(main_cycles), 0), 0), max(main_queue)::DOUBLE")
+		"coalesce(sum(bf_depth) / nullif(sum(bf_cycles), 0), 0), sum(bf_queue)::DOUBLE, sum(bf_table)::DOUBLE, coalesce(sum(main_depth) / nullif(sum(main_cycles), 0), 0), sum(main_queue)::DOUBLE")
 }
 
 func shapeDepth(r *request, _ *sizes, raw [][]any) *table {
@@ -209,7 +218,7 @@ func shapeDepth(r *request, _ *sizes, raw [][]any) *table {
 }
 
 func queryQueue(r *request, _ *sizes) condition {
-	return r.fromHealth("max(running)::DOUBLE, max(pending)::DOUBLE")
+	return r.fromHealth("sum(running)::DOUBLE, sum(pending)::DOUBLE")
 }
 
 func shapeQueue(r *request, _ *sizes, raw [][]any) *table {
@@ -232,7 +241,7 @@ func shapeStarts(r *request, _ *sizes, raw [][]any) *table {
 }
 
 func queryAgents(r *request, _ *sizes) condition {
-	return r.fromHealth("max(agent_queue)::DOUBLE, max(dbd_queue)::DOUBLE, max(threads)::DOUBLE, max(agents)::DOUBLE")
+	return r.fromHealth("sum(agent_queue)::DOUBLE, sum(dbd_queue)::DOUBLE, sum(threads)::DOUBLE, sum(agents)::DOUBLE")
 }
 
 func shapeAgents(r *request, _ *sizes, raw [][]any) *table {

@@ -82,8 +82,22 @@ func TestHealth(t *testing.T) {
 	if got := r.sum("agent_queue"); got < 59 {
 		t.Errorf("the longest queues add up to %v", got)
 	}
-	if both, one := s.panel("health-main", "last", "all"), s.panel("health-main", "last", "all", "f", "cluster=dale"); both.sum("cycles") != 2*one.sum("cycles") {
-		t.Errorf("both clusters have %v cycles, one %v", both.sum("cycles"), one.sum("cycles"))
+	// Two clusters have twice the jobs, messages and cycles of one, and the same means, longest times and time with figures.
+	for _, c := range []struct{ panel, twice, once string }{
+		{"health-main", "cycles", "covered mean longest last above"}, {"health-backfill", "cycles", "covered mean longest last above"},
+		{"health-jobs", "running pending", "covered"}, {"health-agents", "agent_queue dbd_queue threads agents", "covered"},
+		{"health-starts", "backfilled others submitted completed", "covered"}, {"health-depth", "queue table main_queue", "covered tried looked_at depth main_depth"},
+	} {
+		for _, last := range []string{"all", "30d"} { // buckets of one interval, and of many
+			both, one := s.panel(c.panel, "last", last), s.panel(c.panel, "last", last, "f", "cluster=dale")
+			for times, names := range map[float64]string{1: c.once, 2: c.twice} {
+				for _, name := range strings.Fields(names) {
+					if got, want := both.sum(name), times*one.sum(name); got < want-1e-6 || got > want+1e-6 || got == 0 && name != "agents" {
+						t.Errorf("%s of the last %s: %s is %v for both clusters (want %v)", c.panel, last, name, got, want)
+					}
+				}
+			}
+		}
 	}
 }
 

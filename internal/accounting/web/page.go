@@ -84,6 +84,7 @@ type shown struct {
 	Parts              []part
 	Milliseconds       string
 	Picker             []option // the columns of the table of jobs
+	Rows               int      // on a page of it
 	Hidden             []option // the other parameters
 }
 
@@ -142,6 +143,7 @@ func (v *server) view(ctx context.Context, p *panel, r *request, s *sizes) (*sho
 	out.Milliseconds = fmt.Sprintf("%.1f", float64(took.Microseconds())/1000)
 	if p.name == "table" {
 		out.Picker, out.Hidden = r.picker()
+		out.Rows = r.rows
 	}
 	return out, nil
 }
@@ -151,7 +153,7 @@ func (r *request) picker() (picker, hidden []option) {
 	for _, name := range append(slices.Clone(columns), "limit_used", "id") {
 		picker = append(picker, option{name, fields[name].Doc, slices.Contains(r.columns, name)})
 	}
-	return picker, r.hidden("columns", "page", "width", "format")
+	return picker, r.hidden("columns", "rows", "page", "width", "format")
 }
 
 // hidden returns the parameters but those of some names.
@@ -260,9 +262,7 @@ func (r *request) alone(v url.Values) {
 		v.Add("f", t.String())
 	}
 	if !r.whole {
-		v.Del("last")
-		v.Set("from", stamp(r.from, r.zone))
-		v.Set("until", stamp(r.until, r.zone))
+		r.setRange(v, r.from, r.until)
 	}
 }
 
@@ -293,10 +293,12 @@ type frame struct {
 	Jobs     string // the page about jobs, of one about schedulers
 	Health   string // the page about schedulers, of one about jobs
 	Sides    []side
-	Aligned  []option // of two schedulers
+	Aligned  []option // of two clusters
 	Error    string
 
 	Query, From, Until  string
+	ExactFrom           string // the parameter that From comes from
+	ExactUntil          string
 	Ranges, Zones, Auto []option
 	Earlier, Later      string
 	Clusters            []option
@@ -326,20 +328,23 @@ func (v *server) dashboard(w http.ResponseWriter, q *http.Request) error {
 	return v.page(w, q, values, &frame{}, panels)
 }
 
-// compare shows two clusters, or runs, beside each other. Without names they are the first two.
+// compare shows two clusters, or runs, beside each other. Without names they are the first two that have one.
 func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 	values := q.URL.Query()
 	s, err := v.known(q.Context())
 	if err != nil {
 		return err
 	}
-	for i, name := range []string{"a", "b"} {
-		if values.Get(name) == "" {
-			if len(s.list) < 2 {
-				return missing("a comparison needs two clusters or runs; the store has %d (import another one)", len(s.list))
-			}
-			values.Set(name, s.list[i].Name)
+	for _, name := range []string{"a", "b"} {
+		if values.Get(name) != "" {
+			continue
 		}
+		named := s.named()
+		i := slices.IndexFunc(named, func(c string) bool { return c != values.Get("a") && c != values.Get("b") })
+		if len(named) < 2 || i < 0 {
+			return missing("a comparison needs two clusters or runs with names; the store has %d (import another one)", len(named))
+		}
+		values.Set(name, named[i])
 	}
 	return v.page(w, q, values, &frame{Compare: true}, panels)
 }
@@ -354,13 +359,7 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 		// The page says what is wrong, and its controls mend it.
 		f.Error = err.Error()
 		w.WriteHeader(wrong.status)
-		kept := url.Values{}
-		for _, name := range []string{"a", "b"} {
-			if values.Has(name) {
-				kept.Set(name, values.Get(name))
-			}
-		}
-		if r, s, err = v.readAbout(q.Context(), kept, f.Live); err != nil {
+		if r, s, err = v.readAbout(q.Context(), v.readable(q.Context(), values, f.Live), f.Live); err != nil {
 			return err
 		}
 		f.Query = values.Get("q")
@@ -403,6 +402,21 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 	return render(w, "page", f)
 }
 
+// readable returns the parameters without those that cannot be read. Each filter is a parameter of its own.
+func (v *server) readable(ctx context.Context, values url.Values, live bool) url.Values {
+	kept := url.Values{}
+	for _, name := range []string{"a", "b", "zone", "from", "until", "last", "f", "q", "column", "columns", "sort", "rows", "page", "align", "refresh", "static"} {
+		for _, value := range values[name][:min(len(values[name]), mostFilters)] {
+			before := kept[name]
+			kept[name] = append(slices.Clone(before), value)
+			if _, _, err := v.readAbout(ctx, kept, live); err != nil {
+				kept[name] = before
+			}
+		}
+	}
+	return kept
+}
+
 // fill sets the controls of a page.
 func (f *frame) fill(r *request, s *sizes) {
 	f.Request = r.url(func(v url.Values) { v.Del("static"); v.Del("refresh"); keepPage(v, r) })
@@ -413,11 +427,12 @@ func (f *frame) fill(r *request, s *sizes) {
 			f.Title = name + " " + quantity.Name(t.value)
 		}
 	}
-	if r.values.Get("from") != "" {
-		f.From = stamp(r.from, r.zone)
+	const local = "2006-01-02T15:04:05" // as inputs of dates have it
+	if f.ExactFrom = r.values.Get("from"); f.ExactFrom != "" {
+		f.From = r.from.In(r.zone).Format(local)
 	}
-	if r.values.Get("until") != "" {
-		f.Until = stamp(r.until, r.zone)
+	if f.ExactUntil = r.values.Get("until"); f.ExactUntil != "" {
+		f.Until = r.until.In(r.zone).Format(local)
 	}
 	last := r.values.Get("last")
 	if last == "" && f.From == "" && f.Until == "" {
@@ -462,16 +477,20 @@ func (f *frame) fill(r *request, s *sizes) {
 	}
 	f.Hidden = r.hidden("q", "from", "until", "last", "zone", "refresh", "page", "width", "a", "b", "align")
 	if f.Compare {
+		for _, o := range alignments {
+			o.Chosen = o.Value == r.alignment
+			f.Aligned = append(f.Aligned, o)
+		}
 		for i, letter := range []string{"a", "b"} {
 			one := side{Letter: letter, Chosen: r.sides()[i]}
-			for _, c := range s.list {
-				one.Options = append(one.Options, option{Name: c.Name, Value: c.Name, Chosen: c.Name == one.Chosen})
+			for _, name := range s.named() {
+				one.Options = append(one.Options, option{Name: name, Value: name, Chosen: name == one.Chosen})
 			}
 			f.Sides = append(f.Sides, one)
 		}
 		f.Title = quantity.Name(f.Sides[0].Chosen) + " and " + quantity.Name(f.Sides[1].Chosen)
-		f.Other = "./" + r.url(func(v url.Values) { v.Del("a"); v.Del("b") })
-	} else if len(s.list) > 1 {
+		f.Other = "./" + r.url(func(v url.Values) { v.Del("a"); v.Del("b"); v.Del("align") })
+	} else if len(s.named()) > 1 {
 		f.Other = "compare" + r.url(func(v url.Values) {
 			without(v)
 			if len(chosen) > 0 {

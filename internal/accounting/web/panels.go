@@ -324,7 +324,7 @@ func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 		level += changes[k]
 	}
 	t := timeTable(r, b)
-	capacity := s.capacity(r.clusters())
+	capacity := s.capacity(r.chosen)
 	t.Columns = append(t.Columns, column{"cpus", "processors in use", "", count})
 	t.series, t.colours, t.alone = []int{2}, []int{0}, true
 	if capacity > 0 {

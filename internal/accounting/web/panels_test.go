@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -69,6 +70,43 @@ func TestUtilization(t *testing.T) {
 			if got, want := row[3].(float64), 100*busy/(b-a)/1_000_000; math.Abs(got-want) > 1e-6*want+1e-9 {
 				t.Errorf("%v: %v %%, want %v", row[0], got, want)
 			}
+		}
+	}
+}
+
+// TestCapacity checks that utilization is in per cent of the clusters that the jobs can be of.
+func TestCapacity(t *testing.T) {
+	s := serve(t, 200, `{"jobid":1,"cluster":"vast","state":"COMPLETED","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","total_cpus":1,"nodes":"n"}`)
+	addRun(t, s)
+	for name, cpus := range map[string]int64{"vale": 500, "replay-1": 200} {
+		if err := s.store.SetCluster(t.Context(), store.Cluster{Name: name, Kind: "site", CPUs: document.Known(cpus)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		parameters []string
+		want       string
+	}{
+		{nil, "not known"}, // nobody knows the size of vast
+		{[]string{"f", "cluster=vale"}, "100 % are 500"},
+		{[]string{"f", "cluster=vale", "f", "cluster=replay-1"}, "100 % are 700"},
+		{[]string{"f", "cluster!=vast"}, "100 % are 700"},
+		{[]string{"f", "cluster!=vast", "f", "cluster!=vale", "f", "partition=batch"}, "100 % are 200"},
+		{[]string{"f", "cluster=vale", "f", "cluster=replay-1", "q", "-cluster:replay-1"}, "100 % are 500"},
+		{[]string{"q", "cluster:vale"}, "100 % are 500"},
+		{[]string{"q", "cluster:(vale OR replay-1)"}, "100 % are 700"},
+		{[]string{"q", "cluster:vale nodes>0"}, "100 % are 500"},
+		{[]string{"q", "cluster:vale OR nodes>0"}, "not known"},
+		{[]string{"q", "NOT (cluster:vast OR nodes>1000)"}, "100 % are 700"},
+		{[]string{"q", "NOT (cluster:vast nodes>1000)"}, "not known"},
+		{[]string{"q", "cluster:re?lay*"}, "100 % are 200"},
+		{[]string{"q", "cluster:va?e"}, "100 % are 500"},
+		{[]string{"q", "cluster<s"}, "100 % are 200"},
+		{[]string{"q", "user_name:user001"}, "not known"},
+	} {
+		r := s.panel("utilization", append([]string{"last", "all"}, c.parameters...)...)
+		if !strings.Contains(strings.Join(r.Notes, ""), c.want) {
+			t.Errorf("%q: %q, want %s", c.parameters, r.Notes, c.want)
 		}
 	}
 }
@@ -136,6 +174,120 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
+// TestRepeatedHour checks that each bar's link opens the range of its bar, also in the hour that clocks repeat.
+func TestRepeatedHour(t *testing.T) {
+	s := serve(t, 100)
+	if err := s.store.AddHealth(t.Context(), store.Health{Cluster: "vale", At: healthBegin}); err != nil {
+		t.Fatal(err)
+	}
+	v := &server{store: s.store, now: time.Now}
+	open := func(query string) (*request, *sizes) {
+		t.Helper()
+		values, err := url.ParseQuery(strings.TrimPrefix(query, "?"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, sizes, err := v.read(t.Context(), values)
+		if err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		return r, sizes
+	}
+	r, sizes := open("zone=Europe/Zurich&from=2024-10-26T12:00&until=2024-10-27T12:00")
+	if span := r.until.Sub(r.from); span != 25*time.Hour {
+		t.Fatalf("the range has %v", span)
+	}
+	for _, name := range []string{"jobs", "waste"} {
+		a, err := v.ask(t.Context(), panelOf(name), r, sizes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(a.table.Rows) < 25 {
+			t.Fatalf("%s: %d bars", name, len(a.table.Rows))
+		}
+		for i, row := range a.table.Rows {
+			if bar, _ := open(a.table.links[i]); !bar.from.Equal(row[0].(time.Time)) || !bar.until.Equal(row[1].(time.Time)) {
+				t.Errorf("%s: the bar from %v until %v leads to %v until %v", name, row[0], row[1], bar.from, bar.until)
+			}
+		}
+	}
+	// The link to the schedulers and that of one side's CSV are links to a range, too.
+	page := s.get("?zone=Europe/Zurich&from=2024-10-27T02:00:00%2B01:00&until=2024-10-27T12:00", http.StatusOK)
+	if !strings.Contains(page, `href="health?from=2024-10-27T02%3A00%3A00%2B01%3A00&amp;`) || !strings.Contains(page, `value="2024-10-27T02:00:00" data-exact="2024-10-27T02:00:00&#43;01:00"`) {
+		t.Errorf("the page leads elsewhere: %.4000s", page)
+	}
+	html := s.get("api/v1/panels/jobs?format=html&a=vale&b=vale&zone=Europe/Zurich&from=2024-10-27T02:00:00%2B01:00&until=2024-10-27T12:00", http.StatusOK)
+	if !strings.Contains(html, "csv&amp;from=2024-10-27T02%3A00%3A00%2B01%3A00") {
+		t.Errorf("the CSV is of another range: %s", html[strings.Index(html, `class="tools"`):])
+	}
+}
+
+// TestAligned lays a run of other days over a cluster. Links and selections in its charts are about the page's range.
+func TestAligned(t *testing.T) {
+	var documents []string
+	first := time.Date(2023, 11, 20, 6, 30, 0, 0, time.UTC)
+	for i := range 60 {
+		at := first.Add(time.Duration(i) * time.Hour).Format("2006-01-02T15:04:05")
+		documents = append(documents, fmt.Sprintf(`{"jobid":%d,"state":"COMPLETED","cluster":"what-if","nodes":"n1","elapsed":60,"@submit":%[2]q,"@start":%[2]q,"@end":%[2]q}`, i+1, at))
+	}
+	s := serve(t, 2000, documents...) // from 2024-03-01 at midnight
+	v := &server{store: s.store, now: time.Now}
+	ask := func(query string) (r, second *request, a *answer, jobs float64) {
+		t.Helper()
+		values, err := url.ParseQuery(strings.TrimPrefix(query, "?"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, sizes, err := v.read(t.Context(), values)
+		if err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		if second, err = r.of("what-if", "-b"); err != nil {
+			t.Fatal(err)
+		}
+		if a, err = v.ask(t.Context(), panelOf("jobs"), second, sizes); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range a.table.Rows {
+			if len(row) > 2 {
+				jobs += value(row[2])
+			}
+		}
+		return r, second, a, jobs
+	}
+	const both, day = "a=vale&b=what-if&", "from=2024-03-01&until=2024-03-02"
+	for _, c := range []struct {
+		query, from string
+		jobs        float64
+	}{
+		{day, "2023-11-20T00:00:00Z", 18}, {day + "&align=day", "2023-11-20T00:00:00Z", 18}, {day + "&align=begin", "2023-11-20T06:30:00Z", 24},
+		{day + "&align=time", "2024-03-01T00:00:00Z", 0}, {"last=all", "2023-11-20T00:", 60}, {"last=all&align=time", "2023-11-20T06:30:00Z", 60},
+		{"last=all&align=begin", "2023-11-20T06:30:00Z", 60},
+	} {
+		_, second, a, jobs := ask(both + c.query)
+		if from := second.from.Format(time.RFC3339); !strings.HasPrefix(from, c.from) || jobs != c.jobs {
+			t.Errorf("%s: the second one has %v jobs from %s, want %v from %s", c.query, jobs, from, c.jobs, c.from)
+		}
+		for i, row := range a.table.Rows {
+			if c.query != day {
+				break // the second one is laid over the range anew
+			}
+			if _, bar, _, _ := ask(a.table.links[i]); !bar.from.Equal(row[0].(time.Time)) || !bar.until.Equal(row[1].(time.Time)) {
+				t.Fatalf("%s: the bar from %v until %v leads to %v until %v", c.query, row[0], row[1], bar.from, bar.until)
+			}
+		}
+	}
+	html := strings.ReplaceAll(s.get("api/v1/panels/jobs?format=html&"+both+day, http.StatusOK), "&#43;", "+")
+	if low := fmt.Sprintf(`data-low="%g"`, float64(time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).Unix())); strings.Count(html, low) != 2 {
+		t.Errorf("a selection is not in the range of the page: no %s twice in %q", low, regexp.MustCompile(`data-low="[^"]*"`).FindAllString(html, -1))
+	}
+	page := s.get("compare?"+both+day, http.StatusOK)
+	if !strings.Contains(page, `<select name="align">`) || !strings.Contains(page, `<option value="day" selected>`) {
+		t.Error("the page does not say how the two are aligned")
+	}
+	s.get("api/v1/panels/jobs?align=x&"+both, http.StatusBadRequest)
+}
+
 // TestClasses checks that every integer is in the class whose edges enclose it.
 func TestClasses(t *testing.T) {
 	for _, classes := range []int{1, 2} {
@@ -166,6 +318,15 @@ func TestAbsurdJobs(t *testing.T) {
 	}
 	if got := s.panel("summary", "last", "30d").sum("jobs"); got < 100 || got > 106 {
 		t.Errorf("the last 30 days have %v jobs", got)
+	}
+	// A cluster without a name sorts first, and cannot stand beside others.
+	if n := s.number("SELECT count(*)::DOUBLE FROM jobs WHERE cluster = ''"); n != 1 {
+		t.Fatalf("%v jobs have a cluster without a name", n)
+	}
+	for query, want := range map[string]string{"": "slurm and vale", "?a=vale": "vale and slurm", "?b=slurm": "vale and slurm"} {
+		if page := s.get("compare"+query, http.StatusOK); !strings.Contains(page, "<h1>"+want+"</h1>") || strings.Contains(page, "<option></option>") {
+			t.Errorf("%s: not %s in %.2000s", query, want, page)
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ var defaultColumns = []string{"jobid", "user_name", "account", "partition", "qos
 //	f            a filter, such as partition=gpu; several with = about one field are alternatives
 //	zone         a time zone; UTC if it is missing
 //	columns, sort, rows, page   of the table of jobs
-//	a, b, align  two clusters beside each other, and how their schedulers are aligned
+//	a, b, align  two clusters beside each other, and how they are aligned
 //	width        of charts, in CSS pixels
 type request struct {
 	values  url.Values
@@ -51,7 +51,7 @@ type request struct {
 	width      int
 
 	shortest  int64         // of buckets, in seconds
-	alignment string        // how two schedulers are laid over each other
+	alignment string        // how two clusters are laid over each other
 	shift     time.Duration // of the second one
 
 	panel  *panel // that is asked for
@@ -223,8 +223,9 @@ func (r *request) url(change func(v url.Values)) string {
 		v[name] = slices.Clone(list)
 	}
 	v.Del("page")
-	v.Del("width")
-	v.Del("part")
+	for _, own := range []string{"width", "part", "format"} { // of a panel, whose links lead to pages
+		v.Del(own)
+	}
 	change(v)
 	return "?" + v.Encode()
 }
@@ -243,14 +244,17 @@ func (r *request) add(terms ...string) string {
 // during returns a reference to the page with another range of time.
 func (r *request) during(from, until time.Time) string {
 	return r.url(func(v url.Values) {
-		v.Del("last")
-		v.Set("from", stamp(from, r.zone))
-		v.Set("until", stamp(until, r.zone))
+		r.setRange(v, from, until)
 	})
 }
 
-// stamp writes an instant as [question.ParseInstant] reads it.
-func stamp(t time.Time, zone *time.Location) string { return t.In(zone).Format("2006-01-02T15:04:05") }
+// setRange sets the parameters of a range of time. The instants have their offsets: where clocks are put
+// back, the time of day alone would be that of two instants.
+func (r *request) setRange(v url.Values, from, until time.Time) {
+	v.Del("last")
+	v.Set("from", from.In(r.zone).Format(time.RFC3339))
+	v.Set("until", until.In(r.zone).Format(time.RFC3339))
+}
 
 // local returns the SQL of a column's wall-clock time in microseconds since 1970. Where clocks change
 // within the range of time, it follows them.

@@ -1,14 +1,18 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/accounting/store"
 )
 
@@ -31,6 +35,16 @@ type size struct {
 type sizes struct {
 	list    []size
 	applied int64 // the last arrival that the store has
+}
+
+// named returns the names of the clusters. Jobs without one are in none of them, and cannot stand beside others.
+func (s *sizes) named() (names []string) {
+	for _, c := range s.list {
+		if c.Name != "" {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // version changes whenever the jobs do.
@@ -62,11 +76,11 @@ func (s *sizes) extent(names []string, now time.Time) (oldest, newest time.Time)
 	return oldest, newest
 }
 
-// capacity returns the number of processors of some clusters, or of all that have jobs; 0 if one of
-// them is not known.
-func (s *sizes) capacity(names []string) (cpus int64) {
+// capacity returns the number of processors of the clusters of which a filter can choose jobs; 0 if one of them is
+// not known.
+func (s *sizes) capacity(chosen question.Filter) (cpus int64) {
 	for _, c := range s.list {
-		if len(names) > 0 && !slices.Contains(names, c.Name) || c.Jobs == 0 {
+		if can, _ := possible(chosen, c.Name); !can || c.Jobs == 0 {
 			continue
 		}
 		if c.CPUs == nil || *c.CPUs <= 0 {
@@ -75,6 +89,49 @@ func (s *sizes) capacity(names []string) (cpus int64) {
 		cpus += *c.CPUs
 	}
 	return cpus
+}
+
+// possible reports whether a filter can hold for a job of a cluster, and whether it can fail. Nothing else is known of
+// the job.
+func possible(f question.Filter, cluster string) (holds, fails bool) {
+	switch f := f.(type) {
+	case question.All:
+		holds = true
+		for _, part := range f {
+			can, cannot := possible(part, cluster)
+			holds, fails = holds && can, fails || cannot
+		}
+		return holds, fails
+	case question.Any:
+		fails = true
+		for _, part := range f {
+			can, cannot := possible(part, cluster)
+			holds, fails = holds || can, fails && cannot
+		}
+		return holds, fails
+	case question.Not:
+		fails, holds = possible(f.Of, cluster)
+		return holds, fails
+	case question.Compare:
+		if f.Column == "cluster" {
+			order := cmp.Compare(cluster, f.Value.(string))
+			holds = strings.Contains(f.Op, "=") && order == 0 || strings.Contains(f.Op, "<") && order < 0 || strings.Contains(f.Op, ">") && order > 0
+			return holds, !holds
+		}
+	case question.Like:
+		if f.Column == "cluster" {
+			holds = likeRegexp(f).MatchString(cluster)
+			return holds, !holds
+		}
+	}
+	return true, true
+}
+
+// likeRegexp returns the regular expression of a pattern.
+func likeRegexp(l question.Like) *regexp.Regexp {
+	text := regexp.QuoteMeta(l.Pattern)
+	text = strings.NewReplacer(`\\\\`, `\\`, `\\\*`, `\*`, `\\\?`, `\?`, `\*`, ".*", `\?`, ".").Replace(text)
+	return regexp.MustCompile(map[bool]string{true: "(?i)"}[l.AnyCase] + "(?s)^" + text + "$")
 }
 
 // sizesCache keeps the sizes for a moment: every panel needs them, and they are about all jobs.

@@ -11,16 +11,16 @@ import (
 	"rmreplay/internal/figure"
 )
 
-// alignments are the ways to lay the figures of one scheduler over those of another one.
+// alignments are the ways to lay one cluster, or its scheduler, over another one.
 var alignments = []option{
 	{Name: "as they were", Value: "time"}, {Name: "by the time of day", Value: "day"}, {Name: "at the beginning", Value: "begin"},
 }
 
-// align decides by how much the second of two schedulers is shifted, and how long the buckets of all
-// must be to have figures. The range of time is that of the first one.
+// align decides by how much the second of two clusters or schedulers is shifted, and how long the buckets of
+// all schedulers must be to have figures. The range of time is that of the first one.
 //
 // By the time of day, the second one's first day lies over the first day of the range. Without a choice
-// that is so if the second one has no figures in the range.
+// that is so if the second one has nothing in the range.
 func (r *request) align(s *sizes) error {
 	names := r.clusters()
 	if sides := r.sides(); sides != nil {
@@ -40,7 +40,7 @@ func (r *request) align(s *sizes) error {
 		return nil
 	}
 	i := slices.IndexFunc(s.list, func(c size) bool { return c.Name == sides[1] })
-	if i < 0 {
+	if i < 0 || s.list[i].Newest.IsZero() {
 		return nil
 	}
 	second := s.list[i]
@@ -59,6 +59,14 @@ func (r *request) align(s *sizes) error {
 		r.shift = day(second.Oldest).Sub(day(r.from))
 	case "begin":
 		r.shift = second.Oldest.Add(-second.every).Truncate(time.Second).Sub(r.from)
+	}
+	if r.whole { // the range has the jobs of both
+		if first := second.Oldest.Add(-r.shift).Truncate(time.Second); first.Before(r.from) {
+			r.from = first
+		}
+		if last := second.Newest.Add(time.Second - r.shift).Truncate(time.Second); last.After(r.until) {
+			r.until = last
+		}
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func Register(mux *http.ServeMux, s *store.Store, jobs Source) (routes []string)
 	handle := func(pattern string, h func(w http.ResponseWriter, r *http.Request) error) {
 		method, at, _ := strings.Cut(pattern, " ")
 		pattern = method + " " + strings.TrimSuffix(receive.Pages, "/") + at
-		routes = append(routes, pattern)
+		routes = append(routes, strings.Replace(pattern, "...}", "}", 1)) // as OpenAPI writes paths
 		mux.Handle(pattern, guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			for name, value := range map[string]string{
 				"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
@@ -101,8 +101,8 @@ func Register(mux *http.ServeMux, s *store.Store, jobs Source) (routes []string)
 	handle("GET /{$}", v.dashboard)
 	handle("GET /compare", v.compare)
 	handle("GET /health", v.health)
-	handle("GET /users/{name}", redirect("user_name"))
-	handle("GET /accounts/{name}", redirect("account"))
+	handle("GET /users/{name...}", redirect("user_name"))
+	handle("GET /accounts/{name...}", redirect("account"))
 	handle("GET /jobs/{seq}", v.jobPage)
 	handle("GET /assets/{name}", asset)
 	handle("GET /reports/{name}", v.report)
@@ -167,7 +167,7 @@ func redirect(name string) func(w http.ResponseWriter, r *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		values := r.URL.Query()
 		values.Add("f", name+"="+r.PathValue("name"))
-		http.Redirect(w, r, "../?"+values.Encode(), http.StatusFound)
+		http.Redirect(w, r, receive.Pages+"?"+values.Encode(), http.StatusFound)
 		return nil
 	}
 }
@@ -207,18 +207,14 @@ func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*
 		return nil, nil, err
 	}
 	names := r.clusters()
-	for _, side := range []string{"a", "b"} {
-		if name := r.values.Get(side); name != "" {
-			names = append(names, name)
-		}
-	}
-	if sides := r.sides(); live && sides != nil {
+	if sides := r.sides(); sides != nil {
 		names = sides[:1] // the other one is shifted
 	}
 	oldest, newest := s.extent(names, v.now())
-	if err := r.bound(oldest, newest); err != nil || !live {
+	if err := r.bound(oldest, newest); err != nil {
 		return r, s, bad(err)
 	}
+	r.whole = r.whole && !live // all figures of schedulers have an instant
 	return r, s, bad(r.align(s))
 }
 
@@ -385,6 +381,15 @@ func writeJSON(w http.ResponseWriter, v any) error {
 	return err
 }
 
+// inert returns a text as it stands in a CSV file. Spreadsheets take a text that begins so for a formula, unless a quote
+// comes first. Whoever submits a job chooses its name.
+func inert(text string) string {
+	if text != "" && strings.Contains("=+-@\t\r", text[:1]) {
+		return "'" + text
+	}
+	return text
+}
+
 // writeCSV writes the table with a line of names. Instants are in the zone of the request, and NULL
 // is an empty field.
 func (a *answer) writeCSV(w http.ResponseWriter) error {
@@ -396,7 +401,7 @@ func (a *answer) writeCSV(w http.ResponseWriter) error {
 	c := csv.NewWriter(&b)
 	var line []string
 	for _, column := range a.table.Columns {
-		line = append(line, column.Name)
+		line = append(line, inert(column.Name))
 	}
 	if err := c.Write(line); err != nil {
 		return err
@@ -411,6 +416,8 @@ func (a *answer) writeCSV(w http.ResponseWriter) error {
 				line = append(line, strconv.FormatFloat(v, 'f', -1, 64))
 			case time.Time:
 				line = append(line, v.In(a.request.zone).Format(time.RFC3339))
+			case string:
+				line = append(line, inert(v))
 			default:
 				line = append(line, fmt.Sprint(v))
 			}
@@ -469,7 +476,7 @@ func (v *server) clusters(w http.ResponseWriter, q *http.Request) error {
 	return writeJSON(w, s.list)
 }
 
-// report answers with the report of a run, which somebody has put into the directory reports of the
+// report answers with the report of a run. The import of the run has written it into the directory reports of the
 // store. The report has its own policy: its script is within it.
 func (v *server) report(w http.ResponseWriter, q *http.Request) (err error) {
 	name := q.PathValue("name")

@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -153,7 +156,76 @@ func TestPanels(t *testing.T) {
 			t.Errorf("the newest job ended at %v (%v), want %v", got, err, want)
 		}
 	}
-	if text := s.get("?static=1&last=all", http.StatusOK); strings.Count(text, `<svg role="img"`) < 10 {
-		t.Errorf("%d charts on the page without scripts", strings.Count(text, `<svg role="img"`))
+	if text := s.get("?static=1&last=all", http.StatusOK); strings.Count(text, `role="img"`) < 10 {
+		t.Errorf("%d charts on the page without scripts", strings.Count(text, `role="img"`))
+	}
+}
+
+// TestLinks checks that the links and the form of a panel have the parameters of the page, each once.
+func TestLinks(t *testing.T) {
+	s := serve(t, 100)
+	html := s.get("api/v1/panels/table?format=html&width=700&last=all&rows=10&sort=nodes", http.StatusOK)
+	links := regexp.MustCompile(`href="\?([^"]*)"`).FindAllStringSubmatch(html, -1)
+	if len(links) < 10 {
+		t.Fatalf("%d links in %.1000s", len(links), html)
+	}
+	for _, link := range links {
+		v, err := url.ParseQuery(strings.ReplaceAll(link[1], "&amp;", "&"))
+		if err != nil || v.Has("format") || v.Has("width") || v.Get("rows") != "10" || v.Get("last") != "all" {
+			t.Errorf("the link %s: %v", link[1], err)
+		}
+	}
+	if inputs := regexp.MustCompile(`<input[^>]* name="rows"[^>]*>`).FindAllString(html, -1); len(inputs) != 1 || !strings.Contains(inputs[0], `value="10"`) {
+		t.Errorf("the numbers of rows to choose: %q", inputs)
+	}
+}
+
+// TestNames checks that the path of a name leads to its jobs, whatever is in the name.
+func TestNames(t *testing.T) {
+	s := serve(t, 0)
+	for path, filter := range map[string]string{
+		"users/ada": "user_name = ada", "users/a%2Fb%3Fc": "user_name = a/b?c", "users/DOMAIN/ada": "user_name = DOMAIN/ada", "accounts/x%2F..%2Fy": "account = x/../y", "users/..%2F..": "user_name = ../..",
+	} {
+		if page := s.get(path+"?last=all", http.StatusOK); !strings.Contains(page, "<li>"+filter+" ") {
+			t.Errorf("%s does not filter by %s: %.300s", path, filter, page)
+		}
+	}
+}
+
+// TestFormulas checks that no text of a job is a formula in a CSV file, and that numbers and JSON are as they are.
+func TestFormulas(t *testing.T) {
+	var documents []string
+	names := []string{"=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\r=1", "a=1", "'x"}
+	for i, name := range names {
+		text, err := json.Marshal(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, fmt.Sprintf(`{"jobid":%d,"job_name":%s,"state":%s,"cluster":"vale","@submit":"2024-03-01T01:00:00","@start":"Unknown","@end":"2024-03-01T02:00:00"}`, i+1, text, text))
+	}
+	s := serve(t, 0, documents...)
+	read := func(path string) [][]string {
+		t.Helper()
+		lines, err := csv.NewReader(strings.NewReader(s.get(path, http.StatusOK))).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lines
+	}
+	for i, line := range read("api/v1/panels/table?format=csv&last=all&columns=job_name,run&sort=jobid")[1:] {
+		want := names[i]
+		if i < 6 {
+			want = "'" + want
+		}
+		const run = "-1709254800" // of a job that never ran
+		if !slices.Contains(line, want) || !slices.Contains(line, run) {
+			t.Errorf("the job %q is %q, want %q and %s", names[i], line, want, run)
+		}
+	}
+	if head := read("api/v1/panels/jobs?format=csv&last=all")[0]; slices.ContainsFunc(head, func(name string) bool { return strings.HasPrefix(name, "=") }) {
+		t.Errorf("a state is a formula in the line of names: %q", head)
+	}
+	if got := s.panel("table", "last", "all", "columns", "job_name", "sort", "jobid").Rows[0][1]; got != "=1+1" {
+		t.Errorf("in JSON the name is %q", got)
 	}
 }

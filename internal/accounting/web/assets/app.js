@@ -17,21 +17,41 @@
   };
   if (stored()) document.documentElement.dataset.theme = stored();
 
-  // load asks for every panel. A panel keeps what it shows until its answer is there.
-  async function load() {
+  // keepFocus calls change, which replaces elements within a part of the page. If one of them had the focus, the element
+  // with the same label that is nearest to its place gets it, or else the heading of the part.
+  const label = (e) => e.name || e.getAttribute("aria-label") || e.textContent;
+  function keepFocus(part, change) {
+    const lost = document.activeElement, stops = () => all("a, button, input, select, summary, [tabindex='0']", $(part)), at = stops().indexOf(lost);
+    change();
+    if (at < 0) return;
+    const far = (e) => Math.abs(stops().indexOf(e) - at);
+    const alike = stops().filter((e) => e.tagName === lost.tagName && label(e) === label(lost)).sort((a, b) => far(a) - far(b));
+    const heading = $("h1, h2", $(part));
+    if (!alike.length) heading.tabIndex = -1;
+    (alike[0] || heading).focus();
+  }
+
+  // used reports whether a reader is within a panel, which a timer must not replace then.
+  const used = (panel) => panel.contains(document.activeElement) || panel.contains(brush?.plot ?? null) || $(".opened, .picker[open]", panel);
+
+  // load asks for every panel. A panel keeps what it shows until its answer is there. A quiet load is a timer's: it leaves
+  // panels that are in use as they are, and a screen reader does not speak of it.
+  async function load(quiet) {
+    clearTimeout(timer);
     flight.abort();
     flight = new AbortController();
     const { signal } = flight, request = $("#controls").dataset.request, begin = performance.now();
     const panels = all("[data-panel]");
-    say("Loading …");
-    await Promise.all(panels.map((panel) => show(panel, request, signal)));
+    if (!quiet) say("Loading …");
+    await Promise.all(panels.map((panel) => show(panel, request, signal, quiet)));
     if (signal.aborted) return;
-    say(`${panels.length} panels in ${Math.round(performance.now() - begin)} ms`);
+    if (!quiet) say(`${panels.length} panels in ${Math.round(performance.now() - begin)} ms`);
     document.body.dataset.loaded = location.search;
     again();
   }
 
-  async function show(panel, request, signal) {
+  async function show(panel, request, signal, quiet) {
+    if (quiet && used(panel)) return;
     panel.setAttribute("aria-busy", "true");
     const width = Math.max(280, Math.min(1600, Math.round(panel.clientWidth - 30)));
     const url = `api/v1/panels/${panel.dataset.panel}${request}${request.length > 1 ? "&" : ""}format=html&width=${width}`;
@@ -39,12 +59,14 @@
       const answer = await fetch(url, { signal });
       const text = await answer.text();
       const open = all("details", panel).map((d) => d.open);
-      if (answer.ok) panel.replaceChildren(...parsed(text).body.childNodes);
-      else {
-        all(".both, .parts, .tools, .picker, .warning", panel).forEach((e) => e.remove());
-        panel.append(...parsed(text).body.childNodes);
-      }
-      all("details", panel).forEach((d, i) => { d.open = open[i] || false; });
+      if (!quiet || !used(panel)) keepFocus("#" + panel.id, () => {
+        if (answer.ok) panel.replaceChildren(...parsed(text).body.childNodes);
+        else {
+          all(".both, .parts, .tools, .picker, .warning", panel).forEach((e) => e.remove());
+          panel.append(...parsed(text).body.childNodes);
+        }
+        all("details", panel).forEach((d, i) => { d.open = open[i] || false; });
+      });
     } catch (error) {
       if (signal.aborted) return;
       all(".warning", panel).forEach((e) => e.remove());
@@ -55,16 +77,16 @@
 
   // go shows another URL of the same page: its controls first, then its panels.
   async function go(url, push = true) {
+    clearTimeout(timer); // it would give up this flight
     flight.abort();
     flight = new AbortController();
-    const { signal } = flight, focused = document.activeElement?.name;
+    const { signal } = flight;
     if (push) history.pushState(null, "", url);
     try {
       const answer = await fetch(location.href, { signal }), page = parsed(await answer.text());
       if (!$("#controls", page)) return location.reload();
       document.title = page.title;
-      $("#controls").replaceWith($("#controls", page));
-      if (focused) $(`#controls [name="${CSS.escape(focused)}"]`)?.focus();
+      keepFocus("#controls", () => $("#controls").replaceWith($("#controls", page)));
       $("#tip").hidden = true;
       if ($("#controls .warning")) {
         flight.abort();
@@ -73,7 +95,9 @@
       }
       await load();
     } catch (error) {
-      if (!signal.aborted) say(`The server does not answer: ${error.message}`);
+      if (signal.aborted) return;
+      say(`The server does not answer: ${error.message}`);
+      again();
     }
   }
 
@@ -81,13 +105,17 @@
   function again() {
     clearTimeout(timer);
     const seconds = Number(new URLSearchParams(location.search).get("refresh"));
-    if (seconds >= 5) timer = setTimeout(() => (document.hidden ? again() : load()), 1000 * seconds);
+    if (seconds >= 5) timer = setTimeout(() => (document.hidden ? again() : load(true)), 1000 * seconds);
   }
 
-  // filled returns the parameters of a form that are not empty.
+  // filled returns the parameters of a form that are not empty. An input of a date has no offset, so an instant that
+  // the reader has not changed stays as it stands in the URL.
   function filled(form) {
     const values = new URLSearchParams();
     for (const [name, value] of new FormData(form)) if (value) values.append(name, value);
+    for (const { name, value, defaultValue, dataset } of all("[data-exact]", form)) {
+      if (Date.parse(value + "Z") === Date.parse(defaultValue + "Z")) values.set(name, dataset.exact);
+    }
     return values;
   }
 
@@ -142,7 +170,7 @@
     });
     if (!answer.ok) return say((await answer.json()).error);
     const fresh = parsed(await (await fetch(location.href)).text());
-    $("#views ul").replaceWith($("#views ul", fresh));
+    keepFocus("#controls", () => $("#views ul").replaceWith($("#views ul", fresh)));
     say(method === "PUT" ? `Saved as ${name}.` : `${name} is deleted.`);
   }
 
@@ -235,7 +263,7 @@
     if (Math.abs(innerWidth - width) < 40 || !$("#controls")) return;
     width = innerWidth;
     clearTimeout(timer);
-    timer = setTimeout(load, 300);
+    timer = setTimeout(load, 300, true);
   });
 
   if ($("#panels") && !$("#panels[data-static]") && !$("#controls .warning")) load();
