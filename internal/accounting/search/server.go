@@ -116,7 +116,11 @@ var common = []string{"pretty", "human", "error_trace", "filter_path", "format"}
 func serve(do func(w *answer, r *http.Request) error, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Elastic-Product", "Elasticsearch")
 	a := &answer{status: http.StatusOK}
-	if err := do(a, r); err != nil {
+	filter, err := newPathFilter(r.URL.Query().Get("filter_path"))
+	if err == nil {
+		err = do(a, r)
+	}
+	if err != nil {
 		fault := query.AsError(err)
 		a = &answer{status: fault.Status, body: fault.Body()}
 	}
@@ -128,8 +132,8 @@ func serve(do func(w *answer, r *http.Request) error, w http.ResponseWriter, r *
 	}
 	body := a.body
 	query := r.URL.Query()
-	if path := query.Get("filter_path"); path != "" && a.status < 300 {
-		body = filterPath(path, body)
+	if a.status < 300 {
+		body = filter.apply(body)
 	}
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
@@ -155,104 +159,6 @@ func contentType(r *http.Request) string {
 		}
 	}
 	return "application/json"
-}
-
-// filterPath keeps the parts of an answer that a list of paths names, or drops those of paths with
-// a minus sign.
-func filterPath(paths string, body any) any {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return body
-	}
-	var tree any
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if d.Decode(&tree) != nil {
-		return body
-	}
-	var includes, excludes [][]string
-	for _, p := range strings.Split(paths, ",") {
-		if rest, ok := strings.CutPrefix(p, "-"); ok {
-			excludes = append(excludes, strings.Split(rest, "."))
-		} else {
-			includes = append(includes, strings.Split(p, "."))
-		}
-	}
-	if len(includes) > 0 {
-		if tree, _ = keepPaths(tree, includes); tree == nil {
-			tree = map[string]any{}
-		}
-	}
-	if len(excludes) > 0 {
-		dropPaths(tree, excludes)
-	}
-	return tree
-}
-
-// step moves paths one member down. "**" stands for any number of members.
-func stepPaths(paths [][]string, name string) (below [][]string, whole bool) {
-	for _, p := range paths {
-		if p[0] == "**" {
-			below = append(below, p)
-			if len(p) > 1 {
-				more, all := stepPaths([][]string{p[1:]}, name)
-				below, whole = append(below, more...), whole || all
-			}
-			continue
-		}
-		if query.Matches(p[0], name) {
-			if len(p) == 1 {
-				return nil, true
-			}
-			below = append(below, p[1:])
-		}
-	}
-	return below, whole
-}
-
-func keepPaths(v any, paths [][]string) (any, bool) {
-	switch v := v.(type) {
-	case map[string]any:
-		kept := map[string]any{}
-		for name, x := range v {
-			below, whole := stepPaths(paths, name)
-			if whole {
-				kept[name] = x
-			} else if len(below) > 0 {
-				if part, ok := keepPaths(x, below); ok {
-					kept[name] = part
-				}
-			}
-		}
-		return kept, len(kept) > 0
-	case []any:
-		var kept []any
-		for _, x := range v {
-			if part, ok := keepPaths(x, paths); ok {
-				kept = append(kept, part)
-			}
-		}
-		return kept, len(kept) > 0
-	}
-	return nil, false
-}
-
-func dropPaths(v any, paths [][]string) {
-	switch v := v.(type) {
-	case map[string]any:
-		for name, x := range v {
-			below, whole := stepPaths(paths, name)
-			if whole {
-				delete(v, name)
-			} else if len(below) > 0 {
-				dropPaths(x, below)
-			}
-		}
-	case []any:
-		for _, x := range v {
-			dropPaths(x, paths)
-		}
-	}
 }
 
 // parameters returns the parameters of a request. Those that it does not name are an error.

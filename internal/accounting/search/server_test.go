@@ -99,6 +99,7 @@ func TestErrors(t *testing.T) {
 		{"GET", "/absent/_search?ignore_unavailable=true", 200, `"value":0`}, {"GET", "/abs*/_search", 200, `"value":0`}, {"GET", "/slurm,x*,-slu*/_search", 200, `"value":0`},
 		{"GET", "/slu*,-x/_search?size=0", 200, `"value":20`}, {"GET", "/_search?q=jobid:3&_source=jobid&filter_path=hits.hits._source", 200, `{"hits":{"hits":[{"_source":{"jobid":3}}]}}`},
 		{"GET", "/_search?size=1&sort=jobid:desc&filter_path=hits.hits.sort", 200, `[20]`}, {"GET", "/_search?size=0&track_total_hits=7", 200, `"gte"`},
+		{"GET", "/_search?filter_path=" + strings.Repeat("**.", 200) + "x", 400, "201 segments"},
 		{"GET", "/_search?size=0&rest_total_hits_as_int=true", 200, `"total":20`}, {"HEAD", "/", 200, ""}, {"GET", "/_cat/indices?h=index,docs.count", 200, "slurm 20\n"},
 	} {
 		w := f.raw(c.method, c.path, "")
