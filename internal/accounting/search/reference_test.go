@@ -428,10 +428,13 @@ func drawBool(t *rapid.T, depth int) question {
 		least = 1
 	}
 	if rapid.Bool().Draw(t, "minimum given") {
-		form := rapid.SampledFrom([]any{0, 1, 2, -1, "50%", "-34%"}).Draw(t, "minimum")
+		form := rapid.SampledFrom([]any{0, "0", 1, 2, -1, -3, "50%", "25%", "-34%", "-100%"}).Draw(t, "minimum")
 		body["minimum_should_match"] = form
 		n := len(should)
-		least = map[any]int{0: 0, 1: 1, 2: 2, -1: max(n-1, 0), "50%": n / 2, "-34%": max(n-n*34/100, 0)}[form]
+		given := map[any]int{0: 0, "0": 0, 1: 1, 2: 2, -1: n - 1, -3: n - 3, "50%": n / 2, "25%": n / 4, "-34%": n - n*34/100, "-100%": 0}[form]
+		if given > 0 && (n > 0 || len(must)+len(filter) > 0) {
+			least = given
+		}
 	}
 	return question{dsl: m{"bool": body}, match: func(j job) bool {
 		matching := 0
@@ -452,6 +455,31 @@ func drawBool(t *rapid.T, depth int) question {
 		}
 		return matching >= least
 	}}
+}
+
+// TestMinimumShouldMatch checks numbers that come to 0, which do not make optional what Lucene requires.
+func TestMinimumShouldMatch(t *testing.T) {
+	f := synthetic(t, 9)
+	one, two := m{"term": m{"jobid": 1}}, m{"term": m{"jobid": 2}}
+	for _, c := range []struct {
+		query m
+		want  int
+	}{
+		{m{"should": one, "minimum_should_match": "50%"}, 1},
+		{m{"should": []any{one, two, two}, "minimum_should_match": "25%"}, 2},
+		{m{"should": []any{one, two}, "minimum_should_match": "0"}, 2},
+		{m{"should": []any{one, two}, "minimum_should_match": -2, "must_not": one}, 1},
+		{m{"should": one, "filter": two, "minimum_should_match": 0}, 1},
+		{m{"filter": two, "minimum_should_match": 1}, 0},
+		{m{"must_not": two, "minimum_should_match": 1}, 8},
+		{m{"minimum_should_match": 1}, 9},
+		{m{"should": []any{one, two}, "minimum_should_match": nil}, 2},
+		{m{"should": one, "minimum_should_match": 2}, 0},
+	} {
+		if ids, _ := f.ids(t, m{"query": m{"bool": c.query}}); len(ids) != c.want {
+			t.Errorf("%v: %v, want %d jobs", c.query, ids, c.want)
+		}
+	}
 }
 
 // glob matches the parts of a wildcard.

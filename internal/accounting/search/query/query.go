@@ -178,9 +178,15 @@ func (c *Compiler) bool(v any) (SQL, error) {
 	if len(should) > 0 && len(parts) == 0 {
 		least = 1
 	}
-	if v, given := m["minimum_should_match"]; given {
-		if least, err = minimumShouldMatch(v, len(should)); err != nil {
+	if v := m["minimum_should_match"]; v != nil {
+		n, err := minimumShouldMatch(v, len(should))
+		if err != nil {
 			return SQL{}, err
+		}
+		// Elasticsearch sets nothing for 0, as for "50%" of one clause, so that Lucene still wants one clause
+		// of those that have no other beside them. Without must, filter and should there is nothing to count.
+		if n > 0 && len(parts)+len(should) > 0 {
+			least = n
 		}
 	}
 	switch {
