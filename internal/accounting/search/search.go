@@ -40,7 +40,7 @@ type request struct {
 	source       sourceFilter
 	fields       []shownField
 	aggregations *aggregation
-	trackTotal   int64 // how many hits are counted; 0 for none
+	trackTotal   int64 // how many hits are counted at most; -1 means that the answer has no total
 	totalAsInt   bool
 	typedKeys    bool
 	timeout      time.Duration
@@ -150,15 +150,13 @@ func newRequest(m map[string]any, now time.Time) (r *request, err error) {
 	case nil:
 		r.trackTotal = maxWindow
 	case bool:
+		r.trackTotal = -1
 		if v {
 			r.trackTotal = math.MaxInt64
 		}
 	default:
 		if r.trackTotal, err = query.Whole("search", m, "track_total_hits", 0, -1, math.MaxInt32); err != nil {
 			return nil, err
-		}
-		if r.trackTotal == -1 {
-			r.trackTotal = math.MaxInt64
 		}
 	}
 	timeout, err := query.Text("search", m, "timeout", "")
@@ -171,6 +169,21 @@ func newRequest(m map[string]any, now time.Time) (r *request, err error) {
 	}
 	r.timeout = time.Duration(ms) * time.Millisecond
 	return r, nil
+}
+
+// asInt makes the total a number, as rest_total_hits_as_int asks. A number cannot say that there are more
+// hits, so all are counted.
+func (r *request) asInt(m map[string]any) error {
+	r.totalAsInt = true
+	switch v := m["track_total_hits"].(type) {
+	case nil:
+		r.trackTotal = math.MaxInt64
+	case json.Number:
+		if r.trackTotal >= 0 {
+			return query.Illegal("[rest_total_hits_as_int] cannot be used if the tracking of total hits is not accurate, got %s (want true, false or nothing)", v)
+		}
+	}
+	return nil
 }
 
 // readSort reads what hits are sorted by. Without it they come in the order of their arrival.
@@ -434,7 +447,10 @@ func (s *Server) search(ctx context.Context, r *request) (answer map[string]any,
 			}
 			answer["aggregations"] = shown
 		}
-		if r.trackTotal == 0 {
+		if r.trackTotal < 0 {
+			if r.totalAsInt {
+				hits["total"] = -1
+			}
 			return nil
 		}
 		if count < 0 {

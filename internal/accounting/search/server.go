@@ -429,7 +429,10 @@ func (s *Server) prepare(r *http.Request, body map[string]any, p url.Values, ind
 	if q.indices, err = s.target(r, index, flag(p, "ignore_unavailable")); err != nil {
 		return nil, err
 	}
-	q.totalAsInt, q.typedKeys = flag(p, "rest_total_hits_as_int"), flag(p, "typed_keys")
+	q.typedKeys = flag(p, "typed_keys")
+	if flag(p, "rest_total_hits_as_int") {
+		return q, q.asInt(body)
+	}
 	return q, nil
 }
 

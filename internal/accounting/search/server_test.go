@@ -100,12 +100,34 @@ func TestErrors(t *testing.T) {
 		{"GET", "/slu*,-x/_search?size=0", 200, `"value":20`}, {"GET", "/_search?q=jobid:3&_source=jobid&filter_path=hits.hits._source", 200, `{"hits":{"hits":[{"_source":{"jobid":3}}]}}`},
 		{"GET", "/_search?size=1&sort=jobid:desc&filter_path=hits.hits.sort", 200, `[20]`}, {"GET", "/_search?size=0&track_total_hits=7", 200, `"gte"`},
 		{"GET", "/_search?filter_path=" + strings.Repeat("**.", 200) + "x", 400, "201 segments"},
-		{"GET", "/_search?size=0&rest_total_hits_as_int=true", 200, `"total":20`}, {"HEAD", "/", 200, ""}, {"GET", "/_cat/indices?h=index,docs.count", 200, "slurm 20\n"},
+		{"GET", "/_search?size=0&track_total_hits=-1", 200, `"hits":{"hits":[],"max_score":null}`},
+		{"GET", "/_search?size=0&rest_total_hits_as_int=true", 200, `"total":20`},
+		{"GET", "/_search?size=0&rest_total_hits_as_int&track_total_hits=false", 200, `"total":-1`},
+		{"GET", "/_search?size=0&rest_total_hits_as_int&track_total_hits=7", 400, "not accurate, got 7"}, {"HEAD", "/", 200, ""}, {"GET", "/_cat/indices?h=index,docs.count", 200, "slurm 20\n"},
 	} {
 		w := f.raw(c.method, c.path, "")
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) || w.Header().Get("X-Elastic-Product") != "Elasticsearch" {
 			t.Errorf("%s %s: %d %s (want %d, %q)", c.method, c.path, w.Code, w.Body, c.status, c.want)
 		}
+	}
+}
+
+// TestManyHits counts more hits than a search counts by default. A total that is a number has them all.
+func TestManyHits(t *testing.T) {
+	f := synthetic(t, 10_001)
+	for parameters, want := range map[string]string{
+		"":                             `"total":{"relation":"gte","value":10000}`,
+		"&track_total_hits=true":       `"total":{"relation":"eq","value":10001}`,
+		"&rest_total_hits_as_int=true": `"total":10001`,
+		"&rest_total_hits_as_int=true&track_total_hits=true": `"total":10001`,
+	} {
+		if w := f.raw("GET", "/_search?size=0"+parameters, ""); w.Code != 200 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s, want %s", parameters, w.Code, w.Body, want)
+		}
+	}
+	w := f.raw("POST", "/_msearch?rest_total_hits_as_int=true", "{}\n{\"size\":0}\n{}\n{\"size\":0,\"track_total_hits\":5}\n")
+	if !strings.Contains(w.Body.String(), `"total":10001`) || !strings.Contains(w.Body.String(), "not accurate, got 5") {
+		t.Errorf("%s", w.Body)
 	}
 }
 
