@@ -109,8 +109,9 @@ func (j job) id() string {
 
 // fixture is a server with jobs.
 type fixture struct {
-	jobs []job
-	mux  *http.ServeMux
+	jobs   []job
+	mux    *http.ServeMux
+	server *search.Server
 }
 
 func newFixture(t interface{ Fatal(...any) }, s *store.Store, jobs []job, first int64) *fixture {
@@ -127,8 +128,7 @@ func newFixture(t interface{ Fatal(...any) }, s *store.Store, jobs []job, first 
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	search.Register(mux, s, search.Options{Now: func() time.Time { return now }})
-	return &fixture{jobs, mux}
+	return &fixture{jobs, mux, search.Register(mux, s, search.Options{Now: func() time.Time { return now }})}
 }
 
 // ask sends a request and returns its status and answer.

@@ -19,7 +19,7 @@ import (
 const (
 	// maxWindow is how far from and size reach, as in Elasticsearch.
 	maxWindow = 10_000
-	// maxHitBytes bounds the documents of one answer.
+	// maxHitBytes bounds the documents of one answer: of all searches of a _msearch together.
 	maxHitBytes = 64 << 20
 	maxSorts    = 32
 	maxFields   = 256 // of "fields" and "docvalue_fields"
@@ -44,6 +44,7 @@ type request struct {
 	totalAsInt   bool
 	typedKeys    bool
 	timeout      time.Duration
+	left         *int // bytes of documents that the answer may still have; searches of a _msearch share it
 }
 
 // sortKey is something that hits are sorted by.
@@ -549,7 +550,7 @@ func (r *request) hits(v *store.Snapshot) (list []any, err error) {
 
 // addSources adds the documents of hits.
 func (r *request) addSources(v *store.Snapshot, list []any, seqs []int64) error {
-	documents, err := sources(v, seqs)
+	documents, err := sources(v, seqs, r.left)
 	if err != nil {
 		return err
 	}
@@ -584,10 +585,9 @@ func (f *shownField) show(v any) any {
 	return finite(v)
 }
 
-// sources returns the documents of arrivals.
-func sources(v *store.Snapshot, seqs []int64) (map[int64][]byte, error) {
+// sources returns the documents of arrivals, and takes their bytes from those that are left.
+func sources(v *store.Snapshot, seqs []int64, left *int) (map[int64][]byte, error) {
 	found := make(map[int64][]byte, len(seqs))
-	bytes := 0
 	sorted := slices.Clone(seqs)
 	slices.Sort(sorted)
 	for part := range slices.Chunk(sorted, 1000) {
@@ -608,10 +608,11 @@ func sources(v *store.Snapshot, seqs []int64) (map[int64][]byte, error) {
 				_ = rows.Close()
 				return nil, err
 			}
-			if bytes += len(document); bytes > maxHitBytes {
+			if len(document) > *left {
 				_ = rows.Close()
-				return nil, query.Illegal("the documents of the hits have more than %d MiB: ask for fewer, or for \"_source\": false", maxHitBytes>>20)
+				return nil, query.Illegal("the documents of the hits, of all searches of a request together, have more than %d MiB: ask for fewer, or for \"_source\": false", maxHitBytes>>20)
 			}
+			*left -= len(document)
 			found[seq] = document
 		}
 		if err := rows.Close(); err != nil {

@@ -56,7 +56,8 @@ type Options struct {
 type Server struct {
 	store *store.Store
 	Options
-	routes []string // patterns of the multiplexer
+	routes   []string // patterns of the multiplexer
+	hitBytes int      // maxHitBytes; less in tests
 
 	mu      sync.Mutex
 	indices map[string]bool // names that were seen
@@ -65,7 +66,7 @@ type Server struct {
 // Register adds the paths of the API that read to a multiplexer. Every other path that begins with
 // a slash gets an error in the form of Elasticsearch's.
 func Register(mux *http.ServeMux, s *store.Store, opts Options) *Server {
-	server := &Server{store: s, Options: opts, indices: map[string]bool{}}
+	server := &Server{store: s, Options: opts, hitBytes: maxHitBytes, indices: map[string]bool{}}
 	if server.Now == nil {
 		server.Now = time.Now
 	}
@@ -429,7 +430,8 @@ func (s *Server) prepare(r *http.Request, body map[string]any, p url.Values, ind
 	if q.indices, err = s.target(r, index, flag(p, "ignore_unavailable")); err != nil {
 		return nil, err
 	}
-	q.typedKeys = flag(p, "typed_keys")
+	left := s.hitBytes
+	q.left, q.typedKeys = &left, flag(p, "typed_keys")
 	if flag(p, "rest_total_hits_as_int") {
 		return q, q.asInt(body)
 	}
@@ -495,6 +497,7 @@ func (s *Server) searchMany(a *answer, r *http.Request) error {
 	if len(rows)/2 > maxSearches {
 		return query.Illegal("%d searches (want at most %d)", len(rows)/2, maxSearches)
 	}
+	left := s.hitBytes
 	one := func(header, body []byte) (map[string]any, error) {
 		h, err := decode(header)
 		if err != nil {
@@ -532,6 +535,7 @@ func (s *Server) searchMany(a *answer, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
+		q.left = &left
 		return s.search(r.Context(), q)
 	}
 	responses := []any{}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -128,6 +129,51 @@ func TestManyHits(t *testing.T) {
 	w := f.raw("POST", "/_msearch?rest_total_hits_as_int=true", "{}\n{\"size\":0}\n{}\n{\"size\":0,\"track_total_hits\":5}\n")
 	if !strings.Contains(w.Body.String(), `"total":10001`) || !strings.Contains(w.Body.String(), "not accurate, got 5") {
 		t.Errorf("%s", w.Body)
+	}
+}
+
+// TestDocumentBytes asks for more documents than an answer may have, in one search and in several of a request.
+func TestDocumentBytes(t *testing.T) {
+	f := synthetic(t, 20)
+	var search struct {
+		Hits struct {
+			Hits []struct {
+				Source json.RawMessage `json:"_source"`
+			}
+		}
+	}
+	if err := json.Unmarshal(f.raw("GET", "/_search?size=5", "").Body.Bytes(), &search); err != nil {
+		t.Fatal(err)
+	}
+	five := 0
+	for _, h := range search.Hits.Hits {
+		five += len(h.Source)
+	}
+	f.server.SetHitBytes(2*five + 100)
+	const want = "of all searches of a request together, have more than"
+	for size, status := range map[int]int{5: 200, 20: 400} {
+		if w := f.raw("GET", fmt.Sprintf("/_search?size=%d", size), ""); w.Code != status || (status == 400) != strings.Contains(w.Body.String(), want) {
+			t.Errorf("%d documents: %d %s, want %d", size, w.Code, w.Body, status)
+		}
+	}
+	same := "{}\n{\"size\":5,\"query\":{\"range\":{\"jobid\":{\"lte\":5}}}}\n"
+	var several struct {
+		Responses []struct {
+			Status int
+			Error  struct{ Reason string }
+		}
+	}
+	w := f.raw("POST", "/_msearch", strings.Repeat(same, 3)+"{}\n{\"_source\":false}\n"+same)
+	if err := json.Unmarshal(w.Body.Bytes(), &several); err != nil || w.Code != 200 {
+		t.Fatal(w.Code, err)
+	}
+	for i, status := range []int{200, 200, 400, 200, 400} {
+		if got := several.Responses[i]; got.Status != status || status == 400 && !strings.Contains(got.Error.Reason, want) {
+			t.Errorf("search %d: %+v, want %d", i, got, status)
+		}
+	}
+	if w := f.raw("POST", "/_msearch", same); !strings.Contains(w.Body.String(), `"status":200`) {
+		t.Errorf("the next request: %s", w.Body)
 	}
 }
 
