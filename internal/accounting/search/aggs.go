@@ -230,8 +230,11 @@ func (c *compiler) termsBuckets(where string, v any, children []*aggregation) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := query.Known(where, m, "field", "size", "order", "missing", "min_doc_count", "include", "exclude", "format", "shard_size", "shard_min_doc_count",
+	if err := query.Known(where, m, "field", "size", "order", "missing", "min_doc_count", "include", "exclude", "format", "shard_size",
 		"show_term_doc_count_error", "execution_hint", "collect_mode", "value_type"); err != nil {
+		return nil, err
+	}
+	if err := query.Neutral(where, m, "show_term_doc_count_error", false); err != nil {
 		return nil, err
 	}
 	f, err := c.fieldOf(where, m)

@@ -35,7 +35,7 @@ type request struct {
 	indices      query.SQL // condition of the index names
 	from, size   int64
 	sorts        []sortKey
-	scored       bool      // there is no sort: hits have a score
+	scored       bool      // hits have a score: there is no sort, or the request wants both
 	behind       query.SQL // condition of hits behind search_after
 	source       sourceFilter
 	fields       []shownField
@@ -120,6 +120,9 @@ func newRequest(m map[string]any, now time.Time) (r *request, err error) {
 	}
 	if r.from+r.size > maxWindow {
 		return nil, query.Illegal("Result window is too large, from + size must be less than or equal to: [%d] but was [%d]. Use search_after, or an export", maxWindow, r.from+r.size)
+	}
+	if r.scored, err = query.Boolean("search", m, "track_scores", false); err != nil {
+		return nil, err
 	}
 	if err := r.readSort(m["sort"]); err != nil {
 		return nil, err
@@ -226,7 +229,7 @@ func (r *request) readSort(v any) error {
 }
 
 func (r *request) addSort(name string, m map[string]any) error {
-	if err := query.Known("sort."+name, m, "order", "missing", "unmapped_type", "mode", "format", "numeric_type"); err != nil {
+	if err := query.Known("sort."+name, m, "order", "missing", "unmapped_type", "format"); err != nil {
 		return err
 	}
 	byDefault := "asc"
@@ -272,10 +275,14 @@ func (r *request) addSort(name string, m map[string]any) error {
 			return err
 		}
 		k.expr, k.kind = f.Expr, f.Kind
-		if f.Kind == query.Date && format != "" {
-			if k.dates, err = query.NewDates(format, time.UTC, r.c.Now); err != nil {
-				return err
-			}
+	}
+	switch {
+	case format == "":
+	case k.kind != query.Date:
+		return query.Unsupported("[sort.%s] with a format of something else than dates", name)
+	default:
+		if k.dates, err = query.NewDates(format, time.UTC, r.c.Now); err != nil {
+			return err
 		}
 	}
 	r.sorts = append(r.sorts, k)
@@ -385,6 +392,8 @@ func (r *request) readFields(where string, v any) error {
 				if s.dates, err = query.NewDates(format, time.UTC, r.c.Now); err != nil {
 					return err
 				}
+			} else if format != "" && f.Name == name {
+				return query.Unsupported("[%s] of [%s] with a format of something else than dates", where, name)
 			}
 			r.fields = append(r.fields, s)
 		}

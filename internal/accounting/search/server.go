@@ -162,6 +162,27 @@ func contentType(r *http.Request) string {
 	return "application/json"
 }
 
+// changes reports whether a parameter has a value that would change an answer in a way that this server does
+// not support. Parameters with other values that do are on no list.
+func changes(name, value string) bool {
+	switch name {
+	case "format":
+		return value != "json" && value != "text"
+	case "expand_wildcards": // all indices are open
+		list := strings.Split(value, ",")
+		return slices.Contains(list, "none") || !slices.Contains(list, "open") && !slices.Contains(list, "all")
+	case "include_empty_fields":
+		return value == "false"
+	case "flat_settings", "include_defaults":
+		return value != "false"
+	case "health":
+		return value != "green"
+	case "s": // how _cat/indices is sorted
+		return value != "index" && value != "index:asc"
+	}
+	return false
+}
+
 // parameters returns the parameters of a request. Those that it does not name are an error.
 func parameters(r *http.Request, names ...string) (url.Values, error) {
 	values := r.URL.Query()
@@ -171,6 +192,9 @@ func parameters(r *http.Request, names ...string) (url.Values, error) {
 		}
 		for i := range list {
 			list[i] = strings.ToValidUTF8(list[i], "\uFFFD")
+			if changes(name, list[i]) {
+				return nil, query.Unsupported("the parameter [%s] with [%s]", name, list[i])
+			}
 		}
 	}
 	return values, nil
@@ -260,23 +284,30 @@ func (s *Server) health(a *answer, r *http.Request) error {
 // refreshTime bounds how long a refresh waits.
 const refreshTime = 30 * time.Second
 
-// refresh waits until searches find what was accepted before.
-func (s *Server) refresh(a *answer, r *http.Request) error {
-	if s.Refresh != nil {
-		ctx, cancel := context.WithTimeout(r.Context(), refreshTime)
-		defer cancel()
-		if err := s.Refresh(ctx); err != nil {
-			return query.Fault(http.StatusServiceUnavailable, "unavailable_exception", fmt.Sprintf("waiting for accepted documents: %v", err))
-		}
+// wait waits until searches find what was accepted before.
+func (s *Server) wait(r *http.Request) error {
+	if s.Refresh == nil {
+		return nil
 	}
-	a.body = map[string]any{"_shards": map[string]any{"total": 1, "successful": 1, "failed": 0}}
+	ctx, cancel := context.WithTimeout(r.Context(), refreshTime)
+	defer cancel()
+	if err := s.Refresh(ctx); err != nil {
+		return query.Fault(http.StatusServiceUnavailable, "unavailable_exception", fmt.Sprintf("waiting for accepted documents: %v", err))
+	}
 	return nil
 }
 
+func (s *Server) refresh(a *answer, r *http.Request) error {
+	a.body = map[string]any{"_shards": map[string]any{"total": 1, "successful": 1, "failed": 0}}
+	return s.wait(r)
+}
+
 // target makes the condition of the index names of a path: names and patterns separated by commas, with
-// a minus sign for those that are left out.
-func (s *Server) target(r *http.Request, path string, ignoreUnavailable bool) (query.SQL, error) {
-	if path == "" || path == "_all" || path == "*" {
+// a minus sign for those that are left out. Names without a job are an error unless p has
+// ignore_unavailable, and patterns if p has allow_no_indices=false.
+func (s *Server) target(r *http.Request, path string, p url.Values) (query.SQL, error) {
+	mayMatchNone := p.Get("allow_no_indices") != "false"
+	if path = cmp.Or(path, "_all"); mayMatchNone && (path == "_all" || path == "*") {
 		return query.Always, nil
 	}
 	if len(path) > 4096 {
@@ -290,23 +321,25 @@ func (s *Server) target(r *http.Request, path string, ignoreUnavailable bool) (q
 		if !out {
 			pattern = name
 		}
-		condition := query.Expression("%s = %s", index, query.Value(pattern))
+		condition, mayLack := query.Expression("%s = %s", index, query.Value(pattern)), flag(p, "ignore_unavailable")
 		if strings.Contains(pattern, "*") || pattern == "_all" {
+			mayLack = mayMatchNone
 			if pattern == "_all" {
 				pattern = "*"
 			}
 			like := query.LikePattern(strings.NewReplacer(`\`, `\\`, `?`, `\?`).Replace(pattern))
 			condition = query.Expression(`%s LIKE %s ESCAPE '\'`, index, query.Value(like))
-		} else if !out && !ignoreUnavailable {
-			if err := s.exists(r, pattern); err != nil {
-				return query.SQL{}, err
-			}
 		}
 		if out {
 			excluded = append(excluded, query.Not(condition))
-		} else {
-			names = append(names, condition)
+			continue
 		}
+		if !mayLack {
+			if err := s.exists(r, pattern, condition); err != nil {
+				return query.SQL{}, err
+			}
+		}
+		names = append(names, condition)
 	}
 	if len(names) == 0 && len(excluded) > 0 {
 		return query.And(excluded), nil
@@ -314,8 +347,8 @@ func (s *Server) target(r *http.Request, path string, ignoreUnavailable bool) (q
 	return query.And(append(excluded, query.Or(names))), nil
 }
 
-// exists fails for an index that no job came to.
-func (s *Server) exists(r *http.Request, name string) error {
+// exists fails for the name of an index, or for a pattern, that no job came to.
+func (s *Server) exists(r *http.Request, name string, condition query.SQL) error {
 	s.mu.Lock()
 	seen := s.indices[name]
 	s.mu.Unlock()
@@ -324,7 +357,7 @@ func (s *Server) exists(r *http.Request, name string) error {
 	}
 	var n int64
 	err := s.store.Read(r.Context(), func(v *store.Snapshot) error {
-		return v.One("SELECT count(*) FROM (SELECT 1 FROM jobs j WHERE "+query.Fields["_index"].Expr.Text+" = ? LIMIT 1)", []any{name}, &n)
+		return v.One("SELECT count(*) FROM (SELECT 1 FROM jobs j WHERE "+condition.Text+" LIMIT 1)", condition.Args, &n)
 	})
 	if err != nil {
 		return err
@@ -332,14 +365,15 @@ func (s *Server) exists(r *http.Request, name string) error {
 	if n == 0 {
 		return query.Fault(http.StatusNotFound, "index_not_found_exception", "no such index ["+name+"]")
 	}
-	s.mu.Lock()
-	s.indices[name] = true
-	s.mu.Unlock()
+	if !strings.Contains(name, "*") { // there are as many names as indices, but any number of patterns
+		s.mu.Lock()
+		s.indices[name] = true
+		s.mu.Unlock()
+	}
 	return nil
 }
 
-// indexParameters are those of paths with index names, which change nothing here but
-// ignore_unavailable.
+// indexParameters are those of paths with index names.
 var indexParameters = []string{"index", "ignore_unavailable", "allow_no_indices", "expand_wildcards", "ignore_throttled", "preference", "routing", "local", "master_timeout", "timeout"}
 
 // indexOf returns the index names of a request. As in Elasticsearch, they may be a parameter instead of a
@@ -427,7 +461,7 @@ func (s *Server) prepare(r *http.Request, body map[string]any, p url.Values, ind
 	if err != nil {
 		return nil, err
 	}
-	if q.indices, err = s.target(r, index, flag(p, "ignore_unavailable")); err != nil {
+	if q.indices, err = s.target(r, index, p); err != nil {
 		return nil, err
 	}
 	left := s.hitBytes
@@ -456,7 +490,7 @@ func (s *Server) searchOne(a *answer, r *http.Request) error {
 }
 
 func (s *Server) countOne(a *answer, r *http.Request) error {
-	p, err := parameters(r, append([]string{"q", "df", "default_operator", "analyze_wildcard", "lenient", "min_score", "terminate_after"}, indexParameters...)...)
+	p, err := parameters(r, append([]string{"q", "df", "default_operator", "analyze_wildcard", "lenient"}, indexParameters...)...)
 	if err != nil {
 		return err
 	}
@@ -478,6 +512,19 @@ func (s *Server) countOne(a *answer, r *http.Request) error {
 	})
 	a.body = map[string]any{"count": n, "_shards": map[string]any{"total": 1, "successful": 1, "skipped": 0, "failed": 0}}
 	return err
+}
+
+// listed returns the values of a member of a header as a parameter has them, with commas.
+func listed(name string, v any) (string, error) {
+	var list []string
+	for _, e := range query.List(v) {
+		text, err := query.Scalar(name, e)
+		if err != nil {
+			return "", err
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, ","), nil
 }
 
 func (s *Server) searchMany(a *answer, r *http.Request) error {
@@ -508,15 +555,9 @@ func (s *Server) searchMany(a *answer, r *http.Request) error {
 		}
 		index := indexOf(r)
 		if v, given := h["index"]; given && v != nil {
-			var names []string
-			for _, e := range query.List(v) {
-				name, err := query.Scalar("index", e)
-				if err != nil {
-					return nil, err
-				}
-				names = append(names, name)
+			if index, err = listed("index", v); err != nil {
+				return nil, err
 			}
-			index = strings.Join(names, ",")
 		}
 		m, err := decode(body)
 		if err != nil {
@@ -528,8 +569,17 @@ func (s *Server) searchMany(a *answer, r *http.Request) error {
 				own.Set(name, p.Get(name))
 			}
 		}
-		if ignore, _ := query.Boolean("msearch", h, "ignore_unavailable", false); ignore {
-			own.Set("ignore_unavailable", "true")
+		for _, name := range []string{"ignore_unavailable", "allow_no_indices", "expand_wildcards"} {
+			if v, given := h[name]; given {
+				text, err := listed(name, v)
+				if err != nil {
+					return nil, err
+				}
+				if changes(name, text) {
+					return nil, query.Unsupported("[msearch] with a [%s] of [%s]", name, text)
+				}
+				own.Set(name, text)
+			}
 		}
 		q, err := s.prepare(r, m, own, index)
 		if err != nil {
@@ -561,7 +611,7 @@ func (s *Server) find(r *http.Request) (index string, seq int64, document []byte
 	if !ok {
 		return "", 0, nil, false, nil
 	}
-	target, err := s.target(r, indexOf(r), false)
+	target, err := s.target(r, indexOf(r), nil)
 	if err != nil {
 		return "", 0, nil, false, err
 	}
@@ -587,18 +637,27 @@ func (s *Server) find(r *http.Request) (index string, seq int64, document []byte
 	return index, seq, document, found, err
 }
 
-var documentParameters = append([]string{"_source", "_source_includes", "_source_excludes", "realtime", "refresh", "stored_fields", "version", "version_type"}, indexParameters...)
+var documentParameters = append([]string{"_source", "_source_includes", "_source_excludes", "realtime", "refresh"}, indexParameters...)
 
-func (s *Server) getDocument(a *answer, r *http.Request) error {
+// askedDocument reads the parameters of a document's paths and returns what they want of it. refresh waits
+// until searches find every document that was accepted.
+func (s *Server) askedDocument(r *http.Request) (filter sourceFilter, err error) {
 	p, err := parameters(r, documentParameters...)
 	if err != nil {
-		return err
+		return filter, err
 	}
 	m := map[string]any{}
 	if err := sourceParameters(m, p); err != nil {
-		return err
+		return filter, err
 	}
-	filter, err := newSourceFilter(m["_source"])
+	if filter, err = newSourceFilter(m["_source"]); err == nil && flag(p, "refresh") {
+		err = s.wait(r)
+	}
+	return filter, err
+}
+
+func (s *Server) getDocument(a *answer, r *http.Request) error {
+	filter, err := s.askedDocument(r)
 	if err != nil {
 		return err
 	}
@@ -622,8 +681,12 @@ func (s *Server) getDocument(a *answer, r *http.Request) error {
 }
 
 func (s *Server) getSource(a *answer, r *http.Request) error {
-	if _, err := parameters(r, documentParameters...); err != nil {
+	filter, err := s.askedDocument(r)
+	if err != nil {
 		return err
+	}
+	if filter.none {
+		return query.Illegal("fetching source can not be disabled: [_source] of this path wants true or names")
 	}
 	_, _, document, found, err := s.find(r)
 	if err != nil {
@@ -632,8 +695,8 @@ func (s *Server) getSource(a *answer, r *http.Request) error {
 	if !found {
 		return query.Fault(http.StatusNotFound, "resource_not_found_exception", "Document not found ["+indexOf(r)+"]/["+r.PathValue("id")+"]")
 	}
-	a.body = asJSON(document)
-	return nil
+	a.body, err = filter.apply(document)
+	return err
 }
 
 // properties are the mapping of all fields with columns.
@@ -655,7 +718,7 @@ func properties() map[string]any {
 
 // known indices are those that jobs came to.
 func (s *Server) list(r *http.Request, path string) (list []indexInfo, err error) {
-	target, err := s.target(r, path, false)
+	target, err := s.target(r, path, r.URL.Query())
 	if err != nil {
 		return nil, err
 	}
@@ -697,7 +760,7 @@ func (s *Server) mapping(a *answer, r *http.Request) error {
 }
 
 func (s *Server) index(a *answer, r *http.Request) error {
-	if _, err := parameters(r, append([]string{"features", "flat_settings", "include_defaults"}, indexParameters...)...); err != nil {
+	if _, err := parameters(r, append([]string{"flat_settings", "include_defaults"}, indexParameters...)...); err != nil {
 		return err
 	}
 	list, err := s.list(r, indexOf(r))
@@ -713,7 +776,7 @@ func (s *Server) index(a *answer, r *http.Request) error {
 }
 
 func (s *Server) catIndices(a *answer, r *http.Request) error {
-	p, err := parameters(r, append([]string{"h", "v", "s", "bytes", "help", "time", "health", "pri", "include_unloaded_segments"}, indexParameters...)...)
+	p, err := parameters(r, append([]string{"h", "v", "s", "bytes", "time", "health", "include_unloaded_segments"}, indexParameters...)...)
 	if err != nil {
 		return err
 	}
@@ -753,7 +816,7 @@ func (s *Server) catIndices(a *answer, r *http.Request) error {
 }
 
 func (s *Server) fieldCaps(a *answer, r *http.Request) error {
-	p, err := parameters(r, append([]string{"fields", "include_unmapped", "filters", "types", "include_empty_fields"}, indexParameters...)...)
+	p, err := parameters(r, append([]string{"fields", "include_unmapped", "include_empty_fields"}, indexParameters...)...)
 	if err != nil {
 		return err
 	}

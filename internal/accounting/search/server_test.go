@@ -73,6 +73,16 @@ func TestErrors(t *testing.T) {
 		{`{"explain":true}`, 400, "[explain]"},
 		{`{"sort":["jobid"],"search_after":[1,2]}`, 400, "search_after"},
 		{`{"sort":[{"jobid":"up"}]}`, 400, "up"},
+		{`{"sort":[{"jobid":{"mode":"min"}}]}`, 400, "[mode]"},
+		{`{"sort":[{"jobid":{"numeric_type":"double"}}]}`, 400, "[numeric_type]"},
+		{`{"sort":[{"jobid":{"format":"000"}}]}`, 400, "format"},
+		{`{"docvalue_fields":[{"field":"jobid","format":"000"}]}`, 400, "format"},
+		{`{"query":{"term":{"state":{"value":"x","_name":"a"}}}}`, 400, "[_name]"},
+		{`{"query":{"bool":{"must_not":{"match_all":{}},"adjust_pure_negative":false}}}`, 400, "[adjust_pure_negative]"},
+		{`{"query":{"query_string":{"query":"a","escape":true}}}`, 400, "[escape]"},
+		{`{"query":{"query_string":{"query":"*a","allow_leading_wildcard":false}}}`, 400, "[allow_leading_wildcard]"},
+		{`{"aggs":{"x":{"terms":{"field":"state","shard_min_doc_count":3}}}}`, 400, "[shard_min_doc_count]"},
+		{`{"aggs":{"x":{"terms":{"field":"state","show_term_doc_count_error":true}}}}`, 400, "[show_term_doc_count_error]"},
 		{`{"aggs":{"x":{"geohash_grid":{}}}}`, 400, "[geohash_grid]"},
 		{`{"aggs":{"x":{"terms":{"field":"state"},"avg":{"field":"jobid"}}}}`, 400, "two aggregation"},
 		{`{"aggs":{"x":{"avg":{"field":"state"}}}}`, 400, "state"},
@@ -89,6 +99,8 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%.200s: %d %s (want %d, %q)", c.body, w.Code, w.Body, c.status, c.want)
 		}
 	}
+	ids, _ := f.ids(t, m{"query": m{"term": m{"jobid": 1}}})
+	id := ids[0]
 	for _, c := range []struct {
 		method, path string
 		status       int
@@ -100,6 +112,15 @@ func TestErrors(t *testing.T) {
 		{"GET", "/absent/_search?ignore_unavailable=true", 200, `"value":0`}, {"GET", "/abs*/_search", 200, `"value":0`}, {"GET", "/slurm,x*,-slu*/_search", 200, `"value":0`},
 		{"GET", "/slu*,-x/_search?size=0", 200, `"value":20`}, {"GET", "/_search?q=jobid:3&_source=jobid&filter_path=hits.hits._source", 200, `{"hits":{"hits":[{"_source":{"jobid":3}}]}}`},
 		{"GET", "/_search?size=1&sort=jobid:desc&filter_path=hits.hits.sort", 200, `[20]`}, {"GET", "/_search?size=0&track_total_hits=7", 200, `"gte"`},
+		{"GET", "/_count?terminate_after=1", 400, "[terminate_after]"}, {"GET", "/_count?min_score=5", 400, "[min_score]"},
+		{"GET", "/slurm/_doc/" + id + "?version=2", 400, "[version]"}, {"GET", "/slurm/_doc/" + id + "?stored_fields=state", 400, "[stored_fields]"},
+		{"GET", "/slurm/_source/" + id + "?_source_includes=jobid", 200, `{"jobid":1}`}, {"GET", "/slurm/_source/" + id + "?_source=false", 400, "fetching source"},
+		{"GET", "/slurm/_doc/" + id + "?_source=jobid&refresh", 200, `"_source":{"jobid":1}`},
+		{"GET", "/abs*/_search?allow_no_indices=false", 404, "no such index [abs*]"}, {"GET", "/slu*/_search?size=0&allow_no_indices=false", 200, `"value":20`},
+		{"GET", "/_search?size=0&allow_no_indices=false", 200, `"value":20`}, {"GET", "/absent/_field_caps?fields=jobid&ignore_unavailable", 200, `"indices":[]`},
+		{"GET", "/_search?size=0&expand_wildcards=open,hidden", 200, `"value":20`}, {"GET", "/_search?expand_wildcards=closed", 400, "[closed]"},
+		{"GET", "/_field_caps?fields=*&types=long", 400, "[types]"}, {"GET", "/slurm?features=mappings", 400, "[features]"}, {"GET", "/_search?format=yaml", 400, "[yaml]"},
+		{"GET", "/_cat/indices?s=docs.count", 400, "[docs.count]"}, {"GET", "/_cat/indices?s=index&health=green&h=index", 200, "slurm\n"},
 		{"GET", "/_search?filter_path=" + strings.Repeat("**.", 200) + "x", 400, "201 segments"},
 		{"GET", "/_search?size=0&track_total_hits=-1", 200, `"hits":{"hits":[],"max_score":null}`},
 		{"GET", "/_search?size=0&rest_total_hits_as_int=true", 200, `"total":20`},
@@ -109,6 +130,27 @@ func TestErrors(t *testing.T) {
 		w := f.raw(c.method, c.path, "")
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) || w.Header().Get("X-Elastic-Product") != "Elasticsearch" {
 			t.Errorf("%s %s: %d %s (want %d, %q)", c.method, c.path, w.Code, w.Body, c.status, c.want)
+		}
+	}
+}
+
+// TestScores checks that hits of a sorted search have scores only if the request asks for them.
+func TestScores(t *testing.T) {
+	f := synthetic(t, 3)
+	for body, want := range map[string]string{
+		`{"size":1,"sort":["jobid"],"_source":false}`:                         `"_score":null,"sort":[1]}],"max_score":null`,
+		`{"size":1,"sort":["jobid"],"_source":false,"track_scores":true}`:     `"_score":1,"sort":[1]}],"max_score":1`,
+		`{"size":1,"sort":["_score","jobid"],"_source":false}`:                `"_score":1,"sort":[1,1]}],"max_score":1`,
+		`{"size":1,"_source":false,"track_scores":false,"sort":["@nothing"]}`: `"_score":null`,
+	} {
+		if w := f.raw("POST", "/_search", body); w.Code != 200 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s, want %s", body, w.Code, w.Body, want)
+		}
+	}
+	w := f.raw("POST", "/_msearch", "{\"index\":\"abs*\",\"allow_no_indices\":false}\n{}\n{\"expand_wildcards\":[\"none\"]}\n{}\n{\"index\":[\"absent\",\"slurm\"],\"ignore_unavailable\":true}\n{\"size\":0}\n")
+	for _, want := range []string{"no such index [abs*]", "[expand_wildcards] of [none]", `"value":3`} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: want %s", w.Body, want)
 		}
 	}
 }

@@ -122,8 +122,8 @@ func TestClusterAsStore(t *testing.T) {
 	for _, path := range []string{"jobs/slurm%2Fnobody", "jobs/other%2F" + id[len("slurm%2F"):], "jobs/7"} {
 		body(t, pages+path, 404)
 	}
-	if text := body(t, pages+"?static=1&last=all", 200); strings.Count(text, `<svg role="img"`) < 10 {
-		t.Errorf("%d charts", strings.Count(text, `<svg role="img"`))
+	if text := body(t, pages+"?static=1&last=all", 200); strings.Count(text, `role="img"`) < 10 {
+		t.Errorf("%d charts", strings.Count(text, `role="img"`))
 	}
 	if text := body(t, pages+"api/v1/panels/table?last=all&format=csv", 200); strings.Count(text, "\n") != 32 {
 		t.Errorf("%d lines of CSV", strings.Count(text, "\n"))
