@@ -2,6 +2,7 @@ package elastic_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/elastic"
 	"rmreplay/internal/accounting/forward"
+	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/search"
 	"rmreplay/internal/accounting/search/query"
@@ -330,6 +332,82 @@ func TestEqual(t *testing.T) {
 				t.Errorf("only %d rows were compared", rows)
 			}
 		})
+	}
+}
+
+// TestMixedIndex asks an index that has documents of the plugin and documents that were forwarded, some of
+// which did not name their cluster when they came. Each job must have the cluster that the store gives it.
+func TestMixedIndex(t *testing.T) {
+	open := func() *store.Store {
+		s, err := store.Open(t.Context(), "", store.Options{Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return s
+	}
+	add := func(s *store.Store, seq int64, text, cluster string) {
+		entry := store.Entry{Seq: seq, Arrived: time.Unix(1, 0), Source: store.Received, Index: "slurm", Document: []byte(text), Job: document.Parse([]byte(text), cluster)}
+		if _, err := s.Apply(t.Context(), []store.Entry{entry}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	site, index := open(), open()
+	add(index, 1, `{"jobid":1,"cluster":"vale","@end":"2024-03-01T10:00:00"}`, "")
+	add(site, 1, `{"jobid":2,"@end":"2024-03-01T10:00:00"}`, "dale")
+	add(site, 2, `{"jobid":3,"cluster":"vale","@end":"2024-03-01T10:00:00"}`, "dale")
+	bulk := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		items := []any{}
+		for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+			var action struct{ Index json.RawMessage }
+			if i%2 == 1 {
+				add(index, int64(i+2), line, "another")
+			} else if err := json.Unmarshal([]byte(line), &action); err == nil && action.Index != nil {
+				var item map[string]any
+				_ = json.Unmarshal(action.Index, &item) // it is an object
+				item["status"] = http.StatusCreated
+				items = append(items, map[string]any{"index": item})
+			}
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"items": items}) // the client may be gone
+	}))
+	defer bulk.Close()
+	f, err := forward.New(site, forward.Options{URL: bulk.URL, Dir: t.TempDir(), Derived: true, Idle: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	for f.Status().Sent < 2 && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; err != nil || f.Status().Sent != 2 {
+		t.Fatal(err, f.Status())
+	}
+	c := newCluster(t, index, func(m *mapped) {
+		m.caps = func(fields map[string]any) {
+			stock(fields)
+			fields["cluster"], fields[forward.Member+".cluster"] = capability("keyword"), capability("keyword")
+		}
+	})
+	answer, err := c.Ask(t.Context(), question.Question{By: []question.Key{question.Values{Column: "cluster", Most: 10}}, Measures: []question.Measure{{Kind: question.Count}}})
+	if err != nil || fmt.Sprint(answer.Rows) != "[[vale 2] [dale 1]]" {
+		t.Errorf("%+v, %v", answer, err)
+	}
+	answer, err = c.Ask(t.Context(), question.Question{Where: question.Compare{Column: "cluster", Op: "=", Value: "vale"}, Measures: []question.Measure{{Kind: question.Count}}})
+	if err != nil || fmt.Sprint(answer.Rows) != "[[2]]" {
+		t.Errorf("%+v, %v", answer, err)
 	}
 }
 

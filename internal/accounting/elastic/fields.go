@@ -88,7 +88,9 @@ func names(f *question.Field, ownAPI bool) (list []string, derived bool) {
 		}
 		return []string{own}, true
 	case "cluster":
-		return []string{own, f.Name}, false
+		// Documents of the plugin have this field, and forward adds it to others. The one of the member is for an
+		// index whose mapping has no other: a query cannot take the first of two fields.
+		return []string{f.Name, own}, false
 	}
 	for _, c := range store.Columns {
 		if c.Name != f.Name {

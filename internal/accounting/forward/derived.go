@@ -40,17 +40,35 @@ func derivedColumns() (list []string) {
 // derived is the SQL of the text of [Member].
 var derived = "to_json(struct_pack(" + strings.Join(derivedColumns(), ", ") + "))::VARCHAR"
 
-// extend adds [Member] to a document, unless it has such a member.
+// extend adds [Member] to a document, unless it has such a member, and the member cluster to one that does
+// not name its cluster: in an index that the plugin fills, too, that is the field of all jobs.
 func extend(document []byte, member string) []byte {
-	if bytes.Contains(document, []byte(`"`+Member+`"`)) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(document, &members) != nil {
 		return document
 	}
+	own, ok := members[Member]
+	if !ok {
+		own = json.RawMessage(member)
+		document = insert(document, Member, own)
+	}
+	var known struct {
+		Cluster json.RawMessage `json:"cluster"`
+	}
+	if _, named := members["cluster"]; named || json.Unmarshal(own, &known) != nil || known.Cluster == nil {
+		return document
+	}
+	return insert(document, "cluster", known.Cluster)
+}
+
+// insert adds a member to an object without white space at its ends.
+func insert(object []byte, name string, value json.RawMessage) []byte {
 	var b bytes.Buffer
-	b.Write(document[:len(document)-1])
-	if len(document) > len("{}") {
+	b.Write(object[:len(object)-1])
+	if len(object) > len("{}") {
 		b.WriteByte(',')
 	}
-	fmt.Fprintf(&b, `"%s":%s}`, Member, member)
+	fmt.Fprintf(&b, `"%s":%s}`, name, value)
 	return b.Bytes()
 }
 

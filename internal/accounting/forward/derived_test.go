@@ -48,7 +48,7 @@ func TestDerived(t *testing.T) {
 	long := strings.Repeat("x", 40_000)
 	for i, text := range []string{
 		`{"jobid":7,"@submit":"2024-03-01T10:00:00","@start":"2024-03-01T10:01:00","@end":"2024-03-01T11:01:00","nodes":"n1","total_cpus":4,"total_nodes":2,"time_limit":7200,"tres_alloc":"gres/gpu=2","exit_code":"3:9"}`,
-		`{}`, `{"jobid":8,"rmreplay":{"cluster":"other"}}`, `{"jobid":9,"script":"` + long + `"}`,
+		`{}`, `{"jobid":8,"rmreplay":{"cluster":"other"}}`, `{"jobid":9,"script":"` + long + `"}`, `{"jobid":10,"job_name":"rmreplay","cluster":"vale","x":{"cluster":"y"}}`,
 	} {
 		job := document.Parse([]byte(text), "dale")
 		entry := store.Entry{Seq: int64(4 + i), Arrived: time.Date(2024, 3, 2, 1, 2, 3, 4e6, time.UTC), Source: store.Imported, Index: "dale", Document: []byte(text), Job: job}
@@ -63,7 +63,7 @@ func TestDerived(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status := until(t, f, 7); status.Refused != 0 || status.Sent != 7 {
+	if status := until(t, f, 8); status.Refused != 0 || status.Sent != 8 {
 		t.Errorf("%+v", status)
 	}
 	if got := strings.Join(m.asked, " "); got != "/slurm /slurm /dale /dale/_mapping" {
@@ -97,11 +97,12 @@ func TestDerived(t *testing.T) {
 	}
 	var sent struct {
 		JobID    int            `json:"jobid"`
+		Cluster  string         `json:"cluster"`
 		Rmreplay map[string]any `json:"rmreplay"`
 	}
 	read := func(id string) {
 		t.Helper()
-		sent.Rmreplay = nil
+		sent.Rmreplay, sent.Cluster = nil, ""
 		if err := json.Unmarshal([]byte(m.documents["dale/"+id]), &sent); err != nil {
 			t.Fatalf("%s: %v: %.200s", id, err, m.documents["dale/"+id])
 		}
@@ -115,14 +116,25 @@ func TestDerived(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
-	if _, ok := sent.Rmreplay["user_name"]; ok || sent.JobID != 7 {
+	if _, ok := sent.Rmreplay["user_name"]; ok || sent.JobID != 7 || sent.Cluster != "dale" {
 		t.Errorf("%v", sent)
 	}
-	for id := range m.documents {
-		if strings.HasPrefix(id, "dale/dale:8:") {
-			if read(strings.TrimPrefix(id, "dale/")); len(sent.Rmreplay) != 1 || sent.Rmreplay["cluster"] != "other" {
-				t.Errorf("a document that came through another server: %v", sent.Rmreplay)
+	seen := 0
+	for id, text := range m.documents {
+		switch {
+		case strings.HasPrefix(id, "dale/dale:8:"):
+			seen++
+			if read(strings.TrimPrefix(id, "dale/")); len(sent.Rmreplay) != 1 || sent.Rmreplay["cluster"] != "other" || sent.Cluster != "other" {
+				t.Errorf("a document that came through another server: %+v", sent)
+			}
+		case strings.HasPrefix(id, "dale/vale:10:"):
+			seen++
+			if read(strings.TrimPrefix(id, "dale/")); sent.Rmreplay["cluster"] != "vale" || sent.Cluster != "vale" || strings.Count(text, `"cluster"`) != 3 {
+				t.Errorf("a job with the name of the member: %s", text)
 			}
 		}
+	}
+	if seen != 2 {
+		t.Errorf("%d of the last documents were sent", seen)
 	}
 }

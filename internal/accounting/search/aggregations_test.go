@@ -433,27 +433,74 @@ func drawFilters(t *rapid.T, depth int) counting {
 	}, false}
 }
 
+// drawRanges draws ranges in any order, of numbers or dates. Buckets come in the order of their limits.
 func drawRanges(t *rapid.T, depth int) counting {
+	type limits struct {
+		key      string
+		from, to float64 // infinite for none
+	}
+	dates := rapid.Bool().Draw(t, "date_range")
 	field := rapid.SampledFrom([]string{"elapsed", "weight", "cpu_hours"}).Draw(t, "field")
+	values := []float64{0, 2.5, 60, 100, 4000}
+	if dates {
+		field, values = rapid.SampledFrom(dateFields).Draw(t, "date"), nil
+		for day := range 4 {
+			values = append(values, float64(time.Date(2024, 3, 29+day, 12, 0, 0, 0, time.UTC).UnixMilli()))
+		}
+	}
+	text := func(x float64) string {
+		switch {
+		case math.IsInf(x, 0):
+			return "*"
+		case dates:
+			return time.UnixMilli(int64(x)).UTC().Format("2006-01-02T15:04:05.000Z")
+		case x == math.Trunc(x):
+			return strconv.FormatFloat(x, 'f', 1, 64)
+		}
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	var list []limits
+	var asked []any
+	for i := range rapid.IntRange(1, 4).Draw(t, "ranges") {
+		l := limits{"", rapid.SampledFrom(append(values, math.Inf(-1))).Draw(t, "from"), rapid.SampledFrom(append(values, math.Inf(1))).Draw(t, "to")}
+		one := m{}
+		if !math.IsInf(l.from, 0) {
+			one["from"] = l.from
+		}
+		if !math.IsInf(l.to, 0) {
+			one["to"] = l.to
+		}
+		l.key = text(l.from) + "-" + text(l.to)
+		if rapid.Bool().Draw(t, "named") {
+			l.key = "range " + strconv.Itoa(i)
+			one["key"] = l.key
+		}
+		list, asked = append(list, l), append(asked, one)
+	}
+	slices.SortStableFunc(list, func(a, b limits) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 	below, fill, _ := drawCountings(t, depth)
-	return counting{m{"range": m{"field": field, "ranges": []any{m{"to": 60}, m{"from": 2.5, "to": 4000}, m{"from": 100, "key": "long"}}}, "aggs": below}, func(jobs []job) map[string]any {
+	kind := map[bool]string{false: "range", true: "date_range"}[dates]
+	return counting{m{kind: m{"field": field, "ranges": asked}, "aggs": below}, func(jobs []job) map[string]any {
 		buckets := []any{}
-		for _, r := range []struct {
-			key      string
-			from, to float64
-		}{{"*-60.0", math.Inf(-1), 60}, {"2.5-4000.0", 2.5, 4000}, {"long", 100, math.Inf(1)}} {
+		for _, r := range list {
 			var found []job
 			for _, j := range jobs {
-				if v, ok := j.get(field).(float64); ok && v >= r.from && v < r.to {
+				v, ok := j.get(field).(float64)
+				if dates {
+					v, ok = float64(j.time(field).UnixMilli()), true
+				}
+				if ok && v >= r.from && v < r.to {
 					found = append(found, j)
 				}
 			}
 			b := m{"key": r.key, "doc_count": len(found)}
-			if !math.IsInf(r.from, 0) {
-				b["from"] = r.from
-			}
-			if !math.IsInf(r.to, 0) {
-				b["to"] = r.to
+			for side, x := range map[string]float64{"from": r.from, "to": r.to} {
+				if !math.IsInf(x, 0) {
+					b[side] = x
+					if dates {
+						b[side+"_as_string"] = text(x)
+					}
+				}
 			}
 			fill(found, b)
 			buckets = append(buckets, b)

@@ -3,6 +3,7 @@ package search
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -229,8 +230,11 @@ func (c *compiler) termsBuckets(where string, v any, children []*aggregation) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := query.Known(where, m, "field", "size", "order", "missing", "min_doc_count", "include", "exclude", "format", "shard_size", "shard_min_doc_count",
+	if err := query.Known(where, m, "field", "size", "order", "missing", "min_doc_count", "include", "exclude", "format", "shard_size",
 		"show_term_doc_count_error", "execution_hint", "collect_mode", "value_type"); err != nil {
+		return nil, err
+	}
+	if err := query.Neutral(where, m, "show_term_doc_count_error", false); err != nil {
 		return nil, err
 	}
 	f, err := c.fieldOf(where, m)
@@ -591,81 +595,92 @@ func (c *compiler) ranges(b *buckets, kind, where string, v any, add addBucket) 
 	if len(elements) == 0 {
 		return query.Illegal("No [ranges] specified for the [%s] aggregation", where)
 	}
-	var describe []map[string]any
+	var ranges []bounded
 	for _, e := range elements {
-		r, err := query.Object(where+".ranges", e)
-		if err != nil {
+		r := bounded{Bounds: query.Bounds{FromIncluded: true, Format: format, Zone: location, FromNumber: true, ToNumber: true}}
+		if err := r.read(where, e, d); err != nil {
 			return err
 		}
-		if err := query.Known(where+".ranges", r, "key", "from", "to"); err != nil {
-			return err
-		}
-		limits := query.Bounds{FromIncluded: true, Format: format, Zone: location, FromNumber: true, ToNumber: true}
-		shown, label, err := readLimits(where, r, &limits, d)
-		if err != nil {
-			return err
-		}
-		name, err := query.Text(where, r, "key", label[0]+"-"+label[1])
-		if err != nil {
-			return err
-		}
-		shown["key"] = name
-		describe = append(describe, shown)
-		condition, err := c.Between(f, limits)
-		if !limits.HasFrom && !limits.HasTo {
-			condition = query.Expression("(%s IS NOT NULL)", f.Expr)
-		}
-		if err := add(name, condition, err); err != nil {
+		ranges = append(ranges, r)
+	}
+	// Buckets come in the order of their limits, whatever the order in the request, as in Elasticsearch.
+	slices.SortStableFunc(ranges, func(x, y bounded) int {
+		return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.to, y.to))
+	})
+	for _, r := range ranges {
+		condition, err := c.Between(f, r.Bounds)
+		if err := add(r.name, condition, err); err != nil {
 			return err
 		}
 	}
-	b.describeFilter = func(i int, r map[string]any) {
-		for name, v := range describe[i] {
-			if name != "key" || !b.keyed {
-				r[name] = v
-			}
+	b.describeFilter = func(i int, into map[string]any) {
+		maps.Copy(into, ranges[i].shown)
+		if !b.keyed {
+			into["key"] = ranges[i].name
 		}
 	}
 	return nil
 }
 
-// readLimits reads the limits of one range into l. The result has how an answer shows them and how a
-// name without a key does. d is nil for numbers.
-func readLimits(where string, r map[string]any, l *query.Bounds, d *query.Dates) (shown map[string]any, label [2]string, err error) {
-	shown, label = map[string]any{}, [2]string{"*", "*"}
+// bounded is one range of an aggregation.
+type bounded struct {
+	query.Bounds
+	name     string
+	from, to float64        // infinite without a limit; a date in milliseconds since 1970
+	shown    map[string]any // how an answer has the limits
+}
+
+// read reads a range. dates is nil for numbers.
+func (b *bounded) read(where string, v any, dates *query.Dates) error {
+	m, err := query.Object(where+".ranges", v)
+	if err != nil {
+		return err
+	}
+	if err := query.Known(where+".ranges", m, "key", "from", "to"); err != nil {
+		return err
+	}
+	b.from, b.to, b.shown = math.Inf(-1), math.Inf(1), map[string]any{}
+	label := [2]string{"*", "*"}
 	for i, side := range []string{"from", "to"} {
-		if r[side] == nil {
+		if m[side] == nil {
 			continue
 		}
-		s, err := query.Scalar(where+"."+side, r[side])
+		s, err := query.Scalar(where+"."+side, m[side])
 		if err != nil {
-			return nil, label, err
+			return err
+		}
+		x, text, err := limit(where+"."+side, s, dates)
+		if err != nil {
+			return err
+		}
+		label[i], b.shown[side] = text, x
+		if dates != nil {
+			b.shown[side+"_as_string"] = text
 		}
 		if i == 0 {
-			l.From, l.HasFrom = s, true
+			b.From, b.HasFrom, b.from = s, true, x
 		} else {
-			l.To, l.HasTo = s, true
-		}
-		if d != nil {
-			t, err := d.Parse(s, false)
-			if err != nil {
-				return nil, label, err
-			}
-			label[i] = d.Format(t)
-			shown[side], shown[side+"_as_string"] = t.UnixMilli(), label[i]
-			continue
-		}
-		x, err := strconv.ParseFloat(s, 64)
-		if err != nil || finite(x) == nil {
-			return nil, label, query.Illegal("[%s] %s: [%s] is no number", where, side, s)
-		}
-		shown[side] = x
-		label[i] = strconv.FormatFloat(x, 'f', -1, 64)
-		if !strings.Contains(label[i], ".") {
-			label[i] += ".0"
+			b.To, b.HasTo, b.to = s, true, x
 		}
 	}
-	return shown, label, nil
+	b.name, err = query.Text(where, m, "key", label[0]+"-"+label[1])
+	return err
+}
+
+// limit reads a limit of a range, and returns it with how a bucket's name has it.
+func limit(where, s string, dates *query.Dates) (x float64, text string, err error) {
+	if dates != nil {
+		t, err := dates.Parse(s, false)
+		return float64(t.UnixMilli()), dates.Format(t), err
+	}
+	if x, err = strconv.ParseFloat(s, 64); err != nil || finite(x) == nil {
+		return 0, "", query.Illegal("[%s] wants a number, not [%s]", where, s)
+	}
+	text = strconv.FormatFloat(x, 'f', -1, 64)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return x, text, nil
 }
 
 // dateHistogram makes buckets of time. The time zone counts: its rules become sums and cases of

@@ -90,7 +90,8 @@ func FuzzParameters(f *testing.F) {
 	check := fuzzServer(f)
 	for _, path := range []string{
 		"/_search?sort=jobid:desc,@end&from=3&size=2&_source_includes=a*,b", "/slurm,-x*/_count?q=a:b&df=state", "/_mapping", "/s*/_field_caps?fields=*", "/slurm/_doc/vale:1:17?_source=false",
-		"/_cat/indices?v&h=index", "/slurm/_source/a:b:c", "/?pretty", "/_search?filter_path=hits.**._id,-took&track_total_hits=1", "/%ff/_search", "/a'b/_search?ignore_unavailable",
+		"/_cat/indices?v&h=index", "/slurm/_source/a:b:c", "/?pretty", "/_search?filter_path=hits.**._id,-took&track_total_hits=1", "/_search?filter_path=" + strings.Repeat("**.", 200) + "x", "/_search?filter_path=" + strings.Repeat("**.", 30) + "x,-**.**",
+		"/%ff/_search", "/a'b/_search?ignore_unavailable",
 	} {
 		f.Add(path)
 	}

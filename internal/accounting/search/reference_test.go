@@ -30,7 +30,10 @@ var now = time.Date(2024, 4, 3, 10, 20, 30, 0, time.UTC)
 // job is a document as the evaluation sees it.
 type job map[string]any
 
-const stamp = "2006-01-02T15:04:05"
+const (
+	stamp        = "2006-01-02T15:04:05"
+	arrivalStamp = stamp + ".000000"
+)
 
 // randomJobs draws documents with absent fields, odd characters, and members that have no column.
 // Their times are around a change of Berlin's clocks.
@@ -39,6 +42,8 @@ func randomJobs(t *rapid.T) (jobs []job) {
 	n := rapid.IntRange(1, 60).Draw(t, "jobs")
 	for i := range n {
 		j := job{"jobid": float64(i + 1), "cluster": "c", "nodes": "n" + strconv.Itoa(i%3)}
+		// Several arrive within a millisecond, and not in the order of their numbers.
+		j["arrived"] = now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(t, "arrived")) * time.Microsecond).Format(arrivalStamp)
 		begin := time.Date(2024, 3, 29, 0, 0, 0, 0, time.UTC)
 		start := begin.Add(time.Duration(rapid.IntRange(0, 4*86400).Draw(t, "start")) * time.Second)
 		elapsed := rapid.SampledFrom([]int{0, 1, 59, 60, 100, 3600, 5000, 86400}).Draw(t, "elapsed")
@@ -104,8 +109,9 @@ func (j job) id() string {
 
 // fixture is a server with jobs.
 type fixture struct {
-	jobs []job
-	mux  *http.ServeMux
+	jobs   []job
+	mux    *http.ServeMux
+	server *search.Server
 }
 
 func newFixture(t interface{ Fatal(...any) }, s *store.Store, jobs []job, first int64) *fixture {
@@ -116,14 +122,13 @@ func newFixture(t interface{ Fatal(...any) }, s *store.Store, jobs []job, first 
 			t.Fatal(err)
 		}
 		seq := first + int64(i)
-		entries = append(entries, store.Entry{Seq: seq, Arrived: now, Source: store.Received, Index: "slurm", Document: text, Job: document.Parse(text, "c")})
+		entries = append(entries, store.Entry{Seq: seq, Arrived: j.time("arrived"), Source: store.Received, Index: "slurm", Document: text, Job: document.Parse(text, "c")})
 	}
 	if _, err := s.Apply(context.Background(), entries); err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	search.Register(mux, s, search.Options{Now: func() time.Time { return now }})
-	return &fixture{jobs, mux}
+	return &fixture{jobs, mux, search.Register(mux, s, search.Options{Now: func() time.Time { return now }})}
 }
 
 // ask sends a request and returns its status and answer.
@@ -423,10 +428,13 @@ func drawBool(t *rapid.T, depth int) question {
 		least = 1
 	}
 	if rapid.Bool().Draw(t, "minimum given") {
-		form := rapid.SampledFrom([]any{0, 1, 2, -1, "50%", "-34%"}).Draw(t, "minimum")
+		form := rapid.SampledFrom([]any{0, "0", 1, 2, -1, -3, "50%", "25%", "-34%", "-100%"}).Draw(t, "minimum")
 		body["minimum_should_match"] = form
 		n := len(should)
-		least = map[any]int{0: 0, 1: 1, 2: 2, -1: max(n-1, 0), "50%": n / 2, "-34%": max(n-n*34/100, 0)}[form]
+		given := map[any]int{0: 0, "0": 0, 1: 1, 2: 2, -1: n - 1, -3: n - 3, "50%": n / 2, "25%": n / 4, "-34%": n - n*34/100, "-100%": 0}[form]
+		if given > 0 && (n > 0 || len(must)+len(filter) > 0) {
+			least = given
+		}
 	}
 	return question{dsl: m{"bool": body}, match: func(j job) bool {
 		matching := 0
@@ -447,6 +455,31 @@ func drawBool(t *rapid.T, depth int) question {
 		}
 		return matching >= least
 	}}
+}
+
+// TestMinimumShouldMatch checks numbers that come to 0, which do not make optional what Lucene requires.
+func TestMinimumShouldMatch(t *testing.T) {
+	f := synthetic(t, 9)
+	one, two := m{"term": m{"jobid": 1}}, m{"term": m{"jobid": 2}}
+	for _, c := range []struct {
+		query m
+		want  int
+	}{
+		{m{"should": one, "minimum_should_match": "50%"}, 1},
+		{m{"should": []any{one, two, two}, "minimum_should_match": "25%"}, 2},
+		{m{"should": []any{one, two}, "minimum_should_match": "0"}, 2},
+		{m{"should": []any{one, two}, "minimum_should_match": -2, "must_not": one}, 1},
+		{m{"should": one, "filter": two, "minimum_should_match": 0}, 1},
+		{m{"filter": two, "minimum_should_match": 1}, 0},
+		{m{"must_not": two, "minimum_should_match": 1}, 8},
+		{m{"minimum_should_match": 1}, 9},
+		{m{"should": []any{one, two}, "minimum_should_match": nil}, 2},
+		{m{"should": one, "minimum_should_match": 2}, 0},
+	} {
+		if ids, _ := f.ids(t, m{"query": m{"bool": c.query}}); len(ids) != c.want {
+			t.Errorf("%v: %v, want %d jobs", c.query, ids, c.want)
+		}
+	}
 }
 
 // glob matches the parts of a wildcard.
@@ -515,11 +548,14 @@ func TestQueries(t *testing.T) {
 func TestPages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		withJobs(t, func(f *fixture) {
-			field := rapid.SampledFrom(slices.Concat(textFields, numFields, dateFields)).Draw(t, "field")
+			field := rapid.SampledFrom(slices.Concat(textFields, numFields, dateFields, []string{"arrived", "arrived"})).Draw(t, "field")
 			descending, first := rapid.Bool().Draw(t, "descending"), rapid.Bool().Draw(t, "missing first")
 			want := slices.Clone(f.jobs)
 			slices.SortStableFunc(want, func(a, b job) int {
 				x, y := a.get(field), b.get(field)
+				if field == "arrived" { // a date has milliseconds
+					x, y = a.time(field).UnixMilli(), b.time(field).UnixMilli()
+				}
 				if x == nil || y == nil {
 					switch {
 					case x == nil && y == nil:
@@ -530,7 +566,9 @@ func TestPages(t *testing.T) {
 					return 1
 				}
 				var c int
-				if n, ok := x.(float64); ok && field != "weight" {
+				if ms, ok := x.(int64); ok {
+					c = cmp.Compare(ms, y.(int64))
+				} else if n, ok := x.(float64); ok && field != "weight" {
 					c = cmp.Compare(n, y.(float64))
 				} else {
 					c = strings.Compare(fmt.Sprint(x), fmt.Sprint(y))
@@ -557,7 +595,7 @@ func TestPages(t *testing.T) {
 			for {
 				page, last := f.ids(t, body)
 				after = append(after, page...)
-				if len(page) < size {
+				if len(page) < size || len(after) > len(ids) {
 					break
 				}
 				body["search_after"] = last
@@ -576,6 +614,53 @@ func TestPages(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestArrived checks what else reads the instant of the arrival: it has milliseconds everywhere.
+func TestArrived(t *testing.T) {
+	s, err := store.Open(context.Background(), "", store.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var jobs []job
+	for i, us := range []int{999, 1000, 1001, 1999, 2000} { // 0 ms, 1 ms, 1 ms, 1 ms, 2 ms
+		at := now.Add(time.Duration(us) * time.Microsecond).Format(arrivalStamp)
+		jobs = append(jobs, job{"jobid": float64(i + 1), "@submit": now.Format(stamp), "arrived": at})
+	}
+	f := newFixture(t, s, jobs, 1)
+	for condition, want := range map[string]int{"gte": 4, "gt": 1, "lte": 4, "lt": 1} {
+		if ids, _ := f.ids(t, m{"query": m{"range": m{"arrived": m{condition: "2024-04-03T10:20:30.001"}}}}); len(ids) != want {
+			t.Errorf("%s: %v, want %d jobs", condition, ids, want)
+		}
+	}
+	if ids, _ := f.ids(t, m{"query": m{"term": m{"arrived": "2024-04-03T10:20:30.001Z"}}}); len(ids) != 3 {
+		t.Errorf("%v", ids)
+	}
+	middle := float64(now.UnixMilli() + 1)
+	status, answer := f.ask(t, "POST", "/slurm/_search", m{
+		"size": 1, "sort": []any{m{"arrived": "desc"}}, "docvalue_fields": []any{m{"field": "arrived", "format": "yyyy-MM-dd HH:mm:ss.SSSSSS"}},
+		"aggs": m{
+			"each": m{"terms": m{"field": "arrived"}}, "different": m{"cardinality": m{"field": "arrived"}}, "first": m{"min": m{"field": "arrived"}},
+			"parts": m{"date_range": m{"field": "arrived", "ranges": []any{m{"from": middle, "to": middle + 1}}}},
+		},
+	})
+	counts := []any{}
+	aggregations, _ := answer["aggregations"].(map[string]any)
+	if status != 200 {
+		t.Fatal(answer)
+	}
+	for _, b := range aggregations["each"].(map[string]any)["buckets"].([]any) {
+		counts = append(counts, b.(map[string]any)["doc_count"])
+	}
+	if fmt.Sprint(counts) != "[3 1 1]" || aggregations["different"].(map[string]any)["value"] != 3.0 || aggregations["first"].(map[string]any)["value"] != middle-1 ||
+		aggregations["parts"].(map[string]any)["buckets"].([]any)[0].(map[string]any)["doc_count"] != 3.0 {
+		t.Errorf("%v", aggregations)
+	}
+	hit := answer["hits"].(map[string]any)["hits"].([]any)[0].(map[string]any)
+	if fmt.Sprint(hit["sort"], hit["fields"]) != fmt.Sprint([]any{middle + 1}, m{"arrived": []any{"2024-04-03 10:20:30.002000"}}) {
+		t.Errorf("%v %v", hit["sort"], hit["fields"])
+	}
 }
 
 // same compares two answers. Numbers may differ in their last digits: sums depend on their order.

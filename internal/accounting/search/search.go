@@ -19,7 +19,7 @@ import (
 const (
 	// maxWindow is how far from and size reach, as in Elasticsearch.
 	maxWindow = 10_000
-	// maxHitBytes bounds the documents of one answer.
+	// maxHitBytes bounds the documents of one answer: of all searches of a _msearch together.
 	maxHitBytes = 64 << 20
 	maxSorts    = 32
 	maxFields   = 256 // of "fields" and "docvalue_fields"
@@ -35,15 +35,16 @@ type request struct {
 	indices      query.SQL // condition of the index names
 	from, size   int64
 	sorts        []sortKey
-	scored       bool      // there is no sort: hits have a score
+	scored       bool      // hits have a score: there is no sort, or the request wants both
 	behind       query.SQL // condition of hits behind search_after
 	source       sourceFilter
 	fields       []shownField
 	aggregations *aggregation
-	trackTotal   int64 // how many hits are counted; 0 for none
+	trackTotal   int64 // how many hits are counted at most; -1 means that the answer has no total
 	totalAsInt   bool
 	typedKeys    bool
 	timeout      time.Duration
+	left         *int // bytes of documents that the answer may still have; searches of a _msearch share it
 }
 
 // sortKey is something that hits are sorted by.
@@ -120,6 +121,9 @@ func newRequest(m map[string]any, now time.Time) (r *request, err error) {
 	if r.from+r.size > maxWindow {
 		return nil, query.Illegal("Result window is too large, from + size must be less than or equal to: [%d] but was [%d]. Use search_after, or an export", maxWindow, r.from+r.size)
 	}
+	if r.scored, err = query.Boolean("search", m, "track_scores", false); err != nil {
+		return nil, err
+	}
 	if err := r.readSort(m["sort"]); err != nil {
 		return nil, err
 	}
@@ -150,15 +154,13 @@ func newRequest(m map[string]any, now time.Time) (r *request, err error) {
 	case nil:
 		r.trackTotal = maxWindow
 	case bool:
+		r.trackTotal = -1
 		if v {
 			r.trackTotal = math.MaxInt64
 		}
 	default:
 		if r.trackTotal, err = query.Whole("search", m, "track_total_hits", 0, -1, math.MaxInt32); err != nil {
 			return nil, err
-		}
-		if r.trackTotal == -1 {
-			r.trackTotal = math.MaxInt64
 		}
 	}
 	timeout, err := query.Text("search", m, "timeout", "")
@@ -171,6 +173,21 @@ func newRequest(m map[string]any, now time.Time) (r *request, err error) {
 	}
 	r.timeout = time.Duration(ms) * time.Millisecond
 	return r, nil
+}
+
+// asInt makes the total a number, as rest_total_hits_as_int asks. A number cannot say that there are more
+// hits, so all are counted.
+func (r *request) asInt(m map[string]any) error {
+	r.totalAsInt = true
+	switch v := m["track_total_hits"].(type) {
+	case nil:
+		r.trackTotal = math.MaxInt64
+	case json.Number:
+		if r.trackTotal >= 0 {
+			return query.Illegal("[rest_total_hits_as_int] cannot be used if the tracking of total hits is not accurate, got %s (want true, false or nothing)", v)
+		}
+	}
+	return nil
 }
 
 // readSort reads what hits are sorted by. Without it they come in the order of their arrival.
@@ -212,7 +229,7 @@ func (r *request) readSort(v any) error {
 }
 
 func (r *request) addSort(name string, m map[string]any) error {
-	if err := query.Known("sort."+name, m, "order", "missing", "unmapped_type", "mode", "format", "numeric_type"); err != nil {
+	if err := query.Known("sort."+name, m, "order", "missing", "unmapped_type", "format"); err != nil {
 		return err
 	}
 	byDefault := "asc"
@@ -258,10 +275,14 @@ func (r *request) addSort(name string, m map[string]any) error {
 			return err
 		}
 		k.expr, k.kind = f.Expr, f.Kind
-		if f.Kind == query.Date && format != "" {
-			if k.dates, err = query.NewDates(format, time.UTC, r.c.Now); err != nil {
-				return err
-			}
+	}
+	switch {
+	case format == "":
+	case k.kind != query.Date:
+		return query.Unsupported("[sort.%s] with a format of something else than dates", name)
+	default:
+		if k.dates, err = query.NewDates(format, time.UTC, r.c.Now); err != nil {
+			return err
 		}
 	}
 	r.sorts = append(r.sorts, k)
@@ -371,6 +392,8 @@ func (r *request) readFields(where string, v any) error {
 				if s.dates, err = query.NewDates(format, time.UTC, r.c.Now); err != nil {
 					return err
 				}
+			} else if format != "" && f.Name == name {
+				return query.Unsupported("[%s] of [%s] with a format of something else than dates", where, name)
 			}
 			r.fields = append(r.fields, s)
 		}
@@ -434,7 +457,10 @@ func (s *Server) search(ctx context.Context, r *request) (answer map[string]any,
 			}
 			answer["aggregations"] = shown
 		}
-		if r.trackTotal == 0 {
+		if r.trackTotal < 0 {
+			if r.totalAsInt {
+				hits["total"] = -1
+			}
 			return nil
 		}
 		if count < 0 {
@@ -533,7 +559,7 @@ func (r *request) hits(v *store.Snapshot) (list []any, err error) {
 
 // addSources adds the documents of hits.
 func (r *request) addSources(v *store.Snapshot, list []any, seqs []int64) error {
-	documents, err := sources(v, seqs)
+	documents, err := sources(v, seqs, r.left)
 	if err != nil {
 		return err
 	}
@@ -568,10 +594,9 @@ func (f *shownField) show(v any) any {
 	return finite(v)
 }
 
-// sources returns the documents of arrivals.
-func sources(v *store.Snapshot, seqs []int64) (map[int64][]byte, error) {
+// sources returns the documents of arrivals, and takes their bytes from those that are left.
+func sources(v *store.Snapshot, seqs []int64, left *int) (map[int64][]byte, error) {
 	found := make(map[int64][]byte, len(seqs))
-	bytes := 0
 	sorted := slices.Clone(seqs)
 	slices.Sort(sorted)
 	for part := range slices.Chunk(sorted, 1000) {
@@ -592,10 +617,11 @@ func sources(v *store.Snapshot, seqs []int64) (map[int64][]byte, error) {
 				_ = rows.Close()
 				return nil, err
 			}
-			if bytes += len(document); bytes > maxHitBytes {
+			if len(document) > *left {
 				_ = rows.Close()
-				return nil, query.Illegal("the documents of the hits have more than %d MiB: ask for fewer, or for \"_source\": false", maxHitBytes>>20)
+				return nil, query.Illegal("the documents of the hits, of all searches of a request together, have more than %d MiB: ask for fewer, or for \"_source\": false", maxHitBytes>>20)
 			}
+			*left -= len(document)
 			found[seq] = document
 		}
 		if err := rows.Close(); err != nil {

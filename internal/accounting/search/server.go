@@ -56,7 +56,8 @@ type Options struct {
 type Server struct {
 	store *store.Store
 	Options
-	routes []string // patterns of the multiplexer
+	routes   []string // patterns of the multiplexer
+	hitBytes int      // maxHitBytes; less in tests
 
 	mu      sync.Mutex
 	indices map[string]bool // names that were seen
@@ -65,7 +66,7 @@ type Server struct {
 // Register adds the paths of the API that read to a multiplexer. Every other path that begins with
 // a slash gets an error in the form of Elasticsearch's.
 func Register(mux *http.ServeMux, s *store.Store, opts Options) *Server {
-	server := &Server{store: s, Options: opts, indices: map[string]bool{}}
+	server := &Server{store: s, Options: opts, hitBytes: maxHitBytes, indices: map[string]bool{}}
 	if server.Now == nil {
 		server.Now = time.Now
 	}
@@ -116,7 +117,11 @@ var common = []string{"pretty", "human", "error_trace", "filter_path", "format"}
 func serve(do func(w *answer, r *http.Request) error, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Elastic-Product", "Elasticsearch")
 	a := &answer{status: http.StatusOK}
-	if err := do(a, r); err != nil {
+	filter, err := newPathFilter(r.URL.Query().Get("filter_path"))
+	if err == nil {
+		err = do(a, r)
+	}
+	if err != nil {
 		fault := query.AsError(err)
 		a = &answer{status: fault.Status, body: fault.Body()}
 	}
@@ -128,8 +133,8 @@ func serve(do func(w *answer, r *http.Request) error, w http.ResponseWriter, r *
 	}
 	body := a.body
 	query := r.URL.Query()
-	if path := query.Get("filter_path"); path != "" && a.status < 300 {
-		body = filterPath(path, body)
+	if a.status < 300 {
+		body = filter.apply(body)
 	}
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
@@ -157,102 +162,25 @@ func contentType(r *http.Request) string {
 	return "application/json"
 }
 
-// filterPath keeps the parts of an answer that a list of paths names, or drops those of paths with
-// a minus sign.
-func filterPath(paths string, body any) any {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return body
+// changes reports whether a parameter has a value that would change an answer in a way that this server does
+// not support. Parameters with other values that do are on no list.
+func changes(name, value string) bool {
+	switch name {
+	case "format":
+		return value != "json" && value != "text"
+	case "expand_wildcards": // all indices are open
+		list := strings.Split(value, ",")
+		return slices.Contains(list, "none") || !slices.Contains(list, "open") && !slices.Contains(list, "all")
+	case "include_empty_fields":
+		return value == "false"
+	case "flat_settings", "include_defaults":
+		return value != "false"
+	case "health":
+		return value != "green"
+	case "s": // how _cat/indices is sorted
+		return value != "index" && value != "index:asc"
 	}
-	var tree any
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if d.Decode(&tree) != nil {
-		return body
-	}
-	var includes, excludes [][]string
-	for _, p := range strings.Split(paths, ",") {
-		if rest, ok := strings.CutPrefix(p, "-"); ok {
-			excludes = append(excludes, strings.Split(rest, "."))
-		} else {
-			includes = append(includes, strings.Split(p, "."))
-		}
-	}
-	if len(includes) > 0 {
-		if tree, _ = keepPaths(tree, includes); tree == nil {
-			tree = map[string]any{}
-		}
-	}
-	if len(excludes) > 0 {
-		dropPaths(tree, excludes)
-	}
-	return tree
-}
-
-// step moves paths one member down. "**" stands for any number of members.
-func stepPaths(paths [][]string, name string) (below [][]string, whole bool) {
-	for _, p := range paths {
-		if p[0] == "**" {
-			below = append(below, p)
-			if len(p) > 1 {
-				more, all := stepPaths([][]string{p[1:]}, name)
-				below, whole = append(below, more...), whole || all
-			}
-			continue
-		}
-		if query.Matches(p[0], name) {
-			if len(p) == 1 {
-				return nil, true
-			}
-			below = append(below, p[1:])
-		}
-	}
-	return below, whole
-}
-
-func keepPaths(v any, paths [][]string) (any, bool) {
-	switch v := v.(type) {
-	case map[string]any:
-		kept := map[string]any{}
-		for name, x := range v {
-			below, whole := stepPaths(paths, name)
-			if whole {
-				kept[name] = x
-			} else if len(below) > 0 {
-				if part, ok := keepPaths(x, below); ok {
-					kept[name] = part
-				}
-			}
-		}
-		return kept, len(kept) > 0
-	case []any:
-		var kept []any
-		for _, x := range v {
-			if part, ok := keepPaths(x, paths); ok {
-				kept = append(kept, part)
-			}
-		}
-		return kept, len(kept) > 0
-	}
-	return nil, false
-}
-
-func dropPaths(v any, paths [][]string) {
-	switch v := v.(type) {
-	case map[string]any:
-		for name, x := range v {
-			below, whole := stepPaths(paths, name)
-			if whole {
-				delete(v, name)
-			} else if len(below) > 0 {
-				dropPaths(x, below)
-			}
-		}
-	case []any:
-		for _, x := range v {
-			dropPaths(x, paths)
-		}
-	}
+	return false
 }
 
 // parameters returns the parameters of a request. Those that it does not name are an error.
@@ -264,6 +192,9 @@ func parameters(r *http.Request, names ...string) (url.Values, error) {
 		}
 		for i := range list {
 			list[i] = strings.ToValidUTF8(list[i], "\uFFFD")
+			if changes(name, list[i]) {
+				return nil, query.Unsupported("the parameter [%s] with [%s]", name, list[i])
+			}
 		}
 	}
 	return values, nil
@@ -353,23 +284,30 @@ func (s *Server) health(a *answer, r *http.Request) error {
 // refreshTime bounds how long a refresh waits.
 const refreshTime = 30 * time.Second
 
-// refresh waits until searches find what was accepted before.
-func (s *Server) refresh(a *answer, r *http.Request) error {
-	if s.Refresh != nil {
-		ctx, cancel := context.WithTimeout(r.Context(), refreshTime)
-		defer cancel()
-		if err := s.Refresh(ctx); err != nil {
-			return query.Fault(http.StatusServiceUnavailable, "unavailable_exception", fmt.Sprintf("waiting for accepted documents: %v", err))
-		}
+// wait waits until searches find what was accepted before.
+func (s *Server) wait(r *http.Request) error {
+	if s.Refresh == nil {
+		return nil
 	}
-	a.body = map[string]any{"_shards": map[string]any{"total": 1, "successful": 1, "failed": 0}}
+	ctx, cancel := context.WithTimeout(r.Context(), refreshTime)
+	defer cancel()
+	if err := s.Refresh(ctx); err != nil {
+		return query.Fault(http.StatusServiceUnavailable, "unavailable_exception", fmt.Sprintf("waiting for accepted documents: %v", err))
+	}
 	return nil
 }
 
+func (s *Server) refresh(a *answer, r *http.Request) error {
+	a.body = map[string]any{"_shards": map[string]any{"total": 1, "successful": 1, "failed": 0}}
+	return s.wait(r)
+}
+
 // target makes the condition of the index names of a path: names and patterns separated by commas, with
-// a minus sign for those that are left out.
-func (s *Server) target(r *http.Request, path string, ignoreUnavailable bool) (query.SQL, error) {
-	if path == "" || path == "_all" || path == "*" {
+// a minus sign for those that are left out. Names without a job are an error unless p has
+// ignore_unavailable, and patterns if p has allow_no_indices=false.
+func (s *Server) target(r *http.Request, path string, p url.Values) (query.SQL, error) {
+	mayMatchNone := p.Get("allow_no_indices") != "false"
+	if path = cmp.Or(path, "_all"); mayMatchNone && (path == "_all" || path == "*") {
 		return query.Always, nil
 	}
 	if len(path) > 4096 {
@@ -383,23 +321,25 @@ func (s *Server) target(r *http.Request, path string, ignoreUnavailable bool) (q
 		if !out {
 			pattern = name
 		}
-		condition := query.Expression("%s = %s", index, query.Value(pattern))
+		condition, mayLack := query.Expression("%s = %s", index, query.Value(pattern)), flag(p, "ignore_unavailable")
 		if strings.Contains(pattern, "*") || pattern == "_all" {
+			mayLack = mayMatchNone
 			if pattern == "_all" {
 				pattern = "*"
 			}
 			like := query.LikePattern(strings.NewReplacer(`\`, `\\`, `?`, `\?`).Replace(pattern))
 			condition = query.Expression(`%s LIKE %s ESCAPE '\'`, index, query.Value(like))
-		} else if !out && !ignoreUnavailable {
-			if err := s.exists(r, pattern); err != nil {
-				return query.SQL{}, err
-			}
 		}
 		if out {
 			excluded = append(excluded, query.Not(condition))
-		} else {
-			names = append(names, condition)
+			continue
 		}
+		if !mayLack {
+			if err := s.exists(r, pattern, condition); err != nil {
+				return query.SQL{}, err
+			}
+		}
+		names = append(names, condition)
 	}
 	if len(names) == 0 && len(excluded) > 0 {
 		return query.And(excluded), nil
@@ -407,8 +347,8 @@ func (s *Server) target(r *http.Request, path string, ignoreUnavailable bool) (q
 	return query.And(append(excluded, query.Or(names))), nil
 }
 
-// exists fails for an index that no job came to.
-func (s *Server) exists(r *http.Request, name string) error {
+// exists fails for the name of an index, or for a pattern, that no job came to.
+func (s *Server) exists(r *http.Request, name string, condition query.SQL) error {
 	s.mu.Lock()
 	seen := s.indices[name]
 	s.mu.Unlock()
@@ -417,7 +357,7 @@ func (s *Server) exists(r *http.Request, name string) error {
 	}
 	var n int64
 	err := s.store.Read(r.Context(), func(v *store.Snapshot) error {
-		return v.One("SELECT count(*) FROM (SELECT 1 FROM jobs j WHERE "+query.Fields["_index"].Expr.Text+" = ? LIMIT 1)", []any{name}, &n)
+		return v.One("SELECT count(*) FROM (SELECT 1 FROM jobs j WHERE "+condition.Text+" LIMIT 1)", condition.Args, &n)
 	})
 	if err != nil {
 		return err
@@ -425,14 +365,15 @@ func (s *Server) exists(r *http.Request, name string) error {
 	if n == 0 {
 		return query.Fault(http.StatusNotFound, "index_not_found_exception", "no such index ["+name+"]")
 	}
-	s.mu.Lock()
-	s.indices[name] = true
-	s.mu.Unlock()
+	if !strings.Contains(name, "*") { // there are as many names as indices, but any number of patterns
+		s.mu.Lock()
+		s.indices[name] = true
+		s.mu.Unlock()
+	}
 	return nil
 }
 
-// indexParameters are those of paths with index names, which change nothing here but
-// ignore_unavailable.
+// indexParameters are those of paths with index names.
 var indexParameters = []string{"index", "ignore_unavailable", "allow_no_indices", "expand_wildcards", "ignore_throttled", "preference", "routing", "local", "master_timeout", "timeout"}
 
 // indexOf returns the index names of a request. As in Elasticsearch, they may be a parameter instead of a
@@ -520,10 +461,14 @@ func (s *Server) prepare(r *http.Request, body map[string]any, p url.Values, ind
 	if err != nil {
 		return nil, err
 	}
-	if q.indices, err = s.target(r, index, flag(p, "ignore_unavailable")); err != nil {
+	if q.indices, err = s.target(r, index, p); err != nil {
 		return nil, err
 	}
-	q.totalAsInt, q.typedKeys = flag(p, "rest_total_hits_as_int"), flag(p, "typed_keys")
+	left := s.hitBytes
+	q.left, q.typedKeys = &left, flag(p, "typed_keys")
+	if flag(p, "rest_total_hits_as_int") {
+		return q, q.asInt(body)
+	}
 	return q, nil
 }
 
@@ -545,7 +490,7 @@ func (s *Server) searchOne(a *answer, r *http.Request) error {
 }
 
 func (s *Server) countOne(a *answer, r *http.Request) error {
-	p, err := parameters(r, append([]string{"q", "df", "default_operator", "analyze_wildcard", "lenient", "min_score", "terminate_after"}, indexParameters...)...)
+	p, err := parameters(r, append([]string{"q", "df", "default_operator", "analyze_wildcard", "lenient"}, indexParameters...)...)
 	if err != nil {
 		return err
 	}
@@ -569,6 +514,19 @@ func (s *Server) countOne(a *answer, r *http.Request) error {
 	return err
 }
 
+// listed returns the values of a member of a header as a parameter has them, with commas.
+func listed(name string, v any) (string, error) {
+	var list []string
+	for _, e := range query.List(v) {
+		text, err := query.Scalar(name, e)
+		if err != nil {
+			return "", err
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, ","), nil
+}
+
 func (s *Server) searchMany(a *answer, r *http.Request) error {
 	p, err := parameters(r, append([]string{"max_concurrent_searches", "rest_total_hits_as_int", "typed_keys", "search_type", "max_concurrent_shard_requests", "ccs_minimize_roundtrips", "pre_filter_shard_size"}, indexParameters...)...)
 	if err != nil {
@@ -586,6 +544,7 @@ func (s *Server) searchMany(a *answer, r *http.Request) error {
 	if len(rows)/2 > maxSearches {
 		return query.Illegal("%d searches (want at most %d)", len(rows)/2, maxSearches)
 	}
+	left := s.hitBytes
 	one := func(header, body []byte) (map[string]any, error) {
 		h, err := decode(header)
 		if err != nil {
@@ -596,15 +555,9 @@ func (s *Server) searchMany(a *answer, r *http.Request) error {
 		}
 		index := indexOf(r)
 		if v, given := h["index"]; given && v != nil {
-			var names []string
-			for _, e := range query.List(v) {
-				name, err := query.Scalar("index", e)
-				if err != nil {
-					return nil, err
-				}
-				names = append(names, name)
+			if index, err = listed("index", v); err != nil {
+				return nil, err
 			}
-			index = strings.Join(names, ",")
 		}
 		m, err := decode(body)
 		if err != nil {
@@ -616,13 +569,23 @@ func (s *Server) searchMany(a *answer, r *http.Request) error {
 				own.Set(name, p.Get(name))
 			}
 		}
-		if ignore, _ := query.Boolean("msearch", h, "ignore_unavailable", false); ignore {
-			own.Set("ignore_unavailable", "true")
+		for _, name := range []string{"ignore_unavailable", "allow_no_indices", "expand_wildcards"} {
+			if v, given := h[name]; given {
+				text, err := listed(name, v)
+				if err != nil {
+					return nil, err
+				}
+				if changes(name, text) {
+					return nil, query.Unsupported("[msearch] with a [%s] of [%s]", name, text)
+				}
+				own.Set(name, text)
+			}
 		}
 		q, err := s.prepare(r, m, own, index)
 		if err != nil {
 			return nil, err
 		}
+		q.left = &left
 		return s.search(r.Context(), q)
 	}
 	responses := []any{}
@@ -648,7 +611,7 @@ func (s *Server) find(r *http.Request) (index string, seq int64, document []byte
 	if !ok {
 		return "", 0, nil, false, nil
 	}
-	target, err := s.target(r, indexOf(r), false)
+	target, err := s.target(r, indexOf(r), nil)
 	if err != nil {
 		return "", 0, nil, false, err
 	}
@@ -674,18 +637,27 @@ func (s *Server) find(r *http.Request) (index string, seq int64, document []byte
 	return index, seq, document, found, err
 }
 
-var documentParameters = append([]string{"_source", "_source_includes", "_source_excludes", "realtime", "refresh", "stored_fields", "version", "version_type"}, indexParameters...)
+var documentParameters = append([]string{"_source", "_source_includes", "_source_excludes", "realtime", "refresh"}, indexParameters...)
 
-func (s *Server) getDocument(a *answer, r *http.Request) error {
+// askedDocument reads the parameters of a document's paths and returns what they want of it. refresh waits
+// until searches find every document that was accepted.
+func (s *Server) askedDocument(r *http.Request) (filter sourceFilter, err error) {
 	p, err := parameters(r, documentParameters...)
 	if err != nil {
-		return err
+		return filter, err
 	}
 	m := map[string]any{}
 	if err := sourceParameters(m, p); err != nil {
-		return err
+		return filter, err
 	}
-	filter, err := newSourceFilter(m["_source"])
+	if filter, err = newSourceFilter(m["_source"]); err == nil && flag(p, "refresh") {
+		err = s.wait(r)
+	}
+	return filter, err
+}
+
+func (s *Server) getDocument(a *answer, r *http.Request) error {
+	filter, err := s.askedDocument(r)
 	if err != nil {
 		return err
 	}
@@ -709,8 +681,12 @@ func (s *Server) getDocument(a *answer, r *http.Request) error {
 }
 
 func (s *Server) getSource(a *answer, r *http.Request) error {
-	if _, err := parameters(r, documentParameters...); err != nil {
+	filter, err := s.askedDocument(r)
+	if err != nil {
 		return err
+	}
+	if filter.none {
+		return query.Illegal("fetching source can not be disabled: [_source] of this path wants true or names")
 	}
 	_, _, document, found, err := s.find(r)
 	if err != nil {
@@ -719,8 +695,8 @@ func (s *Server) getSource(a *answer, r *http.Request) error {
 	if !found {
 		return query.Fault(http.StatusNotFound, "resource_not_found_exception", "Document not found ["+indexOf(r)+"]/["+r.PathValue("id")+"]")
 	}
-	a.body = asJSON(document)
-	return nil
+	a.body, err = filter.apply(document)
+	return err
 }
 
 // properties are the mapping of all fields with columns.
@@ -742,7 +718,7 @@ func properties() map[string]any {
 
 // known indices are those that jobs came to.
 func (s *Server) list(r *http.Request, path string) (list []indexInfo, err error) {
-	target, err := s.target(r, path, false)
+	target, err := s.target(r, path, r.URL.Query())
 	if err != nil {
 		return nil, err
 	}
@@ -784,7 +760,7 @@ func (s *Server) mapping(a *answer, r *http.Request) error {
 }
 
 func (s *Server) index(a *answer, r *http.Request) error {
-	if _, err := parameters(r, append([]string{"features", "flat_settings", "include_defaults"}, indexParameters...)...); err != nil {
+	if _, err := parameters(r, append([]string{"flat_settings", "include_defaults"}, indexParameters...)...); err != nil {
 		return err
 	}
 	list, err := s.list(r, indexOf(r))
@@ -800,7 +776,7 @@ func (s *Server) index(a *answer, r *http.Request) error {
 }
 
 func (s *Server) catIndices(a *answer, r *http.Request) error {
-	p, err := parameters(r, append([]string{"h", "v", "s", "bytes", "help", "time", "health", "pri", "include_unloaded_segments"}, indexParameters...)...)
+	p, err := parameters(r, append([]string{"h", "v", "s", "bytes", "time", "health", "include_unloaded_segments"}, indexParameters...)...)
 	if err != nil {
 		return err
 	}
@@ -840,7 +816,7 @@ func (s *Server) catIndices(a *answer, r *http.Request) error {
 }
 
 func (s *Server) fieldCaps(a *answer, r *http.Request) error {
-	p, err := parameters(r, append([]string{"fields", "include_unmapped", "filters", "types", "include_empty_fields"}, indexParameters...)...)
+	p, err := parameters(r, append([]string{"fields", "include_unmapped", "include_empty_fields"}, indexParameters...)...)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -72,6 +73,16 @@ func TestErrors(t *testing.T) {
 		{`{"explain":true}`, 400, "[explain]"},
 		{`{"sort":["jobid"],"search_after":[1,2]}`, 400, "search_after"},
 		{`{"sort":[{"jobid":"up"}]}`, 400, "up"},
+		{`{"sort":[{"jobid":{"mode":"min"}}]}`, 400, "[mode]"},
+		{`{"sort":[{"jobid":{"numeric_type":"double"}}]}`, 400, "[numeric_type]"},
+		{`{"sort":[{"jobid":{"format":"000"}}]}`, 400, "format"},
+		{`{"docvalue_fields":[{"field":"jobid","format":"000"}]}`, 400, "format"},
+		{`{"query":{"term":{"state":{"value":"x","_name":"a"}}}}`, 400, "[_name]"},
+		{`{"query":{"bool":{"must_not":{"match_all":{}},"adjust_pure_negative":false}}}`, 400, "[adjust_pure_negative]"},
+		{`{"query":{"query_string":{"query":"a","escape":true}}}`, 400, "[escape]"},
+		{`{"query":{"query_string":{"query":"*a","allow_leading_wildcard":false}}}`, 400, "[allow_leading_wildcard]"},
+		{`{"aggs":{"x":{"terms":{"field":"state","shard_min_doc_count":3}}}}`, 400, "[shard_min_doc_count]"},
+		{`{"aggs":{"x":{"terms":{"field":"state","show_term_doc_count_error":true}}}}`, 400, "[show_term_doc_count_error]"},
 		{`{"aggs":{"x":{"geohash_grid":{}}}}`, 400, "[geohash_grid]"},
 		{`{"aggs":{"x":{"terms":{"field":"state"},"avg":{"field":"jobid"}}}}`, 400, "two aggregation"},
 		{`{"aggs":{"x":{"avg":{"field":"state"}}}}`, 400, "state"},
@@ -88,6 +99,8 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%.200s: %d %s (want %d, %q)", c.body, w.Code, w.Body, c.status, c.want)
 		}
 	}
+	ids, _ := f.ids(t, m{"query": m{"term": m{"jobid": 1}}})
+	id := ids[0]
 	for _, c := range []struct {
 		method, path string
 		status       int
@@ -99,12 +112,110 @@ func TestErrors(t *testing.T) {
 		{"GET", "/absent/_search?ignore_unavailable=true", 200, `"value":0`}, {"GET", "/abs*/_search", 200, `"value":0`}, {"GET", "/slurm,x*,-slu*/_search", 200, `"value":0`},
 		{"GET", "/slu*,-x/_search?size=0", 200, `"value":20`}, {"GET", "/_search?q=jobid:3&_source=jobid&filter_path=hits.hits._source", 200, `{"hits":{"hits":[{"_source":{"jobid":3}}]}}`},
 		{"GET", "/_search?size=1&sort=jobid:desc&filter_path=hits.hits.sort", 200, `[20]`}, {"GET", "/_search?size=0&track_total_hits=7", 200, `"gte"`},
-		{"GET", "/_search?size=0&rest_total_hits_as_int=true", 200, `"total":20`}, {"HEAD", "/", 200, ""}, {"GET", "/_cat/indices?h=index,docs.count", 200, "slurm 20\n"},
+		{"GET", "/_count?terminate_after=1", 400, "[terminate_after]"}, {"GET", "/_count?min_score=5", 400, "[min_score]"},
+		{"GET", "/slurm/_doc/" + id + "?version=2", 400, "[version]"}, {"GET", "/slurm/_doc/" + id + "?stored_fields=state", 400, "[stored_fields]"},
+		{"GET", "/slurm/_source/" + id + "?_source_includes=jobid", 200, `{"jobid":1}`}, {"GET", "/slurm/_source/" + id + "?_source=false", 400, "fetching source"},
+		{"GET", "/slurm/_doc/" + id + "?_source=jobid&refresh", 200, `"_source":{"jobid":1}`},
+		{"GET", "/abs*/_search?allow_no_indices=false", 404, "no such index [abs*]"}, {"GET", "/slu*/_search?size=0&allow_no_indices=false", 200, `"value":20`},
+		{"GET", "/_search?size=0&allow_no_indices=false", 200, `"value":20`}, {"GET", "/absent/_field_caps?fields=jobid&ignore_unavailable", 200, `"indices":[]`},
+		{"GET", "/_search?size=0&expand_wildcards=open,hidden", 200, `"value":20`}, {"GET", "/_search?expand_wildcards=closed", 400, "[closed]"},
+		{"GET", "/_field_caps?fields=*&types=long", 400, "[types]"}, {"GET", "/slurm?features=mappings", 400, "[features]"}, {"GET", "/_search?format=yaml", 400, "[yaml]"},
+		{"GET", "/_cat/indices?s=docs.count", 400, "[docs.count]"}, {"GET", "/_cat/indices?s=index&health=green&h=index", 200, "slurm\n"},
+		{"GET", "/_search?filter_path=" + strings.Repeat("**.", 200) + "x", 400, "201 segments"},
+		{"GET", "/_search?size=0&track_total_hits=-1", 200, `"hits":{"hits":[],"max_score":null}`},
+		{"GET", "/_search?size=0&rest_total_hits_as_int=true", 200, `"total":20`},
+		{"GET", "/_search?size=0&rest_total_hits_as_int&track_total_hits=false", 200, `"total":-1`},
+		{"GET", "/_search?size=0&rest_total_hits_as_int&track_total_hits=7", 400, "not accurate, got 7"}, {"HEAD", "/", 200, ""}, {"GET", "/_cat/indices?h=index,docs.count", 200, "slurm 20\n"},
 	} {
 		w := f.raw(c.method, c.path, "")
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) || w.Header().Get("X-Elastic-Product") != "Elasticsearch" {
 			t.Errorf("%s %s: %d %s (want %d, %q)", c.method, c.path, w.Code, w.Body, c.status, c.want)
 		}
+	}
+}
+
+// TestScores checks that hits of a sorted search have scores only if the request asks for them.
+func TestScores(t *testing.T) {
+	f := synthetic(t, 3)
+	for body, want := range map[string]string{
+		`{"size":1,"sort":["jobid"],"_source":false}`:                         `"_score":null,"sort":[1]}],"max_score":null`,
+		`{"size":1,"sort":["jobid"],"_source":false,"track_scores":true}`:     `"_score":1,"sort":[1]}],"max_score":1`,
+		`{"size":1,"sort":["_score","jobid"],"_source":false}`:                `"_score":1,"sort":[1,1]}],"max_score":1`,
+		`{"size":1,"_source":false,"track_scores":false,"sort":["@nothing"]}`: `"_score":null`,
+	} {
+		if w := f.raw("POST", "/_search", body); w.Code != 200 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s, want %s", body, w.Code, w.Body, want)
+		}
+	}
+	w := f.raw("POST", "/_msearch", "{\"index\":\"abs*\",\"allow_no_indices\":false}\n{}\n{\"expand_wildcards\":[\"none\"]}\n{}\n{\"index\":[\"absent\",\"slurm\"],\"ignore_unavailable\":true}\n{\"size\":0}\n")
+	for _, want := range []string{"no such index [abs*]", "[expand_wildcards] of [none]", `"value":3`} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: want %s", w.Body, want)
+		}
+	}
+}
+
+// TestManyHits counts more hits than a search counts by default. A total that is a number has them all.
+func TestManyHits(t *testing.T) {
+	f := synthetic(t, 10_001)
+	for parameters, want := range map[string]string{
+		"":                             `"total":{"relation":"gte","value":10000}`,
+		"&track_total_hits=true":       `"total":{"relation":"eq","value":10001}`,
+		"&rest_total_hits_as_int=true": `"total":10001`,
+		"&rest_total_hits_as_int=true&track_total_hits=true": `"total":10001`,
+	} {
+		if w := f.raw("GET", "/_search?size=0"+parameters, ""); w.Code != 200 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d %s, want %s", parameters, w.Code, w.Body, want)
+		}
+	}
+	w := f.raw("POST", "/_msearch?rest_total_hits_as_int=true", "{}\n{\"size\":0}\n{}\n{\"size\":0,\"track_total_hits\":5}\n")
+	if !strings.Contains(w.Body.String(), `"total":10001`) || !strings.Contains(w.Body.String(), "not accurate, got 5") {
+		t.Errorf("%s", w.Body)
+	}
+}
+
+// TestDocumentBytes asks for more documents than an answer may have, in one search and in several of a request.
+func TestDocumentBytes(t *testing.T) {
+	f := synthetic(t, 20)
+	var search struct {
+		Hits struct {
+			Hits []struct {
+				Source json.RawMessage `json:"_source"`
+			}
+		}
+	}
+	if err := json.Unmarshal(f.raw("GET", "/_search?size=5", "").Body.Bytes(), &search); err != nil {
+		t.Fatal(err)
+	}
+	five := 0
+	for _, h := range search.Hits.Hits {
+		five += len(h.Source)
+	}
+	f.server.SetHitBytes(2*five + 100)
+	const want = "of all searches of a request together, have more than"
+	for size, status := range map[int]int{5: 200, 20: 400} {
+		if w := f.raw("GET", fmt.Sprintf("/_search?size=%d", size), ""); w.Code != status || (status == 400) != strings.Contains(w.Body.String(), want) {
+			t.Errorf("%d documents: %d %s, want %d", size, w.Code, w.Body, status)
+		}
+	}
+	same := "{}\n{\"size\":5,\"query\":{\"range\":{\"jobid\":{\"lte\":5}}}}\n"
+	var several struct {
+		Responses []struct {
+			Status int
+			Error  struct{ Reason string }
+		}
+	}
+	w := f.raw("POST", "/_msearch", strings.Repeat(same, 3)+"{}\n{\"_source\":false}\n"+same)
+	if err := json.Unmarshal(w.Body.Bytes(), &several); err != nil || w.Code != 200 {
+		t.Fatal(w.Code, err)
+	}
+	for i, status := range []int{200, 200, 400, 200, 400} {
+		if got := several.Responses[i]; got.Status != status || status == 400 && !strings.Contains(got.Error.Reason, want) {
+			t.Errorf("search %d: %+v, want %d", i, got, status)
+		}
+	}
+	if w := f.raw("POST", "/_msearch", same); !strings.Contains(w.Body.String(), `"status":200`) {
+		t.Errorf("the next request: %s", w.Body)
 	}
 }
 

@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -66,6 +69,9 @@ func body(t *testing.T, url string, want int) string {
 	return string(text)
 }
 
+// toolLink is a link below the details of a job.
+var toolLink = regexp.MustCompile(`<a href="([^"]*jobs/[^"?]*)">(JSON|Page of its own)</a>`)
+
 // TestClusterAsStore sends and imports jobs into a server whose store is a cluster, here another server of
 // this program. Both have the jobs, each once, and the first one's pages are about the cluster's.
 func TestClusterAsStore(t *testing.T) {
@@ -119,11 +125,34 @@ func TestClusterAsStore(t *testing.T) {
 	if text := body(t, pages+"jobs/"+id, 200); !strings.Contains(text, "Job 900 of vale") {
 		t.Errorf("%.300s", text)
 	}
+	for _, shown := range []struct {
+		path, in string // in is the page that links are relative to: a part stands in that of all jobs
+		links    []string
+	}{{"jobs/" + id, "jobs/" + id, []string{"JSON"}}, {"jobs/" + id + "?part", "", []string{"JSON", "Page of its own"}}} {
+		links := toolLink.FindAllStringSubmatch(body(t, pages+shown.path, 200), -1)
+		if len(links) != len(shown.links) {
+			t.Errorf("%s: %v, want %v", shown.path, links, shown.links)
+			continue
+		}
+		from, err := url.Parse(pages + shown.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, link := range links {
+			to, err := from.Parse(html.UnescapeString(link[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := body(t, to.String(), 200); link[2] != shown.links[i] || !strings.Contains(text, "zoë") {
+				t.Errorf("%s: the link %v leads to %.300s", shown.path, link, text)
+			}
+		}
+	}
 	for _, path := range []string{"jobs/slurm%2Fnobody", "jobs/other%2F" + id[len("slurm%2F"):], "jobs/7"} {
 		body(t, pages+path, 404)
 	}
-	if text := body(t, pages+"?static=1&last=all", 200); strings.Count(text, `<svg role="img"`) < 10 {
-		t.Errorf("%d charts", strings.Count(text, `<svg role="img"`))
+	if text := body(t, pages+"?static=1&last=all", 200); strings.Count(text, `role="img"`) < 10 {
+		t.Errorf("%d charts", strings.Count(text, `role="img"`))
 	}
 	if text := body(t, pages+"api/v1/panels/table?last=all&format=csv", 200); strings.Count(text, "\n") != 32 {
 		t.Errorf("%d lines of CSV", strings.Count(text, "\n"))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ type property struct {
 // jobDetails are all that is known of a job.
 type jobDetails struct {
 	Title, Revision string
-	Seq             int64
+	Ref             string // the job in paths, where an ID has its slash escaped
 	Properties      []property
 	Script          string
 	Others          []property // keys of the document that are no columns
@@ -52,7 +53,11 @@ func (v *server) job(q *http.Request) (*jobDetails, error) {
 			d, err = r.job(q.Context(), s, 1)
 			return err
 		})
-		return d, err
+		if err != nil {
+			return nil, err
+		}
+		d.Ref = url.PathEscape(id)
+		return d, nil
 	}
 	seq, err := strconv.ParseInt(q.PathValue("seq"), 10, 64)
 	if err != nil {
@@ -63,7 +68,7 @@ func (v *server) job(q *http.Request) (*jobDetails, error) {
 
 // job reads a job of a store.
 func (r *request) job(ctx context.Context, s *store.Store, seq int64) (*jobDetails, error) {
-	d := &jobDetails{Seq: seq, Revision: revision, columns: make(map[string]any)}
+	d := &jobDetails{Ref: strconv.FormatInt(seq, 10), Revision: revision, columns: make(map[string]any)}
 	row, to := make([]any, len(columns)), make([]any, len(columns))
 	for i := range row {
 		to[i] = &row[i]

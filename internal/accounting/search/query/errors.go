@@ -194,3 +194,12 @@ func Boolean(where string, m map[string]any, name string, byDefault bool) (bool,
 	}
 	return false, Illegal("[%s] %s wants true or false", where, name)
 }
+
+// Neutral fails for a boolean member that would change an answer, as every value but one does.
+func Neutral(where string, m map[string]any, name string, value bool) error {
+	given, err := Boolean(where, m, name, value)
+	if err == nil && given != value {
+		err = Unsupported("[%s] with a [%s] of [%t]", where, name, given)
+	}
+	return err
+}

@@ -103,8 +103,13 @@ var Fields = func() map[string]*Field {
 		default:
 			f.Kind = Keyword
 		}
-		if c.Name == "collection" {
+		switch c.Name {
+		case "collection":
 			f.Expr = SQL{Text: "coalesce(j.collection, '" + unnamed + "')"}
+		case "arrived":
+			// A date has milliseconds in Elasticsearch, and so have the sort values that a client sends back as
+			// search_after. The store has this instant in microseconds.
+			f.Expr = SQL{Text: "make_timestamp_ms(epoch_ms(j.arrived))"}
 		}
 		all[name] = f
 	}

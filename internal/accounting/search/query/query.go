@@ -74,7 +74,7 @@ func (c *Compiler) Query(v any) (SQL, error) {
 		if err != nil {
 			return SQL{}, err
 		}
-		if err := Known(name, m, "filter", "boost", "_name"); err != nil {
+		if err := Known(name, m, "filter", "boost"); err != nil {
 			return SQL{}, err
 		}
 		return c.Query(m["filter"])
@@ -83,7 +83,7 @@ func (c *Compiler) Query(v any) (SQL, error) {
 		if err != nil {
 			return SQL{}, err
 		}
-		if err := Known(name, m, "queries", "tie_breaker", "boost", "_name"); err != nil {
+		if err := Known(name, m, "queries", "tie_breaker", "boost"); err != nil {
 			return SQL{}, err
 		}
 		parts, err := c.all(m["queries"])
@@ -96,7 +96,7 @@ func (c *Compiler) Query(v any) (SQL, error) {
 		if err != nil {
 			return SQL{}, err
 		}
-		if err := Known(name, m, "field", "boost", "_name"); err != nil {
+		if err := Known(name, m, "field", "boost"); err != nil {
 			return SQL{}, err
 		}
 		n, err := Text(name, m, "field", "")
@@ -159,7 +159,10 @@ func (c *Compiler) bool(v any) (SQL, error) {
 	if err != nil {
 		return SQL{}, err
 	}
-	if err := Known("bool", m, "must", "filter", "should", "must_not", "minimum_should_match", "boost", "_name", "adjust_pure_negative"); err != nil {
+	if err := Known("bool", m, "must", "filter", "should", "must_not", "minimum_should_match", "boost", "adjust_pure_negative"); err != nil {
+		return SQL{}, err
+	}
+	if err := Neutral("bool", m, "adjust_pure_negative", true); err != nil {
 		return SQL{}, err
 	}
 	var parts []SQL
@@ -178,9 +181,15 @@ func (c *Compiler) bool(v any) (SQL, error) {
 	if len(should) > 0 && len(parts) == 0 {
 		least = 1
 	}
-	if v, given := m["minimum_should_match"]; given {
-		if least, err = minimumShouldMatch(v, len(should)); err != nil {
+	if v := m["minimum_should_match"]; v != nil {
+		n, err := minimumShouldMatch(v, len(should))
+		if err != nil {
 			return SQL{}, err
+		}
+		// Elasticsearch sets nothing for 0, as for "50%" of one clause, so that Lucene still wants one clause
+		// of those that have no other beside them. Without must, filter and should there is nothing to count.
+		if n > 0 && len(parts)+len(should) > 0 {
+			least = n
 		}
 	}
 	switch {
@@ -248,7 +257,7 @@ func (c *Compiler) ids(v any) (SQL, error) {
 	if err != nil {
 		return SQL{}, err
 	}
-	if err := Known("ids", m, "values", "boost", "_name"); err != nil {
+	if err := Known("ids", m, "values", "boost"); err != nil {
 		return SQL{}, err
 	}
 	return c.identity(List(m["values"]))
@@ -283,7 +292,7 @@ func (c *Compiler) terms(v any) (SQL, error) {
 	var name string
 	var values []any
 	for n, v := range m {
-		if n == "boost" || n == "_name" {
+		if n == "boost" {
 			continue
 		}
 		a, ok := v.([]any)
@@ -475,7 +484,7 @@ func (c *Compiler) rangeQuery(v any) (SQL, error) {
 	if err != nil {
 		return SQL{}, err
 	}
-	if err := Known("range", m, "gt", "gte", "lt", "lte", "format", "time_zone", "boost", "relation", "_name"); err != nil {
+	if err := Known("range", m, "gt", "gte", "lt", "lte", "format", "time_zone", "boost", "relation"); err != nil {
 		return SQL{}, err
 	}
 	f, err := c.Field(name)
@@ -527,12 +536,12 @@ func (c *Compiler) leaf(kind string, v any) (SQL, error) {
 	anyCase := false
 	if m, ok := body.(map[string]any); ok {
 		member := "query"
-		allowed := []string{"query", "operator", "minimum_should_match", "lenient", "zero_terms_query", "auto_generate_synonyms_phrase_query", "boost", "_name", "slop", "max_expansions"}
+		allowed := []string{"query", "operator", "minimum_should_match", "lenient", "zero_terms_query", "auto_generate_synonyms_phrase_query", "boost", "slop", "max_expansions"}
 		switch kind {
 		case "term", "prefix":
-			member, allowed = "value", []string{"value", "case_insensitive", "boost", "_name", "rewrite"}
+			member, allowed = "value", []string{"value", "case_insensitive", "boost", "rewrite"}
 		case "wildcard":
-			member, allowed = "value", []string{"value", "wildcard", "case_insensitive", "boost", "_name", "rewrite"}
+			member, allowed = "value", []string{"value", "wildcard", "case_insensitive", "boost", "rewrite"}
 			if m["value"] == nil {
 				member = "wildcard"
 			}
@@ -628,7 +637,7 @@ func (c *Compiler) multiMatch(v any) (SQL, error) {
 	if err != nil {
 		return SQL{}, err
 	}
-	if err := Known("multi_match", m, "query", "fields", "type", "operator", "lenient", "boost", "_name", "tie_breaker", "minimum_should_match"); err != nil {
+	if err := Known("multi_match", m, "query", "fields", "type", "operator", "lenient", "boost", "tie_breaker", "minimum_should_match"); err != nil {
 		return SQL{}, err
 	}
 	kind, err := Text("multi_match", m, "type", "best_fields")

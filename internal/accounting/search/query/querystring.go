@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,10 @@ func (c *Compiler) queryString(v any) (SQL, error) {
 		return SQL{}, err
 	}
 	if err := Known("query_string", m, "query", "default_field", "fields", "default_operator", "analyze_wildcard", "allow_leading_wildcard", "lenient", "time_zone",
-		"boost", "_name", "escape", "quote_field_suffix", "auto_generate_synonyms_phrase_query", "enable_position_increments", "type"); err != nil {
+		"boost", "escape", "auto_generate_synonyms_phrase_query", "enable_position_increments", "type"); err != nil {
+		return SQL{}, err
+	}
+	if err := cmp.Or(Neutral("query_string", m, "escape", false), Neutral("query_string", m, "allow_leading_wildcard", true)); err != nil {
 		return SQL{}, err
 	}
 	s, err := Text("query_string", m, "query", "")
