@@ -215,8 +215,10 @@ func (h *History) Submit(s predict.Submission) {
 			c = new(crowd)
 			h.users[j.keys[kind]] = c
 		}
-		c.Submits = c.recent(s.At) + 1
-		c.Submit = s.At
+		if s.At >= c.Submit { // else the history has it: a saved one counts submissions, and leaves out open jobs
+			c.Submits = c.recent(s.At) + 1
+			c.Submit = s.At
+		}
 		c.waiting++
 	}
 }

@@ -132,6 +132,30 @@ func TestSave(t *testing.T) {
 	}
 }
 
+// TestOpenWhenSaved tells a history that was read of a job that was open when it was saved. Its
+// submission is among those that the history counts. Their numbers, halved each hour, must not grow
+// because time seems to go back.
+func TestOpenWhenSaved(t *testing.T) {
+	h := New(predict.RunTime)
+	run(h, 1, 0, 10, 0, request("a", 4))
+	run(h, 2, 90*86400, 90*86400+10, 90*86400+110, request("a", 4))
+	text, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := New(predict.RunTime)
+	if err := json.Unmarshal(text, read); err != nil {
+		t.Fatal(err)
+	}
+	run(read, 1, 0, 10, 0, request("a", 4))
+	want, got := at(t, h, 91*86400, request("a", 4)), at(t, read, 91*86400, request("a", 4))
+	for _, name := range []string{"user_submits_decayed", "since_user_submit_s", "user_running", "user_oldest_running_s"} {
+		if !near(got[name], want[name]) {
+			t.Errorf("%s: %g, want %g", name, got[name], want[name])
+		}
+	}
+}
+
 func TestGuess(t *testing.T) {
 	h := New(predict.RunTime)
 	guess := func(user string, tasks int) float64 {
