@@ -36,7 +36,9 @@ type Options struct {
 	Token string
 	// Now returns the time of the submission of jobs that name none.
 	Now func() hpc.Time
-	// Journal, if not nil, gets each batch of events before it counts, one JSON object a line.
+	// Journal, if not nil, gets the events of each request before they count, as one line with one call
+	// of Write. A line that is not written to its end has no newline, so [Service.Replay] leaves all of
+	// its events out. After an error of Write the line must not be in the journal.
 	Journal io.Writer
 }
 
@@ -205,15 +207,18 @@ func (e *event) check(last hpc.Time) error {
 	return nil
 }
 
+// batch are the events of a request, and of a line of the journal.
+type batch struct {
+	Events []json.RawMessage `json:"events"`
+}
+
 func (s *Service) learn(w http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, err)
 		return
 	}
-	var batch struct {
-		Events []json.RawMessage `json:"events"`
-	}
+	var batch batch
 	if err := jobjson.Unmarshal(text, &batch); err != nil {
 		refuse(w, http.StatusBadRequest, err)
 		return
@@ -229,19 +234,9 @@ func (s *Service) learn(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, err)
 		return
 	}
-	if s.options.Journal != nil {
-		var lines bytes.Buffer
-		for _, text := range batch.Events {
-			if err := json.Compact(&lines, text); err != nil {
-				refuse(w, http.StatusBadRequest, err)
-				return
-			}
-			lines.WriteByte('\n')
-		}
-		if _, err := s.options.Journal.Write(lines.Bytes()); err != nil {
-			refuse(w, http.StatusInternalServerError, fmt.Errorf("writing the journal: %w", err))
-			return
-		}
+	if err := s.record(batch.Events); err != nil {
+		refuse(w, http.StatusInternalServerError, fmt.Errorf("writing the journal: %w", err))
+		return
 	}
 	answers := []answer{}
 	for i := range events {
@@ -250,6 +245,29 @@ func (s *Service) learn(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	reply(w, http.StatusOK, map[string]any{"accepted": len(events), "predictions": answers})
+}
+
+// batchBegins is how a line of the journal with the events of a request begins. Other lines have a single
+// event each, as journals of earlier versions.
+const batchBegins = `{"events":[`
+
+// record writes the events of a request to the journal, if there is one.
+func (s *Service) record(events []json.RawMessage) error {
+	if s.options.Journal == nil {
+		return nil
+	}
+	line := bytes.NewBufferString(batchBegins)
+	for i, text := range events {
+		if i > 0 {
+			line.WriteByte(',')
+		}
+		if err := json.Compact(line, text); err != nil {
+			return err
+		}
+	}
+	line.WriteString("]}\n")
+	_, err := s.options.Journal.Write(line.Bytes())
+	return err
 }
 
 // parse reads and checks events. It changes nothing.
@@ -307,11 +325,26 @@ func (s *Service) Replay(journal []byte) (whole int64, err error) {
 		if !found {
 			return whole, nil
 		}
-		events, err := s.parse([]json.RawMessage{line})
+		events, err := s.parseLine(line)
 		if err != nil {
-			return whole, fmt.Errorf("line %d: %w", number, errors.Unwrap(err))
+			return whole, fmt.Errorf("line %d: %w", number, err)
 		}
-		s.apply(&events[0])
+		for i := range events {
+			s.apply(&events[i])
+		}
 		whole = int64(len(journal) - len(rest))
 	}
+}
+
+// parseLine reads and checks the events of a line of the journal.
+func (s *Service) parseLine(line []byte) ([]event, error) {
+	if !bytes.HasPrefix(line, []byte(batchBegins)) {
+		events, err := s.parse([]json.RawMessage{line})
+		return events, errors.Unwrap(err) // a line of one event has no need of its number
+	}
+	var batch batch
+	if err := jobjson.Unmarshal(line, &batch); err != nil {
+		return nil, err
+	}
+	return s.parse(batch.Events)
 }

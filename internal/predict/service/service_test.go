@@ -152,8 +152,50 @@ func TestJournal(t *testing.T) {
 	if got := second.State(); got.Events != 80 || got.Unknown != 20 || got.OpenJobs != 0 {
 		t.Errorf("state %+v", got)
 	}
+	if lines := bytes.Count(journal.Bytes(), []byte("\n")); lines != 20 {
+		t.Errorf("20 batches have %d lines", lines)
+	}
+	// A journal of an earlier version has a line for each event.
+	old := strings.NewReplacer(`{"events":[`, "", "]}\n", "\n", `},{"event"`, "}\n{\"event\"").Replace(string(journal.Bytes()[:whole]))
+	third := New(m, Options{Now: clock})
+	if read, err := third.Replay([]byte(old)); err != nil || read != int64(len(old)) || strings.Count(old, "\n") != 80 {
+		t.Fatalf("read %d of %d bytes: %v", read, len(old), err)
+	}
+	if _, again := ask(third, "POST", "/v1/predict", question); again != after {
+		t.Errorf("after an old journal: %s, want %s", again, after)
+	}
 	if _, err := New(m, Options{}).Replay([]byte("{}\nnonsense\n")); err == nil || !strings.HasPrefix(err.Error(), "line 1: ") {
 		t.Errorf("a damaged journal: %v", err)
+	}
+}
+
+// TestTornBatch ends the journal at each of its bytes, as a kill does. All events of a request count, or
+// none.
+func TestTornBatch(t *testing.T) {
+	var journal bytes.Buffer
+	m := trained(t)
+	s := New(m, Options{Journal: &journal, Now: func() hpc.Time { return now }})
+	sizes := []int{0}
+	for _, batch := range []string{
+		submit("1", 1) + "," + happened("start", "1", 2),
+		happened("end", "1", 3) + "," + submit("2", 3) + "," + happened("start", "2", 4),
+	} {
+		if code, body := ask(s, "POST", "/v1/events", `{"events":[`+batch+`]}`); code != 200 {
+			t.Fatal(code, body)
+		}
+		sizes = append(sizes, journal.Len())
+	}
+	counts := []int{0, 2, 5}
+	for n := range journal.Len() + 1 {
+		whole := 0
+		for whole+1 < len(sizes) && sizes[whole+1] <= n {
+			whole++
+		}
+		again := New(m, Options{Now: func() hpc.Time { return now }})
+		read, err := again.Replay(journal.Bytes()[:n])
+		if events := again.State().Events; err != nil || read != int64(sizes[whole]) || events != counts[whole] {
+			t.Fatalf("of %d bytes %d count, with %d events, %v; want %d and %d", n, read, events, err, sizes[whole], counts[whole])
+		}
 	}
 }
 
