@@ -140,6 +140,9 @@ type History struct {
 	all    group
 	past   map[string][]past // jobs of each user that ended, in the order of their ends
 	target predict.Target
+	counts [kinds]int // of groups, by kind
+	// Above twice most groups of a kind, or mostCrowds crowds, old ones are forgotten.
+	most, mostCrowds int
 
 	observations []stats.Observation // reused
 }
@@ -147,7 +150,18 @@ type History struct {
 // New returns a history in which nothing happened, for predictions of a target. The values of features
 // that are described as run times are then those of the target.
 func New(t predict.Target) *History {
-	return &History{target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string][]past{}}
+	return &History{target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string][]past{}, most: mostSaved, mostCrowds: 2 * len(crowds) * mostSaved}
+}
+
+// group returns a group, or adds it as it is given.
+func (h *History) group(k key, added *group) *group {
+	g := h.groups[k]
+	if g == nil {
+		g = added
+		h.groups[k] = g
+		h.counts[k.kind]++
+	}
+	return g
 }
 
 // job is a job that was submitted and has not ended.
@@ -221,6 +235,9 @@ func (h *History) Submit(s predict.Submission) {
 		}
 		c.waiting++
 	}
+	if len(h.users) > h.mostCrowds {
+		h.forget()
+	}
 }
 
 // Start says that a submitted job starts.
@@ -265,15 +282,13 @@ func (h *History) End(number int64, at hpc.Time, state hpc.State) (value float64
 		value = max(at.Sub(j.start).Seconds(), 0)
 	}
 	for _, k := range j.keys {
-		g := h.groups[k]
-		if g == nil {
-			g = new(group)
-			h.groups[k] = g
-		}
-		g.add(value, j.asked, at, state)
+		h.group(k, new(group)).add(value, j.asked, at, state)
 	}
 	h.all.add(value, j.asked, at, state)
 	h.remember(j, value)
+	if slices.Max(h.counts[:]) > 2*h.most {
+		h.forget()
+	}
 	return value, true
 }
 

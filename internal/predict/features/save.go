@@ -71,16 +71,7 @@ func compareKeys(a, b key) int {
 // the oldest ends, above 50,000 of a kind, are left out.
 func (h *History) MarshalJSON() ([]byte, error) {
 	s := saved{All: h.all}
-	latest := slices.SortedFunc(maps.Keys(h.groups), func(a, b key) int {
-		return cmp.Or(-cmp.Compare(h.groups[a].End, h.groups[b].End), compareKeys(a, b))
-	})
-	var count [kinds]int
-	kept := latest[:0]
-	for _, k := range latest {
-		if count[k.kind]++; count[k.kind] <= mostSaved {
-			kept = append(kept, k)
-		}
-	}
+	kept := h.latest(mostSaved)
 	s.Past = h.savedPast(kept)
 	slices.SortFunc(kept, compareKeys)
 	for _, k := range kept {
@@ -90,6 +81,36 @@ func (h *History) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(s)
+}
+
+// latest returns the groups whose last jobs ended last, at most so many of each kind, the latest first.
+func (h *History) latest(most int) []key {
+	latest := slices.SortedFunc(maps.Keys(h.groups), func(a, b key) int {
+		return cmp.Or(-cmp.Compare(h.groups[a].End, h.groups[b].End), compareKeys(a, b))
+	})
+	var count [kinds]int
+	kept := latest[:0]
+	for _, k := range latest {
+		if count[k.kind]++; count[k.kind] <= most {
+			kept = append(kept, k)
+		}
+	}
+	return kept
+}
+
+// forget leaves h.most groups of each kind, and what belongs to them or to open jobs. So a service needs
+// no more memory however many names its users invent.
+func (h *History) forget() {
+	groups := map[key]*group{}
+	h.counts = [kinds]int{}
+	for _, k := range h.latest(h.most) {
+		groups[k] = h.groups[k]
+		h.counts[k.kind]++
+	}
+	h.groups = groups
+	maps.DeleteFunc(h.users, func(k key, c *crowd) bool { return groups[k] == nil && c.waiting == 0 && c.count == 0 })
+	maps.DeleteFunc(h.past, func(user string, _ []past) bool { return groups[key{kind: ofUser, user: user}] == nil })
+	h.mostCrowds = max(2*len(crowds)*h.most, 2*len(h.users))
 }
 
 // savedPast returns the ended jobs of the users among some groups, the users in the order of these.
@@ -120,7 +141,7 @@ func (h *History) UnmarshalJSON(text []byte) error {
 		if g.Key.Kind >= kinds {
 			return fmt.Errorf("a group of kind %d (want at most %d)", g.Key.Kind, kinds-1)
 		}
-		h.groups[g.Key.key()] = &g.Group
+		h.group(g.Key.key(), &g.Group)
 	}
 	for _, c := range s.Users {
 		h.users[c.Key.key()] = &crowd{Submit: c.Submit, Submits: c.Submits}

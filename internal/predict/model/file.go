@@ -291,7 +291,7 @@ func (m *Model) Before(w *workload.Workload) error {
 // but the model is not trained again.
 func (m *Model) Online() *Online {
 	o := NewOnline(Options{Kind: m.Kind, Target: m.Target, Seed: m.Seed})
-	o.fitted, o.conformal, o.trainings, o.trainedAt = m.fitted, m.conformal, 1, m.until
+	o.fitted, o.conformal, o.trainings, o.trainedAt, o.final = m.fitted, m.conformal, 1, m.until, true
 	o.mixture = m.mixture.clone()
 	if err := json.Unmarshal(m.history, o.history); err != nil {
 		panic(err) // Read has checked it, or Train has made it

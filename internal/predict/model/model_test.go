@@ -208,6 +208,27 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// TestFinalModelKeepsNoRows plays jobs to a model that was read. It is never trained again, so the features
+// of jobs would only fill the memory of a service.
+func TestFinalModelKeepsNoRows(t *testing.T) {
+	all := cases(t, log(700, 3))
+	m, err := Train(t.Context(), all, TrainOptions{Kind: Boost, Until: all.List[499].At})
+	if err != nil {
+		t.Fatal(err)
+	}
+	online := m.Online()
+	if err := predict.Play(t.Context(), all.List[500:], online, nil); err != nil {
+		t.Fatal(err)
+	}
+	kept := len(online.table.X) + len(online.table.Y)
+	for _, job := range online.open {
+		kept += len(job.x)
+	}
+	if kept != 0 || online.Trainings() != 1 {
+		t.Errorf("%d numbers are kept, and it was trained %d times", kept, online.Trainings())
+	}
+}
+
 func TestHostileFiles(t *testing.T) {
 	written := file(t, cases(t, log(300, 4)), Boost, 0)
 	text := unzip(t, written)
