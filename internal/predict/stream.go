@@ -18,7 +18,8 @@ type Case struct {
 	ID string // in the workload; that of a task is "ARRAY_TASK"
 	// Job is the job's place in the workload, from 0.
 	Job int `json:"-"`
-	// Start and End are when it ran; both 0 if it never did, or if nobody knows.
+	// Start and End are when it ran; both 0 if it never did, or if nobody knows. A job that ran when its
+	// record was read has a start alone.
 	Start, End hpc.Time
 	// Gone is when a job that never ran left the queue; 0 if nobody knows.
 	Gone  hpc.Time
@@ -148,6 +149,9 @@ func (c *Cases) add(i int, job *hpc.Job, request *hpc.Request, task int) {
 		one.Gone = max(record.End, job.Submit)
 		c.NeverRan++
 	case ran == hpc.Unlimited || job.EndAt != 0:
+		if record.Start >= job.Submit {
+			one.Start = record.Start
+		}
 		c.Unknown++
 	case record.Start >= job.Submit && record.Start != 0:
 		one.Start, one.End = record.Start, record.Start.Add(ran)
@@ -204,7 +208,7 @@ func play(ctx context.Context, cases []Case, p Predictor, seen func(c *Case, p P
 			seen(c, prediction)
 		}
 		switch {
-		case c.Ran():
+		case c.Ran() || c.Start != 0:
 			due.Put(agenda.Entry[*Case]{What: c, At: c.Start, Seq: i, Class: classStart})
 		case c.Gone != 0:
 			due.Put(agenda.Entry[*Case]{What: c, At: c.Gone, Seq: i, Class: classEnd})
@@ -234,7 +238,9 @@ func advance(due *agenda.Agenda[*Case], p Predictor, until hpc.Time) {
 		c := entry.What
 		if entry.Class == classStart {
 			p.Start(c.Number, c.Start)
-			due.Put(agenda.Entry[*Case]{What: c, At: c.End, Seq: entry.Seq, Class: classEnd})
+			if c.Ran() {
+				due.Put(agenda.Entry[*Case]{What: c, At: c.End, Seq: entry.Seq, Class: classEnd})
+			}
 			continue
 		}
 		if m, ok := p.(Measurer); ok && c.target.Measured() && c.Known() {

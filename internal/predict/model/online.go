@@ -73,7 +73,7 @@ type asked struct {
 	trained    bool               // a trained model made the prediction
 	user       string
 	candidates candidates // of boosting
-	x          []float32 // the features, unless the model is never trained again
+	x          []float32  // the features, unless the model is never trained again
 	start      hpc.Time
 	value      float64 // of a measured target
 	measured   bool
