@@ -126,6 +126,33 @@ func TestCasesCountDoubts(t *testing.T) {
 	}
 }
 
+// TestTaskStates changes the state of an array, which depends on its last task. The states of its tasks are
+// those that each task had when it ended.
+func TestTaskStates(t *testing.T) {
+	array := job("1", "a", 100, 0, 9)
+	array.Array, array.TaskExitCodes = "0-4", map[int]int{1: 3}
+	array.TaskRunTimes = map[int]time.Duration{3: hpc.Unlimited}
+	second := hpc.Unix
+	array.Recorded = &hpc.Recorded{
+		Start: second(100), End: second(900),
+		TaskStarts: map[int]hpc.Time{0: second(100), 1: second(100), 3: second(100), 4: second(100)},
+		TaskEnds:   map[int]hpc.Time{0: second(150), 1: second(160), 2: second(170), 3: second(180)},
+	}
+	want := []hpc.State{"", hpc.Failed, hpc.Cancelled, hpc.TimedOut, ""}
+	for _, state := range []hpc.State{"", hpc.Completed, hpc.Failed, hpc.Cancelled} {
+		array.Recorded.State = state
+		c, err := CasesOf(&workload.Workload{Jobs: workload.JobsOf(array)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, one := range c.List {
+			if one.State != want[i] {
+				t.Errorf("an array in the state %q: task %d has %q, want %q", state, i, one.State, want[i])
+			}
+		}
+	}
+}
+
 // TestQuantilesKnowNoFuture plays a workload twice. The second time all that happens after the middle
 // is different. The quantiles of earlier submissions, of which limits are made, are the same.
 func TestQuantilesKnowNoFuture(t *testing.T) {

@@ -140,7 +140,9 @@ func (c *Cases) add(i int, job *hpc.Job, request *hpc.Request, task int) {
 	if job.Recorded != nil {
 		record = job.Recorded.OfTask(task)
 	}
-	one.State = record.State
+	if one.State = record.State; task >= 0 && job.Recorded != nil && (job.Recorded.TaskStarts != nil || job.Recorded.TaskEnds != nil) {
+		one.State = taskState(job, task, &record)
+	}
 	ran := job.RunTimeOf(task)
 	switch {
 	case record.Start != 0 && record.End > record.Start && record.Start >= job.Submit:
@@ -169,6 +171,22 @@ func (c *Cases) add(i int, job *hpc.Job, request *hpc.Request, task int) {
 		c.NoLimit++
 	}
 	c.List = append(c.List, one)
+}
+
+// taskState returns the state in which a task of an array ended, from what the task alone did. The record has
+// a state of the whole array, which nobody knows before its last task has ended.
+func taskState(job *hpc.Job, task int, record *hpc.Recorded) hpc.State {
+	switch {
+	case record.End == 0:
+		return ""
+	case record.Start == 0:
+		return hpc.Cancelled
+	case job.RunTimeOf(task) == hpc.Unlimited:
+		return hpc.TimedOut
+	case job.ExitCodeOf(task) != 0:
+		return hpc.Failed
+	}
+	return ""
 }
 
 // The classes of events at one instant: see the package's comment.
