@@ -155,10 +155,16 @@ func hash(list []predict.Case, until hpc.Time) string {
 		c := list[i]
 		c.Number = int64(i)
 		if c.End > until {
-			c.End, c.State, c.Used = 0, "", 0
+			c.End, c.Used = 0, 0
 		}
 		if c.Start > until {
 			c.Start = 0
+		}
+		if c.Gone > until {
+			c.Gone = 0
+		}
+		if c.End == 0 && c.Gone == 0 { // it waited or ran then; its state is of a later time
+			c.State = ""
 		}
 		_ = encoder.Encode(c) // a hash takes all bytes, and a case has only numbers and text
 	}
