@@ -90,9 +90,14 @@ func refuse(w http.ResponseWriter, status int, err error) {
 }
 
 func reply(w http.ResponseWriter, status int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		status = http.StatusInternalServerError
+		text, _ = json.Marshal(map[string]string{"error": fmt.Sprintf("writing the answer: %v", err)}) // text is always JSON
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client has gone
+	_, _ = w.Write(append(text, '\n')) // the client has gone
 }
 
 // State is what a service has learned since its model was trained.
@@ -138,6 +143,15 @@ type answer struct {
 	predict.Prediction
 }
 
+// longest is the longest run time in an answer: JSON has no infinity.
+var longest = hpc.Unlimited.Seconds()
+
+// answered returns the answer for a job.
+func answered(id string, p predict.Prediction) answer {
+	p.P10, p.P50, p.P90 = min(p.P10, longest), min(p.P50, longest), min(p.P90, longest)
+	return answer{id, p}
+}
+
 func (s *Service) predict(w http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -155,23 +169,30 @@ func (s *Service) predict(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, fmt.Errorf("jobs: %d jobs (want 1 to %d)", n, MaxJobs))
 		return
 	}
+	for i := range question.Jobs {
+		if question.Jobs[i].Submit.Relative() {
+			refuse(w, http.StatusBadRequest, fmt.Errorf("job %d: %w", i+1, errRelative))
+			return
+		}
+	}
+	reply(w, http.StatusOK, map[string]any{"predictions": s.answer(question.Jobs)})
+}
+
+// answer predicts the run times of jobs.
+func (s *Service) answer(jobs []job) []answer {
 	now := s.options.Now()
-	answers := make([]answer, len(question.Jobs))
+	answers := make([]answer, len(jobs))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range question.Jobs {
-		j := &question.Jobs[i]
+	for i := range jobs {
+		j := &jobs[i]
 		at := now
 		if !j.Submit.IsZero() {
-			if j.Submit.Relative() {
-				refuse(w, http.StatusBadRequest, fmt.Errorf("job %d: %w", i+1, errRelative))
-				return
-			}
 			at = j.Submit.At(&jobjson.Epoch{})
 		}
-		answers[i] = answer{j.ID, s.online.Predict(predict.Submission{At: at, Request: j.request()})}
+		answers[i] = answered(j.ID, s.online.Predict(predict.Submission{At: at, Request: j.request()}))
 	}
-	reply(w, http.StatusOK, map[string]any{"predictions": answers})
+	return answers
 }
 
 // event is what happened to a job.
@@ -227,24 +248,33 @@ func (s *Service) learn(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, fmt.Errorf("events: %d events (want 1 to %d)", n, MaxJobs))
 		return
 	}
+	answers, status, err := s.accept(batch.Events)
+	if err != nil {
+		refuse(w, status, err)
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{"accepted": len(batch.Events), "predictions": answers})
+}
+
+// accept learns of events, and predicts the run times of jobs that are submitted. An error comes with the
+// status of the answer. The lock is not held while the client reads that.
+func (s *Service) accept(texts []json.RawMessage) (answers []answer, status int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	events, err := s.parse(batch.Events)
+	events, err := s.parse(texts)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err)
-		return
+		return nil, http.StatusBadRequest, err
 	}
-	if err := s.record(batch.Events); err != nil {
-		refuse(w, http.StatusInternalServerError, fmt.Errorf("writing the journal: %w", err))
-		return
+	if err := s.record(texts); err != nil {
+		return nil, http.StatusInternalServerError, fmt.Errorf("writing the journal: %w", err)
 	}
-	answers := []answer{}
+	answers = []answer{}
 	for i := range events {
 		if p, submitted := s.apply(&events[i]); submitted {
-			answers = append(answers, answer{events[i].ID, p})
+			answers = append(answers, answered(events[i].ID, p))
 		}
 	}
-	reply(w, http.StatusOK, map[string]any{"accepted": len(events), "predictions": answers})
+	return answers, http.StatusOK, nil
 }
 
 // batchBegins is how a line of the journal with the events of a request begins. Other lines have a single

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -41,8 +42,12 @@ func trained(t *testing.T) *model.Model {
 
 var now = hpc.Unix(1e9 + 1e6)
 
+func request(method, path, body string) *http.Request {
+	return httptest.NewRequest(method, path, strings.NewReader(body))
+}
+
 func ask(s http.Handler, method, path, body string, header ...string) (int, string) {
-	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r := request(method, path, body)
 	if len(header) == 2 {
 		r.Header.Set(header[0], header[1])
 	}
@@ -166,6 +171,57 @@ func TestJournal(t *testing.T) {
 	}
 	if _, err := New(m, Options{}).Replay([]byte("{}\nnonsense\n")); err == nil || !strings.HasPrefix(err.Error(), "line 1: ") {
 		t.Errorf("a damaged journal: %v", err)
+	}
+}
+
+// stuck is the connection of a client that does not read.
+type stuck struct {
+	http.ResponseWriter
+	writing, read chan struct{}
+}
+
+func (s stuck) Write(b []byte) (int, error) {
+	close(s.writing)
+	<-s.read
+	return len(b), nil
+}
+
+// TestClientDoesNotRead has clients that send a request and do not read the answer. Others get theirs.
+func TestClientDoesNotRead(t *testing.T) {
+	s := New(trained(t), Options{Now: func() hpc.Time { return now }})
+	for path, body := range map[string]string{
+		"/v1/predict": `{"jobs":[{"user":"u1"}]}`, "/v1/events": `{"events":[` + submit("1", 1) + `]}`, "/v1/model": "",
+	} {
+		method := "POST"
+		if body == "" {
+			method = "GET"
+		}
+		client := stuck{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.ServeHTTP(client, request(method, path, body))
+		}()
+		<-client.writing
+		if !s.mu.TryLock() {
+			t.Errorf("%s: the service waits for a client that does not read", path)
+		} else {
+			s.mu.Unlock()
+		}
+		close(client.read)
+		<-done
+	}
+}
+
+// TestInfinitePrediction has a model that predicts an infinite run time for a job without a limit.
+func TestInfinitePrediction(t *testing.T) {
+	if a := answered("1", predict.Prediction{P10: 5, P50: math.Inf(1), P90: math.Inf(1)}); a.P10 != 5 || a.P50 != longest || a.P90 != longest {
+		t.Errorf("answered %v", a)
+	}
+	w := httptest.NewRecorder()
+	reply(w, http.StatusOK, math.Inf(1))
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"error":"writing the answer: `) {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 
