@@ -13,9 +13,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/jobjson"
@@ -34,7 +36,8 @@ const (
 type Options struct {
 	// Token, if not empty, must come with each request: "Authorization: Bearer TOKEN".
 	Token string
-	// Now returns the time of the submission of jobs that name none.
+	// Now returns the time: that of the submission of jobs that name none, and about the last that an
+	// event may have.
 	Now func() hpc.Time
 	// Journal, if not nil, gets the events of each request before they count, as one line with one call
 	// of Write. A line that is not written to its end has no newline, so [Service.Replay] leaves all of
@@ -204,8 +207,15 @@ type event struct {
 	Job   *job            `json:"job"`   // of a submission
 }
 
-// check says what is wrong with an event, given the instant of the event before.
-func (e *event) check(last hpc.Time) error {
+// ahead is how far the clock of a client may be ahead.
+const ahead = time.Minute
+
+// requeued reports whether an event ends a run because the job is requeued.
+func (e *event) requeued() bool { return e.State == hpc.Pending || e.State == hpc.Requeued }
+
+// check says what is wrong with an event, given the instant of the event before and the last instant that
+// it may have.
+func (e *event) check(last, most hpc.Time) error {
 	if e.At.IsZero() || e.At.Relative() {
 		return errors.New("at: want a time as 2024-03-01T08:00:00Z")
 	}
@@ -220,10 +230,12 @@ func (e *event) check(last hpc.Time) error {
 		return errors.New("job: has id or submit (want them as id and at of the event)")
 	case e.Event != "submit" && e.Job != nil:
 		return errors.New("job: only a submission has it")
-	case e.Event == "end" && !e.State.Ended():
-		return fmt.Errorf("state: %q (want that of a job that ended, as COMPLETED)", e.State)
+	case e.Event == "end" && !e.State.Ended() && !e.requeued():
+		return fmt.Errorf("state: %q (want that of a job that ended, as COMPLETED, or PENDING for one that is requeued)", e.State)
 	case at < last:
 		return fmt.Errorf("at: %v is before the last event, %v (want events in the order of time)", at, last)
+	case at > most: // it would make every event until then one that comes too late
+		return fmt.Errorf("at: %v is in the future (want at most %v, a minute after the service's clock)", at, most)
 	}
 	return nil
 }
@@ -261,7 +273,7 @@ func (s *Service) learn(w http.ResponseWriter, r *http.Request) {
 func (s *Service) accept(texts []json.RawMessage) (answers []answer, status int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	events, err := s.parse(texts)
+	events, err := s.parse(texts, s.options.Now().Add(ahead))
 	if err != nil {
 		return nil, http.StatusBadRequest, err
 	}
@@ -300,26 +312,32 @@ func (s *Service) record(events []json.RawMessage) error {
 	return err
 }
 
-// parse reads and checks events. It changes nothing.
-func (s *Service) parse(texts []json.RawMessage) ([]event, error) {
+// parse reads and checks events, none of which may be later than an instant. It changes nothing.
+func (s *Service) parse(texts []json.RawMessage, most hpc.Time) ([]event, error) {
 	events := make([]event, len(texts))
 	last := s.last
-	submitted := map[string]bool{}
+	opened := map[string]bool{} // of the jobs that these events submit or end
 	for i, text := range texts {
 		e := &events[i]
 		err := jobjson.Unmarshal(text, e)
 		if err == nil {
-			err = e.check(last)
+			err = e.check(last, most)
 		}
 		if err == nil && e.Event == "submit" {
-			if _, open := s.numbers[e.ID]; open || submitted[e.ID] {
+			open, told := opened[e.ID]
+			if !told {
+				_, open = s.numbers[e.ID]
+			}
+			if open {
 				err = fmt.Errorf("id: job %s was submitted before and has not ended", e.ID)
 			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("event %d: %w", i+1, err)
 		}
-		submitted[e.ID] = e.Event != "end" && (submitted[e.ID] || e.Event == "submit")
+		if e.Event != "start" {
+			opened[e.ID] = e.Event == "submit"
+		}
 		last = e.At.At(&jobjson.Epoch{})
 	}
 	return events, nil
@@ -342,6 +360,9 @@ func (s *Service) apply(e *event) (p predict.Prediction, submitted bool) {
 		s.online.Start(number, at)
 	default:
 		delete(s.numbers, e.ID)
+		if e.requeued() {
+			e.State = hpc.Pending // so the run is no run time: see [predict.Predictor]
+		}
 		s.online.End(number, at, e.State)
 	}
 	return p, false
@@ -366,15 +387,19 @@ func (s *Service) Replay(journal []byte) (whole int64, err error) {
 	}
 }
 
+// anyTime bounds the events of a journal. They were checked when they came, by a clock that may have been
+// set back since.
+const anyTime = hpc.Time(math.MaxInt64)
+
 // parseLine reads and checks the events of a line of the journal.
 func (s *Service) parseLine(line []byte) ([]event, error) {
 	if !bytes.HasPrefix(line, []byte(batchBegins)) {
-		events, err := s.parse([]json.RawMessage{line})
+		events, err := s.parse([]json.RawMessage{line}, anyTime)
 		return events, errors.Unwrap(err) // a line of one event has no need of its number
 	}
 	var batch batch
 	if err := jobjson.Unmarshal(line, &batch); err != nil {
 		return nil, err
 	}
-	return s.parse(batch.Events)
+	return s.parse(batch.Events, anyTime)
 }

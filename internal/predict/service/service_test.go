@@ -101,6 +101,9 @@ func TestRefuses(t *testing.T) {
 		{"POST", "/v1/events", `{"events":[{"event":"gone","id":"1","at":"2002-01-01T00:00:00Z"}]}`, 400, "want submit, start or end"},
 		{"POST", "/v1/events", `{"events":[{"event":"end","id":"1","at":"2002-01-01T00:00:00Z","state":"RUNNING"}]}`, 400, "as COMPLETED"},
 		{"POST", "/v1/events", `{"events":[{"event":"start","id":"1","at":"1999-01-01T00:00:00Z"}]}`, 400, "in the order of time"},
+		{"POST", "/v1/events", `{"events":[` + submit("1", 1) + `,` + submit("2", 61) + `]}`, 400, "event 2: at: 2001-09-20T15:34:21Z is in the future (want at most 2001-09-20T15:34:20Z, a minute after"},
+		{"POST", "/v1/events", `{"events":[` + submit("1", 1) + `,` + happened("end", "1", 2) + `,` + submit("1", 2) + `,` + submit("1", 2) + `]}`, 400, "event 4: id: job 1 was submitted before"},
+		{"POST", "/v1/events", `{"events":[` + submit("1", 1) + `,` + happened("start", "1", 1) + `,` + submit("1", 2) + `]}`, 400, "event 3: id: job 1 was submitted before"},
 		{"POST", "/v1/events", `{"events":[` + submit("1", 1) + `,` + submit("1", 2) + `]}`, 400, "event 2: id: job 1 was submitted before"},
 	} {
 		code, body := ask(s, test.method, test.path, test.body)
@@ -171,6 +174,66 @@ func TestJournal(t *testing.T) {
 	}
 	if _, err := New(m, Options{}).Replay([]byte("{}\nnonsense\n")); err == nil || !strings.HasPrefix(err.Error(), "line 1: ") {
 		t.Errorf("a damaged journal: %v", err)
+	}
+}
+
+// TestFutureEvent tells of an event of the next century, as a client does whose clock is wrong. It must not
+// keep the service from later events. An event within a minute is accepted, and a journal is read whatever
+// the clock says.
+func TestFutureEvent(t *testing.T) {
+	var journal bytes.Buffer
+	m := trained(t)
+	s := New(m, Options{Journal: &journal, Now: func() hpc.Time { return now }})
+	if code, body := ask(s, "POST", "/v1/events", `{"events":[`+submit("1", 4e9)+`]}`); code != 400 || !strings.Contains(body, "is in the future") {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, body := ask(s, "POST", "/v1/events", `{"events":[`+submit("1", 60)+`]}`); code != 200 {
+		t.Errorf("an event of the next minute: %d %s", code, body)
+	}
+	back := New(m, Options{Now: func() hpc.Time { return now - 1e6*hpc.Second }})
+	if read, err := back.Replay(journal.Bytes()); err != nil || read != int64(journal.Len()) {
+		t.Errorf("read %d of %d bytes: %v", read, journal.Len(), err)
+	}
+}
+
+// TestRequeue ends runs by a requeue, in one request with the submission that follows, and in two. A run
+// that is lost is no run time.
+func TestRequeue(t *testing.T) {
+	const question = `{"jobs":[{"user":"u9","tasks":1,"time_limit_s":3600}]}`
+	m := trained(t)
+	var answers []string
+	for name, state := range map[string]string{"pending": "PENDING", "requeued": "REQUEUED"} {
+		s := New(m, Options{Now: func() hpc.Time { return now + 100000*hpc.Second }})
+		lost := func(at int64) string { return strings.Replace(happened("end", "1", at), "COMPLETED", state, 1) }
+		for _, batch := range []string{
+			submit("1", 0) + "," + happened("start", "1", 10), lost(3000) + "," + submit("1", 3000) + "," + happened("start", "1", 3010),
+			lost(3010), submit("1", 3010) + "," + happened("start", "1", 3020), happened("end", "1", 3120),
+		} {
+			if code, body := ask(s, "POST", "/v1/events", `{"events":[`+batch+`]}`); code != 200 {
+				t.Fatalf("%s: %s: %d %s", name, batch, code, body)
+			}
+		}
+		if got := s.State(); got.OpenJobs != 0 || got.Unknown != 0 || got.Events != 9 {
+			t.Errorf("%s: %d open, %d unknown jobs, %d events", name, got.OpenJobs, got.Unknown, got.Events)
+		}
+		_, body := ask(s, "POST", "/v1/predict", question)
+		answers = append(answers, body)
+	}
+	once := New(m, Options{Now: func() hpc.Time { return now + 100000*hpc.Second }})
+	for _, at := range []int64{0, 3000} { // the same submissions, and no run that is lost
+		batch := submit("1", at) + "," + happened("end", "1", at)
+		if code, body := ask(once, "POST", "/v1/events", `{"events":[`+batch+`]}`); code != 200 {
+			t.Fatal(code, body)
+		}
+	}
+	if code, body := ask(once, "POST", "/v1/events", `{"events":[`+submit("1", 3010)+","+happened("start", "1", 3020)+","+happened("end", "1", 3120)+`]}`); code != 200 {
+		t.Fatal(code, body)
+	}
+	_, want := ask(once, "POST", "/v1/predict", question)
+	for _, body := range answers {
+		if body != want {
+			t.Errorf("predicted %s, want %s", body, want)
+		}
 	}
 }
 
