@@ -43,7 +43,9 @@ func trained(t *testing.T) *model.Model {
 var now = hpc.Unix(1e9 + 1e6)
 
 func request(method, path, body string) *http.Request {
-	return httptest.NewRequest(method, path, strings.NewReader(body))
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Host = "localhost:8765"
+	return r
 }
 
 func ask(s http.Handler, method, path, body string, header ...string) (int, string) {
@@ -233,6 +235,43 @@ func TestRequeue(t *testing.T) {
 	for _, body := range answers {
 		if body != want {
 			t.Errorf("predicted %s, want %s", body, want)
+		}
+	}
+}
+
+// TestOtherSites has requests that a web page makes a browser on the same computer send.
+func TestOtherSites(t *testing.T) {
+	m := trained(t)
+	for _, test := range []struct {
+		name, token, host, method, header, value string
+		code                                     int
+	}{
+		{"curl", "", "localhost:8765", "POST", "", "", 200},
+		{"curl, IPv6", "", "[::1]:8765", "POST", "", "", 200},
+		{"curl, no port", "", "127.0.0.1", "POST", "", "", 200},
+		{"another site", "", "127.0.0.1:8765", "POST", "Sec-Fetch-Site", "cross-site", 403},
+		{"another site, an old browser", "", "127.0.0.1:8765", "POST", "Origin", "http://evil.example", 403},
+		{"DNS rebinding", "", "evil.example:8765", "POST", "Origin", "http://evil.example:8765", 403},
+		{"DNS rebinding, reading", "", "evil.example:8765", "GET", "", "", 403},
+		{"no name", "", "", "GET", "", "", 403},
+		{"with a token", "secret", "predict.example:8765", "POST", "", "", 200},
+		{"with a token, another site", "secret", "predict.example:8765", "POST", "Sec-Fetch-Site", "cross-site", 403},
+	} {
+		s := New(m, Options{Token: test.token, Now: func() hpc.Time { return now }})
+		r := request(test.method, "/v1/events", `{"events":[`+submit("1", 1)+`]}`)
+		if test.method == "GET" {
+			r = request("GET", "/v1/model", "")
+		}
+		r.Host = test.host
+		r.Header.Set("Content-Type", "text/plain")
+		r.Header.Set("Authorization", "Bearer "+test.token)
+		if test.header != "" {
+			r.Header.Set(test.header, test.value)
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code != test.code || test.code == 403 && (s.State().Events != 0 || !strings.Contains(w.Body.String(), "(want ")) {
+			t.Errorf("%s: %d %s, want %d", test.name, w.Code, w.Body, test.code)
 		}
 	}
 }
