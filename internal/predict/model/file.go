@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"compress/gzip"
@@ -196,8 +197,11 @@ func IsModel(head []byte) bool {
 	return bytes.HasPrefix(head, []byte{0x1f, 0x8b}) && len(head) > fixed && bytes.HasPrefix(head[fixed:], []byte(FormatName+"\x00"))
 }
 
-// mostBytes bounds what a model's file may unpack to.
-const mostBytes = 512 << 20
+const (
+	// mostHeader bounds the first line of a model's file, and mostBytes the rest, in bytes unpacked.
+	mostHeader = 64 << 10
+	mostBytes  = 512 << 20
+)
 
 // Read reads a model. name stands for the source in errors.
 func Read(r io.Reader, name string) (*Model, error) {
@@ -215,14 +219,14 @@ func read(r io.Reader) (*Model, error) {
 	if err != nil {
 		return nil, errNoModel
 	}
-	text, err := io.ReadAll(io.LimitReader(zip, mostBytes+1))
+	text := bufio.NewReaderSize(zip, mostHeader)
+	first, err := text.ReadSlice('\n')
 	switch {
-	case len(text) > mostBytes:
-		return nil, fmt.Errorf("more than %d MiB unpacked", mostBytes>>20)
-	case err != nil:
+	case errors.Is(err, bufio.ErrBufferFull): // so long a line is not read as JSON, nor is what follows it
+		return nil, errNoModel
+	case err != nil && !errors.Is(err, io.EOF):
 		return nil, fmt.Errorf("the file is damaged: %w", err)
 	}
-	first, rest, _ := bytes.Cut(text, []byte("\n"))
 	m := new(Model)
 	if err := json.Unmarshal(first, &m.Header); err != nil || m.Format != FormatName {
 		return nil, errNoModel
@@ -238,6 +242,13 @@ func read(r io.Reader) (*Model, error) {
 	}
 	if m.until, err = hpc.ParseDateTime(m.Data.Until); err != nil {
 		return nil, fmt.Errorf("its data end at %w", err)
+	}
+	rest, err := io.ReadAll(io.LimitReader(text, mostBytes+1))
+	switch {
+	case len(rest) > mostBytes:
+		return nil, fmt.Errorf("more than %d MiB unpacked", mostBytes>>20)
+	case err != nil:
+		return nil, fmt.Errorf("the file is damaged: %w", err)
 	}
 	var b body
 	if err := json.Unmarshal(rest, &b); err != nil {
@@ -259,6 +270,8 @@ func (f *fitted) check(k Kind) error {
 	switch {
 	case f == nil:
 		return errors.New("no model in it")
+	case f.Linear != nil && f.Forest != nil, f.Linear != nil && f.Boost != nil, f.Forest != nil && f.Boost != nil:
+		return errors.New("more than one model in it (want one)") // only that of the kind is checked below
 	case k == Linear && f.Linear != nil:
 		if len(f.Linear.Mean) != width || len(f.Linear.Weight) != width {
 			return fmt.Errorf("not %d weights", width)

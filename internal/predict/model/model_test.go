@@ -295,12 +295,59 @@ func TestHostileFiles(t *testing.T) {
 		"no model of kind linear in it":                                   zipped(strings.Replace(header, `"boost"`, `"linear"`, 1) + "\n" + body),
 		"no model in it":                                                  zipped(header + "\n{}"),
 		"nodes with":                                                      zipped(header + "\n" + strings.Replace(body, `"left":[`, `"left":[99999,`, 1)),
+		"model of rmreplay (want a file":                                  zipped(strings.Replace(header, "{", "{"+strings.Repeat(" ", 1<<16), 1) + "\n" + body),
 	} {
 		_, err := Read(bytes.NewReader(file), "m")
 		if err == nil || !strings.Contains(err.Error(), name) || !strings.HasPrefix(err.Error(), "reading a model: m: ") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
+}
+
+// TestTwoModels has a file with a second model, which is not of the file's kind. A prediction with it would
+// panic.
+func TestTwoModels(t *testing.T) {
+	all := cases(t, log(60, 4))
+	for _, k := range []Kind{Linear, Forest, Boost} {
+		text := unzip(t, file(t, all, k, 0))
+		for _, other := range []Kind{Linear, Forest, Boost} {
+			if other == k {
+				continue
+			}
+			_, err := Read(bytes.NewReader(zipped(strings.Replace(text, `{"model":{`, `{"model":{"`+string(other)+`":{},`, 1))), "m")
+			if err == nil || !strings.Contains(err.Error(), "more than one model") {
+				t.Errorf("%s and %s: %v", k, other, err)
+			}
+		}
+	}
+}
+
+// FuzzRead reads changed files of models. Those that are accepted must predict.
+func FuzzRead(f *testing.F) {
+	all := cases(f, log(60, 4))
+	for _, k := range []Kind{Linear, Forest, Boost} {
+		text := unzip(f, file(f, all, k, 0))
+		f.Add(text)
+		for _, other := range []string{`"boost":{},`, `"forest":{},`, `"linear":{},`} {
+			f.Add(strings.Replace(text, `{"model":{`, `{"model":{`+other, 1))
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := Read(bytes.NewReader(zipped(text)), "m")
+		if err != nil {
+			return
+		}
+		online := m.Online()
+		for i, c := range all.List[:3] {
+			c.Number, c.At = int64(i), m.Until().Add(time.Hour)
+			p := online.Submit(c.Submission)
+			if !(0 <= p.P10 && p.P10 <= p.P50 && p.P50 <= p.P90) {
+				t.Errorf("predicted %v", p)
+			}
+			online.Start(c.Number, c.At)
+			online.End(c.Number, c.At.Add(time.Minute), hpc.Completed)
+		}
+	})
 }
 
 // TestIsModel holds that no other compressed file is taken for a model, and so replaced by one.
