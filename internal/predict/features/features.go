@@ -170,6 +170,7 @@ type job struct {
 	keys     [kinds]key
 	asked    float64  // time limit, or what else the target's request is
 	start    hpc.Time // 0 while it waits
+	order    int      // among the jobs of its user that started, from 1
 	ended    bool
 	value    float64 // of a measured target
 	measured bool
@@ -180,9 +181,10 @@ type crowd struct {
 	Submit  hpc.Time // the last submission; 0 before the first one
 	Submits float64  // submissions, halved each hour, at the instant Submit
 	waiting int
-	// running are the jobs that started, in this order. Jobs that ended are removed from both
-	// ends, so the first and the last one run.
+	// running are jobs that started, in this order. Jobs that ended are removed from both ends, so the
+	// first and the last one run, and from the middle when they are more than those that run.
 	running []*job
+	started int     // jobs so far
 	count   int     // of those that run
 	starts  float64 // sum of their starts, in seconds
 }
@@ -191,6 +193,7 @@ type crowd struct {
 func (c *crowd) starting(j *job) {
 	c.waiting--
 	c.running = append(c.running, j)
+	c.started++
 	c.count++
 	c.starts += j.start.Seconds()
 }
@@ -205,8 +208,11 @@ func (c *crowd) ending(j *job) {
 	for len(c.running) > 0 && c.running[len(c.running)-1].ended {
 		c.running = c.running[:len(c.running)-1]
 	}
-	if c.count == 0 {
+	switch {
+	case c.count == 0:
 		c.running, c.starts = nil, 0
+	case len(c.running) > 2*c.count:
+		c.running = slices.DeleteFunc(c.running, func(j *job) bool { return j.ended })
 	}
 }
 
@@ -250,6 +256,7 @@ func (h *History) Start(number int64, at hpc.Time) {
 	for _, kind := range crowds {
 		h.users[j.keys[kind]].starting(j)
 	}
+	j.order = h.users[j.keys[ofUser]].started
 }
 
 // Measure is [predict.Measurer.Measure].

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -70,6 +72,48 @@ func TestSimilar(t *testing.T) {
 	infinite.TimeLimit = hpc.Unlimited
 	if x := at(t, h, 600, infinite); math.IsNaN(x["similar_p50"]) || math.IsInf(x["similar_p50"], 0) {
 		t.Errorf("without a limit: %g", x["similar_p50"])
+	}
+}
+
+// TestLongJob has a user with one job that runs for months beside thousands of short ones. The list of
+// running jobs has a few, and those that run count as they did in the whole list.
+func TestLongJob(t *testing.T) {
+	h := New(predict.RunTime)
+	run(h, 1, 0, 0, 0, request("a", 4))
+	rng := rand.New(rand.NewPCG(1, 1))
+	type open struct{ number, order, start int64 }
+	running := []open{{1, 0, 0}}
+	for i := int64(1); i < 3000; i++ {
+		run(h, i+1, 10*i, 10*i, 0, request("a", 4))
+		running = append(running, open{i + 1, i, 10 * i})
+		for len(running) > 40 || rng.IntN(3) == 0 && len(running) > 2 {
+			k := 1 + rng.IntN(len(running)-1)
+			h.End(running[k].number, hpc.Unix(1e9+10*i+5), hpc.Completed)
+			running = slices.Delete(running, k, k+1)
+		}
+		c := h.users[keysOf(request("a", 4))[ofUser]]
+		if len(c.running) > 2*len(running)+1 || c.running[0].start != hpc.Unix(1e9) {
+			t.Fatalf("%d jobs run, and the list has %d", len(running), len(c.running))
+		}
+		if i%100 != 0 {
+			continue
+		}
+		x := h.Vector(predict.Submission{At: hpc.Unix(1e9 + 10*i + 9), Request: request("a", 4)}, nil)
+		censored := 0
+		for _, o := range h.observations {
+			if o.Censored {
+				censored++
+			}
+		}
+		want := 0
+		for _, o := range running {
+			if running[len(running)-1].order-o.order < mostPast {
+				want++
+			}
+		}
+		if censored != want || float32(len(running)) != x[slices.Index(Names(), "user_running")] {
+			t.Fatalf("after %d jobs, %d that run count, want %d", i, censored, want)
+		}
 	}
 }
 
