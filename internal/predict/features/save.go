@@ -84,15 +84,20 @@ func (h *History) MarshalJSON() ([]byte, error) {
 }
 
 // latest returns the groups whose last jobs ended last, at most so many of each kind, the latest first.
-func (h *History) latest(most int) []key {
-	latest := slices.SortedFunc(maps.Keys(h.groups), func(a, b key) int {
-		return cmp.Or(-cmp.Compare(h.groups[a].End, h.groups[b].End), compareKeys(a, b))
-	})
+func (h *History) latest(most int) (kept []key) {
+	type named struct {
+		key
+		end hpc.Time
+	}
+	latest := make([]named, 0, len(h.groups))
+	for k, g := range h.groups {
+		latest = append(latest, named{k, g.End})
+	}
+	slices.SortFunc(latest, func(a, b named) int { return cmp.Or(cmp.Compare(b.end, a.end), compareKeys(a.key, b.key)) })
 	var count [kinds]int
-	kept := latest[:0]
 	for _, k := range latest {
 		if count[k.kind]++; count[k.kind] <= most {
-			kept = append(kept, k)
+			kept = append(kept, k.key)
 		}
 	}
 	return kept
