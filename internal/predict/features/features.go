@@ -150,7 +150,7 @@ type History struct {
 // New returns a history in which nothing happened, for predictions of a target. The values of features
 // that are described as run times are then those of the target.
 func New(t predict.Target) *History {
-	return &History{target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string][]past{}, most: mostSaved, mostCrowds: 2 * len(crowds) * mostSaved}
+	return &History{target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string][]past{}, most: mostKept, mostCrowds: 2 * len(crowds) * mostKept}
 }
 
 // group returns a group, or adds it as it is given.

@@ -1,10 +1,13 @@
 package features
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -222,6 +225,35 @@ func TestBounded(t *testing.T) {
 		if len(h.groups) > 4*2*h.most || len(h.users) > 200 {
 			t.Fatalf("after %d names: %d groups and %d crowds", i, len(h.groups), len(h.users))
 		}
+	}
+}
+
+// TestFileSize saves a history in which every user has one program, of a size and a limit that no other has:
+// seven kinds have as many groups as there are users. With mostSaved of each, and 1 MB of trees, a model's
+// file has less than 20 MB.
+func TestFileSize(t *testing.T) {
+	const users = 1000
+	rng := rand.New(rand.NewPCG(1, 1))
+	h := New(predict.RunTime)
+	for i := range int64(3 * users) { // each group has three jobs
+		k := i % users
+		r := &hpc.Request{User: fmt.Sprint("user", k), Account: fmt.Sprint("account", k%50), Name: fmt.Sprint("program_", k), Tasks: int(k) + 1, TimeLimit: time.Hour + time.Duration(k)*time.Second}
+		run(h, i, 100*i, 100*i+rng.Int64N(50), 100*i+60+rng.Int64N(20000), r)
+	}
+	text, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	zip := gzip.NewWriter(&file)
+	if _, err := zip.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := zip.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if size := float64(file.Len()) / users * mostSaved; size > 19e6 {
+		t.Errorf("%.1f MB, want at most 19", size/1e6)
 	}
 }
 
