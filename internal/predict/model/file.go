@@ -14,6 +14,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
@@ -127,22 +128,26 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 		return nil, fmt.Errorf("training a model: %d jobs with a %s ended by %v (want at least %d)", ended, cases.Target.What(), o.Until, leastJobs)
 	}
 	online := NewOnline(Options{Kind: o.Kind, Target: cases.Target, Seed: o.Seed, Window: o.Window, First: max(ended*4/5, 1)})
+	var group sync.WaitGroup // of what does not depend on the training
+	defer group.Wait()
+	var sum string
+	group.Go(func() { sum = hash(list, o.Until) })
 	if err := predict.PlayUntil(ctx, list, o.Until, online); err != nil {
 		return nil, err
 	}
 	check := online.check
+	var history []byte
+	var err error
+	group.Go(func() { history, err = json.Marshal(online.history) })
 	online.train(o.Until)
-	if online.err != nil {
-		return nil, fmt.Errorf("training a model: %w", online.err)
-	}
-	history, err := json.Marshal(online.history)
-	if err != nil {
+	group.Wait()
+	if err := errors.Join(online.err, err); err != nil {
 		return nil, fmt.Errorf("training a model: %w", err)
 	}
 	m := &Model{until: o.Until, fitted: online.fitted, conformal: online.conformal, mixture: online.mixture, history: history}
 	m.Header = Header{
 		Format: FormatName, Version: FormatVersion, Kind: o.Kind, Target: cmp.Or(cases.Target, predict.RunTime), Program: o.Program, Seed: o.Seed, Window: online.Window,
-		Data:   Data{Source: o.Source, SHA256: hash(list, o.Until), From: list[0].At.String(), Until: o.Until.String(), Jobs: ended},
+		Data:   Data{Source: o.Source, SHA256: sum, From: list[0].At.String(), Until: o.Until.String(), Jobs: ended},
 		Scores: check.mean(), Features: features.Names(),
 	}
 	return m, nil

@@ -35,7 +35,7 @@ func (e *Ensemble) Value(x []float32) float64 {
 	return sum
 }
 
-// Trainer trains ensembles on one table, whose features are binned once.
+// Trainer trains ensembles on one table, whose features are binned once. Its methods may be called at once.
 type Trainer struct {
 	table *Table
 	data  *binned
