@@ -5,24 +5,87 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// trained is a trained model, which knows what happened until an instant.
+// trained is a trained model, which knows what happened until an instant. It keeps only the jobs
+// that were open then: nobody told it when these end. Until time passes the instant, nobody knows
+// which jobs they are, so the events are held back.
 type trained struct {
 	predict.Predictor
 	until hpc.Time
+	open  map[int64]*heldJob // submitted by until, and not ended
+	held  []heldEvent        // in the order of time
 }
 
-// Trained returns a [Learner] of a trained model. It does not learn again from what happened before
-// until, which the model has been trained on.
+// heldJob is a job of which the model has not been told yet.
+type heldJob struct {
+	number  int64
+	request *hpc.Request // a copy; nil once the job has ended or left
+}
+
+// heldEvent is the submission or the start of a job.
+type heldEvent struct {
+	job    *heldJob
+	at     hpc.Time
+	starts bool
+}
+
+// Trained returns a [Learner] of a trained model. It does not learn again from what happened until an
+// instant, which the model has been trained on. Of jobs that were submitted by then it learns if they
+// ended later, or wait or run.
 func Trained(until hpc.Time, model predict.Predictor) Learner {
-	return Modelled{&trained{model, until}}
+	return Modelled{&trained{Predictor: model, until: until, open: map[int64]*heldJob{}}}
+}
+
+// Predict is [predict.Predictor.Predict].
+func (t *trained) Predict(s predict.Submission) predict.Prediction {
+	t.release()
+	return t.Predictor.Predict(s)
+}
+
+// Submit is [predict.Predictor.Submit].
+func (t *trained) Submit(s predict.Submission) predict.Prediction {
+	if s.At > t.until {
+		t.release()
+		return t.Predictor.Submit(s)
+	}
+	request := *s.Request
+	job := &heldJob{s.Number, &request}
+	t.open[s.Number] = job
+	t.held = append(t.held, heldEvent{job: job, at: s.At})
+	return t.Predictor.Predict(s)
 }
 
 // Start is [predict.Predictor.Start].
-func (t *trained) Start(number int64, at hpc.Time) { t.Predictor.Start(number, at) }
+func (t *trained) Start(number int64, at hpc.Time) {
+	if job := t.open[number]; at <= t.until && job != nil {
+		t.held = append(t.held, heldEvent{job, at, true})
+		return
+	}
+	t.release()
+	t.Predictor.Start(number, at)
+}
 
 // End is [predict.Predictor.End].
 func (t *trained) End(number int64, at hpc.Time, state hpc.State) {
-	if at > t.until {
-		t.Predictor.End(number, at, state)
+	if job := t.open[number]; at <= t.until && job != nil {
+		job.request = nil
+		delete(t.open, number)
+		return
 	}
+	t.release()
+	t.Predictor.End(number, at, state)
+}
+
+// release tells the model of the events that were held back, but for those of jobs that ended.
+func (t *trained) release() {
+	for _, e := range t.held {
+		switch {
+		case e.job.request == nil:
+		case e.starts:
+			t.Predictor.Start(e.job.number, e.at)
+		default:
+			t.Predictor.Submit(predict.Submission{Number: e.job.number, At: e.at, Request: e.job.request})
+		}
+	}
+	t.held = nil
+	clear(t.open)
 }

@@ -20,6 +20,8 @@ import (
 	"math"
 	"time"
 
+	"gonum.org/v1/gonum/mathext"
+
 	"rmreplay/internal/hpc"
 )
 
@@ -141,10 +143,28 @@ func (p Prediction) Probability(seconds float64) float64 {
 
 // QuantileAfter is [Prediction.Quantile] for a job that has been running for so many seconds: the
 // quantile of the whole run time, among the run times that are longer. If the distribution has
-// none, the result is elapsed, or a little more below the limit.
+// none, the result is elapsed.
+//
+// Beyond the median it computes with the share s of longer run times, since 1-s is exactly 1 in the far
+// tail: the quantile is that which a share s(1-q) exceeds.
 func (p Prediction) QuantileAfter(q, elapsed float64) float64 {
+	q = within(q, 0, 1)
 	ran := p.Probability(elapsed)
-	return max(elapsed, p.Quantile(ran+within(q, 0, 1)*(1-ran)))
+	if ran <= 0.5 {
+		return max(elapsed, p.Quantile(ran+q*(1-ran)))
+	}
+	const least = 1e-290 // of which any share that a float64 can have is a float64 as well
+	median := math.Log1p(p.P50)
+	slope := math.Log1p(p.P90) - median
+	longer := 0.5 * math.Erfc((math.Log1p(elapsed)-median)/slope*deviates/math.Sqrt2)
+	if slope == 0 || p.Limit > 0 && elapsed >= p.Limit || longer < least {
+		return elapsed
+	}
+	seconds := math.Expm1(median - slope*mathext.NormalQuantile(longer*(1-q))/deviates)
+	if p.Limit > 0 {
+		seconds = min(seconds, p.Limit)
+	}
+	return max(elapsed, seconds)
 }
 
 // Processors returns how many processors a request asks for, as far as the request alone says it:

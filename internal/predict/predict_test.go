@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/workload"
 )
@@ -33,6 +35,48 @@ func TestQuantileAndProbability(t *testing.T) {
 	point := Prediction{P10: 5, P50: 5, P90: 5}
 	if point.Quantile(0.99) != 5 || point.Probability(4.9) != 0 || point.Probability(5) != 1 {
 		t.Error("a single number is no distribution of one value")
+	}
+}
+
+// TestQuantileAfterTail holds the quantiles of what is left against those of the whole distribution, where
+// these can be computed, and holds elsewhere, up to 36 deviates from the median, that they rise with q, are
+// at least what has passed, and are finite and below the limit.
+func TestQuantileAfterTail(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := Prediction{P50: math.Exp(rapid.Float64Range(0, 12).Draw(t, "median"))}
+		p.P10 = p.P50 * math.Exp(-rapid.Float64Range(0, 3).Draw(t, "below"))
+		p.P90 = p.P50 * math.Exp(rapid.Float64Range(0.01, 3).Draw(t, "above"))
+		z := rapid.Float64Range(-3, 36).Draw(t, "deviates")
+		slope := (math.Log1p(p.P90) - math.Log1p(p.P50)) / deviates
+		if z < 0 {
+			slope = (math.Log1p(p.P50) - math.Log1p(p.P10)) / deviates
+		}
+		elapsed := max(math.Expm1(math.Log1p(p.P50)+slope*z), 0)
+		if rapid.Bool().Draw(t, "limited") {
+			p.Limit = elapsed*rapid.Float64Range(1.01, 100).Draw(t, "limit") + p.P90
+		}
+		before := elapsed
+		for q := 0.0; q < 1; q += 1.0 / 16 {
+			got := p.QuantileAfter(q, elapsed)
+			if !(got >= before*(1-1e-12) && got >= elapsed) || math.IsInf(got, 0) || p.Limit > 0 && got > p.Limit {
+				t.Fatalf("%+v after %g s (%g deviates): the quantile %g is %g s, and the one before %g s", p, elapsed, z, q, got, before)
+			}
+			before = got
+			if ran := p.Probability(elapsed); z < 4 {
+				if want := max(elapsed, p.Quantile(ran+q*(1-ran))); math.Abs(got-want) > 1e-6*want {
+					t.Fatalf("%+v after %g s: the quantile %g is %g s, want %g s", p, elapsed, q, got, want)
+				}
+			}
+		}
+		if z > 0.1 && before <= elapsed {
+			t.Fatalf("%+v after %g s (%g deviates): all quantiles are what has passed", p, elapsed, z)
+		}
+	})
+	p := Prediction{P10: 60, P50: 600, P90: 5000}
+	for _, elapsed := range []float64{1e30, math.Inf(1)} {
+		if got := p.QuantileAfter(0.5, elapsed); got != elapsed {
+			t.Errorf("after %g s: %g", elapsed, got)
+		}
 	}
 }
 
@@ -123,6 +167,33 @@ func TestCasesCountDoubts(t *testing.T) {
 	array.Array = "0-x"
 	if _, err := CasesOf(&workload.Workload{Jobs: workload.JobsOf(array)}); err == nil {
 		t.Error("an array that is none was accepted")
+	}
+}
+
+// TestTaskStates changes the state of an array, which depends on its last task. The states of its tasks are
+// those that each task had when it ended.
+func TestTaskStates(t *testing.T) {
+	array := job("1", "a", 100, 0, 9)
+	array.Array, array.TaskExitCodes = "0-4", map[int]int{1: 3}
+	array.TaskRunTimes = map[int]time.Duration{3: hpc.Unlimited}
+	second := hpc.Unix
+	array.Recorded = &hpc.Recorded{
+		Start: second(100), End: second(900),
+		TaskStarts: map[int]hpc.Time{0: second(100), 1: second(100), 3: second(100), 4: second(100)},
+		TaskEnds:   map[int]hpc.Time{0: second(150), 1: second(160), 2: second(170), 3: second(180)},
+	}
+	want := []hpc.State{"", hpc.Failed, hpc.Cancelled, hpc.TimedOut, ""}
+	for _, state := range []hpc.State{"", hpc.Completed, hpc.Failed, hpc.Cancelled} {
+		array.Recorded.State = state
+		c, err := CasesOf(&workload.Workload{Jobs: workload.JobsOf(array)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, one := range c.List {
+			if one.State != want[i] {
+				t.Errorf("an array in the state %q: task %d has %q, want %q", state, i, one.State, want[i])
+			}
+		}
 	}
 }
 

@@ -18,7 +18,8 @@ type Case struct {
 	ID string // in the workload; that of a task is "ARRAY_TASK"
 	// Job is the job's place in the workload, from 0.
 	Job int `json:"-"`
-	// Start and End are when it ran; both 0 if it never did, or if nobody knows.
+	// Start and End are when it ran; both 0 if it never did, or if nobody knows. A job that ran when its
+	// record was read has a start alone.
 	Start, End hpc.Time
 	// Gone is when a job that never ran left the queue; 0 if nobody knows.
 	Gone  hpc.Time
@@ -139,7 +140,9 @@ func (c *Cases) add(i int, job *hpc.Job, request *hpc.Request, task int) {
 	if job.Recorded != nil {
 		record = job.Recorded.OfTask(task)
 	}
-	one.State = record.State
+	if one.State = record.State; task >= 0 && job.Recorded != nil && (job.Recorded.TaskStarts != nil || job.Recorded.TaskEnds != nil) {
+		one.State = taskState(job, task, &record)
+	}
 	ran := job.RunTimeOf(task)
 	switch {
 	case record.Start != 0 && record.End > record.Start && record.Start >= job.Submit:
@@ -148,6 +151,9 @@ func (c *Cases) add(i int, job *hpc.Job, request *hpc.Request, task int) {
 		one.Gone = max(record.End, job.Submit)
 		c.NeverRan++
 	case ran == hpc.Unlimited || job.EndAt != 0:
+		if record.Start >= job.Submit {
+			one.Start = record.Start
+		}
 		c.Unknown++
 	case record.Start >= job.Submit && record.Start != 0:
 		one.Start, one.End = record.Start, record.Start.Add(ran)
@@ -165,6 +171,22 @@ func (c *Cases) add(i int, job *hpc.Job, request *hpc.Request, task int) {
 		c.NoLimit++
 	}
 	c.List = append(c.List, one)
+}
+
+// taskState returns the state in which a task of an array ended, from what the task alone did. The record has
+// a state of the whole array, which nobody knows before its last task has ended.
+func taskState(job *hpc.Job, task int, record *hpc.Recorded) hpc.State {
+	switch {
+	case record.End == 0:
+		return ""
+	case record.Start == 0:
+		return hpc.Cancelled
+	case job.RunTimeOf(task) == hpc.Unlimited:
+		return hpc.TimedOut
+	case job.ExitCodeOf(task) != 0:
+		return hpc.Failed
+	}
+	return ""
 }
 
 // The classes of events at one instant: see the package's comment.
@@ -204,7 +226,7 @@ func play(ctx context.Context, cases []Case, p Predictor, seen func(c *Case, p P
 			seen(c, prediction)
 		}
 		switch {
-		case c.Ran():
+		case c.Ran() || c.Start != 0:
 			due.Put(agenda.Entry[*Case]{What: c, At: c.Start, Seq: i, Class: classStart})
 		case c.Gone != 0:
 			due.Put(agenda.Entry[*Case]{What: c, At: c.Gone, Seq: i, Class: classEnd})
@@ -234,7 +256,9 @@ func advance(due *agenda.Agenda[*Case], p Predictor, until hpc.Time) {
 		c := entry.What
 		if entry.Class == classStart {
 			p.Start(c.Number, c.Start)
-			due.Put(agenda.Entry[*Case]{What: c, At: c.End, Seq: entry.Seq, Class: classEnd})
+			if c.Ran() {
+				due.Put(agenda.Entry[*Case]{What: c, At: c.End, Seq: entry.Seq, Class: classEnd})
+			}
 			continue
 		}
 		if m, ok := p.(Measurer); ok && c.target.Measured() && c.Known() {

@@ -72,17 +72,17 @@ func (o commands) serve(ctx context.Context, path string, opts serveOptions) err
 	if err != nil {
 		return console.BadInput(err)
 	}
+	var kept *journal
 	if opts.journal != "" {
-		file, err := os.OpenFile(opts.journal, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
-		if err != nil {
+		if kept, err = openJournal(opts.journal); err != nil {
 			return console.BadInput(fmt.Errorf("opening the journal: %w", err))
 		}
-		defer file.Close() // each batch was synced
-		how.Journal = synced{file}
+		defer kept.file.Close() // each batch was synced
+		how.Journal = kept
 	}
 	s := service.New(m, how)
-	if opts.journal != "" {
-		if err := o.replay(s, opts.journal); err != nil {
+	if kept != nil {
+		if err := o.replay(s, kept); err != nil {
 			return err
 		}
 	}
@@ -102,36 +102,6 @@ func (o commands) checkListen(opts serveOptions) error {
 	}
 	if ip := net.ParseIP(host); opts.token == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return console.Usagef("--listen %s: others could reach it (want an address of the loopback interface, or a --token)", opts.listen)
-	}
-	return nil
-}
-
-// synced writes to a file and waits until the disk has it.
-type synced struct{ *os.File }
-
-func (s synced) Write(b []byte) (int, error) {
-	n, err := s.File.Write(b)
-	if err == nil {
-		err = s.Sync()
-	}
-	return n, err
-}
-
-// replay reads the journal, and removes a line that was not written to its end.
-func (o commands) replay(s *service.Service, path string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return console.BadInput(fmt.Errorf("reading the journal: %w", err))
-	}
-	whole, err := s.Replay(text)
-	if err != nil {
-		return console.BadInput(fmt.Errorf("reading the journal: %s: %w", path, err))
-	}
-	if whole < int64(len(text)) {
-		o.Say("rmreplay: %s: the last line is not complete and is removed", path)
-		if err := os.Truncate(path, whole); err != nil {
-			return fmt.Errorf("mending the journal: %w", err)
-		}
 	}
 	return nil
 }

@@ -103,8 +103,17 @@ func (o commands) train(ctx context.Context, path string, opts trainOptions) err
 			model.Header
 		}{opts.output, size, m.Header})
 	}
-	return o.Print(fmt.Sprintf("%s: %s (%.1f MB)\nthe last fifth, predicted from the first four: mean absolute error %.0f %s, %.1f %% of %d jobs between P10 and P90\n%s",
-		opts.output, m.Describe(), float64(size)/1e6, m.Scores.MAE, of.Unit(), 100*m.Scores.Coverage, m.Scores.Jobs, leftOut(cases)))
+	return o.Print(fmt.Sprintf("%s: %s (%.1f MB)\nthe last fifth, predicted from the first four: %s\n%s",
+		opts.output, m.Describe(), float64(size)/1e6, scored(m.Scores, of), leftOut(cases)))
+}
+
+// scored says how well the last fifth was predicted. All of its jobs may have been submitted before the
+// first four fifths had ended.
+func scored(c model.Check, of predict.Target) string {
+	if c.Jobs == 0 {
+		return "not scored, since none of its jobs was submitted after these had ended"
+	}
+	return fmt.Sprintf("mean absolute error %.0f %s, %.1f %% of %d jobs between P10 and P90", c.MAE, of.Unit(), 100*c.Coverage, c.Jobs)
 }
 
 // leftOut says how many jobs a training could not use, if any.

@@ -140,6 +140,9 @@ type History struct {
 	all    group
 	past   map[string][]past // jobs of each user that ended, in the order of their ends
 	target predict.Target
+	counts [kinds]int // of groups, by kind
+	// Above twice most groups of a kind, or mostCrowds crowds, old ones are forgotten.
+	most, mostCrowds int
 
 	observations []stats.Observation // reused
 }
@@ -147,7 +150,18 @@ type History struct {
 // New returns a history in which nothing happened, for predictions of a target. The values of features
 // that are described as run times are then those of the target.
 func New(t predict.Target) *History {
-	return &History{target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string][]past{}}
+	return &History{target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string][]past{}, most: mostKept, mostCrowds: 2 * len(crowds) * mostKept}
+}
+
+// group returns a group, or adds it as it is given.
+func (h *History) group(k key, added *group) *group {
+	g := h.groups[k]
+	if g == nil {
+		g = added
+		h.groups[k] = g
+		h.counts[k.kind]++
+	}
+	return g
 }
 
 // job is a job that was submitted and has not ended.
@@ -156,6 +170,7 @@ type job struct {
 	keys     [kinds]key
 	asked    float64  // time limit, or what else the target's request is
 	start    hpc.Time // 0 while it waits
+	order    int      // among the jobs of its user that started, from 1
 	ended    bool
 	value    float64 // of a measured target
 	measured bool
@@ -166,9 +181,10 @@ type crowd struct {
 	Submit  hpc.Time // the last submission; 0 before the first one
 	Submits float64  // submissions, halved each hour, at the instant Submit
 	waiting int
-	// running are the jobs that started, in this order. Jobs that ended are removed from both
-	// ends, so the first and the last one run.
+	// running are jobs that started, in this order. Jobs that ended are removed from both ends, so the
+	// first and the last one run, and from the middle when they are more than those that run.
 	running []*job
+	started int     // jobs so far
 	count   int     // of those that run
 	starts  float64 // sum of their starts, in seconds
 }
@@ -177,6 +193,7 @@ type crowd struct {
 func (c *crowd) starting(j *job) {
 	c.waiting--
 	c.running = append(c.running, j)
+	c.started++
 	c.count++
 	c.starts += j.start.Seconds()
 }
@@ -191,8 +208,11 @@ func (c *crowd) ending(j *job) {
 	for len(c.running) > 0 && c.running[len(c.running)-1].ended {
 		c.running = c.running[:len(c.running)-1]
 	}
-	if c.count == 0 {
+	switch {
+	case c.count == 0:
 		c.running, c.starts = nil, 0
+	case len(c.running) > 2*c.count:
+		c.running = slices.DeleteFunc(c.running, func(j *job) bool { return j.ended })
 	}
 }
 
@@ -215,9 +235,14 @@ func (h *History) Submit(s predict.Submission) {
 			c = new(crowd)
 			h.users[j.keys[kind]] = c
 		}
-		c.Submits = c.recent(s.At) + 1
-		c.Submit = s.At
+		if s.At >= c.Submit { // else the history has it: a saved one counts submissions, and leaves out open jobs
+			c.Submits = c.recent(s.At) + 1
+			c.Submit = s.At
+		}
 		c.waiting++
+	}
+	if len(h.users) > h.mostCrowds {
+		h.forget()
 	}
 }
 
@@ -231,6 +256,7 @@ func (h *History) Start(number int64, at hpc.Time) {
 	for _, kind := range crowds {
 		h.users[j.keys[kind]].starting(j)
 	}
+	j.order = h.users[j.keys[ofUser]].started
 }
 
 // Measure is [predict.Measurer.Measure].
@@ -263,15 +289,13 @@ func (h *History) End(number int64, at hpc.Time, state hpc.State) (value float64
 		value = max(at.Sub(j.start).Seconds(), 0)
 	}
 	for _, k := range j.keys {
-		g := h.groups[k]
-		if g == nil {
-			g = new(group)
-			h.groups[k] = g
-		}
-		g.add(value, j.asked, at, state)
+		h.group(k, new(group)).add(value, j.asked, at, state)
 	}
 	h.all.add(value, j.asked, at, state)
 	h.remember(j, value)
+	if slices.Max(h.counts[:]) > 2*h.most {
+		h.forget()
+	}
 	return value, true
 }
 

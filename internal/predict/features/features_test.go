@@ -1,8 +1,13 @@
 package features
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -129,6 +134,126 @@ func TestSave(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(`{"groups":[{"key":{"k":99},"group":{}}]}`), read); err == nil {
 		t.Error("a group of an unknown kind was read")
+	}
+}
+
+// TestOpenWhenSaved tells a history that was read of a job that was open when it was saved. Its
+// submission is among those that the history counts. Their numbers, halved each hour, must not grow
+// because time seems to go back.
+func TestOpenWhenSaved(t *testing.T) {
+	h := New(predict.RunTime)
+	run(h, 1, 0, 10, 0, request("a", 4))
+	run(h, 2, 90*86400, 90*86400+10, 90*86400+110, request("a", 4))
+	text, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := New(predict.RunTime)
+	if err := json.Unmarshal(text, read); err != nil {
+		t.Fatal(err)
+	}
+	run(read, 1, 0, 10, 0, request("a", 4))
+	want, got := at(t, h, 91*86400, request("a", 4)), at(t, read, 91*86400, request("a", 4))
+	for _, name := range []string{"user_submits_decayed", "since_user_submit_s", "user_running", "user_oldest_running_s"} {
+		if !near(got[name], want[name]) {
+			t.Errorf("%s: %g, want %g", name, got[name], want[name])
+		}
+	}
+}
+
+// TestForget plays jobs that each have another name, with a bound of ten groups instead of thousands.
+// The last groups are left, and the crowds of open jobs.
+func TestForget(t *testing.T) {
+	h := New(predict.RunTime)
+	named := func(user string, i int64) *hpc.Request {
+		r := request(user, 4)
+		r.Name = fmt.Sprint("job", i)
+		return r
+	}
+	run(h, 1000, 0, 1, 0, named("old", 1000))                                                    // runs
+	run(h, 1001, 0, 1, 2, named("older", 1001))                                                  // the user's last job ended first
+	h.Submit(predict.Submission{Number: 1002, At: hpc.Unix(1e9), Request: named("never", 1002)}) // waits
+	h.Submit(predict.Submission{Number: 1003, At: hpc.Unix(1e9), Request: named("gone", 1003)})  // leaves
+	h.End(1003, hpc.Unix(1e9+1), hpc.Cancelled)
+	for i := range int64(100) {
+		run(h, i, 10*i+10, 10*i+11, 10*i+12, named(fmt.Sprint("u", i%10), i))
+	}
+	last := named("u9", 99)
+	want := at(t, h, 2000, last)
+	h.most = 10
+	h.forget()
+	if got := at(t, h, 2000, last); !maps.EqualFunc(got, want, func(a, b float64) bool { return a == b || a != a && b != b }) {
+		t.Errorf("the features of the last group are %v, want %v", got, want)
+	}
+	for kind := range kinds {
+		n := 0
+		for k := range h.groups {
+			if int(k.kind) == kind {
+				n++
+			}
+		}
+		if n != h.counts[kind] || n > 10 {
+			t.Errorf("%d groups of %s, counted as %d, want at most 10", n, kindNames[kind], h.counts[kind])
+		}
+	}
+	if len(h.past) != 10 || len(h.users) != 2*10+2*2 {
+		t.Errorf("%d users with jobs that ended and %d crowds, want 10 and 24", len(h.past), len(h.users))
+	}
+	for number, user := range map[int64]string{1000: "old", 1002: "never"} { // their ends do not fail
+		h.Start(number, hpc.Unix(1e9+3000))
+		h.End(number, hpc.Unix(1e9+3001), hpc.Completed)
+		if x := at(t, h, 4000, named(user, number)); x["user_running"] != 0 || x["user_waiting"] != 0 || !near(x["user_count"], math.Log1p(1)) {
+			t.Errorf("user %s: %v", user, x)
+		}
+	}
+}
+
+// TestBounded holds that memory is bounded if each job has another name: jobs that run, and jobs that
+// leave without a start.
+func TestBounded(t *testing.T) {
+	h := New(predict.RunTime)
+	h.most, h.mostCrowds = 50, 200
+	for i := range int64(1000) {
+		r := request("a", 4)
+		r.Name = fmt.Sprint(i)
+		run(h, 1, i, i, i+1, r)
+		if i%2 == 0 {
+			r.Name = fmt.Sprint("never", i)
+			h.Submit(predict.Submission{Number: 2, At: hpc.Unix(1e9 + i), Request: r})
+			h.End(2, hpc.Unix(1e9+i), hpc.Cancelled)
+		}
+		if len(h.groups) > 4*2*h.most || len(h.users) > 200 {
+			t.Fatalf("after %d names: %d groups and %d crowds", i, len(h.groups), len(h.users))
+		}
+	}
+}
+
+// TestFileSize saves a history in which every user has one program, of a size and a limit that no other has:
+// seven kinds have as many groups as there are users. With mostSaved of each, and 1 MB of trees, a model's
+// file has less than 20 MB.
+func TestFileSize(t *testing.T) {
+	const users = 1000
+	rng := rand.New(rand.NewPCG(1, 1))
+	h := New(predict.RunTime)
+	for i := range int64(3 * users) { // each group has three jobs
+		k := i % users
+		r := &hpc.Request{User: fmt.Sprint("user", k), Account: fmt.Sprint("account", k%50), Name: fmt.Sprint("program_", k), Tasks: int(k) + 1, TimeLimit: time.Hour + time.Duration(k)*time.Second}
+		run(h, i, 100*i, 100*i+rng.Int64N(50), 100*i+60+rng.Int64N(20000), r)
+	}
+	text, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	zip := gzip.NewWriter(&file)
+	if _, err := zip.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := zip.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if size := float64(file.Len()) / users * mostSaved; size > 19e6 {
+		t.Errorf("%.1f MB, want at most 19", size/1e6)
 	}
 }
 

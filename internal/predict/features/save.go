@@ -13,7 +13,11 @@ import (
 
 // mostSaved bounds the groups of each kind that are saved, so that a model's file stays below
 // 20 MB. Those whose last job ended longest ago are left out.
-const mostSaved = 50000
+const mostSaved = 40000
+
+// mostKept bounds the groups of each kind in memory: above twice as many, those whose last job ended
+// longest ago are forgotten.
+const mostKept = 50000
 
 // saved is a history as it is saved. Open jobs are left out: nobody will say when they end.
 type saved struct {
@@ -68,21 +72,13 @@ func compareKeys(a, b key) int {
 }
 
 // MarshalJSON writes the history. The same history is the same text. Open jobs and the groups with
-// the oldest ends, above 50,000 of a kind, are left out.
+// the oldest ends, above mostSaved of a kind, are left out.
 func (h *History) MarshalJSON() ([]byte, error) {
 	s := saved{All: h.all}
-	latest := slices.SortedFunc(maps.Keys(h.groups), func(a, b key) int {
-		return cmp.Or(-cmp.Compare(h.groups[a].End, h.groups[b].End), compareKeys(a, b))
-	})
-	var count [kinds]int
-	kept := latest[:0]
-	for _, k := range latest {
-		if count[k.kind]++; count[k.kind] <= mostSaved {
-			kept = append(kept, k)
-		}
-	}
+	kept := h.latest(mostSaved)
 	s.Past = h.savedPast(kept)
-	slices.SortFunc(kept, compareKeys)
+	// In this order the groups of a job are beside each other. They are alike, so the file is a third
+	// smaller than in the order of their names.
 	for _, k := range kept {
 		s.Groups = append(s.Groups, savedGroup{k.saved(), *h.groups[k]})
 		if c := h.users[k]; c != nil {
@@ -90,6 +86,41 @@ func (h *History) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(s)
+}
+
+// latest returns the groups whose last jobs ended last, at most so many of each kind, the latest first.
+func (h *History) latest(most int) (kept []key) {
+	type named struct {
+		key
+		end hpc.Time
+	}
+	latest := make([]named, 0, len(h.groups))
+	for k, g := range h.groups {
+		latest = append(latest, named{k, g.End})
+	}
+	slices.SortFunc(latest, func(a, b named) int { return cmp.Or(cmp.Compare(b.end, a.end), compareKeys(a.key, b.key)) })
+	var count [kinds]int
+	for _, k := range latest {
+		if count[k.kind]++; count[k.kind] <= most {
+			kept = append(kept, k.key)
+		}
+	}
+	return kept
+}
+
+// forget leaves h.most groups of each kind, and what belongs to them or to open jobs. So a service needs
+// no more memory however many names its users invent.
+func (h *History) forget() {
+	groups := map[key]*group{}
+	h.counts = [kinds]int{}
+	for _, k := range h.latest(h.most) {
+		groups[k] = h.groups[k]
+		h.counts[k.kind]++
+	}
+	h.groups = groups
+	maps.DeleteFunc(h.users, func(k key, c *crowd) bool { return groups[k] == nil && c.waiting == 0 && c.count == 0 })
+	maps.DeleteFunc(h.past, func(user string, _ []past) bool { return groups[key{kind: ofUser, user: user}] == nil })
+	h.mostCrowds = max(2*len(crowds)*h.most, 2*len(h.users))
 }
 
 // savedPast returns the ended jobs of the users among some groups, the users in the order of these.
@@ -120,7 +151,7 @@ func (h *History) UnmarshalJSON(text []byte) error {
 		if g.Key.Kind >= kinds {
 			return fmt.Errorf("a group of kind %d (want at most %d)", g.Key.Kind, kinds-1)
 		}
-		h.groups[g.Key.key()] = &g.Group
+		h.group(g.Key.key(), &g.Group)
 	}
 	for _, c := range s.Users {
 		h.users[c.Key.key()] = &crowd{Submit: c.Submit, Submits: c.Submits}

@@ -12,7 +12,8 @@ import (
 // A job that runs is a censored one: it runs for longer than until now. Without these, short jobs count
 // too much, since they end first.
 
-// mostPast is the number of a user's ended jobs, and of those that run, that count: the last ones.
+// mostPast is the number of a user's jobs that count: the last ones that ended, and those that run among the
+// last ones that started.
 const mostPast = 100
 
 // The weight of a job is exp(-d), where d sums up these differences from the submission. They are the
@@ -85,9 +86,8 @@ func (h *History) appendSimilar(x []float32, keys *[kinds]key, at hpc.Time) []fl
 	}
 	if c := h.users[keys[ofUser]]; c != nil && !h.target.Measured() { // a measured value is not known before the end
 		newer := 0.0 // running jobs that started later
-		running := last(c.running)
-		for i := range running {
-			if j := running[len(running)-1-i]; !j.ended {
+		for i := len(c.running) - 1; i >= 0 && c.running[len(c.running)-1].order-c.running[i].order < mostPast; i-- {
+			if j := c.running[i]; !j.ended {
 				list = append(list, stats.Observation{Time: max(at.Sub(j.start).Seconds(), 0), Weight: math.Exp(-j.distance(&t) - later*newer), Censored: true})
 				newer++
 			}

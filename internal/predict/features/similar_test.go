@@ -2,13 +2,17 @@ package features
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/stats"
+	"rmreplay/internal/workload"
 )
 
 // TestQuartiles has cases that can be computed by hand. Without weights and censoring the quartiles
@@ -68,6 +72,92 @@ func TestSimilar(t *testing.T) {
 	infinite.TimeLimit = hpc.Unlimited
 	if x := at(t, h, 600, infinite); math.IsNaN(x["similar_p50"]) || math.IsInf(x["similar_p50"], 0) {
 		t.Errorf("without a limit: %g", x["similar_p50"])
+	}
+}
+
+// TestLongJob has a user with one job that runs for months beside thousands of short ones. The list of
+// running jobs has a few, and those that run count as they did in the whole list.
+func TestLongJob(t *testing.T) {
+	h := New(predict.RunTime)
+	run(h, 1, 0, 0, 0, request("a", 4))
+	rng := rand.New(rand.NewPCG(1, 1))
+	type open struct{ number, order, start int64 }
+	running := []open{{1, 0, 0}}
+	for i := int64(1); i < 3000; i++ {
+		run(h, i+1, 10*i, 10*i, 0, request("a", 4))
+		running = append(running, open{i + 1, i, 10 * i})
+		for len(running) > 40 || rng.IntN(3) == 0 && len(running) > 2 {
+			k := 1 + rng.IntN(len(running)-1)
+			h.End(running[k].number, hpc.Unix(1e9+10*i+5), hpc.Completed)
+			running = slices.Delete(running, k, k+1)
+		}
+		c := h.users[keysOf(request("a", 4))[ofUser]]
+		if len(c.running) > 2*len(running)+1 || c.running[0].start != hpc.Unix(1e9) {
+			t.Fatalf("%d jobs run, and the list has %d", len(running), len(c.running))
+		}
+		if i%100 != 0 {
+			continue
+		}
+		x := h.Vector(predict.Submission{At: hpc.Unix(1e9 + 10*i + 9), Request: request("a", 4)}, nil)
+		censored := 0
+		for _, o := range h.observations {
+			if o.Censored {
+				censored++
+			}
+		}
+		want := 0
+		for _, o := range running {
+			if running[len(running)-1].order-o.order < mostPast {
+				want++
+			}
+		}
+		if censored != want || float32(len(running)) != x[slices.Index(Names(), "user_running")] {
+			t.Fatalf("after %d jobs, %d that run count, want %d", i, censored, want)
+		}
+	}
+}
+
+// player plays cases to a history.
+type player struct{ *History }
+
+func (p player) Predict(predict.Submission) predict.Prediction { return predict.Prediction{} }
+
+func (p player) Submit(s predict.Submission) predict.Prediction {
+	p.History.Submit(s)
+	return predict.Prediction{}
+}
+
+func (p player) End(number int64, at hpc.Time, state hpc.State) { p.History.End(number, at, state) }
+
+// TestRunningRecords has records of jobs that ran when they were read, as those of a live cluster. Such a
+// job runs for longer than until now, so it counts as a censored one, and not as one that waits.
+func TestRunningRecords(t *testing.T) {
+	w := new(workload.Workload)
+	for i := range 5 {
+		job := &hpc.Job{ID: fmt.Sprint(i), Submit: hpc.Unix(1e9), Request: *request("a", 4)}
+		job.Recorded = &hpc.Recorded{Start: hpc.Unix(1e9 + int64(i)), State: hpc.Running}
+		job.RunTime = hpc.Unlimited
+		if i == 0 {
+			job.RunTime = 100 * time.Second
+			job.Recorded.End, job.Recorded.State = hpc.Unix(1e9+100), hpc.Completed
+		}
+		w.Jobs.Append(job)
+	}
+	cases, err := predict.CasesOf(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := New(predict.RunTime)
+	if err := predict.PlayUntil(t.Context(), cases.List, hpc.Unix(1e9+5000), player{h}); err != nil {
+		t.Fatal(err)
+	}
+	x := at(t, h, 5001, request("a", 4))
+	if x["user_running"] != 4 || x["user_waiting"] != 0 || !near(x["user_oldest_running_s"], math.Log1p(5000)) || !near(x["similar_p50"], math.Log1p(5000)) {
+		t.Errorf("%g run and %g wait; the oldest runs for %g s; the median is %g s, want 4, 0, 5000 and 5000",
+			x["user_running"], x["user_waiting"], math.Expm1(x["user_oldest_running_s"]), math.Expm1(x["similar_p50"]))
+	}
+	if cases.Unknown != 4 {
+		t.Errorf("the ends of %d jobs are unknown, want 4", cases.Unknown)
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 // conformal widens or narrows intervals so that a tenth of the values lies below P10 and a tenth
 // above P90. It tracks the two quantiles of the scores online: with each value, a bound moves
 // outwards by step*0.9 if the value lies outside, and inwards by step*0.1 if it does not. The
-// share of values outside then tends to a tenth whatever the jobs do (Gibbs and Candès,
-// "Adaptive conformal inference under distribution shift", NeurIPS 2021; Angelopoulos, Candès and
-// Tibshirani, "Conformal PID control for time series prediction", NeurIPS 2023, section 2). The
-// scores are distances on the scale log(1+value), as in conformalized quantile regression
+// share of values outside then tends to a tenth, unless values repeat exactly: a bound that comes to
+// lie on them leaves more inside (Gibbs and Candès, "Adaptive conformal inference under distribution
+// shift", NeurIPS 2021; Angelopoulos, Candès and Tibshirani, "Conformal PID control for time series
+// prediction", NeurIPS 2023, section 2). The scores are distances on the scale log(1+value), as in conformalized quantile regression
 // (Romano, Patterson and Candès, NeurIPS 2019).
 //
 // A value counts when the job ends, so no prediction knows of a later end. By then the bounds have

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"compress/gzip"
@@ -13,6 +14,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
@@ -126,22 +128,26 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 		return nil, fmt.Errorf("training a model: %d jobs with a %s ended by %v (want at least %d)", ended, cases.Target.What(), o.Until, leastJobs)
 	}
 	online := NewOnline(Options{Kind: o.Kind, Target: cases.Target, Seed: o.Seed, Window: o.Window, First: max(ended*4/5, 1)})
+	var group sync.WaitGroup // of what does not depend on the training
+	defer group.Wait()
+	var sum string
+	group.Go(func() { sum = hash(list, o.Until) })
 	if err := predict.PlayUntil(ctx, list, o.Until, online); err != nil {
 		return nil, err
 	}
 	check := online.check
+	var history []byte
+	var err error
+	group.Go(func() { history, err = json.Marshal(online.history) })
 	online.train(o.Until)
-	if online.err != nil {
-		return nil, fmt.Errorf("training a model: %w", online.err)
-	}
-	history, err := json.Marshal(online.history)
-	if err != nil {
+	group.Wait()
+	if err := errors.Join(online.err, err); err != nil {
 		return nil, fmt.Errorf("training a model: %w", err)
 	}
 	m := &Model{until: o.Until, fitted: online.fitted, conformal: online.conformal, mixture: online.mixture, history: history}
 	m.Header = Header{
 		Format: FormatName, Version: FormatVersion, Kind: o.Kind, Target: cmp.Or(cases.Target, predict.RunTime), Program: o.Program, Seed: o.Seed, Window: online.Window,
-		Data:   Data{Source: o.Source, SHA256: hash(list, o.Until), From: list[0].At.String(), Until: o.Until.String(), Jobs: ended},
+		Data:   Data{Source: o.Source, SHA256: sum, From: list[0].At.String(), Until: o.Until.String(), Jobs: ended},
 		Scores: check.mean(), Features: features.Names(),
 	}
 	return m, nil
@@ -155,10 +161,16 @@ func hash(list []predict.Case, until hpc.Time) string {
 		c := list[i]
 		c.Number = int64(i)
 		if c.End > until {
-			c.End, c.State, c.Used = 0, "", 0
+			c.End, c.Used = 0, 0
 		}
 		if c.Start > until {
 			c.Start = 0
+		}
+		if c.Gone > until {
+			c.Gone = 0
+		}
+		if c.End == 0 && c.Gone == 0 { // it waited or ran then; its state is of a later time
+			c.State = ""
 		}
 		_ = encoder.Encode(c) // a hash takes all bytes, and a case has only numbers and text
 	}
@@ -190,8 +202,11 @@ func IsModel(head []byte) bool {
 	return bytes.HasPrefix(head, []byte{0x1f, 0x8b}) && len(head) > fixed && bytes.HasPrefix(head[fixed:], []byte(FormatName+"\x00"))
 }
 
-// mostBytes bounds what a model's file may unpack to.
-const mostBytes = 512 << 20
+const (
+	// mostHeader bounds the first line of a model's file, and mostBytes the rest, in bytes unpacked.
+	mostHeader = 64 << 10
+	mostBytes  = 512 << 20
+)
 
 // Read reads a model. name stands for the source in errors.
 func Read(r io.Reader, name string) (*Model, error) {
@@ -209,14 +224,14 @@ func read(r io.Reader) (*Model, error) {
 	if err != nil {
 		return nil, errNoModel
 	}
-	text, err := io.ReadAll(io.LimitReader(zip, mostBytes+1))
+	text := bufio.NewReaderSize(zip, mostHeader)
+	first, err := text.ReadSlice('\n')
 	switch {
-	case len(text) > mostBytes:
-		return nil, fmt.Errorf("more than %d MiB unpacked", mostBytes>>20)
-	case err != nil:
+	case errors.Is(err, bufio.ErrBufferFull): // so long a line is not read as JSON, nor is what follows it
+		return nil, errNoModel
+	case err != nil && !errors.Is(err, io.EOF):
 		return nil, fmt.Errorf("the file is damaged: %w", err)
 	}
-	first, rest, _ := bytes.Cut(text, []byte("\n"))
 	m := new(Model)
 	if err := json.Unmarshal(first, &m.Header); err != nil || m.Format != FormatName {
 		return nil, errNoModel
@@ -232,6 +247,13 @@ func read(r io.Reader) (*Model, error) {
 	}
 	if m.until, err = hpc.ParseDateTime(m.Data.Until); err != nil {
 		return nil, fmt.Errorf("its data end at %w", err)
+	}
+	rest, err := io.ReadAll(io.LimitReader(text, mostBytes+1))
+	switch {
+	case len(rest) > mostBytes:
+		return nil, fmt.Errorf("more than %d MiB unpacked", mostBytes>>20)
+	case err != nil:
+		return nil, fmt.Errorf("the file is damaged: %w", err)
 	}
 	var b body
 	if err := json.Unmarshal(rest, &b); err != nil {
@@ -253,6 +275,8 @@ func (f *fitted) check(k Kind) error {
 	switch {
 	case f == nil:
 		return errors.New("no model in it")
+	case f.Linear != nil && f.Forest != nil, f.Linear != nil && f.Boost != nil, f.Forest != nil && f.Boost != nil:
+		return errors.New("more than one model in it (want one)") // only that of the kind is checked below
 	case k == Linear && f.Linear != nil:
 		if len(f.Linear.Mean) != width || len(f.Linear.Weight) != width {
 			return fmt.Errorf("not %d weights", width)
@@ -291,7 +315,7 @@ func (m *Model) Before(w *workload.Workload) error {
 // but the model is not trained again.
 func (m *Model) Online() *Online {
 	o := NewOnline(Options{Kind: m.Kind, Target: m.Target, Seed: m.Seed})
-	o.fitted, o.conformal, o.trainings, o.trainedAt = m.fitted, m.conformal, 1, m.until
+	o.fitted, o.conformal, o.trainings, o.trainedAt, o.final = m.fitted, m.conformal, 1, m.until, true
 	o.mixture = m.mixture.clone()
 	if err := json.Unmarshal(m.history, o.history); err != nil {
 		panic(err) // Read has checked it, or Train has made it

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/features"
@@ -120,6 +121,7 @@ func fit(k Kind, t *trees.Table, seed uint64) (*fitted, error) {
 	b := new(boosted)
 	o := trees.BoostOptions{Leaves: 31, MinRows: 20, Rate: 0.1, Features: 0.5, Rows: 0.7, MaxRows: mostRows, Seed: seed}
 	trainer := trees.NewTrainer(t)
+	var group sync.WaitGroup // of the four ensembles, none of which depends on another
 	for _, part := range []struct {
 		to       **trees.Ensemble
 		quantile float64
@@ -131,13 +133,17 @@ func fit(k Kind, t *trees.Table, seed uint64) (*fitted, error) {
 		{&b.Root, 0.5, 100, math.Sqrt},
 		{&b.P90, 0.9, 40, math.Log1p},
 	} {
-		o.Quantile, o.Rounds = part.quantile, part.rounds
-		answers := make([]float64, t.Len())
-		for i, y := range t.Y {
-			answers[i] = part.scale(y) - part.scale(features.Guess(t.Row(i)))
-		}
-		*part.to = trainer.Boost(answers, o)
+		group.Go(func() {
+			o := o
+			o.Quantile, o.Rounds = part.quantile, part.rounds
+			answers := make([]float64, t.Len())
+			for i, y := range t.Y {
+				answers[i] = part.scale(y) - part.scale(features.Guess(t.Row(i)))
+			}
+			*part.to = trainer.Boost(answers, o)
+		})
 	}
+	group.Wait()
 	return &fitted{Boost: b}, nil
 }
 

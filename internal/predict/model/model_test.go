@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"fmt"
@@ -73,8 +74,7 @@ func predictions(t testing.TB, list []predict.Case, k Kind) (all []predict.Predi
 // the starts of those that wait, and all later jobs. No prediction up to the instant may change,
 // and later ones must (otherwise the test would prove nothing).
 func TestFutureChangesNothing(t *testing.T) {
-	w := log(600, 1)
-	original := cases(t, w).List
+	original := cases(t, log(600, 1)).List
 	now := original[450].At
 	altered := slices.Clone(original)
 	rng := rand.New(rand.NewPCG(9, 9))
@@ -100,40 +100,92 @@ func TestFutureChangesNothing(t *testing.T) {
 	if changed < 5 {
 		t.Fatalf("only %d open jobs were altered", changed)
 	}
-	for _, k := range Kinds() {
+	futureChangesNothing(t, original, altered, now, Kinds())
+}
+
+func futureChangesNothing(t *testing.T, original, altered []predict.Case, now hpc.Time, kinds []Kind) {
+	t.Helper()
+	later, _ := slices.BinarySearchFunc(original, now+1, func(c predict.Case, at hpc.Time) int { return cmp.Compare(c.At, at) })
+	for _, k := range kinds {
 		before, after := predictions(t, original, k), predictions(t, altered, k)
-		for i := range original {
-			if original[i].At <= now && before[i] != after[i] {
+		for i := range later {
+			if before[i] != after[i] {
 				t.Errorf("%s: job %d was submitted before the future was altered: %v, then %v", k, i, before[i], after[i])
 				break
 			}
 		}
-		if slices.Equal(before[451:], after[451:]) {
+		if slices.Equal(before[later:], after[later:]) {
 			t.Errorf("%s: the altered history changed no later prediction", k)
 		}
 	}
 }
 
+// withArrays makes arrays of a third of the jobs. All tasks fail, and the last one ends a day after the
+// others. If it ends after an instant that is not 0, it completes, and later: the record of such an array
+// has no state.
+func withArrays(w *workload.Workload, altered hpc.Time) *workload.Workload {
+	for i := 0; i < w.Jobs.Len(); i += 3 {
+		w.Jobs.Change(i, func(j *hpc.Job) {
+			r := j.Recorded
+			if r.Start == 0 {
+				return
+			}
+			last := r.End.Add(24 * time.Hour)
+			j.Array, j.ExitCode, r.State = "0-2", 1, hpc.Failed
+			if altered != 0 && last > altered {
+				last = last.Add(24 * time.Hour)
+				j.TaskExitCodes, r.State = map[int]int{2: 0}, ""
+			}
+			r.TaskStarts = map[int]hpc.Time{0: r.Start, 1: r.Start, 2: r.Start}
+			r.TaskEnds = map[int]hpc.Time{0: r.End, 1: r.End, 2: last}
+			r.TaskUsedMemory = map[int]int64{0: r.UsedMemory, 1: r.UsedMemory, 2: r.UsedMemory}
+			r.End = last
+		})
+	}
+	return w
+}
+
+// TestFutureOfArraysChangesNothing alters the last tasks of arrays. Nothing that the record has of the whole
+// array may reach the predictions that are made before.
+func TestFutureOfArraysChangesNothing(t *testing.T) {
+	original := cases(t, withArrays(log(360, 1), 0)).List
+	now := original[400].At
+	altered := cases(t, withArrays(log(360, 1), now)).List
+	futureChangesNothing(t, original, altered, now, []Kind{LastTwo, Forest})
+}
+
 // TestModelKnowsNoLaterEnd trains at an instant on a log, and on the same log without its future.
 func TestModelKnowsNoLaterEnd(t *testing.T) {
-	w := log(500, 2)
-	rng := rand.New(rand.NewPCG(5, 5))
-	for i := range w.Jobs.Len() {
-		w.Jobs.Change(i, func(j *hpc.Job) { j.Recorded.UsedMemory = rng.Int64N(1 << 20) })
-	}
-	for _, target := range []predict.Target{predict.RunTime, predict.Memory} {
-		all, err := predict.TargetCases(w, target)
+	until := log(500, 2).Jobs.Submit(400)
+	made := func(target predict.Target, altered hpc.Time) *predict.Cases {
+		w := log(500, 2)
+		rng := rand.New(rand.NewPCG(5, 5))
+		for i := range w.Jobs.Len() {
+			w.Jobs.Change(i, func(j *hpc.Job) {
+				if j.Recorded.UsedMemory = rng.Int64N(1 << 20); i%7 == 1 { // it is cancelled after a day
+					j.RunTime = 0
+					j.Recorded = &hpc.Recorded{End: j.Submit.Add(24 * time.Hour), State: hpc.Cancelled}
+				}
+				if altered != 0 && i%7 == 1 && j.Recorded.End > altered { // it is rejected later
+					j.Recorded.End = j.Recorded.End.Add(1000 * time.Hour)
+					j.Recorded.State = hpc.Rejected
+				}
+			})
+		}
+		all, err := predict.TargetCases(withArrays(w, altered), target)
 		if err != nil {
 			t.Fatal(err)
 		}
-		knowsNoLaterEnd(t, all)
+		return all
+	}
+	for _, target := range []predict.Target{predict.RunTime, predict.Memory} {
+		knowsNoLaterEnd(t, made(target, 0), made(target, until), until)
 	}
 }
 
-func knowsNoLaterEnd(t *testing.T, all *predict.Cases) {
-	until := all.List[400].At
+func knowsNoLaterEnd(t *testing.T, all, altered *predict.Cases, until hpc.Time) {
 	known := &predict.Cases{Target: all.Target}
-	for _, c := range all.List {
+	for _, c := range altered.List {
 		if c.At > until {
 			break
 		}
@@ -208,6 +260,27 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// TestFinalModelKeepsNoRows plays jobs to a model that was read. It is never trained again, so the features
+// of jobs would only fill the memory of a service.
+func TestFinalModelKeepsNoRows(t *testing.T) {
+	all := cases(t, log(700, 3))
+	m, err := Train(t.Context(), all, TrainOptions{Kind: Boost, Until: all.List[499].At})
+	if err != nil {
+		t.Fatal(err)
+	}
+	online := m.Online()
+	if err := predict.Play(t.Context(), all.List[500:], online, nil); err != nil {
+		t.Fatal(err)
+	}
+	kept := len(online.table.X) + len(online.table.Y)
+	for _, job := range online.open {
+		kept += len(job.x)
+	}
+	if kept != 0 || online.Trainings() != 1 {
+		t.Errorf("%d numbers are kept, and it was trained %d times", kept, online.Trainings())
+	}
+}
+
 func TestHostileFiles(t *testing.T) {
 	written := file(t, cases(t, log(300, 4)), Boost, 0)
 	text := unzip(t, written)
@@ -222,12 +295,59 @@ func TestHostileFiles(t *testing.T) {
 		"no model of kind linear in it":                                   zipped(strings.Replace(header, `"boost"`, `"linear"`, 1) + "\n" + body),
 		"no model in it":                                                  zipped(header + "\n{}"),
 		"nodes with":                                                      zipped(header + "\n" + strings.Replace(body, `"left":[`, `"left":[99999,`, 1)),
+		"model of rmreplay (want a file":                                  zipped(strings.Replace(header, "{", "{"+strings.Repeat(" ", 1<<16), 1) + "\n" + body),
 	} {
 		_, err := Read(bytes.NewReader(file), "m")
 		if err == nil || !strings.Contains(err.Error(), name) || !strings.HasPrefix(err.Error(), "reading a model: m: ") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
+}
+
+// TestTwoModels has a file with a second model, which is not of the file's kind. A prediction with it would
+// panic.
+func TestTwoModels(t *testing.T) {
+	all := cases(t, log(60, 4))
+	for _, k := range []Kind{Linear, Forest, Boost} {
+		text := unzip(t, file(t, all, k, 0))
+		for _, other := range []Kind{Linear, Forest, Boost} {
+			if other == k {
+				continue
+			}
+			_, err := Read(bytes.NewReader(zipped(strings.Replace(text, `{"model":{`, `{"model":{"`+string(other)+`":{},`, 1))), "m")
+			if err == nil || !strings.Contains(err.Error(), "more than one model") {
+				t.Errorf("%s and %s: %v", k, other, err)
+			}
+		}
+	}
+}
+
+// FuzzRead reads changed files of models. Those that are accepted must predict.
+func FuzzRead(f *testing.F) {
+	all := cases(f, log(60, 4))
+	for _, k := range []Kind{Linear, Forest, Boost} {
+		text := unzip(f, file(f, all, k, 0))
+		f.Add(text)
+		for _, other := range []string{`"boost":{},`, `"forest":{},`, `"linear":{},`} {
+			f.Add(strings.Replace(text, `{"model":{`, `{"model":{`+other, 1))
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := Read(bytes.NewReader(zipped(text)), "m")
+		if err != nil {
+			return
+		}
+		online := m.Online()
+		for i, c := range all.List[:3] {
+			c.Number, c.At = int64(i), m.Until().Add(time.Hour)
+			p := online.Submit(c.Submission)
+			if !(0 <= p.P10 && p.P10 <= p.P50 && p.P50 <= p.P90) {
+				t.Errorf("predicted %v", p)
+			}
+			online.Start(c.Number, c.At)
+			online.End(c.Number, c.At.Add(time.Minute), hpc.Completed)
+		}
+	})
 }
 
 // TestIsModel holds that no other compressed file is taken for a model, and so replaced by one.

@@ -46,6 +46,7 @@ type Online struct {
 	mixture   mixture
 	open      map[int64]*asked
 	table     trees.Table
+	final     bool // it is never trained again
 	trainings int
 	trainedAt hpc.Time
 	trainedOn int // rows when it was trained last
@@ -72,7 +73,7 @@ type asked struct {
 	trained    bool               // a trained model made the prediction
 	user       string
 	candidates candidates // of boosting
-	x          []float32
+	x          []float32  // the features, unless the model is never trained again
 	start      hpc.Time
 	value      float64 // of a measured target
 	measured   bool
@@ -136,7 +137,9 @@ func (o *Online) Submit(s predict.Submission) predict.Prediction {
 		if o.fitted == nil { // else predict has computed it
 			o.x = o.history.Vector(s, o.x)
 		}
-		job.x = slices.Clone(o.x)
+		if !o.final {
+			job.x = slices.Clone(o.x)
+		}
 		o.history.Submit(s)
 	}
 	return job.prediction
@@ -192,6 +195,9 @@ func (o *Online) End(number int64, at hpc.Time, state hpc.State) {
 	}
 	if job.trained && o.Kind == Boost {
 		o.mixture.learn(job.user, job.candidates, value)
+	}
+	if o.final {
+		return
 	}
 	o.table.X = append(o.table.X, job.x...)
 	o.table.Y = append(o.table.Y, value)

@@ -13,9 +13,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/jobjson"
@@ -34,9 +37,12 @@ const (
 type Options struct {
 	// Token, if not empty, must come with each request: "Authorization: Bearer TOKEN".
 	Token string
-	// Now returns the time of the submission of jobs that name none.
+	// Now returns the time: that of the submission of jobs that name none, and about the last that an
+	// event may have.
 	Now func() hpc.Time
-	// Journal, if not nil, gets each batch of events before it counts, one JSON object a line.
+	// Journal, if not nil, gets the events of each request before they count, as one line with one call
+	// of Write. A line that is not written to its end has no newline, so [Service.Replay] leaves all of
+	// its events out. After an error of Write the line must not be in the journal.
 	Journal io.Writer
 }
 
@@ -45,6 +51,7 @@ type Service struct {
 	options Options
 	model   *model.Model
 	mux     *http.ServeMux
+	origins *http.CrossOriginProtection
 
 	mu      sync.Mutex
 	online  *model.Online
@@ -57,7 +64,7 @@ type Service struct {
 
 // New returns a service that has seen no events.
 func New(m *model.Model, o Options) *Service {
-	s := &Service{options: o, model: m, online: m.Online(), numbers: map[string]int64{}, last: m.Until(), mux: http.NewServeMux()}
+	s := &Service{options: o, model: m, online: m.Online(), numbers: map[string]int64{}, last: m.Until(), mux: http.NewServeMux(), origins: http.NewCrossOriginProtection()}
 	s.mux.HandleFunc("GET /v1/model", s.describe)
 	s.mux.HandleFunc("POST /v1/predict", s.predict)
 	s.mux.HandleFunc("POST /v1/events", s.learn)
@@ -66,6 +73,10 @@ func New(m *model.Model, o Options) *Service {
 
 // ServeHTTP answers a request.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := s.checkOrigin(r); err != nil {
+		refuse(w, http.StatusForbidden, err)
+		return
+	}
 	if s.options.Token != "" {
 		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if subtle.ConstantTimeCompare([]byte(token), []byte(s.options.Token)) != 1 {
@@ -78,6 +89,26 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
+// checkOrigin refuses requests that a page of another site makes its reader's browser send. Without a token
+// the service relies on the loopback interface, which any page reaches: a page whose name its owner lets
+// point to 127.0.0.1 is even of the same origin, but the browser sends that name as the host.
+func (s *Service) checkOrigin(r *http.Request) error {
+	if err := s.origins.Check(r); err != nil {
+		return fmt.Errorf("%w (want no request of a page of another site)", err)
+	}
+	if s.options.Token != "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil { // no port
+		host = strings.Trim(r.Host, "[]")
+	}
+	if ip := net.ParseIP(host); !strings.EqualFold(host, "localhost") && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("host: %q (want localhost or an address of the loopback interface, or a service with a token)", r.Host)
+	}
+	return nil
+}
+
 // refuse answers with an error as JSON.
 func refuse(w http.ResponseWriter, status int, err error) {
 	var large *http.MaxBytesError
@@ -88,9 +119,14 @@ func refuse(w http.ResponseWriter, status int, err error) {
 }
 
 func reply(w http.ResponseWriter, status int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		status = http.StatusInternalServerError
+		text, _ = json.Marshal(map[string]string{"error": fmt.Sprintf("writing the answer: %v", err)}) // text is always JSON
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client has gone
+	_, _ = w.Write(append(text, '\n')) // the client has gone
 }
 
 // State is what a service has learned since its model was trained.
@@ -136,6 +172,15 @@ type answer struct {
 	predict.Prediction
 }
 
+// longest is the longest run time in an answer: JSON has no infinity.
+var longest = hpc.Unlimited.Seconds()
+
+// answered returns the answer for a job.
+func answered(id string, p predict.Prediction) answer {
+	p.P10, p.P50, p.P90 = min(p.P10, longest), min(p.P50, longest), min(p.P90, longest)
+	return answer{id, p}
+}
+
 func (s *Service) predict(w http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -153,23 +198,30 @@ func (s *Service) predict(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, fmt.Errorf("jobs: %d jobs (want 1 to %d)", n, MaxJobs))
 		return
 	}
+	for i := range question.Jobs {
+		if question.Jobs[i].Submit.Relative() {
+			refuse(w, http.StatusBadRequest, fmt.Errorf("job %d: %w", i+1, errRelative))
+			return
+		}
+	}
+	reply(w, http.StatusOK, map[string]any{"predictions": s.answer(question.Jobs)})
+}
+
+// answer predicts the run times of jobs.
+func (s *Service) answer(jobs []job) []answer {
 	now := s.options.Now()
-	answers := make([]answer, len(question.Jobs))
+	answers := make([]answer, len(jobs))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range question.Jobs {
-		j := &question.Jobs[i]
+	for i := range jobs {
+		j := &jobs[i]
 		at := now
 		if !j.Submit.IsZero() {
-			if j.Submit.Relative() {
-				refuse(w, http.StatusBadRequest, fmt.Errorf("job %d: %w", i+1, errRelative))
-				return
-			}
 			at = j.Submit.At(&jobjson.Epoch{})
 		}
-		answers[i] = answer{j.ID, s.online.Predict(predict.Submission{At: at, Request: j.request()})}
+		answers[i] = answered(j.ID, s.online.Predict(predict.Submission{At: at, Request: j.request()}))
 	}
-	reply(w, http.StatusOK, map[string]any{"predictions": answers})
+	return answers
 }
 
 // event is what happened to a job.
@@ -181,8 +233,15 @@ type event struct {
 	Job   *job            `json:"job"`   // of a submission
 }
 
-// check says what is wrong with an event, given the instant of the event before.
-func (e *event) check(last hpc.Time) error {
+// ahead is how far the clock of a client may be ahead.
+const ahead = time.Minute
+
+// requeued reports whether an event ends a run because the job is requeued.
+func (e *event) requeued() bool { return e.State == hpc.Pending || e.State == hpc.Requeued }
+
+// check says what is wrong with an event, given the instant of the event before and the last instant that
+// it may have.
+func (e *event) check(last, most hpc.Time) error {
 	if e.At.IsZero() || e.At.Relative() {
 		return errors.New("at: want a time as 2024-03-01T08:00:00Z")
 	}
@@ -197,12 +256,19 @@ func (e *event) check(last hpc.Time) error {
 		return errors.New("job: has id or submit (want them as id and at of the event)")
 	case e.Event != "submit" && e.Job != nil:
 		return errors.New("job: only a submission has it")
-	case e.Event == "end" && !e.State.Ended():
-		return fmt.Errorf("state: %q (want that of a job that ended, as COMPLETED)", e.State)
+	case e.Event == "end" && !e.State.Ended() && !e.requeued():
+		return fmt.Errorf("state: %q (want that of a job that ended, as COMPLETED, or PENDING for one that is requeued)", e.State)
 	case at < last:
 		return fmt.Errorf("at: %v is before the last event, %v (want events in the order of time)", at, last)
+	case at > most: // it would make every event until then one that comes too late
+		return fmt.Errorf("at: %v is in the future (want at most %v, a minute after the service's clock)", at, most)
 	}
 	return nil
+}
+
+// batch are the events of a request, and of a line of the journal.
+type batch struct {
+	Events []json.RawMessage `json:"events"`
 }
 
 func (s *Service) learn(w http.ResponseWriter, r *http.Request) {
@@ -211,9 +277,7 @@ func (s *Service) learn(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, err)
 		return
 	}
-	var batch struct {
-		Events []json.RawMessage `json:"events"`
-	}
+	var batch batch
 	if err := jobjson.Unmarshal(text, &batch); err != nil {
 		refuse(w, http.StatusBadRequest, err)
 		return
@@ -222,56 +286,84 @@ func (s *Service) learn(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, fmt.Errorf("events: %d events (want 1 to %d)", n, MaxJobs))
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	events, err := s.parse(batch.Events)
+	answers, status, err := s.accept(batch.Events)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err)
+		refuse(w, status, err)
 		return
 	}
-	if s.options.Journal != nil {
-		var lines bytes.Buffer
-		for _, text := range batch.Events {
-			if err := json.Compact(&lines, text); err != nil {
-				refuse(w, http.StatusBadRequest, err)
-				return
-			}
-			lines.WriteByte('\n')
-		}
-		if _, err := s.options.Journal.Write(lines.Bytes()); err != nil {
-			refuse(w, http.StatusInternalServerError, fmt.Errorf("writing the journal: %w", err))
-			return
-		}
-	}
-	answers := []answer{}
-	for i := range events {
-		if p, submitted := s.apply(&events[i]); submitted {
-			answers = append(answers, answer{events[i].ID, p})
-		}
-	}
-	reply(w, http.StatusOK, map[string]any{"accepted": len(events), "predictions": answers})
+	reply(w, http.StatusOK, map[string]any{"accepted": len(batch.Events), "predictions": answers})
 }
 
-// parse reads and checks events. It changes nothing.
-func (s *Service) parse(texts []json.RawMessage) ([]event, error) {
+// accept learns of events, and predicts the run times of jobs that are submitted. An error comes with the
+// status of the answer. The lock is not held while the client reads that.
+func (s *Service) accept(texts []json.RawMessage) (answers []answer, status int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	events, err := s.parse(texts, s.options.Now().Add(ahead))
+	if err != nil {
+		return nil, http.StatusBadRequest, err
+	}
+	if err := s.record(texts); err != nil {
+		return nil, http.StatusInternalServerError, fmt.Errorf("writing the journal: %w", err)
+	}
+	answers = []answer{}
+	for i := range events {
+		if p, submitted := s.apply(&events[i]); submitted {
+			answers = append(answers, answered(events[i].ID, p))
+		}
+	}
+	return answers, http.StatusOK, nil
+}
+
+// batchBegins is how a line of the journal with the events of a request begins. Other lines have a single
+// event each, as journals of earlier versions.
+const batchBegins = `{"events":[`
+
+// record writes the events of a request to the journal, if there is one.
+func (s *Service) record(events []json.RawMessage) error {
+	if s.options.Journal == nil {
+		return nil
+	}
+	line := bytes.NewBufferString(batchBegins)
+	for i, text := range events {
+		if i > 0 {
+			line.WriteByte(',')
+		}
+		if err := json.Compact(line, text); err != nil {
+			return err
+		}
+	}
+	line.WriteString("]}\n")
+	_, err := s.options.Journal.Write(line.Bytes())
+	return err
+}
+
+// parse reads and checks events, none of which may be later than an instant. It changes nothing.
+func (s *Service) parse(texts []json.RawMessage, most hpc.Time) ([]event, error) {
 	events := make([]event, len(texts))
 	last := s.last
-	submitted := map[string]bool{}
+	opened := map[string]bool{} // of the jobs that these events submit or end
 	for i, text := range texts {
 		e := &events[i]
 		err := jobjson.Unmarshal(text, e)
 		if err == nil {
-			err = e.check(last)
+			err = e.check(last, most)
 		}
 		if err == nil && e.Event == "submit" {
-			if _, open := s.numbers[e.ID]; open || submitted[e.ID] {
+			open, told := opened[e.ID]
+			if !told {
+				_, open = s.numbers[e.ID]
+			}
+			if open {
 				err = fmt.Errorf("id: job %s was submitted before and has not ended", e.ID)
 			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("event %d: %w", i+1, err)
 		}
-		submitted[e.ID] = e.Event != "end" && (submitted[e.ID] || e.Event == "submit")
+		if e.Event != "start" {
+			opened[e.ID] = e.Event == "submit"
+		}
 		last = e.At.At(&jobjson.Epoch{})
 	}
 	return events, nil
@@ -294,6 +386,9 @@ func (s *Service) apply(e *event) (p predict.Prediction, submitted bool) {
 		s.online.Start(number, at)
 	default:
 		delete(s.numbers, e.ID)
+		if e.requeued() {
+			e.State = hpc.Pending // so the run is no run time: see [predict.Predictor]
+		}
 		s.online.End(number, at, e.State)
 	}
 	return p, false
@@ -307,11 +402,30 @@ func (s *Service) Replay(journal []byte) (whole int64, err error) {
 		if !found {
 			return whole, nil
 		}
-		events, err := s.parse([]json.RawMessage{line})
+		events, err := s.parseLine(line)
 		if err != nil {
-			return whole, fmt.Errorf("line %d: %w", number, errors.Unwrap(err))
+			return whole, fmt.Errorf("line %d: %w", number, err)
 		}
-		s.apply(&events[0])
+		for i := range events {
+			s.apply(&events[i])
+		}
 		whole = int64(len(journal) - len(rest))
 	}
+}
+
+// anyTime bounds the events of a journal. They were checked when they came, by a clock that may have been
+// set back since.
+const anyTime = hpc.Time(math.MaxInt64)
+
+// parseLine reads and checks the events of a line of the journal.
+func (s *Service) parseLine(line []byte) ([]event, error) {
+	if !bytes.HasPrefix(line, []byte(batchBegins)) {
+		events, err := s.parse([]json.RawMessage{line}, anyTime)
+		return events, errors.Unwrap(err) // a line of one event has no need of its number
+	}
+	var batch batch
+	if err := jobjson.Unmarshal(line, &batch); err != nil {
+		return nil, err
+	}
+	return s.parse(batch.Events, anyTime)
 }

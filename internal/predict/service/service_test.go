@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -41,8 +42,14 @@ func trained(t *testing.T) *model.Model {
 
 var now = hpc.Unix(1e9 + 1e6)
 
-func ask(s http.Handler, method, path, body string, header ...string) (int, string) {
+func request(method, path, body string) *http.Request {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Host = "localhost:8765"
+	return r
+}
+
+func ask(s http.Handler, method, path, body string, header ...string) (int, string) {
+	r := request(method, path, body)
 	if len(header) == 2 {
 		r.Header.Set(header[0], header[1])
 	}
@@ -96,6 +103,9 @@ func TestRefuses(t *testing.T) {
 		{"POST", "/v1/events", `{"events":[{"event":"gone","id":"1","at":"2002-01-01T00:00:00Z"}]}`, 400, "want submit, start or end"},
 		{"POST", "/v1/events", `{"events":[{"event":"end","id":"1","at":"2002-01-01T00:00:00Z","state":"RUNNING"}]}`, 400, "as COMPLETED"},
 		{"POST", "/v1/events", `{"events":[{"event":"start","id":"1","at":"1999-01-01T00:00:00Z"}]}`, 400, "in the order of time"},
+		{"POST", "/v1/events", `{"events":[` + submit("1", 1) + `,` + submit("2", 61) + `]}`, 400, "event 2: at: 2001-09-20T15:34:21Z is in the future (want at most 2001-09-20T15:34:20Z, a minute after"},
+		{"POST", "/v1/events", `{"events":[` + submit("1", 1) + `,` + happened("end", "1", 2) + `,` + submit("1", 2) + `,` + submit("1", 2) + `]}`, 400, "event 4: id: job 1 was submitted before"},
+		{"POST", "/v1/events", `{"events":[` + submit("1", 1) + `,` + happened("start", "1", 1) + `,` + submit("1", 2) + `]}`, 400, "event 3: id: job 1 was submitted before"},
 		{"POST", "/v1/events", `{"events":[` + submit("1", 1) + `,` + submit("1", 2) + `]}`, 400, "event 2: id: job 1 was submitted before"},
 	} {
 		code, body := ask(s, test.method, test.path, test.body)
@@ -152,8 +162,198 @@ func TestJournal(t *testing.T) {
 	if got := second.State(); got.Events != 80 || got.Unknown != 20 || got.OpenJobs != 0 {
 		t.Errorf("state %+v", got)
 	}
+	if lines := bytes.Count(journal.Bytes(), []byte("\n")); lines != 20 {
+		t.Errorf("20 batches have %d lines", lines)
+	}
+	// A journal of an earlier version has a line for each event.
+	old := strings.NewReplacer(`{"events":[`, "", "]}\n", "\n", `},{"event"`, "}\n{\"event\"").Replace(string(journal.Bytes()[:whole]))
+	third := New(m, Options{Now: clock})
+	if read, err := third.Replay([]byte(old)); err != nil || read != int64(len(old)) || strings.Count(old, "\n") != 80 {
+		t.Fatalf("read %d of %d bytes: %v", read, len(old), err)
+	}
+	if _, again := ask(third, "POST", "/v1/predict", question); again != after {
+		t.Errorf("after an old journal: %s, want %s", again, after)
+	}
 	if _, err := New(m, Options{}).Replay([]byte("{}\nnonsense\n")); err == nil || !strings.HasPrefix(err.Error(), "line 1: ") {
 		t.Errorf("a damaged journal: %v", err)
+	}
+}
+
+// TestFutureEvent tells of an event of the next century, as a client does whose clock is wrong. It must not
+// keep the service from later events. An event within a minute is accepted, and a journal is read whatever
+// the clock says.
+func TestFutureEvent(t *testing.T) {
+	var journal bytes.Buffer
+	m := trained(t)
+	s := New(m, Options{Journal: &journal, Now: func() hpc.Time { return now }})
+	if code, body := ask(s, "POST", "/v1/events", `{"events":[`+submit("1", 4e9)+`]}`); code != 400 || !strings.Contains(body, "is in the future") {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, body := ask(s, "POST", "/v1/events", `{"events":[`+submit("1", 60)+`]}`); code != 200 {
+		t.Errorf("an event of the next minute: %d %s", code, body)
+	}
+	back := New(m, Options{Now: func() hpc.Time { return now - 1e6*hpc.Second }})
+	if read, err := back.Replay(journal.Bytes()); err != nil || read != int64(journal.Len()) {
+		t.Errorf("read %d of %d bytes: %v", read, journal.Len(), err)
+	}
+}
+
+// TestRequeue ends runs by a requeue, in one request with the submission that follows, and in two. A run
+// that is lost is no run time.
+func TestRequeue(t *testing.T) {
+	const question = `{"jobs":[{"user":"u9","tasks":1,"time_limit_s":3600}]}`
+	m := trained(t)
+	var answers []string
+	for name, state := range map[string]string{"pending": "PENDING", "requeued": "REQUEUED"} {
+		s := New(m, Options{Now: func() hpc.Time { return now + 100000*hpc.Second }})
+		lost := func(at int64) string { return strings.Replace(happened("end", "1", at), "COMPLETED", state, 1) }
+		for _, batch := range []string{
+			submit("1", 0) + "," + happened("start", "1", 10), lost(3000) + "," + submit("1", 3000) + "," + happened("start", "1", 3010),
+			lost(3010), submit("1", 3010) + "," + happened("start", "1", 3020), happened("end", "1", 3120),
+		} {
+			if code, body := ask(s, "POST", "/v1/events", `{"events":[`+batch+`]}`); code != 200 {
+				t.Fatalf("%s: %s: %d %s", name, batch, code, body)
+			}
+		}
+		if got := s.State(); got.OpenJobs != 0 || got.Unknown != 0 || got.Events != 9 {
+			t.Errorf("%s: %d open, %d unknown jobs, %d events", name, got.OpenJobs, got.Unknown, got.Events)
+		}
+		_, body := ask(s, "POST", "/v1/predict", question)
+		answers = append(answers, body)
+	}
+	once := New(m, Options{Now: func() hpc.Time { return now + 100000*hpc.Second }})
+	for _, at := range []int64{0, 3000} { // the same submissions, and no run that is lost
+		batch := submit("1", at) + "," + happened("end", "1", at)
+		if code, body := ask(once, "POST", "/v1/events", `{"events":[`+batch+`]}`); code != 200 {
+			t.Fatal(code, body)
+		}
+	}
+	if code, body := ask(once, "POST", "/v1/events", `{"events":[`+submit("1", 3010)+","+happened("start", "1", 3020)+","+happened("end", "1", 3120)+`]}`); code != 200 {
+		t.Fatal(code, body)
+	}
+	_, want := ask(once, "POST", "/v1/predict", question)
+	for _, body := range answers {
+		if body != want {
+			t.Errorf("predicted %s, want %s", body, want)
+		}
+	}
+}
+
+// TestOtherSites has requests that a web page makes a browser on the same computer send.
+func TestOtherSites(t *testing.T) {
+	m := trained(t)
+	for _, test := range []struct {
+		name, token, host, method, header, value string
+		code                                     int
+	}{
+		{"curl", "", "localhost:8765", "POST", "", "", 200},
+		{"curl, IPv6", "", "[::1]:8765", "POST", "", "", 200},
+		{"curl, no port", "", "127.0.0.1", "POST", "", "", 200},
+		{"another site", "", "127.0.0.1:8765", "POST", "Sec-Fetch-Site", "cross-site", 403},
+		{"another site, an old browser", "", "127.0.0.1:8765", "POST", "Origin", "http://evil.example", 403},
+		{"DNS rebinding", "", "evil.example:8765", "POST", "Origin", "http://evil.example:8765", 403},
+		{"DNS rebinding, reading", "", "evil.example:8765", "GET", "", "", 403},
+		{"no name", "", "", "GET", "", "", 403},
+		{"with a token", "secret", "predict.example:8765", "POST", "", "", 200},
+		{"with a token, another site", "secret", "predict.example:8765", "POST", "Sec-Fetch-Site", "cross-site", 403},
+	} {
+		s := New(m, Options{Token: test.token, Now: func() hpc.Time { return now }})
+		r := request(test.method, "/v1/events", `{"events":[`+submit("1", 1)+`]}`)
+		if test.method == "GET" {
+			r = request("GET", "/v1/model", "")
+		}
+		r.Host = test.host
+		r.Header.Set("Content-Type", "text/plain")
+		r.Header.Set("Authorization", "Bearer "+test.token)
+		if test.header != "" {
+			r.Header.Set(test.header, test.value)
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code != test.code || test.code == 403 && (s.State().Events != 0 || !strings.Contains(w.Body.String(), "(want ")) {
+			t.Errorf("%s: %d %s, want %d", test.name, w.Code, w.Body, test.code)
+		}
+	}
+}
+
+// stuck is the connection of a client that does not read.
+type stuck struct {
+	http.ResponseWriter
+	writing, read chan struct{}
+}
+
+func (s stuck) Write(b []byte) (int, error) {
+	close(s.writing)
+	<-s.read
+	return len(b), nil
+}
+
+// TestClientDoesNotRead has clients that send a request and do not read the answer. Others get theirs.
+func TestClientDoesNotRead(t *testing.T) {
+	s := New(trained(t), Options{Now: func() hpc.Time { return now }})
+	for path, body := range map[string]string{
+		"/v1/predict": `{"jobs":[{"user":"u1"}]}`, "/v1/events": `{"events":[` + submit("1", 1) + `]}`, "/v1/model": "",
+	} {
+		method := "POST"
+		if body == "" {
+			method = "GET"
+		}
+		client := stuck{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.ServeHTTP(client, request(method, path, body))
+		}()
+		<-client.writing
+		if !s.mu.TryLock() {
+			t.Errorf("%s: the service waits for a client that does not read", path)
+		} else {
+			s.mu.Unlock()
+		}
+		close(client.read)
+		<-done
+	}
+}
+
+// TestInfinitePrediction has a model that predicts an infinite run time for a job without a limit.
+func TestInfinitePrediction(t *testing.T) {
+	if a := answered("1", predict.Prediction{P10: 5, P50: math.Inf(1), P90: math.Inf(1)}); a.P10 != 5 || a.P50 != longest || a.P90 != longest {
+		t.Errorf("answered %v", a)
+	}
+	w := httptest.NewRecorder()
+	reply(w, http.StatusOK, math.Inf(1))
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"error":"writing the answer: `) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// TestTornBatch ends the journal at each of its bytes, as a kill does. All events of a request count, or
+// none.
+func TestTornBatch(t *testing.T) {
+	var journal bytes.Buffer
+	m := trained(t)
+	s := New(m, Options{Journal: &journal, Now: func() hpc.Time { return now }})
+	sizes := []int{0}
+	for _, batch := range []string{
+		submit("1", 1) + "," + happened("start", "1", 2),
+		happened("end", "1", 3) + "," + submit("2", 3) + "," + happened("start", "2", 4),
+	} {
+		if code, body := ask(s, "POST", "/v1/events", `{"events":[`+batch+`]}`); code != 200 {
+			t.Fatal(code, body)
+		}
+		sizes = append(sizes, journal.Len())
+	}
+	counts := []int{0, 2, 5}
+	for n := range journal.Len() + 1 {
+		whole := 0
+		for whole+1 < len(sizes) && sizes[whole+1] <= n {
+			whole++
+		}
+		again := New(m, Options{Now: func() hpc.Time { return now }})
+		read, err := again.Replay(journal.Bytes()[:n])
+		if events := again.State().Events; err != nil || read != int64(sizes[whole]) || events != counts[whole] {
+			t.Fatalf("of %d bytes %d count, with %d events, %v; want %d and %d", n, read, events, err, sizes[whole], counts[whole])
+		}
 	}
 }
 

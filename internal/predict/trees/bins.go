@@ -13,7 +13,6 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"sort"
 	"sync"
 )
 
@@ -117,8 +116,16 @@ func (c *column) bin(v float32) uint8 {
 	if v != v {
 		return 0
 	}
-	b := sort.Search(len(c.bounds), func(i int) bool { return v <= c.bounds[i] })
-	return uint8(max(min(b, len(c.bounds)-1), 1))
+	low, high := 0, len(c.bounds) // the first bound that v does not exceed is between these; sort.Search is slower
+	for low < high {
+		middle := int(uint(low+high) / 2)
+		if v > c.bounds[middle] {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return uint8(max(min(low, len(c.bounds)-1), 1))
 }
 
 // parallel calls work with each number below n, on all processors if the calls have enough to do:

@@ -35,7 +35,7 @@ func (e *Ensemble) Value(x []float32) float64 {
 	return sum
 }
 
-// Trainer trains ensembles on one table, whose features are binned once.
+// Trainer trains ensembles on one table, whose features are binned once. Its methods may be called at once.
 type Trainer struct {
 	table *Table
 	data  *binned
@@ -58,21 +58,24 @@ func (b *Trainer) Boost(answers []float64, o BoostOptions) *Ensemble {
 	for i, y := range answers {
 		residual[i] = y - e.Base
 	}
+	// A tree is subtracted from the residual of a row when the row is next drawn. Then all trees since
+	// are, while the row's features are in the cache; many rows are drawn seldom.
+	subtracted := make([]int, n)
 	gradient := make([]float32, n)
 	rows := make([]int32, 0, n)
 	var values []float64
 	for range o.Rounds {
-		for i, r := range residual {
-			switch {
-			case r > 0:
-				gradient[i] = float32(o.Quantile)
-			case r < 0:
-				gradient[i] = float32(o.Quantile - 1)
-			default:
-				gradient[i] = 0
-			}
-		}
 		rows = sample(rows[:0], n, min(o.Rows, float64(o.MaxRows)/float64(n)), rng)
+		const part = 1024
+		parallel((len(rows)+part-1)/part, 20*len(rows), func(p int) {
+			for _, i := range rows[p*part : min((p+1)*part, len(rows))] {
+				for _, tree := range e.Trees[subtracted[i]:] {
+					residual[i] -= tree.value(t.Row(int(i)))
+				}
+				subtracted[i] = len(e.Trees)
+				gradient[i] = slope(residual[i], o.Quantile)
+			}
+		})
 		tree, leaves := g.grow(gradient, rows)
 		if len(leaves) < 2 {
 			break
@@ -85,14 +88,19 @@ func (b *Trainer) Boost(answers []float64, o BoostOptions) *Ensemble {
 			tree.Leaf[i] = float32(o.Rate * quantileOf(values, o.Quantile))
 		}
 		e.Trees = append(e.Trees, tree)
-		const part = 4096
-		parallel((n+part-1)/part, 20*n, func(p int) {
-			for i := p * part; i < min((p+1)*part, n); i++ {
-				residual[i] -= tree.value(t.Row(i))
-			}
-		})
 	}
 	return e
+}
+
+// slope returns the negative gradient of the pinball loss of a residual.
+func slope(residual, quantile float64) float32 {
+	switch {
+	case residual > 0:
+		return float32(quantile)
+	case residual < 0:
+		return float32(quantile - 1)
+	}
+	return 0
 }
 
 // sample returns each number below n with the probability share, at least one.

@@ -203,3 +203,50 @@ func TestCheck(t *testing.T) {
 		t.Error("no trees were accepted")
 	}
 }
+
+// boostAtOnce is [Trainer.Boost] as its papers have it: each tree is subtracted from all residuals at once.
+func boostAtOnce(b *Trainer, answers []float64, o BoostOptions) *Ensemble {
+	n := b.table.Len()
+	rng := rand.New(rand.NewPCG(o.Seed, 0))
+	g := &grower{data: b.data, leaves: o.Leaves, minRows: o.MinRows, features: o.Features, rng: rng}
+	e := &Ensemble{Base: quantileOf(slices.Clone(answers), o.Quantile)}
+	residual, gradient := make([]float64, n), make([]float32, n)
+	for i, y := range answers {
+		residual[i] = y - e.Base
+	}
+	for range o.Rounds {
+		for i, r := range residual {
+			gradient[i] = slope(r, o.Quantile)
+		}
+		tree, leaves := g.grow(gradient, sample(nil, n, min(o.Rows, float64(o.MaxRows)/float64(n)), rng))
+		for i, leaf := range leaves {
+			var values []float64
+			for _, r := range leaf {
+				values = append(values, residual[r])
+			}
+			tree.Leaf[i] = float32(o.Rate * quantileOf(values, o.Quantile))
+		}
+		e.Trees = append(e.Trees, tree)
+		for i := range residual {
+			residual[i] -= tree.value(b.table.Row(i))
+		}
+	}
+	return e
+}
+
+// TestResidualsWhenDrawn holds that residuals which are computed when their rows are drawn give the same trees,
+// to the bit, as residuals that are always known.
+func TestResidualsWhenDrawn(t *testing.T) {
+	table := draw(3000, 5, 4, func(x []float32, rng *rand.Rand) float64 {
+		return math.Exp(3*float64(x[0]*x[1]) + rng.NormFloat64())
+	})
+	for _, most := range []int{150, 1000, 1 << 30} {
+		o := BoostOptions{Quantile: 0.9, Rounds: 30, Leaves: 8, MinRows: 5, Rate: 0.1, Features: 0.5, Rows: 0.7, MaxRows: most, Seed: 3}
+		got, want := NewTrainer(table).Boost(table.Y, o), boostAtOnce(NewTrainer(table), table.Y, o)
+		a, errA := json.Marshal(got)
+		b, errB := json.Marshal(want)
+		if errA != nil || errB != nil || len(want.Trees) != o.Rounds || string(a) != string(b) {
+			t.Errorf("at most %d rows: the trees differ (%d and %d)", most, len(got.Trees), len(want.Trees))
+		}
+	}
+}
