@@ -109,7 +109,7 @@ func TestInBrowser(t *testing.T) {
 	addRun(t, s)
 	browser := chromium.Open(t)
 	for name, test := range map[string]func(*testing.T, *reader){
-		"filters": clickFilters, "brush": brushCharts, "expand": expandJob, "views": savedViews, "looks": looks, "focus": keepsFocus, "refresh": refreshes, "compare": compareClusters, "export": exports, "errors": wrongQuery,
+		"filters": clickFilters, "brush": brushCharts, "expand": expandJob, "views": savedViews, "looks": looks, "phone": onPhone, "focus": keepsFocus, "refresh": refreshes, "compare": compareClusters, "export": exports, "errors": wrongQuery,
 	} {
 		t.Run(name, func(t *testing.T) {
 			tab := browser.Tab(t)
@@ -342,6 +342,45 @@ func refreshes(t *testing.T, r *reader) {
 	// A panel that the reader has left is loaded again.
 	r.Eval(`document.activeElement.blur(); document.querySelector(".opened").remove(); document.querySelector("#panel-table h2").before("to be replaced")`, nil)
 	r.wait(`!document.querySelector("#panel-table").textContent.includes("to be replaced")`)
+}
+
+// onPhone reads the table of jobs, a job and the saved views in a narrow window, of which nothing stands outside.
+func onPhone(t *testing.T, r *reader) {
+	r.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": true}, nil)
+	outside := func(what string) {
+		t.Helper()
+		var found []string
+		r.Eval(fmt.Sprintf(`[...document.querySelectorAll(%q)].filter((e) => e.getClientRects().length).map((e) => [e, e.getBoundingClientRect()]).filter(([, b]) => b.left < 0 || b.right > 390)
+			.map(([e, b]) => e.tagName + " from " + b.left + " to " + b.right + ": " + e.textContent.slice(0, 40))`, what), &found)
+		if len(found) > 0 {
+			t.Errorf("%d of %s are outside of the window, such as %s", len(found), what, found[0])
+		}
+	}
+	for i, page := range []string{"?last=all", "?last=all&f=jobid%3D99000001", "compare?last=all&a=vale&b=replay-1"} {
+		r.visit(page)
+		r.Eval(`document.querySelector("#views").open = true`, nil)
+		outside("#views > div, #views > div *")
+		r.Picture(fmt.Sprint("phone-menu-", i))
+		r.Eval(`document.querySelector("#views").open = false; document.querySelector("#panel-table").scrollIntoView()`, nil)
+		outside("#panel-table, #panel-table .scroll, #panel-table :is(tr, th, td, th a, td a)")
+		r.Picture(fmt.Sprint("phone-jobs-", i))
+		var inner bool
+		r.Eval(`[...document.querySelectorAll("#panel-table .scroll")].some((e) => e.scrollWidth > e.clientWidth)`, &inner)
+		if inner {
+			t.Errorf("%s: the table of jobs scrolls to the side", page)
+		}
+	}
+	var label string
+	r.Eval(`getComputedStyle(document.querySelector("#panel-table tbody td[data-label=user_name]"), "::before").content`, &label)
+	if !strings.Contains(label, "user_name") {
+		t.Errorf("a value has the label %s", label)
+	}
+	r.visit("?last=all&f=jobid%3D99000001")
+	r.click("#panel-table a[data-expand]", "99000001")
+	r.wait(`document.querySelector(".opened")`)
+	r.Eval(`document.querySelector(".opened").scrollIntoView()`, nil)
+	r.Picture("phone-job")
+	outside(".opened, .opened :is(dl, dt, dd, pre)")
 }
 
 // looks checks the page in the light and in the dark, on a telephone and on paper.
