@@ -1,9 +1,10 @@
 // Package elastic asks a cluster of Elasticsearch or OpenSearch about the finished jobs in its
 // indices, whoever put them there: the stock jobcomp/elasticsearch plugin, or this program.
 //
-// It uses what Elasticsearch 7.10 and OpenSearch 1 have and later releases kept: _field_caps, and
-// _search with aggregations (terms, range, date_range, filters, date_histogram, stats, cardinality,
-// weighted_avg), sort and search_after. No script runs on the cluster.
+// It uses what is documented for Elasticsearch 7.10, OpenSearch 1 and later releases: _field_caps, and
+// _search with aggregations (terms, range, date_range, filters, filter, missing, date_histogram, stats, avg,
+// cardinality, weighted_avg), sort and search_after. 7.10 is the first with wildcards in any case
+// (case_insensitive). No script runs on the cluster.
 //
 // Elasticsearch's reference says which fields a request can use: those of the types keyword, date and
 // number. A text, as dynamic mapping makes of a string, has its values in a sub-field, .keyword.

@@ -131,6 +131,24 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
+// TestOrder checks that a list can be sorted by a field that not all indices have.
+func TestOrder(t *testing.T) {
+	r := &recorded{fields: caps(), status: 200, answer: `{"hits":{"hits":[]}}`}
+	delete(r.fields, "@submit")
+	c := r.open(t, elastic.Options{})
+	for column, want := range map[string]string{
+		"end_time": `"@end":{"missing":"_last","order":"asc","unmapped_type":"date"}`, "elapsed_s": `"elapsed":{"missing":"_last","order":"asc","unmapped_type":"long"}`,
+		"cpu_hours": `"cpu_hours":{"missing":"_last","order":"asc","unmapped_type":"double"}`, "user_name": `"username.keyword":{"missing":"_last","order":"asc","unmapped_type":"keyword"}`,
+	} {
+		if _, err := c.Jobs(t.Context(), question.Page{Sort: column, Most: 5}); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.bodies[len(r.bodies)-1]; !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", column, got, want)
+		}
+	}
+}
+
 // FuzzFilter checks that what a reader writes is an error, or becomes a query in which it is nothing but
 // values: the members of the query's objects are this program's and the fields' names.
 func FuzzFilter(f *testing.F) {
