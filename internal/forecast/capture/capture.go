@@ -56,7 +56,7 @@ type command struct {
 // finished jobs are read; 0 for none.
 func commands(now time.Time, history time.Duration) []command {
 	list := []command{
-		{jobsFile, []string{"scontrol", "--oneliner", "--details", "show", "job"}, true},
+		{jobsFile, []string{"scontrol", "--details", "show", "job"}, true},
 		{nodesFile, []string{"scontrol", "show", "node"}, true},
 		{reservationsFile, []string{"scontrol", "--oneliner", "show", "reservation"}, false},
 		{partitionsFile, []string{"scontrol", "--oneliner", "show", "partition"}, false},

@@ -109,13 +109,8 @@ func TestHostileCaptures(t *testing.T) {
 		`capture.json: "time_zone"`:           write(t, newer, map[string]string{indexFile: `{"rmreplay_capture":1,"at":"2024-03-05T12:00:00Z","time_zone":"Mars"}`}),
 		"jobs.txt:1: \"slurm_load_jobs":       write(t, "slurm_load_jobs error: Unable to contact slurm controller\n", nil),
 		"no usable job":                       write(t, "No jobs in the system\n", nil),
-		"jobs.txt:1: JobId=x: not a number":   write(t, job("JobId=20", "JobId=x"), nil),
-		"jobs.txt:1: ArrayTaskId=":            write(t, job("3-6%2", "3-"), nil),
-		"jobs.txt:1: TimeLimit=":              write(t, job("TimeLimit=01:00:00", "TimeLimit=soon"), nil),
-		"jobs.txt:1: NumTasks=":               write(t, job("NumTasks=2", "NumTasks=-2"), nil),
-		"jobs.txt:1: MinMemoryNode=":          write(t, job("MinMemoryNode=4G", "MinMemoryNode=lots"), nil),
+		"jobs.txt:1: job 5: no JobState":      write(t, "JobId=5 JobName=x UserId=u(1)\n", nil),
 		"want the capture's time zone":        write(t, job("SubmitTime=2024-03-05T11:00:00", "SubmitTime=2024-03-05T12:30:00"), nil),
-		"no StartTime or no NodeList":         write(t, job("NodeList=n[1-2]", "NodeList=(null)"), nil),
 		"a node without State=":               write(t, newer, map[string]string{nodesFile: "NodeName=n1\n"}),
 		"usage.txt:2: 1 columns":              write(t, newer, map[string]string{usageFile: "Account|User|RawUsage\nphys\n"}),
 		"usage.txt:2: RawUsage":               write(t, newer, map[string]string{usageFile: "Account|User|RawUsage\nphys|ann|much\n"}),
@@ -126,10 +121,102 @@ func TestHostileCaptures(t *testing.T) {
 	}
 }
 
+// TestUnreadableJobs checks that a job that makes no sense is left out and named, and that the others stay.
+func TestUnreadableJobs(t *testing.T) {
+	for _, tt := range []struct{ change, to, note string }{
+		{"JobId=20", "JobId=x", "1 jobs cannot be read and are left out; the first is jobs.txt:1: job x: JobId=x: not a number"},
+		{"3-6%2", "3-", "jobs.txt:1: job 20: ArrayTaskId="},
+		{"TimeLimit=01:00:00", "TimeLimit=soon", "jobs.txt:1: job 20: TimeLimit="},
+		{"NumTasks=2", "NumTasks=-2", "jobs.txt:1: job 20: NumTasks="},
+		{"MinMemoryNode=4G", "MinMemoryNode=lots", "jobs.txt:1: job 20: MinMemoryNode="},
+		{"JobState=PENDING", "JobState=", "jobs.txt:1: job 20: no JobState"},
+		{"SubmitTime=2024-03-05T11:00:00", "SubmitTime=Unknown", "jobs.txt:1: job 20: no SubmitTime"},
+		{"NodeList=n[1-2]", "NodeList=(null)", "jobs.txt:2: job 21: it is RUNNING, but has no StartTime or no NodeList"},
+	} {
+		q, err := Read(write(t, strings.Replace(newer, tt.change, tt.to, 1), nil))
+		if err != nil || q.Workload.Jobs.Len() != 2 || !strings.Contains(strings.Join(q.Notes, "\n"), tt.note) {
+			t.Errorf("%s: %v, %d jobs, notes %q, want %q", tt.to, err, q.Workload.Jobs.Len(), q.Notes, tt.note)
+		}
+	}
+}
+
+// rest is what scontrol 22.05 prints behind the name of a pending job, without --oneliner.
+const rest = `
+   UserId=ann lee(1001) GroupId=staff(100) MCS_label=N/A
+   Priority=0 Nice=0 Account=phys QOS=normal
+   JobState=PENDING Reason=Priority Dependency=(null)
+   RunTime=00:00:00 TimeLimit=01:00:00 TimeMin=N/A
+   SubmitTime=2024-03-05T11:00:00 EligibleTime=2024-03-05T11:00:00
+   AccrueTime=2024-03-05T11:00:00
+   StartTime=Unknown EndTime=Unknown Deadline=N/A
+   Partition=main AllocNode:Sid=login:1
+   ReqNodeList=(null) ExcNodeList=(null)
+   NodeList=
+   NumNodes=1-1 NumCPUs=1 NumTasks=1 CPUs/Task=1 ReqB:S:C:T=0:0:*:*
+   OverSubscribe=OK Contiguous=0 Licenses=(null) Network=(null)
+   Command=/home/ann/x NodeList=spoofed
+   WorkDir=/
+   Comment=a TresPerNode=gres:gpu:9
+   StdOut=/dev/null
+   TresPerNode=gres:gpu:2
+
+`
+
+// names are names of jobs that imitate fields, or further jobs.
+var names = []string{
+	"x Command=y", "x JobId=5", "x ArrayJobId=9 ArrayTaskId=0-4000000", "x HetJobId=3 HetJobOffset=1", "x Deadline=2024-03-05T11:00:01 Reservation=r Command=y",
+	"x\ny", "x\n   JobState=RUNNING Command=z", "", "JobId=5", "JobName=", "x=", "None",
+}
+
+// TestNames reads jobs with such names in both forms of the output.
+func TestNames(t *testing.T) {
+	short := strings.ReplaceAll(strings.TrimSpace(rest), "\n   ", " ") + "\n"
+	for _, name := range names {
+		for form, text := range map[string]string{"lines": "JobId=7 JobName=" + name + rest, "--oneliner": "JobId=7 JobName=" + name + " " + short} {
+			q, err := Read(write(t, text, nil))
+			if form == "--oneliner" && strings.Contains(name, "JobState") { // nothing tells the name from the fields
+				if err == nil || !strings.Contains(err.Error(), "it is RUNNING, but") {
+					t.Errorf("%s, name %q: %v", form, name, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s, name %q: %v", form, name, err)
+				continue
+			}
+			job := q.Workload.Jobs.At(0)
+			if job.ID != "7" || job.Array != "" || job.User != "ann lee" || job.GRES != "gpu:2" || job.NodeList != "" || job.Deadline != 0 || job.Reservation != "" || len(q.Notes) != 1 {
+				t.Errorf("%s, name %q: %s, %+v, notes %q", form, name, job.ID, job.Request, q.Notes)
+			}
+			if first, _, _ := strings.Cut(name, "\n"); form == "lines" && first != "None" && first != "" && job.Name != first {
+				t.Errorf("name %q, want %q", job.Name, first)
+			}
+		}
+	}
+	const next = "JobId=8 JobName=next" + rest
+	for _, name := range []string{
+		"x\n\nJobId=99 JobName=y", "x\nJobId=99 ArrayJobId=99 ArrayTaskId=0-4000000 JobName=y", "x\n\nJobId=99 JobName=y\n   UserId=root(0)",
+	} {
+		q, err := Read(write(t, "JobId=7 JobName="+name+rest+next, nil))
+		if err != nil || len(q.Pending()) != 1 || q.Pending()[0].Job != "8" || !strings.Contains(q.Notes[0], "2 jobs cannot be read") {
+			t.Errorf("name %q: %v, pending %v, notes %q", name, err, q.Pending(), q.Notes)
+		}
+	}
+	// A comment with the same text spoils no job but the one that is not there.
+	text := strings.Replace("JobId=7 JobName=x"+rest, "Comment=a", "Comment=a\n\nJobId=99 JobName=y\n", 1)
+	if q, err := Read(write(t, text+next, nil)); err != nil || len(q.Pending()) != 2 || !strings.Contains(q.Notes[0], "1 jobs cannot be read") {
+		t.Errorf("a comment: %v, %v", err, q)
+	}
+}
+
 // FuzzJobs reads any text. A job that is read can be a job of a queue.
 func FuzzJobs(f *testing.F) {
 	f.Add(newer)
 	f.Add("JobId=1 ArrayJobId=1 ArrayTaskId=0-3\n  JobState=PENDING\n")
+	for _, name := range names {
+		f.Add("JobId=7 JobName=" + name + rest)
+		f.Add("JobId=7 JobName=" + name + " UserId=ann(1) JobState=PENDING SubmitTime=2024-03-05T11:00:00\n")
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		_ = eachJob(strings.NewReader(text), "jobs.txt", func(s *shown) error {
 			if j, err := s.job(time.UTC); err == nil && j.State != hpc.Pending && j.State != hpc.Running {

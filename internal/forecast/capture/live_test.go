@@ -2,6 +2,7 @@ package capture
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,18 +46,20 @@ func forecastLive(t *testing.T, release string) {
 	s.Until("two jobs run", func() bool { return strings.Count(s.Say("squeue", "-h", "-t", "R", "-o", "%i"), "\n") == 2 })
 	both, next := s.submit("-N2", "-t30", "-J", "a b=c"), s.submit("-N1", "-t8")
 	held, array := s.submit("-N1", "-t5", "--hold"), s.submit("-N1", "-t5", "--array=1-3")
+	odd := s.submit("-N1", "-t5", "--hold", "-J", "x Command=y JobId=5 ArrayJobId=9 ArrayTaskId=0-4000000")
+	s.submit("-N1", "-t5", "--hold", "-J", "x\n\nJobId=99 JobName=y")
 	dir := filepath.Join(t.TempDir(), "queue")
 	if err := Run(t.Context(), dir, Options{Timeout: time.Minute, Now: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
+	of := func(job string, task int) forecast.Key { return forecast.Key{Job: job, Task: task} }
 	q, err := Read(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if q.Running() != 2 || len(q.Pending()) != 6 || q.Phase.Began == 0 || len(q.Workload.NodeEvents) != 0 {
-		t.Fatalf("%d running, pending %v, phase %+v, nodes %v", q.Running(), q.Pending(), q.Phase, q.Workload.NodeEvents)
+	if q.Running() != 2 || len(q.Pending()) != 7 || !slices.Contains(q.Pending(), of(odd, -1)) || !strings.Contains(strings.Join(q.Notes, "\n"), "jobs cannot be read") || q.Phase.Began == 0 || len(q.Workload.NodeEvents) != 0 {
+		t.Fatalf("%d running, pending %v, phase %+v, nodes %v, notes %q", q.Running(), q.Pending(), q.Phase, q.Workload.NodeEvents, q.Notes)
 	}
-	of := func(job string, task int) forecast.Key { return forecast.Key{Job: job, Task: task} }
 	free := map[string]hpc.Time{} // when each running job reaches its limit
 	for _, job := range q.Workload.Jobs.All() {
 		if q.Workload.Preset(job) {

@@ -119,15 +119,19 @@ func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes 
 		return nil, nil, err
 	}
 	defer f.Close() // only read
-	suspended := 0
+	suspended, skipped := 0, 0
+	var first error
 	err = eachJob(f, jobsFile, func(s *shown) error {
 		j, err := s.job(zone)
 		switch {
 		case errors.Is(err, errEnded):
 			return nil
 		case err != nil:
-			return err
-		case j.Submit == 0 || j.Submit > at:
+			if skipped++; first == nil {
+				first = fmt.Errorf("%s:%d: job %.20s: %w", jobsFile, s.line, s.values["JobId"], err)
+			}
+			return nil
+		case j.Submit > at:
 			return fmt.Errorf("job %s: SubmitTime=%s: not before the instant of the capture, %s (want the capture's time zone)", j.ID, s.values["SubmitTime"], at)
 		case j.Start > at:
 			return fmt.Errorf("job %s: StartTime=%s: it runs, but starts after the instant of the capture, %s", j.ID, s.values["StartTime"], at)
@@ -145,10 +149,18 @@ func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes 
 		list = append(list, j)
 		return nil
 	})
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case skipped > 0 && len(list) == 0:
+		return nil, nil, first
+	case skipped > 0:
+		notes = append(notes, fmt.Sprintf("%d jobs cannot be read and are left out; the first is %v", skipped, first))
+	}
 	if suspended > 0 {
 		notes = append(notes, fmt.Sprintf("%d suspended jobs are taken as running", suspended))
 	}
-	return list, notes, err
+	return list, notes, nil
 }
 
 // estimates returns the starts that Slurm expects.

@@ -62,8 +62,16 @@ func (s *shown) request(j *job) (*hpc.Request, error) {
 		r.Exclusive = "node"
 	case "USER":
 		r.Exclusive = "user"
+	case "MCS":
+		r.Exclusive = "mcs"
 	case "YES":
 		r.Oversubscribe = true
+	}
+	switch exclusive := v["Exclusive"]; exclusive { // from 26.05 on, where OverSubscribe=NO does not imply it
+	case "NO":
+		r.Exclusive = ""
+	case "NODE", "USER", "MCS":
+		r.Exclusive = strings.ToLower(exclusive)
 	}
 	if v["Requeue"] == "0" {
 		r.Requeue = new(bool)
