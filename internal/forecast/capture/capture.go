@@ -79,7 +79,7 @@ type Options struct {
 	History time.Duration
 	// Timeout bounds each command.
 	Timeout time.Duration
-	// Now is the instant of the capture.
+	// Now is the instant at which Run is called.
 	Now time.Time
 }
 
@@ -92,7 +92,8 @@ func Run(ctx context.Context, dir string, opts Options) error {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return fmt.Errorf("capturing a cluster: %w (want a new directory)", err)
 	}
-	made := index{Format: 1, At: opts.Now.UTC().Truncate(time.Second), Zone: "UTC", Missing: map[string]string{}}
+	began := time.Now()
+	made := index{Format: 1, Zone: "UTC", Missing: map[string]string{}}
 	for _, c := range commands(opts.Now, opts.History) {
 		said, err := execute(ctx, c.words, opts.Timeout)
 		switch {
@@ -104,6 +105,9 @@ func Run(ctx context.Context, dir string, opts Options) error {
 		}
 		if err := output.Text(filepath.Join(dir, c.file), said); err != nil {
 			return fmt.Errorf("capturing a cluster: %w", err)
+		}
+		if c.file == jobsFile {
+			made.At = instant(said, opts.Now.Add(time.Since(began)))
 		}
 		if c.file == configFile {
 			if err := copyConfiguration(said, filepath.Join(dir, clusterDir)); err != nil {
@@ -119,6 +123,27 @@ func Run(ctx context.Context, dir string, opts Options) error {
 		return fmt.Errorf("capturing a cluster: %w", err)
 	}
 	return nil
+}
+
+// skew is how far the clock of slurmctld may be ahead of this machine's. Time zones differ by more.
+const skew = 10 * time.Minute
+
+// instant returns the instant of a capture whose jobs were printed before an instant: in whole seconds
+// after all submissions and starts, since slurmctld's clock can be ahead.
+func instant(jobs string, before time.Time) time.Time {
+	at := before.UTC().Truncate(time.Second)
+	latest := hpc.Unix(at.Add(skew).Unix())
+	_ = eachJob(strings.NewReader(jobs), jobsFile, func(s *shown) error { // whoever reads the capture reports what is wrong
+		if j, err := s.job(time.UTC); err == nil {
+			for _, t := range []hpc.Time{j.Submit, j.Start} {
+				if after := t.Add(time.Second); after <= latest && after.Std().After(at) {
+					at = after.Std().UTC()
+				}
+			}
+		}
+		return nil
+	})
+	return at
 }
 
 // execute runs a command of Slurm with times in UTC, and returns what it printed.

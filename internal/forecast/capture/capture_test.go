@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -237,7 +238,8 @@ func TestRun(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+":/bin:/usr/bin")
 	script("scontrol", `case "$*" in
-*show\ job) echo "JobId=7 JobName=x UserId=ann(1001) GroupId=g(5) JobState=PENDING SubmitTime=2024-03-05T11:00:00 NumNodes=1 NumCPUs=1 NumTasks=1 TimeLimit=00:10:00 Command=x $TZ" ;;
+*show\ job) sleep 1; echo "JobId=8 JobName=y UserId=ann(1001) GroupId=g(5) JobState=RUNNING SubmitTime=2024-03-05T12:00:04 StartTime=2024-03-05T12:00:04 NodeList=n1 NumNodes=1 NumCPUs=1 Command=x"
+	echo "JobId=7 JobName=x UserId=ann(1001) GroupId=g(5) JobState=PENDING SubmitTime=2024-03-05T11:00:00 NumNodes=1 NumCPUs=1 NumTasks=1 TimeLimit=00:10:00 Command=x $TZ" ;;
 *show\ node) echo "NodeName=n1 State=IDLE" ;;
 *config) echo "SLURM_CONF = `+bin+`/slurm.conf" ;;
 esac`)
@@ -252,7 +254,7 @@ esac`)
 		t.Fatal(err)
 	}
 	q, err := Read(dir)
-	if err != nil || len(q.Pending()) != 1 || Cluster(dir) == "" {
+	if err != nil || len(q.Pending()) != 1 || q.Running() != 1 || q.At != hpc.Unix(opts.Now.Unix()+5) || Cluster(dir) == "" {
 		t.Errorf("%v, %v, cluster %q", err, q, Cluster(dir))
 	}
 	text, err := os.ReadFile(filepath.Join(dir, indexFile))
@@ -265,5 +267,24 @@ esac`)
 	script("scontrol", "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1")
 	if err := Run(t.Context(), dir+"2", opts); err == nil || !strings.Contains(err.Error(), "Unable to contact") {
 		t.Errorf("no controller: %v", err)
+	}
+}
+
+// TestInstant checks that a job that was submitted or started after the capture began, as slurmctld's
+// clock says, is older than its instant, and that a time of another zone moves nothing.
+func TestInstant(t *testing.T) {
+	const job = "JobId=7 JobName=x UserId=ann(1001) GroupId=g(5) JobState=RUNNING SubmitTime=%s StartTime=%s NodeList=n1 NumNodes=1 NumCPUs=1 TimeLimit=00:10:00 Command=x\n"
+	now := time.Date(2024, 3, 5, 12, 0, 0, 0, time.UTC)
+	for _, tt := range []struct{ submit, start, want string }{
+		{"11:00:00", "11:30:00", "12:00:00"},
+		{"12:00:00", "12:00:00", "12:00:01"},
+		{"12:00:03", "12:00:05", "12:00:06"},
+		{"11:00:00", "12:09:59", "12:10:00"},
+		{"11:00:00", "13:30:00", "12:00:00"},
+	} {
+		text := fmt.Sprintf(job, "2024-03-05T"+tt.submit, "2024-03-05T"+tt.start)
+		if got := instant(text, now.Add(300*time.Millisecond)).Format(time.TimeOnly); got != tt.want {
+			t.Errorf("submitted %s, started %s: captured at %s, want %s", tt.submit, tt.start, got, tt.want)
+		}
 	}
 }
