@@ -151,7 +151,7 @@ func execute(ctx context.Context, words []string, timeout time.Duration) (string
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	c := exec.CommandContext(ctx, words[0], words[1:]...)
-	c.Env = append(os.Environ(), "TZ=UTC", "SLURM_TIME_FORMAT=standard", "LC_ALL=C")
+	c.Env = append(os.Environ(), "TZ=UTC", "SLURM_TIME_FORMAT=standard", "SLURM_BITSTR_LEN=0", "LC_ALL=C") // without BITSTR_LEN long lists of tasks are cut
 	c.WaitDelay = time.Second
 	var said, failed strings.Builder
 	c.Stdout, c.Stderr = &limited{to: &said, left: most}, &limited{to: &failed, left: 4096}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/experiment"
 	"rmreplay/internal/forecast"
 	"rmreplay/internal/hpc"
 )
@@ -109,12 +110,9 @@ func TestHostileCaptures(t *testing.T) {
 		`capture.json: "at" is`:               write(t, newer, map[string]string{indexFile: `{"rmreplay_capture":1}`}),
 		`capture.json: "time_zone"`:           write(t, newer, map[string]string{indexFile: `{"rmreplay_capture":1,"at":"2024-03-05T12:00:00Z","time_zone":"Mars"}`}),
 		"jobs.txt:1: \"slurm_load_jobs":       write(t, "slurm_load_jobs error: Unable to contact slurm controller\n", nil),
-		"no usable job":                       write(t, "No jobs in the system\n", nil),
 		"jobs.txt:1: job 5: no JobState":      write(t, "JobId=5 JobName=x UserId=u(1)\n", nil),
 		"want the capture's time zone":        write(t, job("SubmitTime=2024-03-05T11:00:00", "SubmitTime=2024-03-05T12:30:00"), nil),
 		"a node without State=":               write(t, newer, map[string]string{nodesFile: "NodeName=n1\n"}),
-		"usage.txt:2: 1 columns":              write(t, newer, map[string]string{usageFile: "Account|User|RawUsage\nphys\n"}),
-		"usage.txt:2: RawUsage":               write(t, newer, map[string]string{usageFile: "Account|User|RawUsage\nphys|ann|much\n"}),
 	} {
 		if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -138,6 +136,64 @@ func TestUnreadableJobs(t *testing.T) {
 		if err != nil || q.Workload.Jobs.Len() != 2 || !strings.Contains(strings.Join(q.Notes, "\n"), tt.note) {
 			t.Errorf("%s: %v, %d jobs, notes %q, want %q", tt.to, err, q.Workload.Jobs.Len(), q.Notes, tt.note)
 		}
+	}
+}
+
+// TestBrokenFiles checks that a file that may be missing may also make no sense, and that a note says so.
+func TestBrokenFiles(t *testing.T) {
+	for _, tt := range []struct{ file, text, note string }{
+		{usageFile, "Account|User|RawUsage\nphys\n", "usage.txt:2: 1 columns"},
+		{usageFile, "Account|User|RawUsage\nphys|ann|1\nphys|ann|much\n", "usage.txt:3: RawUsage"},
+		{reservationsFile, "nothing\n", "reservations.txt:1"},
+		{historyFile, "", "no history of finished jobs (history.sacct): run times"},
+		{historyFile, "JobID|Submit|Start|End|State|AllocCPUS\n", "no history of finished jobs (history.sacct): run times"},
+		{historyFile, "sacct: error: slurmdbd\nis down", "there is no history: run times"},
+		{configFile, "BOOT_TIME = soon\n", "BOOT_TIME"},
+	} {
+		q, err := Read(write(t, newer, map[string]string{tt.file: tt.text}))
+		if err != nil || q.Workload.Jobs.Len() != 3 || len(q.Workload.Usage) > 0 || q.Phase.Began != 0 || !strings.Contains(strings.Join(q.Notes, "\n"), tt.note) {
+			t.Errorf("%s %q: %v, notes %q, want %q", tt.file, tt.text, err, q.Notes, tt.note)
+		}
+	}
+}
+
+// TestNoJobs forecasts a job that is submitted to a cluster without jobs: it starts at once.
+func TestNoJobs(t *testing.T) {
+	conf := "ClusterName=c\nNodeName=n1 CPUs=4\nPartitionName=main Nodes=n1 Default=YES\n"
+	dir := write(t, "No jobs in the system\n", nil)
+	if err := os.Mkdir(filepath.Join(dir, clusterDir), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, clusterDir, "slurm.conf"), []byte(conf), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	q, err := Read(dir)
+	if err != nil || len(q.Pending()) != 0 {
+		t.Fatalf("%v, %v", err, q)
+	}
+	report, err := forecast.NewReport(t.Context(), "test", q, []forecast.Variant{{Name: "as submitted", Request: hpc.Request{Tasks: 1, TimeLimit: time.Hour}}}, 0, forecast.Options{
+		Engine: experiment.Spec{Simulator: &experiment.Simulator{Cluster: Cluster(dir)}}, Realizations: 2, RunTimes: forecast.FromHistory, Learner: forecast.NewShares(), Arrivals: forecast.Recent,
+	})
+	if err != nil || len(report.WhatIf) != 1 || report.WhatIf[0].P50 == nil || !report.WhatIf[0].P50.Equal(q.At.Std()) {
+		t.Fatalf("%v, %+v", err, report)
+	}
+}
+
+// TestCounts reads numbers of nodes as scontrol prints them.
+func TestCounts(t *testing.T) {
+	for text, want := range map[string][2]int{"3": {3, 0}, "2-4": {2, 4}, "1,3,5": {1, 5}, "2-8:2,16": {2, 16}, "": {0, 0}, "1K": {1024, 0}} {
+		if least, most, err := counts("NumNodes", text); err != nil || [2]int{least, most} != want {
+			t.Errorf("%q: %d, %d, %v", text, least, most, err)
+		}
+	}
+	for _, text := range []string{"1,", "a-b", "4:2"} {
+		if least, most, err := counts("NumNodes", text); err == nil {
+			t.Errorf("%q: %d, %d", text, least, most)
+		}
+	}
+	q, err := Read(write(t, strings.Replace(newer, "NumNodes=2-4 NumCPUs=8", "NumNodes=1,2,4 NumCPUs=4-8", 1), nil))
+	if err != nil || q.Workload.Jobs.Len() != 3 || len(q.Pending()) != 5 {
+		t.Errorf("%v, %v", err, q)
 	}
 }
 
@@ -239,7 +295,7 @@ func TestRun(t *testing.T) {
 	t.Setenv("PATH", bin+":/bin:/usr/bin")
 	script("scontrol", `case "$*" in
 *show\ job) sleep 1; echo "JobId=8 JobName=y UserId=ann(1001) GroupId=g(5) JobState=RUNNING SubmitTime=2024-03-05T12:00:04 StartTime=2024-03-05T12:00:04 NodeList=n1 NumNodes=1 NumCPUs=1 Command=x"
-	echo "JobId=7 JobName=x UserId=ann(1001) GroupId=g(5) JobState=PENDING SubmitTime=2024-03-05T11:00:00 NumNodes=1 NumCPUs=1 NumTasks=1 TimeLimit=00:10:00 Command=x $TZ" ;;
+	echo "JobId=7 JobName=x UserId=ann(1001) GroupId=g(5) JobState=PENDING SubmitTime=2024-03-05T11:00:00 NumNodes=1 NumCPUs=1 NumTasks=1 TimeLimit=00:10:00 Command=x $TZ $SLURM_BITSTR_LEN" ;;
 *show\ node) echo "NodeName=n1 State=IDLE" ;;
 *config) echo "SLURM_CONF = `+bin+`/slurm.conf" ;;
 esac`)
@@ -257,7 +313,11 @@ esac`)
 	if err != nil || len(q.Pending()) != 1 || q.Running() != 1 || q.At != hpc.Unix(opts.Now.Unix()+5) || Cluster(dir) == "" {
 		t.Errorf("%v, %v, cluster %q", err, q, Cluster(dir))
 	}
-	text, err := os.ReadFile(filepath.Join(dir, indexFile))
+	text, err := os.ReadFile(filepath.Join(dir, jobsFile))
+	if err != nil || !strings.Contains(string(text), "Command=x UTC 0\n") {
+		t.Errorf("%v: %s", err, text)
+	}
+	text, err = os.ReadFile(filepath.Join(dir, indexFile))
 	if err != nil || !strings.Contains(string(text), "no answer within 2s") || !strings.Contains(string(text), "broken") {
 		t.Errorf("%v: %s", err, text)
 	}

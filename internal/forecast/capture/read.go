@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -41,12 +42,46 @@ func read(dir string) (*forecast.Queue, error) {
 	if err != nil {
 		return nil, err
 	}
+	doubt := func(err error, without string) { // of a file that may be missing, too
+		if err != nil {
+			notes = append(notes, fmt.Sprintf("%v: %s", err, without))
+		}
+	}
 	stopped, err := stoppedPartitions(dir)
+	doubt(err, "all partitions count as up")
+	opts := workload.ReadOptions{Start: at, Zone: zone}
+	w, more, err := build(filepath.Base(dir), jobs, stopped, opts)
 	if err != nil {
 		return nil, err
 	}
-	opts := workload.ReadOptions{Start: at, Zone: zone}
-	b := finished.NewBuilder(filepath.Base(dir), opts)
+	notes = append(notes, more...)
+	if w.NodeEvents, err = readNodes(dir, opts); err != nil {
+		return nil, err
+	}
+	w.Reservations, err = readReservations(dir, opts)
+	doubt(err, "the forecast has no reservations")
+	w.Usage, err = readUsage(dir)
+	doubt(err, "fair-share begins at zero")
+	history, err := readHistory(dir, at, zone)
+	if doubt(err, "there is no history"); err == nil && len(history.List) == 0 {
+		notes = append(notes, "no history of finished jobs (history.sacct)")
+	}
+	if len(history.List) == 0 {
+		notes[len(notes)-1] += ": run times are drawn from the whole time limit"
+	}
+	q := forecast.NewQueue(w, history, estimates(jobs), notes)
+	q.Phase, err = readPhase(dir, at, zone)
+	doubt(err, "slurmctld's periodic work has a random phase")
+	q.Notes = notes
+	return q, nil
+}
+
+// build makes the workload of the jobs. stopped has the partitions that start no jobs.
+func build(source string, jobs []*job, stopped map[string]bool, opts workload.ReadOptions) (w *workload.Workload, notes []string, err error) {
+	if len(jobs) == 0 { // a cluster may have none
+		return &workload.Workload{Source: source, Start: opts.Start, Epoch: opts.Start, Jobs: workload.JobsOf()}, nil, nil
+	}
+	b := finished.NewBuilder(source, opts)
 	held := 0
 	for _, j := range jobs {
 		if j.State == hpc.Pending && stopped[j.Partition] && !j.Held {
@@ -55,33 +90,20 @@ func read(dir string) (*forecast.Queue, error) {
 		}
 		record := j.Job
 		if err := b.Add(&record, j.ID); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if held > 0 {
 		notes = append(notes, fmt.Sprintf("%d pending jobs are in partitions that start no jobs now (State of scontrol show partition), so no forecast lets them start", held))
 	}
-	w, err := b.Finish()
-	if err != nil {
-		return nil, err
+	if w, err = b.Finish(); err != nil {
+		return nil, nil, err
 	}
-	w.Start = at
-	if err := addStates(dir, w, opts); err != nil {
-		return nil, err
+	w.Start = opts.Start
+	if n := len(w.Unusable); n > 0 {
+		notes = append(notes, fmt.Sprintf("%d jobs are left out (the first is %s: %s)", n, w.Unusable[0].Text, w.Unusable[0].Rule))
 	}
-	if w.Usage, err = readUsage(dir); err != nil {
-		return nil, err
-	}
-	history, err := readHistory(dir, at, zone)
-	if err != nil {
-		return nil, err
-	}
-	if len(history.List) == 0 {
-		notes = append(notes, "no history of finished jobs (history.sacct): run times are drawn from the whole time limit")
-	}
-	q := forecast.NewQueue(w, history, estimates(jobs), notes)
-	q.Phase, err = readPhase(dir, at, zone)
-	return q, err
+	return w, notes, nil
 }
 
 // readPhase reads when slurmctld started, and the last backfill cycle.
@@ -204,19 +226,22 @@ func stoppedPartitions(dir string) (map[string]bool, error) {
 	return stopped, err
 }
 
-// addStates adds the states of nodes and the reservations.
-func addStates(dir string, w *workload.Workload, opts workload.ReadOptions) error {
-	err := optional(dir, nodesFile, func(r io.Reader) (err error) {
-		w.NodeEvents, err = workload.ReadNodeStates(r, nodesFile, opts)
+// readNodes reads which nodes are out of service.
+func readNodes(dir string, opts workload.ReadOptions) (list []hpc.NodeEvent, err error) {
+	err = optional(dir, nodesFile, func(r io.Reader) error {
+		list, err = workload.ReadNodeStates(r, nodesFile, opts)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return optional(dir, reservationsFile, func(r io.Reader) (err error) {
-		w.Reservations, err = workload.ReadReservations(r, reservationsFile, opts)
+	return list, err
+}
+
+// readReservations reads the reservations.
+func readReservations(dir string, opts workload.ReadOptions) (list []hpc.ReservationEvent, err error) {
+	err = optional(dir, reservationsFile, func(r io.Reader) error {
+		list, err = workload.ReadReservations(r, reservationsFile, opts)
 		return err
 	})
+	return list, err
 }
 
 // readUsage reads the fair-share usage that sshare shows.
@@ -250,19 +275,32 @@ func readUsage(dir string) (list []hpc.Usage, err error) {
 			}
 		}
 	})
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
 }
 
-// readHistory reads the jobs that were submitted before the instant.
+// readHistory reads the jobs that were submitted before the instant. Without rows sacct printed a
+// header only.
 func readHistory(dir string, at hpc.Time, zone *time.Location) (*predict.Cases, error) {
 	cases := &predict.Cases{}
 	err := optional(dir, historyFile, func(r io.Reader) error {
+		head := bufio.NewReader(r)
+		header, err := head.ReadString('\n')
+		if _, more := head.Peek(1); err == io.EOF || more == io.EOF {
+			return nil
+		}
+		r = io.MultiReader(strings.NewReader(header), head)
 		w, err := sacct.Format.Read(r, historyFile, workload.ReadOptions{Zone: zone, Lean: true})
 		if err != nil {
 			return err
 		}
 		w.Jobs.Delete(func(job *hpc.Job) bool { return job.Submit >= at })
-		cases, err = predict.CasesOf(w)
+		read, err := predict.CasesOf(w)
+		if err == nil {
+			cases = read
+		}
 		return err
 	})
 	return cases, err

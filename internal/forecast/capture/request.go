@@ -23,14 +23,8 @@ func (s *shown) request(j *job) (*hpc.Request, error) {
 		r.Array = j.ArrayRest
 	}
 	var err error
-	least, greatest, ranged := strings.Cut(v["NumNodes"], "-")
-	if r.MinNodes, err = count("NumNodes", least); err != nil {
+	if r.MinNodes, r.MaxNodes, err = counts("NumNodes", v["NumNodes"]); err != nil {
 		return nil, err
-	}
-	if ranged {
-		if r.MaxNodes, err = count("NumNodes", greatest); err != nil {
-			return nil, err
-		}
 	}
 	if r.Tasks, err = count("NumTasks", v["NumTasks"]); err != nil {
 		return nil, err
@@ -38,7 +32,7 @@ func (s *shown) request(j *job) (*hpc.Request, error) {
 	if r.CPUsPerTask, err = count("CPUs/Task", v["CPUs/Task"]); err != nil {
 		return nil, err
 	}
-	if j.AllocCPUs, err = count("NumCPUs", v["NumCPUs"]); err != nil {
+	if j.AllocCPUs, _, err = counts("NumCPUs", v["NumCPUs"]); err != nil {
 		return nil, err
 	}
 	j.ReqCPUs, j.ReqNodes = j.AllocCPUs, r.MinNodes
@@ -97,6 +91,23 @@ func count(key, text string) (int, error) {
 		return int(scaled), nil
 	}
 	return 0, fmt.Errorf("%s=%.20s: not a count", key, text)
+}
+
+// counts reads a count, a range ("2-4"), or a set ("1,3,5-9:2", from 23.11 on) as its least and its
+// greatest number. most is 0 for a single count.
+func counts(key, text string) (least, most int, err error) {
+	low, high, ranged := strings.Cut(text, "-")
+	if strings.ContainsAny(text, ",:") {
+		set, err := hpc.ParseArray(text)
+		if err != nil {
+			return 0, 0, fmt.Errorf("%s=%.20s: not a set of counts", key, text)
+		}
+		return set.Tasks[0], set.Tasks[len(set.Tasks)-1], nil
+	}
+	if least, err = count(key, low); err == nil && ranged {
+		most, err = count(key, high)
+	}
+	return least, most, err
 }
 
 // memory reads an amount of memory in MiB; 0 is none.
