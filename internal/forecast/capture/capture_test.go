@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/forecast"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/associations"
 )
 
 // TestRealCapture reads what a slurmctld 22.05 printed in a replay of 500 jobs.
@@ -297,8 +298,9 @@ func TestRun(t *testing.T) {
 *show\ job) sleep 1; echo "JobId=8 JobName=y UserId=ann(1001) GroupId=g(5) JobState=RUNNING SubmitTime=2024-03-05T12:00:04 StartTime=2024-03-05T12:00:04 NodeList=n1 NumNodes=1 NumCPUs=1 Command=x"
 	echo "JobId=7 JobName=x UserId=ann(1001) GroupId=g(5) JobState=PENDING SubmitTime=2024-03-05T11:00:00 NumNodes=1 NumCPUs=1 NumTasks=1 TimeLimit=00:10:00 Command=x $TZ $SLURM_BITSTR_LEN" ;;
 *show\ node) echo "NodeName=n1 State=IDLE" ;;
-*config) echo "SLURM_CONF = `+bin+`/slurm.conf" ;;
+*config) echo "SLURM_CONF = `+bin+`/slurm.conf"; echo "ClusterName = C" ;;
 esac`)
+	script("sacctmgr", "echo 'sacctmgr: error: no slurmdbd' >&2; exit 1")
 	script("sshare", "echo broken >&2; exit 1")
 	script("sacct", "sleep 60")
 	if err := os.WriteFile(filepath.Join(bin, "slurm.conf"), []byte("ClusterName=c\n"), 0o666); err != nil {
@@ -318,7 +320,7 @@ esac`)
 		t.Errorf("%v: %s", err, text)
 	}
 	text, err = os.ReadFile(filepath.Join(dir, indexFile))
-	if err != nil || !strings.Contains(string(text), "no answer within 2s") || !strings.Contains(string(text), "broken") {
+	if err != nil || !strings.Contains(string(text), "no answer within 2s") || !strings.Contains(string(text), "broken") || !strings.Contains(strings.Join(q.Notes, "\n"), "not captured: accounts and QOS: sacctmgr --readonly") {
 		t.Errorf("%v: %s", err, text)
 	}
 	if err := Run(t.Context(), dir, opts); err == nil || !strings.Contains(err.Error(), "want a new directory") {
@@ -333,7 +335,7 @@ esac`)
 // TestInstant checks that a job that was submitted or started after the capture began, as slurmctld's
 // clock says, is older than its instant, and that a time of another zone moves nothing.
 func TestInstant(t *testing.T) {
-	const job = "JobId=7 JobName=x UserId=ann(1001) GroupId=g(5) JobState=RUNNING SubmitTime=%s StartTime=%s NodeList=n1 NumNodes=1 NumCPUs=1 TimeLimit=00:10:00 Command=x\n"
+	const record = "JobId=7 JobName=x UserId=ann(1001) GroupId=g(5) JobState=RUNNING SubmitTime=%s StartTime=%s NodeList=n1 NumNodes=1 NumCPUs=1 TimeLimit=00:10:00 Command=x\n"
 	now := time.Date(2024, 3, 5, 12, 0, 0, 0, time.UTC)
 	for _, tt := range []struct{ submit, start, want string }{
 		{"11:00:00", "11:30:00", "12:00:00"},
@@ -342,9 +344,103 @@ func TestInstant(t *testing.T) {
 		{"11:00:00", "12:09:59", "12:10:00"},
 		{"11:00:00", "13:30:00", "12:00:00"},
 	} {
-		text := fmt.Sprintf(job, "2024-03-05T"+tt.submit, "2024-03-05T"+tt.start)
-		if got := instant(text, now.Add(300*time.Millisecond)).Format(time.TimeOnly); got != tt.want {
+		text := fmt.Sprintf(record, "2024-03-05T"+tt.submit, "2024-03-05T"+tt.start)
+		var jobs []*job
+		err := eachJob(strings.NewReader(text), "jobs.txt", func(s *shown) error {
+			j, err := s.job(time.UTC)
+			jobs = append(jobs, j)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := instant(jobs, now.Add(300*time.Millisecond)).Format(time.TimeOnly); got != tt.want {
 			t.Errorf("submitted %s, started %s: captured at %s, want %s", tt.submit, tt.start, got, tt.want)
 		}
+	}
+}
+
+// TestAccounts makes the commands of a site from what sacctmgr prints, and reads them as a replay does.
+func TestAccounts(t *testing.T) {
+	row := func(columns []string, values map[string]string) string {
+		var cells []string
+		for _, column := range columns {
+			cells = append(cells, values[column])
+		}
+		return strings.Join(cells, "|") + "\n"
+	}
+	texts := accountTexts{
+		qos: row(qosColumns, map[string]string{"Name": "normal", "Priority": "0", "GraceTime": "00:00:00", "UsageFactor": "1.000000"}) +
+			row(qosColumns, map[string]string{"Name": "high", "Priority": "10", "GraceTime": "00:02:00", "Preempt": "low,normal", "Flags": "DenyOnLimit,OverPartQOS", "MaxJobsPerUser": "5", "MaxTRESPerUser": "cpu=8,gres/gpu=2", "MaxWallDurationPerJob": "1-00:00:00"}) +
+			row(qosColumns, map[string]string{"Name": "low"}),
+		associations: row(accountColumns, map[string]string{"Cluster": "vale", "Account": "root", "Fairshare": "1", "QOSLevel": "normal"}) +
+			row(accountColumns, map[string]string{"Cluster": "vale", "Account": "root", "User": "root", "Fairshare": "1"}) +
+			row(accountColumns, map[string]string{"Cluster": "vale", "Account": "phys", "ParentName": "root", "Fairshare": "40", "GrpTRES": "cpu=100", "QOSLevel": "high,normal", "DefaultQOS": "normal"}) +
+			row(accountColumns, map[string]string{"Cluster": "vale", "Account": "phys", "User": "ann", "Fairshare": "parent"}) +
+			row(accountColumns, map[string]string{"Cluster": "vale", "Account": "theory group", "ParentName": "phys", "Fairshare": "2147483647"}) +
+			row(accountColumns, map[string]string{"Cluster": "vale", "Account": "theory group", "User": "ann", "MaxJobs": "3"}) +
+			row(accountColumns, map[string]string{"Cluster": "other", "Account": "alien"}),
+		users: "ann|theory group\n",
+	}
+	var jobs []*job
+	for _, text := range []string{"UserId=ann(1) Account=phys QOS=high", "UserId=bob(2) Account=chem QOS=secret", "UserId=bob(2) Account=chem QOS=secret", "UserId=eve(3) Account=(null) QOS=(null)"} {
+		_ = eachJob(strings.NewReader("JobId=1 JobName=x "+text+" JobState=PENDING SubmitTime=2024-03-05T11:00:00 Command=x"), "jobs.txt", func(s *shown) error {
+			j, err := s.job(time.UTC)
+			jobs = append(jobs, j)
+			return err
+		})
+	}
+	commands, hidden, err := accountCommands("vale", texts, jobs)
+	if err != nil || hidden != 2 {
+		t.Fatalf("%d hidden, %v", hidden, err)
+	}
+	set := associations.Read([]byte(commands), accountsFile, "vale")
+	if len(set.Mistakes) > 0 || set.Accounts["alien"] || !set.Users["ann"]["theory group"] || !set.Users["bob"]["chem"] || !set.QOS["secret"] {
+		t.Errorf("mistakes %q, accounts %v, users %v in\n%s", set.Mistakes, set.Accounts, set.Users, commands)
+	}
+	for _, want := range []string{
+		"add qos name=high GraceTime=120 MaxJobsPerUser=5 MaxTRESPerUser=cpu=8,gres/gpu=2 MaxWallDurationPerJob=1-00:00:00 Priority=10\n",
+		"modify qos name=high set Flags=DenyOnLimit,OverPartQOS\nmodify qos name=high set Preempt=low,normal\n",
+		"add account name=phys parent=root Fairshare=40 GrpTRES=cpu=100 QOSLevel=high,normal DefaultQOS=normal\n",
+		"add account name=\"theory group\" parent=phys Fairshare=parent\n",
+		"add user name=ann account=\"theory group\" MaxJobs=3\nadd user name=ann account=phys Fairshare=parent\n",
+		"add user name=bob account=chem QOS=secret\n",
+	} {
+		if !strings.Contains(commands, want) {
+			t.Errorf("want %q in\n%s", want, commands)
+		}
+	}
+	if _, _, err := accountCommands("vale", accountTexts{}, jobs); err == nil {
+		t.Error("no accounts make no error")
+	}
+}
+
+// TestIncluded copies a configuration with its included files.
+func TestIncluded(t *testing.T) {
+	site, to := t.TempDir(), filepath.Join(t.TempDir(), "cluster")
+	if err := os.Mkdir(filepath.Join(site, "parts"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"slurm.conf": "ClusterName=Vale\nInclude parts/vale.nodes\ninclude " + site + "/queues\nSchedulerType=sched/backfill\n", "parts/vale.nodes": "Include deeper\n", "parts/deeper": "NodeName=n1 CPUs=4",
+		"queues": "PartitionName=main Nodes=n1\n", "gres.conf": "Include gone\n",
+	} {
+		if err := os.WriteFile(filepath.Join(site, name), []byte(strings.ReplaceAll(text, "vale.nodes\n", "%c.nodes\n")), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := "ClusterName = Vale\nSLURM_CONF = " + site + "/slurm.conf\n"
+	if err := copyConfiguration(config, to); err == nil || !strings.Contains(err.Error(), "gres.conf: Include gone: ") {
+		t.Errorf("an included file that is not there: %v", err)
+	}
+	text, err := os.ReadFile(filepath.Join(to, "slurm.conf"))
+	if want := "ClusterName=Vale\nNodeName=n1 CPUs=4\nPartitionName=main Nodes=n1\nSchedulerType=sched/backfill\n"; err != nil || string(text) != want {
+		t.Errorf("%v: %q", err, text)
+	}
+	if err := os.WriteFile(filepath.Join(site, "parts", "deeper"), []byte("Include deeper\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := copyConfiguration(config, to); err == nil || !strings.Contains(err.Error(), "more than 20 deep") {
+		t.Errorf("a file that includes itself: %v", err)
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,13 +36,16 @@ func Read(dir string) (*forecast.Queue, error) {
 }
 
 func read(dir string) (*forecast.Queue, error) {
-	at, zone, err := readIndex(dir)
+	at, zone, missing, err := readIndex(dir)
 	if err != nil {
 		return nil, err
 	}
 	jobs, notes, err := readJobs(dir, at, zone)
 	if err != nil {
 		return nil, err
+	}
+	for _, what := range slices.Sorted(maps.Keys(missing)) {
+		notes = append(notes, fmt.Sprintf("not captured: %s: %s", what, missing[what]))
 	}
 	doubt := func(err error, without string) { // of a file that may be missing, too
 		if err != nil {
