@@ -444,3 +444,28 @@ func TestIncluded(t *testing.T) {
 		t.Errorf("a file that includes itself: %v", err)
 	}
 }
+
+// TestAge checks that the age of a pending job counts from when it became eligible, as for a job whose
+// dependency ended long after its submission.
+func TestAge(t *testing.T) {
+	for _, tt := range []struct {
+		submit, eligible, accrue, more string
+		begin                          time.Duration
+	}{
+		{"2024-02-27T12:00:00", "2024-03-05T11:55:00", "2024-03-05T11:55:00", "", 7*24*time.Hour - 5*time.Minute},
+		{"2024-03-05T11:00:00", "2024-03-05T11:00:00", "2024-03-05T11:30:00", "", 30 * time.Minute},
+		{"2024-03-05T11:00:00", "2024-03-05T11:00:00", "Unknown", "", 0},
+		{"2024-03-05T11:00:00", "2024-03-05T13:00:00", "Unknown", "Reason=BeginTime", 2 * time.Hour},
+		{"2024-03-05T11:00:00", "2024-03-05T11:30:00", "2024-03-05T11:30:00", "Reason=JobHeldUser", 0},
+		{"2024-03-05T11:00:00", "2024-03-05T11:30:00", "Unknown", "Dependency=singleton(unfulfilled)", 0},
+	} {
+		text := fmt.Sprintf("JobId=7 JobName=x UserId=ann(1) JobState=PENDING %s SubmitTime=%s EligibleTime=%s AccrueTime=%s Partition=main NumNodes=1 NumCPUs=1 Command=x\n", tt.more, tt.submit, tt.eligible, tt.accrue)
+		q, err := Read(write(t, text, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := q.Workload.Jobs.At(0).Begin; got != tt.begin {
+			t.Errorf("%s: begins after %s, want %s", text, got, tt.begin)
+		}
+	}
+}

@@ -96,11 +96,11 @@ func (s *shown) array(j *job) error {
 }
 
 func (s *shown) times(j *job, zone *time.Location) error {
-	var start hpc.Time
+	var start, accrue hpc.Time
 	for _, t := range []struct {
 		key string
 		to  *hpc.Time
-	}{{"SubmitTime", &j.Submit}, {"EligibleTime", &j.Eligible}, {"StartTime", &start}} {
+	}{{"SubmitTime", &j.Submit}, {"EligibleTime", &j.Eligible}, {"AccrueTime", &accrue}, {"StartTime", &start}} {
 		if s.values[t.key] == "" {
 			continue
 		}
@@ -118,6 +118,7 @@ func (s *shown) times(j *job, zone *time.Location) error {
 		}
 	} else {
 		j.estimate = start
+		j.Eligible = max(j.Eligible, accrue) // from which its age counts
 	}
 	if j.Submit == 0 {
 		return errors.New("no SubmitTime")

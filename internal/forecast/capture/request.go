@@ -76,8 +76,8 @@ func (s *shown) request(j *job) (*hpc.Request, error) {
 	r.GRES, r.GPUs = generic(v["TresPerNode"]), strings.TrimPrefix(generic(v["TresPerJob"]), "gpu:")
 	r.GPUsPerTask = strings.TrimPrefix(generic(v["TresPerTask"]), "gpu:")
 	r.Dependency = dependency(v["Dependency"])
-	if begin := j.Eligible.Sub(j.Submit); j.State == hpc.Pending && v["Reason"] == "BeginTime" && begin > 0 {
-		r.Begin = begin
+	if begin := j.Eligible.Sub(j.Submit); j.State == hpc.Pending && !j.Held && r.Dependency == "" && begin > 0 {
+		r.Begin = begin // what it waited for until then, such as a dependency, is not there any more
 	}
 	return r, nil
 }
