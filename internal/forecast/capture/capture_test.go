@@ -469,3 +469,84 @@ func TestAge(t *testing.T) {
 		}
 	}
 }
+
+// pendingJob is a pending job with more fields in front of Command, and behind it.
+func pendingJob(id int, early, late string) string {
+	return fmt.Sprintf("JobId=%d JobName=x UserId=ann(1) JobState=PENDING SubmitTime=2024-03-05T11:00:00 TimeLimit=01:00:00 Partition=main NumNodes=1 NumCPUs=2 NumTasks=2 CPUs/Task=1 %s Command=x WorkDir=/ %s\n", id, early, late)
+}
+
+// TestRequests reads what jobs ask for in the words of several releases.
+func TestRequests(t *testing.T) {
+	for _, tt := range []struct {
+		early, late string
+		want        func(r *hpc.Request) bool
+	}{
+		{"MinMemoryNode=0", "", func(r *hpc.Request) bool { return r.MemPerNode == hpc.AllMemory }},
+		{"MinMemoryCPU=0", "", func(r *hpc.Request) bool { return r.MemPerNode == 0 && r.MemPerCPU == 0 }},
+		{"MinMemoryNode=0", "MemPerTres=gres:gpu:4096 TresPerJob=gres:gpu:2", func(r *hpc.Request) bool { return r.MemPerGPU == 4096 && r.MemPerNode == 0 && r.GPUs == "2" }},
+		{"", "CpusPerTres=gres/gpu:3 TresPerNode=gres/gpu:a100:2", func(r *hpc.Request) bool { return r.CPUsPerGPU == 3 && r.CPUsPerTask == 0 && r.GRES == "gpu:a100:2" }},
+		{"Socks/Node=2", "TresPerSocket=gres/gpu:1", func(r *hpc.Request) bool { return r.GPUsPerSocket == "1" && r.SocketsPerNode == 2 }},
+		{"", "NtasksPerTRES=2 TresPerJob=gres/gpu:a100:1,gres/gpu:v100:2", func(r *hpc.Request) bool { return r.TasksPerGPU == 2 && r.GPUs == "a100:1,v100:2" }},
+		{"", "TresPerTask=cpu=2,gres/gpu:1", func(r *hpc.Request) bool { return r.GPUsPerTask == "1" }},
+		{"", "Switches=1@00:05:00", func(r *hpc.Request) bool { return r.Switches == 1 && r.SwitchWait == 5*time.Minute }},
+		{"", "Switches=2@UNLIMITED", func(r *hpc.Request) bool { return r.Switches == 2 && r.SwitchWait == 0 }},
+		{"Deadline=2024-03-05T14:00:00", "", func(r *hpc.Request) bool { return r.Deadline == 3*time.Hour }},
+		{"Deadline=N/A TimeMin=00:30:00", "", func(r *hpc.Request) bool {
+			return r.Deadline == 0 && r.TimeMin == 30*time.Minute && r.TimeLimit == time.Hour
+		}},
+		{"CoreSpec=2", "", func(r *hpc.Request) bool { return r.CoreSpec == 2 }},
+		{"CoreSpec=*", "", func(r *hpc.Request) bool { return r.CoreSpec == 0 }},
+		{"ThreadSpec=4", "", func(r *hpc.Request) bool { return r.ThreadSpec == 4 }},
+		{"ReqB:S:C:T=0:0:8:1 NtasksPerN:B:S:C=2:0:1:*", "", func(r *hpc.Request) bool {
+			return r.CoresPerSocket == 8 && r.ThreadsPerCore == 1 && r.TasksPerNode == 2 && r.TasksPerSocket == 1
+		}},
+		{"OverSubscribe=NO Exclusive=NODE Contiguous=0", "", func(r *hpc.Request) bool { return r.Exclusive == "node" }},
+		{"OverSubscribe=NO Exclusive=NO Contiguous=0", "", func(r *hpc.Request) bool { return r.Exclusive == "" }},
+		{"Priority=5 Partition=main,old", "", func(r *hpc.Request) bool { return r.Partition == "main" && !r.Hold }},
+		{"Priority=5 Partition=main,other", "", func(r *hpc.Request) bool { return r.Partition == "main,other" && !r.Hold }},
+		{"Priority=5 Partition=old,older", "", func(r *hpc.Request) bool { return r.Hold }},
+		{"JobState=SPECIAL_EXIT", "", func(r *hpc.Request) bool { return r.Hold }},
+		{"JobState=REQUEUE_HOLD Priority=7", "", func(r *hpc.Request) bool { return r.Hold }},
+	} {
+		q, err := Read(write(t, pendingJob(7, tt.early, tt.late), map[string]string{partitionsFile: "PartitionName=main State=UP\nPartitionName=old State=DOWN\nPartitionName=older State=INACTIVE\n"}))
+		if err != nil {
+			t.Errorf("%s %s: %v", tt.early, tt.late, err)
+			continue
+		}
+		if job := q.Workload.Jobs.At(0); !tt.want(&job.Request) || len(q.Workload.Rules) > 1 {
+			t.Errorf("%s %s: %+v, %v", tt.early, tt.late, job.Request, q.Workload.Rules)
+		}
+	}
+}
+
+// TestLeftOut checks the notes on what a forecast does not have of jobs.
+func TestLeftOut(t *testing.T) {
+	text := pendingJob(7, "NumNodes=1,3", "") + pendingJob(8, "", "TresPerJob=gres/nvme:1 BurstBuffer=#BB") + pendingJob(9, "", "TresPerTask=cpu=2")
+	text += strings.Replace(pendingJob(10, "", ""), "JobName", "HetJobId=10 HetJobOffset=0 JobName", 1) + strings.Replace(pendingJob(11, "", ""), "JobName", "HetJobId=10 HetJobOffset=1 JobName", 1)
+	q, err := Read(write(t, text, nil))
+	if err != nil || len(q.Pending()) != 5 {
+		t.Fatalf("%v, %v", err, q)
+	}
+	for _, want := range []string{"2 pending components of heterogeneous jobs start independently", "2 jobs ask for what a forecast leaves out (BurstBuffer, NumNodes, TresPerJob)"} {
+		if !strings.Contains(strings.Join(q.Notes, "\n"), want) {
+			t.Errorf("notes %q, want %q", q.Notes, want)
+		}
+	}
+}
+
+// TestUnresponsiveNodes checks that a node that does not respond gets no jobs, unless it sleeps or boots.
+func TestUnresponsiveNodes(t *testing.T) {
+	for state, want := range map[string]string{
+		"IDLE": "", "IDLE*": "drain", "IDLE*+CLOUD": "drain", "MIXED+NOT_RESPONDING": "drain", "DOWN*": "down", "DOWN+NOT_RESPONDING": "down", "ALLOCATED*+DRAIN": "drain",
+		"IDLE+CLOUD+POWERED_DOWN": "", "IDLE*+CLOUD+POWERING_UP": "", "IDLE~": "",
+	} {
+		q, err := Read(write(t, newer, map[string]string{nodesFile: "NodeName=n1 Arch=x86_64\n   State=" + state + " ThreadsPerCore=1\n   Partitions=main\n"}))
+		got := ""
+		if err == nil && len(q.Workload.NodeEvents) == 1 {
+			got = q.Workload.NodeEvents[0].State
+		}
+		if err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", state, got, err, want)
+		}
+	}
+}

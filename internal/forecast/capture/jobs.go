@@ -3,6 +3,7 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +17,11 @@ import (
 // job is what the capture says of a job.
 type job struct {
 	finished.Job
+	request   *hpc.Request
+	unheld    []string // fields that the request does not hold
 	estimate  hpc.Time // of its start, by Slurm
 	suspended bool
+	component bool // of a heterogeneous job
 }
 
 var errEnded = errors.New("the job has ended")
@@ -41,6 +45,8 @@ func (s *shown) job(zone *time.Location) (*job, error) {
 	switch {
 	case state == hpc.Pending, state == hpc.Requeued:
 		j.State = hpc.Pending
+	case state == "SPECIAL_EXIT", state == "REQUEUE_HOLD", state == "RESV_DEL_HOLD": // they wait, and somebody has to release them
+		j.State, j.Held = hpc.Pending, true
 	case state == hpc.Suspended:
 		j.suspended, j.State = true, hpc.Running
 	case state == hpc.Running, v["JobState"] == "CONFIGURING", v["JobState"] == "RESIZING", v["JobState"] == "STOPPED", v["JobState"] == "SIGNALING":
@@ -61,16 +67,35 @@ func (s *shown) job(zone *time.Location) (*job, error) {
 	if p, err := strconv.ParseUint(v["Priority"], 10, 32); err == nil {
 		priority := uint32(p)
 		j.Priority = &priority
-		j.Held = j.State == hpc.Pending && priority == 0
+		j.Held = j.Held || j.State == hpc.Pending && priority == 0
 	}
 	j.Held = j.Held || strings.HasPrefix(v["Reason"], "JobHeld") || v["Reason"] == "DependencyNeverSatisfied"
-	request, err := s.request(j)
-	if err != nil {
+	if v["HetJobId"] != "" {
+		j.component = true
+	}
+	if j.request, err = s.request(j, zone); err != nil {
 		return nil, err
 	}
-	j.WholeLine = true
-	j.SubmitLine = sbatch.Join(append(append([]string{"sbatch"}, sbatch.Format(request)...), "job.sh"))
+	j.unheld = s.unheld()
 	return j, nil
+}
+
+// record returns the job with its request as a command line. Of the partitions that the job may run in,
+// those count that start jobs; held says that none does.
+func (j *job) record(stopped map[string]bool) (r finished.Job, held bool) {
+	r, request := j.Job, *j.request
+	if j.State == hpc.Pending && !j.Held {
+		open := slices.DeleteFunc(strings.Split(j.Partition, ","), func(name string) bool { return stopped[name] })
+		if len(open) > 0 {
+			r.Partition = strings.Join(open, ",")
+			request.Partition = r.Partition
+		} else {
+			request.Hold, held = true, true
+		}
+	}
+	r.WholeLine = true
+	r.SubmitLine = sbatch.Join(append(append([]string{"sbatch"}, sbatch.Format(&request)...), "job.sh"))
+	return r, held
 }
 
 // array reads which tasks of an array the job is.

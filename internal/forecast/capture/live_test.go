@@ -54,6 +54,7 @@ func forecastLive(t *testing.T, release string) {
 		indices = append(indices, strconv.Itoa(i*i))
 	}
 	many := s.submit("-N1", "-t5", "--hold", "--array="+strings.Join(indices, ","))
+	asks := s.submit("-N1", "-t5", "--hold", "--deadline=now+3hours", "--time-min=2", "--switches=1@00:04:00", "--mem=0", "--exclusive")
 	dir := filepath.Join(t.TempDir(), "queue")
 	if err := Run(t.Context(), dir, Options{Timeout: time.Minute, Now: time.Now()}); err != nil {
 		t.Fatal(err)
@@ -63,8 +64,13 @@ func forecastLive(t *testing.T, release string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if q.Running() != 2 || len(q.Pending()) != 37 || !slices.Contains(q.Pending(), of(many, 29*29)) || !slices.Contains(q.Pending(), of(odd, -1)) || !strings.Contains(strings.Join(q.Notes, "\n"), "jobs cannot be read") || q.Phase.Began == 0 || len(q.Workload.NodeEvents) != 0 {
+	if q.Running() != 2 || len(q.Pending()) != 38 || !slices.Contains(q.Pending(), of(many, 29*29)) || !slices.Contains(q.Pending(), of(odd, -1)) || !strings.Contains(strings.Join(q.Notes, "\n"), "jobs cannot be read") || q.Phase.Began == 0 || len(q.Workload.NodeEvents) != 0 {
 		t.Fatalf("%d running, pending %v, phase %+v, nodes %v, notes %q", q.Running(), q.Pending(), q.Phase, q.Workload.NodeEvents, q.Notes)
+	}
+	for _, job := range q.Workload.Jobs.All() {
+		if job.ID == asks && (job.Deadline != 3*time.Hour || job.TimeMin != 2*time.Minute || job.Switches != 1 || job.SwitchWait != 4*time.Minute || job.MemPerNode != hpc.AllMemory || job.Exclusive != "node") {
+			t.Errorf("%+v", job.Request)
+		}
 	}
 	free := map[string]hpc.Time{} // when each running job reaches its limit
 	for _, job := range q.Workload.Jobs.All() {

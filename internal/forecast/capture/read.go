@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,11 +90,10 @@ func build(source string, jobs []*job, stopped map[string]bool, opts workload.Re
 	b := finished.NewBuilder(source, opts)
 	held := 0
 	for _, j := range jobs {
-		if j.State == hpc.Pending && stopped[j.Partition] && !j.Held {
-			j.SubmitLine = strings.Replace(j.SubmitLine, "sbatch ", "sbatch --hold ", 1)
+		record, stops := j.record(stopped)
+		if stops {
 			held++
 		}
-		record := j.Job
 		if err := b.Add(&record, j.ID); err != nil {
 			return nil, nil, err
 		}
@@ -107,6 +107,9 @@ func build(source string, jobs []*job, stopped map[string]bool, opts workload.Re
 	w.Start = opts.Start
 	if n := len(w.Unusable); n > 0 {
 		notes = append(notes, fmt.Sprintf("%d jobs are left out (the first is %s: %s)", n, w.Unusable[0].Text, w.Unusable[0].Rule))
+	}
+	if n := w.Rules[finished.RuleBadSubmitLine] + w.Rules[finished.RuleSubmitLineOption]; n > 0 {
+		notes = append(notes, fmt.Sprintf("%d jobs ask for what makes no sense together; it is left out", n))
 	}
 	return w, notes, nil
 }
@@ -146,7 +149,8 @@ func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes 
 		return nil, nil, err
 	}
 	defer f.Close() // only read
-	suspended, skipped := 0, 0
+	suspended, components, lossy, skipped := 0, 0, 0, 0
+	lost := map[string]bool{}
 	var first error
 	err = eachJob(f, jobsFile, func(s *shown) error {
 		j, err := s.job(zone)
@@ -173,6 +177,15 @@ func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes 
 		if j.suspended {
 			suspended++
 		}
+		if j.component && j.State == hpc.Pending {
+			components++
+		}
+		if len(j.unheld) > 0 {
+			lossy++
+		}
+		for _, key := range j.unheld {
+			lost[key] = true
+		}
 		list = append(list, j)
 		return nil
 	})
@@ -186,6 +199,12 @@ func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes 
 	}
 	if suspended > 0 {
 		notes = append(notes, fmt.Sprintf("%d suspended jobs are taken as running", suspended))
+	}
+	if components > 0 {
+		notes = append(notes, fmt.Sprintf("%d pending components of heterogeneous jobs start independently of each other", components))
+	}
+	if lossy > 0 {
+		notes = append(notes, fmt.Sprintf("%d jobs ask for what a forecast leaves out (%s)", lossy, strings.Join(slices.Sorted(maps.Keys(lost)), ", ")))
 	}
 	return list, notes, nil
 }
@@ -234,10 +253,28 @@ func stoppedPartitions(dir string) (map[string]bool, error) {
 // readNodes reads which nodes are out of service.
 func readNodes(dir string, opts workload.ReadOptions) (list []hpc.NodeEvent, err error) {
 	err = optional(dir, nodesFile, func(r io.Reader) error {
-		list, err = workload.ReadNodeStates(r, nodesFile, opts)
+		text, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		list, err = workload.ReadNodeStates(strings.NewReader(nodeState.ReplaceAllStringFunc(string(text), unresponsive)), nodesFile, opts)
 		return err
 	})
 	return list, err
+}
+
+// nodeState is the state of a node in scontrol's words.
+var nodeState = regexp.MustCompile(`\bState=\S+`)
+
+// unresponsive drains a node that does not respond ("State=IDLE*" or "State=IDLE+NOT_RESPONDING"), since
+// slurmctld starts no jobs there. A node without power, or that boots, does not respond either, but
+// gets jobs.
+func unresponsive(state string) string {
+	silent := strings.Contains(state, "*") || strings.Contains(state, "NOT_RESPONDING")
+	if silent && !strings.Contains(state, "POWER") && !strings.Contains(state, "BOOT") && !strings.ContainsAny(state, "~#!%@^") {
+		return state + "+DRAIN"
+	}
+	return state
 }
 
 // readReservations reads the reservations.
