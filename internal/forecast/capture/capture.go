@@ -41,7 +41,7 @@ type index struct {
 	// At is the instant of the capture, and Zone the time zone of the times in its files.
 	At   time.Time `json:"at"`
 	Zone string    `json:"time_zone"`
-	// Missing has the commands that failed, with their errors.
+	// Missing has the commands that failed, and what could not be copied, with the errors.
 	Missing map[string]string `json:"missing,omitempty"`
 }
 
@@ -56,7 +56,7 @@ type command struct {
 // finished jobs are read; 0 for none.
 func commands(now time.Time, history time.Duration) []command {
 	list := []command{
-		{jobsFile, []string{"scontrol", "--oneliner", "--details", "show", "job"}, true},
+		{jobsFile, []string{"scontrol", "--details", "show", "job"}, true},
 		{nodesFile, []string{"scontrol", "show", "node"}, true},
 		{reservationsFile, []string{"scontrol", "--oneliner", "show", "reservation"}, false},
 		{partitionsFile, []string{"scontrol", "--oneliner", "show", "partition"}, false},
@@ -79,7 +79,7 @@ type Options struct {
 	History time.Duration
 	// Timeout bounds each command.
 	Timeout time.Duration
-	// Now is the instant of the capture.
+	// Now is the instant at which Run is called.
 	Now time.Time
 }
 
@@ -92,33 +92,107 @@ func Run(ctx context.Context, dir string, opts Options) error {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return fmt.Errorf("capturing a cluster: %w (want a new directory)", err)
 	}
-	made := index{Format: 1, At: opts.Now.UTC().Truncate(time.Second), Zone: "UTC", Missing: map[string]string{}}
-	for _, c := range commands(opts.Now, opts.History) {
-		said, err := execute(ctx, c.words, opts.Timeout)
-		switch {
-		case err != nil && (c.required || ctx.Err() != nil):
-			return fmt.Errorf("capturing a cluster: %s: %w", strings.Join(c.words, " "), err)
-		case err != nil:
-			made.Missing[strings.Join(c.words, " ")] = err.Error()
-			continue
-		}
-		if err := output.Text(filepath.Join(dir, c.file), said); err != nil {
+	c := capturing{ctx: ctx, dir: dir, opts: opts, began: time.Now(), made: index{Format: 1, Zone: "UTC", Missing: map[string]string{}}}
+	for _, one := range commands(opts.Now, opts.History) {
+		if err := c.command(one); err != nil {
 			return fmt.Errorf("capturing a cluster: %w", err)
 		}
-		if c.file == configFile {
-			if err := copyConfiguration(said, filepath.Join(dir, clusterDir)); err != nil {
-				made.Missing["the configuration"] = err.Error()
-			}
-		}
 	}
-	text, err := json.MarshalIndent(made, "", "  ")
+	text, err := json.MarshalIndent(c.made, "", "  ")
+	if err == nil {
+		err = output.Text(filepath.Join(dir, indexFile), string(text)+"\n")
+	}
 	if err != nil {
 		return fmt.Errorf("capturing a cluster: %w", err)
 	}
-	if err := output.Text(filepath.Join(dir, indexFile), string(text)+"\n"); err != nil {
-		return fmt.Errorf("capturing a cluster: %w", err)
+	return nil
+}
+
+// capturing is a capture that is being made.
+type capturing struct {
+	ctx   context.Context
+	dir   string
+	opts  Options
+	began time.Time
+	made  index
+	jobs  []*job // that can be read
+}
+
+// command saves the output of a command, and what follows from it.
+func (c *capturing) command(one command) error {
+	said, err := execute(c.ctx, one.words, c.opts.Timeout)
+	switch {
+	case err != nil && (one.required || c.ctx.Err() != nil):
+		return fmt.Errorf("%s: %w", strings.Join(one.words, " "), err)
+	case err != nil:
+		c.made.Missing[strings.Join(one.words, " ")] = err.Error()
+		return nil
+	}
+	if err := output.Text(filepath.Join(c.dir, one.file), said); err != nil {
+		return err
+	}
+	switch one.file {
+	case jobsFile:
+		before := c.opts.Now.Add(time.Since(c.began))
+		_ = eachJob(strings.NewReader(said), jobsFile, func(s *shown) error { // whoever reads the capture reports what is wrong
+			if j, err := s.job(time.UTC); err == nil {
+				c.jobs = append(c.jobs, j)
+			}
+			return nil
+		})
+		c.made.At = instant(c.jobs, before)
+	case configFile:
+		if err := copyConfiguration(said, filepath.Join(c.dir, clusterDir)); err != nil {
+			c.made.Missing["the configuration"] = err.Error()
+			return nil
+		}
+		return c.accounts(setting(said, "ClusterName"))
 	}
 	return nil
+}
+
+// accounts saves the commands that make the accounts of a cluster.
+func (c *capturing) accounts(cluster string) error {
+	const what = "accounts and QOS"
+	var said []string
+	for _, words := range accountWords() {
+		text, err := execute(c.ctx, words, c.opts.Timeout)
+		if err != nil {
+			if c.ctx.Err() != nil {
+				return err
+			}
+			c.made.Missing[what] = fmt.Sprintf("%s: %v", strings.Join(words, " "), err)
+			return nil
+		}
+		said = append(said, text)
+	}
+	commands, hidden, err := accountCommands(cluster, accountTexts{said[0], said[1], said[2]}, c.jobs)
+	if err != nil {
+		c.made.Missing[what] = err.Error()
+		return nil
+	}
+	if hidden > 0 {
+		c.made.Missing[what] = fmt.Sprintf("sacctmgr hides %d of those that jobs name; they are made without limits", hidden)
+	}
+	return output.Text(filepath.Join(c.dir, clusterDir, accountsFile), commands)
+}
+
+// skew is how far the clock of slurmctld may be ahead of this machine's. Time zones differ by more.
+const skew = 10 * time.Minute
+
+// instant returns the instant of a capture whose jobs were printed before an instant: in whole seconds
+// after all submissions and starts, since slurmctld's clock can be ahead.
+func instant(jobs []*job, before time.Time) time.Time {
+	at := before.UTC().Truncate(time.Second)
+	latest := hpc.Unix(at.Add(skew).Unix())
+	for _, j := range jobs {
+		for _, t := range []hpc.Time{j.Submit, j.Start} {
+			if after := t.Add(time.Second); after <= latest && after.Std().After(at) {
+				at = after.Std()
+			}
+		}
+	}
+	return at
 }
 
 // execute runs a command of Slurm with times in UTC, and returns what it printed.
@@ -126,7 +200,7 @@ func execute(ctx context.Context, words []string, timeout time.Duration) (string
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	c := exec.CommandContext(ctx, words[0], words[1:]...)
-	c.Env = append(os.Environ(), "TZ=UTC", "SLURM_TIME_FORMAT=standard", "LC_ALL=C")
+	c.Env = append(os.Environ(), "TZ=UTC", "SLURM_TIME_FORMAT=standard", "SLURM_BITSTR_LEN=0", "LC_ALL=C") // without BITSTR_LEN long lists of tasks are cut
 	c.WaitDelay = time.Second
 	var said, failed strings.Builder
 	c.Stdout, c.Stderr = &limited{to: &said, left: most}, &limited{to: &failed, left: 4096}
@@ -163,15 +237,20 @@ func (l *limited) Write(b []byte) (int, error) {
 // copied are the files of a configuration that decide scheduling.
 var copied = []string{"slurm.conf", "gres.conf", "topology.conf", "topology.yaml"}
 
+// setting returns the value of a key in what `scontrol show config` printed; "" if it is not there.
+func setting(config, key string) (value string) {
+	for line := range strings.Lines(config) {
+		if name, text, ok := strings.Cut(line, "="); ok && strings.TrimSpace(name) == key {
+			value = strings.TrimSpace(text)
+		}
+	}
+	return value
+}
+
 // copyConfiguration copies slurm.conf and the files beside it that decide scheduling. config is what
 // `scontrol show config` printed. The error says that there is no slurm.conf that can be read.
 func copyConfiguration(config, to string) error {
-	path := ""
-	for line := range strings.Lines(config) {
-		if key, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(key) == "SLURM_CONF" {
-			path = strings.TrimSpace(value)
-		}
-	}
+	path := setting(config, "SLURM_CONF")
 	if path == "" {
 		return errors.New("scontrol show config has no SLURM_CONF")
 	}
@@ -180,7 +259,7 @@ func copyConfiguration(config, to string) error {
 		if name == "slurm.conf" {
 			from = path
 		}
-		text, err := os.ReadFile(from)
+		text, err := readWhole(from, strings.ToLower(setting(config, "ClusterName")), 0)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && name != "slurm.conf":
 			continue
@@ -190,11 +269,53 @@ func copyConfiguration(config, to string) error {
 		if err := os.MkdirAll(to, 0o777); err != nil {
 			return err
 		}
-		if err := output.Text(filepath.Join(to, name), string(text)); err != nil {
+		if err := output.Text(filepath.Join(to, name), text); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// mostConfiguration is the largest file of a configuration that is copied, with all that it includes,
+// and mostIncludes how deep files may include each other.
+const (
+	mostConfiguration = 64 << 20
+	mostIncludes      = 20
+)
+
+// readWhole reads a file of a configuration. The text of an included file replaces its Include line
+// (slurm.conf(5)), so that the copy needs no other file. %c in its name stands for the cluster.
+func readWhole(path, cluster string, depth int) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) != 2 || !strings.EqualFold(words[0], "include") {
+			b.WriteString(line)
+			continue
+		}
+		included := strings.ReplaceAll(words[1], "%c", cluster)
+		if !filepath.IsAbs(included) {
+			included = filepath.Join(filepath.Dir(path), included)
+		}
+		if depth == mostIncludes {
+			return "", fmt.Errorf("%s: %s: files include each other more than %d deep", path, strings.TrimSpace(line), mostIncludes)
+		}
+		more, err := readWhole(included, cluster, depth+1)
+		if err != nil { // which is not that the file itself does not exist
+			return "", fmt.Errorf("%s: %s: %v", path, strings.TrimSpace(line), err)
+		}
+		if b.WriteString(more); !strings.HasSuffix(more, "\n") {
+			b.WriteByte('\n')
+		}
+		if b.Len() > mostConfiguration {
+			return "", fmt.Errorf("%s: more than 64 MiB with the files that it includes", path)
+		}
+	}
+	return b.String(), nil
 }
 
 // Cluster returns the cluster directory in a capture, or "" if it has none.
@@ -206,23 +327,23 @@ func Cluster(dir string) string {
 }
 
 // readIndex reads capture.json.
-func readIndex(dir string) (at hpc.Time, zone *time.Location, err error) {
+func readIndex(dir string) (at hpc.Time, zone *time.Location, missing map[string]string, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, indexFile))
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
 	var i index
 	if err := json.Unmarshal(text, &i); err != nil {
-		return 0, nil, fmt.Errorf("%s: %w", indexFile, err)
+		return 0, nil, nil, fmt.Errorf("%s: %w", indexFile, err)
 	}
 	switch {
 	case i.Format != 1:
-		return 0, nil, fmt.Errorf(`%s: "rmreplay_capture" is %d (want 1)`, indexFile, i.Format)
+		return 0, nil, nil, fmt.Errorf(`%s: "rmreplay_capture" is %d (want 1)`, indexFile, i.Format)
 	case i.At.IsZero() || i.At.Year() < 1971 || i.At.Year() > 2200:
-		return 0, nil, fmt.Errorf(`%s: "at" is %s (want the instant of the capture, as 2024-03-01T08:00:00Z)`, indexFile, i.At.Format(time.RFC3339))
+		return 0, nil, nil, fmt.Errorf(`%s: "at" is %s (want the instant of the capture, as 2024-03-01T08:00:00Z)`, indexFile, i.At.Format(time.RFC3339))
 	}
 	if zone, err = time.LoadLocation(i.Zone); err != nil {
-		return 0, nil, fmt.Errorf(`%s: "time_zone": %w`, indexFile, err)
+		return 0, nil, nil, fmt.Errorf(`%s: "time_zone": %w`, indexFile, err)
 	}
-	return hpc.Time(i.At.UnixNano()), zone, nil
+	return hpc.Time(i.At.UnixNano()), zone, i.Missing, nil
 }

@@ -3,7 +3,6 @@ package capture
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,92 +10,18 @@ import (
 
 	"rmreplay/internal/finished"
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/lines"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// keys are the words before "=" in `scontrol show job` that begin a value. A value extends to the
-// next of them, since names have blanks. The users' own texts from Command on may have any words, so
-// behind it only the keys of lateKeys count.
-var keys = func() map[string]bool {
-	known := map[string]bool{}
-	for key := range strings.FieldsSeq(`JobId ArrayJobId ArrayTaskId ArrayTaskThrottle HetJobId HetJobOffset HetJobIdSet JobName UserId GroupId MCS_label
-		Priority Nice Account QOS WCKey JobState Reason Dependency FailedNode FedOrigin FedViableSiblings Requeue Restarts BatchFlag Reboot
-		ExitCode DerivedExitCode RunTime TimeLimit TimeMin SubmitTime EligibleTime ResizeTime AccrueTime StartTime EndTime Deadline
-		PreemptEligibleTime PreemptTime SuspendTime SecsPreSuspend LastSchedEval Scheduler Partition AllocNode:Sid ReqNodeList
-		ExcNodeList NodeList SchedNodeList BatchHost StepMgrEnabled NumNodes NumCPUs NumTasks CPUs/Task ReqB:S:C:T ReqTRES AllocTRES TRES Socks/Node
-		NtasksPerN:B:S:C CoreSpec ThreadSpec JOB_GRES Nodes CPU_IDs Mem GRES MinCPUsNode MinMemoryNode MinMemoryCPU MinTmpDiskNode
-		Features Prefer DelayBoot Reservation OverSubscribe Contiguous Licenses LicensesAlloc Network Switches Command`) {
-		known[key] = true
-	}
-	return known
-}()
-
-var lateKeys = []string{"TresPerJob", "TresPerNode", "TresPerTask", "TresPerSocket", "CpusPerTres", "MemPerTres", "WorkDir", "StdErr", "StdIn", "StdOut", "Comment", "AdminComment", "SystemComment", "Power", "MailUser", "MailType", "BurstBuffer"}
-
-// shown is a job as scontrol shows it.
-type shown struct {
-	line   int
-	values map[string]string
-}
-
-// eachJob calls f for every job in the output of `scontrol show job`, with or without -o.
-func eachJob(r io.Reader, name string, f func(*shown) error) error {
-	var list []*shown
-	key := ""
-	err := lines.Each(r, name, func(number int, line []byte) error {
-		text := strings.TrimSpace(lines.UTF8(line))
-		if strings.HasPrefix(text, "JobId=") {
-			list, key = append(list, &shown{number, map[string]string{}}), ""
-		}
-		switch {
-		case text == "" || strings.HasPrefix(text, "No jobs in the system"):
-			return nil
-		case len(list) == 0:
-			return fmt.Errorf("%.60q: want JobId=... as scontrol show job prints it", text)
-		}
-		for word := range strings.SplitSeq(text, " ") {
-			key = list[len(list)-1].word(key, word)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for _, job := range list {
-		for key, value := range job.values {
-			if value = strings.TrimSpace(value); value == "(null)" || value == "N/A" || value == "Unknown" || value == "None" {
-				value = ""
-			}
-			job.values[key] = value
-		}
-		if err := f(job); err != nil {
-			return fmt.Errorf("%s:%d: %w", name, job.line, err)
-		}
-	}
-	return nil
-}
-
-// word adds a word to the value of a key, or begins the value of another one. It returns the key.
-func (s *shown) word(key, word string) string {
-	next, value, ok := strings.Cut(word, "=")
-	_, late := s.values["Command"]
-	switch {
-	case ok && !late && keys[next], ok && late && slices.Contains(lateKeys, next):
-		s.values[next] = value
-		return next
-	case key != "":
-		s.values[key] += " " + word
-	}
-	return key
-}
-
 // job is what the capture says of a job.
 type job struct {
 	finished.Job
+	request   *hpc.Request
+	unheld    []string // fields that the request does not hold
 	estimate  hpc.Time // of its start, by Slurm
 	suspended bool
+	component bool // of a heterogeneous job
 }
 
 var errEnded = errors.New("the job has ended")
@@ -104,15 +29,24 @@ var errEnded = errors.New("the job has ended")
 // job reads a job. It returns errEnded for one that neither waits nor runs.
 func (s *shown) job(zone *time.Location) (*job, error) {
 	v := s.values
+	if s.doubt != nil {
+		return nil, s.doubt
+	}
+	if v["JobState"] == "" {
+		return nil, errors.New("no JobState")
+	}
 	number, err := strconv.ParseUint(v["JobId"], 10, 32)
 	if err != nil {
 		return nil, fmt.Errorf("JobId=%.20s: not a number", v["JobId"])
 	}
-	state := slurmspec.ParseJobState(strings.FieldsFunc(v["JobState"]+" ", func(r rune) bool { return r == ' ' || r == ',' || r == '+' })[0])
+	base, _, _ := strings.Cut(v["JobState"], ",")
+	state := slurmspec.ParseJobState(base)
 	j := &job{Job: finished.Job{ID: v["JobId"], Number: uint32(number), ArrayTask: -1, Elapsed: -1, State: state, Name: v["JobName"]}}
 	switch {
 	case state == hpc.Pending, state == hpc.Requeued:
 		j.State = hpc.Pending
+	case state == "SPECIAL_EXIT", state == "REQUEUE_HOLD", state == "RESV_DEL_HOLD": // they wait, and somebody has to release them
+		j.State, j.Held = hpc.Pending, true
 	case state == hpc.Suspended:
 		j.suspended, j.State = true, hpc.Running
 	case state == hpc.Running, v["JobState"] == "CONFIGURING", v["JobState"] == "RESIZING", v["JobState"] == "STOPPED", v["JobState"] == "SIGNALING":
@@ -133,16 +67,35 @@ func (s *shown) job(zone *time.Location) (*job, error) {
 	if p, err := strconv.ParseUint(v["Priority"], 10, 32); err == nil {
 		priority := uint32(p)
 		j.Priority = &priority
-		j.Held = j.State == hpc.Pending && priority == 0
+		j.Held = j.Held || j.State == hpc.Pending && priority == 0
 	}
 	j.Held = j.Held || strings.HasPrefix(v["Reason"], "JobHeld") || v["Reason"] == "DependencyNeverSatisfied"
-	request, err := s.request(j)
-	if err != nil {
+	if v["HetJobId"] != "" {
+		j.component = true
+	}
+	if j.request, err = s.request(j, zone); err != nil {
 		return nil, err
 	}
-	j.WholeLine = true
-	j.SubmitLine = sbatch.Join(append(append([]string{"sbatch"}, sbatch.Format(request)...), "job.sh"))
+	j.unheld = s.unheld()
 	return j, nil
+}
+
+// record returns the job with its request as a command line. Of the partitions that the job may run in,
+// those count that start jobs; held says that none does.
+func (j *job) record(stopped map[string]bool) (r finished.Job, held bool) {
+	r, request := j.Job, *j.request
+	if j.State == hpc.Pending && !j.Held {
+		open := slices.DeleteFunc(strings.Split(j.Partition, ","), func(name string) bool { return stopped[name] })
+		if len(open) > 0 {
+			r.Partition = strings.Join(open, ",")
+			request.Partition = r.Partition
+		} else {
+			request.Hold, held = true, true
+		}
+	}
+	r.WholeLine = true
+	r.SubmitLine = sbatch.Join(append(append([]string{"sbatch"}, sbatch.Format(&request)...), "job.sh"))
+	return r, held
 }
 
 // array reads which tasks of an array the job is.
@@ -168,11 +121,11 @@ func (s *shown) array(j *job) error {
 }
 
 func (s *shown) times(j *job, zone *time.Location) error {
-	var start hpc.Time
+	var start, accrue hpc.Time
 	for _, t := range []struct {
 		key string
 		to  *hpc.Time
-	}{{"SubmitTime", &j.Submit}, {"EligibleTime", &j.Eligible}, {"StartTime", &start}} {
+	}{{"SubmitTime", &j.Submit}, {"EligibleTime", &j.Eligible}, {"AccrueTime", &accrue}, {"StartTime", &start}} {
 		if s.values[t.key] == "" {
 			continue
 		}
@@ -186,10 +139,14 @@ func (s *shown) times(j *job, zone *time.Location) error {
 		j.Start = start
 		j.NodeList = s.values["NodeList"]
 		if start == 0 || j.NodeList == "" {
-			return fmt.Errorf("job %s is %s, but has no StartTime or no NodeList", j.ID, s.values["JobState"])
+			return fmt.Errorf("it is %s, but has no StartTime or no NodeList", s.values["JobState"])
 		}
 	} else {
 		j.estimate = start
+		j.Eligible = max(j.Eligible, accrue) // from which its age counts
+	}
+	if j.Submit == 0 {
+		return errors.New("no SubmitTime")
 	}
 	limit := s.values["TimeLimit"]
 	if limit == "" || limit == "Partition_Limit" {

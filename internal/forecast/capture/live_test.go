@@ -2,6 +2,8 @@ package capture
 
 import (
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -45,18 +47,31 @@ func forecastLive(t *testing.T, release string) {
 	s.Until("two jobs run", func() bool { return strings.Count(s.Say("squeue", "-h", "-t", "R", "-o", "%i"), "\n") == 2 })
 	both, next := s.submit("-N2", "-t30", "-J", "a b=c"), s.submit("-N1", "-t8")
 	held, array := s.submit("-N1", "-t5", "--hold"), s.submit("-N1", "-t5", "--array=1-3")
+	odd := s.submit("-N1", "-t5", "--hold", "-J", "x Command=y JobId=5 ArrayJobId=9 ArrayTaskId=0-4000000")
+	s.submit("-N1", "-t5", "--hold", "-J", "x\n\nJobId=99 JobName=y")
+	var indices []string // of so many tasks that scontrol cuts the list unless it is told not to
+	for i := range 30 {
+		indices = append(indices, strconv.Itoa(i*i))
+	}
+	many := s.submit("-N1", "-t5", "--hold", "--array="+strings.Join(indices, ","))
+	asks := s.submit("-N1", "-t5", "--hold", "--deadline=now+3hours", "--time-min=2", "--switches=1@00:04:00", "--mem=0", "--exclusive")
 	dir := filepath.Join(t.TempDir(), "queue")
 	if err := Run(t.Context(), dir, Options{Timeout: time.Minute, Now: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
+	of := func(job string, task int) forecast.Key { return forecast.Key{Job: job, Task: task} }
 	q, err := Read(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if q.Running() != 2 || len(q.Pending()) != 6 || q.Phase.Began == 0 || len(q.Workload.NodeEvents) != 0 {
-		t.Fatalf("%d running, pending %v, phase %+v, nodes %v", q.Running(), q.Pending(), q.Phase, q.Workload.NodeEvents)
+	if q.Running() != 2 || len(q.Pending()) != 38 || !slices.Contains(q.Pending(), of(many, 29*29)) || !slices.Contains(q.Pending(), of(odd, -1)) || !strings.Contains(strings.Join(q.Notes, "\n"), "jobs cannot be read") || q.Phase.Began == 0 || len(q.Workload.NodeEvents) != 0 {
+		t.Fatalf("%d running, pending %v, phase %+v, nodes %v, notes %q", q.Running(), q.Pending(), q.Phase, q.Workload.NodeEvents, q.Notes)
 	}
-	of := func(job string, task int) forecast.Key { return forecast.Key{Job: job, Task: task} }
+	for _, job := range q.Workload.Jobs.All() {
+		if job.ID == asks && (job.Deadline != 3*time.Hour || job.TimeMin != 2*time.Minute || job.Switches != 1 || job.SwitchWait != 4*time.Minute || job.MemPerNode != hpc.AllMemory || job.Exclusive != "node") {
+			t.Errorf("%+v", job.Request)
+		}
+	}
 	free := map[string]hpc.Time{} // when each running job reaches its limit
 	for _, job := range q.Workload.Jobs.All() {
 		if q.Workload.Preset(job) {

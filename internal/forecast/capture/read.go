@@ -1,13 +1,17 @@
 package capture
 
 import (
+	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,7 +37,7 @@ func Read(dir string) (*forecast.Queue, error) {
 }
 
 func read(dir string) (*forecast.Queue, error) {
-	at, zone, err := readIndex(dir)
+	at, zone, missing, err := readIndex(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -41,47 +45,73 @@ func read(dir string) (*forecast.Queue, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, what := range slices.Sorted(maps.Keys(missing)) {
+		notes = append(notes, fmt.Sprintf("not captured: %s: %s", what, missing[what]))
+	}
+	doubt := func(err error, without string) { // of a file that may be missing, too
+		if err != nil {
+			notes = append(notes, fmt.Sprintf("%v: %s", err, without))
+		}
+	}
 	stopped, err := stoppedPartitions(dir)
+	doubt(err, "all partitions count as up")
+	opts := workload.ReadOptions{Start: at, Zone: zone}
+	w, more, err := build(filepath.Base(dir), jobs, stopped, opts)
 	if err != nil {
 		return nil, err
 	}
-	opts := workload.ReadOptions{Start: at, Zone: zone}
-	b := finished.NewBuilder(filepath.Base(dir), opts)
+	notes = append(notes, more...)
+	if w.NodeEvents, err = readNodes(dir, opts); err != nil {
+		return nil, err
+	}
+	w.Reservations, err = readReservations(dir, opts)
+	doubt(err, "the forecast has no reservations")
+	w.Usage, err = readUsage(dir)
+	doubt(err, "fair-share begins at zero")
+	history, err := readHistory(dir, at, zone)
+	if doubt(err, "there is no history"); err == nil && len(history.List) == 0 {
+		notes = append(notes, "no history of finished jobs (history.sacct)")
+	}
+	if len(history.List) == 0 {
+		notes[len(notes)-1] += ": run times are drawn from the whole time limit"
+	}
+	q := forecast.NewQueue(w, history, estimates(jobs), notes)
+	q.Phase, err = readPhase(dir, at, zone)
+	doubt(err, "slurmctld's periodic work has a random phase")
+	q.Notes = notes
+	return q, nil
+}
+
+// build makes the workload of the jobs. stopped has the partitions that start no jobs.
+func build(source string, jobs []*job, stopped map[string]bool, opts workload.ReadOptions) (w *workload.Workload, notes []string, err error) {
+	if len(jobs) == 0 { // a cluster may have none
+		return &workload.Workload{Source: source, Start: opts.Start, Epoch: opts.Start, Jobs: workload.JobsOf()}, nil, nil
+	}
+	b := finished.NewBuilder(source, opts)
 	held := 0
 	for _, j := range jobs {
-		if j.State == hpc.Pending && stopped[j.Partition] && !j.Held {
-			j.SubmitLine = strings.Replace(j.SubmitLine, "sbatch ", "sbatch --hold ", 1)
+		record, stops := j.record(stopped)
+		if stops {
 			held++
 		}
-		record := j.Job
 		if err := b.Add(&record, j.ID); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if held > 0 {
 		notes = append(notes, fmt.Sprintf("%d pending jobs are in partitions that start no jobs now (State of scontrol show partition), so no forecast lets them start", held))
 	}
-	w, err := b.Finish()
-	if err != nil {
-		return nil, err
+	if w, err = b.Finish(); err != nil {
+		return nil, nil, err
 	}
-	w.Start = at
-	if err := addStates(dir, w, opts); err != nil {
-		return nil, err
+	w.Start = opts.Start
+	if n := len(w.Unusable); n > 0 {
+		notes = append(notes, fmt.Sprintf("%d jobs are left out (the first is %s: %s)", n, w.Unusable[0].Text, w.Unusable[0].Rule))
 	}
-	if w.Usage, err = readUsage(dir); err != nil {
-		return nil, err
+	if n := w.Rules[finished.RuleBadSubmitLine] + w.Rules[finished.RuleSubmitLineOption]; n > 0 {
+		notes = append(notes, fmt.Sprintf("%d jobs ask for what makes no sense together; it is left out", n))
 	}
-	history, err := readHistory(dir, at, zone)
-	if err != nil {
-		return nil, err
-	}
-	if len(history.List) == 0 {
-		notes = append(notes, "no history of finished jobs (history.sacct): run times are drawn from the whole time limit")
-	}
-	q := forecast.NewQueue(w, history, estimates(jobs), notes)
-	q.Phase, err = readPhase(dir, at, zone)
-	return q, err
+	return w, notes, nil
 }
 
 // readPhase reads when slurmctld started, and the last backfill cycle.
@@ -119,15 +149,20 @@ func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes 
 		return nil, nil, err
 	}
 	defer f.Close() // only read
-	suspended := 0
+	suspended, components, lossy, skipped := 0, 0, 0, 0
+	lost := map[string]bool{}
+	var first error
 	err = eachJob(f, jobsFile, func(s *shown) error {
 		j, err := s.job(zone)
 		switch {
 		case errors.Is(err, errEnded):
 			return nil
 		case err != nil:
-			return err
-		case j.Submit == 0 || j.Submit > at:
+			if skipped++; first == nil {
+				first = fmt.Errorf("%s:%d: job %.20s: %w", jobsFile, s.line, s.values["JobId"], err)
+			}
+			return nil
+		case j.Submit > at:
 			return fmt.Errorf("job %s: SubmitTime=%s: not before the instant of the capture, %s (want the capture's time zone)", j.ID, s.values["SubmitTime"], at)
 		case j.Start > at:
 			return fmt.Errorf("job %s: StartTime=%s: it runs, but starts after the instant of the capture, %s", j.ID, s.values["StartTime"], at)
@@ -142,13 +177,36 @@ func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes 
 		if j.suspended {
 			suspended++
 		}
+		if j.component && j.State == hpc.Pending {
+			components++
+		}
+		if len(j.unheld) > 0 {
+			lossy++
+		}
+		for _, key := range j.unheld {
+			lost[key] = true
+		}
 		list = append(list, j)
 		return nil
 	})
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case skipped > 0 && len(list) == 0:
+		return nil, nil, first
+	case skipped > 0:
+		notes = append(notes, fmt.Sprintf("%d jobs cannot be read and are left out; the first is %v", skipped, first))
+	}
 	if suspended > 0 {
 		notes = append(notes, fmt.Sprintf("%d suspended jobs are taken as running", suspended))
 	}
-	return list, notes, err
+	if components > 0 {
+		notes = append(notes, fmt.Sprintf("%d pending components of heterogeneous jobs start independently of each other", components))
+	}
+	if lossy > 0 {
+		notes = append(notes, fmt.Sprintf("%d jobs ask for what a forecast leaves out (%s)", lossy, strings.Join(slices.Sorted(maps.Keys(lost)), ", ")))
+	}
+	return list, notes, nil
 }
 
 // estimates returns the starts that Slurm expects.
@@ -192,19 +250,40 @@ func stoppedPartitions(dir string) (map[string]bool, error) {
 	return stopped, err
 }
 
-// addStates adds the states of nodes and the reservations.
-func addStates(dir string, w *workload.Workload, opts workload.ReadOptions) error {
-	err := optional(dir, nodesFile, func(r io.Reader) (err error) {
-		w.NodeEvents, err = workload.ReadNodeStates(r, nodesFile, opts)
+// readNodes reads which nodes are out of service.
+func readNodes(dir string, opts workload.ReadOptions) (list []hpc.NodeEvent, err error) {
+	err = optional(dir, nodesFile, func(r io.Reader) error {
+		text, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		list, err = workload.ReadNodeStates(strings.NewReader(nodeState.ReplaceAllStringFunc(string(text), unresponsive)), nodesFile, opts)
 		return err
 	})
-	if err != nil {
-		return err
+	return list, err
+}
+
+// nodeState is the state of a node in scontrol's words.
+var nodeState = regexp.MustCompile(`\bState=\S+`)
+
+// unresponsive drains a node that does not respond ("State=IDLE*" or "State=IDLE+NOT_RESPONDING"), since
+// slurmctld starts no jobs there. A node without power, or that boots, does not respond either, but
+// gets jobs.
+func unresponsive(state string) string {
+	silent := strings.Contains(state, "*") || strings.Contains(state, "NOT_RESPONDING")
+	if silent && !strings.Contains(state, "POWER") && !strings.Contains(state, "BOOT") && !strings.ContainsAny(state, "~#!%@^") {
+		return state + "+DRAIN"
 	}
-	return optional(dir, reservationsFile, func(r io.Reader) (err error) {
-		w.Reservations, err = workload.ReadReservations(r, reservationsFile, opts)
+	return state
+}
+
+// readReservations reads the reservations.
+func readReservations(dir string, opts workload.ReadOptions) (list []hpc.ReservationEvent, err error) {
+	err = optional(dir, reservationsFile, func(r io.Reader) error {
+		list, err = workload.ReadReservations(r, reservationsFile, opts)
 		return err
 	})
+	return list, err
 }
 
 // readUsage reads the fair-share usage that sshare shows.
@@ -238,19 +317,32 @@ func readUsage(dir string) (list []hpc.Usage, err error) {
 			}
 		}
 	})
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
 }
 
-// readHistory reads the jobs that were submitted before the instant.
+// readHistory reads the jobs that were submitted before the instant. Without rows sacct printed a
+// header only.
 func readHistory(dir string, at hpc.Time, zone *time.Location) (*predict.Cases, error) {
 	cases := &predict.Cases{}
 	err := optional(dir, historyFile, func(r io.Reader) error {
+		head := bufio.NewReader(r)
+		header, err := head.ReadString('\n')
+		if _, more := head.Peek(1); err == io.EOF || more == io.EOF {
+			return nil
+		}
+		r = io.MultiReader(strings.NewReader(header), head)
 		w, err := sacct.Format.Read(r, historyFile, workload.ReadOptions{Zone: zone, Lean: true})
 		if err != nil {
 			return err
 		}
 		w.Jobs.Delete(func(job *hpc.Job) bool { return job.Submit >= at })
-		cases, err = predict.CasesOf(w)
+		read, err := predict.CasesOf(w)
+		if err == nil {
+			cases = read
+		}
 		return err
 	})
 	return cases, err

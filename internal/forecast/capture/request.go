@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/slurmspec"
@@ -12,7 +13,7 @@ import (
 
 // request returns what a job asks for. The counts that scontrol shows of a running job are those
 // that it got.
-func (s *shown) request(j *job) (*hpc.Request, error) {
+func (s *shown) request(j *job, zone *time.Location) (*hpc.Request, error) {
 	v := s.values
 	r := &hpc.Request{
 		Name: j.Name, User: j.User, Account: j.Account, Partition: j.Partition, QOS: j.QOS, Reservation: j.Reservation,
@@ -23,14 +24,8 @@ func (s *shown) request(j *job) (*hpc.Request, error) {
 		r.Array = j.ArrayRest
 	}
 	var err error
-	least, greatest, ranged := strings.Cut(v["NumNodes"], "-")
-	if r.MinNodes, err = count("NumNodes", least); err != nil {
+	if r.MinNodes, r.MaxNodes, err = counts("NumNodes", v["NumNodes"]); err != nil {
 		return nil, err
-	}
-	if ranged {
-		if r.MaxNodes, err = count("NumNodes", greatest); err != nil {
-			return nil, err
-		}
 	}
 	if r.Tasks, err = count("NumTasks", v["NumTasks"]); err != nil {
 		return nil, err
@@ -38,7 +33,7 @@ func (s *shown) request(j *job) (*hpc.Request, error) {
 	if r.CPUsPerTask, err = count("CPUs/Task", v["CPUs/Task"]); err != nil {
 		return nil, err
 	}
-	if j.AllocCPUs, err = count("NumCPUs", v["NumCPUs"]); err != nil {
+	if j.AllocCPUs, _, err = counts("NumCPUs", v["NumCPUs"]); err != nil {
 		return nil, err
 	}
 	j.ReqCPUs, j.ReqNodes = j.AllocCPUs, r.MinNodes
@@ -47,14 +42,13 @@ func (s *shown) request(j *job) (*hpc.Request, error) {
 	} else {
 		j.AllocCPUs = 0
 	}
-	perNode, _, _ := strings.Cut(v["NtasksPerN:B:S:C"], ":")
-	if r.TasksPerNode, err = count("NtasksPerN:B:S:C", perNode); err != nil {
+	if err := s.geometry(r); err != nil {
 		return nil, err
 	}
-	if r.MemPerNode, err = memory("MinMemoryNode", v["MinMemoryNode"]); err != nil {
+	if err := s.memory(r); err != nil {
 		return nil, err
 	}
-	if r.MemPerCPU, err = memory("MinMemoryCPU", v["MinMemoryCPU"]); err != nil {
+	if err := s.limits(r, j.Submit, zone); err != nil {
 		return nil, err
 	}
 	switch v["OverSubscribe"] {
@@ -62,8 +56,16 @@ func (s *shown) request(j *job) (*hpc.Request, error) {
 		r.Exclusive = "node"
 	case "USER":
 		r.Exclusive = "user"
+	case "MCS":
+		r.Exclusive = "mcs"
 	case "YES":
 		r.Oversubscribe = true
+	}
+	switch exclusive := v["Exclusive"]; exclusive { // from 26.05 on, where OverSubscribe=NO does not imply it
+	case "NO":
+		r.Exclusive = ""
+	case "NODE", "USER", "MCS":
+		r.Exclusive = strings.ToLower(exclusive)
 	}
 	if v["Requeue"] == "0" {
 		r.Requeue = new(bool)
@@ -71,13 +73,130 @@ func (s *shown) request(j *job) (*hpc.Request, error) {
 	if n, err := strconv.Atoi(v["Nice"]); err == nil {
 		r.Nice = n
 	}
-	r.GRES, r.GPUs = generic(v["TresPerNode"]), strings.TrimPrefix(generic(v["TresPerJob"]), "gpu:")
-	r.GPUsPerTask = strings.TrimPrefix(generic(v["TresPerTask"]), "gpu:")
+	r.GRES, r.GPUs, r.GPUsPerTask = generic(v["TresPerNode"]), gpus(v["TresPerJob"]), gpus(v["TresPerTask"])
+	if r.GPUsPerSocket = gpus(v["TresPerSocket"]); r.GPUsPerSocket != "" { // which needs the sockets
+		if r.SocketsPerNode, err = count("Socks/Node", v["Socks/Node"]); err != nil {
+			return nil, err
+		}
+	}
+	if r.CPUsPerGPU, err = count("CpusPerTres", gpus(v["CpusPerTres"])); err != nil {
+		return nil, err
+	}
+	if r.CPUsPerGPU > 0 { // sbatch takes only one of them
+		r.CPUsPerTask = 0
+	}
+	if r.TasksPerGPU, err = count("NtasksPerTRES", v["NtasksPerTRES"]); err != nil {
+		return nil, err
+	}
 	r.Dependency = dependency(v["Dependency"])
-	if begin := j.Eligible.Sub(j.Submit); j.State == hpc.Pending && v["Reason"] == "BeginTime" && begin > 0 {
-		r.Begin = begin
+	if begin := j.Eligible.Sub(j.Submit); j.State == hpc.Pending && !j.Held && r.Dependency == "" && begin > 0 {
+		r.Begin = begin // what it waited for until then, such as a dependency, is not there any more
 	}
 	return r, nil
+}
+
+// geometry reads how tasks and cores are divided.
+func (s *shown) geometry(r *hpc.Request) (err error) {
+	v := s.values
+	tasks, shape := strings.Split(v["NtasksPerN:B:S:C"], ":"), strings.Split(v["ReqB:S:C:T"], ":")
+	at := func(list []string, i int) string {
+		if i < len(list) {
+			return list[i]
+		}
+		return ""
+	}
+	for _, one := range []struct {
+		key, text string
+		to        *int
+	}{
+		{"NtasksPerN:B:S:C", at(tasks, 0), &r.TasksPerNode}, {"NtasksPerN:B:S:C", at(tasks, 2), &r.TasksPerSocket}, {"NtasksPerN:B:S:C", at(tasks, 3), &r.TasksPerCore},
+		{"ReqB:S:C:T", at(shape, 2), &r.CoresPerSocket}, {"ReqB:S:C:T", at(shape, 3), &r.ThreadsPerCore},
+		{"CoreSpec", v["CoreSpec"], &r.CoreSpec}, {"ThreadSpec", v["ThreadSpec"], &r.ThreadSpec},
+	} {
+		if *one.to, err = count(one.key, one.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// memory reads how much memory a job asks for. The memory of a node is 0 if it asks for all of it, or if
+// neither the job nor the configuration says how much, which means the same.
+func (s *shown) memory(r *hpc.Request) (err error) {
+	v := s.values
+	for _, one := range []struct {
+		key, text string
+		to        *int64
+	}{
+		{"MinMemoryNode", v["MinMemoryNode"], &r.MemPerNode}, {"MinMemoryCPU", v["MinMemoryCPU"], &r.MemPerCPU},
+		{"MemPerTres", gpus(v["MemPerTres"]), &r.MemPerGPU}, {"MinTmpDiskNode", v["MinTmpDiskNode"], &r.TmpDisk},
+	} {
+		if *one.to, err = memory(one.key, one.text); err != nil {
+			return err
+		}
+	}
+	switch {
+	case r.MemPerGPU > 0: // sbatch takes only one of them
+		r.MemPerNode, r.MemPerCPU = 0, 0
+	case v["MinMemoryNode"] == "0":
+		r.MemPerNode = hpc.AllMemory
+	}
+	return nil
+}
+
+// limits reads the limits of time beside the time limit.
+func (s *shown) limits(r *hpc.Request, submit hpc.Time, zone *time.Location) error {
+	if text := s.values["Deadline"]; text != "" {
+		at, err := slurmspec.ParseInstant(text, zone)
+		if err != nil {
+			return fmt.Errorf("Deadline=%.40s: %w", text, err)
+		}
+		r.Deadline = max(at.Sub(submit), 0)
+	}
+	if text := s.values["TimeMin"]; text != "" {
+		d, err := slurmspec.ParseTimeLimit(text)
+		if err != nil {
+			return fmt.Errorf("TimeMin=%.40s: %w", text, err)
+		}
+		r.TimeMin = d
+	}
+	if text := s.values["Switches"]; text != "" {
+		number, wait, waits := strings.Cut(text, "@")
+		n, err := count("Switches", number)
+		if err != nil {
+			return err
+		}
+		r.Switches = n
+		if waits {
+			if r.SwitchWait, err = slurmspec.ParseTimeSpec(wait); err != nil {
+				return fmt.Errorf("Switches=%.40s: %w", text, err)
+			}
+			if r.SwitchWait == hpc.Unlimited { // which no option says: as long as the site allows
+				r.SwitchWait = 0
+			}
+		}
+	}
+	return nil
+}
+
+// unheld returns the fields of a job that no request holds.
+func (s *shown) unheld() (keys []string) {
+	v := s.values
+	for _, one := range []struct {
+		key  string
+		lost bool
+	}{
+		{"NumNodes", strings.ContainsAny(v["NumNodes"], ",:")},
+		{"TresPerJob", others(v["TresPerJob"])}, {"TresPerTask", others(v["TresPerTask"])}, {"TresPerSocket", others(v["TresPerSocket"])},
+		{"MemPerTres", others(v["MemPerTres"])}, {"CpusPerTres", others(v["CpusPerTres"])},
+		{"BurstBuffer", v["BurstBuffer"] != ""}, {"SegmentSize", v["SegmentSize"] != ""},
+		{"Exclusive", v["Exclusive"] == "TOPO" || v["OverSubscribe"] == "TOPO"},
+	} {
+		if one.lost {
+			keys = append(keys, one.key)
+		}
+	}
+	return keys
 }
 
 // count reads a count; "N/A", "*" and nothing are none.
@@ -89,6 +208,23 @@ func count(key, text string) (int, error) {
 		return int(scaled), nil
 	}
 	return 0, fmt.Errorf("%s=%.20s: not a count", key, text)
+}
+
+// counts reads a count, a range ("2-4"), or a set ("1,3,5-9:2", from 23.11 on) as its least and its
+// greatest number. most is 0 for a single count.
+func counts(key, text string) (least, most int, err error) {
+	low, high, ranged := strings.Cut(text, "-")
+	if strings.ContainsAny(text, ",:") {
+		set, err := hpc.ParseArray(text)
+		if err != nil {
+			return 0, 0, fmt.Errorf("%s=%.20s: not a set of counts", key, text)
+		}
+		return set.Tasks[0], set.Tasks[len(set.Tasks)-1], nil
+	}
+	if least, err = count(key, low); err == nil && ranged {
+		most, err = count(key, high)
+	}
+	return least, most, err
 }
 
 // memory reads an amount of memory in MiB; 0 is none.
@@ -114,6 +250,29 @@ func generic(text string) string {
 		}
 	}
 	return strings.Join(list, ",")
+}
+
+// gpus returns the GPUs of a list of generic resources, in the words of --gpus.
+func gpus(text string) string {
+	var list []string
+	for one := range strings.SplitSeq(generic(text), ",") {
+		if rest, is := strings.CutPrefix(one, "gpu:"); is {
+			list = append(list, rest)
+		} else if one == "gpu" {
+			list = append(list, "1")
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// others reports whether a list of generic resources has others than GPUs.
+func others(text string) bool {
+	for one := range strings.SplitSeq(generic(text), ",") {
+		if one != "" && one != "gpu" && !strings.HasPrefix(one, "gpu:") {
+			return true
+		}
+	}
+	return false
 }
 
 // stateOf is the state of a dependency, which scontrol shows behind it: "afterok:17(unfulfilled)".
