@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
@@ -16,9 +17,11 @@ import (
 // realization is one run of a queue. It ends as soon as all jobs have started that it waits for, except
 // those that never start.
 type realization struct {
-	from   hpc.Time
-	until  hpc.Time           // it does not end earlier
-	starts map[Key][]hpc.Time // the starts of each job from an instant on, in their order
+	from  hpc.Time
+	until hpc.Time // it does not end earlier, unless the horizon comes
+	// horizon is the last instant of the forecast; [hpc.Never] for none. ended is when the run ended.
+	horizon, ended hpc.Time
+	starts         map[Key][]hpc.Time // the starts of each job from an instant on, in their order
 	// open has the tasks that the realization waits for, by job; -1 for a job that is no array.
 	open map[string]map[int]bool
 	// whole says that starts are whole seconds, as Slurm's are. slurmctld launches a script in the
@@ -77,10 +80,15 @@ func (r *realization) play(ctx context.Context, spec experiment.Spec) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(spec.Output) }() // only temporary files
-	result, err := experiment.Watch(ctx, spec, r.see)
+	end := r.horizon
+	if end != hpc.Never {
+		end = end.Add(time.Second) // on Slurm, starts of an instant are reported within a second
+	}
+	result, err := experiment.Watch(ctx, spec, end, r.see)
 	if err != nil {
 		return err
 	}
+	r.ended = result.Now
 	r.late = len(slices.DeleteFunc(result.LatePresets, func(job string) bool { return r.past[job] }))
 	return nil
 }
@@ -125,12 +133,16 @@ func (r *realization) see(e rm.Event) error {
 	return nil
 }
 
-// start returns the first start of a job from an instant on; [hpc.Never] if it has none.
+// start returns the first start of a job from an instant on. It is [Later] if the realization has ended
+// at its horizon while it waited for the job, and [hpc.Never] if the job does not start.
 func (r *realization) start(key Key, from hpc.Time) hpc.Time {
 	for _, at := range r.starts[key] {
 		if at >= from {
-			return at
+			return seen(at, r.horizon)
 		}
+	}
+	if r.ended > r.horizon && r.open[key.Job][key.Task] {
+		return Later
 	}
 	return hpc.Never
 }
