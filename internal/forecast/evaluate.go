@@ -258,7 +258,14 @@ func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts E
 			return err
 		}
 	}
-	forecasts, doubts, err := Make(ctx, q, opts.Options)
+	var keys []Key // of the jobs that started in the run: the others cannot be compared
+	started := c.starts(at)
+	for _, key := range q.Pending() {
+		if _, did := started[key]; did {
+			keys = append(keys, key)
+		}
+	}
+	forecasts, doubts, err := q.forecast(ctx, keys, opts.Options)
 	if err != nil {
 		return err
 	}
@@ -269,7 +276,7 @@ func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts E
 	if opts.RunTimes != FromLimits && opts.RunTimes != True {
 		asked := opts.Options
 		asked.RunTimes, asked.Learner, asked.Arrivals = FromLimits, nil, NoArrivals
-		if limits, _, err = Make(ctx, q, asked); err != nil {
+		if limits, _, err = q.forecast(ctx, keys, asked); err != nil {
 			return err
 		}
 	}

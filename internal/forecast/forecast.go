@@ -63,6 +63,11 @@ func seen(start, horizon hpc.Time) hpc.Time {
 // Make runs a queue forward and returns the starts of the jobs that wait in it. doubts say what did not
 // go as it should in realizations.
 func Make(ctx context.Context, q *Queue, opts Options) (starts Starts, doubts []string, err error) {
+	return q.forecast(ctx, q.Pending(), opts)
+}
+
+// forecast is [Make] for some of the jobs that wait. A realization ends when it has their starts.
+func (q *Queue) forecast(ctx context.Context, pending []Key, opts Options) (starts Starts, doubts []string, err error) {
 	draw, n, err := q.drawer(ctx, opts)
 	if err != nil {
 		return nil, nil, err
@@ -72,7 +77,6 @@ func Make(ctx context.Context, q *Queue, opts Options) (starts Starts, doubts []
 		return nil, nil, fmt.Errorf("making a forecast: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // only temporary files
-	pending := q.Pending()
 	all := make([]*realization, n)
 	var ended atomic.Int64
 	seed := func(i int) uint64 {
@@ -135,6 +139,7 @@ func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*wo
 			w.Jobs.Set(k, job)
 		}
 		q.arrive(w, opts, i)
+		q.shorten(w, opts)
 		return w, nil
 	}, n, nil
 }
@@ -146,6 +151,7 @@ func (q *Queue) true(opts Options) *workload.Workload {
 	}
 	w := q.copy()
 	q.arrive(w, opts, 0)
+	q.shorten(w, opts)
 	return w
 }
 

@@ -3,7 +3,6 @@ package forecast
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"time"
@@ -33,23 +32,16 @@ type realization struct {
 	lost  int             // pending jobs that were refused
 }
 
-// watch returns a realization that waits for the pending jobs of a queue. It does not wait for held
-// jobs, which nobody releases, unless the workload has what happened later.
+// watch returns a realization that waits for pending jobs of a queue, except those that never start.
 func (q *Queue) watch(w *workload.Workload, pending []Key, opts Options) *realization {
 	r := &realization{from: q.At, starts: map[Key][]hpc.Time{}, open: map[string]map[int]bool{}, whole: opts.Engine.Slurm != nil, unmet: newUnmet(w), past: q.past}
-	held := map[string]bool{}
-	for _, job := range w.Jobs.All() {
-		held[job.ID] = job.Hold && opts.Arrivals != Recorded
-	}
 	for _, key := range pending {
-		if held[key.Job] {
-			continue
-		}
 		if r.open[key.Job] == nil {
 			r.open[key.Job] = map[int]bool{}
 		}
 		r.open[key.Job][key.Task] = true
 	}
+	r.never(r.unmet.add(q.held(opts)))
 	return r
 }
 
@@ -115,9 +107,9 @@ func (r *realization) see(e rm.Event) error {
 		}
 		delete(r.open, e.Job)
 	case rm.Ended:
-		r.never(r.unmet.ended(Key{e.Job, e.Task}, e.Outcome.State, r.waiting()))
+		r.never(r.unmet.ended(Key{e.Job, e.Task}, e.Outcome.State))
 	case rm.Dependency:
-		r.never(r.unmet.add([]string{e.Job}, r.waiting()))
+		r.never(r.unmet.add([]string{e.Job}))
 	default:
 		return nil
 	}
@@ -146,9 +138,6 @@ func (r *realization) start(key Key, from hpc.Time) hpc.Time {
 	}
 	return hpc.Never
 }
-
-// waiting returns the jobs for which the realization waits.
-func (r *realization) waiting() []string { return slices.Collect(maps.Keys(r.open)) }
 
 // never stops waiting for jobs.
 func (r *realization) never(jobs []string) {

@@ -88,22 +88,21 @@ func NewReport(ctx context.Context, source string, q *Queue, variants []Variant,
 			return nil, err
 		}
 		r.Notes = append(slices.Clone(r.Notes), doubts...)
-		r.Jobs = q.waiting(starts, by)
+		r.Jobs = q.waiting(q.Pending(), starts, by)
 	}
+	own := Key{submitted, -1}
 	for _, v := range variants {
 		with := q.with(v.Request)
-		starts, doubts, err := Make(ctx, with, opts)
+		starts, doubts, err := with.forecast(ctx, []Key{own}, opts)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", v.Name, err)
 		}
 		for _, doubt := range doubts {
 			r.Notes = append(slices.Clip(r.Notes), v.Name+": "+doubt)
 		}
-		for _, one := range with.waiting(starts, by) {
-			if one.Job == submitted {
-				one.Variant, one.Job = v.Name, ""
-				r.WhatIf = append(r.WhatIf, one)
-			}
+		for _, one := range with.waiting([]Key{own}, starts, by) {
+			one.Variant, one.Job = v.Name, ""
+			r.WhatIf = append(r.WhatIf, one)
 		}
 	}
 	return r, nil
@@ -128,8 +127,8 @@ func (q *Queue) with(request hpc.Request) *Queue {
 	return &with
 }
 
-// waiting describes the starts of the jobs that wait.
-func (q *Queue) waiting(starts Starts, by hpc.Time) []Waiting {
+// waiting describes the starts of jobs that wait.
+func (q *Queue) waiting(keys []Key, starts Starts, by hpc.Time) []Waiting {
 	jobs := map[string]Waiting{}
 	for _, job := range q.Workload.Jobs.All() {
 		one := Waiting{
@@ -141,7 +140,7 @@ func (q *Queue) waiting(starts Starts, by hpc.Time) []Waiting {
 		jobs[job.ID] = one
 	}
 	var list []Waiting
-	for _, key := range q.Pending() {
+	for _, key := range keys {
 		one, at := jobs[key.Job], starts[key]
 		if key.Task >= 0 {
 			one.Task = &key.Task
