@@ -203,7 +203,32 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 			}
 		}
 	}
+	c.unmet(at, all)
 	return all
+}
+
+// unmet notes the jobs that wait at an instant and never start, because a job on which they depend had not
+// ended by then as they need it. slurmctld reports no event for them, and a window no longer has that job.
+func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
+	conditions := newUnmet(c.workload)
+	if len(conditions.after) == 0 {
+		return
+	}
+	for i := range c.events {
+		e := &c.events[i]
+		if e.Kind != rm.Ended || e.At >= at {
+			continue
+		}
+		for _, job := range conditions.broken(Key{e.Job, e.Task}, e.State, e.At) {
+			key := Key{job, -1}
+			if all[key] == nil {
+				all[key] = &phase{}
+			}
+			if p := all[key]; !p.running && !p.over {
+				p.stuck = true
+			}
+		}
+	}
 }
 
 // Freeze returns what the resource manager of a run knew just before an instant: the running jobs

@@ -107,7 +107,7 @@ func (r *realization) see(e rm.Event) error {
 		}
 		delete(r.open, e.Job)
 	case rm.Ended:
-		r.never(r.unmet.ended(Key{e.Job, e.Task}, e.Outcome.State))
+		r.never(r.unmet.ended(Key{e.Job, e.Task}, e.Outcome.State, e.At))
 	case rm.Dependency:
 		r.never(r.unmet.add([]string{e.Job}))
 	default:

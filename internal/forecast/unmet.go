@@ -22,7 +22,8 @@ type unmet struct {
 // condition is a condition of a job on how another one ends. Without it the job never starts.
 type condition struct {
 	job      string // that waits
-	task     int    // of the other job; -1 for any
+	since    hpc.Time
+	task     int // of the other job; -1 for any
 	succeeds bool
 }
 
@@ -49,9 +50,9 @@ func newUnmet(w *workload.Workload) *unmet {
 			}
 			switch {
 			case d.Type == "afterok":
-				u.after[on] = append(u.after[on], condition{job.ID, task, true})
+				u.after[on] = append(u.after[on], condition{job.ID, job.Submit, task, true})
 			case d.Type == "afternotok" && (task >= 0 || ids[on]):
-				u.after[on] = append(u.after[on], condition{job.ID, task, false})
+				u.after[on] = append(u.after[on], condition{job.ID, job.Submit, task, false})
 			}
 		}
 	}
@@ -59,14 +60,19 @@ func newUnmet(w *workload.Workload) *unmet {
 }
 
 // ended takes the end of a job, or of a task of an array, and returns the jobs that never start.
-func (u *unmet) ended(key Key, state hpc.State) []string {
-	var stuck []string
+func (u *unmet) ended(key Key, state hpc.State, at hpc.Time) []string {
+	return u.add(u.broken(key, state, at))
+}
+
+// broken returns the jobs with a condition that the end of a job, or of a task of an array, breaks. Of a job
+// that is submitted later, the resource manager may have forgotten the other one by then.
+func (u *unmet) broken(key Key, state hpc.State, at hpc.Time) (stuck []string) {
 	for _, c := range u.after[key.Job] {
-		if (c.task < 0 || c.task == key.Task) && c.fails(key, state) {
+		if (c.task < 0 || c.task == key.Task) && c.since <= at && c.fails(key, state) {
 			stuck = append(stuck, c.job)
 		}
 	}
-	return u.add(stuck)
+	return stuck
 }
 
 // fails reports whether the end of a job or task breaks the condition. An array has succeeded when
