@@ -150,6 +150,15 @@ func (q *Queue) true(opts Options) *workload.Workload {
 		return q.future
 	}
 	w := q.copy()
+	jobs := map[string]*hpc.Job{}
+	for _, job := range q.future.Jobs.List() {
+		jobs[job.ID] = job
+	}
+	for k, job := range w.Jobs.All() {
+		if known := jobs[job.ID]; known != nil {
+			w.Jobs.Set(k, known)
+		}
+	}
 	q.arrive(w, opts, 0)
 	q.shorten(w, opts)
 	return w

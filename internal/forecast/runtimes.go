@@ -72,6 +72,11 @@ type learned map[string]Distribution
 // learn returns the distributions of the run times of a queue's jobs.
 func (q *Queue) learn(ctx context.Context, opts Options) (learned, error) {
 	of, learner := learned{}, opts.Learner
+	if m, given := learner.(Modelled); given && q.future != nil {
+		if t, ok := m.Predictor.(*trained); ok && t.until > q.At {
+			return nil, fmt.Errorf("the model knows what happened until %v, after the instant (want a model that was trained with --until %v or earlier)", t.until, q.At)
+		}
+	}
 	if learner != nil {
 		if err := predict.PlayUntil(ctx, q.History.List, q.At, learner); err != nil {
 			return nil, fmt.Errorf("learning run times: %w", err)

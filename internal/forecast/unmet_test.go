@@ -3,11 +3,13 @@ package forecast
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
@@ -71,6 +73,51 @@ func TestUnmetBefore(t *testing.T) {
 	for key, start := range starts {
 		if start[0] != want[key.Job] {
 			t.Errorf("%s starts at %s, want %s", key.Job, start[0], want[key.Job])
+		}
+	}
+}
+
+// TestFailsLater plays a run from its beginning in which a job and the task of an array fail after the instant.
+// A forecast does not know it, so those start that depend on their success. A run with the true behaviour has it.
+func TestFailsLater(t *testing.T) {
+	fails, array := job("fails", 1000, ""), job("array", 10, "")
+	fails.ExitCode = 1
+	array.Array, array.TaskExitCodes = "1-2", map[int]int{2: 1}
+	c := simulated(t, fails, array, job("needs it", 10, "afterok:fails"), job("needs all", 10, "afterok:array"))
+	for name, freeze := range map[string]func(hpc.Time) (*Queue, error){"a window": c.Freeze, "from the start": c.Rewind} {
+		q, err := freeze(c.workload.Epoch.Add(500 * time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for how, arrivals := range map[RunTimes]Arrivals{FromLimits: NoArrivals, True: NoArrivals} {
+			opts := Options{RunTimes: how, Arrivals: arrivals, Realizations: 1, Dir: t.TempDir()}
+			opts.Engine.Simulator = &experiment.Simulator{Nodes: 1, Processors: 4}
+			starts, _, err := Make(t.Context(), q, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range []string{"needs it", "needs all"} {
+				if start := starts[Key{id, -1}]; len(start) != 1 || (start[0] == hpc.Never) != (how == True) {
+					t.Errorf("%s, run times %s: %s starts at %v", name, how, id, start)
+				}
+			}
+		}
+	}
+}
+
+// TestTrainedLater holds that no forecast of a run uses a model that knows what happens after the instant.
+func TestTrainedLater(t *testing.T) {
+	c := simulated(t, job("runs", 1000, ""), job("waits", 10, ""))
+	q, err := c.Freeze(c.workload.Epoch.Add(500 * time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := Options{RunTimes: FromModel, Arrivals: NoArrivals, Realizations: 1, Dir: t.TempDir()}
+	opts.Engine.Simulator = &experiment.Simulator{Nodes: 1, Processors: 4}
+	for later, want := range map[time.Duration]string{0: "", time.Second: "want a model that was trained with --until 2024-10-04T00:08:20Z or earlier"} {
+		opts.Learner = Trained(q.At.Add(later), predict.NewLastTwo(predict.RunTime))
+		if _, _, err := Make(t.Context(), q, opts); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("a model of %s after the instant: %v", later, err)
 		}
 	}
 }
