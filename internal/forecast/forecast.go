@@ -138,7 +138,7 @@ func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*wo
 			distributions.draw(job, q, opts.Seed, i)
 			w.Jobs.Set(k, job)
 		}
-		q.arrive(w, opts, i)
+		q.arrive(w, distributions, opts, i)
 		q.shorten(w, opts)
 		return w, nil
 	}, n, nil
@@ -159,7 +159,7 @@ func (q *Queue) true(opts Options) *workload.Workload {
 			w.Jobs.Set(k, known)
 		}
 	}
-	q.arrive(w, opts, 0)
+	q.arrive(w, nil, opts, 0)
 	q.shorten(w, opts)
 	return w
 }
