@@ -17,35 +17,53 @@ import (
 var ErrEnough = errors.New("the watcher has seen enough")
 
 // Watch makes the run that spec describes without a record: it calls see with every event. The run ends
-// early, without an error, as soon as see returns [ErrEnough]; any other error of see ends it, too. The
-// directory spec.Output, which must exist, gets the daemons' logs. The result is that of the run so far.
-func Watch(ctx context.Context, spec Spec, see func(rm.Event) error) (replay.Result, error) {
+// early, without an error, as soon as see returns [ErrEnough], and at the instant until, which may be
+// [hpc.Never]; any other error of see ends it, too. The directory spec.Output, which must exist, gets the
+// daemons' logs. The result is that of the run so far.
+func Watch(ctx context.Context, spec Spec, until hpc.Time, see func(rm.Event) error) (replay.Result, error) {
 	p, err := prepare(spec, func(string, bool) error { return nil })
 	if err != nil {
 		return replay.Result{}, err
 	}
-	result, err := p.engine.watch(ctx, p, watcher(see))
+	result, err := p.engine.watch(ctx, p, watcher{see, until})
 	if errors.Is(err, ErrEnough) {
 		err = nil
 	}
 	return result, err
 }
 
-// watcher is a [replay.Recorder] that keeps nothing.
-type watcher func(rm.Event) error
+// watcher is a [replay.Recorder] that keeps nothing. The run ends at the instant until.
+type watcher struct {
+	see   func(rm.Event) error
+	until hpc.Time
+}
 
 // Job implements [replay.Recorder].
 func (watcher) Job(*hpc.Job) error { return nil }
 
 // Event implements [replay.Recorder].
-func (w watcher) Event(event rm.Event) error { return w(event) }
+func (w watcher) Event(event rm.Event) error { return w.see(event) }
+
+// ending is a resource manager that ends the run at an instant, also if nothing happens then.
+type ending struct {
+	rm.ResourceManager
+	at hpc.Time
+}
+
+// AdvanceTo implements [rm.ResourceManager].
+func (e ending) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
+	if e.Now() >= e.at {
+		return nil, ErrEnough
+	}
+	return e.ResourceManager.AdvanceTo(ctx, min(t, e.at))
+}
 
 func (e *simEngine) watch(ctx context.Context, p *Prepared, see watcher) (replay.Result, error) {
 	engine, err := sim.New(e.config)
 	if err != nil {
 		return replay.Result{}, inputError(err)
 	}
-	return p.play(ctx, engine, p.spec.Seed, see, replay.Options{Processors: e.cluster.Processors}, p.spec.rewriters()...)
+	return p.play(ctx, ending{engine, see.until}, p.spec.Seed, see, replay.Options{Processors: e.cluster.Processors}, p.spec.rewriters()...)
 }
 
 func (e *slurmEngine) watch(ctx context.Context, p *Prepared, see watcher) (replay.Result, error) {
@@ -60,7 +78,7 @@ func (e *slurmEngine) watch(ctx context.Context, p *Prepared, see watcher) (repl
 		return replay.Result{}, err
 	}
 	rewriters, _ := e.rewriters(&p.spec)
-	result, err := p.play(ctx, engine, p.spec.Seed, see, replay.Options{
+	result, err := p.play(ctx, ending{engine, see.until}, p.spec.Seed, see, replay.Options{
 		DefaultLimit: e.cluster.DefaultLimit(), Processors: capacity(e.cluster).Processors,
 	}, rewriters...)
 	if closed := engine.Close(); err == nil {

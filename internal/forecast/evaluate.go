@@ -30,13 +30,15 @@ type EvaluateOptions struct {
 
 // Evaluation holds forecasts against what a run did.
 type Evaluation struct {
-	Run          string    `json:"run"`
-	Engine       string    `json:"engine"`
-	RunTimes     RunTimes  `json:"run_times"`
-	Arrivals     Arrivals  `json:"arrivals"`
-	Seed         uint64    `json:"seed"`
-	Realizations int       `json:"realizations"`
-	Instants     []Instant `json:"instants"`
+	Run          string   `json:"run"`
+	Engine       string   `json:"engine"`
+	RunTimes     RunTimes `json:"run_times"`
+	Arrivals     Arrivals `json:"arrivals"`
+	Seed         uint64   `json:"seed"`
+	Realizations int      `json:"realizations"`
+	// Horizon is how far ahead the forecasts look, in seconds; 0 if they have no horizon.
+	Horizon  float64   `json:"horizon_s,omitempty"`
+	Instants []Instant `json:"instants"`
 	// Notes say what did not go as it should in realizations.
 	Notes []string `json:"notes,omitempty"`
 	Score
@@ -54,7 +56,8 @@ type Instant struct {
 }
 
 // Score says how good forecasts were. Errors are distances between the forecast median and the start
-// in the run, in seconds.
+// in the run, in seconds. With a horizon, all starts after it are the same, and only jobs have errors
+// whose start and median are not after it.
 type Score struct {
 	// Pending counts the jobs that waited. Unstarted are those that never started in the run: they
 	// were cancelled or held, so nobody knows when they would have. They do not count below.
@@ -64,10 +67,14 @@ type Score struct {
 	// Never counts the jobs that started in the run, and not in most realizations. Their errors are
 	// unbounded, and not in the mean.
 	Never int `json:"never"`
-	// Exact is the share with an error below half a second, and Covered that of starts from P10 to
-	// P90, both included.
+	// Beyond counts the jobs whose start in the run and whose P10 are after the horizon. They say
+	// nothing about the width of the intervals.
+	Beyond int `json:"beyond"`
+	// Exact is the share with an error below half a second. Covered is the share of starts from P10 to
+	// P90, both included, without the jobs of Beyond. CoveredAll counts these as covered.
 	Exact       float64 `json:"exact"`
 	Covered     float64 `json:"coverage"`
+	CoveredAll  float64 `json:"coverage_all"`
 	MedianError float64 `json:"median_error_s"`
 	MeanError   float64 `json:"mean_error_s"`
 	MaxError    float64 `json:"max_error_s"`
@@ -76,9 +83,9 @@ type Score struct {
 	// Width is the median distance from P10 to P90.
 	Width float64 `json:"median_width_s"`
 
-	errors, widths []float64
-	exact, covered int
-	bias           float64
+	errors, widths         []float64
+	exact, covered, finite int // finite counts the errors that are not infinite
+	bias                   float64
 }
 
 // Beside compares two estimates of the same starts.
@@ -101,21 +108,30 @@ type Beside struct {
 func (s *Score) add(actual hpc.Time, forecast []hpc.Time) {
 	s.Jobs++
 	low, middle, high := Quantile(forecast, 0.1), Quantile(forecast, 0.5), Quantile(forecast, 0.9)
-	if low <= actual && actual <= high {
+	switch {
+	case actual == Later && low == Later:
+		s.Beyond++
+	case low <= actual && actual <= high:
 		s.covered++
 	}
 	if middle == hpc.Never {
 		s.Never++
+	}
+	if actual == Later || middle == Later {
+		return
+	}
+	if middle == hpc.Never {
 		s.errors = append(s.errors, math.Inf(1))
 		return
 	}
+	s.finite++
 	off := middle.Sub(actual).Seconds()
 	s.bias += off
 	s.errors = append(s.errors, math.Abs(off))
 	if math.Abs(off) < 0.5 {
 		s.exact++
 	}
-	if high != hpc.Never {
+	if high < Later {
 		s.widths = append(s.widths, high.Sub(low).Seconds())
 	}
 }
@@ -124,19 +140,16 @@ func (s *Score) merge(other *Score) {
 	s.Pending, s.Unstarted, s.Jobs, s.Never = s.Pending+other.Pending, s.Unstarted+other.Unstarted, s.Jobs+other.Jobs, s.Never+other.Never
 	s.errors, s.widths = append(s.errors, other.errors...), append(s.widths, other.widths...)
 	s.exact, s.covered, s.bias = s.exact+other.exact, s.covered+other.covered, s.bias+other.bias
+	s.Beyond, s.finite = s.Beyond+other.Beyond, s.finite+other.finite
 }
 
 func (s *Score) finish() {
-	if s.Jobs == 0 {
-		return
-	}
-	n := float64(s.Jobs)
-	s.Exact, s.Covered = float64(s.exact)/n, float64(s.covered)/n
+	share := func(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
+	s.Exact = share(s.exact, len(s.errors))
+	s.Covered, s.CoveredAll = share(s.covered, s.Jobs-s.Beyond), share(s.covered+s.Beyond, s.Jobs)
 	s.MedianError, s.MeanError, s.MaxError = middleOf(s.errors)
 	s.Width, _, _ = middleOf(s.widths)
-	if finite := s.Jobs - s.Never; finite > 0 {
-		s.Bias = s.bias / float64(finite)
-	}
+	s.Bias = s.bias / float64(max(s.finite, 1))
 }
 
 // middleOf returns the median, the mean and the largest of the finite errors. The median also counts
@@ -158,7 +171,11 @@ func middleOf(list []float64) (median, mean, largest float64) {
 	return min(sorted[len(sorted)/2], largest), mean, largest
 }
 
+// add compares the estimates of a job, unless the start or one of them is after the horizon.
 func (b *Beside) add(actual, other, forecast hpc.Time) {
+	if actual == Later || other == Later || forecast == Later {
+		return
+	}
 	b.Jobs++
 	distance := func(t hpc.Time) float64 {
 		if t == hpc.Never {
@@ -191,7 +208,7 @@ func (b *Beside) finish() *Beside {
 func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (*Evaluation, error) {
 	e := &Evaluation{
 		Run: c.workload.Source, Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
-		Seed: opts.Seed, Realizations: opts.Realizations, Slurm: &Beside{}, Limits: &Beside{},
+		Seed: opts.Seed, Realizations: opts.Realizations, Horizon: opts.Horizon.Seconds(), Slurm: &Beside{}, Limits: &Beside{},
 	}
 	if opts.RunTimes == True {
 		e.Realizations = 1
@@ -241,7 +258,14 @@ func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts E
 			return err
 		}
 	}
-	forecasts, doubts, err := Make(ctx, q, opts.Options)
+	var keys []Key // of the jobs that started in the run: the others cannot be compared
+	started := c.starts(at)
+	for _, key := range q.Pending() {
+		if _, did := started[key]; did {
+			keys = append(keys, key)
+		}
+	}
+	forecasts, doubts, err := q.forecast(ctx, keys, opts.Options)
 	if err != nil {
 		return err
 	}
@@ -252,11 +276,11 @@ func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts E
 	if opts.RunTimes != FromLimits && opts.RunTimes != True {
 		asked := opts.Options
 		asked.RunTimes, asked.Learner, asked.Arrivals = FromLimits, nil, NoArrivals
-		if limits, _, err = Make(ctx, q, asked); err != nil {
+		if limits, _, err = q.forecast(ctx, keys, asked); err != nil {
 			return err
 		}
 	}
-	e.score(c, q, forecasts, limits)
+	e.score(c, q, forecasts, limits, opts.horizon(at))
 	return nil
 }
 
@@ -272,8 +296,16 @@ func (e *Evaluation) again(ctx context.Context, c *Course, instants []hpc.Time, 
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // only temporary files
-	r := first.watch(first.future, first.Pending(), opts.Options)
-	r.until = hpc.Never
+	queues := make([]*Queue, len(instants))
+	var pending []Key
+	for i, at := range instants {
+		if queues[i], err = c.Rewind(at); err != nil {
+			return err
+		}
+		pending = append(pending, queues[i].Pending()...)
+	}
+	r := first.watch(first.future, pending, opts.Options)
+	r.until, r.horizon = hpc.Never, opts.horizon(slices.Max(instants))
 	if err := r.play(ctx, first.spec(first.future, opts.Options, filepath.Join(dir, "again"), first.seed)); err != nil {
 		return err
 	}
@@ -282,21 +314,18 @@ func (e *Evaluation) again(ctx context.Context, c *Course, instants []hpc.Time, 
 		if opts.Instant != nil {
 			opts.Instant(i, len(instants), at)
 		}
-		q, err := c.Rewind(at)
-		if err != nil {
-			return err
-		}
-		forecasts := Starts{}
+		q, forecasts := queues[i], Starts{}
 		for _, key := range q.Pending() {
-			forecasts[key] = []hpc.Time{r.start(key, at)}
+			forecasts[key] = []hpc.Time{seen(r.start(key, at), opts.horizon(at))}
 		}
-		e.score(c, q, forecasts, nil)
+		e.score(c, q, forecasts, nil, opts.horizon(at))
 	}
 	return nil
 }
 
-// score holds the forecasts of an instant, and those with time limits as run times, against the run.
-func (e *Evaluation) score(c *Course, q *Queue, forecasts, limits Starts) {
+// score holds the forecasts of an instant, and those with time limits as run times, against the run up
+// to the horizon.
+func (e *Evaluation) score(c *Course, q *Queue, forecasts, limits Starts, horizon hpc.Time) {
 	starts := c.starts(q.At)
 	one := Instant{At: q.At.Std()}
 	for _, key := range q.Pending() {
@@ -306,6 +335,7 @@ func (e *Evaluation) score(c *Course, q *Queue, forecasts, limits Starts) {
 			one.Unstarted++
 			continue
 		}
+		actual = seen(actual, horizon)
 		forecast := forecasts[key]
 		one.add(actual, forecast)
 		if other, known := q.Estimates[key]; known {

@@ -27,6 +27,9 @@ type Options struct {
 	// Learner learns the run times; nil for [FromLimits] and [True].
 	Learner  Learner
 	Arrivals Arrivals
+	// Horizon is how far ahead of the queue's instant a realization runs. A later start is [Later]. With 0
+	// there is no horizon: a realization runs until all jobs have started that wait.
+	Horizon time.Duration
 	// Dir is where the records of the realizations are made; the system's directory for temporary
 	// files if empty. They are removed.
 	Dir string
@@ -34,13 +37,37 @@ type Options struct {
 	Progress func(done, all int)
 }
 
-// Starts are the starts of jobs in the realizations of a forecast, ascending; [hpc.Never] for a
-// realization in which a job did not start.
+// Later is a start after the horizon ([Options.Horizon]), of which no more is known.
+const Later = hpc.Never - 1
+
+// Starts are the starts of jobs in the realizations of a forecast, ascending; [Later] for a realization
+// in which a job had not started at the horizon, and [hpc.Never] for one in which it does not start.
 type Starts map[Key][]hpc.Time
+
+// horizon returns the last instant of a forecast that is made at an instant.
+func (o *Options) horizon(at hpc.Time) hpc.Time {
+	if o.Horizon == 0 {
+		return hpc.Never
+	}
+	return at.Add(o.Horizon)
+}
+
+// seen returns a start as a forecast up to a horizon sees it.
+func seen(start, horizon hpc.Time) hpc.Time {
+	if start > horizon && start != hpc.Never {
+		return Later
+	}
+	return start
+}
 
 // Make runs a queue forward and returns the starts of the jobs that wait in it. doubts say what did not
 // go as it should in realizations.
 func Make(ctx context.Context, q *Queue, opts Options) (starts Starts, doubts []string, err error) {
+	return q.forecast(ctx, q.Pending(), opts)
+}
+
+// forecast is [Make] for some of the jobs that wait. A realization ends when it has their starts.
+func (q *Queue) forecast(ctx context.Context, pending []Key, opts Options) (starts Starts, doubts []string, err error) {
 	draw, n, err := q.drawer(ctx, opts)
 	if err != nil {
 		return nil, nil, err
@@ -50,7 +77,6 @@ func Make(ctx context.Context, q *Queue, opts Options) (starts Starts, doubts []
 		return nil, nil, fmt.Errorf("making a forecast: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // only temporary files
-	pending := q.Pending()
 	all := make([]*realization, n)
 	var ended atomic.Int64
 	seed := func(i int) uint64 {
@@ -63,6 +89,7 @@ func Make(ctx context.Context, q *Queue, opts Options) (starts Starts, doubts []
 		w, err := draw(i)
 		if err == nil {
 			all[i] = q.watch(w, pending, opts)
+			all[i].horizon = opts.horizon(q.At)
 			err = all[i].play(ctx, q.spec(w, opts, filepath.Join(dir, fmt.Sprint(i)), seed(i)))
 		}
 		if err != nil {
@@ -111,7 +138,8 @@ func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*wo
 			distributions.draw(job, q, opts.Seed, i)
 			w.Jobs.Set(k, job)
 		}
-		q.arrive(w, opts, i)
+		q.arrive(w, distributions, opts, i)
+		q.shorten(w, opts)
 		return w, nil
 	}, n, nil
 }
@@ -122,7 +150,17 @@ func (q *Queue) true(opts Options) *workload.Workload {
 		return q.future
 	}
 	w := q.copy()
-	q.arrive(w, opts, 0)
+	jobs := map[string]*hpc.Job{}
+	for _, job := range q.future.Jobs.List() {
+		jobs[job.ID] = job
+	}
+	for k, job := range w.Jobs.All() {
+		if known := jobs[job.ID]; known != nil {
+			w.Jobs.Set(k, known)
+		}
+	}
+	q.arrive(w, nil, opts, 0)
+	q.shorten(w, opts)
 	return w
 }
 
@@ -137,7 +175,7 @@ func (q *Queue) copy() *workload.Workload {
 // Quantile returns the quantile p of sorted starts by linear interpolation between order statistics
 // at p(n+1): the p-quantile of n draws is then exceeded by one more draw with probability 1-p
 // (Hyndman and Fan, "Sample quantiles in statistical packages", 1996, definition 6). It returns
-// [hpc.Never] if a start that it needs is never.
+// [hpc.Never] if a start that it needs is never, and [Later] if one is later than the horizon.
 func Quantile(sorted []hpc.Time, p float64) hpc.Time {
 	place := p*float64(len(sorted)+1) - 1
 	place = min(max(place, 0), float64(len(sorted)-1))
@@ -147,14 +185,15 @@ func Quantile(sorted []hpc.Time, p float64) hpc.Time {
 	if share == 0 || sorted[low] == sorted[high] {
 		return sorted[low]
 	}
-	if sorted[high] == hpc.Never {
-		return hpc.Never
+	if sorted[high] >= Later {
+		return sorted[high]
 	}
 	between := time.Duration(share * float64(sorted[high].Sub(sorted[low])))
 	return sorted[low].Add(between.Round(time.Second))
 }
 
-// Probability returns the share of the realizations in which a job starts by an instant.
+// Probability returns the share of the realizations in which a job starts by an instant, which is not
+// after the horizon.
 func Probability(sorted []hpc.Time, by hpc.Time) float64 {
 	n, _ := slices.BinarySearch(sorted, by+1)
 	return float64(n) / float64(len(sorted))

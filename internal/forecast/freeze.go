@@ -118,7 +118,22 @@ func ReadCourse(dir string) (*Course, error) {
 		}
 	}
 	allocated(c.events)
+	c.forgetUnstarted()
 	return c, c.readEstimates(r)
+}
+
+// forgetUnstarted takes the run times from the jobs of the history that did not start in the run, because they
+// were held or the run ended before. Nobody learns them.
+func (c *Course) forgetUnstarted() {
+	k := 0 // the case of a job or task: see [predict.CasesOf]
+	for _, job := range c.workload.Jobs.All() {
+		for _, task := range hpc.TasksOf(job) {
+			if one := &c.cases.List[k]; one.Ran() && (job.Recorded == nil || job.Recorded.OfTask(task).Start == 0) {
+				one.Start, one.End = 0, 0
+			}
+			k++
+		}
+	}
 }
 
 // allocated replaces the instants at which scripts were launched, which a replay of Slurm records with
@@ -203,7 +218,32 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 			}
 		}
 	}
+	c.unmet(at, all)
 	return all
+}
+
+// unmet notes the jobs that wait at an instant and never start, because a job on which they depend had not
+// ended by then as they need it. slurmctld reports no event for them, and a window no longer has that job.
+func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
+	conditions := newUnmet(c.workload)
+	if len(conditions.after) == 0 {
+		return
+	}
+	for i := range c.events {
+		e := &c.events[i]
+		if e.Kind != rm.Ended || e.At >= at {
+			continue
+		}
+		for _, job := range conditions.broken(Key{e.Job, e.Task}, e.State, e.At) {
+			key := Key{job, -1}
+			if all[key] == nil {
+				all[key] = &phase{}
+			}
+			if p := all[key]; !p.running && !p.over {
+				p.stuck = true
+			}
+		}
+	}
 }
 
 // Freeze returns what the resource manager of a run knew just before an instant: the running jobs
@@ -225,6 +265,7 @@ func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 		return nil, fmt.Errorf("freezing the run at %s: %w", at, err)
 	}
 	whole.Jobs.Delete(func(job *hpc.Job) bool { return job.Submit >= at })
+	hide(&whole.Jobs)
 	whole.NodeEvents = slices.DeleteFunc(whole.NodeEvents, func(e hpc.NodeEvent) bool { return e.At >= at })
 	whole.Reservations = slices.DeleteFunc(whole.Reservations, func(e hpc.ReservationEvent) bool { return e.At >= at })
 	whole.Actions = nil
@@ -276,6 +317,15 @@ func (c *Course) at(at hpc.Time) *workload.Workload {
 		w.Jobs.Set(i, job)
 	}
 	return &w
+}
+
+// hide replaces the behaviour of jobs, which a forecast does not know, by that of jobs that succeed at once. The
+// window divides arrays, and rewrites dependencies on them according to how their tasks will end.
+func hide(jobs *workload.Jobs) {
+	for i, job := range jobs.All() {
+		job.RunTime, job.TaskRunTimes, job.ExitCode, job.TaskExitCodes, job.CancelAfter = 0, nil, 0, nil, 0
+		jobs.Set(i, job)
+	}
 }
 
 // record writes the state into a job.

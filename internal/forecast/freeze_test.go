@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -205,7 +206,25 @@ func TestCalibrated(t *testing.T) {
 // TestNoLeakage changes everything in a run that happens after an instant, and holds that the
 // forecast stays the same.
 func TestNoLeakage(t *testing.T) {
+	add := func(w *workload.Workload, run time.Duration) {
+		for i := range 30 {
+			w.Jobs.Append(&hpc.Job{
+				ID: fmt.Sprint("held", i), Submit: at(100 * i), Request: hpc.Request{User: "u1", Tasks: 1, MinNodes: 1, MaxNodes: 1, TimeLimit: 10 * time.Minute, Hold: true},
+				Behaviour: hpc.Behaviour{RunTime: run},
+			})
+		}
+		array := &hpc.Job{ID: "array", Submit: at(10), Request: hpc.Request{User: "u1", Array: "1-9%1", Tasks: 1, MinNodes: 1, MaxNodes: 1, TimeLimit: time.Hour}}
+		array.RunTime = 25 * time.Minute
+		fails := &hpc.Job{ID: "if it fails", Submit: at(20), Request: hpc.Request{User: "u1", Tasks: 1, MinNodes: 1, MaxNodes: 1, TimeLimit: time.Minute, Dependency: "afternotok:array"}}
+		cancelled := &hpc.Job{ID: "cancelled", Submit: at(5900), Request: hpc.Request{User: "u1", Tasks: 6, MinNodes: 6, MaxNodes: 6, TimeLimit: time.Hour}}
+		cancelled.CancelAfter, cancelled.RunTime = 5*time.Minute, time.Hour
+		w.Jobs.Append(cancelled)
+		w.Jobs.Append(array)
+		w.Jobs.Append(fails)
+		w.Sort()
+	}
 	before := draw(150, 4)
+	add(before, 10*time.Second)
 	now := at(6000)
 	first := simulate(t, before, "easy")
 	q, err := first.Freeze(now)
@@ -216,12 +235,23 @@ func TestNoLeakage(t *testing.T) {
 	for _, job := range q.Workload.Jobs.All() {
 		open[strings.Split(job.ID, "_")[0]] = true
 	}
+	if !open["array"] || !open["if it fails"] || !strings.Contains(strings.Join(dependencies(q), " "), "afternotok:array_") {
+		t.Fatalf("no array is divided, on whose failure a job depends: %v", dependencies(q))
+	}
 	after := draw(150, 4)
-	changed := 0
+	add(after, 10*time.Minute)
+	changed, cancelled := 0, 0
 	for i, job := range after.Jobs.All() {
 		if open[job.ID] && job.Array == "" && job.RunTime != hpc.Unlimited && job.CancelAfter == 0 {
 			job.RunTime = hpc.Unlimited // it has run for less so far
 			changed++
+		}
+		if open[job.ID] && job.CancelAfter > 0 {
+			job.CancelAfter = 100 * time.Hour // it has not been cancelled so far
+			cancelled++
+		}
+		if job.ID == "array" {
+			job.TaskExitCodes = map[int]int{9: 1}
 		}
 		if job.Submit > now {
 			job.MinNodes, job.MaxNodes, job.Tasks = 1, 1, 4
@@ -233,6 +263,7 @@ func TestNoLeakage(t *testing.T) {
 	opts := options(t, first).Options
 	opts.RunTimes, opts.Arrivals = forecast.FromHistory, forecast.Recent
 	var made []forecast.Starts
+	var waits [][]string
 	for _, c := range []*forecast.Course{first, second} {
 		q, err := c.Freeze(now)
 		if err != nil {
@@ -243,11 +274,24 @@ func TestNoLeakage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		made = append(made, s)
+		made, waits = append(made, s), append(waits, dependencies(q))
 	}
-	if changed < 5 || len(made[0]) < 5 || fmt.Sprint(made[0]) != fmt.Sprint(made[1]) {
+	if !slices.Equal(waits[0], waits[1]) {
+		t.Errorf("how tasks end later changes dependencies: %v, %v", waits[0], waits[1])
+	}
+	if changed < 5 || cancelled == 0 || len(made[0]) < 5 || fmt.Sprint(made[0]) != fmt.Sprint(made[1]) {
 		t.Errorf("%d jobs changed after the instant; forecasts of %d and %d jobs differ", changed, len(made[0]), len(made[1]))
 	}
+}
+
+// dependencies returns the dependencies of a queue's jobs.
+func dependencies(q *forecast.Queue) (list []string) {
+	for _, job := range q.Workload.Jobs.All() {
+		if job.Dependency != "" {
+			list = append(list, job.ID+" "+job.Dependency)
+		}
+	}
+	return list
 }
 
 // TestVariants forecasts a job that is submitted at the instant. A smaller job starts no later.

@@ -3,9 +3,9 @@ package forecast
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
+	"time"
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
@@ -16,9 +16,11 @@ import (
 // realization is one run of a queue. It ends as soon as all jobs have started that it waits for, except
 // those that never start.
 type realization struct {
-	from   hpc.Time
-	until  hpc.Time           // it does not end earlier
-	starts map[Key][]hpc.Time // the starts of each job from an instant on, in their order
+	from  hpc.Time
+	until hpc.Time // it does not end earlier, unless the horizon comes
+	// horizon is the last instant of the forecast; [hpc.Never] for none. ended is when the run ended.
+	horizon, ended hpc.Time
+	starts         map[Key][]hpc.Time // the starts of each job from an instant on, in their order
 	// open has the tasks that the realization waits for, by job; -1 for a job that is no array.
 	open map[string]map[int]bool
 	// whole says that starts are whole seconds, as Slurm's are. slurmctld launches a script in the
@@ -30,23 +32,16 @@ type realization struct {
 	lost  int             // pending jobs that were refused
 }
 
-// watch returns a realization that waits for the pending jobs of a queue. It does not wait for held
-// jobs, which nobody releases, unless the workload has what happened later.
+// watch returns a realization that waits for pending jobs of a queue, except those that never start.
 func (q *Queue) watch(w *workload.Workload, pending []Key, opts Options) *realization {
 	r := &realization{from: q.At, starts: map[Key][]hpc.Time{}, open: map[string]map[int]bool{}, whole: opts.Engine.Slurm != nil, unmet: newUnmet(w), past: q.past}
-	held := map[string]bool{}
-	for _, job := range w.Jobs.All() {
-		held[job.ID] = job.Hold && opts.Arrivals != Recorded
-	}
 	for _, key := range pending {
-		if held[key.Job] {
-			continue
-		}
 		if r.open[key.Job] == nil {
 			r.open[key.Job] = map[int]bool{}
 		}
 		r.open[key.Job][key.Task] = true
 	}
+	r.never(r.unmet.add(q.held(opts)))
 	return r
 }
 
@@ -77,10 +72,15 @@ func (r *realization) play(ctx context.Context, spec experiment.Spec) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(spec.Output) }() // only temporary files
-	result, err := experiment.Watch(ctx, spec, r.see)
+	end := r.horizon
+	if end != hpc.Never {
+		end = end.Add(time.Second) // on Slurm, starts of an instant are reported within a second
+	}
+	result, err := experiment.Watch(ctx, spec, end, r.see)
 	if err != nil {
 		return err
 	}
+	r.ended = result.Now
 	r.late = len(slices.DeleteFunc(result.LatePresets, func(job string) bool { return r.past[job] }))
 	return nil
 }
@@ -107,9 +107,9 @@ func (r *realization) see(e rm.Event) error {
 		}
 		delete(r.open, e.Job)
 	case rm.Ended:
-		r.never(r.unmet.ended(Key{e.Job, e.Task}, e.Outcome.State, r.waiting()))
+		r.never(r.unmet.ended(Key{e.Job, e.Task}, e.Outcome.State, e.At))
 	case rm.Dependency:
-		r.never(r.unmet.add([]string{e.Job}, r.waiting()))
+		r.never(r.unmet.add([]string{e.Job}))
 	default:
 		return nil
 	}
@@ -125,18 +125,19 @@ func (r *realization) see(e rm.Event) error {
 	return nil
 }
 
-// start returns the first start of a job from an instant on; [hpc.Never] if it has none.
+// start returns the first start of a job from an instant on. It is [Later] if the realization has ended
+// at its horizon while it waited for the job, and [hpc.Never] if the job does not start.
 func (r *realization) start(key Key, from hpc.Time) hpc.Time {
 	for _, at := range r.starts[key] {
 		if at >= from {
-			return at
+			return seen(at, r.horizon)
 		}
+	}
+	if r.ended > r.horizon && r.open[key.Job][key.Task] {
+		return Later
 	}
 	return hpc.Never
 }
-
-// waiting returns the jobs for which the realization waits.
-func (r *realization) waiting() []string { return slices.Collect(maps.Keys(r.open)) }
 
 // never stops waiting for jobs.
 func (r *realization) never(jobs []string) {

@@ -21,6 +21,8 @@ type Report struct {
 	Arrivals     Arrivals  `json:"arrivals"`
 	Realizations int       `json:"realizations"`
 	Seed         uint64    `json:"seed"`
+	// Horizon is the last instant of the forecast; nil for none.
+	Horizon *time.Time `json:"horizon,omitempty"`
 	// By is the instant of the probabilities; nil for none.
 	By      *time.Time `json:"by,omitempty"`
 	Running int        `json:"running"`
@@ -42,10 +44,12 @@ type Waiting struct {
 	Limit     float64   `json:"limit_s,omitempty"` // 0 if the job asks for none
 	Submit    time.Time `json:"submit"`
 	// P10, P50 and P90 are quantiles of the start; nil if the job does not start in so many
-	// realizations.
+	// realizations, or later than the horizon.
 	P10 *time.Time `json:"p10"`
 	P50 *time.Time `json:"p50"`
 	P90 *time.Time `json:"p90"`
+	// Beyond has those of "p10", "p50" and "p90" that are nil because they are after the horizon.
+	Beyond []string `json:"beyond_horizon,omitempty"`
 	// StartsBy is the probability that it starts by [Report.By].
 	StartsBy *float64 `json:"starts_by,omitempty"`
 	// Never counts the realizations in which it does not start.
@@ -64,11 +68,16 @@ type Variant struct {
 const submitted = "forecast-submit"
 
 // NewReport makes a forecast of a queue, and of each variant of a job that is submitted to it. The
-// realizations of all variants have the same draws. by is the instant of the probabilities, or 0.
+// realizations of all variants have the same draws. by is the instant of the probabilities, or 0. The
+// error says that by is after the horizon, or why no forecast can be made.
 func NewReport(ctx context.Context, source string, q *Queue, variants []Variant, by hpc.Time, opts Options) (*Report, error) {
+	horizon := opts.horizon(q.At)
+	if by > horizon {
+		return nil, fmt.Errorf("the probability to start by %s: after the horizon, %s (want an earlier instant, or a longer --horizon)", by, horizon)
+	}
 	r := &Report{
 		Source: source, At: q.At.Std(), Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
-		Realizations: opts.Realizations, Seed: opts.Seed, By: instant(by), Running: q.Running(), Jobs: []Waiting{}, Notes: q.Notes,
+		Realizations: opts.Realizations, Seed: opts.Seed, Horizon: instant(horizon), By: instant(by), Running: q.Running(), Jobs: []Waiting{}, Notes: q.Notes,
 	}
 	if opts.RunTimes == True {
 		r.Realizations = 1
@@ -79,22 +88,21 @@ func NewReport(ctx context.Context, source string, q *Queue, variants []Variant,
 			return nil, err
 		}
 		r.Notes = append(slices.Clone(r.Notes), doubts...)
-		r.Jobs = q.waiting(starts, by)
+		r.Jobs = q.waiting(q.Pending(), starts, by)
 	}
+	own := Key{submitted, -1}
 	for _, v := range variants {
 		with := q.with(v.Request)
-		starts, doubts, err := Make(ctx, with, opts)
+		starts, doubts, err := with.forecast(ctx, []Key{own}, opts)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", v.Name, err)
 		}
 		for _, doubt := range doubts {
 			r.Notes = append(slices.Clip(r.Notes), v.Name+": "+doubt)
 		}
-		for _, one := range with.waiting(starts, by) {
-			if one.Job == submitted {
-				one.Variant, one.Job = v.Name, ""
-				r.WhatIf = append(r.WhatIf, one)
-			}
+		for _, one := range with.waiting([]Key{own}, starts, by) {
+			one.Variant, one.Job = v.Name, ""
+			r.WhatIf = append(r.WhatIf, one)
 		}
 	}
 	return r, nil
@@ -119,8 +127,8 @@ func (q *Queue) with(request hpc.Request) *Queue {
 	return &with
 }
 
-// waiting describes the starts of the jobs that wait.
-func (q *Queue) waiting(starts Starts, by hpc.Time) []Waiting {
+// waiting describes the starts of jobs that wait.
+func (q *Queue) waiting(keys []Key, starts Starts, by hpc.Time) []Waiting {
 	jobs := map[string]Waiting{}
 	for _, job := range q.Workload.Jobs.All() {
 		one := Waiting{
@@ -132,12 +140,21 @@ func (q *Queue) waiting(starts Starts, by hpc.Time) []Waiting {
 		jobs[job.ID] = one
 	}
 	var list []Waiting
-	for _, key := range q.Pending() {
+	for _, key := range keys {
 		one, at := jobs[key.Job], starts[key]
 		if key.Task >= 0 {
 			one.Task = &key.Task
 		}
-		one.P10, one.P50, one.P90 = instant(Quantile(at, 0.1)), instant(Quantile(at, 0.5)), instant(Quantile(at, 0.9))
+		for _, quantile := range []struct {
+			name string
+			p    float64
+			to   **time.Time
+		}{{"p10", 0.1, &one.P10}, {"p50", 0.5, &one.P50}, {"p90", 0.9, &one.P90}} {
+			start := Quantile(at, quantile.p)
+			if *quantile.to = instant(start); start == Later {
+				one.Beyond = append(one.Beyond, quantile.name)
+			}
+		}
 		if by != 0 {
 			p := Probability(at, by)
 			one.StartsBy = &p
@@ -155,9 +172,9 @@ func (q *Queue) waiting(starts Starts, by hpc.Time) []Waiting {
 	return list
 }
 
-// instant returns nil for an instant that is not set, or never comes.
+// instant returns nil for an instant that is not set, is not known, or never comes.
 func instant(t hpc.Time) *time.Time {
-	if t == 0 || t == hpc.Never {
+	if t == 0 || t >= Later {
 		return nil
 	}
 	std := t.Std()
@@ -203,6 +220,12 @@ func (r *Report) table(b *strings.Builder, first string, list []Waiting, zone *t
 		}
 		return t.In(zone).Format("01-02T15:04:05")
 	}
+	quantile := func(w *Waiting, name string, t *time.Time) string {
+		if slices.Contains(w.Beyond, name) {
+			return r.Horizon.In(zone).Format(">01-02T15:04")
+		}
+		return show(t)
+	}
 	line := func(cells ...string) {
 		fmt.Fprintf(b, "%-*s  %-10.10s %-10.10s %6s %11s  %-14s  %-14s  %-14s", width, cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6], cells[7])
 		if r.By != nil {
@@ -223,7 +246,8 @@ func (r *Report) table(b *strings.Builder, first string, list []Waiting, zone *t
 		if w.StartsBy != nil {
 			by = fmt.Sprintf("%.0f %%", 100**w.StartsBy)
 		}
-		line(name(w), w.User, w.Partition, fmt.Sprint(w.CPUs), limit, show(w.P10), show(w.P50), show(w.P90), by, show(w.Slurm))
+		line(name(w), w.User, w.Partition, fmt.Sprint(w.CPUs), limit,
+			quantile(w, "p10", w.P10), quantile(w, "p50", w.P50), quantile(w, "p90", w.P90), by, show(w.Slurm))
 	}
 }
 
@@ -243,6 +267,10 @@ func (e *Evaluation) Render() string {
 	line("all", &e.Score)
 	for _, note := range e.Notes {
 		fmt.Fprintf(&b, "note: %s\n", note)
+	}
+	if e.Horizon > 0 {
+		fmt.Fprintf(&b, "horizon %s: errors are those of %d jobs whose start and median are not after it; P10-P90 leaves out %d jobs whose start and P10 are (with them %.1f %%)\n",
+			slurmspec.FormatSpan(time.Duration(e.Horizon*float64(time.Second))), len(e.errors), e.Beyond, 100*e.CoveredAll)
 	}
 	if e.Never > 0 {
 		fmt.Fprintf(&b, "%d jobs started in the run, and not in half of the realizations: their errors are not in the means\n", e.Never)

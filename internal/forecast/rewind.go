@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -44,6 +45,7 @@ func (l learned) redraw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 	if job.CancelAfter > 0 && job.Submit.Add(job.CancelAfter) >= q.At {
 		job.CancelAfter = 0
 	}
+	job.TaskRunTimes, job.TaskExitCodes = maps.Clone(job.TaskRunTimes), maps.Clone(job.TaskExitCodes)
 	for _, task := range hpc.TasksOf(job) {
 		state, elapsed := q.state(Key{job.ID, task}), 0.0
 		if state.over {
@@ -51,6 +53,15 @@ func (l learned) redraw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 		}
 		if state.running {
 			elapsed = q.At.Sub(state.start).Seconds()
+		}
+		switch { // how it ends is not known
+		case task < 0:
+			job.ExitCode = 0
+		case job.ExitCodeOf(task) != 0:
+			if job.TaskExitCodes == nil {
+				job.TaskExitCodes = map[int]int{}
+			}
+			job.TaskExitCodes[task] = 0
 		}
 		ran := l.runTime(l[job.ID], job, task, elapsed, seed, realization)
 		switch {

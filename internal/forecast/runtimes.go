@@ -66,15 +66,34 @@ func newUntilLimit(r *hpc.Request, onSlurm bool) untilLimit {
 	return untilLimit(limit)
 }
 
-// learned has the distribution of each job of a queue.
+// learned has the distribution of each job of a queue, and of those that [Recent] repeats and that have not ended
+// ([arrival]).
 type learned map[string]Distribution
 
 // learn returns the distributions of the run times of a queue's jobs.
 func (q *Queue) learn(ctx context.Context, opts Options) (learned, error) {
 	of, learner := learned{}, opts.Learner
+	if m, given := learner.(Modelled); given && q.future != nil {
+		if t, ok := m.Predictor.(*trained); ok && t.until > q.At {
+			return nil, fmt.Errorf("the model knows what happened until %v, after the instant (want a model that was trained with --until %v or earlier)", t.until, q.At)
+		}
+	}
 	if learner != nil {
 		if err := predict.PlayUntil(ctx, q.History.List, q.At, learner); err != nil {
 			return nil, fmt.Errorf("learning run times: %w", err)
+		}
+	}
+	if opts.Arrivals == Recent {
+		list, _ := q.recent()
+		for i := range list {
+			c := &list[i]
+			switch {
+			case c.Ran() && c.End <= q.At || c.Gone != 0 && c.Gone <= q.At:
+			case opts.RunTimes == FromLimits:
+				of[arrival(c)] = newUntilLimit(c.Request, opts.Engine.Slurm != nil)
+			default:
+				of[arrival(c)] = learner.Distribution(predict.Submission{Number: -1 - int64(q.Workload.Jobs.Len()+i), At: q.At, Request: c.Request})
+			}
 		}
 	}
 	for i, job := range q.Workload.Jobs.All() {

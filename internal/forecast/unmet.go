@@ -1,8 +1,6 @@
 package forecast
 
 import (
-	"slices"
-
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/slurmspec/sbatch"
@@ -16,13 +14,16 @@ type unmet struct {
 	workload *workload.Workload
 	// after has the conditions on the end of each job.
 	after map[string][]condition
-	stuck []string
+	// open are the jobs that have not ended, in the order of the workload, and stuck those of them that
+	// never start.
+	open, stuck []string
 }
 
 // condition is a condition of a job on how another one ends. Without it the job never starts.
 type condition struct {
 	job      string // that waits
-	task     int    // of the other job; -1 for any
+	since    hpc.Time
+	task     int // of the other job; -1 for any
 	succeeds bool
 }
 
@@ -32,6 +33,7 @@ func newUnmet(w *workload.Workload) *unmet {
 	ids := map[string]bool{}
 	for _, job := range w.Jobs.All() {
 		ids[job.ID] = true
+		u.open = append(u.open, job.ID)
 	}
 	for _, job := range w.Jobs.All() {
 		if job.Dependency == "" {
@@ -48,25 +50,29 @@ func newUnmet(w *workload.Workload) *unmet {
 			}
 			switch {
 			case d.Type == "afterok":
-				u.after[on] = append(u.after[on], condition{job.ID, task, true})
+				u.after[on] = append(u.after[on], condition{job.ID, job.Submit, task, true})
 			case d.Type == "afternotok" && (task >= 0 || ids[on]):
-				u.after[on] = append(u.after[on], condition{job.ID, task, false})
+				u.after[on] = append(u.after[on], condition{job.ID, job.Submit, task, false})
 			}
 		}
 	}
 	return u
 }
 
-// ended takes the end of a job, or of a task of an array, and returns those of the open jobs that
-// never start.
-func (u *unmet) ended(key Key, state hpc.State, open []string) []string {
-	var stuck []string
+// ended takes the end of a job, or of a task of an array, and returns the jobs that never start.
+func (u *unmet) ended(key Key, state hpc.State, at hpc.Time) []string {
+	return u.add(u.broken(key, state, at))
+}
+
+// broken returns the jobs with a condition that the end of a job, or of a task of an array, breaks. Of a job
+// that is submitted later, the resource manager may have forgotten the other one by then.
+func (u *unmet) broken(key Key, state hpc.State, at hpc.Time) (stuck []string) {
 	for _, c := range u.after[key.Job] {
-		if (c.task < 0 || c.task == key.Task) && c.fails(key, state) {
+		if (c.task < 0 || c.task == key.Task) && c.since <= at && c.fails(key, state) {
 			stuck = append(stuck, c.job)
 		}
 	}
-	return u.add(stuck, open)
+	return stuck
 }
 
 // fails reports whether the end of a job or task breaks the condition. An array has succeeded when
@@ -79,12 +85,12 @@ func (c *condition) fails(key Key, state hpc.State) bool {
 	return state == hpc.Completed && (key.Task < 0 || c.task >= 0)
 }
 
-// add adds jobs that never start, and returns those of the open jobs that never start either.
-func (u *unmet) add(stuck, open []string) []string {
+// add adds jobs that never start, and returns all jobs that never start: those that wait for one of these
+// do not start either.
+func (u *unmet) add(stuck []string) []string {
 	if len(stuck) == 0 {
 		return nil
 	}
-	u.stuck = append(u.stuck, stuck...)
-	slices.Sort(open)
-	return replay.NeverStart(u.workload, open, u.stuck)
+	u.stuck = replay.NeverStart(u.workload, u.open, append(u.stuck, stuck...))
+	return u.stuck
 }

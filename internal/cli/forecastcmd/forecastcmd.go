@@ -32,6 +32,7 @@ type engineOptions struct {
 	seed                       uint64
 	runTimes, model, arrivals  string
 	trueRunTimes, fromStart    bool
+	horizon                    time.Duration
 }
 
 func (o *engineOptions) addFlags(f *pflag.FlagSet) {
@@ -42,6 +43,7 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.realizations, "realizations", 20, "make `N` realizations, each with other run times")
 	console.AddParallel(f, &o.parallel, "realizations")
 	console.AddSeed(f, &o.seed, "what is drawn")
+	flags.Duration(f, &o.horizon, "horizon", 0, "look `DURATION` ahead: realizations end then, and later starts are only known to be later (0: no end)")
 	f.StringVar(&o.runTimes, "run-times", "", "`SOURCE` of the run times: history (the shares of their limits that earlier jobs used), a model of predict (limit, last2, class, linear, forest, boost) that learns from the history, or limits (every job runs until its limit and succeeds) (default history)")
 	f.StringVar(&o.model, "model", "", "the `MODEL`, a file of rmreplay predict train, from which run times are drawn")
 	f.BoolVar(&o.fromStart, "from-start", false, "play a frozen run from its beginning up to the instant: slower, and exact on the simulator")
@@ -50,9 +52,12 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 
 // options returns the options of a forecast. manifest is that of the frozen run, or nil.
 func (o *engineOptions) options(out commands, manifest *run.Manifest, captured string) (forecast.Options, func() (forecast.Learner, error), error) {
-	opts := forecast.Options{Realizations: o.realizations, Parallel: o.parallel, Seed: o.seed}
+	opts := forecast.Options{Realizations: o.realizations, Parallel: o.parallel, Seed: o.seed, Horizon: o.horizon}
 	if o.realizations < 1 {
 		return opts, nil, console.Usagef("--realizations %d: want 1 or more", o.realizations)
+	}
+	if o.horizon < 0 {
+		return opts, nil, console.Usagef("--horizon %v: negative (want, for example, 12:00:00, or 0 for none)", o.horizon)
 	}
 	err := console.CheckParallel(o.parallel)
 	if err != nil {

@@ -1,0 +1,94 @@
+package forecast
+
+import (
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
+	"rmreplay/internal/workload"
+)
+
+// TestRecent repeats the jobs of a day. One that was cancelled before it started does not come again, the tasks of an
+// array are one job, and a job that still runs, or waits, gets a run time of the learner: not its limit, and no
+// less than it has run for.
+func TestRecent(t *testing.T) {
+	now := hpc.Time(20000 * 24 * time.Hour)
+	w := &workload.Workload{Epoch: now.Add(-period), Source: "a day"}
+	add := func(user string, hours float64, array string, recorded hpc.Recorded) {
+		job := &hpc.Job{ID: user, Submit: now.Add(-time.Duration(hours * float64(time.Hour))), Recorded: &recorded}
+		job.User, job.Array, job.Tasks, job.TimeLimit, job.RunTime = user, array, 1, 10*time.Hour, hpc.Unlimited
+		w.Jobs.Append(job)
+	}
+	ended := func(from, to float64) hpc.Recorded {
+		return hpc.Recorded{Start: now.Add(-time.Duration(from * float64(time.Hour))), End: now.Add(-time.Duration(to * float64(time.Hour))), State: hpc.Completed}
+	}
+	add("ended", 23, "", ended(23, 22))
+	add("cancelled", 22, "", hpc.Recorded{End: now.Add(-21 * time.Hour), State: hpc.Cancelled})
+	add("array", 20, "1-3%1", hpc.Recorded{
+		TaskStarts: map[int]hpc.Time{1: now.Add(-20 * time.Hour), 2: now.Add(-18 * time.Hour)},
+		TaskEnds:   map[int]hpc.Time{1: now.Add(-18 * time.Hour), 2: now.Add(-17 * time.Hour)},
+	})
+	add("runs", 4, "", ended(4, -5)) // it ends in five hours, which nobody knows
+	add("waits", 2, "", hpc.Recorded{State: hpc.Pending})
+	history, err := predict.CasesOf(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &Queue{At: now, Workload: &workload.Workload{Epoch: now, Start: now}, History: history}
+	opts := Options{RunTimes: FromModel, Arrivals: Recent, Learner: tenths{}}
+	l, err := q.learn(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, unlike := map[string]int{}, map[time.Duration]bool{}
+	for i := range 200 {
+		later := q.copy()
+		q.arrive(later, l, opts, i)
+		for _, job := range later.Jobs.All() {
+			seen[job.User]++
+			switch job.User {
+			case "ended":
+				if job.RunTime != time.Hour {
+					t.Errorf("a job that ran for an hour runs for %s", job.RunTime)
+				}
+			case "array":
+				if job.Array != "1,2,3%1" || job.RunTimeOf(1) != 2*time.Hour || job.RunTimeOf(2) != time.Hour || job.RunTimeOf(3) == hpc.Unlimited {
+					t.Errorf("array %s with run times %v", job.Array, job.TaskRunTimes)
+				}
+			default:
+				unlike[job.RunTime] = true
+				least := time.Hour
+				if job.User == "runs" {
+					least = 4 * time.Hour
+				}
+				if job.RunTime < least || job.RunTime > 9*time.Hour {
+					t.Errorf("a job that %s: it runs for %s", job.User, job.RunTime)
+				}
+			}
+		}
+	}
+	if seen["cancelled"] > 0 || seen["array"] < 120 || seen["array"] > 280 || seen["runs"] < 120 || seen["waits"] < 120 || len(unlike) < 20 {
+		t.Errorf("jobs by their users: %v, with %d run times", seen, len(unlike))
+	}
+}
+
+// tenths predicts that a job runs for one to nine tenths of its limit.
+type tenths struct{ predict.Predictor }
+
+func (tenths) Submit(predict.Submission) predict.Prediction { return predict.Prediction{} }
+func (tenths) Start(int64, hpc.Time)                        {}
+func (tenths) End(int64, hpc.Time, hpc.State)               {}
+
+// Distribution implements [Learner].
+func (tenths) Distribution(s predict.Submission) Distribution {
+	return uniform{0.1 * predict.Limit(s.Request), 0.9 * predict.Limit(s.Request)}
+}
+
+type uniform struct{ from, to float64 }
+
+// QuantileAfter implements [Distribution].
+func (u uniform) QuantileAfter(q, elapsed float64) float64 {
+	from := max(u.from, elapsed)
+	return from + q*(u.to-from)
+}

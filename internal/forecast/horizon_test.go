@@ -1,0 +1,107 @@
+package forecast_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/forecast"
+	"rmreplay/internal/hpc"
+)
+
+// TestHorizon holds that a horizon changes only the starts after it, which are then later, and the quantiles
+// that need one of them.
+func TestHorizon(t *testing.T) {
+	c := simulate(t, draw(200, 5), "easy")
+	now := at(9000)
+	q, err := c.Freeze(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := options(t, c).Options
+	opts.RunTimes = forecast.FromHistory
+	make := func(horizon time.Duration) forecast.Starts {
+		opts.Horizon, opts.Learner = horizon, forecast.NewShares()
+		starts, doubts, err := forecast.Make(t.Context(), q, opts)
+		if err != nil || len(doubts) > 0 {
+			t.Fatalf("%v, %q", err, doubts)
+		}
+		return starts
+	}
+	whole := make(0)
+	for _, horizon := range []time.Duration{10 * time.Minute, time.Hour} {
+		cut := make(horizon)
+		before, later := 0, 0
+		for key, list := range whole {
+			want := slices.Clone(list)
+			for i := range want {
+				if want[i] > now.Add(horizon) && want[i] != hpc.Never {
+					want[i] = forecast.Later
+				}
+			}
+			if !slices.Equal(cut[key], want) {
+				t.Errorf("horizon %s, %v: starts at %v, want %v", horizon, key, cut[key], want)
+			}
+			for _, p := range []float64{0.1, 0.5, 0.9} {
+				switch got, want := forecast.Quantile(cut[key], p), forecast.Quantile(list, p); got {
+				case forecast.Later:
+					later++
+				case want:
+					before++
+				default:
+					t.Errorf("horizon %s, %v: P%.0f is %s, want %s", horizon, key, 100*p, got, want)
+				}
+			}
+		}
+		if before == 0 || later == 0 {
+			t.Errorf("horizon %s: %d quantiles before it, %d after it", horizon, before, later)
+		}
+	}
+	r, err := forecast.NewReport(t.Context(), "run", q, nil, now.Add(time.Hour), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := r.Render(time.UTC); !strings.Contains(text, now.Add(time.Hour).Std().Format(" >01-02T15:04 ")) {
+		t.Error(text)
+	}
+	for i := range r.Jobs {
+		if job := &r.Jobs[i]; slices.Contains(job.Beyond, "p90") != (job.P90 == nil && job.Never == 0) {
+			t.Errorf("%+v", job)
+		}
+	}
+	if _, err := forecast.NewReport(t.Context(), "run", q, nil, now.Add(2*time.Hour), opts); err == nil || !strings.Contains(err.Error(), "after the horizon") {
+		t.Error(err)
+	}
+}
+
+// TestHorizonOfEvaluation holds that starts after the horizon have no errors, and that those which are
+// forecast there say nothing about the intervals. The run is exact with its true run times.
+func TestHorizonOfEvaluation(t *testing.T) {
+	c := simulate(t, draw(220, 1), "easy")
+	opts := options(t, c)
+	opts.Horizon = 10 * time.Minute
+	for _, fromStart := range []bool{false, true} {
+		opts.RunTimes, opts.Arrivals, opts.FromStart, opts.NewLearner = forecast.True, forecast.Recorded, fromStart, nil
+		e, err := forecast.Evaluate(t.Context(), c, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Beyond < 5 || e.Jobs-e.Beyond < 5 || e.Exact != 1 || e.Covered != 1 || e.CoveredAll != 1 || e.Never > 0 {
+			t.Errorf("from the start: %t\n%+v\n%s", fromStart, e.Score, e.Render())
+		}
+	}
+	opts.RunTimes, opts.Arrivals, opts.FromStart = forecast.FromHistory, forecast.NoArrivals, false
+	opts.NewLearner = func() (forecast.Learner, error) { return forecast.NewShares(), nil }
+	e, err := forecast.Evaluate(t.Context(), c, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	covered := e.Covered*float64(e.Jobs-e.Beyond) + float64(e.Beyond)
+	if e.Beyond == 0 || e.MaxError > 600 || e.Covered >= e.CoveredAll || covered-e.CoveredAll*float64(e.Jobs) > 1e-6 {
+		t.Errorf("%+v", e.Score)
+	}
+	if text := e.Render(); !strings.Contains(text, "horizon 00:10:00: ") {
+		t.Error(text)
+	}
+}
