@@ -69,7 +69,7 @@ type engine interface {
 	// run makes the run and its record. Several goroutines may call it at once.
 	run(ctx context.Context, p *Prepared, one realization, hooks Hooks) (*metrics.Summary, error)
 	// watch makes a run without a record, in place of run.
-	watch(ctx context.Context, p *Prepared, see watcher) (replay.Result, error)
+	watch(ctx context.Context, p *Prepared, see watcher) (Watched, error)
 }
 
 // realization has the values that differ between the runs that share one [Prepared].

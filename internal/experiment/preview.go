@@ -71,6 +71,16 @@ func NamesVersion(named string) bool {
 	return err == nil && release.String() == named
 }
 
+// SlurmSeries returns the series of releases of a Slurm, such as "22.05". named is as in
+// [Slurm.Installation]. That of a Slurm that cannot be found is "".
+func SlurmSeries(named string) string {
+	in, _ := install.FindSlurm(named) // the replay reports what is missing
+	if in.Release.IsZero() {
+		return ""
+	}
+	return in.Release.Series().String()
+}
+
 // SlurmFiles returns the files and directories that decide what a Slurm does: its programs, and its
 // plugins with the library that they share. named is as in [Slurm.Installation]. A Slurm that cannot
 // be found has none.

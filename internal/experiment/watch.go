@@ -20,16 +20,23 @@ var ErrEnough = errors.New("the watcher has seen enough")
 // early, without an error, as soon as see returns [ErrEnough], and at the instant until, which may be
 // [hpc.Never]; any other error of see ends it, too. The directory spec.Output, which must exist, gets the
 // daemons' logs. The result is that of the run so far.
-func Watch(ctx context.Context, spec Spec, until hpc.Time, see func(rm.Event) error) (replay.Result, error) {
+func Watch(ctx context.Context, spec Spec, until hpc.Time, see func(rm.Event) error) (Watched, error) {
 	p, err := prepare(spec, func(string, bool) error { return nil })
 	if err != nil {
-		return replay.Result{}, err
+		return Watched{}, err
 	}
 	result, err := p.engine.watch(ctx, p, watcher{see, until})
 	if errors.Is(err, ErrEnough) {
 		err = nil
 	}
 	return result, err
+}
+
+// Watched is what [Watch] knows of a run.
+type Watched struct {
+	replay.Result
+	// Warnings are the engine's, for people, of what affects the result.
+	Warnings []string
 }
 
 // watcher is a [replay.Recorder] that keeps nothing. The run ends at the instant until.
@@ -58,31 +65,38 @@ func (e ending) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	return e.ResourceManager.AdvanceTo(ctx, min(t, e.at))
 }
 
-func (e *simEngine) watch(ctx context.Context, p *Prepared, see watcher) (replay.Result, error) {
+func (e *simEngine) watch(ctx context.Context, p *Prepared, see watcher) (w Watched, err error) {
 	engine, err := sim.New(e.config)
 	if err != nil {
-		return replay.Result{}, inputError(err)
+		return w, inputError(err)
 	}
-	return p.play(ctx, ending{engine, see.until}, p.spec.Seed, see, replay.Options{Processors: e.cluster.Processors}, p.spec.rewriters()...)
+	w.Result, err = p.play(ctx, ending{engine, see.until}, p.spec.Seed, see, replay.Options{Processors: e.cluster.Processors}, p.spec.rewriters()...)
+	return w, err
 }
 
-func (e *slurmEngine) watch(ctx context.Context, p *Prepared, see watcher) (replay.Result, error) {
+func (e *slurmEngine) watch(ctx context.Context, p *Prepared, see watcher) (w Watched, err error) {
 	defer interrupt.Hold()() // until the daemons have ended
 	if _, err := os.Stat(p.spec.Output); err != nil {
-		return replay.Result{}, fmt.Errorf("finding the directory for the daemons' logs: %w", err)
+		return w, fmt.Errorf("finding the directory for the daemons' logs: %w", err)
 	}
 	hooks := Hooks{}
 	hooks.complete()
 	engine, err := e.start(ctx, p, p.spec.Seed, p.spec.Output, nil, hooks)
 	if err != nil {
-		return replay.Result{}, err
+		return w, err
 	}
 	rewriters, _ := e.rewriters(&p.spec)
-	result, err := p.play(ctx, ending{engine, see.until}, p.spec.Seed, see, replay.Options{
+	w.Result, err = p.play(ctx, ending{engine, see.until}, p.spec.Seed, see, replay.Options{
 		DefaultLimit: e.cluster.DefaultLimit(), Processors: capacity(e.cluster).Processors,
 	}, rewriters...)
+	report, _ := engine.Report(ctx, nil) // asks no daemon, so nothing fails
+	for _, warning := range report.Warnings {
+		if warning.AffectsResult {
+			w.Warnings = append(w.Warnings, warning.Text)
+		}
+	}
 	if closed := engine.Close(); err == nil {
 		err = closed
 	}
-	return result, err
+	return w, err
 }

@@ -208,11 +208,9 @@ func (b *Beside) finish() *Beside {
 func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (*Evaluation, error) {
 	e := &Evaluation{
 		Run: c.workload.Source, Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
-		Seed: opts.Seed, Realizations: opts.Realizations, Horizon: opts.Horizon.Seconds(), Slurm: &Beside{}, Limits: &Beside{},
+		Seed: opts.Seed, Realizations: opts.realizations(), Horizon: opts.Horizon.Seconds(), Slurm: &Beside{}, Limits: &Beside{},
 	}
-	if opts.RunTimes == True {
-		e.Realizations = 1
-	}
+	e.Notes = Unplayed(&c.Manifest)
 	instants := opts.At
 	if len(instants) == 0 {
 		instants = c.instants(opts.Instants, opts.Seed)
@@ -309,7 +307,7 @@ func (e *Evaluation) again(ctx context.Context, c *Course, instants []hpc.Time, 
 	if err := r.play(ctx, first.spec(first.future, opts.Options, filepath.Join(dir, "again"), first.seed)); err != nil {
 		return err
 	}
-	e.Notes = doubtsOf([]*realization{r})
+	e.Notes = append(e.Notes, doubtsOf([]*realization{r})...)
 	for i, at := range instants {
 		if opts.Instant != nil {
 			opts.Instant(i, len(instants), at)

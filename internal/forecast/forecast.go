@@ -40,6 +40,14 @@ type Options struct {
 // Later is a start after the horizon ([Options.Horizon]), of which no more is known.
 const Later = hpc.Never - 1
 
+// realizations returns how many realizations the options want: one if nothing is drawn.
+func (o *Options) realizations() int {
+	if o.RunTimes == True || o.RunTimes == FromLimits && o.Arrivals != Recent {
+		return 1
+	}
+	return o.Realizations
+}
+
 // Starts are the starts of jobs in the realizations of a forecast, ascending; [Later] for a realization
 // in which a job had not started at the horizon, and [hpc.Never] for one in which it does not start.
 type Starts map[Key][]hpc.Time
@@ -128,10 +136,6 @@ func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*wo
 	if err != nil {
 		return nil, 0, err
 	}
-	n = opts.Realizations
-	if opts.RunTimes == FromLimits && opts.Arrivals != Recent {
-		n = 1
-	}
 	return func(i int) (*workload.Workload, error) {
 		w := q.copy()
 		for k, job := range w.Jobs.All() {
@@ -141,7 +145,7 @@ func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*wo
 		q.arrive(w, distributions, opts, i)
 		q.shorten(w, opts)
 		return w, nil
-	}, n, nil
+	}, opts.realizations(), nil
 }
 
 // true returns the workload with what the jobs did in the run.

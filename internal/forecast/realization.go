@@ -3,6 +3,7 @@ package forecast
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -25,11 +26,12 @@ type realization struct {
 	open map[string]map[int]bool
 	// whole says that starts are whole seconds, as Slurm's are. slurmctld launches a script in the
 	// second of its allocation; a longer delay is not known before the job ends.
-	whole bool
-	unmet *unmet
-	past  map[string]bool // preset jobs that end before the instant
-	late  int             // running jobs that did not run at the instant
-	lost  int             // pending jobs that were refused
+	whole    bool
+	unmet    *unmet
+	past     map[string]bool // preset jobs that end before the instant
+	warnings []string        // of the engine
+	late     int             // running jobs that did not run at the instant
+	lost     int             // pending jobs that were refused
 }
 
 // watch returns a realization that waits for pending jobs of a queue, except those that never start.
@@ -80,7 +82,7 @@ func (r *realization) play(ctx context.Context, spec experiment.Spec) error {
 	if err != nil {
 		return err
 	}
-	r.ended = result.Now
+	r.ended, r.warnings = result.Now, result.Warnings
 	r.late = len(slices.DeleteFunc(result.LatePresets, func(job string) bool { return r.past[job] }))
 	return nil
 }
@@ -149,7 +151,11 @@ func (r *realization) never(jobs []string) {
 // doubtsOf says in how many realizations jobs did not get into the state that they had at the instant.
 func doubtsOf(all []*realization) (list []string) {
 	late, lost := 0, 0
+	warned := map[string]int{}
 	for _, r := range all {
+		for _, text := range slices.Compact(slices.Sorted(slices.Values(r.warnings))) {
+			warned[text]++
+		}
 		if r.late > 0 {
 			late++
 		}
@@ -162,6 +168,9 @@ func doubtsOf(all []*realization) (list []string) {
 	}
 	if lost > 0 {
 		list = append(list, fmt.Sprintf("in %d of %d realizations a pending job was refused, and so never starts", lost, len(all)))
+	}
+	for _, text := range slices.Sorted(maps.Keys(warned)) {
+		list = append(list, fmt.Sprintf("in %d of %d realizations: %s", warned[text], len(all), text))
 	}
 	return list
 }

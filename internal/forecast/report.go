@@ -77,10 +77,7 @@ func NewReport(ctx context.Context, source string, q *Queue, variants []Variant,
 	}
 	r := &Report{
 		Source: source, At: q.At.Std(), Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
-		Realizations: opts.Realizations, Seed: opts.Seed, Horizon: instant(horizon), By: instant(by), Running: q.Running(), Jobs: []Waiting{}, Notes: q.Notes,
-	}
-	if opts.RunTimes == True {
-		r.Realizations = 1
+		Realizations: opts.realizations(), Seed: opts.Seed, Horizon: instant(horizon), By: instant(by), Running: q.Running(), Jobs: []Waiting{}, Notes: q.Notes,
 	}
 	if len(q.Pending()) > 0 {
 		starts, doubts, err := Make(ctx, q, opts)

@@ -168,7 +168,10 @@ func open(ctx context.Context, dir string, opts Options) (s *Store, err error) {
 // directory is a link, it may have files of others, which stay.
 func (s *Store) clean() error {
 	path := filepath.Join(s.dir, temporary)
-	if info, err := os.Lstat(path); s.opts.readOnly || err != nil || !info.IsDir() {
+	switch info, err := os.Lstat(path); {
+	case errors.Is(err, os.ErrNotExist):
+		return nil // it is made below
+	case s.opts.readOnly || err != nil || !info.IsDir():
 		return err
 	}
 	names, err := os.ReadDir(path)

@@ -3,6 +3,7 @@
 package forecastcmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -103,6 +104,9 @@ func (o *engineOptions) engine(out commands, manifest *run.Manifest, captured st
 			return spec, console.Usagef("--slurm needs --engine slurm")
 		}
 		simulator := experiment.Simulator{Policy: policy, Cluster: cluster}
+		if spec.Simulator != nil {
+			simulator.Ties = spec.Simulator.Ties
+		}
 		if cluster == "" && spec.Simulator != nil {
 			simulator = *spec.Simulator
 			simulator.Policy = policy
@@ -118,10 +122,11 @@ func (o *engineOptions) engine(out commands, manifest *run.Manifest, captured st
 		if o.policy != "" {
 			return spec, console.Usagef("--policy needs --engine simulator")
 		}
-		slurm := experiment.Slurm{Cluster: cluster, Installation: o.slurm}
+		slurm := experiment.Slurm{}
 		if spec.Slurm != nil {
-			slurm.ClockFactor = spec.Slurm.ClockFactor
+			slurm = *spec.Slurm
 		}
+		slurm.Cluster, slurm.Installation = cluster, cmp.Or(o.slurm, slurm.Installation)
 		spec.Simulator, spec.Slurm = nil, &slurm
 	default:
 		return spec, console.Usagef("--engine %s: not an engine (want simulator or slurm)", on)
@@ -354,6 +359,9 @@ func (o commands) source(ctx context.Context, args []string, opts forecastOption
 			freeze = course.Rewind
 		}
 		q, err := freeze(at)
+		if err == nil {
+			q.Notes = append(q.Notes, forecast.Unplayed(&course.Manifest)...)
+		}
 		return &source{name: opts.run, queue: q, manifest: &course.Manifest}, console.BadInput(err)
 	case len(args) > 0:
 		q, err := capture.Read(args[0])
