@@ -168,7 +168,9 @@ type phase struct {
 	next, end hpc.Time
 	// requeued is when a job that waits was requeued; 0 if it was not.
 	requeued hpc.Time
-	changed  bool // an event after the instant is known
+	// lost is the longest run that ended in a requeue.
+	lost    time.Duration
+	changed bool // an event after the instant is known
 }
 
 // phases returns the state of each job before the events of an instant, and what came next.
@@ -194,13 +196,17 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 			p.stuck = p.stuck || past
 		case rm.Started:
 			if past {
-				*p = phase{running: true, start: e.Start, launched: e.At, nodes: e.Nodes, processors: e.Processors}
+				*p = phase{running: true, start: e.Start, launched: e.At, nodes: e.Nodes, processors: e.Processors, lost: p.lost}
 			} else if !p.changed && !p.running {
 				p.next, p.changed = e.Start, true
 			}
 		case rm.Requeue:
 			if past {
-				*p = phase{requeued: e.At}
+				lost := p.lost
+				if p.running {
+					lost = max(lost, e.At.Sub(p.start))
+				}
+				*p = phase{requeued: e.At, lost: lost}
 			} else {
 				p.changed = true
 			}

@@ -47,12 +47,13 @@ func (l learned) redraw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 	}
 	job.TaskRunTimes, job.TaskExitCodes = maps.Clone(job.TaskRunTimes), maps.Clone(job.TaskExitCodes)
 	for _, task := range hpc.TasksOf(job) {
-		state, elapsed := q.state(Key{job.ID, task}), 0.0
+		state := q.state(Key{job.ID, task})
 		if state.over {
 			continue
 		}
+		elapsed := state.lost.Seconds() // the run time is that of all runs, and this one was cut short
 		if state.running {
-			elapsed = q.At.Sub(state.start).Seconds()
+			elapsed = max(elapsed, q.At.Sub(state.start).Seconds())
 		}
 		switch { // how it ends is not known
 		case task < 0:

@@ -149,5 +149,5 @@ func (l learned) runTime(d Distribution, job *hpc.Job, task int, elapsed float64
 	if limit := predict.Limit(&job.Request); limit > 0 && seconds >= limit-0.5 && !succeeds || seconds > hpc.Unlimited.Seconds()/4 {
 		return hpc.Unlimited
 	}
-	return time.Duration(math.Round(seconds)) * time.Second
+	return time.Duration(max(math.Round(seconds), math.Ceil(elapsed))) * time.Second
 }

@@ -170,7 +170,7 @@ func (s *Store) clean() error {
 	path := filepath.Join(s.dir, temporary)
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, os.ErrNotExist):
-		return nil // it is made below
+		return nil
 	case s.opts.readOnly || err != nil || !info.IsDir():
 		return err
 	}
