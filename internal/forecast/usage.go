@@ -41,6 +41,19 @@ func (q *Queue) UseCluster(dir string) error {
 	return q.Phase.use(cluster)
 }
 
+// Priorities returns a note if the slurm.conf in a directory has priorities that a simulator does not know, and "" if
+// it has none or cannot be read.
+func Priorities(dir string) string {
+	cluster, err := experiment.OpenCluster(dir, 0)
+	if err != nil {
+		return "" // the engine says what is wrong
+	}
+	if kind, _ := cluster.Get("PriorityType"); kind != "priority/multifactor" {
+		return ""
+	}
+	return "the site has priority/multifactor, and the simulator knows no priorities (want --engine slurm)"
+}
+
 // usage returns the usage of each user in each account at an instant: the usage with which the run
 // began and the processor seconds since then, less the decay. It is Slurm's without
 // TRESBillingWeights and usage factors of QOS. Jobs that name no account are left out.

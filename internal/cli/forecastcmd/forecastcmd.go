@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
 	"time"
 
@@ -254,7 +255,7 @@ docs/FORECAST.md describes the method, its limits and measurements.`,
 	f.StringVar(&opts.at, "at", "", "look at `TIME`: the instant at which the run is frozen")
 	f.StringVar(&opts.by, "starts-by", "", "also print the probability to start by `TIME`")
 	f.StringVar(&opts.submit, "submit", "", "forecast a job that is submitted now: a batch `SCRIPT`, or options of sbatch")
-	f.StringVar(&opts.user, "submit-as", "", "`USER` who submits it")
+	f.StringVar(&opts.user, "submit-as", "", "`USER` who submits it (default, on the live cluster: you)")
 	f.StringArrayVar(&opts.whatIf, "what-if", nil, "and a variant of it with other `OPTIONS`: limit=TIME, partition=NAME, nodes=N or any long option of sbatch (several times)")
 	addLive(f, &opts.history, &opts.timeout)
 	opts.addFlags(f)
@@ -306,6 +307,11 @@ func (o commands) forecast(ctx context.Context, args []string, opts forecastOpti
 			return err
 		}
 	}
+	if sim := made.Engine.Simulator; sim != nil && sim.Cluster != "" && (src.manifest == nil || src.manifest.Engine == "slurm") {
+		if note := forecast.Priorities(sim.Cluster); note != "" {
+			src.queue.Notes = append(src.queue.Notes, note)
+		}
+	}
 	if src.manifest == nil && made.Engine.Slurm != nil {
 		if err := src.queue.UseCluster(made.Engine.Slurm.Cluster); err != nil {
 			return console.BadInput(err)
@@ -315,6 +321,11 @@ func (o commands) forecast(ctx context.Context, args []string, opts forecastOpti
 	if opts.by != "" {
 		if by, err = opts.zone.Instant("starts-by", opts.by); err != nil {
 			return console.Usagef("%w", err)
+		}
+	}
+	if src.captured != "" && opts.user == "" {
+		if own, err := user.Current(); err == nil {
+			opts.user = own.Username
 		}
 	}
 	variants, err := o.variants(opts, src.queue.At)
