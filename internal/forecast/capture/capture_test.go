@@ -327,8 +327,13 @@ esac`)
 		t.Errorf("a second capture: %v", err)
 	}
 	script("scontrol", "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1")
-	if err := Run(t.Context(), dir+"2", opts); err == nil || !strings.Contains(err.Error(), "Unable to contact") {
-		t.Errorf("no controller: %v", err)
+	for range 2 { // a failed capture leaves no directory in the way of the next one
+		if err := Run(t.Context(), dir+"2", opts); err == nil || !strings.Contains(err.Error(), "Unable to contact") {
+			t.Errorf("no controller: %v", err)
+		}
+	}
+	if _, err := Read(dir); err != nil {
+		t.Errorf("a failed capture into the directory of another one harms it: %v", err)
 	}
 }
 
