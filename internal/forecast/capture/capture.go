@@ -87,11 +87,16 @@ type Options struct {
 const most = 1 << 30
 
 // Run captures the cluster that Slurm's commands reach into a new directory. The error names the
-// command that failed.
-func Run(ctx context.Context, dir string, opts Options) error {
+// command that failed, and there is no directory then.
+func Run(ctx context.Context, dir string, opts Options) (err error) {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return fmt.Errorf("capturing a cluster: %w (want a new directory)", err)
 	}
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(dir) // so that the same command can be given again; it is useless without an index
+		}
+	}()
 	c := capturing{ctx: ctx, dir: dir, opts: opts, began: time.Now(), made: index{Format: 1, Zone: "UTC", Missing: map[string]string{}}}
 	for _, one := range commands(opts.Now, opts.History) {
 		if err := c.command(one); err != nil {

@@ -134,8 +134,11 @@ func TestUnreadableJobs(t *testing.T) {
 		{"NodeList=n[1-2]", "NodeList=(null)", "jobs.txt:2: job 21: it is RUNNING, but has no StartTime or no NodeList"},
 	} {
 		q, err := Read(write(t, strings.Replace(newer, tt.change, tt.to, 1), nil))
-		if err != nil || q.Workload.Jobs.Len() != 2 || !strings.Contains(strings.Join(q.Notes, "\n"), tt.note) {
-			t.Errorf("%s: %v, %d jobs, notes %q, want %q", tt.to, err, q.Workload.Jobs.Len(), q.Notes, tt.note)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.to, err)
+		}
+		if q.Workload.Jobs.Len() != 2 || !strings.Contains(strings.Join(q.Notes, "\n"), tt.note) {
+			t.Errorf("%s: %d jobs, notes %q, want %q", tt.to, q.Workload.Jobs.Len(), q.Notes, tt.note)
 		}
 	}
 }
@@ -152,8 +155,11 @@ func TestBrokenFiles(t *testing.T) {
 		{configFile, "BOOT_TIME = soon\n", "BOOT_TIME"},
 	} {
 		q, err := Read(write(t, newer, map[string]string{tt.file: tt.text}))
-		if err != nil || q.Workload.Jobs.Len() != 3 || len(q.Workload.Usage) > 0 || q.Phase.Began != 0 || !strings.Contains(strings.Join(q.Notes, "\n"), tt.note) {
-			t.Errorf("%s %q: %v, notes %q, want %q", tt.file, tt.text, err, q.Notes, tt.note)
+		if err != nil {
+			t.Fatalf("%s %q: %v", tt.file, tt.text, err)
+		}
+		if q.Workload.Jobs.Len() != 3 || len(q.Workload.Usage) > 0 || q.Phase.Began != 0 || !strings.Contains(strings.Join(q.Notes, "\n"), tt.note) {
+			t.Errorf("%s %q: notes %q, want %q", tt.file, tt.text, q.Notes, tt.note)
 		}
 	}
 }
@@ -256,8 +262,11 @@ func TestNames(t *testing.T) {
 		"x\n\nJobId=99 JobName=y", "x\nJobId=99 ArrayJobId=99 ArrayTaskId=0-4000000 JobName=y", "x\n\nJobId=99 JobName=y\n   UserId=root(0)",
 	} {
 		q, err := Read(write(t, "JobId=7 JobName="+name+rest+next, nil))
-		if err != nil || len(q.Pending()) != 1 || q.Pending()[0].Job != "8" || !strings.Contains(q.Notes[0], "2 jobs cannot be read") {
-			t.Errorf("name %q: %v, pending %v, notes %q", name, err, q.Pending(), q.Notes)
+		if err != nil {
+			t.Fatalf("name %q: %v", name, err)
+		}
+		if len(q.Pending()) != 1 || q.Pending()[0].Job != "8" || !strings.Contains(q.Notes[0], "2 jobs cannot be read") {
+			t.Errorf("name %q: pending %v, notes %q", name, q.Pending(), q.Notes)
 		}
 	}
 	// A comment with the same text spoils no job but the one that is not there.
@@ -312,8 +321,11 @@ esac`)
 		t.Fatal(err)
 	}
 	q, err := Read(dir)
-	if err != nil || len(q.Pending()) != 1 || q.Running() != 1 || q.At != hpc.Unix(opts.Now.Unix()+5) || Cluster(dir) == "" {
-		t.Errorf("%v, %v, cluster %q", err, q, Cluster(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(q.Pending()) != 1 || q.Running() != 1 || q.At != hpc.Unix(opts.Now.Unix()+5) || Cluster(dir) == "" {
+		t.Errorf("%v, cluster %q", q, Cluster(dir))
 	}
 	text, err := os.ReadFile(filepath.Join(dir, jobsFile))
 	if err != nil || !strings.Contains(string(text), "Command=x UTC 0\n") {
@@ -326,9 +338,22 @@ esac`)
 	if err := Run(t.Context(), dir, opts); err == nil || !strings.Contains(err.Error(), "want a new directory") {
 		t.Errorf("a second capture: %v", err)
 	}
+	script("scontrol", `case "$*" in *show\ job) sleep 1.1; echo No jobs in the system ;; *) echo NodeName=n1 State=IDLE ;; esac`)
+	late := Options{Timeout: time.Minute, Now: opts.Now}
+	if err := Run(t.Context(), dir+"3", late); err != nil {
+		t.Fatal(err)
+	}
+	if q, err = Read(dir + "3"); err != nil || q.At < hpc.Unix(opts.Now.Unix()+1) {
+		t.Errorf("%v, captured at %v, before scontrol answered", err, q)
+	}
 	script("scontrol", "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1")
-	if err := Run(t.Context(), dir+"2", opts); err == nil || !strings.Contains(err.Error(), "Unable to contact") {
-		t.Errorf("no controller: %v", err)
+	for range 2 { // a failed capture leaves no directory in the way of the next one
+		if err := Run(t.Context(), dir+"2", opts); err == nil || !strings.Contains(err.Error(), "Unable to contact") {
+			t.Errorf("no controller: %v", err)
+		}
+	}
+	if _, err := Read(dir); err != nil {
+		t.Errorf("a failed capture into the directory of another one harms it: %v", err)
 	}
 }
 
