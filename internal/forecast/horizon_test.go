@@ -21,7 +21,7 @@ func TestHorizon(t *testing.T) {
 	}
 	opts := options(t, c).Options
 	opts.RunTimes = forecast.FromHistory
-	make := func(horizon time.Duration) forecast.Starts {
+	forecastTo := func(horizon time.Duration) forecast.Starts {
 		opts.Horizon, opts.Learner = horizon, forecast.NewShares()
 		starts, doubts, err := forecast.Make(t.Context(), q, opts)
 		if err != nil || len(doubts) > 0 {
@@ -29,9 +29,9 @@ func TestHorizon(t *testing.T) {
 		}
 		return starts
 	}
-	whole := make(0)
+	whole := forecastTo(0)
 	for _, horizon := range []time.Duration{10 * time.Minute, time.Hour} {
-		cut := make(horizon)
+		cut := forecastTo(horizon)
 		before, later := 0, 0
 		for key, list := range whole {
 			want := slices.Clone(list)

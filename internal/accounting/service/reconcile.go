@@ -72,71 +72,19 @@ func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Rec
 	if _, err := c.wait(ctx); err != nil {
 		return nil, err
 	}
-	type record struct {
-		cluster string
-		text    []byte
-	}
-	recorded := make(map[string]record)
-	runs := map[jobRun]string{} // ids in recorded; "" where two clusters have the same
-	out = &accountingcmd.Reconciled{Missing: []string{}, Differing: []accountingcmd.Difference{}}
-	var first, last time.Time // ends of the records
-	clusters := map[string]bool{}
-	err = read(ctx, from, map[string]int{}, func(_ store.Source, cluster string, text []byte) error {
-		j := document.Parse(text, "")
-		if !j.Finished() || j.End.IsZero() {
-			return nil // it has not ended, so nothing was sent
-		}
-		if first.IsZero() || j.End.Before(first) {
-			first = j.End
-		}
-		if j.End.After(last) {
-			last = j.End
-		}
-		if j.Cluster == "" {
-			return fmt.Errorf("job %d: the records do not name the cluster (want --cluster-name)", j.JobID)
-		}
-		clusters[j.Cluster] = true
-		id := store.ID(&j)
-		if other, known := runs[runOf(&j)]; known && other != id {
-			runs[runOf(&j)] = ""
-		} else {
-			runs[runOf(&j)] = id
-		}
-		recorded[id] = record{cluster, text}
-		return nil
-	}, nil)
-	if err != nil {
+	all := recorded{jobs: map[string]record{}, runs: map[jobRun]string{}, clusters: map[string]bool{}}
+	if err := read(ctx, from, map[string]int{}, all.add, nil); err != nil {
 		return nil, err
 	}
-	out.Records = len(recorded)
-	err = c.documents(ctx, store.Filter{EndedFrom: first, EndedTo: last.Add(time.Second)}, func(d *store.Stored) error {
-		got := document.Parse(d.Document, d.Cluster)
-		id := store.ID(&got)
-		if _, ok := recorded[id]; !ok && got.Marks&document.NoCluster != 0 {
-			if id = runs[runOf(&got)]; id != "" {
-				out.Unnamed++
-			}
-		}
-		r, ok := recorded[id]
-		if !ok {
-			if clusters[d.Cluster] {
-				out.Unknown++
-			}
-			return nil
-		}
-		delete(recorded, id)
-		want := document.Parse(r.text, "")
-		if differing := differences(id, &want, &got); len(differing) > 0 {
-			out.Differing = append(out.Differing, differing...)
-		} else {
-			out.Equal++
-		}
+	out = &accountingcmd.Reconciled{Records: len(all.jobs), Missing: []string{}, Differing: []accountingcmd.Difference{}}
+	err = c.documents(ctx, store.Filter{EndedFrom: all.first, EndedTo: all.last.Add(time.Second)}, func(d *store.Stored) error {
+		all.compare(d, out)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	for id := range recorded {
+	for id := range all.jobs {
 		out.Missing = append(out.Missing, id)
 	}
 	slices.Sort(out.Missing)
@@ -145,7 +93,7 @@ func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Rec
 	}
 	send := &sender{ctx: ctx, c: c, source: store.Reconciled}
 	for _, id := range out.Missing {
-		if err := send.add(recorded[id].cluster, recorded[id].text); err != nil {
+		if err := send.add(all.jobs[id].cluster, all.jobs[id].text); err != nil {
 			return nil, err
 		}
 	}
@@ -157,11 +105,74 @@ func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Rec
 	return out, err
 }
 
+// recorded are the jobs of accounting records that the data directory has not been found to have.
+type recorded struct {
+	jobs        map[string]record
+	runs        map[jobRun]string // ids; "" where two clusters have the same
+	clusters    map[string]bool
+	first, last time.Time // ends
+}
+
+type record struct {
+	cluster string
+	text    []byte
+}
+
 // jobRun is a run of a job, whichever cluster it ran on. Slurm's document of a job without an association
 // names no cluster, so the store has it under the name of the index or of --cluster-name.
 type jobRun struct{ job, run int64 }
 
 func runOf(j *document.Job) jobRun { return jobRun{j.JobID, j.Run} }
+
+// add adds the record of a job. One that has not ended is left out, since Slurm has sent nothing about it.
+func (r *recorded) add(_ store.Source, cluster string, text []byte) error {
+	j := document.Parse(text, "")
+	if !j.Finished() || j.End.IsZero() {
+		return nil
+	}
+	if r.first.IsZero() || j.End.Before(r.first) {
+		r.first = j.End
+	}
+	if j.End.After(r.last) {
+		r.last = j.End
+	}
+	if j.Cluster == "" {
+		return fmt.Errorf("job %d: the records do not name the cluster (want --cluster-name)", j.JobID)
+	}
+	id, run := store.ID(&j), runOf(&j)
+	if other, known := r.runs[run]; known && other != id {
+		id = ""
+	}
+	r.runs[run] = id
+	r.clusters[j.Cluster] = true
+	r.jobs[store.ID(&j)] = record{cluster, text}
+	return nil
+}
+
+// compare compares a document with its record, if there is one.
+func (r *recorded) compare(d *store.Stored, out *accountingcmd.Reconciled) {
+	got := document.Parse(d.Document, d.Cluster)
+	id := store.ID(&got)
+	if _, ok := r.jobs[id]; !ok && got.Marks&document.NoCluster != 0 {
+		if id = r.runs[runOf(&got)]; id != "" {
+			out.Unnamed++
+		}
+	}
+	of, ok := r.jobs[id]
+	if !ok {
+		if r.clusters[d.Cluster] {
+			out.Unknown++
+		}
+		return
+	}
+	delete(r.jobs, id)
+	want := document.Parse(of.text, "")
+	if differing := differences(id, &want, &got); len(differing) > 0 {
+		out.Differing = append(out.Differing, differing...)
+	} else {
+		out.Equal++
+	}
+}
 
 // differences returns the shared fields that differ.
 func differences(id string, want, got *document.Job) (list []accountingcmd.Difference) {

@@ -36,7 +36,7 @@ func openJournal(path string) (*journal, error) {
 		return nil, err
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		file.Close()
+		_ = file.Close() // nothing was written
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("%s: another process has it open (want a journal for each service)", path)
 		}

@@ -311,7 +311,7 @@ func readWhole(path, cluster string, depth int) (string, error) {
 		}
 		more, err := readWhole(included, cluster, depth+1)
 		if err != nil { // which is not that the file itself does not exist
-			return "", fmt.Errorf("%s: %s: %v", path, strings.TrimSpace(line), err)
+			return "", fmt.Errorf("%s: %s: %s", path, strings.TrimSpace(line), err.Error())
 		}
 		if b.WriteString(more); !strings.HasSuffix(more, "\n") {
 			b.WriteByte('\n')

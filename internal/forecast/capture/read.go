@@ -330,7 +330,7 @@ func readHistory(dir string, at hpc.Time, zone *time.Location) (*predict.Cases, 
 	err := optional(dir, historyFile, func(r io.Reader) error {
 		head := bufio.NewReader(r)
 		header, err := head.ReadString('\n')
-		if _, more := head.Peek(1); err == io.EOF || more == io.EOF {
+		if _, more := head.Peek(1); errors.Is(err, io.EOF) || errors.Is(more, io.EOF) {
 			return nil
 		}
 		r = io.MultiReader(strings.NewReader(header), head)
