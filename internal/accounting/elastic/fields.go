@@ -27,6 +27,7 @@ type fields struct {
 // field is how a column is called on the cluster.
 type field struct {
 	name    string // empty if no document has it
+	kind    string // type in the mapping; empty for _index
 	why     string // why the column cannot be used; empty if it can
 	derived bool   // forward adds it to documents
 	integer bool
@@ -117,7 +118,10 @@ func resolve(f *question.Field, known map[string]map[string]capability, ownAPI b
 			continue
 		}
 		out.derived = strings.HasPrefix(name, forward.Member+".")
-		if out.name, out.why = usable(name, f.Type, types, known); out.why == "" || !derived {
+		if out.name, out.why = usable(name, f.Type, types, known); out.why == "" {
+			out.kind = kinds(known[out.name])[0]
+		}
+		if out.why == "" || !derived {
 			return out
 		}
 	}
@@ -130,16 +134,21 @@ func resolve(f *question.Field, known map[string]map[string]capability, ownAPI b
 	return out
 }
 
-// usable returns the name by which a field of some types can be compared, sorted and counted, or why
-// there is none.
-func usable(name string, want question.Type, types map[string]capability, known map[string]map[string]capability) (use, why string) {
-	var list []string
+// kinds returns the types of a field in the indices that have it.
+func kinds(types map[string]capability) (list []string) {
 	for kind := range types {
 		if kind != "unmapped" {
 			list = append(list, kind)
 		}
 	}
 	slices.Sort(list)
+	return list
+}
+
+// usable returns the name by which a field of some types can be compared, sorted and counted, or why
+// there is none.
+func usable(name string, want question.Type, types map[string]capability, known map[string]map[string]capability) (use, why string) {
+	list := kinds(types)
 	if len(list) != 1 {
 		return "", fmt.Sprintf("the field %s has several types in the cluster's indices: %s", name, strings.Join(list, ", "))
 	}

@@ -78,27 +78,18 @@ func (f *fields) order(p question.Page) (list []object, err error) {
 			return nil, err
 		}
 		if field.name != "" && (i == 0 || column != p.Sort) {
-			list = append(list, object{field.name: object{"order": direction, "missing": "_last", "unmapped_type": mappedAs(column)}})
+			by := object{"order": direction, "missing": "_last"}
+			if field.kind != "" {
+				// Without it the shards of an index that does not have the field refuse to sort.
+				by["unmapped_type"] = field.kind
+			}
+			list = append(list, object{field.name: by})
 		}
 	}
 	if len(list) == 0 {
 		list = []object{{"_doc": object{}}}
 	}
 	return list, nil
-}
-
-// mappedAs returns the type that a column has in a mapping. A cluster asks for it where one of several
-// indices does not have the field: without it the shards of that index refuse to sort.
-func mappedAs(column string) string {
-	switch f := question.Fields[column]; {
-	case f == nil || f.Type == question.Text:
-		return "keyword"
-	case f.Type == question.Instant:
-		return "date"
-	case f.Type == question.Integer:
-		return "long"
-	}
-	return "double"
 }
 
 // Job returns the document of a job in the cluster's indices, by its [question.Job.ID]; nil if there is

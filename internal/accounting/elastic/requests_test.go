@@ -138,7 +138,7 @@ func TestOrder(t *testing.T) {
 	c := r.open(t, elastic.Options{})
 	for column, want := range map[string]string{
 		"end_time": `"@end":{"missing":"_last","order":"asc","unmapped_type":"date"}`, "elapsed_s": `"elapsed":{"missing":"_last","order":"asc","unmapped_type":"long"}`,
-		"cpu_hours": `"cpu_hours":{"missing":"_last","order":"asc","unmapped_type":"double"}`, "user_name": `"username.keyword":{"missing":"_last","order":"asc","unmapped_type":"keyword"}`,
+		"cpu_hours": `"cpu_hours":{"missing":"_last","order":"asc","unmapped_type":"float"}`, "user_name": `"username.keyword":{"missing":"_last","order":"asc","unmapped_type":"keyword"}`,
 	} {
 		if _, err := c.Jobs(t.Context(), question.Page{Sort: column, Most: 5}); err != nil {
 			t.Fatal(err)
