@@ -114,6 +114,9 @@ type Simulator struct {
 	FileSystems []hpc.FileSystem
 }
 
+// Ties returns the order of events at one instant of a name, for [Simulator].
+func Ties(name string) sim.Ties { return sim.Ties(name) }
+
 // ShortestLead is the time that slurmctld and the nodes need before they can accept a job.
 const ShortestLead = 5 * time.Second
 

@@ -9,7 +9,6 @@ import (
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
-	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 )
@@ -33,7 +32,7 @@ func EngineOf(m *run.Manifest, want experiment.Spec, fromStart bool) (experiment
 		return want, errors.New("the run was simulated on a pool of processors, without nodes on which its running jobs could be put (want --from-start, or a run with --cluster or --nodes)")
 	}
 	ties, _ := flagOf(m, "ties")
-	want.Simulator = &experiment.Simulator{Policy: m.Policy, Cluster: m.Cluster.Dir, Ties: sim.Ties(ties)}
+	want.Simulator = &experiment.Simulator{Policy: m.Policy, Cluster: m.Cluster.Dir, Ties: experiment.Ties(ties)}
 	if m.Cluster.Dir == "" {
 		want.Simulator.Nodes, want.Simulator.Processors = m.Cluster.Nodes, m.Cluster.Processors
 	}
