@@ -251,7 +251,7 @@ func (a *answers) put(version [2]int64, query condition, raw [][]any) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.version != version || len(a.kept) >= mostKept {
+	if a.kept == nil || a.version != version || len(a.kept) >= mostKept {
 		a.kept, a.version = make(map[string][][]any), version
 	}
 	a.kept[query.key()] = cloneRows(raw)

@@ -229,3 +229,18 @@ func TestFormulas(t *testing.T) {
 		t.Errorf("in JSON the name is %q", got)
 	}
 }
+
+// TestNoJobs asks for everything of a store without jobs, as whoever installs the program does first.
+func TestNoJobs(t *testing.T) {
+	s := serve(t, 0)
+	for _, path := range []string{"", "?static=1", "?last=all&static=1", "health", "health?static=1"} {
+		s.get(path, http.StatusOK)
+	}
+	for _, list := range [][]*panel{panels, healthPanels} {
+		for _, p := range list {
+			for _, query := range []string{"", "?last=all", "?last=all&f=cluster=vale", "?from=2024-03-01&until=2024-03-08&format=csv", "?last=all&format=csv", "?last=all&format=html"} {
+				s.get("api/v1/panels/"+p.name+query, http.StatusOK)
+			}
+		}
+	}
+}
