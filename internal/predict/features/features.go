@@ -138,7 +138,7 @@ type History struct {
 	users  map[key]*crowd // open jobs and submissions, of users and of classes
 	jobs   map[int64]*job
 	all    group
-	past   map[string][]past // jobs of each user that ended, in the order of their ends
+	past   map[string]*ended // jobs of each user that ended
 	target predict.Target
 	counts [kinds]int // of groups, by kind
 	// Above twice most groups of a kind, or mostCrowds crowds, old ones are forgotten.
@@ -150,7 +150,7 @@ type History struct {
 // New returns a history in which nothing happened, for predictions of a target. The values of features
 // that are described as run times are then those of the target.
 func New(t predict.Target) *History {
-	return &History{target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string][]past{}, most: mostKept, mostCrowds: 2 * len(crowds) * mostKept}
+	return &History{target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string]*ended{}, most: mostKept, mostCrowds: 2 * len(crowds) * mostKept}
 }
 
 // group returns a group, or adds it as it is given.

@@ -119,7 +119,7 @@ func (h *History) forget() {
 	}
 	h.groups = groups
 	maps.DeleteFunc(h.users, func(k key, c *crowd) bool { return groups[k] == nil && c.waiting == 0 && c.count == 0 })
-	maps.DeleteFunc(h.past, func(user string, _ []past) bool { return groups[key{kind: ofUser, user: user}] == nil })
+	maps.DeleteFunc(h.past, func(user string, _ *ended) bool { return groups[key{kind: ofUser, user: user}] == nil })
 	h.mostCrowds = max(2*len(crowds)*h.most, 2*len(h.users))
 }
 
@@ -130,7 +130,10 @@ func (h *History) savedPast(groups []key) (saved []savedPast) {
 		if k.kind != ofUser {
 			continue
 		}
-		jobs := last(h.past[k.user])
+		var jobs []past
+		if e := h.past[k.user]; e != nil {
+			jobs = e.byEnd()
+		}
 		if room -= len(jobs); room < 0 {
 			break
 		}
@@ -157,12 +160,16 @@ func (h *History) UnmarshalJSON(text []byte) error {
 		h.users[c.Key.key()] = &crowd{Submit: c.Submit, Submits: c.Submits}
 	}
 	for _, p := range s.Past {
+		e := new(ended)
 		for _, job := range p.Jobs {
 			if !(job.Seconds >= 0 && math.Abs(job.Size) <= 1000 && math.Abs(job.Limit) <= 1000) {
 				return fmt.Errorf("an ended job of user %q that cannot be", p.User)
 			}
+			e.add(&job.traits, job.Seconds)
 		}
-		h.past[p.User] = last(p.Jobs)
+		if len(p.Jobs) > 0 {
+			h.past[p.User] = e
+		}
 	}
 	return nil
 }

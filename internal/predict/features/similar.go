@@ -1,7 +1,9 @@
 package features
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/stats"
@@ -56,43 +58,78 @@ func (t *traits) distance(other *traits) (d float64) {
 type past struct {
 	traits
 	Seconds float64 `json:"s"`
+	order   int     // among the user's jobs that ended
+}
+
+// ended are the jobs of a user that ended last, at most mostPast.
+type ended struct {
+	byTime []past // ascending by run time
+	count  int    // of all that ended
+}
+
+// add adds a job that ended, in place of the oldest one.
+func (e *ended) add(t *traits, seconds float64) {
+	if len(e.byTime) == mostPast {
+		oldest := slices.IndexFunc(e.byTime, func(p past) bool { return p.order == e.count-mostPast })
+		e.byTime = slices.Delete(e.byTime, oldest, oldest+1)
+	}
+	at, _ := slices.BinarySearchFunc(e.byTime, seconds, func(p past, s float64) int {
+		if p.Seconds <= s {
+			return -1
+		}
+		return 1
+	})
+	e.byTime = slices.Insert(e.byTime, at, past{*t, seconds, e.count})
+	e.count++
+}
+
+// byEnd returns the jobs in the order of their ends.
+func (e *ended) byEnd() []past {
+	list := slices.Clone(e.byTime)
+	slices.SortFunc(list, func(a, b past) int { return cmp.Compare(a.order, b.order) })
+	return list
 }
 
 // remember adds a job that ended to those of its user.
 func (h *History) remember(j *job, seconds float64) {
 	user := j.keys[ofUser].user
-	list := h.past[user]
-	list = append(list, past{j.traits, seconds})
-	if len(list) >= 2*mostPast { // moved seldom
-		list = append(list[:0], list[len(list)-mostPast:]...)
+	e := h.past[user]
+	if e == nil {
+		e = new(ended)
+		h.past[user] = e
 	}
-	h.past[user] = list
+	e.add(&j.traits, seconds)
 }
-
-// last returns the last elements of a list, at most mostPast.
-func last[T any](list []T) []T { return list[max(len(list)-mostPast, 0):] }
 
 // appendSimilar adds the logarithms of the quartiles of the run time.
 func (h *History) appendSimilar(x []float32, keys *[kinds]key, at hpc.Time) []float32 {
-	ended := last(h.past[keys[ofUser].user])
-	if len(ended) == 0 {
+	e := h.past[keys[ofUser].user]
+	if e == nil {
 		return append(x, missing, missing, missing)
 	}
 	t := traitsOf(keys)
+	// Both kinds of jobs come in the order of their times, so that there is little to sort.
 	list := h.observations[:0]
-	for i := range ended {
-		p := &ended[len(ended)-1-i]
-		list = append(list, stats.Observation{Time: p.Seconds, Weight: math.Exp(-p.distance(&t) - later*float64(i))})
+	rest := e.byTime // those that ended and are not in the list
+	until := func(seconds float64) {
+		for len(rest) > 0 && rest[0].Seconds <= seconds {
+			p := &rest[0]
+			list = append(list, stats.Observation{Time: p.Seconds, Weight: math.Exp(-p.distance(&t) - later*float64(e.count-1-p.order))})
+			rest = rest[1:]
+		}
 	}
 	if c := h.users[keys[ofUser]]; c != nil && !h.target.Measured() { // a measured value is not known before the end
 		newer := 0.0 // running jobs that started later
 		for i := len(c.running) - 1; i >= 0 && c.running[len(c.running)-1].order-c.running[i].order < mostPast; i-- {
 			if j := c.running[i]; !j.ended {
-				list = append(list, stats.Observation{Time: max(at.Sub(j.start).Seconds(), 0), Weight: math.Exp(-j.distance(&t) - later*newer), Censored: true})
+				elapsed := max(at.Sub(j.start).Seconds(), 0)
+				until(elapsed)
+				list = append(list, stats.Observation{Time: elapsed, Weight: math.Exp(-j.distance(&t) - later*newer), Censored: true})
 				newer++
 			}
 		}
 	}
+	until(math.Inf(1))
 	h.observations = list
 	q := quartiles(list)
 	return append(x, logSeconds(q[0]), logSeconds(q[1]), logSeconds(q[2]))
@@ -109,6 +146,9 @@ func quartiles(list []stats.Observation) (q [3]float64) {
 	for seconds, longer := range stats.ProductLimit(list) {
 		for ; found < len(q) && longer <= 1-0.25*float64(found+1)+rounding; found++ {
 			q[found] = seconds
+		}
+		if found == len(q) {
+			break
 		}
 	}
 	for ; found < len(q); found++ {

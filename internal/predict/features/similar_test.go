@@ -176,7 +176,7 @@ func TestSimilarSaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, user := range []string{"a", "b"} {
-		if n := len(read.past[user]); n != mostPast {
+		if n := len(read.past[user].byTime); n != mostPast {
 			t.Errorf("%d jobs of %s are saved, want %d", n, user, mostPast)
 		}
 		s := predict.Submission{At: hpc.Unix(2e9), Request: &hpc.Request{User: user, Tasks: 2, TimeLimit: time.Hour}}

@@ -128,6 +128,7 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 		return nil, fmt.Errorf("training a model: %d jobs with a %s ended by %v (want at least %d)", ended, cases.Target.What(), o.Until, leastJobs)
 	}
 	online := NewOnline(Options{Kind: o.Kind, Target: cases.Target, Seed: o.Seed, Window: o.Window, First: max(ended*4/5, 1)})
+	online.table.Reserve(ended)
 	var group sync.WaitGroup // of what does not depend on the training
 	defer group.Wait()
 	var sum string

@@ -30,6 +30,12 @@ func (t *Table) Len() int { return len(t.Y) }
 // Row returns the features of row i.
 func (t *Table) Row(i int) []float32 { return t.X[i*t.Width : (i+1)*t.Width] }
 
+// Reserve makes room for so many rows in all. Without it, a large table is copied several times as it grows.
+func (t *Table) Reserve(rows int) {
+	t.X = slices.Grow(t.X, max(rows*t.Width-len(t.X), 0))
+	t.Y = slices.Grow(t.Y, max(rows-len(t.Y), 0))
+}
+
 const (
 	// maxBins is the number of bins of a feature, with that of missing values.
 	maxBins = 256
@@ -54,17 +60,27 @@ type column struct {
 func bin(t *Table) *binned {
 	b := &binned{rows: t.Len()}
 	all := make([]column, t.Width)
-	parallel(t.Width, t.Width*t.Len(), func(f int) { all[f] = binColumn(t, f) })
+	parallel(t.Width, t.Width*t.Len(), func(f int) { all[f] = newColumn(t, f) })
 	for _, c := range all {
 		if c.bins != nil {
 			b.columns = append(b.columns, c)
 		}
 	}
+	const part = 256 // rows whose features stay in the cache
+	parallel((t.Len()+part-1)/part, t.Width*t.Len(), func(p int) {
+		from, to := p*part, min((p+1)*part, t.Len())
+		for i := range b.columns {
+			c := &b.columns[i]
+			for row := from; row < to; row++ {
+				c.bins[row] = c.bin(t.X[row*t.Width+c.feature])
+			}
+		}
+	})
 	return b
 }
 
-// binColumn sorts a feature into bins. The column of a constant feature has none.
-func binColumn(t *Table, f int) column {
+// newColumn returns the column of a feature, whose bins are not filled. That of a constant feature has none.
+func newColumn(t *Table, f int) column {
 	step := max(t.Len()/binSample, 1)
 	var values []float32
 	hasMissing := false
@@ -81,9 +97,6 @@ func binColumn(t *Table, f int) column {
 		return column{}
 	}
 	c.bins = make([]uint8, t.Len())
-	for i := range c.bins {
-		c.bins[i] = c.bin(t.X[i*t.Width+f])
-	}
 	return c
 }
 
@@ -116,15 +129,14 @@ func (c *column) bin(v float32) uint8 {
 	if v != v {
 		return 0
 	}
-	low, high := 0, len(c.bounds) // the first bound that v does not exceed is between these; sort.Search is slower
-	for low < high {
-		middle := int(uint(low+high) / 2)
-		if v > c.bounds[middle] {
-			low = middle + 1
-		} else {
-			high = middle
-		}
+	low := 0 // bounds that v exceeds; the first one that it does not is among the next n
+	n := len(c.bounds)
+	for n > 1 { // without a branch that is often predicted wrong
+		half := n / 2
+		low += half & -one(v > c.bounds[low+half-1])
+		n -= half
 	}
+	low += one(v > c.bounds[low])
 	return uint8(max(min(low, len(c.bounds)-1), 1))
 }
 

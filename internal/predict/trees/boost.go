@@ -68,9 +68,11 @@ func (b *Trainer) Boost(answers []float64, o BoostOptions) *Ensemble {
 		rows = sample(rows[:0], n, min(o.Rows, float64(o.MaxRows)/float64(n)), rng)
 		const part = 1024
 		parallel((len(rows)+part-1)/part, 20*len(rows), func(p int) {
+			x := make([]float32, t.Width)
 			for _, i := range rows[p*part : min((p+1)*part, len(rows))] {
+				copy(x, t.Row(int(i))) // into the cache, at once
 				for _, tree := range e.Trees[subtracted[i]:] {
-					residual[i] -= tree.value(t.Row(int(i)))
+					residual[i] -= tree.value(x)
 				}
 				subtracted[i] = len(e.Trees)
 				gradient[i] = slope(residual[i], o.Quantile)
@@ -85,7 +87,7 @@ func (b *Trainer) Boost(answers []float64, o BoostOptions) *Ensemble {
 			for _, r := range leaf {
 				values = append(values, residual[r])
 			}
-			tree.Leaf[i] = float32(o.Rate * quantileOf(values, o.Quantile))
+			tree.leaves[i] = float32(o.Rate * quantileOf(values, o.Quantile))
 		}
 		e.Trees = append(e.Trees, tree)
 	}

@@ -44,7 +44,7 @@ func (b *Trainer) Forest(o ForestOptions) *Ensemble {
 			for _, r := range leaf {
 				sum += float64(gradient[r])
 			}
-			tree.Leaf[i] = float32(sum / float64(len(leaf)) / float64(o.Trees))
+			tree.leaves[i] = float32(sum / float64(len(leaf)) / float64(o.Trees))
 		}
 		e.Trees = append(e.Trees, tree)
 	}

@@ -3,34 +3,46 @@ package trees
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 )
 
-// Tree is a regression tree. Node 0 is the root. A row goes to Left if the feature is missing or
-// at most Threshold, else to Right. A negative child c is the leaf ^c. A tree without nodes has
-// one leaf.
+// Tree is a regression tree. Node 0 is the root. A tree without nodes has one leaf.
 type Tree struct {
-	Feature   []uint16  `json:"feature"`
-	Threshold []float32 `json:"threshold"`
-	Left      []int32   `json:"left"`
-	Right     []int32   `json:"right"`
-	Leaf      []float32 `json:"leaf"`
+	nodes  []node
+	leaves []float32 // their values
+}
+
+// node sends a row to its first child if the feature is missing or at most the threshold, else to the
+// second one. A negative child c is the leaf ^c.
+type node struct {
+	threshold float32
+	feature   uint16
+	children  [2]int32
 }
 
 // value returns the value of the leaf of a row.
 func (t *Tree) value(x []float32) float64 {
-	if len(t.Feature) == 0 {
-		return float64(t.Leaf[0])
+	if len(t.nodes) == 0 {
+		return float64(t.leaves[0])
 	}
-	for at := int32(0); ; {
-		next := t.Left[at]
-		if x[t.Feature[at]] > t.Threshold[at] {
-			next = t.Right[at]
+	at := int32(0)
+	for at >= 0 {
+		n := &t.nodes[at]
+		if x[n.feature] > n.threshold {
+			at = n.children[1]
+		} else {
+			at = n.children[0]
 		}
-		if next < 0 {
-			return float64(t.Leaf[^next])
-		}
-		at = next
 	}
+	return float64(t.leaves[^at])
+}
+
+// one returns 1 for true, without a branch.
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // cell is a bin of a histogram: the sum of the gradients in it, and the number of rows.
@@ -51,14 +63,18 @@ type grower struct {
 	features        float64
 	rng             *rand.Rand
 
-	columns  []int // those that the tree at hand may use
-	free     []histogram
-	gradient []float32 // of the rows at hand, in their order
+	columns []int // those that the tree at hand may use
+	free    []histogram
+	// Of the rows on which the tree at hand is grown, in their order. They are few of many rows, so they
+	// are put beside each other.
+	bins     [][]uint8 // of each column
+	gradient []float32
+	sums     []float32 // reused
 }
 
 // leaf is a leaf that may be split.
 type leaf struct {
-	rows   []int32
+	rows   []int32 // places among the rows on which the tree is grown
 	hist   histogram
 	parent int32 // the node above; -1 for the root
 	right  bool
@@ -72,13 +88,13 @@ type split struct {
 	bin    uint8
 }
 
-// grow grows a tree for gradients. rows is reordered so that each leaf's rows stand together. It
-// returns the tree without values, and the rows of each leaf.
+// grow grows a tree for gradients on some rows. It returns the tree without values, and the rows of each
+// leaf.
 func (g *grower) grow(gradient []float32, rows []int32) (*Tree, [][]int32) {
 	t := new(Tree)
 	g.choose()
-	root := &leaf{rows: rows, hist: g.take(), parent: -1}
-	g.fill(root, gradient)
+	root := &leaf{rows: g.gather(gradient, rows), hist: g.take(), parent: -1}
+	g.fill(root)
 	g.search(root)
 	leaves := []*leaf{root}
 	for len(leaves) < g.leaves {
@@ -91,12 +107,15 @@ func (g *grower) grow(gradient []float32, rows []int32) (*Tree, [][]int32) {
 		if leaves[best].best.gain <= 0 {
 			break
 		}
-		left, right := g.divide(leaves[best], t, gradient)
+		left, right := g.divide(leaves[best], t)
 		leaves[best] = left
 		leaves = append(leaves, right)
 	}
 	groups := make([][]int32, len(leaves))
 	for i, l := range leaves {
+		for at, r := range l.rows {
+			l.rows[at] = rows[r]
+		}
 		groups[i] = l.rows
 		if l.parent >= 0 {
 			t.link(l, ^int32(i))
@@ -105,33 +124,49 @@ func (g *grower) grow(gradient []float32, rows []int32) (*Tree, [][]int32) {
 			g.free = append(g.free, l.hist)
 		}
 	}
-	t.Leaf = make([]float32, len(leaves))
+	t.leaves = make([]float32, len(leaves))
 	return t, groups
+}
+
+// gather copies what the rows have into g.bins and g.gradient, and returns their places there.
+func (g *grower) gather(gradient []float32, rows []int32) []int32 {
+	if g.bins == nil {
+		g.bins = make([][]uint8, len(g.data.columns))
+	}
+	parallel(len(g.columns), len(g.columns)*len(rows), func(i int) {
+		c := g.columns[i]
+		from, to := g.data.columns[c].bins, slices.Grow(g.bins[c][:0], len(rows))[:len(rows)]
+		for at, r := range rows {
+			to[at] = from[r]
+		}
+		g.bins[c] = to
+	})
+	g.gradient = g.gradient[:0]
+	places := make([]int32, len(rows))
+	for at, r := range rows {
+		g.gradient = append(g.gradient, gradient[r])
+		places[at] = int32(at)
+	}
+	return places
 }
 
 // link points the node above a leaf to a node or leaf.
 func (t *Tree) link(l *leaf, child int32) {
-	if l.right {
-		t.Right[l.parent] = child
-	} else {
-		t.Left[l.parent] = child
-	}
+	t.nodes[l.parent].children[one(l.right)] = child
 }
 
 // divide makes a node of a leaf, with two leaves.
-func (g *grower) divide(l *leaf, t *Tree, gradient []float32) (left, right *leaf) {
-	node := int32(len(t.Feature))
+func (g *grower) divide(l *leaf, t *Tree) (left, right *leaf) {
+	parent := int32(len(t.nodes))
 	if l.parent >= 0 {
-		t.link(l, node)
+		t.link(l, parent)
 	}
 	c := &g.data.columns[l.best.column]
-	t.Feature = append(t.Feature, uint16(c.feature))
-	t.Threshold = append(t.Threshold, c.bounds[l.best.bin])
-	t.Left, t.Right = append(t.Left, 0), append(t.Right, 0)
+	t.nodes = append(t.nodes, node{feature: uint16(c.feature), threshold: c.bounds[l.best.bin]})
 
-	at := partition(l.rows, c.bins, l.best.bin)
-	left = &leaf{rows: l.rows[:at], parent: node}
-	right = &leaf{rows: l.rows[at:], parent: node, right: true}
+	at := partition(l.rows, g.bins[l.best.column], l.best.bin)
+	left = &leaf{rows: l.rows[:at], parent: parent}
+	right = &leaf{rows: l.rows[at:], parent: parent, right: true}
 	small, large := left, right
 	if len(left.rows) > len(right.rows) {
 		small, large = right, left
@@ -143,7 +178,7 @@ func (g *grower) divide(l *leaf, t *Tree, gradient []float32) (left, right *leaf
 		return left, right
 	}
 	small.hist = g.take()
-	g.fill(small, gradient)
+	g.fill(small)
 	parallel(len(g.columns), len(g.columns)*maxBins, func(i int) {
 		c := g.columns[i]
 		from, less := &large.hist[c], &small.hist[c]
@@ -185,18 +220,17 @@ func (g *grower) take() histogram {
 }
 
 // fill computes the histogram of a leaf.
-func (g *grower) fill(l *leaf, gradient []float32) {
-	g.gradient = g.gradient[:0]
+func (g *grower) fill(l *leaf) {
+	g.sums = g.sums[:0]
 	for _, r := range l.rows {
-		g.gradient = append(g.gradient, gradient[r])
+		g.sums = append(g.sums, g.gradient[r])
 	}
-	sums := g.gradient
+	sums := g.sums
 	parallel(len(g.columns), len(g.columns)*len(l.rows), func(i int) {
 		c := g.columns[i]
 		h := &l.hist[c]
-		column := &g.data.columns[c]
-		clear(h[:len(column.bounds)])
-		bins := column.bins
+		clear(h[:len(g.data.columns[c].bounds)])
+		bins := g.bins[c]
 		for i, r := range l.rows {
 			to := &h[bins[r]]
 			to.sum += float64(sums[i])

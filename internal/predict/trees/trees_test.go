@@ -29,7 +29,7 @@ var exact = BoostOptions{Quantile: 0.5, Rounds: 1, Leaves: 2, MinRows: 1, Rate: 
 func TestOneSplit(t *testing.T) {
 	table := &Table{Width: 2, X: []float32{1, 5, 2, 5, 3, 5, 4, 5, 5, 5, 6, 5}, Y: []float64{10, 11, 12, 90, 95, 99}}
 	e := NewTrainer(table).Boost(table.Y, exact)
-	if len(e.Trees) != 1 || e.Trees[0].Feature[0] != 0 || e.Trees[0].Threshold[0] != 3 {
+	if len(e.Trees) != 1 || e.Trees[0].nodes[0].feature != 0 || e.Trees[0].nodes[0].threshold != 3 {
 		t.Fatalf("got %+v", e.Trees[0])
 	}
 	for x, want := range map[float32]float64{1: 11, 3: 11, 3.5: 95, 99: 95} {
@@ -175,32 +175,64 @@ func TestDegenerate(t *testing.T) {
 	}
 }
 
-// TestCheck finds trees that would fail or loop.
+// TestCheck finds trees in a file that would fail or loop.
 func TestCheck(t *testing.T) {
-	good := func() *Tree {
-		return &Tree{Feature: []uint16{0, 1}, Threshold: []float32{1, 2}, Left: []int32{1, ^0}, Right: []int32{^1, ^2}, Leaf: []float32{1, 2, 3}}
+	read := func(spoil func(*columns)) error {
+		c := columns{Feature: []uint16{0, 1}, Threshold: []float32{1, 2}, Left: []int32{1, ^0}, Right: []int32{^1, ^2}, Leaf: []float32{1, 2, 3}}
+		spoil(&c)
+		text, err := json.Marshal(map[string]any{"trees": []columns{c}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := new(Ensemble)
+		if err := json.Unmarshal(text, e); err != nil {
+			return err
+		}
+		return e.Check(2)
 	}
-	if err := (&Ensemble{Trees: []*Tree{good()}}).Check(2); err != nil {
+	if err := read(func(*columns) {}); err != nil {
 		t.Fatal(err)
 	}
-	for name, spoil := range map[string]func(*Tree){
-		"a loop":          func(t *Tree) { t.Left[1] = 0 },
-		"a node too far":  func(t *Tree) { t.Left[0] = 9 },
-		"a leaf too far":  func(t *Tree) { t.Right[1] = ^9 },
-		"another feature": func(t *Tree) { t.Feature[0] = 2 },
-		"too few leaves":  func(t *Tree) { t.Leaf = t.Leaf[:2] },
-		"too few nodes":   func(t *Tree) { t.Right = t.Right[:1] },
-		"no thresholds":   func(t *Tree) { t.Threshold = nil },
+	for name, spoil := range map[string]func(*columns){
+		"a loop":          func(c *columns) { c.Left[1] = 0 },
+		"a node too far":  func(c *columns) { c.Left[0] = 9 },
+		"a leaf too far":  func(c *columns) { c.Right[1] = ^9 },
+		"another feature": func(c *columns) { c.Feature[0] = 2 },
+		"too few leaves":  func(c *columns) { c.Leaf = c.Leaf[:2] },
+		"too few nodes":   func(c *columns) { c.Right = c.Right[:1] },
+		"no thresholds":   func(c *columns) { c.Threshold = nil },
 	} {
-		tree := good()
-		spoil(tree)
-		if (&Ensemble{Trees: []*Tree{tree}}).Check(2) == nil {
+		if read(spoil) == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}
 	var none *Ensemble
 	if none.Check(2) == nil || (&Ensemble{Trees: []*Tree{nil}}).Check(2) == nil {
 		t.Error("no trees were accepted")
+	}
+}
+
+// TestBins holds the bins of values against their definition.
+func TestBins(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	for _, n := range []int{2, 3, 7, 128, 255, 256} {
+		c := column{bounds: []float32{-math.MaxFloat32}}
+		for len(c.bounds) < n {
+			c.bounds = append(c.bounds, float32(len(c.bounds)))
+		}
+		for range 2000 {
+			v := float32(rng.IntN(2*n+4))/2 - 1
+			want := 1
+			for want < n-1 && v > c.bounds[want] {
+				want++
+			}
+			if got := c.bin(v); int(got) != want {
+				t.Fatalf("%g among %d bins: bin %d, want %d", v, n, got, want)
+			}
+		}
+		if got := c.bin(float32(math.NaN())); got != 0 {
+			t.Errorf("NaN: bin %d, want 0", got)
+		}
 	}
 }
 
@@ -224,7 +256,7 @@ func boostAtOnce(b *Trainer, answers []float64, o BoostOptions) *Ensemble {
 			for _, r := range leaf {
 				values = append(values, residual[r])
 			}
-			tree.Leaf[i] = float32(o.Rate * quantileOf(values, o.Quantile))
+			tree.leaves[i] = float32(o.Rate * quantileOf(values, o.Quantile))
 		}
 		e.Trees = append(e.Trees, tree)
 		for i := range residual {
