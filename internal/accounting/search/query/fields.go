@@ -185,10 +185,12 @@ func Matching(pattern string) ([]*Field, error) {
 	return list, nil
 }
 
+// escape makes a pattern of [path.Match] in which no character but the asterisk is special. An asterisk
+// matches slashes too.
+var escape = strings.NewReplacer(`\`, `\\`, `[`, `\[`, `?`, `\?`, "/", "\x00")
+
 // Matches reports whether a name matches a pattern with asterisks.
 func Matches(pattern, name string) bool {
-	// No other character is special, and an asterisk matches slashes too.
-	escape := strings.NewReplacer(`\`, `\\`, `[`, `\[`, `?`, `\?`, "/", "\x00")
 	ok, err := path.Match(escape.Replace(pattern), strings.ReplaceAll(name, "/", "\x00"))
 	return ok && err == nil
 }
