@@ -83,14 +83,15 @@ func (q *query) take(s string) bool {
 	return true
 }
 
-// keyword skips a word, if it comes next and ends there.
-func (q *query) keyword(s string) bool {
-	after, ok := strings.CutPrefix(q.text[q.at:], s)
-	if !ok || after != "" && !strings.ContainsAny(after[:1], " \t\r\n(") {
-		return false
-	}
-	return q.take(s)
+// next reports whether a word comes next and ends there.
+func (q *query) next(word string) bool {
+	after, ok := strings.CutPrefix(q.text[q.at:], word)
+	c, _ := utf8.DecodeRuneInString(after)
+	return ok && (after == "" || unicode.IsSpace(c) || c == '(' || c == ')')
 }
+
+// keyword skips a word, if it comes next and ends there.
+func (q *query) keyword(word string) bool { return q.next(word) && q.take(word) }
 
 func (q *query) any() (Filter, error) {
 	list, err := q.series(q.all, func() bool { return q.keyword("OR") })
@@ -102,7 +103,7 @@ func (q *query) all() (Filter, error) {
 		if q.keyword("AND") {
 			return true
 		}
-		return !q.end() && q.text[q.at] != ')' && !strings.HasPrefix(q.text[q.at:], "OR ") && !strings.HasPrefix(q.text[q.at:], "OR(")
+		return !q.end() && q.text[q.at] != ')' && !q.next("OR")
 	})
 	return All(list), err
 }
@@ -126,6 +127,8 @@ func (q *query) not() (Filter, error) {
 	}
 	defer func() { q.depth-- }()
 	switch {
+	case q.next("AND"), q.next("OR"):
+		return nil, fmt.Errorf(`no condition before %q (want the word in quotes where it is not meant as an operator)`, q.rest())
 	case q.keyword("NOT") || q.take("-"):
 		c, err := q.not()
 		return Not{c}, err

@@ -37,8 +37,8 @@ type fields struct {
 	Name        string  `json:"job_name,omitempty"`
 	Limit       int64   `json:"time_limit,omitempty"`
 	Nodes       string  `json:"nodes,omitempty"`
-	TotalCPUs   int     `json:"total_cpus"`
-	TotalNodes  int     `json:"total_nodes"`
+	TotalCPUs   *int    `json:"total_cpus,omitempty"`
+	TotalNodes  *int    `json:"total_nodes,omitempty"`
 	ExitCode    string  `json:"exit_code,omitempty"`
 	TRESReq     string  `json:"tres_req,omitempty"`
 	TRESAlloc   string  `json:"tres_alloc,omitempty"`
@@ -61,7 +61,7 @@ func Document(r *finished.Job, cluster string) ([]byte, error) {
 		JobID: r.Number, Cluster: r.Cluster, User: r.User, Group: r.Group,
 		Submit: instant(r.Submit), Eligible: instant(r.Eligible), Start: instant(r.Start), End: instant(r.End),
 		State: string(r.State), Partition: r.Partition, Account: r.Account, QOS: r.QOS, WCKey: r.WCKey, Reservation: r.Reservation,
-		Name: r.Name, Nodes: r.NodeList, TotalCPUs: r.AllocCPUs, TotalNodes: r.AllocNodes,
+		Name: r.Name, Nodes: r.NodeList, TotalCPUs: amount(r.AllocCPUs, r.Start), TotalNodes: amount(r.AllocNodes, r.Start),
 		ExitCode: slurmspec.ExitCode{Status: r.ExitCode, Signal: r.Signal}.String(), TRESReq: r.ReqTRES, TRESAlloc: r.AllocTRES,
 		Priority: r.Priority, WorkDir: r.WorkDir, Dependency: r.Dependency, Features: r.Constraint, Comment: r.Comment,
 		SubmitLine: r.SubmitLine, Script: r.Script,
@@ -95,7 +95,7 @@ func RunDocument(r *run.Row, cluster string) ([]byte, error) {
 		JobID: r.RMJob, Cluster: cluster, User: r.User, Group: r.Group,
 		Submit: instant(max(r.Submit, r.Resubmit)), Eligible: instant(r.Eligible), Start: instant(r.Start), End: instant(r.End),
 		State: string(r.State), Partition: r.Partition, Account: r.Account, QOS: r.QOS, Reservation: r.Reservation, Name: r.Name,
-		Limit: seconds(r.TimeLimit), Nodes: r.Nodes, TotalCPUs: r.Processors, TotalNodes: r.NodeCount,
+		Limit: seconds(r.TimeLimit), Nodes: r.Nodes, TotalCPUs: amount(r.Processors, r.Start), TotalNodes: amount(r.NodeCount, r.Start),
 		ExitCode: slurmspec.ExitCode{Status: r.ExitCode, Signal: r.Signal}.String(), TRESAlloc: r.TRES,
 	}
 	if f.JobID == 0 {
@@ -114,9 +114,17 @@ func RunDocument(r *run.Row, cluster string) ([]byte, error) {
 // ran gives a job without a node list its place among those that ran: the simulator and some logs
 // know the number of nodes only.
 func ran(f *fields, start hpc.Time) {
-	if start != 0 && f.Nodes == "" && (f.TotalCPUs > 0 || f.TotalNodes > 0) {
+	if start != 0 && f.Nodes == "" && (f.TotalCPUs != nil || f.TotalNodes != nil) {
 		f.Nodes = "unknown"
 	}
+}
+
+// amount returns what a job had, or nil for a job that ran and of which the record does not say it.
+func amount(n int, start hpc.Time) *int {
+	if start != 0 && n == 0 {
+		return nil
+	}
+	return &n
 }
 
 func encode(f fields) ([]byte, error) {

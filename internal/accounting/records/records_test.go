@@ -38,6 +38,14 @@ func TestBack(t *testing.T) {
 	if text, err = records.Document(&cancelled, "vale"); err != nil {
 		t.Fatal(err)
 	}
+	unknown := finished.Job{ID: "19", Number: 19, ArrayTask: -1, Submit: at(0), Start: at(1), End: at(5), State: hpc.Completed, AllocCPUs: 64}
+	ran, err := records.Document(&unknown, "vale")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j := document.Parse(ran, ""); j.Nodes.Known || j.CPUs != document.Known(64) || !j.Ran() {
+		t.Errorf("a job whose number of nodes nobody knows: %s: %+v", ran, j)
+	}
 	if j := document.Parse(text, ""); j.Run != -at(0).UnixSeconds() || j.Cluster != "vale" || j.Limit.Known || j.Wait.Known || j.Marks != 0 {
 		t.Errorf("%s: %+v", text, j)
 	}

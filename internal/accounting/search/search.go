@@ -204,10 +204,13 @@ func (r *request) readSort(v any) error {
 		options := map[string]any{}
 		switch e := e.(type) {
 		case string:
-			// From a parameter: "FIELD:desc".
+			// From a parameter: "FIELD:desc". Names of members of documents may have colons themselves.
 			name = e
-			if i := strings.LastIndexByte(e, ':'); i >= 0 && (e[i+1:] == "asc" || e[i+1:] == "desc") {
-				name, options["order"] = e[:i], e[i+1:]
+			if i := strings.LastIndexByte(e, ':'); i >= 0 {
+				_, known := query.Fields[e[:i]]
+				if order := strings.ToLower(e[i+1:]); known || order == "asc" || order == "desc" {
+					name, options["order"] = e[:i], e[i+1:]
+				}
 			}
 		default:
 			n, body, err := query.Only("sort", e)

@@ -88,8 +88,17 @@ func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Rec
 		out.Missing = append(out.Missing, id)
 	}
 	slices.Sort(out.Missing)
+	if 2*len(out.Missing) > out.Records {
+		if out.Shifted, err = all.shifted(ctx, c); err != nil {
+			return nil, err
+		}
+	}
 	if !fill {
 		return out, nil
+	}
+	if 2*out.Shifted > len(out.Missing) {
+		return nil, fmt.Errorf("adding the missing jobs: %s: %d of %d jobs that are missing are there at another hour: the records are of another "+
+			"time zone (want --timezone, the zone in which sacct printed them)", dir, out.Shifted, len(out.Missing))
 	}
 	send := &sender{ctx: ctx, c: c, source: store.Reconciled}
 	for _, id := range out.Missing {
@@ -147,6 +156,40 @@ func (r *recorded) add(_ store.Source, cluster string, text []byte) error {
 	r.clusters[j.Cluster] = true
 	r.jobs[store.ID(&j)] = record{cluster, text}
 	return nil
+}
+
+// numbered is a job of a cluster, whichever run.
+type numbered struct {
+	cluster string
+	job     int64
+}
+
+// farthest is more than the clocks of two time zones differ by.
+const farthest = 27 * time.Hour
+
+// shifted counts the jobs of the records that the data directory has with the same number and the same time
+// from submission to end, but at another hour. Clocks of time zones differ by quarters of an hour.
+func (r *recorded) shifted(ctx context.Context, c *client) (n int, err error) {
+	records := map[numbered][]document.Job{}
+	for _, of := range r.jobs {
+		j := document.Parse(of.text, "")
+		key := numbered{j.Cluster, j.JobID}
+		records[key] = append(records[key], j)
+	}
+	err = c.documents(ctx, store.Filter{EndedFrom: r.first.Add(-farthest), EndedTo: r.last.Add(farthest)}, func(d *store.Stored) error {
+		got := document.Parse(d.Document, d.Cluster)
+		key := numbered{d.Cluster, got.JobID}
+		for i, want := range records[key] {
+			by := got.Submit.Sub(want.Submit)
+			if by != 0 && by.Abs() < farthest && by%(15*time.Minute) == 0 && got.End.Sub(want.End) == by {
+				records[key] = slices.Delete(records[key], i, i+1)
+				n++
+				break
+			}
+		}
+		return nil
+	})
+	return n, err
 }
 
 // compare compares a document with its record, if there is one.

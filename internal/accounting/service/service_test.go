@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/accounting/document"
@@ -509,6 +510,36 @@ func TestReconcileUnnamed(t *testing.T) {
 	imported, err := svc.Import(ctx, dir, from)
 	if err != nil || imported.Unnamed != 3 {
 		t.Errorf("%+v %v", imported, err)
+	}
+}
+
+// TestReconcileZone reconciles records whose times are read in another zone than those of the directory.
+func TestReconcileZone(t *testing.T) {
+	ctx, svc := context.Background(), service.New()
+	scratch := t.TempDir()
+	dir, file := filepath.Join(scratch, "data"), filepath.Join(scratch, "day.sacct")
+	if err := os.WriteFile(file, []byte(sacct), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	from := accountingcmd.Records{Sources: []string{file}, From: "auto"}
+	imported, err := svc.Import(ctx, dir, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	from.Zone.Add(set)
+	if err := set.Set("timezone", "Europe/Zurich"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := svc.Reconcile(ctx, dir, from, false)
+	if err != nil || r.Records != 4 || len(r.Missing) != 4 || r.Shifted != 4 {
+		t.Errorf("%+v %v", r, err)
+	}
+	if _, err := svc.Reconcile(ctx, dir, from, true); err == nil || !strings.Contains(err.Error(), "4 of 4 jobs") || !strings.Contains(err.Error(), "--timezone") {
+		t.Error(err)
+	}
+	if info, err := svc.Info(ctx, dir); err != nil || info.Jobs != int64(imported.Added) {
+		t.Errorf("%+v %v, want %d jobs", info, err, imported.Added)
 	}
 }
 

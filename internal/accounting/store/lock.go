@@ -32,7 +32,7 @@ func lock(dir string, shared bool) (f *os.File, err error) {
 	if shared {
 		flags, how = os.O_RDONLY, unix.LOCK_SH
 	}
-	if f, err = os.OpenFile(filepath.Join(dir, "lock"), flags, 0o600); err != nil {
+	if f, err = os.OpenFile(filepath.Join(dir, lockFile), flags, 0o600); err != nil {
 		return nil, fmt.Errorf("opening the store: %w", err)
 	}
 	if err = unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {

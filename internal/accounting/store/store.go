@@ -22,6 +22,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -99,14 +100,17 @@ var ErrAbsent = errors.New("no store of finished jobs is there")
 // ErrReadTime is the cause of the end of a read that took longer than [Options.ReadTime].
 var ErrReadTime = errors.New("the query took too long")
 
-// Open opens the store in a directory for writing, and makes both if they do not exist. An empty
-// directory name means a store in memory, which Close forgets. A store that another process has open
-// is a [*LockedError].
+// Open opens the store in a directory for writing, and makes both if they do not exist. A directory that has
+// something else in it is an error. An empty directory name means a store in memory, which Close forgets. A
+// store that another process has open is a [*LockedError].
 func Open(ctx context.Context, dir string, opts Options) (*Store, error) {
 	if strings.Contains(dir, "?") {
 		return nil, fmt.Errorf("opening the store: %q: the database takes no question mark in its path", dir)
 	}
 	if dir != "" {
+		if err := vacant(dir); err != nil {
+			return nil, fmt.Errorf("opening the store: %w", err)
+		}
 		if err := os.MkdirAll(filepath.Join(dir, temporary), 0o700); err != nil {
 			return nil, fmt.Errorf("opening the store: %w", err)
 		}
@@ -115,6 +119,33 @@ func Open(ctx context.Context, dir string, opts Options) (*Store, error) {
 		}
 	}
 	return open(ctx, dir, opts)
+}
+
+// vacant returns an error if a directory has no store and something in it that is not of one: the directory
+// is somebody's, and must stay readable for them. A store that was begun and has no database yet may have its
+// lock, its temporary files and its journal.
+func vacant(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	foreign := ""
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case name == database:
+			return nil
+		case strings.HasPrefix(name, ".") || slices.Contains([]string{temporary, lockFile, "journal", "control.sock", "lost+found"}, name):
+		case foreign == "":
+			foreign = name
+		}
+	}
+	if foreign != "" {
+		return fmt.Errorf("%s: a directory with other files, such as %s (want a new directory, an empty one, or one with a store)", dir, foreign)
+	}
+	return nil
 }
 
 // OpenReader opens an existing store for reading. Other processes can read it at the same time. A
@@ -127,6 +158,7 @@ func OpenReader(ctx context.Context, dir string, opts Options) (*Store, error) {
 const (
 	database  = "jobs.duckdb"
 	temporary = "tmp"
+	lockFile  = "lock"
 	// logMiB is the size of the database's log after which it writes a checkpoint. A checkpoint writes the last
 	// row group again, and an open after a crash reads the log.
 	logMiB = 128
@@ -145,8 +177,10 @@ func open(ctx context.Context, dir string, opts Options) (s *Store, err error) {
 	}
 	s.readers = make(chan struct{}, s.opts.Readers)
 	if dir != "" {
-		if _, err := os.Stat(filepath.Join(dir, database)); opts.readOnly && err != nil {
+		if _, err := os.Stat(filepath.Join(dir, database)); opts.readOnly && errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("opening the store: %s: %w", dir, ErrAbsent)
+		} else if opts.readOnly && err != nil {
+			return nil, fmt.Errorf("opening the store: %w", err)
 		}
 		if s.lock, err = lock(dir, opts.readOnly); err != nil {
 			return nil, err

@@ -115,6 +115,37 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestVacant checks that a directory with files of others is neither taken nor changed.
+func TestVacant(t *testing.T) {
+	ctx := t.Context()
+	mode := func(dir string) os.FileMode {
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Mode().Perm()
+	}
+	for name, refused := range map[string]bool{"passwd": true, "lost+found": false, ".snapshot": false, "tmp": false} {
+		dir := t.TempDir()
+		if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, name), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		s, err := store.Open(ctx, dir, store.Options{})
+		if refused {
+			if err == nil || !strings.Contains(err.Error(), name) || mode(dir) != 0o755 {
+				t.Errorf("beside %s: %v, and the mode is %o", name, err, mode(dir))
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("beside %s: %v", name, err)
+		}
+		if err := s.Close(); err != nil || mode(dir) != 0o700 {
+			t.Errorf("beside %s: %v, and the mode is %o", name, err, mode(dir))
+		}
+	}
+}
+
 // TestTemporary checks that a writer removes what one that was killed has left, once it has the lock. A reader
 // removes nothing, and neither does a writer where the directory is another one.
 func TestTemporary(t *testing.T) {

@@ -126,6 +126,8 @@ type Reconciled struct {
 	Differing []Difference `json:"differing"`
 	Unknown   int          `json:"only_received"` // jobs of the same time that the records do not have
 	Filled    int          `json:"filled"`
+	// Shifted counts the missing jobs that the directory has at another hour, if most are missing.
+	Shifted int `json:"at_another_hour"`
 	// Unnamed counts the jobs, of those that are equal or differ, whose documents name no cluster.
 	Unnamed int `json:"without_cluster"`
 }
@@ -154,7 +156,7 @@ lost there, but slurmdbd has them. With --fill the command adds them. Run sacct 
 so that it prints each run of a requeued job. The exit status is 3 if something is
 missing or differs.`,
 		Example: `  sacct -a -X -P -D -S 2024-03-01 -E 2024-03-08 -o ALL > week.sacct
-  rmreplay accounting reconcile /var/lib/rmreplay week.sacct --fill
+  rmreplay accounting reconcile /var/lib/rmreplay week.sacct --timezone Europe/Zurich --fill
   rmreplay accounting reconcile /var/lib/rmreplay --from slurmdbd \
     'reader@unix(/run/mysqld/mysqld.sock)/slurm_acct_db' --cluster-name vale --json`,
 		Args: atLeast(o, "DIR", "SOURCE"),
@@ -195,6 +197,9 @@ func (r *Reconciled) text() string {
 	const most = 20 // of each kind, for people
 	if r.Unnamed > 0 {
 		fmt.Fprintf(&b, "%d jobs were found by number and start, because their documents name no cluster (see --cluster-name of accounting serve)\n", r.Unnamed)
+	}
+	if r.Shifted > 0 {
+		fmt.Fprintf(&b, "%d of the missing jobs are in the data directory at another hour: the records are of another time zone (see --timezone)\n", r.Shifted)
 	}
 	for i, id := range r.Missing {
 		if i == most {
