@@ -68,7 +68,7 @@ func DetectAccounting(path string) (name string, err error) {
 	case known && !kind.Workload:
 		return "", fmt.Errorf("reading accounting records: %s: %s (%s)", path, kind.Name, kind.Want)
 	case !found || format.Recognize(head) != workload.Sure:
-		return "", fmt.Errorf("reading accounting records: %s: format not known (want --from table, or records of %s)", path, strings.Join(AccountingNames(), ", "))
+		return "", fmt.Errorf("reading accounting records: %s: format not known (want records of %s; workload build --from table reads other tables)", path, strings.Join(AccountingNames(), ", "))
 	case !slices.Contains(AccountingNames(), format.Name):
 		return "", fmt.Errorf("reading accounting records: %s: %s (rmreplay reads it as a workload without build)", path, format.Doc)
 	}

@@ -51,6 +51,7 @@ func ReadAccess(path string) (*Access, error) {
 		return nil, fmt.Errorf("reading the credentials: %s: mode %#o lets others read it (want chmod 600)", path, info.Mode().Perm())
 	}
 	a := &Access{}
+	users := map[string]int{} // their lines
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimSpace(lines.Text())
@@ -66,8 +67,15 @@ func ReadAccess(path string) (*Access, error) {
 			return nil, fmt.Errorf("reading the credentials: %s:%d: role %q (want ingest, read or all)", path, n, words[0])
 		}
 		key := "Basic " + words[1] + ":" + words[2]
-		if words[1] == "token" {
+		switch user := words[1]; {
+		case user == "token":
 			key = "Bearer " + words[2]
+		case strings.Contains(user, ":"):
+			return nil, fmt.Errorf("reading the credentials: %s:%d: user %q: no client can send a colon in a name (want another name)", path, n, user)
+		case users[user] > 0:
+			return nil, fmt.Errorf("reading the credentials: %s:%d: user %q has a password in line %d (want one line a user)", path, n, user, users[user])
+		default:
+			users[user] = n
 		}
 		a.entries = append(a.entries, credential{role, sha256.Sum256([]byte(key))})
 	}

@@ -2,15 +2,19 @@ package service
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"rmreplay/internal/accounting/receive"
@@ -150,6 +154,9 @@ func (Service) Backup(ctx context.Context, dir, to string) (size int64, err erro
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
+	if within(to, dir) {
+		return 0, fmt.Errorf("writing the copy: %s: is in the data directory %s (want another place)", to, dir)
+	}
 	if _, err := os.Stat(to); err == nil {
 		return 0, fmt.Errorf("writing the copy: %s: is there already (want a new directory)", to)
 	}
@@ -173,6 +180,17 @@ func (Service) Backup(ctx context.Context, dir, to string) (size int64, err erro
 		return 0, fmt.Errorf("writing the copy: %w", err)
 	}
 	return size, nil
+}
+
+// within reports whether a path that does not exist yet would be below a directory.
+func within(path, dir string) bool {
+	for path, err := filepath.Abs(path); err == nil && path != filepath.Dir(path); path = filepath.Dir(path) {
+		above, err := os.Stat(filepath.Dir(path))
+		if own, ownErr := os.Stat(dir); err == nil && ownErr == nil && os.SameFile(above, own) {
+			return true
+		}
+	}
+	return false
 }
 
 // copyPages copies what the pages have beside the database: the saved views, and the reports of runs.
@@ -231,6 +249,9 @@ func (Service) Export(ctx context.Context, dir string, opts accountingcmd.Export
 	out = &accountingcmd.Exported{Output: opts.Output}
 	filter := store.Filter{Where: opts.Where}
 	if opts.ClusterName != "" {
+		if err := c.knows(ctx, dir, opts.ClusterName); err != nil {
+			return nil, err
+		}
 		filter.Clusters = []string{opts.ClusterName}
 	}
 	switch opts.Format {
@@ -261,10 +282,31 @@ func (Service) Export(ctx context.Context, dir string, opts accountingcmd.Export
 		return nil, fmt.Errorf("asking the server: the number of jobs: %w", err)
 	}
 	_, err = output.File(opts.Output, func(w io.Writer) error {
-		_, err := io.Copy(w, answer)
-		return err
+		if filepath.Ext(opts.Output) != ".gz" {
+			_, err := io.Copy(w, answer)
+			return err
+		}
+		zip := gzip.NewWriter(w)
+		_, err := io.Copy(zip, answer)
+		return errors.Join(err, zip.Close())
 	})
 	return out, err
+}
+
+// knows returns an error unless a data directory has jobs of a cluster.
+func (c *client) knows(ctx context.Context, dir, cluster string) error {
+	var info accountingcmd.Info
+	if err := c.get(ctx, "/_accounting/info", &info); err != nil {
+		return err
+	}
+	if info.Clusters[cluster] > 0 {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(info.Clusters))
+	if len(names) == 0 {
+		return fmt.Errorf("reading jobs: %s: no jobs are there", dir)
+	}
+	return fmt.Errorf("reading jobs: %s: none of the cluster %q (want one of %s)", dir, cluster, strings.Join(names, ", "))
 }
 
 func at(t hpc.Time) time.Time {
@@ -286,6 +328,9 @@ func (Service) Workload(ctx context.Context, dir string, opts workload.ReadOptio
 	}
 	filter := store.Filter{From: at(opts.Start), To: at(opts.End)}
 	if opts.Cluster != "" {
+		if err := c.knows(ctx, dir, opts.Cluster); err != nil {
+			return nil, nil, err
+		}
 		filter.Clusters = []string{opts.Cluster}
 	}
 	return c.workload(ctx, dir, filter, opts)

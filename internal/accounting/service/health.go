@@ -109,14 +109,14 @@ const shortestSdiag = 5 * time.Second
 // health starts to ask slurmctlds. The function that it returns ends that.
 func (s *site) health(ctx context.Context, opts accountingcmd.Serve, say func(format string, args ...any)) (end func(), err error) {
 	if len(opts.Sdiag) > 0 && opts.SdiagEvery < shortestSdiag {
-		return nil, fmt.Errorf("--sdiag-every %v: that would keep slurmctld busy (want at least %v)", opts.SdiagEvery, shortestSdiag)
+		return nil, accountingcmd.Usage(fmt.Errorf("--sdiag-every %v: that would keep slurmctld busy (want at least %v)", opts.SdiagEvery, shortestSdiag))
 	}
 	var pollers []*health.Poller
 	for _, text := range opts.Sdiag {
 		cluster, command, ok := strings.Cut(text, "=")
 		words := strings.Fields(command)
 		if !ok || cluster == "" || len(words) == 0 {
-			return nil, fmt.Errorf("--sdiag %q: want CLUSTER=COMMAND, such as vale=/usr/bin/sdiag", text)
+			return nil, accountingcmd.Usage(fmt.Errorf("--sdiag %q: want CLUSTER=COMMAND, such as vale=/usr/bin/sdiag", text))
 		}
 		pollers = append(pollers, &health.Poller{
 			Cluster: cluster, Command: words, Every: opts.SdiagEvery,

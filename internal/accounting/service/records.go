@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -121,11 +122,18 @@ func (s *site) wait(w http.ResponseWriter, r *http.Request) {
 
 // Import adds records to a data directory.
 func (Service) Import(ctx context.Context, dir string, from accountingcmd.Records) (out *accountingcmd.Imported, err error) {
+	_, absent := os.Stat(dir)
 	c, err := connectNew(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
+	send := &sender{ctx: ctx, c: c}
+	defer func() {
+		err = errors.Join(err, c.Close())
+		if err != nil && send.all == send.n && errors.Is(absent, fs.ErrNotExist) { // the directory was made for nothing
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
 	before, err := c.wait(ctx)
 	if err != nil {
 		return nil, err
@@ -135,7 +143,6 @@ func (Service) Import(ctx context.Context, dir string, from accountingcmd.Record
 		return nil, err
 	}
 	out = &accountingcmd.Imported{Rules: map[string]int{}, Unnamed: info.Counts["no_cluster"]}
-	send := &sender{ctx: ctx, c: c}
 	err = read(ctx, from, out.Rules, func(source store.Source, cluster string, text []byte) error {
 		if source != send.source {
 			if err := send.flush(); err != nil {
@@ -182,9 +189,17 @@ func read(ctx context.Context, from accountingcmd.Records, rules map[string]int,
 	}
 	var list, runs []string
 	for _, source := range from.Sources {
-		if from.From == string(build.Auto) && isRun(source) {
+		if from.From != string(build.Auto) {
+			list = append(list, source)
+			continue
+		}
+		found, err := isRun(source)
+		switch {
+		case err != nil:
+			return err
+		case found:
 			runs = append(runs, source)
-		} else {
+		default:
 			list = append(list, source)
 		}
 	}
@@ -272,20 +287,26 @@ func writeReport(dir, name string, r *run.Run) error {
 }
 
 // isRun reports whether a source is a run, or a workload that has the outcome of its jobs, and not
-// accounting records.
-func isRun(path string) bool {
+// accounting records. A workload without outcomes is an error.
+func isRun(path string) (bool, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		_, err := os.Stat(filepath.Join(path, "manifest.json"))
-		return err == nil
+		return err == nil, nil
 	}
 	if path == "-" {
-		return false
+		return false, nil
 	}
 	if _, err := formats.DetectAccounting(path); err == nil {
-		return false
+		return false, nil
 	}
 	_, err := formats.OpenRun(path)
-	return err == nil
+	if err == nil {
+		return true, nil
+	}
+	if _, other := formats.Open(path); other != nil {
+		return false, nil // who reads records says what it is
+	}
+	return false, err
 }
 
 // runNames returns the names of runs as clusters: those of their files or directories. Runs of the same

@@ -20,6 +20,7 @@ import (
 	"rmreplay/internal/accounting/elastic"
 	"rmreplay/internal/accounting/forward"
 	"rmreplay/internal/accounting/intake"
+	"rmreplay/internal/accounting/kafka"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/web"
@@ -50,6 +51,9 @@ func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(for
 		if err := checkAddress(address, access.Required() || opts.Open); err != nil {
 			return err
 		}
+	}
+	if err := checkAddresses(&opts); err != nil {
+		return err
 	}
 	var config *tls.Config
 	if opts.TLSCert != "" {
@@ -134,7 +138,9 @@ func newSource(opts *accountingcmd.Serve) (web.Source, error) {
 // the directory.
 func (s *site) openRuns(ctx context.Context, runs []string, say func(format string, args ...any)) error {
 	for _, path := range runs {
-		if !isRun(path) {
+		if found, err := isRun(path); err != nil {
+			return fmt.Errorf("opening the run: %w", err)
+		} else if !found {
 			return fmt.Errorf("opening the run %s: neither a record of rmreplay nor a workload with the outcome of its jobs (accounting import reads other records)", path)
 		}
 	}
@@ -224,12 +230,29 @@ func (s *site) forward(ctx context.Context, opts accountingcmd.Serve, say func(f
 func checkAddress(address string, guarded bool) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return fmt.Errorf("listening on %s: %w (want HOST:PORT)", address, err)
+		return accountingcmd.Usage(fmt.Errorf("listening on %s: %w (want HOST:PORT)", address, err))
 	}
 	if ip := net.ParseIP(host); guarded || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
 	return fmt.Errorf("listening on %s: everybody on the network could read and send jobs (want --auth FILE, or --open)", address)
+}
+
+// checkAddresses finds addresses of other programs that cannot be such.
+func checkAddresses(opts *accountingcmd.Serve) error {
+	for name, text := range map[string]string{"--forward": opts.Forward, "--url": opts.URL} {
+		if text == "" {
+			continue
+		}
+		if _, _, err := forward.Target(text); err != nil {
+			return accountingcmd.Usage(fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	if opts.Kafka == "" {
+		return nil
+	}
+	_, _, err := kafka.ParseFrom(opts.Kafka)
+	return accountingcmd.Usage(err)
 }
 
 // serve listens on the addresses until ctx ends. takes is whether it takes documents.

@@ -21,6 +21,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"rmreplay/docs/schemas"
 	"rmreplay/internal/accounting/intake"
 	"rmreplay/internal/accounting/receive"
@@ -138,8 +140,14 @@ type client struct {
 
 // connect returns a client for a data directory that exists.
 func connect(ctx context.Context, dir string) (*client, error) {
-	if _, err := os.Stat(filepath.Join(dir, "jobs.duckdb")); err != nil {
+	_, err := os.Stat(filepath.Join(dir, "jobs.duckdb"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
 		return nil, fmt.Errorf("opening the data directory: %s: %w (want a directory of accounting serve or import)", dir, store.ErrAbsent)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("opening the data directory: %w (want to be the user whom it belongs to)", err)
+	case err != nil:
+		return nil, fmt.Errorf("opening the data directory: %w", err)
 	}
 	return connectNew(ctx, dir)
 }

@@ -2,11 +2,13 @@ package service_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -32,7 +34,9 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/supervise"
+	"rmreplay/internal/workload"
 )
 
 // serveVariable makes the test's program a server over the directory that it names, on the address
@@ -510,6 +514,68 @@ func TestReconcileUnnamed(t *testing.T) {
 	imported, err := svc.Import(ctx, dir, from)
 	if err != nil || imported.Unnamed != 3 {
 		t.Errorf("%+v %v", imported, err)
+	}
+}
+
+// TestMistakes holds what is said of sources, files and clusters that are not there or of another kind.
+func TestMistakes(t *testing.T) {
+	ctx, svc := context.Background(), service.New()
+	scratch := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(scratch, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	says := func(err error, want string) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	dir := filepath.Join(scratch, "data")
+	plan := filepath.Join(scratch, "plan.jsonl")
+	job := &hpc.Job{ID: "1", Submit: hpc.Unix(1709251200)}
+	job.Tasks, job.RunTime = 1, time.Minute
+	if err := formats.Save(plan, &workload.Workload{Jobs: workload.JobsOf(job)}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		file("host", "vale\n"):           "format not known (want records of",
+		plan:                             "make a run of a workload",
+		filepath.Join(scratch, "absent"): "no such file",
+	} {
+		_, err := svc.Import(ctx, dir, accountingcmd.Records{Sources: []string{name}, From: "auto"})
+		says(err, want)
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: a directory is left: %v", name, err)
+		}
+	}
+	if _, err := svc.Import(ctx, dir, accountingcmd.Records{Sources: []string{file("day.sacct", sacct)}, From: "auto"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := svc.Export(ctx, dir, accountingcmd.Export{Output: filepath.Join(scratch, "v.csv"), Format: "csv", ClusterName: "moor"})
+	says(err, `none of the cluster "moor" (want one of vale)`)
+	_, _, err = svc.Workload(ctx, dir, workload.ReadOptions{Cluster: "moor"})
+	says(err, `none of the cluster "moor" (want one of vale)`)
+	_, err = svc.Backup(ctx, dir, filepath.Join(dir, "a", "copy"))
+	says(err, "is in the data directory")
+	packed := filepath.Join(scratch, "v.csv.gz")
+	if _, err := svc.Export(ctx, dir, accountingcmd.Export{Output: packed, Format: "csv", ClusterName: "vale"}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	zip, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows, err := csv.NewReader(zip).ReadAll(); err != nil || len(rows) != 6 {
+		t.Errorf("%d rows, want 6: %v", len(rows), err)
 	}
 }
 

@@ -3,6 +3,7 @@ package accountingcmd
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,7 @@ func (o commands) export() *cobra.Command {
 		Use:   "export DIR -o FILE",
 		Short: "Write jobs as Parquet, CSV, trace or SWF",
 		Long: `Writes jobs of a data directory into a file. Parquet and CSV have all columns that
-docs/ACCOUNTING.md lists. --start and --end choose the jobs that ended between them.
+docs/ACCOUNTING.md lists. A file whose name ends in .gz is compressed. --start and --end choose the jobs that ended between them.
 
 trace and swf are workloads to replay. For them --start and --end are the window of the
 workload, as for workload build: jobs that ran at its start are preset jobs.
@@ -57,11 +58,8 @@ workload, as for workload build: jobs that ran at its start are preset jobs.
 			if opts.Start, opts.End, err = window.Bounds(); err != nil {
 				return console.Usagef("%w", err)
 			}
-			if opts.Format == "" {
-				opts.Format = formatOf(opts.Output)
-			}
-			if !known(opts.Format) {
-				return console.Usagef("--format %q: not known (want %s)", opts.Format, strings.Join(ExportFormats, ", "))
+			if opts.Format, err = formatFor(opts.Output, opts.Format); err != nil {
+				return err
 			}
 			s, err := o.service(c)
 			if err != nil {
@@ -95,6 +93,22 @@ workload, as for workload build: jobs that ran at its start are preset jobs.
 	return c
 }
 
+// formatFor checks a format, which may be empty, for a file.
+func formatFor(path, format string) (string, error) {
+	switch {
+	case format == "":
+		if format = formatOf(path); format == "" {
+			return "", console.Usagef("--output %s: its name does not say the format (want the end .parquet, .csv, .jsonl or .swf, or --format)", path)
+		}
+	case !slices.Contains(ExportFormats, format):
+		return "", console.Usagef("--format %q: not known (want %s)", format, strings.Join(ExportFormats, ", "))
+	}
+	if format == "parquet" && filepath.Ext(path) == ".gz" {
+		return "", console.Usagef("--output %s: Parquet is compressed itself (want a name without .gz)", path)
+	}
+	return format, nil
+}
+
 // formatOf guesses a format from a file's name.
 func formatOf(path string) string {
 	switch filepath.Ext(strings.TrimSuffix(path, ".gz")) {
@@ -108,15 +122,6 @@ func formatOf(path string) string {
 		return "trace"
 	}
 	return ""
-}
-
-func known(format string) bool {
-	for _, f := range ExportFormats {
-		if f == format {
-			return true
-		}
-	}
-	return false
 }
 
 func (o commands) backup() *cobra.Command {

@@ -140,8 +140,27 @@ func addServeFlags(c *cobra.Command, opts *Serve, listen *string) {
 	f.IntVar(&opts.MemoryMiB, "memory", 256, "`MIB` of memory that the database may use")
 }
 
-// checkServe finds flags that contradict each other.
+// Usage marks an error as one of the command's usage, such as a URL that cannot be one; nil stays nil.
+func Usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return console.Usagef("%w", err)
+}
+
+// leastMemory is in MiB.
+const leastMemory = 64
+
+// checkServe finds flags that make no sense, or contradict each other.
 func (o commands) checkServe(opts *Serve) error {
+	switch {
+	case opts.Retention < 0:
+		return console.Usagef("--retention %v: negative (want a duration, or 0 for ever)", opts.Retention)
+	case opts.SdiagKeep < 0:
+		return console.Usagef("--sdiag-keep %v: negative (want a duration, or 0 for ever)", opts.SdiagKeep)
+	case opts.MemoryMiB < leastMemory:
+		return console.Usagef("--memory %d: too little for the database (want at least %d)", opts.MemoryMiB, leastMemory)
+	}
 	if (opts.TLSCert == "") != (opts.TLSKey == "") {
 		return console.Usagef("--tls-cert and --tls-key need each other")
 	}
