@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -127,7 +128,15 @@ func (DurationTicks) Ticks(low, high float64) []plot.Tick {
 			ticks = append(ticks, plot.Tick{Value: v, Label: quantity.Duration((v))})
 		}
 	}
+	if ticks == nil {
+		return ends(low, high, quantity.Duration)
+	}
 	return ticks
+}
+
+// ends are ticks at both ends of an axis that has no round value.
+func ends(low, high float64, label func(float64) string) []plot.Tick {
+	return []plot.Tick{{Value: low, Label: label(low)}, {Value: high, Label: label(high)}}
 }
 
 // signedScale is a scale for differences of all sizes. It is linear around 0 and logarithmic
@@ -267,6 +276,9 @@ func (LogTicks) Ticks(low, high float64) []plot.Tick {
 			}
 			ticks = append(ticks, plot.Tick{Value: v, Label: label})
 		}
+	}
+	if !slices.ContainsFunc(ticks, func(t plot.Tick) bool { return t.Label != "" }) {
+		return ends(low, high, func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) })
 	}
 	return ticks
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gonum.org/v1/plot"
 )
 
 // Ticks are at round dates of the zone, also where clocks change, and name each day once.
@@ -66,5 +68,14 @@ func TestSignedScale(t *testing.T) {
 	}
 	if labels < 4 || labels > 12 {
 		t.Errorf("%d labels", labels)
+	}
+}
+
+// TestEnds checks that an axis without a round value still has two.
+func TestEnds(t *testing.T) {
+	for name, ticks := range map[string][]plot.Tick{"durations": DurationTicks{}.Ticks(15, 25), "powers": LogTicks{}.Ticks(1.2, 1.8), "minor ones": LogTicks{}.Ticks(2, 8)} {
+		if len(ticks) != 2 || ticks[0].Label == "" || ticks[1].Label == "" {
+			t.Errorf("%s: %v", name, ticks)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"image/color"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -345,6 +346,34 @@ func addCells(p *plot.Plot, g cells, top float64) {
 	p.X.Tick.Length, p.Y.Tick.Length, p.X.Width, p.Y.Width = 0, 0, 0, 0
 }
 
+// edges are ticks at the lower edges of cells, at most so many.
+type edges struct {
+	cells, most int
+	label       func(cell int) string
+}
+
+// Ticks implements [plot.Ticker].
+func (e edges) Ticks(_, _ float64) (ticks []plot.Tick) {
+	every := (e.cells + e.most - 1) / e.most
+	for i := 0; i < e.cells; i += every {
+		ticks = append(ticks, plot.Tick{Value: float64(i) - 0.5, Label: e.label(i)})
+	}
+	return ticks
+}
+
+// roughly writes a duration in the largest unit that it has.
+func roughly(seconds float64) string {
+	for _, unit := range []struct {
+		seconds float64
+		name    string
+	}{{86400, "d"}, {3600, "h"}, {60, "min"}} {
+		if n := seconds / unit.seconds; n >= 1 {
+			return strings.TrimSuffix(strconv.FormatFloat(n, 'f', 1, 64), ".0") + quantity.Space + unit.name
+		}
+	}
+	return strconv.FormatFloat(seconds, 'f', 0, 64) + quantity.Space + "s"
+}
+
 // labels are ticks at the centres of cells.
 type labels []string
 
@@ -409,20 +438,9 @@ func drawLimits(r *request, t *table, s scale) (*chart, error) {
 	}
 	p := figure.NewPlot("", "time limit", "run time")
 	addCells(p, cells{last - first + 1, tall + 1, func(c, row int) float64 { return jobs[[2]int{first + c, row}] }}, s.top)
-	name := func(class, every int) string {
-		if class%every != 0 {
-			return ""
-		}
-		return quantity.Duration(math.Floor(math.Exp2(float64(class - 1))))
-	}
-	x, y := make(labels, last-first+1), make(labels, tall+1)
-	for i := range x {
-		x[i] = name(first+i, max(1, len(x)/5))
-	}
-	for i := range y {
-		y[i] = name(i, max(1, len(y)/6))
-	}
-	p.X.Tick.Marker, p.Y.Tick.Marker = x, y
+	lower := func(class int) string { return roughly(math.Floor(math.Exp2(float64(class - 1)))) }
+	p.X.Tick.Marker = edges{last - first + 1, 5, func(c int) string { return lower(first + c) }}
+	p.Y.Tick.Marker = edges{tall + 1, 7, lower}
 	f := r.newFigure(r.panel, p, 280)
 	f.Legend = figure.ColourScale{Low: "1 job", High: quantity.Counted(int(s.top), "job", "jobs")}
 	frame := f.Frame()

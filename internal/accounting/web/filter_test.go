@@ -1,12 +1,14 @@
 package web
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/store/storetest"
 )
@@ -105,6 +107,8 @@ func TestWrongRequests(t *testing.T) {
 		"sort=-jobs;drop":                  "no field",
 		"columns=jobid,nothing":            "no field",
 		"rows=-1":                          "is no number",
+		"rows=0":                           "want 1 to 1000",
+		"rows=1001":                        "want 1 to 1000",
 		"format=xml":                       "want json, csv or html",
 	} {
 		values, err := url.ParseQuery(query)
@@ -145,6 +149,9 @@ func TestMistakes(t *testing.T) {
 		if !strings.Contains(page, want) {
 			t.Errorf("a wrong zone: the page has no %s", want)
 		}
+	}
+	if page := s.get("compare?a=vale&b=moor&last=all", http.StatusNotFound); !strings.Contains(page, "there is no cluster &#34;moor&#34; (there are replay-1, vale)") {
+		t.Errorf("an unknown cluster: %.2000s", page)
 	}
 	page = s.get("compare?a=replay-1&b=vale&q=user_nam:x&last=7d", http.StatusBadRequest)
 	if !strings.Contains(page, "<h1>replay-1 and vale</h1>") || !strings.Contains(page, `<option value="7d" selected>`) {
@@ -195,4 +202,39 @@ func FuzzRequest(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestJobZone checks that a job's own page has times of the zone from which it was opened, and says so.
+func TestJobZone(t *testing.T) {
+	s := serve(t, 10)
+	const zone = "zone=Asia%2FTokyo"
+	if table := s.get("api/v1/panels/table?format=html&last=all&zone=Asia/Tokyo", http.StatusOK); !strings.Contains(table, `href="jobs/1?`+zone+`"`) {
+		t.Errorf("the table does not open jobs in its zone: %.3000s", table)
+	}
+	if part := s.get("jobs/1?part=1&zone=Asia/Tokyo", http.StatusOK); !strings.Contains(part, `href="jobs/1?`+zone+`"`) {
+		t.Errorf("the opened job does not lead to a page in its zone: %s", part)
+	}
+	page := s.get("jobs/1?zone=Asia/Tokyo", http.StatusOK)
+	for _, want := range []string{"of the zone Asia/Tokyo", "submission (Asia/Tokyo)", `href="../?` + zone + `"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %s: %s", want, page)
+		}
+	}
+	if page := s.get("jobs/1", http.StatusOK); !strings.Contains(page, "of the zone UTC") || !strings.Contains(page, "submission (UTC)") {
+		t.Errorf("without a zone: %s", page)
+	}
+}
+
+// TestCapacity checks which clusters' processors are 100 %.
+func TestCapacity(t *testing.T) {
+	cpus := func(n int64) *int64 { return &n }
+	idle, busy, unknown := size{Name: "idle", CPUs: cpus(16)}, size{Name: "busy", Jobs: 3, CPUs: cpus(4)}, size{Name: "unknown", Jobs: 1}
+	for want, list := range map[int64][]size{16: {idle}, 4: {idle, busy}, 0: {idle, busy, unknown}} {
+		if got := (&sizes{list: list}).capacity(question.All{}); got != want {
+			t.Errorf("%v: %d processors, want %d", list, got, want)
+		}
+	}
+	if text, err := json.Marshal(idle); err != nil || string(text) != `{"name":"idle","jobs":0,"cpus":16}` {
+		t.Errorf("%s %v", text, err)
+	}
 }

@@ -30,6 +30,8 @@ type jobDetails struct {
 	Script          string
 	Others          []property // keys of the document that are no columns
 	Whole           bool       // as a page
+	Zone            string     // of the times
+	InZone          string     // parameters of a page with times of the zone
 	document        []byte
 	columns         map[string]any
 }
@@ -68,7 +70,7 @@ func (v *server) job(q *http.Request) (*jobDetails, error) {
 
 // job reads a job of a store.
 func (r *request) job(ctx context.Context, s *store.Store, seq int64) (*jobDetails, error) {
-	d := &jobDetails{Ref: strconv.FormatInt(seq, 10), Revision: revision, columns: make(map[string]any)}
+	d := &jobDetails{Ref: strconv.FormatInt(seq, 10), Revision: revision, Zone: r.zone.String(), InZone: r.inZone(), columns: make(map[string]any)}
 	row, to := make([]any, len(columns)), make([]any, len(columns))
 	for i := range row {
 		to[i] = &row[i]
@@ -100,7 +102,7 @@ func (r *request) job(ctx context.Context, s *store.Store, seq int64) (*jobDetai
 		if d.columns[c.Name] = row[i]; row[i] == nil {
 			continue
 		}
-		p := property{Name: c.Name, Doc: c.Doc, Text: r.writeField(fields[c.Name], row[i])}
+		p := property{Name: c.Name, Doc: strings.ReplaceAll(c.Doc, "(UTC)", "("+d.Zone+")"), Text: r.writeField(fields[c.Name], row[i])}
 		if fields[c.Name].kind != instant {
 			p.With, p.Without = r.add(c.Name+"="+fmt.Sprint(row[i])), r.add(c.Name+"!="+fmt.Sprint(row[i]))
 		}
@@ -119,7 +121,11 @@ func (r *request) job(ctx context.Context, s *store.Store, seq int64) (*jobDetai
 			if err != nil {
 				return nil, err
 			}
-			d.Others = append(d.Others, property{Name: key, Text: strings.Trim(string(text), `"`)})
+			name := key
+			if fields[key] != nil { // a column has another form of it
+				name += " (document)"
+			}
+			d.Others = append(d.Others, property{Name: name, Text: strings.Trim(string(text), `"`)})
 		}
 	}
 	return d, nil

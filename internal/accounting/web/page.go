@@ -180,7 +180,11 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 			return nil, fmt.Errorf("panel %s: %w", a.panel.name, err)
 		}
 		if c == nil {
-			out.Notes = append(out.Notes, "There is nothing to draw: no job is in this view.")
+			what := "job is"
+			if a.panel.live {
+				what = "figure of a scheduler is"
+			}
+			out.Notes = append(out.Notes, "There is nothing to draw: no "+what+" in this view.")
 		}
 		out.Chart, out.Folded = c, true
 	}
@@ -229,7 +233,7 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 			}
 			switch {
 			case first > 0 && k == first:
-				c.Href, c.Expand = "jobs/"+url.PathEscape(fmt.Sprint(row[0])), true
+				c.Href, c.Expand = "jobs/"+url.PathEscape(fmt.Sprint(row[0]))+r.inZone(), true
 			case first > 0 && column.format == word && row[k] != nil:
 				c.Href = r.add(column.Name + "=" + fmt.Sprint(row[k]))
 			case k == 0 && t.links != nil:
@@ -335,11 +339,13 @@ func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 	if err != nil {
 		return err
 	}
+	named := s.named()
 	for _, name := range []string{"a", "b"} {
-		if values.Get(name) != "" {
+		if given := values.Get(name); given != "" && !slices.Contains(named, given) {
+			return missing("there is no cluster %q (there are %s)", given, strings.Join(named, ", "))
+		} else if given != "" {
 			continue
 		}
-		named := s.named()
 		i := slices.IndexFunc(named, func(c string) bool { return c != values.Get("a") && c != values.Get("b") })
 		if len(named) < 2 || i < 0 {
 			return missing("a comparison needs two clusters or runs with names; the store has %d (import another one)", len(named))

@@ -94,7 +94,10 @@ func parseRequest(values url.Values, now time.Time) (*request, error) {
 			}
 		}
 	}
-	r.rows, r.page, r.width = min(max(r.rows, 1), mostRows), min(r.page, deepestPage), min(max(r.width, 280), 1600)
+	if r.rows < 1 || r.rows > mostRows {
+		return nil, fmt.Errorf("rows: %d (want 1 to %d)", r.rows, mostRows)
+	}
+	r.page, r.width = min(r.page, deepestPage), min(max(r.width, 280), 1600)
 	if v := r.values.Get("columns"); v != "" {
 		r.columns = strings.Split(v, ",")
 		for i, name := range r.columns {
@@ -228,6 +231,14 @@ func (r *request) url(change func(v url.Values)) string {
 	}
 	change(v)
 	return "?" + v.Encode()
+}
+
+// inZone returns the parameters of a page about one job, which shows times of the same zone.
+func (r *request) inZone() string {
+	if zone := r.zone.String(); zone != "UTC" {
+		return "?" + url.Values{"zone": {zone}}.Encode()
+	}
+	return ""
 }
 
 // add returns a reference to the page with further filters.

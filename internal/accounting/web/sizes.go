@@ -21,8 +21,8 @@ type size struct {
 	Name        string    `json:"name"`
 	Kind        string    `json:"kind,omitempty"`
 	Jobs        int64     `json:"jobs"`
-	Oldest      time.Time `json:"oldest"` // end of a job
-	Newest      time.Time `json:"newest"` // end of a job
+	Oldest      time.Time `json:"oldest,omitzero"` // end of a job
+	Newest      time.Time `json:"newest,omitzero"` // end of a job
 	Nodes       *int64    `json:"nodes,omitempty"`
 	CPUs        *int64    `json:"cpus,omitempty"`
 	GPUs        *int64    `json:"gpus,omitempty"`
@@ -77,10 +77,12 @@ func (s *sizes) extent(names []string, now time.Time) (oldest, newest time.Time)
 }
 
 // capacity returns the number of processors of the clusters of which a filter can choose jobs; 0 if one of them is
-// not known.
+// not known. Clusters without jobs count if no other is chosen.
 func (s *sizes) capacity(chosen question.Filter) (cpus int64) {
-	for _, c := range s.list {
-		if can, _ := possible(chosen, c.Name); !can || c.Jobs == 0 {
+	list := slices.DeleteFunc(slices.Clone(s.list), func(c size) bool { can, _ := possible(chosen, c.Name); return !can })
+	anyJobs := slices.ContainsFunc(list, func(c size) bool { return c.Jobs > 0 })
+	for _, c := range list {
+		if anyJobs && c.Jobs == 0 {
 			continue
 		}
 		if c.CPUs == nil || *c.CPUs <= 0 {

@@ -184,7 +184,7 @@
     }
     const query = new URLSearchParams($("#controls").dataset.request);
     query.set("part", "1");
-    const answer = await fetch(`${link.getAttribute("href")}?${query}`);
+    const answer = await fetch(`${link.getAttribute("href").split("?")[0]}?${query}`);
     const cell = Object.assign(document.createElement("td"), { colSpan: row.cells.length }), opened = Object.assign(document.createElement("tr"), { className: "opened" });
     cell.append(...parsed(await answer.text()).body.childNodes);
     opened.append(cell);
