@@ -225,8 +225,8 @@ func TestJobZone(t *testing.T) {
 	}
 }
 
-// TestCapacity checks which clusters' processors are 100 %.
-func TestCapacity(t *testing.T) {
+// TestIdle checks which clusters' processors are 100 %.
+func TestIdle(t *testing.T) {
 	cpus := func(n int64) *int64 { return &n }
 	idle, busy, unknown := size{Name: "idle", CPUs: cpus(16)}, size{Name: "busy", Jobs: 3, CPUs: cpus(4)}, size{Name: "unknown", Jobs: 1}
 	for want, list := range map[int64][]size{16: {idle}, 4: {idle, busy}, 0: {idle, busy, unknown}} {
