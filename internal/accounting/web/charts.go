@@ -346,16 +346,16 @@ func addCells(p *plot.Plot, g cells, top float64) {
 	p.X.Tick.Length, p.Y.Tick.Length, p.X.Width, p.Y.Width = 0, 0, 0, 0
 }
 
-// edges are ticks at the lower edges of cells, at most so many.
+// edges are ticks at the lower edges of cells from the first one on, at most so many.
 type edges struct {
-	cells, most int
-	label       func(cell int) string
+	first, cells, most int
+	label              func(cell int) string
 }
 
 // Ticks implements [plot.Ticker].
 func (e edges) Ticks(_, _ float64) (ticks []plot.Tick) {
 	every := (e.cells + e.most - 1) / e.most
-	for i := 0; i < e.cells; i += every {
+	for i := e.first; i < e.cells; i += every {
 		ticks = append(ticks, plot.Tick{Value: float64(i) - 0.5, Label: e.label(i)})
 	}
 	return ticks
@@ -439,8 +439,8 @@ func drawLimits(r *request, t *table, s scale) (*chart, error) {
 	p := figure.NewPlot("", "time limit", "run time")
 	addCells(p, cells{last - first + 1, tall + 1, func(c, row int) float64 { return jobs[[2]int{first + c, row}] }}, s.top)
 	lower := func(class int) string { return roughly(math.Floor(math.Exp2(float64(class - 1)))) }
-	p.X.Tick.Marker = edges{last - first + 1, 5, func(c int) string { return lower(first + c) }}
-	p.Y.Tick.Marker = edges{tall + 1, 7, lower}
+	p.X.Tick.Marker = edges{0, last - first + 1, 5, func(c int) string { return lower(first + c) }}
+	p.Y.Tick.Marker = edges{1, tall + 1, 7, lower} // 0 would be beside the first limit
 	f := r.newFigure(r.panel, p, 280)
 	f.Legend = figure.ColourScale{Low: "1 job", High: quantity.Counted(int(s.top), "job", "jobs")}
 	frame := f.Frame()
