@@ -106,18 +106,25 @@ func (s *site) takeHealth(w http.ResponseWriter, r *http.Request) {
 // shortestSdiag is how often slurmctld is asked at most.
 const shortestSdiag = 5 * time.Second
 
+// checkSdiag finds flags about sdiag that cannot be.
+func checkSdiag(opts *accountingcmd.Serve) error {
+	if len(opts.Sdiag) > 0 && opts.SdiagEvery < shortestSdiag {
+		return accountingcmd.Usage(fmt.Errorf("--sdiag-every %v: that would keep slurmctld busy (want at least %v)", opts.SdiagEvery, shortestSdiag))
+	}
+	for _, text := range opts.Sdiag {
+		if cluster, command, _ := strings.Cut(text, "="); cluster == "" || strings.TrimSpace(command) == "" {
+			return accountingcmd.Usage(fmt.Errorf("--sdiag %q: want CLUSTER=COMMAND, such as vale=/usr/bin/sdiag", text))
+		}
+	}
+	return nil
+}
+
 // health starts to ask slurmctlds. The function that it returns ends that.
 func (s *site) health(ctx context.Context, opts accountingcmd.Serve, say func(format string, args ...any)) (end func(), err error) {
-	if len(opts.Sdiag) > 0 && opts.SdiagEvery < shortestSdiag {
-		return nil, accountingcmd.Usage(fmt.Errorf("--sdiag-every %v: that would keep slurmctld busy (want at least %v)", opts.SdiagEvery, shortestSdiag))
-	}
 	var pollers []*health.Poller
 	for _, text := range opts.Sdiag {
-		cluster, command, ok := strings.Cut(text, "=")
+		cluster, command, _ := strings.Cut(text, "=")
 		words := strings.Fields(command)
-		if !ok || cluster == "" || len(words) == 0 {
-			return nil, accountingcmd.Usage(fmt.Errorf("--sdiag %q: want CLUSTER=COMMAND, such as vale=/usr/bin/sdiag", text))
-		}
 		pollers = append(pollers, &health.Poller{
 			Cluster: cluster, Command: words, Every: opts.SdiagEvery,
 			Add: func(ctx context.Context, h store.Health) error { return s.intake.Store().AddHealth(ctx, h) }, Report: func(err error) { say("rmreplay: %v", err) },

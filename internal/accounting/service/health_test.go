@@ -79,7 +79,7 @@ func TestHealth(t *testing.T) {
 		every time.Duration
 		want  string
 	}{{"vale", time.Minute, "CLUSTER=COMMAND"}, {"=x", time.Minute, "CLUSTER=COMMAND"}, {"vale= ", time.Minute, "CLUSTER=COMMAND"}, {"vale=x", time.Second, "at least 5s"}} {
-		if _, err := s.health(t.Context(), accountingcmd.Serve{Sdiag: []string{c.sdiag}, SdiagEvery: c.every}, say); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := checkSdiag(&accountingcmd.Serve{Sdiag: []string{c.sdiag}, SdiagEvery: c.every}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q every %v: %v (want %q)", c.sdiag, c.every, err, c.want)
 		}
 	}

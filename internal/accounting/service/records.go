@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -43,6 +42,7 @@ type sender struct {
 	body   bytes.Buffer
 	n      int // documents in the body
 	all    int
+	began  bool // something was sent
 }
 
 // add adds the document of a job of a cluster. Its index is the cluster, as that of a document that
@@ -69,6 +69,7 @@ func (s *sender) flush() error {
 	if s.n == 0 {
 		return nil
 	}
+	s.began = true
 	answer, err := s.c.stream(s.ctx, http.MethodPost, "/_bulk", &s.body, receive.SourceHeader, string(s.source))
 	if err != nil {
 		return err
@@ -122,18 +123,19 @@ func (s *site) wait(w http.ResponseWriter, r *http.Request) {
 
 // Import adds records to a data directory.
 func (Service) Import(ctx context.Context, dir string, from accountingcmd.Records) (out *accountingcmd.Imported, err error) {
-	_, absent := os.Stat(dir)
+	made := os.Mkdir(dir, 0o700) == nil
+	send := &sender{ctx: ctx}
+	defer func() {
+		if err != nil && made && !send.began { // the directory was made for nothing
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
 	c, err := connectNew(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	send := &sender{ctx: ctx, c: c}
-	defer func() {
-		err = errors.Join(err, c.Close())
-		if err != nil && send.all == send.n && errors.Is(absent, fs.ErrNotExist) { // the directory was made for nothing
-			err = errors.Join(err, os.RemoveAll(dir))
-		}
-	}()
+	send.c = c
+	defer func() { err = errors.Join(err, c.Close()) }()
 	before, err := c.wait(ctx)
 	if err != nil {
 		return nil, err

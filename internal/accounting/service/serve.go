@@ -52,7 +52,7 @@ func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(for
 			return err
 		}
 	}
-	if err := checkAddresses(&opts); err != nil {
+	if err := errors.Join(checkAddresses(&opts), checkSdiag(&opts)); err != nil {
 		return err
 	}
 	var config *tls.Config

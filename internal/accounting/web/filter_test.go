@@ -238,3 +238,17 @@ func TestIdle(t *testing.T) {
 		t.Errorf("%s %v", text, err)
 	}
 }
+
+// TestPrinted checks that a printed page says what it shows.
+func TestPrinted(t *testing.T) {
+	s := serve(t, 10)
+	for query, want := range map[string]string{
+		"last=all&q=state:FAILED&f=cluster%3Dvale":   `<p class="printed">Cluster: vale; Query: state:FAILED; Time: 2024`,
+		"from=2024-03-01&refresh=60&zone=Asia/Tokyo": "Time: since 2024-03-01",
+		"last=7d&refresh=60":                         "Time: last 7d, UTC</p>",
+	} {
+		if page := s.get("?"+query, http.StatusOK); !strings.Contains(page, want) {
+			t.Errorf("%s: the page has no %s", query, want)
+		}
+	}
+}

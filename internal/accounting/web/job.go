@@ -102,7 +102,7 @@ func (r *request) job(ctx context.Context, s *store.Store, seq int64) (*jobDetai
 		if d.columns[c.Name] = row[i]; row[i] == nil {
 			continue
 		}
-		p := property{Name: c.Name, Doc: strings.ReplaceAll(c.Doc, "(UTC)", "("+d.Zone+")"), Text: r.writeField(fields[c.Name], row[i])}
+		p := property{Name: c.Name, Doc: r.doc(c.Name), Text: r.writeField(fields[c.Name], row[i])}
 		if fields[c.Name].kind != instant {
 			p.With, p.Without = r.add(c.Name+"="+fmt.Sprint(row[i])), r.add(c.Name+"!="+fmt.Sprint(row[i]))
 		}

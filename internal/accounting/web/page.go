@@ -151,7 +151,7 @@ func (v *server) view(ctx context.Context, p *panel, r *request, s *sizes) (*sho
 // picker returns the columns to choose from, and the parameters that a choice keeps.
 func (r *request) picker() (picker, hidden []option) {
 	for _, name := range append(slices.Clone(columns), "limit_used", "id") {
-		picker = append(picker, option{name, fields[name].Doc, slices.Contains(r.columns, name)})
+		picker = append(picker, option{name, r.doc(name), slices.Contains(r.columns, name)})
 	}
 	return picker, r.hidden("columns", "rows", "page", "width", "format")
 }
@@ -195,7 +195,7 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 		for i, column := range t.Columns {
 			out.Tiles = append(out.Tiles, cell{Label: tableLabel(column), Text: cmp.Or(r.write(column.format, t.Rows[0][i]), quantity.Unknown)})
 		}
-		out.Range = r.write(moment, r.from) + " to " + r.write(moment, r.until) + ", " + r.zone.String()
+		out.Range = r.span()
 		return out, nil
 	}
 	first := 0
@@ -272,7 +272,7 @@ func (r *request) alone(v url.Values) {
 
 // sortLink is the head of a column of the table of jobs.
 func (r *request) sortLink(c column) headCell {
-	h := headCell{Label: c.Label, Title: fields[c.Name].Doc, Text: c.format == word}
+	h := headCell{Label: c.Label, Title: r.doc(c.Name), Text: c.format == word}
 	to := "-" + c.Name
 	if r.sort == c.Name {
 		h.Sorted = "ascending"
@@ -300,6 +300,7 @@ type frame struct {
 	Aligned  []option // of two clusters
 	Error    string
 
+	Printed             string // what the page shows, for paper, which has no controls
 	Query, From, Until  string
 	ExactFrom           string // the parameter that From comes from
 	ExactUntil          string
@@ -426,7 +427,7 @@ func (v *server) readable(ctx context.Context, values url.Values, live bool) url
 // fill sets the controls of a page.
 func (f *frame) fill(r *request, s *sizes) {
 	f.Request = r.url(func(v url.Values) { v.Del("static"); v.Del("refresh"); keepPage(v, r) })
-	f.Title = "Finished jobs"
+	f.Title, f.Printed = "Finished jobs", r.printed()
 	named := map[string]string{"user_name": "User", "account": "Account", "cluster": "Cluster", "partition": "Partition", "job_name": "Jobs named"}
 	for _, t := range r.filters {
 		if name, ok := named[t.field.Name]; ok && t.op == "=" {
@@ -505,6 +506,34 @@ func (f *frame) fill(r *request, s *sizes) {
 		})
 	}
 	f.StaticURL = r.url(func(v url.Values) { v.Set("static", "1") })
+}
+
+// span is the range of time in words.
+func (r *request) span() string {
+	return r.write(moment, r.from) + " to " + r.write(moment, r.until) + ", " + r.zone.String()
+}
+
+// printed says what a page shows, but for its filters, which stand above the panels. The range of time of a page
+// that loads its panels again moves with the newest job.
+func (r *request) printed() string {
+	var parts []string
+	if names := slices.Clone(r.clusters()); len(names) > 0 {
+		for i, name := range names {
+			names[i] = orUnknown(name)
+		}
+		parts = append(parts, "Cluster: "+strings.Join(names, ", "))
+	}
+	if q := r.values.Get("q"); q != "" {
+		parts = append(parts, "Query: "+q)
+	}
+	span := r.span()
+	if r.values.Get("refresh") != "" && r.values.Get("until") == "" {
+		span = "last " + cmp.Or(r.values.Get("last"), "30d") + ", " + r.zone.String()
+		if r.values.Has("from") {
+			span = "since " + r.write(moment, r.from) + ", " + r.zone.String()
+		}
+	}
+	return strings.Join(append(parts, "Time: "+span), "; ")
 }
 
 // keepPage leaves the page of the table of jobs in the parameters of the panels.

@@ -241,6 +241,11 @@ func (r *request) inZone() string {
 	return ""
 }
 
+// doc says what a field is. Pages show instants in the zone of the request.
+func (r *request) doc(name string) string {
+	return strings.Replace(fields[name].Doc, "(UTC)", "("+r.zone.String()+")", 1)
+}
+
 // add returns a reference to the page with further filters.
 func (r *request) add(terms ...string) string {
 	return r.url(func(v url.Values) {

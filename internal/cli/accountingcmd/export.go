@@ -41,7 +41,8 @@ func (o commands) export() *cobra.Command {
 		Use:   "export DIR -o FILE",
 		Short: "Write jobs as Parquet, CSV, trace or SWF",
 		Long: `Writes jobs of a data directory into a file. Parquet and CSV have all columns that
-docs/ACCOUNTING.md lists. A file whose name ends in .gz is compressed. --start and --end choose the jobs that ended between them.
+docs/ACCOUNTING.md lists. A file whose name ends in .gz is compressed. --start and
+--end choose the jobs that ended between them.
 
 trace and swf are workloads to replay. For them --start and --end are the window of the
 workload, as for workload build: jobs that ran at its start are preset jobs.
