@@ -283,6 +283,34 @@ func (LogTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
+// CellEdges are ticks at the lower edges of the cells of a heat map, from the first one on, at most so many.
+type CellEdges struct {
+	First, Cells, Most int
+	Label              func(cell int) string
+}
+
+// Ticks implements [plot.Ticker].
+func (e CellEdges) Ticks(_, _ float64) (ticks []plot.Tick) {
+	every := (e.Cells + e.Most - 1) / e.Most
+	for i := e.First; i < e.Cells; i += every {
+		ticks = append(ticks, plot.Tick{Value: float64(i) - 0.5, Label: e.Label(i)})
+	}
+	return ticks
+}
+
+// CellNames are ticks at the centres of the cells of a heat map; an empty name has none.
+type CellNames []string
+
+// Ticks implements [plot.Ticker].
+func (l CellNames) Ticks(_, _ float64) (ticks []plot.Tick) {
+	for i, text := range l {
+		if text != "" {
+			ticks = append(ticks, plot.Tick{Value: float64(i), Label: text})
+		}
+	}
+	return ticks
+}
+
 // HourTicks are the even hours of a day, 0 to 22.
 type HourTicks struct{}
 

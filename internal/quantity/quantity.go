@@ -100,6 +100,19 @@ func Percent[F ~float64](f F) string {
 // Share formats a part of a whole: 46.9 %.
 func Share(part, whole int) string { return Percent(float64(float64(part) / float64(whole))) }
 
+// Roughly formats seconds in the largest unit that they have: 1.5 d, 34.1 min, 8 s.
+func Roughly(seconds float64) string {
+	for _, unit := range []struct {
+		seconds float64
+		name    string
+	}{{86400, "d"}, {3600, "h"}, {60, "min"}} {
+		if n := seconds / unit.seconds; n >= 1 {
+			return strings.TrimSuffix(strconv.FormatFloat(n, 'f', 1, 64), ".0") + Space + unit.name
+		}
+	}
+	return strconv.FormatFloat(seconds, 'f', 0, 64) + Space + "s"
+}
+
 // Duration formats seconds with their two largest units: 1 d 13 h, 44 min 35 s, 31.5 s.
 func Duration[F ~float64](f F) string {
 	if !known(f) || math.Abs(float64(f)) > math.MaxInt64/1e9 {

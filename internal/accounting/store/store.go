@@ -409,16 +409,25 @@ func (s *Store) snapshot(ctx context.Context, do func(v *Snapshot) error) (begun
 	if err != nil {
 		return false, fmt.Errorf("reading the store: %w", err)
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
+	defer func() { err = errors.Join(err, giveBack(ctx, conn)) }()
 	if _, err := conn.ExecContext(ctx, "BEGIN TRANSACTION READ ONLY"); err != nil {
 		return false, fmt.Errorf("reading the store: %w", err)
 	}
-	defer func() {
-		// The read may be over because of its context; the connection goes back to the pool.
-		_, end := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
-		err = errors.Join(err, end)
-	}()
 	return true, do(&Snapshot{ctx, conn})
+}
+
+// giveBack gives a connection back to the pool without a transaction. A statement that its context ends, also one that
+// begins or ends a transaction, may leave one that refuses all that follows: then the connection is closed.
+func giveBack(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+	if err == nil || strings.Contains(err.Error(), "no transaction is active") {
+		return conn.Close()
+	}
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it
+	if ctx.Err() != nil {
+		return nil // the caller knows why
+	}
+	return err
 }
 
 // Applied returns the number of the last arrival that the tables have.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -288,5 +290,42 @@ func TestID(t *testing.T) {
 		if _, _, _, ok := store.ParseID(text); ok {
 			t.Errorf("%q is no id", text)
 		}
+	}
+}
+
+// TestCancelled cancels reads and writes at any moment, and checks that none leaves a connection in a transaction:
+// the next one to use it would fail, and all after it.
+func TestCancelled(t *testing.T) {
+	s, err := store.Open(t.Context(), "", store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var group sync.WaitGroup
+	for worker := range 8 {
+		group.Go(func() {
+			rng := rand.New(rand.NewPCG(1, uint64(worker)))
+			for i := range 150 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rng.IntN(1500))*time.Microsecond)
+				if i%8 == 0 {
+					_ = s.SetCluster(ctx, store.Cluster{Name: "vale"}) // it may be over
+				} else {
+					_, _ = s.Applied(ctx) // as above
+				}
+				cancel()
+			}
+		})
+	}
+	group.Wait()
+	for range 50 {
+		group.Go(func() {
+			if _, err := s.Applied(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if err := s.SetCluster(t.Context(), store.Cluster{Name: "moor"}); err != nil {
+		t.Error(err)
 	}
 }

@@ -32,13 +32,12 @@ func (s *Store) write(ctx context.Context, do func(conn *sql.Conn) error) (err e
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
+	defer func() { err = errors.Join(err, giveBack(ctx, conn)) }()
 	if _, err := conn.ExecContext(ctx, "BEGIN TRANSACTION"); err != nil {
 		return err
 	}
 	if err := do(conn); err != nil {
-		_, end := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
-		return errors.Join(err, end)
+		return err
 	}
 	_, err = conn.ExecContext(ctx, "COMMIT")
 	return err

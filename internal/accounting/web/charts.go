@@ -6,7 +6,6 @@ import (
 	"html/template"
 	"image/color"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -346,47 +345,6 @@ func addCells(p *plot.Plot, g cells, top float64) {
 	p.X.Tick.Length, p.Y.Tick.Length, p.X.Width, p.Y.Width = 0, 0, 0, 0
 }
 
-// edges are ticks at the lower edges of cells from the first one on, at most so many.
-type edges struct {
-	first, cells, most int
-	label              func(cell int) string
-}
-
-// Ticks implements [plot.Ticker].
-func (e edges) Ticks(_, _ float64) (ticks []plot.Tick) {
-	every := (e.cells + e.most - 1) / e.most
-	for i := e.first; i < e.cells; i += every {
-		ticks = append(ticks, plot.Tick{Value: float64(i) - 0.5, Label: e.label(i)})
-	}
-	return ticks
-}
-
-// roughly writes a duration in the largest unit that it has.
-func roughly(seconds float64) string {
-	for _, unit := range []struct {
-		seconds float64
-		name    string
-	}{{86400, "d"}, {3600, "h"}, {60, "min"}} {
-		if n := seconds / unit.seconds; n >= 1 {
-			return strings.TrimSuffix(strconv.FormatFloat(n, 'f', 1, 64), ".0") + quantity.Space + unit.name
-		}
-	}
-	return strconv.FormatFloat(seconds, 'f', 0, 64) + quantity.Space + "s"
-}
-
-// labels are ticks at the centres of cells.
-type labels []string
-
-// Ticks implements [plot.Ticker].
-func (l labels) Ticks(_, _ float64) (ticks []plot.Tick) {
-	for i, text := range l {
-		if text != "" {
-			ticks = append(ticks, plot.Tick{Value: float64(i), Label: text})
-		}
-	}
-	return ticks
-}
-
 // cellSpot is a spot over a cell of a heat map.
 func cellSpot(frame figure.Frame, column, row float64, href, title string) spot {
 	left, right, top, bottom := frame.X(column-0.5), frame.X(column+0.5), frame.Y(row+0.5), frame.Y(row-0.5)
@@ -400,7 +358,7 @@ func drawWeek(r *request, t *table, s scale) (*chart, error) {
 	}
 	p := figure.NewPlot("", "hour, "+r.zone.String(), "")
 	addCells(p, cells{24, 7, func(c, row int) float64 { return value(t.Rows[24*(6-row)+c][2]) }}, s.top)
-	days := make(labels, 7)
+	days := make(figure.CellNames, 7)
 	for i := range days {
 		days[i] = t.Rows[24*(6-i)][0].(string)[:3]
 	}
@@ -438,9 +396,9 @@ func drawLimits(r *request, t *table, s scale) (*chart, error) {
 	}
 	p := figure.NewPlot("", "time limit", "run time")
 	addCells(p, cells{last - first + 1, tall + 1, func(c, row int) float64 { return jobs[[2]int{first + c, row}] }}, s.top)
-	lower := func(class int) string { return roughly(math.Floor(math.Exp2(float64(class - 1)))) }
-	p.X.Tick.Marker = edges{0, last - first + 1, 5, func(c int) string { return lower(first + c) }}
-	p.Y.Tick.Marker = edges{1, tall + 1, 7, lower} // 0 would be beside the first limit
+	lower := func(class int) string { return quantity.Roughly(math.Floor(math.Exp2(float64(class - 1)))) }
+	p.X.Tick.Marker = figure.CellEdges{Cells: last - first + 1, Most: 5, Label: func(c int) string { return lower(first + c) }}
+	p.Y.Tick.Marker = figure.CellEdges{First: 1, Cells: tall + 1, Most: 7, Label: lower} // 0 would be beside the first limit
 	f := r.newFigure(r.panel, p, 280)
 	f.Legend = figure.ColourScale{Low: "1 job", High: quantity.Counted(int(s.top), "job", "jobs")}
 	frame := f.Frame()

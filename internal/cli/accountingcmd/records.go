@@ -156,7 +156,8 @@ lost there, but slurmdbd has them. With --fill the command adds them. Run sacct 
 so that it prints each run of a requeued job. The exit status is 3 if something is
 missing or differs.`,
 		Example: `  sacct -a -X -P -D -S 2024-03-01 -E 2024-03-08 -o ALL > week.sacct
-  rmreplay accounting reconcile /var/lib/rmreplay week.sacct --timezone Europe/Zurich --fill
+  rmreplay accounting reconcile /var/lib/rmreplay week.sacct \
+    --timezone Europe/Zurich --fill
   rmreplay accounting reconcile /var/lib/rmreplay --from slurmdbd \
     'reader@unix(/run/mysqld/mysqld.sock)/slurm_acct_db' --cluster-name vale --json`,
 		Args: atLeast(o, "DIR", "SOURCE"),
