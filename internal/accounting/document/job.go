@@ -27,8 +27,8 @@ type Job struct {
 	JobID   int64 // 0 if the document has none
 	// Run tells apart the runs of one job, which Slurm requeued or resized, and jobs that have the
 	// same number because Slurm began again at FirstJobId. It is the start in seconds since 1970
-	// of a run that had nodes, the negative submission time of a job that never ran (less 2^40 times one
-	// more than the number of an array task), and a hash of the document if it says neither.
+	// of a run that had nodes, the negative submission time of a job that never ran, and a hash
+	// of the document if it says neither. Tasks of an array that never ran are one job, as Slurm's document has them.
 	Run int64
 
 	State                        string // as the document has it: COMPLETED, PENDING of a requeued run, ...

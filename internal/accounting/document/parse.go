@@ -97,7 +97,7 @@ func (p *parser) member(key string, v value) {
 // identifies reports whether Cluster, JobID or Run depend on a key: see [parser.times] and [parser.identify].
 func identifies(key string) bool {
 	switch key {
-	case "cluster", "jobid", "array_task_id", "state", "nodes", "@submit", "@start", "@end":
+	case "cluster", "jobid", "state", "nodes", "@submit", "@start", "@end":
 		return true
 	}
 	return false
@@ -476,9 +476,6 @@ func (p *parser) identify(text []byte) {
 		j.Run = j.Start.Unix()
 	case j.JobID != 0 && !j.Submit.IsZero():
 		j.Run = -j.Submit.Unix()
-		if j.ArrayTaskID.Known { // tasks that wait have the number of the array, which has less than 1<<22 of them
-			j.Run -= (j.ArrayTaskID.Value&(1<<22-1) + 1) << 40
-		}
 	default:
 		if j.Start.IsZero() && j.Submit.IsZero() {
 			j.Marks |= NoTimes

@@ -72,8 +72,6 @@ func TestReleases(t *testing.T) {
 			func(j *document.Job) bool {
 				return j.Run == -1709251200 && j.Start.IsZero() && !j.Wait.Known && j.Elapsed == document.Known(0) && j.CPUHours == 0 && j.Marks == 0
 			}},
-		"a task that never ran": {`{"jobid":6,"array_job_id":6,"array_task_id":2,"cluster":"moor","nodes":null,"state":"PENDING","@submit":"2024-03-01T00:00:00"}`,
-			func(j *document.Job) bool { return j.Run == -1709251200-3<<40 }},
 		"start unknown, elapsed nonsense": {`{"jobid":6,"cluster":"moor","@start":"Unknown","@end":"2024-03-01T00:09:00","elapsed":1709251740,"nodes":"(null)","state":"CANCELLED","@submit":"2024-03-01T00:00:00","@queue_wait":-3600}`,
 			func(j *document.Job) bool { return j.Run == -1709251200 && j.Elapsed.Value == 0 && j.Marks == 0 }},
 		"26.05": {`{"jobid":7,"sluid":"s1","original_sluid":"s0","cluster":"moor","@start":"2024-03-01T00:01:00","@end":"2024-03-01T00:02:00","nodes":"n1","state":"COMPLETED","failed_node":null,"priority":9,"features":"a&b","tres_req_raw":"1=2","tres_alloc_raw":"1=2","admin_comment":"c","comment":"d"}`,

@@ -28,7 +28,7 @@ var Columns = []Column{
 	{"collection", "VARCHAR", "_index", "name of the index that the document was sent to", text(func(e *Entry) string { return e.Index })},
 	{"cluster", "VARCHAR NOT NULL", "cluster", "name of the cluster, or of a run that stands beside clusters", func(to cell, e *Entry) { to.setText(e.Job.Cluster) }},
 	{"jobid", "BIGINT NOT NULL", "jobid", "Slurm's job number; 0 for a document without one", func(to cell, e *Entry) { to.setInt(e.Job.JobID) }},
-	{"run", "BIGINT NOT NULL", "", "which run of the job: start in seconds since 1970, or the negative submission time of a job that never ran, less 2^40 times one more than the number of an array task", func(to cell, e *Entry) { to.setInt(e.Job.Run) }},
+	{"run", "BIGINT NOT NULL", "", "which run of the job: start in seconds since 1970, or the negative submission time of a job that never ran; tasks of an array that never ran are one", func(to cell, e *Entry) { to.setInt(e.Job.Run) }},
 	{"state", "VARCHAR", "state", "COMPLETED, FAILED, TIMEOUT, ...; PENDING for a run that ended in a requeue", job(func(j *document.Job) string { return j.State })},
 	{"submit_time", "TIMESTAMP", "@submit", "submission (UTC)", instant(func(j *document.Job) time.Time { return j.Submit })},
 	{"eligible_time", "TIMESTAMP", "@eligible", "when it could have started (UTC)", instant(func(j *document.Job) time.Time { return j.Eligible })},
