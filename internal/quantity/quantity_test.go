@@ -56,3 +56,12 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestRoughly writes durations in their largest unit.
+func TestRoughly(t *testing.T) {
+	for seconds, want := range map[float64]string{0: "0 s", 8: "8 s", 60: "1 min", 2048: "34.1 min", 65536: "18.2 h", 129600: "1.5 d"} {
+		if got := strings.ReplaceAll(Roughly(seconds), Space, " "); got != want {
+			t.Errorf("%g s: %q, want %q", seconds, got, want)
+		}
+	}
+}

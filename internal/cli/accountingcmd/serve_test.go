@@ -60,3 +60,17 @@ func TestServeFlags(t *testing.T) {
 		}
 	}
 }
+
+// TestExportFormat checks which format a file gets.
+func TestExportFormat(t *testing.T) {
+	for _, c := range []struct{ path, format, want, says string }{
+		{"a.csv.gz", "", "csv", ""}, {"a.jsonl", "", "trace", ""}, {"a", "swf", "swf", ""},
+		{"a.zzz", "", "", "--output a.zzz: its name does not say the format"}, {"a.csv", "x", "", `--format "x": not known`},
+		{"a.parquet.gz", "", "", "Parquet is compressed itself"}, {"a.gz", "parquet", "", "Parquet is compressed itself"},
+	} {
+		got, err := formatFor(c.path, c.format)
+		if got != c.want || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s as %q: %q %v, want %q %q", c.path, c.format, got, err, c.want, c.says)
+		}
+	}
+}
