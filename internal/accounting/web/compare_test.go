@@ -102,7 +102,7 @@ func runSQLite(b *testing.B, path string, lines ...string) string {
 }
 
 // BenchmarkStores compares the panels of all jobs, in milliseconds (the median of 5 answers): by the store, by DuckDB
-// without rollups, which is the same SQL over the table of jobs, and by SQLite.
+// without rollups, which is the same SQL over the table of jobs, by DuckDB's own program, if it is there, and by SQLite.
 func BenchmarkStores(b *testing.B) {
 	const rounds = 5
 	if _, err := exec.LookPath("sqlite3"); err != nil {
@@ -111,12 +111,25 @@ func BenchmarkStores(b *testing.B) {
 	dir, millions := benchStore(b)
 	path := sqlite(b, dir)
 	s := openStore(b, dir)
-	defer s.Close()
 	v := &server{store: s, now: time.Now}
 	r, sizes, err := v.read(b.Context(), url.Values{"last": {"all"}})
 	if err != nil {
 		b.Fatal(err)
 	}
+	program := map[string][]float64{}
+	if _, err := exec.LookPath("duckdb"); err != nil {
+		b.Logf("SKIPPED: DuckDB's own program: %v", err)
+	} else {
+		if err := s.Close(); err != nil { // a database is open in one process
+			b.Fatal(err)
+		}
+		for _, p := range panels {
+			program[p.name] = timeDuckDB(b, dir, p.query(r, sizes), rounds)
+		}
+		s = openStore(b, dir)
+		v.store = s
+	}
+	defer s.Close()
 	for _, p := range panels {
 		b.Run(fmt.Sprintf("%dM/%s", millions, p.name), func(b *testing.B) {
 			var ours, plain []float64
@@ -139,6 +152,9 @@ func BenchmarkStores(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(1000*median(ours), "store-ms")
 			b.ReportMetric(1000*median(plain), "duckdb-ms")
+			if took := program[p.name]; took != nil {
+				b.ReportMetric(1000*median(took), "program-ms")
+			}
 			b.ReportMetric(1000*median(timeSQLite(b, path, p.name, r, rounds)), "sqlite-ms")
 		})
 	}
@@ -149,10 +165,55 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-var ranFor = regexp.MustCompile(`Run Time: real ([0-9.]+)`)
+// ranFor is how long an answer took, in seconds: in the words of SQLite's program and in those of DuckDB's.
+var ranFor = regexp.MustCompile(`Run Time(?: \(s\))?: real ([0-9.]+)`)
 
-// timeSQLite runs a panel's query, and returns how long each answer took, in seconds.
-func timeSQLite(b *testing.B, path, panel string, r *request, rounds int) (took []float64) {
+// timeDuckDB runs a panel's query with DuckDB's own program, and returns how long each answer took, in seconds. It
+// has the store's memory, and as many threads.
+func timeDuckDB(b *testing.B, dir string, query condition, rounds int) (took []float64) {
+	b.Helper()
+	text := strings.ReplaceAll(query.sql, "\n", " ")
+	for _, arg := range query.args {
+		literal := fmt.Sprint(arg)
+		switch arg := arg.(type) {
+		case time.Time:
+			literal = arg.UTC().Format("TIMESTAMP '2006-01-02 15:04:05.999999'")
+		case string:
+			literal = "'" + strings.ReplaceAll(arg, "'", "''") + "'"
+		}
+		text = strings.Replace(text, "?", literal, 1)
+	}
+	lines := []string{"SET threads = 2;", "SET memory_limit = '384MiB';", "SET TimeZone = 'UTC';", ".timer on"}
+	for range rounds {
+		lines = append(lines, text+";")
+	}
+	command := exec.CommandContext(b.Context(), "duckdb", "-batch", "-bail", "-readonly", filepath.Join(dir, "jobs.duckdb"))
+	command.Stdin = strings.NewReader(strings.Join(lines, "\n"))
+	answer, err := command.CombinedOutput()
+	if err != nil {
+		b.Fatalf("duckdb: %v: %s", err, answer)
+	}
+	return answerTimes(b, answer, rounds)
+}
+
+// answerTimes reads how long each answer of a program took.
+func answerTimes(b *testing.B, text []byte, rounds int) (took []float64) {
+	b.Helper()
+	for _, found := range ranFor.FindAllSubmatch(text, -1) {
+		one, err := strconv.ParseFloat(string(found[1]), 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, one)
+	}
+	if len(took) != rounds {
+		b.Fatalf("%d times, want %d: %s", len(took), rounds, text)
+	}
+	return took
+}
+
+// timeSQLite runs a panel's query with SQLite's program, and returns how long each answer took, in seconds.
+func timeSQLite(b *testing.B, path, panel string, r *request, rounds int) []float64 {
 	b.Helper()
 	edges := r.buckets()
 	query := strings.NewReplacer("{from}", fmt.Sprint(edges.edges[0].Unix()), "{step}", fmt.Sprint(edges.step),
@@ -163,15 +224,5 @@ func timeSQLite(b *testing.B, path, panel string, r *request, rounds int) (took 
 	for range rounds {
 		lines = append(lines, strings.ReplaceAll(query, "\n", " ")+";")
 	}
-	for _, found := range ranFor.FindAllStringSubmatch(runSQLite(b, path, lines...), -1) {
-		seconds, err := strconv.ParseFloat(found[1], 64)
-		if err != nil {
-			b.Fatal(err)
-		}
-		took = append(took, seconds)
-	}
-	if len(took) != rounds {
-		b.Fatalf("panel %s: %d times, want %d", panel, len(took), rounds)
-	}
-	return took
+	return answerTimes(b, []byte(runSQLite(b, path, lines...)), rounds)
 }
