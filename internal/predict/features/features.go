@@ -89,7 +89,7 @@ type key struct {
 	manual, queue string
 }
 
-// keysOf returns the groups of a request.
+// keysOf returns the names of the groups of a request.
 func keysOf(r *hpc.Request) (keys [kinds]key) {
 	size, limit := predict.Processors(r), predict.Limit(r)
 	class := predict.Class(r)
@@ -139,10 +139,12 @@ type History struct {
 	jobs   map[int64]*job
 	all    group
 	past   map[string]*ended // jobs of each user that ended
+	places map[string]*place // of each user's last submission
 	target predict.Target
 	counts [kinds]int // of groups, by kind
 	// Above twice most groups of a kind, or mostCrowds crowds, old ones are forgotten.
 	most, mostCrowds int
+	forgot           int // how often that happened
 
 	observations []stats.Observation // reused
 }
@@ -150,7 +152,65 @@ type History struct {
 // New returns a history in which nothing happened, for predictions of a target. The values of features
 // that are described as run times are then those of the target.
 func New(t predict.Target) *History {
-	return &History{target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string]*ended{}, most: mostKept, mostCrowds: 2 * len(crowds) * mostKept}
+	return &History{
+		target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string]*ended{}, places: map[string]*place{},
+		most: mostKept, mostCrowds: 2 * len(crowds) * mostKept,
+	}
+}
+
+// place is where a request belongs. Users submit many equal jobs, so most jobs have the place of the one before.
+type place struct {
+	request hpc.Request
+	keys    [kinds]key
+	traits
+	asked float64 // time limit, or what else the target's request is
+	// What the history has of it; nil if it had nothing when it was looked up.
+	groups [kinds]*group
+	crowds [len(crowds)]*crowd
+	past   *ended
+	forgot int // of the history, then
+}
+
+// place returns the place of a request.
+func (h *History) place(r *hpc.Request) *place {
+	p := h.places[r.User]
+	if p == nil || p.request != *r {
+		p = &place{request: *r, keys: keysOf(r), asked: h.target.Asked(r)}
+		p.traits = traitsOf(&p.keys)
+		if len(h.places) >= h.most {
+			clear(h.places)
+		}
+		h.places[r.User] = p
+	}
+	h.find(p)
+	return p
+}
+
+// find looks up what the history has of a place, unless the place has it.
+func (h *History) find(p *place) {
+	if p.forgot != h.forgot {
+		p.groups, p.crowds, p.past, p.forgot = [kinds]*group{}, [len(crowds)]*crowd{}, nil, h.forgot
+	}
+	for kind, g := range p.groups {
+		if g == nil {
+			p.groups[kind] = h.groups[p.keys[kind]]
+		}
+	}
+	for i, kind := range crowds {
+		if p.crowds[i] == nil {
+			p.crowds[i] = h.users[p.keys[kind]]
+		}
+	}
+	if p.past == nil {
+		p.past = h.past[p.request.User]
+	}
+}
+
+// renew makes a place of an open job have its crowds, which are never forgotten, and nothing that was.
+func (h *History) renew(p *place) {
+	if p.forgot != h.forgot {
+		h.find(p)
+	}
 }
 
 // group returns a group, or adds it as it is given.
@@ -166,9 +226,7 @@ func (h *History) group(k key, added *group) *group {
 
 // job is a job that was submitted and has not ended.
 type job struct {
-	traits
-	keys     [kinds]key
-	asked    float64  // time limit, or what else the target's request is
+	*place
 	start    hpc.Time // 0 while it waits
 	order    int      // among the jobs of its user that started, from 1
 	ended    bool
@@ -226,14 +284,13 @@ var crowds = [...]int{ofUser, ofClass}
 
 // Submit says that a job is submitted.
 func (h *History) Submit(s predict.Submission) {
-	j := &job{keys: keysOf(s.Request), asked: h.target.Asked(s.Request)}
-	j.traits = traitsOf(&j.keys)
+	j := &job{place: h.place(s.Request)}
 	h.jobs[s.Number] = j
-	for _, kind := range crowds {
-		c := h.users[j.keys[kind]]
+	for i, kind := range crowds {
+		c := j.crowds[i]
 		if c == nil {
 			c = new(crowd)
-			h.users[j.keys[kind]] = c
+			h.users[j.keys[kind]], j.crowds[i] = c, c
 		}
 		if s.At >= c.Submit { // else the history has it: a saved one counts submissions, and leaves out open jobs
 			c.Submits = c.recent(s.At) + 1
@@ -253,10 +310,11 @@ func (h *History) Start(number int64, at hpc.Time) {
 		return
 	}
 	j.start = at
-	for _, kind := range crowds {
-		h.users[j.keys[kind]].starting(j)
+	h.renew(j.place)
+	for _, c := range j.crowds {
+		c.starting(j)
 	}
-	j.order = h.users[j.keys[ofUser]].started
+	j.order = j.crowds[0].started
 }
 
 // Measure is [predict.Measurer.Measure].
@@ -275,8 +333,9 @@ func (h *History) End(number int64, at hpc.Time, state hpc.State) (value float64
 	}
 	delete(h.jobs, number)
 	j.ended = true
-	for _, kind := range crowds {
-		if c := h.users[j.keys[kind]]; j.start == 0 {
+	h.renew(j.place)
+	for _, c := range j.crowds {
+		if j.start == 0 {
 			c.waiting--
 		} else {
 			c.ending(j)
@@ -288,8 +347,12 @@ func (h *History) End(number int64, at hpc.Time, state hpc.State) (value float64
 	if value = j.value; !h.target.Measured() {
 		value = max(at.Sub(j.start).Seconds(), 0)
 	}
-	for _, k := range j.keys {
-		h.group(k, new(group)).add(value, j.asked, at, state)
+	for kind, g := range j.groups {
+		if g == nil {
+			g = h.group(j.keys[kind], new(group))
+			j.groups[kind] = g
+		}
+		g.add(value, j.asked, at, state)
 	}
 	h.all.add(value, j.asked, at, state)
 	h.remember(j, value)
@@ -336,33 +399,34 @@ func (h *History) Vector(s predict.Submission, x []float32) []float32 {
 	x = append(x, logOf(limit), logOf(predict.Processors(r)), logOf(float64(r.MinNodes)), logOf(float64(r.MemPerNode)), logOf(float64(r.MemPerCPU)),
 		float32(r.TasksPerNode), float32(r.CPUsPerTask), float32(truth(r.Dependency != "")), float32(truth(r.Array != "")),
 		float32(clock.Hour())+float32(clock.Minute())/60, float32(clock.Weekday()))
-	keys := keysOf(r)
-	for kind, k := range keys {
-		if g := h.groups[k]; kind < ofAnyName {
+	p := h.place(r)
+	for kind, g := range p.groups {
+		if kind < ofAnyName {
 			x = g.appendOwn(x, s.At)
 		} else {
 			x = g.appendAny(x)
 		}
 	}
-	x = h.users[keys[ofUser]].append(x, s.At, true)
-	x = h.users[keys[ofClass]].append(x, s.At, false)
-	x = append(x, since(h.users[keys[ofUser]], s.At), since(h.users[keys[ofClass]], s.At))
-	if c := h.users[keys[ofUser]]; c != nil {
-		x = append(x, float32(c.recent(s.At)))
+	ofUsers, ofClasses := p.crowds[0], p.crowds[1]
+	x = ofUsers.append(x, s.At, true)
+	x = ofClasses.append(x, s.At, false)
+	x = append(x, since(ofUsers, s.At), since(ofClasses, s.At))
+	if ofUsers != nil {
+		x = append(x, float32(ofUsers.recent(s.At)))
 	} else {
 		x = append(x, 0)
 	}
-	user, class := h.groups[keys[ofUser]], h.groups[keys[ofClass]]
+	user, class := p.groups[ofUser], p.groups[ofClass]
 	scaled := missing
-	if asked := h.target.Asked(r); user != nil && user.Scale.Count > 0 && asked > 0 {
-		scaled = float32(math.Log1p(asked) + user.Scale.Mean())
+	if user != nil && user.Scale.Count > 0 && p.asked > 0 {
+		scaled = float32(math.Log1p(p.asked) + user.Scale.Mean())
 	}
 	x = append(x, scaled, user.mean(func(g *group) *predict.DecayedMean { return &g.AtLimit }),
 		class.mean(func(g *group) *predict.DecayedMean { return &g.AtLimit }),
 		user.mean(func(g *group) *predict.DecayedMean { return &g.Failed }),
 		class.mean(func(g *group) *predict.DecayedMean { return &g.Failed }),
 		h.all.mean(func(g *group) *predict.DecayedMean { return &g.Mean }))
-	return h.appendSimilar(x, &keys, s.At)
+	return h.appendSimilar(x, p, s.At)
 }
 
 // The places of features in a vector.

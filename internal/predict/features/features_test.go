@@ -226,6 +226,59 @@ func TestBounded(t *testing.T) {
 			t.Fatalf("after %d names: %d groups and %d crowds", i, len(h.groups), len(h.users))
 		}
 	}
+	for i := range 1000 { // somebody asks, and nothing happens
+		at(t, h, 2000, request(fmt.Sprint("asked", i), 4))
+		if len(h.places) > h.most {
+			t.Fatalf("after questions for %d users: %d places", i, len(h.places))
+		}
+	}
+}
+
+// TestPlaces holds that a place has what the history has: of two histories with the same events, one looks
+// everything up each time. Groups are created and forgotten all the time, also under open jobs.
+func TestPlaces(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	kept, fresh := New(predict.RunTime), New(predict.RunTime)
+	for _, h := range []*History{kept, fresh} {
+		h.most, h.mostCrowds = 4, 20
+	}
+	var waiting, running []int64
+	take := func(list *[]int64) int64 {
+		i := rng.IntN(len(*list))
+		number := (*list)[i]
+		*list = slices.Delete(*list, i, i+1)
+		return number
+	}
+	for i := range int64(5000) {
+		fresh.forgot++
+		clear(fresh.places)
+		now := hpc.Unix(1e9 + 10*i)
+		switch what := rng.IntN(3); {
+		case what == 0 && len(waiting) > 0:
+			number := take(&waiting)
+			kept.Start(number, now)
+			fresh.Start(number, now)
+			running = append(running, number)
+		case what == 1 && len(running) > 0:
+			number := take(&running)
+			kept.End(number, now, hpc.Completed)
+			fresh.End(number, now, hpc.Completed)
+		default:
+			r := request(fmt.Sprint("user", rng.IntN(8)), 1+rng.IntN(3))
+			r.Name = fmt.Sprint("name", rng.IntN(6))
+			s := predict.Submission{Number: i, At: now, Request: r}
+			got, want := kept.Vector(s, nil), fresh.Vector(s, nil)
+			if !slices.EqualFunc(got, want, func(a, b float32) bool { return a == b || a != a && b != b }) {
+				t.Fatalf("event %d: the features are %v, want %v", i, got, want)
+			}
+			kept.Submit(s)
+			fresh.Submit(s)
+			waiting = append(waiting, i)
+		}
+	}
+	if kept.forgot < 10 {
+		t.Errorf("the history forgot %d times, so this shows little", kept.forgot)
+	}
 }
 
 // TestFileSize saves a history in which every user has one program, of a size and a limit that no other has:

@@ -117,7 +117,8 @@ func (h *History) forget() {
 		groups[k] = h.groups[k]
 		h.counts[k.kind]++
 	}
-	h.groups = groups
+	h.groups, h.places = groups, map[string]*place{}
+	h.forgot++
 	maps.DeleteFunc(h.users, func(k key, c *crowd) bool { return groups[k] == nil && c.waiting == 0 && c.count == 0 })
 	maps.DeleteFunc(h.past, func(user string, _ *ended) bool { return groups[key{kind: ofUser, user: user}] == nil })
 	h.mostCrowds = max(2*len(crowds)*h.most, 2*len(h.users))

@@ -92,22 +92,23 @@ func (e *ended) byEnd() []past {
 
 // remember adds a job that ended to those of its user.
 func (h *History) remember(j *job, seconds float64) {
-	user := j.keys[ofUser].user
-	e := h.past[user]
-	if e == nil {
-		e = new(ended)
-		h.past[user] = e
+	if j.past == nil {
+		j.past = h.past[j.request.User]
 	}
-	e.add(&j.traits, seconds)
+	if j.past == nil {
+		j.past = new(ended)
+		h.past[j.request.User] = j.past
+	}
+	j.past.add(&j.traits, seconds)
 }
 
 // appendSimilar adds the logarithms of the quartiles of the run time.
-func (h *History) appendSimilar(x []float32, keys *[kinds]key, at hpc.Time) []float32 {
-	e := h.past[keys[ofUser].user]
+func (h *History) appendSimilar(x []float32, place *place, at hpc.Time) []float32 {
+	e := place.past
 	if e == nil {
 		return append(x, missing, missing, missing)
 	}
-	t := traitsOf(keys)
+	t := place.traits
 	// Both kinds of jobs come in the order of their times, so that there is little to sort.
 	list := h.observations[:0]
 	rest := e.byTime // those that ended and are not in the list
@@ -118,7 +119,7 @@ func (h *History) appendSimilar(x []float32, keys *[kinds]key, at hpc.Time) []fl
 			rest = rest[1:]
 		}
 	}
-	if c := h.users[keys[ofUser]]; c != nil && !h.target.Measured() { // a measured value is not known before the end
+	if c := place.crowds[0]; c != nil && !h.target.Measured() { // a measured value is not known before the end
 		newer := 0.0 // running jobs that started later
 		for i := len(c.running) - 1; i >= 0 && c.running[len(c.running)-1].order-c.running[i].order < mostPast; i-- {
 			if j := c.running[i]; !j.ended {

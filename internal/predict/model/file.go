@@ -129,17 +129,21 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 	}
 	online := NewOnline(Options{Kind: o.Kind, Target: cases.Target, Seed: o.Seed, Window: o.Window, First: max(ended*4/5, 1)})
 	online.table.Reserve(ended)
+	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup // of what does not depend on the training
 	defer group.Wait()
+	defer cancel()
 	var sum string
 	group.Go(func() { sum = hash(list, o.Until) })
+	described := newAhead()
+	online.history = described
+	var history []byte
+	var err error
+	group.Go(func() { history, err = described.play(ctx, list, o.Until, features.New(cases.Target)) })
 	if err := predict.PlayUntil(ctx, list, o.Until, online); err != nil {
 		return nil, err
 	}
 	check := online.check
-	var history []byte
-	var err error
-	group.Go(func() { history, err = json.Marshal(online.history) })
 	online.train(o.Until)
 	group.Wait()
 	if err := errors.Join(online.err, err); err != nil {

@@ -2,7 +2,6 @@ package model
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -35,12 +34,21 @@ const (
 	firstTraining = 200
 )
 
+// describer gets the events, and describes submissions by the features that are known by then.
+type describer interface {
+	Vector(s predict.Submission, x []float32) []float32
+	Submit(predict.Submission)
+	Start(number int64, at hpc.Time)
+	Measure(number int64, value float64)
+	End(number int64, at hpc.Time, state hpc.State) (value float64, known bool)
+}
+
 // Online is a [predict.Predictor] of any kind. Until a trained model has seen enough jobs it
 // predicts as [predict.LastTwo].
 type Online struct {
 	Options
 	simple    measuring
-	history   *features.History // nil for a kind that is not trained
+	history   describer // nil for a kind that is not trained
 	fitted    *fitted
 	conformal conformal
 	mixture   mixture
@@ -103,25 +111,27 @@ func (o *Online) Trainings() int { return o.trainings }
 
 // Predict is [predict.Predictor.Predict].
 func (o *Online) Predict(s predict.Submission) predict.Prediction {
-	p, _ := o.predict(s)
+	if o.fitted != nil {
+		o.x = o.history.Vector(s, o.x)
+	}
+	p, _ := o.predict(s, o.x)
 	return o.conformal.apply(p)
 }
 
-// predict returns the prediction before calibration and, of boosting, what its median is made of.
-func (o *Online) predict(s predict.Submission) (p predict.Prediction, c candidates) {
+// predict returns the prediction for a submission with such features, before calibration, and, of
+// boosting, what its median is made of.
+func (o *Online) predict(s predict.Submission, x []float32) (p predict.Prediction, c candidates) {
 	limit := o.Target.Limit(s.Request)
 	switch {
 	case o.fitted == nil:
 		p = o.simple.Predict(s)
 	case o.fitted.Boost != nil:
-		o.x = o.history.Vector(s, o.x)
-		c = o.fitted.Boost.candidates(o.x).within(limit)
+		c = o.fitted.Boost.candidates(x).within(limit)
 		p = predict.Prediction{P50: o.mixture.mean(s.Request.User, c), Limit: limit}
-		p.P10, p.P90 = o.fitted.Boost.bounds(o.x)
+		p.P10, p.P90 = o.fitted.Boost.bounds(x)
 		p = p.Sound()
 	default:
-		o.x = o.history.Vector(s, o.x)
-		p = o.fitted.predict(o.x, limit)
+		p = o.fitted.predict(x, limit)
 	}
 	return p, c
 }
@@ -129,17 +139,21 @@ func (o *Online) predict(s predict.Submission) (p predict.Prediction, c candidat
 // Submit is [predict.Predictor.Submit].
 func (o *Online) Submit(s predict.Submission) predict.Prediction {
 	job := &asked{trained: o.fitted != nil, user: s.Request.User}
-	job.raw, job.candidates = o.predict(s)
+	var x []float32
+	switch {
+	case o.history == nil:
+	case o.final:
+		o.x = o.history.Vector(s, o.x)
+		x = o.x
+	default:
+		job.x = o.history.Vector(s, make([]float32, 0, features.Count))
+		x = job.x
+	}
+	job.raw, job.candidates = o.predict(s, x)
 	job.prediction = o.conformal.apply(job.raw)
 	o.open[s.Number] = job
 	o.simple.Submit(s)
 	if o.history != nil {
-		if o.fitted == nil { // else predict has computed it
-			o.x = o.history.Vector(s, o.x)
-		}
-		if !o.final {
-			job.x = slices.Clone(o.x)
-		}
 		o.history.Submit(s)
 	}
 	return job.prediction

@@ -15,8 +15,10 @@ import (
 // that ran after those that it predicts, and from jobs of the same burst. It shows how much other
 // people's scores owe to it. The features are still those that were known at the submission.
 func RandomSplit(ctx context.Context, cases *predict.Cases, k Kind, seed uint64, seen func(c *predict.Case, p predict.Prediction)) error {
-	collector := &collector{History: features.New(cases.Target)}
-	if err := predict.Play(ctx, cases.List, collector, nil); err != nil {
+	var rows [][]float32
+	h := features.New(cases.Target)
+	collect := &collector{h, func(s predict.Submission) { rows = append(rows, h.Vector(s, nil)) }}
+	if err := predict.Play(ctx, cases.List, collect, nil); err != nil {
 		return err
 	}
 	rng := rand.New(rand.NewPCG(seed, 2))
@@ -29,7 +31,7 @@ func RandomSplit(ctx context.Context, cases *predict.Cases, k Kind, seed uint64,
 		case rng.IntN(5) == 0:
 			rest = append(rest, i)
 		default:
-			table.X = append(table.X, collector.rows[i]...)
+			table.X = append(table.X, rows[i]...)
 			table.Y = append(table.Y, c.Value())
 		}
 	}
@@ -42,21 +44,21 @@ func RandomSplit(ctx context.Context, cases *predict.Cases, k Kind, seed uint64,
 	}
 	for _, i := range rest {
 		c := &cases.List[i]
-		seen(c, fitted.predict(collector.rows[i], cases.Target.Limit(c.Request)))
+		seen(c, fitted.predict(rows[i], cases.Target.Limit(c.Request)))
 	}
 	return nil
 }
 
-// collector keeps the features of each submission. It predicts nothing.
+// collector calls before with each submission, before the history gets it. It predicts nothing.
 type collector struct {
 	*features.History
-	rows [][]float32
+	before func(predict.Submission)
 }
 
 func (c *collector) Predict(predict.Submission) predict.Prediction { return predict.Prediction{} }
 
 func (c *collector) Submit(s predict.Submission) predict.Prediction {
-	c.rows = append(c.rows, c.Vector(s, nil))
+	c.before(s)
 	c.History.Submit(s)
 	return predict.Prediction{}
 }

@@ -54,13 +54,16 @@ func (b *Trainer) Boost(answers []float64, o BoostOptions) *Ensemble {
 	rng := rand.New(rand.NewPCG(o.Seed, 0))
 	g := &grower{data: b.data, leaves: o.Leaves, minRows: o.MinRows, features: o.Features, rng: rng}
 	e := &Ensemble{Base: quantileOf(append([]float64(nil), answers...), o.Quantile)}
-	residual := make([]float64, n)
-	for i, y := range answers {
-		residual[i] = y - e.Base
-	}
 	// A tree is subtracted from the residual of a row when the row is next drawn. Then all trees since
 	// are, while the row's features are in the cache; many rows are drawn seldom.
-	subtracted := make([]int, n)
+	type state struct {
+		residual   float64
+		subtracted int // trees
+	}
+	states := make([]state, n)
+	for i, y := range answers {
+		states[i].residual = y - e.Base
+	}
 	gradient := make([]float32, n)
 	rows := make([]int32, 0, n)
 	var values []float64
@@ -71,11 +74,13 @@ func (b *Trainer) Boost(answers []float64, o BoostOptions) *Ensemble {
 			x := make([]float32, t.Width)
 			for _, i := range rows[p*part : min((p+1)*part, len(rows))] {
 				copy(x, t.Row(int(i))) // into the cache, at once
-				for _, tree := range e.Trees[subtracted[i]:] {
-					residual[i] -= tree.value(x)
+				s := &states[i]
+				residual := s.residual
+				for _, tree := range e.Trees[s.subtracted:] {
+					residual -= tree.value(x)
 				}
-				subtracted[i] = len(e.Trees)
-				gradient[i] = slope(residual[i], o.Quantile)
+				*s = state{residual, len(e.Trees)}
+				gradient[i] = slope(residual, o.Quantile)
 			}
 		})
 		tree, leaves := g.grow(gradient, rows)
@@ -85,7 +90,7 @@ func (b *Trainer) Boost(answers []float64, o BoostOptions) *Ensemble {
 		for i, leaf := range leaves {
 			values = values[:0]
 			for _, r := range leaf {
-				values = append(values, residual[r])
+				values = append(values, states[r].residual)
 			}
 			tree.leaves[i] = float32(o.Rate * quantileOf(values, o.Quantile))
 		}

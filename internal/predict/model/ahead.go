@@ -1,0 +1,77 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
+	"rmreplay/internal/predict/features"
+)
+
+// ahead is a history of a training. Features depend on no prediction, so another goroutine computes them,
+// before they are asked for.
+type ahead struct {
+	rows chan []float32 // each has the features of some submissions, one after the other
+	next []float32
+}
+
+const (
+	// aheadRows is the number of submissions whose features are handed over at once.
+	aheadRows = 256
+	// mostAhead bounds the submissions whose features nobody has asked for: they take 100 MB.
+	mostAhead = 1 << 18
+)
+
+func newAhead() *ahead { return &ahead{rows: make(chan []float32, mostAhead/aheadRows)} }
+
+// play plays cases to a history, as [predict.PlayUntil] does, and returns the history as JSON. It returns
+// the context's error.
+func (a *ahead) play(ctx context.Context, list []predict.Case, until hpc.Time, h *features.History) ([]byte, error) {
+	defer close(a.rows)
+	var rows []float32
+	send := func() {
+		select {
+		case a.rows <- rows:
+		case <-ctx.Done():
+		}
+		rows = nil
+	}
+	collect := &collector{h, func(s predict.Submission) {
+		if rows == nil {
+			rows = make([]float32, 0, aheadRows*features.Count)
+		}
+		n := len(rows)
+		rows = rows[:n+len(h.Vector(s, rows[n:n]))]
+		if len(rows) == cap(rows) {
+			send()
+		}
+	}}
+	err := predict.PlayUntil(ctx, list, until, collect)
+	send()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(h)
+}
+
+// Vector returns the features of the next submission of those that are played, in memory of their own. It
+// returns zeros if the context of the play has ended.
+func (a *ahead) Vector(predict.Submission, []float32) []float32 {
+	if len(a.next) == 0 {
+		a.next = <-a.rows
+	}
+	if len(a.next) == 0 {
+		return make([]float32, features.Count)
+	}
+	x := a.next[:features.Count:features.Count]
+	a.next = a.next[features.Count:]
+	return x
+}
+
+// The events are those of the play.
+
+func (*ahead) Submit(predict.Submission)                      {}
+func (*ahead) Start(int64, hpc.Time)                          {}
+func (*ahead) Measure(int64, float64)                         {}
+func (*ahead) End(int64, hpc.Time, hpc.State) (float64, bool) { return 0, false }
