@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -174,5 +175,40 @@ func testAccountOptions(t *testing.T, slurm *install.Installation) {
 		if strings.Contains(line, "Unknown option") || strings.Contains(line, "Nothing new added") || strings.Contains(line, "Invalid value") {
 			t.Errorf("sacctmgr: %s", line)
 		}
+	}
+}
+
+// TestEqualUsers: users whom one command adds together have the associations that they have if each has a
+// command of its own, with the same ids, and so if some of them exist.
+func TestEqualUsers(t *testing.T) { eachSlurm(t, testEqualUsers) }
+
+func testEqualUsers(t *testing.T, slurm *install.Installation) {
+	associations := func(verbs ...string) string {
+		var b strings.Builder
+		b.WriteString("add cluster tiny\nadd account physics fairshare=50\nadd account biology fairshare=50\nadd user ben account=biology\n")
+		for i, name := range []string{"carl", "ann", "ben", "nobody-knows", "Emil", "dora"} {
+			fmt.Fprintf(&b, "%s user name=%s account=physics defaultaccount=physics fairshare=3 maxjobs=7 grptres=cpu=4,mem=100\n", verbs[i%len(verbs)], name)
+		}
+		for i, name := range []string{"ann", "ben", "dora"} {
+			fmt.Fprintf(&b, "%s user name=%s account=biology partition=main fairshare=2\n", verbs[i%len(verbs)], name)
+		}
+		files := clusterFiles(t, "AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd")
+		files["accounts.sacctmgr"] = b.String()
+		s := scenario{slurm: slurm, cluster: writeCluster(t, files), accounting: true}
+		s.workload.Epoch = epoch
+		e := s.start(t.Context(), t)
+		list, err := e.database.List(t.Context(), "associations", "format=ID,Cluster,Account,User,Partition,Fairshare,MaxJobs,GrpTRES,QOS,DefaultQOS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		users, err := e.database.List(t.Context(), "users", "format=User,DefaultAccount,AdminLevel")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list + users
+	}
+	together, alone := associations("add"), associations("add", "create")
+	if together != alone || strings.Count(together, "|dora|") != 2 {
+		t.Errorf("added together:\n%s\neach alone:\n%s", together, alone)
 	}
 }

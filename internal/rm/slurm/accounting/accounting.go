@@ -89,7 +89,8 @@ func firstComplaint(out string) string {
 
 // script prepares a site's commands for sacctmgr. It removes comments, after which sacctmgr
 // would exit as if it had failed. It adds the command that makes the cluster if the site's
-// commands have none, since sacctmgr refuses users of a cluster that does not exist.
+// commands have none, since sacctmgr refuses users of a cluster that does not exist. Equal users are
+// added by one command.
 func script(commands, cluster string) string {
 	var lines []string
 	made := false
@@ -107,7 +108,45 @@ func script(commands, cluster string) string {
 	if !made {
 		lines = slices.Insert(lines, 0, "add cluster "+cluster)
 	}
-	return strings.Join(lines, "\n") + "\n"
+	return strings.Join(together(lines), "\n") + "\n"
+}
+
+// addUser is a command that adds one user. What follows the name has no quotes.
+var addUser = regexp.MustCompile(`(?i)^(add +user +(?:name=)?)([a-z0-9_.-]+)( [^"'\\]*)$`)
+
+// longestCommand is the length of the longest line that sacctmgr reads whole (_getline in
+// src/sacctmgr/sacctmgr.c).
+const longestCommand = 4000
+
+// together makes one command of successive ones that add users with the same options: sacctmgr takes a list
+// of names. slurmdbd compares each new association with all others, so a thousand commands take half a
+// minute. A user who was added before keeps the command: sacctmgr can complain about it, and adds new users
+// first, whatever their order.
+func together(lines []string) []string {
+	var list []string
+	var verb, options string // of the last command; empty if it adds no user
+	added := map[string]bool{}
+	for _, line := range lines {
+		m := addUser.FindStringSubmatch(line)
+		if m == nil {
+			verb = ""
+			list = append(list, line)
+			continue
+		}
+		name := strings.ToLower(m[2])
+		last := len(list) - 1
+		if !added[name] && m[1] == verb && m[3] == options && len(list[last])+1+len(m[2]) <= longestCommand {
+			list[last] = strings.TrimSuffix(list[last], options) + "," + m[2] + options
+		} else {
+			list = append(list, line)
+			verb, options = m[1], m[3]
+			if added[name] {
+				verb = ""
+			}
+		}
+		added[name] = true
+	}
+	return list
 }
 
 // databaseOptions make MariaDB small and fast. They are safe because its data do not outlive

@@ -1,6 +1,8 @@
 package accounting
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -12,6 +14,44 @@ func TestSacctmgrScript(t *testing.T) {
 		"  ADD Cluster tiny\n# nothing": "ADD Cluster tiny\n",
 	} {
 		if got := script(commands, "tiny"); got != want {
+			t.Errorf("%q: got %q, want %q", commands, got, want)
+		}
+	}
+}
+
+// TestTogether holds which users are added by one command.
+func TestTogether(t *testing.T) {
+	many := make([]string, 1000)
+	for i := range many {
+		many[i] = fmt.Sprintf("add user name=user%04d account=a", i)
+	}
+	long := together(many)
+	var names []string
+	for _, line := range long {
+		if len(line) > longestCommand {
+			t.Errorf("a command of %d characters", len(line))
+		}
+		names = append(names, strings.Split(strings.TrimSuffix(strings.TrimPrefix(line, "add user name="), " account=a"), ",")...)
+	}
+	if len(long) != 3 || len(names) != 1000 || !slices.IsSorted(names) {
+		t.Errorf("%d commands with %d names, want 3 with 1000 in their order", len(long), len(names))
+	}
+	for commands, want := range map[string]string{
+		"add user name=u account=a x=1\nadd user name=v account=a x=1\nadd user name=w account=a x=1": "add user name=u,v,w account=a x=1",
+		"add user name=u account=a\nadd user name=v account=b":                                        "", // other options
+		"add user name=u account=a\nadd qos x\nadd user name=v account=a":                             "", // not successive
+		"add user name=u account=a\nadd user name=u account=a\nadd user name=v account=a":             "", // a complaint
+		"add user name=u account=a\nadd user name=U account=A":                                        "",
+		"add user name=u account=a\ncreate user name=v account=a":                                     "",
+		"add user name=u account=\"a\"\nadd user name=v account=\"a\"":                                "", // who knows
+		"add user name=u[1-2] account=a\nadd user name=v account=a":                                   "",
+		"add user u account=b\nadd user name=v account=a\nadd user name=u account=a":                  "", // known
+		"add user u account=a,b\nadd user v account=a,b":                                              "add user u,v account=a,b",
+	} {
+		if want == "" {
+			want = commands
+		}
+		if got := strings.Join(together(strings.Split(commands, "\n")), "\n"); got != want {
 			t.Errorf("%q: got %q, want %q", commands, got, want)
 		}
 	}
