@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/hpc"
 )
@@ -549,6 +550,7 @@ func TestBusyPeerIsNoStall(t *testing.T) {
 
 func TestRestWatch(t *testing.T) {
 	begin := time.Now()
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	w := restWatch{after: 20 * time.Second}
 	var got []string
 	for _, look := range []struct{ at, cpu float64 }{
@@ -558,13 +560,59 @@ func TestRestWatch(t *testing.T) {
 		{40, 6}, {42, 6}, {44, 6}, {46, 6}, {48, 6}, {50, 6}, {52, 6}, {54, 6}, {56, 6}, {58, 6.1}, {60, 6.1}, // 0.1 s since 39 s
 		{62, 3}, {64, 3}, {66, 3}, {68, 3}, {70, 3}, {72, 3}, {74, 3}, {76, 3}, {78, 3}, {80, 3}, // a process has ended
 	} {
-		seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-		if w.rests(begin.Add(seconds(look.at)), func() time.Duration { return seconds(look.cpu) }) {
+		if w.rests(begin.Add(seconds(look.at)), func() demand { return demand{cpu: seconds(look.cpu)} }) {
 			got = append(got, fmt.Sprint(look.at))
 		}
 	}
 	if want := []string{"60"}; !slices.Equal(got, want) {
 		t.Errorf("rests at %v s, want %v", got, want)
+	}
+
+	// Processes that others leave nearly nothing: in 20 s, threads wait for a CPU, or the driver is away.
+	for _, one := range []struct {
+		delay, away float64 // of each second
+		rests       bool
+	}{{0, 0, true}, {0.1, 0.1, true}, {0.3, 0, false}, {0, 0.3, false}, {0.2, 0.2, false}} {
+		w, rests := restWatch{after: 20 * time.Second}, false
+		for s := 0.0; s <= 45; s++ {
+			w.seen = begin.Add(seconds(s - one.away))
+			w.returned(begin.Add(seconds(s)))
+			rests = rests || w.rests(begin.Add(seconds(s)), func() demand { return demand{seconds(0.001 * s), seconds(one.delay * s)} })
+		}
+		if rests != one.rests {
+			t.Errorf("%+v: rests %t", one, rests)
+		}
+	}
+}
+
+// TestDelay holds that a thread that waits for the CPU of another one has a delay.
+func TestDelay(t *testing.T) {
+	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
+		t.Skipf("SKIPPED: the kernel does not say how long threads wait for a CPU: %v", err)
+	}
+	var allowed unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
+		t.Fatal(err)
+	}
+	first := 0
+	for !allowed.IsSet(first) {
+		first++
+	}
+	var busy [2]*exec.Cmd
+	for i := range busy {
+		busy[i] = exec.Command("taskset", "-c", fmt.Sprint(first), "sh", "-c", "while :; do :; done")
+		if err := busy[i].Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = busy[i].Process.Kill(); _ = busy[i].Wait() }()
+	}
+	for limit := time.Now().Add(time.Minute); delayOf(busy[0].Process.Pid) < 100*time.Millisecond; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("two processes on one CPU: a delay of %v", delayOf(busy[0].Process.Pid))
+		}
+	}
+	if d := delayOf(1 << 30); d != 0 {
+		t.Errorf("no process: %v", d)
 	}
 }
 

@@ -175,13 +175,16 @@ const (
 	// Processes rest that use less than a hundredth of the CPU for restAfter.
 	restAfter = 20 * time.Second
 	restGap   = 2 * time.Second
+	// Nothing rests or is stuck on a machine that leaves this share of the time to others: threads wait
+	// for a CPU, or the driver computes with few of them.
+	mostWanted = 0.25
 )
 
 // stallWatch notices when real time passes without progress.
 type stallWatch struct {
 	after        time.Duration // real time without progress that is a stall
 	last, looked time.Time     // when the last progress was noticed, and when the last look was
-	cpu          time.Duration // CPU time used at the last progress
+	used         demand        // until the last progress
 	steps, epoch uint64        // of the clock at the last look
 	busy         int32         // of the clock at the last look
 	spin         spinWatch
@@ -191,8 +194,10 @@ type stallWatch struct {
 // begin is called when the driver starts to wait. That is progress: virtual time has advanced, or
 // the driver has handled an input.
 func (w *stallWatch) begin() {
+	now := time.Now()
 	w.progress()
-	w.spin.reset(time.Now())
+	w.spin.reset(now)
+	w.rest.returned(now)
 }
 
 func (w *stallWatch) progress() { w.last = time.Time{} }
@@ -238,8 +243,9 @@ func (w *spinWatch) spins(now hpc.Time, cpuUsed func() time.Duration) time.Durat
 // due reports whether it is time for the next look at the processes.
 func (w *stallWatch) due() bool {
 	now := time.Now()
+	w.rest.seen = now
 	if w.last.IsZero() {
-		w.last, w.looked, w.cpu = now, now, 0
+		w.last, w.looked, w.used = now, now, demand{}
 		return false
 	}
 	wait := max(lookEvery, now.Sub(w.last)/16)
@@ -261,36 +267,51 @@ func (w *stallWatch) moved(s *shared) bool {
 // lasts reports whether there has been no progress for d of real time.
 func (w *stallWatch) lasts(d time.Duration) bool { return time.Since(w.last) >= d }
 
-// stuck reports whether there has been neither progress nor use of the CPU for w.after.
-func (w *stallWatch) stuck(cpuUsed func() time.Duration) bool {
+// stuck reports whether there has been neither progress nor use of the CPU for w.after, although threads did
+// not wait for a CPU.
+func (w *stallWatch) stuck(used func() demand) bool {
 	if time.Since(w.last) < w.after {
 		return false
 	}
-	if cpu := cpuUsed(); cpu > w.cpu+2*time.Second/ticksPerSecond {
-		w.cpu = cpu
+	d := used()
+	if d.cpu > w.used.cpu+2*time.Second/ticksPerSecond || d.delay-w.used.delay > time.Duration(mostWanted*float64(w.after)) {
+		w.used = d
 		w.last = time.Now()
 		return false
 	}
 	return true
 }
 
+// demand is the CPU time that processes have used, and the time for which their threads have waited for a CPU.
+type demand struct{ cpu, delay time.Duration }
+
 // restWatch notices when all processes wait in real time, although virtual time goes on.
 type restWatch struct {
 	after         time.Duration // real time that is a rest
 	since, looked time.Time     // when the watch began, and the last look
-	cpu           time.Duration // CPU time used when the watch began
+	used          demand        // until the watch began
+	seen          time.Time     // when the driver last waited for the processes
+	away          time.Duration // for which it has not waited since the watch began
 }
 
-// rests reports whether hardly any CPU time was used for w.after. The watch begins anew after a time
-// without a look: the driver did something else, or the machine was suspended.
-func (w *restWatch) rests(now time.Time, cpuUsed func() time.Duration) bool {
+// returned says that the driver begins to wait again.
+func (w *restWatch) returned(now time.Time) {
+	if !w.seen.IsZero() {
+		w.away += now.Sub(w.seen)
+	}
+	w.seen = now
+}
+
+// rests reports whether hardly any CPU time was used for w.after, and hardly any wanted. The watch begins anew
+// after a time without a look: the driver did something else, or the machine was suspended.
+func (w *restWatch) rests(now time.Time, used func() demand) bool {
 	gap := now.Sub(w.looked) > restGap
 	w.looked = now
 	if !gap && now.Sub(w.since) < w.after {
 		return false
 	}
-	cpu := cpuUsed()
-	used := cpu - w.cpu // negative if a process has ended, which is progress
-	w.since, w.cpu = now, cpu
-	return !gap && used >= 0 && used < w.after/100
+	d := used()
+	cpu, wanted := d.cpu-w.used.cpu, d.delay-w.used.delay+w.away // they count less once a thread has ended
+	w.since, w.used, w.away = now, d, 0
+	return !gap && cpu >= 0 && cpu < w.after/100 && wanted < time.Duration(mostWanted*float64(w.after))
 }

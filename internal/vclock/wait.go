@@ -509,7 +509,7 @@ func (c *Clock) lookAfter() error {
 	if cpu := c.stall.spin.spins(c.Now(), c.cpuUsed); cpu > 0 {
 		return &StallError{Threads: c.Threads(), Now: c.Now(), After: time.Since(c.stall.spin.since), CPU: cpu}
 	}
-	if c.stall.rest.rests(time.Now(), c.cpuUsedByAll) && !c.starved() {
+	if c.stall.rest.rests(time.Now(), c.demand) && !c.starved() {
 		return &StallError{Threads: c.Threads(), Now: c.Now(), After: c.stall.rest.after, Unanswered: true}
 	}
 	if c.stall.moved(c.s) {
@@ -522,7 +522,7 @@ func (c *Clock) lookAfter() error {
 	if c.stall.lasts(repairAfter) {
 		c.repair()
 	}
-	if c.stall.stuck(c.cpuUsedByAll) && !c.starved() {
+	if c.stall.stuck(c.demand) && !c.starved() {
 		return &StallError{Threads: c.Threads(), Now: c.Now(), After: c.stall.after}
 	}
 	return nil
@@ -629,11 +629,29 @@ func (c *Clock) cpuUsed() (sum time.Duration) {
 	return sum
 }
 
-// cpuUsedByAll adds the processes in real time.
-func (c *Clock) cpuUsedByAll() time.Duration {
-	sum := c.cpuUsed()
+// demand returns what the managed processes and those in real time have used, and wanted.
+func (c *Clock) demand() demand {
+	d := demand{cpu: c.cpuUsed()}
+	for pid := range c.processes() {
+		d.delay += delayOf(pid)
+	}
 	for _, pid := range c.outside {
-		sum += CPUTime(pid)
+		d.cpu += CPUTime(pid)
+		d.delay += delayOf(pid)
+	}
+	return d
+}
+
+// delayOf returns for how long the threads of a process have waited for a CPU (schedstat of proc(5)); 0 if the
+// kernel does not say it.
+func delayOf(pid int) (sum time.Duration) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	for _, f := range files {
+		text, _ := os.ReadFile(f)
+		if fields := bytes.Fields(text); len(fields) > 1 {
+			ns, _ := strconv.ParseInt(string(fields[1]), 10, 64)
+			sum += time.Duration(ns)
+		}
 	}
 	return sum
 }
