@@ -175,8 +175,8 @@ const (
 	// Processes rest that use less than a hundredth of the CPU for restAfter.
 	restAfter = 20 * time.Second
 	restGap   = 2 * time.Second
-	// Nothing rests or is stuck on a machine that leaves this share of the time to others: threads wait
-	// for a CPU, or the driver computes with few of them.
+	// Processes do not rest, and are not stuck, if their threads waited for a CPU for more than this share of
+	// the time, or the driver computed, which on a busy machine takes long.
 	mostWanted = 0.25
 )
 
