@@ -179,11 +179,12 @@ func testAccountOptions(t *testing.T, slurm *install.Installation) {
 }
 
 // TestEqualUsers: users whom one command adds together have the associations that they have if each has a
-// command of its own, with the same ids, and so if some of them exist.
+// command of its own, with the same ids, and so if some of them exist. Commands as long as sacctmgr reads them
+// lose no user.
 func TestEqualUsers(t *testing.T) { eachSlurm(t, testEqualUsers) }
 
 func testEqualUsers(t *testing.T, slurm *install.Installation) {
-	associations := func(verbs ...string) string {
+	associations := func(many int, verbs ...string) string {
 		var b strings.Builder
 		b.WriteString("add cluster tiny\nadd account physics fairshare=50\nadd account biology fairshare=50\nadd user ben account=biology\n")
 		for i, name := range []string{"carl", "ann", "ben", "nobody-knows", "Emil", "dora"} {
@@ -191,6 +192,9 @@ func testEqualUsers(t *testing.T, slurm *install.Installation) {
 		}
 		for i, name := range []string{"ann", "ben", "dora"} {
 			fmt.Fprintf(&b, "%s user name=%s account=biology partition=main fairshare=2\n", verbs[i%len(verbs)], name)
+		}
+		for i := range many {
+			fmt.Fprintf(&b, "add user name=many%04d account=physics fairshare=%d\n", i, 1+i/1000)
 		}
 		files := clusterFiles(t, "AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd")
 		files["accounts.sacctmgr"] = b.String()
@@ -207,8 +211,12 @@ func testEqualUsers(t *testing.T, slurm *install.Installation) {
 		}
 		return list + users
 	}
-	together, alone := associations("add"), associations("add", "create")
+	together, alone := associations(0, "add"), associations(0, "add", "create")
 	if together != alone || strings.Count(together, "|dora|") != 2 {
 		t.Errorf("added together:\n%s\neach alone:\n%s", together, alone)
+	}
+	const many = 1100
+	if n := strings.Count(associations(many, "add"), "|physics|many"); n != many {
+		t.Errorf("%d of %d users are there", n, many)
 	}
 }

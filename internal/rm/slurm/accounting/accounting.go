@@ -114,37 +114,33 @@ func script(commands, cluster string) string {
 // addUser is a command that adds one user. What follows the name has no quotes.
 var addUser = regexp.MustCompile(`(?i)^(add +user +(?:name=)?)([a-z0-9_.-]+)( [^"'\\]*)$`)
 
-// longestCommand is the length of the longest line that sacctmgr reads whole (_getline in
+// longestCommand is the length of the longest line that sacctmgr reads whole, without its end (_getline in
 // src/sacctmgr/sacctmgr.c).
-const longestCommand = 4000
+const longestCommand = 4094
 
 // together makes one command of successive ones that add users with the same options: sacctmgr takes a list
-// of names. slurmdbd compares each new association with all others, so a thousand commands take half a
-// minute. A user who was added before keeps the command: sacctmgr can complain about it, and adds new users
-// first, whatever their order.
+// of names. For each command slurmdbd reads and changes the rows of other associations, so a thousand take
+// half a minute. A user who was added before has a command alone: sacctmgr can complain about it, and adds
+// new users first, whatever their order.
 func together(lines []string) []string {
 	var list []string
-	var verb, options string // of the last command; empty if it adds no user
+	var verb, options string // of the last command, if users can be added to it
 	added := map[string]bool{}
 	for _, line := range lines {
 		m := addUser.FindStringSubmatch(line)
-		if m == nil {
+		if m == nil || added[strings.ToLower(m[2])] {
 			verb = ""
 			list = append(list, line)
 			continue
 		}
-		name := strings.ToLower(m[2])
+		added[strings.ToLower(m[2])] = true
 		last := len(list) - 1
-		if !added[name] && m[1] == verb && m[3] == options && len(list[last])+1+len(m[2]) <= longestCommand {
+		if m[1] == verb && m[3] == options && len(list[last])+len(",")+len(m[2]) <= longestCommand {
 			list[last] = strings.TrimSuffix(list[last], options) + "," + m[2] + options
-		} else {
-			list = append(list, line)
-			verb, options = m[1], m[3]
-			if added[name] {
-				verb = ""
-			}
+			continue
 		}
-		added[name] = true
+		verb, options = m[1], m[3]
+		list = append(list, line)
 	}
 	return list
 }
