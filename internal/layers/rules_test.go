@@ -59,6 +59,8 @@ var rules = []rule{
 		"numbers, durations and dates are written for people in one format"},
 	{"nouns", "internal/chromium", nil, offline,
 		"tests of pages drive one browser in one way"},
+	{"nouns", "internal/origin", nil, []string{"os/exec"},
+		"servers refuse web pages of other sites by one rule, whatever they serve"},
 	{"nouns", "internal/output", nil, offline,
 		"files are written alike by every command, whatever they hold"},
 
@@ -172,7 +174,7 @@ var rules = []rule{
 	{"use cases", "internal/report", []string{
 		"internal/compare", "internal/figure", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/report/chart", "internal/run", "internal/stats"}, computes,
 		"a report shows run records and their comparison, whoever made them"},
-	{"use cases", "internal/predict/service", []string{"internal/hpc", "internal/jobjson", "internal/predict", "internal/predict/model"}, []string{"os/..."},
+	{"use cases", "internal/predict/service", []string{"internal/hpc", "internal/jobjson", "internal/origin", "internal/predict", "internal/predict/model"}, []string{"os/..."},
 		"a service answers requests; its caller has the files, the clock and the listener"},
 	{"use cases", "internal/predict/page", []string{"internal/compare", "internal/figure", "internal/predict/evaluate", "internal/report"}, computes,
 		"a page shows a measurement, whoever made it"},
@@ -217,7 +219,7 @@ var rules = []rule{
 		"what a site's scripts read is written here, beside the scripts"},
 	{"use cases", "internal/ioaware/live", []string{"internal/hostlist", "internal/hpc", "internal/ioaware", "internal/ioaware/driver", "internal/ioservice", "internal/workload"}, nil,
 		"a live cluster is reached by Slurm's commands and over the network; the driver knows neither"},
-	{"use cases", "internal/ioservice/server", []string{"internal/hpc", "internal/ioservice"}, nil,
+	{"use cases", "internal/ioservice/server", []string{"internal/hpc", "internal/ioservice", "internal/origin"}, nil,
 		"the network is one way to ask the service; a scheduler in this process calls it"},
 
 	{"accounting", "internal/accounting/document", []string{"internal/lines", "internal/slurmspec"}, computes,
@@ -232,7 +234,7 @@ var rules = []rule{
 		"documents come in the same way whoever sends them; it knows no protocol"},
 	{"accounting", "internal/accounting/records", []string{"internal/accounting/document", "internal/finished", "internal/hpc", "internal/lines", "internal/run", "internal/slurmspec"}, computes,
 		"a finished job is a document, whichever source recorded it"},
-	{"accounting", "internal/accounting/receive", []string{"internal/accounting/document", "internal/accounting/intake", "internal/accounting/store"}, nil,
+	{"accounting", "internal/accounting/receive", []string{"internal/accounting/document", "internal/accounting/intake", "internal/accounting/store", "internal/origin"}, nil,
 		"the server of documents; search and pages register beside it and are not known to it"},
 	{"accounting", "internal/accounting/forward", []string{"internal/accounting/store", "internal/lines"}, nil,
 		"it sends what the store has; the store and the receiver do not know it"},

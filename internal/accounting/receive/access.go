@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -116,46 +115,4 @@ func (a *Access) allows(r *http.Request, role Role) (known, allowed bool) {
 		}
 	}
 	return known, allowed
-}
-
-// foreign reports whether a web page of another site made a browser send the request. A browser adds
-// credentials that it knows to such a request, too.
-func foreign(r *http.Request) bool {
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "": // browsers say it only to https and to localhost
-		origin := r.Header.Get("Origin")
-		return origin != "" && !sameHost(origin, r.Host)
-	case "cross-site", "same-site":
-		return r.Method != http.MethodGet || r.Header.Get("Sec-Fetch-Mode") != "navigate"
-	}
-	return false
-}
-
-// rebound reports whether a browser may have reached an address of this machine by the name of another
-// site. Without credentials nothing else would keep such a site's page from the server: to the browser,
-// both are one site (DNS rebinding). Browsers send an Origin with all methods but GET and HEAD, and
-// Slurm's plugin sends none, so slurmctld may use any name.
-func rebound(r *http.Request) bool {
-	address, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-	if !ok || !address.IP.IsLoopback() || !reads && r.Header.Get("Origin") == "" {
-		return false
-	}
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.ToLower(strings.Trim(host, "[]"))
-	if net.ParseIP(host) != nil || host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return false
-	}
-	own, err := os.Hostname()
-	own = strings.ToLower(own)
-	short, _, _ := strings.Cut(own, ".")
-	return err != nil || host != own && host != short
-}
-
-func sameHost(origin, host string) bool {
-	_, after, ok := strings.Cut(origin, "://")
-	return ok && strings.EqualFold(after, host)
 }

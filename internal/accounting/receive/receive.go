@@ -24,6 +24,7 @@ import (
 	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/intake"
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/origin"
 )
 
 // Pages is the beginning of the paths of pages for people. No index can have a name that begins
@@ -140,8 +141,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit checks credentials, and answers if they do not suffice.
+// page reports whether a request is for a page for people. The root leads browsers to one.
+func page(r *http.Request) bool {
+	return r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, Pages) && !strings.HasPrefix(r.URL.Path, Pages+"api")
+}
+
+// admit checks who asks, and answers if they may not.
 func (h *Handler) admit(w http.ResponseWriter, r *http.Request) bool {
+	if err := (origin.Policy{Secret: h.access.Required(), Page: page}).Admit(w, r); err != nil {
+		Fail(w, http.StatusForbidden, "security_exception", err.Error())
+		return false
+	}
 	role := Read
 	if !strings.HasPrefix(r.URL.Path, Pages) {
 		if _, pattern := h.API.Handler(r); h.ingest[pattern] {
@@ -157,8 +167,6 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request) bool {
 		Fail(w, http.StatusForbidden, "security_exception", h.Refuses)
 	case !allowed:
 		Fail(w, http.StatusForbidden, "security_exception", fmt.Sprintf("the credentials do not have the role %s", role))
-	case foreign(r) || !h.access.Required() && rebound(r):
-		Fail(w, http.StatusForbidden, "security_exception", "the request comes from a web page of another site")
 	default:
 		return true
 	}

@@ -326,6 +326,27 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%s of %s, %q: %d, want %d", c.method, c.host, c.header, got, c.want)
 		}
 	}
+	// Other sites may link to pages.
+	for path, want := range map[string]bool{
+		"/": true, receive.Pages: true, receive.Pages + "jobs/1": true,
+		receive.Pages + "api/v1/panels/jobs": false, receive.Pages + "api": false, "/_search": false, "/slurm/_search": false, "/openapi.json": false,
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), "GET", server.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{"Site": "cross-site", "Mode": "navigate", "Dest": "document"} {
+			request.Header.Set("Sec-Fetch-"+name, value)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if (response.StatusCode != http.StatusForbidden) != want {
+			t.Errorf("a link to %s: %d", path, response.StatusCode)
+		}
+	}
 	// A browser adds a password that it knows to requests of other sites' pages.
 	server, _ = serve(t, access)
 	for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "http://example.org"}} {
@@ -471,6 +492,7 @@ func TestRoot(t *testing.T) {
 		{"/", "application/json", ""},
 	} {
 		request := httptest.NewRequest("GET", c.path, nil)
+		request.Host = "localhost:9200"
 		request.Header.Set("Accept", c.accept)
 		answer := httptest.NewRecorder()
 		server.Config.Handler.ServeHTTP(answer, request)

@@ -75,19 +75,18 @@ type server struct {
 
 // Register adds the pages of a store to the multiplexer of a server's pages, below [receive.Pages].
 // They are about the jobs of another source unless it is nil. Whoever serves the multiplexer
-// authenticates the readers. Register returns the patterns of the paths.
+// authenticates the readers and refuses requests of other sites' pages. Register returns the patterns of the paths.
 func Register(mux *http.ServeMux, s *store.Store, jobs Source) (routes []string) {
 	v := &server{store: s, jobs: jobs, now: time.Now}
 	v.views.path = s.Dir()
 	if v.views.path != "" {
 		v.views.path = filepath.Join(v.views.path, "views.json")
 	}
-	guard := http.NewCrossOriginProtection() // against forms of other sites
 	handle := func(pattern string, h func(w http.ResponseWriter, r *http.Request) error) {
 		method, at, _ := strings.Cut(pattern, " ")
 		pattern = method + " " + strings.TrimSuffix(receive.Pages, "/") + at
 		routes = append(routes, strings.Replace(pattern, "...}", "}", 1)) // as OpenAPI writes paths
-		mux.Handle(pattern, guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			for name, value := range map[string]string{
 				"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
 			} {
@@ -96,7 +95,7 @@ func Register(mux *http.ServeMux, s *store.Store, jobs Source) (routes []string)
 			if err := h(w, r); err != nil && r.Context().Err() == nil {
 				fail(w, r, err)
 			}
-		})))
+		})
 	}
 	handle("GET /{$}", v.dashboard)
 	handle("GET /compare", v.compare)
@@ -492,7 +491,8 @@ func (v *server) report(w http.ResponseWriter, q *http.Request) (err error) {
 	if err != nil {
 		return missing("there is no report of %q", name)
 	}
-	w.Header().Set("Content-Security-Policy", "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:")
+	w.Header().Set("Content-Security-Policy", "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; "+
+		"script-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, err = w.Write(text)
 	return err

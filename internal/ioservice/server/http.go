@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"rmreplay/internal/ioservice"
+	"rmreplay/internal/origin"
 )
 
 // Routes are the paths of the HTTP interface, with their methods, as docs/schemas/io.openapi.json
@@ -26,7 +27,7 @@ func Routes() map[string]string {
 }
 
 // Handler returns the HTTP interface: a POST of a request's fields to /v1/TYPE, and lists. status, which
-// may be nil, is added to the answer of /v1/status.
+// may be nil, is added to the answer of /v1/status. Pages of other sites cannot ask.
 func (s *Server) Handler(status func() any) http.Handler {
 	mux := http.NewServeMux()
 	for path, method := range Routes() {
@@ -48,11 +49,16 @@ func (s *Server) Handler(status func() any) http.Handler {
 			mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, r *http.Request) { s.request(w, r, kind) })
 		}
 	}
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := (origin.Policy{}).Admit(w, r); err != nil {
+			reply(w, http.StatusForbidden, refusal(err.Error()))
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
-// request answers a request of the protocol. A page in a browser cannot make one: its scripts may not
-// send this content type to another host without being asked.
+// request answers a request of the protocol.
 func (s *Server) request(w http.ResponseWriter, r *http.Request, kind string) {
 	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" {
 		reply(w, http.StatusUnsupportedMediaType, refusal(fmt.Sprintf("Content-Type %.60q (want application/json)", r.Header.Get("Content-Type"))))

@@ -167,6 +167,35 @@ func TestForkClient(t *testing.T) {
 	_ = c.conn.Close()
 }
 
+// TestEpilogProgram has the request of the Slurm-LDMS project's epilog program (slurm_epilog_variety_id, sevi.c):
+// one object as cJSON prints it, without a newline, on a connection that it closes when it has the answer.
+// Clients that put white space before it work as well.
+func TestEpilogProgram(t *testing.T) {
+	s, address := serve(t, nil)
+	for i, before := range []string{"", " ", "\n", "\r\n\t  \n"} {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const request = `%s{"type":"process_job","job_id":"%d","variety_id":"75711587824953c3","req_id":"1"}`
+		if _, err := fmt.Fprintf(conn, request, before, 40+i); err != nil {
+			t.Fatal(err)
+		}
+		buffer := make([]byte, 4096)
+		n, err := conn.Read(buffer)
+		if got := string(buffer[:n]); err != nil || got != `{"req_id":"1","status":"ACK"}`+"\n" {
+			t.Errorf("%q before it: %q, %v", before, got, err)
+		}
+		_ = conn.Close()
+	}
+	if err := s.Service.Advance(hpc.Unix(1_700_000_020)); err != nil {
+		t.Fatal(err)
+	}
+	if _, known := s.Service.Predict("75711587824953c3"); !known {
+		t.Error("the jobs taught the service nothing")
+	}
+}
+
 // TestStream: requests may come in pieces, and several at once.
 func TestStream(t *testing.T) {
 	_, address := serve(t, nil)
@@ -215,9 +244,18 @@ func TestBadClients(t *testing.T) {
 		return string(text)
 	}
 	refused := `{"req_id":"error","status":"error","error":"JSON decode error"}` + "\n"
-	garbage := dial("GET / HTTP/1.1\r\n\r\n")
-	if line, err := bufio.NewReader(garbage).ReadString('\n'); err != nil || line != refused {
-		t.Errorf("garbage: %q, %v", line, err)
+	const request = `{"type":"usage","req_id":"7"}`
+	for _, garbage := range []string{
+		"GET / HTTP/1.1\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: 29\r\n\r\n" + request, "garbage" + request,
+		"[" + request + "]", "\x16\x03\x01", "}",
+	} {
+		if got := read(dial(garbage)); got != refused {
+			t.Errorf("%q: %q", garbage, got)
+		}
+		got := read(dial(request + garbage))
+		if !strings.HasPrefix(got, `{"req_id":"7","status":"OK"`) || !strings.HasSuffix(got, "}\n"+refused) {
+			t.Errorf("a request, then %q: %q", garbage, got)
+		}
 	}
 	if got := read(dial(`{"type":"usage","req_id":"1`)); got != "" {
 		t.Errorf("half a request: %q", got)
@@ -289,9 +327,8 @@ func TestFramer(t *testing.T) {
 	}
 	feed(` {"a":"}"} {`)
 	feed(`"b":{}`)
-	feed(`}garbage{}`) // what follows garbage in one piece is dropped
-	feed(`{}`)
-	if diff := cmp.Diff([]string{`{"a":"}"}`, `{"b":{}}`, "", "{}"}, got); diff != "" || f.pending() != 0 {
+	feed(`} x{}`)
+	if diff := cmp.Diff([]string{`{"a":"}"}`, `{"b":{}}`, ""}, got); diff != "" || f.pending() != 0 {
 		t.Errorf("%s, %d pending", diff, f.pending())
 	}
 }
@@ -357,10 +394,17 @@ func TestHTTP(t *testing.T) {
 	for path, methods := range api.Paths {
 		for method, operation := range methods {
 			described[path] = strings.ToUpper(method)
-			bodies := []string{"", "{}", "[", strings.Repeat("x", 6000)}
+			bodies := []string{"of another site", "", "{}", "[", strings.Repeat("x", 6000)}
 			bodies = append(bodies, string(operation.RequestBody.Content["application/json"].Example))
 			for i, body := range bodies {
-				code, answer := exchange(t, strings.ToUpper(method), web.URL+path, body)
+				site := "same-origin"
+				if i == 0 {
+					site = "cross-site"
+				}
+				code, answer := exchange(t, strings.ToUpper(method), web.URL+path, body, site)
+				if (code == http.StatusForbidden) != (i == 0) {
+					t.Errorf("%s %s %.20q, %s: %d %s", method, path, body, site, code, answer)
+				}
 				if _, known := operation.Responses[fmt.Sprint(code)]; !known {
 					t.Errorf("%s %s: status %d is not described: %s", method, path, code, answer)
 					continue
@@ -393,13 +437,15 @@ func TestHTTP(t *testing.T) {
 	_ = response.Body.Close()
 }
 
-func exchange(t *testing.T, method, url, body string) (int, []byte) {
+// exchange sends a request as a browser does, for a page of the same or of another site.
+func exchange(t *testing.T, method, url, body, site string) (int, []byte) {
 	t.Helper()
 	request, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Sec-Fetch-Site", site)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)

@@ -1,9 +1,10 @@
 // Package server lets clients ask a [ioservice.Service] over TCP, with the protocol of the Slurm-LDMS
 // project, and over HTTP.
 //
-// A client that sends garbage, reads slowly, stops in the middle of a request or does nothing costs one
-// of the connections, whose number is limited: when all are taken, the one that has been idle longest is
-// closed for the new one.
+// A client that reads slowly, stops in the middle of a request or does nothing costs one of the
+// connections, whose number is limited: when all are taken, the one that has been idle longest is closed
+// for the new one. Anything but white space between requests ends the connection. So a request over TCP cannot
+// come in the body of an HTTP request, which a web page can have a browser send to any port.
 package server
 
 import (
@@ -49,9 +50,6 @@ type connection struct {
 	net.Conn
 	active time.Time
 }
-
-// maxGarbage is how many chunks without a request a client may send in a row.
-const maxGarbage = 16
 
 // Serve answers the clients of a listener until the context ends, and then closes their connections.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
@@ -125,12 +123,11 @@ func (s *Server) closeAll() {
 	}
 }
 
-// talk answers a client's requests until it closes the connection or breaks a limit.
+// talk answers a client's requests until it closes the connection, breaks a limit or sends something else.
 func (s *Server) talk(c *connection) {
 	var frames framer
 	buffer := make([]byte, 4096)
 	began := time.Time{} // of the request that is not complete
-	garbage := 0
 	for {
 		deadline := time.Now().Add(s.Limits.Idle)
 		if !began.IsZero() {
@@ -146,14 +143,11 @@ func (s *Server) talk(c *connection) {
 			if message == nil && !bad {
 				break
 			}
-			if garbage++; !bad {
-				garbage = 0
+			if bad {
+				s.send(c, ioservice.Refusal("JSON decode error"))
+				return
 			}
-			line := ioservice.Refusal("JSON decode error")
-			if !bad {
-				line = s.Service.Handle(s.Now(), message)
-			}
-			if !s.send(c, line) || garbage > maxGarbage {
+			if !s.send(c, s.Service.Handle(s.Now(), message)) {
 				return
 			}
 			began = time.Time{}
@@ -196,8 +190,8 @@ func (f *framer) add(data []byte) { f.data = append(f.data, data...) }
 // pending is how many bytes of an object are there that is not complete.
 func (f *framer) pending() int { return len(f.data) }
 
-// next returns the next complete object, or nil. bad says that something else came: all that was
-// received is dropped then, since nobody knows where a request would begin.
+// next returns the next complete object, or nil. bad says that something else came: nobody knows where
+// a request would begin then.
 func (f *framer) next() (object []byte, bad bool) {
 	for ; f.at < len(f.data); f.at++ {
 		c := f.data[f.at]

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/jobjson"
+	"rmreplay/internal/origin"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/model"
 )
@@ -51,7 +51,6 @@ type Service struct {
 	options Options
 	model   *model.Model
 	mux     *http.ServeMux
-	origins *http.CrossOriginProtection
 
 	mu      sync.Mutex
 	online  *model.Online
@@ -64,7 +63,7 @@ type Service struct {
 
 // New returns a service that has seen no events.
 func New(m *model.Model, o Options) *Service {
-	s := &Service{options: o, model: m, online: m.Online(), numbers: map[string]int64{}, last: m.Until(), mux: http.NewServeMux(), origins: http.NewCrossOriginProtection()}
+	s := &Service{options: o, model: m, online: m.Online(), numbers: map[string]int64{}, last: m.Until(), mux: http.NewServeMux()}
 	s.mux.HandleFunc("GET /v1/model", s.describe)
 	s.mux.HandleFunc("POST /v1/predict", s.predict)
 	s.mux.HandleFunc("POST /v1/events", s.learn)
@@ -73,7 +72,7 @@ func New(m *model.Model, o Options) *Service {
 
 // ServeHTTP answers a request.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := s.checkOrigin(r); err != nil {
+	if err := (origin.Policy{Secret: s.options.Token != ""}).Admit(w, r); err != nil {
 		refuse(w, http.StatusForbidden, err)
 		return
 	}
@@ -87,26 +86,6 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
 	s.mux.ServeHTTP(w, r)
-}
-
-// checkOrigin refuses requests that a page of another site makes its reader's browser send. Without a token
-// the service relies on the loopback interface, which any page reaches: a page whose name its owner lets
-// point to 127.0.0.1 is even of the same origin, but the browser sends that name as the host.
-func (s *Service) checkOrigin(r *http.Request) error {
-	if err := s.origins.Check(r); err != nil {
-		return fmt.Errorf("%w (want no request of a page of another site)", err)
-	}
-	if s.options.Token != "" {
-		return nil
-	}
-	host, _, err := net.SplitHostPort(r.Host)
-	if err != nil { // no port
-		host = strings.Trim(r.Host, "[]")
-	}
-	if ip := net.ParseIP(host); !strings.EqualFold(host, "localhost") && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("host: %q (want localhost or an address of the loopback interface, or a service with a token)", r.Host)
-	}
-	return nil
 }
 
 // refuse answers with an error as JSON.

@@ -1,0 +1,102 @@
+// Package origin decides who may ask a server that listens on this machine: programs and the server's own
+// pages, but not the web pages of other sites. A browser sends requests for any page to any address that it
+// reaches, the loopback interface included, and adds the passwords that it knows.
+//
+// The check reads what browsers say of their requests: Fetch Metadata (W3C, https://www.w3.org/TR/fetch-metadata/),
+// Origin (RFC 6454) and Host. Programs send none of the first two and pass.
+package origin
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+)
+
+// Policy is what a server says of itself. Its zero value is that of a server without passwords and pages.
+type Policy struct {
+	// Secret says that the server asks for a password or a token. Then the name by which a browser reaches it
+	// does not matter: a page of another name does not have the secret.
+	Secret bool
+	// Page reports whether a request is for a page for people. Other sites may link to pages, and to nothing
+	// else. It is nil for a server without pages.
+	Page func(*http.Request) bool
+}
+
+// errForeign is the error of a request that a page of another site caused.
+var errForeign = errors.New("a web page of another site had the browser send this request (want it from a program, " +
+	"from the server's own pages, or from a link to a page)")
+
+// Admit returns an error unless the request comes from a program, from the server's own pages, or from a link to a page
+// of the server. The caller answers with the status 403 then. Admit also sets the headers that keep the
+// answer, whatever it is, out of frames and of other sites' documents.
+func (p Policy) Admit(w http.ResponseWriter, r *http.Request) error {
+	h := w.Header()
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	if p.foreign(r) {
+		return errForeign
+	}
+	if !p.Secret && rebound(r) {
+		return fmt.Errorf("host %q is not a name of this machine (want localhost, an address, or the machine's own name; "+
+			"a server with a password or token answers to every name)", r.Host)
+	}
+	return nil
+}
+
+// foreign reports whether a page of another site had a browser send the request.
+func (p Policy) foreign(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "": // a program, an old browser, or one that uses http with another host than this machine
+		origin := r.Header.Get("Origin")
+		return origin != "" && !sameHost(origin, r.Host)
+	case "same-origin":
+		return false
+	case "none": // the user typed the address
+		return !reads(r)
+	}
+	link := reads(r) && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+	return !link || p.Page == nil || !p.Page(r)
+}
+
+// reads reports whether the request's method changes nothing.
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
+func sameHost(origin, host string) bool {
+	_, after, ok := strings.Cut(origin, "://")
+	return ok && strings.EqualFold(after, host)
+}
+
+// rebound reports whether a browser may have reached an address of this machine by the name of another site
+// (DNS rebinding): to the browser, such a server and that site's pages have one origin. Browsers send
+// Origin with all methods but GET and HEAD, and Slurm's plugin does not, so slurmctld may post by any name.
+// On an address that others reach, a server without a secret is open to the whole network anyhow.
+func rebound(r *http.Request) bool {
+	if local, known := r.Context().Value(http.LocalAddrContextKey).(net.Addr); known {
+		if tcp, ok := local.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
+			return false
+		}
+	}
+	browser := r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
+	return (reads(r) || browser) && !ownName(r.Host)
+}
+
+// ownName reports whether a request's host is a name or an address that no other site can have.
+func ownName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	if net.ParseIP(host) != nil || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	own, err := os.Hostname()
+	own = strings.ToLower(own)
+	short, _, _ := strings.Cut(own, ".")
+	return err == nil && host != "" && (host == own || host == short)
+}
