@@ -45,8 +45,8 @@ type message struct {
 	} `json:"error,omitempty"`
 }
 
-// Open starts Chromium, or skips the test loudly.
-func Open(t testing.TB) *Browser {
+// Open starts Chromium with options of its command line, or skips the test loudly.
+func Open(t testing.TB, options ...string) *Browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -62,8 +62,9 @@ func Open(t testing.TB) *Browser {
 	}
 	b := &Browser{t: t, send: send, receive: bufio.NewReaderSize(receive, 1<<20), last: new(int), events: make(map[string]int)}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	process := exec.CommandContext(ctx, path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--no-first-run", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "--window-size=1280,900", "about:blank")
+	options = append([]string{"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--no-first-run", "--remote-debugging-pipe", "--user-data-dir=" + t.TempDir(), "--window-size=1280,900"}, options...)
+	process := exec.CommandContext(ctx, path, append(options, "about:blank")...)
 	process.ExtraFiles = []*os.File{fromUs, fromIt} // its descriptors 3 and 4
 	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	process.Cancel = func() error { return syscall.Kill(-process.Process.Pid, syscall.SIGKILL) }
