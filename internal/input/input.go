@@ -1,0 +1,60 @@
+// Package input reads files from directories and archives that somebody else may have made: run records, images, plans. A
+// file there may be a named pipe, which hangs its reader, or a link to a device that never ends. A file
+// that the user names as the input of a command may be either, and is not read by this package.
+package input
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+)
+
+// Open opens a regular file for reading. It never waits, and links are followed. The error of anything else than
+// a regular file names the path and what is there.
+func Open(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: %s (want a regular file)", path, kind(info.Mode()))
+	}
+	if err != nil {
+		_ = f.Close() // nothing was read
+		return nil, err
+	}
+	return f, nil
+}
+
+// ReadFile returns the content of a regular file that has at most a number of bytes. Its errors are those of
+// [Open], and one for a longer file.
+func ReadFile(path string, most int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s: more than %d bytes (want a smaller file)", path, most)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
+// kind says in words what a file is that is not regular.
+func kind(mode os.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&os.ModeNamedPipe != 0:
+		return "a named pipe"
+	case mode&os.ModeDevice != 0:
+		return "a device"
+	}
+	return "not a regular file"
+}
