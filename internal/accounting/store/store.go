@@ -35,6 +35,7 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 
 	"rmreplay/internal/accounting/document"
+	"rmreplay/internal/output"
 )
 
 // Source says how a job came into the store.
@@ -108,7 +109,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("opening the store: %q: the database takes no question mark in its path", dir)
 	}
 	if dir != "" {
-		if err := vacant(dir); err != nil {
+		if err := errors.Join(output.Owned(dir), vacant(dir)); err != nil {
 			return nil, fmt.Errorf("opening the store: %w", err)
 		}
 		if err := os.MkdirAll(filepath.Join(dir, temporary), 0o700); err != nil {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/output"
 	"rmreplay/internal/predict/service"
 )
 
@@ -31,6 +32,9 @@ type disk interface {
 
 // openJournal opens a journal, or makes one, and locks it against other processes until it is closed.
 func openJournal(path string) (*journal, error) {
+	if err := output.Owned(path); err != nil {
+		return nil, err
+	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err

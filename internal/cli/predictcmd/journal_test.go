@@ -107,3 +107,21 @@ func TestJournalLocked(t *testing.T) {
 	}
 	j.file.Close()
 }
+
+// TestJournalOwner: another user's journal is not opened, by root either.
+func TestJournalOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, another user's journal: only root can make one")
+	}
+	path := filepath.Join(t.TempDir(), "events")
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chown(path, 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	j, err := openJournal(path)
+	if err == nil {
+		_ = j.file.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "belongs to the user with the ID 65534") {
+		t.Errorf("opened: %v", err)
+	}
+}

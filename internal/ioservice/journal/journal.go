@@ -20,6 +20,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/output"
 )
 
 // Journal is an open directory. Write and Snapshot must not be called at the same time; Sync may be
@@ -84,7 +86,7 @@ func private(dir string) error {
 	case info.Mode().Perm()&0o077 != 0:
 		return fmt.Errorf("its mode is %04o (want 0700: others must not read or change it)", info.Mode().Perm())
 	}
-	return nil
+	return output.Owned(dir)
 }
 
 func (j *Journal) path(kind string, generation uint64) string {

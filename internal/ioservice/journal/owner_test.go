@@ -1,0 +1,32 @@
+package journal
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestOwner: a state of another user is not opened, by root either.
+func TestOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, another user's directory: only root can make one")
+	}
+	dir := filepath.Join(t.TempDir(), "state")
+	j, _, _, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(dir, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	if j, _, _, err = Open(dir); err == nil || !strings.Contains(err.Error(), "belongs to the user with the ID 65534") {
+		t.Errorf("opened: %v", err)
+	}
+	if err == nil {
+		_ = j.Close()
+	}
+}
