@@ -72,7 +72,7 @@ var rules = []rule{
 		"the clock serves any programs; it must not know of Slurm or of jobs"},
 	{"processes", "internal/supervise", nil, nil,
 		"the guard serves any programs; it must not know of Slurm or of jobs"},
-	{"processes", "internal/slurmstore", []string{"internal/interrupt", "internal/slurmspec/..."}, offline,
+	{"processes", "internal/slurmstore", []string{"internal/input", "internal/interrupt", "internal/slurmspec/..."}, offline,
 		"a release is a directory; its use in a replay is the engine's concern, and apt has the network"},
 
 	{"workload", "internal/jobjson", []string{"internal/hpc", "internal/packed", "internal/spelling"}, computes,

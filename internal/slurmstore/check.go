@@ -6,9 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"os/user"
 	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -34,7 +38,8 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 // patience is how long slurmctld may take to print its version on a busy machine.
 const patience = time.Minute
 
-// check runs the root's slurmctld by the root's own dynamic loader and returns its version.
+// check runs the root's slurmctld by the root's own dynamic loader and returns its version. Whoever made
+// the archive made these programs, so root does not run them as root: see [tree.confine].
 func check(ctx context.Context, t *tree) (slurmspec.Release, error) {
 	daemon, err := t.first(daemonPaths)
 	if err != nil {
@@ -101,6 +106,9 @@ func (t *tree) loader(program string) (string, error) {
 	return "", errors.New("a static program (want one that is linked dynamically: the preload library must be loaded into it)")
 }
 
+// missingLibrary matches what a loader says of a library that it does not find.
+var missingLibrary = regexp.MustCompile(`error while loading shared libraries: ([^:\s]+): cannot open`)
+
 // version asks a program for its version, after a look at the libraries that it would load. The
 // loader also looks in the machine's own directories, and a mixture of two systems may run this
 // far and crash later.
@@ -109,11 +117,14 @@ func (t *tree) version(ctx context.Context, loader, program string) (slurmspec.R
 	defer cancel()
 	libraries, err := t.load(ctx, loader, "--list", program)
 	if err != nil {
+		if lacks := missingLibrary.FindStringSubmatch(err.Error()); lacks != nil {
+			return slurmspec.Release{}, fmt.Errorf("the root lacks the library %s", lacks[1])
+		}
 		return slurmspec.Release{}, err
 	}
 	for line := range strings.Lines(libraries) { // libc.so.6 => /root/lib/libc.so.6 (0x00007f...)
 		name, file, found := strings.Cut(strings.TrimSpace(line), " => ")
-		if found && !strings.HasPrefix(file, t.dir+"/") {
+		if found && !strings.HasPrefix(file, t.seen()+"/") {
 			return slurmspec.Release{}, fmt.Errorf("the root lacks the library %s (this machine has it as %s)", name, strings.Fields(file)[0])
 		}
 	}
@@ -134,21 +145,30 @@ func (t *tree) load(ctx context.Context, loader string, args ...string) (string,
 			return "", err
 		}
 		for _, dir := range found {
+			dir = t.seen() + strings.TrimPrefix(dir, t.dir)
 			libraries = append(libraries, dir, filepath.Join(dir, "slurm-wlm"), filepath.Join(dir, "slurm"))
 		}
 	}
 	for i, arg := range args {
 		if !strings.HasPrefix(arg, "-") {
-			args[i] = filepath.Join(t.dir, arg)
+			args[i] = t.seen() + "/" + arg
 		}
 	}
+	args = append([]string{"--inhibit-cache", "--library-path", strings.Join(libraries, ":")}, args...)
 	for {
 		var out strings.Builder
-		c := command(ctx, nil, filepath.Join(t.dir, loader), append([]string{"--inhibit-cache", "--library-path", strings.Join(libraries, ":")}, args...)...)
+		c := command(ctx, nil, t.seen()+"/"+loader, args...)
 		c.Env = []string{"LC_ALL=C"} // no preload library and no library path of this machine
 		c.Dir = "/"
 		c.Stdout = &out
+		if err := t.confine(c); err != nil {
+			return "", err
+		}
 		err := runCommand(c)
+		if errors.Is(err, syscall.EPERM) && forAll() {
+			err = fmt.Errorf("%w (root runs no program of an archive as root, and cannot become another user here: "+
+				"want an ordinary user, or the capabilities SETGID, SETUID and SYS_CHROOT)", err)
+		}
 		if !errors.Is(err, syscall.ETXTBSY) || ctx.Err() != nil {
 			return out.String(), err
 		}
@@ -156,4 +176,33 @@ func (t *tree) load(ctx context.Context, loader string, args ...string) (string,
 		// for writing until it executes (golang.org/issue/22315).
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// seen returns the path of the tree's directory for a process that [tree.confine] has prepared.
+func (t *tree) seen() string {
+	if forAll() {
+		return ""
+	}
+	return t.dir
+}
+
+// systemd keeps these users for services without an account (DynamicUser).
+const firstStranger, lastStranger = 61184, 65519
+
+// confine prepares a process of the tree's programs. Root's process has another user, which no account of this
+// machine has, no capabilities and no groups, and sees nothing but the tree. So all users must be able to
+// read the tree. Anybody else's process has the rights of its user.
+func (t *tree) confine(c *exec.Cmd) error {
+	if !forAll() {
+		return nil
+	}
+	for id := lastStranger; id >= firstStranger; id-- {
+		if _, err := user.LookupId(strconv.Itoa(id)); err == nil {
+			continue
+		}
+		c.SysProcAttr.Chroot = t.dir
+		c.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(id), Gid: uint32(id)} // changing from root drops all capabilities
+		return nil
+	}
+	return fmt.Errorf("the users %d to %d all have accounts (want one without, to run the archive's programs)", firstStranger, lastStranger)
 }

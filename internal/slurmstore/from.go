@@ -14,10 +14,16 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"rmreplay/internal/input"
 )
 
 // fromPath fills the tree with what the user named. The content tells what it is.
 func fromPath(ctx context.Context, t *tree, path string, hooks Hooks) error {
+	path, err := filepath.Abs(path) // programs take no name of a file for an option then
+	if err != nil {
+		return err
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -29,9 +35,15 @@ func fromPath(ctx context.Context, t *tree, path string, hooks Hooks) error {
 	if _, err := os.Stat(filepath.Join(path, layoutFile)); err == nil {
 		return fromLayout(ctx, t, path, hooks)
 	}
-	files, err := filepath.Glob(filepath.Join(path, "*.deb"))
+	entries, err := os.ReadDir(path)
 	if err != nil {
 		return err
+	}
+	var files []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".deb") {
+			files = append(files, filepath.Join(path, e.Name()))
+		}
 	}
 	if len(files) == 0 {
 		return fmt.Errorf("a directory without .deb files and without %s (want packages, an OCI image layout, or a tarball of a root)", layoutFile)
@@ -51,6 +63,11 @@ func agree(ctx context.Context, files []string, hooks Hooks) error {
 	hooks.Step(fmt.Sprintf("reading the names of %d packages", len(files)))
 	seen := map[string]string{}
 	for _, file := range files {
+		f, err := input.Open(file)
+		if err != nil {
+			return err
+		}
+		_ = f.Close() // dpkg-deb reads it
 		var out strings.Builder
 		c := command(ctx, nil, "dpkg-deb", "--show", "--showformat=${Package}", file)
 		c.Stdout = &out
@@ -66,14 +83,36 @@ func agree(ctx context.Context, files []string, hooks Hooks) error {
 	return nil
 }
 
-// fromTarball unpacks a tarball of a root, compressed or not.
+// fromTarball unpacks a tarball of a root, compressed or not. It may be a named pipe, as of a shell's <(...).
 func fromTarball(ctx context.Context, t *tree, path string) error {
-	f, err := os.Open(path)
+	f, err := openNamed(ctx, path)
 	if err != nil {
 		return err
 	}
+	defer context.AfterFunc(ctx, func() { _ = f.Close() })() // a pipe's reader may be waiting
 	defer f.Close()
 	return decompressed(ctx, f, func(archive io.Reader) error { return t.unpack(ctx, archive) })
+}
+
+// openNamed opens a file. Opening a named pipe waits for a writer, or for the end of the context.
+func openNamed(ctx context.Context, path string) (*os.File, error) {
+	files, errs := make(chan *os.File, 1), make(chan error, 1)
+	go func() {
+		f, err := os.Open(path)
+		if err != nil {
+			errs <- err
+			return
+		}
+		files <- f
+	}()
+	select {
+	case f := <-files:
+		return f, nil
+	case err := <-errs:
+		return nil, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // The first bytes of compressed files (RFC 1952, RFC 8878), and of one that cannot be read.

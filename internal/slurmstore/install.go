@@ -72,6 +72,11 @@ func (s *Store) Install(ctx context.Context, req Request, hooks Hooks) (one Slur
 	if one.Source, err = fill(ctx, t, req, want, filepath.Join(work, "apt"), hooks); err != nil {
 		return one, false, err
 	}
+	if forAll() {
+		if err := t.share(); err != nil {
+			return one, false, fmt.Errorf("preparing the store of Slurm releases: %w", err)
+		}
+	}
 	hooks.Step("checking that slurmctld runs")
 	release, err := check(ctx, t)
 	if err == nil && !want.IsZero() && !means(want, release) {
@@ -124,7 +129,7 @@ func (s *Store) place(t *tree, one Slurm) (Slurm, bool, error) {
 		err = t.write(description, append(text, '\n'))
 	}
 	if err == nil && forAll() {
-		err = t.share()
+		err = t.root.Chmod(description, 0o644)
 	}
 	if err != nil {
 		return one, false, fmt.Errorf("describing Slurm %s: %w", one.Version, err)

@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+
+	"rmreplay/internal/input"
 )
 
 // layoutFile marks a directory as an image in the OCI layout. Source: OCI image specification,
@@ -61,7 +63,7 @@ type ociLayout struct{ dir string }
 
 // manifest finds the manifest of the one image for this machine.
 func (l ociLayout) manifest(ctx context.Context) (*document, error) {
-	text, err := os.ReadFile(filepath.Join(l.dir, layoutFile))
+	text, err := input.ReadFile(filepath.Join(l.dir, layoutFile), mostJSON)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +77,7 @@ func (l ociLayout) manifest(ctx context.Context) (*document, error) {
 		return nil, fmt.Errorf("%s: version %q (want 1.0.0)", layoutFile, version.ImageLayoutVersion)
 	}
 	name := "index.json"
-	if text, err = os.ReadFile(filepath.Join(l.dir, name)); err != nil {
+	if text, err = input.ReadFile(filepath.Join(l.dir, name), mostJSON); err != nil {
 		return nil, err
 	}
 	for range 4 { // an index may lead to another one
@@ -152,7 +154,7 @@ func (l ociLayout) open(ctx context.Context, d descriptor) (*os.File, error) {
 	if m == nil {
 		return nil, fmt.Errorf("digest %q (want sha256: and 64 hexadecimal digits)", d.Digest)
 	}
-	f, err := os.Open(filepath.Join(l.dir, "blobs", "sha256", m[1]))
+	f, err := input.Open(filepath.Join(l.dir, "blobs", "sha256", m[1]))
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rmreplay/internal/input"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -173,7 +174,7 @@ func listDir(dir string) (list []Slurm, err error) {
 // describe reads the description of a root in the store.
 func describe(dir string) (one Slurm, err error) {
 	path := filepath.Join(dir, description)
-	text, err := os.ReadFile(path)
+	text, err := input.ReadFile(path, mostJSON)
 	if err != nil {
 		return one, fmt.Errorf("listing the store of Slurm releases: %w", err)
 	}
