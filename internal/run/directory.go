@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"rmreplay/internal/input"
 )
 
 // The files of a record.
@@ -90,7 +92,7 @@ func HasPart(path string) bool {
 // Overwritable returns nil if dir holds a record and no process is writing it. Otherwise the
 // error is [ErrLive], [ErrNotRun] or that of reading the record.
 func Overwritable(dir string) error {
-	file, err := os.Open(filepath.Join(dir, journalFile))
+	file, err := input.Open(filepath.Join(dir, journalFile))
 	if err == nil {
 		defer file.Close()
 		if locked(file) {

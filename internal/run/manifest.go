@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/input"
 )
 
 // Format is the version of the record that this package writes. Readers refuse a record with a
@@ -344,10 +345,13 @@ func writeManifest(dir string, m Manifest) error {
 // ErrNotRun says that a directory is not a run record.
 var ErrNotRun = errors.New("not a run record")
 
+// mostManifest bounds a manifest, in bytes. That of a run with thousands of warnings has less than a megabyte.
+const mostManifest = 64 << 20
+
 // readManifest reads dir/manifest.json.
 func readManifest(dir string) (*Manifest, error) {
 	path := filepath.Join(dir, manifestFile)
-	data, err := os.ReadFile(path)
+	data, err := input.ReadFile(path, mostManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: no %s in %s", ErrNotRun, manifestFile, dir)
 	}

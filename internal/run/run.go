@@ -25,10 +25,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/input"
 	"rmreplay/internal/workload"
 )
 
@@ -76,7 +76,7 @@ func open(dir string) (*Run, error) {
 
 // openPartial reads the journal of a record without an end.
 func (r *Run) openPartial() error {
-	file, err := os.Open(filepath.Join(r.Dir, journalFile))
+	file, err := input.Open(filepath.Join(r.Dir, journalFile))
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (r *Run) LogDir() string { return filepath.Join(r.Dir, logsDir) }
 // OpenLog opens a log of the run's processes, such as slurmctld.log. The error satisfies
 // [fs.ErrNotExist] if the record does not have it.
 func (r *Run) OpenLog(name string) (io.ReadCloser, error) {
-	file, err := os.Open(filepath.Join(r.LogDir(), name))
+	file, err := input.Open(filepath.Join(r.LogDir(), name))
 	if err != nil {
 		return nil, fmt.Errorf("reading run record %s: %w", r.Dir, err)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/snappy"
+
+	"rmreplay/internal/input"
 )
 
 // rowGroup is the maximum number of rows in a row group. Large row groups compress better.
@@ -97,7 +99,7 @@ func (t *table[T]) abandon() {
 
 // readTable reads a whole table.
 func readTable[T any](path string) (rows []T, err error) {
-	file, err := os.Open(path)
+	file, err := input.Open(path)
 	if err != nil {
 		return nil, err
 	}

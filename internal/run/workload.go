@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"rmreplay/internal/finished"
 	"rmreplay/internal/formats/trace"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/input"
 	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
 )
@@ -53,7 +53,7 @@ func (r *Run) setting() (*workload.Workload, error) {
 	}
 	w := &workload.Workload{Epoch: r.Manifest.VirtualStart, Start: r.Manifest.WindowStart}
 	path := filepath.Join(r.Dir, settingFile)
-	f, err := os.Open(path)
+	f, err := input.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return w, nil // a record without a setting
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	files "rmreplay/internal/input"
 	"rmreplay/internal/output"
 )
 
@@ -66,7 +67,7 @@ func (m *Maker) Submit(ctx context.Context, opts ArrayOptions) (*Array, error) {
 
 // stillQueued returns an error while the last array has tasks in the queue.
 func (p *Plan) stillQueued(ctx context.Context) error {
-	text, err := os.ReadFile(p.path(arrayFile))
+	text, err := files.ReadFile(p.path(arrayFile), mostRead)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"rmreplay/internal/experiment"
+	files "rmreplay/internal/input"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/rm/slurm/conf/edit"
@@ -410,9 +411,12 @@ func plainEnvironment(env []string) []string {
 	})
 }
 
+// mostRead bounds what is read of a file beside a run, in bytes.
+const mostRead = 64 << 20
+
 // lastLines returns the last lines of a file, joined by semicolons.
 func lastLines(path string, n int) string {
-	text, err := os.ReadFile(path)
+	text, err := files.ReadFile(path, mostRead)
 	if err != nil {
 		return ""
 	}

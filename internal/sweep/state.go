@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/experiment"
+	files "rmreplay/internal/input"
 	"rmreplay/internal/output"
 	"rmreplay/internal/run"
 )
@@ -30,7 +31,7 @@ func statusFile(path string) string { return path + ".json" }
 
 // readStatus reads the file beside path. It returns an empty status if it cannot read the file.
 func readStatus(path string) (s status) {
-	text, err := os.ReadFile(statusFile(path))
+	text, err := files.ReadFile(statusFile(path), mostRead)
 	if err != nil || json.Unmarshal(text, &s) != nil {
 		return status{}
 	}
@@ -178,7 +179,7 @@ func (c contents) of(path string) (string, error) {
 		if _, err := fmt.Fprintf(h, "%q %d\n", relative, info.Size()); err != nil {
 			return err
 		}
-		f, err := os.Open(at)
+		f, err := files.Open(at)
 		if err != nil {
 			return err
 		}

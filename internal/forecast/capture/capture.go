@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/input"
 	"rmreplay/internal/output"
 )
 
@@ -288,10 +289,13 @@ const (
 	mostIncludes      = 20
 )
 
+// mostText bounds the index of a capture and a file of a configuration, in bytes.
+const mostText = 64 << 20
+
 // readWhole reads a file of a configuration. The text of an included file replaces its Include line
 // (slurm.conf(5)), so that the copy needs no other file. %c in its name stands for the cluster.
 func readWhole(path, cluster string, depth int) (string, error) {
-	text, err := os.ReadFile(path)
+	text, err := input.ReadFile(path, mostText)
 	if err != nil {
 		return "", err
 	}
@@ -333,7 +337,7 @@ func Cluster(dir string) string {
 
 // readIndex reads capture.json.
 func readIndex(dir string) (at hpc.Time, zone *time.Location, missing map[string]string, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, indexFile))
+	text, err := input.ReadFile(filepath.Join(dir, indexFile), mostText)
 	if err != nil {
 		return 0, nil, nil, err
 	}

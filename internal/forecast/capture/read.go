@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"rmreplay/internal/forecast"
 	"rmreplay/internal/formats/sacct"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/input"
 	"rmreplay/internal/lines"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/slurmspec"
@@ -144,7 +144,7 @@ func readPhase(dir string, at hpc.Time, zone *time.Location) (p forecast.Phase, 
 
 // readJobs reads the jobs that wait or run.
 func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes []string, err error) {
-	f, err := os.Open(filepath.Join(dir, jobsFile))
+	f, err := input.Open(filepath.Join(dir, jobsFile))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -350,7 +350,7 @@ func readHistory(dir string, at hpc.Time, zone *time.Location) (*predict.Cases, 
 
 // optional reads a file of the capture if it is there.
 func optional(dir, name string, read func(io.Reader) error) error {
-	f, err := os.Open(filepath.Join(dir, name))
+	f, err := input.Open(filepath.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -173,12 +173,25 @@ func Adapt(cluster *Cluster, release slurmspec.Release, env Environment) (*Adapt
 	objects := a.objects()
 	a.checkPlugins()
 	if len(a.errs) > 0 {
-		return nil, fmt.Errorf("adapting %s: %w", cluster.Path, errors.Join(a.errs...))
+		return nil, fmt.Errorf("adapting %s: %w", cluster.Path, cluster.private.Error(errors.Join(a.errs...)))
 	}
 	a.noteAccounting()
 	a.write(objects)
 	a.sortChanges()
+	a.hidePrivate()
 	return a.out, nil
+}
+
+// hidePrivate leaves out what files outside the cluster's directory say.
+func (a *adapter) hidePrivate() {
+	for _, list := range [][]Change{a.out.Changes, a.out.Upgrade} {
+		for i := range list {
+			if list[i].From != "" && a.cluster.private.Has(list[i].File) {
+				list[i].From = hidden
+			}
+		}
+	}
+	a.cluster.private.Texts(a.out.Warnings)
 }
 
 // sortChanges sorts the changes by the site's statements. Changes of no statement come last.

@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/rm/slurm/conf/privacy"
 	"rmreplay/internal/rm/slurm/conf/slurmdbd"
 	"rmreplay/internal/rm/slurm/conf/syntax"
 	"rmreplay/internal/rm/slurm/conf/topology"
@@ -38,7 +39,8 @@ var (
 // Cluster is a site's configuration before its adaptation.
 type Cluster struct {
 	// Path is the slurm.conf that was read.
-	Path string
+	Path    string
+	private privacy.Files
 	// SiteRelease is the release that the site runs. The zero Release stands for one that fits the
 	// configuration: see [Cluster.Releases].
 	SiteRelease slurmspec.Release
@@ -103,13 +105,14 @@ func OpenFile(path string) (*Cluster, error) {
 	return c, nil
 }
 
-func load(path string, open reader) (*Cluster, error) {
-	files := &files{open: open}
+func load(path string, open reader) (c *Cluster, err error) {
+	files := &files{open: open, private: privacy.Files{Dir: filepath.Dir(path)}}
+	defer func() { err = files.private.Error(err) }()
 	statements, err := parse(path, slurmGrammar, files)
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Path: path, Statements: statements, nodeIndex: make(map[string]int)}
+	c = &Cluster{Path: path, Statements: statements, nodeIndex: make(map[string]int)}
 	dir := filepath.Dir(path)
 	if c.GRES, err = optional(filepath.Join(dir, gresConf), gresGrammar, files); err != nil {
 		return nil, err
@@ -132,6 +135,8 @@ func load(path string, open reader) (*Cluster, error) {
 	if c.Users, err = readUsers(dir, files.read); err != nil {
 		return nil, err
 	}
+	c.private = files.private
+	c.private.Texts(c.Warnings)
 	return c, nil
 }
 

@@ -3,13 +3,13 @@ package conf
 import (
 	"bytes"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 
 	"rmreplay/internal/filekind"
 	"rmreplay/internal/hostlist"
+	"rmreplay/internal/input"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/rm/slurm/conf/privacy"
 )
 
 // The limits of a cluster directory. They are far above any site's configuration, and they bound
@@ -26,19 +26,12 @@ const (
 // reader returns a file's contents. It is [readFile] except in tests.
 type reader func(path string) ([]byte, error)
 
-// readFile reads a file, but no more of it than [files.read] needs to see that it is too large.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxBytes+1))
-}
+func readFile(path string) ([]byte, error) { return input.ReadFile(path, maxBytes) }
 
 // files reads the files of one cluster directory and stops at its limits.
 type files struct {
 	open       reader
+	private    privacy.Files
 	count      int
 	bytes      int
 	statements int
@@ -50,6 +43,7 @@ func (f *files) read(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.private.Read(path)
 	f.count++
 	f.bytes += len(data)
 	switch zero := bytes.IndexByte(data, 0); {

@@ -1,0 +1,98 @@
+// Package privacy keeps messages about a cluster's configuration from quoting other files.
+//
+// A slurm.conf may include any file, and a file beside it may be a link to any. When root reads the
+// configuration of somebody else, that can be a file which its writer may not read. So no message
+// quotes a file outside the cluster's directory.
+package privacy
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// outside reports whether a file is not below a directory, after all links.
+func outside(dir, path string) bool {
+	relative, err := filepath.Rel(resolved(dir), resolved(path))
+	return err != nil || !filepath.IsLocal(relative)
+}
+
+// resolved returns a path without links, as far as it exists.
+func resolved(path string) string {
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	if found, err := filepath.EvalSymlinks(path); err == nil {
+		return found
+	}
+	return path
+}
+
+// Files are the files outside a cluster's directory that were read.
+type Files struct {
+	Dir   string // the cluster's
+	files []string
+}
+
+// Read notes that a file is read.
+func (u *Files) Read(path string) {
+	if outside(u.Dir, path) {
+		u.files = append(u.files, path)
+	}
+}
+
+// Has reports whether a file is outside the directory.
+func (u *Files) Has(path string) bool { return slices.Contains(u.files, path) }
+
+// Error returns an error that names the places in files outside the directory and leaves out what is there.
+func (u *Files) Error(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := u.text(err.Error()); text != err.Error() {
+		return errors.New(text)
+	}
+	return err
+}
+
+// Texts changes messages as Error does.
+func (u *Files) Texts(messages []string) {
+	for i, m := range messages {
+		messages[i] = u.text(m)
+	}
+}
+
+// text is Error for the text of a message. Each of its lines begins with a place, or goes on about the line before.
+func (u *Files) text(message string) string {
+	var kept []string
+	hiding := false
+	for line := range strings.SplitSeq(message, "\n") {
+		begin, place := u.place(line)
+		switch {
+		case place != "":
+			hiding = true
+			kept = append(kept, fmt.Sprintf("%s%s: wrong (not shown, because the file is not in %s; read it there)", begin, place, u.Dir))
+		case !hiding || strings.HasPrefix(line, u.Dir+string(filepath.Separator)):
+			hiding = false
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+// place finds FILE:LINE of a file outside the directory, and what stands before it.
+func (u *Files) place(line string) (before, place string) {
+	for _, file := range u.files {
+		at := strings.Index(line, file+":")
+		if at < 0 {
+			continue
+		}
+		rest := line[at+len(file)+1:]
+		if digits := len(rest) - len(strings.TrimLeft(rest, "0123456789")); digits > 0 {
+			return line[:at], file + ":" + rest[:digits]
+		}
+	}
+	return "", ""
+}
