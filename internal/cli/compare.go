@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -122,7 +123,7 @@ func runCompare(ctx context.Context, g *globals, dirs []string, opts compareOpti
 	}
 	if opts.json {
 		err = g.PrintJSON(c)
-	} else if err = c.Render(g.Stdout, opts.zone.Location()); err != nil {
+	} else if err = g.Render(func(w io.Writer) error { return c.Render(w, opts.zone.Location()) }); err != nil {
 		err = fmt.Errorf("writing the result: %w", err)
 	}
 	if err != nil {

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/cli/console"
@@ -87,9 +85,9 @@ func runConfAdapt(g *globals, path, nodes, slurm, site string, asJSON bool) erro
 		}
 		return g.PrintJSON(r)
 	}
-	if _, err := fmt.Fprintf(g.Stdout, "%s: cluster %s, %d nodes, %d partitions\n\n",
+	if err := g.Printf("%s: cluster %s, %d nodes, %d partitions\n\n",
 		cluster.Path, cluster.Name, len(cluster.Nodes), len(cluster.Partitions)); err != nil {
 		return err
 	}
-	return adapted.Render(g.Stdout)
+	return g.Render(adapted.Render)
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -190,7 +191,7 @@ func (g *globals) printSummary(s *metrics.Summary, zone *time.Location, asJSON b
 	var err error
 	if asJSON {
 		err = g.PrintJSON(s)
-	} else if err = s.Render(g.Stdout, zone); err != nil {
+	} else if err = g.Render(func(w io.Writer) error { return s.Render(w, zone) }); err != nil {
 		err = fmt.Errorf("writing the result: %w", err)
 	}
 	if err != nil {

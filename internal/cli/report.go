@@ -100,13 +100,13 @@ func runReport(ctx context.Context, g *globals, dirs []string, opts reportOption
 		}
 	} else {
 		if !result.Valid {
-			_, _ = fmt.Fprintf(g.Stdout, "NOT VALID: %s\n", result.Doubt)
+			_ = g.Printf("NOT VALID: %s\n", result.Doubt)
 		}
-		_, _ = fmt.Fprintf(g.Stdout, "wrote %s (%.1f MB)", result.Report, float64(result.Bytes)/1e6)
+		_ = g.Printf("wrote %s (%.1f MB)", result.Report, float64(result.Bytes)/1e6)
 		if n := len(result.Figures); n > 0 {
-			_, _ = fmt.Fprintf(g.Stdout, " and %d figures in %s", n, opts.figures)
+			_ = g.Printf(" and %d figures in %s", n, opts.figures)
 		}
-		_, _ = fmt.Fprintln(g.Stdout)
+		_ = g.Print("\n")
 	}
 	return unlessPartial(validRuns(r.Doubt()), opts.partial)
 }

@@ -132,7 +132,7 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 		case opts.json:
 			return g.PrintJSON(outlook)
 		}
-		_, err = fmt.Fprint(g.Stdout, outlook.Render())
+		err = g.Print(outlook.Render())
 		return err
 	}
 	lock, err := plan.Lock(opts.cell > 0)
@@ -189,7 +189,7 @@ func (g *globals) finishSweep(plan *sweep.Plan, opts sweepOptions) error {
 	}
 	if opts.json {
 		err = g.PrintJSON(summary)
-	} else if _, werr := fmt.Fprint(g.Stdout, summary.Render()); werr != nil {
+	} else if werr := g.Print(summary.Render()); werr != nil {
 		err = fmt.Errorf("writing the result: %w", werr)
 	}
 	switch bad := summary.Failed + summary.NotRun; {
@@ -280,7 +280,7 @@ func submitSweep(ctx context.Context, g *globals, maker *sweep.Maker, opts sweep
 	if opts.json {
 		return g.PrintJSON(array)
 	}
-	_, err = fmt.Fprintf(g.Stdout, "submitted job array %s with %d of %d runs\nwhen it has ended: rmreplay sweep %s -o %s --collect\n",
+	err = g.Printf("submitted job array %s with %d of %d runs\nwhen it has ended: rmreplay sweep %s -o %s --collect\n",
 		array.Job, len(array.Runs), len(maker.Plan.Runs), maker.Plan.Experiment.Path, opts.output)
 	return err
 }

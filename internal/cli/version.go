@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -69,6 +68,6 @@ func runVersion(g *globals, asJSON bool) error {
 	if asJSON {
 		return g.PrintJSON(v)
 	}
-	_, err := fmt.Fprintf(g.Stdout, "rmreplay %s (%s, %s), for Slurm %s\n", v.Version, v.Go, v.Platform, v.SupportedSlurm)
+	err := g.Printf("rmreplay %s (%s, %s), for Slurm %s\n", v.Version, v.Go, v.Platform, v.SupportedSlurm)
 	return err
 }

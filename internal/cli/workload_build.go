@@ -234,6 +234,6 @@ func (r *buildReport) show(g *globals, asJSON bool) error {
 	for _, m := range r.Missing {
 		fmt.Fprintf(&b, "missing: %s\n", m)
 	}
-	_, err := fmt.Fprint(g.Stdout, b.String())
+	err := g.Print(b.String())
 	return err
 }

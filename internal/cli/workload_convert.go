@@ -90,7 +90,7 @@ func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 	fmt.Fprintf(&b, "wrote %d jobs as %s to %s\n", w.Jobs.Len(), opts.to, opts.output)
 	writeCounts(&b, "records of the source under a rule", w.Rules)
 	writeCounts(&b, "what this format has no place for", losses)
-	_, err = fmt.Fprint(g.Stdout, b.String())
+	err = g.Print(b.String())
 	return err
 }
 

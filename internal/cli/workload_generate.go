@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -69,7 +68,7 @@ func runGenerateExample(g *globals, opts generateOptions) error {
 	if err := example.WriteExample(opts.output, opts.seed); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(g.Stdout, "wrote the cluster %s and the workload %s (seed %d)\n",
+	err := g.Printf("wrote the cluster %s and the workload %s (seed %d)\n",
 		filepath.Join(opts.output, "cluster"), filepath.Join(opts.output, "day.jsonl"), opts.seed)
 	return err
 }

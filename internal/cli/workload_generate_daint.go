@@ -80,7 +80,7 @@ func runGenerateDaint(g *globals, opts daintOptions) error {
 			"loads": loadsJSON(made.Loads),
 		})
 	}
-	_, err = fmt.Fprintf(g.Stdout, "wrote the cluster %s and the workload %s (%d jobs, seed %d)\n", cluster, trace, w.Jobs.Len(), opts.seed)
+	err = g.Printf("wrote the cluster %s and the workload %s (%d jobs, seed %d)\n", cluster, trace, w.Jobs.Len(), opts.seed)
 	return err
 }
 

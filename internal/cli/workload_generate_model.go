@@ -65,7 +65,7 @@ func (g *globals) saveGenerated(w *workload.Workload, path string, seed uint64, 
 	if asJSON {
 		return g.PrintJSON(map[string]any{"workload": path, "jobs": w.Jobs.Len(), "seed": seed})
 	}
-	_, err := fmt.Fprintf(g.Stdout, "wrote the workload %s (%d jobs, seed %d)\n", path, w.Jobs.Len(), seed)
+	err := g.Printf("wrote the workload %s (%d jobs, seed %d)\n", path, w.Jobs.Len(), seed)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"slices"
 	"strings"
 
@@ -70,5 +71,5 @@ func runWorkloadInfo(g *globals, path string, opts infoOptions) error {
 	if opts.json {
 		return g.PrintJSON(info)
 	}
-	return info.Render(g.Stdout, opts.zone.Location())
+	return g.Render(func(w io.Writer) error { return info.Render(w, opts.zone.Location()) })
 }

@@ -102,7 +102,7 @@ func runWorkloadSessions(g *globals, path string, opts sessionsOptions) error {
 	if opts.json {
 		return g.PrintJSON(summary)
 	}
-	return summary.Render(g.Stdout)
+	return g.Render(summary.Render)
 }
 
 // writeTo writes to the file that a flag names. It writes nothing for an empty name, and to

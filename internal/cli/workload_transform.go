@@ -368,6 +368,6 @@ func (r *transformReport) print(g *globals, asJSON bool) error {
 	if len(r.Remaining) > 0 {
 		fmt.Fprintf(&b, "still there, because something else has the name: %s\n", strings.Join(r.Remaining, ", "))
 	}
-	_, err := fmt.Fprint(g.Stdout, b.String())
+	err := g.Print(b.String())
 	return err
 }

@@ -145,7 +145,7 @@ func (r *validateReport) render(g *globals, all bool) error {
 	}
 	r.renderForecast(&b)
 	fmt.Fprintf(&b, "%s: %d jobs, %d errors, %d warnings\n", r.Source, r.Jobs, r.Errors, r.Warnings)
-	_, err := fmt.Fprint(g.Stdout, b.String())
+	err := g.Print(b.String())
 	return err
 }
 

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/inert"
 	"rmreplay/internal/run"
 )
 
@@ -207,12 +207,7 @@ func (c *Column) forPeople(r *run.Row, zone *time.Location) string {
 	if text == "" {
 		return "-"
 	}
-	return strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f {
-			return '?'
-		}
-		return c
-	}, text)
+	return inert.Line(text)
 }
 
 // durationText writes a duration in whole seconds, as sacct does: 1-02:03:04.

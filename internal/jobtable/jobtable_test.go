@@ -12,7 +12,7 @@ import (
 )
 
 // history is a workload with an array of two tasks, of which one never started, and a job with a
-// name that would break a terminal.
+// name that would break a terminal; its user would be a formula of a spreadsheet.
 func history(t *testing.T) *run.Run {
 	t.Helper()
 	at := func(s int64) hpc.Time { return hpc.Unix(1e9 + s) }
@@ -42,7 +42,7 @@ func TestTable(t *testing.T) {
 	// Task 2 of the array was cancelled before its start: it has no wait and comes last.
 	want := `id   name     state          wait  time_limit  nodes  slowdown
 b_1  -        UNKNOWN    00:00:10    01:00:00      -      2.00
-a    x?[2Jy   COMPLETED  00:00:05   UNLIMITED      2      1.08
+a    x\x1b[2Jy  COMPLETED  00:00:05   UNLIMITED      2      1.08
 b_2  -        CANCELLED         -    01:00:00      -         -
 3 jobs
 `
@@ -96,5 +96,28 @@ func TestColumns(t *testing.T) {
 				t.Errorf("%s: CSV has %d lines, want 4", c.Name, got)
 			}
 		}
+	}
+}
+
+// TestInert: a spreadsheet takes no text of a job for a formula, and numbers stay numbers.
+func TestInert(t *testing.T) {
+	w := &workload.Workload{Epoch: hpc.Unix(1e9), Jobs: workload.JobsOf(
+		&hpc.Job{ID: "a", Submit: hpc.Unix(1e9), Request: hpc.Request{User: "@SUM(1)", Name: "=HYPERLINK(1)"},
+			Recorded: &hpc.Recorded{Start: hpc.Unix(1e9), End: hpc.Unix(1e9 + 1)}},
+	)}
+	r, err := run.FromWorkload(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := Of(r, Options{Columns: []string{"id", "user", "name"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := table.CSV(&b); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); !strings.HasSuffix(got, "\na,'@SUM(1),'=HYPERLINK(1)\n") {
+		t.Errorf("%s", got)
 	}
 }

@@ -2,12 +2,13 @@ package jobtable
 
 import (
 	"bytes"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"rmreplay/internal/inert"
 )
 
 // Version is the version of the JSON encoding of a [Table].
@@ -42,7 +43,7 @@ func (t *Table) Document(name string) Document {
 
 // CSV writes the table as RFC 4180 has it, with a header.
 func (t *Table) CSV(w io.Writer) error {
-	out := csv.NewWriter(w)
+	out := inert.NewWriter(w)
 	line := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
 		line[i] = c.Key()

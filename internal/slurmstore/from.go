@@ -20,12 +20,11 @@ import (
 
 // fromPath fills the tree with what the user named. The content tells what it is.
 func fromPath(ctx context.Context, t *tree, path string, hooks Hooks) error {
-	path, err := filepath.Abs(path) // programs take no name of a file for an option then
+	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
-	info, err := os.Stat(path)
-	if err != nil {
+	if path, err = filepath.Abs(path); err != nil { // programs take no name of a file for an option then
 		return err
 	}
 	if !info.IsDir() {

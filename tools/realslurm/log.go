@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"rmreplay/internal/inert"
 )
 
 // The files of a run's directory that this program reads again.
@@ -190,7 +191,7 @@ func writeTable(path, name string, jobs []job, times []*jobTimes, began time.Tim
 	}
 	defer file.Close()
 	seconds := func(t time.Time) string { return strconv.FormatFloat(t.Sub(began).Seconds(), 'f', 3, 64) }
-	table := csv.NewWriter(file)
+	table := inert.NewWriter(file)
 	rows := [][]string{{"slurm_mode", "dtstart", "run_id", "job_id", "submit_job", "launch_job", "job_epilog_complete", "waittime", "walltime", "nodes"}}
 	for i, t := range times {
 		rows = append(rows, []string{

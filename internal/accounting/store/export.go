@@ -98,6 +98,9 @@ const (
 	CSV     Table = "csv"     // with a header, UTF-8
 )
 
+// A spreadsheet takes a text of a job such as =1+1 in a cell of CSV for a formula. DuckDB's COPY writes it as it is; a writer
+// of CSV must write each text by inert.Cell, or all rows by inert.NewWriter.
+
 // Export writes the jobs that a filter chooses, with all columns, into a file in the store's
 // directory for temporary files, and returns its path and the number of jobs. The caller removes it.
 func (s *Store) Export(ctx context.Context, f Filter, format Table) (path string, jobs int64, err error) {

@@ -16,7 +16,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"embed"
-	"encoding/csv"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -37,6 +36,7 @@ import (
 
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/inert"
 )
 
 //go:embed assets
@@ -380,15 +380,6 @@ func writeJSON(w http.ResponseWriter, v any) error {
 	return err
 }
 
-// inert returns a text as it stands in a CSV file. Spreadsheets take a text that begins so for a formula, unless a quote
-// comes first. Whoever submits a job chooses its name.
-func inert(text string) string {
-	if text != "" && strings.Contains("=+-@\t\r", text[:1]) {
-		return "'" + text
-	}
-	return text
-}
-
 // writeCSV writes the table with a line of names. Instants are in the zone of the request, and NULL
 // is an empty field.
 func (a *answer) writeCSV(w http.ResponseWriter) error {
@@ -397,10 +388,10 @@ func (a *answer) writeCSV(w http.ResponseWriter) error {
 		name += "-first-" + strconv.Itoa(a.request.rows)
 	}
 	var b bytes.Buffer
-	c := csv.NewWriter(&b)
+	c := inert.NewWriter(&b)
 	var line []string
 	for _, column := range a.table.Columns {
-		line = append(line, inert(column.Name))
+		line = append(line, column.Name)
 	}
 	if err := c.Write(line); err != nil {
 		return err
@@ -416,7 +407,7 @@ func (a *answer) writeCSV(w http.ResponseWriter) error {
 			case time.Time:
 				line = append(line, v.In(a.request.zone).Format(time.RFC3339))
 			case string:
-				line = append(line, inert(v))
+				line = append(line, v)
 			default:
 				line = append(line, fmt.Sprint(v))
 			}

@@ -214,7 +214,7 @@ func TestFormulas(t *testing.T) {
 	}
 	for i, line := range read("api/v1/panels/table?format=csv&last=all&columns=job_name,run&sort=jobid")[1:] {
 		want := names[i]
-		if i < 6 {
+		if strings.ContainsAny(names[i][:1], "=+-@\t\r") && names[i] != "+1" && names[i] != "-1" { // numbers are no formulas
 			want = "'" + want
 		}
 		const run = "-1709254800" // of a job that never ran

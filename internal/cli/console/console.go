@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
+
+	"rmreplay/internal/inert"
 )
 
 // Output is where a command prints: results to Stdout, everything else to Stderr.
@@ -15,27 +18,42 @@ type Output struct {
 	Version        string // the program's, for what it writes
 }
 
-// Print prints a result for people.
+// Print prints a result for people. It makes visible what a terminal would obey: see [inert.Lines].
 func (o Output) Print(text string) error {
-	if _, err := io.WriteString(o.Stdout, text); err != nil {
+	if _, err := io.WriteString(o.Stdout, inert.Lines(text)); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	return nil
 }
 
-// PrintJSON prints v as the command's one JSON object.
+// Printf formats a result for people, and prints it as [Output.Print] does.
+func (o Output) Printf(format string, args ...any) error {
+	return o.Print(fmt.Sprintf(format, args...))
+}
+
+// Render prints what a function writes as [Output.Print] does.
+func (o Output) Render(write func(io.Writer) error) error {
+	var b strings.Builder
+	if err := write(&b); err != nil {
+		return err
+	}
+	return o.Print(b.String())
+}
+
+// PrintJSON prints v as the command's one JSON object. No string in it has a character that a terminal obeys.
 func (o Output) PrintJSON(v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing the result as JSON: %w", err)
 	}
-	if _, err := fmt.Fprintf(o.Stdout, "%s\n", text); err != nil {
+	if _, err := fmt.Fprintf(o.Stdout, "%s\n", inert.JSON(text)); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	return nil
 }
 
-// Say prints a message for people. It ignores errors: a closed standard error stops no command.
+// Say prints a message for people as [Output.Print] does. It ignores errors: a closed standard error stops no
+// command.
 func (o Output) Say(format string, args ...any) {
-	_, _ = fmt.Fprintf(o.Stderr, format+"\n", args...)
+	_, _ = io.WriteString(o.Stderr, inert.Lines(fmt.Sprintf(format+"\n", args...)))
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/term"
 
+	"rmreplay/internal/inert"
 	pace "rmreplay/internal/progress"
 )
 
@@ -70,7 +71,7 @@ func (p *Progress) Notice(text string) {
 // Line writes a line that stays, also if the display is quiet.
 func (p *Progress) Line(text string) {
 	p.End()
-	p.print(text + "\n")
+	p.print(inert.Lines(text) + "\n")
 }
 
 // Begin begins a step: its first line is not due at once.
@@ -105,14 +106,14 @@ func (p *Progress) Reading(name string) func(done, all int64) {
 // out parts that are wider than the terminal is now: a line that wraps could not be replaced.
 func (p *Progress) Show(parts ...pace.Part) {
 	if p.terminal == nil {
-		p.print(pace.Fit(0, parts...) + "\n")
+		p.print(inert.Line(pace.Fit(0, parts...)) + "\n")
 		return
 	}
 	width, _, err := term.GetSize(int(p.terminal.Fd()))
 	if err != nil || width <= 0 {
 		width = 80
 	}
-	p.print("\r\x1b[K" + pace.Fit(max(1, width-1), parts...))
+	p.print("\r\x1b[K" + inert.Line(pace.Fit(max(1, width-1), parts...)))
 	p.open = true
 }
 

@@ -3,7 +3,6 @@ package predictcmd
 import (
 	"bufio"
 	"context"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/inert"
 	"rmreplay/internal/output"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/evaluate"
@@ -67,7 +67,7 @@ func (o commands) apply(ctx context.Context, modelPath, path string, opts applyO
 	var applied *evaluate.Applied
 	write := func(w io.Writer) error {
 		buffered := bufio.NewWriter(w)
-		table := csv.NewWriter(buffered)
+		table := inert.NewWriter(buffered)
 		_ = table.Write(columns(m.Target)) // Flush reports errors
 		applied, err = evaluate.Apply(ctx, m, cases, func(p evaluate.Row) {
 			_ = table.Write([]string{p.ID, p.Submit.String(), number(p.P10), number(p.P50), number(p.P90), known(p.Asked > 0, p.Asked), known(p.Known, p.Value)})

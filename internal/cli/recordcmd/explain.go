@@ -92,7 +92,7 @@ func (o commands) runExplain(args []string, opts explainOptions) error {
 	if opts.json {
 		return o.PrintJSON(found)
 	}
-	if err := found.Render(o.Stdout, opts.zone.Location()); err != nil {
+	if err := o.Render(func(w io.Writer) error { return found.Render(w, opts.zone.Location()) }); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package recordcmd
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -103,7 +104,7 @@ func (o commands) runJobs(path string, opts jobsOptions) error {
 	case opts.csv:
 		err = table.CSV(o.Stdout)
 	default:
-		err = table.Render(o.Stdout, opts.zone.Location())
+		err = o.Render(func(w io.Writer) error { return table.Render(w, opts.zone.Location()) })
 	}
 	if err != nil {
 		return fmt.Errorf("writing the result: %w", err)

@@ -154,3 +154,28 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestInert: texts that spreadsheets would take for formulas are written inert, and read as they were.
+func TestInert(t *testing.T) {
+	at := hpc.Unix(1709280000)
+	w := &workload.Workload{Jobs: workload.JobsOf(
+		&hpc.Job{ID: "1", Submit: at, Request: hpc.Request{User: "@a", Name: "=1+1", Comment: "'=2"}},
+		&hpc.Job{ID: "2", Submit: at, Request: hpc.Request{User: "-b", Name: "-1", Comment: "'it is'"}},
+	)}
+	var b bytes.Buffer
+	if _, err := csv.Write(&b, w); err != nil {
+		t.Fatal(err)
+	}
+	for _, cell := range []string{",'@a,", ",'=1+1,", ",''=2,", ",'-b,", ",-1,", ",'it is',"} {
+		if !strings.Contains(b.String(), cell) {
+			t.Errorf("%q is not in\n%s", cell, b.String())
+		}
+	}
+	again, err := read(b.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(w.Jobs.List(), again.Jobs.List(), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("jobs (-want +got)\n%s", diff)
+	}
+}

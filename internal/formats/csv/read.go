@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/inert"
 	"rmreplay/internal/jobjson"
 	"rmreplay/internal/lines"
 	"rmreplay/internal/workload"
@@ -117,6 +118,9 @@ func (t *reader) read() error {
 		}
 		if err != nil {
 			return t.malformed(err)
+		}
+		for i, cell := range row {
+			row[i] = inert.Text(cell)
 		}
 		if err := t.row(row); err != nil {
 			return err

@@ -1,20 +1,20 @@
 package csv
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/inert"
 	"rmreplay/internal/workload"
 )
 
 // Write writes a table of the jobs and counts what the table cannot express. It leaves out
 // columns in which no job has a value, except for the most usual ones. Instants are in UTC.
 func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
-	t := writer{csv: csv.NewWriter(w), losses: workload.Losses{}, users: map[string]hpc.User{}}
+	t := writer{csv: inert.NewWriter(w), losses: workload.Losses{}, users: map[string]hpc.User{}}
 	for _, u := range wl.Users {
 		t.users[u.Name] = u
 	}
@@ -37,7 +37,7 @@ func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 }
 
 type writer struct {
-	csv        *csv.Writer
+	csv        *inert.Writer
 	columns    []column
 	losses     workload.Losses
 	users      map[string]hpc.User

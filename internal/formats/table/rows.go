@@ -19,6 +19,7 @@ import (
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/format"
 
+	"rmreplay/internal/inert"
 	"rmreplay/internal/lines"
 )
 
@@ -206,6 +207,9 @@ func (t *textTable) each(columns []string, f func(*row) error) error {
 		}
 		if err != nil {
 			return err
+		}
+		for i, field := range fields {
+			fields[i] = inert.Text(field) // as our own tables have it
 		}
 		line, _ := reader.FieldPos(0)
 		if err := take(line, fields); err != nil {

@@ -386,3 +386,13 @@ func FuzzParseMap(f *testing.F) {
 		}
 	})
 }
+
+// TestInert: a table of ours has a quote before texts that spreadsheets would take for formulas.
+func TestInert(t *testing.T) {
+	w := read(t, "fields: {id: job, user: who, name: name, submit: s, start: b, end: e, cpus: n}\n",
+		"job,who,name,s,b,e,n\n7,'@ann,'=1+1,1709280000,1709280060,1709280120,4\n8,'bob',''=2,1709280000,1709280060,1709280120,4\n")
+	jobs := w.Jobs.List()
+	if len(jobs) != 2 || jobs[0].User != "@ann" || jobs[0].Name != "=1+1" || jobs[1].User != "'bob'" || jobs[1].Name != "'=2" {
+		t.Errorf("%+v", jobs)
+	}
+}
