@@ -209,8 +209,10 @@ func sameTasks(w *workload.Workload) map[string]string {
 		for _, task := range workload.TasksOf(job) {
 			fate := job.Recorded.OfTask(task)
 			fate.State = "" // of an array only if all tasks share it
-			tasks[fmt.Sprint(job.ID, " ", task)] = fmt.Sprintf("%v %+v runs %v, exits %d, is cancelled after %v, %+v",
-				job.Submit, job.Request, job.RunTimeOf(task), job.ExitCodeOf(task), job.CancelAfter, fate)
+			request, requeue := job.Request, job.Requeue == nil || *job.Requeue
+			request.Requeue = nil // an address
+			tasks[fmt.Sprint(job.ID, " ", task)] = fmt.Sprintf("%v %+v requeue %v, runs %v, exits %d, is cancelled after %v, %+v",
+				job.Submit, request, requeue, job.RunTimeOf(task), job.ExitCodeOf(task), job.CancelAfter, fate)
 		}
 	}
 	return tasks

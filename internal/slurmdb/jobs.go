@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -76,6 +75,7 @@ func (r *reader) readJobs() error {
 		if jobs++; r.opts.Progress != nil && jobs%1024 == 0 {
 			r.opts.Progress(jobs, 0)
 		}
+		r.builder.Row()
 		record, err := r.record(&row)
 		if err != nil {
 			return r.builder.Unusable(finished.RuleNoRecord, strconv.FormatInt(row.job.Int64, 10), "job %d: %v", row.job.Int64, err)
@@ -164,7 +164,7 @@ func identify(rec *finished.Job, row *jobRow) {
 		rec.ArrayJob, rec.ArrayTask = uint32(array), int(row.arrayTsk.Int64)
 		rec.ID = fmt.Sprintf("%d_%d", array, rec.ArrayTask)
 	case array > 0 && row.arrayTasks.String != "":
-		rec.ArrayJob, rec.ArrayRest = uint32(array), waitingTasks(row.arrayTasks.String)
+		rec.ArrayJob, rec.ArrayRest = uint32(array), slurmspec.ArrayTasks(row.arrayTasks.String)
 		if row.arrayMax.Int64 > 0 && !strings.Contains(rec.ArrayRest, "%") {
 			rec.ArrayRest += "%" + strconv.FormatInt(row.arrayMax.Int64, 10)
 		}
@@ -173,38 +173,6 @@ func identify(rec *finished.Job, row *jobRow) {
 		rec.HetJob, rec.HetOffset = uint32(row.hetJob.Int64), int(row.hetOffset.Int64)
 		rec.ID = fmt.Sprintf("%d+%d", rec.HetJob, rec.HetOffset)
 	}
-}
-
-// waitingTasks writes the tasks of an array that have not started as sbatch takes them. The
-// column has a list, "[4-9%2]", or a set of bits in hexadecimal, "0x3F0%2", as Slurm's
-// bit_fmt_hexmask writes it.
-func waitingTasks(text string) string {
-	text = strings.Trim(text, "[]")
-	mask, limit, limited := strings.Cut(text, "%")
-	digits, isMask := strings.CutPrefix(strings.ToLower(mask), "0x")
-	if !isMask {
-		return text
-	}
-	bits, ok := new(big.Int).SetString(digits, 16)
-	if !ok || bits.Sign() < 0 {
-		return text // the reader of arrays says what is wrong with it
-	}
-	var ranges []string
-	for i := 0; i < bits.BitLen(); i++ {
-		if bits.Bit(i) == 0 {
-			continue
-		}
-		first := i
-		for bits.Bit(i+1) == 1 {
-			i++
-		}
-		ranges = append(ranges, fmt.Sprintf("%d-%d", first, i))
-	}
-	list := strings.Join(ranges, ",")
-	if limited {
-		list += "%" + limit
-	}
-	return list
 }
 
 // sizes sets what the job asked for and got. The columns list TRES by number:

@@ -114,12 +114,13 @@ func (s *reader) line(line []byte) error {
 	if len(line) <= 1 || line[0] == '#' {
 		return nil
 	}
+	s.b.Row()
 	fields, err := split(line)
 	if err != nil {
 		return s.b.Unusable(finished.RuleNoRecord, string(line), "%v", err)
 	}
 	if task := string(fields[peTask]); task != "NONE" && task != "" && task != "none" {
-		s.b.Note(NoteTask)
+		s.b.Drop(NoteTask)
 		return nil
 	}
 	j, err := parse(fields)

@@ -94,6 +94,7 @@ func (s *reader) flush() error {
 	}
 	text := string(s.pending)
 	s.pending = nil
+	s.b.Row()
 	return s.b.Unusable(finished.RuleNoRecord, text, "a quoted text without its end")
 }
 
@@ -101,6 +102,7 @@ func (s *reader) record(text []byte) error {
 	if trimmed := bytes.TrimSpace(text); len(trimmed) == 0 || trimmed[0] == '#' {
 		return nil
 	}
+	s.b.Row()
 	f := fields{rest: text}
 	if event := f.text(); event != "JOB_FINISH" {
 		if f.err == nil && strings.Trim(event, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_2") == "" && event != "" {

@@ -184,6 +184,7 @@ func (s *reader) line(line []byte) error {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil
 	}
+	s.b.Row()
 	r, err := parseRecord(line)
 	if err != nil {
 		return s.b.Unusable(finished.RuleNoRecord, string(line), "%v", err)
@@ -202,19 +203,22 @@ func (s *reader) line(line []byte) error {
 		return err
 	}
 	if id.array {
-		s.b.Note(NoteArrayParent)
+		s.b.Drop(NoteArrayParent)
 		return nil
+	}
+	when, err := r.at(s.zone)
+	if err != nil {
+		return s.b.Unusable(finished.RuleNoRecord, string(line), "%v", err)
 	}
 	j := s.job(r.kind, id)
 	if j == nil { // deleted after its end
+		s.b.Joined()
 		return nil
 	}
-	j.text = string(line)
-	when, err := r.at(s.zone)
-	if err != nil {
-		delete(s.open, j.ID)
-		return s.b.Unusable(finished.RuleNoRecord, string(line), "%v", err)
+	if j.text != "" {
+		s.b.Joined()
 	}
+	j.text = string(line)
 	if err := s.read(j, r.text); err != nil {
 		return err
 	}
@@ -264,6 +268,7 @@ func (s *reader) event(j *job, kind byte, when hpc.Time) error {
 			again.End = when
 		}
 		again.State = hpc.Requeued
+		s.b.Row() // the record is the end of a run, and the queueing of the next
 		j.Start, j.End, j.State, j.NodeList, j.ExitCode = 0, 0, "", "", 0
 		return s.b.Add(&again.Job, j.text)
 	case 'E':

@@ -68,6 +68,7 @@ func (s *jsonReader) read(d *json.Decoder) error {
 
 func (s *jsonReader) job(d *json.Decoder) error {
 	s.jobs++
+	s.b.Row()
 	var text json.RawMessage
 	if err := d.Decode(&text); err != nil {
 		return fmt.Errorf("job %d: %w", s.jobs, jsonError(err))
@@ -373,7 +374,7 @@ func (j *jsonJob) identify(r *finished.Job) {
 		r.ArrayJob, r.ArrayTask = uint32(array), j.Array.TaskID.count()
 		r.ID = fmt.Sprintf("%d_%d", array, r.ArrayTask)
 	case array > 0 && j.Array.Task != "":
-		r.ArrayJob, r.ArrayRest = uint32(array), strings.Trim(string(j.Array.Task), "[]")
+		r.ArrayJob, r.ArrayRest = uint32(array), slurmspec.ArrayTasks(string(j.Array.Task))
 		if n := j.Array.Limits.Max.Running.Tasks.count(); n > 0 && !strings.Contains(r.ArrayRest, "%") {
 			r.ArrayRest += "%" + strconv.Itoa(n)
 		}

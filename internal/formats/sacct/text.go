@@ -348,7 +348,13 @@ func (s *textReader) line(_ int, line []byte) error {
 		s.pending = bytes.Clone(line)
 		return nil
 	}
-	return s.b.Unusable(finished.RuleNoRecord, string(line), "%d fields, where the header has %d", len(s.fields), len(s.columns))
+	return s.unusable(string(line), "%d fields, where the header has %d", len(s.fields), len(s.columns))
+}
+
+// unusable counts a text that is no record.
+func (s *textReader) unusable(text, format string, args ...any) error {
+	s.b.Row()
+	return s.b.Unusable(finished.RuleNoRecord, text, format, args...)
 }
 
 // maxPending is the largest size, in bytes, of a record of several lines.
@@ -383,7 +389,7 @@ func (s *textReader) flush() error {
 	}
 	text := string(s.pending)
 	s.pending = nil
-	return s.b.Unusable(finished.RuleNoRecord, text, "fewer fields than the header's %d", len(s.columns))
+	return s.unusable(text, "fewer fields than the header's %d", len(s.columns))
 }
 
 // maxBars is the largest number of bars in names that align assigns to columns in one record.
@@ -484,11 +490,15 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 	if len(id) == 0 {
 		id = get(c.jobIDRaw)
 	}
-	if dot := bytes.IndexByte(id, '.'); dot >= 0 {
-		if start, err := s.time(get(c.start)); err == nil && s.b.LacksStart(id[:dot]) {
-			s.b.Step(string(id[:dot]), start)
+	s.b.Row()
+	if job, isStep := jobOfStep(id); isStep {
+		if !s.b.Part(string(job)) {
+			return nil
 		}
-		return s.used(string(id[:dot]), get)
+		if start, err := s.time(get(c.start)); err == nil && s.b.LacksStart(job) {
+			s.b.Step(string(job), start)
+		}
+		return s.used(string(job), get)
 	}
 	if other, err := s.b.OtherCluster(s.intern(get(c.cluster))); other || err != nil {
 		return err
@@ -502,7 +512,7 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 		return s.b.Unusable(finished.RuleNoRecord, string(text), "End: %v", err)
 	}
 	if r.Submit > 0 && !s.opts.InWindow(r.Submit, r.End) {
-		s.b.Outside()
+		s.b.Outside(string(id), r.Submit, r.End)
 		return nil
 	}
 	if r.Start, err = s.time(get(c.start)); err != nil {
@@ -515,6 +525,16 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 		return err
 	}
 	return s.b.Add(&r, string(text))
+}
+
+// jobOfStep returns the job of a step's ID: "17" of "17.batch". A list of tasks that sacct has cut has
+// dots, too: "17_[1,4,7...%2]".
+func jobOfStep(id []byte) (job []byte, isStep bool) {
+	dot := bytes.IndexByte(id, '.')
+	if bracket := bytes.IndexByte(id, '['); dot < 0 || bracket >= 0 && bracket < dot {
+		return nil, false
+	}
+	return id[:dot], true
 }
 
 // used reads what a step used. Without the column TRESUsageInTot the memory is AveRSS times NTasks.

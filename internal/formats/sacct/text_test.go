@@ -501,10 +501,36 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
+		if w.Rows.Lost() != 0 {
+			t.Errorf("rows %+v, rules %v", w.Rows, w.Rules)
+		}
 		for _, job := range w.Jobs.All() {
 			if job.Submit <= 0 || job.ID == "" || job.RunTime < 0 || job.CancelAfter < 0 || workload.CPUs(&job.Request) < 1 {
 				t.Errorf("job %+v", job)
 			}
 		}
 	})
+}
+
+// TestCutArrays checks that a list of tasks that sacct has cut is no step, and that its tasks come from the
+// command line. A step without a job is counted.
+func TestCutArrays(t *testing.T) {
+	const header = "JobID|User|Submit|Start|End|State|ReqCPUS|SubmitLine\n"
+	const times = "|ann|2024-03-01T08:00:00|None|2024-03-01T09:00:00|CANCELLED by 7|1|"
+	w := readSacct(t, header+
+		"7|ann|2024-03-01T08:00:00|2024-03-01T08:10:00|2024-03-01T09:00:00|COMPLETED|1|sbatch j.sh\n"+
+		"7.batch|ann|2024-03-01T08:10:00|2024-03-01T08:10:00|2024-03-01T09:00:00|COMPLETED|1|\n"+
+		"8_[1,4,7,10,1...%2]"+times+"sbatch --array=1-19:3%2 j.sh\n"+
+		"9_[1,4,7,10,1...%2]"+times+"\n"+
+		"5.0|ann|2024-03-01T08:10:00|2024-03-01T08:10:00|2024-03-01T09:00:00|COMPLETED|1|\n", workload.ReadOptions{})
+	if w.Jobs.Len() != 2 || w.Jobs.At(1).Array != "1,4,7,10,13,16,19%2" {
+		t.Errorf("%d jobs, the second %+v", w.Jobs.Len(), w.Jobs.At(1))
+	}
+	rules := map[string]int{finished.NoteArrayList: 1, finished.RuleArrayCut: 1, finished.NoteStep: 1, finished.NoteNeverStarted: 1}
+	if diff := cmp.Diff(rules, w.Rules); diff != "" {
+		t.Errorf("rules (-want +got)\n%s", diff)
+	}
+	if want := (workload.Rows{Read: 5, Jobs: 2, Parts: 1, Dropped: 2}); w.Rows != want {
+		t.Errorf("rows %+v, want %+v", w.Rows, want)
+	}
 }

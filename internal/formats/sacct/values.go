@@ -149,6 +149,9 @@ func parseJobID(r *finished.Job, text string) error {
 	if strings.Contains(text, "_") {
 		r.ArrayJob = id.Number
 	}
+	if r.ArrayJob != 0 || r.HetJob != 0 {
+		r.Number = 0 // JobIDRaw has their own
+	}
 	return err
 }
 

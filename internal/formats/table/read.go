@@ -91,6 +91,7 @@ func (s *Reader) read(t table) error {
 	cells := cells{columns: columns, values: make(map[string]string, len(columns))}
 	return t.each(names, func(r *row) error {
 		s.rows++
+		s.b.Row()
 		if r.fault != nil {
 			return s.place(r, s.b.Unusable(finished.RuleNoRecord, r.text, "%v", r.fault))
 		}
