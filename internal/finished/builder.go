@@ -52,6 +52,7 @@ const (
 	NoteOtherCluster   = "other_cluster"           // records of clusters that the options do not ask for
 	NoteOtherRecord    = "other_record"            // records of the source that are not about a job's submission, start or end
 	NoteEndFromElapsed = "end_from_elapsed"        // the end is not recorded: it is the start and the time that the job ran
+	NoteTRES           = "tres_not_requested"      // resources in ReqTRES that a request cannot have, such as burst buffers
 	NoteSuperseded     = "superseded_record"       // an earlier look at a job, of which another record says more
 	NoteResized        = "resized_run_folded"      // an earlier size of a job that became smaller or larger
 	NoteStep           = "step_left_out"           // steps of jobs that are not read, or of which only the job is asked for
@@ -179,7 +180,7 @@ func (b *Builder) Add(r *Job, text string) error {
 		b.Outside(r.ID, r.Submit, r.End)
 		return nil
 	}
-	b.fromAllocation(r)
+	b.fromTRES(r)
 	if max(r.ReqCPUs, r.AllocCPUs, r.ReqNodes, r.AllocNodes) <= 0 {
 		return b.Unusable(RuleNoSize, text, "job %s: neither processors nor nodes", r.ID)
 	}
@@ -190,13 +191,9 @@ func (b *Builder) Add(r *Job, text string) error {
 			*text = lines.UTF8([]byte(*text))
 		}
 	}
-	if b.opts.Record != nil {
-		if err := b.checkTimes(r); err != nil {
-			return err
-		}
-		b.rows.Jobs++
-		record := *r
-		return b.opts.Record(&record)
+	if b.opts.Record != nil && !r.open() && !r.resized() {
+		b.ended.addRun(r)
+		return b.record(*r)
 	}
 	b.note(r)
 	before := b.jobs[r.ID]
@@ -205,6 +202,15 @@ func (b *Builder) Add(r *Job, text string) error {
 		return nil
 	}
 	return before.again(b, r, text)
+}
+
+// record hands over a record that is a job.
+func (b *Builder) record(r Job) error {
+	if err := b.checkTimes(&r); err != nil {
+		return err
+	}
+	b.rows.Jobs++
+	return b.opts.Record(&r)
 }
 
 // checkTimes changes times of a record that contradict each other.
@@ -344,6 +350,9 @@ func (b *Builder) Missing() []string {
 // a usable job is an error.
 func (b *Builder) Finish() (*workload.Workload, error) {
 	if b.opts.Record != nil && b.rows.Read > 0 {
+		if err := b.settleRecords(); err != nil {
+			return nil, err
+		}
 		b.w.Jobs, b.w.Rules, b.w.Rows = workload.JobsOf(), b.book.Counts, b.counted()
 		return b.w, nil
 	}

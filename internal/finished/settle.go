@@ -84,25 +84,10 @@ func (r *Job) compareSubmission(o *Job) int {
 // runs makes a job of the records of an ID: looks at it while it waited and ran, its sizes, and its runs.
 // Runs that cannot be those of one job become jobs of their own.
 func (b *Builder) runs(e *built) error {
-	list := []Job{e.rec}
-	if e.others != nil {
-		list = append(list, e.others...)
-		e.others = nil
-		slices.SortFunc(list, func(x, y Job) int {
-			return cmp.Or(cmp.Compare(x.Submit, y.Submit), cmp.Compare(x.Start, y.Start), cmp.Compare(x.End, y.End))
-		})
-	}
-	list = slices.DeleteFunc(list, func(r Job) bool {
-		ended := r.open() && b.ended.has(r.ID, r.Submit)
-		if ended {
-			b.Note(NoteOutside) // another record says so
-		}
-		return ended
-	})
+	list := b.looks(e, NoteOutside)
 	if len(list) == 0 {
 		return nil
 	}
-	list = b.supersede(list)
 	e.rec, e.lastSubmit = list[0], list[0].Submit
 	b.list = append(b.list, e)
 	last := e
@@ -115,6 +100,66 @@ func (b *Builder) runs(e *built) error {
 	return b.checkTimes(&e.rec)
 }
 
+// looks returns the records of an ID, sorted, without those of which another record says more. ended is the
+// rule of those whose end the builder has seen without keeping the record.
+func (b *Builder) looks(e *built, ended string) []Job {
+	list := append([]Job{e.rec}, e.others...)
+	e.others = nil
+	slices.SortFunc(list, func(x, y Job) int {
+		return cmp.Or(cmp.Compare(x.Submit, y.Submit), cmp.Compare(x.startOrNever(), y.startOrNever()), cmp.Compare(x.End, y.End))
+	})
+	list = slices.DeleteFunc(list, func(r Job) bool {
+		gone := r.open() && b.ended.saw(&r)
+		if gone {
+			b.Note(ended)
+		}
+		return gone
+	})
+	return b.supersede(list)
+}
+
+// settleRecords hands over the records that had to wait for others: those of jobs that had not ended, and
+// those of jobs that changed their size. Each run of a job is a record of its own.
+func (b *Builder) settleRecords() error {
+	for _, e := range b.list {
+		list := b.looks(e, NoteSuperseded)
+		for i := range list {
+			r := &list[i]
+			switch {
+			case r.State == slurmspec.Resizing && i+1 < len(list):
+				r.resize(&list[i+1])
+				list[i+1] = *r
+				b.Note(NoteResized)
+			case r.open() && b.allEnded(r):
+				b.Note(NoteSuperseded)
+			default:
+				if err := b.record(*r); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// allEnded reports whether all tasks of a record of several have ended by records of their own.
+func (b *Builder) allEnded(r *Job) bool {
+	if r.ArrayJob == 0 || r.ArrayTask >= 0 {
+		return false
+	}
+	a, err := hpc.ParseArray(r.ArrayRest)
+	return err == nil && !slices.ContainsFunc(a.Tasks, func(task int) bool {
+		id := strconv.FormatUint(uint64(r.ArrayJob), 10) + "_" + strconv.Itoa(task)
+		return b.jobs[id] == nil && !b.ended.has(id, r.Submit) && !b.ended.has(id+requeuedMark, r.Submit)
+	})
+}
+
+// resized reports whether a record can be one of several sizes of a job: slurmdbd takes the instant of
+// the change for the submission of the next.
+func (r *Job) resized() bool {
+	return r.State == slurmspec.Resizing || r.Start != 0 && r.Start < r.Submit
+}
+
 // open reports whether the record was written before the job ended.
 func (r *Job) open() bool { return r.End == 0 && !r.State.Ended() }
 
@@ -123,7 +168,7 @@ func (r *Job) open() bool { return r.End == 0 && !r.State.Ended() }
 func (b *Builder) supersede(list []Job) []Job {
 	last := -1 // of the open ones
 	for i := range list {
-		if list[i].open() && (last < 0 || list[i].sameOwner(&list[last])) {
+		if o := &list[i]; o.open() && (last < 0 || o.sameOwner(&list[last]) && (o.Submit > list[last].Submit || o.Start > list[last].Start)) {
 			last = i
 		}
 	}
@@ -142,7 +187,10 @@ func (b *Builder) supersede(list []Job) []Job {
 		}
 		dropped[i] = true
 		b.Note(NoteSuperseded)
-		list[by].earlier(o)
+		// The first of several runs has the first submission.
+		if !slices.ContainsFunc(list, func(x Job) bool { return wasRequeued(x.State) && x.Submit <= o.Submit }) {
+			list[by].earlier(o)
+		}
 	}
 	kept := list[:0]
 	for i := range list {
@@ -151,6 +199,14 @@ func (b *Builder) supersede(list []Job) []Job {
 		}
 	}
 	return kept
+}
+
+// startOrNever returns the start for an order in which a run precedes the time after it, in which the job waits again.
+func (r *Job) startOrNever() hpc.Time {
+	if r.Start == 0 {
+		return hpc.Never
+	}
+	return r.Start
 }
 
 // sameOwner reports whether two records with the same ID can be of one job.
@@ -166,6 +222,8 @@ func (r *Job) sawBefore(ended *Job) bool {
 		return r.Submit < ended.End
 	case r.Start != 0:
 		return r.Start < ended.End || r.Start == ended.Start
+	case wasRequeued(ended.State) && r.Submit == ended.Submit: // it waits again
+		return false
 	}
 	return r.Submit < ended.End || r.Submit == ended.Submit
 }
@@ -269,8 +327,9 @@ func compareKnowledge(a, b *Job) int {
 	return bytes.Compare(text(a), text(b))
 }
 
-// outsiders are jobs that ended before the window: another file may show them as they still ran. They
-// can be many, so that only hashes of their IDs and submissions are kept.
+// outsiders are jobs that ended, of which no record is kept, such as those that ended before the window:
+// another file may show them as they waited or ran. They can be many, so that only hashes of their IDs and
+// submissions are kept, and of their IDs and starts as negative numbers.
 type outsiders struct {
 	hashes []uint64
 	sorted bool
@@ -290,6 +349,26 @@ func (o *outsiders) add(id string, submit, end, before hpc.Time) {
 	if end != 0 && end <= before {
 		o.hashes, o.sorted = append(o.hashes, hashOf(id, submit)), false
 	}
+}
+
+// addRun adds a run that ended, whenever that was.
+func (o *outsiders) addRun(r *Job) {
+	o.add(r.ID, -r.Start, r.End, r.End)
+	if wasRequeued(r.State) {
+		o.add(r.ID+requeuedMark, r.Submit, r.End, r.End)
+	} else {
+		o.add(r.ID, r.Submit, r.End, r.End)
+		o.add(r.ID+lastMark, 0, r.End, r.End)
+	}
+}
+
+// What stands behind the IDs of runs that were requeued, and of last runs.
+const requeuedMark, lastMark = " requeued", " last"
+
+// saw reports whether the run of an open record is known to have ended. A job that waits with the submission
+// of a run that was requeued waits again, unless it has ended for good.
+func (o *outsiders) saw(r *Job) bool {
+	return o.has(r.ID, r.Submit) || r.Start != 0 && o.has(r.ID, -r.Start) || o.has(r.ID+requeuedMark, r.Submit) && o.has(r.ID+lastMark, 0)
 }
 
 func (o *outsiders) has(id string, submit hpc.Time) bool {

@@ -141,6 +141,8 @@ func TestSuperseded(t *testing.T) {
 		{[]*finished.Job{running, completed}, finished.NoteSuperseded, []time.Duration{20 * time.Minute}},
 		{[]*finished.Job{pending, running}, finished.NoteSuperseded, []time.Duration{hpc.Unlimited}},
 		{[]*finished.Job{completed, ran("7", 0, 10, 40, hpc.Completed, "")}, finished.NoteSuperseded, []time.Duration{30 * time.Minute}},
+		// It waits again: no requeued job ends with that.
+		{[]*finished.Job{ran("7", 0, 10, 30, hpc.Requeued, ""), pending}, finished.NoteRequeued, []time.Duration{hpc.Unlimited}},
 		// A number that came again, or that several clusters gave.
 		{[]*finished.Job{completed, ran("7", 50, -1, -1, hpc.Pending, "")}, workload.RuleRenamed, []time.Duration{20 * time.Minute, hpc.Unlimited}},
 		{[]*finished.Job{completed, other}, workload.RuleRenamed, []time.Duration{20 * time.Minute, hpc.Unlimited}},
@@ -265,5 +267,60 @@ func TestCutArray(t *testing.T) {
 	_, err := buildAll(workload.ReadOptions{Strict: true}, []*finished.Job{record("1,4,7,1...%2", "", "")})
 	if err == nil || !strings.Contains(err.Error(), "SLURM_BITSTR_LEN=0") {
 		t.Errorf("a strict reader says %v", err)
+	}
+}
+
+// handedOver returns the records that a builder hands over, by ID, start and state, in an order of their own.
+func handedOver(t interface{ Fatal(args ...any) }, records []*finished.Job) (list []string, w *workload.Workload) {
+	b := finished.NewBuilder("test", workload.ReadOptions{Record: func(record any) error {
+		r := record.(*finished.Job)
+		list = append(list, fmt.Sprintln(r.ID, r.Submit, r.Start, r.End, r.State, r.ReqCPUs, r.Elapsed))
+		return nil
+	}})
+	for _, r := range records {
+		b.Row()
+		record := *r
+		if err := b.Add(&record, r.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(list)
+	return list, w
+}
+
+// TestRecordsOfOverlappingDumps is [TestOverlappingDumps] for a builder that hands over records, as an import
+// into the accounting does: each run of a job is one.
+func TestRecordsOfOverlappingDumps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lives := drawLives(t)
+		const end, day = 200, 40
+		records := dump(lives, end, end)
+		want, _ := handedOver(t, records)
+		for now := 10; now < end; now += rapid.IntRange(5, day).Draw(t, "days") {
+			records = append(records, dump(lives, now, day)...)
+		}
+		got, w := handedOver(t, rapid.Permutation(records).Draw(t, "order"))
+		if diff := cmp.Diff(want, slices.Compact(got)); diff != "" { // the store finds what is twice
+			t.Fatalf("-the last dump +all dumps\n%s", diff)
+		}
+		if w.Rows.Read != len(records) || w.Rows.Lost() != 0 {
+			t.Fatalf("rows %+v of %d, rules %v", w.Rows, len(records), w.Rules)
+		}
+	})
+}
+
+// TestResizedRecord checks that a job that changed its size is one record that is handed over.
+func TestResizedRecord(t *testing.T) {
+	first, last := ran("7", 0, 5, 30, slurmspec.Resizing, ""), ran("7", 30, 5, 65, hpc.Completed, "")
+	first.ReqCPUs, last.Elapsed = 8, time.Hour
+	want := fmt.Sprintln("7", first.Submit, first.Start, last.End, hpc.Completed, 8, time.Hour)
+	for _, records := range [][]*finished.Job{{first, last}, {last, first}} {
+		if got, w := handedOver(t, records); len(got) != 1 || got[0] != want || w.Rules[finished.NoteResized] != 1 || w.Rows.Lost() != 0 {
+			t.Errorf("%q, want %q; rules %v", got, want, w.Rules)
+		}
 	}
 }

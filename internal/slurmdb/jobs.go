@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"fmt"
 	"iter"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -178,13 +177,7 @@ func identify(rec *finished.Job, row *jobRow) {
 // sizes sets what the job asked for and got. The columns list TRES by number:
 // "1=12,2=33600,4=1".
 func (r *reader) sizes(rec *finished.Job, row *jobRow) {
-	requested, allocated := r.tresOf(row.tresReq.String), r.tresOf(row.tresAlloc.String)
-	rec.ReqNodes = int(requested["node"])
 	rec.AllocNodes = int(row.nodesAlloc.Int64)
-	rec.AllocCPUs = int(allocated["cpu"])
-	if rec.ReqCPUs == 0 {
-		rec.ReqCPUs = int(requested["cpu"])
-	}
 	if n, err := strconv.ParseUint(row.memory.String, 10, 64); err == nil && n > 0 {
 		if n >= slurmspec.MemPerCPU {
 			rec.MemPerCPU = int64(n - slurmspec.MemPerCPU)
@@ -192,7 +185,7 @@ func (r *reader) sizes(rec *finished.Job, row *jobRow) {
 			rec.MemPerNode = int64(n)
 		}
 	}
-	rec.GPUs = slurmspec.GPUs(rec.ReqTRES)
+	_ = finished.TakeTRES(rec) // the lists were written by tresText
 }
 
 // tresText writes a list of TRES as sacct prints it: with names for their numbers.
@@ -202,18 +195,6 @@ func (r *reader) tresText(text string) string {
 		list.AddRecorded(name, amount)
 	}
 	return list.String()
-}
-
-// tresOf returns the amounts in a list of TRES by name. It leaves out amounts that do not fit a
-// count.
-func (r *reader) tresOf(text string) map[string]int64 {
-	counts := make(map[string]int64)
-	for name, amount := range r.tresAmounts(text) {
-		if amount < math.MaxInt32 {
-			counts[name] = amount
-		}
-	}
-	return counts
 }
 
 // tresAmounts yields the names and amounts in a list of TRES by number. It leaves out an

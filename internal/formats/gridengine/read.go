@@ -223,7 +223,7 @@ func parse(fields [][]byte) (*finished.Job, error) {
 	if task > 0 {
 		j.ID += "_" + strconv.FormatUint(task, 10)
 		if j.Number != 0 && task <= hpc.MaxArrayIndex {
-			j.ArrayJob, j.ArrayTask = j.Number, int(task)
+			j.ArrayJob, j.ArrayTask, j.Number = j.Number, int(task), 0 // it has no number of its own
 		}
 	}
 	j.ReqCPUs = int(max(cpus, 1))

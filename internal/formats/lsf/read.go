@@ -412,7 +412,7 @@ func (j *job) name(number int64, t tail) {
 	case t.index > 0:
 		j.ID += "_" + strconv.FormatInt(t.index, 10)
 		if j.Number != 0 && t.index <= hpc.MaxArrayIndex {
-			j.ArrayJob, j.ArrayTask = j.Number, int(t.index)
+			j.ArrayJob, j.ArrayTask, j.Number = j.Number, int(t.index), 0 // it has no number of its own
 		}
 	}
 }

@@ -235,8 +235,8 @@ func (s *reader) job(kind byte, id identity) *job {
 		return nil
 	}
 	j = &job{Job: finished.Job{ID: id.text, Number: id.number, ArrayTask: -1, Elapsed: -1, Cluster: id.server}}
-	if id.task >= 0 {
-		j.ArrayJob, j.ArrayTask = id.number, id.task
+	if id.task >= 0 { // PBS gives tasks no numbers of their own
+		j.ArrayJob, j.ArrayTask, j.Number = id.number, id.task, 0
 	}
 	if s.open[id.text] == nil {
 		s.ids = append(s.ids, id.text)

@@ -387,22 +387,6 @@ func (j *jsonJob) identify(r *finished.Job) {
 
 func (j *jsonJob) sizes(r *finished.Job) {
 	r.ReqTRES, r.AllocTRES = tresText(j.TRES.Requested), tresText(j.TRES.Allocated)
-	r.GPUs = slurmspec.GPUs(r.ReqTRES)
-	for _, t := range j.TRES.Allocated {
-		if t.Type == "cpu" {
-			r.AllocCPUs = t.Count.count()
-		}
-	}
-	for _, t := range j.TRES.Requested {
-		switch n := t.Count.count(); {
-		case t.Type == "cpu" && r.ReqCPUs == 0:
-			r.ReqCPUs = n
-		case t.Type == "node":
-			r.ReqNodes = n
-		case t.Type == "mem":
-			r.Memory = int64(n)
-		}
-	}
 	switch m := j.Required; {
 	case m.PerCPU.count() > 0:
 		r.MemPerCPU = int64(m.PerCPU.count())
@@ -413,6 +397,7 @@ func (j *jsonJob) sizes(r *finished.Job) {
 	case m.Memory.count() > 0:
 		r.MemPerNode = int64(m.Memory.count())
 	}
+	_ = finished.TakeTRES(r) // the lists were written by tresText
 }
 
 // tresText writes a list of trackable resources as sacct -P prints it. It leaves out a

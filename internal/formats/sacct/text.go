@@ -660,7 +660,7 @@ func (s *textReader) details(r *finished.Job, get func(int) []byte) error {
 	r.AllocNodes = max(number("AllocNodes", c.allocNodes), number("NNodes", c.nNodes))
 	r.NodeList = slurmspec.Given(s.intern(get(c.nodeList)))
 	check("ReqMem", get(c.reqMem), requestedMemory(r, string(get(c.reqMem))))
-	check("ReqTRES", get(c.reqTRES), requestedTRES(r, string(get(c.reqTRES))))
+	check("ReqTRES", get(c.reqTRES), finished.TakeTRES(r))
 	check("AllocTRES", get(c.allocTRES), slurmspec.CheckTRES(string(get(c.allocTRES))))
 	if gres := string(get(c.reqGRES)); gres != "" && r.GPUs == "" {
 		r.GRES = strings.TrimPrefix(gres, "PER_NODE:")
