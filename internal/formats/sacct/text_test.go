@@ -534,3 +534,35 @@ func TestCutArrays(t *testing.T) {
 		t.Errorf("rows %+v, want %+v", w.Rows, want)
 	}
 }
+
+// TestLastColumn checks that lines behind a record belong to its last column if that may hold line breaks,
+// and that errors name the record's own line.
+func TestLastColumn(t *testing.T) {
+	const header = "JobID|JobName|Submit|Start|End|State|ReqCPUS|SubmitLine\n"
+	const times = "|2024-03-01T08:00:00|2024-03-01T08:10:00|2024-03-01T09:00:00|COMPLETED|1|"
+	text := header + "7|a" + times + "srun bash -c echo hello &&\necho good | wc\n\n17\n" +
+		"7.0|step" + times + "srun bash -c echo hello &&\necho goodbye\n" +
+		"8|b" + times + "sbatch j.sh\n9|cut\n\n" + "10|c" + times + "\n" + header + "11|d" + times + "sbatch j.sh &&\nx"
+	var lines []string
+	w := readSacct(t, text, workload.ReadOptions{})
+	_, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{Record: func(record any) error {
+		lines = append(lines, record.(*finished.Job).SubmitLine)
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"srun bash -c echo hello &&\necho good | wc\n\n17", "sbatch j.sh", "", "sbatch j.sh &&\nx"}, lines); diff != "" {
+		t.Errorf("command lines (-want +got)\n%s", diff)
+	}
+	if want := (workload.Rows{Read: 6, Jobs: 4, Parts: 1, Dropped: 1}); w.Rows != want || len(w.Unusable) != 1 || w.Unusable[0].Text != "9|cut\n" {
+		t.Errorf("rows %+v, unusable %+v", w.Rows, w.Unusable)
+	}
+	for _, more := range []string{"", "8|b" + times + "z\n"} {
+		text := strings.Replace(header+"6|a"+times+"x\ny\n7|a"+times+"x\ny\n"+more, "7|a|2024-03-01T08:00:00", "7|a|2024-03-00T08:00:00", 1)
+		_, _, err := sacct.Accounting(strings.NewReader(text), "x.sacct", workload.ReadOptions{Strict: true})
+		if err == nil || !strings.HasPrefix(err.Error(), "reading sacct: x.sacct:4: Submit: ") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
