@@ -129,7 +129,7 @@ func TestNoJobs(t *testing.T) {
 	if err := b.Add(&finished.Job{ID: "7", ReqCPUs: 1}, "seven"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Finish(); err == nil || err.Error() != "no usable job in it (no_submit_time 1)" {
+	if _, err := b.Finish(); err == nil || err.Error() != "no usable job in it (no_submit_time 1; the first: job 7: no submit time)" {
 		t.Error(err)
 	}
 }

@@ -32,6 +32,9 @@ var Format = workload.Format{
 const (
 	// NoteArrayParent counts records of whole job arrays. Their tasks have records of their own.
 	NoteArrayParent = "array_as_a_whole"
+	// NoteChunks counts jobs that asked for chunks of different sizes. A job asks for the same on each node, so
+	// that these have the mean.
+	NoteChunks = "chunks_averaged"
 	// NoteHostDropped counts jobs that asked for hosts by their names.
 	NoteHostDropped = "named_host_dropped"
 )

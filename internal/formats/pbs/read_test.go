@@ -186,3 +186,19 @@ func TestOtherLogs(t *testing.T) {
 		t.Errorf("too many elements: %+v", w.Jobs.At(0))
 	}
 }
+
+// TestUnevenChunks checks that chunks of different sizes, which a job cannot ask for, are counted once a job.
+func TestUnevenChunks(t *testing.T) {
+	for list, uneven := range map[string]int{
+		"select=1:ncpus=16:mem=60gb+1:ncpus=4:mem=4gb": 1, "select=1:ncpus=4:ngpus=1+3:ncpus=4": 1, "nodes=1:ppn=16+2:ppn=4": 1,
+		"select=2:ncpus=4:mem=4gb+1:ncpus=4:mem=4gb": 0, "select=3:ncpus=4": 0, "nodes=2:ppn=8": 0,
+	} {
+		w, err := Format.Read(strings.NewReader(proEnd("7", "exec_host=a/0*16+b/0*4 Resource_List."+list+" Resource_List.place=scatter Exit_status=0")), "x", workload.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Rules[NoteChunks] != uneven {
+			t.Errorf("%s: rules %v", list, w.Rules)
+		}
+	}
+}

@@ -566,17 +566,17 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 	var r finished.Job
 	var err error
 	if r.Submit, err = s.time(get(c.submit)); err != nil {
-		return s.b.Unusable(finished.RuleNoRecord, string(text), "Submit: %v", err)
+		return s.b.Unusable(finished.RuleNoRecord, string(text), "Submit: %v", timeError(err))
 	}
 	if r.End, err = s.end(get); err != nil {
-		return s.b.Unusable(finished.RuleNoRecord, string(text), "End: %v", err)
+		return s.b.Unusable(finished.RuleNoRecord, string(text), "End: %v", timeError(err))
 	}
 	if r.Submit > 0 && !s.opts.InWindow(r.Submit, r.End) {
 		s.b.Outside(string(id), r.Submit, r.End)
 		return nil
 	}
 	if r.Start, err = s.time(get(c.start)); err != nil {
-		return s.b.Unusable(finished.RuleNoRecord, string(text), "Start: %v", err)
+		return s.b.Unusable(finished.RuleNoRecord, string(text), "Start: %v", timeError(err))
 	}
 	if err := parseJobID(&r, string(id)); err != nil {
 		return s.b.Unusable(finished.RuleNoRecord, string(text), "JobID: %v", err)
@@ -585,6 +585,11 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 		return err
 	}
 	return s.b.Add(&r, string(text))
+}
+
+// timeError adds to the error in a time that an environment variable of sacct decides how it writes them.
+func timeError(err error) error {
+	return fmt.Errorf("%w; if sacct printed it, SLURM_TIME_FORMAT was set (want it unset)", err)
 }
 
 // jobOfStep returns the job of a step's ID: "17" of "17.batch". A list of tasks that sacct has cut has

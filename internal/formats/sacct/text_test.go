@@ -428,7 +428,7 @@ func TestSacctErrors(t *testing.T) {
 		"JobID,Submit,Start,End,ReqTRES\n": "x:1: commas between the columns, as in reqtres (want sacct -P",
 		"JobIDRaw|State\n":                 "no column Submit, Start, End, ReqCPUS",
 		fewColumns:                         "reading sacct: x: no usable job in it",
-		fewColumns + "1|a|b|c|\n":          "no usable job in it (record_unreadable 1)",
+		fewColumns + "1|a|b|c|\n":          "no usable job in it (record_unreadable 1; the first: ",
 		"Cluster|" + fewColumns + "a|" + sacctLine("1", "a", "", 0, 1, 2, "COMPLETED") + "b|" + sacctLine("2", "a", "", 0, 1, 2, "COMPLETED"): "x:3: jobs of cluster a and of b (want --cluster-name",
 	} {
 		if _, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {
@@ -564,5 +564,13 @@ func TestLastColumn(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "reading sacct: x.sacct:4: Submit: ") {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// TestTimeFormat checks that times in a format of the user's name the variable that made them.
+func TestTimeFormat(t *testing.T) {
+	_, err := sacct.Read(strings.NewReader("JobID|User|Submit|Start|End|State|ReqCPUS\n1|a|18 May 08:00|18 May 08:10|18 May 09:00|COMPLETED|4\n"), "x", workload.ReadOptions{})
+	if err == nil || !strings.Contains(err.Error(), "Submit: not a time") || !strings.Contains(err.Error(), "SLURM_TIME_FORMAT was set (want it unset)") {
+		t.Errorf("error %v", err)
 	}
 }

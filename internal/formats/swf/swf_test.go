@@ -147,7 +147,7 @@ func TestReadErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                           "reading SWF: x.swf: no usable job in it",
 		"; Version: 2.2\n":           "no usable job in it",
-		"1 2 3\n4 5\n":               "no usable job in it (swf_not_a_record 2)",
+		"1 2 3\n4 5\n":               "no usable job in it (swf_not_a_record 2; the first: 3 fields (want 18))",
 		strings.Repeat("1 ", 16<<20): "x.swf:1: line of more than 16 MiB",
 	} {
 		if _, err := swf.Read(strings.NewReader(text), "x.swf", workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {
