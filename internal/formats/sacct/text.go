@@ -399,13 +399,14 @@ func (s *textReader) release() error {
 }
 
 // goesOn adds a line of too few fields to the last column of the record that waits. It returns false if
-// there is no such record, or if the line begins like one. s.fields has the line's fields.
+// there is no such record, or if the line begins like one: with a bar, and a value that the first column
+// can have. s.fields has the line's fields.
 func (s *textReader) goesOn(line []byte) bool {
 	if s.held == nil {
 		return false
 	}
 	first := s.columns[0].kind
-	if len(s.fields) > 1 && first != freeText && first != plainText && len(s.fields[0]) > 0 && first.fits(s.fields[0]) {
+	if typed := first != freeText && first != plainText && len(s.fields[0]) > 0; len(s.fields) > 1 && (!typed || first.fits(s.fields[0])) {
 		return false
 	}
 	joined := append(bytes.Clone(s.held), bytes.Repeat([]byte{'\n'}, s.blank+1)...)

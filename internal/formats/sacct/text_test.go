@@ -574,3 +574,13 @@ func TestTimeFormat(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestCutLineBehindName checks that a record that was cut off is not taken for a part of the name before it.
+func TestCutLineBehindName(t *testing.T) {
+	const header = "User|JobID|Submit|Start|End|State|ReqCPUS|JobName\n"
+	const times = "|2024-03-01T08:00:00|2024-03-01T08:10:00|2024-03-01T09:00:00|COMPLETED|1|"
+	w := readSacct(t, header+"ann|7"+times+"a\nb\nann|8|2024-03-01T08:00:00|2024", workload.ReadOptions{})
+	if w.Jobs.Len() != 1 || w.Jobs.At(0).Name != "a\nb" || w.Rules[finished.RuleNoRecord] != 1 || w.Rows.Lost() != 0 {
+		t.Errorf("%d jobs, name %q, rules %v", w.Jobs.Len(), w.Jobs.At(0).Name, w.Rules)
+	}
+}
