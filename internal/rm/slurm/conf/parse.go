@@ -170,11 +170,13 @@ func (p *parser) include(file string, line int, name, rest string) {
 		name = strings.ReplaceAll(name, "%c", strings.ToLower(cluster))
 	}
 	path := filepath.Join(filepath.Dir(file), name)
-	if filepath.IsAbs(name) {
-		if p.includeBeside(file, line, name) {
-			return
+	beside := path
+	if filepath.IsAbs(name) { // the site's directory, which may belong to another cluster here
+		path, beside = filepath.Clean(name), filepath.Join(filepath.Dir(p.open[0]), filepath.Base(name))
+		if _, err := p.files.open(beside); err == nil && beside != path {
+			p.files.notes = append(p.files.notes, fmt.Sprintf("%s:%d: Include %s: %s beside slurm.conf is read in its place", file, line, name, beside))
+			path = beside
 		}
-		path = name
 	}
 	switch {
 	case slices.Contains(p.open, path):
@@ -185,39 +187,14 @@ func (p *parser) include(file string, line int, name, rest string) {
 		return
 	}
 	data, err := p.files.read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if filepath.IsAbs(name) {
-			path = filepath.Join(filepath.Dir(p.open[0]), filepath.Base(name))
-		}
-		p.failf(file, line, "Include %s: no such file (want a copy of the site's file as %s)", name, path)
-		return
+	if errors.Is(err, fs.ErrNotExist) { // of a file that is not slurm.conf
+		err = fmt.Errorf("no such file (want a copy of the site's file as %s)", beside)
 	}
 	if err != nil {
 		p.failf(file, line, "Include %s: %w", name, err)
 		return
 	}
 	p.file(path, data)
-}
-
-// includeBeside reads the file of the name beside slurm.conf in place of an absolute one, whose directory is
-// that of the site and may belong to another cluster here. It returns false if the files are the same, or if
-// there is none beside slurm.conf.
-func (p *parser) includeBeside(file string, line int, name string) bool {
-	beside := filepath.Join(filepath.Dir(p.open[0]), filepath.Base(name))
-	if beside == filepath.Clean(name) || slices.Contains(p.open, beside) || len(p.open) >= maxIncludeDepth {
-		return false
-	}
-	data, err := p.files.read(beside)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return false
-	case err != nil:
-		p.failf(file, line, "Include %s: %w", name, err)
-		return true
-	}
-	p.files.notes = append(p.files.notes, fmt.Sprintf("%s:%d: Include %s: %s beside slurm.conf is read in its place", file, line, name, beside))
-	p.file(beside, data)
-	return true
 }
 
 // last returns the last value of a key among the statements read so far.
