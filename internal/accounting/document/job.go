@@ -30,7 +30,8 @@ type Job struct {
 	// of a run that had nodes, the negative submission time of a job that never ran, and a hash
 	// of the document if it says neither. A task of an array or a component of a heterogeneous job without a
 	// number of its own, as sacct prints it without JobIDRaw, has the number of the whole as its JobID, and its
-	// index plus one, times 2^34, is added to the amount of Run. Tasks of an array that never ran are one job, as Slurm's document has them.
+	// index plus one, times 2^34, is added to the amount of Run. Tasks of an array that never ran are one job, as Slurm's
+	// document has them.
 	Run int64
 
 	State                        string // as the document has it: COMPLETED, PENDING of a requeued run, ...

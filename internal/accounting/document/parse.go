@@ -97,7 +97,8 @@ func (p *parser) member(key string, v value) {
 // identifies reports whether Cluster, JobID or Run depend on a key: see [parser.times] and [parser.identify].
 func identifies(key string) bool {
 	switch key {
-	case "cluster", "jobid", "state", "nodes", "@submit", "@start", "@end", "array_job_id", "array_task_id", "het_job_id", "het_job_offset":
+	case "cluster", "jobid", "state", "nodes", "@submit", "@start", "@end",
+		"array_job_id", "array_task_id", "het_job_id", "het_job_offset":
 		return true
 	}
 	return false
