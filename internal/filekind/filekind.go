@@ -50,6 +50,13 @@ var kinds = []Kind{
 	{Name: "a file compressed with Zstandard", Want: "want it uncompressed", recognize: magic("\x28\xb5\x2f\xfd")},
 	{Name: "a PDF document", Want: "want the data that it shows", recognize: magic("%PDF-")},
 	{Name: "a Parquet table", Want: "want rmreplay workload build --from table FILE", recognize: magic("PAR1")},
+	{Name: "text in UTF-16", Want: "want UTF-8: iconv -f UTF-16 -t UTF-8 FILE", recognize: isUTF16},
+	{Name: "an error message of one of Slurm's commands, and perhaps its output behind it",
+		Want: "want the command's standard output alone: repeat it without 2>&1, or delete the lines with its errors", recognize: line(`^(sacct|squeue|scontrol|sacctmgr|sinfo): (error|fatal|warning):`)},
+	{Name: "the output of squeue or scontrol with --json", Want: "want accounting records: sacct --json", recognize: func(f *file) bool {
+		return strings.HasPrefix(f.first, "{") && bytes.Contains(f.head, []byte(`"job_state"`)) && bytes.Contains(f.head, []byte(`"submit_time"`)) &&
+			!bytes.Contains(f.head, []byte(`"submission"`)) && bytes.Contains(f.head, []byte(`"jobs"`))
+	}},
 	{Name: "a SQLite database", Want: "want a table of its jobs as text: rmreplay workload build --from table FILE", recognize: magic("SQLite format 3\x00")},
 	{Name: "an HTML page, perhaps an error of the server that it came from", Want: "want the file itself; download it again", recognize: line(`^<(!doctype html|html|head|\?xml[^>]*>\s*<!doctype html)`)},
 	{Name: "a dump of a SQL database", Want: "want it in a MariaDB server: rmreplay workload build --from slurmdbd", recognize: anyLine(`^(-- (MySQL|MariaDB|PostgreSQL) |/\*M?!)`)},
@@ -88,6 +95,22 @@ var (
 
 func magic(prefix string) func(*file) bool {
 	return func(f *file) bool { return bytes.HasPrefix(f.head, []byte(prefix)) }
+}
+
+// isUTF16 recognizes a byte order mark, or a text in which every second byte is 0.
+func isUTF16(f *file) bool {
+	if bytes.HasPrefix(f.head, []byte("\xff\xfe")) || bytes.HasPrefix(f.head, []byte("\xfe\xff")) {
+		return true
+	}
+	text := f.head[:min(len(f.head), 64)&^1]
+	var zeros [2]int
+	for i, c := range text {
+		if c == 0 {
+			zeros[i%2]++
+		}
+	}
+	half := len(text) / 2
+	return half >= 8 && (zeros[0] == half && zeros[1] == 0 || zeros[1] == half && zeros[0] == 0)
 }
 
 // line recognizes the first line with content, in lower case.

@@ -34,6 +34,12 @@ func TestOf(t *testing.T) {
 		{"SwitchName=s Nodes=n[1-4]\n", "a topology.conf", "beside slurm.conf"},
 		{"AutoDetect=nvml\n", "a gres.conf", "beside slurm.conf"},
 		{"[2024-03-01T08:00:00.123] slurmctld version 23.11.4\n", "a log of a Slurm daemon", "sacct -P"},
+		{"\xff\xfeJ\x00o\x00b\x00", "text in UTF-16", "iconv -f UTF-16"},
+		{"J\x00o\x00b\x00I\x00D\x00|\x00U\x00s\x00e\x00r\x00\n\x00", "text in UTF-16", "iconv -f UTF-16"},
+		{"\x00J\x00o\x00b\x00I\x00D\x00|\x00U\x00s\x00e\x00r\x00\n", "text in UTF-16", "iconv -f UTF-16"},
+		{"sacct: error: slurmdbd: no answer\nJobID|Submit\n", "an error message of one of Slurm's commands", "without 2>&1"},
+		{"sacct: fatal: no access\n{\"jobs\":[]}", "an error message of one of Slurm's commands", "without 2>&1"},
+		{`{"meta":{},"jobs":[{"job_id":7,"job_state":["RUNNING"],"submit_time":{"number":1}}]}`, "the output of squeue or scontrol with --json", "sacct --json"},
 		{"name: grid\nworkload: w.jsonl\nsim:\n  policies: []\n", "an experiment file", "rmreplay sweep FILE"},
 	} {
 		kind, known := Of([]byte(test.text))
@@ -47,6 +53,7 @@ func TestOf(t *testing.T) {
 	for _, text := range []string{
 		"", "\n\n", "hello\n", "; UnixStartTime: 1\n1 2 3\n", "-dt 0 -e submit_batch_job | -J a\n", "JobID|JobName|User\n1|x|u\n",
 		"id,submit,name\n1,2,a\n", `{"jobs":[]}`, "03/01/2024 08:00:00;E;17.server;user=u\n", `"JOB_FINISH" "10.1" 1 2` + "\n", "account number\n", "added 3\n",
+		`{"meta":{},"jobs":[{"job_id":7,"state":{"current":"COMPLETED"},"time":{"submission":1}}]}`, "a\x00b\x00c",
 	} {
 		if kind, known := Of([]byte(text)); known {
 			t.Errorf("%q is %s", text, kind.Name)

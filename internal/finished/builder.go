@@ -10,13 +10,12 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
-	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/arrays"
 )
 
-// The rules that records of finished jobs may break. A record that breaks one of the first four
-// is no job to replay, and [workload.Workload.Unusable] keeps it.
+// The rules that records of finished jobs may break. A record that breaks one of the first four, or
+// one that says so, is no job to replay, and [workload.Workload.Unusable] keeps it.
 const (
 	RuleNoRecord      = "record_unreadable"      // not a record of the format
 	RuleNoSubmit      = "no_submit_time"         // the submit time is not known
@@ -33,6 +32,7 @@ const (
 	RuleSubmitLineDiffers = "submit_line_differs"
 	RuleNoStart           = "start_from_steps" // the job's start is missing and taken from its first step
 	RuleNoStartAtAll      = "no_start_time"    // it ended and used nodes, but no start is known
+	RuleArrayCut          = "array_tasks_cut"  // sacct has cut the list of an array's tasks, and nothing else has it
 )
 
 // The notes that a [Builder] counts. They are not faults of the source, but decisions where the
@@ -52,7 +52,19 @@ const (
 	NoteOtherCluster   = "other_cluster"           // records of clusters that the options do not ask for
 	NoteOtherRecord    = "other_record"            // records of the source that are not about a job's submission, start or end
 	NoteEndFromElapsed = "end_from_elapsed"        // the end is not recorded: it is the start and the time that the job ran
+	NoteTRES           = "tres_not_requested"      // resources in ReqTRES that a request cannot have, such as burst buffers
+	NoteSuperseded     = "superseded_record"       // an earlier look at a job, of which another record says more
+	NoteResized        = "resized_run_folded"      // an earlier size of a job that became smaller or larger
+	NoteStep           = "step_left_out"           // steps of jobs that are not read, or of which only the job is asked for
+	NoteArrayList      = "array_tasks_from_line"   // sacct has cut the list of tasks, and the command line has it
 )
+
+// drops are the rules under which a record becomes nothing: neither a job nor a part of one. Readers
+// with such rules of their own add them with [Builder.Drop].
+var drops = []string{
+	RuleNoRecord, RuleNoSubmit, RuleNoSize, RuleDuplicate, RuleNoStartAtAll, RuleArrayCut,
+	NoteRequeued, NoteResized, NoteSuperseded, NoteOutside, NoteOtherCluster, NoteOtherRecord, NoteStep,
+}
 
 // Builder makes a workload of finished jobs. The jobs may come in any order. The steps of a job
 // must come after the job.
@@ -62,10 +74,11 @@ type Builder struct {
 	book workload.RuleBook
 
 	jobs    map[string]*built // by ID
-	list    []*built          // in the order of the source
+	list    []*built          // in the order of the source, and after settle in that of the submissions
 	made    []*hpc.Job        // of them, while they may change
 	users   map[string]hpc.User
-	records int
+	ended   outsiders // jobs that ended before the window
+	rows    workload.Rows
 	cluster string // whose jobs they are, if the source says it
 	has     fieldPresence
 	arrays  arrays.Parts
@@ -74,6 +87,8 @@ type Builder struct {
 // built is a job under construction.
 type built struct {
 	rec Job
+	// others are the other records of the same ID, until settle decides what they are.
+	others []Job
 	// startFromSteps says that rec.Start is the start of a step.
 	startFromSteps bool
 	// requeued says that the run is the one at the window's start of a job that ran again.
@@ -83,6 +98,10 @@ type built struct {
 	atStart *Job
 	// lastSubmit is when the last run was queued. rec.Submit is when the first one was.
 	lastSubmit hpc.Time
+	// tasks are those of a record of several, and limit is how many of them may run at once; 0 for any
+	// number.
+	tasks []int
+	limit int
 }
 
 // fieldPresence says which fields have a value in any record.
@@ -108,9 +127,36 @@ func (b *Builder) Fall(rule, format string, args ...any) error {
 	return b.book.Fall(rule, format, args...)
 }
 
+// Row counts a record of the source. A reader calls it once for each record that it finds, before it
+// makes anything of it.
+func (b *Builder) Row() { b.rows.Read++ }
+
+// Part counts a record that is no job, but says something of the one with this ID, such as a step. It
+// returns false, and counts the record under [NoteStep], if there is no such job.
+func (b *Builder) Part(job string) bool {
+	if b.jobs[job] == nil {
+		b.Note(NoteStep)
+		return false
+	}
+	b.Joined()
+	return true
+}
+
+// Joined counts a record that says something of a job that another record is.
+func (b *Builder) Joined() { b.rows.Parts++ }
+
+// Drop is [Builder.Note] for a rule of the reader's own under which a record becomes nothing.
+func (b *Builder) Drop(what string) {
+	b.Dropped()
+	b.Note(what)
+}
+
+// Dropped counts a record that becomes nothing under a rule of the reader's own.
+func (b *Builder) Dropped() { b.rows.Dropped++ }
+
 // Outside counts a job outside the window for which the reader did not even make a [Job].
-func (b *Builder) Outside() {
-	b.records++
+func (b *Builder) Outside(id string, submit, end hpc.Time) {
+	b.ended.add(id, submit, end, b.opts.Start)
 	b.Note(NoteOutside)
 }
 
@@ -120,22 +166,21 @@ func (b *Builder) Unusable(rule, text, format string, args ...any) error {
 	if err := b.book.Fall(rule, format, args...); err != nil {
 		return err
 	}
-	b.w.Unusable = append(b.w.Unusable, workload.Unusable{Record: b.records, Rule: rule, Text: lines.UTF8([]byte(text))})
+	b.w.Unusable = append(b.w.Unusable, workload.Unusable{Record: b.rows.Read, Rule: rule, Text: lines.UTF8([]byte(text))})
 	return nil
 }
 
 // Add adds a record, which it may change. It counts and drops a job outside the window. text is
 // the record as the source has it; the workload keeps it if the record is no job to replay.
 func (b *Builder) Add(r *Job, text string) error {
-	b.records++
 	switch {
 	case r.Submit <= 0:
 		return b.Unusable(RuleNoSubmit, text, "job %s: no submit time", r.ID)
 	case !b.opts.InWindow(r.Submit, r.End):
-		b.Note(NoteOutside)
+		b.Outside(r.ID, r.Submit, r.End)
 		return nil
 	}
-	b.fromAllocation(r)
+	b.fromTRES(r)
 	if max(r.ReqCPUs, r.AllocCPUs, r.ReqNodes, r.AllocNodes) <= 0 {
 		return b.Unusable(RuleNoSize, text, "job %s: neither processors nor nodes", r.ID)
 	}
@@ -146,23 +191,34 @@ func (b *Builder) Add(r *Job, text string) error {
 			*text = lines.UTF8([]byte(*text))
 		}
 	}
-	if err := b.checkTimes(r); err != nil {
+	if b.opts.Record != nil && !r.open() && !r.resized() {
+		b.ended.addRun(r)
+		return b.record(*r)
+	}
+	b.note(r)
+	before := b.jobs[r.ID]
+	if before == nil {
+		b.enter(r)
+		return nil
+	}
+	return before.again(b, r, text)
+}
+
+// record hands over a record that is a job.
+func (b *Builder) record(r Job) error {
+	if err := b.checkTimes(&r); err != nil {
 		return err
 	}
-	if b.opts.Record != nil {
-		record := *r
-		return b.opts.Record(&record)
-	}
-	if before := b.jobs[r.ID]; before != nil {
-		return b.again(before, r, text)
-	}
-	b.enter(r)
-	return nil
+	b.rows.Jobs++
+	return b.opts.Record(&r)
 }
 
 // checkTimes changes times of a record that contradict each other.
 func (b *Builder) checkTimes(r *Job) error {
+	submit, start, end := r.Submit, r.Start, r.End
 	switch {
+	case r.Start > 0 && r.Start < r.Submit && r.Submit < r.End && r.Elapsed == r.End.Sub(r.Start)-r.Suspended:
+		r.Submit, r.Eligible = r.Start, min(r.Eligible, r.Start) // the last size of a job that was resized
 	case r.Start > 0 && r.Start < r.Submit:
 		r.Start = r.Submit
 		r.End = max(r.End, r.Start)
@@ -171,7 +227,7 @@ func (b *Builder) checkTimes(r *Job) error {
 	default:
 		return nil
 	}
-	return b.book.Fall(RuleTimesReversed, "job %s: submit %s, start %s and end %s contradict each other", r.ID, r.Submit, r.Start, r.End)
+	return b.book.Fall(RuleTimesReversed, "job %s: submit %s, start %s and end %s contradict each other", r.ID, submit, start, end)
 }
 
 // enter adds a record as a job of its own.
@@ -179,6 +235,11 @@ func (b *Builder) enter(r *Job) *built {
 	entry := &built{rec: *r, lastSubmit: r.Submit}
 	b.jobs[r.ID] = entry
 	b.list = append(b.list, entry)
+	return entry
+}
+
+// note notes which fields a record has.
+func (b *Builder) note(r *Job) {
 	h := &b.has
 	h.user = h.user || r.User != ""
 	h.account = h.account || r.Account != ""
@@ -190,56 +251,19 @@ func (b *Builder) enter(r *Job) *built {
 	h.constraint = h.constraint || r.Constraint != ""
 	h.tres = h.tres || r.ReqTRES != "" || r.AllocTRES != "" || r.GRES != "" || r.GPUs != ""
 	h.memory = h.memory || r.Memory != 0 || r.MemPerCPU != 0 || r.MemPerNode != 0
-	if _, known := b.users[r.User]; !known && r.User != "" && r.HasUID {
-		user := hpc.User{Name: r.User, UID: r.UID, Group: r.Group, GID: r.GID}
-		if user.Group == "" {
-			user.Group = strconv.FormatUint(uint64(r.GID), 10)
-		}
-		b.users[r.User] = user
-		b.w.Users = append(b.w.Users, user)
-	}
-	return entry
 }
 
-// again adds another record of a known ID: another run of the job, the same record again, or
-// another job with the same number.
-func (b *Builder) again(before *built, r *Job, text string) error {
-	last := before.rec
-	last.Submit = before.lastSubmit
-	earlier, later := &last, r
-	if later.Submit < earlier.Submit || later.Submit == earlier.Submit && later.Start != 0 && later.Start < earlier.Start {
-		earlier, later = later, earlier
+// addUser adds the user of a record to the workload.
+func (b *Builder) addUser(r *Job) {
+	if _, known := b.users[r.User]; known || r.User == "" || !r.HasUID {
+		return
 	}
-	switch {
-	case earlier.Submit == later.Submit && earlier.Start == later.Start && earlier.End == later.End:
-		return b.Unusable(RuleDuplicate, text, "job %s is there twice", r.ID)
-	case wasRequeued(earlier.State) && b.preset(earlier):
-		preset := *earlier
-		preset.ID = b.freeID(r.ID)
-		before.atStart = &preset
-		if later == r {
-			before.rec, before.lastSubmit = *r, r.Submit
-		}
-		b.enter(&preset).requeued = true
-		b.Note(NoteRequeuedPreset)
-		return nil
-	case wasRequeued(earlier.State):
-		// The user submitted the job once. Its last run says how long it runs.
-		first := before.rec
-		if r.Submit < first.Submit {
-			first = *r
-		}
-		if later == r {
-			before.rec, before.lastSubmit = *r, r.Submit
-		}
-		before.rec.Submit, before.rec.Eligible = first.Submit, first.Eligible
-		b.Note(NoteRequeued)
-		return nil
+	user := hpc.User{Name: r.User, UID: r.UID, Group: r.Group, GID: r.GID}
+	if user.Group == "" {
+		user.Group = strconv.FormatUint(uint64(r.GID), 10)
 	}
-	other := *r
-	other.ID = b.freeID(r.ID)
-	b.enter(&other)
-	return b.book.Fall(workload.RuleRenamed, "job %s is there twice, with other times", r.ID)
+	b.users[r.User] = user
+	b.w.Users = append(b.w.Users, user)
 }
 
 // freeID returns an unused ID that begins with a used one.
@@ -257,7 +281,7 @@ func (b *Builder) preset(r *Job) bool { return r.Start != 0 && r.Start < b.opts.
 // wasRequeued reports whether a job whose run ended in this state can run again.
 func wasRequeued(s hpc.State) bool {
 	switch s {
-	case hpc.Requeued, hpc.NodeFail, hpc.Preempted, hpc.BootFail, slurmspec.Resizing:
+	case hpc.Requeued, hpc.NodeFail, hpc.Preempted, hpc.BootFail:
 		return true
 	}
 	return false
@@ -270,7 +294,7 @@ func (b *Builder) Step(job string, start hpc.Time) {
 	if entry == nil || start <= 0 {
 		return
 	}
-	r := &entry.rec
+	r := entry.latest()
 	if r.Start != 0 && (!entry.startFromSteps || r.Start <= start) || start < r.Submit {
 		return
 	}
@@ -285,7 +309,7 @@ func (b *Builder) Step(job string, start hpc.Time) {
 func (b *Builder) Used(job string, memory, moved float64) {
 	const most = 1 << 60
 	if entry := b.jobs[job]; entry != nil {
-		r := &entry.rec
+		r := entry.latest()
 		r.UsedMemory = max(r.UsedMemory, int64(min(max(memory, 0), most)))
 		r.MovedBytes = min(r.MovedBytes+int64(min(max(moved, 0), most)), most)
 	}
@@ -294,7 +318,7 @@ func (b *Builder) Used(job string, memory, moved float64) {
 // LacksStart reports whether the builder still needs the steps of a job to know its start.
 func (b *Builder) LacksStart(id []byte) bool {
 	entry := b.jobs[string(id)]
-	return entry != nil && (entry.rec.Start == 0 || entry.startFromSteps)
+	return entry != nil && (entry.latest().Start == 0 || entry.startFromSteps)
 }
 
 // Missing says what the source says of no job, and what follows from that.
@@ -325,12 +349,19 @@ func (b *Builder) Missing() []string {
 // Finish returns the workload. The caller must not use the builder afterwards. A source without
 // a usable job is an error.
 func (b *Builder) Finish() (*workload.Workload, error) {
-	if b.opts.Record != nil && b.records > 0 {
-		b.w.Jobs, b.w.Rules = workload.JobsOf(), b.book.Counts
+	if b.opts.Record != nil && b.rows.Read > 0 {
+		if err := b.settleRecords(); err != nil {
+			return nil, err
+		}
+		b.w.Jobs, b.w.Rules, b.w.Rows = workload.JobsOf(), b.book.Counts, b.counted()
 		return b.w, nil
+	}
+	if err := b.settle(); err != nil {
+		return nil, err
 	}
 	b.arrays = make(arrays.Parts)
 	for _, entry := range b.list {
+		b.addUser(&entry.rec)
 		if err := b.job(entry); err != nil {
 			return nil, err
 		}
@@ -350,8 +381,17 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 	b.w.Jobs = workload.JobsOf(b.made...)
 	b.w.Sort()
 	b.w.Epoch = hpc.Unix(b.w.Jobs.Submit(0).UnixSeconds())
-	b.w.Rules = b.book.Counts
+	b.w.Rules, b.w.Rows = b.book.Counts, b.counted()
 	return b.w, nil
+}
+
+// counted returns what became of the records.
+func (b *Builder) counted() workload.Rows {
+	rows := b.rows
+	for _, rule := range drops {
+		rows.Dropped += b.book.Counts[rule]
+	}
+	return rows
 }
 
 // job makes a job of a record, or adds the record to the job of its array.
@@ -395,9 +435,11 @@ func (b *Builder) job(entry *built) error {
 	case b.preset(r):
 		b.arrays.Add(r.array(), &arrays.Part{Job: job, Tasks: []int{r.ArrayTask}, Alone: true})
 	default:
-		return b.arrayTask(r, job)
+		b.arrayTask(entry, job)
+		return nil
 	}
 	job.Array = ""
+	b.rows.Jobs++
 	b.made = append(b.made, job)
 	return nil
 }
@@ -427,20 +469,16 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 	return &hpc.Behaviour{RunTime: max(r.End.Sub(r.Start)-r.Suspended, 0), ExitCode: r.status()}, nil
 }
 
-// arrayTask adds a task to the job of its array. Tasks that ask for different things, or that
-// were cancelled at different times, make several jobs.
-func (b *Builder) arrayTask(r *Job, job *hpc.Job) error {
-	tasks := []int{r.ArrayTask}
-	if r.ArrayTask < 0 {
-		a, err := hpc.ParseArray(r.ArrayRest)
-		if err != nil {
-			return b.Unusable(RuleNoRecord, r.ID, "job %s: %v", r.ID, err)
-		}
-		tasks = a.Tasks
-		if a.Limit > 0 && !strings.Contains(job.Array, "%") {
-			job.Array = "%" + strconv.Itoa(a.Limit)
-		}
+// arrayTask adds a task, or those of a record of several, to the job of its array. Tasks that ask for
+// different things, or that were cancelled at different times, make several jobs.
+func (b *Builder) arrayTask(entry *built, job *hpc.Job) {
+	r, tasks := &entry.rec, entry.tasks
+	if r.ArrayTask >= 0 {
+		tasks = []int{r.ArrayTask}
+	} else if entry.limit > 0 && !strings.Contains(job.Array, "%") {
+		job.Array = "%" + strconv.Itoa(entry.limit)
 	}
+	b.rows.Jobs++
 	var limit string
 	if at := strings.IndexByte(job.Array, '%'); at >= 0 {
 		limit = job.Array[at:]
@@ -453,7 +491,7 @@ func (b *Builder) arrayTask(r *Job, job *hpc.Job) error {
 		}
 		if arrays.Same(part.Job, job) {
 			part.Join(job, tasks)
-			return nil
+			return
 		}
 		parts++
 	}
@@ -466,7 +504,6 @@ func (b *Builder) arrayTask(r *Job, job *hpc.Job) error {
 	part.Record(job, tasks)
 	b.arrays.Add(array, part)
 	b.made = append(b.made, job)
-	return nil
 }
 
 // finishArrays writes the task indices of each array.

@@ -129,7 +129,7 @@ func TestNoJobs(t *testing.T) {
 	if err := b.Add(&finished.Job{ID: "7", ReqCPUs: 1}, "seven"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Finish(); err == nil || err.Error() != "no usable job in it (no_submit_time 1)" {
+	if _, err := b.Finish(); err == nil || err.Error() != "no usable job in it (no_submit_time 1; the first: job 7: no submit time)" {
 		t.Error(err)
 	}
 }
@@ -209,8 +209,10 @@ func sameTasks(w *workload.Workload) map[string]string {
 		for _, task := range workload.TasksOf(job) {
 			fate := job.Recorded.OfTask(task)
 			fate.State = "" // of an array only if all tasks share it
-			tasks[fmt.Sprint(job.ID, " ", task)] = fmt.Sprintf("%v %+v runs %v, exits %d, is cancelled after %v, %+v",
-				job.Submit, job.Request, job.RunTimeOf(task), job.ExitCodeOf(task), job.CancelAfter, fate)
+			request, requeue := job.Request, job.Requeue == nil || *job.Requeue
+			request.Requeue = nil // an address
+			tasks[fmt.Sprint(job.ID, " ", task)] = fmt.Sprintf("%v %+v requeue %v, runs %v, exits %d, is cancelled after %v, %+v",
+				job.Submit, request, requeue, job.RunTimeOf(task), job.ExitCodeOf(task), job.CancelAfter, fate)
 		}
 	}
 	return tasks

@@ -11,9 +11,34 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// fromAllocation sets what a record does not say from the TRES that the job got. What the job
-// asked for may have been less: whole nodes and whole cores count in full. That is counted.
-func (b *Builder) fromAllocation(r *Job) {
+// fromTRES sets what a record's lists of TRES say and its other fields do not. Every source of records has
+// such lists, so that it is done here for all of them. What the job asked for may have been less than what it
+// got: whole nodes and whole cores count in full. That is counted, and so are resources that a request
+// cannot have.
+func (b *Builder) fromTRES(r *Job) {
+	got := r.takeAllocated()
+	if r.WholeLine {
+		return
+	}
+	list := r.ReqTRES
+	if list != "" {
+		r.take(allocated(list))
+	} else {
+		list = r.AllocTRES
+		taken := r.ReqCPUs == 0 && got.cpus > 0
+		got.cpus, got.nodes = 0, 0 // as many as it got, but more nodes would do as well
+		if r.take(got) || taken {
+			b.Note(NoteFromAllocation)
+		}
+	}
+	if !r.takeOthers(list) {
+		b.Note(NoteTRES)
+	}
+}
+
+// takeAllocated sets the allocated processors and nodes that AllocTRES has and no other field, and returns
+// all that it has.
+func (r *Job) takeAllocated() allocation {
 	got := allocated(r.AllocTRES)
 	if r.AllocCPUs == 0 {
 		r.AllocCPUs = got.cpus
@@ -21,19 +46,86 @@ func (b *Builder) fromAllocation(r *Job) {
 	if r.AllocNodes == 0 {
 		r.AllocNodes = got.nodes
 	}
-	if r.ReqTRES != "" || r.WholeLine {
-		return
+	return got
+}
+
+// take sets what a list of TRES says and the record's other fields do not, and reports whether that is
+// memory or GPUs. GPUs are those of the whole job.
+func (r *Job) take(tres allocation) (taken bool) {
+	if r.ReqCPUs == 0 {
+		r.ReqCPUs = tres.cpus
 	}
-	taken := r.ReqCPUs == 0 && got.cpus > 0
-	if r.MemPerCPU == 0 && r.MemPerNode == 0 && r.Memory == 0 && got.memory > 0 {
-		r.Memory, taken = got.memory, true
+	if r.ReqNodes == 0 {
+		r.ReqNodes = tres.nodes
 	}
-	if r.GPUs == "" && gresGPUs(r.GRES) == 0 && got.gpus != "" {
-		r.GPUs, taken = got.gpus, true
+	if r.MemPerCPU == 0 && r.MemPerNode == 0 && r.Memory == 0 && tres.memory > 0 {
+		r.Memory, taken = tres.memory, true
 	}
-	if taken {
-		b.Note(NoteFromAllocation)
+	if r.GPUs == "" && gresGPUs(r.GRES) == 0 && tres.gpus != "" {
+		r.GPUs, taken = tres.gpus, true
 	}
+	return taken
+}
+
+// takeOthers sets the licenses of a list of TRES, and the generic resources that are no GPUs, which a
+// request has for each node. all is false if the list has a resource that a request cannot have: what is
+// in no such list, an amount that is not the same on each node, a burst buffer.
+func (r *Job) takeOthers(list string) (all bool) {
+	if !strings.ContainsRune(list, '/') {
+		return true
+	}
+	all = true
+	if r.Licenses == "" {
+		r.Licenses = slurmspec.Licenses(list)
+	}
+	for name, amount := range slurmspec.GRES(list) {
+		if name == "gpu" || namesGRES(r.GRES, name) {
+			continue
+		}
+		item, ok := perNode(name, amount, r.nodes())
+		if !ok {
+			all = false
+		} else if item != "" {
+			r.GRES = strings.TrimPrefix(r.GRES+","+item, ",")
+		}
+	}
+	for name := range slurmspec.TRES(list) {
+		kind, _, other := strings.Cut(name, "/")
+		if other && kind != "gres" && kind != "license" {
+			all = false
+		}
+	}
+	return all
+}
+
+// perNode divides the amount of a generic resource ("4", or "a:2,b:2") among nodes, as --gres has it.
+func perNode(name, amount string, nodes int) (list string, ok bool) {
+	var items []string
+	for item := range strings.SplitSeq(amount, ",") {
+		kind, number := "", item
+		if at := strings.LastIndexByte(item, ':'); at >= 0 {
+			kind, number = item[:at+1], item[at+1:]
+		}
+		f, err := slurmspec.ParseScaled(number)
+		n := int64(f)
+		if err != nil || f != math.Trunc(f) || f > math.MaxInt32 || n%int64(nodes) != 0 {
+			return "", false
+		}
+		if n > 0 {
+			items = append(items, name+":"+kind+strconv.FormatInt(n/int64(nodes), 10))
+		}
+	}
+	return strings.Join(items, ","), true
+}
+
+// namesGRES reports whether a request for generic resources names one.
+func namesGRES(list, name string) bool {
+	for item := range strings.SplitSeq(list, ",") {
+		if gresName(item) == name {
+			return true
+		}
+	}
+	return false
 }
 
 // allocation is what a list of TRES says.
@@ -141,9 +233,7 @@ func (b *Builder) hold(request *hpc.Request, r *Job) error {
 		dropGPUs(request)
 		request.GPUs = r.GPUs
 	}
-	if request.GRES == "" && request.GPUs == "" && request.GPUsPerNode == "" && request.GPUsPerSocket == "" && request.GPUsPerTask == "" {
-		request.GRES = r.GRES
-	}
+	addGRES(request, r.GRES)
 	if limit := asked.TimeLimit; limit > 0 && r.TimeLimit > 0 && asked.TimeMin == 0 && !sameLimit(limit, r.TimeLimit) {
 		differs = append(differs, "the time limit")
 	}
@@ -151,6 +241,17 @@ func (b *Builder) hold(request *hpc.Request, r *Job) error {
 		return nil
 	}
 	return b.book.Fall(RuleSubmitLineDiffers, "job %s: its command line and its columns differ in %s", r.ID, strings.Join(differs, ", "))
+}
+
+// addGRES adds generic resources to a request that names none of them. GPUs have other options, too.
+func addGRES(request *hpc.Request, list string) {
+	gpus := request.GPUs != "" || request.GPUsPerNode != "" || request.GPUsPerSocket != "" || request.GPUsPerTask != ""
+	asked := request.GRES
+	for item := range strings.SplitSeq(list, ",") {
+		if item != "" && !namesGRES(asked, gresName(item)) && !(gpus && isGPU(item)) {
+			request.GRES = strings.TrimPrefix(request.GRES+","+item, ",")
+		}
+	}
 }
 
 // givesSize reports whether a request says anything about nodes, tasks or CPUs.
@@ -270,10 +371,13 @@ func dropGPUs(r *hpc.Request) {
 	r.GRES = strings.Join(others, ",")
 }
 
-func isGPU(gres string) bool {
-	name, _, _ := strings.Cut(strings.TrimPrefix(gres, "gres/"), ":")
+func isGPU(gres string) bool { return gresName(gres) == "gpu" }
+
+// gresName returns the name of "gpu", "gpu:2", "gpu:a100:2" or "gres/gpu=2".
+func gresName(item string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(item, "gres/"), ":")
 	name, _, _ = strings.Cut(name, "=")
-	return name == "gpu"
+	return name
 }
 
 // gresGPUs counts the GPUs of a request for generic resources ("gpu:a100:2,nvme:1").
@@ -313,24 +417,14 @@ func minutes(d time.Duration) time.Duration {
 	return (d + time.Minute - 1) / time.Minute
 }
 
-// TakeTRES sets what a record's ReqTRES says ("cpu=4,mem=8G,node=2,gres/gpu=2") and its other
-// fields do not. It counts GPUs for the whole job.
+// TakeTRES sets what a record's ReqTRES and AllocTRES say ("cpu=4,mem=8G,node=2,gres/gpu=2") and its
+// other fields do not. [Builder.Add] does that, too: a reader calls it if it needs these fields, and for the
+// error in ReqTRES.
 func TakeTRES(r *Job) error {
+	r.takeAllocated()
 	if err := slurmspec.CheckTRES(r.ReqTRES); err != nil {
 		return err
 	}
-	asked := allocated(r.ReqTRES)
-	if r.ReqCPUs == 0 {
-		r.ReqCPUs = asked.cpus
-	}
-	if r.ReqNodes == 0 {
-		r.ReqNodes = asked.nodes
-	}
-	if r.MemPerCPU == 0 && r.MemPerNode == 0 && r.Memory == 0 {
-		r.Memory = asked.memory
-	}
-	if r.GPUs == "" {
-		r.GPUs = asked.gpus
-	}
+	r.take(allocated(r.ReqTRES))
 	return nil
 }

@@ -52,7 +52,7 @@ func TestOpen(t *testing.T) {
 		{write("empty", ""), "reading workload: empty: empty"},
 		{write("comments", "# only\n"), "reading events: comments: no job in it"},
 		{write("swf", "; Version: 2.2\n"), "reading SWF: swf: no usable job in it"},
-		{write("swf2", "1 0 1 2 -1 -1 -1 -1 60 -1 1 12 12 -1 -1 -1 -1 -1\n"), "no usable job in it (swf_no_processors 1)"},
+		{write("swf2", "1 0 1 2 -1 -1 -1 -1 60 -1 1 12 12 -1 -1 -1 -1 -1\n"), "no usable job in it (swf_no_processors 1; the first: neither requested"},
 		{write("sacct", "Account|JobIDRaw|State\n"), "reading sacct: sacct:1: no column Submit, Start, End, ReqCPUS"},
 		{write("text", "hello\n"), "format not known"},
 		{write("badgzip", "\x1f\x8b\x00"), "badgzip"},

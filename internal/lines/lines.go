@@ -40,6 +40,9 @@ func Each(r io.Reader, name string, f func(number int, line []byte) error) error
 			break
 		}
 		if err := f(number, line); err != nil {
+			if before, ok := errors.AsType[*placed](err); ok {
+				number, err = before.line, before.err
+			}
 			return fmt.Errorf("%s:%d: %w", name, number, err)
 		}
 	}
@@ -52,6 +55,22 @@ func Each(r io.Reader, name string, f func(number int, line []byte) error) error
 		return fmt.Errorf("%s: after line %d: %w", name, number, err)
 	}
 	return nil
+}
+
+// placed is an error in a line before the one at hand.
+type placed struct {
+	line int
+	err  error
+}
+
+func (p *placed) Error() string { return p.err.Error() }
+
+// At returns an error that [Each] places at a line before the one at hand.
+func At(line int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &placed{line, err}
 }
 
 // LoneCR reports whether the lines of a text end in carriage returns alone. Such a text looks

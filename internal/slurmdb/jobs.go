@@ -4,8 +4,6 @@ import (
 	"database/sql"
 	"fmt"
 	"iter"
-	"math"
-	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -76,6 +74,7 @@ func (r *reader) readJobs() error {
 		if jobs++; r.opts.Progress != nil && jobs%1024 == 0 {
 			r.opts.Progress(jobs, 0)
 		}
+		r.builder.Row()
 		record, err := r.record(&row)
 		if err != nil {
 			return r.builder.Unusable(finished.RuleNoRecord, strconv.FormatInt(row.job.Int64, 10), "job %d: %v", row.job.Int64, err)
@@ -164,7 +163,7 @@ func identify(rec *finished.Job, row *jobRow) {
 		rec.ArrayJob, rec.ArrayTask = uint32(array), int(row.arrayTsk.Int64)
 		rec.ID = fmt.Sprintf("%d_%d", array, rec.ArrayTask)
 	case array > 0 && row.arrayTasks.String != "":
-		rec.ArrayJob, rec.ArrayRest = uint32(array), waitingTasks(row.arrayTasks.String)
+		rec.ArrayJob, rec.ArrayRest = uint32(array), slurmspec.ArrayTasks(row.arrayTasks.String)
 		if row.arrayMax.Int64 > 0 && !strings.Contains(rec.ArrayRest, "%") {
 			rec.ArrayRest += "%" + strconv.FormatInt(row.arrayMax.Int64, 10)
 		}
@@ -175,48 +174,10 @@ func identify(rec *finished.Job, row *jobRow) {
 	}
 }
 
-// waitingTasks writes the tasks of an array that have not started as sbatch takes them. The
-// column has a list, "[4-9%2]", or a set of bits in hexadecimal, "0x3F0%2", as Slurm's
-// bit_fmt_hexmask writes it.
-func waitingTasks(text string) string {
-	text = strings.Trim(text, "[]")
-	mask, limit, limited := strings.Cut(text, "%")
-	digits, isMask := strings.CutPrefix(strings.ToLower(mask), "0x")
-	if !isMask {
-		return text
-	}
-	bits, ok := new(big.Int).SetString(digits, 16)
-	if !ok || bits.Sign() < 0 {
-		return text // the reader of arrays says what is wrong with it
-	}
-	var ranges []string
-	for i := 0; i < bits.BitLen(); i++ {
-		if bits.Bit(i) == 0 {
-			continue
-		}
-		first := i
-		for bits.Bit(i+1) == 1 {
-			i++
-		}
-		ranges = append(ranges, fmt.Sprintf("%d-%d", first, i))
-	}
-	list := strings.Join(ranges, ",")
-	if limited {
-		list += "%" + limit
-	}
-	return list
-}
-
 // sizes sets what the job asked for and got. The columns list TRES by number:
 // "1=12,2=33600,4=1".
 func (r *reader) sizes(rec *finished.Job, row *jobRow) {
-	requested, allocated := r.tresOf(row.tresReq.String), r.tresOf(row.tresAlloc.String)
-	rec.ReqNodes = int(requested["node"])
 	rec.AllocNodes = int(row.nodesAlloc.Int64)
-	rec.AllocCPUs = int(allocated["cpu"])
-	if rec.ReqCPUs == 0 {
-		rec.ReqCPUs = int(requested["cpu"])
-	}
 	if n, err := strconv.ParseUint(row.memory.String, 10, 64); err == nil && n > 0 {
 		if n >= slurmspec.MemPerCPU {
 			rec.MemPerCPU = int64(n - slurmspec.MemPerCPU)
@@ -224,7 +185,7 @@ func (r *reader) sizes(rec *finished.Job, row *jobRow) {
 			rec.MemPerNode = int64(n)
 		}
 	}
-	rec.GPUs = slurmspec.GPUs(rec.ReqTRES)
+	_ = finished.TakeTRES(rec) // the lists were written by tresText
 }
 
 // tresText writes a list of TRES as sacct prints it: with names for their numbers.
@@ -234,18 +195,6 @@ func (r *reader) tresText(text string) string {
 		list.AddRecorded(name, amount)
 	}
 	return list.String()
-}
-
-// tresOf returns the amounts in a list of TRES by name. It leaves out amounts that do not fit a
-// count.
-func (r *reader) tresOf(text string) map[string]int64 {
-	counts := make(map[string]int64)
-	for name, amount := range r.tresAmounts(text) {
-		if amount < math.MaxInt32 {
-			counts[name] = amount
-		}
-	}
-	return counts
 }
 
 // tresAmounts yields the names and amounts in a list of TRES by number. It leaves out an

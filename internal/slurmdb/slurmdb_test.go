@@ -23,7 +23,7 @@ func TestWaitingTasks(t *testing.T) {
 	for text, want := range map[string]string{
 		"[4-9%2]": "4-9%2", "1,3": "1,3", "0x1E00%8": "9-12%8", "0x1": "0-0", "[0xF0F]": "0-3,8-11", "0xZ": "0xZ", "0x": "0x", "": "",
 	} {
-		if got := waitingTasks(text); got != want {
+		if got := slurmspec.ArrayTasks(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

@@ -18,7 +18,11 @@ func TestJobFlags(t *testing.T) {
 func TestGPUs(t *testing.T) {
 	for list, want := range map[string]string{
 		"": "", "cpu=4,mem=8G": "", "gres/gpu=2": "2", "gres/gpu:a100=4,gres/gpu=4,node=1": "a100:4", "gres/gpumem=5": "",
-		"gres/gpu:a100=1,gres/gpu:v100=2": "v100:2",
+		"gres/gpu:a100=1,gres/gpu:v100=2":                                     "a100:1,v100:2",
+		"gres/gpu=3,gres/gpu:a100=2,gres/gpu:h100=1":                          "a100:2,h100:1",
+		"gres/gpu=4,gres/gpu:a100=2":                                          "4", // two may be of any model
+		"gres/gpu=3,gres/gpu:1g.10gb=2,gres/gpu:nvidia_a100_3g.40gb=1,node=1": "1g.10gb:2,nvidia_a100_3g.40gb:1",
+		"gres/shard=4,gres/gpu=x,gres/gpu:a100=y":                             "a100:y",
 	} {
 		if got := GPUs(list); got != want {
 			t.Errorf("%s: %q, want %q", list, got, want)

@@ -2,6 +2,7 @@ package slurmspec
 
 import (
 	"fmt"
+	"math/big"
 	"strconv"
 	"strings"
 )
@@ -65,4 +66,35 @@ func (id JobID) String() string {
 		return number + "+" + strconv.Itoa(id.Component)
 	}
 	return number
+}
+
+// ArrayTasks writes the tasks of an array that have not started as sbatch takes them. The accounting has a
+// list, "[4-9%2]", or a set of bits in hexadecimal, "0x3F0%2", as Slurm's bit_fmt_hexmask writes it.
+func ArrayTasks(text string) string {
+	text = strings.Trim(text, "[]")
+	mask, limit, limited := strings.Cut(text, "%")
+	digits, isMask := strings.CutPrefix(strings.ToLower(mask), "0x")
+	if !isMask {
+		return text
+	}
+	bits, ok := new(big.Int).SetString(digits, 16)
+	if !ok || bits.Sign() < 0 {
+		return text // the reader of arrays says what is wrong with it
+	}
+	var ranges []string
+	for i := 0; i < bits.BitLen(); i++ {
+		if bits.Bit(i) == 0 {
+			continue
+		}
+		first := i
+		for bits.Bit(i+1) == 1 {
+			i++
+		}
+		ranges = append(ranges, fmt.Sprintf("%d-%d", first, i))
+	}
+	list := strings.Join(ranges, ",")
+	if limited {
+		list += "%" + limit
+	}
+	return list
 }

@@ -1,7 +1,6 @@
 package slurmspec
 
 import (
-	"cmp"
 	"errors"
 	"iter"
 	"math"
@@ -44,19 +43,76 @@ func CheckTRES(list string) error {
 	return nil
 }
 
-// GPUs returns the GPUs in a list of trackable resources as sbatch's --gpus takes them: "4",
-// or "a100:4" where the list names a model. It returns "" if the list has none. Of several
-// models it takes the last.
+// GPUs returns the GPUs in a list of trackable resources as sbatch's --gpus takes them: "4", or
+// "a100:2,h100:1" where the list names the models of all of them. It returns "" if the list has none.
 func GPUs(list string) string {
-	var typed, untyped string
-	for name, amount := range TRES(list) {
-		if model, ok := strings.CutPrefix(name, "gres/gpu:"); ok {
-			typed = model + ":" + amount
-		} else if name == "gres/gpu" {
-			untyped = amount
+	for name, amount := range GRES(list) {
+		if name == "gpu" {
+			return amount
 		}
 	}
-	return cmp.Or(typed, untyped)
+	return ""
+}
+
+// GRES yields the names of the generic resources in a list of trackable resources, and their amounts as
+// sbatch's --gpus takes those of GPUs: "4", or "a100:2,h100:1" with the types. A list has a total
+// ("gres/gpu=3") beside the amounts of types ("gres/gpu:a100=2"). The total counts if it is more than
+// their sum.
+func GRES(list string) iter.Seq2[string, string] {
+	type resource struct {
+		total string
+		types []string
+		sum   float64
+	}
+	var names []string
+	all := make(map[string]*resource)
+	for name, amount := range TRES(list) {
+		name, found := strings.CutPrefix(name, "gres/")
+		if !found {
+			continue
+		}
+		name, kind, typed := strings.Cut(name, ":")
+		r := all[name]
+		if r == nil {
+			r = new(resource)
+			all[name], names = r, append(names, name)
+		}
+		if !typed {
+			r.total = amount
+			continue
+		}
+		n, err := ParseScaled(amount)
+		if err != nil {
+			n = math.Inf(1) // whoever reads the list says what is wrong with it
+		}
+		if r.sum += n; n > 0 {
+			r.types = append(r.types, kind+":"+amount)
+		}
+	}
+	return func(yield func(name, amount string) bool) {
+		for _, name := range names {
+			r := all[name]
+			amount := strings.Join(r.types, ",")
+			if total, err := ParseScaled(r.total); amount == "" || err == nil && total > r.sum {
+				amount = r.total
+			}
+			if !yield(name, amount) {
+				return
+			}
+		}
+	}
+}
+
+// Licenses returns the licenses in a list of trackable resources as sbatch's --licenses takes them:
+// "matlab:1,abaqus@db:5".
+func Licenses(list string) string {
+	var licenses []string
+	for name, amount := range TRES(list) {
+		if license, found := strings.CutPrefix(name, "license/"); found {
+			licenses = append(licenses, license+":"+amount)
+		}
+	}
+	return strings.Join(licenses, ",")
 }
 
 // TRESList writes trackable resources as Slurm does; [TRES] reads them.

@@ -191,7 +191,7 @@ func (info *Info) countKinds(job *hpc.Job) {
 	}{
 		{&info.Arrays, job.Array != ""},
 		{&info.WithDependency, job.Dependency != ""},
-		{&info.WithGPUs, job.GRES != "" || job.GPUs != "" || job.GPUsPerNode != "" || job.GPUsPerTask != "" || job.GPUsPerSocket != ""},
+		{&info.WithGPUs, strings.Contains(job.GRES, "gpu") || job.GPUs != "" || job.GPUsPerNode != "" || job.GPUsPerTask != "" || job.GPUsPerSocket != ""},
 		{&info.Exclusive, job.Exclusive != ""},
 		{&info.Cancelled, job.CancelAfter > 0},
 		{&info.Failing, job.ExitCode != 0 || len(job.TaskExitCodes) > 0},

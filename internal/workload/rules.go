@@ -15,6 +15,7 @@ type RuleBook struct {
 	Strict bool
 	// Counts are the records by rule; nil while there is none.
 	Counts map[string]int
+	first  string // the first mistake
 }
 
 // Fall counts a record under a rule and returns nil. A strict book returns the mistake in the
@@ -22,6 +23,9 @@ type RuleBook struct {
 func (b *RuleBook) Fall(rule, format string, args ...any) error {
 	if b.Strict {
 		return fmt.Errorf("%s (rule %s)", fmt.Sprintf(format, args...), rule)
+	}
+	if b.first == "" {
+		b.first = fmt.Sprintf(format, args...)
 	}
 	b.Note(rule, 1)
 	return nil
@@ -39,8 +43,8 @@ func (b *RuleBook) Note(what string, n int) {
 	b.Counts[what] += n
 }
 
-// Summary lists the counts for an error, as " (rule 3, other_rule 1)". It is empty if there are
-// none.
+// Summary lists the counts for an error, with the first mistake: " (rule 3, other_rule 1; the first: field 2:
+// no submit time)". It is empty if there are none.
 func (b *RuleBook) Summary() string {
 	var parts []string
 	for _, rule := range slices.Sorted(maps.Keys(b.Counts)) {
@@ -49,7 +53,11 @@ func (b *RuleBook) Summary() string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return " (" + strings.Join(parts, ", ") + ")"
+	text := strings.Join(parts, ", ")
+	if b.first != "" {
+		text += "; the first: " + b.first
+	}
+	return " (" + text + ")"
 }
 
 // OrderCheck applies the rules about the order of submissions, which all formats share. It gets

@@ -51,7 +51,21 @@ type Workload struct {
 	Header []string
 	// Unusable are the records of the source that are no jobs to replay, with their text.
 	Unusable []Unusable
+	// Rows says what became of the records of an accounting.
+	Rows Rows
 }
+
+// Rows counts the records of a source by what became of them. Read is the sum of the others: no record
+// becomes nothing without a rule.
+type Rows struct {
+	Read    int // records in the source
+	Jobs    int // records that are jobs, or tasks of them
+	Parts   int // records that say something of a job that another record is, such as steps
+	Dropped int // records under rules that leave nothing of them
+}
+
+// Lost returns how many records became nothing without a rule. It is 0, or the reader has a fault.
+func (r Rows) Lost() int { return r.Read - r.Jobs - r.Parts - r.Dropped }
 
 // Unusable is a record of a source that cannot be replayed.
 type Unusable struct {

@@ -99,6 +99,8 @@ func FuzzIdentify(f *testing.F) {
 		`{"jobid":7,"@start":"2024-03-01T00:01:00","@end":"2024-03-01T00:00:59","nodes":"n1","@submit":"2024-03-01T00:00:00"}`,
 		`{"jobid":7,"@end":"2024-03-01T00:01:00","@start":"2024-03-01T00:01:00","nodes":"None assigned","@submit":"Unknown"}`,
 		`{"cluster":"M` + "\xfc" + `ller","jobid":3,"work_dir":"\/home\/ann","comment":"\q","nodes":"n1","@start":"2024-03-01T00:01:00"}`,
+		`{"array_job_id":3,"array_task_id":2,"@start":"2024-03-01T00:01:00","@end":"2024-03-01T00:02:00","state":"COMPLETED"}`,
+		`{"het_job_id":3,"het_job_offset":1,"@submit":"2024-03-01T00:01:00","array_job_id":0,"array_task_id":4294967295}`,
 		`{"\u006aobid":9,"script":"#!\/bin\/sh\n\ttrue \u00e4\\","nodes":["n1"],"state":{"a":1},"@start":"2024-03-01T00:01:00"`,
 	} {
 		f.Add([]byte(text))

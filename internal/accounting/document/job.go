@@ -24,11 +24,14 @@ func Known(value int64) Int { return Int{Value: value, Known: true} }
 // for what the document does not say. All times are UTC.
 type Job struct {
 	Cluster string
-	JobID   int64 // 0 if the document has none
+	JobID   int64 // 0 if the document has none, and is no part of an array or a heterogeneous job with one
 	// Run tells apart the runs of one job, which Slurm requeued or resized, and jobs that have the
 	// same number because Slurm began again at FirstJobId. It is the start in seconds since 1970
 	// of a run that had nodes, the negative submission time of a job that never ran, and a hash
-	// of the document if it says neither. Tasks of an array that never ran are one job, as Slurm's document has them.
+	// of the document if it says neither. A task of an array or a component of a heterogeneous job without a
+	// number of its own, as sacct prints it without JobIDRaw, has the number of the whole as its JobID, and its
+	// index plus one, times 2^34, is added to the amount of Run. Tasks of an array that never ran are one job, as Slurm's
+	// document has them.
 	Run int64
 
 	State                        string // as the document has it: COMPLETED, PENDING of a requeued run, ...

@@ -97,7 +97,8 @@ func (p *parser) member(key string, v value) {
 // identifies reports whether Cluster, JobID or Run depend on a key: see [parser.times] and [parser.identify].
 func identifies(key string) bool {
 	switch key {
-	case "cluster", "jobid", "state", "nodes", "@submit", "@start", "@end":
+	case "cluster", "jobid", "state", "nodes", "@submit", "@start", "@end",
+		"array_job_id", "array_task_id", "het_job_id", "het_job_offset":
 		return true
 	}
 	return false
@@ -158,10 +159,10 @@ type field struct {
 	set func(p *parser, v value) bool
 }
 
-// fields are the keys of all releases, and clusterBit is the position of "cluster".
+// fields are the keys of all releases, and clusterBit and nodesBit are the positions of "cluster" and "nodes".
 var (
-	fields     = make(map[string]field)
-	clusterBit int
+	fields               = make(map[string]field)
+	clusterBit, nodesBit int
 )
 
 // register adds a key.
@@ -249,6 +250,7 @@ func init() {
 	registerNumber("cpus_per_task", 0, maxCount, func(j *Job) *Int { return &j.CPUsPerTask })
 	registerNumber("priority", 0, math.MaxUint32, func(j *Job) *Int { return &j.Priority })
 	registerText("nodes", func(j *Job) *string { return &j.NodeList })
+	nodesBit = fields["nodes"].bit
 	registerText("alloc_node", func(j *Job) *string { return &j.AllocNode })
 	registerText("failed_node", func(j *Job) *string { return &j.FailedNode })
 	registerText("excluded_nodes", func(j *Job) *string { return &j.ExcludedNodes })
@@ -370,7 +372,8 @@ func (p *parser) times() {
 		j.Marks |= TimesReverse
 		j.Start = time.Time{}
 	}
-	ran := j.NodeList != ""
+	// Slurm always names the nodes, if only as "(null)". Another source may not know them.
+	ran := j.NodeList != "" || p.given&(1<<nodesBit) == 0 && j.Start.Before(j.End)
 	if !ran && j.Finished() {
 		j.Start = time.Time{}
 	}
@@ -468,14 +471,18 @@ func (p *parser) tres(list string, cpus, memory, nodes, gpus, billing *Int) bool
 // identify sets Run.
 func (p *parser) identify(text []byte) {
 	j := &p.job
+	part := int64(0)
+	if j.JobID == 0 {
+		part = p.numberOfWhole()
+	}
 	if j.JobID == 0 {
 		j.Marks |= NoJobID
 	}
 	switch {
 	case j.JobID != 0 && !j.Start.IsZero():
-		j.Run = j.Start.Unix()
+		j.Run = j.Start.Unix() + part
 	case j.JobID != 0 && !j.Submit.IsZero():
-		j.Run = -j.Submit.Unix()
+		j.Run = -j.Submit.Unix() - part
 	default:
 		if j.Start.IsZero() && j.Submit.IsZero() {
 			j.Marks |= NoTimes
@@ -485,4 +492,20 @@ func (p *parser) identify(text []byte) {
 		// Above all instants, so that no run has the same number.
 		j.Run = int64(h.Sum64()>>2) | 1<<62
 	}
+}
+
+// numberOfWhole gives a task of an array, or a component of a heterogeneous job, without a number of its own
+// the number of the whole. The result, which is above all instants, tells apart those of one whole.
+func (p *parser) numberOfWhole() (part int64) {
+	const instants, parts = 34, 27 // bits
+	j := &p.job
+	whole, at := j.ArrayJobID, j.ArrayTaskID
+	if !whole.Known || !at.Known {
+		whole, at = j.HetJobID, j.HetJobOffset
+	}
+	if !whole.Known || !at.Known || at.Value >= 1<<parts-1 {
+		return 0
+	}
+	j.JobID = whole.Value
+	return (at.Value + 1) << instants
 }

@@ -66,8 +66,12 @@ func Document(r *finished.Job, cluster string) ([]byte, error) {
 		Priority: r.Priority, WorkDir: r.WorkDir, Dependency: r.Dependency, Features: r.Constraint, Comment: r.Comment,
 		SubmitLine: r.SubmitLine, Script: r.Script,
 	}
-	if f.JobID == 0 {
+	switch isTask := r.ArrayJob != 0 && r.ArrayTask >= 0; {
+	case f.JobID != 0 || isTask: // a task without a number is told apart by its index
+	case r.HetJob == 0:
 		f.JobID = leadingNumber(r.ID)
+	case r.HetOffset == 0: // the number of the first component is that of the whole
+		f.JobID = r.HetJob
 	}
 	if f.Cluster == "" {
 		f.Cluster = cluster
@@ -98,11 +102,11 @@ func RunDocument(r *run.Row, cluster string) ([]byte, error) {
 		Limit: seconds(r.TimeLimit), Nodes: r.Nodes, TotalCPUs: amount(r.Processors, r.Start), TotalNodes: amount(r.NodeCount, r.Start),
 		ExitCode: slurmspec.ExitCode{Status: r.ExitCode, Signal: r.Signal}.String(), TRESAlloc: r.TRES,
 	}
-	if f.JobID == 0 {
-		f.JobID = leadingNumber(r.Job)
-	}
-	if r.Task >= 0 {
+	switch {
+	case r.Task >= 0: // the simulator gives tasks no numbers: they are told apart by their index
 		f.ArrayJob, f.ArrayTask = leadingNumber(r.Job), &r.Task
+	case f.JobID == 0:
+		f.JobID = leadingNumber(r.Job)
 	}
 	if r.Priority != 0 {
 		f.Priority = &r.Priority
@@ -189,8 +193,9 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 		r.ArrayJob, r.ArrayTask = uint32(j.ArrayJobID.Value), int(j.ArrayTaskID.Value)
 		r.ID = strconv.Itoa(int(r.ArrayJob)) + "_" + strconv.Itoa(r.ArrayTask)
 	}
-	if j.HetJobID.Known {
+	if j.HetJobID.Known && j.HetJobID.Value > 0 {
 		r.HetJob, r.HetOffset = uint32(j.HetJobID.Value), int(j.HetJobOffset.Value)
+		r.ID = strconv.FormatInt(j.HetJobID.Value, 10) + "+" + strconv.Itoa(r.HetOffset)
 	}
 	if j.Priority.Known {
 		priority := uint32(j.Priority.Value)
@@ -198,11 +203,15 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 	}
 	// What only the document has.
 	var more struct {
-		SubmitLine string `json:"submit_line"`
-		Script     string `json:"script"`
+		JobID      json.Number `json:"jobid"`
+		SubmitLine string      `json:"submit_line"`
+		Script     string      `json:"script"`
 	}
 	if json.Unmarshal([]byte(lines.UTF8(text)), &more) == nil {
 		r.SubmitLine, r.Script = more.SubmitLine, more.Script
+		if more.JobID == "" { // a part of a whole, which has the number
+			r.Number = 0
+		}
 	}
 	return r, j.Marks
 }

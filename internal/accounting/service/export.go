@@ -341,6 +341,7 @@ func (c *client) workload(ctx context.Context, dir string, filter store.Filter, 
 	b := finished.NewBuilder(dir, opts)
 	err := c.documents(ctx, filter, func(d *store.Stored) error {
 		r, _ := records.Finished(d.Document, d.Cluster)
+		b.Row()
 		if other, err := b.OtherCluster(r.Cluster); other || err != nil {
 			return err
 		}

@@ -94,6 +94,7 @@ func build(source string, jobs []*job, stopped map[string]bool, opts workload.Re
 		if stops {
 			held++
 		}
+		b.Row()
 		if err := b.Add(&record, j.ID); err != nil {
 			return nil, nil, err
 		}

@@ -130,6 +130,7 @@ func (s *reader) read(r io.Reader) error {
 			return fmt.Errorf("job %d: %w", i+1, err)
 		}
 	}
+	s.w.Rows = workload.Rows{Read: len(s.doc.Jobs), Jobs: s.w.Jobs.Len(), Dropped: len(s.w.Unusable)}
 	if s.w.Jobs.Len() == 0 {
 		return fmt.Errorf("no usable job in it%s", s.book.Summary())
 	}

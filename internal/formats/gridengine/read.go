@@ -114,12 +114,13 @@ func (s *reader) line(line []byte) error {
 	if len(line) <= 1 || line[0] == '#' {
 		return nil
 	}
+	s.b.Row()
 	fields, err := split(line)
 	if err != nil {
 		return s.b.Unusable(finished.RuleNoRecord, string(line), "%v", err)
 	}
 	if task := string(fields[peTask]); task != "NONE" && task != "" && task != "none" {
-		s.b.Note(NoteTask)
+		s.b.Drop(NoteTask)
 		return nil
 	}
 	j, err := parse(fields)
@@ -222,7 +223,7 @@ func parse(fields [][]byte) (*finished.Job, error) {
 	if task > 0 {
 		j.ID += "_" + strconv.FormatUint(task, 10)
 		if j.Number != 0 && task <= hpc.MaxArrayIndex {
-			j.ArrayJob, j.ArrayTask = j.Number, int(task)
+			j.ArrayJob, j.ArrayTask, j.Number = j.Number, int(task), 0 // it has no number of its own
 		}
 	}
 	j.ReqCPUs = int(max(cpus, 1))

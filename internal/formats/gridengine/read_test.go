@@ -143,6 +143,9 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
+		if w.Rows.Lost() != 0 {
+			t.Errorf("rows %+v, rules %v", w.Rows, w.Rules)
+		}
 		for _, job := range w.Jobs.All() {
 			if job.Submit <= 0 || job.ID == "" || job.RunTime < 0 || job.CancelAfter < 0 || job.TimeLimit < 0 || job.MemPerCPU < 0 || workload.CPUs(&job.Request) < 1 {
 				t.Errorf("job %+v", job)

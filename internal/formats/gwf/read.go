@@ -70,12 +70,23 @@ func recognize(head []byte) workload.Confidence {
 
 // New returns a reader of logs.
 func New(source string, opts workload.ReadOptions) finished.Reader {
-	return &reader{b: finished.NewBuilder(source, opts)}
+	return &reader{b: finished.NewBuilder(source, opts), whole: make(map[string]bool)}
 }
+
+// RulePartial counts records of parts of jobs that were checkpointed, where another record has the whole job.
+const RulePartial = "gwf_partial_execution"
 
 type reader struct {
 	b     *finished.Builder
 	start int64 // UnixStartTime of the header, if times count from it
+	parts []part
+	whole map[string]bool // the IDs with a record that is no part
+}
+
+// part is a record of a part of a job: status 2 to 4, as in SWF.
+type part struct {
+	job  *finished.Job
+	text string
 }
 
 // Read reads a log.
@@ -87,8 +98,22 @@ func (s *reader) Read(r io.Reader, name string) error {
 	return nil
 }
 
-// Finish returns the workload.
-func (s *reader) Finish() (*workload.Workload, []string, error) { return s.b.Close("GWF") }
+// Finish returns the workload. A part is a job if no record has the whole job.
+func (s *reader) Finish() (*workload.Workload, []string, error) {
+	for _, p := range s.parts {
+		var err error
+		if s.whole[p.job.ID] {
+			err = s.b.Fall(RulePartial, "a part of job %s, which has a record for the whole", p.job.ID)
+			s.b.Dropped()
+		} else {
+			err = s.b.Add(p.job, p.text)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading GWF: %w", err)
+		}
+	}
+	return s.b.Close("GWF")
+}
 
 func (s *reader) line(line []byte) error {
 	line = bytes.TrimSpace(line)
@@ -103,6 +128,7 @@ func (s *reader) line(line []byte) error {
 		}
 		return nil
 	}
+	s.b.Row()
 	fields := strings.Fields(string(line))
 	if len(fields) < least {
 		return s.b.Unusable(finished.RuleNoRecord, string(line), "%d fields (want %d)", len(fields), fieldCount)
@@ -111,6 +137,11 @@ func (s *reader) line(line []byte) error {
 	if err != nil {
 		return s.b.Unusable(finished.RuleNoRecord, string(line), "%v", err)
 	}
+	if status, _ := strconv.ParseFloat(fields[fieldStatus], 64); status >= 2 && status <= 4 {
+		s.parts = append(s.parts, part{j, string(line)})
+		return nil
+	}
+	s.whole[j.ID] = true
 	return s.b.Add(j, string(line))
 }
 
@@ -149,6 +180,9 @@ func (s *reader) job(fields []string) (*finished.Job, error) {
 		ID: fields[fieldID], ArrayTask: -1, Elapsed: -1,
 		User: text(fieldUser), Group: text(fieldGroup), Name: text(fieldExecutable), QOS: text(fieldQueue), Partition: text(fieldPartition),
 		ReqCPUs: int(max(asked, 0)), AllocCPUs: int(max(got, 0)),
+	}
+	if n, err := strconv.ParseUint(j.ID, 10, 32); err == nil {
+		j.Number = uint32(n)
 	}
 	if submit >= 0 {
 		j.Submit = s.instant(submit)

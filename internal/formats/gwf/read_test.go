@@ -69,10 +69,27 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
+		if w.Rows.Lost() != 0 {
+			t.Errorf("rows %+v, rules %v", w.Rows, w.Rules)
+		}
 		for _, job := range w.Jobs.All() {
 			if job.Submit <= 0 || job.ID == "" || job.RunTime < 0 || job.CancelAfter < 0 || job.TimeLimit < 0 || job.MemPerCPU < 0 || workload.CPUs(&job.Request) < 1 {
 				t.Errorf("job %+v", job)
 			}
 		}
 	})
+}
+
+// TestPartialExecutions checks that parts of a job are no jobs if a record has the whole one.
+func TestPartialExecutions(t *testing.T) {
+	whole, part, alone := record("1", 10, 0, 300, 1, 1, -1, 1), record("1", 10, 0, 100, 1, 1, -1, 2), record("2", 20, 0, 50, 1, 1, -1, 3)
+	for _, text := range []string{whole + part + part + alone, part + part + alone + whole} {
+		w, err := Format.Read(strings.NewReader(text), "x.gwf", workload.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Jobs.Len() != 2 || w.Jobs.At(0).RunTime != 5*time.Minute || w.Rules[RulePartial] != 2 || w.Rows.Read != 4 || w.Rows.Lost() != 0 {
+			t.Errorf("%d jobs, rules %v, rows %+v", w.Jobs.Len(), w.Rules, w.Rows)
+		}
+	}
 }

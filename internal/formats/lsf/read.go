@@ -94,6 +94,7 @@ func (s *reader) flush() error {
 	}
 	text := string(s.pending)
 	s.pending = nil
+	s.b.Row()
 	return s.b.Unusable(finished.RuleNoRecord, text, "a quoted text without its end")
 }
 
@@ -101,6 +102,7 @@ func (s *reader) record(text []byte) error {
 	if trimmed := bytes.TrimSpace(text); len(trimmed) == 0 || trimmed[0] == '#' {
 		return nil
 	}
+	s.b.Row()
 	f := fields{rest: text}
 	if event := f.text(); event != "JOB_FINISH" {
 		if f.err == nil && strings.Trim(event, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_2") == "" && event != "" {
@@ -410,7 +412,7 @@ func (j *job) name(number int64, t tail) {
 	case t.index > 0:
 		j.ID += "_" + strconv.FormatInt(t.index, 10)
 		if j.Number != 0 && t.index <= hpc.MaxArrayIndex {
-			j.ArrayJob, j.ArrayTask = j.Number, int(t.index)
+			j.ArrayJob, j.ArrayTask, j.Number = j.Number, int(t.index), 0 // it has no number of its own
 		}
 	}
 }

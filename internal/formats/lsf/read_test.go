@@ -125,7 +125,7 @@ func TestRanges(t *testing.T) {
 		})
 	}
 	w := parse(t, task(1)+waiting("2 3 5 1 7 9 2"))
-	if w.Jobs.Len() != 2 || w.Jobs.At(0).Array != "1" || w.Jobs.At(1).Array != "3-5,7,9" || w.Jobs.At(1).Recorded.State != hpc.Cancelled || w.Jobs.At(1).Name != "a" {
+	if w.Jobs.Len() != 2 || w.Jobs.At(1).Array != "1" || w.Jobs.At(0).Array != "3-5,7,9" || w.Jobs.At(0).Recorded.State != hpc.Cancelled || w.Jobs.At(0).Name != "a" {
 		t.Errorf("%d jobs: %+v\n%+v", w.Jobs.Len(), w.Jobs.At(0), w.Jobs.At(1))
 	}
 	for _, ranges := range []string{"0", "1 5", "1 9 3 1", "1 0 3 1", "99999999"} {
@@ -163,6 +163,9 @@ func FuzzRead(f *testing.F) {
 		w, err := Format.Read(strings.NewReader(text), "fuzz", workload.ReadOptions{})
 		if err != nil {
 			return
+		}
+		if w.Rows.Lost() != 0 {
+			t.Errorf("rows %+v, rules %v", w.Rows, w.Rules)
 		}
 		for _, job := range w.Jobs.All() {
 			if job.Submit <= 0 || job.ID == "" || job.RunTime < 0 || job.CancelAfter < 0 || job.TimeLimit < 0 || job.MemPerNode < 0 || workload.CPUs(&job.Request) < 1 {

@@ -32,6 +32,9 @@ var Format = workload.Format{
 const (
 	// NoteArrayParent counts records of whole job arrays. Their tasks have records of their own.
 	NoteArrayParent = "array_as_a_whole"
+	// NoteChunks counts jobs that asked for chunks of different sizes. A job asks for the same on each node, so
+	// that these have the mean.
+	NoteChunks = "chunks_averaged"
 	// NoteHostDropped counts jobs that asked for hosts by their names.
 	NoteHostDropped = "named_host_dropped"
 )
@@ -184,6 +187,7 @@ func (s *reader) line(line []byte) error {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil
 	}
+	s.b.Row()
 	r, err := parseRecord(line)
 	if err != nil {
 		return s.b.Unusable(finished.RuleNoRecord, string(line), "%v", err)
@@ -202,19 +206,22 @@ func (s *reader) line(line []byte) error {
 		return err
 	}
 	if id.array {
-		s.b.Note(NoteArrayParent)
+		s.b.Drop(NoteArrayParent)
 		return nil
+	}
+	when, err := r.at(s.zone)
+	if err != nil {
+		return s.b.Unusable(finished.RuleNoRecord, string(line), "%v", err)
 	}
 	j := s.job(r.kind, id)
 	if j == nil { // deleted after its end
+		s.b.Joined()
 		return nil
 	}
-	j.text = string(line)
-	when, err := r.at(s.zone)
-	if err != nil {
-		delete(s.open, j.ID)
-		return s.b.Unusable(finished.RuleNoRecord, string(line), "%v", err)
+	if j.text != "" {
+		s.b.Joined()
 	}
+	j.text = string(line)
 	if err := s.read(j, r.text); err != nil {
 		return err
 	}
@@ -231,8 +238,8 @@ func (s *reader) job(kind byte, id identity) *job {
 		return nil
 	}
 	j = &job{Job: finished.Job{ID: id.text, Number: id.number, ArrayTask: -1, Elapsed: -1, Cluster: id.server}}
-	if id.task >= 0 {
-		j.ArrayJob, j.ArrayTask = id.number, id.task
+	if id.task >= 0 { // PBS gives tasks no numbers of their own
+		j.ArrayJob, j.ArrayTask, j.Number = id.number, id.task, 0
 	}
 	if s.open[id.text] == nil {
 		s.ids = append(s.ids, id.text)
@@ -264,6 +271,7 @@ func (s *reader) event(j *job, kind byte, when hpc.Time) error {
 			again.End = when
 		}
 		again.State = hpc.Requeued
+		s.b.Row() // the record is the end of a run, and the queueing of the next
 		j.Start, j.End, j.State, j.NodeList, j.ExitCode = 0, 0, "", "", 0
 		return s.b.Add(&again.Job, j.text)
 	case 'E':

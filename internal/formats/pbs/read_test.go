@@ -145,6 +145,9 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
+		if w.Rows.Lost() != 0 {
+			t.Errorf("rows %+v, rules %v", w.Rows, w.Rules)
+		}
 		for _, job := range w.Jobs.All() {
 			if job.Submit <= 0 || job.ID == "" || job.RunTime < 0 || job.CancelAfter < 0 || job.TimeLimit < 0 || job.MemPerNode < 0 || job.MemPerCPU < 0 || workload.CPUs(&job.Request) < 1 {
 				t.Errorf("job %+v", job)
@@ -181,5 +184,21 @@ func TestOtherLogs(t *testing.T) {
 	w := parse(t, end(times+"exec_host=a/0 Resource_List.mppwidth=2147483647 Resource_List.mppdepth=2147483647"))
 	if w.Jobs.Len() != 1 || w.Jobs.At(0).Tasks != 1 {
 		t.Errorf("too many elements: %+v", w.Jobs.At(0))
+	}
+}
+
+// TestUnevenChunks checks that chunks of different sizes, which a job cannot ask for, are counted once a job.
+func TestUnevenChunks(t *testing.T) {
+	for list, uneven := range map[string]int{
+		"select=1:ncpus=16:mem=60gb+1:ncpus=4:mem=4gb": 1, "select=1:ncpus=4:ngpus=1+3:ncpus=4": 1, "nodes=1:ppn=16+2:ppn=4": 1,
+		"select=2:ncpus=4:mem=4gb+1:ncpus=4:mem=4gb": 0, "select=3:ncpus=4": 0, "nodes=2:ppn=8": 0,
+	} {
+		w, err := Format.Read(strings.NewReader(proEnd("7", "exec_host=a/0*16+b/0*4 Resource_List."+list+" Resource_List.place=scatter Exit_status=0")), "x", workload.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Rules[NoteChunks] != uneven {
+			t.Errorf("%s: rules %v", list, w.Rules)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,6 +43,9 @@ func (s *reader) read(j *job, text []byte) error {
 		j.asked = true
 		if request.host {
 			s.b.Note(NoteHostDropped)
+		}
+		if request.uneven() {
+			s.b.Note(NoteChunks)
 		}
 	}
 	return nil
@@ -318,6 +322,14 @@ func (q *request) set(j *finished.Job) bool {
 		j.Constraint = strings.Join(c.features, "&")
 	}
 	return true
+}
+
+// uneven reports whether the chunks have different processors, GPUs or memory.
+func (q *request) uneven() bool {
+	return q.elements == 0 && slices.ContainsFunc(q.chunks, func(c chunk) bool {
+		first := q.chunks[0]
+		return c.cpus != first.cpus || c.gpus != first.gpus || c.memory != first.memory
+	})
 }
 
 // setElements is [request.set] for processing elements. The host in exec_host starts them, and is

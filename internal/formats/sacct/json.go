@@ -68,6 +68,7 @@ func (s *jsonReader) read(d *json.Decoder) error {
 
 func (s *jsonReader) job(d *json.Decoder) error {
 	s.jobs++
+	s.b.Row()
 	var text json.RawMessage
 	if err := d.Decode(&text); err != nil {
 		return fmt.Errorf("job %d: %w", s.jobs, jsonError(err))
@@ -373,7 +374,7 @@ func (j *jsonJob) identify(r *finished.Job) {
 		r.ArrayJob, r.ArrayTask = uint32(array), j.Array.TaskID.count()
 		r.ID = fmt.Sprintf("%d_%d", array, r.ArrayTask)
 	case array > 0 && j.Array.Task != "":
-		r.ArrayJob, r.ArrayRest = uint32(array), strings.Trim(string(j.Array.Task), "[]")
+		r.ArrayJob, r.ArrayRest = uint32(array), slurmspec.ArrayTasks(string(j.Array.Task))
 		if n := j.Array.Limits.Max.Running.Tasks.count(); n > 0 && !strings.Contains(r.ArrayRest, "%") {
 			r.ArrayRest += "%" + strconv.Itoa(n)
 		}
@@ -386,22 +387,6 @@ func (j *jsonJob) identify(r *finished.Job) {
 
 func (j *jsonJob) sizes(r *finished.Job) {
 	r.ReqTRES, r.AllocTRES = tresText(j.TRES.Requested), tresText(j.TRES.Allocated)
-	r.GPUs = slurmspec.GPUs(r.ReqTRES)
-	for _, t := range j.TRES.Allocated {
-		if t.Type == "cpu" {
-			r.AllocCPUs = t.Count.count()
-		}
-	}
-	for _, t := range j.TRES.Requested {
-		switch n := t.Count.count(); {
-		case t.Type == "cpu" && r.ReqCPUs == 0:
-			r.ReqCPUs = n
-		case t.Type == "node":
-			r.ReqNodes = n
-		case t.Type == "mem":
-			r.Memory = int64(n)
-		}
-	}
 	switch m := j.Required; {
 	case m.PerCPU.count() > 0:
 		r.MemPerCPU = int64(m.PerCPU.count())
@@ -412,6 +397,7 @@ func (j *jsonJob) sizes(r *finished.Job) {
 	case m.Memory.count() > 0:
 		r.MemPerNode = int64(m.Memory.count())
 	}
+	_ = finished.TakeTRES(r) // the lists were written by tresText
 }
 
 // tresText writes a list of trackable resources as sacct -P prints it. It leaves out a

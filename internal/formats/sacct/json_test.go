@@ -84,7 +84,7 @@ func TestSacctJSONErrors(t *testing.T) {
 		`{"jobs":[]}`:             "no usable job",
 		oldJSON[:len(oldJSON)-60]: "job 3: not JSON",
 		oldJSON[:len(oldJSON)-1]:  "after 3 jobs: ",
-		`{"jobs":[{"job_id":0}]}`: "no usable job in it (record_unreadable 1)",
+		`{"jobs":[{"job_id":0}]}`: "no usable job in it (record_unreadable 1; the first: job_id: missing)",
 		`{"jobs":[{"job_id":1,"time":{"submission":-4}}]}`: "record_unreadable 1",
 	} {
 		if _, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {
@@ -100,6 +100,9 @@ func FuzzReadJSON(f *testing.F) {
 		w, _, err := sacct.Accounting(strings.NewReader(text), "fuzz", workload.ReadOptions{})
 		if err != nil {
 			return
+		}
+		if w.Rows.Lost() != 0 {
+			t.Errorf("rows %+v, rules %v", w.Rows, w.Rules)
 		}
 		for _, job := range w.Jobs.All() {
 			if job.Submit <= 0 || job.ID == "" || job.RunTime < 0 || workload.CPUs(&job.Request) < 1 {

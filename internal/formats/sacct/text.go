@@ -139,10 +139,15 @@ func (s *reader) Finish() (*workload.Workload, []string, error) { return s.text.
 // A name, comment or command line may contain bars and line breaks, and sacct does not mark them.
 // A text is a record if every other column gets a value that it can have.
 func (s *textReader) read(r io.Reader, name string) error {
-	s.columns, s.header = nil, nil
+	s.columns, s.header, s.held = nil, nil, nil
 	err := lines.Each(r, name, s.line)
 	if err == nil {
 		err = s.flush()
+	}
+	if err == nil && s.held != nil {
+		if err = s.release(); err != nil {
+			err = fmt.Errorf("%s:%d: %w", name, s.heldAt, err)
+		}
 	}
 	if err == nil && s.columns == nil {
 		err = fmt.Errorf("%s: empty", name)
@@ -152,16 +157,20 @@ func (s *textReader) read(r io.Reader, name string) error {
 
 // textReader makes records from lines.
 type textReader struct {
-	b        *finished.Builder
-	opts     workload.ReadOptions
-	given    []string // the columns of a text without a header
-	header   []byte
-	between  []byte // columns
-	columns  []column
-	at       columns
-	fields   [][]byte
-	pending  []byte // lines that are not a whole record yet
-	interned map[string]string
+	b       *finished.Builder
+	opts    workload.ReadOptions
+	given   []string // the columns of a text without a header
+	header  []byte
+	between []byte // columns
+	columns []column
+	at      columns
+	fields  [][]byte
+	pending []byte // lines that are not a whole record yet
+	// held is the last record, if lines behind it may belong to its last column, and heldAt is its line.
+	// blank is the number of blank lines behind it.
+	held          []byte
+	heldAt, blank int
+	interned      map[string]string
 }
 
 // column is a column and the kind of its text.
@@ -322,7 +331,7 @@ func delimiterOfRecord(line []byte, columns int) []byte {
 	return []byte("|")
 }
 
-func (s *textReader) line(_ int, line []byte) error {
+func (s *textReader) line(number int, line []byte) error {
 	switch {
 	case s.columns == nil && len(bytes.TrimSpace(line)) == 0:
 		return nil
@@ -337,18 +346,76 @@ func (s *textReader) line(_ int, line []byte) error {
 		return s.readHeader(strings.Split(string(line), delimiter))
 	}
 	switch {
-	case s.pending == nil && len(line) == 0, s.header != nil && bytes.Equal(line, s.header):
+	case s.pending == nil && len(line) == 0:
+		s.blank++
 		return nil
+	case s.header != nil && bytes.Equal(line, s.header):
+		return s.release()
 	case s.pending != nil:
-		return s.continuation(line)
+		return s.continuation(number, line)
 	}
 	if fields, ok := s.align(line); ok {
-		return s.record(fields, line)
+		return s.hold(number, fields, line)
 	} else if len(s.fields) < len(s.columns) {
+		if s.goesOn(line) {
+			return nil
+		}
 		s.pending = bytes.Clone(line)
+		return s.release()
+	}
+	if err := s.release(); err != nil {
+		return err
+	}
+	_, _ = s.align(line) // for the number of fields
+	return s.unusable(string(line), "%d fields, where the header has %d", len(s.fields), len(s.columns))
+}
+
+// unusable counts a text that is no record.
+func (s *textReader) unusable(text, format string, args ...any) error {
+	s.b.Row()
+	return s.b.Unusable(finished.RuleNoRecord, text, format, args...)
+}
+
+// hold takes a record. If the last column may hold line breaks, the record waits for the next line.
+func (s *textReader) hold(number int, fields [][]byte, text []byte) error {
+	if s.columns[len(s.columns)-1].kind != freeText || len(s.columns) == 1 {
+		return s.record(fields, text)
+	}
+	text = bytes.Clone(text)
+	err := s.release()
+	s.held, s.heldAt, s.blank = text, number, 0
+	return err
+}
+
+// release adds the record that waits, if there is one.
+func (s *textReader) release() error {
+	if s.held == nil {
 		return nil
 	}
-	return s.b.Unusable(finished.RuleNoRecord, string(line), "%d fields, where the header has %d", len(s.fields), len(s.columns))
+	text := s.held
+	s.held = nil
+	fields, _ := s.align(text) // it was a record before
+	return lines.At(s.heldAt, s.record(fields, text))
+}
+
+// goesOn adds a line of too few fields to the last column of the record that waits. It returns false if
+// there is no such record, or if the line begins like one: with a bar, and a value that the first column
+// can have. s.fields has the line's fields.
+func (s *textReader) goesOn(line []byte) bool {
+	if s.held == nil {
+		return false
+	}
+	first := s.columns[0].kind
+	if typed := first != freeText && first != plainText && len(s.fields[0]) > 0; len(s.fields) > 1 && (!typed || first.fits(s.fields[0])) {
+		return false
+	}
+	joined := append(bytes.Clone(s.held), bytes.Repeat([]byte{'\n'}, s.blank+1)...)
+	joined = append(joined, line...)
+	if _, ok := s.align(joined); !ok || len(joined) > maxPending {
+		return false
+	}
+	s.held, s.blank = joined, 0
+	return true
 }
 
 // maxPending is the largest size, in bytes, of a record of several lines.
@@ -356,12 +423,12 @@ const maxPending = 4 << 20
 
 // continuation takes a line after an incomplete record. The line may be a record by itself. Then
 // continuation counts the incomplete record as unusable. Otherwise the line continues that record.
-func (s *textReader) continuation(line []byte) error {
+func (s *textReader) continuation(number int, line []byte) error {
 	if fields, ok := s.align(line); ok && len(s.columns) > 1 {
 		if err := s.flush(); err != nil {
 			return err
 		}
-		return s.record(fields, line)
+		return s.hold(number, fields, line)
 	}
 	joined := append(append(s.pending, '\n'), line...)
 	s.pending = joined
@@ -369,7 +436,7 @@ func (s *textReader) continuation(line []byte) error {
 	switch {
 	case ok:
 		s.pending = nil
-		return s.record(fields, joined)
+		return s.hold(number, fields, joined)
 	case len(s.fields) >= len(s.columns), len(joined) > maxPending:
 		return s.flush()
 	}
@@ -383,7 +450,7 @@ func (s *textReader) flush() error {
 	}
 	text := string(s.pending)
 	s.pending = nil
-	return s.b.Unusable(finished.RuleNoRecord, text, "fewer fields than the header's %d", len(s.columns))
+	return s.unusable(text, "fewer fields than the header's %d", len(s.columns))
 }
 
 // maxBars is the largest number of bars in names that align assigns to columns in one record.
@@ -484,11 +551,15 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 	if len(id) == 0 {
 		id = get(c.jobIDRaw)
 	}
-	if dot := bytes.IndexByte(id, '.'); dot >= 0 {
-		if start, err := s.time(get(c.start)); err == nil && s.b.LacksStart(id[:dot]) {
-			s.b.Step(string(id[:dot]), start)
+	s.b.Row()
+	if job, isStep := jobOfStep(id); isStep {
+		if !s.b.Part(string(job)) {
+			return nil
 		}
-		return s.used(string(id[:dot]), get)
+		if start, err := s.time(get(c.start)); err == nil && s.b.LacksStart(job) {
+			s.b.Step(string(job), start)
+		}
+		return s.used(string(job), get)
 	}
 	if other, err := s.b.OtherCluster(s.intern(get(c.cluster))); other || err != nil {
 		return err
@@ -496,17 +567,17 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 	var r finished.Job
 	var err error
 	if r.Submit, err = s.time(get(c.submit)); err != nil {
-		return s.b.Unusable(finished.RuleNoRecord, string(text), "Submit: %v", err)
+		return s.b.Unusable(finished.RuleNoRecord, string(text), "Submit: %v", timeError(err))
 	}
 	if r.End, err = s.end(get); err != nil {
-		return s.b.Unusable(finished.RuleNoRecord, string(text), "End: %v", err)
+		return s.b.Unusable(finished.RuleNoRecord, string(text), "End: %v", timeError(err))
 	}
 	if r.Submit > 0 && !s.opts.InWindow(r.Submit, r.End) {
-		s.b.Outside()
+		s.b.Outside(string(id), r.Submit, r.End)
 		return nil
 	}
 	if r.Start, err = s.time(get(c.start)); err != nil {
-		return s.b.Unusable(finished.RuleNoRecord, string(text), "Start: %v", err)
+		return s.b.Unusable(finished.RuleNoRecord, string(text), "Start: %v", timeError(err))
 	}
 	if err := parseJobID(&r, string(id)); err != nil {
 		return s.b.Unusable(finished.RuleNoRecord, string(text), "JobID: %v", err)
@@ -515,6 +586,21 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 		return err
 	}
 	return s.b.Add(&r, string(text))
+}
+
+// timeError adds to the error in a time that an environment variable of sacct decides how it writes them.
+func timeError(err error) error {
+	return fmt.Errorf("%w; if sacct printed it, SLURM_TIME_FORMAT was set (want it unset)", err)
+}
+
+// jobOfStep returns the job of a step's ID: "17" of "17.batch". A list of tasks that sacct has cut has
+// dots, too: "17_[1,4,7...%2]".
+func jobOfStep(id []byte) (job []byte, isStep bool) {
+	dot := bytes.IndexByte(id, '.')
+	if bracket := bytes.IndexByte(id, '['); dot < 0 || bracket >= 0 && bracket < dot {
+		return nil, false
+	}
+	return id[:dot], true
 }
 
 // used reads what a step used. Without the column TRESUsageInTot the memory is AveRSS times NTasks.
@@ -640,7 +726,7 @@ func (s *textReader) details(r *finished.Job, get func(int) []byte) error {
 	r.AllocNodes = max(number("AllocNodes", c.allocNodes), number("NNodes", c.nNodes))
 	r.NodeList = slurmspec.Given(s.intern(get(c.nodeList)))
 	check("ReqMem", get(c.reqMem), requestedMemory(r, string(get(c.reqMem))))
-	check("ReqTRES", get(c.reqTRES), requestedTRES(r, string(get(c.reqTRES))))
+	check("ReqTRES", get(c.reqTRES), finished.TakeTRES(r))
 	check("AllocTRES", get(c.allocTRES), slurmspec.CheckTRES(string(get(c.allocTRES))))
 	if gres := string(get(c.reqGRES)); gres != "" && r.GPUs == "" {
 		r.GRES = strings.TrimPrefix(gres, "PER_NODE:")

@@ -428,7 +428,7 @@ func TestSacctErrors(t *testing.T) {
 		"JobID,Submit,Start,End,ReqTRES\n": "x:1: commas between the columns, as in reqtres (want sacct -P",
 		"JobIDRaw|State\n":                 "no column Submit, Start, End, ReqCPUS",
 		fewColumns:                         "reading sacct: x: no usable job in it",
-		fewColumns + "1|a|b|c|\n":          "no usable job in it (record_unreadable 1)",
+		fewColumns + "1|a|b|c|\n":          "no usable job in it (record_unreadable 1; the first: ",
 		"Cluster|" + fewColumns + "a|" + sacctLine("1", "a", "", 0, 1, 2, "COMPLETED") + "b|" + sacctLine("2", "a", "", 0, 1, 2, "COMPLETED"): "x:3: jobs of cluster a and of b (want --cluster-name",
 	} {
 		if _, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {
@@ -501,10 +501,86 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
+		if w.Rows.Lost() != 0 {
+			t.Errorf("rows %+v, rules %v", w.Rows, w.Rules)
+		}
 		for _, job := range w.Jobs.All() {
 			if job.Submit <= 0 || job.ID == "" || job.RunTime < 0 || job.CancelAfter < 0 || workload.CPUs(&job.Request) < 1 {
 				t.Errorf("job %+v", job)
 			}
 		}
 	})
+}
+
+// TestCutArrays checks that a list of tasks that sacct has cut is no step, and that its tasks come from the
+// command line. A step without a job is counted.
+func TestCutArrays(t *testing.T) {
+	const header = "JobID|User|Submit|Start|End|State|ReqCPUS|SubmitLine\n"
+	const times = "|ann|2024-03-01T08:00:00|None|2024-03-01T09:00:00|CANCELLED by 7|1|"
+	w := readSacct(t, header+
+		"7|ann|2024-03-01T08:00:00|2024-03-01T08:10:00|2024-03-01T09:00:00|COMPLETED|1|sbatch j.sh\n"+
+		"7.batch|ann|2024-03-01T08:10:00|2024-03-01T08:10:00|2024-03-01T09:00:00|COMPLETED|1|\n"+
+		"8_[1,4,7,10,1...%2]"+times+"sbatch --array=1-19:3%2 j.sh\n"+
+		"9_[1,4,7,10,1...%2]"+times+"\n"+
+		"5.0|ann|2024-03-01T08:10:00|2024-03-01T08:10:00|2024-03-01T09:00:00|COMPLETED|1|\n", workload.ReadOptions{})
+	if w.Jobs.Len() != 2 || w.Jobs.At(1).Array != "1,4,7,10,13,16,19%2" {
+		t.Errorf("%d jobs, the second %+v", w.Jobs.Len(), w.Jobs.At(1))
+	}
+	rules := map[string]int{finished.NoteArrayList: 1, finished.RuleArrayCut: 1, finished.NoteStep: 1, finished.NoteNeverStarted: 1}
+	if diff := cmp.Diff(rules, w.Rules); diff != "" {
+		t.Errorf("rules (-want +got)\n%s", diff)
+	}
+	if want := (workload.Rows{Read: 5, Jobs: 2, Parts: 1, Dropped: 2}); w.Rows != want {
+		t.Errorf("rows %+v, want %+v", w.Rows, want)
+	}
+}
+
+// TestLastColumn checks that lines behind a record belong to its last column if that may hold line breaks,
+// and that errors name the record's own line.
+func TestLastColumn(t *testing.T) {
+	const header = "JobID|JobName|Submit|Start|End|State|ReqCPUS|SubmitLine\n"
+	const times = "|2024-03-01T08:00:00|2024-03-01T08:10:00|2024-03-01T09:00:00|COMPLETED|1|"
+	text := header + "7|a" + times + "srun bash -c echo hello &&\necho good | wc\n\n17\n" +
+		"7.0|step" + times + "srun bash -c echo hello &&\necho goodbye\n" +
+		"8|b" + times + "sbatch j.sh\n9|cut\n\n" + "10|c" + times + "\n" + header + "11|d" + times + "sbatch j.sh &&\nx"
+	var lines []string
+	w := readSacct(t, text, workload.ReadOptions{})
+	_, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{Record: func(record any) error {
+		lines = append(lines, record.(*finished.Job).SubmitLine)
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"srun bash -c echo hello &&\necho good | wc\n\n17", "sbatch j.sh", "", "sbatch j.sh &&\nx"}, lines); diff != "" {
+		t.Errorf("command lines (-want +got)\n%s", diff)
+	}
+	if want := (workload.Rows{Read: 6, Jobs: 4, Parts: 1, Dropped: 1}); w.Rows != want || len(w.Unusable) != 1 || w.Unusable[0].Text != "9|cut\n" {
+		t.Errorf("rows %+v, unusable %+v", w.Rows, w.Unusable)
+	}
+	for _, more := range []string{"", "8|b" + times + "z\n"} {
+		text := strings.Replace(header+"6|a"+times+"x\ny\n7|a"+times+"x\ny\n"+more, "7|a|2024-03-01T08:00:00", "7|a|2024-03-00T08:00:00", 1)
+		_, _, err := sacct.Accounting(strings.NewReader(text), "x.sacct", workload.ReadOptions{Strict: true})
+		if err == nil || !strings.HasPrefix(err.Error(), "reading sacct: x.sacct:4: Submit: ") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestTimeFormat checks that times in a format of the user's name the variable that made them.
+func TestTimeFormat(t *testing.T) {
+	_, err := sacct.Read(strings.NewReader("JobID|User|Submit|Start|End|State|ReqCPUS\n1|a|18 May 08:00|18 May 08:10|18 May 09:00|COMPLETED|4\n"), "x", workload.ReadOptions{})
+	if err == nil || !strings.Contains(err.Error(), "Submit: not a time") || !strings.Contains(err.Error(), "SLURM_TIME_FORMAT was set (want it unset)") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestCutLineBehindName checks that a record that was cut off is not taken for a part of the name before it.
+func TestCutLineBehindName(t *testing.T) {
+	const header = "User|JobID|Submit|Start|End|State|ReqCPUS|JobName\n"
+	const times = "|2024-03-01T08:00:00|2024-03-01T08:10:00|2024-03-01T09:00:00|COMPLETED|1|"
+	w := readSacct(t, header+"ann|7"+times+"a\nb\nann|8|2024-03-01T08:00:00|2024", workload.ReadOptions{})
+	if w.Jobs.Len() != 1 || w.Jobs.At(0).Name != "a\nb" || w.Rules[finished.RuleNoRecord] != 1 || w.Rows.Lost() != 0 {
+		t.Errorf("%d jobs, name %q, rules %v", w.Jobs.Len(), w.Jobs.At(0).Name, w.Rules)
+	}
 }

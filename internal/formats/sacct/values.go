@@ -149,6 +149,9 @@ func parseJobID(r *finished.Job, text string) error {
 	if strings.Contains(text, "_") {
 		r.ArrayJob = id.Number
 	}
+	if r.ArrayJob != 0 || r.HetJob != 0 {
+		r.Number = 0 // JobIDRaw has their own
+	}
 	return err
 }
 
@@ -176,29 +179,5 @@ func requestedMemory(r *finished.Job, text string) error {
 	default:
 		r.Memory = mib
 	}
-	return nil
-}
-
-// requestedTRES adds what ReqTRES ("cpu=4,mem=8G,node=2,gres/gpu=2") says and the other columns
-// do not. It counts GPUs for the whole job.
-func requestedTRES(r *finished.Job, text string) error {
-	if err := slurmspec.CheckTRES(text); err != nil {
-		return err
-	}
-	for name, value := range slurmspec.TRES(text) {
-		var err error
-		switch {
-		case name == "cpu" && r.ReqCPUs == 0:
-			r.ReqCPUs, err = parseAmount([]byte(value))
-		case name == "node" && r.ReqNodes == 0:
-			r.ReqNodes, err = parseAmount([]byte(value))
-		case name == "mem" && r.MemPerCPU == 0 && r.MemPerNode == 0:
-			r.Memory, err = slurmspec.ParseMemory(value)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	r.GPUs = slurmspec.GPUs(text)
 	return nil
 }

@@ -4,9 +4,11 @@ package swf
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,14 +46,15 @@ func isRecord(line string) bool {
 	return true
 }
 
-// The rules that records of an SWF log may break. A record that breaks one of the first five
-// cannot be replayed, and [workload.Workload.Unusable] keeps it.
+// The rules that records of an SWF log may break. A record that breaks one of the first six
+// is no job to replay, and [workload.Workload.Unusable] keeps it.
 const (
 	RuleNoRecord     = "swf_not_a_record"       // not 18 numbers
 	RuleAbsurd       = "swf_absurd_number"      // a time of more than 126 years, or 2^31 processors
 	RuleNoSubmit     = "swf_no_submit_time"     // field 2 is negative
 	RuleNoProcessors = "swf_no_processors"      // neither field 8 nor field 5 is positive
 	RuleNoRunTime    = "swf_no_run_time"        // field 4 is negative
+	RulePartial      = "swf_partial_execution"  // a part of a job that was checkpointed: another record has the whole job
 	RuleBadWait      = "swf_negative_wait"      // field 3 is negative and not -1
 	RuleNoJobBefore  = "swf_job_before_unknown" // field 17 names no earlier job of the log
 	RuleBadHeader    = "swf_bad_header"         // UnixStartTime is no time
@@ -86,6 +89,8 @@ const (
 const (
 	statusFailed    = 0
 	statusCompleted = 1
+	statusPartial   = 2 // to 4: a part of a job that was checkpointed, of which 3 and 4 are the last one
+	statusLastPart  = 4
 	statusCancelled = 5
 )
 
@@ -116,6 +121,8 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 		names: newNames(),
 		users: make(map[string]bool),
 		lean:  opts.Lean,
+		parts: make(map[int64][]part),
+		whole: make(map[int64]bool),
 	}
 	if err := lines.Each(r, name, s.line); err != nil {
 		return nil, fmt.Errorf("reading SWF: %w", err)
@@ -123,9 +130,60 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 	if s.w.Jobs.Len() == 0 {
 		return nil, fmt.Errorf("reading SWF: %s: no usable job in it%s", name, s.book.Summary())
 	}
+	if err := s.dropParts(); err != nil {
+		return nil, fmt.Errorf("reading SWF: %s: %w", name, err)
+	}
 	s.w.Rules = s.book.Counts
+	s.w.Rows = workload.Rows{Read: s.records, Jobs: s.w.Jobs.Len(), Dropped: len(s.w.Unusable)}
 	s.w.Sort()
 	return s.w, nil
+}
+
+// part is a job of a record with the status of a part, whose whole job was not known before.
+type part struct {
+	place  int // among the jobs
+	record int
+	text   string
+}
+
+// isPart reports whether a record is of a part of a job.
+func isPart(r *record) bool {
+	status := whole(r[fieldStatus])
+	return status >= statusPartial && status <= statusLastPart
+}
+
+// dropParts removes the jobs of parts whose whole job came after them.
+func (s *reader) dropParts() error {
+	gone := make(map[int]bool)
+	for n, parts := range s.parts {
+		for _, p := range parts[1:] {
+			if s.whole[n] {
+				break
+			}
+			if err := s.book.Fall(workload.RuleRenamed, "record %d: job number %d is there twice", p.record, n); err != nil {
+				return err
+			}
+		}
+	}
+	for n := range s.whole {
+		for _, p := range s.parts[n] {
+			if err := s.book.Fall(RulePartial, "record %d: a part of job %d, which has a record for the whole", p.record, n); err != nil {
+				return err
+			}
+			gone[p.place] = true
+			s.w.Unusable = append(s.w.Unusable, workload.Unusable{Record: p.record, Rule: RulePartial, Text: p.text})
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	slices.SortFunc(s.w.Unusable, func(a, b workload.Unusable) int { return cmp.Compare(a.Record, b.Record) })
+	place := -1
+	s.w.Jobs.Delete(func(*hpc.Job) bool {
+		place++
+		return gone[place]
+	})
+	return nil
 }
 
 // reader makes jobs from records.
@@ -138,6 +196,10 @@ type reader struct {
 	users   map[string]bool
 	records int
 	lean    bool // without origins
+	// parts are the jobs of parts by the number of the job, and whole has those of these numbers that a
+	// later record has in one.
+	parts map[int64][]part
+	whole map[int64]bool
 
 	// The record at hand.
 	current  hpc.Job
@@ -205,6 +267,12 @@ func (s *reader) line(number int, line []byte) error {
 		return s.unusable(RuleNoProcessors, line, "neither requested (field 8) nor allocated processors (field 5)")
 	case r[fieldRunTime].mantissa < 0:
 		return s.unusable(RuleNoRunTime, line, "field 4: no run time")
+	}
+	if n := whole(r[fieldNumber]); isPart(&r) {
+		if s.numbers.has(n) && (s.parts[n] == nil || s.whole[n]) {
+			return s.unusable(RulePartial, line, "field 11: a part of job %d, which has a record for the whole", n)
+		}
+		s.parts[n] = append(s.parts[n], part{s.w.Jobs.Len(), s.records, lines.UTF8(line)})
 	}
 	return s.job(&r, int(size), number)
 }
@@ -318,11 +386,18 @@ func (s *reader) identify(job *hpc.Job, r *record, line int) error {
 			return err
 		}
 	}
-	if !s.numbers.has(n) {
+	switch {
+	case !s.numbers.has(n):
 		s.numbers.add(n)
+		return nil
+	case s.parts[n] != nil && !s.whole[n] && !isPart(r): // dropParts removes them
+		s.whole[n] = true
 		return nil
 	}
 	job.ID += "#" + strconv.Itoa(line)
+	if isPart(r) { // dropParts counts it, unless it removes it
+		return nil
+	}
 	return s.book.Fall(workload.RuleRenamed, "job number %d is there twice", n)
 }
 

@@ -147,7 +147,7 @@ func TestReadErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                           "reading SWF: x.swf: no usable job in it",
 		"; Version: 2.2\n":           "no usable job in it",
-		"1 2 3\n4 5\n":               "no usable job in it (swf_not_a_record 2)",
+		"1 2 3\n4 5\n":               "no usable job in it (swf_not_a_record 2; the first: 3 fields (want 18))",
 		strings.Repeat("1 ", 16<<20): "x.swf:1: line of more than 16 MiB",
 	} {
 		if _, err := swf.Read(strings.NewReader(text), "x.swf", workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {
@@ -353,6 +353,9 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
+		if w.Rows.Lost() != 0 {
+			t.Errorf("rows %+v, rules %v", w.Rows, w.Rules)
+		}
 		// The same jobs are read from the written log.
 		once := writeSWF(t, w)
 		again, err := swf.Read(strings.NewReader(once), "fuzz", workload.ReadOptions{})
@@ -400,4 +403,46 @@ func readEvents(t *testing.T, text string) *workload.Workload {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// TestPartialExecutions checks that the parts of a job that was checkpointed are no jobs, in any order,
+// unless no record has the whole job, and that the log is written again as it was.
+func TestPartialExecutions(t *testing.T) {
+	line := func(number, submit, runTime, status int) string {
+		return fmt.Sprintf("%d %d 10 %d 4 -1 -1 4 600 -1 %d 1 1 1 1 1 -1 -1\n", number, submit, runTime, status)
+	}
+	whole, first, second, last := line(1, 0, 300, 1), line(1, 0, 100, 2), line(1, 160, 100, 2), line(1, 310, 100, 3)
+	other, alone := line(2, 400, 50, 1), line(3, 500, 60, 4)
+	for _, tt := range []struct {
+		records []string
+		jobs    []string // in the order of their submissions
+		dropped int
+	}{
+		{[]string{whole, first, second, last, other}, []string{"1 5m0s", "2 50s"}, 3},
+		{[]string{first, second, whole, last, other}, []string{"1 5m0s", "2 50s"}, 3},
+		{[]string{first, second, last, whole, other, alone}, []string{"1 5m0s", "2 50s", "3 1m0s"}, 3},
+		{[]string{first, other}, []string{"1 1m40s", "2 50s"}, 0},
+		{[]string{first, second}, []string{"1 1m40s", "1#3 1m40s"}, 0},
+	} {
+		text := "; MaxProcs: 40\n" + strings.Join(tt.records, "")
+		w := readSWF(t, text)
+		var jobs []string
+		for _, job := range w.Jobs.All() {
+			jobs = append(jobs, fmt.Sprint(job.ID, " ", job.RunTime))
+		}
+		if diff := cmp.Diff(tt.jobs, jobs); diff != "" {
+			t.Errorf("%q: jobs (-want +got)\n%s", text, diff)
+		}
+		if w.Rules[swf.RulePartial] != tt.dropped || w.Rows.Read != len(tt.records) || w.Rows.Lost() != 0 ||
+			w.Rules[workload.RuleRenamed] != strings.Count(strings.Join(jobs, ""), "#") {
+			t.Errorf("%q: rules %v, rows %+v", text, w.Rules, w.Rows)
+		}
+		if again := readSWF(t, writeSWF(t, w)); !cmp.Equal(w.Unusable, again.Unusable) || again.Jobs.Len() != w.Jobs.Len() {
+			t.Errorf("%q: written as\n%s", text, writeSWF(t, w))
+		}
+		_, err := swf.Read(strings.NewReader(text), "x.swf", workload.ReadOptions{Strict: true})
+		if tt.dropped > 0 && tt.records[0] == whole && (err == nil || !strings.Contains(err.Error(), "(rule "+swf.RulePartial+")")) {
+			t.Errorf("%q: a strict reader says %v", text, err)
+		}
+	}
 }

@@ -137,6 +137,7 @@ var fieldSpecs = []fieldSpec{
 	{"account", aText, []string{"account", "accountname", "project", "projectname", "projectid"}},
 	{"partition", aText, []string{"partition", "partitionname", "queue", "queuename", "vc", "jobclass"}},
 	{"qos", aText, []string{"qos", "qosname", "qualityofservice"}},
+	{"wckey", aText, []string{"wckey"}},
 	{"reservation", aText, []string{"reservation", "reservationname"}},
 	{"constraint", aText, []string{"constraints", "constraint", "features"}},
 	{"licenses", aText, []string{"licenses", "licences"}},

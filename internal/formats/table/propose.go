@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,7 @@ func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name stri
 		return "", fmt.Errorf("reading table: %s: %w", name, err)
 	}
 	p.place()
+	p.placeWait()
 	fits = p.known()
 	return fits, p.write(w, name, fits)
 }
@@ -55,6 +57,7 @@ type proposal struct {
 	columns []string
 	unnamed bool // the table has no header
 	values  map[string][]string
+	rows    [][]string
 	fields  map[string]string // the columns by field
 }
 
@@ -74,6 +77,7 @@ func (p *proposal) sample() error {
 		if r.fault != nil {
 			return nil
 		}
+		p.rows = append(p.rows, slices.Clone(r.cells))
 		for i, text := range r.cells {
 			if !none.isUnknown(text, nil) {
 				p.values[p.columns[i]] = append(p.values[p.columns[i]], text)
@@ -144,6 +148,51 @@ func (p *proposal) place() {
 	}
 }
 
+// placeWait moves a column of waits that has the name of another field, such as a queue in seconds: its
+// values are the times between submission and start.
+func (p *proposal) placeWait() {
+	for name, column := range p.fields {
+		if spec, _ := specOf(name); spec.kind != aText || !p.isWait(column) {
+			continue
+		}
+		delete(p.fields, name)
+		if p.fields["wait"] == "" {
+			p.fields["wait"] = column
+		}
+		return
+	}
+}
+
+// isWait reports whether most values of a column are the seconds from submission to start.
+func (p *proposal) isWait(column string) bool {
+	submit, start := p.fields["submit"], p.fields["start"]
+	if submit == "" || start == "" {
+		return false
+	}
+	at := func(column string) (int, *clockReader) {
+		read, _ := newClockReader(p.timeOf(append(p.values[column], "")), time.UTC, 0) // a way of writing times that it knows
+		return slices.Index(p.columns, column), read
+	}
+	submitAt, submitted := at(submit)
+	startAt, started := at(start)
+	waitAt := slices.Index(p.columns, column)
+	known, good, positive := 0, 0, false
+	for _, row := range p.rows {
+		from, err := submitted.parse(row[submitAt])
+		to, err2 := started.parse(row[startAt])
+		wait, err3 := strconv.ParseFloat(row[waitAt], 64)
+		if err != nil || err2 != nil || err3 != nil {
+			continue
+		}
+		known++
+		if math.Abs(to.Sub(from).Seconds()-wait) <= 1 {
+			good++
+			positive = positive || wait > 0
+		}
+	}
+	return positive && 10*good >= 9*known
+}
+
 // suits reports whether most values of a column can be those of a kind.
 func (p *proposal) suits(k kind, column string) bool {
 	values := p.values[column]
@@ -174,6 +223,10 @@ func (p *proposal) suits(k kind, column string) bool {
 			_, err = field.tres(text)
 		case anExitCode:
 			_, _, err = field.exitCode(text)
+		case aText:
+			if n, notNumber := strconv.ParseFloat(text, 64); notNumber == nil && n != math.Trunc(n) {
+				err = errors.New("no name: a fraction")
+			}
 		}
 		if err == nil {
 			good++

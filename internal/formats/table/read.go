@@ -91,6 +91,7 @@ func (s *Reader) read(t table) error {
 	cells := cells{columns: columns, values: make(map[string]string, len(columns))}
 	return t.each(names, func(r *row) error {
 		s.rows++
+		s.b.Row()
 		if r.fault != nil {
 			return s.place(r, s.b.Unusable(finished.RuleNoRecord, r.text, "%v", r.fault))
 		}
@@ -318,7 +319,7 @@ func (v *values) words(r *finished.Job) {
 		to   *string
 	}{
 		{"name", &r.Name}, {"user", &r.User}, {"group", &r.Group}, {"account", &r.Account}, {"partition", &r.Partition}, {"qos", &r.QOS},
-		{"reservation", &r.Reservation}, {"constraint", &r.Constraint}, {"licenses", &r.Licenses}, {"comment", &r.Comment},
+		{"wckey", &r.WCKey}, {"reservation", &r.Reservation}, {"constraint", &r.Constraint}, {"licenses", &r.Licenses}, {"comment", &r.Comment},
 		{"submit_line", &r.SubmitLine}, {"work_dir", &r.WorkDir}, {"dependency", &r.Dependency}, {"cluster", &r.Cluster},
 	} {
 		text, known := v.c.values[f.name]

@@ -332,6 +332,9 @@ func TestPropose(t *testing.T) {
 }
 
 func checkJobs(t *testing.T, w *workload.Workload) {
+	if w.Rows.Lost() != 0 || w.Rows.Read == 0 {
+		t.Errorf("rows %+v, rules %v", w.Rows, w.Rules)
+	}
 	for _, job := range w.Jobs.All() {
 		if job.Submit <= 0 || job.ID == "" || job.RunTime < 0 || job.CancelAfter < 0 || job.TimeLimit < 0 || job.MemPerNode < 0 || job.MemPerCPU < 0 || workload.CPUs(&job.Request) < 1 {
 			t.Errorf("job %+v", job)
@@ -394,5 +397,35 @@ func TestInert(t *testing.T) {
 	jobs := w.Jobs.List()
 	if len(jobs) != 2 || jobs[0].User != "@ann" || jobs[0].Name != "=1+1" || jobs[1].User != "'bob'" || jobs[1].Name != "'=2" {
 		t.Errorf("%+v", jobs)
+	}
+}
+
+// TestProposeWait checks that a column of waits is not taken for the partition because of its name, and
+// that numbers of queues are.
+func TestProposeWait(t *testing.T) {
+	const header = "id,user,submit_time,start_time,end_time,cpus,queue\n"
+	for text, want := range map[string]string{
+		header + "a,u,2023-05-17 11:00:40+00:00,2023-05-17 11:00:58+00:00,2023-05-17 11:01:08+00:00,96,18.0\nb,u,2023-05-17 11:00:40+00:00,,,384,\n": "wait",
+		header + "a,u,2023-05-17 11:00:40,2023-05-17 11:00:58,2023-05-17 11:01:08,96,18\n":                                                           "wait",
+		header + "a,u,2023-05-17 11:00:40,2023-05-17 11:00:58,2023-05-17 11:01:08,96,2\n":                                                            "partition",
+		header + "a,u,2023-05-17 11:00:40,2023-05-17 11:00:58,2023-05-17 11:01:08,96,2.0\n":                                                          "partition",
+		header + "a,u,2023-05-17 11:00:40,2023-05-17 11:00:40,2023-05-17 11:01:08,96,0\n":                                                            "partition",
+		header + "a,u,2023-05-17 11:00:40,2023-05-17 11:00:58,2023-05-17 11:01:08,96,17.25\n":                                                        "",
+		header + "a,u,2023-05-17 11:00:40,2023-05-17 11:00:58,2023-05-17 11:01:08,96,long\n":                                                         "partition",
+	} {
+		var b strings.Builder
+		if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader(text), headLength), nil, 0, "x.csv"); err != nil {
+			t.Fatal(err)
+		}
+		m, err := ParseMap([]byte(b.String()), "proposed")
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, b.String())
+		}
+		for _, field := range []string{"wait", "partition"} {
+			f := m.Fields[field]
+			if got := f != nil && f.Column[0] == "queue"; got != (field == want) {
+				t.Errorf("%squeue as %s: %v in\n%s", text, field, got, b.String())
+			}
+		}
 	}
 }

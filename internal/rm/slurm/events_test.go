@@ -83,7 +83,7 @@ func testEventsOnRecord(t *testing.T, slurm *install.Installation) {
 	if list, err = e.database.Outages(ctx, e.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if got, err = audit.Outages(list, outages, epoch, false); err != nil {
+	if got, err = audit.Outages(list, outages, epoch, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	match(t, list, got, nil)

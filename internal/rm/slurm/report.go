@@ -162,16 +162,27 @@ func (e *Engine) compare(ctx context.Context, r *Report, facts *Facts) error {
 	}
 	r.Logs["outages.txt"], r.Logs["reservations.txt"] = outages, reservations
 	events := Comparison{Code: "events-differ", What: "the workload's events"}
-	events.Differences, events.Err = facts.compareEvents(outages, reservations, r.End)
+	events.Differences, events.Err = facts.compareEvents(outages, reservations, r.End, e.outByConfiguration())
 	r.Comparisons = append(r.Comparisons, events)
 	return nil
 }
 
+// outByConfiguration returns the nodes that slurm.conf takes out of service.
+func (e *Engine) outByConfiguration() (names []string) {
+	for _, n := range e.conf.adapted.Nodes {
+		switch n.State {
+		case "DOWN", "DRAIN", "FAIL":
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
 // compareEvents compares the events up to end with slurmdbd's records of nodes and
-// reservations.
-func (f *Facts) compareEvents(outages, reservations string, end hpc.Time) ([]string, error) {
+// reservations. configured are the nodes that slurm.conf takes out of service.
+func (f *Facts) compareEvents(outages, reservations string, end hpc.Time, configured []string) ([]string, error) {
 	nodeEvents := slices.DeleteFunc(slices.Clone(f.NodeEvents), func(ev hpc.NodeEvent) bool { return ev.At > end })
-	differences, err := audit.Outages(outages, nodeEvents, f.Begin, f.OthersAct)
+	differences, err := audit.Outages(outages, nodeEvents, f.Begin, f.OthersAct, configured)
 	if err != nil || f.OthersAct {
 		return differences, err
 	}

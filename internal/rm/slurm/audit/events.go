@@ -49,8 +49,9 @@ func around(got, want hpc.Time) bool {
 // event's reason. slurmdbd records a drain when the node's last job has ended, so a drain may
 // be missing. An outage after begin without an event is a difference too, unless others says
 // that other inputs change nodes (an administrator's actions). Events before begin count as
-// events at begin.
-func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool) (differences []string, err error) {
+// events at begin. configured are the nodes that slurm.conf takes out of service: their outages from before
+// begin are expected, until an event ends them.
+func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool, configured []string) (differences []string, err error) {
 	rows, err := parseSpans(list, "NodeName")
 	if err != nil {
 		return nil, fmt.Errorf("reading sacctmgr's list of events: %w", err)
@@ -66,6 +67,15 @@ func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool) (
 	want, err := outages(events, begin)
 	if err != nil {
 		return nil, err
+	}
+	for _, node := range configured {
+		got[node] = slices.DeleteFunc(got[node], func(s span) bool {
+			return s.start <= begin && (s.end.IsZero() || endsByEvent(events, node, s)) &&
+				!slices.ContainsFunc(want[node], func(w outage) bool { return w.covers(s) })
+		})
+		if len(got[node]) == 0 {
+			delete(got, node)
+		}
 	}
 	for node, list := range want {
 		list = slices.Clone(list)
@@ -91,6 +101,14 @@ func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool) (
 	}
 	slices.Sort(differences)
 	return differences, nil
+}
+
+// endsByEvent reports whether an event of a node ends a span.
+func endsByEvent(events []hpc.NodeEvent, node string, s span) bool {
+	return slices.ContainsFunc(events, func(ev hpc.NodeEvent) bool {
+		names, err := hostlist.Expand(ev.Nodes)
+		return err == nil && around(s.end, ev.At) && slices.Contains(names, node)
+	})
 }
 
 // outage is an interval in which the workload has a node out of service.

@@ -55,7 +55,7 @@ func TestOutages(t *testing.T) {
 		{"a reason on two lines", append([]hpc.NodeEvent{event("01:00:00", "n1", "down", "\ndisk\t")}, applied[1:]...), false, nil},
 		{"before it began", append([]hpc.NodeEvent{event("00:10:00", "n1", "down", "disk"), event("00:20:00", "n6", "down", "x"), event("00:40:00", "n6", "resume", "")}, applied[1:]...), false, nil},
 	} {
-		got, err := Outages(outageList, tt.events, clock("01:00:00"), tt.others)
+		got, err := Outages(outageList, tt.events, clock("01:00:00"), tt.others, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestCompareLongReasons(t *testing.T) {
 		for _, asked := range []string{long, long[:254]} {
 			got, err := Outages(list+kept+"\n", []hpc.NodeEvent{
 				{At: clock("01:00:00"), Nodes: "n1", State: "down", Reason: asked}, {At: clock("02:00:00"), Nodes: "n1", State: "resume"},
-			}, clock("01:00:00"), false)
+			}, clock("01:00:00"), false, nil)
 			if err != nil || (len(got) == 0) != same {
 				t.Errorf("%d bytes of %d kept: %v, %q", len(kept), len(asked), err, got)
 			}
@@ -138,6 +138,33 @@ some|6|2024-03-05T08:00:00|2024-03-05T09:00:00|n[8-9]|3|
 		{"elsewhere", append([]hpc.ReservationEvent{event("07:00:00", "create", "maint", "08:00:00", 2*time.Hour, "n9")}, applied[1:]...), []string{"reservation maint: of n9, slurmdbd has it of n[1-4]"}},
 	} {
 		got, err := Reservations(list, tt.events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		match(t, tt.name, got, tt.want)
+	}
+}
+
+// TestConfiguredOutages checks that an outage that slurm.conf makes is expected, until an event ends it, and
+// that another one is not.
+func TestConfiguredOutages(t *testing.T) {
+	const header = "NodeName|TimeStart|TimeEnd|State|Reason\n"
+	const down = "n4|2024-03-05T00:57:17|Unknown|DOWN|dimm\n"
+	resume := []hpc.NodeEvent{{At: clock("02:00:00"), Nodes: "n[4-5]", State: "resume"}}
+	for _, tt := range []struct {
+		name, list string
+		events     []hpc.NodeEvent
+		configured []string
+		want       []string
+	}{
+		{"configured", down, nil, []string{"n4"}, nil},
+		{"not configured", down, nil, []string{"n5"}, []string{"node n4: out of service from 2024-03-05T00:57:17 to now (dimm)"}},
+		{"returned by an event", "n4|2024-03-05T00:57:17|2024-03-05T02:00:01|DOWN|dimm\n", resume, []string{"n4"}, nil},
+		{"goes on after the event", down, append(resume, hpc.NodeEvent{At: clock("03:00:00"), Nodes: "n4", State: "down", Reason: "disk"}), []string{"n4"},
+			[]string{"node n4: down from 2024-03-05T03:00:00 to now"}},
+		{"another outage later", down + "n4|2024-03-05T03:00:00|Unknown|DOWN|disk\n", nil, []string{"n4"}, []string{"node n4: out of service from 2024-03-05T03:00:00"}},
+	} {
+		got, err := Outages(header+tt.list, tt.events, clock("01:00:00"), false, tt.configured)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -112,7 +112,7 @@ func load(path string, open reader) (c *Cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c = &Cluster{Path: path, Statements: statements, nodeIndex: make(map[string]int)}
+	c = &Cluster{Path: path, Statements: statements, nodeIndex: make(map[string]int), Warnings: files.notes}
 	dir := filepath.Dir(path)
 	if c.GRES, err = optional(filepath.Join(dir, gresConf), gresGrammar, files); err != nil {
 		return nil, err

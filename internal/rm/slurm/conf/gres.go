@@ -152,7 +152,7 @@ func (c *Cluster) parseGRESLine(s Statement, config *gresConfig) (*gresRecord, e
 	if strings.EqualFold(s.Key, "NodeName") {
 		names, err := c.expand(s.Value)
 		if err != nil {
-			return nil, s.errorf("NodeName=%s: %w", shorten(s.Value), err)
+			return nil, s.errorf("NodeName=%s: %w", syntax.Shorten(s.Value), err)
 		}
 		if unknown := c.unknownNodes(names); len(unknown) > 0 {
 			c.warn(s, "no such node in slurm.conf: %s", hostlist.Compress(unknown))
@@ -189,7 +189,7 @@ func (r *gresRecord) fill() error {
 	if files != "" {
 		n, err := hostlist.Count(files)
 		if err != nil {
-			return s.errorf("File=%s: %w", shorten(files), err)
+			return s.errorf("File=%s: %w", syntax.Shorten(files), err)
 		}
 		r.resource.File, r.resource.Count = true, int64(n)
 	}

@@ -35,6 +35,7 @@ type files struct {
 	count      int
 	bytes      int
 	statements int
+	notes      []string // which files were read in place of others
 }
 
 // read returns the contents of a text file. Its error names the file.

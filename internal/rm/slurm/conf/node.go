@@ -126,10 +126,10 @@ func (c *Cluster) addNodes(l nodeLine) error {
 	}
 	names, err := c.expand(s.Value)
 	if err != nil {
-		return s.errorf("NodeName=%s: %w", shorten(s.Value), err)
+		return s.errorf("NodeName=%s: %w", syntax.Shorten(s.Value), err)
 	}
 	if len(c.Nodes)+len(names) > maxNodes {
-		return s.errorf("NodeName=%s: more than %d nodes in the cluster", shorten(s.Value), maxNodes)
+		return s.errorf("NodeName=%s: more than %d nodes in the cluster", syntax.Shorten(s.Value), maxNodes)
 	}
 	if len(names) == 0 {
 		return s.errorf("NodeName has no names")
@@ -269,7 +269,7 @@ func (c *Cluster) resolveDownNodes() {
 		}
 		names, err := c.expand(s.Value)
 		if err != nil {
-			c.warn(s, "DownNodes=%s is ignored: %v", shorten(s.Value), err)
+			c.warn(s, "DownNodes=%s is ignored: %v", syntax.Shorten(s.Value), err)
 			continue
 		}
 		for _, name := range names {
@@ -278,7 +278,7 @@ func (c *Cluster) resolveDownNodes() {
 			}
 		}
 		if unknown := c.unknownNodes(names); len(unknown) > 0 {
-			c.warn(s, "DownNodes=%s: there is no node %s", shorten(s.Value), hostlist.Compress(unknown))
+			c.warn(s, "DownNodes=%s: there is no node %s", syntax.Shorten(s.Value), hostlist.Compress(unknown))
 		}
 	}
 }

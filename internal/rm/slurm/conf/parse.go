@@ -3,6 +3,7 @@ package conf
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -124,7 +125,7 @@ func (p *parser) file(path string, data []byte) {
 			p.failf(path, line.Number, "%w", errTooLong)
 			continue
 		}
-		if name, rest, ok := cutInclude(line.Text); ok {
+		if name, rest, ok := syntax.CutInclude(line.Text); ok {
 			p.include(path, line.Number, name, rest)
 			continue
 		}
@@ -134,21 +135,6 @@ func (p *parser) file(path string, data []byte) {
 		p.statement(path, line)
 	}
 	p.open = p.open[:len(p.open)-1]
-}
-
-// cutInclude splits an Include directive. Slurm recognises it only at the very beginning of a
-// line.
-func cutInclude(line string) (name, rest string, ok bool) {
-	const word = "include"
-	if len(line) <= len(word) || !strings.EqualFold(line[:len(word)], word) || !syntax.IsSpace(line[len(word)]) {
-		return "", "", false
-	}
-	start := syntax.SkipSpace(line, len(word))
-	end := start
-	for end < len(line) && !syntax.IsSpace(line[end]) {
-		end++
-	}
-	return line[start:end], line[end:], true
 }
 
 func (p *parser) include(file string, line int, name, rest string) {
@@ -168,9 +154,14 @@ func (p *parser) include(file string, line int, name, rest string) {
 		}
 		name = strings.ReplaceAll(name, "%c", strings.ToLower(cluster))
 	}
-	path := name
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(file), path)
+	path := filepath.Join(filepath.Dir(file), name)
+	beside := path
+	if filepath.IsAbs(name) { // the site's directory, which may belong to another cluster here
+		path, beside = filepath.Clean(name), filepath.Join(filepath.Dir(p.open[0]), filepath.Base(name))
+		if _, err := p.files.open(beside); err == nil && beside != path {
+			p.files.notes = append(p.files.notes, fmt.Sprintf("%s:%d: Include %s: %s beside slurm.conf is read in its place", file, line, name, beside))
+			path = beside
+		}
 	}
 	switch {
 	case slices.Contains(p.open, path):
@@ -181,6 +172,9 @@ func (p *parser) include(file string, line int, name, rest string) {
 		return
 	}
 	data, err := p.files.read(path)
+	if errors.Is(err, fs.ErrNotExist) { // of a file that is not slurm.conf
+		err = fmt.Errorf("no such file (want a copy of the site's file as %s)", beside)
+	}
 	if err != nil {
 		p.failf(file, line, "Include %s: %w", name, err)
 		return
@@ -201,7 +195,7 @@ func (p *parser) last(key string) (string, bool) {
 func (p *parser) statement(file string, line syntax.Line) {
 	first, rest, ok := syntax.CutPair(line.Text)
 	if !ok {
-		p.failf(file, line.Number, "%q: not Key=Value", shorten(strings.TrimSpace(line.Text)))
+		p.failf(file, line.Number, "%q: not Key=Value", syntax.Shorten(strings.TrimSpace(line.Text)))
 		return
 	}
 	k, known := p.grammar.Lookup(first.Key)
@@ -222,7 +216,7 @@ func (p *parser) statement(file string, line syntax.Line) {
 	if k.Attributes == nil {
 		if !syntax.IsBlank(rest) {
 			p.failf(file, line.Number, "unexpected %q after %s=%s (one key on a line; quote a value that has blanks)",
-				shorten(strings.TrimSpace(rest)), first.Key, first.Value)
+				syntax.Shorten(strings.TrimSpace(rest)), first.Key, first.Value)
 			return
 		}
 		p.found = append(p.found, s)
@@ -237,7 +231,7 @@ func (p *parser) attributes(s *Statement, rest string, known syntax.Grammar) boo
 	for !syntax.IsBlank(rest) {
 		a, after, ok := syntax.CutPair(rest)
 		if !ok {
-			p.failf(s.File, s.Line, "%q in the line of %s=%s: not Key=Value", shorten(strings.TrimSpace(rest)), s.Key, s.Value)
+			p.failf(s.File, s.Line, "%q in the line of %s=%s: not Key=Value", syntax.Shorten(strings.TrimSpace(rest)), s.Key, s.Value)
 			return false
 		}
 		k, isKnown := known.Lookup(a.Key)
@@ -253,13 +247,4 @@ func (p *parser) attributes(s *Statement, rest string, known syntax.Grammar) boo
 		rest = after
 	}
 	return true
-}
-
-// shorten cuts a long text for an error message.
-func shorten(s string) string {
-	const limit = 60
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
 }

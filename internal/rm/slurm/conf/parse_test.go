@@ -3,6 +3,7 @@ package conf
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,7 +117,7 @@ func TestInclude(t *testing.T) {
 	for name, want := range map[string]string{
 		"itself":       "/etc/itself.conf:1: Include itself.conf: the file includes itself",
 		"a":            "/etc/b.conf:1: Include a.conf: the file includes itself",
-		"nowhere":      "/etc/nowhere.conf:2: Include gone.conf: open /etc/gone.conf: file does not exist",
+		"nowhere":      "/etc/nowhere.conf:2: Include gone.conf: no such file (want a copy of the site's file as /etc/gone.conf)",
 		"indented":     `/etc/indented.conf:1: "Include slurm.conf": not Key=Value`,
 		"two":          `/etc/two.conf:1: unexpected "b" after Include a (want one file)`,
 		"none":         "/etc/none.conf:1: Include names no file (want Include FILE)",
@@ -203,4 +204,42 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("written as %q (-first +again):\n%s", b.String(), diff)
 		}
 	})
+}
+
+// TestIncludeBeside checks that a file beside slurm.conf is read in place of an absolute one of the same
+// name, and that this is said: the absolute one may be that of another cluster.
+func TestIncludeBeside(t *testing.T) {
+	const site = smallest + "Include /site/slurm/nodes.conf\n"
+	for _, tt := range []struct {
+		files map[string]string
+		node  string
+		notes string
+		fails string
+	}{
+		{map[string]string{"/copy/slurm.conf": site, "/copy/nodes.conf": "NodeName=m1\n", "/site/slurm/nodes.conf": "NodeName=x1\n"}, "m1",
+			"/copy/slurm.conf:4: Include /site/slurm/nodes.conf: /copy/nodes.conf beside slurm.conf is read in its place", ""},
+		{map[string]string{"/copy/slurm.conf": site, "/site/slurm/nodes.conf": "NodeName=x1\n"}, "x1", "", ""},
+		{map[string]string{"/copy/slurm.conf": site}, "", "", "Include /site/slurm/nodes.conf: no such file (want a copy of the site's file as /copy/nodes.conf)"},
+		{map[string]string{"/site/slurm/slurm.conf": site, "/site/slurm/nodes.conf": "NodeName=x1\n"}, "x1", "", ""},
+		{map[string]string{"/copy/slurm.conf": site, "/copy/nodes.conf": "?\n"}, "", "", "/copy/nodes.conf:1: "},
+	} {
+		path := "/copy/slurm.conf"
+		if tt.files[path] == "" {
+			path = "/site/slurm/slurm.conf"
+		}
+		c, err := load(path, memory(tt.files))
+		if tt.fails != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.fails) {
+				t.Errorf("%v, want %s", err, tt.fails)
+			}
+			continue
+		}
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if _, ok := c.Node(tt.node); !ok || tt.notes != "" != slices.Contains(c.Warnings, tt.notes) {
+			t.Errorf("nodes %v, warnings %q", c.Nodes, c.Warnings)
+		}
+	}
 }

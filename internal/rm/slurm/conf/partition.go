@@ -50,15 +50,22 @@ func (c *Cluster) DefaultPartition() string {
 func (c *Cluster) DefaultLimit() time.Duration {
 	var longest time.Duration
 	for _, p := range c.Partitions {
-		text, _ := p.Get("DefaultTime")
-		if text == "" || strings.EqualFold(text, "NONE") {
-			text, _ = p.Get("MaxTime")
-		}
-		if d, err := slurmspec.ParseTimeLimit(text); err == nil && d != hpc.Unlimited {
-			longest = max(longest, d)
-		}
+		longest = max(longest, p.DefaultLimit())
 	}
 	return longest
+}
+
+// DefaultLimit returns the time limit of a job that requests none in the partition: its DefaultTime, or
+// else its MaxTime. It returns 0 if there is no limit.
+func (p Partition) DefaultLimit() time.Duration {
+	text, _ := p.Get("DefaultTime")
+	if text == "" || strings.EqualFold(text, "NONE") {
+		text, _ = p.Get("MaxTime")
+	}
+	if d, err := slurmspec.ParseTimeLimit(text); err == nil && d != hpc.Unlimited {
+		return d
+	}
+	return 0
 }
 
 // Get returns an attribute in slurm.conf's form: the line's own value, or else the default. It
@@ -138,7 +145,7 @@ func (c *Cluster) partition(s Statement, defaults []Attribute, sets map[string]n
 	nodes, _ := p.Get("Nodes")
 	var err error
 	if p.Nodes, err = c.expandNodes(nodes, sets); err != nil {
-		return p, s.errorf("partition %s: Nodes=%s: %w", p.Name, shorten(nodes), err)
+		return p, s.errorf("partition %s: Nodes=%s: %w", p.Name, syntax.Shorten(nodes), err)
 	}
 	return p, nil
 }
@@ -171,7 +178,7 @@ func (c *Cluster) nodeSets() (map[string]nodeSet, error) {
 		nodes, _ := s.Get("Nodes")
 		var err error
 		if set.nodes, err = c.expand(nodes); err != nil {
-			errs = append(errs, s.errorf("NodeSet=%s: Nodes=%s: %w", s.Value, shorten(nodes), err))
+			errs = append(errs, s.errorf("NodeSet=%s: Nodes=%s: %w", s.Value, syntax.Shorten(nodes), err))
 			continue
 		}
 		if unknown := c.unknownNodes(set.nodes); len(unknown) > 0 {

@@ -185,3 +185,27 @@ func SkipSpace(s string, i int) int {
 func isKeyByte(c byte) bool {
 	return c == '_' || c == '.' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
+
+// CutInclude splits an Include directive. Slurm recognises it only at the very beginning of a
+// line.
+func CutInclude(line string) (name, rest string, ok bool) {
+	const word = "include"
+	if len(line) <= len(word) || !strings.EqualFold(line[:len(word)], word) || !IsSpace(line[len(word)]) {
+		return "", "", false
+	}
+	start := SkipSpace(line, len(word))
+	end := start
+	for end < len(line) && !IsSpace(line[end]) {
+		end++
+	}
+	return line[start:end], line[end:], true
+}
+
+// Shorten cuts a long text for an error message.
+func Shorten(s string) string {
+	const limit = 60
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}

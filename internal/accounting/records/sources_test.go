@@ -1,0 +1,230 @@
+package records_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"rmreplay/internal/accounting/document"
+	"rmreplay/internal/accounting/records"
+	"rmreplay/internal/finished"
+	"rmreplay/internal/formats/sacct"
+	"rmreplay/internal/formats/table"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+// fact is a column of sacct with its value.
+type fact struct{ column, value string }
+
+// drawFacts draws a job as sacct prints it: what every source of Slurm's accounting knows.
+func drawFacts(t *rapid.T) (facts []fact) {
+	number := func(name string, least, most int) int { return rapid.IntRange(least, most).Draw(t, name) }
+	word := func(name string, words ...string) string { return rapid.SampledFrom(words).Draw(t, name) }
+	nodes := number("nodes", 1, 3)
+	cpus := nodes * number("cpus", 1, 8)
+	tres := fmt.Sprintf("cpu=%d,node=%d", cpus, nodes)
+	if mem := number("memory", 0, 4); mem > 0 {
+		tres += fmt.Sprintf(",mem=%dM", 1024*mem*nodes)
+	}
+	if a, h := number("a100", 0, 2), number("h100", 0, 2); a+h > 0 {
+		tres += fmt.Sprintf(",gres/gpu=%d", (a+h)*nodes)
+		if rapid.Bool().Draw(t, "models") {
+			tres += fmt.Sprintf(",gres/gpu:a100=%d,gres/gpu:h100=%d", a*nodes, h*nodes)
+		}
+	}
+	tres += word("others", "", fmt.Sprintf(",gres/shard=%d", 4*nodes), ",license/matlab=1,license/abaqus@db=5", ",gres/shard=7,bb/datawarp=100")
+	list := []string{"n1", "n[1-2]", "n[1-3]"}[nodes-1]
+	return []fact{
+		{"JobID", "7"}, {"Cluster", "vale"}, {"JobName", word("name", "a", "b c")}, {"User", "ann"}, {"UID", "1001"}, {"Group", "phys"}, {"GID", "100"},
+		{"Account", word("account", "", "acc")}, {"Partition", word("partition", "batch", "gpu")}, {"QOS", word("qos", "", "high")}, {"WCKey", word("wckey", "", "w")},
+		{"Reservation", word("reservation", "", "r")}, {"Constraints", word("features", "", "fast")}, {"Comment", word("comment", "", "x")},
+		{"Submit", "2024-06-10T06:17:48"}, {"Eligible", "2024-06-10T06:17:48"}, {"Start", "2024-06-10T06:19:15"}, {"End", "2024-06-10T06:50:16"},
+		{"State", "COMPLETED"}, {"ExitCode", "0:0"}, {"Timelimit", word("limit", "01:00:00", "1-00:00:00", "UNLIMITED")}, {"Priority", "77"},
+		{"ReqTRES", tres}, {"AllocTRES", tres}, {"NodeList", list}, {"AllocNodes", fmt.Sprint(nodes)},
+	}
+}
+
+func textOf(facts []fact) string {
+	var names, values []string
+	for _, f := range facts {
+		names, values = append(names, f.column), append(values, f.value)
+	}
+	return strings.Join(names, "|") + "\n" + strings.Join(values, "|") + "\n"
+}
+
+// jsonOf writes a job as sacct --json does.
+func jsonOf(facts []fact) string {
+	v := make(map[string]string)
+	for _, f := range facts {
+		v[f.column] = f.value
+	}
+	type object = map[string]any
+	var list []object
+	for item := range strings.SplitSeq(v["ReqTRES"], ",") {
+		name, amount, _ := strings.Cut(item, "=")
+		kind, name, _ := strings.Cut(name, "/")
+		list = append(list, object{"type": kind, "name": name, "count": json.Number(strings.TrimSuffix(amount, "M"))})
+	}
+	limits := map[string]any{"01:00:00": 60, "1-00:00:00": 1440, "UNLIMITED": object{"set": false, "infinite": true, "number": 0}}
+	text, err := json.Marshal(object{"meta": object{}, "jobs": []object{{
+		"job_id": 7, "cluster": v["Cluster"], "name": v["JobName"], "user": v["User"], "group": v["Group"], "account": v["Account"], "partition": v["Partition"], "qos": v["QOS"],
+		"wckey": object{"wckey": v["WCKey"]}, "reservation": object{"name": v["Reservation"]}, "constraints": v["Constraints"], "comment": object{"job": v["Comment"]},
+		"time":  object{"submission": 1718000268, "eligible": 1718000268, "start": 1718000355, "end": 1718002216, "limit": limits[v["Timelimit"]]},
+		"state": object{"current": []string{"COMPLETED"}}, "exit_code": object{"return_code": 0}, "priority": 77,
+		"tres": object{"requested": list, "allocated": list}, "nodes": v["NodeList"], "allocation_nodes": json.Number(v["AllocNodes"]),
+	}}})
+	if err != nil {
+		panic(err) // a mistake in this test
+	}
+	return string(text)
+}
+
+// documentsOf imports a text of sacct and reads the documents again.
+func documentsOf(text string) (*workload.Workload, error) {
+	b := finished.NewBuilder("documents", workload.ReadOptions{})
+	_, _, err := sacct.Accounting(strings.NewReader(text), "sacct", workload.ReadOptions{Record: func(record any) error {
+		text, err := records.Document(record.(*finished.Job), "")
+		if err != nil {
+			return err
+		}
+		r, _ := records.Finished(text, "")
+		b.Row()
+		return b.Add(r, string(text))
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return b.Finish()
+}
+
+const tableMap = `
+delimiter: "|"
+fields:
+  {id: JobID, cluster: Cluster, name: JobName, user: User, group: Group, account: Account, partition: Partition, qos: QOS, wckey: WCKey, reservation: Reservation,
+   constraint: Constraints, comment: Comment, submit: Submit, eligible: Eligible, start: Start, end: End, state: State, exit_code: ExitCode,
+   time_limit: Timelimit, priority: Priority, req_tres: ReqTRES, alloc_tres: AllocTRES, node_list: NodeList, alloc_nodes: AllocNodes}
+`
+
+func tableOf(text string) (*workload.Workload, error) {
+	m, err := table.ParseMap([]byte(tableMap), "map")
+	if err != nil {
+		return nil, err
+	}
+	r, err := table.NewReader(m, "table", workload.ReadOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Read(bufio.NewReaderSize(strings.NewReader(text), 1<<16), nil, 0, "table"); err != nil {
+		return nil, err
+	}
+	w, _, err := r.Finish()
+	return w, err
+}
+
+// TestSourcesAgree checks that every path from a record to a workload knows what any of them knows: sacct's
+// text and JSON, a document in the accounting store, and a table with a map.
+func TestSourcesAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		facts := drawFacts(t)
+		text := textOf(facts)
+		want, _, err := sacct.Accounting(strings.NewReader(text), "sacct", workload.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, read := range map[string]func() (*workload.Workload, error){
+			"JSON": func() (*workload.Workload, error) {
+				return sacct.Read(strings.NewReader(jsonOf(facts)), "json", workload.ReadOptions{})
+			},
+			"documents": func() (*workload.Workload, error) { return documentsOf(text) },
+			"table":     func() (*workload.Workload, error) { return tableOf(text) },
+		} {
+			w, err := read()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			expected, got := *want.Jobs.At(0), *w.Jobs.At(0)
+			if name != "documents" { // without UIDs the users' groups are not known
+				expected.Group = "phys"
+			}
+			if diff := cmp.Diff(expected, got); diff != "" {
+				t.Fatalf("%s: -sacct +%s\n%s%s", name, name, diff, text)
+			}
+			if diff := cmp.Diff(want.Rules, w.Rules); diff != "" {
+				t.Fatalf("%s: rules: -sacct +%s\n%s%s", name, name, diff, text)
+			}
+		}
+	})
+}
+
+// TestResourcesOfDocument checks that a workload of documents has the memory, GPUs, licenses and other
+// generic resources of tres_req.
+func TestResourcesOfDocument(t *testing.T) {
+	text := `{"jobid":31,"cluster":"vale","username":"ann","@submit":"2024-05-19T08:00:00","@start":"2024-05-19T08:01:00","@end":"2024-05-19T08:11:00","nodes":"n[1-2]",` +
+		`"total_cpus":4,"total_nodes":2,"state":"COMPLETED","tres_req":"cpu=4,mem=8G,node=2,billing=4,gres/gpu=3,gres/gpu:a100=2,gres/gpu:h100=1,gres/shard=8,license/matlab=1,bb/datawarp=100G"}`
+	r, _ := records.Finished([]byte(text), "")
+	b := finished.NewBuilder("documents", workload.ReadOptions{})
+	b.Row()
+	if err := b.Add(r, text); err != nil {
+		t.Fatal(err)
+	}
+	w, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := hpc.Request{
+		Name: "", User: "ann", MinNodes: 2, MaxNodes: 2, Tasks: 4, MemPerNode: 4096, GPUs: "a100:2,h100:1", GRES: "shard:4", Licenses: "matlab:1",
+		TimeLimit: hpc.Unlimited,
+	}
+	if diff := cmp.Diff(want, w.Jobs.At(0).Request); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if w.Rules[finished.NoteTRES] != 1 {
+		t.Errorf("rules %v", w.Rules)
+	}
+}
+
+// TestPartsOfWholes checks that tasks of arrays and components of heterogeneous jobs without JobIDRaw are
+// jobs of their own in documents, and come back with their IDs.
+func TestPartsOfWholes(t *testing.T) {
+	const header = "JobID|Cluster|User|Submit|Start|End|State|ReqCPUS\n"
+	const times = "|vale|ann|2024-05-14T20:00:00|2024-05-15T01:10:00|2024-05-15T02:10:00|COMPLETED|4\n"
+	text := header
+	want := []string{"3_1", "3_2", "3_3", "123+0", "123+1"}
+	for _, id := range want {
+		text += id + times
+	}
+	seen := make(map[string]bool)
+	var ids []string
+	_, _, err := sacct.Accounting(strings.NewReader(text), "sacct", workload.ReadOptions{Record: func(record any) error {
+		text, err := records.Document(record.(*finished.Job), "")
+		if err != nil {
+			return err
+		}
+		identity := identityOf(text)
+		if seen[identity] {
+			t.Errorf("%s: a second job %s", text, identity)
+		}
+		seen[identity] = true
+		r, _ := records.Finished(text, "")
+		ids = append(ids, r.ID)
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, ids); diff != "" {
+		t.Errorf("IDs (-want +got)\n%s", diff)
+	}
+}
+
+// identityOf is what the store tells jobs apart by.
+func identityOf(text []byte) string {
+	j := document.Identify(text, "")
+	return fmt.Sprint(j.Cluster, " ", j.JobID, " ", j.Run)
+}

@@ -1,0 +1,517 @@
+package finished
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"hash/maphash"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/sbatch"
+	"rmreplay/internal/workload"
+)
+
+// again keeps another record of a known ID, unless it is the same one again. What the record is, settle
+// decides when it knows all of them, because files may come in any order.
+func (e *built) again(b *Builder, r *Job, text string) error {
+	e.startFromSteps = false
+	for i := -1; i < len(e.others); i++ {
+		known := &e.rec
+		if i >= 0 {
+			known = &e.others[i]
+		}
+		if known.Submit != r.Submit || known.Start != r.Start || known.End != r.End {
+			continue
+		}
+		if compareKnowledge(known, r) < 0 {
+			*known = *r
+		}
+		return b.Unusable(RuleDuplicate, text, "job %s is there twice", r.ID)
+	}
+	e.others = append(e.others, *r)
+	return nil
+}
+
+// latest returns the record that came last.
+func (e *built) latest() *Job {
+	if n := len(e.others); n > 0 {
+		return &e.others[n-1]
+	}
+	return &e.rec
+}
+
+// settle decides what the records of each ID are, and puts the jobs into the order of their
+// submissions, those of the same instant into that of their numbers. So it does not depend on the order
+// of the source.
+func (b *Builder) settle() error {
+	entries := b.list
+	b.list = make([]*built, 0, len(entries))
+	for _, e := range entries {
+		if err := b.runs(e); err != nil {
+			return err
+		}
+	}
+	if err := b.settleArrays(); err != nil {
+		return err
+	}
+	slices.SortStableFunc(b.list, func(x, y *built) int { return x.rec.compareSubmission(&y.rec) })
+	return nil
+}
+
+// compareSubmission orders jobs by submission, number, and task or component. The tasks of an array that
+// have not started precede those that have.
+func (r *Job) compareSubmission(o *Job) int {
+	place := func(r *Job) (number uint32, at int) {
+		switch {
+		case r.ArrayJob != 0:
+			return r.ArrayJob, r.ArrayTask
+		case r.HetJob != 0:
+			return r.HetJob, r.HetOffset
+		}
+		return r.Number, 0
+	}
+	number, at := place(r)
+	otherNumber, otherAt := place(o)
+	return cmp.Or(cmp.Compare(r.Submit, o.Submit), cmp.Compare(number, otherNumber), cmp.Compare(at, otherAt))
+}
+
+// runs makes a job of the records of an ID: looks at it while it waited and ran, its sizes, and its runs.
+// Runs that cannot be those of one job become jobs of their own.
+func (b *Builder) runs(e *built) error {
+	list := b.looks(e, NoteOutside)
+	if len(list) == 0 {
+		return nil
+	}
+	e.rec, e.lastSubmit = list[0], list[0].Submit
+	b.list = append(b.list, e)
+	last := e
+	for i := range list[1:] {
+		var err error
+		if last, err = b.next(last, &list[i+1]); err != nil {
+			return err
+		}
+	}
+	return b.checkTimes(&e.rec)
+}
+
+// looks returns the records of an ID, sorted, without those of which another record says more. ended is the
+// rule of those whose end the builder has seen without keeping the record.
+func (b *Builder) looks(e *built, ended string) []Job {
+	list := append([]Job{e.rec}, e.others...)
+	e.others = nil
+	slices.SortFunc(list, func(x, y Job) int {
+		return cmp.Or(cmp.Compare(x.Submit, y.Submit), cmp.Compare(x.startOrNever(), y.startOrNever()), cmp.Compare(x.End, y.End))
+	})
+	list = slices.DeleteFunc(list, func(r Job) bool {
+		gone := r.open() && b.ended.saw(&r)
+		if gone {
+			b.Note(ended)
+		}
+		return gone
+	})
+	return b.supersede(list)
+}
+
+// settleRecords hands over the records that had to wait for others: those of jobs that had not ended, and
+// those of jobs that changed their size. Each run of a job is a record of its own.
+func (b *Builder) settleRecords() error {
+	for _, e := range b.list {
+		list := b.looks(e, NoteSuperseded)
+		for i := range list {
+			r := &list[i]
+			switch {
+			case r.State == slurmspec.Resizing && i+1 < len(list):
+				r.resize(&list[i+1])
+				list[i+1] = *r
+				b.Note(NoteResized)
+			case r.open() && b.allEnded(r):
+				b.Note(NoteSuperseded)
+			default:
+				if err := b.record(*r); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// allEnded reports whether all tasks of a record of several have ended by records of their own.
+func (b *Builder) allEnded(r *Job) bool {
+	if r.ArrayJob == 0 || r.ArrayTask >= 0 {
+		return false
+	}
+	a, err := hpc.ParseArray(r.ArrayRest)
+	return err == nil && !slices.ContainsFunc(a.Tasks, func(task int) bool {
+		id := strconv.FormatUint(uint64(r.ArrayJob), 10) + "_" + strconv.Itoa(task)
+		return b.jobs[id] == nil && !b.ended.has(id, r.Submit) && !b.ended.has(id+requeuedMark, r.Submit)
+	})
+}
+
+// resized reports whether a record can be one of several sizes of a job: slurmdbd takes the instant of
+// the change for the submission of the next.
+func (r *Job) resized() bool {
+	return r.State == slurmspec.Resizing || r.Start != 0 && r.Start < r.Submit
+}
+
+// open reports whether the record was written before the job ended.
+func (r *Job) open() bool { return r.End == 0 && !r.State.Ended() }
+
+// supersede drops the records of which later ones say more: those of a job that waited or ran, if another
+// record has its end, and all but the last of those without an end. list is sorted.
+func (b *Builder) supersede(list []Job) []Job {
+	last := -1 // of the open ones
+	for i := range list {
+		if o := &list[i]; o.open() && (last < 0 || o.sameOwner(&list[last]) && (o.Submit > list[last].Submit || o.Start > list[last].Start)) {
+			last = i
+		}
+	}
+	dropped := make([]bool, len(list))
+	for i := range list {
+		o := &list[i]
+		if !o.open() {
+			continue
+		}
+		by := slices.IndexFunc(list, func(x Job) bool { return !x.open() && o.sawBefore(&x) })
+		if by < 0 && i != last && o.sameOwner(&list[last]) {
+			by = last
+		}
+		if by < 0 {
+			continue
+		}
+		dropped[i] = true
+		b.Note(NoteSuperseded)
+		// The first of several runs has the first submission.
+		if !slices.ContainsFunc(list, func(x Job) bool { return wasRequeued(x.State) && x.Submit <= o.Submit }) {
+			list[by].earlier(o)
+		}
+	}
+	kept := list[:0]
+	for i := range list {
+		if !dropped[i] {
+			kept = append(kept, list[i])
+		}
+	}
+	return kept
+}
+
+// startOrNever returns the start for an order in which a run precedes the time after it, in which the job waits again.
+func (r *Job) startOrNever() hpc.Time {
+	if r.Start == 0 {
+		return hpc.Never
+	}
+	return r.Start
+}
+
+// sameOwner reports whether two records with the same ID can be of one job.
+func (r *Job) sameOwner(o *Job) bool { return r.User == "" || o.User == "" || r.User == o.User }
+
+// sawBefore reports whether the open record r is an earlier look at the run of ended, or at one before it:
+// nobody can submit or start a job again before it has ended.
+func (r *Job) sawBefore(ended *Job) bool {
+	switch {
+	case !r.sameOwner(ended):
+		return false
+	case ended.State == slurmspec.Resizing: // the next size has the same start
+		return r.Submit < ended.End
+	case r.Start != 0:
+		return r.Start < ended.End || r.Start == ended.Start
+	case wasRequeued(ended.State) && r.Submit == ended.Submit: // it waits again
+		return false
+	}
+	return r.Submit < ended.End || r.Submit == ended.Submit
+}
+
+// earlier adds to a record what an earlier look at the job says: its first submission, and its first
+// request if it has changed its size since.
+func (r *Job) earlier(look *Job) {
+	r.UsedMemory, r.MovedBytes = max(r.UsedMemory, look.UsedMemory), max(r.MovedBytes, look.MovedBytes)
+	switch {
+	case look.Submit >= r.Submit:
+	case look.Start != 0 && look.Start == r.Start:
+		first := *look
+		first.resize(r)
+		*r = first
+	default:
+		r.Submit, r.Eligible = look.Submit, look.Eligible
+	}
+}
+
+// resize adds the next record of a job that changed its size. The job has the request with which it was
+// submitted, and ends as its last size does.
+func (r *Job) resize(next *Job) {
+	r.Elapsed = -1
+	if next.Start == r.Start {
+		r.Elapsed = next.Elapsed
+	}
+	r.End, r.State, r.ExitCode, r.Signal, r.Restarts = next.End, next.State, next.ExitCode, next.Signal, next.Restarts
+	r.Suspended = max(r.Suspended, next.Suspended)
+	r.UsedMemory, r.MovedBytes = max(r.UsedMemory, next.UsedMemory), r.MovedBytes+min(next.MovedBytes, math.MaxInt64-r.MovedBytes)
+}
+
+// next adds the next record of an ID to the job of the one before: its next size, its next run, the same
+// run with a later end, or another job with the same number. It returns the job of the record.
+func (b *Builder) next(before *built, r *Job) (*built, error) {
+	last := before.rec
+	last.Submit = before.lastSubmit
+	follow := func() {
+		id := before.rec.ID
+		before.rec, before.lastSubmit = *r, r.Submit
+		before.rec.ID = id
+	}
+	switch {
+	case last.Submit == r.Submit && last.Start == r.Start && last.sameOwner(r):
+		first := before.rec
+		follow()
+		before.rec.Submit, before.rec.Eligible = first.Submit, first.Eligible
+		b.Note(NoteSuperseded)
+	case last.State == slurmspec.Resizing:
+		before.rec.resize(r)
+		before.lastSubmit = r.Submit
+		b.Note(NoteResized)
+	case wasRequeued(last.State) && b.preset(&last):
+		last.ID = b.freeID(r.ID)
+		follow()
+		before.atStart = &last
+		b.enter(&last).requeued = true
+		b.Note(NoteRequeuedPreset)
+	case wasRequeued(last.State):
+		// The user submitted the job once. Its last run says how long it runs.
+		first := before.rec
+		follow()
+		before.rec.Submit, before.rec.Eligible = first.Submit, first.Eligible
+		b.Note(NoteRequeued)
+	default:
+		other := *r
+		other.ID = b.freeID(r.ID)
+		entry := b.enter(&other)
+		if err := b.checkTimes(&entry.rec); err != nil {
+			return nil, err
+		}
+		return entry, b.book.Fall(workload.RuleRenamed, "job %s is there twice, with other times", r.ID)
+	}
+	return before, nil
+}
+
+// compareKnowledge orders two records of the same run by how much they say, and finally by their content,
+// so that the order of the source does not decide.
+func compareKnowledge(a, b *Job) int {
+	fields := func(r *Job) (n int) {
+		v := reflect.ValueOf(r).Elem()
+		for i := range v.NumField() {
+			if !v.Field(i).IsZero() {
+				n++
+			}
+		}
+		return n
+	}
+	text := func(r *Job) []byte {
+		text, _ := json.Marshal(r) // a struct of numbers and texts has no error
+		return text
+	}
+	ended := func(r *Job) int {
+		if r.State.Ended() {
+			return 1
+		}
+		return 0
+	}
+	if c := cmp.Or(cmp.Compare(ended(a), ended(b)), cmp.Compare(fields(a), fields(b))); c != 0 {
+		return c
+	}
+	return bytes.Compare(text(a), text(b))
+}
+
+// outsiders are jobs that ended, of which no record is kept, such as those that ended before the window:
+// another file may show them as they waited or ran. They can be many, so that only hashes of their IDs and
+// submissions are kept, and of their IDs and starts as negative numbers.
+type outsiders struct {
+	hashes []uint64
+	sorted bool
+}
+
+var outsiderSeed = maphash.MakeSeed()
+
+func hashOf(id string, submit hpc.Time) uint64 {
+	return maphash.Comparable(outsiderSeed, struct {
+		id     string
+		submit hpc.Time
+	}{id, submit})
+}
+
+// add adds a job that ended before an instant, and no other one.
+func (o *outsiders) add(id string, submit, end, before hpc.Time) {
+	if end != 0 && end <= before {
+		o.hashes, o.sorted = append(o.hashes, hashOf(id, submit)), false
+	}
+}
+
+// addRun adds a run that ended, whenever that was.
+func (o *outsiders) addRun(r *Job) {
+	o.add(r.ID, -r.Start, r.End, r.End)
+	if wasRequeued(r.State) {
+		o.add(r.ID+requeuedMark, r.Submit, r.End, r.End)
+	} else {
+		o.add(r.ID, r.Submit, r.End, r.End)
+		o.add(r.ID+lastMark, 0, r.End, r.End)
+	}
+}
+
+// What stands behind the IDs of runs that were requeued, and of last runs.
+const requeuedMark, lastMark = " requeued", " last"
+
+// saw reports whether the run of an open record is known to have ended. A job that waits with the submission
+// of a run that was requeued waits again, unless it has ended for good.
+func (o *outsiders) saw(r *Job) bool {
+	return o.has(r.ID, r.Submit) || r.Start != 0 && o.has(r.ID, -r.Start) || o.has(r.ID+requeuedMark, r.Submit) && o.has(r.ID+lastMark, 0)
+}
+
+func (o *outsiders) has(id string, submit hpc.Time) bool {
+	if !o.sorted {
+		slices.Sort(o.hashes)
+		o.sorted = true
+	}
+	_, found := slices.BinarySearch(o.hashes, hashOf(id, submit))
+	return found
+}
+
+// settleArrays reads the lists of tasks that have not started, and removes those of which another record
+// says more: their own, or a later one of such tasks.
+func (b *Builder) settleArrays() error {
+	waiting := make(map[uint32][]*built) // records of several tasks, by array
+	for _, e := range b.list {
+		if e.rec.ArrayJob != 0 && e.rec.ArrayTask < 0 && e.rec.ArrayRest != "" && !e.requeued {
+			waiting[e.rec.ArrayJob] = append(waiting[e.rec.ArrayJob], e)
+		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	own := make(map[uint32]map[int][]hpc.Time) // the submissions of tasks with a record of their own
+	for _, e := range b.list {
+		if array := e.rec.ArrayJob; e.rec.ArrayTask >= 0 && waiting[array] != nil {
+			if own[array] == nil {
+				own[array] = make(map[int][]hpc.Time)
+			}
+			own[array][e.rec.ArrayTask] = append(own[array][e.rec.ArrayTask], e.rec.Submit)
+		}
+	}
+	gone := make(map[*built]bool)
+	for _, e := range b.list { // in the order of the source, for those who look for unusable records
+		if waiting[e.rec.ArrayJob] == nil || e.rec.ArrayTask >= 0 || e.rec.ArrayRest == "" || e.requeued {
+			continue
+		}
+		usable, err := b.readTasks(e)
+		if err != nil {
+			return err
+		}
+		gone[e] = !usable
+	}
+	for array, list := range waiting {
+		list = slices.DeleteFunc(list, func(e *built) bool { return gone[e] })
+		b.claim(list, own[array])
+		for _, e := range list {
+			if len(e.tasks) == 0 {
+				gone[e] = true
+				b.Note(NoteSuperseded)
+			}
+		}
+	}
+	b.list = slices.DeleteFunc(b.list, func(e *built) bool { return gone[e] })
+	return nil
+}
+
+// claim removes from each record of waiting tasks of an array those that have a record of their own,
+// that ended before the window, or that a record has which says more.
+func (b *Builder) claim(list []*built, own map[int][]hpc.Time) {
+	slices.SortFunc(list, func(x, y *built) int {
+		return cmp.Or(-cmp.Compare(x.rec.End, y.rec.End), cmp.Compare(len(x.tasks), len(y.tasks)), slices.Compare(x.tasks, y.tasks),
+			-compareKnowledge(&x.rec, &y.rec))
+	})
+	type task struct {
+		number int
+		submit hpc.Time
+	}
+	taken := make(map[task]bool)
+	for _, e := range list {
+		r := &e.rec
+		e.tasks = slices.DeleteFunc(e.tasks, func(number int) bool {
+			t := task{number, r.Submit}
+			if taken[t] || slices.ContainsFunc(own[number], func(submit hpc.Time) bool {
+				return submit >= r.Submit && (r.End == 0 || submit <= r.End)
+			}) {
+				return true
+			}
+			taken[t] = true
+			return r.open() && b.ended.has(strconv.FormatUint(uint64(r.ArrayJob), 10)+"_"+strconv.Itoa(number), r.Submit)
+		})
+	}
+}
+
+// readTasks reads the tasks of a record of several. It reports whether it can, and counts it otherwise.
+func (b *Builder) readTasks(e *built) (usable bool, err error) {
+	r := &e.rec
+	if !strings.Contains(r.ArrayRest, cut) {
+		a, err := hpc.ParseArray(r.ArrayRest)
+		if err != nil {
+			return false, b.Unusable(RuleNoRecord, r.ID, "job %s: %v", r.ID, err)
+		}
+		e.tasks, e.limit = a.Tasks, a.Limit
+		return true, nil
+	}
+	a, ok := cutTasks(r)
+	if !ok {
+		return false, b.Unusable(RuleArrayCut, r.ID,
+			"job %s: sacct has cut the list of its tasks (want SLURM_BITSTR_LEN=0 in sacct's environment, or the column SubmitLine with --array)", r.ID)
+	}
+	e.tasks, e.limit = a.Tasks, a.Limit
+	b.Note(NoteArrayList)
+	return true, nil
+}
+
+// cut stands where Slurm's commands cut a list of tasks at SLURM_BITSTR_LEN bytes, 64 by default: within
+// a number, so that the last one is not known ("1,4,7,1...%2").
+const cut = "..."
+
+// cutTasks returns the tasks of a list that was cut: those in it, and all behind them that the command
+// line or the script asks for. ok is false if neither has a list that begins as the cut one does.
+func cutTasks(r *Job) (a hpc.Array, ok bool) {
+	listed, rest, _ := strings.Cut(r.ArrayRest, cut)
+	s, err := sbatch.ParseRecorded(ScriptOptions(r.Script), r.SubmitLine, nil, r.Submit)
+	if err != nil || s.Request.Array == "" {
+		return a, false
+	}
+	if a, err = hpc.ParseArray(s.Request.Array); err != nil {
+		return a, false
+	}
+	if _, limit, has := strings.Cut(rest, "%"); has { // scontrol can change it
+		if n, err := strconv.Atoi(limit); err == nil && n > 0 {
+			a.Limit = n
+		}
+	}
+	at := strings.LastIndexByte(listed, ',')
+	if at < 0 {
+		return a, false // a single range, of which the end is cut
+	}
+	known, err := hpc.ParseArray(listed[:at])
+	if err != nil {
+		return a, false
+	}
+	for _, task := range known.Tasks {
+		if _, found := slices.BinarySearch(a.Tasks, task); !found {
+			return a, false
+		}
+	}
+	last := known.Tasks[len(known.Tasks)-1]
+	behind, found := slices.BinarySearch(a.Tasks, last)
+	if found {
+		behind++
+	}
+	a.Tasks = append(known.Tasks, a.Tasks[behind:]...)
+	return a, true
+}
