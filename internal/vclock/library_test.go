@@ -1,0 +1,58 @@
+package vclock
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// preload makes what is started load libraries behind the preload library.
+func (l *lab) preload(libraries ...string) {
+	l.extraEnv = append(l.extraEnv, "LD_PRELOAD="+strings.Join(append([]string{l.shim}, libraries...), " "))
+}
+
+// TestAllocators runs a program under the clock whose allocator is not glibc's. The first allocator
+// ends the program when it is to free memory that is not its own.
+func TestAllocators(t *testing.T) {
+	installed := func(pattern string) func(*testing.T) string {
+		return func(t *testing.T) string {
+			found, err := filepath.Glob("/usr/lib/*/" + pattern)
+			if err != nil || len(found) == 0 {
+				t.Skipf("SKIPPED: a program with this allocator: %s is not installed", pattern)
+			}
+			return found[0]
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		library func(*testing.T) string
+	}{
+		{"strict", func(t *testing.T) string { return testLibrary(t, "allocator", "allocator") }},
+		{"mimalloc (libmimalloc2.0)", installed("libmimalloc.so.*")},
+		{"jemalloc (libjemalloc2)", installed("libjemalloc.so.*")},
+		{"tcmalloc (libtcmalloc-minimal4)", installed("libtcmalloc_minimal.so.*")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			library := tt.library(t)
+			l := newLab(t, Addresses{})
+			l.preload(library)
+			for _, part := range []string{"allocations", "forks", "execs", "descriptors", "joining"} {
+				if p := l.start(program(t, "answers"), part); true {
+					l.run()
+					if p.status != "exit status 0" {
+						t.Errorf("%s: %s\n%s", part, p.status, p.output())
+					}
+				}
+			}
+			l.checkCount()
+			// The library is loaded into processes without a clock, too.
+			c := exec.Command(program(t, "answers"), "allocations")
+			c.Env = append(os.Environ(), l.extraEnv...)
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Errorf("without the clock: %v\n%s", err, out)
+			}
+		})
+	}
+}
