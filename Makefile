@@ -22,9 +22,9 @@ SHIM_DIR  := internal/vclock/shim
 SHIM      := $(SHIM_DIR)/lib/librmreplay.so
 SHIM_SRC  := $(wildcard $(SHIM_DIR)/*.c)
 SHIM_HDR  := $(wildcard $(SHIM_DIR)/*.h)
-# -Wclobbered: pthread_cleanup_push is a setjmp, and nothing runs in the function after its second return.
-SHIM_CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -Wno-clobbered -fPIC -shared -fvisibility=hidden
-SHIM_LIBS := -ldl -lpthread
+# -fexceptions: pthread_cleanup_push costs nothing until a thread is cancelled.
+SHIM_CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden -fexceptions -shared-libgcc
+SHIM_LIBS := -ldl -lpthread -Wl,-z,now
 
 DEMO := build/demo
 

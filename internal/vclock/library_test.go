@@ -1,6 +1,8 @@
 package vclock
 
 import (
+	"bytes"
+	"debug/elf"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,5 +56,25 @@ func TestAllocators(t *testing.T) {
 				t.Errorf("without the clock: %v\n%s", err, out)
 			}
 		})
+	}
+}
+
+// TestLibraryBindsAtOnce looks whether the library that is part of the program has its symbols
+// resolved when it is loaded: signal handlers and forked children must not do that.
+func TestLibraryBindsAtOnce(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteLibrary(&b); err != nil {
+		t.Fatal(err)
+	}
+	f, err := elf.NewFile(bytes.NewReader(b.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags, err := f.DynValue(elf.DT_FLAGS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(flags) != 1 || elf.DynFlag(flags[0])&elf.DF_BIND_NOW == 0 {
+		t.Errorf("DT_FLAGS are %v, want DF_BIND_NOW (ld -z now)", flags)
 	}
 }

@@ -326,10 +326,15 @@ static void leave_slot(void *unused)
 	resume(RMR_SLOT);
 }
 
+/* The C library declares that syscall does not throw. This one does: a cancelled thread unwinds
+ * out of it, and the compiler must keep the clean-up of its callers. */
+long cancellable_syscall(long number, ...) __asm__("syscall");
+
 /* sleep_in_slot sleeps until the slot's state changes, or until one of `ends` happens. After
  * a handler with SA_RESTART the kernel restarts a futex wait without a timeout, but never one
- * with a timeout. */
-static bool sleep_in_slot(enum ends ends)
+ * with a timeout. It is not part of another function: cancellation can come at any of its
+ * instructions, and callers clean up only after calls. */
+__attribute__((noinline)) static bool sleep_in_slot(enum ends ends)
 {
 	static const struct timespec forever = {1LL << 32, 0};
 	int type = PTHREAD_CANCEL_DEFERRED;
@@ -337,7 +342,7 @@ static bool sleep_in_slot(enum ends ends)
 	if (ends & BY_CANCEL)
 		pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
 	const struct timespec *timeout = ends == BY_NOTHING || !(ends & 4) ? NULL : &forever;
-	long r = syscall(SYS_futex, &me->state, FUTEX_WAIT, RMR_SLOT, timeout, NULL, 0);
+	long r = cancellable_syscall(SYS_futex, &me->state, FUTEX_WAIT, RMR_SLOT, timeout, NULL, 0);
 	bool interrupted = r == -1 && errno == EINTR;
 	if (ends & BY_CANCEL)
 		pthread_setcanceltype(type, NULL);
@@ -347,7 +352,7 @@ static bool sleep_in_slot(enum ends ends)
 /* The caller has called slot_prepare, and holds no lock of this library. */
 bool slot_wait(enum ends ends)
 {
-	volatile bool woken = true;
+	bool woken = true;
 	int saved = errno;
 	count_cpu_time();
 	idle(me);

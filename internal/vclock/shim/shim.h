@@ -227,7 +227,7 @@ void abandon_kernel(void *unused);
 #define IN_KERNEL(why, object, call) \
 	({ \
 		kernel_enter(why, (uint64_t)(object), RMR_NEVER); \
-		__typeof__(call) volatile got_; \
+		__typeof__(call) got_; \
 		pthread_cleanup_push(abandon_kernel, NULL); \
 		got_ = (call); \
 		pthread_cleanup_pop(0); \
