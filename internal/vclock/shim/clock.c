@@ -320,6 +320,43 @@ void free_process(pid_t pid, struct rmr_slot *keep)
 
 /* ---------------------------------------------------------------------- waits */
 
+REAL(int, setcontext, const ucontext_t *)
+REAL(int, swapcontext, ucontext_t *, const ucontext_t *)
+
+/* A handler runs on the stack that it interrupted, further down, or on the stack that the thread has
+ * set aside for signals. After a jump out of the handler the stack is shorter than it was in the
+ * wait, or it is the ordinary one again. */
+bool in_handler(const char *frame)
+{
+	stack_t aside = {0};
+	syscall(SYS_sigaltstack, NULL, &aside);
+	bool on_it = aside.ss_flags & SS_ONSTACK;
+	bool waited_on_it = !(aside.ss_flags & SS_DISABLE) && wait_frame >= (char *)aside.ss_sp &&
+			    wait_frame < (char *)aside.ss_sp + aside.ss_size;
+	return on_it != waited_on_it ? on_it : frame <= wait_frame;
+}
+
+/* Other contexts have stacks of their own, whose addresses say nothing. A handler that changes to
+ * another context leaves the wait that it interrupted. */
+static void leave_wait(void)
+{
+	uint32_t st = me ? atomic_load(&me->state) : RMR_RUNNING;
+	if (st != RMR_RUNNING && st != RMR_EXITING)
+		resume(st);
+}
+
+EXPORT int setcontext(const ucontext_t *to)
+{
+	leave_wait();
+	return real(setcontext)(to);
+}
+
+EXPORT int swapcontext(ucontext_t *from, const ucontext_t *to)
+{
+	leave_wait();
+	return real(swapcontext)(from, to);
+}
+
 static void leave_slot(void *unused)
 {
 	(void)unused;

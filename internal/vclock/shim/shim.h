@@ -38,6 +38,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "abi.h"
@@ -187,17 +188,21 @@ void free_process(pid_t pid, struct rmr_slot *keep);
 
 extern __thread char *wait_frame OF_THREAD; /* where the stack was in the last wait */
 
+/* in_handler reports whether code with this frame runs in a signal handler that interrupted the
+ * thread's wait. */
+bool in_handler(const char *frame);
+
 /* counted reports whether the calling thread has a slot and counts as running. A thread does
  * not count in a signal handler that interrupted one of its waits: the library leaves the
  * handler's own waits to the kernel. A handler may also jump out of the wait, as shells do:
- * then the stack is shorter than it was in the wait. */
+ * then the wait has ended. */
 static inline bool counted(void)
 {
 	if (!me)
 		return false;
 	uint32_t st = atomic_load(&me->state);
 	if (__builtin_expect(st != RMR_RUNNING && st != RMR_EXITING, 0)) {
-		if ((char *)__builtin_frame_address(0) <= wait_frame)
+		if (in_handler(__builtin_frame_address(0)))
 			return false;
 		resume(st);
 	}
