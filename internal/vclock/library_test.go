@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // preload makes what is started load libraries behind the preload library.
@@ -77,4 +78,17 @@ func TestLibraryBindsAtOnce(t *testing.T) {
 	if len(flags) != 1 || elf.DynFlag(flags[0])&elf.DF_BIND_NOW == 0 {
 		t.Errorf("DT_FLAGS are %v, want DF_BIND_NOW (ld -z now)", flags)
 	}
+}
+
+// TestForkDuringPclose forks while other threads hold the lock of the list of streams. The program
+// has no clock, for under one a single thread runs at a time.
+func TestForkDuringPclose(t *testing.T) {
+	c := exec.Command(program(t, "clockwork"), "streams", "100")
+	c.Env = append(os.Environ(), "LD_PRELOAD="+buildShim(t))
+	begin := time.Now()
+	out, err := c.CombinedOutput()
+	if got, want := string(out), "100 children ended\n"; err != nil || got != want {
+		t.Errorf("%q (%v), want %q", got, err, want)
+	}
+	t.Logf("%v", time.Since(begin))
 }

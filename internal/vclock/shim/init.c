@@ -83,6 +83,7 @@ __attribute__((constructor)) static void init(void)
 	const char *path = value_of(RMR_ENV_CLOCK);
 	for (void (**load)(void) = __start_rmr_loaders; load < __stop_rmr_loaders; load++)
 		(*load)();
+	pthread_atfork(NULL, NULL, become_child);
 	if (!path)
 		return;
 	struct rmr_clock *c = map_clock(path);
@@ -95,8 +96,6 @@ __attribute__((constructor)) static void init(void)
 	struct sigaction sa = {.sa_handler = on_wake_signal, .sa_flags = SA_RESTART};
 	sigaction(wake_signal, &sa, NULL);
 	pthread_key_create(&exit_key, thread_exit);
-	pthread_atfork(NULL, NULL, become_child);
-
 	C = c;
 	atomic_store(&threads, 1);
 	me = s ? s : new_slot(getpid(), gettid_now());
