@@ -1686,6 +1686,18 @@ static void descriptors(void)
 	say(" after %d\n", units(t));
 	close(fd);
 	say("  closed %s\n", outcome(timerfd_settime(fd, 0, &v, NULL)));
+	fd = timerfd_create(CLOCK_MONOTONIC, 0);
+	v.it_value = span(1);
+	say("  unknown flag %s", outcome(timerfd_settime(fd, 1 << 5, &v, NULL)));
+	timerfd_gettime(fd, &v);
+	say(", %d is left\n", left(&v.it_value));
+	v.it_value = span(1);
+	int other = open("/", O_RDONLY); /* readable, as an expired timer is */
+	syscall(SYS_dup2, other, fd);
+	say("  another file %s", outcome(timerfd_settime(fd, 0, &v, NULL)));
+	say(" %s\n", outcome(timerfd_gettime(fd, &v)));
+	close(other);
+	close(fd);
 	fd = eventfd(0, EFD_CLOEXEC);
 	e = (struct epoll_event){.events = EPOLLIN, .data.u32 = 4};
 	epoll_ctl(set, EPOLL_CTL_ADD, fd, &e);
