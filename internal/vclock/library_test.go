@@ -80,6 +80,36 @@ func TestLibraryBindsAtOnce(t *testing.T) {
 	}
 }
 
+// TestUnknownCLibrary puts a library in place of parts of glibc that keeps locks, or streams, in
+// another way. No program runs under the clock then: it would see wrong time.
+func TestUnknownCLibrary(t *testing.T) {
+	for _, tt := range []struct{ name, define string }{{"locks", "-DODD_LOCKS"}, {"streams", "-DODD_STREAMS"}} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLab(t, Addresses{})
+			l.preload(testLibrary(t, "odd-"+tt.name, "odd", tt.define))
+			p := l.start(program(t, "clockwork"), "steps", "3", "1000")
+			l.run()
+			if want := "does not know how glibc "; p.status != "exit status 127" || !strings.Contains(p.output(), want) {
+				t.Errorf("%s, with the output %q, want exit status 127 and %q", p.status, p.output(), want)
+			}
+		})
+	}
+}
+
+// TestSharedObjectsAreRefused: the library would never wake a thread that waits for another process's
+// lock, semaphore or signal.
+func TestSharedObjectsAreRefused(t *testing.T) {
+	l := newLab(t, Addresses{})
+	p := l.start(program(t, "clockwork"), "shared")
+	l.run()
+	refusal := func(function string) string {
+		return "rmreplay: " + function + ": an object that several processes share does not work under the virtual clock " +
+			"(want one that a single process uses: PTHREAD_PROCESS_PRIVATE, or a semaphore without pshared)\n"
+	}
+	p.check(t, refusal("pthread_cond_init")+refusal("pthread_mutex_init")+refusal("pthread_rwlock_init")+
+		refusal("sem_init")+refusal("sem_open")+"0 0 0 0\nEOPNOTSUPP EOPNOTSUPP EOPNOTSUPP EOPNOTSUPP\nEOPNOTSUPP\n")
+}
+
 // TestForkDuringPclose forks while other threads hold the lock of the list of streams. The program
 // has no clock, for under one a single thread runs at a time.
 func TestForkDuringPclose(t *testing.T) {

@@ -366,6 +366,14 @@ struct lock_wait {
 bool leave_queue(struct lock_wait *l);
 void cancel_lock_wait(void *arg);
 
+/* refuse_shared says that a function cannot make an object for several processes, and returns its
+ * error. */
+int refuse_shared(const char *function);
+
+/* Whether the C library is laid out as these files expect: lock.c and stream.c. */
+bool knows_locks(void);
+bool knows_streams(void);
+
 /* wait_for blocks until try(object) no longer returns EBUSY. */
 int wait_for(struct bucket *table, const volatile void *object, uint32_t why, int (*try)(void *),
 	     int64_t deadline, enum ends ends);
