@@ -48,7 +48,7 @@ type Clock struct {
 	path     string
 	mem      []byte
 	s        *shared
-	threads  map[int]*threadStat // by slot: open files that tell a thread's state in the kernel
+	threads  map[int]openThread // by slot: open files that tell a thread's state in the kernel
 	notified atomic.Bool
 	// interrupted makes Wait return while threads run.
 	interrupted atomic.Bool
@@ -108,7 +108,7 @@ func New(dir string, start hpc.Time, addr Addresses) (*Clock, error) {
 	}
 	c := &Clock{
 		path: path, mem: mem, s: (*shared)(unsafe.Pointer(&mem[0])),
-		threads: map[int]*threadStat{}, own: map[int]bool{},
+		threads: map[int]openThread{}, own: map[int]bool{},
 		stall: stallWatch{after: stallAfter, spin: spinWatch{after: spinAfter}, rest: restWatch{after: restAfter}},
 	}
 	s := c.s
@@ -145,7 +145,7 @@ func (c *Clock) SetUser(uid, gid int) {
 // Close unmaps the clock and returns munmap's error. Managed processes keep their own mappings.
 func (c *Clock) Close() error {
 	for _, t := range c.threads {
-		t.close()
+		t.files.Close()
 	}
 	c.threads = nil
 	c.home.leave()

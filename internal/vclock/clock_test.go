@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/procfs"
 )
 
 // stamp returns what a test program prints at the given time after the start.
@@ -529,7 +530,7 @@ func TestBusyPeerIsNoStall(t *testing.T) {
 			defer conn.Close()
 			var b [1]byte
 			for n, _ := conn.Read(b[:]); n == 1; n, _ = conn.Read(b[:]) {
-				for begin := CPUTime(os.Getpid()); CPUTime(os.Getpid()) < begin+time.Second; {
+				for begin := procfs.Process(os.Getpid()).CPU; procfs.Process(os.Getpid()).CPU < begin+time.Second; {
 				}
 				_, _ = conn.Write(b[:]) // the process may have been killed
 			}
@@ -606,12 +607,12 @@ func TestDelay(t *testing.T) {
 		}
 		defer func() { _ = busy[i].Process.Kill(); _ = busy[i].Wait() }()
 	}
-	for limit := time.Now().Add(time.Minute); delayOf(busy[0].Process.Pid) < 100*time.Millisecond; time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); procfs.Delay(busy[0].Process.Pid) < 100*time.Millisecond; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("two processes on one CPU: a delay of %v", delayOf(busy[0].Process.Pid))
+			t.Fatalf("two processes on one CPU: a delay of %v", procfs.Delay(busy[0].Process.Pid))
 		}
 	}
-	if d := delayOf(1 << 30); d != 0 {
+	if d := procfs.Delay(1 << 30); d != 0 {
 		t.Errorf("no process: %v", d)
 	}
 }

@@ -118,16 +118,3 @@ func TestHomesOfOneProcess(t *testing.T) {
 		t.Error("a CPU that was left is not taken")
 	}
 }
-
-// TestBusyTimes: the times of all CPUs are read, and they do not go back.
-func TestBusyTimes(t *testing.T) {
-	before, after := busyTimes(), busyTimes()
-	if len(before) == 0 {
-		t.Fatal("/proc/stat has no CPU")
-	}
-	for cpu, d := range before {
-		if d <= 0 || after[cpu] < d {
-			t.Errorf("CPU %d: busy for %v, then for %v", cpu, d, after[cpu])
-		}
-	}
-}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/procfs"
 	"rmreplay/internal/rm/slurm/rpc/rpctest"
 )
 
@@ -129,11 +130,11 @@ func TestReleases(t *testing.T) {
 		scontrol := r.wrap("scontrol", "usr/bin/scontrol")
 		to := func(after time.Duration) {
 			t.Helper()
-			begin, cpu := time.Now(), CPUTime(ctld.cmd.Process.Pid)
+			begin, cpu := time.Now(), procfs.Process(ctld.cmd.Process.Pid).CPU
 			if err := l.waitTo(epoch.Add(after)); err != nil {
 				t.Fatalf("%v\n%s", err, l.outputs())
 			}
-			t.Logf("at %v: %v real, %v CPU, %+v", after, time.Since(begin), CPUTime(ctld.cmd.Process.Pid)-cpu, l.Stats())
+			t.Logf("at %v: %v real, %v CPU, %+v", after, time.Since(begin), procfs.Process(ctld.cmd.Process.Pid).CPU-cpu, l.Stats())
 		}
 		to(time.Minute)
 		if !l.Listening(uint16(r.port)) {
