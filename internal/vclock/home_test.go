@@ -30,7 +30,7 @@ func TestHome(t *testing.T) {
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil || allowed.Count() < 2 {
 		t.Skipf("SKIPPED: threads do not move on a machine with one CPU (%v)", err)
 	}
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	h, fake := &l.home, &usages{busy: map[int]time.Duration{}, at: time.Now()}
 	h.usage = fake.read
 	h.last = fake.read()

@@ -110,10 +110,10 @@ type process struct {
 	status string
 }
 
-func newLab(t testing.TB, addr Addresses) *lab {
+func newLab(t testing.TB, policy Policy) *lab {
 	t.Helper()
 	shim := buildShim(t)
-	c, err := New(t.TempDir(), epoch, addr)
+	c, err := New(t.TempDir(), epoch, policy)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func TestAllocators(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			library := tt.library(t)
-			l := newLab(t, Addresses{})
+			l := newLab(t, Policy{})
 			l.preload(library)
 			for _, part := range []string{"allocations", "forks", "execs", "descriptors", "joining"} {
 				if p := l.start(program(t, "answers"), part); true {
@@ -85,7 +85,7 @@ func TestLibraryBindsAtOnce(t *testing.T) {
 func TestUnknownCLibrary(t *testing.T) {
 	for _, tt := range []struct{ name, define string }{{"locks", "-DODD_LOCKS"}, {"streams", "-DODD_STREAMS"}} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := newLab(t, Addresses{})
+			l := newLab(t, Policy{})
 			l.preload(testLibrary(t, "odd-"+tt.name, "odd", tt.define))
 			p := l.start(program(t, "clockwork"), "steps", "3", "1000")
 			l.run()
@@ -99,7 +99,7 @@ func TestUnknownCLibrary(t *testing.T) {
 // TestSharedObjectsAreRefused: the library would never wake a thread that waits for another process's
 // lock, semaphore or signal.
 func TestSharedObjectsAreRefused(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	p := l.start(program(t, "clockwork"), "shared")
 	l.run()
 	refusal := func(function string) string {

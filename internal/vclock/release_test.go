@@ -124,7 +124,7 @@ func (r *release) slurmctld(more string) (path string, args []string) {
 func TestReleases(t *testing.T) {
 	eachRelease(t, func(t *testing.T, r *release) {
 		path, args := r.slurmctld("")
-		l := newLab(t, Addresses{})
+		l := newLab(t, Policy{})
 		l.extraEnv = []string{"SLURM_CONF=" + filepath.Join(r.dir, "slurm.conf")}
 		ctld := l.start(path, args...)
 		scontrol := r.wrap("scontrol", "usr/bin/scontrol")

@@ -18,7 +18,7 @@ import (
 func TestSameAnswers(t *testing.T) {
 	answers := program(t, "answers")
 	underClock := func(name string, factor float64) string {
-		l := newLab(t, Addresses{})
+		l := newLab(t, Policy{})
 		start := l.start
 		if factor > 0 {
 			l.SetFactor(factor)
@@ -83,7 +83,7 @@ func TestSameAnswers(t *testing.T) {
 // virtual time and the count of running threads must be exact.
 func TestStress(t *testing.T) {
 	const rounds = 1000
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	p := l.start(program(t, "stress"), fmt.Sprint(rounds))
 	l.run()
 	want := fmt.Sprintf(`volleys %d

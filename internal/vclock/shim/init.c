@@ -104,7 +104,7 @@ __attribute__((constructor)) static void init(void)
 	charged = value_of(RMR_ENV_CHARGED) != NULL;
 	if (value_of(RMR_ENV_COARSE))
 		choose_coarse(value_of(RMR_ENV_COARSE));
-	remember_environment();
+	remember_environment(c);
 	wake_signal = SIGRTMIN + 5;
 	struct sigaction sa = {.sa_handler = on_wake_signal, .sa_flags = SA_RESTART};
 	sigaction(wake_signal, &sa, NULL);

@@ -135,9 +135,9 @@ EXPORT int pause(void)
 
 /* ------------------------------------------------------ programs and children */
 
-/* The variables, "NAME=value", that put a child under the clock. Slurm gives its scripts
- * environments that do not have them. */
-static char *inherited[6];
+/* The variables, "NAME=value", that put a child under the clock, and those that the driver names
+ * besides. A parent may give its children environments that do not have them. */
+static char *inherited[2 + RMR_INHERITED];
 
 /* The variables, "NAME=value", that say how this process runs under the clock. A process that
  * executes a program keeps them, also one that executes itself anew, as slurmctld does to read
@@ -167,24 +167,21 @@ static void remove_variable(const char *name)
 		e[0] = e[1];
 }
 
-static void remember(char **variables, const char *const *names, size_t count)
+/* remember keeps a variable of this process in *place, if there is one, and returns the next place. */
+static char **remember(char **place, const char *name)
 {
-	for (size_t i = 0; i < count; i++) {
-		const char *v = value_of(names[i]);
-		if (v && asprintf(variables, "%s=%s", names[i], v) > 0)
-			variables++;
-	}
+	const char *v = value_of(name);
+	return v && asprintf(place, "%s=%s", name, v) > 0 ? place + 1 : place;
 }
 
-void remember_environment(void)
+void remember_environment(const struct rmr_clock *c)
 {
-	static const char *const names[] = {"LD_PRELOAD", RMR_ENV_CLOCK, "NSS_WRAPPER_PASSWD",
-					    "NSS_WRAPPER_GROUP"};
-	static const char *const own_names[] = {RMR_ENV_CHARGED, RMR_ENV_COARSE};
-	remember(inherited, names, sizeof names / sizeof *names);
-	remember(own, own_names, sizeof own_names / sizeof *own_names);
-	for (size_t i = 0; i < sizeof own_names / sizeof *own_names; i++)
-		remove_variable(own_names[i]);
+	char **next = remember(remember(inherited, "LD_PRELOAD"), RMR_ENV_CLOCK);
+	for (const char *name = c->inherited; *name; name += strlen(name) + 1)
+		next = remember(next, name);
+	remember(remember(own, RMR_ENV_CHARGED), RMR_ENV_COARSE);
+	remove_variable(RMR_ENV_CHARGED);
+	remove_variable(RMR_ENV_COARSE);
 	remove_variable(RMR_ENV_SLOT);
 }
 
@@ -214,8 +211,11 @@ static size_t add_missing(char **out, size_t n, char *const *variables, size_t c
 	return n;
 }
 
+/* The pointers that managed_env adds at most: also the slot, and the NULL at the end. */
+enum { ADDED = sizeof inherited / sizeof *inherited + sizeof own / sizeof *own + 2 };
+
 /* managed_env writes envp into out, adds the variables that are missing and the slot of the
- * process that executes a program. out has room for count_of(envp) + 10 pointers. */
+ * process that executes a program. out has room for count_of(envp) + ADDED pointers. */
 static void managed_env(char **out, char *const *envp, char *slot_var, size_t slot_len,
 			const struct rmr_slot *slot)
 {
@@ -234,7 +234,7 @@ static void managed_env(char **out, char *const *envp, char *slot_var, size_t sl
 #define WITH_ENV(envp, slot, call) \
 	({ \
 		char slot_var[40]; \
-		char *env_[count_of(envp) + 10]; \
+		char *env_[count_of(envp) + ADDED]; \
 		managed_env(env_, envp, slot_var, sizeof slot_var, slot); \
 		touch(); \
 		(call); \

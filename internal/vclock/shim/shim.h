@@ -464,7 +464,7 @@ enum wait wait_to_write(int fd, size_t n, int flags);
 /* ------------------------------------------------------- processes: process.c */
 
 const char *value_of(const char *name);
-void remember_environment(void);
+void remember_environment(const struct rmr_clock *c);
 void become_child(void);
 
 #pragma GCC visibility pop

@@ -810,6 +810,19 @@ static void several(char **argv)
 	stamp("end");
 }
 
+/* peer HOST: connects to itself at HOST, and prints the address that the connection came from. */
+static void peer(char **argv)
+{
+	struct sockaddr_in a = address(argv[2], 0), from;
+	socklen_t n = sizeof a;
+	char text[INET_ADDRSTRLEN];
+	int server = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+	if (bind(server, (struct sockaddr *)&a, n) || listen(server, 1) || getsockname(server, (struct sockaddr *)&a, &n) ||
+	    connect(client, (struct sockaddr *)&a, n) || accept(server, (struct sockaddr *)&from, &n) < 0)
+		die("peer");
+	puts(inet_ntop(AF_INET, &from.sin_addr, text, sizeof text));
+}
+
 /* shared: makes objects that several processes can share, and says what comes of it. */
 static void shared(char **argv)
 {
@@ -881,7 +894,7 @@ int main(int argc, char **argv)
 		   {"pingpong", pingpong}, {"crowd", crowd},
 		   {"compute", compute}, {"bits", bits}, {"crew", crew}, {"lockout", lockout}, {"tick", tick},
 		   {"save", save}, {"where", where}, {"together", together}, {"restless", restless}, {"bypass", bypass}, {"answered", answered}, {"order", in_order}, {"several", several}, {"unanswered", unanswered},
-		   {"shared", shared}, {"streams", streams}};
+		   {"peer", peer}, {"shared", shared}, {"streams", streams}};
 	for (size_t i = 0; argc > 1 && i < sizeof all / sizeof *all; i++)
 		if (strcmp(all[i].name, argv[1]) == 0) {
 			all[i].run(argv);
