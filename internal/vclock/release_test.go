@@ -30,6 +30,9 @@ type release struct {
 func eachRelease(t *testing.T, test func(*testing.T, *release)) {
 	for _, name := range releases {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("SKIPPED by -short: real daemons")
+			}
 			roots, ok := os.LookupEnv("RMREPLAY_SLURM_ROOTS")
 			if !ok {
 				t.Skipf("SKIPPED: Slurm %s is not tested under the clock: set RMREPLAY_SLURM_ROOTS to a directory with its root, %s", name, name)
