@@ -107,7 +107,9 @@ func TestBusyTimes(t *testing.T) {
 
 func TestParseStat(t *testing.T) {
 	for line, want := range map[string]Stat{
-		"7 (a) R) b) S 3 7 5 0 -1 4 1 1 1 1 250 50 0 0 20 0 9 0 1": {State: 'S', Parent: 3, Session: 5, Threads: 9, CPU: 3 * time.Second},
+		"7 (a) R) b) S 3 7 5 0 -1 4 1 1 1 1 250 50 0 0 20 0 9 0 1": {
+			State: 'S', Parent: 3, Session: 5, Threads: 9, CPU: 3 * time.Second,
+		},
 		"7 (sh) Z": {State: 'Z'},
 		"":         {},
 		"no name":  {},
@@ -141,7 +143,8 @@ func TestOfAChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := child.Process.Pid
-	for limit := time.Now().Add(10 * time.Second); WaitChannel(pid, pid) == "" || Name(pid, pid) != "sh"; time.Sleep(time.Millisecond) {
+	waits := func() bool { return WaitChannel(pid, pid) != "" && Name(pid, pid) == "sh" }
+	for limit := time.Now().Add(10 * time.Second); !waits(); time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("%q sleeps in %q", Name(pid, pid), WaitChannel(pid, pid))
 		}
@@ -176,7 +179,8 @@ func TestOfAChild(t *testing.T) {
 func TestOneReader(t *testing.T) {
 	reads := regexp.MustCompile("\"/proc/(%d|\\[0-9\\]|\" ?\\+)|ReadDir\\(\"/proc\"\\)")
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || filepath.Dir(path) == "../procfs" {
+		own := filepath.Dir(path) == "../procfs" || strings.HasSuffix(path, "_test.go")
+		if err != nil || filepath.Ext(path) != ".go" || own {
 			return err
 		}
 		text, err := os.ReadFile(path)

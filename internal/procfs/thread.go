@@ -43,10 +43,11 @@ func (t *Thread) Close() {
 	}
 }
 
-// Asleep reports whether the thread sleeps in state S, interruptible. The error means that it is gone. State S alone does not prove
-// that: a thread enters it before it checks its condition for the last time, and can lose its
-// CPU in between while it is ready to run. But such a thread is on a run queue, and a thread on a
-// run queue has no wait channel.
+// Asleep reports whether the thread sleeps in state S, interruptible. The error means that it is gone.
+//
+// State S alone does not prove that it sleeps: a thread enters it before it checks its condition for
+// the last time, and can lose its CPU in between while it is ready to run. But such a thread is on a
+// run queue, and a thread on a run queue has no wait channel.
 func (t *Thread) Asleep() (bool, error) {
 	channel, err := t.channel()
 	if err != nil || channel == running {
