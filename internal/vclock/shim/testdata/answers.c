@@ -1329,6 +1329,29 @@ static void on_interrupt(int sig)
 	interrupts++;
 }
 
+static void *run_command(void *arg)
+{
+	system("exec sleep 100");
+	return arg;
+}
+
+/* A cancelled caller of system ends its command, and gives the signals back. */
+static void cancelled_command(void)
+{
+	struct sigaction now;
+	pthread_t p = thread(run_command, NULL);
+	int64_t t = ns();
+	nap(1);
+	sigaction(SIGINT, NULL, &now);
+	say("  ignored %d", now.sa_handler == SIG_IGN);
+	pthread_cancel(p);
+	say(", cancelled %d", join(p) == PTHREAD_CANCELED);
+	sigaction(SIGINT, NULL, &now);
+	say(", then %d", now.sa_handler == on_interrupt);
+	say(", children %s", outcome(waitpid(-1, NULL, WNOHANG)));
+	say(" after %d\n", units(t));
+}
+
 /* While a command of system runs, the keys of the terminal reach the command alone, and its end is
  * nobody else's. */
 static void commands(void)
@@ -1347,6 +1370,8 @@ static void commands(void)
 	pthread_sigmask(SIG_BLOCK, NULL, &set);
 	say("  afterwards %d interrupts, %d, SIGCHLD blocked %d\n", interrupts, now.sa_handler == on_interrupt,
 	    sigismember(&set, SIGCHLD));
+	signal(SIGCHLD, SIG_DFL);
+	cancelled_command();
 	signal(SIGINT, SIG_DFL);
 	signal(SIGQUIT, SIG_DFL);
 	signal(SIGCHLD, SIG_DFL);
