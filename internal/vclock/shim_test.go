@@ -58,7 +58,11 @@ func TestSameAnswers(t *testing.T) {
 	same := map[int]bool{}             // lines that were the same in all of them
 	for range 6 {
 		for _, way := range ways {
-			for i, text := range strings.Split(way.run(), "\n") {
+			lines := strings.Split(way.run(), "\n")
+			for len(lines) < 300 { // a run with one line more has an end of its own
+				lines = append(lines, "(no line)")
+			}
+			for i, text := range lines {
 				l := line{i + 1, text}
 				if seen[l] == nil {
 					seen[l] = map[string]bool{}

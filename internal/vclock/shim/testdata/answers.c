@@ -1383,6 +1383,7 @@ static int handlers_pipe[2];
 static char stack_for_signals[1 << 16];
 static sigjmp_buf before_wait;
 static _Atomic bool ticket_ready;
+static sem_t in_place; /* the thread is about to wait */
 
 static void handler_writes(int sig)
 {
@@ -1412,6 +1413,7 @@ static void *wait_through_handler(void *stack)
 	on_signal_stack(SIGUSR1, handler_writes, stack);
 	int64_t t = ns();
 	pthread_mutex_lock(&mutex);
+	sem_post(&in_place);
 	while (!ticket_ready) {
 		r = pthread_cond_wait(&cond, &mutex);
 		wakeups++;
@@ -1427,8 +1429,10 @@ static void *jump_out_of_wait(void *stack)
 {
 	on_signal_stack(SIGUSR1, handler_jumps, stack);
 	volatile int64_t t = ns();
-	if (!sigsetjmp(before_wait, 1))
+	if (!sigsetjmp(before_wait, 1)) {
+		sem_post(&in_place);
 		nap(9);
+	}
 	say("  left after %d", units(t));
 	nap(2);
 	say(", ended after %d\n", units(t));
@@ -1440,6 +1444,7 @@ static void signal_thread(void *(*run)(void *), char *stack)
 	char byte;
 	ticket_ready = false;
 	pthread_t p = thread(run, stack);
+	sem_wait(&in_place);
 	nap(1);
 	pthread_kill(p, SIGUSR1);
 	if (run == wait_through_handler) {
@@ -1482,10 +1487,11 @@ static void change_of_context(void)
 	other_context.uc_stack = (stack_t){.ss_sp = stack, .ss_size = sizeof stack};
 	makecontext(&other_context, nap_elsewhere, 0);
 	struct shot s = {.to = pthread_self(), .sig = SIGUSR1, .after = 1};
-	pthread_t p = thread(shoot, &s);
+	static pthread_t p;
 	getcontext(&waiting_context);
 	if (!been_there) {
 		been_there = true;
+		p = thread(shoot, &s);
 		nap(9);
 	}
 	say("  back after %d\n", units(t));
@@ -1496,7 +1502,7 @@ static void change_of_context(void)
 static void stacks(void)
 {
 	char higher[sizeof stack_for_signals];
-	if (pipe(handlers_pipe))
+	if (pipe(handlers_pipe) || sem_init(&in_place, 0, 0))
 		abort();
 	signal_thread(wait_through_handler, higher);
 	signal_thread(wait_through_handler, stack_for_signals);
