@@ -45,9 +45,12 @@ type message struct {
 	} `json:"error,omitempty"`
 }
 
-// Open starts Chromium with options of its command line, or skips the test loudly.
+// Open starts Chromium with options of its command line, or skips the test loudly, also under -short.
 func Open(t testing.TB, options ...string) *Browser {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED by -short: pages in a browser")
+	}
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("SKIPPED, pages are not tested in a browser: chromium is not installed (tools/install-deps chromium)")

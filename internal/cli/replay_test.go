@@ -28,6 +28,9 @@ import (
 // needSlurm skips a test that needs real Slurm if none is installed.
 func needSlurm(t *testing.T) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED by -short: replays on real Slurm")
+	}
 	if _, err := install.Find(); err != nil {
 		t.Skipf("SKIPPED: no replay on real Slurm: %v", err)
 	}

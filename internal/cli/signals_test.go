@@ -131,6 +131,9 @@ func (r *replaying) endsInterrupted(t *testing.T, sent time.Time) {
 // TestInterruptedCommands interrupts every command that reads or writes much, at inputs without
 // an end and in long computations. Each ends in time and leaves no file.
 func TestInterruptedCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED by -short: half a minute of interrupted commands")
+	}
 	dir := t.TempDir()
 	endless(t, dir)
 	writeFiles(t, filepath.Join(dir, "cluster"), smallCluster)

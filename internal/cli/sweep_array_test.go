@@ -101,6 +101,9 @@ func slurmCommand(t *testing.T, name string, args ...string) string {
 // test.
 func startSlurm(t *testing.T) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED by -short: a live Slurm")
+	}
 	const controller, slurmd = "/usr/sbin/slurmctld-wlm", "/usr/sbin/slurmd-wlm"
 	for _, path := range []string{controller, slurmd} {
 		if _, err := os.Stat(path); err != nil {

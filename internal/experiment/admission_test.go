@@ -21,6 +21,9 @@ import (
 // slurmctld answers with what package admission foresees: each job's fate, and the reason of each
 // rejection.
 func TestAdmission(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED by -short: replays on real Slurm")
+	}
 	lines, err := os.ReadFile("testdata/admission/jobs.txt")
 	if err != nil {
 		t.Fatal(err)

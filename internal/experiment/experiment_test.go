@@ -86,6 +86,9 @@ func TestSimulation(t *testing.T) {
 
 // A replay on the stock Slurm runs in the same way, here on a cluster with accounting.
 func TestReplay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED by -short: replays on real Slurm")
+	}
 	if _, err := install.Find(); err != nil {
 		t.Skipf("SKIPPED: no replay on real Slurm: %v", err)
 	}

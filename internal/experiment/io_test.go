@@ -31,6 +31,9 @@ PartitionName=debug Nodes=c1
 // TestIOSchedule: a driver decides on starts on the stock Slurm. Jobs wait for nodes of their kind and
 // for the file system.
 func TestIOSchedule(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED by -short: replays on real Slurm")
+	}
 	if in, err := install.Find(); err != nil || in.Need(false) != nil {
 		t.Skipf("SKIPPED: no replay on the installed Slurm: %v", errors.Join(err, in.Need(false)))
 	}

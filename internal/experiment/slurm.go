@@ -17,6 +17,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/procfs"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/sim/policy"
 	"rmreplay/internal/rm/slurm"
@@ -25,7 +26,6 @@ import (
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
-	"rmreplay/internal/vclock"
 	"rmreplay/internal/workload"
 )
 
@@ -350,7 +350,7 @@ func describeReport(m *run.Manifest, r *slurm.Report) {
 	for name, d := range r.DaemonCPU {
 		m.DaemonCPU[name] = d.Seconds()
 	}
-	m.PeakMemory = map[string]float64{"rmreplay": mebibytes(vclock.PeakMemory(os.Getpid()))}
+	m.PeakMemory = map[string]float64{"rmreplay": mebibytes(procfs.PeakMemory(os.Getpid()))}
 	for name, bytes := range r.PeakMemory {
 		m.PeakMemory[name] = mebibytes(bytes)
 	}

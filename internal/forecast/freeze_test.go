@@ -155,6 +155,9 @@ func TestNeighbours(t *testing.T) {
 // TestRewind holds that a run that is played from its beginning goes on as it did, under policies that
 // remember what no window can give them, and on a pool of processors.
 func TestRewind(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED by -short: seventeen seconds of forecasts")
+	}
 	pool := draw(120, 7)
 	pool.NodeEvents, pool.Reservations = nil, nil
 	for i := range pool.Jobs.Len() {

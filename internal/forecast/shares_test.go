@@ -74,6 +74,9 @@ func place(d Distribution, ran, elapsed float64) float64 {
 // do: evenly from 0 to 1. The history begins while jobs run, and ends while jobs run; jobs with different
 // limits use them differently; users say nothing. The history is known from its sixth day on.
 func TestSharesCalibrated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED by -short: half a minute of forecasts")
+	}
 	const day = 86400.0
 	for seed := range uint64(3) {
 		rng := rand.New(rand.NewPCG(seed, 5))

@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 // replay makes a run of a workload on four nodes under Slurm.
 func replay(t *testing.T, w *workload.Workload) *forecast.Course {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED by -short: forecasts on Slurm")
+	}
 	if _, err := exec.LookPath("slurmctld"); err != nil {
 		t.Skipf("SKIPPED: no forecast on Slurm: %v", err)
 	}

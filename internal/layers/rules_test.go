@@ -37,7 +37,9 @@ var rules = []rule{
 		"lines of text are read before anybody knows what they mean"},
 	{"nouns", "internal/filekind", []string{"internal/lines"}, computes,
 		"what a file is follows from its beginning; readers of workloads and of configurations ask alike"},
-	{"nouns", "internal/resources", nil, offline,
+	{"nouns", "internal/procfs", nil, offline,
+		"what the kernel says of processes is read in one place, whoever asks"},
+	{"nouns", "internal/resources", []string{"internal/procfs"}, offline,
 		"what a machine gives is known before anybody says what a replay needs"},
 	{"nouns", "internal/packed", nil, computes,
 		"a store packs any structs and knows nothing of what they stand for"},
@@ -70,9 +72,9 @@ var rules = []rule{
 
 	{"processes", "internal/interrupt", nil, offline,
 		"signals end any command; it must not know what commands do"},
-	{"processes", "internal/vclock/...", []string{"internal/hpc"}, nil,
+	{"processes", "internal/vclock/...", []string{"internal/hpc", "internal/procfs"}, nil,
 		"the clock serves any programs; it must not know of Slurm or of jobs"},
-	{"processes", "internal/supervise", nil, nil,
+	{"processes", "internal/supervise", []string{"internal/procfs"}, nil,
 		"the guard serves any programs; it must not know of Slurm or of jobs"},
 	{"processes", "internal/slurmstore", []string{"internal/input", "internal/interrupt", "internal/slurmspec/..."}, offline,
 		"a release is a directory; its use in a replay is the engine's concern, and apt has the network"},
@@ -144,8 +146,8 @@ var rules = []rule{
 	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/bandwidth", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/predict", "internal/predict/model", "internal/predict/online", "internal/rm", "internal/rm/window", "internal/slurmspec/..."}, computes,
 		"the simulator is one resource manager and knows no other"},
 	{"engines", "internal/rm/slurm/...", []string{
-		"internal/agenda", "internal/bandwidth", "internal/filekind", "internal/hostlist", "internal/hpc", "internal/input", "internal/lines", "internal/resources", "internal/rm", "internal/rm/window", "internal/run",
-		"internal/slurmspec/...", "internal/slurmstore", "internal/spelling", "internal/supervise", "internal/vclock/...", "internal/workload",
+		"internal/agenda", "internal/bandwidth", "internal/filekind", "internal/hostlist", "internal/hpc", "internal/input", "internal/lines", "internal/procfs", "internal/resources", "internal/rm", "internal/rm/window",
+		"internal/run", "internal/slurmspec/...", "internal/slurmstore", "internal/spelling", "internal/supervise", "internal/vclock/...", "internal/workload",
 	}, nil,
 		"Slurm is one resource manager; it knows no other, and not the loop that drives it"},
 
@@ -186,7 +188,7 @@ var rules = []rule{
 		"workloads are built of any source by its own package"},
 	{"use cases", "internal/experiment", []string{
 		"internal/compare", "internal/formats", "internal/hpc", "internal/interrupt", "internal/ioaware", "internal/metrics", "internal/output", "internal/predict/model", "internal/replay", "internal/rm", "internal/rm/sim/...",
-		"internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/vclock/...", "internal/workload", "internal/workload/transform",
+		"internal/procfs", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/workload", "internal/workload/transform",
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
 	{"use cases", "internal/forecast", []string{

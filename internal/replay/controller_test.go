@@ -128,6 +128,9 @@ func engines(t *testing.T, test func(t *testing.T, epoch hpc.Time, start func(*w
 	})
 	slurm := func(name, dir string) {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("SKIPPED by -short: replays on real Slurm")
+			}
 			in, err := install.FindSlurm(dir)
 			if err == nil {
 				err = in.Need(false)

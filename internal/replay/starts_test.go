@@ -54,6 +54,9 @@ func writer(epoch hpc.Time, id string, at, seconds, rate int, change ...func(*hp
 func eachRelease(t *testing.T, test func(t *testing.T, in *install.Installation)) {
 	for _, release := range []string{"", "24.11", "26.05"} {
 		t.Run("Slurm "+release, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("SKIPPED by -short: replays on real Slurm")
+			}
 			in, err := install.FindSlurm(release)
 			if err == nil {
 				err = in.Need(false)

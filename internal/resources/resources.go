@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"rmreplay/internal/procfs"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -75,31 +77,12 @@ func Processes() (uint64, error) {
 		return 0, err
 	}
 	if limit != Unlimited && os.Geteuid() != 0 {
-		limit -= min(limit, threads(os.Getuid()))
+		limit -= min(limit, procfs.ThreadsOf(os.Getuid()))
 	}
 	if left, ok := controlGroups("/proc/self/cgroup", "/sys/fs/cgroup", "pids", "pids.max", "pids.current"); ok {
 		limit = min(limit, left)
 	}
 	return limit, nil
-}
-
-// threads returns the number of threads of a user.
-func threads(uid int) (count uint64) {
-	status, _ := filepath.Glob("/proc/[0-9]*/status") // the pattern is right
-	for _, path := range status {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			continue // the process has ended
-		}
-		if _, after, ok := strings.Cut(string(data), "\nUid:\t"); !ok || !strings.HasPrefix(after, strconv.Itoa(uid)+"\t") {
-			continue
-		}
-		_, after, _ := strings.Cut(string(data), "\nThreads:\t")
-		number, _, _ := strings.Cut(after, "\n")
-		n, _ := strconv.ParseUint(number, 10, 64)
-		count += n
-	}
-	return count
 }
 
 // field returns a field of /proc/meminfo in bytes.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"rmreplay/internal/procfs"
 )
 
 func TestControlGroups(t *testing.T) {
@@ -73,7 +75,7 @@ func TestMachine(t *testing.T) {
 	if n, err := Processes(); err != nil || n == 0 {
 		t.Errorf("%d processes, %v", n, err)
 	}
-	if n := threads(os.Getuid()); n == 0 {
+	if n := procfs.ThreadsOf(os.Getuid()); n == 0 {
 		t.Error("this user has no threads, not even those of this test")
 	}
 	free, total, err := Room(t.TempDir())

@@ -1,17 +1,17 @@
 package supervise
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"os/signal"
 	"runtime"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/procfs"
 )
 
 // RunIfGuard returns at once in an ordinary process. In a process that [Start] has started it does
@@ -174,8 +174,8 @@ func killDescendants() {
 func killSession(leader int) {
 	for range patience {
 		var pids []int
-		for pid, p := range processes() {
-			if p.session == leader {
+		for pid, p := range procfs.Processes() {
+			if p.Session == leader {
 				pids = append(pids, pid)
 			}
 		}
@@ -200,44 +200,12 @@ func kill(pids []int) {
 	}
 }
 
-// process has the ids of a process's parent and session, as /proc/PID/stat shows them.
-type process struct{ parent, session int }
-
-// processes returns all processes that have not ended, by id. A process whose first thread ended
-// before the others has not ended, although its state is Z.
-func processes() map[int]process {
-	out := map[int]process{}
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		line, err := os.ReadFile("/proc/" + e.Name() + "/stat")
-		if err != nil {
-			continue
-		}
-		// After the command name in parentheses: state, parent, group, session and so
-		// on (proc(5)).
-		f := bytes.Fields(line[bytes.LastIndexByte(line, ')')+1:])
-		const state, parent, session, threads = 0, 1, 3, 17
-		if len(f) <= threads || f[state][0] == 'X' || f[state][0] == 'Z' && string(f[threads]) == "1" {
-			continue
-		}
-		var p process
-		p.parent, _ = strconv.Atoi(string(f[parent]))
-		p.session, _ = strconv.Atoi(string(f[session]))
-		out[pid] = p
-	}
-	return out
-}
-
 // descendants returns the ids of the processes whose ancestor is pid.
 func descendants(pid int) []int {
-	all := processes()
+	all := procfs.Processes()
 	var out []int
 	for id := range all {
-		for p := all[id].parent; p > 1; p = all[p].parent {
+		for p := all[id].Parent; p > 1; p = all[p].Parent {
 			if p == pid {
 				out = append(out, id)
 				break

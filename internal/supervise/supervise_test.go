@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/procfs"
 )
 
 // driverVariable makes the test program a driver that a test can kill; its value is
@@ -587,9 +589,9 @@ func TestNothingOutlives(t *testing.T) {
 		t.Parallel()
 		d := startDriver(t)
 		var session []int
-		all := processes()
+		all := procfs.Processes()
 		for _, pid := range d.family {
-			if all[pid].session == d.guard {
+			if all[pid].Session == d.guard {
 				session = append(session, pid)
 			} else {
 				t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
@@ -703,7 +705,7 @@ func waitUntilGone(t *testing.T, patience time.Duration, pids []int, dir string)
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
-		alive := processes()
+		alive := procfs.Processes()
 		left := slices.DeleteFunc(slices.Clone(pids), func(pid int) bool { _, ok := alive[pid]; return !ok })
 		_, err := os.Stat(dir)
 		if len(left) == 0 && errors.Is(err, os.ErrNotExist) {

@@ -8,12 +8,14 @@ import (
 // The Go side of shim/abi.h; abi_test.go compares the two layouts.
 const (
 	abiMagic   = 0x6b6c6372
-	abiVersion = 8
+	abiVersion = 9
 	slotCount  = 8192
 	slotSize   = 64
 	linkCount  = 4096
 	linkReach  = 64
 	never      = 1<<63 - 1
+	// mostInherited is the largest number of variables in shared.inherited.
+	mostInherited = 8
 )
 
 // What a thread is doing (slot.state).
@@ -80,7 +82,7 @@ type shared struct {
 	slots, slotSize  uint32
 	driverIP         [4]byte
 	driverPort       [2]byte
-	_                uint16
+	ownAddress       uint16
 	fifoDev, fifoIno uint64
 	_                [3]uint64
 	now              atomic.Int64
@@ -108,6 +110,7 @@ type shared struct {
 	slot             [slotCount]slot
 	link             [linkCount]link
 	cpus             [16]uint64
+	inherited        [256]byte
 }
 
 const sharedSize = int(unsafe.Sizeof(shared{}))

@@ -130,7 +130,7 @@ func (l *lab) awaitTracer() {
 
 // A program that makes system calls of its own is found.
 func TestBypassIsFound(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	prefix := filepath.Join(t.TempDir(), "trace")
 	p := l.startTraced(prefix, timedCalls, program(t, "clockwork"), "bypass")
 	if err := l.waitTo(epoch.Add(time.Minute)); err != nil {
@@ -155,7 +155,7 @@ func TestBypassIsFound(t *testing.T) {
 func TestNoBypass(t *testing.T) {
 	eachRelease(t, func(t *testing.T, r *release) {
 		path, args := r.slurmctld("")
-		l := newLab(t, Addresses{})
+		l := newLab(t, Policy{})
 		prefix := filepath.Join(t.TempDir(), "trace")
 		p := l.startTraced(prefix, timedCalls, path, args...)
 		if err := l.waitTo(epoch.Add(time.Minute)); err != nil {

@@ -64,7 +64,7 @@ func TestComputingIsCharged(t *testing.T) {
 		{"with a lock", []string{"lockout", "100"}, 3, true, 3, 0.15},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := newLab(t, Addresses{})
+			l := newLab(t, Policy{})
 			l.SetFactor(tt.factor)
 			start := l.start
 			if tt.charged {
@@ -88,7 +88,7 @@ func TestComputingIsCharged(t *testing.T) {
 
 // TestChildrenAreNotCharged starts a program from a process that is charged.
 func TestChildrenAreNotCharged(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	l.SetFactor(1)
 	p := l.startCharged("/bin/sh", "-c", program(t, "clockwork")+" compute 50 looking")
 	l.run()
@@ -99,7 +99,7 @@ func TestChildrenAreNotCharged(t *testing.T) {
 
 // TestSleepersAreOnTime checks that deadlines are kept while another thread computes.
 func TestSleepersAreOnTime(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	l.SetFactor(1)
 	p := l.startCharged(program(t, "clockwork"), "tick", "100")
 	other := l.start(program(t, "clockwork"), "steps", "100", "1")
@@ -124,7 +124,7 @@ func TestSleepersAreOnTime(t *testing.T) {
 // TestDriverIsOnTime checks that the driver's events keep their instants while a
 // managed process computes.
 func TestDriverIsOnTime(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	l.SetFactor(10)
 	p := l.startCharged(program(t, "clockwork"), "compute", "100", "looking")
 	stops := 0
@@ -148,7 +148,7 @@ func TestDriverIsOnTime(t *testing.T) {
 // process that is charged.
 func TestStressMeasured(t *testing.T) {
 	const rounds = 300
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	l.SetFactor(1)
 	p := l.startCharged(program(t, "stress"), fmt.Sprint(rounds))
 	l.run()
@@ -169,7 +169,7 @@ func TestStressMeasured(t *testing.T) {
 func BenchmarkCharge(b *testing.B) {
 	for _, factor := range []float64{0, 1} {
 		b.Run(fmt.Sprintf("factor=%v", factor), func(b *testing.B) {
-			l := newLab(b, Addresses{})
+			l := newLab(b, Policy{})
 			l.SetFactor(factor)
 			l.startCharged(program(b, "clockwork"), "compute", fmt.Sprint(b.N), "looking")
 			b.ResetTimer()
@@ -181,7 +181,7 @@ func BenchmarkCharge(b *testing.B) {
 // TestRestlessReader checks that a thread which reads a non-blocking descriptor again and again
 // does not stop virtual time for the writer.
 func TestRestlessReader(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	p := l.start(program(t, "clockwork"), "restless", "3")
 	l.run()
 	if p.status != "exit status 0" || p.output() != "2 bytes\n" {

@@ -27,12 +27,14 @@
 package vclock
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -48,7 +50,7 @@ type Clock struct {
 	path     string
 	mem      []byte
 	s        *shared
-	threads  map[int]*threadStat // by slot: open files that tell a thread's state in the kernel
+	threads  map[int]openThread // by slot: open files that tell a thread's state in the kernel
 	notified atomic.Bool
 	// interrupted makes Wait return while threads run.
 	interrupted atomic.Bool
@@ -78,21 +80,28 @@ type Stats struct {
 	Charged time.Duration
 }
 
-// Addresses tell the preload library which of a process's peers is the driver.
-type Addresses struct {
+// Policy is what the driver decides for the processes under its clock. The zero value suits programs
+// that do not talk to the driver.
+type Policy struct {
 	// Client is the IPv4 address from which the driver connects. No other process uses it.
 	Client net.IP
-	// NodePort is the TCP port at which the driver listens for all compute nodes.
-	NodePort int
+	// Port is the TCP port at which the driver listens.
+	Port int
 	// Pipe is the path of a named pipe that managed processes write and the driver reads. It
 	// may be empty.
 	Pipe string
+	// OwnAddress makes a process connect to a managed port from the address that it connects to, in
+	// place of 127.0.0.1, so that a server can call its client back there.
+	OwnAddress bool
+	// Inherited names environment variables. Children keep them even if their parents give them
+	// environments that do not have them.
+	Inherited []string
 }
 
 // New creates the clock's file in dir, readable by its owner only. Virtual time stands at start
 // until the first Wait; the driver counts as running. The errors are those of the file system
-// and of mmap.
-func New(dir string, start hpc.Time, addr Addresses) (*Clock, error) {
+// and of mmap, and too many variables in policy.
+func New(dir string, start hpc.Time, policy Policy) (*Clock, error) {
 	path := filepath.Join(dir, "clock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -108,19 +117,13 @@ func New(dir string, start hpc.Time, addr Addresses) (*Clock, error) {
 	}
 	c := &Clock{
 		path: path, mem: mem, s: (*shared)(unsafe.Pointer(&mem[0])),
-		threads: map[int]*threadStat{}, own: map[int]bool{},
+		threads: map[int]openThread{}, own: map[int]bool{},
 		stall: stallWatch{after: stallAfter, spin: spinWatch{after: spinAfter}, rest: restWatch{after: restAfter}},
 	}
 	s := c.s
 	s.version, s.slots, s.slotSize = abiVersion, slotCount, slotSize
-	copy(s.driverIP[:], addr.Client.To4())
-	s.driverPort = [2]byte{byte(addr.NodePort >> 8), byte(addr.NodePort)}
-	if addr.Pipe != "" {
-		var st unix.Stat_t
-		if err := unix.Stat(addr.Pipe, &st); err != nil {
-			return nil, fmt.Errorf("looking at the pipe %s: %w", addr.Pipe, err)
-		}
-		s.fifoDev, s.fifoIno = st.Dev, st.Ino
+	if err := s.decide(policy); err != nil {
+		return nil, errors.Join(fmt.Errorf("creating the virtual clock: %w", err), unix.Munmap(mem))
 	}
 	s.now.Store(int64(start))
 	s.limit.Store(int64(start))
@@ -129,6 +132,29 @@ func New(dir string, start hpc.Time, addr Addresses) (*Clock, error) {
 	c.home.settle(s, c.cpuUsed)
 	s.magic = abiMagic
 	return c, nil
+}
+
+// decide stores the policy where managed processes find it.
+func (s *shared) decide(p Policy) error {
+	copy(s.driverIP[:], p.Client.To4())
+	s.driverPort = [2]byte{byte(p.Port >> 8), byte(p.Port)}
+	if p.OwnAddress {
+		s.ownAddress = 1
+	}
+	if p.Pipe != "" {
+		var st unix.Stat_t
+		if err := unix.Stat(p.Pipe, &st); err != nil {
+			return fmt.Errorf("looking at the pipe %s: %w", p.Pipe, err)
+		}
+		s.fifoDev, s.fifoIno = st.Dev, st.Ino
+	}
+	names := strings.Join(p.Inherited, "\x00")
+	if room := len(s.inherited) - 2; len(names) > room || len(p.Inherited) > mostInherited {
+		return fmt.Errorf("%d names of environment variables, %d bytes in all (want at most %d names and %d bytes)",
+			len(p.Inherited), len(names), mostInherited, room)
+	}
+	copy(s.inherited[:], names)
+	return nil
 }
 
 // SetUser says that the managed processes have another user than the driver, which is root. Linux
@@ -145,7 +171,7 @@ func (c *Clock) SetUser(uid, gid int) {
 // Close unmaps the clock and returns munmap's error. Managed processes keep their own mappings.
 func (c *Clock) Close() error {
 	for _, t := range c.threads {
-		t.close()
+		t.files.Close()
 	}
 	c.threads = nil
 	c.home.leave()

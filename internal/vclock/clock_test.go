@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/procfs"
 )
 
 // stamp returns what a test program prints at the given time after the start.
@@ -55,7 +56,7 @@ func (p *process) check(t *testing.T, want string) {
 }
 
 func TestLongSleepTakesNoTime(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	p := l.start(program(t, "clockwork"), "steps", "10000", "1000")
 	begin := time.Now()
 	l.run()
@@ -72,7 +73,7 @@ func TestLongSleepTakesNoTime(t *testing.T) {
 
 // Threads that are due at one instant run one after the other, always in the same order.
 func TestOneAfterTheOther(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	p := l.start(program(t, "clockwork"), "together", "8", "200")
 	l.run()
 	p.check(t, "0 overlaps, 0 in other places\n")
@@ -82,7 +83,7 @@ func TestOneAfterTheOther(t *testing.T) {
 // Threads that a running thread makes or wakes run after it, in the order of its calls. Those that
 // it wakes through the kernel come last, in the order of their slots.
 func TestOrderOfWokenThreads(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	p := l.start(program(t, "clockwork"), "order", "200")
 	l.run()
 	p.check(t, "0 rounds in another order\n")
@@ -94,7 +95,7 @@ func TestOrderOfWokenThreads(t *testing.T) {
 // on: here until its deadline, 60 s after it began.
 func TestReadyInTurn(t *testing.T) {
 	for _, call := range []string{"poll", "select", "epoll"} {
-		l := newLab(t, Addresses{})
+		l := newLab(t, Policy{})
 		p := l.start(program(t, "clockwork"), "several", call)
 		l.run()
 		p.check(t, fmt.Sprintf("3 are ready\n1 took a byte\nend %d.000000000\n", epoch/hpc.Time(time.Second)+61))
@@ -137,7 +138,7 @@ func TestShellScripts(t *testing.T) {
 			if err != nil {
 				t.Skipf("SKIPPED: %v", err)
 			}
-			l := newLab(t, Addresses{})
+			l := newLab(t, Policy{})
 			p := l.start(shell, "-c", tt.script)
 			l.run()
 			if tt.name == "timeout by kill" {
@@ -154,7 +155,7 @@ func TestShellScripts(t *testing.T) {
 }
 
 func TestTwoProcessesTalk(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	portFile := filepath.Join(t.TempDir(), "port")
 	server := l.start(program(t, "clockwork"), "serve", portFile)
 	if err := l.waitTo(epoch.Add(time.Second)); err != nil {
@@ -176,7 +177,7 @@ func TestTwoProcessesTalk(t *testing.T) {
 
 // TestLimit lets a process that sleeps often pass through many limits of the driver's.
 func TestLimit(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	l.start(program(t, "clockwork"), "steps", "1000", "7")
 	for at := epoch; l.left > 0; {
 		at = at.Add(10 * time.Millisecond)
@@ -202,7 +203,7 @@ func TestInput(t *testing.T) {
 	}
 	defer ln.Close()
 	port := ln.Addr().(*net.TCPAddr).Port
-	l := newLab(t, Addresses{Client: net.IPv4(127, 77, 0, 1), NodePort: port})
+	l := newLab(t, Policy{Client: net.IPv4(127, 77, 0, 1), Port: port})
 	p := l.start(program(t, "clockwork"), "report", fmt.Sprint(port))
 	var conn net.Conn
 	total, calls := 0, 0
@@ -247,7 +248,7 @@ func TestInput(t *testing.T) {
 func serve(t *testing.T) (l *lab, server *process, dial func() net.Conn) {
 	t.Helper()
 	client := net.IPv4(127, 77, 0, 2)
-	l = newLab(t, Addresses{Client: client})
+	l = newLab(t, Policy{Client: client})
 	portFile := filepath.Join(t.TempDir(), "port")
 	server = l.start(program(t, "clockwork"), "serve", portFile)
 	if err := l.waitTo(epoch.Add(5 * time.Second)); err != nil {
@@ -313,7 +314,7 @@ func TestPipeToDriver(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer pipe.Close()
-			l := newLab(t, Addresses{Pipe: path})
+			l := newLab(t, Policy{Pipe: path})
 			p := l.start(tt.shell, "-c", tt.script, tt.shell, path)
 			var got strings.Builder
 			l.onInput = func() {
@@ -375,7 +376,7 @@ func TestOutsidePeer(t *testing.T) {
 			if network == "tcp4" {
 				address = fmt.Sprint(ln.Addr().(*net.TCPAddr).Port)
 			}
-			l := newLab(t, Addresses{})
+			l := newLab(t, Policy{})
 			// Another process, whose deadlines would be next.
 			other := l.start(program(t, "clockwork"), "steps", "150", "100")
 			p := l.start(program(t, "clockwork"), "outside", address)
@@ -399,7 +400,7 @@ func TestOtherABIIsRefused(t *testing.T) {
 		{"magic", func(s *shared) { s.magic = 0 }, "not a clock file"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := newLab(t, Addresses{})
+			l := newLab(t, Policy{})
 			tt.spoil(l.s)
 			p := l.start("/bin/sleep", "1")
 			l.run()
@@ -431,7 +432,7 @@ func TestOtherABIIsRefused(t *testing.T) {
 }
 
 func TestDeadlockIsReported(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	l.start(program(t, "clockwork"), "deadlock")
 	err := l.waitTo(hpc.Never)
 	var dead *DeadlockError
@@ -454,7 +455,7 @@ func TestDeadlockIsReported(t *testing.T) {
 // TestForeignBytes reads more bytes than managed processes have sent. The clock reports it before
 // virtual time goes on.
 func TestForeignBytes(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	l.start("sleep", "10")
 	if err := l.waitTo(epoch.Add(time.Second)); err != nil {
 		t.Fatal(err)
@@ -470,7 +471,7 @@ func TestForeignBytes(t *testing.T) {
 }
 
 func TestStallIsReported(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	l.stall.after = 300 * time.Millisecond
 	l.start(program(t, "clockwork"), "stall")
 	err := l.waitTo(epoch.Add(time.Hour))
@@ -497,7 +498,7 @@ func TestSilentPeerIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	l.stall.rest.after = 1500 * time.Millisecond
 	l.start(program(t, "clockwork"), "unanswered", address)
 	err = l.waitTo(epoch.Add(1000 * time.Hour))
@@ -529,12 +530,12 @@ func TestBusyPeerIsNoStall(t *testing.T) {
 			defer conn.Close()
 			var b [1]byte
 			for n, _ := conn.Read(b[:]); n == 1; n, _ = conn.Read(b[:]) {
-				for begin := CPUTime(os.Getpid()); CPUTime(os.Getpid()) < begin+time.Second; {
+				for begin := procfs.Process(os.Getpid()).CPU; procfs.Process(os.Getpid()).CPU < begin+time.Second; {
 				}
 				_, _ = conn.Write(b[:]) // the process may have been killed
 			}
 		}()
-		l := newLab(t, Addresses{})
+		l := newLab(t, Policy{})
 		l.stall.after = 300 * time.Millisecond
 		if known {
 			l.Outside(os.Getpid()) // it plays the peer
@@ -606,18 +607,18 @@ func TestDelay(t *testing.T) {
 		}
 		defer func() { _ = busy[i].Process.Kill(); _ = busy[i].Wait() }()
 	}
-	for limit := time.Now().Add(time.Minute); delayOf(busy[0].Process.Pid) < 100*time.Millisecond; time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); procfs.Delay(busy[0].Process.Pid) < 100*time.Millisecond; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("two processes on one CPU: a delay of %v", delayOf(busy[0].Process.Pid))
+			t.Fatalf("two processes on one CPU: a delay of %v", procfs.Delay(busy[0].Process.Pid))
 		}
 	}
-	if d := delayOf(1 << 30); d != 0 {
+	if d := procfs.Delay(1 << 30); d != 0 {
 		t.Errorf("no process: %v", d)
 	}
 }
 
 func TestSpinIsReported(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	l.stall.spin.after = 200 * time.Millisecond
 	l.start(program(t, "clockwork"), "spin")
 	err := l.waitTo(epoch.Add(time.Hour))
@@ -660,7 +661,7 @@ func TestLongWorkIsNoSpin(t *testing.T) {
 
 // TestWorkIsNoStall lets a process compute for longer than a stall takes.
 func TestWorkIsNoStall(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	l.stall.after = 200 * time.Millisecond
 	p := l.start("/bin/sh", "-c", `i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done; sleep 1`)
 	l.run()
@@ -695,7 +696,7 @@ func (l *lab) killAll() {
 // TestKill kills processes, with their threads and children, at random moments. Virtual time goes
 // on for the other processes, and the count is right.
 func TestKill(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	other := l.start(program(t, "clockwork"), "steps", "20000", "1")
 	for i := range 20 {
 		victim := l.start(program(t, "clockwork"), "victim")
@@ -734,7 +735,7 @@ func TestKill(t *testing.T) {
 // TestRepair leaves behind what a process leaves that is killed during a step of the clock: the
 // clock's lock, a count too many, and sleepers that were marked but not woken.
 func TestRepair(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	p := l.start(program(t, "clockwork"), "steps", "10", "1000")
 	if err := l.waitTo(epoch.Add(4500 * time.Millisecond)); err != nil {
 		t.Fatal(err)
@@ -761,7 +762,7 @@ func TestRepair(t *testing.T) {
 }
 
 func TestNotify(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	go func() {
 		time.Sleep(20 * time.Millisecond)
 		l.Notify()
@@ -777,7 +778,7 @@ func TestNotify(t *testing.T) {
 
 // TestInterrupt: Interrupt ends a wait in which a managed thread runs for ever.
 func TestInterrupt(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	l.start(program(t, "clockwork"), "spin")
 	if wake, err := l.Wait(t.Context(), epoch.Add(time.Second/2)); wake != AtLimit || err != nil {
 		t.Fatalf("Wait: %v, %v; want the limit", wake, err)
@@ -810,7 +811,7 @@ func BenchmarkStep(b *testing.B) {
 		{"crowd", 1, []string{"crowd", "%d"}},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
-			l := newLab(b, Addresses{})
+			l := newLab(b, Policy{})
 			args := append([]string(nil), bb.args...)
 			args[1] = fmt.Sprintf(args[1], b.N)
 			l.start(program(b, "clockwork"), args...)

@@ -13,7 +13,7 @@ import (
 func TestCoarseThread(t *testing.T) {
 	const seconds = 10_000
 	saves := func(name string) (at []int64) {
-		l := newLab(t, Addresses{})
+		l := newLab(t, Policy{})
 		l.extraEnv = []string{CoarseEnvironment("saver", time.Hour)}
 		p := l.start(program(t, "clockwork"), "save", name, fmt.Sprint(seconds))
 		l.run()

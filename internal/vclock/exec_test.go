@@ -21,7 +21,7 @@ func TestExecutesAnother(t *testing.T) {
 		{"child's child", `(exec sh -c 'exec "$0" compute 50 looking' "$0"); true`, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := newLab(t, Addresses{})
+			l := newLab(t, Policy{})
 			l.SetFactor(20)
 			p := l.startCharged("sh", "-c", tt.script, clockwork)
 			l.run()
@@ -34,7 +34,7 @@ func TestExecutesAnother(t *testing.T) {
 		})
 	}
 	for script, most := range map[string]int{`exec "$0" save saver 1000`: 3, `"$0" save saver 1000; true`: 201} {
-		l := newLab(t, Addresses{})
+		l := newLab(t, Policy{})
 		l.extraEnv = []string{CoarseEnvironment("saver", time.Hour)}
 		p := l.start("sh", "-c", script, clockwork)
 		l.run()
@@ -55,7 +55,7 @@ func TestAnswerNotBeforeWait(t *testing.T) {
 		"as long as the pipe": {"answered", "100", "65536", "0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLab(t, Addresses{})
+			l := newLab(t, Policy{})
 			start := l.start
 			if strings.HasPrefix(name, "charged") {
 				l.SetFactor(1)

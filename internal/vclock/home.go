@@ -1,15 +1,15 @@
 package vclock
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/procfs"
 )
 
 // home chooses one CPU for all managed threads of a clock. One of them runs at a time, so a second
@@ -59,7 +59,7 @@ func (h *home) settle(s *shared, used func() time.Duration) {
 	}
 	h.word, h.pause = &s.home, homePause
 	h.usage = func() usage {
-		return usage{at: time.Now(), busy: busyTimes(), own: used() + CPUTime(os.Getpid())}
+		return usage{at: time.Now(), busy: procfs.BusyTimes(), own: used() + procfs.Process(os.Getpid()).CPU}
 	}
 	for cpu := range len(s.cpus) * 64 {
 		if allowed.IsSet(cpu) {
@@ -125,29 +125,4 @@ func claimHome(choices []int, before, after map[int]time.Duration) (best int, ok
 		homes.clocks[best]++
 	}
 	return best, ok
-}
-
-// busyTimes returns how long each CPU has been busy since the machine was started (/proc/stat; see
-// proc(5)).
-func busyTimes() map[int]time.Duration {
-	text, _ := os.ReadFile("/proc/stat")
-	busy := map[int]time.Duration{}
-	for line := range bytes.Lines(text) { // cpu0 user nice system idle iowait irq softirq steal ...
-		f := bytes.Fields(line)
-		if len(f) < 9 || !bytes.HasPrefix(f[0], []byte("cpu")) {
-			continue
-		}
-		cpu, err := strconv.Atoi(string(f[0][len("cpu"):]))
-		if err != nil {
-			continue // the sum of all
-		}
-		var ticks int64
-		for i, field := range f[1:9] {
-			if n, err := strconv.ParseInt(string(field), 10, 64); err == nil && i != 3 && i != 4 {
-				ticks += n
-			}
-		}
-		busy[cpu] = time.Duration(ticks) * (time.Second / ticksPerSecond)
-	}
-	return busy
 }

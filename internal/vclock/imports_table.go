@@ -6,24 +6,26 @@ package vclock
 // handled are the functions that the preload library replaces.
 const handled = `
 	_Exit __dprintf_chk __fgets_chk __fprintf_chk __fread_chk __getdelim __overflow __poll_chk
-	__ppoll_chk __printf_chk __read_chk __recv_chk __start_rmr_loaders __stop_rmr_loaders __uflow
-	__underflow __vdprintf_chk __vfprintf_chk __vprintf_chk _exit accept accept4 alarm calloc
-	clock_gettime clock_nanosleep close close_range closefrom connect dprintf dup2 dup3 epoll_ctl epoll_pwait
-	epoll_pwait2 epoll_wait eventfd_read eventfd_write execl execle execlp execv execve execvp
-	execvpe fclose fexecve fflush fflush_unlocked fgetc fgets fgets_unlocked fork fprintf fputc
-	fputs fputs_unlocked fread fread_unlocked fwrite fwrite_unlocked getc getchar getdelim getitimer
-	getline gettimeofday initgroups kill killpg listen nanosleep pause pclose poll popen posix_spawn
-	posix_spawnp ppoll prctl printf pselect pthread_cancel pthread_cond_broadcast
-	pthread_cond_clockwait pthread_cond_destroy pthread_cond_init pthread_cond_signal
-	pthread_cond_timedwait pthread_cond_wait pthread_create pthread_detach pthread_join pthread_kill
-	pthread_mutex_lock pthread_mutex_timedlock pthread_mutex_unlock pthread_rwlock_rdlock
-	pthread_rwlock_unlock pthread_rwlock_wrlock pthread_tryjoin_np putc putchar puts read recv
-	recvfrom recvmsg sched_getaffinity sched_yield select sem_post sem_timedwait sem_wait send sendmsg sendto setegid
-	seteuid setgid setgroups setitimer setregid setresgid setresuid setreuid setuid shutdown
-	sigqueue sigsuspend sigtimedwait sigwait sigwaitinfo sleep system time timer_create timer_delete
-	timer_getoverrun timer_gettime timer_settime timerfd_create timerfd_gettime timerfd_settime
-	timespec_get ualarm usleep vdprintf vfork vfprintf vprintf wait wait3 wait4 waitid waitpid write
-	writev
+	__ppoll_chk __printf_chk __read_chk __recv_chk __start_rmr_loaders __stop_rmr_loaders
+	__uflow __underflow __vdprintf_chk __vfprintf_chk __vprintf_chk _exit accept accept4 alarm
+	calloc clock_gettime clock_nanosleep close close_range closefrom connect dprintf dup2 dup3
+	epoll_ctl epoll_pwait epoll_pwait2 epoll_wait eventfd_read eventfd_write execl execle
+	execlp execv execve execvp execvpe fclose fexecve fflush fflush_unlocked fgetc fgets
+	fgets_unlocked fork fprintf fputc fputs fputs_unlocked fread fread_unlocked fwrite
+	fwrite_unlocked getc getchar getdelim getitimer getline gettimeofday initgroups kill killpg
+	listen nanosleep pause pclose poll popen posix_spawn posix_spawnp ppoll prctl printf
+	pselect pthread_cancel pthread_cond_broadcast pthread_cond_clockwait pthread_cond_destroy
+	pthread_cond_init pthread_cond_signal pthread_cond_timedwait pthread_cond_wait
+	pthread_create pthread_detach pthread_join pthread_kill pthread_mutex_init
+	pthread_mutex_lock pthread_mutex_timedlock pthread_mutex_unlock pthread_rwlock_init
+	pthread_rwlock_rdlock pthread_rwlock_unlock pthread_rwlock_wrlock pthread_tryjoin_np putc
+	putchar puts read recv recvfrom recvmsg sched_getaffinity sched_yield select sem_init
+	sem_open sem_post sem_timedwait sem_wait send sendmsg sendto setcontext setegid seteuid
+	setgid setgroups setitimer setregid setresgid setresuid setreuid setuid shutdown sigqueue
+	sigsuspend sigtimedwait sigwait sigwaitinfo sleep swapcontext system time timer_create
+	timer_delete timer_getoverrun timer_gettime timer_settime timerfd_create timerfd_gettime
+	timerfd_settime timespec_get ualarm usleep vdprintf vfork vfprintf vprintf wait wait3 wait4
+	waitid waitpid write writev
 `
 
 // unhandled are the functions that the preload library should replace and does not.
@@ -34,7 +36,7 @@ var unhandled = map[Effect]string{
 	mq_send mq_timedreceive mq_timedsend msgrcv msgsnd mtx_lock mtx_timedlock preadv preadv2
 	pthread_barrier_wait pthread_clockjoin_np pthread_mutex_clocklock pthread_rwlock_clockrdlock
 	pthread_rwlock_clockwrlock pthread_rwlock_timedrdlock pthread_rwlock_timedwrlock
-	pthread_timedjoin_np readv recvmmsg sem_clockwait sem_open semop semtimedop sendfile sendfile64
+	pthread_timedjoin_np readv recvmmsg sem_clockwait semop semtimedop sendfile sendfile64
 	sendmmsg sigpause splice tcdrain tee thrd_join thrd_sleep vmsplice
 `,
 	ReadsTime: `
@@ -98,15 +100,15 @@ const harmless = `
 	program_invocation_short_name pthread_attr_destroy pthread_attr_init pthread_attr_setdetachstate
 	pthread_attr_setscope pthread_attr_setstacksize pthread_condattr_destroy pthread_condattr_init
 	pthread_condattr_setclock pthread_exit pthread_getaffinity_np pthread_getspecific
-	pthread_key_create pthread_key_delete pthread_mutex_destroy pthread_mutex_init
+	pthread_key_create pthread_key_delete pthread_mutex_destroy
 	pthread_mutex_trylock pthread_mutexattr_destroy pthread_mutexattr_init pthread_mutexattr_settype
-	pthread_once pthread_rwlock_destroy pthread_rwlock_init pthread_rwlock_tryrdlock
+	pthread_once pthread_rwlock_destroy pthread_rwlock_tryrdlock
 	pthread_rwlock_trywrlock pthread_self pthread_setaffinity_np pthread_setcancelstate
 	pthread_setcanceltype pthread_setspecific pthread_sigmask putenv pwrite64 qsort qsort_r raise
 	rand random readdir readdir64 readlink readlinkat realloc reallocarray realpath regcomp regerror
 	regexec regfree remainder remove removexattr rename res_nsearch rewind rewinddir rmdir scanf
-	sched_getcpu sched_setaffinity secure_getenv sem_destroy sem_init setbuf
-	setcontext setenv setfsgid setfsuid setgrent setlocale setmntent setns setpgid setpriority
+	sched_getcpu sched_setaffinity secure_getenv sem_destroy setbuf
+	setenv setfsgid setfsuid setgrent setlocale setmntent setns setpgid setpriority
 	setpwent setrlimit setrlimit64 setsid setsockopt setutent setvbuf setxattr shmat shmdt shmget
 	sigaction sigaddset sigdelset sigemptyset sigfillset sigisemptyset sigismember siglongjmp signal
 	signalfd sigprocmask sin sinh snprintf socket socketpair sprintf sqrt srand srand48 srandom stat
@@ -114,7 +116,7 @@ const harmless = `
 	strchrnul strcmp strcoll strcpy strcspn strdup strerror strerror_r strerrorname_np strftime
 	strlcpy strlen strncasecmp strncat strncmp strncpy strndup strnlen strpbrk strrchr strsep
 	strsignal strspn strstr strtod strtod_l strtof strtok strtok_r strtol strtold strtoll strtoul
-	strtoull swapcontext sysconf tan tanh tcflow tcflush tcgetattr tcgetpgrp tcsetattr tdelete tfind
+	strtoull sysconf tan tanh tcflow tcflush tcgetattr tcgetpgrp tcsetattr tdelete tfind
 	tmpfile tmpnam towlower towupper tsearch ttyname ttyname_r twalk umask umount umount2 uname
 	ungetc unlink unlinkat unsetenv unshare uselocale vfscanf vscanf wcrtomb wcslen wcsrtombs
 	wcstombs wctob wcwidth wmemchr wmemcpy

@@ -67,7 +67,7 @@ func TestUnhandledImports(t *testing.T) {
 }
 
 func TestUnhandledImportsOfBadFiles(t *testing.T) {
-	static := build(t, "shim/testdata/static.c", "-static")
+	static := build(t, "static", "shim/testdata/static.c", "-static")
 	if _, err := UnhandledImports(static); !errors.Is(err, ErrStatic) || !strings.Contains(err.Error(), static) {
 		t.Errorf("of a static program: %v", err)
 	}

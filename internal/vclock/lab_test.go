@@ -30,47 +30,60 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build compiles a C file, with what the flags name besides, and returns the result's path.
-func build(t testing.TB, source string, flags ...string) string {
+// made runs a command that makes a file, once in a run of the tests, and returns the file's path.
+func made(t testing.TB, name string, command func(path string) *exec.Cmd) string {
 	t.Helper()
 	built.Lock()
 	defer built.Unlock()
-	if path := built.paths[source]; path != "" {
+	if path := built.paths[name]; path != "" {
 		return path
 	}
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
+	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skipf("SKIPPED: the preload library is not tested at all: %v (apt-get install gcc libc6-dev)", err)
 	}
 	if built.dir == "" {
+		var err error
 		if built.dir, err = os.MkdirTemp("", "vclock-test"); err != nil {
 			t.Fatal(err)
 		}
 		built.paths = map[string]string{}
 	}
-	path := filepath.Join(built.dir, strings.TrimSuffix(filepath.Base(source), ".c"))
-	// -Wno-clobbered as in the Makefile: gcc 14 warns of pthread_cleanup_push.
-	args := append([]string{"-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wno-clobbered", "-Werror", "-pthread", "-o", path, source}, flags...)
-	if out, err := exec.Command(gcc, args...).CombinedOutput(); err != nil {
-		t.Fatalf("gcc %s: %v\n%s", strings.Join(args, " "), err, out)
+	path := filepath.Join(built.dir, name)
+	c := command(path)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", c, err, out)
 	}
-	built.paths[source] = path
+	built.paths[name] = path
 	return path
+}
+
+// build compiles a C file into a file of the given name, with what the flags name besides.
+func build(t testing.TB, name, source string, flags ...string) string {
+	t.Helper()
+	return made(t, name, func(path string) *exec.Cmd {
+		args := []string{"-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", path, source}
+		return exec.Command("gcc", append(args, flags...)...)
+	})
+}
+
+// testLibrary builds a shared library for test programs.
+func testLibrary(t testing.TB, name, source string, flags ...string) string {
+	t.Helper()
+	return build(t, name+".so", "shim/testdata/"+source+".c", append(flags, "-fPIC", "-shared", "-fno-builtin")...)
 }
 
 // program builds a test program.
 func program(t testing.TB, name string) string {
 	t.Helper()
-	return build(t, "shim/testdata/"+name+".c")
+	return build(t, name, "shim/testdata/"+name+".c")
 }
 
+// buildShim builds the preload library as the Makefile does, and warnings are errors.
 func buildShim(t testing.TB) string {
 	t.Helper()
-	sources, err := filepath.Glob("shim/*.c")
-	if err != nil || len(sources) == 0 {
-		t.Fatalf("no sources of the preload library: %v", err)
-	}
-	return build(t, sources[0], append(sources[1:], "-fPIC", "-shared", "-fvisibility=hidden", "-ldl")...)
+	return made(t, "librmreplay.so", func(path string) *exec.Cmd {
+		return exec.Command("make", "--no-print-directory", "-C", "../..", "CC=gcc -Werror", "SHIM="+path, path)
+	})
 }
 
 // epoch is where virtual time starts in the tests.
@@ -97,10 +110,10 @@ type process struct {
 	status string
 }
 
-func newLab(t testing.TB, addr Addresses) *lab {
+func newLab(t testing.TB, policy Policy) *lab {
 	t.Helper()
 	shim := buildShim(t)
-	c, err := New(t.TempDir(), epoch, addr)
+	c, err := New(t.TempDir(), epoch, policy)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func TestStrangerIsRefused(t *testing.T) {
 
 // Each link is accepted once, whatever the order, by several acceptors at once.
 func TestLinks(t *testing.T) {
-	c, err := New(t.TempDir(), epoch, Addresses{})
+	c, err := New(t.TempDir(), epoch, Policy{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestLinks(t *testing.T) {
 
 // Connections that are never accepted leave their links, which must not keep out later ones.
 func TestLinksLeftBehind(t *testing.T) {
-	c, err := New(t.TempDir(), epoch, Addresses{})
+	c, err := New(t.TempDir(), epoch, Policy{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestLinksLeftBehind(t *testing.T) {
 
 // An acceptor waits for the link of a connection whose maker has not noted it yet.
 func TestLinkIsAwaited(t *testing.T) {
-	c, err := New(t.TempDir(), epoch, Addresses{})
+	c, err := New(t.TempDir(), epoch, Policy{})
 	if err != nil {
 		t.Fatal(err)
 	}

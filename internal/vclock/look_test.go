@@ -9,7 +9,7 @@ import (
 )
 
 func TestLook(t *testing.T) {
-	l := newLab(t, Addresses{})
+	l := newLab(t, Policy{})
 	l.SetFactor(2.5)
 	l.start(program(t, "clockwork"), "deadlock")
 	if err := l.waitTo(epoch.Add(500 * time.Millisecond)); err != nil {
@@ -48,7 +48,7 @@ func TestLookRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want ErrNotClock", name, err)
 		}
 	}
-	c, err := New(t.TempDir(), epoch, Addresses{})
+	c, err := New(t.TempDir(), epoch, Policy{})
 	if err != nil {
 		t.Fatal(err)
 	}

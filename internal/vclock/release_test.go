@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/procfs"
 	"rmreplay/internal/rm/slurm/rpc/rpctest"
 )
 
@@ -29,6 +30,9 @@ type release struct {
 func eachRelease(t *testing.T, test func(*testing.T, *release)) {
 	for _, name := range releases {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("SKIPPED by -short: real daemons")
+			}
 			roots, ok := os.LookupEnv("RMREPLAY_SLURM_ROOTS")
 			if !ok {
 				t.Skipf("SKIPPED: Slurm %s is not tested under the clock: set RMREPLAY_SLURM_ROOTS to a directory with its root, %s", name, name)
@@ -123,17 +127,17 @@ func (r *release) slurmctld(more string) (path string, args []string) {
 func TestReleases(t *testing.T) {
 	eachRelease(t, func(t *testing.T, r *release) {
 		path, args := r.slurmctld("")
-		l := newLab(t, Addresses{})
+		l := newLab(t, Policy{})
 		l.extraEnv = []string{"SLURM_CONF=" + filepath.Join(r.dir, "slurm.conf")}
 		ctld := l.start(path, args...)
 		scontrol := r.wrap("scontrol", "usr/bin/scontrol")
 		to := func(after time.Duration) {
 			t.Helper()
-			begin, cpu := time.Now(), CPUTime(ctld.cmd.Process.Pid)
+			begin, cpu := time.Now(), procfs.Process(ctld.cmd.Process.Pid).CPU
 			if err := l.waitTo(epoch.Add(after)); err != nil {
 				t.Fatalf("%v\n%s", err, l.outputs())
 			}
-			t.Logf("at %v: %v real, %v CPU, %+v", after, time.Since(begin), CPUTime(ctld.cmd.Process.Pid)-cpu, l.Stats())
+			t.Logf("at %v: %v real, %v CPU, %+v", after, time.Since(begin), procfs.Process(ctld.cmd.Process.Pid).CPU-cpu, l.Stats())
 		}
 		to(time.Minute)
 		if !l.Listening(uint16(r.port)) {

@@ -1,6 +1,10 @@
 package vclock
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/procfs"
+)
 
 // Turns. One managed thread runs at a time, the one that has the turn (shared.turn); the comment in
 // shim/clock.c describes the order. A thread that waits gives its turn to the next one itself. The
@@ -71,7 +75,7 @@ func (c *Clock) withoutTurn() advanceResult {
 		switch {
 		case sl.state.Load() == stateExiting:
 			exiting = true
-			if !c.own[pid] && ended(pid) {
+			if !c.own[pid] && procfs.Process(pid).Ended() {
 				c.collectEnded(pid)
 			}
 		case sl.state.Load() == stateRunning && sl.why.Load() != whyOutside && c.asleep(i) && c.admit():
@@ -104,7 +108,7 @@ func (c *Clock) leaveBlocked() {
 	}
 	sl := &c.s.slot[turn-1]
 	pid := int(sl.pid.Load())
-	gone := pid <= 0 && c.notified.Load() || pid > 0 && ended(pid)
+	gone := pid <= 0 && c.notified.Load() || pid > 0 && procfs.Process(pid).Ended()
 	if gone || sl.state.Load() == stateRunning && sl.why.Load() != whyOutside && c.asleep(int(turn-1)) {
 		c.s.turn.CompareAndSwap(turn, 0)
 	}

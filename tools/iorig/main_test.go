@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 
 // TestRigOnSlurm: the stock Slurm plays the experiments too.
 func TestRigOnSlurm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED by -short: experiments on real Slurm")
+	}
 	if in, err := install.Find(); err != nil || in.Need(false) != nil {
 		t.Skipf("SKIPPED: no experiment on the installed Slurm: %v", errors.Join(err, in.Need(false)))
 	}

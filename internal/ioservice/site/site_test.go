@@ -212,6 +212,9 @@ func (r *recorder) Rate(hpc.Time, hpc.Time) (float64, bool) { return 0, false }
 
 // TestEpilog runs a job in a stock Slurm, whose slurmctld then runs the site's epilog.
 func TestEpilog(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED by -short: a live Slurm")
+	}
 	if _, err := exec.LookPath("slurmd"); err != nil || os.Getuid() != 0 {
 		t.Skipf("SKIPPED: the epilog is not tried after a job: slurmd needs root (%v)", err)
 	}

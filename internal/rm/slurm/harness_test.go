@@ -41,6 +41,9 @@ const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 func eachSlurm(t *testing.T, test func(*testing.T, *install.Installation)) {
 	t.Helper()
 	installed(t, test)
+	if testing.Short() {
+		return
+	}
 	roots := os.Getenv(rootsVariable)
 	if roots == "" {
 		t.Run("other releases", func(t *testing.T) {
@@ -92,6 +95,9 @@ func installed(t *testing.T, test func(*testing.T, *install.Installation)) {
 		name = in.Release.Series().String()
 	}
 	t.Run(name, func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("SKIPPED by -short: replays on real Slurm")
+		}
 		if err != nil {
 			t.Skipf("SKIPPED: nothing is checked against the installed Slurm: %v", err)
 		}
@@ -102,6 +108,9 @@ func installed(t *testing.T, test func(*testing.T, *install.Installation)) {
 // needSlurm skips the test with a clear message if a requirement of replays is missing.
 func needSlurm(t testing.TB, in *install.Installation, accounting bool) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED by -short: replays on real Slurm")
+	}
 	if err := in.Need(accounting); err != nil {
 		t.Skipf("SKIPPED: nothing is checked against the real Slurm: %v", err)
 	}

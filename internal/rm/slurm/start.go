@@ -156,7 +156,13 @@ func (e *Engine) prepare(lead time.Duration) error {
 		return err
 	}
 	start := e.cfg.Epoch.Add(-lead - prepareLead)
-	l.clock, err = vclock.New(p.Dir, start, vclock.Addresses{Client: net.IP(l.network.Source[:]), NodePort: l.network.NodePort, Pipe: pipe})
+	l.clock, err = vclock.New(p.Dir, start, vclock.Policy{
+		Client: net.IP(l.network.Source[:]), Port: l.network.NodePort, Pipe: pipe,
+		// slurmdbd sends updates to the address that slurmctld connected from.
+		OwnAddress: true,
+		// slurmctld gives its scripts environments without them.
+		Inherited: []string{"NSS_WRAPPER_PASSWD", "NSS_WRAPPER_GROUP"},
+	})
 	if err != nil {
 		return err
 	}

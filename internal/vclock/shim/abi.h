@@ -13,8 +13,10 @@
 #include <stdint.h>
 
 #define RMR_ABI_MAGIC 0x6b6c6372u /* "rclk" */
-#define RMR_ABI_VERSION 8u
+#define RMR_ABI_VERSION 9u
 #define RMR_SLOTS 8192
+#define RMR_INHERITED 8 /* as many variables, at most */
+#define RMR_INHERITED_SIZE 256
 
 /* Environment of a managed process. Children inherit the first variable only; fork and exec
  * give them a slot of their own. */
@@ -87,11 +89,12 @@ enum { RMR_LINK_FREE = 0, RMR_LINK_WRITING = 1, RMR_LINK_SET = 2, RMR_LINK_USE =
 struct rmr_clock {
 	uint32_t magic, version;
 	uint32_t slots, slot_size;
-	/* The driver's addresses, network byte order, constant after set-up. */
-	uint32_t driver_ip;   /* source address of its connections */
-	uint16_t driver_port; /* port at which all compute nodes listen */
-	uint16_t pad0;
-	uint64_t fifo_dev, fifo_ino; /* the pipe through which jobcomp reaches the driver */
+	/* What the driver has decided, constant after set-up: see Policy in clock.go. Addresses and
+	 * ports are in network byte order. */
+	uint32_t driver_ip;    /* source address of the driver's connections */
+	uint16_t driver_port;  /* port at which the driver listens */
+	uint16_t own_address;  /* 1: processes connect from the address that they connect to */
+	uint64_t fifo_dev, fifo_ino; /* the named pipe that the driver reads; 0 if there is none */
 	uint64_t pad1[3];
 
 	/* offset 64 */
@@ -122,6 +125,9 @@ struct rmr_clock {
 	struct rmr_slot slot[RMR_SLOTS];
 	struct rmr_link link[RMR_LINKS];
 	uint64_t cpus[16]; /* a bit for each CPU that the driver may use, constant after set-up */
+	/* Names of environment variables, each with a 0 at its end, and one more 0. Children keep them
+	 * even if their parents give them environments without them. Constant after set-up. */
+	char inherited[RMR_INHERITED_SIZE];
 };
 
 _Static_assert(sizeof(struct rmr_slot) == 64, "one cache line a slot");

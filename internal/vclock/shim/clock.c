@@ -320,16 +320,58 @@ void free_process(pid_t pid, struct rmr_slot *keep)
 
 /* ---------------------------------------------------------------------- waits */
 
+REAL(int, setcontext, const ucontext_t *)
+REAL(int, swapcontext, ucontext_t *, const ucontext_t *)
+
+/* A handler runs on the stack that it interrupted, further down, or on the stack that the thread has
+ * set aside for signals. After a jump out of the handler the stack is shorter than it was in the
+ * wait, or it is the ordinary one again. */
+bool in_handler(const char *frame)
+{
+	stack_t aside = {0};
+	syscall(SYS_sigaltstack, NULL, &aside);
+	bool on_it = aside.ss_flags & SS_ONSTACK;
+	bool waited_on_it = !(aside.ss_flags & SS_DISABLE) && wait_frame >= (char *)aside.ss_sp &&
+			    wait_frame < (char *)aside.ss_sp + aside.ss_size;
+	return on_it != waited_on_it ? on_it : frame <= wait_frame;
+}
+
+/* Other contexts have stacks of their own, whose addresses say nothing. A handler that changes to
+ * another context leaves the wait that it interrupted. */
+static void leave_wait(void)
+{
+	uint32_t st = me ? atomic_load(&me->state) : RMR_RUNNING;
+	if (st != RMR_RUNNING && st != RMR_EXITING)
+		resume(st);
+}
+
+EXPORT int setcontext(const ucontext_t *to)
+{
+	leave_wait();
+	return real(setcontext)(to);
+}
+
+EXPORT int swapcontext(ucontext_t *from, const ucontext_t *to)
+{
+	leave_wait();
+	return real(swapcontext)(from, to);
+}
+
 static void leave_slot(void *unused)
 {
 	(void)unused;
 	resume(RMR_SLOT);
 }
 
+/* The C library declares that syscall does not throw. This one does: a cancelled thread unwinds
+ * out of it, and the compiler must keep the clean-up of its callers. */
+long cancellable_syscall(long number, ...) __asm__("syscall");
+
 /* sleep_in_slot sleeps until the slot's state changes, or until one of `ends` happens. After
  * a handler with SA_RESTART the kernel restarts a futex wait without a timeout, but never one
- * with a timeout. */
-static bool sleep_in_slot(enum ends ends)
+ * with a timeout. It is not part of another function: cancellation can come at any of its
+ * instructions, and callers clean up only after calls. */
+__attribute__((noinline)) static bool sleep_in_slot(enum ends ends)
 {
 	static const struct timespec forever = {1LL << 32, 0};
 	int type = PTHREAD_CANCEL_DEFERRED;
@@ -337,7 +379,7 @@ static bool sleep_in_slot(enum ends ends)
 	if (ends & BY_CANCEL)
 		pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
 	const struct timespec *timeout = ends == BY_NOTHING || !(ends & 4) ? NULL : &forever;
-	long r = syscall(SYS_futex, &me->state, FUTEX_WAIT, RMR_SLOT, timeout, NULL, 0);
+	long r = cancellable_syscall(SYS_futex, &me->state, FUTEX_WAIT, RMR_SLOT, timeout, NULL, 0);
 	bool interrupted = r == -1 && errno == EINTR;
 	if (ends & BY_CANCEL)
 		pthread_setcanceltype(type, NULL);
@@ -347,7 +389,7 @@ static bool sleep_in_slot(enum ends ends)
 /* The caller has called slot_prepare, and holds no lock of this library. */
 bool slot_wait(enum ends ends)
 {
-	volatile bool woken = true;
+	bool woken = true;
 	int saved = errno;
 	count_cpu_time();
 	idle(me);

@@ -18,7 +18,11 @@ static struct rmr_slot *slot_or(struct rmr_slot *own)
 
 EXPORT int pthread_cond_init(pthread_cond_t *c, const pthread_condattr_t *attr)
 {
-	(void)attr;
+	int shared = PTHREAD_PROCESS_PRIVATE;
+	if (attr)
+		pthread_condattr_getpshared(attr, &shared);
+	if (shared == PTHREAD_PROCESS_SHARED)
+		return refuse_shared(__func__);
 	memset(c, 0, sizeof *c);
 	return 0;
 }

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "shim.h"
 
+#include <gnu/libc-version.h>
+
 REAL(int, close, int)
 REAL(void, _exit, int)
 
@@ -37,6 +39,15 @@ EXPORT __attribute__((noreturn)) void _Exit(int status)
 static void refuse(const char *path, const char *why)
 {
 	dprintf(2, "rmreplay: clock %s: %s\n", path, why);
+	syscall(SYS_exit_group, 127);
+}
+
+static void refuse_c_library(void)
+{
+	dprintf(2,
+		"rmreplay: the preload library does not know how glibc %s keeps its locks and streams, and would show "
+		"wrong time (want rmreplay built on a system with this glibc)\n",
+		gnu_get_libc_version());
 	syscall(SYS_exit_group, 127);
 }
 
@@ -83,20 +94,21 @@ __attribute__((constructor)) static void init(void)
 	const char *path = value_of(RMR_ENV_CLOCK);
 	for (void (**load)(void) = __start_rmr_loaders; load < __stop_rmr_loaders; load++)
 		(*load)();
+	pthread_atfork(NULL, NULL, become_child);
 	if (!path)
 		return;
+	if (!knows_locks() || !knows_streams())
+		refuse_c_library();
 	struct rmr_clock *c = map_clock(path);
 	struct rmr_slot *s = adopt(c, value_of(RMR_ENV_SLOT));
 	charged = value_of(RMR_ENV_CHARGED) != NULL;
 	if (value_of(RMR_ENV_COARSE))
 		choose_coarse(value_of(RMR_ENV_COARSE));
-	remember_environment();
+	remember_environment(c);
 	wake_signal = SIGRTMIN + 5;
 	struct sigaction sa = {.sa_handler = on_wake_signal, .sa_flags = SA_RESTART};
 	sigaction(wake_signal, &sa, NULL);
 	pthread_key_create(&exit_key, thread_exit);
-	pthread_atfork(NULL, NULL, become_child);
-
 	C = c;
 	atomic_store(&threads, 1);
 	me = s ? s : new_slot(getpid(), gettid_now());

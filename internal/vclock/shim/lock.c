@@ -2,19 +2,89 @@
 #define _GNU_SOURCE
 #include "shim.h"
 
+REAL(int, pthread_mutex_init, pthread_mutex_t *, const pthread_mutexattr_t *)
 REAL(int, pthread_mutex_lock, pthread_mutex_t *)
 REAL(int, pthread_mutex_trylock, pthread_mutex_t *)
 REAL(int, pthread_mutex_timedlock, pthread_mutex_t *, const struct timespec *)
 REAL(int, pthread_mutex_unlock, pthread_mutex_t *)
+REAL(int, pthread_rwlock_init, pthread_rwlock_t *, const pthread_rwlockattr_t *)
 REAL(int, pthread_rwlock_rdlock, pthread_rwlock_t *)
 REAL(int, pthread_rwlock_wrlock, pthread_rwlock_t *)
 REAL(int, pthread_rwlock_tryrdlock, pthread_rwlock_t *)
 REAL(int, pthread_rwlock_trywrlock, pthread_rwlock_t *)
 REAL(int, pthread_rwlock_unlock, pthread_rwlock_t *)
+REAL(int, sem_init, sem_t *, int, unsigned)
+REAL(sem_t *, sem_open, const char *, int, ...)
 REAL(int, sem_wait, sem_t *)
 REAL(int, sem_trywait, sem_t *)
 REAL(int, sem_timedwait, sem_t *, const struct timespec *)
 REAL(int, sem_post, sem_t *)
+
+/* Threads wait for an object in queues of their own process, where another process does not wake
+ * them. */
+int refuse_shared(const char *function)
+{
+	dprintf(2,
+		"rmreplay: %s: an object that several processes share does not work under the virtual clock (want one "
+		"that a single process uses: PTHREAD_PROCESS_PRIVATE, or a semaphore without pshared)\n",
+		function);
+	return ENOTSUP;
+}
+
+EXPORT int pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr)
+{
+	int shared = PTHREAD_PROCESS_PRIVATE;
+	if (C && attr)
+		pthread_mutexattr_getpshared(attr, &shared);
+	return shared == PTHREAD_PROCESS_SHARED ? refuse_shared(__func__) : real(pthread_mutex_init)(m, attr);
+}
+
+EXPORT int pthread_rwlock_init(pthread_rwlock_t *l, const pthread_rwlockattr_t *attr)
+{
+	int shared = PTHREAD_PROCESS_PRIVATE;
+	if (C && attr)
+		pthread_rwlockattr_getpshared(attr, &shared);
+	return shared == PTHREAD_PROCESS_SHARED ? refuse_shared(__func__) : real(pthread_rwlock_init)(l, attr);
+}
+
+EXPORT int sem_init(sem_t *s, int shared, unsigned value)
+{
+	if (!C || !shared)
+		return real(sem_init)(s, shared, value);
+	errno = refuse_shared(__func__);
+	return -1;
+}
+
+EXPORT sem_t *sem_open(const char *name, int flags, ...)
+{
+	va_list ap;
+	va_start(ap, flags);
+	mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
+	unsigned value = flags & O_CREAT ? va_arg(ap, unsigned) : 0;
+	va_end(ap);
+	if (!C)
+		return real(sem_open)(name, flags, mode, value);
+	errno = refuse_shared(__func__);
+	return SEM_FAILED;
+}
+
+/* The library reads who holds a lock where glibc keeps it. */
+bool knows_locks(void)
+{
+	pthread_mutexattr_t attr;
+	pthread_mutex_t m;
+	pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
+	real(pthread_mutex_init)(&m, &attr);
+	bool known = (m.__data.__kind & 3) == PTHREAD_MUTEX_ERRORCHECK;
+	real(pthread_mutex_lock)(&m);
+	real(pthread_rwlock_wrlock)(&l);
+	known = known && m.__data.__owner == gettid_now() && l.__data.__cur_writer == gettid_now();
+	real(pthread_rwlock_unlock)(&l);
+	real(pthread_mutex_unlock)(&m);
+	return known && m.__data.__owner == 0 && l.__data.__cur_writer == 0;
+}
 
 static int try_mutex(void *m)
 {

@@ -42,7 +42,7 @@ uint32_t ip4_of(const union address *a)
 }
 
 /* is_driver reports whether a peer is the driver. As a client the driver connects from
- * driver_ip; as the compute nodes it listens at driver_port. */
+ * driver_ip; it listens at driver_port. */
 bool is_driver(const union address *peer)
 {
 	if (peer->any.sa_family != AF_INET && peer->any.sa_family != AF_INET6)
@@ -90,7 +90,7 @@ bool outside(int fd)
 
 /* -------------------------------------------------------------------- sockets */
 
-/* Slurm writes a message's length and body separately. Nagle's algorithm and a delayed
+/* Programs write a message's length and body separately, as Slurm does. Nagle's algorithm and a delayed
  * acknowledgement then hold the body back for 40 ms of real time. Every thread would sleep
  * meanwhile, and virtual time would advance before the body arrives. */
 static void no_delay(int fd)
@@ -100,14 +100,15 @@ static void no_delay(int fd)
 	errno = saved;
 }
 
-/* slurmdbd sends updates to the address that slurmctld connected from. The kernel would choose
- * 127.0.0.1, where no daemon listens. So every client binds to the daemon's own address. */
+/* A server may call back to the address that its client connected from. The kernel would choose
+ * 127.0.0.1, where no server listens. Where the driver wants it, every client binds to its server's
+ * address. */
 static void call_from(int fd, const struct sockaddr_in *to)
 {
 	struct sockaddr_in own = {.sin_family = AF_UNSPEC};
 	socklen_t n = sizeof own;
 	int one = 1, saved = errno;
-	if (port_is_managed(to->sin_port) && getsockname(fd, (struct sockaddr *)&own, &n) == 0 &&
+	if (C->own_address && port_is_managed(to->sin_port) && getsockname(fd, (struct sockaddr *)&own, &n) == 0 &&
 	    own.sin_family == AF_INET && own.sin_port == 0 && own.sin_addr.s_addr == INADDR_ANY) {
 		own.sin_addr = to->sin_addr;
 		/* The kernel chooses the port in connect, where it knows the peer. */
@@ -211,7 +212,7 @@ EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *len)
 	return accept4(fd, addr, len, 0);
 }
 
-/* Slurm reads a non-blocking descriptor again and again for the rest of a message. The writer
+/* Programs such as Slurm read a non-blocking descriptor again and again for the rest of a message. The writer
  * may be waiting for virtual time, which does not pass while the reader runs. So a thread that
  * has read nothing a hundred times in a row, without a poll in between, waits a moment. */
 __thread struct empty_reads empty_reads OF_THREAD;

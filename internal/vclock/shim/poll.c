@@ -61,7 +61,7 @@ static int timed_kernel_wait(uint32_t why, uint64_t object, int64_t deadline, bo
 {
 	struct timed_wait w = {.for_room = for_room};
 	sigset_t block, waiting;
-	volatile int r, e;
+	int r, e;
 	bool by_clock;
 	empty_reads.times = 0;
 	sigemptyset(&block);

@@ -135,9 +135,9 @@ EXPORT int pause(void)
 
 /* ------------------------------------------------------ programs and children */
 
-/* The variables, "NAME=value", that put a child under the clock. Slurm gives its scripts
- * environments that do not have them. */
-static char *inherited[6];
+/* The variables, "NAME=value", that put a child under the clock, and those that the driver names
+ * besides. A parent may give its children environments that do not have them. */
+static char *inherited[2 + RMR_INHERITED];
 
 /* The variables, "NAME=value", that say how this process runs under the clock. A process that
  * executes a program keeps them, also one that executes itself anew, as slurmctld does to read
@@ -167,24 +167,21 @@ static void remove_variable(const char *name)
 		e[0] = e[1];
 }
 
-static void remember(char **variables, const char *const *names, size_t count)
+/* remember keeps a variable of this process in *place, if there is one, and returns the next place. */
+static char **remember(char **place, const char *name)
 {
-	for (size_t i = 0; i < count; i++) {
-		const char *v = value_of(names[i]);
-		if (v && asprintf(variables, "%s=%s", names[i], v) > 0)
-			variables++;
-	}
+	const char *v = value_of(name);
+	return v && asprintf(place, "%s=%s", name, v) > 0 ? place + 1 : place;
 }
 
-void remember_environment(void)
+void remember_environment(const struct rmr_clock *c)
 {
-	static const char *const names[] = {"LD_PRELOAD", RMR_ENV_CLOCK, "NSS_WRAPPER_PASSWD",
-					    "NSS_WRAPPER_GROUP"};
-	static const char *const own_names[] = {RMR_ENV_CHARGED, RMR_ENV_COARSE};
-	remember(inherited, names, sizeof names / sizeof *names);
-	remember(own, own_names, sizeof own_names / sizeof *own_names);
-	for (size_t i = 0; i < sizeof own_names / sizeof *own_names; i++)
-		remove_variable(own_names[i]);
+	char **next = remember(remember(inherited, "LD_PRELOAD"), RMR_ENV_CLOCK);
+	for (const char *name = c->inherited; *name; name += strlen(name) + 1)
+		next = remember(next, name);
+	remember(remember(own, RMR_ENV_CHARGED), RMR_ENV_COARSE);
+	remove_variable(RMR_ENV_CHARGED);
+	remove_variable(RMR_ENV_COARSE);
 	remove_variable(RMR_ENV_SLOT);
 }
 
@@ -214,8 +211,11 @@ static size_t add_missing(char **out, size_t n, char *const *variables, size_t c
 	return n;
 }
 
+/* The pointers that managed_env adds at most: also the slot, and the NULL at the end. */
+enum { ADDED = sizeof inherited / sizeof *inherited + sizeof own / sizeof *own + 2 };
+
 /* managed_env writes envp into out, adds the variables that are missing and the slot of the
- * process that executes a program. out has room for count_of(envp) + 10 pointers. */
+ * process that executes a program. out has room for count_of(envp) + ADDED pointers. */
 static void managed_env(char **out, char *const *envp, char *slot_var, size_t slot_len,
 			const struct rmr_slot *slot)
 {
@@ -234,7 +234,7 @@ static void managed_env(char **out, char *const *envp, char *slot_var, size_t sl
 #define WITH_ENV(envp, slot, call) \
 	({ \
 		char slot_var[40]; \
-		char *env_[count_of(envp) + 10]; \
+		char *env_[count_of(envp) + ADDED]; \
 		managed_env(env_, envp, slot_var, sizeof slot_var, slot); \
 		touch(); \
 		(call); \
@@ -306,23 +306,51 @@ EXPORT int execle(const char *path, const char *arg, ...)
 	return execve(path, argv, envp);
 }
 
+/* The streams of popen, each with the shell at its other end. */
+struct pipe_stream {
+	struct pipe_stream *next;
+	FILE *f;
+	pid_t pid;
+};
+static struct pipe_stream *pipe_streams;
+static spin_t pipe_streams_lock;
+
+/* What system changes for the whole process while it waits. */
+static struct {
+	spin_t lock;
+	int commands; /* that run */
+	struct sigaction interrupt, quit;
+} ignoring;
+
 /* The slot that fork has reserved for the child that it is about to create. */
 static __thread struct rmr_slot *childs_slot OF_THREAD;
 
+/* Locks that other threads of the parent held when it forked: nobody would release them. What the
+ * locks protect is complete at every instant. */
+static void free_locks(void)
+{
+	atomic_store(&pipe_streams_lock, 0);
+	atomic_store(&ignoring.lock, 0);
+}
+
 /* In a child only the forking thread exists: its queues start empty. This is the first fork
  * handler to run in the child, so the other handlers find the library ready. It also runs in
- * children that the C library creates itself, as daemon does. */
+ * children that the C library creates itself, as daemon does, and in processes that are not
+ * managed: these have the library's queues and locks, too. */
 void become_child(void)
 {
 	memset(buckets, 0, sizeof buckets);
 	memset(semaphores, 0, sizeof semaphores);
+	free_locks();
+	forget_timers();
+	if (!C)
+		return;
 	atomic_store(&threads, 1);
 	me = childs_slot ? childs_slot : new_slot(getpid(), 0);
 	childs_slot = NULL;
 	detached = false;
 	charged = false;
 	memset(own, 0, sizeof own);
-	forget_timers();
 	spin_locks_held = 0;
 	atomic_store(&me->pid, getpid());
 	atomic_store(&me->tid, gettid_now());
@@ -404,30 +432,91 @@ EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_act
 	return spawn_managed(real_posix_spawnp_p, pid, file, fa, attr, argv, envp);
 }
 
+/* ignore_interrupts ignores the signals of a terminal's keys while a command of system runs, and
+ * stop_ignoring gives them back their actions when the last of them has ended. */
+static void ignore_interrupts(void)
+{
+	static const struct sigaction ignore = {.sa_handler = SIG_IGN};
+	spin_lock(&ignoring.lock);
+	if (ignoring.commands++ == 0) {
+		sigaction(SIGINT, &ignore, &ignoring.interrupt);
+		sigaction(SIGQUIT, &ignore, &ignoring.quit);
+	}
+	spin_unlock(&ignoring.lock);
+}
+
+static void stop_ignoring(void)
+{
+	spin_lock(&ignoring.lock);
+	if (--ignoring.commands == 0) {
+		sigaction(SIGINT, &ignoring.interrupt, NULL);
+		sigaction(SIGQUIT, &ignoring.quit, NULL);
+	}
+	spin_unlock(&ignoring.lock);
+}
+
+/* A command that system runs, and the caller's signal mask. */
+struct command {
+	pid_t pid;
+	sigset_t mask;
+};
+
+static int start_command(struct command *c, const char *command)
+{
+	char *argv[] = {"sh", "-c", (char *)command, NULL};
+	sigset_t restored;
+	posix_spawnattr_t attr;
+	sigemptyset(&restored); /* what the caller does not ignore itself, the command gets */
+	if (ignoring.interrupt.sa_handler != SIG_IGN)
+		sigaddset(&restored, SIGINT);
+	if (ignoring.quit.sa_handler != SIG_IGN)
+		sigaddset(&restored, SIGQUIT);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setsigmask(&attr, &c->mask);
+	posix_spawnattr_setsigdefault(&attr, &restored);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	int r = posix_spawn(&c->pid, "/bin/sh", NULL, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+	return r;
+}
+
+static void end_command(const struct command *c)
+{
+	stop_ignoring();
+	pthread_sigmask(SIG_SETMASK, &c->mask, NULL);
+}
+
+/* A cancelled caller ends its command. */
+static void cancel_command(void *arg)
+{
+	struct command *c = arg;
+	kill(c->pid, SIGKILL);
+	waitpid(c->pid, NULL, 0);
+	end_command(c);
+}
+
 /* The system of glibc waits for its child inside glibc, where no wrapper sees it. */
 EXPORT int system(const char *command)
 {
-	int status;
-	pid_t pid;
+	struct command c;
+	sigset_t child;
+	int status = -1;
+	pid_t got = -1;
 	if (!command)
 		return 1;
-	char *argv[] = {"sh", "-c", (char *)command, NULL};
-	if (posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ))
-		return -1;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -1;
-	return status;
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	pthread_sigmask(SIG_BLOCK, &child, &c.mask);
+	ignore_interrupts();
+	if (start_command(&c, command) == 0) {
+		pthread_cleanup_push(cancel_command, &c);
+		while ((got = waitpid(c.pid, &status, 0)) < 0 && errno == EINTR)
+			;
+		pthread_cleanup_pop(0);
+	}
+	end_command(&c);
+	return got < 0 ? -1 : status;
 }
-
-/* The streams of popen, each with the shell at its other end. */
-struct pipe_stream {
-	struct pipe_stream *next;
-	FILE *f;
-	pid_t pid;
-};
-static struct pipe_stream *pipe_streams;
-static spin_t pipe_streams_lock;
 
 /* The popen and pclose of glibc also wait inside glibc. */
 EXPORT FILE *popen(const char *command, const char *mode)

@@ -150,7 +150,7 @@ int wait_for(struct bucket *table, const volatile void *object, uint32_t why, in
 		}
 		slot_prepare(why, object, deadline);
 		unlock_bucket(table, b, &old);
-		bool volatile woken = false;
+		bool woken = false;
 		pthread_cleanup_push(cancel_lock_wait, &l);
 		woken = slot_wait(ends);
 		pthread_cleanup_pop(0);

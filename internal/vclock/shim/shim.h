@@ -38,6 +38,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "abi.h"
@@ -187,17 +188,21 @@ void free_process(pid_t pid, struct rmr_slot *keep);
 
 extern __thread char *wait_frame OF_THREAD; /* where the stack was in the last wait */
 
+/* in_handler reports whether code with this frame runs in a signal handler that interrupted the
+ * thread's wait. */
+bool in_handler(const char *frame);
+
 /* counted reports whether the calling thread has a slot and counts as running. A thread does
  * not count in a signal handler that interrupted one of its waits: the library leaves the
  * handler's own waits to the kernel. A handler may also jump out of the wait, as shells do:
- * then the stack is shorter than it was in the wait. */
+ * then the wait has ended. */
 static inline bool counted(void)
 {
 	if (!me)
 		return false;
 	uint32_t st = atomic_load(&me->state);
 	if (__builtin_expect(st != RMR_RUNNING && st != RMR_EXITING, 0)) {
-		if ((char *)__builtin_frame_address(0) <= wait_frame)
+		if (in_handler(__builtin_frame_address(0)))
 			return false;
 		resume(st);
 	}
@@ -227,7 +232,7 @@ void abandon_kernel(void *unused);
 #define IN_KERNEL(why, object, call) \
 	({ \
 		kernel_enter(why, (uint64_t)(object), RMR_NEVER); \
-		__typeof__(call) volatile got_; \
+		__typeof__(call) got_; \
 		pthread_cleanup_push(abandon_kernel, NULL); \
 		got_ = (call); \
 		pthread_cleanup_pop(0); \
@@ -361,6 +366,14 @@ struct lock_wait {
 bool leave_queue(struct lock_wait *l);
 void cancel_lock_wait(void *arg);
 
+/* refuse_shared says that a function cannot make an object for several processes, and returns its
+ * error. */
+int refuse_shared(const char *function);
+
+/* Whether the C library is laid out as these files expect: lock.c and stream.c. */
+bool knows_locks(void);
+bool knows_streams(void);
+
 /* wait_for blocks until try(object) no longer returns EBUSY. */
 int wait_for(struct bucket *table, const volatile void *object, uint32_t why, int (*try)(void *),
 	     int64_t deadline, enum ends ends);
@@ -451,7 +464,7 @@ enum wait wait_to_write(int fd, size_t n, int flags);
 /* ------------------------------------------------------- processes: process.c */
 
 const char *value_of(const char *name);
-void remember_environment(void);
+void remember_environment(const struct rmr_clock *c);
 void become_child(void);
 
 #pragma GCC visibility pop

@@ -24,6 +24,18 @@ REAL(int, fflush, FILE *)
 REAL(int, fflush_unlocked, FILE *)
 REAL(int, fclose, FILE *)
 
+/* The library reads a stream's descriptor, and how much it has buffered, where glibc keeps them. */
+bool knows_streams(void)
+{
+	char text[] = "abc";
+	FILE *f = fmemopen(text, 3, "r");
+	if (!f)
+		return false;
+	bool known = real(fgetc)(f) == 'a' && f->_IO_read_end - f->_IO_read_ptr == 2 && *f->_IO_read_ptr == 'b';
+	real(fclose)(f);
+	return known && stdin->_fileno == fileno(stdin) && stdout->_fileno == fileno(stdout);
+}
+
 static bool is_channel(int fd)
 {
 	struct stat st;

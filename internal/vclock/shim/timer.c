@@ -447,6 +447,14 @@ static struct timer *find_descriptor(int fd)
 	return fd >= 0 ? t : NULL;
 }
 
+/* forget_timer removes a timer that has a descriptor. The caller holds the lock. */
+static void forget_timer(struct timer *t)
+{
+	*find_timer(t) = t->next;
+	atomic_fetch_sub(&descriptors, 1);
+	free(t);
+}
+
 EXPORT int timerfd_create(int clock, int flags)
 {
 	charge(AT_CALL);
@@ -479,14 +487,17 @@ EXPORT int timerfd_settime(int fd, int flags, const struct itimerspec *v, struct
 	sigset_t old;
 	uint64_t expiries;
 	charge(AT_CALL);
+	bool good = valid(&v->it_value) && valid(&v->it_interval) &&
+		    !(flags & ~(TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET));
 	lock_timers(&old);
 	struct timer *t = find_descriptor(fd);
-	bool good = t && valid(&v->it_value) && valid(&v->it_interval);
-	if (good) {
+	if (t && good && readable(fd) && real(read)(fd, &expiries, sizeof expiries) < 0) {
+		forget_timer(t); /* its number has another file now: the kernel answers */
+		t = NULL;
+	}
+	if (t && good) {
 		if (before)
 			*before = time_left(t);
-		if (readable(fd) && real(read)(fd, &expiries, sizeof expiries) < 0)
-			good = false;
 		set_timer(t, flags & TFD_TIMER_ABSTIME, ns_of(&v->it_value), ns_of(&v->it_interval));
 	}
 	unlock_timers(&old);
@@ -516,15 +527,10 @@ void forget_descriptors(int first, int last)
 	if (!C || atomic_load(&descriptors) == 0)
 		return;
 	lock_timers(&old);
-	for (struct timer **p = &timers; *p;) {
-		struct timer *t = *p;
-		if (t->fd < 0 || t->fd < first || t->fd > last) {
-			p = &t->next;
-			continue;
-		}
-		*p = t->next;
-		atomic_fetch_sub(&descriptors, 1);
-		free(t);
+	for (struct timer *t = timers, *next; t; t = next) {
+		next = t->next;
+		if (t->fd >= 0 && t->fd >= first && t->fd <= last)
+			forget_timer(t);
 	}
 	unlock_timers(&old);
 }

@@ -81,6 +81,8 @@ func slurms(t *testing.T) []slurm {
 		var one slurm
 		var err error
 		switch {
+		case testing.Short():
+			err = errors.New("-short")
 		case release == slurmspec.R2205: // an older root than the machine cannot load its nss_wrapper
 			one, err = installedSlurm(release)
 		case roots == "":

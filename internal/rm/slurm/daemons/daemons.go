@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/procfs"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/sandbox"
 	"rmreplay/internal/supervise"
@@ -304,7 +305,7 @@ func (d *Daemons) LastLog(name string) []string {
 func (d *Daemons) CPU() map[string]time.Duration {
 	out := map[string]time.Duration{}
 	for pid, name := range d.names {
-		out[name] = vclock.CPUTime(pid)
+		out[name] = procfs.Process(pid).CPU
 	}
 	return out
 }
@@ -313,7 +314,7 @@ func (d *Daemons) CPU() map[string]time.Duration {
 func (d *Daemons) PeakMemory() map[string]int64 {
 	out := map[string]int64{}
 	for pid, name := range d.names {
-		out[name] = vclock.PeakMemory(pid)
+		out[name] = procfs.PeakMemory(pid)
 	}
 	return out
 }

@@ -41,9 +41,13 @@ type Options struct {
 }
 
 // Start starts a site of a release, which ends with the test; an empty release is that of the machine.
-// It skips the test if the release is not installed, or this user cannot run slurmd.
+// It skips the test if the release is not installed, or this user cannot run slurmd,
+// and under -short.
 func Start(t *testing.T, release string, o Options) *Site {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED by -short: a live Slurm")
+	}
 	if os.Getuid() != 0 {
 		t.Skip("SKIPPED: nothing is tried on a live Slurm: slurmd needs root")
 	}

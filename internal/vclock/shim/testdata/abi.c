@@ -17,6 +17,7 @@ int main(void)
 	FIELD(clock, slot_size);
 	FIELD(clock, driver_ip);
 	FIELD(clock, driver_port);
+	FIELD(clock, own_address);
 	FIELD(clock, fifo_dev);
 	FIELD(clock, fifo_ino);
 	FIELD(clock, now);
@@ -37,6 +38,7 @@ int main(void)
 	FIELD(clock, connecting);
 	FIELD(clock, home);
 	FIELD(clock, cpus);
+	FIELD(clock, inherited);
 	FIELD(clock, ports);
 	FIELD(clock, slot);
 	FIELD(clock, link);
@@ -55,6 +57,7 @@ int main(void)
 	CONSTANT("magic", RMR_ABI_MAGIC);
 	CONSTANT("version", RMR_ABI_VERSION);
 	CONSTANT("slots", RMR_SLOTS);
+	CONSTANT("inherited", RMR_INHERITED);
 	CONSTANT("links", RMR_LINKS);
 	CONSTANT("link reach", RMR_LINK_REACH);
 	CONSTANT("never", RMR_NEVER);

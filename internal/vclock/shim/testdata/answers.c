@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -31,6 +32,7 @@
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define UNIT 40 /* ms */
@@ -1319,6 +1321,199 @@ static void child_signal(void)
 	signal(SIGCHLD, SIG_DFL);
 }
 
+static _Atomic int interrupts;
+
+static void on_interrupt(int sig)
+{
+	(void)sig;
+	interrupts++;
+}
+
+static void *run_command(void *arg)
+{
+	system("exec sleep 100");
+	return arg;
+}
+
+/* A cancelled caller of system ends its command, and gives the signals back. */
+static void cancelled_command(void)
+{
+	struct sigaction now;
+	pthread_t p = thread(run_command, NULL);
+	int64_t t = ns();
+	nap(1);
+	sigaction(SIGINT, NULL, &now);
+	say("  ignored %d", now.sa_handler == SIG_IGN);
+	pthread_cancel(p);
+	say(", cancelled %d", join(p) == PTHREAD_CANCELED);
+	sigaction(SIGINT, NULL, &now);
+	say(", then %d", now.sa_handler == on_interrupt);
+	say(", children %s", outcome(waitpid(-1, NULL, WNOHANG)));
+	say(" after %d\n", units(t));
+}
+
+/* While a command of system runs, the keys of the terminal reach the command alone, and its end is
+ * nobody else's. */
+static void commands(void)
+{
+	struct sigaction sa = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART}, reap = {.sa_handler = on_child}, now;
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGQUIT, &sa, NULL);
+	sigaction(SIGCHLD, &reap, NULL);
+	children_seen = 0;
+	say("  command %s", status_text(system("kill -INT $PPID; kill -QUIT $PPID; exit 5")));
+	say(", %d interrupts, %d children\n", interrupts, children_seen);
+	say("  interrupted %s\n", status_text(system("kill -INT $$")));
+	raise(SIGINT);
+	sigaction(SIGINT, NULL, &now);
+	sigset_t set;
+	pthread_sigmask(SIG_BLOCK, NULL, &set);
+	say("  afterwards %d interrupts, %d, SIGCHLD blocked %d\n", interrupts, now.sa_handler == on_interrupt,
+	    sigismember(&set, SIGCHLD));
+	signal(SIGCHLD, SIG_DFL);
+	cancelled_command();
+	signal(SIGINT, SIG_DFL);
+	signal(SIGQUIT, SIG_DFL);
+	signal(SIGCHLD, SIG_DFL);
+}
+
+/* ------------------------------------------------------- handlers on other stacks */
+
+static int handlers_pipe[2];
+static char stack_for_signals[1 << 16];
+static sigjmp_buf before_wait;
+static _Atomic bool ticket_ready;
+static sem_t in_place; /* the thread is about to wait */
+
+static void handler_writes(int sig)
+{
+	(void)sig;
+	if (write(handlers_pipe[1], "x", 1) != 1)
+		abort();
+}
+
+static void handler_jumps(int sig)
+{
+	(void)sig;
+	siglongjmp(before_wait, 1);
+}
+
+static void on_signal_stack(int sig, void (*run)(int), char *stack)
+{
+	stack_t s = {.ss_sp = stack, .ss_size = sizeof stack_for_signals};
+	struct sigaction sa = {.sa_handler = run, .sa_flags = SA_ONSTACK | SA_RESTART};
+	if (sigaltstack(&s, NULL) || sigaction(sig, &sa, NULL))
+		abort();
+}
+
+/* A wait goes on after a handler that ran on another stack, higher up or lower down. */
+static void *wait_through_handler(void *stack)
+{
+	int wakeups = 0, r = 0;
+	on_signal_stack(SIGUSR1, handler_writes, stack);
+	int64_t t = ns();
+	pthread_mutex_lock(&mutex);
+	sem_post(&in_place);
+	while (!ticket_ready) {
+		r = pthread_cond_wait(&cond, &mutex);
+		wakeups++;
+	}
+	pthread_mutex_unlock(&mutex);
+	say("  %s, %d wake-up", error_name(r), wakeups);
+	say(" after %d\n", units(t));
+	return NULL;
+}
+
+/* A handler on another stack may leave a wait by a jump; waits after it take time as before. */
+static void *jump_out_of_wait(void *stack)
+{
+	on_signal_stack(SIGUSR1, handler_jumps, stack);
+	volatile int64_t t = ns();
+	if (!sigsetjmp(before_wait, 1)) {
+		sem_post(&in_place);
+		nap(9);
+	}
+	say("  left after %d", units(t));
+	nap(2);
+	say(", ended after %d\n", units(t));
+	return NULL;
+}
+
+static void signal_thread(void *(*run)(void *), char *stack)
+{
+	char byte;
+	ticket_ready = false;
+	pthread_t p = thread(run, stack);
+	sem_wait(&in_place);
+	nap(1);
+	pthread_kill(p, SIGUSR1);
+	if (run == wait_through_handler) {
+		nap(2);
+		pthread_mutex_lock(&mutex);
+		ticket_ready = true;
+		pthread_cond_signal(&cond);
+		pthread_mutex_unlock(&mutex);
+	}
+	join(p);
+	if (run == wait_through_handler && read(handlers_pipe[0], &byte, 1) != 1)
+		abort();
+}
+
+static ucontext_t waiting_context, other_context;
+
+static void nap_elsewhere(void)
+{
+	int64_t t = ns();
+	nap(2);
+	say("  another context sleeps %d\n", units(t));
+	setcontext(&waiting_context);
+}
+
+static void handler_changes_context(int sig)
+{
+	(void)sig;
+	setcontext(&other_context);
+}
+
+/* The stack of the other context lies below the stack that waits. */
+static void change_of_context(void)
+{
+	static char stack[1 << 16];
+	struct sigaction sa = {.sa_handler = handler_changes_context, .sa_flags = SA_NODEFER};
+	volatile bool been_there = false;
+	volatile int64_t t = ns();
+	sigaction(SIGUSR1, &sa, NULL);
+	getcontext(&other_context);
+	other_context.uc_stack = (stack_t){.ss_sp = stack, .ss_size = sizeof stack};
+	makecontext(&other_context, nap_elsewhere, 0);
+	struct shot s = {.to = pthread_self(), .sig = SIGUSR1, .after = 1};
+	static pthread_t p;
+	getcontext(&waiting_context);
+	if (!been_there) {
+		been_there = true;
+		p = thread(shoot, &s);
+		nap(9);
+	}
+	say("  back after %d\n", units(t));
+	join(p);
+	signal(SIGUSR1, SIG_DFL);
+}
+
+static void stacks(void)
+{
+	char higher[sizeof stack_for_signals];
+	if (pipe(handlers_pipe) || sem_init(&in_place, 0, 0))
+		abort();
+	signal_thread(wait_through_handler, higher);
+	signal_thread(wait_through_handler, stack_for_signals);
+	signal_thread(jump_out_of_wait, higher);
+	signal_thread(jump_out_of_wait, stack_for_signals);
+	signal(SIGUSR1, SIG_DFL);
+	change_of_context();
+	close(handlers_pipe[0]);
+	close(handlers_pipe[1]);
+}
+
 /* --------------------------------------------------------------------- timers */
 
 /* timer_units returns the whole units from start to a timer's expiry. A virtual timer expires a
@@ -1522,6 +1717,18 @@ static void descriptors(void)
 	say(" after %d\n", units(t));
 	close(fd);
 	say("  closed %s\n", outcome(timerfd_settime(fd, 0, &v, NULL)));
+	fd = timerfd_create(CLOCK_MONOTONIC, 0);
+	v.it_value = span(1);
+	say("  unknown flag %s", outcome(timerfd_settime(fd, 1 << 5, &v, NULL)));
+	timerfd_gettime(fd, &v);
+	say(", %d is left\n", left(&v.it_value));
+	v.it_value = span(1);
+	int other = open("/", O_RDONLY); /* readable, as an expired timer is */
+	syscall(SYS_dup2, other, fd);
+	say("  another file %s", outcome(timerfd_settime(fd, 0, &v, NULL)));
+	say(" %s\n", outcome(timerfd_gettime(fd, &v)));
+	close(other);
+	close(fd);
 	fd = eventfd(0, EFD_CLOEXEC);
 	e = (struct epoll_event){.events = EPOLLIN, .data.u32 = 4};
 	epoll_ctl(set, EPOLL_CTL_ADD, fd, &e);
@@ -1590,7 +1797,7 @@ int main(int argc, char **argv)
 		{"mutex types", mutex_types}, {"contention", contention}, {"semaphores", semaphores}, {"joining", joining},
 		{"cancelling", cancelling}, {"multiplexing", multiplexing}, {"blocking", blocking}, {"tcp", tcp}, {"signals", signals},
 		{"forks", forks}, {"fork with waiters", fork_with_waiters}, {"execs", execs}, {"endings", endings},
-		{"child signal", child_signal}, {"timers", timers}, {"descriptors", descriptors},
+		{"child signal", child_signal}, {"commands", commands}, {"stacks", stacks}, {"timers", timers}, {"descriptors", descriptors},
 		{"allocations", allocations},
 	};
 	self = "/proc/self/exe";

@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -809,6 +810,80 @@ static void several(char **argv)
 	stamp("end");
 }
 
+/* peer HOST: connects to itself at HOST, and prints the address that the connection came from. */
+static void peer(char **argv)
+{
+	struct sockaddr_in a = address(argv[2], 0), from;
+	socklen_t n = sizeof a;
+	char text[INET_ADDRSTRLEN];
+	int server = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+	if (bind(server, (struct sockaddr *)&a, n) || listen(server, 1) || getsockname(server, (struct sockaddr *)&a, &n) ||
+	    connect(client, (struct sockaddr *)&a, n) || accept(server, (struct sockaddr *)&from, &n) < 0)
+		die("peer");
+	puts(inet_ntop(AF_INET, &from.sin_addr, text, sizeof text));
+}
+
+/* shared: makes objects that several processes can share, and says what comes of it. */
+static void shared(char **argv)
+{
+	pthread_mutexattr_t ma;
+	pthread_condattr_t ca;
+	pthread_rwlockattr_t ra;
+	pthread_rwlock_t lock;
+	(void)argv;
+	pthread_mutexattr_init(&ma);
+	pthread_condattr_init(&ca);
+	pthread_rwlockattr_init(&ra);
+	for (int how = PTHREAD_PROCESS_PRIVATE; how <= PTHREAD_PROCESS_SHARED; how++) {
+		pthread_mutexattr_setpshared(&ma, how);
+		pthread_condattr_setpshared(&ca, how);
+		pthread_rwlockattr_setpshared(&ra, how);
+		printf("%s ", strerrorname_np(pthread_cond_init(&c, &ca)));
+		printf("%s ", strerrorname_np(pthread_mutex_init(&m, &ma)));
+		printf("%s ", strerrorname_np(pthread_rwlock_init(&lock, &ra)));
+		printf("%s\n", sem_init(&sem, how, 1) ? strerrorname_np(errno) : "0");
+	}
+	sem_t *named = sem_open("/rmreplay-no-such-semaphore", 0);
+	printf("%s\n", named == SEM_FAILED ? strerrorname_np(errno) : "0");
+}
+
+/* streams FORKS: threads look for the shell of a stream among many, all the time. Children are
+ * forked meanwhile, each of which opens and closes a stream. Prints how many of them came to an
+ * end. */
+static void *look_for_shells(void *unused)
+{
+	char *text;
+	size_t size;
+	for (;;) {
+		FILE *volatile other = open_memstream(&text, &size); /* not a stream of popen */
+		pclose(other);
+	}
+	return unused;
+}
+
+static void streams(char **argv)
+{
+	enum { STREAMS = 300 };
+	pthread_t t;
+	int ended = 0, forks = number(argv, 2), status;
+	for (int i = 0; i < STREAMS; i++)
+		if (!popen("exit 0", "re"))
+			die("popen");
+	for (int i = 0; i < 2; i++)
+		if (pthread_create(&t, NULL, look_for_shells, NULL))
+			die("pthread_create");
+	for (int i = 0; i < forks; i++) {
+		pid_t child = fork();
+		if (child == 0) {
+			alarm(5);
+			_exit(pclose(popen("exit 0", "r")));
+		}
+		ended += waitpid(child, &status, 0) == child && status == 0;
+	}
+	printf("%d children ended\n", ended);
+	exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -818,7 +893,8 @@ int main(int argc, char **argv)
 		   {"deadlock", deadlock}, {"stall", stall}, {"spin", spin}, {"victim", victim},
 		   {"pingpong", pingpong}, {"crowd", crowd},
 		   {"compute", compute}, {"bits", bits}, {"crew", crew}, {"lockout", lockout}, {"tick", tick},
-		   {"save", save}, {"where", where}, {"together", together}, {"restless", restless}, {"bypass", bypass}, {"answered", answered}, {"order", in_order}, {"several", several}, {"unanswered", unanswered}};
+		   {"save", save}, {"where", where}, {"together", together}, {"restless", restless}, {"bypass", bypass}, {"answered", answered}, {"order", in_order}, {"several", several}, {"unanswered", unanswered},
+		   {"peer", peer}, {"shared", shared}, {"streams", streams}};
 	for (size_t i = 0; argc > 1 && i < sizeof all / sizeof *all; i++)
 		if (strcmp(all[i].name, argv[1]) == 0) {
 			all[i].run(argv);

@@ -34,7 +34,8 @@ func (s *Slurm) libraries() string {
 
 // Each runs a test with 22.05, 24.11 and 26.05, if they are not older than oldest. The programs are
 // those of [RootsVariable]. Without such a root, 22.05 is the release that is installed on this
-// machine. Each skips a release, with a message, that does not have the programs.
+// machine. Each skips a release, with a message, that does not have the programs, and
+// all of them under -short.
 func Each(t *testing.T, oldest slurmspec.Release, programs []string, test func(*testing.T, *Slurm)) {
 	t.Helper()
 	roots := os.Getenv(RootsVariable)
@@ -43,6 +44,9 @@ func Each(t *testing.T, oldest slurmspec.Release, programs []string, test func(*
 			continue
 		}
 		t.Run(release.String(), func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("SKIPPED by -short: real daemons")
+			}
 			s := &Slurm{Release: release, root: filepath.Join(roots, release.String())}
 			if _, err := os.Lstat(s.root); roots == "" || err != nil {
 				if release != slurmspec.R2205 {

@@ -1,0 +1,124 @@
+package vclock
+
+import (
+	"bytes"
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// preload makes what is started load libraries behind the preload library.
+func (l *lab) preload(libraries ...string) {
+	l.extraEnv = append(l.extraEnv, "LD_PRELOAD="+strings.Join(append([]string{l.shim}, libraries...), " "))
+}
+
+// TestAllocators runs a program under the clock whose allocator is not glibc's. The first allocator
+// ends the program when it is to free memory that is not its own.
+func TestAllocators(t *testing.T) {
+	installed := func(pattern string) func(*testing.T) string {
+		return func(t *testing.T) string {
+			found, err := filepath.Glob("/usr/lib/*/" + pattern)
+			if err != nil || len(found) == 0 {
+				t.Skipf("SKIPPED: a program with this allocator: %s is not installed", pattern)
+			}
+			return found[0]
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		library func(*testing.T) string
+	}{
+		{"strict", func(t *testing.T) string { return testLibrary(t, "allocator", "allocator") }},
+		{"mimalloc (libmimalloc2.0)", installed("libmimalloc.so.*")},
+		{"jemalloc (libjemalloc2)", installed("libjemalloc.so.*")},
+		{"tcmalloc (libtcmalloc-minimal4)", installed("libtcmalloc_minimal.so.*")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			library := tt.library(t)
+			l := newLab(t, Policy{})
+			l.preload(library)
+			for _, part := range []string{"allocations", "forks", "execs", "descriptors", "joining"} {
+				if p := l.start(program(t, "answers"), part); true {
+					l.run()
+					if p.status != "exit status 0" {
+						t.Errorf("%s: %s\n%s", part, p.status, p.output())
+					}
+				}
+			}
+			l.checkCount()
+			// The library is loaded into processes without a clock, too.
+			c := exec.Command(program(t, "answers"), "allocations")
+			c.Env = append(os.Environ(), l.extraEnv...)
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Errorf("without the clock: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// TestLibraryBindsAtOnce looks whether the library that is part of the program has its symbols
+// resolved when it is loaded: signal handlers and forked children must not do that.
+func TestLibraryBindsAtOnce(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteLibrary(&b); err != nil {
+		t.Fatal(err)
+	}
+	f, err := elf.NewFile(bytes.NewReader(b.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags, err := f.DynValue(elf.DT_FLAGS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(flags) != 1 || elf.DynFlag(flags[0])&elf.DF_BIND_NOW == 0 {
+		t.Errorf("DT_FLAGS are %v, want DF_BIND_NOW (ld -z now)", flags)
+	}
+}
+
+// TestUnknownCLibrary puts a library in place of parts of glibc that keeps locks, or streams, in
+// another way. No program runs under the clock then: it would see wrong time.
+func TestUnknownCLibrary(t *testing.T) {
+	for _, tt := range []struct{ name, define string }{{"locks", "-DODD_LOCKS"}, {"streams", "-DODD_STREAMS"}} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLab(t, Policy{})
+			l.preload(testLibrary(t, "odd-"+tt.name, "odd", tt.define))
+			p := l.start(program(t, "clockwork"), "steps", "3", "1000")
+			l.run()
+			if want := "does not know how glibc "; p.status != "exit status 127" || !strings.Contains(p.output(), want) {
+				t.Errorf("%s, with the output %q, want exit status 127 and %q", p.status, p.output(), want)
+			}
+		})
+	}
+}
+
+// TestSharedObjectsAreRefused: the library would never wake a thread that waits for another process's
+// lock, semaphore or signal.
+func TestSharedObjectsAreRefused(t *testing.T) {
+	l := newLab(t, Policy{})
+	p := l.start(program(t, "clockwork"), "shared")
+	l.run()
+	refusal := func(function string) string {
+		return "rmreplay: " + function + ": an object that several processes share does not work under the virtual clock " +
+			"(want one that a single process uses: PTHREAD_PROCESS_PRIVATE, or a semaphore without pshared)\n"
+	}
+	p.check(t, refusal("pthread_cond_init")+refusal("pthread_mutex_init")+refusal("pthread_rwlock_init")+
+		refusal("sem_init")+refusal("sem_open")+"0 0 0 0\nEOPNOTSUPP EOPNOTSUPP EOPNOTSUPP EOPNOTSUPP\nEOPNOTSUPP\n")
+}
+
+// TestForkDuringPclose forks while other threads hold the lock of the list of streams. The program
+// has no clock, for under one a single thread runs at a time.
+func TestForkDuringPclose(t *testing.T) {
+	c := exec.Command(program(t, "clockwork"), "streams", "100")
+	c.Env = append(os.Environ(), "LD_PRELOAD="+buildShim(t))
+	begin := time.Now()
+	out, err := c.CombinedOutput()
+	if got, want := string(out), "100 children ended\n"; err != nil || got != want {
+		t.Errorf("%q (%v), want %q", got, err, want)
+	}
+	t.Logf("%v", time.Since(begin))
+}
