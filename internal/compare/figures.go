@@ -72,13 +72,19 @@ type quantity struct {
 	values [][]metrics.Float
 }
 
+// any reports whether a run has a value other than 0.
+func (q *quantity) any() bool {
+	return slices.ContainsFunc(slices.Concat(q.values...), func(v metrics.Float) bool { return v.Known() && v != 0 })
+}
+
 // Reacted reports whether the users of a run reacted. A run in which only jitter moved
 // submissions also has a lateness, which says nothing about its users.
 func Reacted(m *run.Manifest) bool { return m.Feedback != nil && m.Feedback.Model != "none" }
 
-// measure computes the figures of all runs of all sets, and those of their fairness. Lateness is
+// measure computes the figures of all runs of all sets, those of why jobs waited, and those of their
+// fairness. Lateness is
 // among the figures if users reacted in any run.
-func measure(sets []Set, opts Options) (figures, fairness []quantity, err error) {
+func measure(sets []Set, opts Options) (figures, waiting, fairness []quantity, err error) {
 	measured := make([][]*metrics.Metrics, len(sets))
 	feedback := make([][]*metrics.Feedback, len(sets))
 	served := make([][]*map[metrics.By]metrics.Fairness, len(sets))
@@ -96,12 +102,13 @@ func measure(sets []Set, opts Options) (figures, fairness []quantity, err error)
 			}
 			fair, err := fairstart.Of(r.Rows, r.Manifest, string(opts.FairStart))
 			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", r.Name, err)
+				return nil, nil, nil, fmt.Errorf("%s: %w", r.Name, err)
 			}
 			started[i] = append(started[i], fair)
 		}
 	}
 	figures = quantities(measured, metrics.Figures)
+	waiting = slices.DeleteFunc(quantities(measured, metrics.WaitFigures), func(q quantity) bool { return !q.any() })
 	if reacted {
 		for _, f := range metrics.FeedbackFigures {
 			figures = append(figures, quantity{f.Figure, each(feedback, f.Of)})
@@ -119,7 +126,7 @@ func measure(sets []Set, opts Options) (figures, fairness []quantity, err error)
 			fairness = append(fairness, quantity{f.Figure, each(started, f.Of)})
 		}
 	}
-	return figures, fairness, nil
+	return figures, waiting, fairness, nil
 }
 
 // hasGroups reports whether a run has several groups. One group is always served equally.

@@ -92,6 +92,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		fmt.Fprintf(b, "  depth test    p = %s, quality of %s in %s %s, of %s in %s %s (0.5: no difference)\n", pValue(t.Depth.P),
 			Letter(p.Set), Letter(p.Baseline), t.Depth.QBaseline.Text(), Letter(p.Baseline), Letter(p.Set), t.Depth.QSet.Text())
 	}
+	c.renderWaits(b, p)
 	if p.Recorded != nil {
 		b.WriteString("\n")
 		metrics.RenderVerdict(b, p.Recorded, zone)
@@ -114,6 +115,17 @@ func (c *Comparison) renderTable(b *bytes.Buffer, p *Pair, title string, table [
 	}
 	for i := range table {
 		c.renderMetric(b, &table[i], p)
+	}
+}
+
+// renderWaits writes why jobs waited, in one set and the baseline.
+func (c *Comparison) renderWaits(b *bytes.Buffer, p *Pair) {
+	if len(c.Waits) == 0 {
+		return
+	}
+	c.renderTable(b, p, "why jobs waited, mean", c.Waits)
+	if c.Inference {
+		b.WriteString("Holm's correction is for this table\n")
 	}
 }
 

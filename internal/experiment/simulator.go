@@ -229,7 +229,7 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 	if ferr != nil || err != nil {
 		return nil, bothOf(err, ferr)
 	}
-	return summarize(record, computed, opts)
+	return summarize(record, &computed, opts)
 }
 
 // play runs the simulation and warns of the inputs that it did not carry out.

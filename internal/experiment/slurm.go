@@ -238,7 +238,7 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 		return nil, bothOf(err, ferr)
 	}
 	opts := metrics.Options{Tau: metrics.DefaultTau}
-	return summarize(record, metrics.ComputeAll(record.Rows, opts.Of(&manifest)), opts)
+	return summarize(record, nil, opts)
 }
 
 // kernel returns the release of the running kernel, or "" if it is not known.

@@ -152,6 +152,11 @@ func FigureOf(key string) Figure {
 			return f.Figure
 		}
 	}
+	for _, f := range WaitFigures {
+		if f.Key == key {
+			return f
+		}
+	}
 	for _, f := range FairnessFigures {
 		if f.Key == key {
 			return f.Figure

@@ -15,6 +15,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
 
 func at(sec int64) hpc.Time { return hpc.Unix(1000 + sec) }
@@ -85,6 +86,9 @@ func handMetrics() Metrics {
 		BoundedSlowdown: BoundedSlowdown{Mean: 20.3 / 4, Median: 4.9, P90: 8 + 0.7*1.5, P99: 8 + 0.97*1.5, Max: 9.5},
 		TauSeconds:      10,
 		HighSlowdown:    1, // B
+		// Four jobs waited, and the record says neither since when they were eligible nor why they waited.
+		EligibleWait: EligibleWait{nan(), nan(), nan(), nan(), nan()},
+		WaitParts:    []WaitPart{{Part: waits.Unknown, Jobs: 4, Seconds: 350, Mean: 70, Share: 1}}, Waited: 5,
 	}
 }
 
@@ -141,8 +145,8 @@ func TestSegments(t *testing.T) {
 	if got.MeanQueue != 0.4 {
 		t.Errorf("mean queue %v, want 0.4", got.MeanQueue)
 	}
-	// Waits are 0 and 60, turnarounds 100 and 90.
-	if got.Wait.Mean != 30 || got.Turnaround.Mean != 95 {
+	// Waits are 0 and 40, turnarounds 100 and 90.
+	if got.Wait.Mean != 20 || got.Turnaround.Mean != 95 {
 		t.Errorf("mean wait %v, mean turnaround %v", got.Wait.Mean, got.Turnaround.Mean)
 	}
 }
@@ -172,7 +176,7 @@ func TestEmpty(t *testing.T) {
 			Jobs: got.Jobs, Rejected: got.Rejected, JobsByState: got.JobsByState, LeftOut: got.LeftOut,
 			MakespanSeconds: nan(), Utilization: nan(), NodeUtilization: nan(), ThroughputPerHour: nan(), MeanQueue: nan(),
 			Wait: Wait(none), Turnaround: Turnaround(none), Slowdown: Slowdown(none), BoundedSlowdown: BoundedSlowdown(none),
-			TauSeconds: 10,
+			EligibleWait: EligibleWait(none), WaitParts: []WaitPart{}, TauSeconds: 10,
 		}
 		if diff := cmp.Diff(want, got, approx); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", name, diff)
@@ -307,6 +311,11 @@ func TestProperties(t *testing.T) {
 			&want.Turnaround.Mean, &want.Turnaround.Median, &want.Turnaround.P90, &want.Turnaround.P99, &want.Turnaround.Max,
 		} {
 			*f *= Float(k)
+		}
+		want.WaitParts = slices.Clone(want.WaitParts)
+		for i := range want.WaitParts {
+			want.WaitParts[i].Seconds *= Float(k)
+			want.WaitParts[i].Mean *= Float(k)
 		}
 		want.ThroughputPerHour /= Float(k)
 		if diff := cmp.Diff(want, got, approx); diff != "" {

@@ -22,6 +22,7 @@ func (s *Summary) Render(w io.Writer, zone *time.Location) error {
 	s.renderJobs(&b)
 	s.renderMachine(&b)
 	s.renderDistributions(&b)
+	renderWaitParts(&b, s.WaitParts)
 	s.IO.render(&b)
 	renderReasons(&b, s.Reasons)
 	s.renderFairness(&b)
@@ -102,6 +103,7 @@ func (s *Summary) renderDistributions(b *bytes.Buffer) {
 	}
 	row("wait", Distribution(s.Wait), clock)
 	row("  seconds", Distribution(s.Wait), number)
+	row("wait since eligible", Distribution(s.EligibleWait), clock)
 	row("turnaround", Distribution(s.Turnaround), clock)
 	row("  seconds", Distribution(s.Turnaround), number)
 	row("slowdown", Distribution(s.Slowdown), number)
@@ -121,6 +123,7 @@ func renderGroups(b *bytes.Buffer, by By, groups []Group) {
 		fmt.Fprintf(b, "%-20s%9d%9d%8s%13s%13s%13s%14s\n", name, g.Jobs, g.Rejected, percent(g.Utilization),
 			clock(g.Wait.Mean), clock(g.Wait.Median), clock(g.Wait.P90), number(g.BoundedSlowdown.Mean))
 	}
+	renderGroupParts(b, groups)
 }
 
 // renderWarnings writes the warnings. They come last, so that they stay on the screen.

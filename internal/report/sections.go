@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/report/chart"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
 
 // paragraph, warning and verdict make blocks of text.
@@ -384,6 +385,17 @@ func (r *Report) fileSystems() (Section, error) {
 	return s, err
 }
 
+// waiting is the section with the parts of the waits.
+func (r *Report) waiting() (Section, error) {
+	s := Section{ID: "waiting", Title: "Why jobs waited"}
+	if r.empty() || len(r.Comparison.Waits) == 0 {
+		return s, nil
+	}
+	s.Blocks = append(s.Blocks, paragraph("The mean wait of all jobs that started, in its parts, which add up to it. Unknown is the waiting for which a run has no reason."))
+	s.Blocks = append(s.Blocks, r.figures(r.Comparison.Waits)...)
+	return s, nil
+}
+
 // fairness is the section with the figures of fairness, if somebody asked for them.
 func (r *Report) fairness() (Section, error) {
 	s := Section{ID: "fairness", Title: "Fairness"}
@@ -608,7 +620,7 @@ func (r *Report) users() (Section, error) {
 // distributions is the section on the distributions of waits and slowdowns.
 func (r *Report) distributions() (Section, error) {
 	s := Section{ID: "distributions", Title: "Waits and slowdowns"}
-	waits := distributions(r.Sets, 1, waitOf)
+	waits := distributions(r.Sets, 1, waits.Seconds)
 	if len(waits) == 0 {
 		return s, nil
 	}
