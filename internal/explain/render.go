@@ -74,7 +74,11 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 // renderParts writes the lost runs and the parts of the wait.
 func (s *Story) renderParts(b *bytes.Buffer, zone *time.Location) {
 	for _, l := range s.Lost {
-		fmt.Fprintf(b, "%-12s %s to %s on %s, then requeued\n", "lost run", l.Start.Text(zone), l.End.Text(zone), count(l.Processors, "processor"))
+		by := ""
+		if l.PreemptedBy != "" {
+			by = ", preempted by job " + l.PreemptedBy
+		}
+		fmt.Fprintf(b, "%-12s %s to %s on %s%s\n", "lost run", l.Start.Text(zone), l.End.Text(zone), count(l.Processors, "processor"), by)
 	}
 	for i, p := range s.Parts {
 		label := ""

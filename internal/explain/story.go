@@ -36,7 +36,7 @@ type Story struct {
 	Wait          float64  `json:"wait_s"`
 	SinceEligible *float64 `json:"wait_since_eligible_s"`
 	Parts         []Part   `json:"wait_parts"`
-	// Lost are the runs of the job that ended in a requeue.
+	// Lost are the runs of the job that ended in a requeue, or by a preemption for good.
 	Lost []Lost `json:"lost_runs"`
 	// Priority is that at the start, or the highest while it waited; 0 if there is none. A record
 	// does not have its parts.
@@ -77,6 +77,8 @@ type Lost struct {
 	End        Instant `json:"end"`
 	Processors int     `json:"processors"`
 	Nodes      int     `json:"nodes"`
+	// PreemptedBy is the job for which it ended; empty if it ended otherwise, or the record does not say.
+	PreemptedBy string `json:"preempted_by"`
 }
 
 // Crowd is a number of jobs.
@@ -185,8 +187,8 @@ func (s *Story) sums(rec *Record, row *run.Row) {
 	}
 	slices.SortStableFunc(s.Parts, func(a, b Part) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	for _, r := range row.Runs() {
-		if r.EndedBy == rm.Requeue {
-			s.Lost = append(s.Lost, Lost{Instant(r.Start), Instant(r.End), r.Processors, r.NodeCount})
+		if r.EndedBy == rm.Requeue || r.PreemptedBy != "" {
+			s.Lost = append(s.Lost, Lost{Instant(r.Start), Instant(r.End), r.Processors, r.NodeCount, r.PreemptedBy})
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
 )
@@ -72,6 +73,8 @@ var Columns = slices.Concat([]*Column{
 	{Name: "cpu_time", Doc: "CPUs x run time", kind: seconds, number: cpuTime},
 	{Name: "priority", Doc: "its priority at its start", kind: count, number: whole(func(r *run.Row) int { return int(r.Priority) })},
 	{Name: "restarts", Doc: "how often it was requeued", kind: count, number: func(r *run.Row) float64 { return float64(r.Restarts) }},
+	{Name: "preempted_by", Doc: "the jobs that preempted it", text: preemptors},
+	{Name: "lost_cpu_time", Doc: "CPUs x time of its runs that were lost", kind: seconds, number: lostTime},
 	{Name: "exit_code", Doc: "its exit code", kind: count, number: ended(func(r *run.Row) int { return r.ExitCode })},
 	{Name: "signal", Doc: "the signal that ended it", kind: count, number: ended(func(r *run.Row) int { return r.Signal })},
 	{Name: "reason", Doc: "why it was rejected, requeued or ended", text: func(r *run.Row) string { return r.Reason }},
@@ -83,6 +86,36 @@ func waitColumns() (list []*Column) {
 		list = append(list, &Column{Name: "wait_" + string(part), Doc: "waiting " + part.Meaning(), kind: seconds, number: partOf(part)})
 	}
 	return list
+}
+
+// preemptors lists the jobs that preempted a job, in order.
+func preemptors(r *run.Row) string {
+	var list []string
+	for _, s := range r.Segments {
+		if s.PreemptedBy != "" {
+			list = append(list, s.PreemptedBy)
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// lostTime sums up the runs that ended in a requeue or by a preemption; NaN for a job that lost none.
+func lostTime(r *run.Row) float64 {
+	lost, run := math.NaN(), 0.0
+	for _, s := range r.Segments {
+		run += s.End.Sub(s.Start).Seconds() * float64(s.Processors)
+		if s.EndedBy == rm.Suspend {
+			continue
+		}
+		if s.EndedBy == rm.Requeue || s.PreemptedBy != "" {
+			if math.IsNaN(lost) {
+				lost = 0
+			}
+			lost += run
+		}
+		run = 0
+	}
+	return lost
 }
 
 // sinceEligible returns the wait since the job was eligible.

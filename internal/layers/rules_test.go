@@ -162,7 +162,7 @@ var rules = []rule{
 		"the registry knows every format, and a run as a workload"},
 	{"use cases", "internal/explain", []string{"internal/hostlist", "internal/hpc", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/waits", "internal/workload"}, computes,
 		"an explanation is a function of a run record alone, whoever made it"},
-	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/run", "internal/spelling", "internal/waits", "internal/workload", "internal/workload/transform"}, computes,
+	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/rm", "internal/run", "internal/spelling", "internal/waits", "internal/workload", "internal/workload/transform"}, computes,
 		"a table is a function of a run record alone; its caller prints it"},
 	{"use cases", "internal/compare", []string{
 		"internal/compare/releases", "internal/fairstart", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/waits", "internal/workload"}, computes,

@@ -58,6 +58,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
 )
@@ -133,6 +134,15 @@ type Metrics struct {
 	// HighSlowdown is the number of jobs with a slowdown above 5. The paper's section
 	// VIII.B takes the users of such jobs to be unsatisfied.
 	HighSlowdown int `json:"high_slowdown_jobs"`
+
+	// Requeues is the number of runs that ended in a requeue, and Preemptions the number of runs that
+	// another job ended, by a requeue or for good. LostProcessorSeconds is what these runs held, whenever
+	// they ran, in processor seconds: it is lost unless the jobs write checkpoints.
+	Requeues             int   `json:"requeues"`
+	Preemptions          int   `json:"preemptions"`
+	LostProcessorSeconds Float `json:"lost_processor_s"`
+	// HeldByState is what all jobs held, whenever they ran, by their final state, in processor seconds. A run that lasts still does not count.
+	HeldByState map[hpc.State]Float `json:"held_processor_s_by_state"`
 
 	// WaitParts divide the sum of the waits, the largest part first ([waits.Parts]).
 	WaitParts []WaitPart `json:"wait_parts"`
@@ -253,6 +263,8 @@ type accumulator struct {
 
 	from, to                         hpc.Time // T
 	processorTime, nodeTime, waiting area
+	lost                             area
+	byState                          map[hpc.State]*area
 	wait, turnaround, slow, bounded  []float64
 	eligible                         []float64
 	parts                            waitParts
@@ -265,7 +277,7 @@ func newAccumulator(rows iter.Seq[*run.Row], opts Options) *accumulator {
 	if opts.Tau <= 0 {
 		opts.Tau = DefaultTau
 	}
-	a := &accumulator{opts: opts, from: opts.From, to: opts.To}
+	a := &accumulator{opts: opts, from: opts.From, to: opts.To, byState: map[hpc.State]*area{}}
 	a.m = Metrics{
 		JobsByState: make(map[hpc.State]int), LeftOut: make(map[Omission]int),
 		MakespanSeconds: Float(math.NaN()), TauSeconds: Float(opts.Tau.Seconds()),
@@ -333,9 +345,39 @@ func (a *accumulator) addUsage(r *run.Row) {
 	if !known {
 		a.m.LeftOut[NoProcessors]++
 	}
+	a.addLosses(r)
 	a.queued = waits.AppendQueued(a.queued[:0], r)
 	for _, q := range a.queued {
 		a.waiting.add(a.within(q.From, q.To), 1)
+	}
+}
+
+// addLosses adds what a job held, and which of its runs were lost. A run that lasts still has no end.
+func (a *accumulator) addLosses(r *run.Row) {
+	sum, lost := &area{}, &area{} // of the present run in lost
+	if known := a.byState[r.State]; known != nil {
+		sum = known
+	} else if len(a.held) > 0 {
+		a.byState[r.State] = sum
+	}
+	for _, s := range a.held {
+		d := s.End.Sub(s.Start)
+		sum.add(d, s.Processors)
+		lost.add(d, s.Processors)
+		if s.EndedBy == rm.Suspend {
+			continue
+		}
+		preempted := s.PreemptedBy != "" || s.EndedBy == rm.Ended && r.State == hpc.Preempted
+		if s.EndedBy == rm.Requeue {
+			a.m.Requeues++
+		}
+		if preempted {
+			a.m.Preemptions++
+		}
+		if preempted || s.EndedBy == rm.Requeue {
+			a.lost.join(*lost)
+		}
+		*lost = area{}
 	}
 }
 
@@ -393,6 +435,12 @@ func (a *accumulator) addTimes(r *run.Row) {
 func (a *accumulator) metrics() Metrics {
 	m := a.m
 	span := max(0, a.to.Sub(a.from).Seconds())
+	m.LostProcessorSeconds, m.HeldByState = Float(a.lost.seconds()), map[hpc.State]Float{}
+	for state, sum := range a.byState {
+		if *sum != (area{}) {
+			m.HeldByState[state] = Float(sum.seconds())
+		}
+	}
 	m.UsedProcessorSeconds = Float(a.processorTime.seconds())
 	m.Utilization = ratio(a.processorTime.seconds(), span*float64(a.opts.Processors))
 	m.NodeUtilization = ratio(a.nodeTime.seconds(), span*float64(a.opts.Nodes))
@@ -475,6 +523,13 @@ func (s *area) add(d time.Duration, n int) {
 	var carry uint64
 	s.low, carry = bits.Add64(s.low, low, 0)
 	s.high, _ = bits.Add64(s.high, high, carry)
+}
+
+// join adds another sum.
+func (s *area) join(o area) {
+	var carry uint64
+	s.low, carry = bits.Add64(s.low, o.low, 0)
+	s.high, _ = bits.Add64(s.high, o.high, carry)
 }
 
 func (s *area) seconds() float64 {

@@ -87,7 +87,7 @@ type Row struct {
 	Request string `parquet:"request"`
 
 	// Segments are the periods in which the job held processors, in order. The list is empty
-	// for a job that ran once without suspension: its only period is Start to End. It is also
+	// for a job that ran once without suspension or preemption: its only period is Start to End. It is also
 	// empty for a job that never ran.
 	Segments []Segment `parquet:"segments,list"`
 
@@ -107,6 +107,9 @@ type Segment struct {
 	Eligible hpc.Time `parquet:"eligible_time,optional,timestamp(nanosecond)"`
 	// EndedBy is [rm.Suspend], [rm.Requeue] or [rm.Ended]; empty for a current period.
 	EndedBy rm.EventKind `parquet:"ended_by,dict"`
+	// PreemptedBy is the workload's ID of the job for which the resource manager ended the period, of a
+	// task ID_TASK; empty for a period that ended otherwise, and in older records.
+	PreemptedBy string `parquet:"preempted_by,optional"`
 }
 
 // Held returns the periods in which the job held processors, in order. If the run ended before
@@ -134,7 +137,7 @@ func (r *Row) Runs() []Segment {
 	var list []Segment
 	for _, s := range r.Held() {
 		if n := len(list); n > 0 && list[n-1].EndedBy == rm.Suspend {
-			list[n-1].End, list[n-1].EndedBy = s.End, s.EndedBy
+			list[n-1].End, list[n-1].EndedBy, list[n-1].PreemptedBy = s.End, s.EndedBy, s.PreemptedBy
 			continue
 		}
 		list = append(list, s)
