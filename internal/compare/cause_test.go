@@ -210,3 +210,48 @@ func TestNoCause(t *testing.T) {
 		t.Error(text.String())
 	}
 }
+
+// Jitter moves submissions; users who do not react have nothing to do with it.
+func TestCausesOfSubmissions(t *testing.T) {
+	feedback := func(model string, jitter float64) Set {
+		s := single("b", job("x", 30, 40, 60, "n1"))
+		s.Runs[0].Manifest.Feedback = &run.Feedback{Model: model, Jitter: jitter}
+		return s
+	}
+	for _, test := range []struct {
+		set  Set
+		want string
+	}{
+		{feedback("none", 60), "false: jitter moved submissions by up to 0 s and 60 s"},
+		{feedback("think-time", 0), "false: users react to the system, and submit later what depends on earlier results"},
+		{feedback("none", 0), ""},
+	} {
+		if got := causesOf(t, DivergedSubmit, single("a", job("x", 0, 40, 60, "n1"), job("y", 0, 0, 5, "n2")), withJob(test.set, job("y", 0, 0, 5, "n2"))); got != test.want {
+			t.Errorf("causes %q, want %q", got, test.want)
+		}
+	}
+}
+
+// withJob adds a job to the run of a set.
+func withJob(s Set, row run.Row) Set {
+	s.Runs[0].Rows = append(s.Runs[0].Rows, row)
+	return s
+}
+
+// Runs without a job in common agree in nothing.
+func TestNoCommonJob(t *testing.T) {
+	for want, sets := range map[string][]Set{
+		"no job in common": {single("a", job("x", 0, 0, 5, "n1")), single("b", job("y", 0, 0, 5, "n1"))},
+		"no divergence in the 1 job that both sides have: their first runs agree in each of them; 0 and 1 jobs are on one side only": {
+			single("a", job("x", 0, 0, 5, "n1")), single("b", job("x", 0, 0, 5, "n1"), job("y", 0, 0, 5, "n2"))},
+		"no divergence: the first runs of both sides agree in every job": {single("a", job("x", 0, 0, 5, "n1")), single("b", job("x", 0, 0, 5, "n1"))},
+	} {
+		var b strings.Builder
+		if err := mustCompare(t, Options{}, sets...).Render(&b, time.UTC); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), "\n"+want) || strings.Count(b.String(), "every job") > strings.Count(want, "every job") {
+			t.Errorf("want %q:\n%s", want, b.String())
+		}
+	}
+}

@@ -298,9 +298,21 @@ func renderReleases(b *bytes.Buffer, p *Pair) {
 	}
 }
 
+// Agreement says in how many jobs the first runs of a pair without divergences agree.
+func (p *Pair) Agreement() string {
+	switch v := &p.Jobs; {
+	case v.Matched == 0:
+		return "no job in common: the runs have no job of the same ID, so they cannot be compared job by job"
+	case v.Only[0]+v.Only[1] > 0:
+		return fmt.Sprintf("no divergence in the %s that both sides have: their first runs agree in each of them; %d and %d jobs are on one side only",
+			plural(v.Matched, "job"), v.Only[0], v.Only[1])
+	}
+	return "no divergence: the first runs of both sides agree in every job"
+}
+
 func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	if len(p.Divergences) == 0 {
-		b.WriteString("\nno divergence: the first runs of both sides agree in every job\n")
+		b.WriteString("\n" + p.Agreement() + "\n")
 		return
 	}
 	for i := range p.Divergences {

@@ -247,6 +247,7 @@ func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *
 		text := fmt.Sprintf("%d events of nodes or reservations were refused: %s", len(refused), few(refused, 5))
 		warnings = append(warnings, run.Warning{Code: "event-refused", Text: text, AffectsResult: true, Count: len(refused)})
 	}
+	warnings = append(warnings, p.unrecordedLimits(record.Rows)...)
 	for _, w := range warnings {
 		if err := record.Warn(w); err != nil {
 			return run.StateFailed, err

@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/report/chart"
 	"rmreplay/internal/run"
+	"rmreplay/internal/stats"
 	"rmreplay/internal/waits"
 )
 
@@ -149,8 +150,13 @@ func (r *Report) shortVerdict(p *compare.Pair) string {
 	text := fmt.Sprintf("%s against %s: ", setName(p.Set, r.Sets[p.Set]), setName(p.Baseline, r.Sets[p.Baseline]))
 	runs, others := len(r.Sets[p.Baseline].Runs), len(r.Sets[p.Set].Runs)
 	if smallest := c.SmallestP(runs, others); significant == 0 && smallest > 1-c.Level {
-		text += fmt.Sprintf("%d and %d runs are too few to tell a difference of a single metric from chance, however large it is "+
-			"(the smallest p possible is %s for %d metrics; make more runs)", runs, others, quantity.Probability(metrics.Float(smallest)), len(c.Metrics))
+		text += fmt.Sprintf("%d and %d runs are too few to find out which of %d metrics differ (corrected for all of them, the smallest p possible is %s; make more runs)",
+			runs, others, len(c.Metrics), quantity.Probability(metrics.Float(smallest)))
+		if alone := stats.SmallestP(runs, others, stats.TestOptions{}); alone <= 1-c.Level {
+			text += fmt.Sprintf("; they suffice for one metric that was chosen beforehand (its p can be %s)", quantity.Probability(metrics.Float(alone)))
+		} else {
+			text += ", however large the differences are"
+		}
 	} else if significant == 0 {
 		text += fmt.Sprintf("none of %d metrics differs significantly", len(c.Metrics))
 	} else {
@@ -741,7 +747,7 @@ func (r *Report) jobs() (Section, error) {
 // divergences describe where the first runs of both sides begin to differ.
 func (r *Report) divergences(p *compare.Pair) []Block {
 	if len(p.Divergences) == 0 {
-		return []Block{paragraph("The first runs of %s and %s agree in every job.", compare.Letter(p.Baseline), compare.Letter(p.Set))}
+		return []Block{paragraph("%s against %s: %s.", compare.Letter(p.Set), compare.Letter(p.Baseline), p.Agreement())}
 	}
 	first := &p.Divergences[0]
 	list := []Block{paragraph("First divergence of the first runs, on %s (%s): %s.", quantity.Instant(hpc.Time(first.At), r.options.Zone), r.options.Zone, first.Reason)}

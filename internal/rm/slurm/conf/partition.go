@@ -50,15 +50,22 @@ func (c *Cluster) DefaultPartition() string {
 func (c *Cluster) DefaultLimit() time.Duration {
 	var longest time.Duration
 	for _, p := range c.Partitions {
-		text, _ := p.Get("DefaultTime")
-		if text == "" || strings.EqualFold(text, "NONE") {
-			text, _ = p.Get("MaxTime")
-		}
-		if d, err := slurmspec.ParseTimeLimit(text); err == nil && d != hpc.Unlimited {
-			longest = max(longest, d)
-		}
+		longest = max(longest, p.DefaultLimit())
 	}
 	return longest
+}
+
+// DefaultLimit returns the time limit of a job that requests none in the partition: its DefaultTime, or
+// else its MaxTime. It returns 0 if there is no limit.
+func (p Partition) DefaultLimit() time.Duration {
+	text, _ := p.Get("DefaultTime")
+	if text == "" || strings.EqualFold(text, "NONE") {
+		text, _ = p.Get("MaxTime")
+	}
+	if d, err := slurmspec.ParseTimeLimit(text); err == nil && d != hpc.Unlimited {
+		return d
+	}
+	return 0
 }
 
 // Get returns an attribute in slurm.conf's form: the line's own value, or else the default. It
