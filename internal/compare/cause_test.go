@@ -3,12 +3,14 @@ package compare
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
 )
 
@@ -253,5 +255,25 @@ func TestNoCommonJob(t *testing.T) {
 		if !strings.Contains(b.String(), "\n"+want) || strings.Count(b.String(), "every job") > strings.Count(want, "every job") {
 			t.Errorf("want %q:\n%s", want, b.String())
 		}
+	}
+}
+
+// Groups stand in the order of what changed, with the sum over their jobs and its share of all changes.
+func TestWinnersAndLosers(t *testing.T) {
+	of := func(user string, r run.Row) run.Row { r.User = user; return r }
+	a := single("a", of("ann", job("1", 0, 3600, 10, "n1")), of("ann", job("2", 0, 3600, 10, "n1")), of("bob", job("3", 0, 3600, 10, "n2")), of("cid", job("4", 0, 0, 10, "n3")))
+	b := single("b", of("ann", job("1", 0, 0, 10, "n1")), of("ann", job("2", 0, 0, 10, "n1")), of("bob", job("3", 0, 5400, 10, "n2")), of("cid", job("4", 0, 0, 10, "n3")))
+	c := mustCompare(t, Options{By: []metrics.By{metrics.ByUser}}, a, b)
+	var order []string
+	for _, g := range ByChange(c.Groups[metrics.ByUser], 1) {
+		sum, share := g.change(c.Groups[metrics.ByUser], 1)
+		order = append(order, fmt.Sprintf("%s %v %v", g.Name, sum, share))
+	}
+	if want := []string{"bob 1800 0.2", "cid 0 0", "ann -7200 0.8"}; !slices.Equal(order, want) {
+		t.Errorf("%q, want %q", order, want)
+	}
+	var text strings.Builder
+	if err := c.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), "by user, 1 wait longer, by 0.50 h in all, and 1 shorter, by 2 h;") {
+		t.Errorf("%v\n%s", err, text.String())
 	}
 }

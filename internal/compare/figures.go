@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -298,6 +299,42 @@ func compareGroups(sets []Set, by metrics.By, opts Options) []Group {
 		groups[n].Metrics = compareQuantities(quantities(measured, metrics.GroupFigures), opts)
 	}
 	return groups
+}
+
+// ByChange returns the groups in the order of what changed: first the group whose jobs wait longer by the
+// most in a set than in the baseline, last the one whose jobs gain the most.
+func ByChange(groups []Group, set int) []*Group {
+	list := make([]*Group, len(groups))
+	for i := range groups {
+		list[i] = &groups[i]
+	}
+	slices.SortStableFunc(list, func(a, b *Group) int {
+		x, _ := a.change(groups, set)
+		y, _ := b.change(groups, set)
+		return cmp.Compare(y, x)
+	})
+	return list
+}
+
+// change returns by how much the sum of a group's waits in a set differs from the baseline, in seconds,
+// and its share of the changes of all groups. Both are 0 if nothing is known.
+func (g *Group) change(groups []Group, set int) (sum, share metrics.Float) {
+	all := metrics.Float(0)
+	for i := range groups {
+		for k := range groups[i].Metrics {
+			m := &groups[i].Metrics[k]
+			if d := m.difference(set); m.Key == "total_wait_s" && d != nil && d.Difference.Known() {
+				all += metrics.Float(math.Abs(float64(d.Difference)))
+				if groups[i].Name == g.Name {
+					sum = d.Difference
+				}
+			}
+		}
+	}
+	if all > 0 {
+		share = metrics.Float(math.Abs(float64(sum))) / all
+	}
+	return sum, share
 }
 
 // Significant reports whether the difference is significant at the given confidence level

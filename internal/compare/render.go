@@ -392,9 +392,10 @@ func (c *Comparison) renderDistances(b *bytes.Buffer) {
 
 func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group) {
 	for set := 1; set < len(c.Sets); set++ {
-		fmt.Fprintf(b, "\n%-22s%16s%14s%14s%14s%24s%8s\n", fmt.Sprintf("by %s, %s - %s", by, Letter(set), Letter(0)),
-			"jobs", "mean wait "+Letter(0), "mean wait "+Letter(set), "difference", fmt.Sprintf("%.4g %% interval", 100*c.Level), "p")
-		for _, g := range groups {
+		fmt.Fprintf(b, "\n%-22s%16s%14s%14s%14s%24s%8s%12s%8s\n", fmt.Sprintf("by %s, %s - %s", by, Letter(set), Letter(0)),
+			"jobs", "mean wait "+Letter(0), "mean wait "+Letter(set), "difference", fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "sum [h]", "share")
+		for _, g := range ByChange(groups, set) {
+			sum, share := g.change(groups, set)
 			for i := range g.Metrics {
 				m := &g.Metrics[i]
 				d := m.difference(set)
@@ -405,9 +406,28 @@ func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group
 				if d.Low.Known() {
 					interval = d.Low.Text() + " to " + d.High.Text()
 				}
-				fmt.Fprintf(b, "%-22s%16s%14s%14s%14s%24s%8s\n", orNone(g.Name), fmt.Sprintf("%d/%d", g.Jobs[0], g.Jobs[set]),
-					m.Sets[0].Mean.Text(), m.Sets[set].Mean.Text(), d.Difference.Text(), interval, pValue(d.P))
+				fmt.Fprintf(b, "%-22s%16s%14s%14s%14s%24s%8s%12s%8s\n", orNone(g.Name), fmt.Sprintf("%d/%d", g.Jobs[0], g.Jobs[set]),
+					m.Sets[0].Mean.Text(), m.Sets[set].Mean.Text(), d.Difference.Text(), interval, pValue(d.P), (sum / 3600).Text(), share.Percent())
 			}
 		}
+		renderSides(b, by, groups, set)
 	}
+}
+
+// renderSides says in a sentence who loses and who gains.
+func renderSides(b *bytes.Buffer, by metrics.By, groups []Group, set int) {
+	var lost, gained metrics.Float
+	losers, winners := 0, 0
+	for i := range groups {
+		switch sum, _ := groups[i].change(groups, set); {
+		case sum > 0:
+			losers++
+			lost += sum
+		case sum < 0:
+			winners++
+			gained -= sum
+		}
+	}
+	fmt.Fprintf(b, "by %s, %d wait longer, by %s h in all, and %d shorter, by %s h; sum: over jobs, share: of all changes\n",
+		by, losers, (lost / 3600).Text(), winners, (gained / 3600).Text())
 }

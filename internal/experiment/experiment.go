@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -296,6 +297,18 @@ func refuseErrors(problems []workload.Problem) error {
 		first = append(first, fmt.Sprintf("and %d more (rmreplay workload validate lists them)", errs-len(first)))
 	}
 	return errors.New(strings.Join(first, "; "))
+}
+
+// absolute returns a path that means the same from every directory, for the manifest; the path itself if
+// the present directory is not known.
+func absolute(path string) string {
+	if path == "" {
+		return ""
+	}
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
 }
 
 // fileHash returns the SHA-256 of a file in hexadecimal. It returns "" if it cannot read the

@@ -117,7 +117,7 @@ func (e *simEngine) fitCluster() (workload.Cluster, error) {
 		return workload.Cluster{}, inputError(err)
 	}
 	e.cluster = capacity(c)
-	e.cluster.Dir = e.spec.Cluster
+	e.cluster.Dir = absolute(e.spec.Cluster)
 	return Known(c), nil
 }
 

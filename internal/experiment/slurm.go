@@ -207,7 +207,7 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	}
 	manifest := p.manifest(one)
 	manifest.Engine, manifest.Clock, manifest.Cluster = "slurm", describeClock(e.spec.ClockFactor), capacity(e.cluster)
-	manifest.Cluster.Dir = e.spec.Cluster
+	manifest.Cluster.Dir = absolute(e.spec.Cluster)
 	manifest.FileSystems, manifest.IOSchedule, manifest.IOEstimate = describeFileSystems(e.fileSystems), e.spec.IOSchedule, policy.EstimateName(e.spec.IOSchedule)
 	manifest.Cluster.SchedulerParameters, _ = e.cluster.Get("SchedulerParameters")
 	v := &manifest.Versions

@@ -244,7 +244,7 @@ func columnOf(name string) (*Column, error) {
 		return c, nil
 	}
 	names := Names()
-	if meant := spelling.Nearest(name, 2, names); meant != "" {
+	if meant := spelling.Nearest(strings.ToLower(name), max(1, len(name)/3), names); meant != "" {
 		return nil, fmt.Errorf("column %q: not known (did you mean %s?)", name, meant)
 	}
 	return nil, fmt.Errorf("column %q: not known (want %s)", name, strings.Join(names, ", "))

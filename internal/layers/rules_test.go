@@ -135,7 +135,7 @@ var rules = []rule{
 		"the record is the same for every engine; it knows events, not who made them"},
 	{"engines", "internal/predict/online", []string{"internal/hpc", "internal/predict", "internal/predict/model"}, computes,
 		"a learner in a scheduler's loop knows what the scheduler tells it, and no scheduler"},
-	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/bandwidth", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/predict", "internal/predict/model", "internal/predict/online", "internal/rm", "internal/rm/window", "internal/slurmspec/..."}, computes,
+	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/bandwidth", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/predict", "internal/predict/model", "internal/predict/online", "internal/rm", "internal/rm/window", "internal/slurmspec/...", "internal/spelling"}, computes,
 		"the simulator is one resource manager and knows no other"},
 	{"engines", "internal/rm/slurm/...", []string{
 		"internal/agenda", "internal/bandwidth", "internal/filekind", "internal/hostlist", "internal/hpc", "internal/lines", "internal/resources", "internal/rm", "internal/rm/window", "internal/run",
@@ -199,7 +199,7 @@ var rules = []rule{
 		"internal/experiment", "internal/hpc", "internal/metrics", "internal/predict", "internal/predict/model", "internal/predict/online", "internal/run", "internal/stats", "internal/workload", "internal/workload/transform",
 	}, offline,
 		"a comparison makes sets of realizations and tests them; it knows no command line"},
-	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/stats"}, offline,
+	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/spelling", "internal/stats"}, offline,
 		"a sweep runs command lines and reads their records; what a command does is not its concern"},
 	{"use cases", "internal/tune", []string{
 		"internal/experiment", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/spelling", "internal/stats", "internal/sweep",

@@ -111,7 +111,7 @@ func (s *Summary) renderWaste(b *bytes.Buffer) {
 		}
 	}
 	if len(parts) > 0 {
-		fmt.Fprintf(b, "incomplete   processor hours of jobs that did not complete: %s\n", strings.Join(parts, ", "))
+		fmt.Fprintf(b, "incomplete   processor hours: %s\n", strings.Join(parts, ", "))
 	}
 }
 

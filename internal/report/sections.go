@@ -809,8 +809,9 @@ func (r *Report) groups() (Section, error) {
 				t.Head = append(t.Head, fmt.Sprintf("change: %.4g %% interval", 100*c.Level))
 			}
 		}
-		for g := range groups {
-			t.Rows = append(t.Rows, r.groupRows(&groups[g])...)
+		ordered := compare.ByChange(groups, min(1, len(c.Sets)-1))
+		for _, g := range ordered {
+			t.Rows = append(t.Rows, r.groupRows(g)...)
 		}
 		s.Blocks = append(s.Blocks, Block{Table: t})
 	}
