@@ -54,7 +54,7 @@ var meanings = map[Part]string{
 	BeginTime:   "for the begin time that its user asked for",
 	Held:        "while it was held",
 	OwnLimit:    "below the limit of its array or its user",
-	Limit:       "below a limit of an association, a QOS, a partition or licenses",
+	Limit:       "below limits of associations, QOS, partitions or licenses",
 	Reservation: "for reserved nodes, or its own reservation",
 	Outage:      "for nodes that were down or drained",
 	Priority:    "behind jobs with a higher priority",
