@@ -32,8 +32,11 @@ func (d *Divergence) causes(a, b *table, between *releases.Difference) []Cause {
 		}
 		proven("the answer to its submission was: %s", orNone(rejected.Reason))
 	case DivergedSubmit:
-		if a.Manifest.Feedback != nil || b.Manifest.Feedback != nil {
+		if Reacted(a.Manifest) || Reacted(b.Manifest) {
 			likely("users react to the system, and submit later what depends on earlier results")
+		}
+		if x, y := jitter(a.Manifest), jitter(b.Manifest); x > 0 || y > 0 {
+			likely("jitter moved submissions by up to %s s and %s s", seconds(x).Text(), seconds(y).Text())
 		}
 	case DivergedRunTime:
 		if text := endings(x, y, a.Log != nil && b.Log != nil); text != "" {
@@ -48,6 +51,14 @@ func (d *Divergence) causes(a, b *table, between *releases.Difference) []Cause {
 		d.circumstances(between, likely)
 	}
 	return list
+}
+
+// jitter returns by how much a run moved submissions at random, at most.
+func jitter(m *run.Manifest) time.Duration {
+	if m.Feedback == nil {
+		return 0
+	}
+	return time.Duration(m.Feedback.Jitter * float64(time.Second))
 }
 
 // timeLimitInterval is how often slurmctld looks for jobs beyond their time limit (PERIODIC_TIMEOUT

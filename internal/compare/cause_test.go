@@ -3,12 +3,14 @@ package compare
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
 )
 
@@ -208,5 +210,70 @@ func TestNoCause(t *testing.T) {
 	}
 	if !strings.Contains(text.String(), "ran for 90 s instead of 60 s\n") || !strings.Contains(text.String(), "  the records do not show why\n") {
 		t.Error(text.String())
+	}
+}
+
+// Jitter moves submissions; users who do not react have nothing to do with it.
+func TestCausesOfSubmissions(t *testing.T) {
+	feedback := func(model string, jitter float64) Set {
+		s := single("b", job("x", 30, 40, 60, "n1"))
+		s.Runs[0].Manifest.Feedback = &run.Feedback{Model: model, Jitter: jitter}
+		return s
+	}
+	for _, test := range []struct {
+		set  Set
+		want string
+	}{
+		{feedback("none", 60), "false: jitter moved submissions by up to 0 s and 60 s"},
+		{feedback("think-time", 0), "false: users react to the system, and submit later what depends on earlier results"},
+		{feedback("none", 0), ""},
+	} {
+		if got := causesOf(t, DivergedSubmit, single("a", job("x", 0, 40, 60, "n1"), job("y", 0, 0, 5, "n2")), withJob(test.set, job("y", 0, 0, 5, "n2"))); got != test.want {
+			t.Errorf("causes %q, want %q", got, test.want)
+		}
+	}
+}
+
+// withJob adds a job to the run of a set.
+func withJob(s Set, row run.Row) Set {
+	s.Runs[0].Rows = append(s.Runs[0].Rows, row)
+	return s
+}
+
+// Runs without a job in common agree in nothing.
+func TestNoCommonJob(t *testing.T) {
+	for want, sets := range map[string][]Set{
+		"no job in common": {single("a", job("x", 0, 0, 5, "n1")), single("b", job("y", 0, 0, 5, "n1"))},
+		"no divergence in the 1 job that both sides have: their first runs agree in each of them; 0 and 1 jobs are on one side only": {
+			single("a", job("x", 0, 0, 5, "n1")), single("b", job("x", 0, 0, 5, "n1"), job("y", 0, 0, 5, "n2"))},
+		"no divergence: the first runs of both sides agree in every job": {single("a", job("x", 0, 0, 5, "n1")), single("b", job("x", 0, 0, 5, "n1"))},
+	} {
+		var b strings.Builder
+		if err := mustCompare(t, Options{}, sets...).Render(&b, time.UTC); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), "\n"+want) || strings.Count(b.String(), "every job") > strings.Count(want, "every job") {
+			t.Errorf("want %q:\n%s", want, b.String())
+		}
+	}
+}
+
+// Groups stand in the order of what changed, with the sum over their jobs and its share of all changes.
+func TestWinnersAndLosers(t *testing.T) {
+	of := func(user string, r run.Row) run.Row { r.User = user; return r }
+	a := single("a", of("ann", job("1", 0, 3600, 10, "n1")), of("ann", job("2", 0, 3600, 10, "n1")), of("bob", job("3", 0, 3600, 10, "n2")), of("cid", job("4", 0, 0, 10, "n3")))
+	b := single("b", of("ann", job("1", 0, 0, 10, "n1")), of("ann", job("2", 0, 0, 10, "n1")), of("bob", job("3", 0, 5400, 10, "n2")), of("cid", job("4", 0, 0, 10, "n3")))
+	c := mustCompare(t, Options{By: []metrics.By{metrics.ByUser}}, a, b)
+	var order []string
+	for _, g := range ByChange(c.Groups[metrics.ByUser], 1) {
+		sum, share := g.change(c.Groups[metrics.ByUser], 1)
+		order = append(order, fmt.Sprintf("%s %v %v", g.Name, sum, share))
+	}
+	if want := []string{"bob 1800 0.2", "cid 0 0", "ann -7200 0.8"}; !slices.Equal(order, want) {
+		t.Errorf("%q, want %q", order, want)
+	}
+	var text strings.Builder
+	if err := c.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), "by user, 1 wait longer, by 0.50 h in all, and 1 shorter, by 2 h;") {
+		t.Errorf("%v\n%s", err, text.String())
 	}
 }

@@ -43,9 +43,6 @@ type Realization struct {
 	// Log is what slurmctld logged; nil if it is not known. It explains divergences, which are
 	// those of the first runs of sets.
 	Log *releases.Log
-	// Reasons are why jobs waited; nil for all but the first run of a set, and for runs without
-	// reasons.
-	Reasons *run.Reasons
 }
 
 // Set is one run, or several realizations of one experiment.
@@ -58,7 +55,7 @@ type Set struct {
 func Load(s *run.Set) (Set, error) {
 	out := Set{Name: s.Dir}
 	for _, r := range s.Runs {
-		rows, err := r.Jobs()
+		rows, err := r.Histories()
 		if err != nil {
 			return Set{}, fmt.Errorf("reading run record %s: %w", r.Dir, err)
 		}
@@ -74,26 +71,8 @@ func Load(s *run.Set) (Set, error) {
 			return Set{}, err
 		}
 		out.Runs[0].Log = log
-		if out.Runs[0].Reasons, err = pendingReasons(s.Runs[0]); err != nil {
-			return Set{}, err
-		}
 	}
 	return out, nil
-}
-
-// pendingReasons reads why jobs waited. It returns nil for a run without reasons.
-func pendingReasons(r *run.Run) (*run.Reasons, error) {
-	if r.Manifest.Engine != "slurm" { // others record no reasons, and have as many events
-		return nil, nil
-	}
-	events, err := r.Events()
-	if err != nil {
-		return nil, err
-	}
-	if reasons := run.NewReasons(events, r.Manifest.VirtualEnd); reasons.Any() {
-		return reasons, nil
-	}
-	return nil, nil
 }
 
 // controllerLog reads the log of slurmctld. It returns nil for a run without one.
@@ -228,6 +207,10 @@ type Comparison struct {
 	// no run has a file system. Their p-values are corrected for each other alone.
 	IO []Metric `json:"io,omitempty"`
 
+	// Waits has the mean wait since jobs were eligible, and the mean of each part of the waits that a run
+	// has. Their p-values are corrected for each other alone.
+	Waits []Metric `json:"waits"`
+
 	Pairs  []Pair                 `json:"pairs"` // each set but the first, compared with the first
 	Groups map[metrics.By][]Group `json:"groups,omitempty"`
 	// Distances are the distances between all runs of all sets; nil with only two runs.
@@ -305,11 +288,12 @@ func analyse(sets []Set, opts Options) (*Comparison, error) {
 	c.Doubt = Doubt(sets)
 	c.Valid = c.Doubt == ""
 	c.Inference, c.Reason = inference(sets)
-	figures, fairness, err := measure(sets, opts)
+	figures, waiting, fairness, err := measure(sets, opts)
 	if err != nil {
 		return nil, fmt.Errorf("comparing runs: %w", err)
 	}
 	c.Metrics, c.Fairness = compareQuantities(figures, opts), compareQuantities(fairness, opts)
+	c.Waits = compareQuantities(waiting, opts)
 	if c.IO, err = compareIO(sets, opts); err != nil {
 		return nil, fmt.Errorf("comparing runs: %w", err)
 	}
@@ -320,14 +304,14 @@ func analyse(sets []Set, opts Options) (*Comparison, error) {
 		c.Groups[by] = compareGroups(sets, by, opts)
 	}
 	tables := tabulate(sets)
-	waits, err := newWaits(tables)
+	vectors, err := newWaits(tables)
 	if err != nil {
 		return nil, fmt.Errorf("comparing runs: %w", err)
 	}
-	c.Distances = waits.distances()
+	c.Distances = vectors.distances()
 	for i := 1; i < len(sets); i++ {
 		pair := Pair{Set: i, Jobs: compareJobs(tables[0], tables[i], opts)}
-		pair.Schedules = waits.test(0, i, opts)
+		pair.Schedules = vectors.test(0, i, opts)
 		a, b := &tables[0][0], &tables[i][0]
 		pair.Releases = releases.Between(a.side(), b.side())
 		pair.Divergences = diverge(a, b, pair.Releases, opts.Tolerance)

@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
 
 // Divergence is the first difference of one kind between two runs. Later differences may be
@@ -314,7 +315,7 @@ func (s *snapshot) situation(other *snapshot, t *table, row *run.Row) Situation 
 		Priority: row.Priority, By: t.Log.Started(row),
 	}
 	if row.Start != 0 {
-		out.Wait = seconds(row.Start.Sub(row.Submit))
+		out.Wait = metrics.Float(waits.Seconds(row))
 	}
 	var nodes []string
 	for name := range s.busy {

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -72,13 +73,19 @@ type quantity struct {
 	values [][]metrics.Float
 }
 
+// any reports whether a run has a value other than 0.
+func (q *quantity) any() bool {
+	return slices.ContainsFunc(slices.Concat(q.values...), func(v metrics.Float) bool { return v.Known() && v != 0 })
+}
+
 // Reacted reports whether the users of a run reacted. A run in which only jitter moved
 // submissions also has a lateness, which says nothing about its users.
 func Reacted(m *run.Manifest) bool { return m.Feedback != nil && m.Feedback.Model != "none" }
 
-// measure computes the figures of all runs of all sets, and those of their fairness. Lateness is
+// measure computes the figures of all runs of all sets, those of why jobs waited, and those of their
+// fairness. Lateness is
 // among the figures if users reacted in any run.
-func measure(sets []Set, opts Options) (figures, fairness []quantity, err error) {
+func measure(sets []Set, opts Options) (figures, waiting, fairness []quantity, err error) {
 	measured := make([][]*metrics.Metrics, len(sets))
 	feedback := make([][]*metrics.Feedback, len(sets))
 	served := make([][]*map[metrics.By]metrics.Fairness, len(sets))
@@ -96,12 +103,13 @@ func measure(sets []Set, opts Options) (figures, fairness []quantity, err error)
 			}
 			fair, err := fairstart.Of(r.Rows, r.Manifest, string(opts.FairStart))
 			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", r.Name, err)
+				return nil, nil, nil, fmt.Errorf("%s: %w", r.Name, err)
 			}
 			started[i] = append(started[i], fair)
 		}
 	}
 	figures = quantities(measured, metrics.Figures)
+	waiting = slices.DeleteFunc(quantities(measured, metrics.WaitFigures), func(q quantity) bool { return !q.any() })
 	if reacted {
 		for _, f := range metrics.FeedbackFigures {
 			figures = append(figures, quantity{f.Figure, each(feedback, f.Of)})
@@ -119,7 +127,7 @@ func measure(sets []Set, opts Options) (figures, fairness []quantity, err error)
 			fairness = append(fairness, quantity{f.Figure, each(started, f.Of)})
 		}
 	}
-	return figures, fairness, nil
+	return figures, waiting, fairness, nil
 }
 
 // hasGroups reports whether a run has several groups. One group is always served equally.
@@ -291,6 +299,42 @@ func compareGroups(sets []Set, by metrics.By, opts Options) []Group {
 		groups[n].Metrics = compareQuantities(quantities(measured, metrics.GroupFigures), opts)
 	}
 	return groups
+}
+
+// ByChange returns the groups in the order of what changed: first the group whose jobs wait longer by the
+// most in a set than in the baseline, last the one whose jobs gain the most.
+func ByChange(groups []Group, set int) []*Group {
+	list := make([]*Group, len(groups))
+	for i := range groups {
+		list[i] = &groups[i]
+	}
+	slices.SortStableFunc(list, func(a, b *Group) int {
+		x, _ := a.change(groups, set)
+		y, _ := b.change(groups, set)
+		return cmp.Compare(y, x)
+	})
+	return list
+}
+
+// change returns by how much the sum of a group's waits in a set differs from the baseline, in seconds,
+// and its share of the changes of all groups. Both are 0 if nothing is known.
+func (g *Group) change(groups []Group, set int) (sum, share metrics.Float) {
+	all := metrics.Float(0)
+	for i := range groups {
+		for k := range groups[i].Metrics {
+			m := &groups[i].Metrics[k]
+			if d := m.difference(set); m.Key == "total_wait_s" && d != nil && d.Difference.Known() {
+				all += metrics.Float(math.Abs(float64(d.Difference)))
+				if groups[i].Name == g.Name {
+					sum = d.Difference
+				}
+			}
+		}
+	}
+	if all > 0 {
+		share = metrics.Float(math.Abs(float64(sum))) / all
+	}
+	return sum, share
 }
 
 // Significant reports whether the difference is significant at the given confidence level

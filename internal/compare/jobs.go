@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/waits"
 )
 
 // largestJobs is the number of jobs with the largest differences that a view always lists.
@@ -175,7 +176,9 @@ func medians(runs []table, key Key) times {
 		}
 		start = append(start, t.at(row.Start).Seconds())
 		if !t.preset(row) {
-			wait = append(wait, row.Start.Sub(row.Submit).Seconds())
+			if d, ok := waits.Wait(row); ok {
+				wait = append(wait, d.Seconds())
+			}
 		}
 		if row.End != 0 {
 			runTime = append(runTime, row.End.Sub(row.Start).Seconds())

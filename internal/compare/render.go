@@ -92,6 +92,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		fmt.Fprintf(b, "  depth test    p = %s, quality of %s in %s %s, of %s in %s %s (0.5: no difference)\n", pValue(t.Depth.P),
 			Letter(p.Set), Letter(p.Baseline), t.Depth.QBaseline.Text(), Letter(p.Baseline), Letter(p.Set), t.Depth.QSet.Text())
 	}
+	c.renderWaits(b, p)
 	if p.Recorded != nil {
 		b.WriteString("\n")
 		metrics.RenderVerdict(b, p.Recorded, zone)
@@ -114,6 +115,17 @@ func (c *Comparison) renderTable(b *bytes.Buffer, p *Pair, title string, table [
 	}
 	for i := range table {
 		c.renderMetric(b, &table[i], p)
+	}
+}
+
+// renderWaits writes why jobs waited, in one set and the baseline.
+func (c *Comparison) renderWaits(b *bytes.Buffer, p *Pair) {
+	if len(c.Waits) == 0 {
+		return
+	}
+	c.renderTable(b, p, "why jobs waited, mean", c.Waits)
+	if c.Inference {
+		b.WriteString("Holm's correction is for this table\n")
 	}
 }
 
@@ -286,9 +298,21 @@ func renderReleases(b *bytes.Buffer, p *Pair) {
 	}
 }
 
+// Agreement says in how many jobs the first runs of a pair without divergences agree.
+func (p *Pair) Agreement() string {
+	switch v := &p.Jobs; {
+	case v.Matched == 0:
+		return "no job in common: the runs have no job of the same ID, so they cannot be compared job by job"
+	case v.Only[0]+v.Only[1] > 0:
+		return fmt.Sprintf("no divergence in the %s that both sides have: their first runs agree in each of them; %d and %d jobs are on one side only",
+			plural(v.Matched, "job"), v.Only[0], v.Only[1])
+	}
+	return "no divergence: the first runs of both sides agree in every job"
+}
+
 func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	if len(p.Divergences) == 0 {
-		b.WriteString("\nno divergence: the first runs of both sides agree in every job\n")
+		b.WriteString("\n" + p.Agreement() + "\n")
 		return
 	}
 	for i := range p.Divergences {
@@ -368,9 +392,10 @@ func (c *Comparison) renderDistances(b *bytes.Buffer) {
 
 func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group) {
 	for set := 1; set < len(c.Sets); set++ {
-		fmt.Fprintf(b, "\n%-22s%16s%14s%14s%14s%24s%8s\n", fmt.Sprintf("by %s, %s - %s", by, Letter(set), Letter(0)),
-			"jobs", "mean wait "+Letter(0), "mean wait "+Letter(set), "difference", fmt.Sprintf("%.4g %% interval", 100*c.Level), "p")
-		for _, g := range groups {
+		fmt.Fprintf(b, "\n%-22s%16s%14s%14s%14s%24s%8s%12s%8s\n", fmt.Sprintf("by %s, %s - %s", by, Letter(set), Letter(0)),
+			"jobs", "mean wait "+Letter(0), "mean wait "+Letter(set), "difference", fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "sum [h]", "share")
+		for _, g := range ByChange(groups, set) {
+			sum, share := g.change(groups, set)
 			for i := range g.Metrics {
 				m := &g.Metrics[i]
 				d := m.difference(set)
@@ -381,9 +406,28 @@ func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group
 				if d.Low.Known() {
 					interval = d.Low.Text() + " to " + d.High.Text()
 				}
-				fmt.Fprintf(b, "%-22s%16s%14s%14s%14s%24s%8s\n", orNone(g.Name), fmt.Sprintf("%d/%d", g.Jobs[0], g.Jobs[set]),
-					m.Sets[0].Mean.Text(), m.Sets[set].Mean.Text(), d.Difference.Text(), interval, pValue(d.P))
+				fmt.Fprintf(b, "%-22s%16s%14s%14s%14s%24s%8s%12s%8s\n", orNone(g.Name), fmt.Sprintf("%d/%d", g.Jobs[0], g.Jobs[set]),
+					m.Sets[0].Mean.Text(), m.Sets[set].Mean.Text(), d.Difference.Text(), interval, pValue(d.P), (sum / 3600).Text(), share.Percent())
 			}
 		}
+		renderSides(b, by, groups, set)
 	}
+}
+
+// renderSides says in a sentence who loses and who gains.
+func renderSides(b *bytes.Buffer, by metrics.By, groups []Group, set int) {
+	var lost, gained metrics.Float
+	losers, winners := 0, 0
+	for i := range groups {
+		switch sum, _ := groups[i].change(groups, set); {
+		case sum > 0:
+			losers++
+			lost += sum
+		case sum < 0:
+			winners++
+			gained -= sum
+		}
+	}
+	fmt.Fprintf(b, "by %s, %d wait longer, by %s h in all, and %d shorter, by %s h; sum: over jobs, share: of all changes\n",
+		by, losers, (lost / 3600).Text(), winners, (gained / 3600).Text())
 }

@@ -3,6 +3,7 @@ package compare
 import (
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/stats"
+	"rmreplay/internal/waits"
 )
 
 // Distances are the Euclidean distances between the runs' vectors of waits, in seconds
@@ -61,8 +62,8 @@ type DepthResult struct {
 	QSet      metrics.Float `json:"quality_in_set"`
 }
 
-// waits are the vectors of waits of the runs.
-type waits struct {
+// waitVectors are the vectors of waits of the runs.
+type waitVectors struct {
 	points  [][][]float64 // by set and run
 	jobs    int
 	leftOut int
@@ -72,8 +73,8 @@ type waits struct {
 }
 
 // newWaits collects the waits of the jobs that started in every run.
-func newWaits(tables [][]table) (*waits, error) {
-	w := &waits{points: make([][][]float64, len(tables))}
+func newWaits(tables [][]table) (*waitVectors, error) {
+	w := &waitVectors{points: make([][][]float64, len(tables))}
 	var keys []Key
 	for _, key := range tables[0][0].keys {
 		if startedInAll(tables, key) {
@@ -89,8 +90,8 @@ func newWaits(tables [][]table) (*waits, error) {
 		for k := range runs {
 			point := make([]float64, len(keys))
 			for c, key := range keys {
-				row := runs[k].byKey[key]
-				point[c] = row.Start.Sub(row.Submit).Seconds()
+				d, _ := waits.Wait(runs[k].byKey[key])
+				point[c] = d.Seconds()
 			}
 			w.points[i] = append(w.points[i], point)
 			w.rows = append(w.rows, DistanceRow{i, k})
@@ -114,7 +115,7 @@ func startedInAll(tables [][]table, key Key) bool {
 }
 
 // members returns the rows of a set.
-func (w *waits) members(set int) []int {
+func (w *waitVectors) members(set int) []int {
 	var list []int
 	for i := range w.points[set] {
 		list = append(list, w.first[set]+i)
@@ -123,7 +124,7 @@ func (w *waits) members(set int) []int {
 }
 
 // distances returns the matrix. It is nil without two runs or without a job to compare.
-func (w *waits) distances() *Distances {
+func (w *waitVectors) distances() *Distances {
 	if len(w.rows) < 2 || w.jobs == 0 {
 		return nil
 	}
@@ -147,7 +148,7 @@ func (w *waits) distances() *Distances {
 }
 
 // test compares two sets. It returns nil if one of them has a single run.
-func (w *waits) test(a, b int, opts Options) *ScheduleTests {
+func (w *waitVectors) test(a, b int, opts Options) *ScheduleTests {
 	if len(w.points[a]) < 2 || len(w.points[b]) < 2 || w.jobs == 0 {
 		return nil
 	}

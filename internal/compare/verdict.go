@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 	"rmreplay/internal/workload"
 )
 
@@ -108,8 +109,10 @@ func match(recorded, replayed *table) []judged {
 		if y == nil || x.Start == 0 || y.Start == 0 || recorded.preset(x) || replayed.preset(y) {
 			continue
 		}
+		before, _ := waits.Wait(x)
+		now, _ := waits.Wait(y)
 		list = append(list, judged{
-			row: x, waited: x.Start.Sub(x.Submit).Seconds(), waits: y.Start.Sub(y.Submit).Seconds(),
+			row: x, waited: before.Seconds(), waits: now.Seconds(),
 			recorded: recorded.at(x.Start), replayed: replayed.at(y.Start),
 		})
 	}
@@ -126,10 +129,10 @@ func distanceOf(jobs []judged) float64 {
 
 // sumUpVerdict sets what follows from all jobs.
 func sumUpVerdict(v *run.Verdict, jobs []judged) {
-	waited, waits := make([]float64, len(jobs)), make([]float64, len(jobs))
+	waited, again := make([]float64, len(jobs)), make([]float64, len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
-		waited[i], waits[i] = j.waited, j.waits
+		waited[i], again[i] = j.waited, j.waits
 		v.MeanAbsolute += j.difference() / float64(len(jobs))
 		if j.replayed.Sub(j.recorded).Abs() <= sameStart {
 			v.SameStart++
@@ -139,7 +142,7 @@ func sumUpVerdict(v *run.Verdict, jobs []judged) {
 			v.First = &run.FirstDifference{Job: Key{j.row.Job, j.row.Task}.String(), Recorded: j.recorded.String(), Replayed: j.replayed.String(), At: at}
 		}
 	}
-	recorded, replayed := metrics.Summarize(waited), metrics.Summarize(waits)
+	recorded, replayed := metrics.Summarize(waited), metrics.Summarize(again)
 	v.RecordedMean, v.RecordedMedian = float64(recorded.Mean), float64(recorded.Median)
 	v.ReplayedMean, v.ReplayedMedian = float64(replayed.Mean), float64(replayed.Median)
 }

@@ -32,6 +32,7 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 		}
 	}
 	warnings := append(p.undone(result, never), e.unlike(result, report.Unfinished, unfixed)...)
+	warnings = append(warnings, p.unrecordedLimits(record.Rows)...)
 	for _, w := range warnings {
 		if err := record.Warn(w); err != nil {
 			return err
@@ -44,6 +45,11 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 	}
 	if report.Jobs != nil {
 		if err := record.Amend(report.Jobs.Amend); err != nil {
+			return err
+		}
+	}
+	if report.Preemptions != nil {
+		if err := record.Amend(report.Preemptions.Amend); err != nil {
 			return err
 		}
 	}

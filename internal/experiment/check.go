@@ -48,6 +48,7 @@ func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []w
 	}
 	if cluster != nil {
 		list = append(list, checkAssociations(w, cluster)...)
+		list = append(list, checkDefaultLimits(w, cluster)...)
 	}
 	return list
 }

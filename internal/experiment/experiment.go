@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -242,27 +243,39 @@ func (p *Prepared) create(one realization, manifest run.Manifest, unjournaled bo
 	return record, nil
 }
 
-// summarize returns the metrics of a run with a complete record.
-func summarize(record *run.Writer, computed metrics.Metrics, opts metrics.Options) (*metrics.Summary, error) {
+// summarize returns the metrics of a run with a complete record. computed are those of its jobs; nil
+// for a run whose jobs have reasons to wait, which the rows do not have while the record is written.
+func summarize(record *run.Writer, computed *metrics.Metrics, opts metrics.Options) (*metrics.Summary, error) {
 	r, err := run.Open(record.Dir())
 	if err != nil {
 		return nil, err
 	}
-	summary := metrics.Describe(computed, &r.Manifest)
+	if computed == nil {
+		rows, err := r.Histories()
+		if err != nil {
+			return nil, err
+		}
+		all := metrics.Compute(rows, opts.Of(&r.Manifest))
+		summary := metrics.Describe(all, &r.Manifest)
+		summary.Reasons = metrics.ReasonsOf(rows, &r.Manifest)
+		if how := r.Manifest.Feedback; how != nil {
+			summary.Feedback = metrics.NewFeedback(rows, *how, opts.Of(&r.Manifest))
+		}
+		summary.IO, err = metrics.NewIO(rows, &r.Manifest)
+		return summary, err
+	}
+	summary := metrics.Describe(*computed, &r.Manifest)
 	if how := r.Manifest.Feedback; how != nil {
 		summary.Feedback = metrics.NewFeedbackOf(record.Rows, *how, opts.Of(&r.Manifest))
 	}
-	if r.Manifest.Engine != "slurm" && len(r.Manifest.FileSystems) == 0 {
+	if len(r.Manifest.FileSystems) == 0 {
 		return summary, nil
 	}
 	rows, err := r.Jobs()
 	if err != nil {
 		return nil, err
 	}
-	if summary.IO, err = metrics.NewIO(rows, &r.Manifest); err != nil || r.Manifest.Engine != "slurm" {
-		return summary, err
-	}
-	summary.Reasons, err = metrics.ReasonsOf(r, rows)
+	summary.IO, err = metrics.NewIO(rows, &r.Manifest)
 	return summary, err
 }
 
@@ -284,6 +297,18 @@ func refuseErrors(problems []workload.Problem) error {
 		first = append(first, fmt.Sprintf("and %d more (rmreplay workload validate lists them)", errs-len(first)))
 	}
 	return errors.New(strings.Join(first, "; "))
+}
+
+// absolute returns a path that means the same from every directory, for the manifest; the path itself if
+// the present directory is not known.
+func absolute(path string) string {
+	if path == "" {
+		return ""
+	}
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
 }
 
 // fileHash returns the SHA-256 of a file in hexadecimal. It returns "" if it cannot read the

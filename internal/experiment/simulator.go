@@ -117,7 +117,7 @@ func (e *simEngine) fitCluster() (workload.Cluster, error) {
 		return workload.Cluster{}, inputError(err)
 	}
 	e.cluster = capacity(c)
-	e.cluster.Dir = e.spec.Cluster
+	e.cluster.Dir = absolute(e.spec.Cluster)
 	return Known(c), nil
 }
 
@@ -229,7 +229,7 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 	if ferr != nil || err != nil {
 		return nil, bothOf(err, ferr)
 	}
-	return summarize(record, computed, opts)
+	return summarize(record, &computed, opts)
 }
 
 // play runs the simulation and warns of the inputs that it did not carry out.
@@ -247,6 +247,7 @@ func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *
 		text := fmt.Sprintf("%d events of nodes or reservations were refused: %s", len(refused), few(refused, 5))
 		warnings = append(warnings, run.Warning{Code: "event-refused", Text: text, AffectsResult: true, Count: len(refused)})
 	}
+	warnings = append(warnings, p.unrecordedLimits(record.Rows)...)
 	for _, w := range warnings {
 		if err := record.Warn(w); err != nil {
 			return run.StateFailed, err

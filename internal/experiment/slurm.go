@@ -207,7 +207,7 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	}
 	manifest := p.manifest(one)
 	manifest.Engine, manifest.Clock, manifest.Cluster = "slurm", describeClock(e.spec.ClockFactor), capacity(e.cluster)
-	manifest.Cluster.Dir = e.spec.Cluster
+	manifest.Cluster.Dir = absolute(e.spec.Cluster)
 	manifest.FileSystems, manifest.IOSchedule, manifest.IOEstimate = describeFileSystems(e.fileSystems), e.spec.IOSchedule, policy.EstimateName(e.spec.IOSchedule)
 	manifest.Cluster.SchedulerParameters, _ = e.cluster.Get("SchedulerParameters")
 	v := &manifest.Versions
@@ -238,7 +238,7 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 		return nil, bothOf(err, ferr)
 	}
 	opts := metrics.Options{Tau: metrics.DefaultTau}
-	return summarize(record, metrics.ComputeAll(record.Rows, opts.Of(&manifest)), opts)
+	return summarize(record, nil, opts)
 }
 
 // kernel returns the release of the running kernel, or "" if it is not known.

@@ -41,11 +41,15 @@ func (h *history) waits(id string, minute int, reason string, planned int) {
 }
 
 func (h *history) record() *Record {
+	reasons := run.NewReasons(h.events, at(1000))
+	for i := range h.rows {
+		h.rows[i].Reasons = reasons.Of(&h.rows[i])
+	}
 	return &Record{
 		manifest: &run.Manifest{VirtualStart: at(0), VirtualEnd: at(1000), Cluster: run.Cluster{
 			Nodes: 4, Processors: 16, Partitions: []run.Partition{{Name: "main", Nodes: 4, Processors: 16}}, SchedulerParameters: h.params,
 		}},
-		rows: h.rows, end: at(1000), requests: map[string]*hpc.Job{}, reasons: run.NewReasons(h.events, at(1000)), admin: h.admin,
+		rows: h.rows, end: at(1000), requests: map[string]*hpc.Job{}, admin: h.admin,
 	}
 }
 
@@ -91,8 +95,10 @@ func TestStalls(t *testing.T) {
 		}, Burst, "user dan has 6 of 7 pending jobs"},
 		{"limit", func(h *history) {
 			busy(h, "ann")
-			queue(h, "bob", "QOSMaxCpuPerUserLimit")
-		}, Limit, "QOSMaxCpuPerUserLimit"},
+			queue(h, "bob", "QOSGrpCpuLimit")
+		}, Limit, "QOSGrpCpuLimit"},
+		{"limit of a user", func(h *history) { queue(h, "bob", "QOSMaxCpuPerUserLimit") }, OwnLimit, "QOSMaxCpuPerUserLimit"},
+		{"begin time", func(h *history) { queue(h, "bob", "BeginTime") }, Begin, "BeginTime"},
 		{"dependencies", func(h *history) { queue(h, "bob", "Dependency") }, Dependent, "Dependency"},
 		{"held", func(h *history) { queue(h, "bob", "JobHeldUser") }, Held, "JobHeldUser"},
 		{"backfill", func(h *history) {

@@ -9,6 +9,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 	"rmreplay/internal/workload"
 )
 
@@ -25,7 +27,6 @@ type Record struct {
 	rows     []run.Row
 	end      hpc.Time // of the run
 	requests map[string]*hpc.Job
-	reasons  *run.Reasons
 	admin    run.Administration
 }
 
@@ -46,17 +47,12 @@ func (k key) String() string {
 func Open(r *run.Run) (*Record, error) {
 	rec := &Record{manifest: &r.Manifest, end: r.Manifest.VirtualEnd, requests: map[string]*hpc.Job{}}
 	var err error
-	if rec.rows, err = r.Jobs(); err != nil {
+	if rec.rows, err = r.Histories(); err != nil {
 		return nil, err
 	}
-	events, err := r.Events()
-	if err != nil {
-		return nil, err
+	for i := range rec.rows {
+		rec.end = max(rec.end, rec.rows[i].Submit, rec.rows[i].Start, rec.rows[i].End)
 	}
-	for _, e := range events {
-		rec.end = max(rec.end, e.At)
-	}
-	rec.reasons = run.NewReasons(events, rec.end)
 	if rec.admin, err = r.Administration(); err != nil {
 		return nil, err
 	}
@@ -110,6 +106,8 @@ type Span struct {
 	From    Instant `json:"from"`
 	To      Instant `json:"to"`
 	Seconds float64 `json:"seconds"`
+	// Part is the part of the wait to which the time belongs.
+	Part waits.Part `json:"part"`
 	// Reason is in Slurm's words; empty if the record does not have it.
 	Reason string `json:"reason"`
 	// Planned is when the scheduler then planned the job to start; empty if it did not.
@@ -119,10 +117,23 @@ type Span struct {
 // spans returns the reasons of a job from its submission until it started, ended or the run did.
 func (rec *Record) spans(row *run.Row) []Span {
 	list := []Span{}
-	for _, s := range rec.reasons.Of(row) {
-		list = append(list, Span{Instant(s.From), Instant(s.To), s.To.Sub(s.From).Seconds(), s.Reason, Instant(s.Planned)})
+	for _, s := range waits.Of(row, rec.end) {
+		list = append(list, Span{Instant(s.From), Instant(s.To), s.To.Sub(s.From).Seconds(), s.Part, s.Reason, Instant(s.Planned)})
 	}
 	return list
+}
+
+// spanAt returns why a pending job waits at an instant. Planned is the start that was planned last.
+func (rec *Record) spanAt(row *run.Row, t hpc.Time) (at waits.Span) {
+	planned := hpc.Time(0)
+	for _, s := range waits.Of(row, rec.end) {
+		if s.From > t {
+			break
+		}
+		at, planned = s, cmp.Or(s.Planned, planned)
+	}
+	at.Planned = planned
+	return at
 }
 
 // Instant is a date; in JSON RFC 3339 in UTC, and empty for none.

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/waits"
 )
 
 // Render writes the story for people, with dates in a time zone. It returns w's error.
 func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "job          %s of %s, account %s, partition %s, QOS %s: %d processors, %d nodes", s.Job,
-		orNone(s.User), orNone(s.Account), orNone(s.Partition), orNone(s.QOS), s.CPUs, s.Nodes)
+	fmt.Fprintf(&b, "job          %s of %s, account %s, partition %s, QOS %s: %s, %s", s.Job,
+		orNone(s.User), orNone(s.Account), orNone(s.Partition), orNone(s.QOS), count(s.CPUs, "processor"), count(s.Nodes, "node"))
 	if s.TimeLimit > 0 {
 		fmt.Fprintf(&b, ", limit %s", span(s.TimeLimit))
 	}
@@ -23,21 +24,25 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 		fmt.Fprintf(&b, ", eligible %s", s.Eligible.Text(zone))
 	}
 	if s.Start != 0 {
-		fmt.Fprintf(&b, "\nstarted      %s, after %s", s.Start.Text(zone), span(s.Wait))
+		fmt.Fprintf(&b, "\nstarted      %s, after %s in the queue", s.Start.Text(zone), span(s.Wait))
 	} else {
-		fmt.Fprintf(&b, "\nstarted      never: %s after %s", s.State, span(s.Wait))
+		fmt.Fprintf(&b, "\nstarted      never: %s after %s in the queue", s.State, span(s.Wait))
+	}
+	if s.SinceEligible != nil && *s.SinceEligible < s.Wait {
+		fmt.Fprintf(&b, ", %s of it since it was eligible", span(*s.SinceEligible))
 	}
 	if s.Priority != 0 {
 		fmt.Fprintf(&b, "\npriority     %d (a record does not have its parts)", s.Priority)
 	}
 	b.WriteByte('\n')
+	s.renderParts(&b, zone)
 	renderCauses(&b, s.Causes)
 	for i, r := range s.Reasons {
 		label := ""
 		if i == 0 {
 			label = "reasons"
 		}
-		fmt.Fprintf(&b, "%-12s %s  %10s  %s", label, r.From.Text(zone), span(r.Seconds), reason(r.Reason))
+		fmt.Fprintf(&b, "%-12s %s  %10s  %s", label, r.From.Text(zone), span(r.Seconds), r.words())
 		if r.Planned != 0 {
 			fmt.Fprintf(&b, ", planned for %s", r.Planned.Text(zone))
 		}
@@ -53,7 +58,7 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 		if i == 0 {
 			label = "held by"
 		}
-		fmt.Fprintf(&b, "%-12s job %s of %s: %d processors, %s to %s\n", label, h.Job, orNone(h.User), h.Processors, h.Since.Text(zone), h.Until.Text(zone))
+		fmt.Fprintf(&b, "%-12s job %s of %s: %s, %s to %s\n", label, h.Job, orNone(h.User), count(h.Processors, "processor"), h.Since.Text(zone), h.Until.Text(zone))
 	}
 	for i, text := range s.LetStart {
 		label := ""
@@ -66,11 +71,48 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	return err
 }
 
+// renderParts writes the lost runs and the parts of the wait.
+func (s *Story) renderParts(b *bytes.Buffer, zone *time.Location) {
+	for _, l := range s.Lost {
+		by := ""
+		if l.PreemptedBy != "" {
+			by = ", preempted by job " + l.PreemptedBy
+		}
+		fmt.Fprintf(b, "%-12s %s to %s on %s%s\n", "lost run", l.Start.Text(zone), l.End.Text(zone), count(l.Processors, "processor"), by)
+	}
+	for i, p := range s.Parts {
+		label := ""
+		if i == 0 {
+			label = "waited"
+		}
+		fmt.Fprintf(b, "%-12s %10s  %5.1f%%  %s\n", label, span(p.Seconds), 100*p.Share, p.Part.Meaning())
+	}
+}
+
+// words returns the reason of a span, or what else is known of it.
+func (s *Span) words() string {
+	switch {
+	case s.Reason != "":
+		return s.Reason
+	case s.Part == waits.Unknown:
+		return "(no reason recorded)"
+	}
+	return "(" + s.Part.Meaning() + ")"
+}
+
+// count writes a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 func (c *Crowd) render(b *bytes.Buffer, label, what string) {
 	if c.Jobs == 0 {
 		return
 	}
-	fmt.Fprintf(b, "%-12s %d jobs with %d processors %s; user %s has %d of them\n", label, c.Jobs, c.Processors, what, orNone(c.User), c.UserJobs)
+	fmt.Fprintf(b, "%-12s %s with %s %s; user %s has %d of them\n", label, count(c.Jobs, "job"), count(c.Processors, "processor"), what, orNone(c.User), c.UserJobs)
 	more := ""
 	if c.Jobs > len(c.List) {
 		more = ", …"

@@ -9,6 +9,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
 
 // Kind is the kind of a cause.
@@ -19,8 +20,11 @@ const (
 	Reserved  Kind = "reservation" // nodes are free and reserved
 	Outage    Kind = "node-outage" // nodes are down or drained
 	Limit     Kind = "limit"       // a limit of an association, a QOS, a partition or licenses
+	OwnLimit  Kind = "own-limit"   // the limit of an array, or of a user
 	Held      Kind = "held"        // by a user or an administrator
-	Dependent Kind = "dependency"  // on other jobs, or the time for which its user asked to wait
+	Dependent Kind = "dependency"  // on other jobs
+	Begin     Kind = "begin-time"  // the time for which its user asked to wait
+	Requeued  Kind = "requeued"    // of one job: a run of it was lost
 	Burst     Kind = "user-burst"  // one user has most of the jobs
 	Backfill  Kind = "backfill"    // nodes are free, and the scheduler did not try the jobs
 	Draining  Kind = "large-job"   // nodes are kept free for a job that needs many
@@ -28,10 +32,22 @@ const (
 	Full      Kind = "machine-full"
 )
 
+// kindOf returns the cause that a part of a wait names by itself; "" for the parts in which a job
+// waits for nodes, or nobody knows for what.
+func kindOf(part waits.Part) Kind {
+	switch part {
+	case waits.Priority, waits.Resources, waits.Unknown:
+		return ""
+	}
+	return Kind(strings.ReplaceAll(string(part), "_", "-"))
+}
+
 // Cause is what a wait comes from. Weight, from 0 to 1, is the share of the stall that it explains:
 //
 //	reservation, node-outage      idle or unusable nodes of the machine / nodes
-//	limit, held, dependency       pending jobs with such a reason / pending jobs
+//	dependency, begin-time,       pending jobs that wait for it / pending jobs; of one job, the share
+//	held, own-limit, limit,       of its wait
+//	requeued
 //	user-burst                    the user's share of the processors asked for and held, times
 //	                              the share of the machine in use; from a half on
 //	backfill                      pending jobs that fit on free nodes, before the planned start of
@@ -94,6 +110,7 @@ type situation struct {
 	perNode          int             // processors of a node, on average
 	reserved         map[string]string
 	down             map[string]bool
+	waiting          map[waits.Part][]string // the reasons of the pending jobs, by part
 	stall            *Stall
 }
 
@@ -107,7 +124,7 @@ func (rec *Record) At(t hpc.Time) (*Stall, error) {
 
 // look explains an instant. If only is not nil, pending jobs are those of its partition.
 func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
-	s := &situation{Record: rec, only: only, at: t, busy: map[string]bool{}, reserved: map[string]string{}, down: map[string]bool{}}
+	s := &situation{Record: rec, only: only, at: t, busy: map[string]bool{}, reserved: map[string]string{}, down: map[string]bool{}, waiting: map[waits.Part][]string{}}
 	s.stall = &Stall{At: Instant(t), Processors: rec.manifest.Cluster.Processors, Nodes: rec.manifest.Cluster.Nodes,
 		Reasons: []Count{}, Users: []UserLoad{}, Causes: []Cause{}}
 	if n := rec.manifest.Cluster.Nodes; n > 0 {
@@ -217,8 +234,9 @@ func (s *situation) count() {
 		return users[row.User]
 	}
 	for _, row := range s.pending {
-		reason, _ := s.reasons.At(row, s.at)
-		reasons[reason]++
+		why := s.spanAt(row, s.at)
+		reasons[why.Reason]++
+		s.waiting[why.Part] = append(s.waiting[why.Part], why.Reason)
 		u := load(row)
 		u.Pending++
 		u.PendingCPUs += s.cpusOf(row)
@@ -239,29 +257,6 @@ func (s *situation) count() {
 		return cmp.Or(cmp.Compare(b.PendingCPUs+b.HeldCPUs, a.PendingCPUs+a.HeldCPUs), cmp.Compare(a.User, b.User))
 	})
 	s.stall.Users = s.stall.Users[:min(5, len(s.stall.Users))]
-}
-
-// kindOf returns the kind of cause that a reason of Slurm names by itself; "" for the reasons that
-// only say that the job waits for nodes. Slurm explains ReqNodeNotAvail in words (node_scheduler.c
-// and job_scheduler.c): the nodes may be reserved, or it lists those that are down or drained.
-func kindOf(reason string) Kind {
-	name, words, _ := strings.Cut(reason, ":")
-	switch {
-	case name == "ReqNodeNotAvail" && strings.Contains(strings.ToLower(words), "reserved"):
-		return Reserved
-	case name == "ReqNodeNotAvail" && strings.Contains(words, "UnavailableNodes"), name == "NodeDown":
-		return Outage
-	case strings.HasPrefix(name, "JobHeld") || name == "JobHoldMaxRequeue":
-		return Held
-	case strings.HasPrefix(name, "Dependency") || name == "BeginTime":
-		return Dependent
-	case name == "Reservation" || name == "ReservationDeleted":
-		return Reserved
-	case strings.HasPrefix(name, "QOS") || strings.HasPrefix(name, "Assoc") || strings.HasPrefix(name, "Partition") ||
-		strings.HasPrefix(name, "Max") || name == "JobArrayTaskLimit" || name == "Licenses" || name == "InvalidQOS" || name == "InvalidAccount":
-		return Limit
-	}
-	return ""
 }
 
 func (s *situation) add(kind Kind, weight float64, format string, args ...any) {
@@ -325,13 +320,26 @@ func (s *situation) partition() (name string, held, all int, share float64) {
 	return name, held, p.Processors, min(1, share)
 }
 
-// byReason adds the causes that Slurm's reasons name by themselves.
+// byReason adds the causes that the parts of waits name by themselves.
 func (s *situation) byReason() {
-	for _, r := range s.stall.Reasons {
-		if kind := kindOf(r.Name); kind != "" {
-			s.add(kind, float64(r.Jobs)/float64(s.stall.Pending), "%d of %d pending jobs wait with reason %s", r.Jobs, s.stall.Pending, r.Name)
+	for _, part := range waits.Parts {
+		reasons := s.waiting[part]
+		if kind := kindOf(part); kind != "" && len(reasons) > 0 {
+			s.add(kind, float64(len(reasons))/float64(s.stall.Pending), "%d of %d pending jobs wait %s%s",
+				len(reasons), s.stall.Pending, part.Meaning(), named(reasons))
 		}
 	}
+}
+
+// named lists different reasons after a text.
+func named(reasons []string) string {
+	list := slices.Clone(reasons)
+	slices.Sort(list)
+	list = slices.DeleteFunc(slices.Compact(list), func(name string) bool { return name == "" })
+	if len(list) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(list[:min(3, len(list))], ", ")
 }
 
 // nodesAway adds the reservations and outages, and returns the number of nodes without jobs that
@@ -402,19 +410,19 @@ func (s *situation) freeNodes(unusable int) {
 	}
 	fits, first := 0, hpc.Time(0) // first: the earliest planned start
 	for _, row := range s.pending {
-		if _, planned := s.reasons.At(row, s.at); planned > s.at && (first == 0 || planned < first) {
+		if planned := s.spanAt(row, s.at).Planned; planned > s.at && (first == 0 || planned < first) {
 			first = planned
 		}
 	}
 	waitsForNodes := 0
 	for _, row := range s.pending {
-		reason, planned := s.reasons.At(row, s.at)
-		if kindOf(reason) != "" || s.at.Sub(row.Submit) < shortWait {
+		why := s.spanAt(row, s.at)
+		if kindOf(why.Part) != "" || s.at.Sub(row.Submit) < shortWait {
 			continue
 		}
 		waitsForNodes++
 		ends := s.at.Add(row.TimeLimit)
-		if s.nodesOf(row, s.perNode) <= free(row) && planned == 0 && (first == 0 || row.TimeLimit > 0 && ends <= first) {
+		if s.nodesOf(row, s.perNode) <= free(row) && why.Planned == 0 && (first == 0 || row.TimeLimit > 0 && ends <= first) {
 			fits++
 		}
 	}

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec/sbatch"
+	"rmreplay/internal/waits"
 )
 
 // Story is why one job waited.
@@ -30,7 +31,13 @@ type Story struct {
 	Eligible Instant `json:"eligible"`
 	Start    Instant `json:"start"`
 	End      Instant `json:"end"`
-	Wait     float64 `json:"wait_s"` // until its start, its end or the end of the run
+	// Wait is the time in the queue until its last start, its end or the end of the run. Parts add up
+	// to it. SinceEligible is its part since the job might start; nil if the record does not say.
+	Wait          float64  `json:"wait_s"`
+	SinceEligible *float64 `json:"wait_since_eligible_s"`
+	Parts         []Part   `json:"wait_parts"`
+	// Lost are the runs of the job that ended in a requeue, or by a preemption for good.
+	Lost []Lost `json:"lost_runs"`
 	// Priority is that at the start, or the highest while it waited; 0 if there is none. A record
 	// does not have its parts.
 	Priority uint32 `json:"priority"`
@@ -54,6 +61,24 @@ type Story struct {
 	LetStart []string `json:"let_it_start"`
 	// Causes are the causes of its wait, the largest first.
 	Causes []Cause `json:"causes"`
+}
+
+// Part is a part of a job's wait. Share is its share of the wait, from 0 to 1.
+type Part struct {
+	Part    waits.Part `json:"part"`
+	Seconds float64    `json:"wait_s"`
+	Share   float64    `json:"share"`
+}
+
+// Lost is a run of a job that ended in a requeue. What it computed is lost unless the job writes
+// checkpoints.
+type Lost struct {
+	Start      Instant `json:"start"`
+	End        Instant `json:"end"`
+	Processors int     `json:"processors"`
+	Nodes      int     `json:"nodes"`
+	// PreemptedBy is the job for which it ended; empty if it ended otherwise, or the record does not say.
+	PreemptedBy string `json:"preempted_by"`
 }
 
 // Crowd is a number of jobs.
@@ -128,32 +153,53 @@ func (rec *Record) Job(name string) (*Story, error) {
 	} else if row.End != 0 {
 		until = row.End
 	}
-	s.Wait = max(0, until.Sub(row.Submit).Seconds())
+	s.sums(rec, row)
 	for _, span := range s.Reasons {
 		if span.Planned != 0 {
 			s.Planned, s.PlannedStart = span.From, span.Planned
 			break
 		}
 	}
-	for _, span := range rec.reasons.Of(row) {
+	for _, span := range row.Reasons {
 		if row.Priority == 0 {
 			s.Priority = max(s.Priority, span.Priority)
 		}
 	}
 	s.crowds(rec, row, until)
-	s.holders(rec, row, until)
+	s.holders(rec, row)
 	s.letStart(rec, row)
-	s.judge(rec, row, until)
+	s.judge(rec, row)
 	return s, nil
 }
 
-// crowds finds the jobs that started before this one.
+// sums adds the job's wait, its parts and its lost runs.
+func (s *Story) sums(rec *Record, row *run.Row) {
+	sums := waits.SumUntil(row, rec.end)
+	s.Wait, s.Parts, s.Lost = sums.Wait.Seconds(), []Part{}, []Lost{}
+	if sums.Eligible {
+		since := sums.SinceEligible.Seconds()
+		s.SinceEligible = &since
+	}
+	for _, part := range waits.Parts {
+		if d := sums.Part(part); d > 0 {
+			s.Parts = append(s.Parts, Part{part, d.Seconds(), d.Seconds() / s.Wait})
+		}
+	}
+	slices.SortStableFunc(s.Parts, func(a, b Part) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	for _, r := range row.Runs() {
+		if r.EndedBy == rm.Requeue || r.PreemptedBy != "" {
+			s.Lost = append(s.Lost, Lost{Instant(r.Start), Instant(r.End), r.Processors, r.NodeCount, r.PreemptedBy})
+		}
+	}
+}
+
+// crowds finds the jobs that started before this one, since it might start.
 func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 	s.Ahead, s.Overtook = Crowd{List: []string{}}, Crowd{List: []string{}}
 	users := map[*Crowd]map[string]int{&s.Ahead: {}, &s.Overtook: {}}
 	for i := range rec.rows {
 		other := &rec.rows[i]
-		if other == row || other.Start == 0 || other.Start < row.Submit || other.Start >= until || !shareNodes(row, other) {
+		if other == row || other.Start == 0 || other.Start < max(row.Submit, min(row.Eligible, until)) || other.Start >= until || !shareNodes(row, other) {
 			continue
 		}
 		to := &s.Ahead
@@ -177,10 +223,33 @@ func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 	}
 }
 
-// holders finds the jobs that held the job's later nodes in the middle of its wait, or those of its
-// partition if it never started.
-func (s *Story) holders(rec *Record, row *run.Row, until hpc.Time) {
-	middle := row.Submit.Add(until.Sub(row.Submit) / 2)
+// longest returns the longest time in which the job waited for nodes, or nobody knows for what, and
+// the sum of all these times in seconds.
+func (s *Story) longest() (span Span, sum float64) {
+	for _, r := range s.Reasons {
+		if kindOf(r.Part) == "" {
+			sum += r.Seconds
+			if r.Seconds > span.Seconds {
+				span = r
+			}
+		}
+	}
+	return span, sum
+}
+
+// middle returns the middle of a span.
+func (s *Span) middle() hpc.Time {
+	return hpc.Time(s.From).Add(hpc.Time(s.To).Sub(hpc.Time(s.From)) / 2)
+}
+
+// holders finds the jobs that held the job's later nodes while it waited for nodes, or those of its
+// partition if it never started. A job that waited for something else was held by nobody.
+func (s *Story) holders(rec *Record, row *run.Row) {
+	longest, sum := s.longest()
+	if sum <= worthHolders*s.Wait {
+		return
+	}
+	middle := longest.middle()
 	own := map[string]bool{}
 	for _, name := range nodesIn(row.Nodes) {
 		own[name] = true
@@ -240,7 +309,7 @@ func (s *Story) letStart(rec *Record, row *run.Row) {
 			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s, on which it depends, ended at %s", name, other.End))
 		case freed:
 			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of %s ended at %s and freed %d processors on its nodes", name, other.User, other.End, other.Processors))
-		case other.User == row.User && s.mainKind() == Limit:
+		case other.User == row.User && s.limited():
 			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of the same user ended at %s, which left room below the limit", name, other.End))
 		}
 	}
@@ -264,22 +333,23 @@ func (s *Story) letStart(rec *Record, row *run.Row) {
 	s.LetStart = s.LetStart[:min(listed, len(s.LetStart))]
 }
 
-// mainKind returns the kind of the reason that the job had longest.
-func (s *Story) mainKind() Kind {
-	kind, longest := Kind(""), 0.0
-	for _, span := range s.Reasons {
-		if span.Seconds > longest && span.Reason != "" {
-			kind, longest = kindOf(span.Reason), span.Seconds
-		}
-	}
-	return kind
+// negligible is the share of a wait below which a part needs no explanation, and worthHolders the share
+// from which the jobs on its nodes are part of it.
+const (
+	negligible   = 0.01
+	worthHolders = 0.1
+)
+
+// limited reports whether a limit is the largest part of the wait.
+func (s *Story) limited() bool {
+	return len(s.Parts) > 0 && (s.Parts[0].Part == waits.Limit || s.Parts[0].Part == waits.OwnLimit)
 }
 
 // ranked returns the weight of the job's low priority ([Cause]).
 func (s *Story) ranked() float64 {
 	waited := 0.0
 	for _, span := range s.Reasons {
-		if name, _, _ := strings.Cut(span.Reason, ":"); name == "Priority" {
+		if span.Part == waits.Priority {
 			waited += span.Seconds
 		}
 	}
@@ -290,39 +360,32 @@ func (s *Story) ranked() float64 {
 	return waited / s.Wait * float64(s.higher) / float64(s.before) * enough
 }
 
-// judge finds the causes: the reasons that name one themselves by their share of the wait, and for
-// the rest of it the causes in the middle of the longest span.
-func (s *Story) judge(rec *Record, row *run.Row, until hpc.Time) {
+// judge finds the causes: the parts of the wait that name one themselves by their share of it, and for
+// the rest of the wait the causes in the middle of its longest span.
+func (s *Story) judge(rec *Record, row *run.Row) {
 	if s.Wait < 1 {
 		return
 	}
-	shares := map[Kind]float64{}
-	texts := map[Kind]string{}
-	rest, longest := s.Wait, Span{From: Instant(row.Submit), To: Instant(until)}
-	best := 0.0
-	for _, span := range s.Reasons {
-		kind := kindOf(span.Reason)
+	for _, part := range s.Parts {
+		kind := kindOf(part.Part)
 		if kind == "" {
-			if span.Seconds > best {
-				best, longest = span.Seconds, span
-			}
 			continue
 		}
-		rest -= span.Seconds
-		shares[kind] += span.Seconds / s.Wait
-		if !strings.Contains(texts[kind], span.Reason) {
-			texts[kind] = strings.TrimPrefix(texts[kind]+", "+span.Reason, ", ")
+		var reasons []string
+		for _, span := range s.Reasons {
+			if span.Part == part.Part {
+				reasons = append(reasons, span.Reason)
+			}
 		}
-	}
-	for kind, share := range shares {
-		s.Causes = append(s.Causes, Cause{kind, share, fmt.Sprintf("for %.0f %% of its wait its reason was %s", 100*share, texts[kind])})
+		s.Causes = append(s.Causes, Cause{kind, part.Share, fmt.Sprintf("for %.0f %% of its wait it waited %s%s",
+			100*part.Share, part.Part.Meaning(), named(reasons))})
 	}
 	ranked := s.ranked()
-	if rest > 0.01*s.Wait {
-		middle := hpc.Time(longest.From).Add(hpc.Time(longest.To).Sub(hpc.Time(longest.From)) / 2)
-		for _, c := range rec.look(middle, row).stall.Causes {
+	longest, rest := s.longest()
+	if rest > negligible*s.Wait {
+		for _, c := range rec.look(longest.middle(), row).stall.Causes {
 			// What other jobs wait for does not explain this one.
-			if c.Kind == Limit || c.Kind == Held || c.Kind == Dependent {
+			if slices.ContainsFunc(waits.Parts, func(p waits.Part) bool { return kindOf(p) == c.Kind && c.Kind != Reserved && c.Kind != Outage }) {
 				continue
 			}
 			c.Weight *= rest / s.Wait

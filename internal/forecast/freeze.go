@@ -330,7 +330,17 @@ func (c *Course) at(at hpc.Time) *workload.Workload {
 func hide(jobs *workload.Jobs) {
 	for i, job := range jobs.All() {
 		job.RunTime, job.TaskRunTimes, job.ExitCode, job.TaskExitCodes, job.CancelAfter = 0, nil, 0, nil, 0
+		forgetEnd(job)
 		jobs.Set(i, job)
+	}
+}
+
+// forgetEnd removes from a job's record the state in which it ended. The simulator would end it so.
+func forgetEnd(job *hpc.Job) {
+	if job.Recorded != nil && job.Recorded.State.Ended() {
+		record := *job.Recorded
+		record.State = ""
+		job.Recorded = &record
 	}
 }
 

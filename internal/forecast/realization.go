@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -32,6 +33,7 @@ type realization struct {
 	warnings []string        // of the engine
 	late     int             // running jobs that did not run at the instant
 	lost     int             // pending jobs that were refused
+	refused  string          // the first of them, and why
 }
 
 // watch returns a realization that waits for pending jobs of a queue, except those that never start.
@@ -105,7 +107,9 @@ func (r *realization) see(e rm.Event) error {
 		r.starts[key] = append(r.starts[key], start)
 	case rm.Refused:
 		if len(r.open[e.Job]) > 0 {
-			r.lost++
+			if r.lost++; r.lost == 1 {
+				r.refused = "job " + e.Job + ": " + e.Reason
+			}
 		}
 		delete(r.open, e.Job)
 	case rm.Ended:
@@ -150,7 +154,7 @@ func (r *realization) never(jobs []string) {
 
 // doubtsOf says in how many realizations jobs did not get into the state that they had at the instant.
 func doubtsOf(all []*realization) (list []string) {
-	late, lost := 0, 0
+	late, lost, refused := 0, 0, ""
 	warned := map[string]int{}
 	for _, r := range all {
 		for _, text := range slices.Compact(slices.Sorted(slices.Values(r.warnings))) {
@@ -161,13 +165,14 @@ func doubtsOf(all []*realization) (list []string) {
 		}
 		if r.lost > 0 {
 			lost++
+			refused = cmp.Or(refused, r.refused)
 		}
 	}
 	if late > 0 {
 		list = append(list, fmt.Sprintf("in %d of %d realizations a job that runs now did not, so its nodes were free too early", late, len(all)))
 	}
 	if lost > 0 {
-		list = append(list, fmt.Sprintf("in %d of %d realizations a pending job was refused, and so never starts", lost, len(all)))
+		list = append(list, fmt.Sprintf("in %d of %d realizations a pending job was refused, and so never starts (%s)", lost, len(all), refused))
 	}
 	for _, text := range slices.Sorted(maps.Keys(warned)) {
 		list = append(list, fmt.Sprintf("in %d of %d realizations: %s", warned[text], len(all), text))

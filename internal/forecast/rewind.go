@@ -58,6 +58,7 @@ func (l learned) redraw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 		switch { // how it ends is not known
 		case task < 0:
 			job.ExitCode = 0
+			forgetEnd(job)
 		case job.ExitCodeOf(task) != 0:
 			if job.TaskExitCodes == nil {
 				job.TaskExitCodes = map[int]int{}

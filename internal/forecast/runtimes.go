@@ -118,6 +118,7 @@ func (l learned) draw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 		return
 	}
 	job.CancelAfter, job.EndAt, job.ExitCode, job.TaskExitCodes, job.TaskRunTimes = 0, 0, 0, nil, nil
+	forgetEnd(job)
 	d := l[job.ID]
 	if q.Workload.Preset(job) {
 		elapsed := q.At.Sub(job.Recorded.Start).Seconds()

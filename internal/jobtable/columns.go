@@ -3,12 +3,16 @@ package jobtable
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/inert"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
 
 // kind says how a column's values are written.
@@ -42,7 +46,7 @@ func (c *Column) Key() string {
 }
 
 // Columns are all columns, in the order of the help.
-var Columns = []*Column{
+var Columns = slices.Concat([]*Column{
 	{Name: "id", Doc: "the workload's ID; of a task of an array ID_TASK", text: id},
 	{Name: "rm_job", Doc: "the resource manager's number", kind: count, number: whole(func(r *run.Row) int { return int(r.RMJob) })},
 	{Name: "name", Doc: "its name", text: func(r *run.Row) string { return r.Name }},
@@ -57,7 +61,8 @@ var Columns = []*Column{
 	{Name: "eligible", Doc: "when it might start first", kind: instant, number: at(func(r *run.Row) hpc.Time { return r.Eligible })},
 	{Name: "start", Doc: "when it started", kind: instant, number: at(func(r *run.Row) hpc.Time { return r.Start })},
 	{Name: "end", Doc: "when it ended", kind: instant, number: at(func(r *run.Row) hpc.Time { return r.End })},
-	{Name: "wait", Doc: "start - submit", kind: seconds, number: between(submitOf, startOf)},
+	{Name: "wait", Doc: "start - submit, less lost runs", kind: seconds, number: waits.Seconds},
+	{Name: "wait_since_eligible", Doc: "the wait after dependencies, begin time and holds", kind: seconds, number: sinceEligible},
 	{Name: "run_time", Doc: "end - start", kind: seconds, number: between(startOf, endOf)},
 	{Name: "turnaround", Doc: "end - submit, if it started", kind: seconds, number: turnaround},
 	{Name: "slowdown", Doc: "turnaround / run time", kind: factor, number: slowdown},
@@ -69,9 +74,67 @@ var Columns = []*Column{
 	{Name: "cpu_time", Doc: "CPUs x run time", kind: seconds, number: cpuTime},
 	{Name: "priority", Doc: "its priority at its start", kind: count, number: whole(func(r *run.Row) int { return int(r.Priority) })},
 	{Name: "restarts", Doc: "how often it was requeued", kind: count, number: func(r *run.Row) float64 { return float64(r.Restarts) }},
+	{Name: "preempted_by", Doc: "the jobs that preempted it", text: preemptors},
+	{Name: "lost_cpu_time", Doc: "CPUs x time of its runs that were lost", kind: seconds, number: lostTime},
 	{Name: "exit_code", Doc: "its exit code", kind: count, number: ended(func(r *run.Row) int { return r.ExitCode })},
 	{Name: "signal", Doc: "the signal that ended it", kind: count, number: ended(func(r *run.Row) int { return r.Signal })},
 	{Name: "reason", Doc: "why it was rejected, requeued or ended", text: func(r *run.Row) string { return r.Reason }},
+}, waitColumns())
+
+// waitColumns are the parts of the wait.
+func waitColumns() (list []*Column) {
+	for _, part := range waits.Parts {
+		list = append(list, &Column{Name: "wait_" + string(part), Doc: "waiting " + part.Meaning(), kind: seconds, number: partOf(part)})
+	}
+	return list
+}
+
+// preemptors lists the jobs that preempted a job, in order.
+func preemptors(r *run.Row) string {
+	var list []string
+	for _, s := range r.Segments {
+		if s.PreemptedBy != "" {
+			list = append(list, s.PreemptedBy)
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// lostTime sums up the runs that ended in a requeue or by a preemption; NaN for a job that lost none.
+func lostTime(r *run.Row) float64 {
+	lost, run := math.NaN(), 0.0
+	for _, s := range r.Segments {
+		run += s.End.Sub(s.Start).Seconds() * float64(s.Processors)
+		if s.EndedBy == rm.Suspend {
+			continue
+		}
+		if s.EndedBy == rm.Requeue || s.PreemptedBy != "" {
+			if math.IsNaN(lost) {
+				lost = 0
+			}
+			lost += run
+		}
+		run = 0
+	}
+	return lost
+}
+
+// sinceEligible returns the wait since the job was eligible.
+func sinceEligible(r *run.Row) float64 {
+	if s, ok := waits.Sum(r); ok && s.Eligible {
+		return s.SinceEligible.Seconds()
+	}
+	return math.NaN()
+}
+
+// partOf returns a part of the wait.
+func partOf(part waits.Part) func(*run.Row) float64 {
+	return func(r *run.Row) float64 {
+		if s, ok := waits.Sum(r); ok {
+			return s.Part(part).Seconds()
+		}
+		return math.NaN()
+	}
 }
 
 // otherNames are names that other documents have for a column.

@@ -55,6 +55,19 @@ type Fields struct {
 	Restarts   int     `expr:"restarts"`
 	Signal     int     `expr:"signal"`
 	Reason     string  `expr:"reason"`
+	// The parts of the wait, as the columns of the same names.
+	WaitSinceEligible float64 `expr:"wait_since_eligible_s"`
+	WaitDependency    float64 `expr:"wait_dependency_s"`
+	WaitBeginTime     float64 `expr:"wait_begin_time_s"`
+	WaitHeld          float64 `expr:"wait_held_s"`
+	WaitOwnLimit      float64 `expr:"wait_own_limit_s"`
+	WaitLimit         float64 `expr:"wait_limit_s"`
+	WaitReservation   float64 `expr:"wait_reservation_s"`
+	WaitOutage        float64 `expr:"wait_node_outage_s"`
+	WaitPriority      float64 `expr:"wait_priority_s"`
+	WaitResources     float64 `expr:"wait_resources_s"`
+	WaitRequeued      float64 `expr:"wait_requeued_s"`
+	WaitUnknown       float64 `expr:"wait_unknown_s"`
 }
 
 // Table is the result.
@@ -101,7 +114,7 @@ func Of(r *run.Run, opts Options) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := r.Jobs()
+	rows, err := r.Histories()
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +128,19 @@ func Of(r *run.Run, opts Options) (*Table, error) {
 		t.Rows = t.Rows[:opts.Limit]
 	}
 	return t, nil
+}
+
+// Value returns a row's number in a column, seconds for a duration; NaN if it has none. The error says
+// that there is no column of that name, or that it has texts.
+func (*Table) Value(r *run.Row, column string) (float64, error) {
+	c, err := columnOf(column)
+	if err == nil && c.number == nil {
+		err = fmt.Errorf("column %s: its values are texts, not numbers", column)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return c.number(r), nil
 }
 
 // keep takes over the rows for which the program is true; all rows if it is nil.
@@ -166,6 +192,18 @@ func fieldsOf(w *workload.Workload, job *hpc.Job, row *run.Row, start hpc.Time) 
 		return -1
 	}
 	f.Wait, f.Ran, f.Turnaround, f.Slowdown = number("wait"), number("run_time"), number("turnaround"), number("slowdown")
+	f.WaitSinceEligible = number("wait_since_eligible")
+	f.WaitDependency = number("wait_dependency")
+	f.WaitBeginTime = number("wait_begin_time")
+	f.WaitHeld = number("wait_held")
+	f.WaitOwnLimit = number("wait_own_limit")
+	f.WaitLimit = number("wait_limit")
+	f.WaitReservation = number("wait_reservation")
+	f.WaitOutage = number("wait_node_outage")
+	f.WaitPriority = number("wait_priority")
+	f.WaitResources = number("wait_resources")
+	f.WaitRequeued = number("wait_requeued")
+	f.WaitUnknown = number("wait_unknown")
 	f.Start, f.End = -1, -1
 	if f.Started {
 		f.Start = row.Start.Sub(start).Seconds()
@@ -206,7 +244,7 @@ func columnOf(name string) (*Column, error) {
 		return c, nil
 	}
 	names := Names()
-	if meant := spelling.Nearest(name, 2, names); meant != "" {
+	if meant := spelling.Nearest(strings.ToLower(name), max(1, len(name)/3), names); meant != "" {
 		return nil, fmt.Errorf("column %q: not known (did you mean %s?)", name, meant)
 	}
 	return nil, fmt.Errorf("column %q: not known (want %s)", name, strings.Join(names, ", "))

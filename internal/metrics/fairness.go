@@ -47,14 +47,14 @@ func FairnessOf(rows iter.Seq[*run.Row], opts Options) map[By]Fairness {
 	if opts.Tau <= 0 {
 		opts.Tau = DefaultTau
 	}
-	waits, slowdowns := make([]means, len(FairnessBy)), make([]means, len(FairnessBy))
+	waited, slowdowns := make([]means, len(FairnessBy)), make([]means, len(FairnessBy))
 	for r := range rows {
 		wait, ok := waitOf(r, opts.Window)
 		if !ok {
 			continue
 		}
 		for i, by := range FairnessBy {
-			waits[i].add(r, by, wait)
+			waited[i].add(r, by, wait)
 			if r.End != 0 {
 				slowdowns[i].add(r, by, boundedSlowdown(r, opts))
 			}
@@ -62,7 +62,7 @@ func FairnessOf(rows iter.Seq[*run.Row], opts Options) map[By]Fairness {
 	}
 	all := make(map[By]Fairness, len(FairnessBy))
 	for i, by := range FairnessBy {
-		w, s := waits[i].sorted(), slowdowns[i].sorted()
+		w, s := waited[i].sorted(), slowdowns[i].sorted()
 		all[by] = Fairness{Groups: len(w), WaitGini: Gini(w), WaitJain: Jain(w), SlowdownGini: Gini(s), SlowdownJain: Jain(s)}
 	}
 	return all

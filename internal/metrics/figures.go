@@ -136,12 +136,23 @@ var fileSystemFigures = []struct {
 // IsShare reports whether the figure of a key is a part of a whole, which people read in per cent.
 func IsShare(key string) bool { return key == "utilization" || strings.HasPrefix(key, "io_") }
 
-// GroupFigures are the [Figures] that are meaningful for a group of jobs.
-var GroupFigures = pick("utilization", "mean_wait_s", "median_wait_s", "p90_wait_s", "mean_bounded_slowdown")
+// totalWait is the sum of the waits. Only the sums of groups of one workload's jobs can be compared.
+var totalWait = Figure{"total_wait_s", "waited in all", "s", Lower, func(m *Metrics) Float {
+	if m.Waited == 0 {
+		return 0
+	}
+	return m.Wait.Mean * Float(m.Waited)
+}, "the sum of the waits of its jobs"}
+
+// GroupFigures are the [Figures] that are meaningful for a group of jobs, and the sum of its waits.
+var GroupFigures = append(pick("utilization", "mean_wait_s", "median_wait_s", "p90_wait_s", "mean_bounded_slowdown"), totalWait)
 
 // FigureOf returns the figure of a key. Its Of is nil for a figure that is not of [Metrics], and
 // the figure is empty for an unknown key.
 func FigureOf(key string) Figure {
+	if key == totalWait.Key {
+		return totalWait
+	}
 	for _, f := range Figures {
 		if f.Key == key {
 			return f
@@ -150,6 +161,11 @@ func FigureOf(key string) Figure {
 	for _, f := range FeedbackFigures {
 		if f.Key == key {
 			return f.Figure
+		}
+	}
+	for _, f := range WaitFigures {
+		if f.Key == key {
+			return f
 		}
 	}
 	for _, f := range FairnessFigures {

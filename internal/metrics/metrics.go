@@ -42,8 +42,9 @@
 // jobs, the longest waits are missing from the mean. [Metrics.LeftOut] counts the missing
 // jobs.
 //
-// A requeued job waits from its first submission to its last start. Its turnaround spans
-// both, and the processor time of its lost runs counts as used. The run time of a suspended
+// A requeued job waits until its first start, and from each requeue to the next start: a run that is
+// lost is not waiting. Its turnaround is from its first submission to its last end, and the processor
+// time of its lost runs counts as used. The run time of a suspended
 // job includes the time that it was stopped; its processors count as unused meanwhile.
 package metrics
 
@@ -59,6 +60,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
 
 // DefaultTau is the usual τ of the bounded slowdown.
@@ -118,10 +120,13 @@ type Metrics struct {
 	// MeanQueue is the number of waiting jobs, averaged over the time of T.
 	MeanQueue Float `json:"mean_queue_jobs"`
 
-	// Wait is start − submit. Turnaround is end − submit. Slowdown is turnaround / run time
+	// Wait is start − submit, less the runs of a requeued job that were lost. EligibleWait is its
+	// part from the instant at which the job might first start: after its dependencies, its begin time
+	// and its holds. It leaves out jobs of which the record does not have that instant. Turnaround is end − submit. Slowdown is turnaround / run time
 	// with run time = end − start (SC'18, IV.C). BoundedSlowdown is max(1, turnaround /
 	// max(run time, τ)).
 	Wait
+	EligibleWait
 	Turnaround
 	Slowdown
 	BoundedSlowdown
@@ -129,6 +134,31 @@ type Metrics struct {
 	// HighSlowdown is the number of jobs with a slowdown above 5. The paper's section
 	// VIII.B takes the users of such jobs to be unsatisfied.
 	HighSlowdown int `json:"high_slowdown_jobs"`
+
+	// Requeues is the number of runs that ended in a requeue, and Preemptions the number of runs that
+	// another job ended, by a requeue or for good. LostProcessorSeconds is what these runs held, whenever
+	// they ran, in processor seconds: it is lost unless the jobs write checkpoints.
+	Requeues             int   `json:"requeues"`
+	Preemptions          int   `json:"preemptions"`
+	LostProcessorSeconds Float `json:"lost_processor_s"`
+	// HeldByState is what all jobs held, whenever they ran, by their final state, in processor seconds. A run that lasts still does not count.
+	HeldByState map[hpc.State]Float `json:"held_processor_s_by_state"`
+
+	// WaitParts divide the sum of the waits, the largest part first ([waits.Parts]).
+	WaitParts []WaitPart `json:"wait_parts"`
+	// Waited is the number of jobs that have a wait.
+	Waited int `json:"waited_jobs"`
+}
+
+// WaitPart is how long jobs waited for one kind of reason.
+type WaitPart struct {
+	Part waits.Part `json:"part"`
+	Jobs int        `json:"jobs"` // whose waits have such a part
+	// Seconds is its sum over jobs, Mean its mean over all jobs that have a wait, and Share its share of
+	// all waits. The means add up to the mean wait.
+	Seconds Float `json:"wait_s"`
+	Mean    Float `json:"mean_wait_s"`
+	Share   Float `json:"share"`
 }
 
 // Omission says why a job is not in all of the metrics.
@@ -163,6 +193,15 @@ type Wait struct {
 	P90    Float `json:"p90_wait_s"`
 	P99    Float `json:"p99_wait_s"`
 	Max    Float `json:"max_wait_s"`
+}
+
+// EligibleWait is the [Distribution] of waits since jobs were eligible, in seconds.
+type EligibleWait struct {
+	Mean   Float `json:"mean_wait_since_eligible_s"`
+	Median Float `json:"median_wait_since_eligible_s"`
+	P90    Float `json:"p90_wait_since_eligible_s"`
+	P99    Float `json:"p99_wait_since_eligible_s"`
+	Max    Float `json:"max_wait_since_eligible_s"`
 }
 
 // Turnaround is the [Distribution] of turnaround times in seconds.
@@ -224,17 +263,21 @@ type accumulator struct {
 
 	from, to                         hpc.Time // T
 	processorTime, nodeTime, waiting area
+	lost                             area
+	byState                          map[hpc.State]*area
 	wait, turnaround, slow, bounded  []float64
+	eligible                         []float64
+	parts                            waitParts
 
-	held   []run.Segment // periods in which the current job held processors
-	queued []period      // periods in which it waited
+	held   []run.Segment  // periods in which the current job held processors
+	queued []waits.Period // periods in which it waited
 }
 
 func newAccumulator(rows iter.Seq[*run.Row], opts Options) *accumulator {
 	if opts.Tau <= 0 {
 		opts.Tau = DefaultTau
 	}
-	a := &accumulator{opts: opts, from: opts.From, to: opts.To}
+	a := &accumulator{opts: opts, from: opts.From, to: opts.To, byState: map[hpc.State]*area{}}
 	a.m = Metrics{
 		JobsByState: make(map[hpc.State]int), LeftOut: make(map[Omission]int),
 		MakespanSeconds: Float(math.NaN()), TauSeconds: Float(opts.Tau.Seconds()),
@@ -302,9 +345,39 @@ func (a *accumulator) addUsage(r *run.Row) {
 	if !known {
 		a.m.LeftOut[NoProcessors]++
 	}
-	a.queued = appendQueued(a.queued[:0], r, a.held)
+	a.addLosses(r)
+	a.queued = waits.AppendQueued(a.queued[:0], r)
 	for _, q := range a.queued {
-		a.waiting.add(a.within(q.from, q.to), 1)
+		a.waiting.add(a.within(q.From, q.To), 1)
+	}
+}
+
+// addLosses adds what a job held, and which of its runs were lost. A run that lasts still has no end.
+func (a *accumulator) addLosses(r *run.Row) {
+	sum, lost := &area{}, &area{} // of the present run in lost
+	if known := a.byState[r.State]; known != nil {
+		sum = known
+	} else if len(a.held) > 0 {
+		a.byState[r.State] = sum
+	}
+	for _, s := range a.held {
+		d := s.End.Sub(s.Start)
+		sum.add(d, s.Processors)
+		lost.add(d, s.Processors)
+		if s.EndedBy == rm.Suspend {
+			continue
+		}
+		preempted := s.PreemptedBy != "" || s.EndedBy == rm.Ended && r.State == hpc.Preempted
+		if s.EndedBy == rm.Requeue {
+			a.m.Requeues++
+		}
+		if preempted {
+			a.m.Preemptions++
+		}
+		if preempted || s.EndedBy == rm.Requeue {
+			a.lost.join(*lost)
+		}
+		*lost = area{}
 	}
 }
 
@@ -331,7 +404,16 @@ func (a *accumulator) addTimes(r *run.Row) {
 		a.m.LeftOut[Inconsistent]++
 		return
 	}
-	a.wait = append(a.wait, r.Start.Sub(r.Submit).Seconds())
+	waited, ok := waits.Sum(r)
+	if !ok { // its submission is unknown
+		a.m.LeftOut[Inconsistent]++
+		return
+	}
+	a.wait = append(a.wait, waited.Wait.Seconds())
+	if waited.Eligible {
+		a.eligible = append(a.eligible, waited.SinceEligible.Seconds())
+	}
+	a.parts.add(&waited)
 	if r.End == 0 {
 		a.m.LeftOut[NotEnded]++
 		return
@@ -353,6 +435,12 @@ func (a *accumulator) addTimes(r *run.Row) {
 func (a *accumulator) metrics() Metrics {
 	m := a.m
 	span := max(0, a.to.Sub(a.from).Seconds())
+	m.LostProcessorSeconds, m.HeldByState = Float(a.lost.seconds()), map[hpc.State]Float{}
+	for state, sum := range a.byState {
+		if *sum != (area{}) {
+			m.HeldByState[state] = Float(sum.seconds())
+		}
+	}
 	m.UsedProcessorSeconds = Float(a.processorTime.seconds())
 	m.Utilization = ratio(a.processorTime.seconds(), span*float64(a.opts.Processors))
 	m.NodeUtilization = ratio(a.nodeTime.seconds(), span*float64(a.opts.Nodes))
@@ -360,10 +448,12 @@ func (a *accumulator) metrics() Metrics {
 	m.MeanQueue = ratio(a.waiting.seconds(), span)
 	var group sync.WaitGroup
 	group.Go(func() { m.Wait = Wait(Summarize(a.wait)) })
+	group.Go(func() { m.EligibleWait = EligibleWait(Summarize(a.eligible)) })
 	group.Go(func() { m.Turnaround = Turnaround(Summarize(a.turnaround)) })
 	group.Go(func() { m.Slowdown = Slowdown(Summarize(a.slow)) })
 	group.Go(func() { m.BoundedSlowdown = BoundedSlowdown(Summarize(a.bounded)) })
 	group.Wait()
+	m.Waited, m.WaitParts = len(a.wait), a.parts.list(len(a.wait))
 	for _, x := range a.slow {
 		if x > HighSlowdown {
 			m.HighSlowdown++
@@ -435,33 +525,15 @@ func (s *area) add(d time.Duration, n int) {
 	s.high, _ = bits.Add64(s.high, high, carry)
 }
 
-func (s *area) seconds() float64 {
-	return (float64(s.high)*0x1p64 + float64(s.low)) / 1e9
+// join adds another sum.
+func (s *area) join(o area) {
+	var carry uint64
+	s.low, carry = bits.Add64(s.low, o.low, 0)
+	s.high, _ = bits.Add64(s.high, o.high, carry)
 }
 
-// period is an interval of time. It has no end if to is 0.
-type period struct{ from, to hpc.Time }
-
-// appendQueued appends the periods in which a job waited for processors: before its first
-// start, and from every requeue to the next start.
-func appendQueued(list []period, r *run.Row, held []run.Segment) []period {
-	if r.Submit == 0 {
-		return list
-	}
-	from := r.Submit
-	for _, s := range held {
-		if from != 0 && s.Start > from {
-			list = append(list, period{from, s.Start})
-		}
-		from = 0
-		if s.EndedBy == rm.Requeue {
-			from = s.End
-		}
-	}
-	if from != 0 && (r.End == 0 || r.End > from) {
-		list = append(list, period{from, r.End})
-	}
-	return list
+func (s *area) seconds() float64 {
+	return (float64(s.high)*0x1p64 + float64(s.low)) / 1e9
 }
 
 // Point is the state of the machine from At until the next Point.
@@ -493,8 +565,8 @@ func Timeline(rows []run.Row) []Point {
 		for _, s := range held {
 			period(s.Start, s.End, Point{Running: 1, Processors: s.Processors, Nodes: s.NodeCount})
 		}
-		for _, q := range appendQueued(nil, r, held) {
-			period(q.from, q.to, Point{Queued: 1})
+		for _, q := range waits.AppendQueued(nil, r) {
+			period(q.From, q.To, Point{Queued: 1})
 		}
 	}
 	return accumulate(changes)

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
 
 func at(sec int64) hpc.Time { return hpc.Unix(1000 + sec) }
@@ -85,6 +87,10 @@ func handMetrics() Metrics {
 		BoundedSlowdown: BoundedSlowdown{Mean: 20.3 / 4, Median: 4.9, P90: 8 + 0.7*1.5, P99: 8 + 0.97*1.5, Max: 9.5},
 		TauSeconds:      10,
 		HighSlowdown:    1, // B
+		HeldByState:     map[hpc.State]Float{hpc.Completed: 1200, hpc.Failed: 10},
+		// Four jobs waited, and the record says neither since when they were eligible nor why they waited.
+		EligibleWait: EligibleWait{nan(), nan(), nan(), nan(), nan()},
+		WaitParts:    []WaitPart{{Part: waits.Unknown, Jobs: 4, Seconds: 350, Mean: 70, Share: 1}}, Waited: 5,
 	}
 }
 
@@ -137,12 +143,22 @@ func TestSegments(t *testing.T) {
 	if got.UsedProcessorSeconds != 340 || got.Utilization != 340.0/800 || got.NodeUtilization != 0.6 {
 		t.Errorf("used %v, utilization %v and %v", got.UsedProcessorSeconds, got.Utilization, got.NodeUtilization)
 	}
+	// The lost run of 20 s on 4 processors was requeued; nobody knows that it was preempted.
+	if got.Requeues != 1 || got.Preemptions != 0 || got.LostProcessorSeconds != 80 || got.HeldByState[hpc.Completed] != 340 {
+		t.Errorf("%d requeues, %d preemptions, lost %v, held %v", got.Requeues, got.Preemptions, got.LostProcessorSeconds, got.HeldByState)
+	}
+	requeued.Segments[0].PreemptedBy = "x"
+	killed := job(0, 0, 10, 1, 3)
+	killed.State = hpc.Preempted
+	if by := Compute([]run.Row{requeued, killed}, Options{}); by.Requeues != 1 || by.Preemptions != 2 || by.LostProcessorSeconds != 110 || by.HeldByState[hpc.Preempted] != 30 {
+		t.Errorf("%d requeues, %d preemptions, lost %v, held %v", by.Requeues, by.Preemptions, by.LostProcessorSeconds, by.HeldByState)
+	}
 	// It waited from 0 to 10 and from 30 to 60.
 	if got.MeanQueue != 0.4 {
 		t.Errorf("mean queue %v, want 0.4", got.MeanQueue)
 	}
-	// Waits are 0 and 60, turnarounds 100 and 90.
-	if got.Wait.Mean != 30 || got.Turnaround.Mean != 95 {
+	// Waits are 0 and 40, turnarounds 100 and 90.
+	if got.Wait.Mean != 20 || got.Turnaround.Mean != 95 {
 		t.Errorf("mean wait %v, mean turnaround %v", got.Wait.Mean, got.Turnaround.Mean)
 	}
 }
@@ -172,7 +188,7 @@ func TestEmpty(t *testing.T) {
 			Jobs: got.Jobs, Rejected: got.Rejected, JobsByState: got.JobsByState, LeftOut: got.LeftOut,
 			MakespanSeconds: nan(), Utilization: nan(), NodeUtilization: nan(), ThroughputPerHour: nan(), MeanQueue: nan(),
 			Wait: Wait(none), Turnaround: Turnaround(none), Slowdown: Slowdown(none), BoundedSlowdown: BoundedSlowdown(none),
-			TauSeconds: 10,
+			EligibleWait: EligibleWait(none), WaitParts: []WaitPart{}, HeldByState: map[hpc.State]Float{}, TauSeconds: 10,
 		}
 		if diff := cmp.Diff(want, got, approx); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", name, diff)
@@ -307,6 +323,16 @@ func TestProperties(t *testing.T) {
 			&want.Turnaround.Mean, &want.Turnaround.Median, &want.Turnaround.P90, &want.Turnaround.P99, &want.Turnaround.Max,
 		} {
 			*f *= Float(k)
+		}
+		want.WaitParts = slices.Clone(want.WaitParts)
+		for i := range want.WaitParts {
+			want.WaitParts[i].Seconds *= Float(k)
+			want.WaitParts[i].Mean *= Float(k)
+		}
+		want.LostProcessorSeconds *= Float(k)
+		want.HeldByState = maps.Clone(want.HeldByState)
+		for state := range want.HeldByState {
+			want.HeldByState[state] *= Float(k)
 		}
 		want.ThroughputPerHour /= Float(k)
 		if diff := cmp.Diff(want, got, approx); diff != "" {

@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/waits"
 )
 
 // Overview is what an administrator asks of a run first: how its jobs ended, who used the
@@ -138,13 +139,12 @@ func (o *Overview) count(r *run.Row, opts Options) {
 
 // addLongest keeps the jobs that waited longest. Of equal waits the first one stays first.
 func (o *Overview) addLongest(r *run.Row, wait float64) {
-	const seconds = float64(time.Second)
 	n := len(o.Longest)
-	if wait <= 0 || n == longestWaits && wait <= float64(o.Longest[n-1].Start.Sub(o.Longest[n-1].Submit))/seconds {
+	if wait <= 0 || n == longestWaits && wait <= secondsWaited(o.Longest[n-1]) {
 		return
 	}
-	at, _ := slices.BinarySearchFunc(o.Longest, r, func(a, b *run.Row) int {
-		if a.Start.Sub(a.Submit) >= b.Start.Sub(b.Submit) {
+	at, _ := slices.BinarySearchFunc(o.Longest, wait, func(a *run.Row, wait float64) int {
+		if secondsWaited(a) >= wait {
 			return -1
 		}
 		return 1
@@ -153,12 +153,19 @@ func (o *Overview) addLongest(r *run.Row, wait float64) {
 	o.Longest = o.Longest[:min(len(o.Longest), longestWaits)]
 }
 
+// secondsWaited returns the wait of a job that has one.
+func secondsWaited(r *run.Row) float64 {
+	d, _ := waits.Wait(r)
+	return d.Seconds()
+}
+
 // waitOf returns the wait of a job in seconds, as in [Metrics].
 func waitOf(r *run.Row, window hpc.Time) (seconds float64, ok bool) {
-	if r.State == hpc.Rejected || r.Start == 0 || r.Start < window || r.Start < r.Submit || r.End != 0 && r.End < r.Start {
+	if r.Start < window || r.End != 0 && r.End < r.Start {
 		return 0, false
 	}
-	return r.Start.Sub(r.Submit).Seconds(), true
+	d, ok := waits.Wait(r)
+	return d.Seconds(), ok
 }
 
 // heldSeconds returns the processor seconds and the GPU seconds that a job held.

@@ -10,6 +10,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
 
 // ReasonTotal is how long jobs waited for one reason.
@@ -25,25 +26,14 @@ type ReasonTotal struct {
 	NeverStarted int `json:"never_started_jobs"`
 }
 
-// ReasonsOf adds up the waits of a run by reason. rows are the run's. It returns nil for a run without
-// reasons, and the error of reading its events.
-func ReasonsOf(r *run.Run, rows []run.Row) ([]ReasonTotal, error) {
-	if r.Manifest.Engine != "slurm" { // others record no reasons, and have as many events
-		return nil, nil
-	}
-	events, err := r.Events()
-	if err != nil {
-		return nil, err
-	}
-	return reasonTotals(rows, run.NewReasons(events, r.Manifest.VirtualEnd), r.Manifest.WindowStart), nil
-}
-
-// reasonTotals adds up the waits by reason, the largest first. Waits of preset jobs and those before
-// the window do not count. It returns nil for a run without reasons.
-func reasonTotals(rows []run.Row, reasons *run.Reasons, window hpc.Time) []ReasonTotal {
-	if !reasons.Any() {
+// ReasonsOf adds up the waits of a run by reason, the largest first, also those of jobs that never
+// started. rows are the run's, with reasons ([run.Run.Histories]). Waits of preset jobs and those
+// before the window do not count. It returns nil for a run without reasons.
+func ReasonsOf(rows []run.Row, m *run.Manifest) []ReasonTotal {
+	if !slices.ContainsFunc(rows, func(r run.Row) bool { return r.Reasons != nil }) {
 		return nil
 	}
+	window := m.WindowStart
 	totals, all := map[string]*ReasonTotal{}, 0.0
 	for i := range rows {
 		row := &rows[i]
@@ -51,7 +41,7 @@ func reasonTotals(rows []run.Row, reasons *run.Reasons, window hpc.Time) []Reaso
 			continue
 		}
 		had, last := map[string]bool{}, ""
-		for _, s := range reasons.Of(row) {
+		for _, s := range waits.Of(row, m.VirtualEnd) {
 			name, _, _ := strings.Cut(s.Reason, ":")
 			t := totals[name]
 			if t == nil {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"rmreplay/internal/hpc"
 )
 
 // Render writes the summary for people. Lines have at most 100 columns, unless a name or a
@@ -22,6 +24,7 @@ func (s *Summary) Render(w io.Writer, zone *time.Location) error {
 	s.renderJobs(&b)
 	s.renderMachine(&b)
 	s.renderDistributions(&b)
+	renderWaitParts(&b, s.WaitParts)
 	s.IO.render(&b)
 	renderReasons(&b, s.Reasons)
 	s.renderFairness(&b)
@@ -70,6 +73,9 @@ func (s *Summary) renderJobs(b *bytes.Buffer) {
 	if s.Rejected > 0 {
 		fmt.Fprintf(b, "rejected     %d\n", s.Rejected)
 	}
+	if s.Requeues+s.Preemptions > 0 {
+		fmt.Fprintf(b, "lost runs    %d requeues, %d preemptions: %s processor hours\n", s.Requeues, s.Preemptions, number(s.LostProcessorSeconds/3600))
+	}
 	if s.NotSubmitted > 0 {
 		fmt.Fprintf(b, "not reached  %d jobs of the workload were not submitted\n", s.NotSubmitted)
 	}
@@ -86,8 +92,27 @@ func (s *Summary) renderJobs(b *bytes.Buffer) {
 func (s *Summary) renderMachine(b *bytes.Buffer) {
 	fmt.Fprintf(b, "makespan     %s\n", duration(s.MakespanSeconds))
 	fmt.Fprintf(b, "utilization  %s of processors, %s of nodes\n", percent(s.Utilization), percent(s.NodeUtilization))
+	s.renderWaste(b)
 	fmt.Fprintf(b, "throughput   %d jobs, %s an hour\n", s.Throughput, number(s.ThroughputPerHour))
 	fmt.Fprintf(b, "queue        %s jobs on average\n", number(s.MeanQueue))
+}
+
+// renderWaste writes the processor hours of jobs that did not complete, if there are some.
+func (s *Summary) renderWaste(b *bytes.Buffer) {
+	all := 0.0
+	var parts []string
+	for _, held := range s.HeldByState {
+		all += float64(held)
+	}
+	for _, state := range sortedStates(s.JobsByState) {
+		held := s.HeldByState[state]
+		if held > 0 && state.Ended() && state != hpc.Completed {
+			parts = append(parts, fmt.Sprintf("%s %s (%s)", state, number(held/3600), percent(ratio(float64(held), all))))
+		}
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(b, "incomplete   processor hours: %s\n", strings.Join(parts, ", "))
+	}
 }
 
 // renderDistributions writes the table of waits, turnarounds and slowdowns.
@@ -102,6 +127,7 @@ func (s *Summary) renderDistributions(b *bytes.Buffer) {
 	}
 	row("wait", Distribution(s.Wait), clock)
 	row("  seconds", Distribution(s.Wait), number)
+	row("wait since eligible", Distribution(s.EligibleWait), clock)
 	row("turnaround", Distribution(s.Turnaround), clock)
 	row("  seconds", Distribution(s.Turnaround), number)
 	row("slowdown", Distribution(s.Slowdown), number)
@@ -121,6 +147,7 @@ func renderGroups(b *bytes.Buffer, by By, groups []Group) {
 		fmt.Fprintf(b, "%-20s%9d%9d%8s%13s%13s%13s%14s\n", name, g.Jobs, g.Rejected, percent(g.Utilization),
 			clock(g.Wait.Mean), clock(g.Wait.Median), clock(g.Wait.P90), number(g.BoundedSlowdown.Mean))
 	}
+	renderGroupParts(b, groups)
 }
 
 // renderWarnings writes the warnings. They come last, so that they stay on the screen.

@@ -125,22 +125,20 @@ type Group struct {
 // Of returns the summary of a run. The run's manifest gives the options that opts leaves
 // open. It returns the error of reading the run's tables.
 func Of(r *run.Run, opts Options, by ...By) (*Summary, error) {
-	rows, err := r.Jobs()
+	rows, err := r.Histories()
 	if err != nil {
 		return nil, err
 	}
 	s := NewSummary(rows, &r.Manifest, opts, by...)
-	if s.Reasons, err = ReasonsOf(r, rows); err != nil {
-		return nil, err
-	}
 	s.IO, err = NewIO(rows, &r.Manifest)
 	return s, err
 }
 
-// NewSummary is [Of] for rows that the caller has read.
+// NewSummary is [Of] for rows that the caller has read ([run.Run.Histories]).
 func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summary {
 	opts = opts.Of(m)
 	s := Describe(Compute(rows, opts), m)
+	s.Reasons = ReasonsOf(rows, m)
 	s.Fairness = FairnessOf(all(rows), opts)
 	if m.Feedback != nil {
 		s.Feedback = NewFeedback(rows, *m.Feedback, opts)

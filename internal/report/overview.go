@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
 
 // StateBar shows how the jobs of a set ended.
@@ -211,7 +212,7 @@ func (r *Report) waitStory(set int, o *metrics.Overview) string {
 	}
 	return fmt.Sprintf("%s, and nine of ten %sat most %s; the mean wait was %s. Job %s waited longest: %s.",
 		half, waited, quantity.Duration(p90), quantity.Duration(mean), strings.Join(append([]string{quantity.Name(keyOf(longest).String())}, of...), " "),
-		quantity.Duration(metrics.Float(longest.Start.Sub(longest.Submit).Seconds())))
+		quantity.Duration(metrics.Float(waits.Seconds(longest))))
 }
 
 // worstStory says when the queue was longest, and who waited longest.
@@ -345,7 +346,7 @@ func (r *Report) waitsTable(set int) *Table {
 	}
 	for _, row := range o.Longest {
 		t.Rows = append(t.Rows, []string{
-			quantity.Name(keyOf(row).String()), quantity.Duration(metrics.Float(row.Start.Sub(row.Submit).Seconds())), quantity.Date(row.Submit, zone), quantity.Date(row.Start, zone),
+			quantity.Name(keyOf(row).String()), quantity.Duration(metrics.Float(waits.Seconds(row))), quantity.Date(row.Submit, zone), quantity.Date(row.Start, zone),
 			quantity.Name(row.User), quantity.Name(row.Account), quantity.Name(row.Partition), quantity.Count(row.Processors),
 		})
 	}

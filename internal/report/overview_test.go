@@ -90,7 +90,7 @@ func TestOneRun(t *testing.T) {
 	for _, s := range r.Sections {
 		ids = append(ids, s.ID)
 	}
-	if want := []string{"summary", "machine", "waits", "users", "groups", "nodes", "metrics", "distributions", "runs", "methods"}; !slices.Equal(ids, want) {
+	if want := []string{"summary", "machine", "waits", "users", "groups", "nodes", "metrics", "waiting", "distributions", "runs", "methods"}; !slices.Equal(ids, want) {
 		t.Errorf("sections %q, want %q", ids, want)
 	}
 	text := textOf(t, r)

@@ -13,6 +13,8 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/report/chart"
+	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
 
 // notRecorded names the waits of which a run has no reason.
@@ -71,7 +73,7 @@ func newReasons(sets []compare.Set, c *courses) (*Figure, error) {
 // eachReason calls a function for each period for which a job of a run had one reason. The name of a
 // reason has no details.
 func eachReason(r *compare.Realization, call func(name string, from, to hpc.Time)) {
-	if r.Reasons == nil {
+	if !slices.ContainsFunc(r.Rows, func(row run.Row) bool { return row.Reasons != nil }) {
 		return
 	}
 	for i := range r.Rows {
@@ -79,7 +81,7 @@ func eachReason(r *compare.Realization, call func(name string, from, to hpc.Time
 		if row.State == hpc.Rejected || row.Start != 0 && row.Start < r.Manifest.WindowStart {
 			continue // a preset job did not wait
 		}
-		for _, span := range r.Reasons.Of(row) {
+		for _, span := range waits.Of(row, r.Manifest.VirtualEnd) {
 			name, _, _ := strings.Cut(span.Reason, ":")
 			if name == "" {
 				name = notRecorded

@@ -58,7 +58,7 @@ func TestWithoutReasons(t *testing.T) {
 		t.Errorf("%v, %v", f, err)
 	}
 	quiet.Manifest.WindowStart = quiet.Rows[0].Start.Add(time.Second)
-	quiet.Reasons = run.NewReasons([]run.Event{{At: quiet.Rows[0].Submit, Kind: rm.Waiting, Job: quiet.Rows[0].Job, Task: -1, Reason: "Priority"}}, quiet.Manifest.VirtualEnd)
+	quiet.Rows[0].Reasons = run.NewReasons([]run.Event{{At: quiet.Rows[0].Submit, Kind: rm.Waiting, Job: quiet.Rows[0].Job, Task: -1, Reason: "Priority"}}, quiet.Manifest.VirtualEnd).Of(&quiet.Rows[0])
 	for _, name := range reasonNames([]compare.Set{{Runs: []compare.Realization{quiet}}}) {
 		if name != notRecorded {
 			t.Errorf("a preset job waits for %s", name)

@@ -126,7 +126,7 @@ func New(sets []compare.Set, opts Options) (*Report, error) {
 	// out.
 	for _, section := range []func(*Report) (Section, error){
 		(*Report).summary, (*Report).machine, (*Report).fileSystems, (*Report).waits, (*Report).users, (*Report).groups, (*Report).nodes,
-		(*Report).metrics, (*Report).fairness, (*Report).jobs, (*Report).distributions, (*Report).distances, (*Report).feedback, (*Report).runs, (*Report).methods,
+		(*Report).metrics, (*Report).waiting, (*Report).fairness, (*Report).jobs, (*Report).distributions, (*Report).distances, (*Report).feedback, (*Report).runs, (*Report).methods,
 	} {
 		s, err := section(r)
 		if err != nil {

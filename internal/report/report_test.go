@@ -25,6 +25,7 @@ import (
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
 
 var noon = hpc.Unix(1_700_049_600)
@@ -116,7 +117,7 @@ func twoSets() []compare.Set {
 			r.Manifest.FileSystems[0].Limit = int64(200-50*i) << 20
 			sets[i].Runs = append(sets[i].Runs, r)
 		}
-		sets[i].Runs[0].Reasons = reasonsOf(sets[i].Runs[0])
+		addReasons(&sets[i].Runs[0])
 	}
 	sets[0].Runs[0].Manifest.Versions.Slurm, sets[1].Runs[0].Manifest.Versions.Slurm = "22.05.8", "24.11.5"
 	sets[1].Runs[0].Manifest.Cluster.Changes = []run.Change{{Key: "SelectType", From: "", To: "select/linear", Reason: "<the default> of the site's release"}}
@@ -142,8 +143,8 @@ func withIO(r *compare.Realization, rate int64) {
 	}
 }
 
-// reasonsOf gives each job that waits a minute a reason, of which there are eight.
-func reasonsOf(r compare.Realization) *run.Reasons {
+// addReasons gives each job that waits a minute a reason, of which there are eight.
+func addReasons(r *compare.Realization) {
 	names := []string{"Resources", "Priority", "Dependency", "ReqNodeNotAvail: Reserved for maintenance", "Licenses", "BeginTime", "JobHeldUser", "QOSMaxCpuPerUserLimit"}
 	var events []run.Event
 	for i := range r.Rows {
@@ -152,7 +153,10 @@ func reasonsOf(r compare.Realization) *run.Reasons {
 			events = append(events, run.Event{At: at, Kind: rm.Waiting, Job: row.Job, Task: -1, Reason: names[i%(1+i%len(names))]})
 		}
 	}
-	return run.NewReasons(events, r.Manifest.VirtualEnd)
+	reasons := run.NewReasons(events, r.Manifest.VirtualEnd)
+	for i := range r.Rows {
+		r.Rows[i].Reasons = reasons.Of(&r.Rows[i])
+	}
 }
 
 // comparison is the report that most tests use.
@@ -182,7 +186,7 @@ func pageOf(t testing.TB, r *Report) []byte {
 // significant after the correction, however large the difference.
 func TestVerdictOfFewRuns(t *testing.T) {
 	page := string(pageOf(t, mustReport(t)))
-	if want := "4 and 4 runs are too few to tell a difference of a single metric from chance"; !strings.Contains(page, want) {
+	if want := "4 and 4 runs are too few to find out which of"; !strings.Contains(page, want) || !strings.Contains(page, "they suffice for one metric that was chosen beforehand") {
 		t.Errorf("the page lacks %q", want)
 	}
 	if unwanted := "metrics differs significantly"; strings.Contains(page, unwanted) {
@@ -404,7 +408,7 @@ func TestBins(t *testing.T) {
 		parts += sum(c.sets[0][0].parts[g])
 	}
 	near("processor", parts, want)
-	cdf := distributions([]compare.Set{{Name: "s", Runs: []compare.Realization{s}}}, 1, waitOf)
+	cdf := distributions([]compare.Set{{Name: "s", Runs: []compare.Realization{s}}}, 1, waits.Seconds)
 	last := cdf[0].Mean[bins-1]
 	if last != 1 || !slices.IsSorted(cdf[0].Mean) {
 		t.Errorf("a distribution that ends at %v, or falls", last)
@@ -493,7 +497,7 @@ func TestPresetJobsHaveNoWait(t *testing.T) {
 	counted := 0
 	distributions([]compare.Set{{Name: "s", Runs: []compare.Realization{r}}}, 1, func(row *run.Row) float64 {
 		counted++
-		return waitOf(row)
+		return waits.Seconds(row)
 	})
 	if counted != late || late == 100 {
 		t.Errorf("%d waits, want those of the %d jobs that started in the window", counted, late)

@@ -14,6 +14,8 @@ import (
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/report/chart"
 	"rmreplay/internal/run"
+	"rmreplay/internal/stats"
+	"rmreplay/internal/waits"
 )
 
 // paragraph, warning and verdict make blocks of text.
@@ -148,8 +150,13 @@ func (r *Report) shortVerdict(p *compare.Pair) string {
 	text := fmt.Sprintf("%s against %s: ", setName(p.Set, r.Sets[p.Set]), setName(p.Baseline, r.Sets[p.Baseline]))
 	runs, others := len(r.Sets[p.Baseline].Runs), len(r.Sets[p.Set].Runs)
 	if smallest := c.SmallestP(runs, others); significant == 0 && smallest > 1-c.Level {
-		text += fmt.Sprintf("%d and %d runs are too few to tell a difference of a single metric from chance, however large it is "+
-			"(the smallest p possible is %s for %d metrics; make more runs)", runs, others, quantity.Probability(metrics.Float(smallest)), len(c.Metrics))
+		text += fmt.Sprintf("%d and %d runs are too few to find out which of %d metrics differ (corrected for all of them, the smallest p possible is %s; make more runs)",
+			runs, others, len(c.Metrics), quantity.Probability(metrics.Float(smallest)))
+		if alone := stats.SmallestP(runs, others, stats.TestOptions{}); alone <= 1-c.Level {
+			text += fmt.Sprintf("; they suffice for one metric that was chosen beforehand (its p can be %s)", quantity.Probability(metrics.Float(alone)))
+		} else {
+			text += ", however large the differences are"
+		}
 	} else if significant == 0 {
 		text += fmt.Sprintf("none of %d metrics differs significantly", len(c.Metrics))
 	} else {
@@ -384,6 +391,17 @@ func (r *Report) fileSystems() (Section, error) {
 	return s, err
 }
 
+// waiting is the section with the parts of the waits.
+func (r *Report) waiting() (Section, error) {
+	s := Section{ID: "waiting", Title: "Why jobs waited"}
+	if r.empty() || len(r.Comparison.Waits) == 0 {
+		return s, nil
+	}
+	s.Blocks = append(s.Blocks, paragraph("The mean wait of all jobs that started, in its parts, which add up to it. Unknown is the waiting for which a run has no reason."))
+	s.Blocks = append(s.Blocks, r.figures(r.Comparison.Waits)...)
+	return s, nil
+}
+
 // fairness is the section with the figures of fairness, if somebody asked for them.
 func (r *Report) fairness() (Section, error) {
 	s := Section{ID: "fairness", Title: "Fairness"}
@@ -608,7 +626,7 @@ func (r *Report) users() (Section, error) {
 // distributions is the section on the distributions of waits and slowdowns.
 func (r *Report) distributions() (Section, error) {
 	s := Section{ID: "distributions", Title: "Waits and slowdowns"}
-	waits := distributions(r.Sets, 1, waitOf)
+	waits := distributions(r.Sets, 1, waits.Seconds)
 	if len(waits) == 0 {
 		return s, nil
 	}
@@ -729,7 +747,7 @@ func (r *Report) jobs() (Section, error) {
 // divergences describe where the first runs of both sides begin to differ.
 func (r *Report) divergences(p *compare.Pair) []Block {
 	if len(p.Divergences) == 0 {
-		return []Block{paragraph("The first runs of %s and %s agree in every job.", compare.Letter(p.Baseline), compare.Letter(p.Set))}
+		return []Block{paragraph("%s against %s: %s.", compare.Letter(p.Set), compare.Letter(p.Baseline), p.Agreement())}
 	}
 	first := &p.Divergences[0]
 	list := []Block{paragraph("First divergence of the first runs, on %s (%s): %s.", quantity.Instant(hpc.Time(first.At), r.options.Zone), r.options.Zone, first.Reason)}
@@ -791,8 +809,9 @@ func (r *Report) groups() (Section, error) {
 				t.Head = append(t.Head, fmt.Sprintf("change: %.4g %% interval", 100*c.Level))
 			}
 		}
-		for g := range groups {
-			t.Rows = append(t.Rows, r.groupRows(&groups[g])...)
+		ordered := compare.ByChange(groups, min(1, len(c.Sets)-1))
+		for _, g := range ordered {
+			t.Rows = append(t.Rows, r.groupRows(g)...)
 		}
 		s.Blocks = append(s.Blocks, Block{Table: t})
 	}

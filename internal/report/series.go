@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
 
 // bins is the number of points of a line.
@@ -106,18 +107,10 @@ func cumulative(sorted, x []float64) []float64 {
 	return line
 }
 
-// waitOf returns a job's wait in seconds, NaN if it did not start.
-func waitOf(r *run.Row) float64 {
-	if r.State == hpc.Rejected || r.Start == 0 || r.Start < r.Submit {
-		return math.NaN()
-	}
-	return r.Start.Sub(r.Submit).Seconds()
-}
-
 // slowdownOf returns a function that computes a job's bounded slowdown for a τ in seconds.
 func slowdownOf(tau float64) func(*run.Row) float64 {
 	return func(r *run.Row) float64 {
-		if math.IsNaN(waitOf(r)) || r.End < r.Start {
+		if math.IsNaN(waits.Seconds(r)) || r.End < r.Start {
 			return math.NaN()
 		}
 		return max(1, r.End.Sub(r.Submit).Seconds()/max(r.End.Sub(r.Start).Seconds(), tau))

@@ -15,6 +15,7 @@ import (
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/stats"
+	"rmreplay/internal/waits"
 )
 
 // slowJobs are the jobs of a set with a high slowdown.
@@ -28,7 +29,7 @@ type slowJobs struct {
 // plainSlowdown returns turnaround / run time. known is false for a job without either, and
 // for a preset job, because the scheduler did not decide its wait.
 func plainSlowdown(r *run.Row, m *run.Manifest) (s float64, known bool) {
-	if !(waitOf(r) >= 0) || r.End <= r.Start || r.Start < m.WindowStart {
+	if !(waits.Seconds(r) >= 0) || r.End <= r.Start || r.Start < m.WindowStart {
 		return 0, false
 	}
 	return r.End.Sub(r.Submit).Seconds() / r.End.Sub(r.Start).Seconds(), true

@@ -3,6 +3,8 @@ package run
 import (
 	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -358,11 +360,26 @@ func (r *taskRow) requeue(e *rm.Event) {
 	rare := r.rarely()
 	rare.restarts++
 	r.merge(e.Outcome)
+	r.keepEligible()
 	r.state = hpc.Pending
 	r.start, r.end, r.started, r.priority = 0, 0, false, 0
 	r.nodes, r.nodeCount, r.processors = "", 0, 0
 	rare.suspended, rare.stopped, rare.tres = 0, 0, ""
 	rare.exitCode, rare.signal = 0, 0
+}
+
+// keepEligible keeps with a lost run when the job was eligible for it. The job's own time will be that
+// of its next run.
+func (r *taskRow) keepEligible() {
+	list := r.rare.segments
+	for i := len(list) - 1; i >= 0; i-- {
+		if i == 0 || list[i-1].EndedBy == rm.Requeue { // the run's first period
+			if r.eligible <= list[i].Start {
+				list[i].Eligible = r.eligible
+			}
+			return
+		}
+	}
 }
 
 // finish records how the job ended.
@@ -535,8 +552,18 @@ func (r *taskRow) put(row *Row) {
 	if job.Priority != nil {
 		row.AskedPriority = *job.Priority
 	}
+	r.putDelays(row)
 	if r.rare != nil {
 		r.rare.put(row)
+	}
+}
+
+// putDelays adds what the request has that keeps a job from being eligible.
+func (r *taskRow) putDelays(row *Row) {
+	job := r.job
+	row.AskedBegin, row.AskedHold, row.AskedDependency = max(0, job.Begin), job.Hold, job.Dependency != ""
+	if _, limit, limited := strings.Cut(job.Array, "%"); limited {
+		row.AskedArrayLimit, _ = strconv.Atoi(limit) // 0 for a text that is no limit
 	}
 }
 
@@ -547,6 +574,7 @@ func (r *taskRow) putOutcome(row *Row) {
 		RecordedSubmit: r.job.Submit, Submit: r.submit, Eligible: r.eligible, Start: r.start, End: r.end,
 		NodeCount: int(r.nodeCount), Processors: r.processors,
 	}
+	r.putDelays(row)
 	if rare := r.rare; rare != nil {
 		row.User = cmp.Or(rare.user, row.User)
 		row.Suspended, row.Restarts = rare.suspended, rare.restarts

@@ -215,12 +215,12 @@ func TestBuilder(t *testing.T) {
 				event(9, rm.Ended, "a", &rm.Outcome{State: hpc.Cancelled}),
 			},
 			want: []Row{
-				{Job: "a", Task: 1, RMJob: 7, State: hpc.Cancelled, Submit: at(1), End: at(9), AskedRunTime: time.Minute},
+				{Job: "a", Task: 1, RMJob: 7, State: hpc.Cancelled, Submit: at(1), End: at(9), AskedRunTime: time.Minute, AskedArrayLimit: 1},
 				{
 					Job: "a", Task: 2, RMJob: 8, State: hpc.Completed, Submit: at(1), Start: at(2), End: at(3),
-					AskedRunTime: time.Second, Nodes: "n1", NodeCount: 1, Processors: 4,
+					AskedRunTime: time.Second, Nodes: "n1", NodeCount: 1, Processors: 4, AskedArrayLimit: 1,
 				},
-				{Job: "a", Task: 3, RMJob: 7, State: hpc.Cancelled, Submit: at(1), End: at(9), AskedRunTime: time.Minute},
+				{Job: "a", Task: 3, RMJob: 7, State: hpc.Cancelled, Submit: at(1), End: at(9), AskedRunTime: time.Minute, AskedArrayLimit: 1},
 			},
 		},
 		{

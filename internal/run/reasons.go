@@ -70,18 +70,3 @@ func (r *Reasons) Of(row *Row) []Span {
 	add(until)
 	return list
 }
-
-// At returns a job's reason at an instant, and the start that was last planned; empty and 0 if they
-// are not recorded.
-func (r *Reasons) At(row *Row, t hpc.Time) (reason string, planned hpc.Time) {
-	for _, s := range r.Of(row) {
-		if s.From > t {
-			break
-		}
-		reason = s.Reason
-		if s.Planned != 0 {
-			planned = s.Planned
-		}
-	}
-	return reason, planned
-}

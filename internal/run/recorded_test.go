@@ -83,8 +83,8 @@ func TestReasons(t *testing.T) {
 	if len(spans) != 3 || spans[0] != want[0] || spans[1] != want[1] || spans[2] != want[2] {
 		t.Errorf("%+v, want %+v", spans, want)
 	}
-	if reason, planned := r.At(&Row{Job: "a", Task: 1, Submit: at(0), Start: at(40)}, at(30)); reason != "Priority" || planned != at(99) {
-		t.Errorf("task 1: %s, %s", reason, planned)
+	if list := r.Of(&Row{Job: "a", Task: 1, Submit: at(0), Start: at(40)}); len(list) != 2 || list[1].Reason != "Priority" || list[1].Planned != at(99) {
+		t.Errorf("task 1: %+v", list)
 	}
 	if list := r.Of(&Row{Job: "x", Task: -1, Submit: at(5), Start: at(5)}); len(list) != 0 {
 		t.Errorf("a job that did not wait: %+v", list)

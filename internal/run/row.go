@@ -73,15 +73,27 @@ type Row struct {
 	AskedTasks       int    `parquet:"asked_tasks"`
 	AskedCPUsPerTask int    `parquet:"asked_cpus_per_task"`
 
+	// What the request has that keeps a job from being eligible: the time after the submission
+	// before which it may not begin, a hold, a dependency, and the number of tasks of its array
+	// that may run at once. Older records do not have them.
+	AskedBegin      time.Duration `parquet:"asked_begin_ns,optional"`
+	AskedHold       bool          `parquet:"asked_hold,optional"`
+	AskedDependency bool          `parquet:"asked_dependency,optional"`
+	AskedArrayLimit int           `parquet:"asked_array_limit,optional"`
+
 	// Request is the whole submission as compact JSON; [DecodeJob] decodes it. An array's
 	// submission may have values for each task, so only the array's first row has it. Request
 	// is empty if the record has events of a job but not the job.
 	Request string `parquet:"request"`
 
 	// Segments are the periods in which the job held processors, in order. The list is empty
-	// for a job that ran once without suspension: its only period is Start to End. It is also
+	// for a job that ran once without suspension or preemption: its only period is Start to End. It is also
 	// empty for a job that never ran.
 	Segments []Segment `parquet:"segments,list"`
+
+	// Reasons are why the job waited, from its submission to its last start. They come from the
+	// events: [Run.Histories] adds them. They are nil if the run has no reasons.
+	Reasons []Span `parquet:"-"`
 }
 
 // Segment is a period in which a job held processors.
@@ -90,8 +102,14 @@ type Segment struct {
 	End        hpc.Time `parquet:"end_time,optional,timestamp(nanosecond)"` // 0 for a current period
 	NodeCount  int      `parquet:"node_count"`
 	Processors int      `parquet:"processors"`
+	// Eligible is when the job might first start before this period; 0 if it is not known, for the
+	// job's last run, which has [Row.Eligible], and in older records.
+	Eligible hpc.Time `parquet:"eligible_time,optional,timestamp(nanosecond)"`
 	// EndedBy is [rm.Suspend], [rm.Requeue] or [rm.Ended]; empty for a current period.
 	EndedBy rm.EventKind `parquet:"ended_by,dict"`
+	// PreemptedBy is the workload's ID of the job for which the resource manager ended the period, of a
+	// task ID_TASK; empty for a period that ended otherwise, and in older records.
+	PreemptedBy string `parquet:"preempted_by,optional"`
 }
 
 // Held returns the periods in which the job held processors, in order. If the run ended before
@@ -111,6 +129,20 @@ func (r *Row) AppendHeld(list []Segment) []Segment {
 		only.EndedBy = rm.Ended
 	}
 	return append(list, only)
+}
+
+// Runs returns the job's runs in order: its periods, joined where only a suspension lies between
+// them. A run that was lost has EndedBy [rm.Requeue].
+func (r *Row) Runs() []Segment {
+	var list []Segment
+	for _, s := range r.Held() {
+		if n := len(list); n > 0 && list[n-1].EndedBy == rm.Suspend {
+			list[n-1].End, list[n-1].EndedBy, list[n-1].PreemptedBy = s.End, s.EndedBy, s.PreemptedBy
+			continue
+		}
+		list = append(list, s)
+	}
+	return list
 }
 
 // Event is a row of events.parquet: one [rm.Event] with the parts of its outcome that a later

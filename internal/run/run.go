@@ -133,6 +133,26 @@ func (r *Run) Jobs() ([]Row, error) {
 	return rows, err
 }
 
+// Histories returns the rows of all jobs as [Run.Jobs] does, with the reasons for which they waited.
+func (r *Run) Histories() ([]Row, error) {
+	rows, err := r.Jobs()
+	if err != nil || r.Manifest.Engine != "slurm" { // others record no reasons, and have as many events
+		return rows, err
+	}
+	events, err := r.Events()
+	if err != nil {
+		return nil, err
+	}
+	reasons := NewReasons(events, r.Manifest.VirtualEnd)
+	if !reasons.Any() {
+		return rows, nil
+	}
+	for i := range rows {
+		rows[i].Reasons = reasons.Of(&rows[i])
+	}
+	return rows, nil
+}
+
 // Events returns everything that happened, in order.
 func (r *Run) Events() ([]Event, error) {
 	if r.journal != nil {

@@ -313,8 +313,8 @@ func (w *Writer) Setting(wl *workload.Workload) error {
 // ErrUnjournaled says that an operation is not possible for a record without a journal.
 var ErrUnjournaled = errors.New("the record has no journal")
 
-// Amend makes [Writer.Finish] call change with every row before it writes the row. It is for
-// values that are known only after the run. One goroutine makes all calls. The rows of a
+// Amend makes [Writer.Finish] call change with every row before it writes the row, after the changes of
+// earlier calls. It is for values that are known only after the run. One goroutine makes all calls. The rows of a
 // partial record are not amended. For a record without a journal, Amend fails with
 // [ErrUnjournaled], because its rows may be on the disk already.
 func (w *Writer) Amend(change func(*Row)) error {
@@ -326,6 +326,13 @@ func (w *Writer) Amend(change func(*Row)) error {
 	if w.unjournaled {
 		return fmt.Errorf("amending run record %s: %w", w.dir, ErrUnjournaled)
 	}
+	if before := w.amend; before != nil {
+		next := change
+		change = func(row *Row) {
+			before(row)
+			next(row)
+		}
+	}
 	w.amend = change
 	return nil
 }
@@ -334,7 +341,7 @@ func (w *Writer) Amend(change func(*Row)) error {
 // of jobs.parquet. The rows lack [Row.Request] and the changes of [Writer.Amend]. Without a
 // journal, a row that can no longer change has only the values that metrics are computed from:
 // Job, Task, User, State, the times of submission, eligibility, start and end, NodeCount,
-// Processors, Suspended, Restarts and Segments.
+// Processors, Suspended, Restarts, Segments, and the four that keep a job from being eligible.
 //
 // The visitor may change a row. A row is valid until the next one. The visitor and other
 // goroutines may use the writer during the visit. A row then shows the job's state shortly

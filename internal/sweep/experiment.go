@@ -28,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/spelling"
 )
 
 // Experiment is the content of an experiment file, which docs/SWEEPS.md describes.
@@ -265,6 +267,28 @@ func located(path string, err error) error {
 	return fmt.Errorf("reading experiment: %s: %w", path, err)
 }
 
+// suggest adds to the error of an unknown key the key that was probably meant.
+func suggest(err error) error {
+	var unknown *yaml.UnknownFieldError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	var keys []string
+	for _, t := range []reflect.Type{reflect.TypeFor[Experiment](), reflect.TypeFor[Sim](), reflect.TypeFor[Slurm]()} {
+		for _, f := range reflect.VisibleFields(t) {
+			if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name != "-" {
+				keys = append(keys, name)
+			}
+		}
+	}
+	token := unknown.GetToken()
+	near := spelling.Nearest(strings.ToLower(token.Value), 2, keys)
+	if near == "" {
+		return err
+	}
+	return errorAt(token.Position.Line, "%s; did you mean %s?", unknown.GetMessage(), near)
+}
+
 func parse(path string, text []byte, check CheckOption) (*Experiment, error) {
 	e := &Experiment{Path: path}
 	if err := checkLimits(text); err != nil {
@@ -274,7 +298,7 @@ func parse(path string, text []byte, check CheckOption) (*Experiment, error) {
 		return nil, err
 	}
 	if err := yaml.UnmarshalWithOptions(text, e, yaml.Strict()); err != nil {
-		return nil, err
+		return nil, suggest(err)
 	}
 	if e.Name == "" {
 		e.Name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))

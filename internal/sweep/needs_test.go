@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,5 +59,30 @@ func TestNeeds(t *testing.T) {
 	zero := summaryOf([]float64{-1, 1})
 	if n := zero.needs(1)[0]; n.For10 != 0 || n.Detectable.Known() {
 		t.Errorf("of a mean of 0: %+v", n)
+	}
+}
+
+// A cell with a run that is not valid is marked in its row, and no valid cell stands below it.
+func TestInvalidCellsComeLast(t *testing.T) {
+	cell := func(name string, valid ...bool) CellSummary {
+		c := CellSummary{Cell: name, Metrics: map[string]metrics.Float{"mean_wait_s": 1}}
+		for _, v := range valid {
+			c.Runs = append(c.Runs, RunSummary{Dir: name, State: stateComplete, Valid: v})
+		}
+		return c
+	}
+	s := Summary{Runs: 5, Cells: []CellSummary{cell("best", true, false), cell("good", true), cell("worst", false), cell("fair", true)}}
+	var order []string
+	for line := range strings.Lines(s.Render()) {
+		name, _, _ := strings.Cut(line, " ")
+		if strings.Contains(line, "1.0 s") {
+			order = append(order, name)
+			if marked := strings.HasSuffix(line, "  NOT VALID\n"); marked != (name == "best" || name == "worst") {
+				t.Errorf("%q", line)
+			}
+		}
+	}
+	if want := []string{"good", "fair", "best", "worst"}; !slices.Equal(order, want) {
+		t.Errorf("order %q, want %q", order, want)
 	}
 }

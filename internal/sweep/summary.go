@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -145,7 +146,8 @@ var columns = []struct{ key, title string }{
 	{"makespan_s", "makespan"},
 }
 
-// Render returns the text table. It has a line for each cell, with means over its seeds.
+// Render returns the text table. It has a line for each cell, with means over its seeds. Cells with a
+// run that is not valid come last and say so, whatever their figures are.
 // Slowdown is the bounded slowdown.
 func (s *Summary) Render() string {
 	width := utf8.RuneCountInString("cell")
@@ -158,7 +160,7 @@ func (s *Summary) Render() string {
 		fmt.Fprintf(&b, "  %13s", col.title)
 	}
 	b.WriteString("\n")
-	for _, c := range s.Cells {
+	for _, c := range s.validFirst() {
 		done := 0
 		for _, r := range c.Runs {
 			if r.State == stateComplete {
@@ -173,11 +175,34 @@ func (s *Summary) Render() string {
 			}
 			fmt.Fprintf(&b, "  %13s", figure(col.key, v))
 		}
+		if !c.valid() {
+			b.WriteString("  NOT VALID")
+		}
 		b.WriteString("\n")
 	}
 	s.renderNeeds(&b)
 	s.renderBad(&b)
 	return b.String()
+}
+
+// valid reports whether all complete runs of a cell are valid.
+func (c *CellSummary) valid() bool {
+	return !slices.ContainsFunc(c.Runs, func(r RunSummary) bool { return r.State == stateComplete && !r.Valid })
+}
+
+// validFirst returns the cells in the order of the grid, first the valid ones.
+func (s *Summary) validFirst() []CellSummary {
+	list := slices.Clone(s.Cells)
+	slices.SortStableFunc(list, func(a, b CellSummary) int {
+		switch {
+		case a.valid() == b.valid():
+			return 0
+		case a.valid():
+			return -1
+		}
+		return 1
+	})
+	return list
 }
 
 func figure(key string, v metrics.Float) string {

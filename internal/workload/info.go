@@ -360,7 +360,11 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	if info.OfferedLoad > 0 {
 		p.line("  offered load  %.1f %% of %d processors over the window", 100*info.OfferedLoad, info.MachineProcessors)
 	}
-	p.line("  time          %s of %s hours requested are used; on average %.0f %% of a job's limit", hours(info.UsedS), hours(info.RequestedS), 100*info.UsedShare)
+	if info.RequestedS > 0 {
+		p.line("  time          %s of %s hours requested are used; on average %.0f %% of a job's limit", hours(info.UsedS), hours(info.RequestedS), 100*info.UsedShare)
+	} else {
+		p.line("  time          the jobs have no time limits, so the use of limits is not known")
+	}
 	p.kinds(info)
 	p.tally("users", info.Users)
 	p.tally("accounts", info.Accounts)

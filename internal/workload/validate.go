@@ -134,7 +134,26 @@ func ValidateIn(w *Workload, cluster Cluster, zone *time.Location) []Problem {
 	for i, p := range v.problems {
 		problems[i] = p.Problem
 	}
-	return problems
+	return oncePerWindow(problems)
+}
+
+// oncePerWindow keeps the first of the problems that a record without nodes has with every preset job,
+// and adds their number.
+func oncePerWindow(problems []Problem) []Problem {
+	first, n := -1, 0
+	for i := range problems {
+		if problems[i].Rule == RulePresetNodes {
+			if n++; n == 1 {
+				first = i
+			}
+		}
+	}
+	if n < 2 {
+		return problems
+	}
+	problems[first].Text += fmt.Sprintf("; so it is for %d jobs in all", n)
+	rest := slices.DeleteFunc(problems[first+1:], func(p Problem) bool { return p.Rule == RulePresetNodes })
+	return problems[:first+1+len(rest)]
 }
 
 // validator checks a workload, or a part of its jobs.
@@ -556,7 +575,8 @@ func (v *validator) preset(job *hpc.Job) {
 	case job.Array != "":
 		v.report(Error, job.ID, RulePresetArray, "a job array cannot be running when the window begins; its tasks can, as jobs of their own")
 	case r.Nodes == "":
-		v.report(Error, job.ID, RulePresetNodes, "it ran when the window began, and no nodes are recorded to put it on")
+		v.report(Error, job.ID, RulePresetNodes, "it ran when the window began, and no nodes are recorded to put it on (want records with node lists, "+
+			"or a workload without such jobs: workload transform --filter 'not preset')")
 	case r.End != 0 && r.End < v.w.Start:
 		v.report(Error, job.ID, RulePresetOver, "it ended at %s, before the window's start %s", v.date(r.End), v.date(v.w.Start))
 	default:

@@ -41,6 +41,11 @@ func TestValidate(t *testing.T) {
 			w.Start = w.Epoch + 10
 			a.Recorded = &hpc.Recorded{Start: w.Start - 1}
 		}, []problem{{"error", "a", RulePresetNodes}}},
+		{"all presets without nodes are one problem", func(w *Workload, a, b *hpc.Job) {
+			w.Start = w.Epoch + 10
+			a.Recorded, b.Recorded = &hpc.Recorded{Start: w.Start - 1}, &hpc.Recorded{Start: w.Start - 1}
+			b.Submit = a.Submit
+		}, []problem{{"error", "a", RulePresetNodes}}},
 		{"preset that ended", func(w *Workload, a, _ *hpc.Job) {
 			w.Start = w.Epoch + 10
 			a.Recorded = &hpc.Recorded{Start: w.Start - 2, End: w.Start - 1, Nodes: "n1"}

@@ -75,7 +75,7 @@ func (e *expression) Set(text string) error { *e = expression(text); return nil 
 func columns() string {
 	var b strings.Builder
 	for _, c := range jobtable.Columns {
-		fmt.Fprintf(&b, "  %-11s  %s\n", c.Name, c.Doc)
+		fmt.Fprintf(&b, "  %-19s  %s\n", c.Name, c.Doc)
 	}
 	return b.String()
 }

@@ -1,7 +1,9 @@
 package evaluate
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"rmreplay/internal/predict"
@@ -43,7 +45,21 @@ func (e *Evaluation) Render() string {
 		}
 		b.WriteString("\n")
 	}
+	b.WriteString(e.sentence())
 	return b.String()
+}
+
+// sentence says which model errs least, and how far that is from what can be expected.
+func (e *Evaluation) sentence() string {
+	if len(e.Models) == 0 || e.Scored == 0 {
+		return ""
+	}
+	best := slices.MinFunc(e.Models, func(a, b Result) int { return cmp.Compare(a.Scores.MAE, b.Scores.MAE) })
+	text := fmt.Sprintf("\n%s errs least: by %.0f %s on average, where the mean %s is %.0f %s", best.Model, best.Scores.MAE, e.Unit, e.Target.What(), e.Mean, e.Unit)
+	if e.Floor != nil && e.Floor.ClassMAE > 0 {
+		text += fmt.Sprintf("; that is %.1f times the error of the oracle that knows the median of each class", best.Scores.MAE/e.Floor.ClassMAE)
+	}
+	return text + "\n"
 }
 
 // Render returns the scores as text.

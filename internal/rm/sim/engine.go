@@ -279,6 +279,8 @@ func (e *Engine) end(j *Job) {
 		state = hpc.TimedOut
 	case j.exitCode() != 0:
 		state = hpc.Failed
+	default:
+		state = j.recordedEnd()
 	}
 	e.finish(j, state, "")
 }

@@ -71,6 +71,19 @@ func (j *Job) held() int {
 // exitCode returns the exit code of its script.
 func (j *Job) exitCode() int { return j.of.job.ExitCodeOf(int(j.task)) }
 
+// recordedEnd returns how a job ends that ends by itself with exit code 0: as its record says, if that is
+// an end that the simulator has no cause for. Logs have jobs that failed without an exit code, and jobs
+// that were cancelled while they ran, for as long as they ran.
+func (j *Job) recordedEnd() hpc.State {
+	if r := j.of.job.Recorded; j.task < 0 && r != nil && r.Start != 0 { // tasks of arrays have exit codes
+		switch r.State {
+		case hpc.Failed, hpc.Cancelled, hpc.NodeFail, hpc.OutOfMemory, hpc.BootFail:
+			return r.State
+		}
+	}
+	return hpc.Completed
+}
+
 // after returns t + d without overflow. It returns [hpc.Never] for an unlimited d.
 func after(t hpc.Time, d time.Duration) hpc.Time {
 	if d == hpc.Unlimited {

@@ -92,8 +92,11 @@ var otherNames = map[string]string{
 var unknownName = regexp.MustCompile(`unknown name (\w+)`)
 
 // meantField returns "; did you mean X?" for an error about an unknown name, or the names of all
-// fields if none is near. It returns "" for another error.
+// fields if none is near. It says what a single = should be, and returns "" for another error.
 func meantField(problem string, env any) string {
+	if strings.Contains(problem, `unexpected token Operator("=")`) {
+		return "\nwant == for a comparison"
+	}
 	m := unknownName.FindStringSubmatch(problem)
 	if m == nil {
 		return ""

@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/predict/model"
 	"rmreplay/internal/predict/online"
 	"rmreplay/internal/rm/sim"
+	"rmreplay/internal/spelling"
 )
 
 // named is a policy under its name on the command line.
@@ -90,6 +91,9 @@ func NewWith(spec string, read func(file string) (*model.Model, error)) (sim.New
 			return nil, nil, fmt.Errorf("%s: %w", spec, err)
 		}
 		return p, trained, nil
+	}
+	if near := spelling.Nearest(strings.ToLower(name), max(1, len(name)/3), Names()); near != "" {
+		return nil, nil, fmt.Errorf("%q: not a policy (did you mean %s?)", name, near)
 	}
 	return nil, nil, fmt.Errorf("%q: not a policy (want %s)", name, strings.Join(Names(), ", "))
 }

@@ -1,0 +1,92 @@
+package experiment
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+)
+
+// withoutLimits is a workload of which the record has no time limits: a job of 100 s that completed, one
+// that failed after 90 s, one that had reached a limit, and one of 10 s.
+func withoutLimits() *workload.Workload {
+	w := &workload.Workload{Source: "no limits", Epoch: hpc.Unix(1709596800)}
+	for i, j := range []struct {
+		seconds int
+		state   hpc.State
+	}{{100, hpc.Completed}, {90, hpc.Failed}, {80, hpc.TimedOut}, {10, hpc.Completed}} {
+		submit := w.Epoch.Add(time.Duration(i) * time.Second)
+		ran := time.Duration(j.seconds) * time.Second
+		w.Jobs.Append(&hpc.Job{
+			ID: string(rune('a' + i)), Submit: submit, Request: hpc.Request{User: "ada", Tasks: 1}, Behaviour: hpc.Behaviour{RunTime: ran},
+			Recorded: &hpc.Recorded{Start: submit, End: submit.Add(ran), State: j.state},
+		})
+	}
+	return w
+}
+
+// A run that ends jobs at a limit which their record does not have is not valid, and says which jobs and
+// what helps. Checks of the workload say so once, beforehand.
+func TestUnrecordedLimits(t *testing.T) {
+	cluster := filepath.Join(t.TempDir(), "cluster")
+	writeCluster(t, cluster, map[string]string{"slurm.conf": `ClusterName=two
+SlurmctldHost=ctl
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+NodeName=n[1-2] CPUs=4
+PartitionName=batch Nodes=n[1-2] Default=YES DefaultTime=1
+PartitionName=long Nodes=n[1-2]
+`})
+	spec := simulation(t)
+	spec.Workload.Value, spec.Simulator = withoutLimits(), &Simulator{Cluster: cluster}
+	s, err := Run(t.Context(), spec, Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(s.Doubt, "2 jobs were ended at a default time limit, which their workload does not have; 1 of them were COMPLETED on record: a, b") {
+		t.Errorf("valid %t: %q", s.Valid, s.Doubt)
+	}
+	conf, err := OpenCluster(cluster, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, p := range Check(withoutLimits(), conf, time.UTC) {
+		if p.Rule == RuleDefaultLimit {
+			texts = append(texts, p.Text)
+		}
+	}
+	if len(texts) != 1 || !strings.HasPrefix(texts[0], "3 of 4 jobs without a time limit run longer than the default limit of their partition") {
+		t.Errorf("problems %q", texts)
+	}
+	// With the remedy it is valid, and so it is where no default limit ends the jobs.
+	spec.Workload.Value, spec.Overwrite, spec.TwiceRunTime = withoutLimits(), true, true
+	if s, err := Run(t.Context(), spec, Hooks{}); err != nil || !s.Valid {
+		t.Errorf("twice the run time: %v, %+v", err, s)
+	}
+}
+
+// A simulation keeps the outcomes of the record: a job that failed without an exit code fails.
+func TestRecordedOutcomes(t *testing.T) {
+	spec := simulation(t)
+	w := withoutLimits()
+	w.Jobs.Append(&hpc.Job{ID: "z", Submit: w.Epoch.Add(time.Minute), Request: hpc.Request{User: "ada", Tasks: 1}, Behaviour: hpc.Behaviour{RunTime: time.Second},
+		Recorded: &hpc.Recorded{Start: w.Epoch.Add(time.Minute), End: w.Epoch.Add(61 * time.Second), State: hpc.Cancelled}})
+	spec.Workload.Value = w
+	if _, err := Run(t.Context(), spec, Hooks{}); err != nil {
+		t.Fatal(err)
+	}
+	simulated, err := run.Open(spec.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := metrics.Of(simulated, metrics.Options{})
+	if err != nil || s.JobsByState[hpc.Completed] != 3 || s.JobsByState[hpc.Failed] != 1 || s.JobsByState[hpc.Cancelled] != 1 {
+		t.Errorf("%v, states %v", err, s.JobsByState)
+	}
+}

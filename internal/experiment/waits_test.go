@@ -1,0 +1,212 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"rmreplay/internal/explain"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/jobtable"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/sim"
+	"rmreplay/internal/rm/sim/policy"
+	"rmreplay/internal/rm/sim/simtest"
+	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
+)
+
+// Whatever happens in a run, the parts of each wait add up to it, and metrics, jobs and explain have
+// the same waits and parts. Every second run also has reasons at random instants, as Slurm's have.
+func TestOneDecompositionOfWaits(t *testing.T) {
+	names, parts := policy.Names(), map[waits.Part]bool{}
+	for seed, runs := uint64(0), 0; runs < 200; seed++ {
+		k := simtest.Random(simtest.Seeded(seed))
+		if k.Hostile { // some of its times have no place in a record
+			continue
+		}
+		runs++
+		dir := filepath.Join(t.TempDir(), "run")
+		recordCase(t, dir, k, names[seed%uint64(len(names))], seed%2 == 1)
+		for part := range checkWaits(t, dir) {
+			parts[part] = true
+		}
+		if t.Failed() {
+			t.Fatalf("case %d", seed)
+		}
+	}
+	for _, part := range waits.Parts {
+		if !parts[part] {
+			t.Errorf("no run has a wait with the part %s", part)
+		}
+	}
+}
+
+// recordCase simulates a case and writes the record of its run.
+func recordCase(t *testing.T, dir string, k *simtest.Case, name string, reasons bool) {
+	t.Helper()
+	var err error
+	if k.Config.Policy, err = policy.New(name); err != nil {
+		t.Fatal(err)
+	}
+	engine, err := sim.New(k.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest := run.Manifest{Engine: "sim", VirtualStart: simtest.Epoch}
+	if reasons {
+		manifest.Engine = "slurm"
+	}
+	w, err := run.Create(dir, manifest, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for _, job := range k.Jobs {
+		if err := w.Job(job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	random := rand.New(rand.NewPCG(uint64(len(k.Inputs)), 1))
+	advance := func(to hpc.Time) {
+		for {
+			events, err := engine.AdvanceTo(t.Context(), to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(events) == 0 {
+				return
+			}
+			for _, e := range events {
+				if err := w.Event(e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if job := k.Jobs[random.IntN(len(k.Jobs))]; reasons && job.Submit <= engine.Now() {
+				reason := someReasons[random.IntN(len(someReasons))]
+				if err := w.Event(rm.Event{At: engine.Now(), Kind: rm.Waiting, Job: job.ID, Task: -1, Reason: reason}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	for _, in := range k.Inputs {
+		advance(min(in.At, simtest.End))
+		if err := in.Apply(engine); err != nil {
+			t.Fatal(err)
+		}
+	}
+	advance(simtest.End)
+	if err := w.Finish(run.StateComplete, func(m *run.Manifest) { m.VirtualEnd = engine.Now() }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var someReasons = []string{
+	"Resources", "Priority", "Dependency", "BeginTime", "JobHeldUser", "JobArrayTaskLimit", "QOSGrpCpuLimit", "QOSMaxJobsPerUserLimit",
+	"ReqNodeNotAvail: Reserved for maintenance", "ReqNodeNotAvail: UnavailableNodes:n1", "Cleaning",
+}
+
+// checkWaits compares what metrics, jobs and explain say of the waits in a record, with each other and
+// with the periods in which each job held no processors. It returns the parts that occur.
+func checkWaits(t *testing.T, dir string) map[waits.Part]bool {
+	t.Helper()
+	r, err := run.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	summary, err := metrics.Of(r, metrics.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := jobtable.Of(r, jobtable.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := explain.Open(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	total, waited := map[waits.Part]float64{}, 0.0
+	for _, row := range table.Rows {
+		name := row.Job
+		if row.Task >= 0 {
+			name = fmt.Sprintf("%s_%d", row.Job, row.Task)
+		}
+		cell := func(column string) float64 {
+			v, err := table.Value(row, column)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		wait := cell("wait")
+		if math.IsNaN(wait) != (row.State == hpc.Rejected || row.Start == 0) {
+			t.Errorf("job %s: state %s, start %s, wait %v", name, row.State, row.Start, wait)
+		}
+		if math.IsNaN(wait) {
+			continue
+		}
+		if want := row.Start.Sub(row.Submit) - ranBefore(row); math.Abs(want.Seconds()-wait) > 1e-6 {
+			t.Errorf("job %s waits %v s, was in the queue for %s", name, wait, want)
+		}
+		sum := 0.0
+		for _, part := range waits.Parts {
+			v := cell("wait_" + string(part))
+			sum += v
+			total[part] += v
+		}
+		waited += wait
+		if math.Abs(sum-wait) > 1e-6 || cell("wait_since_eligible") > wait {
+			t.Errorf("job %s: wait %v, the parts add up to %v, %v since it was eligible", name, wait, sum, cell("wait_since_eligible"))
+		}
+		story, err := record.Job(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(story.Wait-wait) > 1e-6 {
+			t.Errorf("job %s: explain has a wait of %v s, jobs %v s", name, story.Wait, wait)
+		}
+		for _, p := range story.Parts {
+			if math.Abs(p.Seconds-cell("wait_"+string(p.Part))) > 1e-6 {
+				t.Errorf("job %s: explain has %v s of %s, jobs %v s", name, p.Seconds, p.Part, cell("wait_"+string(p.Part)))
+			}
+		}
+	}
+	occur := map[waits.Part]bool{}
+	for _, p := range summary.WaitParts {
+		occur[p.Part] = true
+		if math.Abs(float64(p.Seconds)-total[p.Part]) > 1e-3 {
+			t.Errorf("metrics have %v s of %s, jobs %v s", p.Seconds, p.Part, total[p.Part])
+		}
+		delete(total, p.Part)
+	}
+	for part, seconds := range total {
+		if seconds > 0 {
+			t.Errorf("metrics do not have %v s of %s", seconds, part)
+		}
+	}
+	if n := float64(summary.Waited); n > 0 && math.Abs(float64(summary.Wait.Mean)*n-waited) > 1e-3*n {
+		t.Errorf("metrics have a mean wait of %v s, jobs %v s", summary.Wait.Mean, waited/n)
+	}
+	return occur
+}
+
+// ranBefore is the time of the runs that a job lost before its last one.
+func ranBefore(row *run.Row) (d time.Duration) {
+	begin := hpc.Time(0)
+	for _, s := range row.Segments {
+		if begin == 0 {
+			begin = s.Start
+		}
+		if s.EndedBy == rm.Requeue {
+			d += s.End.Sub(begin)
+			begin = 0
+		}
+	}
+	return d
+}

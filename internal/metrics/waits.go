@@ -1,0 +1,113 @@
+package metrics
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/waits"
+)
+
+// waitParts sum up the parts of waits.
+type waitParts [len(waits.Sums{}.Parts)]struct {
+	jobs int
+	sum  area
+}
+
+func (w *waitParts) add(s *waits.Sums) {
+	for i, d := range s.Parts {
+		if d > 0 {
+			w[i].jobs++
+			w[i].sum.add(d, 1)
+		}
+	}
+}
+
+// list returns the parts that are not 0, the largest first. jobs is the number of jobs with a wait.
+func (w *waitParts) list(jobs int) []WaitPart {
+	all := 0.0
+	list := []WaitPart{}
+	for i, part := range waits.Parts {
+		if w[i].jobs == 0 {
+			continue
+		}
+		seconds := w[i].sum.seconds()
+		all += seconds
+		list = append(list, WaitPart{Part: part, Jobs: w[i].jobs, Seconds: Float(seconds), Mean: ratio(seconds, float64(jobs))})
+	}
+	for i := range list {
+		list[i].Share = ratio(float64(list[i].Seconds), all)
+	}
+	slices.SortStableFunc(list, func(a, b WaitPart) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	return list
+}
+
+// MeanPart returns the mean of a part of the waits, in seconds. It is NaN if no job has a wait.
+func (m *Metrics) MeanPart(part waits.Part) Float {
+	if m.Waited == 0 {
+		return NoValue()
+	}
+	for _, p := range m.WaitParts {
+		if p.Part == part {
+			return p.Mean
+		}
+	}
+	return 0
+}
+
+// WaitFigures are the means by which runs are compared in why jobs waited: the wait since jobs were
+// eligible, and the parts of the wait. The parts add up to the mean wait.
+var WaitFigures = func() []Figure {
+	list := []Figure{{
+		"mean_wait_since_eligible_s", "wait since eligible", "s", Lower, func(m *Metrics) Float { return m.EligibleWait.Mean },
+		"the part of the wait after dependencies, begin times and holds, on average over jobs",
+	}}
+	for _, part := range waits.Parts {
+		list = append(list, Figure{
+			"mean_wait_" + string(part) + "_s", "wait: " + partName(part), "s", Lower,
+			func(m *Metrics) Float { return m.MeanPart(part) }, "waiting " + part.Meaning() + ", on average over jobs",
+		})
+	}
+	return list
+}()
+
+// partName is a part's name for people.
+func partName(p waits.Part) string { return strings.ReplaceAll(string(p), "_", " ") }
+
+// renderWaitParts writes the table of the parts of waits.
+func renderWaitParts(b *bytes.Buffer, list []WaitPart) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%-22s%9s%16s%9s%14s\n", "why jobs waited", "jobs", "waited", "share", "mean wait")
+	for _, p := range list {
+		fmt.Fprintf(b, "%-22s%9d%16s%9s%14s\n", "  "+partName(p.Part), p.Jobs, clock(p.Seconds), percent(p.Share), clock(p.Mean))
+	}
+}
+
+// listedParts is the number of parts that a line of a group names.
+const listedParts = 3
+
+// renderGroupParts writes a line for each group with the mean wait since jobs were eligible and the
+// largest parts of all waits. The unknown part is always among them.
+func renderGroupParts(b *bytes.Buffer, groups []Group) {
+	fmt.Fprintf(b, "%-20s%20s   %s\n", "  why", "eligible mean wait", "parts of all waits")
+	for _, g := range groups {
+		name := g.Name
+		if name == "" {
+			name = "(none)"
+		}
+		var parts []string
+		for i, p := range g.WaitParts {
+			if i < listedParts || p.Part == waits.Unknown {
+				parts = append(parts, partName(p.Part)+" "+percent(p.Share))
+			}
+		}
+		if len(parts) == 0 {
+			parts = append(parts, unknown)
+		}
+		fmt.Fprintf(b, "%-20s%20s   %s\n", "  "+name, clock(g.EligibleWait.Mean), strings.Join(parts, ", "))
+	}
+}

@@ -1,0 +1,309 @@
+// Package waits divides the time that a job waited into its parts. All commands that show waits use
+// it, so that they show the same numbers under the same names.
+//
+// A job waits while it is in the queue: from its submission to its first start, and from each
+// requeue to the next start. The time of a run that was lost is not waiting. The parts of a wait
+// come from what the record has of the job, in this order:
+//
+//   - the time after a lost run is [Requeued];
+//   - the reasons that the resource manager gave ([run.Row.Reasons]), by [PartOf];
+//   - before the job was eligible, what its user asked for: a begin time, a hold, a dependency, or a
+//     limit of its array;
+//   - the rest is [Unknown].
+//
+// A reason is seen every few minutes only. So a reason that kept the job from being eligible ends,
+// at the latest, when the job became eligible.
+package waits
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/run"
+)
+
+// Part is a part of a wait.
+type Part string
+
+// The parts of a wait.
+const (
+	Dependency  Part = "dependency"  // on other jobs
+	BeginTime   Part = "begin_time"  // the user asked for a later start
+	Held        Part = "held"        // by the user or an administrator
+	OwnLimit    Part = "own_limit"   // the limit of the job's array, or of its user
+	Limit       Part = "limit"       // another limit of an association, a QOS, a partition or licenses
+	Reservation Part = "reservation" // nodes are reserved for others, or the job's reservation has not begun
+	Outage      Part = "node_outage" // nodes are down or drained
+	Priority    Part = "priority"    // jobs with a higher priority come first
+	Resources   Part = "resources"   // nodes are in use
+	Requeued    Part = "requeued"    // back in the queue after a run that was lost, by preemption or otherwise
+	Unknown     Part = "unknown"     // the record does not say
+)
+
+// Parts are all parts, in the order of tables.
+var Parts = []Part{Dependency, BeginTime, Held, OwnLimit, Limit, Reservation, Outage, Priority, Resources, Requeued, Unknown}
+
+// Meaning says for people what a part is.
+func (p Part) Meaning() string { return meanings[p] }
+
+var meanings = map[Part]string{
+	Dependency:  "for the jobs on which it depends",
+	BeginTime:   "for the begin time that its user asked for",
+	Held:        "while it was held",
+	OwnLimit:    "below the limit of its array or its user",
+	Limit:       "below limits of associations, QOS, partitions or licenses",
+	Reservation: "for reserved nodes, or its own reservation",
+	Outage:      "for nodes that were down or drained",
+	Priority:    "behind jobs with a higher priority",
+	Resources:   "for nodes that were in use",
+	Requeued:    "in the queue again, after a run that was lost",
+	Unknown:     "for a reason that the record does not have",
+}
+
+// PartOf returns the part to which a reason of Slurm belongs. Slurm explains ReqNodeNotAvail in words
+// (node_scheduler.c and job_scheduler.c): the nodes may be reserved, or it lists those that are down
+// or drained.
+func PartOf(reason string) Part {
+	name, words, _ := strings.Cut(reason, ":")
+	switch {
+	case name == "ReqNodeNotAvail" && strings.Contains(strings.ToLower(words), "reserved"):
+		return Reservation
+	case name == "ReqNodeNotAvail" && strings.Contains(words, "UnavailableNodes"), name == "NodeDown":
+		return Outage
+	case name == "Reservation" || name == "ReservationDeleted":
+		return Reservation
+	case strings.HasPrefix(name, "JobHeld") || name == "JobHoldMaxRequeue":
+		return Held
+	case strings.HasPrefix(name, "Dependency"):
+		return Dependency
+	case name == "BeginTime":
+		return BeginTime
+	case name == "JobArrayTaskLimit" || strings.Contains(name, "PerUser"):
+		return OwnLimit
+	case strings.HasPrefix(name, "QOS") || strings.HasPrefix(name, "Assoc") || strings.HasPrefix(name, "Partition") ||
+		strings.HasPrefix(name, "Max") || name == "Licenses" || name == "InvalidQOS" || name == "InvalidAccount" || name == "AccountNotAllowed":
+		return Limit
+	case name == "Priority":
+		return Priority
+	case name == "Resources" || name == "ReqNodeNotAvail":
+		return Resources
+	}
+	return Unknown
+}
+
+// early reports whether a job with such a wait is not eligible.
+func (p Part) early() bool { return p == Dependency || p == BeginTime || p == Held }
+
+// Period is a time in the queue.
+type Period struct {
+	From, To hpc.Time // To is 0 if the job waits still
+	// Eligible is when the job might first start in this period; 0 if it is not known.
+	Eligible hpc.Time
+	// Again says that the job had run before.
+	Again bool
+}
+
+// AppendQueued appends the periods in which a job was in the queue: before its first start, and from
+// every requeue to the next start.
+func AppendQueued(list []Period, row *run.Row) []Period {
+	if row.Submit == 0 {
+		return list
+	}
+	p := Period{From: row.Submit}
+	waits := true
+	add := func(start, eligible hpc.Time) {
+		if waits && start > p.From {
+			p.To, p.Eligible = start, eligible
+			list = append(list, p)
+		}
+	}
+	if len(row.Segments) == 0 && row.Start != 0 { // the usual job
+		add(row.Start, row.Eligible)
+		return list
+	}
+	last := -1 // the last start after a time in the queue
+	for i := range row.Segments {
+		if i == 0 || row.Segments[i-1].EndedBy == rm.Requeue {
+			last = i
+		}
+	}
+	for i, s := range row.Segments {
+		eligible := s.Eligible
+		if i == last && row.Start != 0 {
+			eligible = row.Eligible
+		}
+		add(s.Start, eligible)
+		if waits = s.EndedBy == rm.Requeue; waits {
+			p = Period{From: s.End, Again: true}
+		}
+	}
+	if waits && (row.End == 0 || row.End > p.From) {
+		p.To, p.Eligible = row.End, row.Eligible
+		list = append(list, p)
+	}
+	return list
+}
+
+// Span is a time in the queue that belongs to one part.
+type Span struct {
+	From, To hpc.Time
+	Part     Part
+	// Reason is in Slurm's words; empty if the record does not have it.
+	Reason string
+	// Planned is when the scheduler then planned the job to start; 0 if it did not.
+	Planned hpc.Time
+}
+
+// Of returns the spans of a job's wait, in order. They are the whole wait: until the last start, or,
+// of a job that did not start, until its end or until end.
+func Of(row *run.Row, end hpc.Time) []Span {
+	var list []Span
+	var places [4]Period
+	for _, p := range AppendQueued(places[:0], row) {
+		if p.To == 0 {
+			p.To = end
+		}
+		divide(row, p, func(s Span, _ bool) { list = append(list, s) })
+	}
+	return list
+}
+
+// divide visits the spans of a period in order. A span ends where the job becomes eligible; after
+// says whether the job was eligible. It does not visit empty spans.
+func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
+	eligible := min(max(p.Eligible, p.From), p.To)
+	begin := p.From
+	if row.AskedBegin > 0 && !p.Again && p.Eligible != 0 {
+		begin = min(p.From.Add(row.AskedBegin), eligible)
+	}
+	piece := func(from, to hpc.Time, why run.Span) {
+		for _, cut := range [...]hpc.Time{begin, eligible, to} {
+			until := min(max(cut, from), to)
+			if until > from {
+				after := from >= eligible
+				s := Span{From: from, To: until, Reason: why.Reason, Planned: why.Planned}
+				s.classify(row, p, why.From, from < begin, after, eligible)
+				visit(s, after)
+				from = until
+			}
+		}
+	}
+	from := p.From
+	for _, why := range row.Reasons {
+		if to := min(why.To, p.To); to > from && why.From < p.To {
+			if why.From > from {
+				piece(from, why.From, run.Span{From: from})
+			}
+			from = max(from, why.From)
+			piece(from, to, why)
+			from = to
+		}
+	}
+	if from < p.To {
+		piece(from, p.To, run.Span{From: from})
+	}
+}
+
+// classify finds the part of a span. seen is when its reason was first seen. begins says that the
+// begin time that the user asked for has not come.
+func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after bool, eligible hpc.Time) {
+	s.Part = PartOf(s.Reason)
+	switch {
+	case p.Again:
+		s.Part = Requeued
+	case after && s.Part.early() && seen < eligible && !(row.AskedBegin > 0 && row.AskedDependency):
+		// Slurm calls a job with both eligible at its begin time.
+		s.Part, s.Reason = Unknown, ""
+	case after || s.Part != Unknown || p.Eligible == 0:
+	case begins:
+		s.Part = BeginTime
+	case row.AskedHold:
+		s.Part = Held
+	case row.AskedDependency:
+		s.Part = Dependency
+	case row.AskedArrayLimit > 0:
+		s.Part = OwnLimit
+	}
+}
+
+// Sums are a job's wait and its parts.
+type Sums struct {
+	// Wait is the time in the queue. It is the sum of Parts, which are in the order of the list
+	// [Parts].
+	Wait  time.Duration
+	Parts [11]time.Duration
+	// SinceEligible is the part of Wait in which the job was eligible. Eligible says whether the record
+	// has it.
+	SinceEligible time.Duration
+	Eligible      bool
+}
+
+// index has the places of the parts in [Sums.Parts].
+var index = func() map[Part]int {
+	m := make(map[Part]int, len(Parts))
+	for i, p := range Parts {
+		m[p] = i
+	}
+	return m
+}()
+
+// Part returns one part.
+func (s *Sums) Part(p Part) time.Duration { return s.Parts[index[p]] }
+
+// Sum returns the wait of a job that started. It reports false for a job without a wait: one that
+// never started, or whose submission is unknown or after its start.
+func Sum(row *run.Row) (s Sums, ok bool) {
+	if row.State == hpc.Rejected || row.Start == 0 || row.Submit == 0 || row.Start < row.Submit {
+		return s, false
+	}
+	return SumUntil(row, row.Start), true
+}
+
+// SumUntil is [Sum] for any job. A job that waits still, waits until end.
+func SumUntil(row *run.Row, end hpc.Time) Sums {
+	s := Sums{Eligible: row.Eligible != 0}
+	var places [4]Period
+	for _, p := range AppendQueued(places[:0], row) {
+		if p.To == 0 {
+			p.To = end
+		}
+		s.Eligible = s.Eligible && p.Eligible != 0
+		divide(row, p, func(span Span, after bool) {
+			d := span.To.Sub(span.From)
+			s.Wait += d
+			s.Parts[index[span.Part]] += d
+			if after {
+				s.SinceEligible += d
+			}
+		})
+	}
+	if !s.Eligible {
+		s.SinceEligible = 0
+	}
+	return s
+}
+
+// Wait returns the time that a job waited before its last start. It reports false for a job without
+// a wait, as [Sum] does.
+func Wait(row *run.Row) (d time.Duration, ok bool) {
+	if row.State == hpc.Rejected || row.Start == 0 || row.Submit == 0 || row.Start < row.Submit {
+		return 0, false
+	}
+	var places [4]Period
+	for _, p := range AppendQueued(places[:0], row) {
+		d += p.To.Sub(p.From)
+	}
+	return d, true
+}
+
+// Seconds returns the wait of a job in seconds; NaN for a job without a wait.
+func Seconds(row *run.Row) float64 {
+	d, ok := Wait(row)
+	if !ok {
+		return math.NaN()
+	}
+	return d.Seconds()
+}

@@ -1,0 +1,115 @@
+package waits
+
+import (
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/run"
+)
+
+// at is an instant in minutes.
+func at(minute int) hpc.Time { return hpc.Unix(1_700_000_000).Add(time.Duration(minute) * time.Minute) }
+
+func reason(from, to int, name string) run.Span {
+	return run.Span{From: at(from), To: at(to), Reason: name}
+}
+
+// Each row has the parts of one wait in minutes.
+func TestParts(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		row   run.Row
+		since int // the wait since eligible; -1 if it is not known
+		want  map[Part]int
+	}{
+		{"a log with nothing but waits", run.Row{Submit: at(0), Start: at(30)}, -1, map[Part]int{Unknown: 30}},
+		{"at once", run.Row{Submit: at(5), Eligible: at(5), Start: at(5)}, 0, nil},
+		{"a simulated job with a dependency", run.Row{Submit: at(0), Eligible: at(20), Start: at(30), AskedDependency: true}, 10,
+			map[Part]int{Dependency: 20, Unknown: 10}},
+		{"a begin time, then a dependency", run.Row{Submit: at(0), Eligible: at(20), Start: at(20), AskedBegin: 5 * time.Minute, AskedDependency: true}, 0,
+			map[Part]int{BeginTime: 5, Dependency: 15}},
+		{"a task of an array", run.Row{Submit: at(0), Eligible: at(20), Start: at(21), AskedArrayLimit: 2}, 1,
+			map[Part]int{OwnLimit: 20, Unknown: 1}},
+		{"held", run.Row{Submit: at(0), Eligible: at(7), Start: at(8), AskedHold: true}, 1, map[Part]int{Held: 7, Unknown: 1}},
+		{"not eligible, and nobody knows why", run.Row{Submit: at(0), Eligible: at(7), Start: at(8)}, 1, map[Part]int{Unknown: 8}},
+		{"reasons of Slurm", run.Row{Submit: at(0), Eligible: at(0), Start: at(30), Reasons: []run.Span{
+			reason(0, 2, ""), reason(2, 10, "Priority"), reason(10, 30, "Resources")}}, 30,
+			map[Part]int{Unknown: 2, Priority: 8, Resources: 20}},
+		{"a dependency ends when the job becomes eligible, not at the next question", run.Row{Submit: at(0), Eligible: at(11), Start: at(20), AskedDependency: true,
+			Reasons: []run.Span{reason(0, 2, ""), reason(2, 13, "Dependency"), reason(13, 20, "Resources")}}, 9,
+			map[Part]int{Dependency: 11, Unknown: 2, Resources: 7}},
+		{"Slurm's eligible time of a job with a begin time and a dependency is the former", run.Row{Submit: at(0), Eligible: at(5), Start: at(20),
+			AskedBegin: 5 * time.Minute, AskedDependency: true, Reasons: []run.Span{reason(0, 2, ""), reason(2, 20, "Dependency")}}, 15,
+			map[Part]int{BeginTime: 2, Dependency: 18}},
+		{"held again while it was eligible", run.Row{Submit: at(0), Eligible: at(0), Start: at(20), Reasons: []run.Span{
+			reason(0, 5, "Resources"), reason(5, 20, "JobHeldUser")}}, 20, map[Part]int{Resources: 5, Held: 15}},
+		{"a lost run is not waiting", run.Row{Submit: at(0), Eligible: at(42), Start: at(60), Reasons: []run.Span{
+			reason(0, 10, "Resources"), reason(10, 40, "Resources"), reason(40, 60, "Priority")}, Segments: []run.Segment{
+			{Start: at(10), End: at(40), EndedBy: rm.Requeue, Eligible: at(3)}, {Start: at(60), End: at(90), EndedBy: rm.Ended}}}, 25,
+			map[Part]int{Resources: 10, Requeued: 20}},
+		{"a suspension is not waiting", run.Row{Submit: at(0), Eligible: at(0), Start: at(10), Segments: []run.Segment{
+			{Start: at(10), End: at(20), EndedBy: rm.Suspend}, {Start: at(50), End: at(60), EndedBy: rm.Ended}}}, 10, map[Part]int{Unknown: 10}},
+	} {
+		sums, ok := Sum(&test.row)
+		if !ok {
+			t.Errorf("%s: no wait", test.name)
+			continue
+		}
+		total := time.Duration(0)
+		for _, part := range Parts {
+			if got := sums.Part(part); got != time.Duration(test.want[part])*time.Minute {
+				t.Errorf("%s: %s %s, want %d min", test.name, part, got, test.want[part])
+			}
+			total += sums.Part(part)
+		}
+		if wait, _ := Wait(&test.row); total != sums.Wait || wait != sums.Wait {
+			t.Errorf("%s: wait %s and %s, parts %s", test.name, wait, sums.Wait, total)
+		}
+		if test.since < 0 && sums.Eligible || test.since >= 0 && (!sums.Eligible || sums.SinceEligible != time.Duration(test.since)*time.Minute) {
+			t.Errorf("%s: %s since eligible (known: %t), want %d min", test.name, sums.SinceEligible, sums.Eligible, test.since)
+		}
+	}
+}
+
+// A job that never started has no wait in statistics, and its time in the queue has parts nevertheless.
+func TestNeverStarted(t *testing.T) {
+	row := run.Row{Submit: at(0), AskedHold: true, State: hpc.Pending, Reasons: []run.Span{reason(0, 2, ""), reason(2, 50, "JobHeldUser")}}
+	if _, ok := Sum(&row); ok {
+		t.Error("a pending job has a wait")
+	}
+	if sums := SumUntil(&row, at(50)); sums.Wait != 50*time.Minute || sums.Part(Held) != 48*time.Minute {
+		t.Errorf("%+v", sums)
+	}
+	for name, row := range map[string]run.Row{
+		"rejected": {Submit: at(0), Start: at(1), State: hpc.Rejected}, "backwards": {Submit: at(2), Start: at(1)}, "no submission": {Start: at(1)},
+	} {
+		if _, ok := Wait(&row); ok {
+			t.Errorf("%s: a wait", name)
+		}
+	}
+}
+
+// Each reason of Slurm belongs to one part, and every part has a meaning.
+func TestPartOf(t *testing.T) {
+	for name, want := range map[string]Part{
+		"": Unknown, "None": Unknown, "Priority": Priority, "Resources": Resources, "Dependency": Dependency, "DependencyNeverSatisfied": Dependency,
+		"BeginTime": BeginTime, "JobHeldUser": Held, "JobHeldAdmin": Held, "JobArrayTaskLimit": OwnLimit, "QOSMaxCpuPerUserLimit": OwnLimit,
+		"QOSGrpCpuLimit": Limit, "AssocGrpJobsLimit": Limit, "MaxJobsPerAccount": Limit, "Licenses": Limit, "PartitionTimeLimit": Limit,
+		"ReqNodeNotAvail": Resources, "ReqNodeNotAvail: May be reserved for other job": Reservation, "ReqNodeNotAvail: UnavailableNodes:n1": Outage,
+		"NodeDown": Outage, "Reservation": Reservation, "Cleaning": Unknown,
+	} {
+		if got := PartOf(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	if len(Parts) != len(Sums{}.Parts) {
+		t.Errorf("%d parts, and Sums has %d", len(Parts), len(Sums{}.Parts))
+	}
+	for _, part := range Parts {
+		if part.Meaning() == "" {
+			t.Errorf("%s has no meaning", part)
+		}
+	}
+}
