@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/duckdb/duckdb-go/v2"
@@ -278,9 +279,19 @@ func (s *server) ask(r request) (err error) {
 	return s.send(wire.Done, nil)
 }
 
+// errSelect is the error of another statement than a query.
+var errSelect = errors.New("the engine only answers queries (want one SELECT statement)")
+
+// query matches the beginning of a query. DuckDB only tells the type of a prepared statement, and
+// preparing EXPORT DATABASE makes a directory. A comment could hide a statement from the expression.
+var query = regexp.MustCompile(`(?i)^\s*(\(|(SELECT|WITH|FROM|VALUES)\b)`)
+
 // prepare prepares a query. Anything but one SELECT statement is an error: temporary tables, for one,
 // would stand before the views of later questions.
 func (s *server) prepare(text string) (*duckdb.Stmt, error) {
+	if !query.MatchString(text) {
+		return nil, errSelect
+	}
 	prepared, err := s.conn.Prepare(text) // of one statement, unlike PrepareContext
 	if err != nil {
 		return nil, err
@@ -288,7 +299,7 @@ func (s *server) prepare(text string) (*duckdb.Stmt, error) {
 	statement := prepared.(*duckdb.Stmt)
 	kind, err := statement.StatementType()
 	if err == nil && kind != duckdb.STATEMENT_TYPE_SELECT {
-		err = errors.New("the engine only answers queries (want one SELECT statement)")
+		err = errSelect
 	}
 	if err != nil {
 		return nil, errors.Join(err, statement.Close())
