@@ -411,7 +411,7 @@ func TestMemory(t *testing.T) {
 			close(stop)
 			watching.Wait()
 			t.Logf("%d MiB of %d with %d engines", peak.Load()>>20, mib, p.Options().Engines)
-			if over := peak.Load()>>20 - int64(mib); over > 64 {
+			if over := peak.Load()>>20 - int64(mib); over > 48 { // a busy machine looks late
 				t.Errorf("engines had %d MiB (limit %d)", peak.Load()>>20, mib)
 			}
 		})

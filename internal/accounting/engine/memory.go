@@ -3,19 +3,20 @@ package engine
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// marginMiB is what a process maps and does not use, beyond what it has when it is ready: stacks of
-// threads and parts of malloc's arenas.
-const marginMiB = 96
+// margin is what a process maps and does not use, beyond what it has when it is ready, in MiB: stacks
+// of threads (8 MiB each) and parts of malloc's arenas.
+func margin() int { return 64 + 8*runtime.NumCPU() }
 
 // watch bounds the memory of all engines together until the pool is closed.
 func (p *Pool) watch() {
 	defer p.ending.Done()
-	const often, seldom = 10 * time.Millisecond, 100 * time.Millisecond
+	const often, seldom = 5 * time.Millisecond, 100 * time.Millisecond
 	timer := time.NewTimer(seldom)
 	defer timer.Stop()
 	for {
@@ -45,7 +46,8 @@ func (p *Pool) weigh() (asked bool) {
 			most, largest = n, e
 		}
 	}
-	if all > int64(p.opts.MemoryMiB)<<20 {
+	// An eighth is what engines get until the next look, and until a killed one has given back its memory.
+	if limit := int64(p.opts.MemoryMiB) << 20; all > limit-limit/8 {
 		largest.kill(fmt.Errorf("%w (engines had %d MiB, the limit for all is %d MiB, and this one had %d MiB)",
 			ErrMemory, all>>20, p.opts.MemoryMiB, most>>20))
 	}

@@ -115,7 +115,7 @@ func (p *Pool) settings(temp string) wire.Settings {
 	room := p.opts.MemoryMiB - p.opts.Engines*idleMiB
 	return wire.Settings{
 		Dirs: p.opts.Dirs, Temp: temp, Threads: p.opts.Threads, Attach: p.opts.Attach,
-		MemoryMiB: room / p.opts.slow(), DataMiB: room + marginMiB, TempMiB: 8 * p.opts.MemoryMiB, AnswerMiB: p.opts.AnswerMiB,
+		MemoryMiB: room / p.opts.slow(), DataMiB: room + margin(), TempMiB: 8 * p.opts.MemoryMiB, AnswerMiB: p.opts.AnswerMiB,
 	}
 }
 
@@ -294,11 +294,11 @@ func (e *process) serve(ctx context.Context, tables Tables, s *seat, do func(q *
 	e.failure = nil
 	e.asked.Store(true)
 	defer e.asked.Store(false)
-	stop := e.keep(ctx, cancel, s)
-	defer stop()
 	if err := e.begin(ctx, tables); err != nil {
 		return false, explain(ctx, err)
 	}
+	stop := e.keep(ctx, cancel, s) // from now on: an engine's start is not the question's time
+	defer stop()
 	conn, err := e.db.Conn(ctx)
 	if err != nil {
 		return true, explain(ctx, err)
