@@ -19,7 +19,8 @@ func BenchmarkBeside(b *testing.B) {
 	for i := range 20 {
 		part(b, filepath.Join(dir, fmt.Sprintf("%02d.parquet", i)), i*50_000, 50_000)
 	}
-	const plain = "SELECT date_trunc('day', end_time) d, count(*), sum(cpu) FROM jobs WHERE user = 'u7' GROUP BY d ORDER BY d"
+	const plain = "SELECT date_trunc('day', end_time) d, count(*), sum(cpu) FROM jobs " +
+		"WHERE user = 'u7' GROUP BY d ORDER BY d"
 	quantiles := "SELECT quantile_cont(range * random(), 0.5) FROM range(1000000000)"
 	for _, test := range []struct {
 		name    string
@@ -37,7 +38,9 @@ func BenchmarkBeside(b *testing.B) {
 			for _, query := range test.hostile {
 				asking.Go(func() {
 					for ctx.Err() == nil {
-						_ = p.Read(ctx, tables(1, dir), func(q *engine.Questioner) error { return q.One(query, nil, new(any), new(any)) })
+						_ = p.Read(ctx, tables(1, dir), func(q *engine.Questioner) error {
+							return q.One(query, nil, new(any), new(any))
+						})
 					}
 				})
 			}

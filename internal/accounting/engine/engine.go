@@ -112,7 +112,8 @@ type Pool struct {
 // New returns a pool. Engines start when they are needed.
 func New(opts Options) *Pool {
 	opts.complete()
-	p := &Pool{opts: opts, lanes: newLanes(opts.Engines, opts.slow()), stop: make(chan struct{}), live: map[*process]bool{}}
+	p := &Pool{opts: opts, stop: make(chan struct{}), live: map[*process]bool{}}
+	p.lanes = newLanes(opts.Engines, opts.slow())
 	p.sweep()
 	p.ending.Add(1)
 	go p.watch()

@@ -10,7 +10,8 @@ import (
 // The errors of a [Pool.Read], which wrap them.
 var (
 	// ErrAbsent means that the engine's program cannot be started.
-	ErrAbsent = errors.New("the query engine is not installed (want the program rmreplay-engine beside this one or in PATH)")
+	ErrAbsent = errors.New("the query engine is not installed " +
+		"(want the program rmreplay-engine beside this one or in PATH)")
 	// ErrTime means that the question took longer than [Options.Limit].
 	ErrTime = errors.New("the query took too long")
 	// ErrMemory means that the question needed more memory than engines may have.

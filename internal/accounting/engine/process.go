@@ -288,7 +288,9 @@ func (e *process) raise() bool {
 }
 
 // serve asks one question. It reports whether the engine had begun it.
-func (e *process) serve(ctx context.Context, tables Tables, s *seat, do func(q *Questioner) error) (begun bool, err error) {
+func (e *process) serve(
+	ctx context.Context, tables Tables, s *seat, do func(q *Questioner) error,
+) (begun bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	e.failure = nil

@@ -1,11 +1,15 @@
 package duckdb_test
 
 import (
+	"database/sql"
 	"encoding/json"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/duckdb/duckdb-go/v2"
 
 	"rmreplay/internal/accounting/engine/enginetest"
 	"rmreplay/internal/accounting/engine/wire"
@@ -80,11 +84,45 @@ func TestKernel(t *testing.T) {
 	}
 }
 
+// TestAttach reads a database of the version before, and cannot change it.
+func TestAttach(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "what's old.duckdb")
+	connector, err := duckdb.NewConnector(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	if _, err := db.Exec("CREATE TABLE jobs AS SELECT range AS id FROM range(7)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e := start(t, wire.Settings{MemoryMiB: 64, DataMiB: 256, AnswerMiB: 1, Attach: path})
+	e.next(t, wire.Ready)
+	if err := e.out.Send(wire.Begin, wire.AppendString(wire.AppendUint(nil, 1), "DELETE FROM old.jobs")); err != nil {
+		t.Fatal(err)
+	}
+	if payload := e.next(t, wire.Fault); !strings.Contains(string(payload), "read-only") {
+		t.Errorf("got %q", payload)
+	}
+	if err := e.out.Send(wire.Begin, wire.AppendUint(nil, 2)); err != nil {
+		t.Fatal(err)
+	}
+	e.next(t, wire.Done)
+	e.ask(t, 3, "SELECT count(*) FROM old.jobs")
+	e.next(t, wire.Columns)
+	if n := wire.NewDecoder(e.next(t, wire.Rows)).Value(); n != int64(7) {
+		t.Errorf("got %v rows", n)
+	}
+}
+
 // TestEnd closes the input of an engine whose query does not look for interrupts: it ends at once.
 func TestEnd(t *testing.T) {
 	e := start(t, wire.Settings{MemoryMiB: 64, DataMiB: 256, AnswerMiB: 1})
 	e.next(t, wire.Ready)
-	e.ask(t, 1, "SELECT count(*) FROM (SELECT repeat('a', 400) || range t FROM range(100000)) WHERE t LIKE '%_a%_a%_a%_a%_a%_a%_a%_a%_a%b'")
+	e.ask(t, 1, "SELECT count(*) FROM (SELECT repeat('a', 400) || range t FROM range(100000)) "+
+		"WHERE t LIKE '%_a%_a%_a%_a%_a%_a%_a%_a%_a%b'")
 	if err := e.end(); err != nil {
 		t.Errorf("got %v", err)
 	}
