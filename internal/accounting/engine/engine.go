@@ -3,7 +3,7 @@
 // DuckDB nor needs cgo.
 //
 // One question ([Pool.Read]) has one engine to itself. It begins in the quick lane. After
-// [Options.Quick] it goes on in the slow lane, which has fewer engines and the lowest CPU priority. If
+// [Options.Quick] it goes on in the slow lane, which has fewer engines and a lower CPU priority. If
 // the slow lane is full, the question ends, waits, and begins again there. So plain questions find an
 // engine and a processor soon, whatever else is asked.
 //
@@ -42,7 +42,8 @@ type Options struct {
 	Engines int
 	// Threads is how many processors one engine uses; 0 means all.
 	Threads int
-	// Quick is how long a question stays in the quick lane; 0 means 300 ms.
+	// Quick is the processor time after which a question leaves the quick lane, not before as much time
+	// has passed, and not later than after 4 times as much; 0 means 300 ms.
 	Quick time.Duration
 	// Limit bounds a question, its waiting included; 0 means 10 s.
 	Limit time.Duration

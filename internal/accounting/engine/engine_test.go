@@ -553,6 +553,24 @@ func TestLanes(t *testing.T) {
 	eventually(t, "the slow lane is empty", func() bool { taken, waiting := p.Slow(); return taken+waiting == 0 })
 }
 
+// TestPatience holds that a question that does not compute stays in the quick lane for longer, but not for good.
+func TestPatience(t *testing.T) {
+	const quick = 100 * time.Millisecond
+	p := pool(t, t.TempDir(), func(o *engine.Options) { o.Quick = quick })
+	err := p.Read(context.Background(), engine.Tables{}, func(q *engine.Questioner) error {
+		time.Sleep(2 * quick)
+		if taken, _ := p.Slow(); taken != 0 {
+			t.Error("it left the quick lane without having computed")
+		}
+		eventually(t, "it is in the slow lane", func() bool { taken, _ := p.Slow(); return taken == 1 })
+		var n int64
+		return q.One("SELECT 1", nil, &n)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // TestAgain holds that a question that the slow lane had no room for gets its answer there.
 func TestAgain(t *testing.T) {
 	p := pool(t, t.TempDir(), func(o *engine.Options) { o.Engines, o.Quick = 2, 20*time.Millisecond })

@@ -260,15 +260,16 @@ func (e *process) alive() bool {
 	return !e.reaped
 }
 
-// slowest is the nice value of the slow lane.
-const slowest = 19
+// slowNice is the nice value of the slow lane: it gets a tenth of a processor that others want, too
+// (sched(7)). With the lowest priority, long questions would never end on a busy machine.
+const slowNice = 10
 
-// lower gives all threads of the process the lowest priority.
+// lower gives all threads of the process the priority of the slow lane.
 func (e *process) lower() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.reaped && !e.niced {
-		e.niced = unix.Setpriority(unix.PRIO_PGRP, e.cmd.Process.Pid, slowest) == nil
+		e.niced = unix.Setpriority(unix.PRIO_PGRP, e.cmd.Process.Pid, slowNice) == nil
 	}
 }
 
@@ -322,6 +323,10 @@ func explain(ctx context.Context, err error) error {
 	return err
 }
 
+// patience is how many times [Options.Quick] a question may stay in the quick lane if it does not get the
+// processor: a plain question on a busy machine must not wait behind long ones.
+const patience = 4
+
 // keep moves a question to the slow lane when its quick time is over. The caller calls stop.
 func (e *process) keep(ctx context.Context, cancel context.CancelCauseFunc, s *seat) (stop func()) {
 	if s.isSlow() {
@@ -329,22 +334,45 @@ func (e *process) keep(ctx context.Context, cancel context.CancelCauseFunc, s *s
 		return func() {}
 	}
 	done, left := make(chan struct{}), make(chan struct{})
+	begin, spent := time.Now(), e.cpu()
 	quick := time.NewTimer(e.pool.opts.Quick)
 	go func() {
 		defer close(left)
 		defer quick.Stop()
-		select {
-		case <-done:
-		case <-ctx.Done():
-		case <-quick.C:
+		for {
+			select {
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			case <-quick.C:
+			}
+			rest := e.pool.opts.Quick - (e.cpu() - spent)
+			if rest > 0 && time.Since(begin) < patience*e.pool.opts.Quick {
+				quick.Reset(max(rest/time.Duration(runtime.NumCPU()), time.Millisecond))
+				continue
+			}
 			if s.slower() {
 				e.lower()
 			} else {
 				cancel(errMoved)
 			}
+			return
 		}
 	}()
 	return func() { close(done); <-left }
+}
+
+// cpu returns the processor time of the process (clock_getcpuclockid(3)), and 0 once it has ended.
+func (e *process) cpu() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	const schedClock = 2 // CPUCLOCK_SCHED of Linux
+	var t unix.Timespec
+	if e.reaped || unix.ClockGettime(int32(^e.cmd.Process.Pid<<3|schedClock), &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
 }
 
 // begin makes the engine ready for a question about some tables.
