@@ -337,6 +337,20 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestRefusedInsert refuses a statement that begins like a query and changes a table.
+func TestRefusedInsert(t *testing.T) {
+	p := pool(t, t.TempDir(), func(o *engine.Options) { o.Engines = 1 })
+	kept := engine.Tables{Version: 1, Setup: []string{"CREATE TEMP TABLE kept AS SELECT 1 AS id"}}
+	err := ask(p, kept, "WITH x AS (SELECT 2 AS id) INSERT INTO kept SELECT id FROM x", new(any))
+	if err == nil || !strings.Contains(err.Error(), "want one SELECT statement") {
+		t.Errorf("got %v", err)
+	}
+	var n int64
+	if err := ask(p, kept, "SELECT count(*) FROM kept", &n); err != nil || n != 1 {
+		t.Errorf("the table has %d rows, %v", n, err)
+	}
+}
+
 func TestCancel(t *testing.T) {
 	p := pool(t, t.TempDir(), func(o *engine.Options) { o.Engines = 1 })
 	for _, query := range []string{endless, deaf} {
@@ -515,7 +529,7 @@ func TestKilledIdle(t *testing.T) {
 func TestLanes(t *testing.T) {
 	dir := t.TempDir()
 	part(t, filepath.Join(dir, "1.parquet"), 0, 20_000)
-	p := pool(t, dir, func(o *engine.Options) { o.Quick = 50 * time.Millisecond; o.Limit = 5 * time.Second })
+	p := pool(t, dir, func(o *engine.Options) { o.Quick, o.Limit = 50*time.Millisecond, time.Minute })
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var asking sync.WaitGroup
