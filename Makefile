@@ -49,7 +49,7 @@ demo: deps build ## install what is missing, replay the example on real Slurm, p
 
 .PHONY: build
 build: $(SHIM) ## build the programs in bin, and the preload library in them
-	$(GO) build -trimpath -ldflags '-X rmreplay/internal/cli.version=$(VERSION)' -o bin/ ./cmd/...
+	$(GO) build -trimpath -ldflags '-X rmreplay/internal/cli.version=$(VERSION) -X main.version=$(VERSION)' -o bin/ ./cmd/...
 
 # The library is written beside its place and moved: a replay that runs from an
 # older build keeps the file that it has mapped.
@@ -60,7 +60,7 @@ $(SHIM): $(SHIM_SRC) $(SHIM_HDR) Makefile
 
 .PHONY: install
 install: build ## install the program, its completions and manual pages below PREFIX (/usr/local)
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin bin/rmreplay bin/rmreplay-accounting
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin bin/rmreplay bin/rmreplay-accounting bin/rmreplay-engine
 	@mkdir -p build/completions
 	bin/rmreplay completion bash > build/completions/rmreplay
 	bin/rmreplay completion zsh > build/completions/_rmreplay

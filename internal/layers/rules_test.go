@@ -12,7 +12,7 @@ var reserved = []reservation{
 	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd"}, "commands and their help belong to internal/cli"},
 	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/iocmd", "internal/cli/reference", "internal/flags", "tools/feedbackpaper", "tools/iorig", "tools/predictpaper"}, "flags belong to commands"},
 	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
-	{"github.com/duckdb/...", []string{"internal/accounting/store", "internal/accounting/store/storetest"}, "one package knows the database of finished jobs"},
+	{"github.com/duckdb/...", []string{"internal/accounting/engine/duckdb", "internal/accounting/store", "internal/accounting/store/storetest"}, "the engine asks DuckDB, and the store of old keeps jobs in it"},
 	{"github.com/parquet-go/parquet-go/...", []string{"internal/formats/table", "internal/run"}, "one package knows how a record lies on disk, and one reads others' tables"},
 }
 
@@ -232,6 +232,14 @@ var rules = []rule{
 
 	{"accounting", "internal/accounting/document", []string{"internal/lines", "internal/slurmspec"}, computes,
 		"what a document says follows from its text; its callers receive and keep it"},
+	{"accounting", "internal/accounting/engine/wire", nil, computes,
+		"both sides of the protocol know its frames; neither knows the other"},
+	{"accounting", "internal/accounting/engine", []string{"internal/accounting/engine/wire"}, offline,
+		"engines read any tables in files; what the tables are about is the store's business, and DuckDB the engine's own"},
+	{"accounting", "internal/accounting/engine/duckdb", []string{"internal/accounting/engine/wire"}, offline,
+		"an engine is a process of its own, which links DuckDB; nothing else links it"},
+	{"accounting", "internal/accounting/engine/enginetest", []string{"internal/accounting/engine/duckdb"}, offline,
+		"a test binary is an engine, too"},
 	{"accounting", "internal/accounting/store", []string{"internal/accounting/document", "internal/output"}, offline,
 		"the store knows documents, and not who sends them or asks for them"},
 	{"accounting", "internal/accounting/store/storetest", []string{"internal/accounting/document", "internal/accounting/store"}, computes,
@@ -302,6 +310,8 @@ var rules = []rule{
 		"a command fills in what packages below do, and prints it"},
 	{"program", "cmd/rmreplay", []string{"internal/cli", "internal/supervise"}, nil,
 		"main starts the guard or the command line"},
+	{"program", "cmd/rmreplay-engine", []string{"internal/accounting/engine/duckdb"}, offline,
+		"the program is an engine and nothing else"},
 	{"program", "cmd/rmreplay-accounting", []string{"internal/accounting/service", "internal/cli", "internal/supervise"}, nil,
 		"main gives the command line its service"},
 	{"program", "tools/feedbackpaper", []string{

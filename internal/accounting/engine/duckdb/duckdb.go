@@ -1,0 +1,374 @@
+// Package duckdb is the inside of an engine process: it answers queries over read-only Parquet files
+// with DuckDB. Package engine starts such processes, watches them and ends them; package wire is the
+// protocol between both.
+//
+// Queries are hostile by assumption. An engine runs only single SELECT statements. DuckDB's settings
+// refuse files outside the given directories, extensions and changes of settings, and the kernel
+// bounds the process's memory. What else goes wrong ends the process, which holds nothing.
+package duckdb
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/duckdb/duckdb-go/v2"
+
+	"rmreplay/internal/accounting/engine/wire"
+)
+
+// Main serves on standard input and output and returns the exit status. It is the whole program.
+func Main() int {
+	if err := isolate(); err != nil {
+		fmt.Fprintln(os.Stderr, "rmreplay-engine:", err)
+		return 1
+	}
+	if err := Serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "rmreplay-engine:", err)
+		return 1
+	}
+	return 0
+}
+
+// Serve answers the frames of in on out. It returns nil at the end of in, also while a query runs: the
+// process is to end then. A frame that cannot be read is an error.
+func Serve(in io.Reader, out io.Writer) error {
+	s := &server{out: wire.NewWriter(out), requests: make(chan request, 8)}
+	ended := make(chan error, 2)
+	go func() { ended <- s.listen(wire.NewReader(in)) }()
+	go func() { ended <- s.work() }()
+	return <-ended
+}
+
+// request is a frame with its context, which an interrupt ends.
+type request struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	kind   wire.Kind
+	fields *wire.Decoder
+}
+
+// server answers one parent. Its fields below requests belong to the goroutine of work.
+type server struct {
+	out      *wire.Writer
+	requests chan request
+
+	connector *duckdb.Connector
+	conn      *duckdb.Conn
+	limit     int // bytes that the answers to one question may have
+	left      int // what of limit is left
+}
+
+// listen reads frames. It carries out interrupts and passes the others on.
+func (s *server) listen(in *wire.Reader) error {
+	var number uint64
+	cancel := func() {}
+	for {
+		kind, payload, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r := request{kind: kind, fields: wire.NewDecoder(payload)}
+		switch kind {
+		case wire.Interrupt:
+			if n := r.fields.Uint(); n == number {
+				cancel()
+			}
+			continue
+		case wire.Begin, wire.Ask:
+			number = r.fields.Uint()
+		}
+		r.ctx, r.cancel = context.WithCancel(context.Background())
+		cancel = r.cancel
+		s.requests <- r
+	}
+}
+
+// work answers one request after another.
+func (s *server) work() error {
+	for r := range s.requests {
+		err := s.answer(r)
+		r.cancel()
+		if err == nil {
+			continue
+		}
+		cause := causeOf(err)
+		payload := append([]byte{byte(cause)}, err.Error()...)
+		if err := s.out.Send(wire.Fault, payload); err != nil {
+			return fmt.Errorf("answering: %w", err)
+		}
+		if cause == wire.Broken {
+			return err
+		}
+	}
+	return nil
+}
+
+// errSend means that the parent does not read answers.
+type errSend struct{ error }
+
+// errLarge is the error of an answer with too many bytes.
+var errLarge = errors.New("the answer is too large")
+
+// causeOf classifies an error for the parent.
+func causeOf(err error) wire.Cause {
+	var fault *duckdb.Error
+	switch {
+	case errors.As(err, &errSend{}):
+		return wire.Broken
+	case errors.Is(err, context.Canceled):
+		return wire.Interrupted
+	case errors.Is(err, errLarge):
+		return wire.Large
+	case !errors.As(err, &fault):
+		return wire.Failed
+	}
+	text := fault.Msg
+	switch fault.Type {
+	case duckdb.ErrorTypeInterrupt:
+		return wire.Interrupted
+	case duckdb.ErrorTypeOutOfMemory:
+		return wire.Memory
+	case duckdb.ErrorTypeFatal, duckdb.ErrorTypeInternal:
+		return wire.Broken
+	case duckdb.ErrorTypeIO:
+		if strings.Contains(text, "No files found") || strings.Contains(text, "No such file") {
+			return wire.Gone
+		}
+	}
+	if strings.Contains(text, "bad_alloc") || strings.Contains(text, "Out of Memory Error") {
+		return wire.Memory
+	}
+	return wire.Failed
+}
+
+func (s *server) answer(r request) error {
+	if s.conn == nil && r.kind != wire.Configure {
+		return errSend{errors.New("a question came before the settings")}
+	}
+	switch r.kind {
+	case wire.Configure:
+		return s.configure(r.ctx, r.fields.Rest())
+	case wire.Begin:
+		return s.begin(r)
+	case wire.Ask:
+		return s.ask(r)
+	case wire.End:
+		release()
+		return nil
+	}
+	return errSend{fmt.Errorf("a frame of kind %d came, which no engine gets", r.kind)}
+}
+
+// send sends a frame. A parent that does not read ends the engine.
+func (s *server) send(kind wire.Kind, payload []byte) error {
+	if err := s.out.Send(kind, payload); err != nil {
+		return errSend{fmt.Errorf("answering: %w", err)}
+	}
+	return nil
+}
+
+// configure opens the database. An engine is of no use if that fails.
+func (s *server) configure(ctx context.Context, text []byte) (err error) {
+	defer func() {
+		if err != nil {
+			err = errSend{fmt.Errorf("starting DuckDB: %w", err)}
+		}
+	}()
+	var settings wire.Settings
+	if err := json.Unmarshal(text, &settings); err != nil {
+		return err
+	}
+	if s.connector, err = duckdb.NewConnector("", nil); err != nil {
+		return err
+	}
+	if err := s.connect(ctx); err != nil {
+		return err
+	}
+	for _, statement := range statements(settings) {
+		if err := execute(ctx, s.conn, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	if err := bound(settings.DataMiB); err != nil {
+		return err
+	}
+	s.limit = settings.AnswerMiB << 20
+	status, err := json.Marshal(wire.Status{Version: duckDBVersion()})
+	if err != nil {
+		return err
+	}
+	return s.send(wire.Ready, status)
+}
+
+// connect replaces the connection. Temporary views belong to a connection, so a new one has none.
+func (s *server) connect(ctx context.Context) error {
+	if s.conn != nil {
+		if err := s.conn.Close(); err != nil {
+			return err
+		}
+	}
+	conn, err := s.connector.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	s.conn = conn.(*duckdb.Conn)
+	return nil
+}
+
+// begin begins a question. If it has statements, they make the views of another version of the tables.
+func (s *server) begin(r request) error {
+	s.left = s.limit
+	if r.fields.More() {
+		if err := s.connect(r.ctx); err != nil {
+			return errSend{err}
+		}
+	}
+	for r.fields.More() {
+		statement := r.fields.String()
+		if err := execute(r.ctx, s.conn, statement); err != nil {
+			return fmt.Errorf("making the tables: %w", err)
+		}
+	}
+	if err := r.fields.Err(); err != nil {
+		return errSend{err}
+	}
+	return s.send(wire.Done, nil)
+}
+
+func execute(ctx context.Context, conn *duckdb.Conn, statement string) error {
+	_, err := conn.ExecContext(ctx, statement, nil)
+	return err
+}
+
+// ask answers one query.
+func (s *server) ask(r request) (err error) {
+	text := r.fields.String()
+	var args []driver.NamedValue
+	for r.fields.More() {
+		args = append(args, driver.NamedValue{Ordinal: len(args) + 1, Value: r.fields.Value()})
+	}
+	if err := r.fields.Err(); err != nil {
+		return errSend{err}
+	}
+	statement, err := s.prepare(text)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, statement.Close()) }()
+	if n := statement.NumInput(); n != len(args) {
+		return fmt.Errorf("the query has %d parameters and %d arguments (want as many)", n, len(args))
+	}
+	rows, err := statement.QueryContext(r.ctx, args)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	if err := s.answerRows(r.ctx, rows); err != nil {
+		return err
+	}
+	return s.send(wire.Done, nil)
+}
+
+// errSelect is the error of another statement than a query.
+var errSelect = errors.New("the engine only answers queries (want one SELECT statement)")
+
+// query matches the beginning of a query. DuckDB only tells the type of a prepared statement, and
+// preparing EXPORT DATABASE makes a directory. A comment could hide a statement from the expression.
+var query = regexp.MustCompile(`(?i)^\s*(\(|(SELECT|WITH|FROM|VALUES)\b)`)
+
+// prepare prepares a query. Anything but one SELECT statement is an error: temporary tables, for one,
+// would stand before the views of later questions.
+func (s *server) prepare(text string) (*duckdb.Stmt, error) {
+	if !query.MatchString(text) {
+		return nil, errSelect
+	}
+	prepared, err := s.conn.Prepare(text) // of one statement, unlike PrepareContext
+	if err != nil {
+		return nil, err
+	}
+	statement := prepared.(*duckdb.Stmt)
+	kind, err := statement.StatementType()
+	if err == nil && kind != duckdb.STATEMENT_TYPE_SELECT {
+		err = errSelect
+	}
+	if err != nil {
+		return nil, errors.Join(err, statement.Close())
+	}
+	return statement, nil
+}
+
+// answerRows sends the rows of an answer.
+func (s *server) answerRows(ctx context.Context, rows driver.Rows) error {
+	names := rows.Columns()
+	var b []byte
+	for _, name := range names {
+		b = wire.AppendString(b, name)
+	}
+	if err := s.send(wire.Columns, b); err != nil {
+		return err
+	}
+	b = b[:0]
+	values := make([]driver.Value, len(names))
+	for {
+		err := rows.Next(values)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		begin := len(b)
+		for i, v := range values {
+			if b, err = wire.AppendValue(b, plain(v)); err != nil {
+				return fmt.Errorf("column %s: %w (want a cast to another type)", names[i], err)
+			}
+		}
+		if s.left -= len(b) - begin; s.left < 0 {
+			return fmt.Errorf("%w (limit %d MiB)", errLarge, s.limit>>20)
+		}
+		if len(b) < wire.BatchSize {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := s.send(wire.Rows, b); err != nil {
+			return err
+		}
+		b = b[:0]
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	return s.send(wire.Rows, b)
+}
+
+// plain returns a value without the driver's own types, which the parent does not know. A decimal
+// number becomes the nearest float64.
+func plain(value any) any {
+	switch v := value.(type) {
+	case duckdb.Decimal:
+		return v.Float64()
+	case duckdb.UUID:
+		return v[:]
+	case []any:
+		for i := range v {
+			v[i] = plain(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = plain(v[name])
+		}
+	}
+	return value
+}

@@ -1,0 +1,70 @@
+package duckdb
+
+// #include <malloc.h>
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/duckdb/duckdb-go/v2/mapping"
+	"golang.org/x/sys/unix"
+)
+
+// glibc keeps what was freed between smaller allocations, in up to eight arenas for each processor
+// (mallopt(3): M_ARENA_MAX), so the process would hold much more than the database counts.
+func init() { C.mallopt(C.M_ARENA_MAX, C.int(runtime.NumCPU())) }
+
+// release gives freed memory back to the operating system (malloc_trim(3)).
+func release() { C.malloc_trim(0) }
+
+func duckDBVersion() string { return mapping.LibraryVersion() }
+
+// isolate drops what a process inherits and an engine does not need. Descriptors that came through exec
+// lack the close-on-exec flag, which the Go runtime sets on all of its own.
+func isolate() error {
+	debug.SetGCPercent(50) // the heap has little more than one frame
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("closing inherited files: %w", err)
+	}
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd <= 2 {
+			continue
+		}
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err == nil && flags&unix.FD_CLOEXEC == 0 {
+			_ = unix.Close(fd)
+		}
+	}
+	// A core file would have rows of jobs in it.
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+		return fmt.Errorf("forbidding core files: %w", err)
+	}
+	return nil
+}
+
+// bound lets the data of the process grow by so many MiB at most (setrlimit(2): RLIMIT_DATA counts
+// private writable mappings, whether or not they are in memory).
+func bound(mib int) error {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return fmt.Errorf("bounding the memory: %w", err)
+	}
+	_, rest, _ := strings.Cut(string(status), "\nVmData:")
+	line, _, _ := strings.Cut(rest, "kB")
+	kib, err := strconv.ParseUint(strings.TrimSpace(line), 10, 64)
+	if err != nil {
+		return fmt.Errorf("bounding the memory: /proc/self/status: VmData: %w", err)
+	}
+	limit := kib<<10 + uint64(mib)<<20
+	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
+		return fmt.Errorf("bounding the memory: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"rmreplay/internal/accounting/engine/wire"
+)
+
+// The errors of a [Pool.Read], which wrap them.
+var (
+	// ErrAbsent means that the engine's program cannot be started.
+	ErrAbsent = errors.New("the query engine is not installed " +
+		"(want the program rmreplay-engine beside this one or in PATH)")
+	// ErrTime means that the question took longer than [Options.Limit].
+	ErrTime = errors.New("the query took too long")
+	// ErrMemory means that the question needed more memory than engines may have.
+	ErrMemory = errors.New("the query needs too much memory")
+	// ErrLarge means that the answers have more bytes than [Options.AnswerMiB].
+	ErrLarge = errors.New("the answer is too large")
+	// ErrBusy means that the question never got an engine, or never the time that it needs.
+	ErrBusy = errors.New("too many queries are under way")
+	// ErrGone means that a file of the tables is not there any more. A caller with newer tables asks again.
+	ErrGone = errors.New("a file of the tables is gone")
+	// ErrEnded means that the engine ended while it answered.
+	ErrEnded = errors.New("the query engine ended")
+	// ErrClosed means that the pool is closed.
+	ErrClosed = errors.New("the query engines are closed")
+)
+
+// errMoved ends a question that begins again in the slow lane.
+var errMoved = errors.New("the query goes on in the slow lane")
+
+// fault returns the error of a [wire.Fault].
+func fault(payload []byte) (cause wire.Cause, err error) {
+	if len(payload) == 0 {
+		return wire.Broken, fmt.Errorf("%w: it sent a fault without a cause", ErrEnded)
+	}
+	cause, text := wire.Cause(payload[0]), string(payload[1:])
+	switch cause {
+	case wire.Interrupted:
+		return cause, errors.New("the query was interrupted")
+	case wire.Memory:
+		return cause, fmt.Errorf("%w: %s", ErrMemory, text)
+	case wire.Gone:
+		return cause, fmt.Errorf("%w: %s", ErrGone, text)
+	case wire.Large:
+		return cause, fmt.Errorf("%w: %s", ErrLarge, text)
+	case wire.Broken:
+		return cause, fmt.Errorf("%w: %s", ErrEnded, text)
+	}
+	return cause, errors.New(text)
+}

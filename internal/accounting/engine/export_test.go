@@ -1,0 +1,31 @@
+package engine
+
+// Processes returns the process numbers of the engines.
+func (p *Pool) Processes() (list []int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for e := range p.live {
+		list = append(list, e.cmd.Process.Pid)
+	}
+	return list
+}
+
+// Memory returns the bytes that all engines have.
+func (p *Pool) Memory() (n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for e := range p.live {
+		n += e.anonymous()
+	}
+	return n
+}
+
+// Slow returns how many questions are in the slow lane, and how many wait for it.
+func (p *Pool) Slow() (taken, waiting int) {
+	p.lanes.mu.Lock()
+	defer p.lanes.mu.Unlock()
+	return p.lanes.takenSlow, len(p.lanes.slowLine)
+}
+
+// Options returns the options in force.
+func (p *Pool) Options() Options { return p.opts }

@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// How many questions wait for a seat before others are refused.
+const (
+	quickQueue = 64
+	slowQueue  = 32
+)
+
+// lanes gives questions their seats. A question with a seat may use an engine. The quick lane has the
+// seats that the slow lane does not use.
+type lanes struct {
+	all, slow int // seats, and those of them that the slow lane has at most
+
+	mu        sync.Mutex
+	taken     int // seats of both lanes
+	takenSlow int
+	quickLine []*seat // in the order of their arrival
+	slowLine  []*seat
+}
+
+func newLanes(all, slow int) *lanes { return &lanes{all: all, slow: min(all, slow)} }
+
+// seat is the place of one question: in a lane, or in the line before it.
+type seat struct {
+	lanes *lanes
+	given chan struct{} // receives a value when the seat is given to a waiting question
+	taken bool
+	slow  bool
+}
+
+// enter waits for a seat in the quick lane.
+func (l *lanes) enter(ctx context.Context) (*seat, error) {
+	s := &seat{lanes: l, given: make(chan struct{}, 1)}
+	l.mu.Lock()
+	if len(l.quickLine) >= quickQueue {
+		l.mu.Unlock()
+		return nil, fmt.Errorf("%w (%d wait)", ErrBusy, quickQueue)
+	}
+	l.quickLine = append(l.quickLine, s)
+	l.seat()
+	l.mu.Unlock()
+	return s, s.await(ctx)
+}
+
+// seat gives free seats to those who wait. A question of the slow lane is let in first: it has waited
+// longer, and the quick lane keeps its seats.
+func (l *lanes) seat() {
+	for len(l.slowLine) > 0 && l.taken < l.all && l.takenSlow < l.slow {
+		s := l.slowLine[0]
+		l.slowLine = l.slowLine[1:]
+		l.taken++
+		l.takenSlow++
+		s.taken, s.slow = true, true
+		s.given <- struct{}{}
+	}
+	for len(l.quickLine) > 0 && l.taken < l.all {
+		s := l.quickLine[0]
+		l.quickLine = l.quickLine[1:]
+		l.taken++
+		s.taken = true
+		s.given <- struct{}{}
+	}
+}
+
+// await waits until the seat is given. Time that ends before is the fault of others.
+func (s *seat) await(ctx context.Context) error {
+	select {
+	case <-s.given:
+		return nil
+	case <-ctx.Done():
+	}
+	s.leave()
+	cause := context.Cause(ctx)
+	if ctx.Err() == context.DeadlineExceeded {
+		return fmt.Errorf("%w: %w while it waited", ErrBusy, cause)
+	}
+	return cause
+}
+
+// leave gives the seat, or the place in a line, to others.
+func (s *seat) leave() {
+	l := s.lanes
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	is := func(other *seat) bool { return other == s }
+	l.quickLine = slices.DeleteFunc(l.quickLine, is)
+	l.slowLine = slices.DeleteFunc(l.slowLine, is)
+	if s.taken {
+		l.taken--
+		if s.slow {
+			l.takenSlow--
+		}
+	}
+	s.taken, s.slow = false, false
+	l.seat()
+}
+
+// slower moves a question that has a seat to the slow lane, and reports whether that has room. If it
+// has none, the question keeps its seat until [seat.wait].
+func (s *seat) slower() bool {
+	l := s.lanes
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.slow {
+		return true
+	}
+	if l.takenSlow >= l.slow {
+		return false
+	}
+	s.slow = true
+	l.takenSlow++
+	return true
+}
+
+// wait gives the seat back and waits for one in the slow lane.
+func (s *seat) wait(ctx context.Context) error {
+	s.leave()
+	l := s.lanes
+	l.mu.Lock()
+	if len(l.slowLine) >= slowQueue {
+		l.mu.Unlock()
+		return fmt.Errorf("%w (%d long ones wait)", ErrBusy, slowQueue)
+	}
+	l.slowLine = append(l.slowLine, s)
+	l.seat()
+	l.mu.Unlock()
+	return s.await(ctx)
+}
+
+// isSlow reports whether the question is in the slow lane.
+func (s *seat) isSlow() bool {
+	s.lanes.mu.Lock()
+	defer s.lanes.mu.Unlock()
+	return s.slow
+}

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// margin is what a process maps and does not use, beyond what it has when it is ready, in MiB: stacks
+// of threads (8 MiB each) and parts of malloc's arenas.
+func margin() int { return 64 + 8*runtime.NumCPU() }
+
+// watch bounds the memory of all engines together until the pool is closed.
+func (p *Pool) watch() {
+	defer p.ending.Done()
+	const often, seldom = 5 * time.Millisecond, 100 * time.Millisecond
+	timer := time.NewTimer(seldom)
+	defer timer.Stop()
+	for {
+		select {
+		case <-p.stop:
+			return
+		case <-timer.C:
+		}
+		interval := seldom
+		if p.weigh() {
+			interval = often
+		}
+		timer.Reset(interval)
+	}
+}
+
+// weigh ends the largest engine if all together have too much, and reports whether any has a question.
+func (p *Pool) weigh() (asked bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all, most int64
+	var largest *process
+	for e := range p.live {
+		asked = asked || e.asked.Load()
+		n := e.anonymous()
+		if all += n; n > most {
+			most, largest = n, e
+		}
+	}
+	// An eighth is what engines get until the next look, and until a killed one has given back its memory.
+	if limit := int64(p.opts.MemoryMiB) << 20; all > limit-limit/8 {
+		largest.kill(fmt.Errorf("%w (engines had %d MiB, the limit for all is %d MiB, and this one had %d MiB)",
+			ErrMemory, all>>20, p.opts.MemoryMiB, most>>20))
+	}
+	return asked
+}
+
+// anonymous returns how many bytes of memory the process has that are not of files (proc(5): statm).
+// A process that is ending has none.
+func (e *process) anonymous() int64 {
+	var text [128]byte
+	n, _ := e.statm.ReadAt(text[:], 0)
+	fields := strings.Fields(string(text[:n]))
+	if len(fields) < 3 {
+		return 0
+	}
+	resident, _ := strconv.ParseInt(fields[1], 10, 64)
+	shared, _ := strconv.ParseInt(fields[2], 10, 64)
+	return (resident - shared) * int64(os.Getpagesize())
+}

@@ -1,0 +1,537 @@
+package engine
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/accounting/engine/wire"
+)
+
+// process is an engine. One question at a time has it; the fields below db belong to that question.
+type process struct {
+	pool  *Pool
+	cmd   *exec.Cmd
+	said  tail // what it wrote to standard error
+	temp  string
+	statm *os.File // its memory, of /proc
+
+	out    *wire.Writer
+	in     *wire.Reader
+	pipes  [2]*os.File   // our ends
+	sent   chan struct{} // closed when the first frames are written
+	warm   bool          // the first frames have a Begin
+	ended  chan struct{} // closed when the process is reaped
+	status error         // of the process that ended
+
+	pending atomic.Uint64 // number of the request that is being answered, or 0
+	asked   atomic.Bool   // it has a question
+
+	mu     sync.Mutex
+	held   int   // users of the pipes
+	reaped bool  // its process number may be another's
+	reason error // why it was killed
+	niced  bool
+
+	db      *sql.DB
+	ready   bool // its first frames are answered
+	has     bool // it has the tables of version
+	version uint64
+	number  uint64 // of the last request
+	faulty  bool   // it is of no more use
+	failure error  // what a query of the question met, other than an error of its own
+}
+
+// program returns the command that runs an engine.
+func (p *Pool) program() ([]string, error) {
+	if len(p.opts.Program) > 0 {
+		return p.opts.Program, nil
+	}
+	const name = "rmreplay-engine"
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), name)
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
+			return []string{beside}, nil
+		}
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrAbsent, err)
+	}
+	return []string{path}, nil
+}
+
+// start starts an engine. It returns as soon as the process is there; the first question waits until
+// the engine is ready. The caller holds the pool's lock.
+func (p *Pool) start() (_ *process, err error) {
+	if p.closed {
+		return nil, ErrClosed
+	}
+	argv, err := p.program()
+	if err != nil {
+		return nil, err
+	}
+	e := &process{pool: p, sent: make(chan struct{}), ended: make(chan struct{}), held: 1}
+	if p.opts.Temp != "" {
+		p.number++
+		e.temp = filepath.Join(p.opts.Temp, fmt.Sprintf("%s%d-%d", tempPrefix, os.Getpid(), p.number))
+		if e.temp, err = filepath.Abs(e.temp); err == nil {
+			err = os.MkdirAll(e.temp, 0o700)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("starting the query engine: %w", err)
+		}
+	}
+	if err := e.launch(argv); err != nil {
+		_ = os.RemoveAll(e.temp)
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+			err = fmt.Errorf("%w: %w", ErrAbsent, err)
+		}
+		return nil, fmt.Errorf("starting the query engine: %w", err)
+	}
+	e.db = sql.OpenDB(connector{e})
+	e.db.SetMaxOpenConns(1)
+	p.live[e] = true
+	go e.prepare(p.settings(e.temp), p.tables)
+	return e, nil
+}
+
+// settings are those of one engine. DuckDB's limit lets as many hungry questions spill as the slow lane
+// has seats. The kernel's limit is what all engines may have: DuckDB does not count all that it uses.
+func (p *Pool) settings(temp string) wire.Settings {
+	room := p.opts.MemoryMiB - p.opts.Engines*idleMiB
+	return wire.Settings{
+		Dirs: p.opts.Dirs, Temp: temp, Threads: p.opts.Threads, Attach: p.opts.Attach,
+		MemoryMiB: room / p.opts.slow(), DataMiB: room + margin(), TempMiB: 8 * p.opts.MemoryMiB, AnswerMiB: p.opts.AnswerMiB,
+	}
+}
+
+// launch starts the process, with two pipes, an empty environment and its own group.
+func (e *process) launch(argv []string) error {
+	theirs, ours, err := pipes()
+	if err != nil {
+		return err
+	}
+	e.cmd = exec.Command(argv[0], argv[1:]...)
+	e.cmd.Env = []string{"LC_ALL=C.UTF-8"} // the server's own may have secrets
+	e.cmd.Stdin, e.cmd.Stdout, e.cmd.Stderr = theirs[0], theirs[1], &e.said
+	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	e.cmd.WaitDelay = time.Second
+	started := make(chan error)
+	e.pool.ending.Add(1)
+	go func() {
+		defer e.pool.ending.Done()
+		// The kernel sends the signal of Pdeathsig when the thread ends that started the process.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := e.cmd.Start()
+		started <- err
+		if err == nil {
+			e.await()
+		}
+	}()
+	err = <-started
+	for _, f := range theirs {
+		_ = f.Close()
+	}
+	if err != nil {
+		_, _ = ours[0].Close(), ours[1].Close()
+		return err
+	}
+	e.pipes, e.out, e.in = ours, wire.NewWriter(ours[0]), wire.NewReader(ours[1])
+	// Without it the pool does not see this engine's memory; the kernel's limit holds all the same.
+	e.statm, _ = os.Open(fmt.Sprintf("/proc/%d/statm", e.cmd.Process.Pid))
+	return nil
+}
+
+// pipes returns the engine's standard input and output, and the other ends of both.
+func pipes() (theirs, ours [2]*os.File, err error) {
+	if theirs[0], ours[0], err = os.Pipe(); err != nil {
+		return theirs, ours, err
+	}
+	if ours[1], theirs[1], err = os.Pipe(); err != nil {
+		_, _ = theirs[0].Close(), ours[0].Close()
+	}
+	return theirs, ours, err
+}
+
+// prepare sends the first frames: the settings, and the tables of the last question.
+func (e *process) prepare(settings wire.Settings, tables Tables) {
+	text, err := json.Marshal(settings)
+	if err == nil {
+		err = e.out.Send(wire.Configure, text)
+	}
+	if err == nil && len(tables.Setup) > 0 {
+		e.warm, e.version = true, tables.Version
+		err = e.out.Send(wire.Begin, beginning(0, tables.Setup))
+	}
+	close(e.sent)
+	if err != nil {
+		e.kill(nil) // the first question sees that it ended
+	}
+	e.release()
+}
+
+// beginning is the payload of a Begin.
+func beginning(number uint64, setup []string) []byte {
+	b := wire.AppendUint(nil, number)
+	for _, statement := range setup {
+		b = wire.AppendString(b, statement)
+	}
+	return b
+}
+
+// await waits for the end of the process and cleans up after it.
+func (e *process) await() {
+	for {
+		// Nobody else gets its number before Wait below.
+		err := unix.Waitid(unix.P_PID, e.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	e.mu.Lock()
+	e.reaped = true
+	e.mu.Unlock()
+	e.status = e.cmd.Wait()
+	if e.temp != "" {
+		_ = os.RemoveAll(e.temp)
+	}
+	e.pool.mu.Lock()
+	delete(e.pool.live, e)
+	e.pool.mu.Unlock()
+	close(e.ended)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.held == 0 {
+		e.closePipes()
+	}
+}
+
+// hold keeps the pipes open although the process ends: what it wrote last is still to be read.
+func (e *process) hold() {
+	e.mu.Lock()
+	e.held++
+	e.mu.Unlock()
+}
+
+func (e *process) release() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.held--; e.held == 0 && e.reaped {
+		e.closePipes()
+	}
+}
+
+func (e *process) closePipes() {
+	_, _, _ = e.pipes[0].Close(), e.pipes[1].Close(), e.statm.Close()
+	_ = e.db.Close()
+}
+
+// kill kills the process. The first reason that is not nil is the error of its question.
+func (e *process) kill(reason error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.reason == nil {
+		e.reason = reason
+	}
+	if !e.reaped {
+		_ = e.cmd.Process.Kill()
+	}
+}
+
+// alive reports whether the process has not ended, as far as is known.
+func (e *process) alive() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.reaped
+}
+
+// slowNice is the nice value of the slow lane: it gets a tenth of a processor that others want, too
+// (sched(7)). With the lowest priority, long questions would never end on a busy machine.
+const slowNice = 10
+
+// lower gives all threads of the process the priority of the slow lane.
+func (e *process) lower() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.reaped && !e.niced {
+		e.niced = unix.Setpriority(unix.PRIO_PGRP, e.cmd.Process.Pid, slowNice) == nil
+	}
+}
+
+// raise undoes lower, and reports whether it could: without CAP_SYS_NICE the kernel refuses.
+func (e *process) raise() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.reaped || !e.niced {
+		return !e.reaped
+	}
+	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // 20 less the nice value
+	if err == nil {
+		err = unix.Setpriority(unix.PRIO_PGRP, e.cmd.Process.Pid, 20-raw)
+	}
+	e.niced = err != nil
+	return err == nil
+}
+
+// serve asks one question. It reports whether the engine had begun it.
+func (e *process) serve(
+	ctx context.Context, tables Tables, s *seat, do func(q *Questioner) error,
+) (begun bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	e.failure = nil
+	e.asked.Store(true)
+	defer e.asked.Store(false)
+	if err := e.begin(ctx, tables); err != nil {
+		return false, explain(ctx, err)
+	}
+	stop := e.keep(ctx, cancel, s) // from now on: an engine's start is not the question's time
+	defer stop()
+	conn, err := e.db.Conn(ctx)
+	if err != nil {
+		return true, explain(ctx, err)
+	}
+	defer conn.Close()
+	defer cancel(nil) // first, so that rows that do left open are closed
+	err = do(&Questioner{ctx, conn})
+	if err == nil {
+		err = e.failure // do may not drop what it did not cause
+	}
+	return true, explain(ctx, err)
+}
+
+// explain returns why a question failed: an interrupted query only says that it was interrupted.
+func explain(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// patience is how many times [Options.Quick] a question may stay in the quick lane if it does not get the
+// processor: a plain question on a busy machine must not wait behind long ones.
+const patience = 4
+
+// keep moves a question to the slow lane when its quick time is over. The caller calls stop.
+func (e *process) keep(ctx context.Context, cancel context.CancelCauseFunc, s *seat) (stop func()) {
+	if s.isSlow() {
+		e.lower()
+		return func() {}
+	}
+	done, left := make(chan struct{}), make(chan struct{})
+	begin, spent := time.Now(), e.cpu()
+	quick := time.NewTimer(e.pool.opts.Quick)
+	go func() {
+		defer close(left)
+		defer quick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			case <-quick.C:
+			}
+			rest := e.pool.opts.Quick - (e.cpu() - spent)
+			if rest > 0 && time.Since(begin) < patience*e.pool.opts.Quick {
+				quick.Reset(max(rest/time.Duration(runtime.NumCPU()), time.Millisecond))
+				continue
+			}
+			if s.slower() {
+				e.lower()
+			} else {
+				cancel(errMoved)
+			}
+			return
+		}
+	}()
+	return func() { close(done); <-left }
+}
+
+// cpu returns the processor time of the process (clock_getcpuclockid(3)), and 0 once it has ended.
+func (e *process) cpu() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	const schedClock = 2 // CPUCLOCK_SCHED of Linux
+	var t unix.Timespec
+	if e.reaped || unix.ClockGettime(int32(^e.cmd.Process.Pid<<3|schedClock), &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
+// begin makes the engine ready for a question about some tables.
+func (e *process) begin(ctx context.Context, tables Tables) error {
+	request := e.request(ctx)
+	defer request.finish()
+	if err := e.firstAnswers(); err != nil {
+		return err
+	}
+	var setup []string
+	if !e.has || e.version != tables.Version {
+		setup, e.has = tables.Setup, false
+	}
+	if err := e.out.Send(wire.Begin, beginning(request.number, setup)); err != nil {
+		return e.lost(err)
+	}
+	if _, _, err := e.receive(wire.Done); err != nil {
+		return err
+	}
+	e.has, e.version = true, tables.Version
+	return nil
+}
+
+// firstAnswers reads the answers to the first frames.
+func (e *process) firstAnswers() error {
+	<-e.sent
+	if e.ready {
+		return nil
+	}
+	if _, _, err := e.receive(wire.Ready); err != nil {
+		return err
+	}
+	e.ready = true
+	if e.warm {
+		_, _, err := e.receive(wire.Done)
+		if errors.Is(err, ErrEnded) {
+			return err
+		}
+		e.has = err == nil
+	}
+	return nil
+}
+
+// receive reads the next frame, which has one of two kinds or is a fault.
+func (e *process) receive(want ...wire.Kind) (wire.Kind, []byte, error) {
+	kind, payload, err := e.in.Next()
+	if err != nil {
+		return 0, nil, e.lost(err)
+	}
+	for _, k := range want {
+		if k == kind {
+			return kind, payload, nil
+		}
+	}
+	if kind != wire.Fault {
+		return 0, nil, e.lost(fmt.Errorf("a frame of kind %d came (want one of %d)", kind, want))
+	}
+	cause, err := fault(payload)
+	if cause != wire.Failed {
+		e.failure = err
+	}
+	// What DuckDB does after it ran out of memory is not to be relied on.
+	e.faulty = e.faulty || cause == wire.Memory || cause == wire.Broken
+	return kind, nil, err
+}
+
+// lost returns the error of an engine that cannot be read from or written to, and ends it.
+func (e *process) lost(err error) error {
+	e.faulty = true
+	e.failure = e.obituary(err)
+	return e.failure
+}
+
+func (e *process) obituary(err error) error {
+	select {
+	case <-e.ended:
+	case <-time.After(grace): // it closed its output, or sent something that no engine sends
+		e.kill(nil)
+		<-e.ended
+	}
+	e.mu.Lock()
+	reason := e.reason
+	e.mu.Unlock()
+	if reason != nil {
+		return reason
+	}
+	said := e.said.String()
+	for _, words := range []string{"bad_alloc", "out of memory", "Out of Memory", "annot allocate memory"} {
+		if strings.Contains(said, words) {
+			return fmt.Errorf("%w (limit %d MiB for all)", ErrMemory, e.pool.opts.MemoryMiB)
+		}
+	}
+	switch {
+	case e.status != nil && said != "":
+		return fmt.Errorf("%w: %w: %s", ErrEnded, e.status, said)
+	case e.status != nil:
+		return fmt.Errorf("%w: %w", ErrEnded, e.status)
+	}
+	return fmt.Errorf("%w: %w", ErrEnded, err)
+}
+
+// request is a Begin or an Ask that is being answered.
+type request struct {
+	engine *process
+	number uint64
+	unhook func() bool
+}
+
+// request begins a request, which is interrupted when its context ends.
+func (e *process) request(ctx context.Context) *request {
+	e.number++
+	n := e.number
+	e.pending.Store(n)
+	return &request{e, n, context.AfterFunc(ctx, func() { e.interrupt(n) })}
+}
+
+// finish ends a request whose answer has been read.
+func (r *request) finish() {
+	r.unhook()
+	r.engine.pending.CompareAndSwap(r.number, 0)
+}
+
+// interrupt ends a request: the engine does, or the engine is killed.
+func (e *process) interrupt(number uint64) {
+	time.AfterFunc(grace, func() {
+		if e.pending.Load() == number {
+			e.kill(nil)
+		}
+	})
+	_ = e.out.Send(wire.Interrupt, wire.AppendUint(nil, number)) // if not, the timer ends it
+}
+
+// rest ends a question, and reports whether the engine can serve another one.
+func (e *process) rest() bool {
+	if e.faulty || e.pending.Load() != 0 || !e.raise() {
+		return false
+	}
+	return e.out.Send(wire.End, nil) == nil
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+const tailLength = 2000 // bytes
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	t.text = t.text[max(0, len(t.text)-tailLength):]
+	return len(p), nil
+}
+
+// String returns the last lines in one.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.Join(strings.Fields(strings.ToValidUTF8(string(t.text), "?")), " ")
+}
