@@ -60,7 +60,7 @@ $(SHIM): $(SHIM_SRC) $(SHIM_HDR) Makefile
 
 .PHONY: install
 install: build ## install the program, its completions and manual pages below PREFIX (/usr/local)
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin bin/rmreplay bin/rmreplay-accounting bin/rmreplay-engine
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin bin/rmreplay bin/rmreplay-engine
 	@mkdir -p build/completions
 	bin/rmreplay completion bash > build/completions/rmreplay
 	bin/rmreplay completion zsh > build/completions/_rmreplay

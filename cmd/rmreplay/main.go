@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 
+	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/cli"
 	"rmreplay/internal/supervise"
 )
@@ -12,5 +13,5 @@ import (
 func main() {
 	// The guard of a replay's daemons is this program again; it does not return.
 	supervise.RunIfGuard()
-	os.Exit(cli.Main(nil))
+	os.Exit(cli.Main(service.New()))
 }

@@ -23,13 +23,10 @@ import (
 
 // Main runs the command that the program's arguments name and returns the exit status. SIGINT,
 // SIGTERM and SIGHUP interrupt it, as package interrupt says. service does the work of the accounting
-// commands; without one they are handed over to the program that has it.
+// commands.
 func Main(service accountingcmd.Service) int {
 	status, ended := interrupt.Run(func(ctx context.Context) int {
-		if service != nil {
-			ctx = accountingcmd.With(ctx, service)
-		}
-		return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+		return execute(accountingcmd.With(ctx, service), os.Args[1:], os.Stdout, os.Stderr)
 	})
 	if ended {
 		return status

@@ -248,7 +248,7 @@ func addGRES(request *hpc.Request, list string) {
 	gpus := request.GPUs != "" || request.GPUsPerNode != "" || request.GPUsPerSocket != "" || request.GPUsPerTask != ""
 	asked := request.GRES
 	for item := range strings.SplitSeq(list, ",") {
-		if item != "" && !namesGRES(asked, gresName(item)) && !(gpus && isGPU(item)) {
+		if item != "" && !namesGRES(asked, gresName(item)) && (!gpus || !isGPU(item)) {
 			request.GRES = strings.TrimPrefix(request.GRES+","+item, ",")
 		}
 	}

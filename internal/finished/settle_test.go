@@ -18,11 +18,11 @@ import (
 
 // life is what really happened to a job or to the tasks of an array.
 type life struct {
-	id            string
-	array         int // the array's number; 0 for no task
-	submit        int
-	runs          [][2]int // from and to, of which all but the last were requeued
-	options, user string
+	id      string
+	array   int // the array's number; 0 for no task
+	submit  int
+	runs    [][2]int // from and to, of which all but the last were requeued
+	options string
 }
 
 // dump returns what sacct prints of lives at a minute, as far as they touched the day before it.

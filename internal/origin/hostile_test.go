@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	_ "rmreplay/internal/accounting/engine/enginetest" // the accounting server answers in tests, too
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/chromium"
 	"rmreplay/internal/cli/accountingcmd"

@@ -214,7 +214,7 @@ func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after boo
 	switch {
 	case p.Again:
 		s.Part = Requeued
-	case after && s.Part.early() && seen < eligible && !(row.AskedBegin > 0 && row.AskedDependency):
+	case after && s.Part.early() && seen < eligible && (row.AskedBegin <= 0 || !row.AskedDependency):
 		// Slurm calls a job with both eligible at its begin time.
 		s.Part, s.Reason = Unknown, ""
 	case after || s.Part != Unknown || p.Eligible == 0:

@@ -104,13 +104,13 @@ const (
 	TimesReverse                   // it ends before it starts, or starts before it was submitted
 	StartEvent                     // the job started; it has not ended
 	NoCluster                      // no cluster: the index's name, or the server's --cluster-name, stands for it
-	Refused                        // the store refused its values, or failed with them: only the document is kept
+	LongText                       // a text with more bytes than [MaxText]: its column has the beginning
 )
 
 // Rules names the marks, in the order of their bits.
 var Rules = []string{
 	"not_json", "not_utf8", "unknown_key", "bad_value", "repeated_key", "no_job_id", "no_times", "times_reversed",
-	"start_event", "no_cluster", "refused",
+	"start_event", "no_cluster", "long_text",
 }
 
 // Names returns the names of the set's rules.

@@ -46,13 +46,6 @@ func Identify(text []byte, cluster string) Job {
 // parsers are empty ones that Identify has used.
 var parsers = sync.Pool{New: func() any { return new(parser) }}
 
-// Unstorable is the job of a document whose values the store refuses: only the document is kept.
-func Unstorable(text []byte, cluster string) Job {
-	p := parser{job: Job{Cluster: cluster, Marks: Refused}}
-	p.identify(text)
-	return p.job
-}
-
 // parser reads one document.
 type parser struct {
 	job      Job
@@ -170,13 +163,25 @@ func register(key string, set func(p *parser, v value) bool) {
 	fields[key] = field{len(fields), set}
 }
 
+// MaxText is how many bytes of a text a [Job] has. Slurm's own texts are shorter, but for lists of very many nodes.
+// Whoever submits a job chooses its texts, and all questions read them.
+const MaxText = 64 << 10
+
 // registerText adds a key whose value is a text.
 func registerText(key string, of func(j *Job) *string) {
 	register(key, func(p *parser, v value) bool {
 		if v.kind != '"' {
 			return false
 		}
-		*of(&p.job) = v.text
+		text := v.text
+		if len(text) > MaxText {
+			if key == "cluster" { // jobs are told apart by it
+				return false
+			}
+			p.job.Marks |= LongText
+			text = strings.ToValidUTF8(text[:MaxText], "")
+		}
+		*of(&p.job) = text
 		return true
 	})
 }

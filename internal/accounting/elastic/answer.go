@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -32,7 +33,14 @@ func (a *asking) rows(bucket object, by []question.Key, keys []any) error {
 	if v, ok := by[0].(question.Values); ok {
 		a.noteChoice(v, result)
 	}
-	for i, one := range list {
+	if len(keys) == 0 && a.Counted() {
+		a.out.Outside = whole(bucket["doc_count"])
+		for _, one := range list {
+			below, _ := one.(object)
+			a.out.Outside -= whole(below["doc_count"])
+		}
+	}
+	for _, one := range list {
 		below, ok := one.(object)
 		if !ok {
 			return errors.New("a bucket is no object")
@@ -40,7 +48,7 @@ func (a *asking) rows(bucket object, by []question.Key, keys []any) error {
 		if whole(below["doc_count"]) == 0 {
 			continue
 		}
-		key, err := keyOf(by[0], i, below)
+		key, err := a.keyOf(by[0], below)
 		if err != nil {
 			return err
 		}
@@ -61,20 +69,17 @@ func (a *asking) noteChoice(v question.Values, result object) {
 	}
 }
 
-// keyOf returns the key of a bucket for a row. place is its place among the buckets, which is its number
-// only where buckets are filters: the cluster sorts ranges.
-func keyOf(by question.Key, place int, bucket object) (any, error) {
+// keyOf returns the key of a bucket for a row. Buckets that are ranges have their numbers as keys.
+func (a *asking) keyOf(by question.Key, bucket object) (any, error) {
 	switch by.(type) {
 	case question.Values:
-		return fmt.Sprint(bucket["key"]), nil
-	case question.Hours:
+		return question.Cut(fmt.Sprint(bucket["key"])), nil
+	case question.WeekHours:
 		ms, ok := number(bucket["key"]).(float64)
 		if !ok {
 			return nil, fmt.Errorf("the bucket %v has no instant", bucket["key"])
 		}
-		return time.UnixMilli(int64(ms)).UTC(), nil
-	case question.Running:
-		return int64(place), nil
+		return a.Clock.WeekHour(time.UnixMilli(int64(ms))), nil
 	}
 	var n int64
 	if _, err := fmt.Sscan(fmt.Sprint(bucket["key"]), &n); err != nil {
@@ -85,16 +90,67 @@ func keyOf(by question.Key, place int, bucket object) (any, error) {
 
 // row adds the row of an innermost bucket.
 func (a *asking) row(bucket object, keys []any) error {
-	row := slices.Clone(keys)
+	row, weights := slices.Clone(keys), make([]any, len(a.measures))
 	for i, m := range a.measures {
 		result, ok := bucket[name(i)].(object)
 		if m.request != nil && !ok {
 			return errors.New("a measure is not in it")
 		}
 		row = append(row, m.value(bucket, result))
+		if m.weight != nil {
+			weights[i] = m.weight(result)
+		}
+	}
+	if len(a.By) == 1 && a.By[0] == question.Key(question.WeekHours{}) {
+		return a.addTo(row, weights)
 	}
 	a.out.Rows = append(a.out.Rows, row)
 	return nil
+}
+
+// weekHour is the row of an hour of a week, of which a cluster has one for each week.
+type weekHour struct {
+	row     []any
+	weights []float64 // of means
+}
+
+// addTo adds a row to that of its hour of a week.
+func (a *asking) addTo(row, weights []any) error {
+	key := row[0].(int64)
+	hour := a.hours[key]
+	if hour == nil {
+		hour = &weekHour{append([]any{key}, make([]any, len(a.measures))...), make([]float64, len(a.measures))}
+		a.hours[key] = hour
+	}
+	for i, m := range a.Measures {
+		to := &hour.row[1+i]
+		switch v := row[1+i].(type) {
+		case nil:
+		case int64:
+			sum, _ := (*to).(int64)
+			*to = sum + v
+		case float64:
+			sum, _ := (*to).(float64)
+			weight, known := weights[i].(float64)
+			switch {
+			case known:
+				hour.weights[i] += weight
+				*to = sum + (v-sum)*weight/hour.weights[i]
+			case m.Kind == question.Sum:
+				*to = sum + v
+			default:
+				return fmt.Errorf("a measure of the kind %d of hours of the week", m.Kind)
+			}
+		}
+	}
+	return nil
+}
+
+// addHours adds the rows of the hours of a week in their order.
+func (a *asking) addHours() {
+	for _, key := range slices.Sorted(maps.Keys(a.hours)) {
+		a.out.Rows = append(a.out.Rows, a.hours[key].row)
+	}
 }
 
 // number returns a JSON number as a float64, and nil for anything else.

@@ -31,22 +31,48 @@ type asking struct {
 	measures []measure
 	derived  []string // columns that only documents of this program have
 	out      question.Answer
+	hours    map[int64]*weekHour // of a question with [question.WeekHours]
 }
 
 // measure is a measure with its aggregation.
 type measure struct {
 	request object // nil for what a bucket has by itself
 	value   func(bucket, result object) any
+	weight  func(result object) any // jobs that a mean is of; nil for what adds up
 }
 
-// Ask answers a question. A measure of a column that the cluster does not have is nil, with a note.
+// Ask answers questions. A measure of a column that the cluster does not have is nil, with a note.
 // Another use of such a column is a [question.AbsentError].
-func (c *Cluster) Ask(ctx context.Context, q question.Question) (*question.Answer, error) {
+func (c *Cluster) Ask(ctx context.Context, questions ...question.Question) ([]question.Answer, error) {
+	var answers []question.Answer
+	for _, q := range questions {
+		a, err := c.ask(ctx, q)
+		if err != nil {
+			return nil, remote(err)
+		}
+		answers = append(answers, *a)
+	}
+	return answers, nil
+}
+
+// remote makes an error that of a keeper elsewhere, unless it is about the question.
+func remote(err error) error {
+	var absent *question.AbsentError
+	if err == nil || errors.As(err, &absent) {
+		return err
+	}
+	return &question.RemoteError{Err: err}
+}
+
+func (c *Cluster) ask(ctx context.Context, q question.Question) (*question.Answer, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
 	known, err := c.known(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a := &asking{fields: known, Question: q}
+	a := &asking{fields: known, Question: q, hours: make(map[int64]*weekHour)}
 	body, err := a.request()
 	if err != nil || body == nil {
 		return &a.out, err
@@ -62,6 +88,7 @@ func (c *Cluster) Ask(ctx context.Context, q question.Question) (*question.Answe
 	if err := a.rows(top, q.By, nil); err != nil {
 		return nil, fmt.Errorf("reading the cluster's answer: %w", err)
 	}
+	a.addHours()
 	if other, ok := top["other"].(object); ok {
 		if n := whole(other["doc_count"]); n > 0 {
 			slices.Sort(a.derived)
@@ -134,60 +161,45 @@ func name(measure int) string { return fmt.Sprintf("m%d", measure) }
 // key returns the aggregation of a key; nil if no document has the column. The measures are below the
 // innermost one, and so order its values alone.
 func (a *asking) key(key question.Key, innermost bool) (object, error) {
-	bounded := func(column string, edges []string, open bool) (field, []object, error) {
-		f, err := a.of(column)
-		var ranges []object
-		for i := range edges {
-			r := object{"key": fmt.Sprint(i), "from": edges[i]}
-			if i+1 < len(edges) {
-				r["to"] = edges[i+1]
-			} else if !open {
-				break
-			}
-			ranges = append(ranges, r)
-		}
-		return f, ranges, err
-	}
 	var f field
 	var err error
 	var body object
 	var kind string
 	switch key := key.(type) {
-	case question.Ranges:
-		var edges []string
-		for _, e := range key.Edges {
-			edges = append(edges, fmt.Sprintf("%.0f", e))
-		}
-		var ranges []object
-		f, ranges, err = bounded(key.Column, edges, key.Open)
-		for _, r := range ranges {
-			for _, side := range []string{"from", "to"} {
-				if text, ok := r[side].(string); ok {
-					r[side] = json.Number(text)
-				}
-			}
-		}
-		kind, body = "range", object{"ranges": ranges}
-	case question.Instants:
-		var edges []string
-		for _, e := range key.Edges {
-			edges = append(edges, e.UTC().Format(instantFormat))
-		}
-		var ranges []object
-		f, ranges, err = bounded(key.Column, edges, false)
-		kind, body = "date_range", object{"format": "strict_date_optional_time", "ranges": ranges}
-	case question.Hours:
+	case question.Classes:
 		f, err = a.of(key.Column)
-		kind, body = "date_histogram", object{"fixed_interval": fmt.Sprintf("%dm", key.Step/time.Minute), "min_doc_count": 1}
+		kind = "range"
+		edge := func(n int) any { return question.ClassEdge(int64(n), key.Each) }
+		body = ranges(-key.Each, (question.HighestClass+1)*key.Each+1, edge)
+	case question.Steps:
+		f, err = a.of(key.Column)
+		kind, body = "range", ranges(0, key.Count, func(n int) any { return key.Width * n })
+	case question.Instants:
+		f, err = a.of(key.Column)
+		kind = "date_range"
+		body = ranges(0, len(key.Edges), func(n int) any { return key.Edges[n].UTC().Format(instantFormat) })
+		list := body["ranges"].([]object)
+		list = list[:len(list)-1] // after the last edge
+		if key.Before {
+			list = append(list, object{"key": "-1", "to": list[0]["from"]})
+		}
+		body["ranges"], body["format"] = list, "strict_date_optional_time"
+	case question.WeekHours:
+		f, err = a.of("submit_time")
+		step := 60
+		if !a.Clock.Within(time.Hour) {
+			step = 15
+		}
+		kind, body = "date_histogram", object{"fixed_interval": fmt.Sprintf("%dm", step), "min_doc_count": 1}
 	case question.Values:
 		f, err = a.of(key.Column)
 		order := object{"_count": "desc"}
 		if m := a.Measures[key.By]; innermost && m.Kind == question.Sum && a.measures[key.By].request != nil {
 			order = object{name(key.By) + ".sum": "desc"}
 		}
-		kind, body = "terms", object{"size": key.Most, "shard_size": shardSize, "missing": "", "order": []object{order, {"_key": "asc"}}}
-	case question.Running:
-		return a.running(key)
+		kind, body = "terms", object{
+			"size": key.Most, "shard_size": max(shardSize, key.Most), "missing": "", "order": []object{order, {"_key": "asc"}},
+		}
 	default:
 		return nil, fmt.Errorf("a key of the type %T", key)
 	}
@@ -198,22 +210,24 @@ func (a *asking) key(key question.Key, innermost bool) (object, error) {
 	return object{kind: body}, nil
 }
 
-func (a *asking) running(key question.Running) (object, error) {
-	var filters []question.Filter
-	for _, at := range key.At {
-		filters = append(filters, question.All{
-			question.Compare{Column: "start_time", Op: "<", Value: at}, question.Compare{Column: "end_time", Op: ">=", Value: at},
-		})
+// ranges are buckets from each edge until before the next one, and the last without an end, with their numbers from
+// first until before end.
+func ranges(first, end int, edge func(number int) any) object {
+	var list []object
+	for n := first; n < end; n++ {
+		r := object{"key": fmt.Sprint(n), "from": edge(n)}
+		if n+1 < end {
+			if r["to"] = edge(n + 1); r["to"] == r["from"] {
+				continue // no integer is in it
+			}
+		}
+		list = append(list, r)
 	}
-	list, err := a.fields.filters(filters)
-	if err != nil {
-		return nil, err
-	}
-	return object{"filters": object{"filters": list}}, nil
+	return object{"ranges": list}
 }
 
 // unknown is a measure that the cluster does not have.
-var unknown = measure{nil, func(object, object) any { return nil }}
+var unknown = measure{nil, func(object, object) any { return nil }, nil}
 
 // measure returns the aggregation of a measure.
 func (a *asking) measure(m question.Measure) (measure, error) {
@@ -237,19 +251,34 @@ func (a *asking) measure(m question.Measure) (measure, error) {
 	return measure{within, func(_, result object) any {
 		below, _ := result["of"].(object)
 		return one.value(result, below)
-	}}, nil
+	}, one.weight}, nil
 }
 
 // unfiltered is measure without the condition.
 func (a *asking) unfiltered(m question.Measure) (measure, error) {
-	if m.Kind == question.Count {
-		return measure{nil, func(bucket, _ object) any { return whole(bucket["doc_count"]) }}, nil
+	switch m.Kind {
+	case question.Count:
+		return measure{nil, func(bucket, _ object) any { return whole(bucket["doc_count"]) }, nil}, nil
+	case question.Unused:
+		limit, err := a.product("limit_s", "cpus", "elapsed_s")
+		if err != nil {
+			return unknown, err
+		}
+		used, err := a.product("elapsed_s", "cpus", "limit_s")
+		return less(limit, used), err
+	case question.Moment:
+		// Instants are in milliseconds.
+		since := float64(m.Since.UnixMilli())
+		return a.product(m.Column, m.Times, "", func(mean float64) float64 { return (mean - since) / 1000 })
 	}
 	f, err := a.of(m.Column)
 	var absent *question.AbsentError
 	if errors.As(err, &absent) {
-		if m.Column == "wait_s" && m.Kind == question.Mean {
+		switch {
+		case m.Column == "wait_s" && m.Kind == question.Mean:
 			return a.meanWait()
+		case m.Column == "node_hours" && m.Kind == question.Sum:
+			return a.nodeHours()
 		}
 		a.note("%s: not known, since %s.", m.Column, absent.Why)
 		return unknown, nil
@@ -263,36 +292,49 @@ func (a *asking) unfiltered(m question.Measure) (measure, error) {
 				return nil
 			}
 			return number(result[output])
-		}}
+		}, nil}
 	}
 	switch m.Kind {
 	case question.Distinct:
-		return measure{object{"cardinality": object{"field": f.name, "precision_threshold": precision}}, func(_, result object) any { return whole(result["value"]) }}, nil
+		request := object{"cardinality": object{"field": f.name, "precision_threshold": precision}}
+		return measure{request, func(_, result object) any { return whole(result["value"]) }, nil}, nil
 	case question.Sum:
 		return stats("sum"), nil
 	case question.Mean:
-		return stats("avg"), nil
+		mean := stats("avg")
+		mean.weight = func(result object) any { return number(result["count"]) }
+		return mean, nil
 	case question.Least:
 		return stats("min"), nil
 	case question.Most:
 		return stats("max"), nil
-	case question.Product:
-		weight, err := a.of(m.Times)
-		if err != nil || weight.name == "" {
-			return unknown, err
-		}
-		return product(f, weight), nil
 	}
 	return unknown, fmt.Errorf("a measure of the kind %d", m.Kind)
 }
 
-// product is the sum of the products of two fields: their weighted mean times the weights' sum, over
-// the jobs that have both.
-func product(f, weight field) measure {
-	both := []object{{"exists": object{"field": f.name}}, {"exists": object{"field": weight.name}}}
+// product is the sum of the products of two columns: their weighted mean times the weights' sum, over the jobs that have
+// both, and a further column if it is named. The mean is changed before.
+func (a *asking) product(column, weight, also string, change ...func(mean float64) float64) (measure, error) {
+	var list []field
+	var both []object
+	for _, name := range []string{column, weight, also} {
+		if name == "" {
+			continue
+		}
+		f, err := a.of(name)
+		var absent *question.AbsentError
+		if errors.As(err, &absent) {
+			a.note("%s: not known, since %s.", absent.Column, absent.Why)
+			return unknown, nil
+		}
+		if err != nil || f.name == "" {
+			return unknown, err
+		}
+		list, both = append(list, f), append(both, object{"exists": object{"field": f.name}})
+	}
 	return measure{object{"filter": object{"bool": object{"filter": both}}, "aggs": object{
-		"mean":    object{"weighted_avg": object{"value": object{"field": f.name}, "weight": object{"field": weight.name}}},
-		"weights": object{"stats": object{"field": weight.name}},
+		"mean":    object{"weighted_avg": object{"value": object{"field": list[0].name}, "weight": object{"field": list[1].name}}},
+		"weights": object{"stats": object{"field": list[1].name}},
 	}}, func(_, result object) any {
 		mean, weights := result["mean"].(object), result["weights"].(object)
 		if whole(weights["count"]) == 0 {
@@ -302,32 +344,58 @@ func product(f, weight field) measure {
 		if !ok {
 			return 0.0 // all weights are 0
 		}
+		for _, f := range change {
+			m = f(m)
+		}
 		return m * number(weights["sum"]).(float64)
-	}}
+	}, nil}, nil
+}
+
+// less is a measure less another one.
+func less(a, b measure) measure {
+	if a.request == nil || b.request == nil {
+		return unknown
+	}
+	both := object{"filter": everything, "aggs": object{"a": a.request, "b": b.request}}
+	return measure{both, func(bucket, result object) any {
+		x, ok := a.value(bucket, result["a"].(object)).(float64)
+		y, known := b.value(bucket, result["b"].(object)).(float64)
+		if !ok || !known {
+			return nil
+		}
+		return x - y
+	}, nil}
+}
+
+// nodeHours are those of a cluster whose documents do not have them. They are 0 for jobs whose nodes are not known.
+func (a *asking) nodeHours() (measure, error) {
+	m, err := a.product("nodes", "elapsed_s", "")
+	seconds := m.value
+	m.value = func(bucket, result object) any {
+		s, ok := seconds(bucket, result).(float64)
+		if !ok && whole(bucket["doc_count"]) == 0 {
+			return nil
+		}
+		return s / 3600
+	}
+	return m, err
 }
 
 // meanWait is the mean of the times from eligible to start of jobs that ran, of a cluster whose
 // documents do not have them: the difference of the means.
 func (a *asking) meanWait() (measure, error) {
-	start, err := a.fields.of("start_time")
-	if err != nil {
-		return unknown, err
-	}
-	eligible, err := a.fields.of("eligible_time")
-	if err != nil {
-		return unknown, err
-	}
-	nodes, err := a.fields.of("node_list")
-	if err != nil || start.name == "" || eligible.name == "" || nodes.name == "" {
-		return unknown, err
-	}
+	var names []string
 	var ran []object
-	for _, f := range []field{start, eligible, nodes} {
-		ran = append(ran, object{"exists": object{"field": f.name}})
+	for _, column := range []string{"start_time", "eligible_time", "node_list"} {
+		f, err := a.fields.of(column)
+		if err != nil || f.name == "" {
+			return unknown, err
+		}
+		names, ran = append(names, f.name), append(ran, object{"exists": object{"field": f.name}})
 	}
 	return measure{object{
-		"filter": object{"bool": object{"filter": ran, "must_not": []object{{"terms": object{nodes.name: notRun}}}}},
-		"aggs":   object{"start": object{"avg": object{"field": start.name}}, "eligible": object{"avg": object{"field": eligible.name}}},
+		"filter": object{"bool": object{"filter": ran, "must_not": []object{{"terms": object{names[2]: notRun}}}}},
+		"aggs":   object{"start": object{"avg": object{"field": names[0]}}, "eligible": object{"avg": object{"field": names[1]}}},
 	}, func(_, result object) any {
 		from, ok := number(result["eligible"].(object)["value"]).(float64)
 		to, known := number(result["start"].(object)["value"]).(float64)
@@ -335,7 +403,7 @@ func (a *asking) meanWait() (measure, error) {
 			return nil
 		}
 		return (to - from) / 1000
-	}}, nil
+	}, func(result object) any { return number(result["doc_count"]) }}, nil
 }
 
 func join(words []string) string {

@@ -39,6 +39,17 @@ func (f *fields) filter(chosen question.Filter) (object, error) {
 	case question.Not:
 		of, err := f.filter(chosen.Of)
 		return object{"bool": object{"must_not": []object{of}}}, err
+	case question.Failed:
+		states := question.Any{}
+		for _, state := range question.FailedStates {
+			states = append(states, question.Compare{Column: "state", Op: "=", Value: state})
+		}
+		return f.filter(states)
+	case question.Ran:
+		// No job that ran for no time holds processors.
+		return f.filter(question.All{
+			question.Compare{Column: "elapsed_s", Op: ">", Value: 0.0}, question.Compare{Column: "cpus", Op: ">", Value: 0.0},
+		})
 	case question.Known:
 		field, err := f.of(chosen.Column)
 		if err != nil || field.name == "" {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
+	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/forward"
 	"rmreplay/internal/accounting/question"
+	"rmreplay/internal/accounting/store"
 )
 
 const (
@@ -17,8 +20,62 @@ const (
 	chunk = 5000
 )
 
-// Jobs returns the documents of a page, without the jobs' scripts.
+// Jobs returns the jobs of a page.
 func (c *Cluster) Jobs(ctx context.Context, p question.Page) ([]question.Job, error) {
+	list, err := c.list(ctx, p)
+	if err != nil {
+		return nil, remote(err)
+	}
+	return shown(list, p), nil
+}
+
+// shown returns jobs with the values of a page's columns, which mean the same as in the embedded store. Of a job that
+// the cluster has twice the last one stays.
+func shown(jobs []question.Job, p question.Page) (list []question.Job) {
+	at := make(map[string]int)
+	for _, job := range jobs {
+		read := document.Parse(job.Document, job.Cluster)
+		e := store.Entry{Arrived: read.End, Source: store.Received, Document: job.Document, Job: read}
+		job.Values = nil
+		row := store.Row(&e)
+		for _, name := range p.Columns {
+			job.Values = append(job.Values, valueOf(&e, row, name, p.Clock))
+		}
+		id := store.ID(&read)
+		if n, ok := at[id]; ok {
+			list[n] = job
+			continue
+		}
+		at[id] = len(list)
+		list = append(list, job)
+	}
+	return list
+}
+
+// valueOf returns the value of a field of a document.
+func valueOf(e *store.Entry, row []any, name string, clock question.Clock) any {
+	j := &e.Job
+	switch {
+	case name == "id":
+		return question.Cut(store.ID(j))
+	case name == "limit_used" && j.Elapsed.Known && j.Limit.Known && j.Limit.Value != 0:
+		return 100 * float64(j.Elapsed.Value) / float64(j.Limit.Value)
+	case name == "hour" && !j.Submit.IsZero():
+		return clock.WeekHour(j.Submit) % 24
+	case name == "weekday" && !j.Submit.IsZero():
+		return clock.WeekHour(j.Submit) / 24
+	}
+	if i := slices.Index(question.Columns, name); i >= 0 {
+		if text, ok := row[i].(string); ok {
+			return question.Cut(text)
+		}
+		return row[i]
+	}
+	return nil
+}
+
+// list returns the documents of a page, without the jobs' scripts.
+func (c *Cluster) list(ctx context.Context, p question.Page) ([]question.Job, error) {
 	if p.From+min(p.Most, chunk) > window {
 		return nil, fmt.Errorf("a cluster shows the first %d jobs of a list (want filters, or another order)", window)
 	}
@@ -102,9 +159,13 @@ func (c *Cluster) Job(ctx context.Context, id string) (*question.Job, error) {
 	where := []object{{"ids": object{"values": []string{own}}}, {"term": object{"_index": object{"value": index}}}}
 	f, err := c.search(ctx, object{"size": 1, "query": object{"bool": object{"filter": where}}})
 	if err != nil || len(f.Hits.Hits) == 0 {
-		return nil, err
+		return nil, remote(err)
 	}
-	return f.Hits.Hits[0].job()
+	job, err := f.Hits.Hits[0].job()
+	if err != nil {
+		return nil, remote(err)
+	}
+	return &shown([]question.Job{*job}, question.Page{Columns: question.Columns})[0], nil
 }
 
 // job returns the document of a hit as Slurm or a record has it.

@@ -631,6 +631,9 @@ func TestBusy(t *testing.T) {
 }
 
 func TestAbsent(t *testing.T) {
+	own := engine.Program
+	engine.Program = nil
+	defer func() { engine.Program = own }()
 	for _, program := range [][]string{{"/nonexistent/engine"}, nil} {
 		t.Setenv("PATH", t.TempDir())
 		p := engine.New(engine.Options{Program: program})

@@ -15,7 +15,7 @@ func (p *Pool) Memory() (n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for e := range p.live {
-		n += e.anonymous()
+		n += e.memory.Anonymous()
 	}
 	return n
 }

@@ -2,10 +2,7 @@ package engine
 
 import (
 	"fmt"
-	"os"
 	"runtime"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -41,7 +38,7 @@ func (p *Pool) weigh() (asked bool) {
 	var largest *process
 	for e := range p.live {
 		asked = asked || e.asked.Load()
-		n := e.anonymous()
+		n := e.memory.Anonymous()
 		if all += n; n > most {
 			most, largest = n, e
 		}
@@ -52,18 +49,4 @@ func (p *Pool) weigh() (asked bool) {
 			ErrMemory, all>>20, p.opts.MemoryMiB, most>>20))
 	}
 	return asked
-}
-
-// anonymous returns how many bytes of memory the process has that are not of files (proc(5): statm).
-// A process that is ending has none.
-func (e *process) anonymous() int64 {
-	var text [128]byte
-	n, _ := e.statm.ReadAt(text[:], 0)
-	fields := strings.Fields(string(text[:n]))
-	if len(fields) < 3 {
-		return 0
-	}
-	resident, _ := strconv.ParseInt(fields[1], 10, 64)
-	shared, _ := strconv.ParseInt(fields[2], 10, 64)
-	return (resident - shared) * int64(os.Getpagesize())
 }

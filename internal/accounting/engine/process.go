@@ -19,15 +19,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/accounting/engine/wire"
+	"rmreplay/internal/procfs"
 )
 
 // process is an engine. One question at a time has it; the fields below db belong to that question.
 type process struct {
-	pool  *Pool
-	cmd   *exec.Cmd
-	said  tail // what it wrote to standard error
-	temp  string
-	statm *os.File // its memory, of /proc
+	pool   *Pool
+	cmd    *exec.Cmd
+	said   tail // what it wrote to standard error
+	temp   string
+	memory *procfs.Memory
 
 	out    *wire.Writer
 	in     *wire.Reader
@@ -55,10 +56,16 @@ type process struct {
 	failure error  // what a query of the question met, other than an error of its own
 }
 
+// Program is the command that runs engines for [Options] without one; nil means the installed program. Package
+// enginetest sets it.
+var Program []string
+
 // program returns the command that runs an engine.
 func (p *Pool) program() ([]string, error) {
-	if len(p.opts.Program) > 0 {
-		return p.opts.Program, nil
+	for _, argv := range [][]string{p.opts.Program, Program} {
+		if len(argv) > 0 {
+			return argv, nil
+		}
 	}
 	const name = "rmreplay-engine"
 	if self, err := os.Executable(); err == nil {
@@ -153,7 +160,7 @@ func (e *process) launch(argv []string) error {
 	}
 	e.pipes, e.out, e.in = ours, wire.NewWriter(ours[0]), wire.NewReader(ours[1])
 	// Without it the pool does not see this engine's memory; the kernel's limit holds all the same.
-	e.statm, _ = os.Open(fmt.Sprintf("/proc/%d/statm", e.cmd.Process.Pid))
+	e.memory = procfs.OpenMemory(e.cmd.Process.Pid)
 	return nil
 }
 
@@ -237,7 +244,8 @@ func (e *process) release() {
 }
 
 func (e *process) closePipes() {
-	_, _, _ = e.pipes[0].Close(), e.pipes[1].Close(), e.statm.Close()
+	_, _ = e.pipes[0].Close(), e.pipes[1].Close()
+	e.memory.Close()
 	_ = e.db.Close()
 }
 
@@ -411,7 +419,7 @@ func (e *process) firstAnswers() error {
 		if errors.Is(err, ErrEnded) {
 			return err
 		}
-		e.has = err == nil
+		e.has, e.failure = err == nil, nil // files of older tables may be gone, which no question is about
 	}
 	return nil
 }

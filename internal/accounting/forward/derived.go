@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"rmreplay/internal/accounting/store"
 )
@@ -23,33 +24,34 @@ func Derived(c store.Column) bool {
 	return c.Field == "" && c.Name != "seq" || c.Name == "wait_s"
 }
 
-// derivedColumns are the expressions of the members of [Member], by their names.
-func derivedColumns() (list []string) {
-	for _, c := range store.Columns {
-		switch {
-		case !Derived(c) && c.Name != "cluster":
-		case strings.HasPrefix(c.Type, "TIMESTAMP"):
-			list = append(list, fmt.Sprintf("%s := strftime(j.%[1]s, '%%Y-%%m-%%dT%%H:%%M:%%S.%%gZ')", c.Name))
-		default:
-			list = append(list, fmt.Sprintf("%s := j.%[1]s", c.Name))
+// member returns the text of [Member] for a document.
+func member(e *store.Entry) ([]byte, error) {
+	row := store.Row(e)
+	own := map[string]any{"id": store.ID(&e.Job), "limit_used": nil}
+	for i, c := range store.Columns {
+		if Derived(c) || c.Name == "cluster" {
+			own[c.Name] = row[i]
+		}
+		if at, ok := row[i].(time.Time); ok && Derived(c) {
+			own[c.Name] = at.Format("2006-01-02T15:04:05.000Z")
 		}
 	}
-	return append(list, "id := j.id", "limit_used := 100::DOUBLE * j.elapsed_s / nullif(j.limit_s, 0)")
+	if e.Job.Elapsed.Known && e.Job.Limit.Known && e.Job.Limit.Value != 0 {
+		own["limit_used"] = 100 * float64(e.Job.Elapsed.Value) / float64(e.Job.Limit.Value)
+	}
+	return json.Marshal(own)
 }
-
-// derived is the SQL of the text of [Member].
-var derived = "to_json(struct_pack(" + strings.Join(derivedColumns(), ", ") + "))::VARCHAR"
 
 // extend adds [Member] to a document, unless it has such a member, and the member cluster to one that does
 // not name its cluster: in an index that the plugin fills, too, that is the field of all jobs.
-func extend(document []byte, member string) []byte {
+func extend(document, member []byte) []byte {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(document, &members) != nil {
 		return document
 	}
 	own, ok := members[Member]
 	if !ok {
-		own = json.RawMessage(member)
+		own = member
 		document = insert(document, Member, own)
 	}
 	var known struct {

@@ -13,6 +13,7 @@ package forward
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -296,38 +297,32 @@ type item struct {
 	text      []byte // as it came
 }
 
+// errEnough ends the reading of a batch that is full.
+var errEnough = errors.New("the batch is full")
+
 // next reads the documents behind the position.
 func (f *Forwarder) next(ctx context.Context) (batch []item, err error) {
-	err = f.store.Read(ctx, func(v *store.Snapshot) error {
-		more := "''"
-		if f.opts.Derived {
-			more = derived
+	v := f.store.View()
+	defer v.Close()
+	size := 0
+	err = v.Each(ctx, store.Filter{After: f.Status().Position}, func(d *store.Stored) error {
+		if size >= maxBytes || len(batch) == maxDocuments {
+			return errEnough
 		}
-		rows, err := v.Query(`SELECT j.seq, j.id, coalesce(j.collection, ?), d.document, `+more+` FROM jobs j JOIN documents d ON d.seq = j.seq
-			WHERE j.seq IN (SELECT seq FROM jobs WHERE seq > ? ORDER BY seq LIMIT ?) AND d.seq > ? ORDER BY j.seq`,
-			DefaultIndex, f.Status().Position, maxDocuments, f.Status().Position)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for size := 0; rows.Next() && size < maxBytes; {
-			var i item
-			var member string
-			if err := rows.Scan(&i.seq, &i.id, &i.index, &i.text, &member); err != nil {
+		e := d.Entry()
+		i := item{seq: e.Seq, id: store.ID(&e.Job), index: cmp.Or(f.index, e.Index, DefaultIndex), text: e.Document, document: oneLine(e.Document)}
+		if f.opts.Derived && i.document != nil {
+			own, err := member(&e)
+			if err != nil {
 				return err
 			}
-			if f.index != "" {
-				i.index = f.index
-			}
-			if i.document = oneLine(i.text); member != "" && i.document != nil {
-				i.document = extend(i.document, member)
-			}
-			size += len(i.document) + len(i.id) + 64
-			batch = append(batch, i)
+			i.document = extend(i.document, own)
 		}
-		return rows.Err()
+		size += len(i.document) + len(i.id) + 64
+		batch = append(batch, i)
+		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errEnough) {
 		return nil, err
 	}
 	return batch, nil

@@ -76,7 +76,7 @@ func (c *cluster) keep(items []map[string]any) {
 
 func newStore(t *testing.T, n int64) *store.Store {
 	t.Helper()
-	s, err := store.Open(context.Background(), "", store.Options{Threads: 1})
+	s, err := store.Open(context.Background(), t.TempDir(), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,9 @@
 // Package intake is the way of documents into a data directory: they are durable in a journal before
 // they are acknowledged, and a goroutine moves them from there into the store.
 //
-// The store notes in the same transaction how far it got, so that each document of the journal is
-// applied exactly once, wherever the process was killed. Segments of the journal are removed when
-// the database has written a checkpoint behind them.
+// The store notes with its parts how far they go, so that each document of the journal is applied exactly
+// once, wherever the process was killed. Segments of the journal are removed when all their documents are
+// in parts.
 package intake
 
 import (
@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/journal"
 	"rmreplay/internal/accounting/store"
 )
@@ -42,21 +41,13 @@ type Options struct {
 	Report func(err error)
 }
 
-// writer is the part of a [store.Store] that takes documents.
-type writer interface {
-	Apply(ctx context.Context, entries []store.Entry) (store.Outcome, error)
-	ApplyAll(ctx context.Context, next func() (*store.Part, error)) (store.Outcome, error)
-}
-
 // Intake is an open data directory.
 type Intake struct {
 	opts    Options
 	store   *store.Store
-	to      writer // the store
 	journal *journal.Journal
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when apply has ended
-	rolling chan struct{} // closed when rollUp has ended
 
 	mu      sync.Mutex
 	applied int64
@@ -78,20 +69,18 @@ func Open(ctx context.Context, dir string, opts Options) (*Intake, error) {
 
 // open is Open without the goroutines.
 func open(ctx context.Context, dir string, opts Options) (*Intake, error) {
+	if opts.Report == nil {
+		opts.Report = func(error) {}
+	}
+	opts.Store.Report = opts.Report
 	s, err := store.Open(ctx, dir, opts.Store)
 	if err != nil {
 		return nil, err
 	}
-	applied, err := s.Applied(ctx)
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
+	applied := s.Applied()
 	j, err := journal.Open(filepath.Join(dir, "journal"), applied, opts.Journal)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
-	}
-	if opts.Report == nil {
-		opts.Report = func(error) {}
 	}
 	for _, torn := range j.Torn() {
 		what := "the journal ended in a record that is not whole, which nobody was told is safe"
@@ -101,16 +90,15 @@ func open(ctx context.Context, dir string, opts Options) (*Intake, error) {
 		opts.Report(fmt.Errorf("%s: %d bytes are now in %s", what, torn.Bytes, torn.Path))
 	}
 	return &Intake{
-		opts: opts, store: s, to: s, journal: j, applied: applied, done: make(chan struct{}), rolling: make(chan struct{}),
+		opts: opts, store: s, journal: j, applied: applied, done: make(chan struct{}),
 		moved: make(chan struct{}), hurry: make(chan struct{}, 1),
 	}, nil
 }
 
-// start starts the goroutines, which [Intake.Close] ends.
+// start starts the goroutine, which [Intake.Close] ends.
 func (in *Intake) start(ctx context.Context) {
 	ctx, in.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go in.apply(ctx)
-	go in.rollUp(ctx)
 }
 
 // Store returns the store.
@@ -177,190 +165,114 @@ func (in *Intake) Status() Status {
 func (in *Intake) Close() error {
 	in.cancel()
 	<-in.done
-	<-in.rolling
 	return errors.Join(in.journal.Close(), in.store.Close())
 }
 
 const (
-	// A transaction of many rows costs less for each, and one of a row group least.
-	batchEntries = store.RowGroup
-	batchBytes   = 256 << 20
-	// A transaction is made of parts, so that not all of its documents are in memory.
-	partEntries = batchEntries / 12
-	partBytes   = 16 << 20
-	// pause is between transactions, unless somebody waits or there is enough for a row group: a transaction
-	// costs milliseconds, however small it is.
+	// The store writes a file for each batch. Many documents in one cost less for each, and more memory.
+	batchEntries = 8192
+	batchBytes   = 16 << 20
+	// pause is between batches, unless somebody waits or there is enough for a whole one: a file costs milliseconds,
+	// however small it is.
 	pause     = 200 * time.Millisecond
 	longPause = 30 * time.Second // between attempts after errors
-	// mostRemovable is how many segments of the journal are removed at once: each time the database writes a
-	// checkpoint before.
-	mostRemovable = 4
-	// mostFailures is how often a transaction fails without the disk's part before a document is thought to be
-	// the cause, and how often that document is then tried alone.
-	mostFailures = 3
 )
 
-// apply is the goroutine that moves documents into the store.
+// batch is what was read from the journal.
+type batch struct {
+	entries []store.Entry
+	err     error
+}
+
+// apply is the goroutine that moves documents into the store. Another one reads the next batch meanwhile.
 func (in *Intake) apply(ctx context.Context) {
 	defer close(in.done)
-	r := in.journal.NewReader(in.applied)
-	defer func() { _ = r.Close() }() // it has only read
-	var p *parts                     // of the next transaction, if it is being read
-	refused := int64(0)              // the last document of a transaction that the store refused
-	failures := 0                    // of transactions from the same document on, without the disk's part
-	for wait := pause; ; {
-		if p == nil {
-			p = newParts(ctx, in, r)
-		}
-		last, err := in.applyNext(ctx, p, refused)
-		applied := in.Status().Applied
-		if err != nil || ctx.Err() != nil {
-			p.stop()
-			if ctx.Err() != nil {
-				return
-			}
-			_ = r.Close()
-			p, r = nil, in.journal.NewReader(applied)
-		} else {
-			p = p.after
-		}
-		if err == nil || store.Outside(err) {
-			failures = 0
-		} else if failures++; last > refused && (store.Refused(err) || failures >= mostFailures) {
-			refused, failures = last, 0
+	for wait := pause; ctx.Err() == nil; {
+		err := in.applyFrom(ctx, in.Status().Applied, &wait)
+		if err == nil || ctx.Err() != nil {
 			continue
 		}
 		in.mu.Lock()
 		in.fault = err
 		in.mu.Unlock()
-		if err != nil {
-			in.opts.Report(err)
-			wait = min(2*wait, longPause)
-		} else if wait = pause; in.journal.Last()-applied >= batchEntries {
-			continue
+		in.opts.Report(err)
+		in.rest(ctx, wait)
+		wait = min(2*wait, longPause)
+	}
+}
+
+// applyFrom applies the documents behind a number until an error or the end of ctx. Each success resets wait.
+func (in *Intake) applyFrom(ctx context.Context, applied int64, wait *time.Duration) error {
+	ctx, cancel := context.WithCancel(ctx)
+	ahead := make(chan batch)
+	go in.read(ctx, applied, ahead)
+	defer func() {
+		cancel()
+		for range ahead { // it ends with ctx
 		}
-		timer := time.NewTimer(wait)
+	}()
+	for b := range ahead {
+		if b.err != nil {
+			return b.err
+		}
+		if err := in.applyBatch(ctx, b.entries); err != nil {
+			return err
+		}
+		*wait = pause
+		if in.journal.Last()-in.Status().Applied < batchEntries {
+			in.rest(ctx, pause)
+		}
+	}
+	return nil
+}
+
+// rest waits, unless somebody waits for the store.
+func (in *Intake) rest(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-in.hurry:
+	case <-ctx.Done():
+	}
+}
+
+// read reads the documents behind a number until ctx ends or the journal cannot be read.
+func (in *Intake) read(ctx context.Context, after int64, to chan<- batch) {
+	defer close(to)
+	r := in.journal.NewReader(after)
+	defer func() { _ = r.Close() }() // it has only read
+	for {
+		records, err := r.Read(ctx, batchEntries, batchBytes)
+		b := batch{err: err}
+		if err == nil {
+			b.entries, b.err = parse(records)
+		}
 		select {
-		case <-timer.C:
-		case <-in.hurry:
-			timer.Stop()
+		case to <- b:
 		case <-ctx.Done():
+			return
+		}
+		if b.err != nil {
 			return
 		}
 	}
 }
 
-// applyNext waits for records, applies a transaction of them, and removes segments that are not needed any
-// more. It returns the number of the last one. Up to the document refused, each part has a transaction of
-// its own, in which [Intake.applyPart] looks for the document at fault.
-func (in *Intake) applyNext(ctx context.Context, p *parts, refused int64) (last int64, err error) {
-	p.wait()
-	var out store.Outcome
-	if in.Status().Applied < refused {
-		out, err = in.applyParts(ctx, p)
-	} else {
-		out, err = in.to.ApplyAll(ctx, func() (*store.Part, error) { return p.next(ctx) })
-	}
+// applyBatch applies documents, and removes segments of the journal that are not needed any more.
+func (in *Intake) applyBatch(ctx context.Context, entries []store.Entry) error {
+	out, err := in.store.Apply(ctx, entries)
 	if err != nil {
-		return p.last, err
+		return err
 	}
 	in.mu.Lock()
-	in.applied = p.last
+	in.applied = entries[len(entries)-1].Seq
 	in.total.Add(out)
+	in.fault = nil
 	close(in.moved)
 	in.moved = make(chan struct{})
 	in.mu.Unlock()
-	if in.journal.Removable(p.last) >= mostRemovable {
-		if err := in.store.Checkpoint(ctx); err != nil {
-			in.opts.Report(err) // the segments stay until the next one
-			return p.last, nil
-		}
-		return p.last, in.journal.Prune(p.last)
-	}
-	return p.last, nil
-}
-
-// rollEvery is how often days are rolled up that are over.
-const rollEvery = 10 * time.Second
-
-// rollUp is the goroutine that rolls days up, while the store is not behind.
-func (in *Intake) rollUp(ctx context.Context) {
-	defer close(in.rolling)
-	for {
-		for more := true; more && ctx.Err() == nil; {
-			if status := in.Status(); status.Applied < status.Received {
-				break
-			}
-			var err error
-			if more, err = in.store.RollUp(ctx, in.opts.Now()); err != nil && ctx.Err() == nil {
-				in.opts.Report(err)
-			}
-		}
-		timer := time.NewTimer(rollEvery)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
-	}
-}
-
-// applyParts applies each part in a transaction of its own.
-func (in *Intake) applyParts(ctx context.Context, p *parts) (out store.Outcome, err error) {
-	for {
-		part, err := p.next(ctx)
-		if err != nil || part == nil {
-			return out, err
-		}
-		part.Free() // its entries may be taken apart
-		more, err := in.applyPart(ctx, part.Entries)
-		if err != nil {
-			return out, err
-		}
-		out.Add(more)
-	}
-}
-
-// applyPart applies entries. If they fail, and not because of the disk, it halves them until it has found the
-// one at fault, of which then only the document is kept. If that fails, too, the entry was not the cause.
-func (in *Intake) applyPart(ctx context.Context, entries []store.Entry) (out store.Outcome, err error) {
-	if len(entries) == 1 {
-		return in.applyOne(ctx, &entries[0])
-	}
-	out, err = in.to.Apply(ctx, entries)
-	if err == nil || store.Outside(err) {
-		return out, err
-	}
-	half := len(entries) / 2
-	if out, err = in.applyPart(ctx, entries[:half]); err != nil {
-		return out, err
-	}
-	rest, err := in.applyPart(ctx, entries[half:])
-	out.Add(rest)
-	return out, err
-}
-
-// applyOne applies an entry, or else its document alone. An error that may pass, such as one about the memory
-// that queries use, too, must come several times.
-func (in *Intake) applyOne(ctx context.Context, e *store.Entry) (out store.Outcome, err error) {
-	for tries := 1; ; tries++ {
-		out, err = in.to.Apply(ctx, []store.Entry{*e})
-		if err == nil || store.Outside(err) {
-			return out, err
-		}
-		if store.Refused(err) || tries == mostFailures {
-			break
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return out, ctx.Err()
-		}
-	}
-	in.opts.Report(fmt.Errorf("document %d: only its text is kept: %w", e.Seq, err))
-	e.Job = document.Unstorable(e.Document, e.Job.Cluster)
-	return in.to.Apply(ctx, []store.Entry{*e})
+	return in.journal.Prune(in.store.Durable())
 }
 
 // parse reads records on all processors.
@@ -379,10 +291,6 @@ func parse(records []journal.Record) ([]store.Entry, error) {
 	group.Wait()
 	return entries, errors.Join(errs...)
 }
-
-// mostAhead is how long after its arrival a job that Slurm sends may have ended: clocks differ, by no more
-// than a day. The pages' periods count back from the newest end, so one in the future would empty them.
-const mostAhead = 24 * time.Hour
 
 // An envelope is a version, the arrival in nanoseconds since 1970, three texts with their lengths
 // before them (source, index, cluster), and the document.
@@ -420,12 +328,5 @@ func decode(r journal.Record) (store.Entry, error) {
 		}
 		words[i], text = string(text[n:n+int(length)]), text[n+int(length):]
 	}
-	e := store.Entry{
-		Seq: r.Number, Arrived: time.Unix(0, nano).UTC(), Source: store.Source(words[0]), Index: words[1],
-		Document: text, Job: document.Parse(text, words[2]),
-	}
-	if e.Source.Sent() {
-		e.Job.EndBy(e.Arrived.Add(mostAhead))
-	}
-	return e, nil
+	return store.ParseArrival(r.Number, time.Unix(0, nano).UTC(), store.Source(words[0]), words[1], words[2], text), nil
 }

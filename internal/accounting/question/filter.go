@@ -1,7 +1,14 @@
 package question
 
-// Filter chooses jobs. It is an [All], [Any], [Not], [Known], [Compare] or [Like]. A job without a
-// value of a column matches no comparison with it.
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// Filter chooses jobs. It is an [All], [Any], [Not], [Known], [Compare], [Like], [Failed] or [Ran]. A job
+// without a value of a column matches no comparison with it.
 type Filter interface{ filter() }
 
 // All holds if each of its filters does.
@@ -25,12 +32,21 @@ type Compare struct {
 }
 
 // Like holds if a column's text matches a pattern, in which * stands for any characters, ? for one,
-// and \ quotes a character.
+// and \ quotes a character. Upper and lower case are the same if AnyCase.
 type Like struct {
 	Column  string
 	Pattern string
 	AnyCase bool
 }
+
+// Failed holds for jobs that ended otherwise than their owners meant: those with one of [FailedStates].
+type Failed struct{}
+
+// FailedStates are the states of failed jobs.
+var FailedStates = []string{"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
+
+// Ran holds for jobs that held processors from an instant to another one.
+type Ran struct{}
 
 func (All) filter()     {}
 func (Any) filter()     {}
@@ -38,3 +54,52 @@ func (Not) filter()     {}
 func (Known) filter()   {}
 func (Compare) filter() {}
 func (Like) filter()    {}
+func (Failed) filter()  {}
+func (Ran) filter()     {}
+
+// longestPattern is how many characters a pattern has at most. A match takes time in proportion to the pattern
+// and to the text.
+const longestPattern = 256
+
+// newLike returns the filter of a pattern, which people have written.
+func newLike(column, pattern string, anyCase bool) (Filter, error) {
+	if n := utf8.RuneCountInString(pattern); n > longestPattern {
+		return nil, fmt.Errorf("%s: a pattern of %d characters (want at most %d)", column, n, longestPattern)
+	}
+	return Like{column, pattern, anyCase}, nil
+}
+
+// Regexp returns the pattern as a regular expression of RE2, which matches in linear time and in which a dot must
+// stand for every character (the flag s). The expression is about the whole text.
+func (l Like) Regexp() string {
+	var b strings.Builder
+	for rest := l.Pattern; rest != ""; {
+		c, size := utf8.DecodeRuneInString(rest)
+		text := rest[:size]
+		rest = rest[size:]
+		switch {
+		case c == '*':
+			b.WriteString(".*")
+			rest = strings.TrimLeft(rest, "*")
+			continue
+		case c == '?':
+			b.WriteByte('.')
+			continue
+		case c == '\\' && rest != "":
+			_, size = utf8.DecodeRuneInString(rest)
+			text, rest = rest[:size], rest[size:]
+		}
+		b.WriteString(regexp.QuoteMeta(text))
+	}
+	return b.String()
+}
+
+// Matches reports whether the pattern matches a text.
+func (l Like) Matches(text string) bool {
+	flags := "(?s)"
+	if l.AnyCase {
+		flags = "(?si)"
+	}
+	r, err := regexp.Compile(flags + "^(?:" + l.Regexp() + ")$")
+	return err == nil && r.MatchString(text)
+}

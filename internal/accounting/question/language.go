@@ -174,7 +174,11 @@ func (q *query) clause() (Filter, error) {
 	}
 	var list Any
 	for _, name := range queryFields {
-		list = append(list, Like{name, "*" + pattern + "*", true})
+		like, err := newLike(name, "*"+pattern+"*", true)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, like)
 	}
 	if number, err := q.r.value(Fields["jobid"], word); err == nil && !quoted {
 		list = append(list, Compare{"jobid", "=", number})

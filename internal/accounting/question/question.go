@@ -2,62 +2,111 @@
 // them (a [Filter]), in which buckets (a [Key]), and what of each bucket (a [Measure]). It also reads
 // the language in which people write filters ([Reader]).
 //
-// The embedded store answers with SQL, and a cluster of Elasticsearch or OpenSearch with searches.
+// Two packages answer: accounting/embedded with SQL over the store, and accounting/elastic with searches of
+// a cluster of Elasticsearch or OpenSearch.
 package question
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"time"
+)
 
 // Question asks for a row for each bucket that has jobs: its keys, and then its measures.
 type Question struct {
-	Where    Filter
-	By       []Key // from the outside to the inside; without any there is one row
+	Where    Filter // nil for all jobs
+	By       []Key  // from the outside to the inside; without any there is one row
 	Measures []Measure
+	Clock    Clock // of [WeekHours], and of the columns hour and weekday
 }
 
-// Key sorts jobs into buckets. It is a [Ranges], [Instants], [Values], [Hours] or [Running].
+// Counted reports whether the question counts the jobs outside of the buckets of its outermost key: if that is an
+// [Instants], within which nothing but [Values] stand, and there is a [Count] of all jobs.
+func (q Question) Counted() bool {
+	for i, k := range q.By {
+		_, instants := k.(Instants)
+		_, values := k.(Values)
+		if i == 0 && !instants || i > 0 && !values {
+			return false
+		}
+	}
+	return len(q.By) > 0 && q.counts()
+}
+
+// counts reports whether there is a count of all jobs.
+func (q Question) counts() bool {
+	return slices.ContainsFunc(q.Measures, func(m Measure) bool { return m.Kind == Count && m.Where == nil })
+}
+
+// Check returns an error for a question that nobody answers.
+func (q Question) Check() error {
+	for i, k := range q.By {
+		if e, ok := k.(Instants); ok && len(e.Edges) < 2 {
+			return fmt.Errorf("%s: %d edges of buckets (want two or more)", e.Column, len(e.Edges))
+		}
+		v, ok := k.(Values)
+		if !ok && i > 0 {
+			if outer, ok := q.By[i-1].(Values); ok {
+				return fmt.Errorf("the values of %s: another key stands within them (want values of texts)", outer.Column)
+			}
+		}
+		if ok && (!q.counts() || v.By >= len(q.Measures)) {
+			return fmt.Errorf("the values of %s: want a count of all jobs, and the measure %d", v.Column, v.By)
+		}
+	}
+	return nil
+}
+
+// Key sorts jobs into buckets. It is an [Instants], [Values], [Classes], [Steps] or [WeekHours]. A job that
+// is in no bucket is in no row.
 type Key interface{ key() }
 
-// Ranges are buckets of a column of numbers: from each edge until before the next one. The last
-// bucket has no end if Open. A row has the bucket's number, from 0, as an int64.
-type Ranges struct {
-	Column string
-	Edges  []float64 // ascending
-	Open   bool
-}
-
-// Instants are buckets of a column of instants, as [Ranges] are of numbers.
+// Instants are buckets of a column of instants: from each edge until before the next one. A row has the
+// bucket's number, from 0, as an int64.
 type Instants struct {
 	Column string
-	Edges  []time.Time // ascending
+	Edges  []time.Time // ascending, two or more
+	Before bool        // bucket -1 has the jobs before the first edge
 }
 
 // Exit is a column for [Values] alone: the text of Slurm's exit_code, such as 3:0.
 const Exit = "exit"
 
-// Values are buckets of a column's texts. A row has the text, which is empty for jobs without one.
+// Values are buckets of a column's texts. A row has the text, which is empty for jobs without one, and of which
+// [Cut] leaves the beginning.
 type Values struct {
 	Column string
-	Most   int // the buckets that there are at most: those with the most of the measure By
-	By     int
-	First  bool // others are not wanted; without it, an answer notes what it leaves out
+	// Most is how many buckets there are at most within one of the outer key: those with the highest measure By,
+	// a count or a sum of all jobs, or those with the most jobs where a key comes further inside. Of equal ones,
+	// the first texts are taken. The question has a [Count] of all jobs, and nothing but Values stands within Values.
+	Most, By int
+	First    bool // others are not wanted; without it, an answer notes how many jobs it leaves out
 }
 
-// Hours are buckets of a column of instants that begin at multiples of a step since 1970. A row has
-// the beginning, as a [time.Time].
-type Hours struct {
+// Classes are buckets of a column of integers that are not negative, so many for each doubling. A row has
+// the number of the class as an int64; [ClassEdge] says where it begins.
+type Classes struct {
 	Column string
-	Step   time.Duration
+	Each   int
 }
 
-// Running are buckets of the jobs that ran at an instant: a job is in all whose instant is after its
-// start and not after its end. A row has the instant's number, from 0, as an int64.
-type Running struct{ At []time.Time }
+// Steps are buckets of a column of numbers that are not negative, of the same width. The last one has no end. A
+// row has the bucket's number, from 0, as an int64.
+type Steps struct {
+	Column string
+	Width  int
+	Count  int
+}
 
-func (Ranges) key()   {}
-func (Instants) key() {}
-func (Values) key()   {}
-func (Hours) key()    {}
-func (Running) key()  {}
+// WeekHours are buckets of the submissions by the hour of the week: 0 is Monday from 00:00 to 01:00. A row has
+// the hour as an int64.
+type WeekHours struct{}
+
+func (Instants) key()  {}
+func (Values) key()    {}
+func (Classes) key()   {}
+func (Steps) key()     {}
+func (WeekHours) key() {}
 
 // Kind is what a [Measure] computes.
 type Kind int
@@ -66,44 +115,69 @@ type Kind int
 // nil where no job of the bucket has the column. Instants are in milliseconds since 1970.
 const (
 	Count    Kind = iota // jobs
-	Distinct             // different values of the column
+	Distinct             // different values of the column, a text
 	Sum
 	Mean
 	Least
 	Most
-	Product // sum of the column times the column Times, over the jobs that have both
+	Unused // CPU seconds that jobs asked for by their limits and did not use
+	Moment // sum of the seconds from Since to the column, an instant, times the column Times
 )
 
-// Measure is a number of a bucket's jobs.
+// Measure is a number of a bucket's jobs. Products are over the jobs that have all factors.
 type Measure struct {
 	Kind   Kind
 	Column string
 	Times  string
+	Since  time.Time
 	Where  Filter // only these jobs; nil for all
 }
 
 // Answer is the answer to a [Question].
 type Answer struct {
-	Rows  [][]any
-	Notes []string // what the reader must know of the rows, as sentences
+	Rows [][]any
+	// Outside is how many jobs are in no bucket of the outermost key, if [Question.Counted].
+	Outside int64
+	Notes   []string // what the reader must know of the rows, as sentences
 }
 
-// Page asks for the documents of jobs.
+// Page asks for a list of jobs.
 type Page struct {
 	Where      Filter
+	Columns    []string
 	Sort       string // column; jobs without a value come last
 	Descending bool
 	From, Most int
+	Clock      Clock
 }
 
-// Job is a job's document where the jobs are kept.
+// Job is a job where the jobs are kept.
 type Job struct {
-	ID       string // of the document there
-	Cluster  string // for a document that does not say it
-	Document []byte // as Slurm or a record has it
+	ID      string
+	Cluster string // for a document that does not say it
+	// Values are those of the columns that were asked for: an int64, a float64, a string, a time or nil.
+	Values   []any
+	Document []byte // as Slurm or a record has it; nil in a list
 }
 
-// AbsentError is the error of a question about a column that the jobs' keeper does not have.
+// LongestText is how many characters of a job's text pages show.
+const LongestText = 4096
+
+// Cut returns the beginning of a text that is longer than pages show. Whoever submits a job chooses its texts.
+func Cut(text string) string {
+	if len(text) <= LongestText {
+		return text
+	}
+	n := 0
+	for at := range text {
+		if n++; n > LongestText {
+			return text[:at] + "…"
+		}
+	}
+	return text
+}
+
+// AbsentError is the error of a question about a column, or an ID, that the jobs' keeper does not have.
 type AbsentError struct {
 	Column string
 	Why    string
@@ -111,3 +185,12 @@ type AbsentError struct {
 
 // Error implements error.
 func (e *AbsentError) Error() string { return e.Column + ": " + e.Why }
+
+// RemoteError is the error of a keeper elsewhere, which this program has asked.
+type RemoteError struct{ Err error }
+
+// Error implements error.
+func (e *RemoteError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error.
+func (e *RemoteError) Unwrap() error { return e.Err }

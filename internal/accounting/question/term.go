@@ -39,7 +39,10 @@ func (r Reader) Compare(f *Field, op, value string, wild bool) (Filter, error) {
 		}
 		c = Compare{f.Name, op, value}
 		if wild && op == "=" && strings.ContainsAny(value, "*?") {
-			c = Like{Column: f.Name, Pattern: strings.ReplaceAll(value, `\`, `\\`)}
+			var err error
+			if c, err = newLike(f.Name, strings.ReplaceAll(value, `\`, `\\`), false); err != nil {
+				return nil, err
+			}
 		}
 	} else {
 		v, err := r.value(f, value)
@@ -121,6 +124,9 @@ type Term struct {
 	Op    string
 	Value string
 }
+
+// String returns the term as it stands in a URL.
+func (t Term) String() string { return t.Field.Name + t.Op + t.Value }
 
 var termText = regexp.MustCompile(`^(@?[a-z_]+)(!=|<=|>=|=|<|>)((?s).*)$`)
 

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,7 +112,7 @@ func TestDocuments(t *testing.T) {
 	if got := row(t, in, "SELECT job_name FROM jobs WHERE jobid = 3 AND collection = 'odd'"); got != "Müller" {
 		t.Error(got)
 	}
-	if got := row(t, in, "SELECT string_agg(rule, ' ' ORDER BY rule) FROM counts"); !strings.Contains(got, "bad_value") || !strings.Contains(got, "not_utf8") || strings.Contains(got, "refused") {
+	if got := strings.Join(slices.Sorted(maps.Keys(in.Store().Summary().Counts)), " "); !strings.Contains(got, "bad_value") || !strings.Contains(got, "not_utf8") {
 		t.Error(got)
 	}
 	for _, c := range []struct{ method, path, body string }{{"POST", "/slurm/_doc", " "}, {"POST", "/_all/_doc", "{}"}, {"POST", "/slurm/_frobnicate", "{}"}} {
@@ -149,10 +151,7 @@ func TestSame(t *testing.T) {
 			t.Errorf("after %s: %s, want %s", step.document, got, step.want)
 		}
 	}
-	if got := row(t, in, `SELECT string_agg(decode(document), ' ' ORDER BY seq) FROM superseded`); got != began+" "+again {
-		t.Errorf("superseded: %s", got)
-	}
-	if got := row(t, in, `SELECT count(*) || ' ' || (SELECT count(*) FROM documents) FROM jobs`); got != "4 4" {
+	if got := row(t, in, `SELECT count(*) || ' ' || count(document) FROM jobs`); got != "4 4" {
 		t.Error(got)
 	}
 	if out := in.Status().Outcome; out != (store.Outcome{Added: 4, Duplicate: 3, Replaced: 2}) {
@@ -167,7 +166,7 @@ func TestSame(t *testing.T) {
 	if status, v := send(t, "POST", server.URL+"/slurm/_bulk?refresh", bulk.String()); status != http.StatusOK || v["errors"] != false {
 		t.Fatal(v)
 	}
-	if got := row(t, in, "SELECT string_agg(state, ' ' ORDER BY state) || ' ' || (SELECT count(*) FROM superseded) FROM jobs"); got != "CANCELLED COMPLETED NODE_FAIL PENDING 2" {
+	if got := row(t, in, "SELECT string_agg(state, ' ' ORDER BY state) FROM jobs"); got != "CANCELLED COMPLETED NODE_FAIL PENDING" {
 		t.Error(got)
 	}
 }
@@ -240,7 +239,7 @@ func TestBodies(t *testing.T) {
 			t.Errorf("%s %.20q: %d %v", c.encoding, c.body, status, v)
 		}
 	}
-	if got := row(t, in, "SELECT script_bytes || ' ' || (SELECT octet_length(document) FROM documents) FROM jobs"); got != fmt.Sprint(3<<20, " ", 3<<20+23) {
+	if got := row(t, in, "SELECT script_bytes || ' ' || octet_length(document) FROM jobs"); got != fmt.Sprint(3<<20, " ", 3<<20+23) {
 		t.Error(got)
 	}
 }

@@ -297,18 +297,17 @@ func drawHistogram(t *rapid.T, depth int) counting {
 	if field == "elapsed" || field == "total_cpus" {
 		interval = max(interval, 500)
 	}
-	offset := rapid.SampledFrom([]float64{0, 3}).Draw(t, "offset")
 	least := rapid.IntRange(0, 2).Draw(t, "least")
 	below, fill, _ := drawCountings(t, depth)
-	return counting{m{"histogram": m{"field": field, "interval": interval, "offset": offset, "min_doc_count": least}, "aggs": below}, func(jobs []job) map[string]any {
+	return counting{m{"histogram": m{"field": field, "interval": interval, "min_doc_count": least}, "aggs": below}, func(jobs []job) map[string]any {
 		list := piles(jobs, func(j job) any {
 			v, ok := j.get(field).(float64)
 			if !ok {
 				return nil
 			}
-			return math.Floor((v - offset) / interval)
+			return math.Floor(v / interval)
 		})
-		return m{"buckets": gapless(list, least, func(k any) any { return k.(float64) + 1 }, func(k any, b m) { b["key"] = k.(float64)*interval + offset }, fill)}
+		return m{"buckets": gapless(list, least, func(k any) any { return k.(float64) + 1 }, func(k any, b m) { b["key"] = k.(float64) * interval }, fill)}
 	}, false}
 }
 
@@ -423,8 +422,8 @@ func drawFilters(t *rapid.T, depth int) counting {
 		}, false}
 	case "filters":
 		a, b := drawQuestion(t, 1), drawQuestion(t, 1)
-		return counting{m{"filters": m{"other_bucket": true, "filters": m{"x": a.dsl, "a": b.dsl}}, "aggs": below}, func(jobs []job) map[string]any {
-			return m{"buckets": m{"x": bucket(jobs, a.match), "a": bucket(jobs, b.match), "_other_": bucket(jobs, func(j job) bool { return !a.match(j) && !b.match(j) })}}
+		return counting{m{"filters": m{"filters": m{"x": a.dsl, "a": b.dsl}}, "aggs": below}, func(jobs []job) map[string]any {
+			return m{"buckets": m{"x": bucket(jobs, a.match), "a": bucket(jobs, b.match)}}
 		}, false}
 	}
 	a, b := drawQuestion(t, 1), drawQuestion(t, 1)

@@ -18,7 +18,7 @@ import (
 // fuzzServer returns a server with 50 jobs and a check that a request ends well: with an answer, or
 // with an error that blames the request. Whatever is asked, all jobs are still there.
 func fuzzServer(f *testing.F) func(t *testing.T, method, path, body string) {
-	s, err := store.Open(context.Background(), "", store.Options{Threads: 1, ReadTime: 5 * time.Second, Memory: 128})
+	s, err := store.Open(context.Background(), f.TempDir(), store.Options{ReadTime: 5 * time.Second, Memory: 128})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -30,46 +30,41 @@ type interval struct {
 	now   time.Time
 }
 
-func newInterval(where string, m map[string]any, location *time.Location) (*interval, error) {
-	step := &interval{location: location, now: time.Now()}
-	calendar, err := query.Text(where, m, "calendar_interval", "")
-	if err != nil {
-		return nil, err
-	}
-	fixed, err := query.Text(where, m, "fixed_interval", "")
-	if err != nil {
-		return nil, err
-	}
+var calendarUnits = map[string]query.Unit{
+	"1m": query.Minute, "minute": query.Minute, "1h": query.Hour, "hour": query.Hour, "1d": query.Day,
+	"day": query.Day, "1w": query.Week, "week": query.Week,
+	"1M": query.Month, "month": query.Month, "1q": query.Quarter, "quarter": query.Quarter, "1y": query.Year,
+	"year": query.Year,
+}
+
+func newInterval(m *query.Body, location *time.Location, now time.Time) *interval {
+	step := &interval{location: location, now: now}
+	calendar, fixed := m.Text("calendar_interval", ""), m.Text("fixed_interval", "")
+	var err error
 	switch {
 	case calendar != "" && fixed != "":
-		return nil, query.Illegal("Cannot use [fixed_interval] with [calendar_interval] configuration option.")
+		m.Fail(query.Illegal("Cannot use [fixed_interval] with [calendar_interval] configuration option."))
 	case calendar != "":
-		units := map[string]query.Unit{
-			"1m": query.Minute, "minute": query.Minute, "1h": query.Hour, "hour": query.Hour, "1d": query.Day, "day": query.Day, "1w": query.Week, "week": query.Week,
-			"1M": query.Month, "month": query.Month, "1q": query.Quarter, "quarter": query.Quarter, "1y": query.Year, "year": query.Year, "1s": query.Second, "second": query.Second,
+		step.calendar = calendarUnits[calendar]
+		if step.calendar == 0 {
+			m.Fail(query.Illegal("The supplied interval [%s] could not be parsed as a calendar interval.", calendar))
 		}
-		u, ok := units[calendar]
-		if !ok {
-			return nil, query.Illegal("The supplied interval [%s] could not be parsed as a calendar interval.", calendar)
-		}
-		step.calendar = u
-		step.length = map[query.Unit]int64{query.Second: 1000, query.Minute: 60_000, query.Hour: hourMillis, query.Day: dayMillis, query.Week: 7 * dayMillis}[u]
-	case fixed != "":
-		if step.length, err = millis(fixed); err != nil || step.length <= 0 {
-			return nil, query.Illegal("failed to parse setting [fixedInterval] with value [%s] as a time value: it wants a number with ms, s, m, h or d", fixed)
-		}
+		step.length = map[query.Unit]int64{query.Minute: 60_000, query.Hour: hourMillis, query.Day: dayMillis,
+			query.Week: 7 * dayMillis}[step.calendar]
 	default:
-		return nil, query.Illegal("Invalid interval specified, must be non-null and non-empty: [%s] wants calendar_interval or fixed_interval", where)
+		if step.length, err = millis(fixed); err != nil || step.length <= 0 {
+			m.Fail(query.Illegal("Invalid interval specified: [%s] wants calendar_interval, "+
+				"or fixed_interval as a number with ms, s, m, h or d, not [%s]",
+				m.Where, fixed))
+		}
 	}
-	offset, err := query.Text(where, m, "offset", "0ms")
-	if err != nil {
-		return nil, err
-	}
-	if step.offset, err = millis(strings.TrimPrefix(offset, "+")); err != nil || step.offset < -maxOffset || step.offset > maxOffset {
-		return nil, query.Illegal("[%s] offset [%s]: it wants a number with ms, s, m, h or d, up to a year", where, offset)
+	offset := m.Text("offset", "0ms")
+	if step.offset, err = millis(strings.TrimPrefix(offset, "+")); err != nil || step.offset < -maxOffset ||
+		step.offset > maxOffset {
+		m.Fail(query.Illegal("[%s] offset [%s]: it wants a number with ms, s, m, h or d, up to a year", m.Where, offset))
 	}
 	step.short = step.length > 0 && hourMillis%step.length == 0
-	return step, nil
+	return step
 }
 
 // millis reads a length of time such as 90m or -6h.
@@ -132,7 +127,8 @@ func (s *interval) shift(instant query.SQL) (expr query.SQL, constant int64, isC
 	text := "CASE"
 	if future.Len() > 0 {
 		last := ahead(soon)
-		text += fmt.Sprintf(" WHEN %s >= make_timestamp(%d) THEN CASE%s ELSE %d END", instant.Text, soon.UnixMicro()+s.offset*1000, future.String(), last)
+		text += fmt.Sprintf(" WHEN %s >= make_timestamp(%d) THEN CASE%s ELSE %d END", instant.Text,
+			soon.UnixMicro()+s.offset*1000, future.String(), last)
 		args = append(append(append([]any{}, instant.Args...), later...), args...)
 	}
 	return query.SQL{Text: text + past.String() + fmt.Sprintf(" ELSE %d END", changes[0].ahead), Args: args}, 0, false
@@ -153,9 +149,11 @@ func (s *interval) key(instant query.SQL) query.SQL {
 	case s.short && !isConstant:
 		return query.Expression(fmt.Sprintf("(%%s - (%%s + %d) %%%% %d)", s.positive(), s.length), utc, local)
 	case s.short:
-		return query.Expression(fmt.Sprintf("((%%s + %d) // %d * %d - %d)", s.positive(), s.length, s.length, s.positive()+constant), local)
+		return query.Expression(fmt.Sprintf("((%%s + %d) // %d * %d - %d)", s.positive(), s.length, s.length,
+			s.positive()+constant), local)
 	}
-	return query.Expression(fmt.Sprintf("((%%s + %d) // %d * %d - %d)", s.positive()-s.begin(), s.length, s.length, s.positive()-s.begin()), local)
+	return query.Expression(fmt.Sprintf("((%%s + %d) // %d * %d - %d)", s.positive()-s.begin(), s.length, s.length,
+		s.positive()-s.begin()), local)
 }
 
 // positive is a multiple of the length that makes all times positive: the database's division

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -26,7 +25,11 @@ const (
 )
 
 // compiler makes statements of requests.
-type compiler struct{ query.Compiler }
+type compiler struct {
+	query.Compiler
+	aggregationsRead, percentsRead int
+	costly                         map[string]int // metrics by type
+}
 
 // request is a search, ready to run.
 type request struct {
@@ -34,16 +37,13 @@ type request struct {
 	condition    query.SQL
 	indices      query.SQL // condition of the index names
 	from, size   int64
-	sorts        []sortKey
-	scored       bool      // hits have a score: there is no sort, or the request wants both
+	sorts        []sortKey // without any, hits have a score
 	behind       query.SQL // condition of hits behind search_after
 	source       sourceFilter
 	fields       []shownField
 	aggregations *aggregation
 	trackTotal   int64 // how many hits are counted at most; -1 means that the answer has no total
-	totalAsInt   bool
 	typedKeys    bool
-	timeout      time.Duration
 	left         *int // bytes of documents that the answer may still have; searches of a _msearch share it
 }
 
@@ -53,8 +53,6 @@ type sortKey struct {
 	kind         query.Kind
 	descending   bool
 	missingFirst bool
-	score        bool // all hits have the same
-	dates        *query.Dates
 }
 
 // shownField is a field of "fields".
@@ -63,92 +61,29 @@ type shownField struct {
 	dates *query.Dates
 }
 
-// searchMembers are the members of a search's body.
+// searchMembers are the members of a search's body. Grafana asks for highlights of the log lines that it shows,
+// and sends script_fields without any. Hits of this server have no highlights.
 var searchMembers = []string{
-	"query", "from", "size", "sort", "search_after", "_source", "fields", "docvalue_fields", "aggs", "aggregations", "track_total_hits",
-	"timeout", "track_scores", "version", "explain", "profile", "stored_fields", "min_score", "terminate_after", "highlight", "post_filter", "script_fields", "runtime_mappings",
-}
-
-// refuse refuses members that are not supported.
-func refuse(m map[string]any) error {
-	// What would not change the answer is accepted: {"explain": false, "script_fields": {}}.
-	for _, name := range []string{"version", "explain", "profile", "stored_fields", "min_score", "terminate_after", "highlight", "post_filter", "script_fields", "runtime_mappings"} {
-		switch v := m[name].(type) {
-		case nil:
-			continue
-		case bool:
-			if !v {
-				continue
-			}
-		case json.Number:
-			if v == "0" {
-				continue
-			}
-		case map[string]any:
-			if len(v) == 0 {
-				continue
-			}
-		case []any:
-			if len(v) == 0 || name == "stored_fields" && len(v) == 1 && v[0] == "*" {
-				continue
-			}
-		}
-		return query.Unsupported("[%s]", name)
-	}
-	return nil
+	"query", "from", "size", "sort", "search_after", "_source", "fields", "docvalue_fields", "aggs", "aggregations",
+	"track_total_hits",
+	"highlight", "script_fields",
 }
 
 // newRequest reads the body of a search.
-func newRequest(m map[string]any, now time.Time) (r *request, err error) {
-	r = &request{c: compiler{query.Compiler{Now: now}}, condition: query.Always, indices: query.Always, behind: query.Always}
-	if err := query.Known("search", m, searchMembers...); err != nil {
-		return nil, err
+func newRequest(m map[string]any, now time.Time) (*request, error) {
+	r := &request{c: compiler{Compiler: query.Compiler{Now: now}, costly: map[string]int{}}, condition: query.Always,
+		behind: query.Always}
+	b := r.c.Read("search", m, searchMembers...)
+	if scripts, ok := m["script_fields"].(map[string]any); b.Given("script_fields") && (!ok || len(scripts) > 0) {
+		b.Fail(query.Unsupported("[script_fields]"))
 	}
-	if err := refuse(m); err != nil {
-		return nil, err
+	if b.Given("query") {
+		r.condition = r.c.Query(m["query"])
 	}
-	if q := m["query"]; q != nil {
-		if r.condition, err = r.c.Query(q); err != nil {
-			return nil, err
-		}
-	}
-	if r.from, err = query.Whole("search", m, "from", 0, 0, math.MaxInt64/2); err != nil {
-		return nil, err
-	}
-	if r.size, err = query.Whole("search", m, "size", 10, 0, math.MaxInt64/2); err != nil {
-		return nil, err
-	}
+	r.from, r.size = b.Whole("from", 0, 0, math.MaxInt64/2), b.Whole("size", 10, 0, math.MaxInt64/2)
 	if r.from+r.size > maxWindow {
-		return nil, query.Illegal("Result window is too large, from + size must be less than or equal to: [%d] but was [%d]. Use search_after, or an export", maxWindow, r.from+r.size)
-	}
-	if r.scored, err = query.Boolean("search", m, "track_scores", false); err != nil {
-		return nil, err
-	}
-	if err := r.readSort(m["sort"]); err != nil {
-		return nil, err
-	}
-	if err := r.readAfter(m["search_after"]); err != nil {
-		return nil, err
-	}
-	if r.source, err = newSourceFilter(m["_source"]); err != nil {
-		return nil, err
-	}
-	for _, name := range []string{"fields", "docvalue_fields"} {
-		if err := r.readFields(name, m[name]); err != nil {
-			return nil, err
-		}
-	}
-	aggs := m["aggs"]
-	if aggs == nil {
-		aggs = m["aggregations"]
-	}
-	if aggs != nil {
-		total := 0
-		children, err := r.c.aggregations(aggs, 1, &total)
-		if err != nil {
-			return nil, err
-		}
-		r.aggregations = &aggregation{children: children}
+		b.Fail(query.Illegal("Result window is too large, from + size must be less than or equal to: [%d] but was [%d]. "+
+			"Use search_after, or an export", maxWindow, r.from+r.size))
 	}
 	switch v := m["track_total_hits"].(type) {
 	case nil:
@@ -159,178 +94,95 @@ func newRequest(m map[string]any, now time.Time) (r *request, err error) {
 			r.trackTotal = math.MaxInt64
 		}
 	default:
-		if r.trackTotal, err = query.Whole("search", m, "track_total_hits", 0, -1, math.MaxInt32); err != nil {
-			return nil, err
+		r.trackTotal = b.Whole("track_total_hits", 0, -1, math.MaxInt32)
+	}
+	r.readSort(m["sort"])
+	r.readAfter(m["search_after"])
+	r.source = newSourceFilter(b)
+	r.readFields("fields", m["fields"])
+	r.readFields("docvalue_fields", m["docvalue_fields"])
+	for _, name := range []string{"aggregations", "aggs"} {
+		if b.Given(name) {
+			r.aggregations = &aggregation{children: r.c.aggregations(m[name], 1)}
 		}
 	}
-	timeout, err := query.Text("search", m, "timeout", "")
-	if err != nil || timeout == "" {
-		return r, err
-	}
-	ms, err := millis(timeout)
-	if err != nil {
-		return nil, query.Illegal("failed to parse setting [timeout] with value [%s] as a time value", timeout)
-	}
-	r.timeout = time.Duration(ms) * time.Millisecond
-	return r, nil
-}
-
-// asInt makes the total a number, as rest_total_hits_as_int asks. A number cannot say that there are more
-// hits, so all are counted.
-func (r *request) asInt(m map[string]any) error {
-	r.totalAsInt = true
-	switch v := m["track_total_hits"].(type) {
-	case nil:
-		r.trackTotal = math.MaxInt64
-	case json.Number:
-		if r.trackTotal >= 0 {
-			return query.Illegal("[rest_total_hits_as_int] cannot be used if the tracking of total hits is not accurate, got %s (want true, false or nothing)", v)
-		}
-	}
-	return nil
+	return r, r.c.Err
 }
 
 // readSort reads what hits are sorted by. Without it they come in the order of their arrival.
-func (r *request) readSort(v any) error {
+func (r *request) readSort(v any) {
 	if v == nil {
-		r.scored = true
-		return nil
+		return
 	}
-	if len(query.List(v)) > maxSorts {
-		return query.Illegal("sort: %d fields (want at most %d)", len(query.List(v)), maxSorts)
+	if n := len(query.List(v)); n > maxSorts {
+		r.c.Fail(query.Illegal("sort: %d fields (want at most %d)", n, maxSorts))
 	}
 	for _, e := range query.List(v) {
-		var name string
-		options := map[string]any{}
-		switch e := e.(type) {
-		case string:
+		if name, ok := e.(string); ok {
 			// From a parameter: "FIELD:desc". Names of members of documents may have colons themselves.
-			name = e
-			if i := strings.LastIndexByte(e, ':'); i >= 0 {
-				_, known := query.Fields[e[:i]]
-				if order := strings.ToLower(e[i+1:]); known || order == "asc" || order == "desc" {
-					name, options["order"] = e[:i], e[i+1:]
+			e = map[string]any{name: "asc"}
+			if i := strings.LastIndexByte(name, ':'); i >= 0 {
+				_, known := query.Fields[name[:i]]
+				if order := strings.ToLower(name[i+1:]); known || order == "asc" || order == "desc" {
+					e = map[string]any{name[:i]: order}
 				}
 			}
-		default:
-			n, body, err := query.Only("sort", e)
-			if err != nil {
-				return err
-			}
-			name = n
-			if m, ok := body.(map[string]any); ok {
-				options = m
-			} else {
-				options["order"] = body
-			}
 		}
-		if err := r.addSort(name, options); err != nil {
-			return err
+		name, body := r.c.Only("sort", e)
+		if _, ok := body.(map[string]any); !ok {
+			body = map[string]any{"order": body}
 		}
+		if r.c.Err != nil {
+			return
+		}
+		r.addSort(name, r.c.Read("sort."+name, body, "order", "missing", "unmapped_type"))
 	}
-	return nil
 }
 
-func (r *request) addSort(name string, m map[string]any) error {
-	if err := query.Known("sort."+name, m, "order", "missing", "unmapped_type", "format"); err != nil {
-		return err
+func (r *request) addSort(name string, b *query.Body) {
+	direction, missing := strings.ToLower(b.Text("order", "asc")), b.Text("missing", "_last")
+	k := sortKey{expr: query.SQL{Text: "j.seq"}, kind: query.Long, descending: direction == "desc",
+		missingFirst: missing == "_first"}
+	if !k.descending && direction != "asc" {
+		b.Fail(query.Illegal("Unknown sort order [%s]", direction))
 	}
-	byDefault := "asc"
-	if name == "_score" {
-		byDefault = "desc"
+	if !k.missingFirst && missing != "_last" {
+		b.Fail(query.Unsupported("[sort] with a [missing] of [%s]", missing))
 	}
-	direction, err := query.Text("sort", m, "order", byDefault)
-	if err != nil {
-		return err
-	}
-	k := sortKey{kind: query.Long}
-	switch strings.ToLower(direction) {
-	case "asc":
-	case "desc":
-		k.descending = true
-	default:
-		return query.Illegal("Unknown sort order [%s]", direction)
-	}
-	missing, err := query.Text("sort", m, "missing", "_last")
-	if err != nil {
-		return err
-	}
-	switch missing {
-	case "_last":
-	case "_first":
-		k.missingFirst = true
-	default:
-		return query.Unsupported("[sort] with a [missing] of [%s]", missing)
-	}
-	format, err := query.Text("sort", m, "format", "")
-	if err != nil {
-		return err
-	}
-	switch name {
-	case "_score":
-		k.score = true
-		r.scored = true
-	case "_doc", "_shard_doc":
-		k.expr = query.SQL{Text: "j.seq"}
-	default:
-		f, err := r.c.Field(name)
-		if err != nil {
-			return err
-		}
+	if name != "_doc" && name != "_shard_doc" {
+		f := r.c.Field(name)
 		k.expr, k.kind = f.Expr, f.Kind
 	}
-	switch {
-	case format == "":
-	case k.kind != query.Date:
-		return query.Unsupported("[sort.%s] with a format of something else than dates", name)
-	default:
-		if k.dates, err = query.NewDates(format, time.UTC, r.c.Now); err != nil {
-			return err
-		}
-	}
 	r.sorts = append(r.sorts, k)
-	return nil
 }
 
 // readAfter reads the values of the last hit that the client has.
-func (r *request) readAfter(v any) error {
-	if v == nil {
-		return nil
+func (r *request) readAfter(v any) {
+	if v == nil || r.c.Err != nil {
+		return
 	}
 	after, ok := v.([]any)
-	if !ok {
-		return query.Parsing("[search_after] wants an array, not %s", query.KindOf(v))
+	switch {
+	case !ok:
+		r.c.Fail(query.Parsing("[search_after] wants an array, not %s", query.KindOf(v)))
+		return
+	case len(after) != len(r.sorts) || len(after) == 0:
+		r.c.Fail(query.Illegal("search_after has %d value(s) but sort has %d.", len(after), len(r.sorts)))
+		return
+	case r.from > 0:
+		r.c.Fail(query.Illegal("`from` parameter must be set to 0 when `search_after` is used"))
 	}
-	if len(after) != len(r.sorts) || len(after) == 0 {
-		return query.Illegal("search_after has %d value(s) but sort has %d.", len(after), len(r.sorts))
-	}
-	if r.from > 0 {
-		return query.Illegal("`from` parameter must be set to 0 when `search_after` is used")
-	}
-	var alternatives []query.SQL
-	var equal []query.SQL
+	var alternatives, equal []query.SQL
 	for i, k := range r.sorts {
-		if k.score {
-			continue // all are equal
+		same, behind := query.Expression("%s IS NULL", k.expr), query.Never
+		if k.missingFirst {
+			behind = query.Expression("%s IS NOT NULL", k.expr)
 		}
-		var same, behind query.SQL
-		if after[i] == nil {
-			same = query.Expression("%s IS NULL", k.expr)
-			behind = query.Never
-			if k.missingFirst {
-				behind = query.Expression("%s IS NOT NULL", k.expr)
-			}
-		} else {
-			at, err := r.sortValue(k, after[i])
-			if err != nil {
-				return err
-			}
+		if after[i] != nil {
+			at := r.sortValue(k, after[i])
 			same = query.Expression("%s = %s", k.expr, at)
-			operator := " > "
-			if k.descending {
-				operator = " < "
-			}
-			behind = query.Expression("%s"+operator+"%s", k.expr, at)
+			operator := map[bool]string{false: ">", true: "<"}[k.descending]
+			behind = query.Expression("%s "+operator+" %s", k.expr, at)
 			if !k.missingFirst {
 				behind = query.Expression("(%s OR %s IS NULL)", behind, k.expr)
 			}
@@ -339,81 +191,51 @@ func (r *request) readAfter(v any) error {
 		equal = append(equal, same)
 	}
 	r.behind = query.Or(alternatives)
-	return nil
 }
 
 // sortValue reads a value of search_after.
-func (r *request) sortValue(k sortKey, v any) (query.SQL, error) {
-	s, err := query.Scalar("search_after", v)
-	if err != nil {
-		return query.SQL{}, err
-	}
+func (r *request) sortValue(k sortKey, v any) query.SQL {
+	s := r.c.Scalar("search_after", v)
 	switch k.kind {
 	case query.Keyword:
-		return query.Expression("%s::VARCHAR", query.Value(s)), nil
+		return query.Expression("%s::VARCHAR", query.Value(s))
 	case query.Date:
-		d := k.dates
-		if d == nil || !strings.ContainsAny(s, "-/: T") {
-			if d, err = query.NewDates("epoch_millis||strict_date_optional_time", time.UTC, r.c.Now); err != nil {
-				return query.SQL{}, err
-			}
-		}
-		t, err := d.Parse(s, false)
-		return query.Expression("make_timestamp(%s::BIGINT)", query.Value(t.UnixMicro())), err
+		t, err := r.c.Dates("epoch_millis||strict_date_optional_time", time.UTC).Parse(s, false)
+		r.c.Fail(err)
+		return query.Expression("make_timestamp(%s::BIGINT)", query.Value(t.UnixMicro()))
 	}
-	return query.Numeric(&query.Field{Name: "search_after", Kind: k.kind}, s)
+	return r.c.Numeric(&query.Field{Name: "search_after", Kind: k.kind}, s)
 }
 
-func (r *request) readFields(where string, v any) error {
+func (r *request) readFields(where string, v any) {
 	if v == nil {
-		return nil
+		return
 	}
 	for _, e := range query.List(v) {
-		format := ""
-		if m, ok := e.(map[string]any); ok {
-			if err := query.Known(where, m, "field", "format", "include_unmapped"); err != nil {
-				return err
-			}
-			var err error
-			if format, err = query.Text(where, m, "format", ""); err != nil {
-				return err
-			}
-			e = m["field"]
+		if name, ok := e.(string); ok {
+			e = map[string]any{"field": name}
 		}
-		name, err := query.Scalar(where, e)
-		if err != nil {
-			return err
-		}
-		found, err := query.Matching(name)
-		if err != nil {
-			return err
-		}
-		for _, f := range found {
+		b := r.c.Read(where, e, "field", "format", "include_unmapped")
+		name, format := b.Text("field", ""), b.Text("format", "")
+		for _, f := range r.c.Matching(name) {
 			s := shownField{field: f}
-			r.c.Raw = r.c.Raw || f.Raw
 			if f.Kind == query.Date {
-				if s.dates, err = query.NewDates(format, time.UTC, r.c.Now); err != nil {
-					return err
-				}
+				s.dates = r.c.Dates(format, time.UTC)
 			} else if format != "" && f.Name == name {
-				return query.Unsupported("[%s] of [%s] with a format of something else than dates", where, name)
+				b.Fail(query.Unsupported("[%s] of [%s] with a format of something else than dates", where, name))
 			}
 			r.fields = append(r.fields, s)
 		}
+		if len(r.fields) > maxFields {
+			b.Fail(query.Illegal("[%s] names more than %d fields", where, maxFields))
+			return
+		}
 	}
-	if len(r.fields) > maxFields {
-		return query.Illegal("[%s] names %d fields (want at most %d)", where, len(r.fields), maxFields)
-	}
-	return nil
 }
 
 // tables is the part of a statement from FROM on.
 func (r *request) tables() query.SQL {
-	tables := "FROM jobs j"
-	if r.c.Raw {
-		tables += " LEFT JOIN documents d ON d.seq = j.seq"
-	}
-	return query.Expression(tables+" WHERE %s AND %s", r.indices, r.condition)
+	return query.Expression("%s WHERE %s AND %s", r.c.Tables(), r.indices, r.condition)
 }
 
 // count counts the jobs that match.
@@ -425,25 +247,18 @@ func (r *request) count(v *store.Snapshot) (n int64, err error) {
 // search runs a request.
 func (s *Server) search(ctx context.Context, r *request) (answer map[string]any, err error) {
 	begun := time.Now()
-	if r.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.timeout, fmt.Errorf("%w (the request's timeout: %v)", store.ErrReadTime, r.timeout))
-		defer cancel()
-	}
-	answer = map[string]any{
-		"timed_out": false,
-		"_shards":   map[string]any{"total": 1, "successful": 1, "skipped": 0, "failed": 0},
-	}
+	hits := map[string]any{"max_score": nil, "hits": []any{}}
+	answer = map[string]any{"timed_out": false, "_shards": shards(), "hits": hits}
+	left := *r.left
 	err = s.store.Read(ctx, func(v *store.Snapshot) error {
-		hits := map[string]any{"max_score": nil, "hits": []any{}}
-		answer["hits"] = hits
+		*r.left = left // it may begin again
 		if r.size > 0 {
 			list, err := r.hits(v)
 			if err != nil {
 				return err
 			}
 			hits["hits"] = list
-			if r.scored && len(list) > 0 {
+			if len(r.sorts) == 0 && len(list) > 0 {
 				hits["max_score"] = 1.0
 			}
 		}
@@ -461,9 +276,6 @@ func (s *Server) search(ctx context.Context, r *request) (answer map[string]any,
 			answer["aggregations"] = shown
 		}
 		if r.trackTotal < 0 {
-			if r.totalAsInt {
-				hits["total"] = -1
-			}
 			return nil
 		}
 		if count < 0 {
@@ -477,48 +289,40 @@ func (s *Server) search(ctx context.Context, r *request) (answer map[string]any,
 			count, relation = r.trackTotal, "gte"
 		}
 		hits["total"] = map[string]any{"value": count, "relation": relation}
-		if r.totalAsInt {
-			hits["total"] = count
-		}
 		return nil
 	})
 	answer["took"] = time.Since(begun).Milliseconds()
 	return answer, err
 }
 
-// hits finds the jobs of one page, and then their documents.
-func (r *request) hits(v *store.Snapshot) (list []any, err error) {
+// statement returns the statement of one page. Its columns are the hits' arrival, _id, index, sort values and fields.
+func (r *request) statement() query.SQL {
 	columns := []query.SQL{{Text: "j.seq"}, {Text: "j.id"}, query.Fields["_index"].Expr}
 	var order []string
 	for i, k := range r.sorts {
-		if k.score {
-			columns = append(columns, query.SQL{Text: "1"})
-			continue
-		}
 		columns = append(columns, k.expr)
-		direction := " ASC"
-		if k.descending {
-			direction = " DESC"
-		}
-		nulls := " NULLS LAST"
-		if k.missingFirst {
-			nulls = " NULLS FIRST"
-		}
-		order = append(order, strconv.Itoa(4+i)+direction+nulls)
+		order = append(order, fmt.Sprintf("%d %s NULLS %s", 4+i, map[bool]string{false: "ASC", true: "DESC"}[k.descending],
+			map[bool]string{false: "LAST", true: "FIRST"}[k.missingFirst]))
 	}
 	order = append(order, "1")
 	for _, f := range r.fields {
 		columns = append(columns, f.field.Expr)
 	}
 	statement := query.Expression("SELECT %s %s AND %s", query.Join(columns, ", "), r.tables(), r.behind)
-	statement.Text += " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d OFFSET %d", r.size, r.from)
+	statement.Text += fmt.Sprintf(" ORDER BY %s LIMIT %d OFFSET %d", strings.Join(order, ", "), r.size, r.from)
+	return statement
+}
+
+// hits finds the jobs of one page, and then their documents.
+func (r *request) hits(v *store.Snapshot) (list []any, err error) {
+	statement := r.statement()
 	rows, err := v.Query(statement.Text, statement.Args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	values := make([]any, len(columns))
-	pointers := make([]any, len(columns))
+	values := make([]any, 3+len(r.sorts)+len(r.fields))
+	pointers := make([]any, len(values))
 	for i := range values {
 		pointers[i] = &values[i]
 	}
@@ -528,28 +332,8 @@ func (r *request) hits(v *store.Snapshot) (list []any, err error) {
 		if err := rows.Scan(pointers...); err != nil {
 			return nil, err
 		}
-		hit := map[string]any{"_index": values[2], "_id": values[1], "_score": nil}
-		if r.scored {
-			hit["_score"] = 1.0
-		}
-		if len(r.sorts) > 0 {
-			sorted := make([]any, len(r.sorts))
-			for i, k := range r.sorts {
-				sorted[i] = k.show(values[3+i])
-			}
-			hit["sort"] = sorted
-		}
-		shown := map[string]any{}
-		for i, f := range r.fields {
-			if x := f.show(values[3+len(r.sorts)+i]); x != nil {
-				shown[f.field.Name] = []any{x}
-			}
-		}
-		if len(shown) > 0 {
-			hit["fields"] = shown
-		}
 		seqs = append(seqs, values[0].(int64))
-		list = append(list, hit)
+		list = append(list, r.hit(values))
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -558,6 +342,39 @@ func (r *request) hits(v *store.Snapshot) (list []any, err error) {
 		return list, nil
 	}
 	return list, r.addSources(v, list, seqs)
+}
+
+// hit makes a hit of a row.
+func (r *request) hit(values []any) map[string]any {
+	hit := map[string]any{"_index": values[2], "_id": values[1], "_score": nil}
+	if len(r.sorts) == 0 {
+		hit["_score"] = 1.0
+		values = values[3:]
+	} else {
+		sorted := make([]any, len(r.sorts))
+		for i := range sorted {
+			sorted[i] = finite(values[3+i])
+			if t, ok := sorted[i].(time.Time); ok {
+				sorted[i] = t.UnixMilli()
+			}
+		}
+		hit["sort"] = sorted
+		values = values[3+len(sorted):]
+	}
+	shown := map[string]any{}
+	for i, f := range r.fields {
+		x := finite(values[i])
+		if t, ok := x.(time.Time); ok {
+			x = f.dates.Format(t)
+		}
+		if x != nil {
+			shown[f.field.Name] = []any{x}
+		}
+	}
+	if len(shown) > 0 {
+		hit["fields"] = shown
+	}
+	return hit
 }
 
 // addSources adds the documents of hits.
@@ -576,65 +393,19 @@ func (r *request) addSources(v *store.Snapshot, list []any, seqs []int64) error 
 	return nil
 }
 
-// show returns a sort value as an answer has it: dates in milliseconds since 1970.
-func (k *sortKey) show(v any) any {
-	t, ok := v.(time.Time)
-	switch {
-	case k.score:
-		return 1.0
-	case ok && k.dates != nil:
-		return k.dates.Format(t)
-	case ok:
-		return t.UnixMilli()
-	}
-	return finite(v)
-}
-
-func (f *shownField) show(v any) any {
-	if t, ok := v.(time.Time); ok {
-		return f.dates.Format(t)
-	}
-	return finite(v)
-}
-
 // sources returns the documents of arrivals, and takes their bytes from those that are left.
 func sources(v *store.Snapshot, seqs []int64, left *int) (map[int64][]byte, error) {
 	found := make(map[int64][]byte, len(seqs))
-	sorted := slices.Clone(seqs)
-	slices.Sort(sorted)
-	for part := range slices.Chunk(sorted, 1000) {
-		marks := strings.TrimSuffix(strings.Repeat("?, ", len(part)), ", ")
-		args := []any{part[0], part[len(part)-1]}
-		for _, seq := range part {
-			args = append(args, seq)
+	err := v.Documents(seqs, func(seq int64, document []byte) error {
+		if len(document) > *left {
+			return query.Illegal("the documents of the hits, of all searches of a request together, have "+
+				"more than %d MiB: ask for fewer, or for \"_source\": false", maxHitBytes>>20)
 		}
-		// The bounds let the database skip parts of the table by their least and greatest numbers.
-		rows, err := v.Query("SELECT seq, document FROM documents WHERE seq BETWEEN ? AND ? AND seq IN ("+marks+")", args...)
-		if err != nil {
-			return nil, err
-		}
-		for rows.Next() {
-			var seq int64
-			var document []byte
-			if err := rows.Scan(&seq, &document); err != nil {
-				_ = rows.Close()
-				return nil, err
-			}
-			if len(document) > *left {
-				_ = rows.Close()
-				return nil, query.Illegal("the documents of the hits, of all searches of a request together, have more than %d MiB: ask for fewer, or for \"_source\": false", maxHitBytes>>20)
-			}
-			*left -= len(document)
-			found[seq] = document
-		}
-		if err := rows.Close(); err != nil {
-			return nil, err
-		}
-		if err := rows.Err(); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
+		*left -= len(document)
+		found[seq] = slices.Clone(document)
+		return nil
+	})
+	return found, err
 }
 
 // asJSON returns a document as a JSON object. Bytes that are not UTF-8 are read as ISO 8859-1. A
@@ -660,45 +431,23 @@ type sourceFilter struct {
 // maxPatterns is how many patterns a filter of members may have.
 const maxPatterns = 256
 
-func newSourceFilter(v any) (s sourceFilter, err error) {
-	patterns := func(v any) (list []string, err error) {
-		elements, ok := v.([]any)
-		if !ok && v != nil {
-			elements = []any{v}
-		}
-		for _, e := range elements {
-			p, err := query.Scalar("_source", e)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, p)
-		}
-		if len(list) > maxPatterns {
-			return nil, query.Illegal("_source: %d patterns (want at most %d)", len(list), maxPatterns)
-		}
-		return list, nil
-	}
-	switch v := v.(type) {
+// newSourceFilter reads the member _source.
+func newSourceFilter(b *query.Body) (s sourceFilter) {
+	switch v := b.Members["_source"].(type) {
 	case nil:
 	case bool:
 		s.none = !v
 	case string, []any:
-		s.includes, err = patterns(v)
-	case map[string]any:
-		if err := query.Known("_source", v, "includes", "include", "excludes", "exclude"); err != nil {
-			return s, err
-		}
-		for name, to := range map[string]*[]string{"includes": &s.includes, "include": &s.includes, "excludes": &s.excludes, "exclude": &s.excludes} {
-			more, err := patterns(v[name])
-			if err != nil {
-				return s, err
-			}
-			*to = append(*to, more...)
-		}
+		s.includes = b.Scalars("_source", v, maxPatterns)
 	default:
-		err = query.Parsing("Expected one of [VALUE_BOOLEAN, VALUE_STRING, START_ARRAY, START_OBJECT] for [_source] but found [%s]", query.KindOf(v))
+		filter := b.Read("_source", v, "includes", "excludes")
+		for name, to := range map[string]*[]string{"includes": &s.includes, "excludes": &s.excludes} {
+			if filter.Given(name) {
+				*to = b.Scalars("_source", filter.Members[name], maxPatterns)
+			}
+		}
 	}
-	return s, err
+	return s
 }
 
 // apply returns the members of a document that the filter lets through.

@@ -80,7 +80,9 @@ func (s *site) documents(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	lines := json.NewEncoder(w)
-	err := s.intake.Store().Documents(r.Context(), asked.Filter, func(d *store.Stored) error { return lines.Encode(d) })
+	v := s.intake.Store().View()
+	defer v.Close()
+	err := v.Each(r.Context(), asked.Filter, func(d *store.Stored) error { return lines.Encode(d) })
 	last := ending{Whole: err == nil}
 	if err != nil {
 		last.Error = err.Error()
@@ -105,7 +107,9 @@ func (s *site) table(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	path, jobs, err := s.intake.Store().Export(r.Context(), asked.Filter, asked.Format)
+	v := s.intake.Store().View()
+	defer v.Close()
+	path, jobs, err := v.Export(r.Context(), asked.Filter, asked.Format)
 	if err != nil {
 		receive.Fail(w, http.StatusBadRequest, "store_exception", err.Error())
 		return
@@ -114,18 +118,16 @@ func (s *site) table(w http.ResponseWriter, r *http.Request) {
 	sendFile(w, path)
 }
 
-// backup answers with a copy of the database that has all that was received until now.
+// backup answers with a copy of the store that has all that was received until now, as a tar archive.
 func (s *site) backup(w http.ResponseWriter, r *http.Request) {
-	err := s.intake.Wait(r.Context(), s.intake.Status().Received)
-	path := ""
-	if err == nil {
-		path, err = s.intake.Store().Backup(r.Context())
-	}
-	if err != nil {
+	if err := s.intake.Wait(r.Context(), s.intake.Status().Received); err != nil {
 		receive.Fail(w, http.StatusServiceUnavailable, "store_exception", err.Error())
 		return
 	}
-	sendFile(w, path)
+	w.Header().Set("Content-Type", "application/x-tar")
+	if err := s.intake.Store().Backup(w); err != nil {
+		panic(http.ErrAbortHandler) // the archive lacks its last file, and the client sees that it broke off
+	}
 }
 
 // sendFile sends a file and removes it. The length lets the client see whether it has all.
@@ -169,7 +171,7 @@ func (Service) Backup(ctx context.Context, dir, to string) (size int64, err erro
 		if err := os.Chmod(target, 0o700); err != nil {
 			return err
 		}
-		if size, err = writeNew(filepath.Join(target, "jobs.duckdb"), answer); err != nil {
+		if size, err = store.Unpack(answer, target); err != nil {
 			return err
 		}
 		more, err := copyPages(dir, target)

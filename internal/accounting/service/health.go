@@ -98,7 +98,7 @@ func (s *site) takeHealth(w http.ResponseWriter, r *http.Request) {
 		receive.Fail(w, http.StatusBadRequest, "parse_exception", err.Error())
 		return
 	}
-	if err := s.intake.Store().AddHealth(r.Context(), list...); err != nil {
+	if err := s.intake.Store().AddHealth(list...); err != nil {
 		receive.Fail(w, http.StatusServiceUnavailable, "store_exception", err.Error())
 	}
 }
@@ -127,8 +127,8 @@ func (s *site) health(ctx context.Context, opts accountingcmd.Serve, say func(fo
 		words := strings.Fields(command)
 		pollers = append(pollers, &health.Poller{
 			Cluster: cluster, Command: words, Every: opts.SdiagEvery,
-			Add: func(ctx context.Context, h store.Health) error { return s.intake.Store().AddHealth(ctx, h) }, Report: func(err error) { say("rmreplay: %v", err) },
-			SetSize: func(ctx context.Context, c store.Cluster) error { return s.intake.Store().SetCluster(ctx, c) },
+			Add: func(_ context.Context, h store.Health) error { return s.intake.Store().AddHealth(h) }, Report: func(err error) { say("rmreplay: %v", err) },
+			SetSize: func(_ context.Context, c store.Cluster) error { return s.intake.Store().SetCluster(c) },
 		})
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -211,5 +211,5 @@ func TestHostile(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitApplied(t, dir, info.Received)
-	checkJobs(t, dir, 2100)
+	checkJobs(t, dir, 2100, synthetic)
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 
-	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/cli/accountingcmd"
 )
@@ -24,17 +23,13 @@ func (Service) Info(ctx context.Context, dir string) (info *accountingcmd.Info, 
 }
 
 // info answers what the data directory holds.
-func (s *site) info(w http.ResponseWriter, r *http.Request) {
+func (s *site) info(w http.ResponseWriter, _ *http.Request) {
 	status := s.intake.Status() // before the summary, which so has at least what was applied
-	summary, err := s.intake.Store().Summary(r.Context())
-	if err != nil {
-		receive.Fail(w, http.StatusInternalServerError, "store_exception", err.Error())
-		return
-	}
+	summary := s.intake.Store().Summary()
 	info := accountingcmd.Info{
 		Jobs: summary.Jobs, Clusters: summary.Clusters, Sources: summary.Sources, Counts: summary.Counts,
 		Received: status.Received, Applied: status.Applied, JournalBytes: status.Journal, DatabaseBytes: summary.Bytes,
-		SchemaVersion: store.SchemaVersion, PID: os.Getpid(),
+		SchemaVersion: store.Format, PID: os.Getpid(),
 	}
 	if !summary.FirstEnd.IsZero() {
 		info.FirstEnd, info.LastEnd = &summary.FirstEnd, &summary.LastEnd

@@ -110,7 +110,9 @@ func TestKafka(t *testing.T) {
 	defer s.Close()
 	var kept []string
 	garbage := ""
-	err = s.Documents(t.Context(), store.Filter{}, func(d *store.Stored) error {
+	v := s.View()
+	defer v.Close()
+	err = v.Each(t.Context(), store.Filter{}, func(d *store.Stored) error {
 		if string(d.Document) == "\xff no job" {
 			garbage += "a document of " + d.Cluster
 			return nil

@@ -265,7 +265,7 @@ func (s *site) cluster(w http.ResponseWriter, r *http.Request) {
 		receive.Fail(w, http.StatusBadRequest, "parse_exception", err.Error())
 		return
 	}
-	if err := s.intake.Store().SetCluster(r.Context(), c); err != nil {
+	if err := s.intake.Store().SetCluster(c); err != nil {
 		receive.Fail(w, http.StatusServiceUnavailable, "store_exception", err.Error())
 	}
 }

@@ -100,10 +100,7 @@ func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(for
 		}
 		defer end()
 	}
-	before, err := s.tally(ctx)
-	if err != nil {
-		return err
-	}
+	before := s.tally()
 	end, err := s.health(ctx, opts, say)
 	if err != nil {
 		return err
@@ -118,7 +115,8 @@ func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(for
 	if err != nil {
 		return err
 	}
-	return s.sayTally(before, say)
+	s.sayTally(before, say)
+	return nil
 }
 
 // newSource returns the cluster that the pages are about; nil for the store. What the server receives goes
@@ -161,37 +159,19 @@ type tally struct {
 	behind   int64            // documents that are not in the database yet
 }
 
-func (s *site) tally(ctx context.Context) (t tally, err error) {
+func (s *site) tally() tally {
 	status := s.intake.Status()
-	t = tally{status.Received, map[string]int64{}, status.Outcome, status.Received - status.Applied}
-	err = s.intake.Store().Read(ctx, func(v *store.Snapshot) error {
-		rows, err := v.Query("SELECT rule, documents FROM counts")
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var rule string
-			var documents int64
-			if err := rows.Scan(&rule, &documents); err != nil {
-				return err
-			}
-			t.rules[rule] = documents
-		}
-		return rows.Err()
-	})
-	return t, err
+	v := s.intake.Store().View()
+	defer v.Close()
+	return tally{status.Received, v.Counts(), status.Outcome, status.Received - status.Applied}
 }
 
 // sayTally says what became of the documents since an earlier tally.
-func (s *site) sayTally(before tally, say func(format string, args ...any)) error {
+func (s *site) sayTally(before tally, say func(format string, args ...any)) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
 	_ = s.intake.Wait(ctx, s.intake.Status().Received) // what is not in the database is counted below
-	now, err := s.tally(context.Background())
-	if err != nil {
-		return err
-	}
+	now := s.tally()
 	text := fmt.Sprintf("%d jobs new, %d already there, %d replaced by a later document", now.outcome.Added-before.outcome.Added,
 		now.outcome.Duplicate-before.outcome.Duplicate, now.outcome.Replaced-before.outcome.Replaced)
 	if kept := now.outcome.Kept - before.outcome.Kept; kept > 0 {
@@ -206,7 +186,6 @@ func (s *site) sayTally(before tally, say func(format string, args ...any)) erro
 		}
 	}
 	say("rmreplay: received %d documents: %s", now.received-before.received, text)
-	return nil
 }
 
 // forward starts to pass documents on. The function that it returns ends that.
@@ -311,7 +290,7 @@ func (s *site) expire(ctx context.Context, opts accountingcmd.Serve) (err error)
 		_, err = s.intake.Store().Expire(ctx, time.Now().Add(-opts.Retention))
 	}
 	if len(opts.Sdiag) > 0 && opts.SdiagKeep > 0 {
-		_, healthErr := s.intake.Store().ExpireHealth(ctx, time.Now().Add(-opts.SdiagKeep))
+		_, healthErr := s.intake.Store().ExpireHealth(time.Now().Add(-opts.SdiagKeep))
 		err = errors.Join(err, healthErr)
 	}
 	return err

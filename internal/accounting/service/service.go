@@ -76,6 +76,7 @@ func openAbout(ctx context.Context, dir string, opts intake.Options, access *rec
 	mux.HandleFunc("POST /_accounting/documents", s.documents)
 	mux.HandleFunc("POST /_accounting/table", s.table)
 	mux.HandleFunc("POST /_accounting/backup", s.backup)
+	mux.HandleFunc("POST /_accounting/verify", s.verify)
 	s.control = &http.Server{Handler: mux, ReadHeaderTimeout: headerTime}
 	go func() { s.closed <- s.control.Serve(listener) }()
 	return s, nil
@@ -140,9 +141,8 @@ type client struct {
 
 // connect returns a client for a data directory that exists.
 func connect(ctx context.Context, dir string) (*client, error) {
-	_, err := os.Stat(filepath.Join(dir, "jobs.duckdb"))
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+	switch err := store.Exists(dir); {
+	case errors.Is(err, store.ErrAbsent), errors.Is(err, unix.ENOTDIR):
 		return nil, fmt.Errorf("opening the data directory: %s: %w (want a directory of accounting serve or import)", dir, store.ErrAbsent)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("opening the data directory: %w (want to be the user whom it belongs to)", err)

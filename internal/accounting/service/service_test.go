@@ -132,6 +132,7 @@ func postBy(client *http.Client, address string, text []byte) (int, string, erro
 type posting struct {
 	address             string
 	documents           int64
+	document            func(n int64) []byte // nil means that of package storetest
 	next                atomic.Int64
 	acknowledged        atomic.Int64
 	lost, full, unheard atomic.Int64 // answers that did not arrive, were about a full disk, or never came
@@ -141,12 +142,17 @@ type posting struct {
 func (p *posting) run(c int) {
 	r := rand.New(rand.NewPCG(uint64(c), 1))
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: c%2 == 0}, Timeout: time.Minute} // Slurm's plugin keeps none
+	defer client.CloseIdleConnections()
+	document := p.document
+	if document == nil {
+		document = synthetic
+	}
 	for {
 		n := p.next.Add(1)
 		if n > p.documents {
 			return
 		}
-		text := storetest.Entry(n).Document
+		text := document(n)
 		for {
 			if r.IntN(40) == 0 { // the answer does not arrive
 				if conn, err := net.Dial("tcp", p.address); err == nil {
@@ -213,7 +219,7 @@ func TestKilled(t *testing.T) {
 	if info, err = service.New().Info(context.Background(), dir); err != nil {
 		t.Fatal(err)
 	}
-	checkJobs(t, dir, documents)
+	checkJobs(t, dir, documents, synthetic)
 	t.Logf("%d documents, %d kills, disk full %d times (%d posts refused), %d answers lost by the client, %d by the server's end, %d duplicates", documents, kills, fills, p.full.Load(),
 		p.lost.Load(), p.unheard.Load(), info.Counts[store.CountDuplicate])
 }
@@ -285,8 +291,11 @@ func waitApplied(t *testing.T, dir string, received int64) {
 	}
 }
 
-// checkJobs checks that a directory has each of the synthetic jobs up to a number once, with its document.
-func checkJobs(t *testing.T, dir string, jobs int64) {
+// synthetic returns the document of a synthetic job.
+func synthetic(n int64) []byte { return storetest.Entry(n).Document }
+
+// checkJobs checks that a directory has each of the jobs up to a number once, with its document.
+func checkJobs(t *testing.T, dir string, jobs int64, of func(n int64) []byte) {
 	t.Helper()
 	s, err := store.Open(context.Background(), dir, store.Options{})
 	if err != nil {
@@ -294,9 +303,11 @@ func checkJobs(t *testing.T, dir string, jobs int64) {
 	}
 	defer s.Close()
 	seen := make(map[string]bool, jobs)
-	err = s.Documents(context.Background(), store.Filter{}, func(d *store.Stored) error {
+	v := s.View()
+	defer v.Close()
+	err = v.Each(context.Background(), store.Filter{}, func(d *store.Stored) error {
 		j := document.Parse(d.Document, d.Cluster)
-		if want := storetest.Entry(j.JobID).Document; string(d.Document) != string(want) || seen[store.ID(&j)] {
+		if want := of(j.JobID); string(d.Document) != string(want) || seen[store.ID(&j)] {
 			t.Errorf("document %d is there twice, or changed: %s", d.Seq, d.Document)
 		}
 		seen[store.ID(&j)] = true
@@ -377,7 +388,7 @@ func TestFullDisk(t *testing.T) {
 	if err := s.end(syscall.SIGTERM); err != nil {
 		t.Errorf("%v: %s", err, s.log.String())
 	}
-	checkJobs(t, dir, kept)
+	checkJobs(t, dir, kept, synthetic)
 }
 
 type zeros struct{}

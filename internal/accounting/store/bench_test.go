@@ -14,54 +14,99 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// BenchmarkApply measures how many documents a second the database takes in transactions of several sizes,
-// without the journal, and the processor time. A round has 400,000 documents, or as many as
+// BenchmarkApply measures how many documents a second the store takes in batches of several sizes, without the
+// journal, until all of them are durable, and the processor time. A round has 400,000 documents, or as many as
 // RMREPLAY_BENCH_DOCUMENTS says.
 func BenchmarkApply(b *testing.B) {
-	n := 400_000
+	n := int64(400_000)
 	if text := os.Getenv("RMREPLAY_BENCH_DOCUMENTS"); text != "" {
 		var err error
-		if n, err = strconv.Atoi(text); err != nil {
+		if n, err = strconv.ParseInt(text, 10, 64); err != nil {
 			b.Fatal(err)
 		}
 	}
-	entries := make([]store.Entry, n)
-	for i := range entries {
-		entries[i] = storetest.Entry(int64(i + 1))
-	}
-	for _, each := range []int{1000, 20_000, 50_000, store.RowGroup} {
+	entries := storetest.Entries(1, n)
+	for _, each := range []int64{100, 1000, 8192, 20_000} {
 		b.Run(fmt.Sprint(each), func(b *testing.B) {
 			var took, used time.Duration
 			var bytes int64
 			for range b.N {
-				dir := b.TempDir()
-				s, err := store.Open(b.Context(), dir, store.Options{})
+				s, err := store.Open(b.Context(), b.TempDir(), store.Options{})
 				if err != nil {
 					b.Fatal(err)
 				}
 				begin, before := time.Now(), processorTime(b)
-				for first := 0; first < n; first += each {
+				for first := int64(0); first < n; first += each {
 					if _, err := s.Apply(b.Context(), entries[first:min(first+each, n)]); err != nil {
 						b.Fatal(err)
 					}
 				}
-				took, used = took+time.Since(begin), used+processorTime(b)-before
+				if err := s.Seal(); err != nil {
+					b.Fatal(err)
+				}
+				took, used, bytes = took+time.Since(begin), used+processorTime(b)-before, s.Summary().Bytes
+				if s.Durable() != n || s.Summary().Jobs != n {
+					b.Fatalf("%+v, want %d jobs", s.Summary(), n)
+				}
 				if err := s.Close(); err != nil {
 					b.Fatal(err)
 				}
-				info, err := os.Stat(filepath.Join(dir, "jobs.duckdb"))
-				if err != nil {
-					b.Fatal(err)
-				}
-				bytes = info.Size()
 			}
-			total := float64(n * b.N)
+			total := float64(n) * float64(b.N)
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(total/took.Seconds(), "documents/s")
 			b.ReportMetric(float64(used.Microseconds())/total, "cpu-us/document")
 			b.ReportMetric(float64(bytes)/float64(n), "bytes/document")
 		})
 	}
+}
+
+// BenchmarkOpen measures how long a store of a million jobs, or of as many millions as RMREPLAY_MILLIONS says, takes to
+// open, and until it has answered the first question. RMREPLAY_BENCH_STORE keeps the store for another time. The
+// files are in the cache of the system.
+func BenchmarkOpen(b *testing.B) {
+	millions := int64(1)
+	if text := os.Getenv("RMREPLAY_MILLIONS"); text != "" {
+		var err error
+		if millions, err = strconv.ParseInt(text, 10, 64); err != nil {
+			b.Fatal(err)
+		}
+	}
+	dir := os.Getenv("RMREPLAY_BENCH_STORE")
+	if dir == "" {
+		dir = b.TempDir()
+	}
+	if _, err := os.Stat(filepath.Join(dir, "store.json")); err != nil {
+		if err := storetest.Generate(b.Context(), dir, millions*1_000_000); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var opened, answered time.Duration
+	for b.Loop() {
+		begin := time.Now()
+		s, err := store.Open(b.Context(), dir, store.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		opened += time.Since(begin)
+		var jobs int64
+		if err := s.Read(b.Context(), func(v *store.Snapshot) error {
+			return v.One("SELECT count(*) FROM jobs", nil,
+				&jobs)
+		}); err != nil {
+			b.Fatal(err)
+		}
+		answered += time.Since(begin)
+		if jobs != millions*1_000_000 || s.Summary().Jobs != jobs {
+			b.Fatalf("%d jobs, want %d millions", jobs, millions)
+		}
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(opened.Milliseconds())/float64(b.N), "open-ms")
+	b.ReportMetric(float64(answered.Milliseconds())/float64(b.N), "first-answer-ms")
 }
 
 // processorTime returns what this process has used.

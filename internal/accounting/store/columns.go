@@ -4,6 +4,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parquet-go/parquet-go"
+
+	"rmreplay/internal/accounting/columnar"
 	"rmreplay/internal/accounting/document"
 )
 
@@ -15,20 +18,20 @@ type Column struct {
 	// is empty for a column that the store computes.
 	Field string
 	Doc   string // what it is, with its unit
-	set   func(to cell, e *Entry)
+	of    func(e *Entry) parquet.Value
 }
 
 // Columns lists the columns of the table jobs in their order. The store also has the column id:
 // cluster, jobid and run, separated by colons. Every column but seq, arrived, source, cluster,
 // jobid and run may be NULL, which stands for "not known".
 var Columns = []Column{
-	{"seq", "BIGINT NOT NULL", "", "number of the arrival, ascending; the row of the table documents with the same seq has the document", func(to cell, e *Entry) { to.setInt(e.Seq) }},
-	{"arrived", "TIMESTAMP NOT NULL", "", "when the document came (UTC)", func(to cell, e *Entry) { to.setInt(e.Arrived.UnixMicro()) }},
-	{"source", "VARCHAR NOT NULL", "", "received, kafka, imported, reconciled or run", func(to cell, e *Entry) { to.setText(string(e.Source)) }},
+	{"seq", "BIGINT NOT NULL", "", "number of the arrival, ascending", func(e *Entry) parquet.Value { return columnar.Int(e.Seq) }},
+	{"arrived", "TIMESTAMP NOT NULL", "", "when the document came (UTC)", func(e *Entry) parquet.Value { return columnar.Int(e.Arrived.UnixMicro()) }},
+	{"source", "VARCHAR NOT NULL", "", "received, kafka, imported, reconciled or run", func(e *Entry) parquet.Value { return columnar.Text(string(e.Source)) }},
 	{"collection", "VARCHAR", "_index", "name of the index that the document was sent to", text(func(e *Entry) string { return e.Index })},
-	{"cluster", "VARCHAR NOT NULL", "cluster", "name of the cluster, or of a run that stands beside clusters", func(to cell, e *Entry) { to.setText(e.Job.Cluster) }},
-	{"jobid", "BIGINT NOT NULL", "jobid", "Slurm's job number; 0 for a document without one", func(to cell, e *Entry) { to.setInt(e.Job.JobID) }},
-	{"run", "BIGINT NOT NULL", "", "which run of the job: start in seconds since 1970, or the negative submission time of a job that never ran; tasks of an array that never ran are one", func(to cell, e *Entry) { to.setInt(e.Job.Run) }},
+	{"cluster", "VARCHAR NOT NULL", "cluster", "name of the cluster, or of a run that stands beside clusters", func(e *Entry) parquet.Value { return columnar.Text(e.Job.Cluster) }},
+	{"jobid", "BIGINT NOT NULL", "jobid", "Slurm's job number; 0 for a document without one", func(e *Entry) parquet.Value { return columnar.Int(e.Job.JobID) }},
+	{"run", "BIGINT NOT NULL", "", "which run of the job: start in seconds since 1970, or the negative submission time of a job that never ran; tasks of an array that never ran are one", func(e *Entry) parquet.Value { return columnar.Int(e.Job.Run) }},
 	{"state", "VARCHAR", "state", "COMPLETED, FAILED, TIMEOUT, ...; PENDING for a run that ended in a requeue", job(func(j *document.Job) string { return j.State })},
 	{"submit_time", "TIMESTAMP", "@submit", "submission (UTC)", instant(func(j *document.Job) time.Time { return j.Submit })},
 	{"eligible_time", "TIMESTAMP", "@eligible", "when it could have started (UTC)", instant(func(j *document.Job) time.Time { return j.Eligible })},
@@ -46,9 +49,9 @@ var Columns = []Column{
 	{"req_nodes", "BIGINT", "", "nodes asked for, of tres_req", number(func(j *document.Job) document.Int { return j.ReqNodes })},
 	{"req_mem_mib", "BIGINT", "", "memory asked for in MiB, of tres_req", number(func(j *document.Job) document.Int { return j.ReqMemMiB })},
 	{"req_gpus", "BIGINT", "", "GPUs asked for, of tres_req", number(func(j *document.Job) document.Int { return j.ReqGPUs })},
-	{"cpu_hours", "DOUBLE NOT NULL", "cpu_hours", "cpus times elapsed_s, in hours", func(to cell, e *Entry) { to.setFloat(e.Job.CPUHours) }},
-	{"gpu_hours", "DOUBLE NOT NULL", "", "gpus times elapsed_s, in hours", func(to cell, e *Entry) { to.setFloat(e.Job.GPUHours) }},
-	{"node_hours", "DOUBLE NOT NULL", "", "nodes times elapsed_s, in hours; 0 if nodes is not known", func(to cell, e *Entry) { to.setFloat(e.Job.NodeHours) }},
+	{"cpu_hours", "DOUBLE NOT NULL", "cpu_hours", "cpus times elapsed_s, in hours", func(e *Entry) parquet.Value { return parquet.DoubleValue(e.Job.CPUHours) }},
+	{"gpu_hours", "DOUBLE NOT NULL", "", "gpus times elapsed_s, in hours", func(e *Entry) parquet.Value { return parquet.DoubleValue(e.Job.GPUHours) }},
+	{"node_hours", "DOUBLE NOT NULL", "", "nodes times elapsed_s, in hours; 0 if nodes is not known", func(e *Entry) parquet.Value { return parquet.DoubleValue(e.Job.NodeHours) }},
 	{"exit_code", "BIGINT", "", "exit status of the job's script (the part of exit_code before the colon)", number(func(j *document.Job) document.Int { return j.ExitCode })},
 	{"exit_signal", "BIGINT", "", "signal that ended the job's script (the part behind the colon); 0 for none", number(func(j *document.Job) document.Int { return j.ExitSignal })},
 	{"derived_code", "BIGINT", "", "highest exit status of the job's steps (derived_ec)", number(func(j *document.Job) document.Int { return j.DerivedCode })},
@@ -95,37 +98,34 @@ var Columns = []Column{
 }
 
 // text makes a column of a text, which is NULL if it is empty.
-func text(of func(e *Entry) string) func(to cell, e *Entry) {
-	return func(to cell, e *Entry) {
+func text(of func(e *Entry) string) func(e *Entry) parquet.Value {
+	return func(e *Entry) parquet.Value {
 		if s := of(e); s != "" {
-			to.setText(s)
-		} else {
-			to.setNull()
+			return columnar.Text(s)
 		}
+		return parquet.NullValue()
 	}
 }
 
-func job(of func(j *document.Job) string) func(to cell, e *Entry) {
+func job(of func(j *document.Job) string) func(e *Entry) parquet.Value {
 	return text(func(e *Entry) string { return of(&e.Job) })
 }
 
-func number(of func(j *document.Job) document.Int) func(to cell, e *Entry) {
-	return func(to cell, e *Entry) {
+func number(of func(j *document.Job) document.Int) func(e *Entry) parquet.Value {
+	return func(e *Entry) parquet.Value {
 		if n := of(&e.Job); n.Known {
-			to.setInt(n.Value)
-		} else {
-			to.setNull()
+			return columnar.Int(n.Value)
 		}
+		return parquet.NullValue()
 	}
 }
 
-func instant(of func(j *document.Job) time.Time) func(to cell, e *Entry) {
-	return func(to cell, e *Entry) {
+func instant(of func(j *document.Job) time.Time) func(e *Entry) parquet.Value {
+	return func(e *Entry) parquet.Value {
 		if t := of(&e.Job); !t.IsZero() {
-			to.setInt(t.UnixMicro())
-		} else {
-			to.setNull()
+			return columnar.Int(t.UnixMicro())
 		}
+		return parquet.NullValue()
 	}
 }
 

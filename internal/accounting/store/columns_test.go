@@ -39,6 +39,7 @@ func TestDocumented(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if want != string(text) {
-		t.Error("docs/ACCOUNTING.md lists other columns (go test ./internal/accounting/store -run Documented -update writes them)")
+		t.Error("docs/ACCOUNTING.md lists other columns " +
+			"(go test ./internal/accounting/store -run Documented -update writes them)")
 	}
 }

@@ -3,93 +3,19 @@ package store
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
+	"io"
+	"strconv"
 	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"rmreplay/internal/accounting/columnar"
+	"rmreplay/internal/inert"
 )
 
-// longRead bounds exports and backups.
-const longRead = 6 * time.Hour
-
-// Filter chooses jobs. Its zero value chooses all.
-type Filter struct {
-	// From and To choose the jobs that were in the cluster at a time between them: submitted before
-	// To, and not ended before From. Zero times bound nothing.
-	From, To time.Time
-	// EndedFrom and EndedTo choose the jobs that ended between them, EndedTo excluded.
-	EndedFrom, EndedTo time.Time
-	Clusters           []string // any of them
-	// Where is a condition in SQL over the columns of jobs. It is not for texts of strangers: it can
-	// read whatever the store has.
-	Where string
-}
-
-// condition returns the filter in SQL.
-func (f *Filter) condition() string {
-	at := func(t time.Time) string { return fmt.Sprintf("make_timestamp(%d)", t.UnixMicro()) }
-	parts := []string{"true"}
-	for _, bound := range []struct {
-		t         time.Time
-		condition string
-	}{
-		{f.To, "coalesce(submit_time, start_time, end_time) < %s"}, {f.From, "coalesce(end_time, start_time, submit_time) >= %s"},
-		{f.EndedFrom, "end_time >= %s"}, {f.EndedTo, "end_time < %s"},
-	} {
-		if !bound.t.IsZero() {
-			parts = append(parts, fmt.Sprintf(bound.condition, at(bound.t)))
-		}
-	}
-	if len(f.Clusters) > 0 {
-		var names []string
-		for _, name := range f.Clusters {
-			names = append(names, quote(name))
-		}
-		parts = append(parts, "cluster IN ("+strings.Join(names, ", ")+")")
-	}
-	if f.Where != "" {
-		parts = append(parts, "(\n"+f.Where+"\n)") // a comment in it ends with its line
-	}
-	return strings.Join(parts, " AND ")
-}
-
-// Stored is a document of the store.
-type Stored struct {
-	Seq      int64
-	Source   Source
-	Cluster  string
-	Document []byte
-}
-
-// Documents calls each with the documents of the jobs that a filter chooses, in the order of their
-// arrival. each must not keep the document's bytes.
-func (s *Store) Documents(ctx context.Context, f Filter, each func(d *Stored) error) error {
-	return s.read(ctx, longRead, func(v *Snapshot) error {
-		rows, err := v.Query("SELECT j.seq, j.source, j.cluster, d.document FROM jobs j JOIN documents d ON d.seq = j.seq WHERE j.seq IN (SELECT seq FROM jobs WHERE " +
-			f.condition() + ") ORDER BY j.seq")
-		if err != nil {
-			return fmt.Errorf("reading jobs: %w", err)
-		}
-		defer rows.Close()
-		var d Stored
-		var text sql.RawBytes
-		for rows.Next() {
-			if err := rows.Scan(&d.Seq, &d.Source, &d.Cluster, &text); err != nil {
-				return err
-			}
-			d.Document = text
-			if err := each(&d); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
-	})
-}
-
-// Table is a file format of [Store.Export].
+// Table is a file format of [View.Export].
 type Table string
 
 // The formats.
@@ -98,57 +24,156 @@ const (
 	CSV     Table = "csv"     // with a header, UTF-8
 )
 
-// A spreadsheet takes a text of a job such as =1+1 in a cell of CSV for a formula. DuckDB's COPY writes it as it is; a writer
-// of CSV must write each text by inert.Cell, or all rows by inert.NewWriter.
+// exportLayout is the form of an exported table: [Columns], and id.
+var exportLayout = columnar.New(append(jobLayout.Columns[:documentColumn:documentColumn], columnar.Column{Name: "id", Kind: "VARCHAR", Null: false, Plain: true})...)
 
 // Export writes the jobs that a filter chooses, with all columns, into a file in the store's
 // directory for temporary files, and returns its path and the number of jobs. The caller removes it.
-func (s *Store) Export(ctx context.Context, f Filter, format Table) (path string, jobs int64, err error) {
-	options := "FORMAT parquet, COMPRESSION zstd"
-	if format == CSV {
-		options = "FORMAT csv, HEADER"
-	}
-	path = filepath.Join(s.dir, temporary, rand.Text()+"."+string(format))
-	err = s.read(ctx, longRead, func(v *Snapshot) error {
-		result, err := v.conn.ExecContext(v.ctx, fmt.Sprintf("COPY (SELECT * FROM jobs WHERE %s ORDER BY seq) TO %s (%s)", f.condition(), quote(path), options))
-		if err != nil {
-			return err
+func (v *View) Export(ctx context.Context, f Filter, format Table) (path string, jobs int64, err error) {
+	path = v.s.path(tempDir, rand.Text()+"."+string(format))
+	_, err = columnar.WriteSealed(path, false, func(to *columnar.File) (err error) {
+		switch format {
+		case Parquet:
+			jobs, err = v.exportParquet(ctx, f, to)
+		case CSV:
+			jobs, err = v.exportCSV(ctx, f, to)
+		default:
+			err = fmt.Errorf("the format %q (want %s or %s)", format, Parquet, CSV)
 		}
-		jobs, err = result.RowsAffected()
 		return err
 	})
 	if err != nil {
-		return "", 0, errors.Join(fmt.Errorf("exporting jobs: %w", err), removeIfThere(path))
+		return "", 0, fmt.Errorf("exporting jobs: %w", err)
 	}
 	return path, jobs, nil
 }
 
-// Backup writes a copy of the database, as it is now, into the store's directory for temporary
-// files, and returns its path. The caller removes it. Neither readers nor the writer wait.
-func (s *Store) Backup(ctx context.Context) (path string, err error) {
-	name := "backup_" + rand.Text()
-	path = filepath.Join(s.dir, temporary, name+".duckdb")
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	conn, err := s.db.Conn(ctx)
-	if err != nil {
-		return "", fmt.Errorf("copying the store: %w", err)
+// eachChosen calls do with the rows of each part that a filter chooses.
+func (v *View) eachChosen(ctx context.Context, f Filter, do func(r *columnar.Reader, rows []int64) error) (jobs int64, err error) {
+	for _, p := range v.st.all() {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		_, rows, err := v.choose(ctx, p, &f)
+		if err != nil {
+			return 0, err
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		r, err := p.reader()
+		if err != nil {
+			return 0, err
+		}
+		if err := do(r, rows); err != nil {
+			return 0, err
+		}
+		jobs += int64(len(rows))
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	if _, err = conn.ExecContext(ctx, fmt.Sprintf("ATTACH %s AS %s (STORAGE_VERSION 'latest')", quote(path), name)); err == nil {
-		_, err = conn.ExecContext(ctx, "COPY FROM DATABASE jobs TO "+name)
-		_, end := conn.ExecContext(context.WithoutCancel(ctx), "DETACH "+name)
-		err = errors.Join(err, end)
-	}
-	if err != nil {
-		return "", errors.Join(fmt.Errorf("copying the store: %w", err), removeIfThere(path))
-	}
-	return path, nil
+	return jobs, nil
 }
 
-func removeIfThere(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+func (v *View) exportParquet(ctx context.Context, f Filter, to io.Writer) (jobs int64, err error) {
+	w := exportLayout.Writer(to, columnar.Small)
+	jobs, err = v.eachChosen(ctx, f, func(r *columnar.Reader, rows []int64) error {
+		err := exportLayout.Fill(w.ColumnWriters(), func(column int, put func([]parquet.Value) error) error {
+			if column < documentColumn {
+				return r.Values(column, rows, func(_ int, value parquet.Value) error {
+					return put([]parquet.Value{value.Level(0, value.DefinitionLevel(), column)})
+				})
+			}
+			ids, err := idsOf(r, rows)
+			for _, id := range ids {
+				if err == nil {
+					err = put([]parquet.Value{exportLayout.Leveled(column, columnar.Text(id))})
+				}
+			}
+			return err
+		})
+		return errors.Join(err, w.Flush())
+	})
+	return jobs, errors.Join(err, w.Close())
+}
+
+// idsOf returns the ids of rows.
+func idsOf(r *columnar.Reader, rows []int64) ([]string, error) {
+	ids := make([]string, len(rows))
+	for i, name := range []string{"cluster", "jobid", "run"} {
+		err := r.Values(jobLayout.Index(name), rows, func(k int, value parquet.Value) error {
+			if i > 0 {
+				ids[k] += ":"
+			}
+			ids[k] += csvText(value, jobLayout.Columns[jobLayout.Index(name)].Kind)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
+// csvRows is how many rows of CSV are in memory at a time.
+const csvRows = 8192
+
+func (v *View) exportCSV(ctx context.Context, f Filter, to io.Writer) (jobs int64, err error) {
+	w := inert.NewWriter(to)
+	header := make([]string, len(exportLayout.Columns))
+	for i, c := range exportLayout.Columns {
+		header[i] = c.Name
+	}
+	if err := w.Write(header); err != nil {
+		return 0, err
+	}
+	jobs, err = v.eachChosen(ctx, f, func(r *columnar.Reader, rows []int64) error {
+		for ; len(rows) > 0; rows = rows[min(csvRows, len(rows)):] {
+			if err := writeCSV(w, r, rows[:min(csvRows, len(rows))]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	w.Flush()
+	return jobs, errors.Join(err, w.Error())
+}
+
+func writeCSV(w *inert.Writer, r *columnar.Reader, rows []int64) error {
+	lines := make([][]string, len(rows))
+	for i := range lines {
+		lines[i] = make([]string, 0, len(exportLayout.Columns))
+	}
+	for column := range documentColumn {
+		err := r.Values(column, rows, func(i int, value parquet.Value) error {
+			lines[i] = append(lines[i], csvText(value, jobLayout.Columns[column].Kind))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	ids, err := idsOf(r, rows)
+	if err != nil {
 		return err
 	}
+	for i := range lines {
+		if err := w.Write(append(lines[i], ids[i])); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// csvText returns the text of a value, which is empty for NULL.
+func csvText(v parquet.Value, kind string) string {
+	switch {
+	case v.IsNull():
+		return ""
+	case kind == "TIMESTAMP":
+		return time.UnixMicro(v.Int64()).UTC().Format("2006-01-02 15:04:05.999999")
+	case kind == "DOUBLE":
+		return strconv.FormatFloat(v.Double(), 'g', -1, 64)
+	case kind == "VARCHAR":
+		return string(v.ByteArray())
+	}
+	return strconv.FormatInt(v.Int64(), 10)
 }

@@ -1,12 +1,14 @@
 package store
 
 import (
-	"context"
-	"database/sql"
+	"errors"
 	"fmt"
+	"reflect"
+	"rmreplay/internal/accounting/columnar"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/parquet-go/parquet-go"
 )
 
 // Health is what a scheduler did in an interval. Counters are those of the interval; all other fields
@@ -47,26 +49,120 @@ type HealthCount struct {
 	Micros     int64 // microseconds that requests took
 }
 
-// healthTables are made with the first figures, so that stores without figures stay as they are.
-var healthTables = []string{
-	`CREATE TABLE IF NOT EXISTS health (cluster VARCHAR NOT NULL, until TIMESTAMP NOT NULL, interval_us BIGINT NOT NULL,
-		threads BIGINT, agent_queue BIGINT, agents BIGINT, dbd_queue BIGINT, pending BIGINT, running BIGINT,
-		submitted BIGINT, started BIGINT, completed BIGINT, cancelled BIGINT, failed BIGINT, backfilled BIGINT, bf_table BIGINT,
-		main_cycles BIGINT, main_us BIGINT, main_longest_us BIGINT, main_depth BIGINT, main_last_us BIGINT, main_queue BIGINT,
-		bf_cycles BIGINT, bf_us BIGINT, bf_longest_us BIGINT, bf_depth BIGINT, bf_tried BIGINT, bf_last_us BIGINT, bf_queue BIGINT)`,
-	`CREATE TABLE IF NOT EXISTS health_counts (cluster VARCHAR NOT NULL, until TIMESTAMP NOT NULL, kind VARCHAR NOT NULL, name VARCHAR NOT NULL, count BIGINT NOT NULL, us BIGINT NOT NULL)`,
+// figureRow is a row of a file in health/, with the columns of the view health.
+type figureRow struct {
+	Cluster        string `parquet:"cluster,dict"`
+	Until          int64  `parquet:"until,timestamp(microsecond:local)"`
+	Interval       int64  `parquet:"interval_us"`
+	Threads        int64  `parquet:"threads"`
+	AgentQueue     int64  `parquet:"agent_queue"`
+	Agents         int64  `parquet:"agents"`
+	DBDQueue       int64  `parquet:"dbd_queue"`
+	Pending        int64  `parquet:"pending"`
+	Running        int64  `parquet:"running"`
+	Submitted      int64  `parquet:"submitted"`
+	Started        int64  `parquet:"started"`
+	Completed      int64  `parquet:"completed"`
+	Cancelled      int64  `parquet:"cancelled"`
+	Failed         int64  `parquet:"failed"`
+	Backfilled     int64  `parquet:"backfilled"`
+	Table          int64  `parquet:"bf_table"`
+	MainCycles     int64  `parquet:"main_cycles"`
+	MainSum        int64  `parquet:"main_us"`
+	MainLongest    int64  `parquet:"main_longest_us"`
+	MainDepth      int64  `parquet:"main_depth"`
+	MainLast       int64  `parquet:"main_last_us"`
+	MainQueue      int64  `parquet:"main_queue"`
+	BackfillCycles int64  `parquet:"bf_cycles"`
+	BackfillSum    int64  `parquet:"bf_us"`
+	BackfillLong   int64  `parquet:"bf_longest_us"`
+	BackfillDepth  int64  `parquet:"bf_depth"`
+	BackfillTried  int64  `parquet:"bf_tried"`
+	BackfillLast   int64  `parquet:"bf_last_us"`
+	BackfillQueue  int64  `parquet:"bf_queue"`
+}
+
+// countRow is a row of a file in health_counts/, with the columns of the view health_counts.
+type countRow struct {
+	Cluster string `parquet:"cluster,dict"`
+	Until   int64  `parquet:"until,timestamp(microsecond:local)"`
+	Kind    string `parquet:"kind,dict"`
+	Name    string `parquet:"name,dict"`
+	Count   int64  `parquet:"count"`
+	Micros  int64  `parquet:"us"`
+}
+
+func (h *Health) rows() (f figureRow, counts []countRow) {
+	until := h.At.UnixMicro()
+	f = figureRow{
+		h.Cluster, until, h.Interval.Microseconds(), h.Threads, h.AgentQueue, h.Agents, h.DBDQueue, h.Pending, h.Running,
+		h.Submitted, h.Started, h.Completed, h.Cancelled, h.Failed, h.Backfilled, h.Table,
+		h.Main.Count, h.Main.Sum.Microseconds(), h.Main.Longest.Microseconds(), h.Main.Depth, h.Main.Last.Microseconds(), h.Main.Queue,
+		h.Backfill.Count, h.Backfill.Sum.Microseconds(), h.Backfill.Longest.Microseconds(), h.Backfill.Depth, h.Backfill.Tried,
+		h.Backfill.Last.Microseconds(), h.Backfill.Queue,
+	}
+	for _, c := range h.Counts {
+		counts = append(counts, countRow{h.Cluster, until, c.Kind, c.Name, c.Count, c.Micros})
+	}
+	return f, counts
+}
+
+// fields returns where the columns of a row go.
+func (f *figureRow) fields() (list []any) {
+	row := reflect.ValueOf(f).Elem()
+	for i := range row.NumField() {
+		list = append(list, row.Field(i).Addr().Interface())
+	}
+	return list
+}
+
+// healthInfo is what store.json says of figures of schedulers in two files of one name.
+type healthInfo struct {
+	Name    string          `json:"name"`
+	Rows    int             `json:"rows"`
+	Figures columnar.Sealed `json:"health"`
+	Counts  columnar.Sealed `json:"health_counts"`
+}
+
+// healthPart is two such files.
+type healthPart struct {
+	file
+	info healthInfo
+}
+
+// mostFigures is how many rows a file has before the next one is begun.
+const mostFigures = 2000
+
+func (s *Store) openHealth(list []healthInfo) (parts []*healthPart) {
+	for _, info := range list {
+		parts = append(parts, s.healthPart(info))
+	}
+	return parts
+}
+
+func (s *Store) healthPart(info healthInfo) *healthPart {
+	return &healthPart{file{paths: []string{s.path(healthDir, info.Name), s.path(countsDir, info.Name)}}, info}
 }
 
 // AddHealth adds figures of schedulers. Those of a cluster that are there between the first and the last
 // instant of the list are replaced.
-func (s *Store) AddHealth(ctx context.Context, list ...Health) error {
-	err := s.write(ctx, func(conn *sql.Conn) error {
-		for _, statement := range healthTables {
-			if _, err := conn.ExecContext(ctx, statement); err != nil {
-				return err
-			}
+func (s *Store) AddHealth(list ...Health) error {
+	type extent struct{ first, last int64 }
+	extents := make(map[string]extent)
+	var figures []figureRow
+	var counts []countRow
+	for i := range list {
+		f, c := list[i].rows()
+		figures, counts = append(figures, f), append(counts, c...)
+		e, ok := extents[f.Cluster]
+		if !ok {
+			e = extent{f.Until, f.Until}
 		}
-		return addHealth(ctx, conn, list)
+		extents[f.Cluster] = extent{min(e.first, f.Until), max(e.last, f.Until)}
+	}
+	_, err := s.changeHealth(figures, counts, func(cluster string, until int64) bool {
+		e, ok := extents[cluster]
+		return ok && e.first <= until && until <= e.last
 	})
 	if err != nil {
 		return fmt.Errorf("adding figures of a scheduler: %w", err)
@@ -74,86 +170,114 @@ func (s *Store) AddHealth(ctx context.Context, list ...Health) error {
 	return nil
 }
 
-func addHealth(ctx context.Context, conn *sql.Conn, list []Health) error {
-	extents := make(map[string][2]time.Time)
-	var figures, counts [][]any
-	for i := range list {
-		h := &list[i]
-		at := h.At.UTC()
-		extent, ok := extents[h.Cluster]
-		if !ok || at.Before(extent[0]) {
-			extent[0] = at
-		}
-		if at.After(extent[1]) {
-			extent[1] = at
-		}
-		extents[h.Cluster] = extent
-		figures = append(figures, []any{
-			h.Cluster, at, h.Interval.Microseconds(), h.Threads, h.AgentQueue, h.Agents, h.DBDQueue, h.Pending, h.Running,
-			h.Submitted, h.Started, h.Completed, h.Cancelled, h.Failed, h.Backfilled, h.Table,
-			h.Main.Count, h.Main.Sum.Microseconds(), h.Main.Longest.Microseconds(), h.Main.Depth, h.Main.Last.Microseconds(), h.Main.Queue,
-			h.Backfill.Count, h.Backfill.Sum.Microseconds(), h.Backfill.Longest.Microseconds(), h.Backfill.Depth, h.Backfill.Tried, h.Backfill.Last.Microseconds(), h.Backfill.Queue,
-		})
-		for _, c := range h.Counts {
-			counts = append(counts, []any{h.Cluster, at, c.Kind, c.Name, c.Count, c.Micros})
-		}
-	}
-	for cluster, extent := range extents {
-		for _, table := range []string{"health", "health_counts"} {
-			if _, err := conn.ExecContext(ctx, "DELETE FROM "+table+" WHERE cluster = ? AND until BETWEEN ? AND ?", cluster, extent[0], extent[1]); err != nil {
-				return err
-			}
-		}
-	}
-	if err := insertRows(ctx, conn, "health", figures); err != nil {
-		return err
-	}
-	return insertRows(ctx, conn, "health_counts", counts)
-}
-
-// insertRows adds rows to a table, many with a statement.
-func insertRows(ctx context.Context, conn *sql.Conn, table string, list [][]any) error {
-	const most = 100
-	for part := range slices.Chunk(list, most) {
-		row := "(?" + strings.Repeat(", ?", len(part[0])-1) + ")"
-		statement := "INSERT INTO " + table + " VALUES " + row + strings.Repeat(", "+row, len(part)-1)
-		if _, err := conn.ExecContext(ctx, statement, slices.Concat(part...)...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// HasHealth reports whether the store has tables of figures of schedulers.
-func (v *Snapshot) HasHealth() (bool, error) {
-	var n int
-	err := v.One("SELECT count(*) FROM duckdb_tables() WHERE database_name = 'jobs' AND table_name IN ('health', 'health_counts')", nil, &n)
-	return n == len(healthTables), err
-}
-
-// ofSites holds for figures of clusters. Those of runs stay: their instants are virtual.
-const ofSites = " AND cluster NOT IN (SELECT cluster FROM clusters WHERE kind = 'run')"
-
 // ExpireHealth removes figures of clusters that are older than an instant, and returns how many intervals
-// it removed.
-func (s *Store) ExpireHealth(ctx context.Context, before time.Time) (removed int64, err error) {
-	err = s.write(ctx, func(conn *sql.Conn) error {
-		for _, statement := range healthTables {
-			if _, err := conn.ExecContext(ctx, statement); err != nil {
-				return err
-			}
-		}
-		if _, err := conn.ExecContext(ctx, "DELETE FROM health_counts WHERE until < ?"+ofSites, before.UTC()); err != nil {
-			return err
-		}
-		result, err := conn.ExecContext(ctx, "DELETE FROM health WHERE until < ?"+ofSites, before.UTC())
-		if err == nil {
-			removed, err = result.RowsAffected()
-		}
-		return err
-	})
+// it removed. Those of runs stay: their instants are virtual.
+func (s *Store) ExpireHealth(before time.Time) (removed int64, err error) {
+	runs := make(map[string]bool)
+	v := s.View()
+	for _, c := range v.Clusters() {
+		runs[c.Name] = c.Kind == "run"
+	}
+	v.Close()
+	removed, err = s.changeHealth(nil, nil, func(cluster string, until int64) bool { return until < before.UnixMicro() && !runs[cluster] })
 	if err != nil {
 		return 0, fmt.Errorf("removing old figures of schedulers: %w", err)
 	}
 	return removed, nil
+}
+
+// changeHealth removes rows and adds others. Files that lose rows are written anew, and so is a last one with room.
+func (s *Store) changeHealth(figures []figureRow, counts []countRow, drop func(cluster string, until int64) bool) (removed int64, err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	next := s.successor()
+	var made []*healthPart
+	defer func() {
+		if err != nil {
+			for _, h := range made {
+				err = errors.Join(err, columnar.Remove(h.paths[0]), columnar.Remove(h.paths[1]))
+			}
+		}
+	}()
+	put := func(figures []figureRow, counts []countRow) error {
+		if len(figures) == 0 {
+			return nil
+		}
+		h, err := s.writeHealth(figures, counts)
+		made = append(made, h)
+		return err
+	}
+	var kept []*healthPart
+	for i, h := range next.health {
+		old, oldCounts, lost, err := h.without(drop)
+		if err != nil {
+			return 0, err
+		}
+		removed += int64(lost)
+		if i == len(next.health)-1 && len(old) < mostFigures && len(figures) > 0 {
+			figures, counts = append(old, figures...), append(oldCounts, counts...)
+			continue
+		}
+		if lost == 0 {
+			kept = append(kept, h)
+		} else if err := put(old, oldCounts); err != nil {
+			return 0, err
+		}
+	}
+	if removed == 0 && len(figures) == 0 {
+		return 0, nil
+	}
+	if err := put(figures, counts); err != nil {
+		return 0, err
+	}
+	next.health = slices.Concat(kept, made)
+	return removed, s.commit(next, nil)
+}
+
+// without reads the rows but for those to drop, and returns how many these are.
+func (h *healthPart) without(drop func(cluster string, until int64) bool) (figures []figureRow, counts []countRow, lost int, err error) {
+	if figures, err = parquet.ReadFile[figureRow](h.paths[0]); err != nil {
+		return nil, nil, 0, err
+	}
+	if counts, err = parquet.ReadFile[countRow](h.paths[1]); err != nil {
+		return nil, nil, 0, err
+	}
+	all := len(figures)
+	figures = slices.DeleteFunc(figures, func(f figureRow) bool { return drop(f.Cluster, f.Until) })
+	counts = slices.DeleteFunc(counts, func(c countRow) bool { return drop(c.Cluster, c.Until) })
+	return figures, counts, all - len(figures), nil
+}
+
+func (s *Store) writeHealth(figures []figureRow, counts []countRow) (*healthPart, error) {
+	info := healthInfo{Name: s.name() + ".parquet", Rows: len(figures)}
+	h := s.healthPart(info)
+	var err error
+	if h.info.Figures, err = writeRows(h.paths[0], figures); err == nil {
+		h.info.Counts, err = writeRows(h.paths[1], counts)
+	}
+	return h, err
+}
+
+// writeRows writes a file of rows that are structs.
+func writeRows[T any](path string, rows []T) (columnar.Sealed, error) {
+	return columnar.WriteSealed(path, true, func(f *columnar.File) error {
+		w := parquet.NewGenericWriter[T](f, parquet.Compression(columnar.Small), parquet.CreatedBy("rmreplay", "", ""))
+		_, err := w.Write(rows)
+		return errors.Join(err, w.Close())
+	})
+}
+
+// healthViews returns the statements that make the views of figures.
+func healthViews(parts []*healthPart) []string {
+	var figures, counts []string
+	for _, h := range parts {
+		figures, counts = append(figures, h.paths[0]), append(counts, h.paths[1])
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return []string{
+		"CREATE OR REPLACE TEMP VIEW health AS FROM " + readParquet(figures),
+		"CREATE OR REPLACE TEMP VIEW health_counts AS FROM " + readParquet(counts),
+	}
 }

@@ -2,11 +2,15 @@ package store_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/store/storetest"
 )
 
 // TestOwner: a directory of another user is left as it is, by root too.
@@ -32,5 +36,43 @@ func TestOwner(t *testing.T) {
 	info, statErr := os.Stat(dir)
 	if err != nil || statErr != nil || len(entries) > 0 || info.Mode().Perm() != 0o755 {
 		t.Errorf("the directory has %v and the mode %v, %v, %v", entries, info.Mode(), err, statErr)
+	}
+}
+
+// TestNames opens stores in directories whose names mean something to SQL. A name that engines take for a pattern of
+// files is refused: it could match the files of another store, and its own are not found.
+func TestNames(t *testing.T) {
+	parent := t.TempDir()
+	for _, name := range []string{"a?b", "a*b", "a[x]b"} {
+		dir := filepath.Join(parent, name)
+		s, err := store.Open(t.Context(), dir, options(1000))
+		if err == nil {
+			_ = s.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "pattern") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: a directory is left: %v", name, err)
+		}
+	}
+	for _, name := range []string{"a{x,y}b", "it's \"a\" %20;--b", "übung", "a\\b"} {
+		s := open(t, filepath.Join(parent, name), options(1000))
+		if err := storetest.Fill(t.Context(), s, 1, 30); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // of a fresh part, and of a durable one
+			var n int
+			err := s.Read(t.Context(), func(v *store.Snapshot) error { return v.One("SELECT count(*) FROM jobs", nil, &n) })
+			if err != nil || n != 30 {
+				t.Errorf("%s: %d jobs: %v", name, n, err)
+			}
+			if err := s.Seal(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rmreplay/internal/accounting/embedded"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/store/storetest"
@@ -35,21 +36,11 @@ func benchStore(b *testing.B) (dir string, millions int) {
 	if dir == "" {
 		dir = b.TempDir()
 	}
-	if _, err := os.Stat(filepath.Join(dir, "jobs.duckdb")); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, "store.json")); err != nil {
 		if err := storetest.Generate(b.Context(), dir, int64(millions)*1_000_000); err != nil {
 			b.Fatal(err)
 		}
 	}
-	s := openStore(b, dir)
-	defer s.Close()
-	begin, before := time.Now(), processorTime(b)
-	for more := true; more; {
-		var err error
-		if more, err = s.RollUp(b.Context(), time.Now()); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.Logf("rolled up in %v, processor time %v", time.Since(begin), processorTime(b)-before)
 	return dir, millions
 }
 
@@ -74,7 +65,7 @@ func BenchmarkPanels(b *testing.B) {
 			b.Error(err)
 		}
 	}()
-	v := &server{store: s, now: time.Now}
+	v := newServer(s, nil)
 	for _, last := range []string{"30d", "all"} {
 		for _, p := range panels {
 			b.Run(fmt.Sprintf("%dM/%s/%s", millions, last, p.name), func(b *testing.B) {
@@ -85,7 +76,10 @@ func BenchmarkPanels(b *testing.B) {
 				var queries, all []float64
 				var used, drawn time.Duration
 				for b.Loop() {
-					v.answers = answers{} // every query is run
+					v.jobs = embedded.New(s) // every query is run, of a page whose first panel has an answer
+					if _, err := v.findSizes(b.Context()); err != nil {
+						b.Fatal(err)
+					}
 					begin, before := time.Now(), processorTime(b)
 					a, err := v.ask(b.Context(), p, r, sizes)
 					if err != nil {
@@ -135,7 +129,7 @@ func BenchmarkColdStart(b *testing.B) {
 			begin := time.Now()
 			s := openStore(b, dir)
 			opened += time.Since(begin)
-			v := &server{store: s, now: time.Now}
+			v := newServer(s, nil)
 			for i, p := range panels {
 				r, sizes, err := v.read(b.Context(), nil)
 				if err != nil {

@@ -156,7 +156,7 @@ func drawTimeline(label string) func(r *request, t *table, s scale) (*chart, err
 				entry.Value = r.write(t.Columns[series].format, sum)
 			}
 			if t.names != "" && entry.Name != "others" {
-				entry.Href = r.add(t.names + "=" + t.Columns[series].Name)
+				entry.Href = r.only(t.names, t.Columns[series].Name)
 			}
 			c.Legend = append(c.Legend, entry)
 		}
@@ -199,7 +199,7 @@ func (r *request) describe(t *table, row []any) string {
 	var parts []string
 	for i, c := range t.Columns {
 		if v := row[i]; v != nil && value(v) != 0 {
-			parts = append(parts, strings.TrimSpace(c.Label+" "+r.write(c.format, v)))
+			parts = append(parts, orUnknown(c.Label)+" "+r.write(c.format, v))
 		}
 	}
 	return strings.Join(parts, "; ")
@@ -285,7 +285,7 @@ func drawRings(r *request, t *table, _ scale) (*chart, error) {
 			}
 			at, sum, i = at+share, sum+value(row[2]), i+1
 		}
-		href := r.add("partition=" + name)
+		href := r.only("partition", name)
 		if err := wedge(inner, middle, from, at, base, href,
 			fmt.Sprintf("partition %s: %s CPU hours, %s", orUnknown(name), r.write(hours, sum), quantity.Percent(at-from))); err != nil {
 			return nil, err

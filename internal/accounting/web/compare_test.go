@@ -13,9 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/embedded"
 )
 
 // inSQLite are the queries of the panels in SQLite's SQL. The table jobs has the columns of sqliteColumns, and
@@ -102,7 +101,7 @@ func runSQLite(b *testing.B, path string, lines ...string) string {
 }
 
 // BenchmarkStores compares the panels of all jobs, in milliseconds (the median of 5 answers): by the store, by DuckDB
-// without rollups, which is the same SQL over the table of jobs, by DuckDB's own program, if it is there, and by SQLite.
+// without rollups, for which a filter asks that they do not know, and by SQLite.
 func BenchmarkStores(b *testing.B) {
 	const rounds = 5
 	if _, err := exec.LookPath("sqlite3"); err != nil {
@@ -111,51 +110,30 @@ func BenchmarkStores(b *testing.B) {
 	dir, millions := benchStore(b)
 	path := sqlite(b, dir)
 	s := openStore(b, dir)
-	v := &server{store: s, now: time.Now}
-	r, sizes, err := v.read(b.Context(), url.Values{"last": {"all"}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	program := map[string][]float64{}
-	if _, err := exec.LookPath("duckdb"); err != nil {
-		b.Logf("SKIPPED: DuckDB's own program: %v", err)
-	} else {
-		if err := s.Close(); err != nil { // a database is open in one process
-			b.Fatal(err)
-		}
-		for _, p := range panels {
-			program[p.name] = timeDuckDB(b, dir, p.query(r, sizes), rounds)
-		}
-		s = openStore(b, dir)
-		v.store = s
-	}
 	defer s.Close()
+	v := newServer(s, nil)
 	for _, p := range panels {
 		b.Run(fmt.Sprintf("%dM/%s", millions, p.name), func(b *testing.B) {
-			var ours, plain []float64
-			for range rounds {
-				v.answers = answers{}
-				a, err := v.ask(b.Context(), p, r, sizes)
+			for name, query := range map[string]string{"store-ms": "", "duckdb-ms": "jobid>=0"} {
+				r, sizes, err := v.read(b.Context(), url.Values{"last": {"all"}, "q": {query}})
 				if err != nil {
 					b.Fatal(err)
 				}
-				ours = append(ours, a.took.Seconds())
-				begin := time.Now()
-				if err := s.Read(b.Context(), func(snapshot *store.Snapshot) error {
-					_, err := readRows(snapshot, p.query(r, sizes))
-					return err
-				}); err != nil {
-					b.Fatal(err)
+				var took []float64
+				for range rounds {
+					v.jobs = embedded.New(s)
+					a, err := v.ask(b.Context(), p, r, sizes)
+					if err != nil {
+						b.Fatal(err)
+					}
+					took = append(took, a.took.Seconds())
 				}
-				plain = append(plain, time.Since(begin).Seconds())
+				b.ReportMetric(1000*median(took), name)
+				if query == "" {
+					b.ReportMetric(1000*median(timeSQLite(b, path, p.name, r, rounds)), "sqlite-ms")
+				}
 			}
 			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(1000*median(ours), "store-ms")
-			b.ReportMetric(1000*median(plain), "duckdb-ms")
-			if took := program[p.name]; took != nil {
-				b.ReportMetric(1000*median(took), "program-ms")
-			}
-			b.ReportMetric(1000*median(timeSQLite(b, path, p.name, r, rounds)), "sqlite-ms")
 		})
 	}
 }
@@ -165,28 +143,8 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// ranFor is how long an answer took, in seconds: in the words of SQLite's program and in those of DuckDB's.
+// ranFor is how long an answer of SQLite's program took, in seconds.
 var ranFor = regexp.MustCompile(`Run Time(?: \(s\))?: real ([0-9.]+)`)
-
-// timeDuckDB runs a panel's query with DuckDB's own program, and returns how long each answer took, in seconds. It
-// has the memory, the processors and the time zone of a store.
-func timeDuckDB(b *testing.B, dir string, query condition, rounds int) (took []float64) {
-	b.Helper()
-	if len(query.args) > 0 {
-		b.Fatalf("a query of all jobs has values: %v", query.args)
-	}
-	lines := []string{"SET memory_limit = '256MiB';", "SET TimeZone = 'UTC';", ".timer on"}
-	for range rounds {
-		lines = append(lines, strings.ReplaceAll(query.sql, "\n", " ")+";")
-	}
-	command := exec.CommandContext(b.Context(), "duckdb", "-batch", "-bail", "-readonly", filepath.Join(dir, "jobs.duckdb"))
-	command.Stdin = strings.NewReader(strings.Join(lines, "\n"))
-	answer, err := command.CombinedOutput()
-	if err != nil {
-		b.Fatalf("duckdb: %v: %s", err, answer)
-	}
-	return answerTimes(b, answer, rounds)
-}
 
 // answerTimes reads how long each answer of a program took.
 func answerTimes(b *testing.B, text []byte, rounds int) (took []float64) {

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/accounting/store"
@@ -168,7 +167,7 @@ func FuzzRequest(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	s, err := store.Open(f.Context(), "", store.Options{Threads: 1})
+	s, err := store.Open(f.Context(), f.TempDir(), store.Options{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -180,7 +179,7 @@ func FuzzRequest(f *testing.F) {
 	if err := storetest.Fill(f.Context(), s, 1, 50); err != nil {
 		f.Fatal(err)
 	}
-	v := &server{store: s, now: time.Now}
+	v := newServer(s, nil)
 	f.Fuzz(func(t *testing.T, text string) {
 		values, err := url.ParseQuery(text)
 		if err != nil {

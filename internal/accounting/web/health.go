@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/accounting/embedded"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/quantity"
 )
@@ -17,16 +18,16 @@ import (
 // healthPanels are those of the page about schedulers, in their order. Their figures are in the store's
 // tables health and health_counts.
 var healthPanels = []*panel{
-	{name: "health-main", title: "Main scheduler: time of cycles", about: "The mean cycle, and above it the longest known one.", live: true, query: queryCycles("main"), shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]"},
-	{name: "health-backfill", title: "Backfill scheduler: time of cycles", about: "The mean cycle, and above it the longest known one. Times exclude the pauses in which the scheduler releases its locks.", live: true, query: queryCycles("bf"), shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]"},
-	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and those that it only looked at.", live: true, query: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs"), lines: []string{"depth", "queue"}, unit: "jobs"},
-	{name: "health-jobs", title: "Jobs that wait and run", about: "The most jobs of an instant, by slurmctld's own count. Those of several clusters are added up.", live: true, query: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"), lines: []string{"running", "pending"}, unit: "jobs"},
-	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and those that started otherwise.", live: true, query: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs"), lines: []string{"backfilled", "others"}, unit: "jobs"},
-	{name: "health-agents", title: "Waiting messages", about: "The most messages of an instant that waited for nodes and for slurmdbd. Those of several clusters are added up.", live: true, query: queryAgents, shape: shapeAgents, draw: drawTimeline("messages"), lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
-	{name: "health-main-exits", title: "Main scheduler: why cycles ended", about: "Releases before 23.11 do not say it.", live: true, query: queryCounts(store.MainExit, "count"), shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
-	{name: "health-backfill-exits", title: "Backfill scheduler: why cycles ended", about: "Releases before 23.11 do not say it.", live: true, query: queryCounts(store.BackfillExit, "count"), shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
-	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type.", live: true, query: queryCounts(store.Requests, "count"), shape: shapeCounts("requests", count), draw: drawTimeline("requests")},
-	{name: "health-request-time", title: "Time for requests", about: "How long slurmctld took for requests, by type.", live: true, query: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]")},
+	{name: "health-main", title: "Main scheduler: time of cycles", about: "The mean cycle, and above it the longest known one.", health: queryCycles("main"), shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]"},
+	{name: "health-backfill", title: "Backfill scheduler: time of cycles", about: "The mean cycle, and above it the longest known one. Times exclude the pauses in which the scheduler releases its locks.", health: queryCycles("bf"), shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]"},
+	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and those that it only looked at.", health: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs"), lines: []string{"depth", "queue"}, unit: "jobs"},
+	{name: "health-jobs", title: "Jobs that wait and run", about: "The most jobs of an instant, by slurmctld's own count. Those of several clusters are added up.", health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"), lines: []string{"running", "pending"}, unit: "jobs"},
+	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and those that started otherwise.", health: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs"), lines: []string{"backfilled", "others"}, unit: "jobs"},
+	{name: "health-agents", title: "Waiting messages", about: "The most messages of an instant that waited for nodes and for slurmdbd. Those of several clusters are added up.", health: queryAgents, shape: shapeAgents, draw: drawTimeline("messages"), lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
+	{name: "health-main-exits", title: "Main scheduler: why cycles ended", about: "Releases before 23.11 do not say it.", health: queryCounts(store.MainExit, "count"), shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
+	{name: "health-backfill-exits", title: "Backfill scheduler: why cycles ended", about: "Releases before 23.11 do not say it.", health: queryCounts(store.BackfillExit, "count"), shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
+	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type.", health: queryCounts(store.Requests, "count"), shape: shapeCounts("requests", count), draw: drawTimeline("requests")},
+	{name: "health-request-time", title: "Time for requests", about: "How long slurmctld took for requests, by type.", health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]")},
 }
 
 // health answers with the page about schedulers.
@@ -41,7 +42,7 @@ func (v *server) health(w http.ResponseWriter, q *http.Request) error {
 
 // linkHealth sets the links between the pages about jobs and about schedulers. It changes nothing where
 // nobody has asked a scheduler.
-func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes) error {
+func (v *server) linkHealth(f *frame, r *request, s *sizes) {
 	onlyClusters := func(values url.Values) {
 		for _, name := range []string{"q", "columns", "sort", "rows", "a", "b", "align"} {
 			values.Del(name)
@@ -63,25 +64,23 @@ func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes)
 				values.Set("b", named[1])
 			})
 		}
-		return nil
+		return
 	}
-	return v.store.Read(ctx, func(snapshot *store.Snapshot) error {
-		known, err := snapshot.HasHealth()
-		if known && !f.Compare {
-			f.Health = "health" + r.url(func(values url.Values) {
-				onlyClusters(values)
-				r.setRange(values, r.from, r.until)
-			})
-		}
-		return err
-	})
+	view := v.store.View()
+	defer view.Close()
+	if view.HasHealth() && !f.Compare {
+		f.Health = "health" + r.url(func(values url.Values) {
+			onlyClusters(values)
+			r.setRange(values, r.from, r.until)
+		})
+	}
 }
 
 // schedulers returns the clusters whose schedulers were asked, with the instants of their oldest and
 // newest figures, and the usual interval. A request about schedulers has no filters but those of clusters.
 func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	for _, t := range r.filters {
-		if t.field.Name != "cluster" || t.op != "=" {
+		if t.Field.Name != "cluster" || t.Op != "=" {
 			return nil, bad(fmt.Errorf("f=%s: it filters jobs (want only filters such as cluster=NAME for schedulers)", t))
 		}
 	}
@@ -100,13 +99,21 @@ func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	return s, err
 }
 
+// condition is a part of a WHERE clause, or a query. Texts of users are in args alone.
+type condition struct {
+	sql  string
+	args []any
+}
+
 // queryHealth returns the rows of a query about schedulers; none if nobody has asked any.
 func (v *server) queryHealth(ctx context.Context, query condition) (raw [][]any, err error) {
-	err = v.store.Read(ctx, func(snapshot *store.Snapshot) error {
-		known, err := snapshot.HasHealth()
-		if known && err == nil {
-			raw, err = readRows(snapshot, query)
-		}
+	view := v.store.View()
+	defer view.Close()
+	if !view.HasHealth() {
+		return nil, nil
+	}
+	err = view.Ask(ctx, func(snapshot *store.Snapshot) error {
+		raw, err = readRows(snapshot, query)
 		return err
 	})
 	return raw, err
@@ -114,14 +121,14 @@ func (v *server) queryHealth(ctx context.Context, query condition) (raw [][]any,
 
 // ofClusters is the condition of the figures of some clusters, or of all without names.
 func ofClusters(names []string) condition {
-	var list []condition
-	for _, name := range names {
-		list = append(list, condition{"cluster = ?", []any{name}})
-	}
-	if len(list) == 0 {
+	if len(names) == 0 {
 		return condition{sql: "true"}
 	}
-	return or(list...)
+	all := condition{sql: "cluster IN (?" + strings.Repeat(", ?", len(names)-1) + ")"}
+	for _, name := range names {
+		all.args = append(all.args, name)
+	}
+	return all
 }
 
 // The columns of health that are added up over time, and those of which a bucket has the largest.
@@ -141,13 +148,14 @@ func (r *request) fromHealth(what string) condition {
 	for _, name := range largest {
 		of += ", max(" + name + ") AS " + name
 	}
-	return condition{"SELECT bucket, max(interval_us) / 1e6, " + what + " FROM (SELECT " + r.buckets().of("until") + " AS bucket, cluster, " + of +
+	return condition{"SELECT bucket, max(interval_us) / 1e6, " + what + " FROM (SELECT " + embedded.Bucket("until", r.buckets().round) + " AS bucket, cluster, " + of +
 		" FROM health WHERE " + where.sql + " GROUP BY 1, 2) GROUP BY 1", where.args}
 }
 
 // healthRange is the condition of the figures of the request.
 func (r *request) healthRange() condition {
-	return and(condition{sql: "until >= " + timestamp(r.from)}, condition{sql: "until < " + timestamp(r.until)}, ofClusters(r.clusters()))
+	of := ofClusters(r.clusters())
+	return condition{"until >= " + embedded.Timestamp(r.from) + " AND until < " + embedded.Timestamp(r.until) + " AND " + of.sql, of.args}
 }
 
 // coveredColumn is the column of such a table with the time that has figures.
@@ -188,8 +196,8 @@ func levels(r *request, raw [][]any, columns []column) *table {
 	return t
 }
 
-func queryCycles(prefix string) func(r *request, _ *sizes) condition {
-	return func(r *request, _ *sizes) condition {
+func queryCycles(prefix string) func(r *request) condition {
+	return func(r *request) condition {
 		return r.fromHealth(strings.ReplaceAll("sum(@cycles)::DOUBLE, coalesce(sum(@us) / nullif(sum(@cycles), 0), 0) / 1e3, max(@longest_us) / 1e3, max(@last_us) / 1e3, "+
 			"greatest(max(@longest_us) - coalesce(sum(@us) / nullif(sum(@cycles), 0), 0), 0) / 1e3", "@", prefix+"_"))
 	}
@@ -203,7 +211,7 @@ func shapeCycles(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-func queryDepth(r *request, _ *sizes) condition {
+func queryDepth(r *request) condition {
 	return r.fromHealth("coalesce(sum(bf_tried) / nullif(sum(bf_cycles), 0), 0), coalesce((sum(bf_depth) - sum(bf_tried)) / nullif(sum(bf_cycles), 0), 0), " +
 		"coalesce(sum(bf_depth) / nullif(sum(bf_cycles), 0), 0), sum(bf_queue)::DOUBLE, sum(bf_table)::DOUBLE, coalesce(sum(main_depth) / nullif(sum(main_cycles), 0), 0), sum(main_queue)::DOUBLE")
 }
@@ -217,7 +225,7 @@ func shapeDepth(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-func queryQueue(r *request, _ *sizes) condition {
+func queryQueue(r *request) condition {
 	return r.fromHealth("sum(running)::DOUBLE, sum(pending)::DOUBLE")
 }
 
@@ -227,7 +235,7 @@ func shapeQueue(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-func queryStarts(r *request, _ *sizes) condition {
+func queryStarts(r *request) condition {
 	return r.fromHealth("sum(backfilled)::DOUBLE, greatest(sum(started) - sum(backfilled), 0)::DOUBLE, sum(submitted)::DOUBLE, sum(completed)::DOUBLE, sum(cancelled)::DOUBLE, sum(failed)::DOUBLE")
 }
 
@@ -240,7 +248,7 @@ func shapeStarts(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-func queryAgents(r *request, _ *sizes) condition {
+func queryAgents(r *request) condition {
 	return r.fromHealth("sum(agent_queue)::DOUBLE, sum(dbd_queue)::DOUBLE, sum(threads)::DOUBLE, sum(agents)::DOUBLE")
 }
 
@@ -252,10 +260,11 @@ func shapeAgents(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-func queryCounts(kind, what string) func(r *request, _ *sizes) condition {
-	return func(r *request, _ *sizes) condition {
-		where := and(condition{"kind = ?", []any{kind}}, r.healthRange())
-		return condition{"SELECT " + r.buckets().of("until") + " AS bucket, name, sum(" + what + ")::DOUBLE FROM health_counts WHERE " + where.sql + " GROUP BY 1, 2", where.args}
+func queryCounts(kind, what string) func(r *request) condition {
+	return func(r *request) condition {
+		where := r.healthRange()
+		where = condition{"kind = ? AND " + where.sql, append([]any{kind}, where.args...)}
+		return condition{"SELECT " + embedded.Bucket("until", r.buckets().round) + " AS bucket, name, sum(" + what + ")::DOUBLE FROM health_counts WHERE " + where.sql + " GROUP BY 1, 2", where.args}
 	}
 }
 

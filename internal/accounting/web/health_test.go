@@ -33,7 +33,7 @@ func (s *site) addHealth(cluster string) {
 			},
 		})
 	}
-	if err := s.store.AddHealth(s.t.Context(), list...); err != nil {
+	if err := s.store.AddHealth(list...); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -224,15 +224,15 @@ func TestTogetherInBrowser(t *testing.T) {
 // TestExpireHealth checks that figures have a retention of their own.
 func TestExpireHealth(t *testing.T) {
 	s := serve(t, 50)
-	if removed, err := s.store.ExpireHealth(t.Context(), healthBegin); removed != 0 || err != nil {
+	if removed, err := s.store.ExpireHealth(healthBegin); removed != 0 || err != nil {
 		t.Errorf("an empty store: %d, %v", removed, err)
 	}
 	s.addHealth("vale")
 	s.addRun("what-if")
-	if err := s.store.SetCluster(t.Context(), store.Cluster{Name: "what-if", Kind: "run"}); err != nil {
+	if err := s.store.SetCluster(store.Cluster{Name: "what-if", Kind: "run"}); err != nil {
 		t.Fatal(err)
 	}
-	if removed, err := s.store.ExpireHealth(t.Context(), healthBegin.Add(10*time.Minute)); removed != 10 || err != nil {
+	if removed, err := s.store.ExpireHealth(healthBegin.Add(10 * time.Minute)); removed != 10 || err != nil {
 		t.Errorf("%d, %v", removed, err)
 	}
 	if runs := s.number("SELECT count(*)::DOUBLE FROM health WHERE cluster = 'what-if'"); runs != 6 {
@@ -254,7 +254,7 @@ func (s *site) addRun(name string) {
 			Main: store.Cycles{Count: 5, Sum: 50 * time.Millisecond, Longest: 12 * time.Millisecond},
 		})
 	}
-	if err := s.store.AddHealth(s.t.Context(), list...); err != nil {
+	if err := s.store.AddHealth(list...); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -1,15 +1,12 @@
 package web
 
 import (
-	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"rmreplay/internal/accounting/question"
@@ -21,6 +18,9 @@ type property struct {
 	Name, Doc, Text string
 	With, Without   string // links to the jobs with and without this value
 }
+
+// longestScript is how many bytes of a script a page shows.
+const longestScript = 256 << 10
 
 // jobDetails are all that is known of a job.
 type jobDetails struct {
@@ -36,85 +36,53 @@ type jobDetails struct {
 	columns         map[string]any
 }
 
-// job reads the job of a path: by the number of its arrival in the store, or by its ID in a source.
+// job reads the job of a path, by its ID where the jobs are kept.
 func (v *server) job(q *http.Request) (*jobDetails, error) {
 	r, err := parseRequest(q.URL.Query(), v.now())
 	if err != nil {
 		return nil, bad(err)
 	}
-	if id := q.PathValue("seq"); v.jobs != nil {
-		found, err := v.jobs.Job(q.Context(), id)
-		if err != nil {
-			return nil, unsource(err)
-		}
-		if found == nil {
-			return nil, missing("there is no job %q", id)
-		}
-		var d *jobDetails
-		err = within(q.Context(), []question.Job{*found}, func(s *store.Store) (err error) {
-			d, err = r.job(q.Context(), s, 1)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		d.Ref = url.PathEscape(id)
-		return d, nil
-	}
-	seq, err := strconv.ParseInt(q.PathValue("seq"), 10, 64)
-	if err != nil {
-		return nil, bad(fmt.Errorf("%q is no number of a job's arrival", q.PathValue("seq")))
-	}
-	return r.job(q.Context(), v.store, seq)
-}
-
-// job reads a job of a store.
-func (r *request) job(ctx context.Context, s *store.Store, seq int64) (*jobDetails, error) {
-	d := &jobDetails{Ref: strconv.FormatInt(seq, 10), Revision: revision, Zone: r.zone.String(), InZone: r.inZone(), columns: make(map[string]any)}
-	row, to := make([]any, len(columns)), make([]any, len(columns))
-	for i := range row {
-		to[i] = &row[i]
-	}
-	found := false
-	err := s.Read(ctx, func(v *store.Snapshot) error {
-		rows, err := v.Query(`SELECT "`+strings.Join(columns, `", "`)+`" FROM jobs WHERE seq = ?`, seq)
-		if err != nil {
-			return err
-		}
-		if found = rows.Next(); found {
-			err = rows.Scan(to...)
-		}
-		if err := cmp.Or(err, rows.Err(), rows.Close()); err != nil || !found {
-			return err
-		}
-		d.document, _, err = v.Document(seq)
-		return err
-	})
+	id := q.PathValue("seq")
+	job, err := v.jobs.Job(q.Context(), id)
 	if err != nil {
 		return nil, err
 	}
-	if !found {
-		return nil, missing("there is no job of arrival %d", seq)
+	if job == nil {
+		return nil, missing("there is no job %q", id)
 	}
+	return r.details(job)
+}
+
+// details returns what is known of a job.
+func (r *request) details(job *question.Job) (*jobDetails, error) {
+	d := &jobDetails{
+		Ref: url.PathEscape(job.ID), Revision: revision, Zone: r.zone.String(), InZone: r.inZone(),
+		columns: make(map[string]any), document: job.Document,
+	}
+	row := job.Values
 	known := make(map[string]bool)
 	for i, c := range store.Columns {
 		known[c.Field] = true
 		if d.columns[c.Name] = row[i]; row[i] == nil {
 			continue
 		}
-		p := property{Name: c.Name, Doc: r.doc(c.Name), Text: r.writeField(fields[c.Name], row[i])}
-		if fields[c.Name].kind != instant {
-			p.With, p.Without = r.add(c.Name+"="+fmt.Sprint(row[i])), r.add(c.Name+"!="+fmt.Sprint(row[i]))
+		p := property{Name: c.Name, Doc: r.doc(c.Name), Text: r.writeField(question.Fields[c.Name], row[i])}
+		text := fmt.Sprint(row[i])
+		if question.Fields[c.Name].Type != question.Instant && len(text) < longestFilter-len(c.Name)-2 {
+			p.With, p.Without = r.add(c.Name+"="+text), r.add(c.Name+"!="+text)
 		}
 		d.Properties = append(d.Properties, p)
 	}
 	d.Title = fmt.Sprintf("Job %v of %v", d.columns["jobid"], d.columns["cluster"])
 	var document map[string]any
 	if json.Unmarshal([]byte(strings.ToValidUTF8(string(d.document), "\ufffd")), &document) != nil {
-		d.Others = []property{{Name: "document", Text: strings.ToValidUTF8(string(d.document), "\ufffd")}}
+		d.Others = []property{{Name: "document", Text: question.Cut(strings.ToValidUTF8(string(d.document), "\ufffd"))}}
 		return d, nil
 	}
-	d.Script, _ = document["script"].(string)
+	script, _ := document["script"].(string)
+	if d.Script = strings.ToValidUTF8(script[:min(len(script), longestScript)], ""); len(d.Script) < len(script) {
+		d.Script += "\n…"
+	}
 	for _, key := range slices.Sorted(maps.Keys(document)) {
 		if value := document[key]; !known[key] && key != "script" && value != nil {
 			text, err := json.Marshal(value)
@@ -122,23 +90,23 @@ func (r *request) job(ctx context.Context, s *store.Store, seq int64) (*jobDetai
 				return nil, err
 			}
 			name := key
-			if fields[key] != nil { // a column has another form of it
+			if question.Fields[key] != nil { // a column has another form of it
 				name += " (document)"
 			}
-			d.Others = append(d.Others, property{Name: name, Text: strings.Trim(string(text), `"`)})
+			d.Others = append(d.Others, property{Name: name, Text: question.Cut(strings.Trim(string(text), `"`))})
 		}
 	}
 	return d, nil
 }
 
 // writeField formats a value of a job.
-func (r *request) writeField(f *field, v any) string {
+func (r *request) writeField(f *question.Field, v any) string {
 	switch {
-	case f.kind == instant:
+	case f.Type == question.Instant:
 		return r.write(moment, v)
 	case strings.HasSuffix(f.Name, "_s"):
 		return fmt.Sprintf("%v (%s)", v, r.write(seconds, v))
-	case f.kind == decimal:
+	case f.Type == question.Decimal:
 		return r.write(hours, v)
 	}
 	return fmt.Sprint(v)

@@ -14,10 +14,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/quantity"
 )
 
-func fieldNames() []string { return slices.Sorted(maps.Keys(fields)) }
+func fieldNames() []string { return slices.Sorted(maps.Keys(question.Fields)) }
 
 // of returns the request for one cluster, for a page that has several beside each other.
 func (r *request) of(cluster, suffix string) (*request, error) {
@@ -29,8 +30,8 @@ func (r *request) of(cluster, suffix string) (*request, error) {
 	} else {
 		own.shift = 0
 	}
-	own.filters = append(slices.DeleteFunc(slices.Clone(r.filters), func(t term) bool { return t.field.Name == "cluster" }), term{fields["cluster"], "=", cluster})
-	return &own, own.conditions()
+	own.filters = append(slices.DeleteFunc(slices.Clone(r.filters), func(t question.Term) bool { return t.Field.Name == "cluster" }), question.Term{Field: question.Fields["cluster"], Op: "=", Value: cluster})
+	return &own, own.choose()
 }
 
 // sides are the clusters that a page has beside each other; none for a usual page.
@@ -150,7 +151,7 @@ func (v *server) view(ctx context.Context, p *panel, r *request, s *sizes) (*sho
 
 // picker returns the columns to choose from, and the parameters that a choice keeps.
 func (r *request) picker() (picker, hidden []option) {
-	for _, name := range append(slices.Clone(columns), "limit_used", "id") {
+	for _, name := range append(slices.Clone(question.Columns), "limit_used", "id") {
 		picker = append(picker, option{name, r.doc(name), slices.Contains(r.columns, name)})
 	}
 	return picker, r.hidden("columns", "rows", "page", "width", "format")
@@ -181,7 +182,7 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 		}
 		if c == nil {
 			what := "job is"
-			if a.panel.live {
+			if a.panel.health != nil {
 				what = "figure of a scheduler is"
 			}
 			out.Notes = append(out.Notes, "There is nothing to draw: no "+what+" in this view.")
@@ -235,7 +236,7 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 			case first > 0 && k == first:
 				c.Href, c.Expand = "jobs/"+url.PathEscape(fmt.Sprint(row[0]))+r.inZone(), true
 			case first > 0 && column.format == word && row[k] != nil:
-				c.Href = r.add(column.Name + "=" + fmt.Sprint(row[k]))
+				c.Href = r.only(column.Name, fmt.Sprint(row[k]))
 			case k == 0 && t.links != nil:
 				c.Href = t.links[i]
 				if column.format == word {
@@ -307,6 +308,8 @@ type frame struct {
 	Ranges, Zones, Auto []option
 	Earlier, Later      string
 	Clusters            []option
+	More                int    // clusters besides those
+	Damaged             string // what is wrong with the saved views
 	All                 string // the page with all clusters
 	Chips               []chip
 	Hidden              []option
@@ -343,7 +346,11 @@ func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 	named := s.named()
 	for _, name := range []string{"a", "b"} {
 		if given := values.Get(name); given != "" && !slices.Contains(named, given) {
-			return missing("there is no cluster %q (there are %s)", given, strings.Join(named, ", "))
+			others := ""
+			if n := len(named) - mostShown; n > 0 {
+				named, others = named[:mostShown], fmt.Sprintf(" and %d others", n)
+			}
+			return missing("there is no cluster %q (there are %s%s)", given, strings.Join(named, ", "), others)
 		} else if given != "" {
 			continue
 		}
@@ -376,10 +383,8 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 		f.Query = r.values.Get("q")
 	}
 	f.fill(r, s)
-	if err := v.linkHealth(q.Context(), f, r, s); err != nil {
-		return err
-	}
-	if f.Views, err = v.views.list(); err != nil {
+	v.linkHealth(f, r, s)
+	if f.Views, f.Damaged, err = v.views.list(); err != nil {
 		return err
 	}
 	for i := range f.Sides {
@@ -424,16 +429,8 @@ func (v *server) readable(ctx context.Context, values url.Values, live bool) url
 	return kept
 }
 
-// fill sets the controls of a page.
-func (f *frame) fill(r *request, s *sizes) {
-	f.Request = r.url(func(v url.Values) { v.Del("static"); v.Del("refresh"); keepPage(v, r) })
-	f.Title, f.Printed = "Finished jobs", r.printed()
-	named := map[string]string{"user_name": "User", "account": "Account", "cluster": "Cluster", "partition": "Partition", "job_name": "Jobs named"}
-	for _, t := range r.filters {
-		if name, ok := named[t.field.Name]; ok && t.op == "=" {
-			f.Title = name + " " + quantity.Name(t.value)
-		}
-	}
+// fillRange sets the controls of the range of time.
+func (f *frame) fillRange(r *request) {
 	const local = "2006-01-02T15:04:05" // as inputs of dates have it
 	if f.ExactFrom = r.values.Get("from"); f.ExactFrom != "" {
 		f.From = r.from.In(r.zone).Format(local)
@@ -452,6 +449,19 @@ func (f *frame) fill(r *request, s *sizes) {
 	if last != "" && !slices.ContainsFunc(f.Ranges, func(o option) bool { return o.Chosen }) && f.From == "" {
 		f.Ranges = append(f.Ranges, option{Name: last, Value: last, Chosen: true})
 	}
+}
+
+// fill sets the controls of a page.
+func (f *frame) fill(r *request, s *sizes) {
+	f.Request = r.url(func(v url.Values) { v.Del("static"); v.Del("refresh"); keepPage(v, r) })
+	f.Title, f.Printed = "Finished jobs", r.printed()
+	named := map[string]string{"user_name": "User", "account": "Account", "cluster": "Cluster", "partition": "Partition", "job_name": "Jobs named"}
+	for _, t := range r.filters {
+		if name, ok := named[t.Field.Name]; ok && t.Op == "=" {
+			f.Title = name + " " + quantity.Name(t.Value)
+		}
+	}
+	f.fillRange(r)
 	for _, o := range []option{{Name: "off", Value: ""}, {Name: "10 s", Value: "10"}, {Name: "1 min", Value: "60"}, {Name: "5 min", Value: "300"}} {
 		o.Chosen = o.Value == r.values.Get("refresh")
 		f.Auto = append(f.Auto, o)
@@ -463,22 +473,24 @@ func (f *frame) fill(r *request, s *sizes) {
 	without := func(v url.Values) {
 		v["f"] = slices.DeleteFunc(v["f"], func(s string) bool { return strings.HasPrefix(s, "cluster=") })
 	}
-	for _, c := range s.list {
-		f.Clusters = append(f.Clusters, option{Name: cmp.Or(c.Name, "not known"), Chosen: slices.Contains(chosen, c.Name),
+	shown, more := s.largest(mostShown, chosen...)
+	for _, c := range shown {
+		f.Clusters = append(f.Clusters, option{Name: quantity.Name(cmp.Or(c.Name, "not known")), Chosen: slices.Contains(chosen, c.Name),
 			Value: r.url(func(v url.Values) { without(v); v.Add("f", "cluster="+c.Name) })})
 	}
+	f.More = more
 	f.All = r.url(without)
 	for i, t := range r.filters {
-		if t.op == "=" && t.field.Name == "cluster" && !f.Compare {
+		if t.Op == "=" && t.Field.Name == "cluster" && !f.Compare {
 			continue // it has controls of its own
 		}
-		c := chip{Text: t.field.Name + " " + t.op + " " + cmp.Or(quantity.Name(t.value), "not known")}
-		if t.value == "" {
-			c.Text = t.field.Name + " " + t.op + " not known"
+		c := chip{Text: t.Field.Name + " " + t.Op + " " + cmp.Or(quantity.Name(t.Value), "not known")}
+		if t.Value == "" {
+			c.Text = t.Field.Name + " " + t.Op + " not known"
 		}
 		c.Remove = r.url(func(v url.Values) { v["f"] = slices.Delete(v["f"], i, i+1) })
-		if turned, ok := map[string]string{"=": "!=", "!=": "="}[t.op]; ok {
-			c.Negate = r.url(func(v url.Values) { v["f"][i] = t.field.Name + turned + t.value })
+		if turned, ok := map[string]string{"=": "!=", "!=": "="}[t.Op]; ok {
+			c.Negate = r.url(func(v url.Values) { v["f"][i] = t.Field.Name + turned + t.Value })
 		}
 		f.Chips = append(f.Chips, c)
 	}
@@ -490,8 +502,11 @@ func (f *frame) fill(r *request, s *sizes) {
 		}
 		for i, letter := range []string{"a", "b"} {
 			one := side{Letter: letter, Chosen: r.sides()[i]}
-			for _, name := range s.named() {
-				one.Options = append(one.Options, option{Name: name, Value: name, Chosen: name == one.Chosen})
+			shown, _ := s.largest(mostShown, one.Chosen)
+			for _, c := range shown {
+				if c.Name != "" {
+					one.Options = append(one.Options, option{Name: c.Name, Value: c.Name, Chosen: c.Name == one.Chosen})
+				}
 			}
 			f.Sides = append(f.Sides, one)
 		}

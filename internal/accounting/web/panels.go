@@ -10,22 +10,18 @@ import (
 	"time"
 
 	"rmreplay/internal/accounting/question"
-	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/quantity"
 )
 
-// panel is a part of a page: one query and how its answer is shown.
+// panel is a part of a page: how the answer to a question is shown. The question has the panel's name in
+// [question.Panels].
 type panel struct {
 	name, title string
 	about       string // what it shows, in a sentence
 	wide        bool
-	live        bool // about schedulers, whose figures change without the jobs
-	query       func(r *request, s *sizes) condition
-	rolled      *rolled // the same from rollups; nil if there is none
-	// first is a quicker query, which has the answer if it has as many rows; nil if there is none.
-	first func(r *request) (query condition, rows int, ok bool)
-	shape func(r *request, s *sizes, raw [][]any) *table
-	draw  func(r *request, t *table, s scale) (*chart, error) // nil: the table is shown
+	health      func(r *request) condition // its query, of a panel about schedulers
+	shape       func(r *request, s *sizes, raw [][]any) *table
+	draw        func(r *request, t *table, s scale) (*chart, error) // nil: the table is shown
 	// lines are the columns that a chart of two schedulers has, and unit is their axis; none for
 	// panels that have two charts beside each other.
 	lines []string
@@ -72,23 +68,23 @@ type table struct {
 
 // panels are those of the page, in their order.
 var panels = []*panel{
-	{name: "summary", title: "Summary", about: "The finished jobs of this view.", wide: true, query: querySummary, rolled: rolledSummary, shape: shapeSummary},
-	{name: "jobs", title: "Finished jobs", about: "How many jobs ended, by state.", wide: true, query: queryStates, rolled: rolledStates, shape: shapeStates, draw: drawTimeline("jobs")},
-	{name: "utilization", title: "Utilization", about: "Processors that finished jobs held. Jobs that still run are not in it.", query: queryUtilization, rolled: rolledUtilization, shape: shapeUtilization, draw: drawTimeline("")},
-	{name: "shares", title: "CPU hours by partition and QOS", about: "The inner ring has the partitions, the outer ring the QOS within each.", query: queryShares, rolled: rolledShares, shape: shapeShares, draw: drawRings},
-	{name: "users", title: "Top users", about: "The ten users with the longest total run time.", query: queryTop("user_name", "elapsed"), rolled: rolledTop("user", "elapsed"), shape: shapeTop("user_name", "user", 2)},
-	{name: "accounts", title: "Top accounts", about: "The ten accounts with the most CPU hours.", query: queryTop("account", "used"), rolled: rolledTop("account", "used"), shape: shapeTop("account", "account", 3)},
-	{name: "waits", title: "Wait times", about: "From eligible to start. Jobs that never ran are not in it.", query: queryClasses("wait_s", 2), rolled: rolledClasses("wait"), shape: shapeClasses("wait_s", "wait", 2, "s", seconds), draw: drawDistribution("wait_s")},
-	{name: "runs", title: "Run times", about: "From start to end.", query: queryClasses("elapsed_s", 2), rolled: rolledClasses("run"), shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
-	{name: "sizes", title: "Job sizes", about: "Allocated nodes.", query: queryClasses("nodes", 1), rolled: rolledClasses("size"), shape: shapeClasses("nodes", "nodes", 1, "", number), draw: drawDistribution("nodes")},
-	{name: "requested", title: "Time used of the time limit", about: "Run time in per cent of the time limit. Jobs without a limit are not in it.", query: queryLimitUsed, rolled: rolledLimitUsed, shape: shapeLimitUsed, draw: drawDistribution("limit_used")},
-	{name: "limits", title: "Requested against used time", about: "Each cell counts the jobs with such a limit and such a run time.", query: queryLimits, rolled: rolledLimits, shape: shapeLimits, draw: drawLimits},
-	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other jobs, and above them what jobs asked for by their limits and did not use.", query: queryWaste, rolled: rolledWaste, shape: shapeWaste, draw: drawTimeline("CPU hours")},
-	{name: "exits", title: "Exit codes", about: "How the jobs' scripts ended.", query: queryExits, rolled: rolledExits, shape: shapeExits, draw: drawTimeline("jobs")},
-	{name: "week", title: "Submissions by hour and weekday", about: "Each cell counts the jobs that were submitted in that hour of that weekday.", query: queryWeek, rolled: rolledWeek, shape: shapeWeek, draw: drawWeek},
-	{name: "partitions", title: "Top partitions", about: "The ten partitions with the most CPU hours.", query: queryTop("partition", "used"), rolled: rolledTop("share", "used"), shape: shapeTop("partition", "partition", 3)},
-	{name: "names", title: "Top job names", about: "The ten job names with the most jobs.", query: queryTop("job_name", "jobs"), rolled: rolledTop("name", "jobs"), shape: shapeTop("job_name", "job name", 1)},
-	{name: "table", title: "Jobs", about: "One row a job. The number opens everything that is known of the job.", wide: true, query: queryJobs, first: queryLastJobs, shape: shapeJobs},
+	{name: "summary", title: "Summary", about: "The finished jobs of this view.", wide: true, shape: shapeSummary},
+	{name: "jobs", title: "Finished jobs", about: "How many jobs ended, by state.", wide: true, shape: shapeStates, draw: drawTimeline("jobs")},
+	{name: "utilization", title: "Utilization", about: "Processors that finished jobs held. Jobs that still run are not in it.", shape: shapeUtilization, draw: drawTimeline("")},
+	{name: "shares", title: "CPU hours by partition and QOS", about: "The inner ring has the partitions, the outer ring the QOS within each.", shape: shapeShares, draw: drawRings},
+	{name: "users", title: "Top users", about: "The ten users with the longest total run time.", shape: shapeTop("user_name", "user", 2)},
+	{name: "accounts", title: "Top accounts", about: "The ten accounts with the most CPU hours.", shape: shapeTop("account", "account", 3)},
+	{name: "waits", title: "Wait times", about: "From eligible to start. Jobs that never ran are not in it.", shape: shapeClasses("wait_s", "wait", 2, "s", seconds), draw: drawDistribution("wait_s")},
+	{name: "runs", title: "Run times", about: "From start to end.", shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
+	{name: "sizes", title: "Job sizes", about: "Allocated nodes.", shape: shapeClasses("nodes", "nodes", 1, "", number), draw: drawDistribution("nodes")},
+	{name: "requested", title: "Time used of the time limit", about: "Run time in per cent of the time limit. Jobs without a limit are not in it.", shape: shapeLimitUsed, draw: drawDistribution("limit_used")},
+	{name: "limits", title: "Requested against used time", about: "Each cell counts the jobs with such a limit and such a run time.", shape: shapeLimits, draw: drawLimits},
+	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other jobs, and above them what jobs asked for by their limits and did not use.", shape: shapeWaste, draw: drawTimeline("CPU hours")},
+	{name: "exits", title: "Exit codes", about: "How the jobs' scripts ended.", shape: shapeExits, draw: drawTimeline("jobs")},
+	{name: "week", title: "Submissions by hour and weekday", about: "Each cell counts the jobs that were submitted in that hour of that weekday.", shape: shapeWeek, draw: drawWeek},
+	{name: "partitions", title: "Top partitions", about: "The ten partitions with the most CPU hours.", shape: shapeTop("partition", "partition", 3)},
+	{name: "names", title: "Top job names", about: "The ten job names with the most jobs.", shape: shapeTop("job_name", "job name", 1)},
+	{name: "table", title: "Jobs", about: "One row a job. The number opens everything that is known of the job.", wide: true, shape: shapeJobs},
 }
 
 func panelOf(name string) *panel {
@@ -100,27 +96,13 @@ func panelOf(name string) *panel {
 	return nil
 }
 
-// selectFrom makes a query of the jobs that a condition holds for. rest stands behind it.
-func selectFrom(what string, where condition, rest string) condition {
-	return condition{"SELECT " + what + " FROM jobs WHERE " + where.sql + " " + rest, where.args}
-}
-
-// failed holds for jobs that ended otherwise than their owners meant, or than anybody did.
-var failed = store.Failed("state")
-
-// unused are the CPU seconds that jobs asked for by their limits and did not use.
-const unused = "sum(" + store.Unused + ")"
-
-func querySummary(r *request, _ *sizes) condition {
-	return selectFrom("count(*), count(*) FILTER ("+failed+"), count(DISTINCT user_name), avg(wait_s), sum(elapsed_s)::DOUBLE / 3600, sum(cpu_hours), "+
-		"coalesce(sum(cpu_hours) FILTER ("+failed+"), 0), "+unused+" / 3600, sum(node_hours), sum(gpu_hours)", r.ended(), "")
-}
-
 func shapeSummary(_ *request, _ *sizes, raw [][]any) *table {
+	if len(raw) == 0 {
+		raw = [][]any{{int64(0), int64(0), int64(0), nil, nil, nil, nil, nil, nil, nil}}
+	}
 	row := raw[0]
-	jobs := value(row[0])
-	row[1] = ratio(value(row[1]), jobs)
-	row[6] = ratio(value(row[6]), value(row[5]))
+	row[1], row[6] = ratio(value(row[1]), value(row[0])), ratio(value(orZero(row[6])), value(row[5]))
+	row[4], row[7] = inHours(row[4]), inHours(row[7])
 	return &table{tiles: true, Rows: raw, Columns: []column{
 		{"jobs", "jobs", "", count},
 		{"failed", "failed, of the jobs", "%", percent},
@@ -135,7 +117,7 @@ func shapeSummary(_ *request, _ *sizes, raw [][]any) *table {
 	}}
 }
 
-// value returns a number of the database, and NaN for NULL.
+// value returns a number of an answer, and NaN for nil.
 func value(v any) float64 {
 	switch v := v.(type) {
 	case int64:
@@ -148,6 +130,22 @@ func value(v any) float64 {
 	return math.NaN()
 }
 
+// inHours returns the hours of a number of seconds; nil of nil.
+func inHours(v any) any {
+	if v == nil {
+		return nil
+	}
+	return value(v) / 3600
+}
+
+// orZero returns 0 for what no job of a bucket has.
+func orZero(v any) any {
+	if v == nil {
+		return 0.0
+	}
+	return v
+}
+
 // ratio returns a share in per cent, and nil of nothing.
 func ratio(part, whole float64) any {
 	if !(whole > 0) {
@@ -155,6 +153,9 @@ func ratio(part, whole float64) any {
 	}
 	return 100 * part / whole
 }
+
+// longestLabel is how many bytes of a name stand with each number of a table.
+const longestLabel = 80
 
 // mostSeries is how many series a stacked chart has; others are one together.
 const mostSeries = 7
@@ -179,7 +180,11 @@ func pivot(r *request, b buckets, raw [][]any, unit string, f format) *table {
 	at := make(map[string]int)
 	for i, name := range names {
 		at[name] = i
-		t.Columns = append(t.Columns, column{name, name, unit, f})
+		label := name
+		if len(name) > longestLabel {
+			label = quantity.Name(name)
+		}
+		t.Columns = append(t.Columns, column{name, label, unit, f})
 		t.series = append(t.series, 2+i)
 	}
 	for i := range t.Rows {
@@ -187,11 +192,9 @@ func pivot(r *request, b buckets, raw [][]any, unit string, f format) *table {
 			t.Rows[i] = append(t.Rows[i], 0.0)
 		}
 	}
-	outside := 0.0
 	for _, row := range raw {
 		k, ok := row[0].(int64)
 		if !ok || k < 0 || int(k) >= len(t.Rows) {
-			outside += value(row[2])
 			continue
 		}
 		i, ok := at[row[1].(string)]
@@ -199,9 +202,6 @@ func pivot(r *request, b buckets, raw [][]any, unit string, f format) *table {
 			i = len(names) - 1
 		}
 		t.Rows[k][2+i] = value(t.Rows[k][2+i]) + value(row[2])
-	}
-	if outside > 0 {
-		t.notes = append(t.notes, quantity.Counted(int(outside), "job has no end or one outside of the chart.", "jobs have no end or one outside of the chart."))
 	}
 	return t
 }
@@ -214,10 +214,6 @@ func timeTable(r *request, b buckets) *table {
 		t.links = append(t.links, r.during(b.edges[i-1].Add(-r.shift), b.edges[i].Add(-r.shift)))
 	}
 	return t
-}
-
-func queryStates(r *request, _ *sizes) condition {
-	return selectFrom(r.buckets().of("end_time")+`, coalesce(state, ''), count(*)`, r.ended(), "GROUP BY 1, 2")
 }
 
 func shapeStates(r *request, _ *sizes, raw [][]any) *table {
@@ -234,23 +230,22 @@ func shapeStates(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-func queryExits(r *request, _ *sizes) condition {
-	return selectFrom(r.buckets().of("end_time")+`, exit_code, exit_signal, count(*)`, r.ended(), "GROUP BY 1, 2, 3 ORDER BY 4 DESC LIMIT 20000")
-}
-
 func shapeExits(r *request, _ *sizes, raw [][]any) *table {
 	var named [][]any
 	for _, row := range raw {
 		name := "not known"
-		switch {
-		case value(row[2]) > 0:
-			name = fmt.Sprintf("signal %.0f", value(row[2]))
-		case value(row[1]) == 0:
-			name = "0"
-		case row[1] != nil:
-			name = fmt.Sprintf("exit %.0f", value(row[1]))
+		var code, signal int64
+		if _, err := fmt.Sscanf(row[1].(string), "%d:%d", &code, &signal); err == nil {
+			switch {
+			case signal > 0:
+				name = fmt.Sprintf("signal %d", signal)
+			case code == 0:
+				name = "0"
+			default:
+				name = fmt.Sprintf("exit %d", code)
+			}
 		}
-		named = append(named, []any{row[0], name, row[3]})
+		named = append(named, []any{row[0], name, row[2]})
 	}
 	return plainColours(pivot(r, r.buckets(), named, "jobs", count))
 }
@@ -266,11 +261,6 @@ func plainColours(t *table) *table {
 	return t
 }
 
-func queryWaste(r *request, _ *sizes) condition {
-	return selectFrom(r.buckets().of("end_time")+", coalesce(sum(cpu_hours) FILTER (state = 'COMPLETED'), 0), coalesce(sum(cpu_hours) FILTER ("+failed+"), 0), "+
-		"coalesce(sum(cpu_hours) FILTER ((state = 'COMPLETED' OR ("+failed+")) IS NOT TRUE), 0), coalesce("+unused+" / 3600, 0)", r.ended(), "GROUP BY 1")
-}
-
 func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
 	t := timeTable(r, r.buckets())
 	t.Columns = append(t.Columns, column{"completed", "completed", "h", hours}, column{"failed", "failed", "h", hours}, column{"other", "cancelled and others", "h", hours}, column{"unused", "asked for, not used", "h", hours})
@@ -280,22 +270,10 @@ func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
 	}
 	for _, row := range raw {
 		if k, ok := row[0].(int64); ok && k >= 0 && int(k) < len(t.Rows) {
-			t.Rows[k] = append(t.Rows[k][:2], value(row[1]), value(row[2]), value(row[3]), value(row[4]))
+			t.Rows[k] = append(t.Rows[k][:2], orZero(row[1]), orZero(row[2]), orZero(row[3]), orZero(inHours(row[4])))
 		}
 	}
 	return t
-}
-
-func queryUtilization(r *request, _ *sizes) condition {
-	b := r.buckets()
-	first, last := b.edges[0], b.edges[len(b.edges)-1]
-	where := and(r.where, condition{sql: store.Ran}, condition{sql: "end_time >= " + timestamp(first)}, condition{sql: "start_time < " + timestamp(last)})
-	side := func(sign, column string) condition {
-		since := fmt.Sprintf("greatest(least(epoch_us(%s), %d) - %d, 0)", column, last.UnixMicro(), first.UnixMicro())
-		return selectFrom(fmt.Sprintf("greatest(%s, -1), %ssum(cpus)::DOUBLE, %ssum(cpus::DOUBLE * %s) / 1e6", b.of(column), sign, sign, since), where, "GROUP BY 1")
-	}
-	starts, ends := side("", "start_time"), side("-", "end_time")
-	return condition{starts.sql + " UNION ALL " + ends.sql, slices.Concat(starts.args, ends.args)}
 }
 
 // shapeUtilization sums the processor seconds of each bucket. A raw row has what starts in a bucket, and
@@ -312,10 +290,10 @@ func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 		switch {
 		case !ok || k >= int64(n):
 		case k < 0:
-			level += value(row[1])
+			level += value(orZero(row[1]))
 		default:
-			changes[k] += value(row[1])
-			instants[k] += value(row[2])
+			changes[k] += value(orZero(row[1]))
+			instants[k] += value(orZero(row[2]))
 		}
 	}
 	busy := make([]float64, n)
@@ -343,10 +321,6 @@ func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 	return t
 }
 
-func queryShares(r *request, _ *sizes) condition {
-	return selectFrom(`coalesce("partition", ''), coalesce(qos, ''), sum(cpu_hours), count(*)`, r.ended(), "GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 2000")
-}
-
 func shapeShares(r *request, _ *sizes, raw [][]any) *table {
 	sums, total := make(map[string]float64), 0.0
 	for _, row := range raw {
@@ -360,20 +334,10 @@ func shapeShares(r *request, _ *sizes, raw [][]any) *table {
 	t := &table{bar: 2, Columns: []column{{"partition", "partition", "", word}, {"qos", "QOS", "", word}, {"cpu_hours", "CPU hours", "h", hours}, {"share", "share", "%", percent}, {"jobs", "jobs", "", count}}}
 	for _, row := range raw {
 		t.Rows = append(t.Rows, []any{row[0], row[1], row[2], ratio(value(row[2]), total), row[3]})
-		t.links = append(t.links, r.add("partition="+row[0].(string), "qos="+row[1].(string)))
+		t.links = append(t.links, r.only("partition", row[0].(string), "qos", row[1].(string)))
 	}
 	return t
 }
-
-// queryTop groups the jobs by a column. by is one of jobs, elapsed and used.
-func queryTop(name, by string) func(r *request, _ *sizes) condition {
-	return func(r *request, _ *sizes) condition {
-		return selectFrom(fmt.Sprintf(`coalesce("%s", ''), count(*) AS number, sum(elapsed_s)::DOUBLE / 3600 AS ran, sum(cpu_hours) AS used, avg(wait_s), count(*) FILTER (%s), %s / 3600`, name, failed, unused),
-			r.ended(), "GROUP BY 1 ORDER BY "+topOrder[by]+" DESC, 1 LIMIT 10")
-	}
-}
-
-var topOrder = map[string]string{"jobs": "number", "elapsed": "ran", "used": "used"}
 
 func shapeTop(name, label string, bar int) func(r *request, _ *sizes, raw [][]any) *table {
 	return func(r *request, _ *sizes, raw [][]any) *table {
@@ -387,18 +351,11 @@ func shapeTop(name, label string, bar int) func(r *request, _ *sizes, raw [][]an
 			{"unused_cpu_hours", "CPU h not used", "h", hours},
 		}}
 		for _, row := range raw {
-			row[5] = ratio(value(row[5]), value(row[1]))
+			row[2], row[5], row[6] = inHours(row[2]), ratio(value(row[5]), value(row[1])), inHours(row[6])
 			t.Rows = append(t.Rows, row)
-			t.links = append(t.links, r.add(name+"="+row[0].(string)))
+			t.links = append(t.links, r.only(name, row[0].(string)))
 		}
 		return t
-	}
-}
-
-// queryClasses counts the jobs by the class of a column.
-func queryClasses(name string, classes int) func(r *request, _ *sizes) condition {
-	return func(r *request, _ *sizes) condition {
-		return selectFrom(store.Class(name, classes)+", count(*), sum(cpu_hours)", and(r.ended(), condition{sql: name + " >= 0"}), "GROUP BY 1 ORDER BY 1")
 	}
 }
 
@@ -454,10 +411,6 @@ func (r *request) between(name string, low, high float64) string {
 	})
 }
 
-func queryLimitUsed(r *request, _ *sizes) condition {
-	return selectFrom(store.LimitUsed+", count(*), sum(cpu_hours)", and(r.ended(), condition{sql: "limit_s > 0 AND elapsed_s IS NOT NULL"}), "GROUP BY 1")
-}
-
 func shapeLimitUsed(r *request, _ *sizes, raw [][]any) *table {
 	t := &table{series: []int{2}, colours: []int{2}, Columns: []column{{"from", "used from", "%", percent}, {"below", "below", "%", percent}, {"jobs", "jobs", "", count}, {"cpu_hours", "CPU hours", "h", hours}}}
 	for k := range 21 {
@@ -480,10 +433,6 @@ func shapeLimitUsed(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-func queryLimits(r *request, _ *sizes) condition {
-	return selectFrom(store.Class("limit_s", 1)+", "+store.Class("elapsed_s", 1)+", count(*), sum(cpu_hours)", and(r.ended(), condition{sql: "limit_s > 0 AND elapsed_s >= 0"}), "GROUP BY 1, 2 ORDER BY 1, 2")
-}
-
 func shapeLimits(r *request, _ *sizes, raw [][]any) *table {
 	t := &table{series: []int{4}, colours: []int{0}, Columns: []column{{"limit_from", "limit from", "s", seconds}, {"limit_below", "below", "s", seconds}, {"run_from", "run time from", "s", seconds}, {"run_below", "below", "s", seconds}, {"jobs", "jobs", "", count}, {"cpu_hours", "CPU hours", "h", hours}}}
 	for _, row := range raw {
@@ -493,10 +442,6 @@ func shapeLimits(r *request, _ *sizes, raw [][]any) *table {
 		t.links = append(t.links, r.add(fmt.Sprintf("limit_s>=%.0f", edges[0]), fmt.Sprintf("limit_s<%.0f", edges[1]), fmt.Sprintf("elapsed_s>=%.0f", edges[2]), fmt.Sprintf("elapsed_s<%.0f", edges[3])))
 	}
 	return t
-}
-
-func queryWeek(r *request, _ *sizes) condition {
-	return selectFrom(r.weekHour("submit_time")+", count(*), avg(wait_s)", and(r.ended(), condition{sql: "submit_time IS NOT NULL"}), "GROUP BY 1")
 }
 
 func shapeWeek(r *request, _ *sizes, raw [][]any) *table {
@@ -513,52 +458,18 @@ func shapeWeek(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-func queryJobs(r *request, _ *sizes) condition { return r.jobs(r.ended()) }
-
-// mostFirst is how many jobs are looked for in the last part of a range of time.
-const mostFirst = 1000
-
-// queryLastJobs looks for the last jobs in the last thirtieth of the range of time.
-func queryLastJobs(r *request) (query condition, rows int, ok bool) {
-	rows = (r.page + 1) * r.rows
-	if r.sort != "end_time" || !r.descending || rows > mostFirst {
-		return condition{}, 0, false
-	}
-	begin := r.until.Add(-r.until.Sub(r.from) / 30)
-	return r.jobs(and(condition{sql: "end_time >= " + timestamp(begin)}, r.ended())), r.rows + 1, true
-}
-
-// list makes the query of the columns of the table of jobs.
-func (r *request) list(where condition, rest string) condition {
-	list := []string{"seq"}
-	for _, name := range r.columns {
-		list = append(list, fields[name].sql(r))
-	}
-	return selectFrom(strings.Join(list, ", "), where, rest)
-}
-
-// jobs makes the query of the table of jobs.
-func (r *request) jobs(where condition) condition {
-	order := fields[r.sort].sql(r)
-	direction := "ASC"
-	if r.descending {
-		direction = "DESC"
-	}
-	return r.list(where, fmt.Sprintf("ORDER BY %s %s NULLS LAST, seq %s LIMIT %d OFFSET %d", order, direction, direction, r.rows+1, r.page*r.rows))
-}
-
 func shapeJobs(r *request, _ *sizes, raw [][]any) *table {
 	t := &table{Columns: []column{{"seq", "", "", number}}}
 	for _, name := range r.columns {
 		c := column{Name: name, Label: strings.TrimSuffix(strings.TrimSuffix(name, "_time"), "_s")}
-		switch f := fields[name]; {
-		case f.kind == instant:
+		switch f := question.Fields[name]; {
+		case f.Type == question.Instant:
 			c.format = moment
 		case strings.HasSuffix(name, "_s"):
 			c.format, c.Unit = seconds, "s"
-		case f.kind == decimal:
+		case f.Type == question.Decimal:
 			c.format = hours
-		case f.kind == integer:
+		case f.Type == question.Integer:
 			c.format = number
 		}
 		t.Columns = append(t.Columns, c)

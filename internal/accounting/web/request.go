@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"rmreplay/internal/accounting/question"
-	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/rollup"
 )
 
 // The limits of a request's parameters.
@@ -19,6 +19,9 @@ const (
 	mostRows      = 1000 // of the table of jobs at once
 	deepestPage   = 10_000_000
 )
+
+// utilization is the panel whose buckets have the processors of jobs that run before and after them.
+const utilization = "utilization"
 
 // defaultColumns are those of the table of jobs.
 var defaultColumns = []string{"jobid", "user_name", "account", "partition", "qos", "state", "nodes", "cpus", "submit_time", "start_time", "end_time", "elapsed_s"}
@@ -37,9 +40,8 @@ type request struct {
 	values  url.Values
 	zone    *time.Location
 	now     time.Time
-	filters []term
+	filters []question.Term
 	chosen  question.Filter // of filters and query, without the range of time
-	where   condition       // the same as SQL
 
 	from, until time.Time
 	whole       bool // jobs without an end are shown too
@@ -127,10 +129,10 @@ func place(name string) int {
 	if i := slices.Index(defaultColumns, name); i >= 0 {
 		return i
 	}
-	if i := slices.Index(columns, name); i >= 0 {
+	if i := slices.Index(question.Columns, name); i >= 0 {
 		return len(defaultColumns) + i
 	}
-	return len(defaultColumns) + len(columns)
+	return len(defaultColumns) + len(question.Columns)
 }
 
 func (r *request) parseFilters() error {
@@ -142,7 +144,7 @@ func (r *request) parseFilters() error {
 		if len(s) > longestFilter {
 			return fmt.Errorf("a filter of %d bytes (want at most %d)", len(s), longestFilter)
 		}
-		t, err := parseTerm(s)
+		t, err := question.ParseTerm(s)
 		if err != nil {
 			return err
 		}
@@ -154,15 +156,15 @@ func (r *request) parseFilters() error {
 // clusters are those that the filters name; none stands for all.
 func (r *request) clusters() (names []string) {
 	for _, t := range r.filters {
-		if t.field.Name == "cluster" && t.op == "=" {
-			names = append(names, t.value)
+		if t.Field.Name == "cluster" && t.Op == "=" {
+			names = append(names, t.Value)
 		}
 	}
 	return names
 }
 
 // bound fixes the range of time, of which oldest and newest are the ends of the jobs that there are,
-// and then the conditions, which depend on it.
+// and then the filter.
 func (r *request) bound(oldest, newest time.Time) error {
 	after := newest.Add(time.Second) // until is exclusive
 	if r.until.IsZero() {
@@ -188,35 +190,29 @@ func (r *request) bound(oldest, newest time.Time) error {
 	if !r.from.Before(r.until) {
 		r.until = r.from.Add(time.Minute)
 	}
-	return r.conditions()
+	return r.choose()
 }
 
-// conditions makes the conditions of the filters and of the query bar.
-func (r *request) conditions() error {
+// choose makes the filter of the filters and of the query bar.
+func (r *request) choose() error {
 	reader := question.Reader{Zone: r.zone, Now: r.now}
-	var terms []question.Term
-	for _, t := range r.filters {
-		terms = append(terms, question.Term{Field: t.field.Field, Op: t.op, Value: t.value})
-	}
-	filters, err := reader.Terms(terms)
+	filters, err := reader.Terms(r.filters)
 	if err != nil {
 		return err
 	}
 	query, err := reader.Query(r.values.Get("q"))
-	if err != nil {
-		return err
-	}
 	r.chosen = question.All{filters, query}
-	r.where = r.condition(r.chosen)
-	return nil
+	return err
 }
 
-// ended is the condition of the jobs that ended in the range of time.
-func (r *request) ended() condition {
-	if r.whole {
-		return r.where
+// view returns what the request's panel is about.
+func (r *request) view() question.View {
+	b := r.buckets()
+	edges := b.round
+	if r.panel.name == utilization {
+		edges = b.edges
 	}
-	return and(condition{sql: "end_time >= " + timestamp(r.from)}, condition{sql: "end_time < " + timestamp(r.until)}, r.where)
+	return question.View{Chosen: r.chosen, From: r.from, Until: r.until, Whole: r.whole, Edges: edges, Zone: r.zone}
 }
 
 // url returns the reference to the same page with other parameters.
@@ -243,7 +239,7 @@ func (r *request) inZone() string {
 
 // doc says what a field is. Pages show instants in the zone of the request.
 func (r *request) doc(name string) string {
-	return strings.Replace(fields[name].Doc, "(UTC)", "("+r.zone.String()+")", 1)
+	return strings.Replace(question.Fields[name].Doc, "(UTC)", "("+r.zone.String()+")", 1)
 }
 
 // add returns a reference to the page with further filters.
@@ -272,38 +268,25 @@ func (r *request) setRange(v url.Values, from, until time.Time) {
 	v.Set("until", until.In(r.zone).Format(time.RFC3339))
 }
 
-// local returns the SQL of a column's wall-clock time in microseconds since 1970. Where clocks change
-// within the range of time, it follows them.
-func (r *request) local(column string) string {
-	instant := "epoch_us(" + column + ")"
-	_, offset := r.from.In(r.zone).Zone()
-	changes := ""
-	at := r.from
-	for range 500 {
-		_, end := at.In(r.zone).ZoneBounds()
-		if end.IsZero() || end.After(r.until) {
-			break
+// only returns a reference to the page with further filters, which are pairs of a field and a value. It is empty if a
+// value is too long for one.
+func (r *request) only(pairs ...string) string {
+	var terms []string
+	for i := 0; i < len(pairs); i += 2 {
+		term := pairs[i] + "=" + pairs[i+1]
+		if len(term) > longestFilter {
+			return ""
 		}
-		changes += fmt.Sprintf(" WHEN %s < %d THEN %d", instant, end.UnixMicro(), 1_000_000*offset)
-		_, offset = end.In(r.zone).Zone()
-		at = end
+		terms = append(terms, term)
 	}
-	if changes == "" {
-		return fmt.Sprintf("(%s + %d)", instant, 1_000_000*offset)
-	}
-	return fmt.Sprintf("(%s + CASE%s ELSE %d END)", instant, changes, 1_000_000*offset)
-}
-
-// weekHour returns the SQL of the hour of the week of a column: 0 is Monday from 00:00 to 01:00.
-func (r *request) weekHour(column string) string {
-	return "((" + r.local(column) + " // 3600000000 + 72) % 168)" // 1970-01-01 was a Thursday
+	return r.add(terms...)
 }
 
 // buckets divide the range of time at round instants of the zone.
 type buckets struct {
 	step  int64       // seconds
 	edges []time.Time // ascending; one more than there are buckets. The outermost ones are those of the range
-	index string      // SQL of the number of the bucket that %s is in, from 0; some are not in any
+	round []time.Time // the same before the outermost ones became those of the range
 }
 
 // bucketSteps are the lengths of buckets, in seconds.
@@ -352,14 +335,13 @@ func (r *request) buckets() buckets {
 			break
 		}
 	}
-	if step >= 86400 {
-		b.index = fmt.Sprintf("((%s + %d) // %d - %d)", r.local("%[1]s"), 1_000_000*monday, 1_000_000*step, first)
-	} else {
-		b.index = fmt.Sprintf("((epoch_us(%%[1]s) + %d) // %d - %d)", 1_000_000*offset, 1_000_000*step, first)
+	b.round = slices.Clone(b.edges)
+	if n := len(b.round) - 1; b.round[n].Before(r.until) {
+		b.round[n] = r.until
 	}
 	from, until := r.from, r.until
-	if r.panel != nil && r.panel.rolled != nil && r.panel.rolled.running && r.aligned(b) {
-		const quarter = store.Quarter * time.Second
+	if r.panel != nil && r.panel.name == utilization && b.quarters() {
+		const quarter = rollup.Quarter * time.Second
 		if from.Truncate(quarter).Before(until.Truncate(quarter)) {
 			from, until = from.Truncate(quarter), until.Truncate(quarter)
 			if n := len(b.edges) - 1; !b.edges[n-1].Before(until) {
@@ -371,7 +353,7 @@ func (r *request) buckets() buckets {
 	return b
 }
 
-// of returns the SQL of the number of the bucket that a column is in.
-func (b buckets) of(column string) string {
-	return strings.ReplaceAll(b.index, "%[1]s", column)
+// quarters reports whether buckets begin with quarters of an hour of UTC.
+func (b buckets) quarters() bool {
+	return !slices.ContainsFunc(b.round, func(at time.Time) bool { return at.Unix()%rollup.Quarter != 0 })
 }

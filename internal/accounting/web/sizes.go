@@ -3,17 +3,14 @@ package web
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
-	"regexp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/question"
-	"rmreplay/internal/accounting/store"
 )
 
 // size is what is known of a cluster, or of a run that stands beside clusters.
@@ -31,10 +28,28 @@ type size struct {
 	every time.Duration // usual interval of figures of its scheduler
 }
 
-// sizes are the clusters of a store, in the order of their names.
-type sizes struct {
-	list    []size
-	applied int64 // the last arrival that the store has
+// sizes are the clusters that there are, in the order of their names.
+type sizes struct{ list []size }
+
+// mostShown is how many clusters a page lists.
+const mostShown = 100
+
+// largest returns the clusters with the most jobs and those of some names, in the order of their names, and how many
+// others there are.
+func (s *sizes) largest(most int, names ...string) (list []size, more int) {
+	list = slices.Clone(s.list)
+	if len(list) > most {
+		wanted := func(c size) int {
+			if slices.Contains(names, c.Name) {
+				return 1
+			}
+			return 0
+		}
+		slices.SortStableFunc(list, func(a, b size) int { return cmp.Or(wanted(b)-wanted(a), cmp.Compare(b.Jobs, a.Jobs)) })
+		list, more = list[:most], len(list)-most
+		slices.SortFunc(list, func(a, b size) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return list, more
 }
 
 // named returns the names of the clusters. Jobs without one are in none of them, and cannot stand beside others.
@@ -45,15 +60,6 @@ func (s *sizes) named() (names []string) {
 		}
 	}
 	return names
-}
-
-// version changes whenever the jobs do.
-func (s *sizes) version() [2]int64 {
-	v := [2]int64{s.applied, 0}
-	for _, c := range s.list {
-		v[1] += c.Jobs // retention removes jobs
-	}
-	return v
 }
 
 // extent returns the ends of the oldest and of the newest job of some clusters, or of all without
@@ -122,18 +128,11 @@ func possible(f question.Filter, cluster string) (holds, fails bool) {
 		}
 	case question.Like:
 		if f.Column == "cluster" {
-			holds = likeRegexp(f).MatchString(cluster)
+			holds = f.Matches(cluster)
 			return holds, !holds
 		}
 	}
 	return true, true
-}
-
-// likeRegexp returns the regular expression of a pattern.
-func likeRegexp(l question.Like) *regexp.Regexp {
-	text := regexp.QuoteMeta(l.Pattern)
-	text = strings.NewReplacer(`\\\\`, `\\`, `\\\*`, `\*`, `\\\?`, `\?`, `\*`, ".*", `\?`, ".").Replace(text)
-	return regexp.MustCompile(map[bool]string{true: "(?i)"}[l.AnyCase] + "(?s)^" + text + "$")
 }
 
 // sizesCache keeps the sizes for a moment: every panel needs them, and they are about all jobs.
@@ -143,7 +142,7 @@ type sizesCache struct {
 	expire time.Time
 }
 
-// get returns the sizes as they were at most some seconds ago, or finds them. Where that takes long,
+// get returns the sizes as they were a moment ago, or finds them. Where that takes long,
 // they are kept longer.
 func (c *sizesCache) get(find func() (*sizes, error)) (*sizes, error) {
 	c.mu.Lock()
@@ -157,113 +156,68 @@ func (c *sizesCache) get(find func() (*sizes, error)) (*sizes, error) {
 		return nil, err
 	}
 	took := time.Since(begin)
-	c.kept, c.expire = found, time.Now().Add(max(2*time.Second, 50*took))
+	c.kept, c.expire = found, time.Now().Add(max(time.Second/2, 20*took))
 	return found, nil
 }
 
+// mostClusters is how many clusters are known by their names: those with the most jobs.
+const mostClusters = 10_000
+
 // known returns the sizes of the clusters that the pages are about.
 func (v *server) known(ctx context.Context) (*sizes, error) {
-	return v.sizes.get(func() (*sizes, error) {
-		if v.jobs != nil {
-			return v.sizesOf(ctx, v.now())
-		}
-		return sizesIn(ctx, v.store, v.now())
-	})
+	return v.sizes.get(func() (*sizes, error) { return v.findSizes(ctx) })
 }
 
-// sizesIn returns the clusters of a store.
-func sizesIn(ctx context.Context, s *store.Store, now time.Time) (*sizes, error) {
+// findSizes asks which clusters have jobs, and looks for what the store knows of them.
+func (v *server) findSizes(ctx context.Context) (*sizes, error) {
+	by := []question.Key{question.Values{Column: "cluster", Most: mostClusters}}
+	count := question.Measure{Kind: question.Count}
+	// Clocks go wrong. Ends that cannot be would make every chart empty.
+	sane := question.All{
+		question.Compare{Column: "end_time", Op: ">=", Value: time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)},
+		question.Compare{Column: "end_time", Op: "<", Value: v.now().Add(24 * time.Hour)},
+	}
+	answers, err := v.jobs.Ask(ctx, question.Question{By: by, Measures: []question.Measure{count}}, question.Question{
+		Where: sane, By: by,
+		Measures: []question.Measure{
+			count, {Kind: question.Least, Column: "end_time"}, {Kind: question.Most, Column: "end_time"},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]*size)
+	of := func(name string) *size {
+		if all[name] == nil {
+			all[name] = &size{Name: name}
+		}
+		return all[name]
+	}
+	for _, row := range answers[0].Rows {
+		of(row[0].(string)).Jobs = row[1].(int64)
+	}
+	for _, row := range answers[1].Rows {
+		c := of(row[0].(string))
+		c.Oldest, c.Newest = time.UnixMilli(int64(value(row[2]))).UTC(), time.UnixMilli(int64(value(row[3]))).UTC()
+	}
+	view := v.store.View()
+	defer view.Close()
+	for _, known := range view.Clusters() {
+		c := of(known.Name)
+		c.Kind, c.Description = known.Kind, known.Description
+		c.Nodes, c.CPUs, c.GPUs = knownOr(known.Nodes), knownOr(known.CPUs), knownOr(known.GPUs)
+	}
 	found := &sizes{list: []size{}}
-	err := s.Read(ctx, func(v *store.Snapshot) (err error) {
-		if err := v.One("SELECT seq FROM applied", nil, &found.applied); err != nil {
-			return err
-		}
-		days, err := v.RolledUp()
-		if err != nil {
-			return err
-		}
-		// Clocks go wrong. Ends that cannot be would make every chart empty.
-		oldest, newest := " >= TIMESTAMP '2000-01-01'", " <= "+timestamp(now.Add(24*time.Hour))
-		jobs := "SELECT cluster, count(*) AS jobs, min(end_time) FILTER (end_time" + oldest + ") AS first_end, max(end_time) FILTER (end_time" + newest + ") AS last_end FROM jobs WHERE "
-		counted := jobs + "true GROUP BY cluster"
-		if cells, gaps, ok := split(days, time.Time{}, time.Time{}, time.Time{}, true); ok {
-			counted = "SELECT cluster, jobs, first_end, last_end FROM daily_cluster WHERE " + cells
-			for _, gap := range gaps {
-				counted += " UNION ALL " + jobs + gap + " GROUP BY cluster"
-			}
-		}
-		rows, err := v.Query(`SELECT coalesce(j.cluster, c.cluster), c.kind, coalesce(j.jobs, 0), j.oldest, j.newest, c.nodes, c.cpus, c.gpus, c.description
-			FROM (SELECT cluster, sum(jobs)::BIGINT AS jobs, min(first_end) FILTER (first_end` + oldest + `) AS oldest, max(last_end) FILTER (last_end` + newest + `) AS newest
-				FROM (` + counted + `) GROUP BY cluster) j
-			FULL JOIN clusters c USING (cluster) ORDER BY 1`)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, rows.Close()) }()
-		for rows.Next() {
-			var one size
-			var kind, description sql.NullString
-			var oldest, newest sql.NullTime
-			if err := rows.Scan(&one.Name, &kind, &one.Jobs, &oldest, &newest, &one.Nodes, &one.CPUs, &one.GPUs, &description); err != nil {
-				return err
-			}
-			one.Kind, one.Description, one.Oldest, one.Newest = kind.String, description.String, oldest.Time, newest.Time
-			if one.Newest.Before(one.Oldest) {
-				one.Oldest = one.Newest
-			}
-			found.list = append(found.list, one)
-		}
-		return rows.Err()
-	})
-	return found, err
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		found.list = append(found.list, *all[name])
+	}
+	return found, nil
 }
 
-// The limits of what [answers] keeps.
-const (
-	mostKept     = 500  // answers
-	mostKeptRows = 5000 // of an answer
-)
-
-// answers keeps the answers of queries until the jobs change: many readers look at the same page, and
-// pages load themselves anew.
-type answers struct {
-	mu      sync.Mutex
-	version [2]int64
-	kept    map[string][][]any
-}
-
-// key names a query with its values.
-func (c condition) key() string { return fmt.Sprintf("%s%q", c.sql, c.args) }
-
-// get returns a copy of the answer of a query, if it is known.
-func (a *answers) get(version [2]int64, query condition) ([][]any, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	raw, ok := a.kept[query.key()]
-	if !ok || a.version != version {
-		return nil, false
+// knownOr returns a number, and nil for one that is not known.
+func knownOr(n document.Int) *int64 {
+	if !n.Known {
+		return nil
 	}
-	return cloneRows(raw), true
-}
-
-// put keeps a copy of an answer.
-func (a *answers) put(version [2]int64, query condition, raw [][]any) {
-	if len(raw) > mostKeptRows {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.kept == nil || a.version != version || len(a.kept) >= mostKept {
-		a.kept, a.version = make(map[string][][]any), version
-	}
-	a.kept[query.key()] = cloneRows(raw)
-}
-
-// cloneRows copies rows, which panels change.
-func cloneRows(rows [][]any) [][]any {
-	out := make([][]any, len(rows))
-	for i, row := range rows {
-		out[i] = slices.Clone(row)
-	}
-	return out
+	return &n.Value
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 )
 
@@ -38,7 +39,10 @@ type views struct {
 	kept map[string]view // of a store in memory
 }
 
-// load reads the views.
+// aside is what is added to the name of a damaged file of views.
+const aside = ".damaged-"
+
+// load reads the views. A file that cannot be read is set aside.
 func (v *views) load() (map[string]view, error) {
 	if v.path == "" {
 		return maps.Clone(v.kept), nil
@@ -52,17 +56,38 @@ func (v *views) load() (map[string]view, error) {
 	}
 	all := make(map[string]view)
 	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, fmt.Errorf("reading the saved views: %s: %w", v.path, err)
+		to := v.path + aside + time.Now().UTC().Format("20060102T150405.000")
+		if err := os.Rename(v.path, to); err != nil {
+			return nil, fmt.Errorf("setting the damaged file of saved views aside: %w", err)
+		}
+		return nil, nil
 	}
 	return all, nil
 }
 
-// list returns the views in the order of their names.
-func (v *views) list() ([]view, error) {
+// damaged says which damaged files were set aside and are still there.
+func (v *views) damaged() string {
+	found, err := filepath.Glob(globQuoted.Replace(v.path) + aside + "*")
+	if v.path == "" || err != nil || len(found) == 0 {
+		return ""
+	}
+	for i, path := range found {
+		found[i] = filepath.Base(path)
+	}
+	return "The saved views could not be read and are set aside, in the store's directory: " + strings.Join(found, ", ") +
+		" (mend such a file and name it views.json, or remove it)."
+}
+
+// globQuoted quotes the characters of a path that stand for others in a pattern.
+var globQuoted = strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`)
+
+// list returns the views in the order of their names, and what is wrong with them.
+func (v *views) list() (list []view, damaged string, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	all, err := v.load()
-	return slices.SortedFunc(maps.Values(all), func(a, b view) int { return strings.Compare(a.Name, b.Name) }), err
+	list = slices.SortedFunc(maps.Values(all), func(a, b view) int { return strings.Compare(a.Name, b.Name) })
+	return list, v.damaged(), err
 }
 
 // change changes the views. The file is replaced as a whole.
@@ -102,7 +127,7 @@ func (v *views) change(do func(all map[string]view) error) (err error) {
 }
 
 func (v *server) listViews(w http.ResponseWriter, _ *http.Request) error {
-	list, err := v.views.list()
+	list, _, err := v.views.list()
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,10 @@
 // Package web is the dashboards of finished jobs: pages in HTML, with charts that the server draws,
 // and an API in JSON and CSV for everything that they show.
 //
-// A page is a list of panels. Each panel is one query of the store ([panel]). The page's script asks
-// for all panels at once, and gives up those that it no longer needs when a filter changes. What a
-// reader sees stands in the URL ([request]): a filter is a link, which works without the script too.
+// A page is a list of panels. Each panel asks a [Source] ([question.Panels]) and shows the answer ([panel]).
+// The page's script asks for all panels at once, and gives up those that it no longer needs when a filter
+// changes. What a reader sees stands in the URL ([request]): a filter is a link, which works without the script
+// too.
 //
 // Charts are drawn here, with package figure, as the report's are, and not in the browser. The
 // program has one code for charts, a page prints and reads aloud as it is, and tests see what
@@ -34,9 +35,13 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/accounting/embedded"
+	"rmreplay/internal/accounting/engine"
+	"rmreplay/internal/accounting/question"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/inert"
+	"rmreplay/internal/quantity"
 )
 
 //go:embed assets
@@ -63,25 +68,41 @@ var (
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
+// Source has the jobs of the pages.
+type Source interface {
+	// Ask answers questions. It returns a [question.AbsentError] for a column that no job has.
+	Ask(ctx context.Context, questions ...question.Question) ([]question.Answer, error)
+	// Jobs returns a page's jobs, at most as many as it asks for.
+	Jobs(ctx context.Context, p question.Page) ([]question.Job, error)
+	// Job returns a job by its ID, with the columns of the store; nil if there is none.
+	Job(ctx context.Context, id string) (*question.Job, error)
+}
+
 // server answers requests about one store.
 type server struct {
-	store   *store.Store
-	jobs    Source // nil for those of the store
-	sizes   sizesCache
-	answers answers
-	views   views
-	now     func() time.Time
+	store     *store.Store
+	jobs      Source
+	elsewhere bool // the jobs are not those of the store
+	sizes     sizesCache
+	views     views
+	now       func() time.Time
+}
+
+// newServer returns the server of a store and of another source of jobs, unless it is nil.
+func newServer(s *store.Store, jobs Source) *server {
+	v := &server{store: s, jobs: jobs, elsewhere: jobs != nil, now: time.Now}
+	if jobs == nil {
+		v.jobs = embedded.New(s)
+	}
+	v.views.path = filepath.Join(s.Dir(), "views.json")
+	return v
 }
 
 // Register adds the pages of a store to the multiplexer of a server's pages, below [receive.Pages].
 // They are about the jobs of another source unless it is nil. Whoever serves the multiplexer
 // authenticates the readers and refuses requests of other sites' pages. Register returns the patterns of the paths.
 func Register(mux *http.ServeMux, s *store.Store, jobs Source) (routes []string) {
-	v := &server{store: s, jobs: jobs, now: time.Now}
-	v.views.path = s.Dir()
-	if v.views.path != "" {
-		v.views.path = filepath.Join(v.views.path, "views.json")
-	}
+	v := newServer(s, jobs)
 	handle := func(pattern string, h func(w http.ResponseWriter, r *http.Request) error) {
 		method, at, _ := strings.Cut(pattern, " ")
 		pattern = method + " " + strings.TrimSuffix(receive.Pages, "/") + at
@@ -139,10 +160,20 @@ func missing(format string, args ...any) error {
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusInternalServerError
 	var known *statusError
+	var absent *question.AbsentError
+	var remote *question.RemoteError
 	switch {
 	case errors.As(err, &known):
 		status = known.status
-	case errors.Is(err, store.ErrReadTime):
+	case errors.As(err, &absent):
+		status = http.StatusBadRequest
+	case errors.As(err, &remote):
+		status = http.StatusBadGateway
+	case errors.Is(err, engine.ErrMemory), errors.Is(err, engine.ErrBusy), errors.Is(err, engine.ErrLarge):
+		status = http.StatusTooManyRequests
+	case errors.Is(err, engine.ErrAbsent), errors.Is(err, engine.ErrClosed):
+		status = http.StatusServiceUnavailable
+	case errors.Is(err, engine.ErrTime):
 		status = http.StatusServiceUnavailable
 		err = fmt.Errorf("%w (want a shorter range of time, or more filters)", err)
 	}
@@ -225,57 +256,73 @@ type answer struct {
 	took    time.Duration // of the query
 }
 
-// ask returns the answer of a panel. It is that of a moment ago if the jobs have not changed since.
+// ask returns the answer of a panel.
 func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answer, error) {
 	own := *r
 	own.panel = p
 	a := &answer{panel: p, request: &own}
-	if v.jobs != nil && !p.live {
-		begin := time.Now()
-		var err error
-		a.table, err = v.askSource(ctx, p, &own, s)
-		a.took = time.Since(begin)
-		return a, err
-	}
-	query, begin := p.query(&own, s), time.Now()
-	raw, known := v.answers.get(s.version(), query)
-	switch {
-	case p.live:
-		var err error
-		if raw, err = v.queryHealth(ctx, query); err != nil {
-			return nil, fmt.Errorf("panel %s: %w", p.name, err)
-		}
-	case !known:
-		var err error
-		if raw, err = v.query(ctx, p, &own, query); err != nil {
-			return nil, fmt.Errorf("panel %s: %w", p.name, err)
-		}
-		v.answers.put(s.version(), query, raw)
-	}
+	begin := time.Now()
+	raw, notes, err := v.rows(ctx, &own)
 	a.took = time.Since(begin)
+	var absent *question.AbsentError
+	switch {
+	case errors.As(err, &absent) && p.name != "table":
+		a.table = &table{Columns: []column{{"none", "not available", "", word}}, absent: true,
+			notes: []string{"This cannot be shown. " + absent.Error() + "."}}
+		return a, nil
+	case err != nil:
+		return nil, fmt.Errorf("panel %s: %w", p.name, err)
+	}
 	a.table = p.shape(&own, s, raw)
+	a.table.notes = append(a.table.notes, notes...)
+	if p.name == "week" && v.elsewhere {
+		for i := range a.table.links {
+			a.table.links[i] = r.url(func(url.Values) {}) // a cluster does not filter by hours of a week
+		}
+	}
 	return a, nil
 }
 
-// query returns the rows of a panel's query. They are counted from rollups as far as possible.
-func (v *server) query(ctx context.Context, p *panel, r *request, query condition) (raw [][]any, err error) {
-	err = v.store.Read(ctx, func(snapshot *store.Snapshot) (err error) {
-		if p.first != nil {
-			if first, rows, ok := p.first(r); ok {
-				if raw, err = readRows(snapshot, first); err != nil || len(raw) == rows {
-					return err
-				}
+// rows asks for the rows of a request's panel.
+func (v *server) rows(ctx context.Context, r *request) (raw [][]any, notes []string, err error) {
+	p := r.panel
+	switch {
+	case p.health != nil:
+		raw, err = v.queryHealth(ctx, p.health(r))
+		return raw, nil, err
+	case p.name == "table":
+		view := r.view()
+		jobs, err := v.jobs.Jobs(ctx, question.Page{
+			Where: view.Ended(), Columns: r.columns, Sort: r.sort, Descending: r.descending,
+			From: r.page * r.rows, Most: r.rows + 1, Clock: view.Clock(),
+		})
+		for _, job := range jobs {
+			id := any(job.ID)
+			if seq, err := strconv.ParseInt(job.ID, 10, 64); err == nil {
+				id = seq
 			}
+			raw = append(raw, append([]any{id}, job.Values...))
 		}
-		if p.rolled != nil && r.rollable() {
-			if query, err = p.rolled.query(snapshot, r, query); err != nil {
-				return err
-			}
+		return raw, nil, err
+	}
+	asked := question.Panels[p.name]
+	answers, err := v.jobs.Ask(ctx, asked.Questions(r.view())...)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, a := range answers {
+		notes = append(notes, a.Notes...)
+		if a.Outside > 0 {
+			notes = append(notes, quantity.Counted(int(a.Outside), "job has no end or one outside of the chart.",
+				"jobs have no end or one outside of the chart."))
 		}
-		raw, err = readRows(snapshot, query)
-		return err
-	})
-	return raw, err
+	}
+	slices.Sort(notes)
+	raw = answers[0].Rows
+	if asked.Rows != nil {
+		raw = asked.Rows(answers)
+	}
+	return raw, slices.Compact(notes), nil
 }
 
 // readRows returns the rows of a query of a snapshot.
@@ -308,7 +355,7 @@ func (v *server) panel(w http.ResponseWriter, q *http.Request) error {
 	if p == nil {
 		return missing("there is no panel %q (GET %sapi/v1/ lists them)", q.PathValue("name"), receive.Pages)
 	}
-	r, s, err := v.readAbout(q.Context(), q.URL.Query(), p.live)
+	r, s, err := v.readAbout(q.Context(), q.URL.Query(), p.health != nil)
 	if err != nil {
 		return err
 	}
@@ -452,8 +499,8 @@ func (v *server) index(w http.ResponseWriter, _ *http.Request) error {
 		lists.Panels = append(lists.Panels, named{p.name, p.title, "", p.about})
 	}
 	for _, name := range fieldNames() {
-		f := fields[name]
-		lists.Fields = append(lists.Fields, named{name, "", []string{"text", "integer", "number", "instant"}[f.kind], f.Doc})
+		f := question.Fields[name]
+		lists.Fields = append(lists.Fields, named{name, "", []string{"text", "integer", "number", "instant"}[f.Type], f.Doc})
 	}
 	return writeJSON(w, lists)
 }

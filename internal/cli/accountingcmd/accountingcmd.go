@@ -1,28 +1,16 @@
 // Package accountingcmd is the command group `rmreplay accounting`: it receives, keeps and exports
 // finished jobs. A [Service] does the work.
-//
-// The service is not in the main program. Its database (DuckDB, a C++ library) would make the
-// program of 51 MB one of 121 MB, and would make a C++ toolchain necessary to build it. So there
-// are two programs: rmreplay has the commands, their flags and their help, and hands them over to
-// rmreplay-accounting, which is the same program with the service.
 package accountingcmd
 
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/workload"
 )
-
-// Program is the name of the program with the service. It lies beside rmreplay.
-const Program = "rmreplay-accounting"
 
 // commands makes the commands of the group.
 type commands struct{ console.Output }
@@ -35,24 +23,25 @@ type Service interface {
 	Reconcile(ctx context.Context, dir string, from Records, fill bool) (*Reconciled, error)
 	Export(ctx context.Context, dir string, opts Export) (*Exported, error)
 	Backup(ctx context.Context, dir, to string) (bytes int64, err error)
+	// Verify reads the whole directory. progress is told how many of all parts were read.
+	Verify(ctx context.Context, dir string, progress func(done, all int)) (*Verified, error)
 	// Workload makes a workload of the jobs of a data directory. missing says what no job has.
 	Workload(ctx context.Context, dir string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error)
 }
 
 type serviceKey struct{}
 
-// With returns a context whose commands use a service. Without one they are handed over.
+// With returns a context whose commands use a service.
 func With(ctx context.Context, s Service) context.Context {
 	return context.WithValue(ctx, serviceKey{}, s)
 }
 
-// From returns the service of a context. In a program without it, From executes the one that has it,
-// with the same arguments, and returns only if that fails.
+// From returns the service of a context.
 func From(ctx context.Context) (Service, error) {
 	if s, ok := ctx.Value(serviceKey{}).(Service); ok {
 		return s, nil
 	}
-	return nil, HandOver()
+	return nil, errors.New("this program was made without the accounting service")
 }
 
 // Workload is [Service.Workload] of the context's service.
@@ -72,25 +61,6 @@ func (o commands) service(c *cobra.Command) (Service, error) {
 	return s, nil
 }
 
-// HandOver executes the program with the service in place of this one. It returns only if that fails.
-func HandOver() error {
-	own, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("finding %s: %w", Program, err)
-	}
-	if resolved, err := filepath.EvalSymlinks(own); err == nil {
-		own = resolved
-	}
-	path := filepath.Join(filepath.Dir(own), Program)
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s is not there: the accounting commands are in a program of their own (want it beside rmreplay: make build, or make install)", path)
-	}
-	if err := syscall.Exec(path, append([]string{path}, os.Args[1:]...), os.Environ()); err != nil {
-		return fmt.Errorf("executing %s: %w", path, err)
-	}
-	return nil
-}
-
 // New returns the command with its subcommands.
 func New(out console.Output) *cobra.Command {
 	o := commands{out}
@@ -99,13 +69,14 @@ func New(out console.Output) *cobra.Command {
 		Short: "Receive finished jobs from Slurm, keep and export them",
 		Long: `Commands about a data directory of finished jobs. rmreplay accounting serve receives
 them from the jobcomp/elasticsearch plugin of an unmodified slurmctld as they end, and
-keeps them in an embedded database. docs/ACCOUNTING.md has the lines of slurm.conf.
+keeps them in Parquet files. docs/ACCOUNTING.md has the lines of slurm.conf.
 
 One process has a data directory open. The other commands ask it, through a socket in the
 directory, or open the directory themselves.
 
-The commands are in a program of their own, rmreplay-accounting, which rmreplay executes.`,
+Pages and searches are answered by processes of rmreplay-engine, a program beside this
+one. All else works without it.`,
 	}
-	c.AddCommand(o.serve(), o.info(), o.importJobs(), o.reconcile(), o.export(), o.backup())
+	c.AddCommand(o.serve(), o.info(), o.importJobs(), o.reconcile(), o.export(), o.backup(), o.verify())
 	return c
 }

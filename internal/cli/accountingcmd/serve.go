@@ -137,7 +137,7 @@ func addServeFlags(c *cobra.Command, opts *Serve, listen *string) {
 	f.StringArrayVar(&opts.Sdiag, "sdiag", nil, "`CLUSTER=COMMAND` that prints the statistics of the cluster's slurmctld")
 	flags.Duration(f, &opts.SdiagEvery, "sdiag-every", time.Minute, "`DURATION` between two runs of sdiag")
 	flags.Duration(f, &opts.SdiagKeep, "sdiag-keep", 400*24*time.Hour, "`DURATION` for which sdiag's figures are kept; 0 for ever")
-	f.IntVar(&opts.MemoryMiB, "memory", 256, "`MIB` of memory that the database may use")
+	f.IntVar(&opts.MemoryMiB, "memory", 512, "`MIB` of memory that all processes that answer questions may use; the server has up to 256 beside")
 }
 
 // Usage marks an error as one of the command's usage, such as a URL that cannot be one; nil stays nil.
@@ -159,7 +159,7 @@ func (o commands) checkServe(opts *Serve) error {
 	case opts.SdiagKeep < 0:
 		return console.Usagef("--sdiag-keep %v: negative (want a duration, or 0 for ever)", opts.SdiagKeep)
 	case opts.MemoryMiB < leastMemory:
-		return console.Usagef("--memory %d: too little for the database (want at least %d)", opts.MemoryMiB, leastMemory)
+		return console.Usagef("--memory %d: too little for questions (want at least %d)", opts.MemoryMiB, leastMemory)
 	}
 	if (opts.TLSCert == "") != (opts.TLSKey == "") {
 		return console.Usagef("--tls-cert and --tls-key need each other")

@@ -273,7 +273,7 @@ func (e *Engine) foresee(j *Job) {
 
 // end ends a running job. It ended by itself or reached its time limit.
 func (e *Engine) end(j *Job) {
-	state := hpc.Completed
+	var state hpc.State
 	switch {
 	case j.cut:
 		state = hpc.TimedOut

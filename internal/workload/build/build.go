@@ -82,7 +82,7 @@ func From(ctx context.Context, kind Kind, source string, opts Options) (r *Resul
 	case kind == Accounting && len(opts.More) > 0:
 		err = fmt.Errorf("reading accounting: %d data directories (want one)", len(paths))
 	case kind == Accounting && opts.Accounting == nil:
-		err = errors.New("reading accounting: this program has no accounting service (want rmreplay-accounting)")
+		err = errors.New("reading accounting: this program has no accounting service")
 	case kind == Accounting:
 		r = new(Result)
 		r.Workload, r.Missing, err = opts.Accounting(ctx, source, opts.ReadOptions)

@@ -1,10 +1,11 @@
 // Package enginetest lets tests ask a real engine without building it: a test binary that imports
-// this package is an engine when it is started with [Program].
+// this package is an engine when it is started with [Program], and its pools start that.
 package enginetest
 
 import (
 	"os"
 
+	"rmreplay/internal/accounting/engine"
 	"rmreplay/internal/accounting/engine/duckdb"
 )
 
@@ -13,8 +14,9 @@ const argument = "rmreplay-engine-of-tests"
 // The tests of the binary do not begin in a process that is an engine.
 func init() {
 	if len(os.Args) == 2 && os.Args[1] == argument {
-		os.Exit(duckdb.Main())
+		os.Exit(duckdb.Main()) //nolint:forbidigo // the process is an engine, and has no tests to go back to
 	}
+	engine.Program = Program()
 }
 
 // Program returns the command that runs an engine.

@@ -9,10 +9,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 
-	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/engine"
 )
 
 // Error is an error in the form of Elasticsearch's.
@@ -40,7 +44,8 @@ func Illegal(format string, args ...any) error {
 
 // Unsupported is the error of what Elasticsearch can do and this server cannot.
 func Unsupported(format string, args ...any) error {
-	return Fault(http.StatusBadRequest, "unsupported_operation_exception", fmt.Sprintf(format, args...)+" is not supported by this server")
+	return Fault(http.StatusBadRequest, "unsupported_operation_exception", fmt.Sprintf(format,
+		args...)+" is not supported by this server")
 }
 
 // AsError gives every error the form of Elasticsearch's.
@@ -49,10 +54,12 @@ func AsError(err error) *Error {
 	switch {
 	case errors.As(err, &known):
 		return known
-	case errors.Is(err, store.ErrReadTime):
+	case errors.Is(err, engine.ErrTime):
 		return Fault(http.StatusServiceUnavailable, "timeout_exception", err.Error())
-	case strings.Contains(err.Error(), "Out of Memory Error"):
-		return Fault(http.StatusTooManyRequests, "circuit_breaking_exception", "the query needs more memory than it may have: "+err.Error())
+	case errors.Is(err, engine.ErrAbsent), errors.Is(err, engine.ErrClosed):
+		return Fault(http.StatusServiceUnavailable, "unavailable_exception", err.Error())
+	case errors.Is(err, engine.ErrMemory), errors.Is(err, engine.ErrLarge), errors.Is(err, engine.ErrBusy):
+		return Fault(http.StatusTooManyRequests, "circuit_breaking_exception", err.Error())
 	case strings.Contains(err.Error(), "Conversion Error"), strings.Contains(err.Error(), "Out of Range Error"):
 		return Fault(http.StatusBadRequest, "illegal_argument_exception", err.Error())
 	}
@@ -68,7 +75,7 @@ func (e *Error) Body() map[string]any {
 	}
 }
 
-// The functions below read a JSON value that was decoded with json.Number for numbers.
+// The functions below read JSON values that were decoded with json.Number for numbers.
 
 // KindOf names a JSON value's kind as Elasticsearch's messages do.
 func KindOf(v any) string {
@@ -87,41 +94,34 @@ func KindOf(v any) string {
 	return "START_OBJECT"
 }
 
+// Reader reads JSON values. Its first error stays in Err; what it reads then has no meaning.
+type Reader struct{ Err error }
+
+// Fail notes an error, unless there is one already.
+func (r *Reader) Fail(err error) {
+	if r.Err == nil {
+		r.Err = err
+	}
+}
+
 // Object returns a value that must be an object.
-func Object(where string, v any) (map[string]any, error) {
+func (r *Reader) Object(where string, v any) map[string]any {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, Parsing("[%s] wants an object, not %s", where, KindOf(v))
+		r.Fail(Parsing("[%s] wants an object, not %s", where, KindOf(v)))
 	}
-	return m, nil
+	return m
 }
 
 // Only returns the single member of an object.
-func Only(where string, v any) (name string, value any, err error) {
-	m, err := Object(where, v)
-	if err != nil {
-		return "", nil, err
-	}
+func (r *Reader) Only(where string, v any) (name string, value any) {
+	m := r.Object(where, v)
 	if len(m) != 1 {
-		return "", nil, Parsing("[%s] wants an object with one member, not %d", where, len(m))
+		r.Fail(Parsing("[%s] wants an object with one member, not %d", where, len(m)))
 	}
 	for name, value = range m {
 	}
-	return name, value, nil
-}
-
-// Known fails for the first member, in no order, that is not in the list.
-func Known(where string, m map[string]any, names ...string) error {
-next:
-	for name := range m {
-		for _, n := range names {
-			if name == n {
-				continue next
-			}
-		}
-		return Unsupported("[%s] with [%s]", where, name)
-	}
-	return nil
+	return name, value
 }
 
 // List returns the elements of an array, or a single value as the only element.
@@ -133,73 +133,103 @@ func List(v any) []any {
 }
 
 // Scalar returns the text of a string, number or boolean.
-func Scalar(where string, v any) (string, error) {
+func (r *Reader) Scalar(where string, v any) string {
 	switch v := v.(type) {
 	case string:
-		return v, nil
+		return v
 	case json.Number:
-		return v.String(), nil
+		return v.String()
 	case bool:
-		if v {
-			return "true", nil
-		}
-		return "false", nil
+		return strconv.FormatBool(v)
 	}
-	return "", Parsing("[%s] wants a string, number or boolean, not %s", where, KindOf(v))
+	r.Fail(Parsing("[%s] wants a string, number or boolean, not %s", where, KindOf(v)))
+	return ""
 }
 
-// Text returns the string of a member, or byDefault if it is absent.
-func Text(where string, m map[string]any, name, byDefault string) (string, error) {
-	v, given := m[name]
-	if !given {
-		return byDefault, nil
+// Scalars returns the texts of an array, or of a single value. There may be as many as most.
+func (r *Reader) Scalars(where string, v any, most int) (list []string) {
+	if n := len(List(v)); n > most {
+		r.Fail(Illegal("[%s] has %d values (want at most %d)", where, n, most))
+		return nil
 	}
-	return Scalar(where+"."+name, v)
+	for _, e := range List(v) {
+		list = append(list, r.Scalar(where, e))
+	}
+	return list
+}
+
+// Float returns a finite number, which may be the text of a string.
+func (r *Reader) Float(where string, v any) float64 {
+	s := r.Scalar(where, v)
+	x, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
+		r.Fail(Illegal("[%s]: [%s] is no number", where, s))
+		return 0
+	}
+	return x
+}
+
+// Body is an object of a request that a Reader reads.
+type Body struct {
+	*Reader
+	Where   string // what it is, for errors
+	Members map[string]any
+}
+
+// Read begins to read an object. Members with other names than those given are an error.
+func (r *Reader) Read(where string, v any, names ...string) *Body {
+	b := &Body{Reader: r, Where: where, Members: r.Object(where, v)}
+	for _, name := range slices.Sorted(maps.Keys(b.Members)) {
+		if !slices.Contains(names, name) {
+			r.Fail(Unsupported("[%s] with [%s]", where, name))
+		}
+	}
+	return b
+}
+
+// Given reports whether the object has a member, which is not null.
+func (b *Body) Given(name string) bool { return b.Members[name] != nil }
+
+// Text returns the text of a member, or byDefault if it is absent.
+func (b *Body) Text(name, byDefault string) string {
+	if _, given := b.Members[name]; !given {
+		return byDefault
+	}
+	return b.Scalar(b.Where+"."+name, b.Members[name])
 }
 
 // Whole returns the integer of a member within bounds, or byDefault if it is absent.
-func Whole(where string, m map[string]any, name string, byDefault, least, most int64) (int64, error) {
-	v, given := m[name]
-	if !given || v == nil {
-		return byDefault, nil
+func (b *Body) Whole(name string, byDefault, least, most int64) int64 {
+	if !b.Given(name) {
+		return byDefault
 	}
-	s, err := Scalar(where+"."+name, v)
-	if err != nil {
-		return 0, err
+	s := b.Text(name, "")
+	n, err := strconv.ParseInt(s, 10, 64)
+	switch {
+	case err != nil:
+		b.Fail(Illegal("[%s] %s: %q is no integer", b.Where, name, s))
+	case n < least || n > most:
+		b.Fail(Illegal("[%s] %s: %d (want %d to %d)", b.Where, name, n, least, most))
 	}
-	n, err := json.Number(s).Int64()
-	if err != nil {
-		return 0, Illegal("[%s] %s: %q is no integer", where, name, s)
+	return n
+}
+
+// Number returns the finite number of a member, or byDefault if it is absent.
+func (b *Body) Number(name string, byDefault float64) float64 {
+	if _, given := b.Members[name]; !given {
+		return byDefault
 	}
-	if n < least || n > most {
-		return 0, Illegal("[%s] %s: %d (want %d to %d)", where, name, n, least, most)
-	}
-	return n, nil
+	return b.Float(b.Where+"."+name, b.Members[name])
 }
 
 // Boolean returns the truth value of a member, or byDefault if it is absent.
-func Boolean(where string, m map[string]any, name string, byDefault bool) (bool, error) {
-	switch v := m[name].(type) {
-	case nil:
-		return byDefault, nil
-	case bool:
-		return v, nil
-	case string:
-		switch v {
-		case "true":
-			return true, nil
-		case "false":
-			return false, nil
-		}
+func (b *Body) Boolean(name string, byDefault bool) bool {
+	if !b.Given(name) {
+		return byDefault
 	}
-	return false, Illegal("[%s] %s wants true or false", where, name)
-}
-
-// Neutral fails for a boolean member that would change an answer, as every value but one does.
-func Neutral(where string, m map[string]any, name string, value bool) error {
-	given, err := Boolean(where, m, name, value)
-	if err == nil && given != value {
-		err = Unsupported("[%s] with a [%s] of [%t]", where, name, given)
+	s := b.Text(name, "")
+	if s != "true" && s != "false" {
+		b.Fail(Illegal("[%s] %s wants true or false", b.Where, name))
 	}
-	return err
+	return s == "true"
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"rmreplay/internal/accounting/store"
@@ -63,13 +64,13 @@ type Field struct {
 	Expr SQL // its value, which is NULL if a job has none
 	// Raw means that the field has no column. Its value is looked up in the document, which is slow.
 	Raw bool
-	doc string
 }
 
 // renamed are the names of fields whose columns have other names, because Slurm's documents give
 // the names to other fields: exit_code is "3:0" there.
 var renamed = map[string]string{
-	"exit_code": "exit_status", "exit_signal": "exit_signal", "derived_code": "derived_status", "derived_signal": "derived_signal",
+	"exit_code": "exit_status", "exit_signal": "exit_signal", "derived_code": "derived_status",
+	"derived_signal": "derived_signal",
 }
 
 // NameOf returns the name of the field of a column.
@@ -77,10 +78,10 @@ func NameOf(c store.Column) string { return cmp.Or(c.Field, renamed[c.Name], c.N
 
 // composed are fields of documents that several columns have.
 var composed = []Field{
-	{Name: "exit_code", Kind: Keyword, Expr: SQL{Text: "(j.exit_code || ':' || j.exit_signal)"}, doc: "exit status and signal of the job's script, as 3:0"},
-	{Name: "derived_ec", Kind: Keyword, Expr: SQL{Text: "(j.derived_code || ':' || j.derived_signal)"}, doc: "highest exit status of the job's steps and signal, as 3:0"},
-	{Name: "limit_used", Kind: Double, Expr: SQL{Text: "(100::DOUBLE * j.elapsed_s / nullif(j.limit_s, 0))"}, doc: "run time in per cent of the time limit"},
-	{Name: "_id", Kind: Keyword, Expr: SQL{Text: "j.id"}, doc: "cluster, job and run, as in a hit's _id"},
+	{Name: "exit_code", Kind: Keyword, Expr: SQL{Text: "(j.exit_code || ':' || j.exit_signal)"}},
+	{Name: "derived_ec", Kind: Keyword, Expr: SQL{Text: "(j.derived_code || ':' || j.derived_signal)"}},
+	{Name: "limit_used", Kind: Double, Expr: SQL{Text: "(100::DOUBLE * j.elapsed_s / nullif(j.limit_s, 0))"}},
+	{Name: "_id", Kind: Keyword, Expr: SQL{Text: "j.id"}},
 }
 
 // unnamed is the index of documents that came without one, such as imported jobs.
@@ -92,7 +93,7 @@ var Fields = func() map[string]*Field {
 	all := make(map[string]*Field)
 	for _, c := range store.Columns {
 		name := NameOf(c)
-		f := &Field{Name: name, Expr: SQL{Text: "j." + quote(c.Name)}, doc: c.Doc}
+		f := &Field{Name: name, Expr: SQL{Text: "j." + quote(c.Name)}}
 		switch strings.Fields(c.Type)[0] {
 		case "BIGINT":
 			f.Kind = Long
@@ -134,55 +135,102 @@ func (f *Field) Metadata() bool { return f.Name == "_id" || f.Name == "_index" }
 
 func quote(column string) string { return `"` + column + `"` }
 
-// maxName is how many bytes the name of a field may have.
-const maxName = 512
+const (
+	maxName    = 512 // bytes of a field's name
+	maxMembers = 256 // members of documents that one request asks for
+	// maxStructure is how many bytes a document may have outside its strings, and maxDocument in all, to be searched
+	// for members. The database takes 16 bytes for each number or bracket, and reads 2,048 documents at a time. A
+	// document of Slurm's has some 200 bytes outside its strings.
+	maxStructure = 8 << 10
+	maxDocument  = 1 << 20
+)
 
-// lookup returns the field of a name. A name without a column stands for a member of the document:
+// members are the places of documents' members that a request asks for, as JSON pointers.
+type members struct {
+	pointers []SQL
+	places   map[string]int
+}
+
+// place returns the expression of a member. All of a document are read at once.
+func (m *members) place(pointer string) SQL {
+	n, known := m.places[pointer]
+	if !known {
+		if m.places == nil {
+			m.places = map[string]int{}
+		}
+		m.pointers = append(m.pointers, Expression("%s::VARCHAR", Value(pointer)))
+		n = len(m.pointers)
+		m.places[pointer] = n
+	}
+	return SQL{Text: "j.members[" + strconv.Itoa(n) + "]"}
+}
+
+// texts are the strings of a JSON document, as a regular expression.
+const texts = `"([^"\\]|\\.)*"`
+
+// Tables is what a statement reads, from FROM on.
+//
+// If fields without a column are asked for, unnest keeps the database from taking the list of their values apart
+// into conditions that read the document again, and lets conditions of columns go first. A document that is no
+// UTF-8 or no JSON, or that is too large, has no members. (TRY would be shorter, but DuckDB 1.5 mixes
+// up rows where another condition has removed some.)
+func (c *Compiler) Tables() SQL {
+	if len(c.members.pointers) == 0 {
+		return SQL{Text: "FROM jobs j"}
+	}
+	small := fmt.Sprintf("octet_length(j.document) <= %d AND (j.marks IS NULL OR NOT contains(j.marks, 'not_utf8'))",
+		maxDocument)
+	plain := fmt.Sprintf("octet_length(j.document) <= %[1]d "+
+		"OR length(regexp_replace(decode(j.document), '%[2]s', '', 'gs')) <= %[1]d",
+		maxStructure, texts)
+	value := "CASE WHEN " + small + " THEN CASE WHEN " + plain +
+		" THEN CASE WHEN json_valid(decode(j.document)) THEN json_extract_string(decode(j.document), [%s]) END END END"
+	return Expression("FROM (SELECT j.*, unnest(["+value+"]) AS members "+
+		"FROM jobs j) j",
+		Join(c.members.pointers, ", "))
+}
+
+// Field returns the field of a name. A name without a column stands for a member of the document:
 // of the member with that very name, or of the path that its dots make.
-func lookup(name string) (*Field, error) {
+func (c *Compiler) Field(name string) *Field {
 	if f, ok := Fields[name]; ok {
-		return f, nil
+		return f
 	}
 	base, isKeyword := strings.CutSuffix(name, ".keyword")
 	if f, ok := Fields[base]; ok && isKeyword && f.Kind == Keyword {
-		return f, nil
+		return f
 	}
 	switch {
 	case base == "" || len(base) > maxName:
-		return nil, Illegal("a field's name has %d bytes (want 1 to %d)", len(base), maxName)
+		c.Fail(Illegal("a field's name has %d bytes (want 1 to %d)", len(base), maxName))
 	case strings.ContainsAny(base, "*\x00"):
-		return nil, Illegal("field name [%s]: a pattern is not allowed here", base)
+		c.Fail(Illegal("field name [%s]: a pattern is not allowed here", base))
 	case strings.HasPrefix(base, "_"):
-		return nil, Unsupported("the field [%s]", base)
-	}
-	member := func(pointer string) SQL {
-		return Expression("json_extract_string(decode(d.document), %s::VARCHAR)", Value(pointer))
+		c.Fail(Unsupported("the field [%s]", base))
 	}
 	escaped := strings.ReplaceAll(strings.ReplaceAll(base, "~", "~0"), "/", "~1")
-	expr := member("/" + escaped)
+	expr := c.members.place("/" + escaped)
 	if strings.Contains(base, ".") {
-		expr = Expression("coalesce(%s, %s)", expr, member("/"+strings.ReplaceAll(escaped, ".", "/")))
+		expr = Expression("coalesce(%s, %s)", expr, c.members.place("/"+strings.ReplaceAll(escaped, ".", "/")))
 	}
-	// A document that is no UTF-8 or no JSON has no members. TRY would be shorter, but DuckDB 1.5 mixes up
-	// rows where another condition has removed some.
-	expr = Expression("CASE WHEN j.marks IS NULL OR NOT contains(j.marks, 'not_utf8') THEN CASE WHEN json_valid(decode(d.document)) THEN %s END END", expr)
-	return &Field{Name: base, Kind: Keyword, Expr: expr, Raw: true, doc: "member of the document"}, nil
+	if len(c.members.pointers) > maxMembers {
+		c.Fail(Illegal("more than %d fields without a column", maxMembers))
+	}
+	return &Field{Name: base, Kind: Keyword, Expr: expr, Raw: true}
 }
 
 // Matching returns the fields with columns that match a pattern with asterisks, and for a name
 // without one its field.
-func Matching(pattern string) ([]*Field, error) {
+func (c *Compiler) Matching(pattern string) (list []*Field) {
 	if !strings.Contains(pattern, "*") {
-		f, err := lookup(pattern)
-		return []*Field{f}, err
+		return []*Field{c.Field(pattern)}
 	}
-	var list []*Field
 	for _, name := range Names {
 		if f := Fields[name]; !f.Metadata() && Matches(pattern, name) {
 			list = append(list, f)
 		}
 	}
-	return list, nil
+	return list
 }
 
 // escape makes a pattern of [path.Match] in which no character but the asterisk is special. An asterisk
@@ -195,15 +243,15 @@ func Matches(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// Number returns an expression of the type DOUBLE for metrics.
-func (f *Field) Number() (SQL, error) {
+// Number returns a field as an expression of the type DOUBLE for metrics.
+func (c *Compiler) Number(f *Field) SQL {
 	switch {
 	case f.Raw:
-		return Expression("TRY_CAST(%s AS DOUBLE)", f.Expr), nil
+		return Expression("TRY_CAST(%s AS DOUBLE)", f.Expr)
 	case f.Kind == Date:
-		return Expression("(epoch_us(%s) / 1000)", f.Expr), nil
+		return Expression("(epoch_us(%s) / 1000)", f.Expr)
 	case f.Kind == Keyword:
-		return SQL{}, Illegal("Field [%s] of type [%s] is not supported for aggregations of numbers", f.Name, f.Kind)
+		c.Fail(Illegal("Field [%s] of type [%s] is not supported for aggregations of numbers", f.Name, f.Kind))
 	}
-	return Expression("%s::DOUBLE", f.Expr), nil
+	return Expression("%s::DOUBLE", f.Expr)
 }

@@ -2,7 +2,9 @@ package query
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -15,15 +17,22 @@ const (
 	maxDepth   = 30    // of queries within queries, as in Elasticsearch
 	maxClauses = 1024  // queries of one request
 	MaxTerms   = 65536 // values of a query of terms, as in Elasticsearch
-	maxPattern = 1000  // characters of a wildcard
+	// maxPattern, maxOnes and maxAutomata bound wildcards. One that is more than a prefix, a suffix or a part
+	// becomes an automaton of RE2. Its states double with each question mark behind an asterisk: 12 of them
+	// take 8 ns for a byte of text, and 16 take 360.
+	maxPattern  = 1000 // bytes of a wildcard
+	maxOnes     = 10   // question marks behind an asterisk
+	maxAutomata = 128  // automata of one request
 )
 
-// Compiler makes conditions of queries.
+// Compiler makes conditions of queries. After an error, which is in Err, its results have no meaning.
 type Compiler struct {
-	Now     time.Time
-	depth   int
-	clauses int
-	Raw     bool // a field without a column was used
+	Reader
+	Now      time.Time
+	depth    int
+	clauses  int
+	automata int
+	members  members // members of documents that were asked for
 }
 
 // Always and Never are the conditions of all jobs and of none.
@@ -32,107 +41,58 @@ var (
 	Never  = SQL{Text: "false"}
 )
 
-// Field looks a field up, and notes whether the documents are needed.
-func (c *Compiler) Field(name string) (*Field, error) {
-	f, err := lookup(name)
-	if err == nil && f.Raw {
-		c.Raw = true
-	}
-	return f, err
-}
-
-// count counts a clause.
-func (c *Compiler) count() error {
+// count counts a clause, and reports whether there may be so many.
+func (c *Compiler) count() bool {
 	if c.clauses++; c.clauses > maxClauses {
-		return Fault(400, "too_many_nested_clauses", "Query contains too many clauses; maxClauseCount is set to "+strconv.Itoa(maxClauses))
+		c.Fail(Fault(400, "too_many_nested_clauses",
+			"Query contains too many clauses; maxClauseCount is set to "+strconv.Itoa(maxClauses)))
 	}
-	return nil
+	return c.clauses <= maxClauses
 }
 
 // Query makes the condition of a query of the query DSL.
-func (c *Compiler) Query(v any) (SQL, error) {
+func (c *Compiler) Query(v any) SQL {
 	if c.depth++; c.depth > maxDepth {
-		return SQL{}, Illegal("The nested depth of the query exceeds the maximum nested depth for queries set to %d", maxDepth)
+		c.Fail(Illegal("The nested depth of the query exceeds the maximum nested depth for queries set to %d", maxDepth))
 	}
 	defer func() { c.depth-- }()
-	if err := c.count(); err != nil {
-		return SQL{}, err
+	if !c.count() || c.Err != nil {
+		return Never
 	}
-	name, body, err := Only("query", v)
-	if err != nil {
-		return SQL{}, err
-	}
+	name, body := c.Only("query", v)
 	switch name {
 	case "match_all":
-		return Always, nil
+		return Always
 	case "match_none":
-		return Never, nil
+		return Never
 	case "bool":
 		return c.bool(body)
-	case "constant_score":
-		m, err := Object(name, body)
-		if err != nil {
-			return SQL{}, err
-		}
-		if err := Known(name, m, "filter", "boost"); err != nil {
-			return SQL{}, err
-		}
-		return c.Query(m["filter"])
-	case "dis_max":
-		m, err := Object(name, body)
-		if err != nil {
-			return SQL{}, err
-		}
-		if err := Known(name, m, "queries", "tie_breaker", "boost"); err != nil {
-			return SQL{}, err
-		}
-		parts, err := c.all(m["queries"])
-		if err != nil || len(parts) == 0 {
-			return Never, err
-		}
-		return Or(parts), nil
 	case "exists":
-		m, err := Object(name, body)
-		if err != nil {
-			return SQL{}, err
-		}
-		if err := Known(name, m, "field", "boost"); err != nil {
-			return SQL{}, err
-		}
-		n, err := Text(name, m, "field", "")
-		if err != nil {
-			return SQL{}, err
-		}
-		return c.exists(n)
+		return c.exists(c.Read(name, body, "field", "boost").Text("field", ""))
 	case "ids":
-		return c.ids(body)
+		return c.identity(c.Read(name, body, "values", "boost").Members["values"])
 	case "terms":
 		return c.terms(body)
 	case "range":
 		return c.rangeQuery(body)
 	case "query_string":
 		return c.queryString(body)
-	case "multi_match":
-		return c.multiMatch(body)
-	case "term", "match", "match_phrase", "match_phrase_prefix", "prefix", "wildcard":
+	case "term", "match", "match_phrase", "prefix", "wildcard":
 		return c.leaf(name, body)
 	}
-	return SQL{}, Unsupported("the query [%s]", name)
+	c.Fail(Unsupported("the query [%s]", name))
+	return Never
 }
 
 // all compiles a query or an array of them.
-func (c *Compiler) all(v any) (parts []SQL, err error) {
+func (c *Compiler) all(v any) (parts []SQL) {
 	if v == nil {
-		return nil, nil
+		return nil
 	}
 	for _, q := range List(v) {
-		p, err := c.Query(q)
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, p)
+		parts = append(parts, c.Query(q))
 	}
-	return parts, nil
+	return parts
 }
 
 // And is true where all parts are.
@@ -154,43 +114,22 @@ func Or(parts []SQL) SQL {
 // Not is true where a condition is false or unknown: a job without the field is no match.
 func Not(p SQL) SQL { return Expression("(%s IS NOT TRUE)", Expression("(%s)", p)) }
 
-func (c *Compiler) bool(v any) (SQL, error) {
-	m, err := Object("bool", v)
-	if err != nil {
-		return SQL{}, err
-	}
-	if err := Known("bool", m, "must", "filter", "should", "must_not", "minimum_should_match", "boost", "adjust_pure_negative"); err != nil {
-		return SQL{}, err
-	}
-	if err := Neutral("bool", m, "adjust_pure_negative", true); err != nil {
-		return SQL{}, err
-	}
-	var parts []SQL
-	for _, name := range []string{"must", "filter"} {
-		more, err := c.all(m[name])
-		if err != nil {
-			return SQL{}, err
-		}
-		parts = append(parts, more...)
-	}
-	should, err := c.all(m["should"])
-	if err != nil {
-		return SQL{}, err
-	}
+func (c *Compiler) bool(v any) SQL {
+	b := c.Read("bool", v, "must", "filter", "should", "must_not", "minimum_should_match", "boost")
+	given := b.Whole("minimum_should_match", 0, -maxClauses, maxClauses)
+	parts := append(c.all(b.Members["must"]), c.all(b.Members["filter"])...)
+	should := c.all(b.Members["should"])
 	least := 0
 	if len(should) > 0 && len(parts) == 0 {
 		least = 1
 	}
-	if v := m["minimum_should_match"]; v != nil {
-		n, err := minimumShouldMatch(v, len(should))
-		if err != nil {
-			return SQL{}, err
-		}
-		// Elasticsearch sets nothing for 0, as for "50%" of one clause, so that Lucene still wants one clause
-		// of those that have no other beside them. Without must, filter and should there is nothing to count.
-		if n > 0 && len(parts)+len(should) > 0 {
-			least = n
-		}
+	if given < 0 {
+		given += int64(len(should))
+	}
+	// Elasticsearch sets nothing for 0, so that Lucene still wants one clause of those that have no other
+	// beside them. Without must, filter and should there is nothing to count.
+	if given > 0 && len(parts)+len(should) > 0 {
+		least = int(given)
 	}
 	switch {
 	case least > len(should):
@@ -204,180 +143,97 @@ func (c *Compiler) bool(v any) (SQL, error) {
 		}
 		parts = append(parts, Expression("((%s) >= %s)", Join(ones, " + "), Value(int64(least))))
 	}
-	excluded, err := c.all(m["must_not"])
-	if err != nil {
-		return SQL{}, err
-	}
-	for _, p := range excluded {
+	for _, p := range c.all(b.Members["must_not"]) {
 		parts = append(parts, Not(p))
 	}
-	return And(parts), nil
+	return And(parts)
 }
 
-// minimumShouldMatch reads 2, -1, "75%" or "-25%", of n clauses.
-func minimumShouldMatch(v any, n int) (int, error) {
-	s, err := Scalar("minimum_should_match", v)
-	if err != nil {
-		return 0, err
-	}
-	s = strings.TrimSpace(s)
-	number, percent := strings.CutSuffix(s, "%")
-	k, err := strconv.Atoi(number)
-	if err != nil || k < -maxClauses || k > maxClauses {
-		return 0, Unsupported("minimum_should_match [%s]", s)
-	}
-	if percent {
-		part := k * n / 100 // towards 0, as in Lucene
-		if k < 0 {
-			return max(n+part, 0), nil
-		}
-		return part, nil
-	}
-	if k < 0 {
-		return max(n+k, 0), nil
-	}
-	return k, nil
-}
-
-func (c *Compiler) exists(name string) (SQL, error) {
-	fields, err := Matching(name)
-	if err != nil {
-		return SQL{}, err
-	}
+func (c *Compiler) exists(name string) SQL {
 	var parts []SQL
-	for _, f := range fields {
-		c.Raw = c.Raw || f.Raw
+	for _, f := range c.Matching(name) {
 		parts = append(parts, Expression("%s IS NOT NULL", f.Expr))
 	}
-	return Or(parts), nil
-}
-
-func (c *Compiler) ids(v any) (SQL, error) {
-	m, err := Object("ids", v)
-	if err != nil {
-		return SQL{}, err
-	}
-	if err := Known("ids", m, "values", "boost"); err != nil {
-		return SQL{}, err
-	}
-	return c.identity(List(m["values"]))
+	return Or(parts)
 }
 
 // identity is true for the jobs with one of some _ids.
-func (c *Compiler) identity(ids []any) (SQL, error) {
+func (c *Compiler) identity(v any) SQL {
 	var parts []SQL
-	if len(ids) > MaxTerms {
-		return SQL{}, Illegal("%d ids (want at most %d)", len(ids), MaxTerms)
-	}
-	for _, v := range ids {
-		id, err := Scalar("ids", v)
-		if err != nil {
-			return SQL{}, err
-		}
+	for _, id := range c.Scalars("ids", v, MaxTerms) {
 		if cluster, job, run, ok := store.ParseID(id); ok {
 			parts = append(parts, Expression("(%s, %s, %s)", Value(cluster), Value(job), Value(run)))
 		}
 	}
 	if len(parts) == 0 {
-		return Never, nil
+		return Never
 	}
-	return Expression("((j.cluster, j.jobid, j.run) IN (%s))", Join(parts, ", ")), nil
+	return Expression("((j.cluster, j.jobid, j.run) IN (%s))", Join(parts, ", "))
 }
 
-func (c *Compiler) terms(v any) (SQL, error) {
-	m, err := Object("terms", v)
-	if err != nil {
-		return SQL{}, err
+func (c *Compiler) terms(v any) SQL {
+	m := c.Object("terms", v)
+	delete(m, "boost")
+	name, v := c.Only("terms", m)
+	if _, ok := v.([]any); !ok {
+		c.Fail(Unsupported("[terms] of [%s] with %s", name, KindOf(v)))
 	}
-	var name string
-	var values []any
-	for n, v := range m {
-		if n == "boost" {
-			continue
+	values, f := c.Scalars("terms."+name, v, MaxTerms), c.Field(name)
+	switch {
+	case len(values) == 0:
+		return Never
+	case f.Name == "_id":
+		return c.identity(v)
+	case f.Kind != Keyword && len(values) > maxClauses:
+		c.Fail(Illegal("[terms] of the field [%s] of type [%s]: %d values (want at most %d)", name, f.Kind, len(values),
+			maxClauses))
+		return Never
+	}
+	parts := make([]SQL, len(values))
+	for i, s := range values {
+		if f.Kind == Keyword {
+			parts[i] = Value(s)
+		} else {
+			parts[i] = c.term(f, s, false)
 		}
-		a, ok := v.([]any)
-		if !ok {
-			return SQL{}, Unsupported("[terms] of [%s] with %s", n, KindOf(v))
-		}
-		if name != "" {
-			return SQL{}, Parsing("[terms] query does not support multiple fields")
-		}
-		name, values = n, a
-	}
-	if name == "" {
-		return SQL{}, Parsing("[terms] query requires a field name")
-	}
-	if len(values) > MaxTerms {
-		return SQL{}, Illegal("The number of terms [%d] used in the Terms Query request has exceeded the allowed maximum of [%d]", len(values), MaxTerms)
-	}
-	f, err := c.Field(name)
-	if err != nil {
-		return SQL{}, err
-	}
-	if f.Name == "_id" {
-		return c.identity(values)
 	}
 	if f.Kind == Keyword {
-		var parts []SQL
-		for _, v := range values {
-			s, err := Scalar("terms."+name, v)
-			if err != nil {
-				return SQL{}, err
-			}
-			parts = append(parts, Value(s))
-		}
-		if len(parts) == 0 {
-			return Never, nil
-		}
-		return Expression("(%s IN (%s))", f.Expr, Join(parts, ", ")), nil
+		return Expression("(%s IN (%s))", f.Expr, Join(parts, ", "))
 	}
-	if len(values) > maxClauses {
-		return SQL{}, Illegal("[terms] of the field [%s] of type [%s]: %d values (want at most %d)", name, f.Kind, len(values), maxClauses)
-	}
-	var parts []SQL
-	for _, v := range values {
-		p, err := c.term(f, v, false)
-		if err != nil {
-			return SQL{}, err
-		}
-		parts = append(parts, p)
-	}
-	return Or(parts), nil
+	return Or(parts)
 }
 
 // term is true for the jobs whose field has a value.
-func (c *Compiler) term(f *Field, v any, anyCase bool) (SQL, error) {
-	s, err := Scalar(f.Name, v)
-	if err != nil {
-		return SQL{}, err
-	}
+func (c *Compiler) term(f *Field, s string, anyCase bool) SQL {
 	switch {
 	case f.Name == "_id":
-		return c.identity([]any{s})
-	case f.Kind == Keyword && anyCase:
-		return Expression("(lower(%s) = lower(%s::VARCHAR))", f.Expr, Value(s)), nil
+		return c.identity(s)
 	case f.Kind == Keyword:
-		return Expression("(%s = %s)", f.Expr, Value(s)), nil
+		field, text := f.text(s, anyCase)
+		return Expression("(%s = %s)", field, text)
 	case f.Kind == Date:
 		return c.Between(f, Bounds{From: s, To: s, FromIncluded: true, toIncluded: true, HasFrom: true, HasTo: true})
 	}
-	n, err := Numeric(f, s)
-	if err != nil {
-		return SQL{}, err
-	}
-	return Expression("(%s = %s)", f.Expr, n), nil
+	return Expression("(%s = %s)", f.Expr, c.Numeric(f, s))
 }
 
-// Numeric reads a number as an argument. Integers keep all their digits.
-func Numeric(f *Field, s string) (SQL, error) {
+// Numeric reads a number, which is compared with a field, as an argument. Integers keep all their digits.
+func (c *Compiler) Numeric(f *Field, s string) SQL {
+	n, ok := numeric(s)
+	if !ok {
+		c.Fail(Fault(400, "query_shard_exception",
+			fmt.Sprintf("failed to create query: For input string: %q (the field [%s] is of type [%s])", s, f.Name, f.Kind)))
+	}
+	return n
+}
+
+func numeric(s string) (n SQL, ok bool) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return Expression("%s::BIGINT", Value(n)), nil
+		return Expression("%s::BIGINT", Value(n)), true
 	}
-	n, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsInf(n, 0) || math.IsNaN(n) || strings.ContainsAny(s, "xX_pP") {
-		return SQL{}, Fault(400, "query_shard_exception", "failed to create query: For input string: \""+s+"\" (the field ["+f.Name+"] is of type ["+string(f.Kind)+"])")
-	}
-	return Expression("%s::DOUBLE", Value(n)), nil
+	x, err := strconv.ParseFloat(s, 64)
+	ok = err == nil && !math.IsInf(x, 0) && !math.IsNaN(x) && !strings.ContainsAny(s, "xX_pP")
+	return Expression("%s::DOUBLE", Value(x)), ok
 }
 
 // Bounds are those of a range.
@@ -387,320 +243,213 @@ type Bounds struct {
 	FromIncluded, toIncluded bool
 	FromNumber, ToNumber     bool // they came as numbers, which matters for fields without a column
 	Format                   string
-	Zone                     *time.Location
 }
 
 // Between is true for the jobs whose field is within bounds.
-func (c *Compiler) Between(f *Field, b Bounds) (SQL, error) {
+func (c *Compiler) Between(f *Field, b Bounds) SQL {
 	var parts []SQL
-	compare := func(expr SQL, included bool, operator string, v SQL) {
+	side := func(s string, lower, included, isNumber bool) {
+		operator := map[bool]string{true: ">", false: "<"}[lower]
+		if f.Kind == Date {
+			// Dates count milliseconds. "At most t" is "before t + 1 ms".
+			t, err := c.Dates(b.Format, time.UTC).Parse(s, lower != included)
+			c.Fail(err)
+			if lower {
+				operator = ">="
+			}
+			if lower != included {
+				t = t.Add(time.Millisecond)
+			}
+			parts = append(parts, Expression("%s "+operator+" make_timestamp(%s::BIGINT)", f.Expr, Value(t.UnixMicro())))
+			return
+		}
 		if included {
 			operator += "="
 		}
-		parts = append(parts, Expression("%s "+operator+" %s", expr, v))
+		field, limit := f.text(s, false)
+		if f.Kind != Keyword || f.Raw && isNumber {
+			limit = c.Numeric(f, s)
+			if f.Raw {
+				field = c.Number(f)
+			}
+		}
+		parts = append(parts, Expression("%s "+operator+" %s", field, limit))
 	}
-	switch f.Kind {
-	case Date:
-		zone := b.Zone
-		if zone == nil {
-			zone = time.UTC
-		}
-		d, err := NewDates(b.Format, zone, c.Now)
-		if err != nil {
-			return SQL{}, err
-		}
-		// Dates count milliseconds. "At most t" is "before t + 1 ms".
-		if b.HasFrom {
-			t, err := d.Parse(b.From, !b.FromIncluded)
-			if err != nil {
-				return SQL{}, err
-			}
-			if !b.FromIncluded {
-				t = t.Add(time.Millisecond)
-			}
-			parts = append(parts, Expression("%s >= make_timestamp(%s::BIGINT)", f.Expr, Value(t.UnixMicro())))
-		}
-		if b.HasTo {
-			t, err := d.Parse(b.To, b.toIncluded)
-			if err != nil {
-				return SQL{}, err
-			}
-			if b.toIncluded {
-				t = t.Add(time.Millisecond)
-			}
-			parts = append(parts, Expression("%s < make_timestamp(%s::BIGINT)", f.Expr, Value(t.UnixMicro())))
-		}
-	case Keyword:
-		side := func(s string, included, isNumber bool, operator string) error {
-			if !f.Raw || !isNumber {
-				compare(f.Expr, included, operator, Expression("%s::VARCHAR", Value(s)))
-				return nil
-			}
-			n, err := Numeric(f, s)
-			if err != nil {
-				return err
-			}
-			compare(Expression("TRY_CAST(%s AS DOUBLE)", f.Expr), included, operator, n)
-			return nil
-		}
-		if b.HasFrom {
-			if err := side(b.From, b.FromIncluded, b.FromNumber, ">"); err != nil {
-				return SQL{}, err
-			}
-		}
-		if b.HasTo {
-			if err := side(b.To, b.toIncluded, b.ToNumber, "<"); err != nil {
-				return SQL{}, err
-			}
-		}
-	default:
-		if b.HasFrom {
-			n, err := Numeric(f, b.From)
-			if err != nil {
-				return SQL{}, err
-			}
-			compare(f.Expr, b.FromIncluded, ">", n)
-		}
-		if b.HasTo {
-			n, err := Numeric(f, b.To)
-			if err != nil {
-				return SQL{}, err
-			}
-			compare(f.Expr, b.toIncluded, "<", n)
-		}
+	if b.HasFrom {
+		side(b.From, true, b.FromIncluded, b.FromNumber)
+	}
+	if b.HasTo {
+		side(b.To, false, b.toIncluded, b.ToNumber)
 	}
 	if len(parts) == 0 {
-		return Expression("(%s IS NOT NULL)", f.Expr), nil
+		return Expression("(%s IS NOT NULL)", f.Expr)
 	}
-	return And(parts), nil
+	return And(parts)
 }
 
-func (c *Compiler) rangeQuery(v any) (SQL, error) {
-	name, body, err := Only("range", v)
-	if err != nil {
-		return SQL{}, err
-	}
-	m, err := Object("range."+name, body)
-	if err != nil {
-		return SQL{}, err
-	}
-	if err := Known("range", m, "gt", "gte", "lt", "lte", "format", "time_zone", "boost", "relation"); err != nil {
-		return SQL{}, err
-	}
-	f, err := c.Field(name)
-	if err != nil {
-		return SQL{}, err
-	}
-	var b Bounds
-	for side, v := range m {
-		if v == nil || side[0] != 'g' && side[0] != 'l' {
+func (c *Compiler) rangeQuery(v any) SQL {
+	name, body := c.Only("range", v)
+	r := c.Read("range."+name, body, "gt", "gte", "lt", "lte", "from", "to", "format", "boost")
+	b := Bounds{Format: r.Text("format", "")}
+	for _, side := range []string{"gt", "gte", "from", "lt", "lte", "to"} { // Grafana's annotations have from and to
+		if !r.Given(side) {
 			continue
 		}
-		s, err := Scalar("range."+name+"."+side, v)
-		if err != nil {
-			return SQL{}, err
-		}
-		_, isNumber := v.(json.Number)
-		if side[0] == 'g' {
-			if b.HasFrom {
-				return SQL{}, Illegal("[range] of [%s] has both gt and gte", name)
-			}
-			b.From, b.HasFrom, b.FromIncluded, b.FromNumber = s, true, side == "gte", isNumber
-		} else {
-			if b.HasTo {
-				return SQL{}, Illegal("[range] of [%s] has both lt and lte", name)
-			}
-			b.To, b.HasTo, b.toIncluded, b.ToNumber = s, true, side == "lte", isNumber
+		s := r.Text(side, "")
+		_, isNumber := r.Members[side].(json.Number)
+		lower := side[0] == 'g' || side == "from"
+		switch {
+		case lower && b.HasFrom, !lower && b.HasTo:
+			r.Fail(Illegal("[range] of [%s] has two bounds of one side", name))
+		case lower:
+			b.From, b.HasFrom, b.FromIncluded, b.FromNumber = s, true, side != "gt", isNumber
+		default:
+			b.To, b.HasTo, b.toIncluded, b.ToNumber = s, true, side != "lt", isNumber
 		}
 	}
-	if b.Format, err = Text("range", m, "format", ""); err != nil {
-		return SQL{}, err
-	}
-	zoneName, err := Text("range", m, "time_zone", "")
-	if err != nil {
-		return SQL{}, err
-	}
-	if b.Zone, err = Zone(zoneName); err != nil {
-		return SQL{}, err
-	}
-	return c.Between(f, b)
+	return c.Between(c.Field(name), b)
+}
+
+// leafMembers are the members of queries with one field. The first one has the value.
+var leafMembers = map[string][]string{
+	"term": {"value", "case_insensitive", "boost"}, "prefix": {"value", "case_insensitive", "boost", "rewrite"},
+	"wildcard": {"value", "case_insensitive", "boost", "rewrite"}, "match": {"query", "operator", "boost"},
+	"match_phrase": {"query", "boost", "slop"},
 }
 
 // leaf compiles a query with one field: {"FIELD": VALUE} or {"FIELD": {"value": VALUE, ...}}. A
 // string is one term, so that matches are matches of the whole value.
-func (c *Compiler) leaf(kind string, v any) (SQL, error) {
-	name, body, err := Only(kind, v)
-	if err != nil {
-		return SQL{}, err
-	}
+func (c *Compiler) leaf(kind string, v any) SQL {
+	name, body := c.Only(kind, v)
 	anyCase := false
-	if m, ok := body.(map[string]any); ok {
-		member := "query"
-		allowed := []string{"query", "operator", "minimum_should_match", "lenient", "zero_terms_query", "auto_generate_synonyms_phrase_query", "boost", "slop", "max_expansions"}
-		switch kind {
-		case "term", "prefix":
-			member, allowed = "value", []string{"value", "case_insensitive", "boost", "rewrite"}
-		case "wildcard":
-			member, allowed = "value", []string{"value", "wildcard", "case_insensitive", "boost", "rewrite"}
-			if m["value"] == nil {
-				member = "wildcard"
-			}
-		}
-		if err := Known(kind, m, allowed...); err != nil {
-			return SQL{}, err
-		}
-		if anyCase, err = Boolean(kind, m, "case_insensitive", false); err != nil {
-			return SQL{}, err
-		}
-		body = m[member]
+	if _, ok := body.(map[string]any); ok {
+		b := c.Read(kind, body, leafMembers[kind]...)
+		anyCase = b.Boolean("case_insensitive", false)
+		body = b.Members[leafMembers[kind][0]]
 	}
-	f, err := c.Field(name)
-	if err != nil {
-		return SQL{}, err
-	}
+	s, f := c.Scalar(kind+"."+name, body), c.Field(name)
 	switch kind {
-	case "term", "match", "match_phrase":
-		return c.term(f, body, anyCase)
+	case "prefix":
+		c.patternField(f, kind)
+		field, text := f.text(s, anyCase)
+		return Expression("starts_with(%s, %s)", field, text)
+	case "wildcard":
+		return c.Wildcard(f, s, anyCase)
 	}
-	s, err := Scalar(kind+"."+name, body)
-	if err != nil {
-		return SQL{}, err
-	}
-	if kind == "wildcard" {
-		return c.wildcard(f, s, anyCase)
-	}
-	return c.prefix(f, s, anyCase)
+	return c.term(f, s, anyCase)
 }
 
-func (c *Compiler) prefix(f *Field, s string, anyCase bool) (SQL, error) {
-	if err := c.patternField(f, "prefix"); err != nil {
-		return SQL{}, err
-	}
-	if anyCase {
-		return Expression("starts_with(lower(%s), lower(%s::VARCHAR))", f.Expr, Value(s)), nil
-	}
-	return Expression("starts_with(%s, %s::VARCHAR)", f.Expr, Value(s)), nil
-}
-
-func (c *Compiler) patternField(f *Field, kind string) error {
+func (c *Compiler) patternField(f *Field, kind string) {
 	if f.Kind != Keyword {
-		return Fault(400, "query_shard_exception", "Can only use "+kind+" queries on keyword, text and wildcard fields - not on ["+f.Name+"] which is of type ["+string(f.Kind)+"]")
+		c.Fail(Fault(400, "query_shard_exception",
+			fmt.Sprintf("Can only use %s queries on keyword, text and wildcard fields - "+
+				"not on [%s] which is of type [%s]", kind, f.Name, f.Kind)))
 	}
-	return nil
 }
 
-// wildcard matches a pattern with * for any text and ? for one character. A backslash before a
-// character makes it stand for itself.
-func (c *Compiler) wildcard(f *Field, pattern string, anyCase bool) (SQL, error) {
-	if err := c.patternField(f, "wildcard"); err != nil {
-		return SQL{}, err
-	}
-	if len(pattern) > maxPattern {
-		return SQL{}, Illegal("a wildcard of %d characters (want at most %d)", len(pattern), maxPattern)
-	}
-	expr, like := f.Expr, Expression("%s::VARCHAR", Value(LikePattern(pattern)))
+// text returns a field and a text to compare it with, both in lower case if the case does not matter.
+func (f *Field) text(s string, anyCase bool) (field, text SQL) {
+	field, text = f.Expr, Expression("%s::VARCHAR", Value(s))
 	if anyCase {
-		expr, like = Expression("lower(%s)", expr), Expression("lower(%s)", like)
+		field, text = Expression("lower(%s)", field), Expression("lower(%s)", text)
 	}
-	return Expression(`(%s LIKE %s ESCAPE '\')`, expr, like), nil
+	return field, text
 }
 
-// LikePattern translates a wildcard to a pattern of LIKE with a backslash as the escape character.
-func LikePattern(pattern string) string {
-	var b strings.Builder
+// Wildcard matches a pattern with * for any text and ? for one character. A backslash before a
+// character makes it stand for itself. The time is linear in the text, which DuckDB's LIKE is not.
+func (c *Compiler) Wildcard(f *Field, pattern string, anyCase bool) SQL {
+	c.patternField(f, "wildcard")
+	if len(pattern) > maxPattern {
+		c.Fail(Illegal("a wildcard of %d bytes (want at most %d)", len(pattern), maxPattern))
+		return Never
+	}
+	g := newGlob(pattern)
+	function, operand := "regexp_full_match(%s, %s)", g.regex
+	switch texts := g.texts; {
+	case g.ones > 0:
+	case len(texts) == 1:
+		function, operand = "(%s = %s)", texts[0]
+	case len(texts) == 2 && texts[1] == "":
+		function, operand = "starts_with(%s, %s)", texts[0]
+	case len(texts) == 2 && texts[0] == "":
+		function, operand = "suffix(%s, %s)", texts[1]
+	case len(texts) == 3 && texts[0]+texts[2] == "":
+		function, operand = "contains(%s, %s)", texts[1]
+	}
+	if operand == g.regex && f.Kind == Keyword {
+		if g.behind > maxOnes {
+			c.Fail(Illegal("a wildcard with %d question marks behind an asterisk (want at most %d)", g.behind, maxOnes))
+		}
+		if c.automata++; c.automata > maxAutomata {
+			c.Fail(Illegal("more than %d wildcards with an asterisk or a question mark inside, each field counted "+
+				"(want fewer, or only one field)", maxAutomata))
+		}
+	}
+	field, text := f.text(operand, anyCase)
+	return Expression(function, field, text)
+}
+
+// glob is a wildcard that was read.
+type glob struct {
+	texts        []string // between the asterisks
+	regex        string   // the same as a regular expression
+	ones, behind int      // question marks, and those of them behind an asterisk
+}
+
+func newGlob(pattern string) (g glob) {
+	var text strings.Builder
+	regex := "(?s)" // a dot is a line break, too
+	literal := func(r rune) {
+		text.WriteRune(r)
+		regex += regexp.QuoteMeta(string(r))
+	}
 	escaped := false
 	for _, r := range pattern {
 		switch {
-		case !escaped && r == '\\':
+		case escaped:
+			literal(r)
+			escaped = false
+		case r == '\\':
 			escaped = true
-			continue
-		case !escaped && r == '*':
-			b.WriteByte('%')
-		case !escaped && r == '?':
-			b.WriteByte('_')
-		default:
-			if r == '%' || r == '_' || r == '\\' {
-				b.WriteByte('\\')
+		case r == '*':
+			g.texts = append(g.texts, text.String())
+			text.Reset()
+			regex += ".*"
+		case r == '?':
+			g.ones++
+			if len(g.texts) > 0 {
+				g.behind++
 			}
-			b.WriteRune(r)
+			regex += "."
+		default:
+			literal(r)
 		}
-		escaped = false
 	}
 	if escaped {
-		b.WriteString(`\\`)
+		literal('\\')
 	}
-	return b.String()
-}
-
-func (c *Compiler) multiMatch(v any) (SQL, error) {
-	m, err := Object("multi_match", v)
-	if err != nil {
-		return SQL{}, err
-	}
-	if err := Known("multi_match", m, "query", "fields", "type", "operator", "lenient", "boost", "tie_breaker", "minimum_should_match"); err != nil {
-		return SQL{}, err
-	}
-	kind, err := Text("multi_match", m, "type", "best_fields")
-	if err != nil {
-		return SQL{}, err
-	}
-	switch kind {
-	case "best_fields", "most_fields", "phrase", "cross_fields":
-	default:
-		return SQL{}, Unsupported("[multi_match] of type [%s]", kind)
-	}
-	s, err := Scalar("multi_match.query", m["query"])
-	if err != nil {
-		return SQL{}, err
-	}
-	fields, err := c.fieldList("multi_match", m["fields"])
-	if err != nil {
-		return SQL{}, err
-	}
-	return c.anyField(fields, func(f *Field) (SQL, error) { return c.term(f, s, false) })
-}
-
-// fieldList reads names and patterns of fields, which may have boosts: "user*^2". Without any,
-// it is all fields with columns.
-func (c *Compiler) fieldList(where string, v any) (fields []*Field, err error) {
-	if v == nil {
-		v = "*"
-	}
-	if len(List(v)) > maxClauses {
-		return nil, Illegal("[%s]: %d fields (want at most %d)", where, len(List(v)), maxClauses)
-	}
-	for _, e := range List(v) {
-		name, err := Scalar(where+".fields", e)
-		if err != nil {
-			return nil, err
-		}
-		name, _, _ = strings.Cut(name, "^")
-		more, err := Matching(name)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range more {
-			c.Raw = c.Raw || f.Raw
-		}
-		fields = append(fields, more...)
-	}
-	return fields, nil
+	g.texts, g.regex = append(g.texts, text.String()), regex
+	return g
 }
 
 // anyField is true where one of several fields matches. A field whose type cannot have the value is
 // left out, unless it is the only one.
-func (c *Compiler) anyField(fields []*Field, condition func(f *Field) (SQL, error)) (SQL, error) {
+func (c *Compiler) anyField(fields []*Field, condition func(f *Field) SQL) SQL {
 	if len(fields) == 1 {
 		return condition(fields[0])
 	}
 	var parts []SQL
 	for _, f := range fields {
-		if err := c.count(); err != nil {
-			return SQL{}, err
+		if !c.count() || c.Err != nil {
+			return Never
 		}
-		if p, err := condition(f); err == nil {
+		p := condition(f)
+		if c.Err == nil {
 			parts = append(parts, p)
+		} else if c.automata <= maxAutomata {
+			c.Err = nil
 		}
 	}
-	return Or(parts), nil
+	return Or(parts)
 }

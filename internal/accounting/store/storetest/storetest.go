@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rmreplay/internal/accounting/document"
+	_ "rmreplay/internal/accounting/engine/enginetest" // the engine of stores in tests
 	"rmreplay/internal/accounting/store"
 )
 
@@ -31,7 +32,7 @@ var (
 // the form of Slurm 24.11's.
 func Entry(number int64) store.Entry {
 	r := rand.New(rand.NewPCG(uint64(number), 7))
-	submit := Begin.Add(time.Duration(number) * 24 * time.Hour / PerDay).Truncate(time.Second)
+	submit := Begin.Add(time.Duration(number) * (24 * time.Hour / PerDay)).Truncate(time.Second)
 	user := min(int(r.ExpFloat64()*40), 499)
 	partition := partitions[r.IntN(len(partitions))]
 	state := states[r.IntN(len(states))]
@@ -77,14 +78,9 @@ func Entry(number int64) store.Entry {
 // Fill adds the synthetic jobs of the numbers from first to last to a store, whose last arrival
 // must be before first.
 func Fill(ctx context.Context, s *store.Store, first, last int64) error {
-	const most = 50_000 // entries in a transaction
-	entries := make([]store.Entry, 0, most)
-	for first <= last {
-		entries = entries[:0]
-		for ; first <= last && len(entries) < most; first++ {
-			entries = append(entries, Entry(first))
-		}
-		if _, err := s.Apply(ctx, entries); err != nil {
+	const most = 20_000 // entries of a call
+	for ; first <= last; first += most {
+		if _, err := s.Apply(ctx, Entries(first, min(first+most-1, last))); err != nil {
 			return err
 		}
 	}

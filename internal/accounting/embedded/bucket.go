@@ -1,0 +1,117 @@
+package embedded
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"rmreplay/internal/accounting/question"
+	"rmreplay/internal/accounting/rollup"
+)
+
+// bucket is how the jobs of a [question.Key] are grouped.
+type bucket struct {
+	groups []string // SQL over jobs
+	// Instead of groups, the SQL of one that depends on a column of instants in microseconds since 1970. If
+	// quarters, it is the same for all instants of a quarter of an hour.
+	instant  string
+	of       func(micros string) string
+	quarters bool
+	implied  []string // SQL of conditions that hold for the jobs in all buckets
+	key      string   // SQL of the key over the groups, for which %[1]s and %[2]s stand
+	values   *question.Values
+	low, end int64 // the numbers of buckets, from low until before end; end is 0 for any
+}
+
+// newBucket returns how jobs are grouped by a key.
+func newBucket(k question.Key, c columns, clock question.Clock) (*bucket, error) {
+	var column string
+	switch k := k.(type) {
+	case question.Instants:
+		column = k.Column
+	case question.Classes:
+		column = k.Column
+	case question.Steps:
+		column = k.Column
+	case question.Values:
+		if column = k.Column; column == question.Exit {
+			column = "exit_code"
+		}
+	case question.WeekHours:
+		column = "submit_time"
+	default:
+		return nil, fmt.Errorf("a key of the type %T", k)
+	}
+	sql, err := c.column(column)
+	if err != nil {
+		return nil, err
+	}
+	b := &bucket{key: "%[1]s"}
+	switch k := k.(type) {
+	case question.Instants:
+		b.instant, b.quarters = sql, true
+		for _, e := range k.Edges {
+			b.quarters = b.quarters && e.UnixMicro()%quarter == 0
+		}
+		b.of = func(micros string) string { return number(micros, k.Edges) }
+		if b.end = int64(len(k.Edges) - 1); k.Before {
+			b.low = -1
+		}
+	case question.WeekHours:
+		b.instant, b.quarters = sql, clock.Within(quarter*time.Microsecond)
+		b.of = func(micros string) string { return weekHour(clock, micros) }
+		b.implied = []string{sql + " IS NOT NULL"}
+	case question.Classes:
+		b.groups, b.implied = []string{rollup.Class(sql, k.Each)}, []string{sql + " >= 0"}
+	case question.Steps:
+		b.groups = []string{fmt.Sprintf("floor(least(%s::DOUBLE / %d, %d))::BIGINT", sql, k.Width, k.Count-1)}
+		b.implied = []string{sql + " >= 0"}
+		if k.Column == "limit_used" && k.Width == 5 && k.Count == 21 {
+			b.groups, b.implied = []string{rollup.LimitUsed + "::BIGINT"}, []string{"limit_s > 0", "elapsed_s IS NOT NULL"}
+		}
+		b.end = int64(k.Count)
+	case question.Values:
+		b.groups, b.values = []string{"coalesce(" + sql + ", '')"}, &k
+		if k.Column == question.Exit {
+			b.groups, b.key = []string{"exit_code", "exit_signal"}, "coalesce(%[1]s || ':' || %[2]s, '')"
+		}
+	}
+	return b, nil
+}
+
+// quarter is the length of the quarters of an hour that rollups have for instants, in microseconds.
+const quarter = rollup.Quarter * 1_000_000
+
+// number returns the SQL of the number of the bucket that an instant is in, between edges. It is -1 before
+// them, and as many as there are buckets after them or for NULL.
+func number(micros string, edges []time.Time) string {
+	type run struct { // of buckets of the same length
+		first       int
+		begin, step int64
+	}
+	var runs []run
+	for i := range len(edges) - 1 {
+		begin := edges[i].UnixMicro()
+		step := edges[i+1].UnixMicro() - begin
+		if len(runs) == 0 || runs[len(runs)-1].step != step {
+			runs = append(runs, run{i, begin, step})
+		}
+	}
+	var b strings.Builder
+	for i, r := range runs {
+		if i+1 < len(runs) {
+			fmt.Fprintf(&b, "CASE WHEN %s < %d THEN ", micros, runs[i+1].begin)
+		}
+		// The division cuts towards 0, and so its dividend is an instant after 1970.
+		fmt.Fprintf(&b, "(%s - %d) // %d - %d", micros, r.begin%r.step, r.step, r.begin/r.step-int64(r.first))
+		if i+1 < len(runs) {
+			b.WriteString(" ELSE ")
+		}
+	}
+	b.WriteString(strings.Repeat(" END", len(runs)-1))
+	return fmt.Sprintf("greatest(least(%s, %d), -1)", b.String(), len(edges)-1)
+}
+
+// Bucket returns the SQL of the number of the bucket that a column of instants is in, between edges: -1 before
+// them, and as many as there are buckets after them.
+func Bucket(column string, edges []time.Time) string { return number(micros(column), edges) }

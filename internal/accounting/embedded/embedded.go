@@ -1,0 +1,229 @@
+// Package embedded answers questions about finished jobs from the embedded store. It compiles a question to one
+// statement of SQL, and decides by itself whether days that are rolled up answer it.
+//
+// A statement is written for the jobs first ([plan.overJobs]). A rollup can stand for them if it has, by the same
+// SQL, all keys and measures of the question ([cells]): then the statement is about the cells of whole days within
+// the range, and about the jobs of the rest ([span.split]).
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/accounting/question"
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/quantity"
+)
+
+// Source answers from a store.
+type Source struct {
+	store *store.Store
+	kept  kept
+}
+
+// New returns the source of a store.
+func New(s *store.Store) *Source { return &Source{store: s} }
+
+// Ask answers questions. All answers are about the same state of the store.
+func (s *Source) Ask(ctx context.Context, questions ...question.Question) ([]question.Answer, error) {
+	v := s.store.View()
+	defer v.Close()
+	answers, content := make([]question.Answer, len(questions)), v.Content()
+	missing := make(map[int]*plan)
+	statements := make([]part, len(questions))
+	for i, q := range questions {
+		p, err := newPlan(q)
+		if err != nil {
+			return nil, err
+		}
+		if statements[i], err = p.overJobs(); err != nil {
+			return nil, err
+		}
+		if rows, ok := s.kept.get(content, statements[i].key()); ok {
+			answers[i] = p.answer(rows)
+		} else {
+			missing[i] = p
+		}
+	}
+	if len(missing) == 0 {
+		return answers, nil
+	}
+	err := v.Ask(ctx, func(v *store.Snapshot) error {
+		for i, p := range missing {
+			statement := statements[i]
+			if cells, ok := p.overCells(); ok {
+				statement = cells
+			}
+			rows, err := read(v, statement)
+			if err != nil {
+				return err
+			}
+			s.kept.put(content, statements[i].key(), rows)
+			answers[i] = p.answer(rows)
+		}
+		return nil
+	})
+	return answers, err
+}
+
+// answer makes the answer of the rows of the statement.
+func (p *plan) answer(rows [][]any) (a question.Answer) {
+	wide := len(p.buckets) + len(p.Measures)
+	var inside [][]any
+	for _, row := range rows {
+		outer := slices.IndexFunc(p.buckets, func(b *bucket) bool {
+			n, ok := row[slices.Index(p.buckets, b)].(int64)
+			return b.end > 0 && (!ok || n < b.low || n >= b.end)
+		})
+		switch {
+		case outer < 0:
+			inside = append(inside, row)
+		case outer == 0 && p.Counted():
+			jobs, _ := row[wide].(int64)
+			a.Outside += jobs
+		}
+	}
+	var names []string
+	for _, b := range p.buckets {
+		if b.values != nil && !b.values.First {
+			names = append(names, b.values.Column)
+		}
+	}
+	left := int64(0)
+	if p.texts() {
+		inside, left = p.choose(inside, 0)
+	}
+	for _, row := range inside {
+		a.Rows = append(a.Rows, row[:wide])
+	}
+	switch {
+	case len(names) > 0 && len(rows) > mostGroups:
+		a.Notes = []string{fmt.Sprintf("There are so many values of %s that jobs with rare ones are left out.",
+			strings.Join(names, " or "))}
+	case len(names) > 0 && left > 0:
+		a.Notes = []string{fmt.Sprintf("%s with other values of %s left out.",
+			quantity.Counted(int(left), "job is", "jobs are"), strings.Join(names, " or "))}
+	}
+	return a
+}
+
+// texts reports whether the question has buckets of texts.
+func (p *plan) texts() bool {
+	return slices.ContainsFunc(p.buckets, func(b *bucket) bool { return b.values != nil })
+}
+
+// read returns the rows of a statement.
+func read(v *store.Snapshot, p part) (list [][]any, err error) {
+	rows, err := v.Query(p.text, p.args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	names, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		row, to := make([]any, len(names)), make([]any, len(names))
+		for i := range row {
+			to[i] = &row[i]
+		}
+		if err := rows.Scan(to...); err != nil {
+			return nil, err
+		}
+		list = append(list, row)
+	}
+	return list, rows.Err()
+}
+
+// mostFirst is how many jobs are looked for in the last part of a range of time.
+const mostFirst = 1000
+
+// Jobs returns the jobs of a page. Their IDs are the numbers of their arrivals.
+func (s *Source) Jobs(ctx context.Context, page question.Page) (jobs []question.Job, err error) {
+	p, err := newPlan(question.Question{Where: page.Where, Clock: page.Clock})
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.Read(ctx, func(v *store.Snapshot) error {
+		whole := p.span
+		if rows := page.From + page.Most; page.Sort == "end_time" && page.Descending && rows <= mostFirst &&
+			!whole.from.IsZero() && !whole.until.IsZero() {
+			p.span.from = whole.until.Add(-whole.until.Sub(whole.from) / 30) // the last jobs are probably in it
+			if jobs, err = p.jobs(v, page); err != nil || len(jobs) == page.Most {
+				return err
+			}
+			p.span = whole
+		}
+		jobs, err = p.jobs(v, page)
+		return err
+	})
+	return jobs, err
+}
+
+// jobs runs the statement of a page.
+func (p *plan) jobs(v *store.Snapshot, page question.Page) (jobs []question.Job, err error) {
+	order, err := p.columns.column(page.Sort)
+	if err != nil {
+		return nil, err
+	}
+	direction := map[bool]string{true: "DESC", false: "ASC"}[page.Descending]
+	list, shown := []string{"seq AS c"}, []string{"c"}
+	for i, name := range page.Columns {
+		sql, err := p.columns.column(name)
+		if err != nil {
+			return nil, err
+		}
+		own := fmt.Sprintf("c%d", i)
+		list = append(list, sql+" AS "+own)
+		if question.Fields[name].Type == question.Text {
+			own = cut(own)
+		}
+		shown = append(shown, own)
+	}
+	where, err := p.where()
+	if err != nil {
+		return nil, err
+	}
+	chosen := join(where, " AND ", "true")
+	// Texts are cut when all other jobs are gone. The outer statement keeps the order (preserve_insertion_order).
+	text := fmt.Sprintf("SELECT %s FROM jobs WHERE %s ORDER BY %s %s NULLS LAST, seq %[4]s LIMIT %d OFFSET %d",
+		strings.Join(list, ", "), chosen.text, order, direction, page.Most, page.From)
+	rows, err := read(v, part{"SELECT " + strings.Join(shown, ", ") + " FROM (" + text + ")", chosen.args})
+	for _, row := range rows {
+		jobs = append(jobs, question.Job{ID: fmt.Sprint(row[0]), Values: row[1:]})
+	}
+	return jobs, err
+}
+
+// cut returns the SQL of [question.Cut].
+func cut(text string) string {
+	return fmt.Sprintf("CASE WHEN length(%s) > %d THEN left(%[1]s, %[2]d) || '…' ELSE %[1]s END",
+		text, question.LongestText)
+}
+
+// Job returns the job of an ID, with the columns of the store; nil if there is none.
+func (s *Source) Job(ctx context.Context, id string) (job *question.Job, err error) {
+	seq, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return nil, &question.AbsentError{Column: id, Why: "not a number of a job's arrival"}
+	}
+	p, err := newPlan(question.Question{Where: question.Compare{Column: "seq", Op: "=", Value: float64(seq)}})
+	if err != nil {
+		return nil, err
+	}
+	err = s.store.Read(ctx, func(v *store.Snapshot) error {
+		jobs, err := p.jobs(v, question.Page{Columns: question.Columns, Sort: "seq", Most: 1})
+		if err != nil || len(jobs) == 0 {
+			return err
+		}
+		job = &jobs[0]
+		job.Document, _, err = v.Document(seq)
+		return err
+	})
+	return job, err
+}

@@ -1,0 +1,78 @@
+package embedded
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"sync"
+
+	"rmreplay/internal/accounting/store"
+)
+
+// The limits of what [kept] keeps, in bytes.
+const (
+	mostKept    = 32 << 20
+	mostKeptOne = 1 << 20 // of an answer
+)
+
+// kept are the rows of statements until the jobs change: many readers look at the same page, and pages load
+// themselves anew.
+type kept struct {
+	mu      sync.Mutex
+	content store.Content
+	bytes   int
+	rows    map[[sha256.Size]byte][][]any
+}
+
+// key names a statement with its values.
+func (p part) key() [sha256.Size]byte { return sha256.Sum256(fmt.Appendf(nil, "%q%q", p.text, p.args)) }
+
+// get returns a copy of the rows of a statement, if they are known.
+func (k *kept) get(content store.Content, key [sha256.Size]byte) ([][]any, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	rows, ok := k.rows[key]
+	if !ok || k.content != content {
+		return nil, false
+	}
+	return clone(rows), true
+}
+
+// put keeps a copy of rows, unless they are many.
+func (k *kept) put(content store.Content, key [sha256.Size]byte, rows [][]any) {
+	size := sizeOf(rows)
+	if size > mostKeptOne {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.rows == nil || k.content != content || k.bytes+size > mostKept {
+		k.rows, k.content, k.bytes = make(map[[sha256.Size]byte][][]any), content, 0
+	}
+	if _, known := k.rows[key]; !known {
+		k.rows[key], k.bytes = clone(rows), k.bytes+size
+	}
+}
+
+// sizeOf returns about how many bytes rows need.
+func sizeOf(rows [][]any) int {
+	size := 200 // the entry itself
+	for _, row := range rows {
+		size += 24 + 32*len(row)
+		for _, v := range row {
+			if text, ok := v.(string); ok {
+				size += len(text)
+			}
+		}
+	}
+	return size
+}
+
+// clone copies rows, which panels change.
+func clone(rows [][]any) [][]any {
+	out := make([][]any, len(rows))
+	for i, row := range rows {
+		out[i] = slices.Clone(row)
+	}
+	return out
+}

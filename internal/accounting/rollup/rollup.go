@@ -1,0 +1,466 @@
+// Package rollup counts jobs ahead, so that a question about whole days need not read them.
+package rollup
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"rmreplay/internal/accounting/columnar"
+	"slices"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// Rollup is a way in which jobs are counted ahead, for each UTC day of their ends and each cluster. Each part has a
+// file of the cells of its jobs: a row for each day, cluster and value of the keys that occurs. Part and cells are
+// written together and never change. The view daily_NAME has the cells of all parts that have lost no job since.
+type Rollup struct {
+	Name string
+	// Keys are expressions over the columns of jobs, in SQL, by the names of the view's columns: a and b are
+	// texts, and x, y and z are integers.
+	Keys     map[string]string
+	Where    string   // which jobs are in it, in SQL; empty for all
+	Measures []string // names in [Measures]
+	of       func(j *Job, to *cellKey) bool
+}
+
+// Failed returns the SQL of whether a state is one of jobs that count as failures. DuckDB calls a function once for
+// each state that there is, and compares with IN once for each job.
+func Failed(state string) string {
+	return "contains('" + failures + "', ',' || " + state + " || ',')"
+}
+
+const failures = ",FAILED,TIMEOUT,NODE_FAIL,OUT_OF_MEMORY,BOOT_FAIL,DEADLINE,"
+
+// Class returns the SQL of the class of a column of integers that are not negative: so many classes
+// for each doubling. Because of the half, no integer lies on an edge, and 0 has a class.
+func Class(name string, classes int) string {
+	return fmt.Sprintf("floor(log2(%s + 0.5::DOUBLE) * %d)::BIGINT", name, classes)
+}
+
+func class(n int64, classes float64) int64 {
+	return int64(math.Floor(math.Log2(float64(n)+0.5) * classes))
+}
+
+// LimitUsed is the SQL of the twentieth of its time limit up to which a job ran; 20 for all of it.
+const LimitUsed = "floor(least(20::DOUBLE * elapsed_s / limit_s, 20))"
+
+// Unused is the SQL of the CPU seconds that a job asked for by its limit and did not use.
+const Unused = "cpus::DOUBLE * (limit_s::DOUBLE - elapsed_s)"
+
+// Ran is the SQL of whether a job held processors from an instant to another.
+const Ran = "cpus > 0 AND start_time <= end_time"
+
+// Quarter is the length of the quarters of an hour that rollups have for instants, in seconds. All
+// zones of our time are ahead of UTC by a multiple of it.
+const Quarter = 900
+
+const (
+	microsQuarter = Quarter * 1_000_000
+	microsDay     = 86_400_000_000
+)
+
+func quarter(column string) string { return fmt.Sprintf("epoch_us(%s) // %d", column, microsQuarter) }
+
+// sinceQuarter is the time from the beginning of the quarter to the instant, in seconds.
+func sinceQuarter(column string) string {
+	return fmt.Sprintf("((epoch_us(%s) %% %d) / 1e6)", column, microsQuarter)
+}
+
+// Measures are what a cell has of its jobs, in SQL. Times are in seconds. Cells are put together by
+// adding them, but for first_end and last_end.
+var Measures = map[string]string{
+	"jobs": "count(*)", "failed": "count(*) FILTER (" + Failed("state") + ")", "waits": "count(wait_s)", "wait_s": "sum(wait_s)::DOUBLE",
+	"elapsed_s": "sum(elapsed_s)::DOUBLE", "cpu_hours": "sum(cpu_hours)", "failed_cpu_hours": "sum(cpu_hours) FILTER (" + Failed("state") + ")",
+	"unused": "sum(" + Unused + ")", "node_hours": "sum(node_hours)", "gpu_hours": "sum(gpu_hours)",
+	"cpus": "sum(cpus)::DOUBLE", "cpu_starts": "sum(cpus::DOUBLE * " + sinceQuarter("start_time") + ")", "cpu_ends": "sum(cpus::DOUBLE * " + sinceQuarter("end_time") + ")",
+	"first_end": "min(end_time)", "last_end": "max(end_time)",
+}
+
+// Rollups are those that there are, by their names.
+var Rollups = func() map[string]*Rollup {
+	all := make(map[string]*Rollup)
+	top := []string{"jobs", "failed", "waits", "wait_s", "elapsed_s", "cpu_hours", "unused"}
+	byText := func(column string, of func(j *Job) int32) *Rollup {
+		return &Rollup{"", map[string]string{"a": "coalesce(" + column + ", '')"}, "", top, func(j *Job, to *cellKey) bool {
+			to.a = of(j)
+			return true
+		}}
+	}
+	byInstant := func(name, column, where string, measures []string, of func(j *Job) columnar.Optional) *Rollup {
+		return &Rollup{name, map[string]string{"x": quarter(column)}, where, measures, func(j *Job, to *cellKey) bool {
+			at := of(j)
+			to.x = columnar.Known(at.N / microsQuarter)
+			return at.OK && (where != Ran || j.ran())
+		}}
+	}
+	byClass := func(name, column string, classes float64, of func(j *Job) columnar.Optional) *Rollup {
+		return &Rollup{name, map[string]string{"x": Class(column, int(classes))}, column + " >= 0", []string{"jobs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
+			n := of(j)
+			if !n.OK || n.N < 0 {
+				return false
+			}
+			to.x = columnar.Known(class(n.N, classes))
+			return true
+		}}
+	}
+	user := byText("user_name", func(j *Job) int32 { return j.user })
+	user.Name, user.Measures = "user", append([]string{"failed_cpu_hours", "node_hours", "gpu_hours"}, top...)
+	account := byText("account", func(j *Job) int32 { return j.account })
+	account.Name = "account"
+	name := byText("job_name", func(j *Job) int32 { return j.name })
+	name.Name = "name"
+	for _, r := range []*Rollup{
+		{"cluster", map[string]string{}, "", []string{"jobs", "first_end", "last_end"}, func(*Job, *cellKey) bool { return true }},
+		user, account, name,
+		{"share", map[string]string{"a": `coalesce("partition", '')`, "b": "coalesce(qos, '')"}, "", top, func(j *Job, to *cellKey) bool {
+			to.a, to.b = j.partition, j.qos
+			return true
+		}},
+		{"state", map[string]string{"x": quarter("end_time"), "a": "coalesce(state, '')"}, "", []string{"jobs", "cpu_hours", "unused"}, func(j *Job, to *cellKey) bool {
+			to.x, to.a = columnar.Optional{N: j.End.N / microsQuarter, OK: j.End.OK}, j.state
+			return true
+		}},
+		{"exit", map[string]string{"x": quarter("end_time"), "y": "exit_code", "z": "exit_signal"}, "", []string{"jobs"}, func(j *Job, to *cellKey) bool {
+			to.x, to.y, to.z = columnar.Optional{N: j.End.N / microsQuarter, OK: j.End.OK}, j.exitCode, j.exitSignal
+			return true
+		}},
+		byInstant("submit", "submit_time", "submit_time IS NOT NULL", []string{"jobs", "waits", "wait_s"}, func(j *Job) columnar.Optional { return j.submit }),
+		byClass("wait", "wait_s", 2, func(j *Job) columnar.Optional { return j.wait }),
+		byClass("run", "elapsed_s", 2, func(j *Job) columnar.Optional { return j.elapsed }),
+		byClass("size", "nodes", 1, func(j *Job) columnar.Optional { return j.nodes }),
+		{"used", map[string]string{"x": LimitUsed + "::BIGINT"}, "limit_s > 0 AND elapsed_s IS NOT NULL", []string{"jobs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
+			if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK {
+				return false
+			}
+			to.x = columnar.Known(int64(math.Floor(min(20*float64(j.elapsed.N)/float64(j.limit.N), 20))))
+			return true
+		}},
+		{"limit", map[string]string{"x": Class("limit_s", 1), "y": Class("elapsed_s", 1)}, "limit_s > 0 AND elapsed_s >= 0", []string{"jobs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
+			if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK || j.elapsed.N < 0 {
+				return false
+			}
+			to.x, to.y = columnar.Known(class(j.limit.N, 1)), columnar.Known(class(j.elapsed.N, 1))
+			return true
+		}},
+		byInstant("start", "start_time", Ran, []string{"cpus", "cpu_starts"}, func(j *Job) columnar.Optional { return j.start }),
+		byInstant("end", "end_time", Ran, []string{"cpus", "cpu_ends"}, func(j *Job) columnar.Optional { return j.End }),
+	} {
+		all[r.Name] = r
+	}
+	return all
+}()
+
+// Names returns the names of all rollups, in their order.
+func Names() []string { return slices.Sorted(maps.Keys(Rollups)) }
+
+// Columns returns the names of a rollup's keys and measures, and their expressions over jobs.
+func (r *Rollup) Columns() (names, expressions []string) {
+	for _, key := range slices.Sorted(maps.Keys(r.Keys)) {
+		names, expressions = append(names, key), append(expressions, r.Keys[key])
+	}
+	for _, m := range r.Measures {
+		names, expressions = append(names, m), append(expressions, Measures[m])
+	}
+	return names, expressions
+}
+
+// Counted returns the SQL of the cells of jobs of a view, as they would be if they were counted ahead. extra are
+// further keys.
+func (r *Rollup) Counted(view, where string, extra ...string) string {
+	names, expressions := r.Columns()
+	for i := range names {
+		expressions[i] += " AS " + names[i]
+	}
+	if r.Where != "" {
+		where += " AND " + r.Where
+	}
+	return "SELECT " + strings.Join(append(extra, expressions...), ", ") + " FROM " + view + " WHERE " + where + " GROUP BY ALL"
+}
+
+// Ahead returns the SQL of the cells that were counted ahead and for which a condition over day and cluster holds.
+func (r *Rollup) Ahead(where string) string {
+	names, _ := r.Columns()
+	return "SELECT " + strings.Join(names, ", ") + " FROM daily_" + r.Name + " WHERE " + where
+}
+
+// Layout is the form of a file of cells. Columns that a rollup does not have are NULL in its rows.
+var Layout = columnar.New(
+	columnar.Column{Name: "rollup", Kind: "VARCHAR", Null: false, Plain: false}, columnar.Column{Name: "day", Kind: "INTEGER", Null: true, Plain: false}, columnar.Column{Name: "cluster", Kind: "VARCHAR", Null: false, Plain: false},
+	columnar.Column{Name: "a", Kind: "VARCHAR", Null: true, Plain: false}, columnar.Column{Name: "b", Kind: "VARCHAR", Null: true, Plain: false},
+	columnar.Column{Name: "x", Kind: "BIGINT", Null: true, Plain: false}, columnar.Column{Name: "y", Kind: "BIGINT", Null: true, Plain: false}, columnar.Column{Name: "z", Kind: "BIGINT", Null: true, Plain: false},
+	columnar.Column{Name: "jobs", Kind: "BIGINT", Null: true, Plain: false}, columnar.Column{Name: "failed", Kind: "BIGINT", Null: true, Plain: false}, columnar.Column{Name: "waits", Kind: "BIGINT", Null: true, Plain: false},
+	columnar.Column{Name: "wait_s", Kind: "DOUBLE", Null: true, Plain: true}, columnar.Column{Name: "elapsed_s", Kind: "DOUBLE", Null: true, Plain: true}, columnar.Column{Name: "cpu_hours", Kind: "DOUBLE", Null: true, Plain: true},
+	columnar.Column{Name: "failed_cpu_hours", Kind: "DOUBLE", Null: true, Plain: true}, columnar.Column{Name: "unused", Kind: "DOUBLE", Null: true, Plain: true}, columnar.Column{Name: "node_hours", Kind: "DOUBLE", Null: true, Plain: true},
+	columnar.Column{Name: "gpu_hours", Kind: "DOUBLE", Null: true, Plain: true}, columnar.Column{Name: "cpus", Kind: "DOUBLE", Null: true, Plain: true}, columnar.Column{Name: "cpu_starts", Kind: "DOUBLE", Null: true, Plain: true},
+	columnar.Column{Name: "cpu_ends", Kind: "DOUBLE", Null: true, Plain: true}, columnar.Column{Name: "first_end", Kind: "TIMESTAMP", Null: true, Plain: true}, columnar.Column{Name: "last_end", Kind: "TIMESTAMP", Null: true, Plain: true},
+)
+
+// Job is what cells are counted from. Texts are numbers in a dictionary; the empty one is 0.
+type Job struct {
+	Cluster, state, user, account, name, partition, qos                         int32
+	submit, start, End, wait, elapsed, limit, cpus, nodes, exitCode, exitSignal columnar.Optional
+	cpuHours, nodeHours, gpuHours                                               float64
+}
+
+func (j *Job) ran() bool {
+	return j.cpus.OK && j.cpus.N > 0 && j.start.OK && j.End.OK && j.start.N <= j.End.N
+}
+
+// countedColumns are the columns that cells are counted from.
+var countedColumns = map[string]struct {
+	text   func(j *Job) *int32
+	number func(j *Job) *columnar.Optional
+	hours  func(j *Job) *float64
+}{
+	"cluster": {text: func(j *Job) *int32 { return &j.Cluster }}, "state": {text: func(j *Job) *int32 { return &j.state }},
+	"user_name": {text: func(j *Job) *int32 { return &j.user }}, "account": {text: func(j *Job) *int32 { return &j.account }},
+	"job_name": {text: func(j *Job) *int32 { return &j.name }}, "partition": {text: func(j *Job) *int32 { return &j.partition }},
+	"qos":         {text: func(j *Job) *int32 { return &j.qos }},
+	"submit_time": {number: func(j *Job) *columnar.Optional { return &j.submit }}, "start_time": {number: func(j *Job) *columnar.Optional { return &j.start }},
+	"end_time": {number: func(j *Job) *columnar.Optional { return &j.End }}, "wait_s": {number: func(j *Job) *columnar.Optional { return &j.wait }},
+	"elapsed_s": {number: func(j *Job) *columnar.Optional { return &j.elapsed }}, "limit_s": {number: func(j *Job) *columnar.Optional { return &j.limit }},
+	"cpus": {number: func(j *Job) *columnar.Optional { return &j.cpus }}, "nodes": {number: func(j *Job) *columnar.Optional { return &j.nodes }},
+	"exit_code": {number: func(j *Job) *columnar.Optional { return &j.exitCode }}, "exit_signal": {number: func(j *Job) *columnar.Optional { return &j.exitSignal }},
+	"cpu_hours": {hours: func(j *Job) *float64 { return &j.cpuHours }}, "node_hours": {hours: func(j *Job) *float64 { return &j.nodeHours }},
+	"gpu_hours": {hours: func(j *Job) *float64 { return &j.gpuHours }},
+}
+
+// Read reads what cells are counted from out of a part, and the texts of its numbers.
+func Read(r *columnar.Reader) (jobs []Job, texts []string, err error) {
+	jobs, texts = make([]Job, r.Rows()), []string{""}
+	numbers := map[string]int32{"": 0}
+	for _, name := range slices.Sorted(maps.Keys(countedColumns)) { // the same jobs always make the same file
+		to, row := countedColumns[name], 0
+		err := r.Each(r.Layout.Index(name), 0, func(values []parquet.Value) (bool, error) {
+			for i := range values {
+				j, v := &jobs[row], &values[i]
+				row++
+				switch {
+				case v.IsNull():
+				case to.text != nil:
+					text := v.ByteArray()
+					n, ok := numbers[string(text)]
+					if !ok {
+						n = int32(len(texts))
+						texts = append(texts, string(text))
+						numbers[texts[n]] = n
+					}
+					*to.text(j) = n
+				case to.number != nil:
+					*to.number(j) = columnar.Known(v.Int64())
+				default:
+					*to.hours(j) = v.Double()
+				}
+			}
+			return true, nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return jobs, texts, nil
+}
+
+// cellKey is what the jobs of a cell have in common.
+type cellKey struct {
+	day     columnar.Optional
+	cluster int32
+	a, b    int32
+	x, y, z columnar.Optional
+}
+
+// cell is a cell of any rollup.
+type cell struct {
+	jobs, failed, waits                                                 int64
+	waitS, elapsedS, cpuHours, failedHours, unused, nodeHours, gpuHours sum
+	cpus, cpuStarts, cpuEnds                                            sum
+	first, last                                                         columnar.Optional
+}
+
+// sum is a sum that is NULL over nothing.
+type sum struct {
+	value float64
+	OK    bool
+}
+
+func (s *sum) add(v float64) { s.value, s.OK = s.value+v, true }
+
+func (c *cell) add(j *Job, failed bool) {
+	c.jobs++
+	c.cpuHours.add(j.cpuHours)
+	c.nodeHours.add(j.nodeHours)
+	c.gpuHours.add(j.gpuHours)
+	if failed {
+		c.failed++
+		c.failedHours.add(j.cpuHours)
+	}
+	if j.wait.OK {
+		c.waits++
+		c.waitS.add(float64(j.wait.N))
+	}
+	if j.elapsed.OK {
+		c.elapsedS.add(float64(j.elapsed.N))
+	}
+	if j.cpus.OK && j.limit.OK && j.elapsed.OK {
+		c.unused.add(float64(j.cpus.N) * (float64(j.limit.N) - float64(j.elapsed.N)))
+	}
+	if j.cpus.OK {
+		c.cpus.add(float64(j.cpus.N))
+		if j.start.OK {
+			c.cpuStarts.add(float64(j.cpus.N) * float64(j.start.N%microsQuarter) / 1e6)
+		}
+		if j.End.OK {
+			c.cpuEnds.add(float64(j.cpus.N) * float64(j.End.N%microsQuarter) / 1e6)
+		}
+	}
+	if j.End.OK {
+		if !c.first.OK || j.End.N < c.first.N {
+			c.first = j.End
+		}
+		if !c.last.OK || j.End.N > c.last.N {
+			c.last = j.End
+		}
+	}
+}
+
+// cellRow is a row of a file of cells.
+type cellRow struct {
+	rollup *Rollup
+	key    cellKey
+	cell   *cell
+}
+
+// Write counts the jobs of a part, and writes its file of cells.
+func Write(path string, jobs []Job, texts []string) (columnar.Sealed, error) {
+	failed := make([]bool, len(texts))
+	for i, text := range texts {
+		failed[i] = strings.Contains(failures, ","+text+",")
+	}
+	var rows []cellRow
+	for _, name := range Names() {
+		rows = append(rows, Rollups[name].count(jobs, failed)...)
+	}
+	return Layout.Write(path, columnar.Small, true, func(column int, put func([]parquet.Value) error) error {
+		values := make([]parquet.Value, 0, columnar.Chunk)
+		for i := range rows {
+			values = append(values, Layout.Leveled(column, rows[i].value(Layout.Columns[column].Name, texts)))
+			if len(values) == columnar.Chunk || i == len(rows)-1 {
+				if err := put(values); err != nil {
+					return err
+				}
+				values = values[:0]
+			}
+		}
+		return nil
+	})
+}
+
+// count returns the cells of jobs, ordered by day.
+func (r *Rollup) count(jobs []Job, failed []bool) []cellRow {
+	cells := make(map[cellKey]*cell)
+	for i := range jobs {
+		j := &jobs[i]
+		at := cellKey{cluster: j.Cluster, day: columnar.Optional{N: j.End.N / microsDay, OK: j.End.OK}}
+		if !r.of(j, &at) {
+			continue
+		}
+		c := cells[at]
+		if c == nil {
+			c = new(cell)
+			cells[at] = c
+		}
+		c.add(j, failed[j.state] && j.state != 0)
+	}
+	rows := make([]cellRow, 0, len(cells))
+	for at, c := range cells {
+		rows = append(rows, cellRow{r, at, c})
+	}
+	slices.SortFunc(rows, func(a, b cellRow) int { return a.key.compare(&b.key) })
+	return rows
+}
+
+func compareOptional(o, p columnar.Optional) int {
+	switch {
+	case o.OK != p.OK:
+		return map[bool]int{true: 1, false: -1}[o.OK]
+	case !o.OK:
+		return 0
+	}
+	return cmp.Compare(o.N, p.N)
+}
+
+func (k *cellKey) compare(other *cellKey) int {
+	return cmp.Or(compareOptional(k.day, other.day), cmp.Compare(k.cluster, other.cluster), cmp.Compare(k.a, other.a), cmp.Compare(k.b, other.b),
+		compareOptional(k.x, other.x), compareOptional(k.y, other.y), compareOptional(k.z, other.z))
+}
+
+// value returns the value of a column of a row.
+func (c *cellRow) value(column string, texts []string) parquet.Value {
+	switch column {
+	case "rollup":
+		return columnar.Text(c.rollup.Name)
+	case "cluster":
+		return columnar.Text(texts[c.key.cluster])
+	case "day":
+		if !c.key.day.OK {
+			return parquet.NullValue()
+		}
+		return parquet.Int32Value(int32(c.key.day.N))
+	}
+	if _, ok := c.rollup.Keys[column]; ok {
+		switch column {
+		case "a":
+			return columnar.Text(texts[c.key.a])
+		case "b":
+			return columnar.Text(texts[c.key.b])
+		}
+		return map[string]columnar.Optional{"x": c.key.x, "y": c.key.y, "z": c.key.z}[column].Value()
+	}
+	if slices.Contains(c.rollup.Measures, column) {
+		return c.cell.value(column)
+	}
+	return parquet.NullValue()
+}
+
+func (c *cell) value(measure string) parquet.Value {
+	var s sum
+	switch measure {
+	case "jobs":
+		return columnar.Int(c.jobs)
+	case "failed":
+		return columnar.Int(c.failed)
+	case "waits":
+		return columnar.Int(c.waits)
+	case "first_end":
+		return c.first.Value()
+	case "last_end":
+		return c.last.Value()
+	case "wait_s":
+		s = c.waitS
+	case "elapsed_s":
+		s = c.elapsedS
+	case "cpu_hours":
+		s = c.cpuHours
+	case "failed_cpu_hours":
+		s = c.failedHours
+	case "unused":
+		s = c.unused
+	case "node_hours":
+		s = c.nodeHours
+	case "gpu_hours":
+		s = c.gpuHours
+	case "cpus":
+		s = c.cpus
+	case "cpu_starts":
+		s = c.cpuStarts
+	case "cpu_ends":
+		s = c.cpuEnds
+	}
+	if !s.OK {
+		return parquet.NullValue()
+	}
+	return parquet.DoubleValue(s.value)
+}

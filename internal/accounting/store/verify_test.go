@@ -1,0 +1,236 @@
+package store_test
+
+import (
+	"bytes"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/duckdb/duckdb-go/v2" // writes a store of the version before
+
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/store/storetest"
+)
+
+// TestVerify changes one byte of each file of a store. Each change is found, and the file is named.
+func TestVerify(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, options(1000))
+	if err := storetest.Fill(t.Context(), s, 1, 2500); err != nil {
+		t.Fatal(err)
+	}
+	again := storetest.Entry(7)
+	again.Seq, again.Document = 2501, bytes.Replace(again.Document, []byte(`"priority":`), []byte(`"priority":1`), 1)
+	again = store.ParseArrival(2501, again.Arrived, again.Source, again.Index, "vale", again.Document)
+	if _, err := s.Apply(t.Context(), []store.Entry{again}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AddHealth(store.Health{Cluster: "vale", At: storetest.Begin, Interval: time.Minute, Counts: []store.HealthCount{{Kind: store.Requests, Name: "x", Count: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	verify := func() []string {
+		s, err := store.Open(t.Context(), dir, options(1000))
+		if err != nil {
+			return append(store.Damaged(dir), err.Error())
+		}
+		defer s.Close()
+		v := s.View()
+		defer v.Close()
+		found, err := v.Verify(t.Context(), func(int, int) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found.Problems
+	}
+	if problems := verify(); len(problems) > 0 {
+		t.Fatalf("as it was written: %q", problems)
+	}
+	files := 0
+	for _, kind := range []string{"jobs", "keys", "cells", "gone", "health", "health_counts"} {
+		paths, err := filepath.Glob(filepath.Join(dir, kind, "*"))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s: no file: %v", kind, err)
+		}
+		for _, path := range paths {
+			whole, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, damaged := range [][]byte{flipped(whole, len(whole)/2), whole[:len(whole)-1]} {
+				if err := os.WriteFile(path, damaged, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if problems := verify(); !strings.Contains(strings.Join(problems, " "), filepath.Base(path)) {
+					t.Errorf("%s with %d of %d bytes: %q", path, len(damaged), len(whole), problems)
+				}
+			}
+			if err := os.WriteFile(path, whole, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			files++
+		}
+	}
+	if problems := verify(); len(problems) > 0 || files < 8 {
+		t.Errorf("mended, %d files: %q", files, problems)
+	}
+}
+
+// TestVerifyShared verifies a store whose users, accounts, partitions and QOS share names. Nothing is wrong with it,
+// however often it is counted again.
+func TestVerifyShared(t *testing.T) {
+	s := open(t, t.TempDir(), options(1000))
+	defer s.Close()
+	names := []string{"ann", "debug", "normal", "physics", "bob"}
+	var entries []store.Entry
+	for i := range int64(100) {
+		name := func(step int64) string { return names[(i*step+step)%int64(len(names))] }
+		text := fmt.Appendf(nil, `{"jobid":%d,"cluster":%q,"username":%q,"account":%q,"partition":%q,"qos":%q,"job_name":%q,"state":"COMPLETED",`+
+			`"nodes":"n1","total_cpus":4,"@submit":"2024-03-01T00:00:00","@start":"2024-03-01T01:00:00","@end":"2024-03-01T02:00:00"}`,
+			i, name(6), name(1), name(2), name(3), name(4), name(7))
+		entries = append(entries, store.ParseArrival(i+1, storetest.Begin, store.Received, "i", "vale", text))
+	}
+	if _, err := s.Apply(t.Context(), entries); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	v := s.View()
+	defer v.Close()
+	for range 5 {
+		found, err := v.Verify(t.Context(), func(int, int) {})
+		if err != nil || len(found.Problems) > 0 || found.Jobs != 100 {
+			t.Fatalf("%+v %v", found, err)
+		}
+	}
+}
+
+func flipped(whole []byte, at int) []byte {
+	damaged := bytes.Clone(whole)
+	damaged[at] ^= 1
+	return damaged
+}
+
+// TestBackup copies a store while jobs come, and compares the copy with itself.
+func TestBackup(t *testing.T) {
+	s := open(t, t.TempDir(), options(500))
+	defer s.Close()
+	done := make(chan error)
+	go func() { done <- storetest.Fill(t.Context(), s, 1, 60_000) }()
+	for n := range 3 {
+		var archive bytes.Buffer
+		if err := s.Backup(&archive); err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		if _, err := store.Unpack(bytes.NewReader(archive.Bytes()), dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Unpack(bytes.NewReader(archive.Bytes()[:archive.Len()*2/3]), t.TempDir()); err == nil {
+			t.Error("half of a copy is taken for a whole one")
+		}
+		twin := open(t, dir, options(500))
+		v := twin.View()
+		found, err := v.Verify(t.Context(), func(int, int) {})
+		if err != nil || len(found.Problems) > 0 || found.Jobs != twin.Summary().Jobs {
+			t.Errorf("copy %d: %+v %v", n, found, err)
+		}
+		v.Close()
+		if err := twin.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMigrate makes a store of one of the version before, which the first program that wrote such files has left
+// in a database.
+func TestMigrate(t *testing.T) {
+	dir := t.TempDir()
+	oldStore(t, dir, 700)
+	var said []string
+	opts := options(300)
+	opts.Report = func(err error) { said = append(said, err.Error()) }
+	s := open(t, dir, opts)
+	defer s.Close()
+	v := s.View()
+	defer v.Close()
+	found, err := v.Verify(t.Context(), func(int, int) {})
+	if err != nil || len(found.Problems) > 0 || found.Jobs != 699 || !v.HasHealth() || s.Applied() != 712 {
+		t.Errorf("%+v %v, applied %d", found, err, s.Applied())
+	}
+	text := strings.Join(said, "\n")
+	for _, want := range []string{"699 jobs", "100 documents name no cluster", "1 rows had no document", "arrivals [5]"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in: %s", want, text)
+		}
+	}
+	if sum := s.Summary(); sum.Counts["duplicate"] != 12 || sum.Clusters["vale"] != 599 {
+		t.Errorf("%+v", sum)
+	}
+	if _, err := os.Stat(filepath.Join(dir, store.OldDatabase+".migrated")); err != nil {
+		t.Error(err)
+	}
+}
+
+// oldStore makes a store of format 3: of every seventh job the document names no cluster, arrival 5 has a source that
+// cannot be, and arrival 9 lacks its document.
+func oldStore(t *testing.T, dir string, jobs int64) {
+	t.Helper()
+	db, err := sql.Open("duckdb", filepath.Join(dir, store.OldDatabase))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	do := func(query string, args ...any) {
+		if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+	}
+	figures := "cluster VARCHAR NOT NULL, until TIMESTAMP NOT NULL, interval_us BIGINT NOT NULL"
+	for i := range 26 {
+		figures += fmt.Sprintf(", c%d BIGINT", i)
+	}
+	for _, statement := range []string{
+		"CREATE TABLE jobs (seq BIGINT, arrived TIMESTAMP, source VARCHAR, collection VARCHAR, cluster VARCHAR)", "CREATE TABLE documents (seq BIGINT, document BLOB)",
+		"CREATE TABLE counts (rule VARCHAR, documents BIGINT)", "INSERT INTO counts VALUES ('duplicate', 12)", "CREATE TABLE applied (seq BIGINT, version BIGINT)",
+		"INSERT INTO applied VALUES (712, 3)", "CREATE TABLE clusters (cluster VARCHAR, kind VARCHAR, nodes BIGINT, cpus BIGINT, gpus BIGINT, description VARCHAR)",
+		"INSERT INTO clusters VALUES ('vale', 'site', 4, 256, NULL, NULL)", "CREATE TABLE health (" + figures + ")",
+		"INSERT INTO health (cluster, until, interval_us) VALUES ('vale', TIMESTAMP '2024-03-01', 60000000)", "UPDATE health SET " + zeros(26),
+		"CREATE TABLE health_counts (cluster VARCHAR, until TIMESTAMP, kind VARCHAR, name VARCHAR, count BIGINT, us BIGINT)",
+		"INSERT INTO health_counts VALUES ('vale', TIMESTAMP '2024-03-01', 'rpc', 'REQUEST_PING', 3, 5)",
+	} {
+		do(statement)
+	}
+	for seq := int64(1); seq <= jobs; seq++ {
+		e := storetest.Entry(seq)
+		cluster, source := "vale", "received"
+		if seq%7 == 0 {
+			cluster, e.Document = "moor", bytes.Replace(e.Document, []byte(`"cluster":"vale",`), nil, 1)
+		}
+		if seq == 5 {
+			source = "valevalevale"
+		}
+		do("INSERT INTO jobs VALUES (?, ?, ?, 'slurm', ?)", seq, e.Arrived, source, cluster)
+		if seq != 9 {
+			do("INSERT INTO documents VALUES (?, ?)", seq, e.Document)
+		}
+	}
+}
+
+func zeros(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("c%d = 0", i)
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,75 @@
+package accountingcmd
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/cli/console"
+	"rmreplay/internal/quantity"
+)
+
+// Verified is what was found by reading a whole data directory.
+type Verified struct {
+	Parts    int      `json:"parts"`
+	Jobs     int64    `json:"jobs"`
+	Bytes    int64    `json:"bytes"`
+	Problems []string `json:"problems"`           // what is wrong, and where
+	Migrated string   `json:"migrated,omitempty"` // what was found when an older directory was migrated
+}
+
+func (o commands) verify() *cobra.Command {
+	var asJSON, quiet bool
+	c := &cobra.Command{
+		Use:   "verify DIR",
+		Short: "Read a data directory whole, and say what is wrong with it",
+		Long: `Reads all of a data directory and compares it with itself: each file with its checksum,
+each column of each job with the job's document, each run of a job with all others, and
+what is counted ahead with the jobs. It changes nothing, and runs while the directory is
+in use.
+
+The exit status is 3 if something is wrong. accounting reconcile finds jobs that are
+missing, and a backup has what is damaged.`,
+		Example: `  rmreplay accounting verify /var/lib/rmreplay`,
+		Args:    console.WantArgs("DIR"),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := o.service(c)
+			if err != nil {
+				return err
+			}
+			reading := o.Progress(quiet).Reading(args[0])
+			found, err := s.Verify(c.Context(), args[0], func(done, all int) { reading(int64(done), int64(all)) })
+			if err != nil {
+				return console.BadInput(err)
+			}
+			if asJSON {
+				err = o.PrintJSON(found)
+			} else {
+				err = o.Print(found.text())
+			}
+			if err == nil && len(found.Problems) > 0 {
+				err = console.Invalidf("verifying %s: %s", args[0], quantity.Counted(len(found.Problems), "problem", "problems"))
+			}
+			return err
+		},
+	}
+	console.AddJSON(c, &asJSON)
+	console.AddQuiet(c.Flags(), &quiet)
+	return c
+}
+
+func (v *Verified) text() string {
+	var b strings.Builder
+	if v.Migrated != "" {
+		fmt.Fprintf(&b, "migrated: %s\n", v.Migrated)
+	}
+	for _, problem := range v.Problems {
+		fmt.Fprintf(&b, "wrong: %s\n", problem)
+	}
+	fmt.Fprintf(&b, "read %s of %d jobs in %d bytes\n", quantity.Counted(v.Parts, "part", "parts"), v.Jobs, v.Bytes)
+	if len(v.Problems) == 0 {
+		b.WriteString("all as written\n")
+	}
+	return b.String()
+}
