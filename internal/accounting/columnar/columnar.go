@@ -95,7 +95,7 @@ type Codec = compress.Codec
 // Chunk is how many values are handed to a column's writer at once.
 const Chunk = 1024
 
-// File is a file that is being written, of which it computes the sum.
+// File is a file that is being written. It computes the file's checksum.
 type File struct {
 	to  *bufio.Writer
 	sum hash.Hash

@@ -8,7 +8,6 @@ package embedded
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -117,28 +116,7 @@ func (p *plan) texts() bool {
 }
 
 // read returns the rows of a statement.
-func read(v *store.Snapshot, p part) (list [][]any, err error) {
-	rows, err := v.Query(p.text, p.args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	names, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	for rows.Next() {
-		row, to := make([]any, len(names)), make([]any, len(names))
-		for i := range row {
-			to[i] = &row[i]
-		}
-		if err := rows.Scan(to...); err != nil {
-			return nil, err
-		}
-		list = append(list, row)
-	}
-	return list, rows.Err()
-}
+func read(v *store.Snapshot, p part) ([][]any, error) { return v.All(p.text, p.args...) }
 
 // mostFirst is how many jobs are looked for in the last part of a range of time.
 const mostFirst = 1000
@@ -206,7 +184,7 @@ func cut(text string) string {
 		text, question.LongestText)
 }
 
-// Job returns the job of an ID, with the columns of the store; nil if there is none.
+// Job returns the job of an ID, with the columns of the store; nil if the store does not have it.
 func (s *Source) Job(ctx context.Context, id string) (job *question.Job, err error) {
 	seq, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {

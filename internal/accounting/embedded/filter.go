@@ -167,7 +167,7 @@ func known(column string) string {
 	return column
 }
 
-// Timestamp returns an instant as SQL has it.
+// Timestamp returns the SQL of an instant.
 func Timestamp(t time.Time) string {
 	return "TIMESTAMP '" + t.UTC().Format("2006-01-02 15:04:05.999999") + "'"
 }

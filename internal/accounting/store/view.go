@@ -174,6 +174,30 @@ func (v *Snapshot) Query(query string, args ...any) (*sql.Rows, error) {
 // One runs a query of one row and scans it into the variables that to points to.
 func (v *Snapshot) One(query string, args []any, to ...any) error { return v.q.One(query, args, to...) }
 
+// All runs a query and returns its rows, whose values are as the driver of DuckDB has them.
+func (v *Snapshot) All(query string, args ...any) (list [][]any, err error) {
+	rows, err := v.Query(query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	names, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		row, to := make([]any, len(names)), make([]any, len(names))
+		for i := range row {
+			to[i] = &row[i]
+		}
+		if err := rows.Scan(to...); err != nil {
+			return nil, err
+		}
+		list = append(list, row)
+	}
+	return list, rows.Err()
+}
+
 // Context returns the context of the read, which ends when its time is over.
 func (v *Snapshot) Context() context.Context { return v.ctx }
 

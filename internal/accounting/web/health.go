@@ -113,7 +113,7 @@ func (v *server) queryHealth(ctx context.Context, query condition) (raw [][]any,
 		return nil, nil
 	}
 	err = view.Ask(ctx, func(snapshot *store.Snapshot) error {
-		raw, err = readRows(snapshot, query)
+		raw, err = snapshot.All(query.sql, query.args...)
 		return err
 	})
 	return raw, err

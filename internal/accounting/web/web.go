@@ -325,30 +325,6 @@ func (v *server) rows(ctx context.Context, r *request) (raw [][]any, notes []str
 	return raw, slices.Compact(notes), nil
 }
 
-// readRows returns the rows of a query of a snapshot.
-func readRows(v *store.Snapshot, query condition) (raw [][]any, err error) {
-	rows, err := v.Query(query.sql, query.args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	names, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	for rows.Next() {
-		row, to := make([]any, len(names)), make([]any, len(names))
-		for i := range row {
-			to[i] = &row[i]
-		}
-		if err := rows.Scan(to...); err != nil {
-			return nil, err
-		}
-		raw = append(raw, row)
-	}
-	return raw, rows.Err()
-}
-
 // panel answers with one panel: as JSON, as CSV or as a part of a page.
 func (v *server) panel(w http.ResponseWriter, q *http.Request) error {
 	p := panelOf(q.PathValue("name"))
