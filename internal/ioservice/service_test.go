@@ -1,8 +1,8 @@
 package ioservice
 
 import (
-	"errors"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
