@@ -192,7 +192,7 @@ var rules = []rule{
 		"workloads are built of any source by its own package"},
 	{"use cases", "internal/experiment", []string{
 		"internal/compare", "internal/formats", "internal/hpc", "internal/interrupt", "internal/ioaware", "internal/metrics", "internal/output", "internal/predict/model", "internal/replay", "internal/rm", "internal/rm/sim/...",
-		"internal/procfs", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/workload", "internal/workload/transform",
+		"internal/procfs", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/workload", "internal/workload/session", "internal/workload/transform",
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
 	{"use cases", "internal/forecast", []string{
@@ -272,18 +272,18 @@ var rules = []rule{
 		"a cluster answers questions; it knows neither pages nor who asks"},
 	{"accounting", "internal/accounting/web", []string{"internal/accounting/document", "internal/accounting/embedded", "internal/accounting/engine", "internal/accounting/question", "internal/accounting/receive", "internal/accounting/rollup", "internal/accounting/store", "internal/figure", "internal/inert", "internal/quantity", "internal/spelling"}, []string{"os/exec"},
 		"pages read the store and draw; they neither write jobs nor know who sent them"},
-
-	{"program", "internal/cli/console", []string{"internal/inert", "internal/progress"}, offline,
-		"commands print, fail and show their progress alike, in whichever package they are"},
-	{"program", "internal/cli/accountingcmd", []string{"internal/cli/console", "internal/flags", "internal/hpc", "internal/quantity", "internal/workload"}, offline,
-		"the group says what its service must do; package service does it"},
-	{"program", "internal/accounting/service", []string{
+	{"accounting", "internal/accounting/service", []string{
 		"docs/schemas",
-		"internal/accounting/document", "internal/accounting/elastic", "internal/accounting/forward", "internal/accounting/health", "internal/accounting/intake", "internal/accounting/kafka", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/accounting/web", "internal/cli/accountingcmd",
+		"internal/accounting/document", "internal/accounting/elastic", "internal/accounting/forward", "internal/accounting/health", "internal/accounting/intake", "internal/accounting/kafka", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/accounting/web",
 		"internal/compare", "internal/finished", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/output", "internal/report", "internal/run", "internal/slurmdb",
 		"internal/workload", "internal/workload/build",
 	}, nil,
 		"the service ties the parts together for the commands"},
+
+	{"program", "internal/cli/console", []string{"internal/inert", "internal/progress"}, offline,
+		"commands print, fail and show their progress alike, in whichever package they are"},
+	{"program", "internal/cli/accountingcmd", []string{"internal/accounting/service", "internal/cli/console", "internal/flags", "internal/quantity"}, nil,
+		"the commands are a package of their own; package service does their work"},
 	{"program", "internal/cli/completion", []string{"internal/cli/console"}, offline,
 		"a shell completes what commands say of themselves; it knows no package of the program"},
 	{"program", "internal/cli/reference", nil, offline,
@@ -306,14 +306,14 @@ var rules = []rule{
 	{"program", "internal/cli/generatecmd", []string{"internal/cli/console", "internal/flags", "internal/hpc", "internal/workload", "internal/workload/generate"}, offline,
 		"the command is a package of its own; internal/cli lends it what it reads and writes with"},
 	{"program", "internal/cli", []string{
-		"internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
+		"internal/accounting/service", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
 		"internal/compare", "internal/experiment", "internal/fairstart", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
 		"internal/progress", "internal/replay", "internal/report", "internal/resources", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
 		"internal/vclock/...", "internal/workload/...",
 	}, offline,
 		"a command fills in what packages below do, and prints it"},
-	{"program", "cmd/rmreplay", []string{"internal/accounting/service", "internal/cli", "internal/supervise"}, nil,
-		"main starts the guard, or the command line with its accounting service"},
+	{"program", "cmd/rmreplay", []string{"internal/cli", "internal/supervise"}, nil,
+		"main starts the guard, or the command line"},
 	{"program", "cmd/rmreplay-engine", []string{"internal/accounting/engine/duckdb"}, offline,
 		"the program is an engine and nothing else"},
 	{"program", "tools/feedbackpaper", []string{
