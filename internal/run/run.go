@@ -70,7 +70,6 @@ func open(dir string) (*Run, error) {
 	}
 	r := &Run{Dir: dir, Manifest: *m}
 	if m.State != StateRunning {
-		r.Manifest.Valid = m.Valid && m.State == StateComplete // older records call an interrupted run valid
 		return r, nil
 	}
 	return r, r.openPartial()
