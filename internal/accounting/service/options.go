@@ -129,6 +129,20 @@ type Verified struct {
 	Migrated string   `json:"migrated,omitempty"` // what was found when an older directory was migrated
 }
 
+// Remove is what `accounting remove` removes.
+type Remove struct {
+	Users       []string
+	ClusterName string   // empty for all
+	Start, End  hpc.Time // of the jobs' ends; 0 for no bound
+	DryRun      bool     // only count the jobs
+}
+
+// Removed is how many jobs were removed, or would be.
+type Removed struct {
+	Jobs   int64 `json:"jobs"`
+	DryRun bool  `json:"dry_run,omitempty"`
+}
+
 // UsageError says that the options of a command make no sense, such as a URL that cannot be one.
 type UsageError struct{ Err error }
 
