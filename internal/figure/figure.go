@@ -73,7 +73,8 @@ func (f *Figure) WriteTo(w io.Writer, format string) error {
 		return fmt.Errorf("drawing %s: %w", f.Name, err)
 	}
 	whole := draw.New(canvas)
-	whole.FillPolygon(color.White, []vg.Point{whole.Min, {X: whole.Max.X, Y: whole.Min.Y}, whole.Max, {X: whole.Min.X, Y: whole.Max.Y}})
+	whole.FillPolygon(color.White, []vg.Point{whole.Min, {X: whole.Max.X, Y: whole.Min.Y}, whole.Max,
+		{X: whole.Min.X, Y: whole.Max.Y}})
 	for i, c := range f.layout(whole) {
 		f.Plots[i].Draw(c)
 	}
@@ -246,6 +247,7 @@ func fitText(svg []byte) []byte {
 		}
 		face := font.DefaultCache.Lookup(font.Font{Typeface: plot.DefaultFont.Typeface, Variant: "Sans"}, font.Length(size))
 		width := face.Width(html.UnescapeString(string(parts[3])))
-		return fmt.Appendf(to, `<text %s textLength="%.2f" lengthAdjust="spacingAndGlyphs">%s</text>`, parts[1], width.Points(), parts[3])
+		return fmt.Appendf(to, `<text %s textLength="%.2f" lengthAdjust="spacingAndGlyphs">%s</text>`, parts[1],
+			width.Points(), parts[3])
 	})
 }
