@@ -31,7 +31,7 @@ import (
 	"rmreplay/internal/accounting/web"
 )
 
-// Service implements the service of package accountingcmd.
+// Service implements the service of package
 type Service struct{}
 
 // New returns the service.
