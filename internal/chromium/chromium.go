@@ -273,7 +273,8 @@ func (b *Browser) Faint() (found []string) {
 		};
 		const found = new Set();
 		for (const e of document.querySelectorAll("body *")) {
-			if (e.closest("svg, script, noscript, option, datalist, #tip") || ![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
+			if (e.closest("svg, script, noscript, option, datalist, #tip") ||
+				![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
 			const a = light(rgb(getComputedStyle(e).color)), b = light(behind(e));
 			const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
 			if (contrast < 4.5) found.add(e.localName + "." + e.className + " " + contrast.toFixed(1));

@@ -149,7 +149,8 @@ func (f *Figure) SVG() (template.HTML, error) {
 		return "", fmt.Errorf("drawing %s: no <svg> in what was drawn", f.Name)
 	}
 	// SVG fills with black where nothing else is said, and black is not written.
-	head := fmt.Sprintf(`<svg role="img" style="fill:var(--ink,#000)" aria-labelledby="figure-%s-title" aria-describedby="figure-%s-text"`, f.Name, f.Name)
+	head := fmt.Sprintf(`<svg role="img" style="fill:var(--ink,#000)" aria-labelledby="figure-%s-title" `+
+		`aria-describedby="figure-%s-text"`, f.Name, f.Name)
 	return template.HTML(append([]byte(head), themed(text[start+len("<svg"):])...)), nil
 }
 

@@ -138,7 +138,7 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 	}
 	p := &player{
 		rm: manager, can: manager.Can(), controller: inOrder(w, controller, manager.Can().PresetsWait), workload: w,
-		begin: w.Begin(),
+		begin:    w.Begin(),
 		recorder: recorder, opts: opts,
 		order: make([]int32, 0, w.Jobs.Len()),
 		open:  make([]int32, w.Jobs.Len()), running: make([]int32, w.Jobs.Len()), requested: make([]int32, w.Jobs.Len()),
