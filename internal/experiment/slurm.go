@@ -19,6 +19,7 @@ import (
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/procfs"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim/policy"
 	"rmreplay/internal/rm/slurm"
 	"rmreplay/internal/rm/slurm/conf"
@@ -257,7 +258,7 @@ func kernel() string {
 }
 
 // start starts Slurm for one realization. It draws the random choices of the seed.
-func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDir string, statistics func(run.Statistics), hooks Hooks) (*slurm.Engine, error) {
+func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDir string, statistics func(rm.Statistics), hooks Hooks) (*slurm.Engine, error) {
 	delays, lead := e.delays, e.spec.Lead
 	delays.Seed = seed
 	if lead == 0 {
@@ -279,7 +280,7 @@ func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDi
 // function that completes the manifest, also after an error.
 func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record *run.Writer, hooks Hooks) (complete func(*run.Manifest), err error) {
 	nothing := func(*run.Manifest) {}
-	statistics := func(s run.Statistics) { _ = record.Statistics(s) } // the record fails in its next call too
+	statistics := func(s rm.Statistics) { _ = record.Statistics(s) } // the record fails in its next call too
 	engine, err := e.start(ctx, p, seed, record.LogDir(), statistics, hooks)
 	if err != nil {
 		return nothing, err
