@@ -219,7 +219,8 @@ func (j *Log) scan(after int64) error {
 	for i := 0; i < len(j.segments); i++ { // check may add one
 		s := &j.segments[i]
 		if s.first < j.next {
-			return fmt.Errorf("%s: begins with record %d, and the segment before it goes to %d", j.path(s.first), s.first, j.next-1)
+			return fmt.Errorf("%s: begins with record %d, and the segment before it goes to %d", j.path(s.first), s.first,
+				j.next-1)
 		}
 		if i+1 < len(j.segments) && j.segments[i+1].first <= after+1 {
 			info, err := os.Stat(j.path(s.first))
@@ -261,12 +262,14 @@ func (j *Log) check(i int) (next int64, err error) {
 			}
 		}
 	case err == nil && anyHeader.Match(start):
-		return 0, fmt.Errorf("%s: begins with %q (want %q)", path, bytes.TrimRight(start, "\n\x00"), bytes.TrimRight(j.header, "\n\x00"))
+		return 0, fmt.Errorf("%s: begins with %q (want %q)", path, bytes.TrimRight(start, "\n\x00"),
+			bytes.TrimRight(j.header, "\n\x00"))
 	}
 	s.size = r.at
 	end := info.Size()
 	if j.opts.InOrder && end > r.at && (i+1 < len(j.segments) || r.behind() > 0) {
-		return 0, fmt.Errorf("%s: record %d: damaged: the checksum does not fit (want the file as it was written)", path, r.next)
+		return 0, fmt.Errorf("%s: record %d: damaged: the checksum does not fit (want the file as it was written)", path,
+			r.next)
 	}
 	if rest := r.behind(); rest > 0 {
 		if err := j.split(i, io.NewSectionReader(f, rest, end-rest), r.next+1); err != nil {

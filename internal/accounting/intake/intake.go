@@ -86,7 +86,8 @@ func open(ctx context.Context, dir string, opts Options) (*Intake, error) {
 	for _, torn := range j.Torn() {
 		what := "the journal ended in a record that is not whole, which nobody was told is safe"
 		if torn.Inner {
-			what = "the journal cannot be read in the middle, where acknowledged documents may be (accounting reconcile finds the jobs that are missing)"
+			what = "the journal cannot be read in the middle, where acknowledged documents may be (accounting reconcile finds " +
+				"the jobs that are missing)"
 		}
 		opts.Report(fmt.Errorf("%s: %d bytes are now in %s", what, torn.Bytes, torn.Path))
 	}
