@@ -107,6 +107,7 @@ type Log struct {
 	active segmentFile // the last segment; nil after an error, until the next append makes a new one
 	uncut  segmentFile // of a write that failed, until what it left is removed
 	cutAt  int64       // where that begins
+	turned bool        // the next record begins a segment
 	ended  error       // of closing the files, once done is closed
 
 	failed atomic.Pointer[error] // of a record on which later ones depend
@@ -128,6 +129,7 @@ type segment struct {
 type Pending struct {
 	j        *Log
 	payloads [][]byte
+	turn     bool // a new segment begins before them
 	claimed  atomic.Bool
 	first    int64
 	err      error
@@ -342,7 +344,19 @@ func (j *Log) Begin(payloads ...[]byte) (*Pending, error) {
 			return nil, fmt.Errorf("writing to the journal: a record of %d bytes (want at most %d)", len(p), MaxPayload)
 		}
 	}
-	r := &Pending{j: j, payloads: payloads, done: make(chan struct{})}
+	return j.begin(&Pending{j: j, payloads: payloads, done: make(chan struct{})})
+}
+
+// Turn begins a new segment, so that [Log.Prune] can remove all records that are durable now.
+func (j *Log) Turn() error {
+	r, err := j.begin(&Pending{j: j, turn: true, done: make(chan struct{})})
+	if err == nil {
+		_, err = r.Wait()
+	}
+	return err
+}
+
+func (j *Log) begin(r *Pending) (*Pending, error) {
 	select { // without a timer, where there is room
 	case <-j.stop:
 		return nil, ErrClosed
@@ -477,6 +491,9 @@ func (j *Log) commit(group []*Pending) error {
 			number++
 		}
 	}
+	if slices.ContainsFunc(group, func(r *Pending) bool { return r.turn }) {
+		j.turned = true
+	}
 	f, at, err := j.segment()
 	if err != nil {
 		return err
@@ -523,7 +540,8 @@ func (j *Log) segment() (f segmentFile, at int64, err error) {
 		j.mu.Lock()
 		at := j.segments[len(j.segments)-1].size
 		j.mu.Unlock()
-		if at < j.opts.SegmentBytes {
+		if at < j.opts.SegmentBytes && !j.turned || at == int64(headerBytes) {
+			j.turned = false
 			return j.active, at, nil
 		}
 		full := j.active
@@ -543,7 +561,7 @@ func (j *Log) segment() (f segmentFile, at int64, err error) {
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close(), os.Remove(path))
 	}
-	j.active = f
+	j.active, j.turned = f, false
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if n := len(j.segments); n > 0 && j.segments[n-1].first == j.next {

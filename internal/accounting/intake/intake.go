@@ -163,8 +163,11 @@ func (in *Intake) Status() Status {
 	return Status{in.journal.Last(), in.applied, in.journal.Size(), in.total, in.fault}
 }
 
-// Remove removes the jobs that a filter chooses from the store, and returns their number.
+// Remove removes the jobs that a filter chooses, from the journal too, and returns their number.
 func (in *Intake) Remove(ctx context.Context, f store.Filter) (jobs int64, err error) {
+	if err := in.journal.Turn(); err != nil {
+		return 0, err
+	}
 	if err := in.Wait(ctx, in.journal.Last()); err != nil {
 		return 0, err
 	}
