@@ -16,11 +16,11 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
+	"rmreplay/internal/ioaware"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/procfs"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm"
-	"rmreplay/internal/rm/sim/policy"
 	"rmreplay/internal/rm/slurm"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/install"
@@ -39,7 +39,7 @@ type slurmEngine struct {
 	halfLife time.Duration // of fair-share usage; 0 for no decay
 	foreseen foreseen
 	// ioSchedule is how a driver outside slurmctld decides on starts; nil if slurmctld decides.
-	ioSchedule  *policy.IOOptions
+	ioSchedule  *ioaware.Planning
 	fileSystems []hpc.FileSystem
 }
 
@@ -212,7 +212,7 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	}
 	manifest.Engine, manifest.Clock, manifest.Cluster = "slurm", describeClock(e.spec.ClockFactor), capacity(e.cluster)
 	manifest.Cluster.Dir = absolute(e.spec.Cluster)
-	manifest.FileSystems, manifest.IOSchedule, manifest.IOEstimate = describeFileSystems(e.fileSystems), e.spec.IOSchedule, policy.EstimateName(e.spec.IOSchedule)
+	manifest.FileSystems, manifest.IOSchedule, manifest.IOEstimate = describeFileSystems(e.fileSystems), e.spec.IOSchedule, ioaware.EstimateName(e.spec.IOSchedule)
 	manifest.Cluster.SchedulerParameters, _ = e.cluster.Get("SchedulerParameters")
 	v := &manifest.Versions
 	v.Slurm, v.MariaDB, v.Kernel = e.install.Version, e.install.MariaDBVersion, kernel()
