@@ -24,7 +24,7 @@ func (s *Summary) Render(w io.Writer, zone *time.Location) error {
 	s.renderJobs(&b)
 	s.renderMachine(&b)
 	s.renderDistributions(&b)
-	renderWaitParts(&b, s.WaitParts)
+	RenderWaitParts(&b, s.WaitParts)
 	s.IO.render(&b)
 	renderReasons(&b, s.Reasons)
 	s.renderFairness(&b)

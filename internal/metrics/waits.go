@@ -76,8 +76,8 @@ var WaitFigures = func() []Figure {
 // partName is a part's name for people.
 func partName(p waits.Part) string { return strings.ReplaceAll(string(p), "_", " ") }
 
-// renderWaitParts writes the table of the parts of waits.
-func renderWaitParts(b *bytes.Buffer, list []WaitPart) {
+// RenderWaitParts writes the table of the parts of waits.
+func RenderWaitParts(b *bytes.Buffer, list []WaitPart) {
 	if len(list) == 0 {
 		return
 	}
