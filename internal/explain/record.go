@@ -53,7 +53,7 @@ func Open(r *run.Run) (*Record, error) {
 	}
 	for i := range rec.rows {
 		rec.end = max(rec.end, rec.rows[i].Submit, rec.rows[i].Start, rec.rows[i].End)
-		rec.reasons = rec.reasons || rec.rows[i].Reasons != nil
+		rec.reasons = rec.reasons || rec.rows[i].Reasons != nil && rec.manifest.Engine != "sim"
 	}
 	if rec.admin, err = r.Administration(); err != nil {
 		return nil, err

@@ -49,8 +49,8 @@ job that waits for nodes, or just a full machine.
 
 The causes are ranked by how much of the wait each of them explains, from 0 to 1.
 docs/EXPLAIN.md has the formulas. rmreplay replay records the reasons of pending jobs,
-unless --reasons 0 is given. A run without them, such as a simulation or a recorded
-workload, is explained by what held the machine.`,
+unless --reasons 0 is given. rmreplay simulate records which job came first. A run without
+reasons, such as a recorded workload, is explained by what held the machine.`,
 		Example: `  rmreplay explain demo/run d0332
   rmreplay explain demo/run d0031_4 --json
   rmreplay explain demo/run --filter 'partition == "gpu"'

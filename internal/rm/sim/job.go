@@ -31,10 +31,12 @@ type Job struct {
 	of       *submission
 	run      time.Duration // run time on this machine
 	end      hpc.Time      // when it ends by itself; 0 while it waits
+	first    hpc.Time      // since when it is the first of its partition that waits; 0 if it is not
 	task     int32         // task of a job array, or -1
 	restarts int32
 
 	state      jobState
+	why        because
 	well       bool // it completed
 	cut        bool // its time limit ends it
 	moves      bool // it runs and does I/O: the bandwidths decide when it ends

@@ -65,8 +65,8 @@ type nodes struct {
 	sets      map[setKey]*nodeSet
 	setSize   int // number of nodes in sets
 	reserved  []*reservation
-	// hypothetical makes place assume that all nodes are empty and in service.
-	hypothetical bool
+	// hypothetical makes place assume that all nodes are empty and in service, and empty that no job runs.
+	hypothetical, empty bool
 	// idleFirst has reservations take idle nodes first ([Machine.ReserveIdle]).
 	idleFirst bool
 
@@ -307,7 +307,7 @@ const wholeNode = -1
 // capacity returns the number of a job's tasks for which a node has room in an interval.
 func (n *nodes) capacity(q *demand, d *node, from, until hpc.Time) int {
 	stays := d.stays
-	if n.hypothetical {
+	if n.hypothetical || n.empty {
 		stays = nil
 	}
 	most := math.MaxInt32
@@ -362,7 +362,7 @@ func (n *nodes) place(j *Job, at hpc.Time) bool {
 	until := after(at, j.Expected)
 	n.caps, n.order = slices.Grow(n.caps[:0], len(q.among.nodes))[:len(q.among.nodes)], n.order[:0]
 	positions := n.every(len(q.among.nodes))
-	skip := !n.hypothetical && (q.perTask[cpu] > 0 || q.perNode[cpu] != 0) // full nodes
+	skip := !n.hypothetical && !n.empty && (q.perTask[cpu] > 0 || q.perNode[cpu] != 0) // full nodes
 	if skip {
 		positions = n.candidates(q.among, at)
 	}
