@@ -254,7 +254,7 @@ func summarize(record *run.Writer, computed *metrics.Metrics, opts metrics.Optio
 	if err != nil {
 		return nil, err
 	}
-	if computed == nil {
+	if computed == nil || r.Manifest.Reasons {
 		rows, err := r.Histories()
 		if err != nil {
 			return nil, err

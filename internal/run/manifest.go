@@ -58,6 +58,9 @@ type Manifest struct {
 	Cluster  Cluster  `json:"cluster"`
 	Jobs     Counts   `json:"jobs"` // set by the writer
 
+	// Reasons says that some events are reasons of pending jobs ([rm.Waiting]). Older records of Slurm do
+	// not say it.
+	Reasons bool `json:"reasons,omitempty"`
 	// Feedback describes the model of users' reactions; nil for a rigid replay.
 	Feedback *Feedback `json:"feedback,omitempty"`
 

@@ -134,6 +134,7 @@ func (e *Engine) hold(j *Job) {
 	e.leave(j)
 	j.state = blocked
 	j.withdraw()
+	e.explainJob(j, becauseHeld)
 }
 
 // withdraw makes a held job ineligible again.
@@ -155,7 +156,7 @@ func (e *Engine) release(j *Job) {
 			s.jobs[i].onHold = true
 		}
 	}
-	j.onHold = false
+	j.onHold, j.first, j.why = false, 0, becauseOrdinary
 	s.next = 0
 }
 
