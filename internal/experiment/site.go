@@ -147,7 +147,8 @@ func withMade(c *conf.Cluster, w *workload.Workload) *conf.Cluster {
 		return c
 	}
 	with := *c
-	with.Accounts = slices.Concat(c.Accounts, []byte("\n"+commands))
+	accounts, _ := c.AccountCommands(w.Submitters())
+	with.Accounts = slices.Concat(accounts, []byte("\n"+commands))
 	with.AccountsFile = cmp.Or(c.AccountsFile, "the made accounts")
 	return &with
 }

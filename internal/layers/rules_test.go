@@ -79,6 +79,9 @@ var rules = []rule{
 	{"processes", "internal/slurmstore", []string{"internal/input", "internal/interrupt", "internal/slurmspec/..."}, offline,
 		"a release is a directory; its use in a replay is the engine's concern, and apt has the network"},
 
+	{"nouns", "internal/bundle", []string{"internal/input", "internal/output"}, offline,
+		"an archive has files of known names; readers of workloads and of configurations open it alike"},
+
 	{"workload", "internal/jobjson", []string{"internal/hpc", "internal/packed", "internal/spelling"}, computes,
 		"the JSON of a job is the same for every file that has one"},
 	{"workload", "internal/workload", []string{"internal/hpc", "internal/hostlist", "internal/jobjson", "internal/lines", "internal/packed", "internal/slurmspec/..."}, offline,
@@ -166,7 +169,7 @@ var rules = []rule{
 	}, computes,
 		"what two releases of Slurm make of one workload follows from run records and from what is known of the releases"},
 	{"use cases", "internal/formats", []string{
-		"internal/filekind", "internal/finished", "internal/formats/batsim", "internal/formats/csv", "internal/formats/events", "internal/formats/gridengine", "internal/formats/gwf", "internal/formats/lsf",
+		"internal/bundle", "internal/filekind", "internal/finished", "internal/formats/batsim", "internal/formats/csv", "internal/formats/events", "internal/formats/gridengine", "internal/formats/gwf", "internal/formats/lsf",
 		"internal/formats/pbs", "internal/formats/sacct", "internal/formats/swf", "internal/formats/trace", "internal/output", "internal/run", "internal/workload",
 	}, offline,
 		"the registry knows every format, and a run as a workload"},
@@ -191,7 +194,7 @@ var rules = []rule{
 	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/formats/sacct", "internal/formats/table", "internal/hpc", "internal/output", "internal/rm/slurm/conf", "internal/slurmdb", "internal/workload"}, offline,
 		"workloads are built of any source by its own package"},
 	{"use cases", "internal/experiment", []string{
-		"internal/compare", "internal/formats", "internal/hpc", "internal/interrupt", "internal/ioaware", "internal/metrics", "internal/output", "internal/predict/model", "internal/replay", "internal/rm", "internal/rm/sim/...",
+		"internal/bundle", "internal/compare", "internal/formats", "internal/hpc", "internal/input", "internal/interrupt", "internal/ioaware", "internal/metrics", "internal/output", "internal/predict/model", "internal/replay", "internal/rm", "internal/rm/sim/...",
 		"internal/jobjson", "internal/procfs", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/workload", "internal/workload/complete", "internal/workload/transform",
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
@@ -309,7 +312,7 @@ var rules = []rule{
 		"the command group is a package of its own; a service listens"},
 	{"program", "internal/cli/generatecmd", []string{"internal/cli/console", "internal/flags", "internal/hpc", "internal/workload", "internal/workload/generate"}, offline,
 		"the command is a package of its own; internal/cli lends it what it reads and writes with"},
-	{"program", "internal/cli/sitecmd", []string{"internal/cli/console", "internal/experiment", "internal/formats", "internal/workload", "internal/workload/complete"}, offline,
+	{"program", "internal/cli/sitecmd", []string{"internal/bundle", "internal/cli/console", "internal/experiment", "internal/flags", "internal/formats", "internal/output", "internal/workload", "internal/workload/complete", "internal/workload/transform"}, offline,
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli", []string{
 		"internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/sitecmd", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
