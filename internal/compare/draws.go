@@ -35,9 +35,25 @@ type DrawnFigure struct {
 	Median   metrics.Float `json:"median"`
 	High     metrics.Float `json:"high"`
 	Coverage metrics.Float `json:"coverage"`
-	// Recorded is the record's value; null without a record. Inside says that it is in the interval.
+	// Recorded is the record's value; null without a record. Inside says that it is in the interval, to a
+	// minute.
 	Recorded metrics.Float `json:"recorded"`
 	Inside   bool          `json:"recorded_inside"`
+}
+
+const inside = "inside"
+
+// where says where the recorded value lies. Within a minute of the interval it is inside: cycles of the
+// scheduler and delays of prologs move starts by seconds.
+func (f *DrawnFigure) where() string {
+	near := metrics.Float(sameStart.Seconds())
+	switch {
+	case f.Recorded < f.Low-near:
+		return "below"
+	case f.Recorded > f.High+near:
+		return "above"
+	}
+	return inside
 }
 
 // FieldShare is the share of a field's draw in the variance of the mean wait (Sobol's first-order index).
@@ -78,7 +94,7 @@ func (c *Comparison) drawsOf(sets []Set, pair [2]int) *Draws {
 			f := newDrawnFigure(m, at, c.Level)
 			if record {
 				f.Recorded = m.Sets[other].Mean
-				f.Inside = f.Low <= f.Recorded && f.Recorded <= f.High
+				f.Inside = f.where() == inside
 			}
 			d.Figures = append(d.Figures, f)
 			if m.Key == variable {
@@ -182,30 +198,30 @@ func renderDraws(b *bytes.Buffer, d *Draws) {
 	for _, f := range d.Figures {
 		fmt.Fprintf(b, "  %-12s %s to %s with %.0f %% of draws, median %s", f.Label, f.Low.Clock(), f.High.Clock(), 100*float64(f.Coverage), f.Median.Clock())
 		if f.Recorded.Known() {
-			where := "inside"
-			switch {
-			case f.Recorded < f.Low:
-				where = "below"
-			case f.Recorded > f.High:
-				where = "above"
-			}
-			fmt.Fprintf(b, "; recorded %s: %s", f.Recorded.Clock(), where)
+			fmt.Fprintf(b, "; recorded %s, %s", f.Recorded.Clock(), f.where())
 		}
 		b.WriteString("\n")
 	}
+	var without []string
 	for i, f := range d.Fields {
-		if !f.Share.Known() {
-			continue
-		}
 		text := "  then"
-		if i == 0 {
+		switch {
+		case !f.Share.Known():
+			continue
+		case i == 0:
 			text = "  depends most on"
+		case f.Low <= 0:
+			without = append(without, f.Field.Words())
+			continue
 		}
 		fmt.Fprintf(b, "%s the %s (%s): %s of the mean wait's variance", text, f.Field.Words(), f.Rule, f.Share.Percent())
 		if f.Low.Known() {
 			fmt.Fprintf(b, ", %s to %s", f.Low.Percent(), f.High.Percent())
 		}
 		b.WriteString("\n")
+	}
+	if len(without) > 0 {
+		fmt.Fprintf(b, "  shares that cannot be told from zero: %s\n", strings.Join(without, ", "))
 	}
 	if text := d.doubt(); text != "" {
 		fmt.Fprintf(b, "  %s\n", text)
@@ -223,7 +239,7 @@ func (d *Draws) doubt() string {
 		return "the mean wait is the same in all draws, or there are too few realizations to say what it depends on (want --realizations 20 or more)"
 	case d.Fields[0].Pairs < fewPairs:
 		return fmt.Sprintf("%d pairs of realizations say little of that (want --realizations 20 or more)", d.Fields[0].Pairs)
-	case len(d.Fields) > 1 && d.Fields[0].Low < d.Fields[1].High && d.Fields[1].Share > 0:
+	case len(d.Fields) > 1 && d.Fields[1].Low > 0 && d.Fields[0].Low < d.Fields[1].High:
 		return fmt.Sprintf("these realizations cannot tell the first two apart (want more than %d)", d.Figures[0].Draws)
 	}
 	return ""

@@ -31,7 +31,17 @@ var Fields = []Field{
 }
 
 // Words names the field for people.
-func (f Field) Words() string { return strings.ReplaceAll(string(f), "_", " ") }
+func (f Field) Words() string {
+	switch f {
+	case FieldQOS:
+		return "QOS"
+	case FieldExclusive:
+		return "whole nodes"
+	case FieldUsage:
+		return "earlier usage"
+	}
+	return strings.ReplaceAll(string(f), "_", " ")
+}
 
 // Completion says how the fields were made that the record of a workload lacks. It has all that the
 // rules need, so that every reader of the workload can make the fields again with other draws.
