@@ -212,12 +212,8 @@ func (p *Prepared) playWith(ctx context.Context, manager rm.ResourceManager, see
 
 // manifest describes a run as far as it is known before the run starts.
 func (p *Prepared) manifest(one realization) run.Manifest {
-	var made []workload.MadeField
-	if c := p.workload.Completion; c != nil {
-		made = c.Fields
-	}
 	return run.Manifest{
-		Made: made, Seed: one.seed, Command: p.spec.Command, Started: one.started, Workload: p.source,
+		Made: p.made(), Seed: one.seed, Command: p.spec.Command, Started: one.started, Workload: p.source,
 		Versions:     run.Versions{RMReplay: p.spec.Version, Go: runtime.Version()},
 		VirtualStart: p.begin, WindowStart: p.workload.Start, Feedback: describeUsers(p.spec.Users),
 	}

@@ -10,6 +10,7 @@ import (
 
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
 )
 
 // Set says how many realizations of a [Spec] are made.
@@ -23,7 +24,8 @@ type Realization struct {
 	Number  int // from 1
 	Dir     string
 	Seed    uint64
-	Summary *metrics.Summary // nil until it has ended, and after a failure
+	Made    []workload.MadeField // drawn anew for it; nil if everything is recorded
+	Summary *metrics.Summary     // nil until it has ended, and after a failure
 }
 
 // SetHooks receive the progress of a set. Several goroutines call them at once. Any of them may
@@ -63,6 +65,7 @@ func RunSet(ctx context.Context, spec Spec, set Set, hooks SetHooks) ([]Realizat
 		one.complete()
 		drawn, err := p.draw(set, r)
 		if err == nil {
+			r.Made = drawn.made()
 			r.Summary, err = p.engine.run(ctx, drawn, realization{r.Seed, r.Dir, time.Now()}, one)
 		}
 		if hooks.Ended != nil {

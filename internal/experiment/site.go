@@ -117,6 +117,14 @@ func (p *Prepared) draw(set Set, r *Realization) (*Prepared, error) {
 	return &one, inputError(err)
 }
 
+// made returns the fields of the workload that rules made.
+func (p *Prepared) made() []workload.MadeField {
+	if p.workload.Completion == nil {
+		return nil
+	}
+	return p.workload.Completion.Fields
+}
+
 // drawOf returns the seed of a field's draw in a realization. The first half of the realizations draws all
 // fields by its own numbers. The second half uses the same draws of each field once more, in another
 // order for each field. So two realizations share the draw of one field and no other, and the correlation
@@ -142,12 +150,15 @@ func DrawnAnew(fields []workload.MadeField) string {
 // withMade returns a cluster whose commands for sacctmgr also make the users and accounts that rules made
 // in a workload.
 func withMade(c *conf.Cluster, w *workload.Workload) *conf.Cluster {
-	commands := complete.Associations(w)
+	if w.Completion == nil {
+		return c
+	}
+	accounts, _ := c.AccountCommands(w.Submitters())
+	commands := complete.Associations(w, associations.Read(accounts, c.AccountsFile, c.Name).Accounts)
 	if commands == "" {
 		return c
 	}
 	with := *c
-	accounts, _ := c.AccountCommands(w.Submitters())
 	with.Accounts = slices.Concat(accounts, []byte("\n"+commands))
 	with.AccountsFile = cmp.Or(c.AccountsFile, "the made accounts")
 	return &with

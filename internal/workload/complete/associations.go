@@ -10,9 +10,9 @@ import (
 )
 
 // Associations returns the commands for sacctmgr that make the accounts and users that rules made in a
-// workload, and let them use the site's QOS; "" if they made no users and no accounts. Without them
-// slurmctld refuses the jobs where it enforces associations.
-func Associations(w *workload.Workload) string {
+// workload, and let them use the site's QOS; "" if they made no users and no accounts. The site has the
+// accounts in declared. Without the commands slurmctld refuses the jobs where it enforces associations.
+func Associations(w *workload.Workload, declared map[string]bool) string {
 	if w.Completion == nil || !slices.ContainsFunc(w.Completion.Fields, func(f workload.MadeField) bool {
 		return f.Field == workload.FieldUser || f.Field == workload.FieldAccount
 	}) {
@@ -41,7 +41,7 @@ func Associations(w *workload.Workload) string {
 	}
 	var b strings.Builder
 	for _, account := range slices.Sorted(maps.Keys(made)) {
-		if strings.HasPrefix(account, accountPrefix) {
+		if !declared[strings.ToLower(account)] {
 			fmt.Fprintf(&b, "add account name=%s parent=root%s\n", account, qos)
 		}
 	}

@@ -77,7 +77,7 @@ func TestComplete(t *testing.T) {
 		switch {
 		case job.Partition != "batch" || job.User == "" || job.Account == "" || job.MemPerCPU <= 0 || job.MemPerCPU > 4000:
 			t.Fatalf("job %d: %+v", i, job.Request)
-		case job.TimeLimit < job.RunTime || job.TimeLimit > 24*time.Hour:
+		case job.TimeLimit < job.RunTime-time.Minute || job.TimeLimit > 24*time.Hour:
 			t.Fatalf("job %d runs for %v and has a limit of %v (want at most that of QOS normal)", i, job.RunTime, job.TimeLimit)
 		case job.QOS == "short" && (job.TimeLimit > time.Hour || job.MinNodes > 2):
 			t.Fatalf("job %d with a limit of %v on %d nodes has QOS short", i, job.TimeLimit, job.MinNodes)
@@ -292,7 +292,7 @@ func TestRules(t *testing.T) {
 // TestAssociations: each made user may use its account and the site's QOS.
 func TestAssociations(t *testing.T) {
 	out := completed(t, bare(100), Options{Site: site(), Seed: 1})
-	commands := Associations(out)
+	commands := Associations(out, nil)
 	for _, job := range out.Jobs.All() {
 		for _, want := range []string{"add account name=" + job.Account + " parent=root QOS=normal,short\n", "add user name=" + job.User + " account=" + job.Account + "\n"} {
 			if strings.Count(commands, want) != 1 {
@@ -300,7 +300,7 @@ func TestAssociations(t *testing.T) {
 			}
 		}
 	}
-	if Associations(bare(3)) != "" {
+	if Associations(bare(3), nil) != "" {
 		t.Error("commands for a workload without made users")
 	}
 }
