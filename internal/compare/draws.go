@@ -123,9 +123,17 @@ func newDrawnFigure(m *Metric, set int, level float64) DrawnFigure {
 			values = append(values, float64(v))
 		}
 	}
+	f := OverDraws(values, level)
+	f.Key, f.Label = m.Key, m.Label
+	return f
+}
+
+// OverDraws returns the interval of the values of draws at a level. It sorts the values. Without a value it
+// has no value either.
+func OverDraws(values []float64, level float64) DrawnFigure {
 	slices.Sort(values)
-	n := len(values)
-	f := DrawnFigure{Key: m.Key, Label: m.Label, Draws: n, Recorded: metrics.NoValue(), Low: metrics.NoValue(), Median: metrics.NoValue(), High: metrics.NoValue(), Coverage: metrics.NoValue()}
+	n, nothing := len(values), metrics.NoValue()
+	f := DrawnFigure{Draws: n, Recorded: nothing, Low: nothing, Median: nothing, High: nothing, Coverage: nothing}
 	if n == 0 {
 		return f
 	}

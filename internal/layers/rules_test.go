@@ -338,6 +338,8 @@ var rules = []rule{
 		"internal/experiment", "internal/hpc", "internal/ioaware", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run", "internal/stats", "internal/supervise", "internal/workload/...",
 	}, offline,
 		"a tool is a program of its own"},
+	{"program", "tools/sitepage", []string{"internal/compare", "internal/formats", "internal/hpc", "internal/metrics", "internal/run", "internal/waits"}, offline,
+		"a tool is a program of its own"},
 	{"program", "tools/realruns", []string{"internal/hpc", "internal/rm", "internal/run"}, offline,
 		"a tool is a program of its own"},
 	{"program", "tools/realslurm", []string{"internal/hostlist", "internal/hpc", "internal/inert", "internal/rm", "internal/rm/slurm/conf/syntax", "internal/run", "internal/supervise"}, offline,
