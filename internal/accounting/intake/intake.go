@@ -161,6 +161,17 @@ func (in *Intake) Status() Status {
 	return Status{in.journal.Last(), in.applied, in.journal.Size(), in.total, in.fault}
 }
 
+// Remove removes the jobs that a filter chooses from the store, and returns their number.
+func (in *Intake) Remove(ctx context.Context, f store.Filter) (jobs int64, err error) {
+	if err := in.Wait(ctx, in.journal.Last()); err != nil {
+		return 0, err
+	}
+	if jobs, err = in.store.Remove(ctx, f); err != nil {
+		return jobs, err
+	}
+	return jobs, in.journal.Prune(in.store.Durable())
+}
+
 // Close stops. What the store does not have stays in the journal.
 func (in *Intake) Close() error {
 	in.cancel()

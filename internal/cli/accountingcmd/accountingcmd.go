@@ -22,6 +22,7 @@ type Service interface {
 	Import(ctx context.Context, dir string, from Records) (*Imported, error)
 	Reconcile(ctx context.Context, dir string, from Records, fill bool) (*Reconciled, error)
 	Export(ctx context.Context, dir string, opts Export) (*Exported, error)
+	Remove(ctx context.Context, dir string, opts Remove) (*Removed, error)
 	Backup(ctx context.Context, dir, to string) (bytes int64, err error)
 	// Verify reads the whole directory. progress is told how many of all parts were read.
 	Verify(ctx context.Context, dir string, progress func(done, all int)) (*Verified, error)
@@ -77,6 +78,6 @@ directory, or open the directory themselves.
 Pages and searches are answered by processes of rmreplay-engine, a program beside this
 one. All else works without it.`,
 	}
-	c.AddCommand(o.serve(), o.info(), o.importJobs(), o.reconcile(), o.export(), o.backup(), o.verify())
+	c.AddCommand(o.serve(), o.info(), o.importJobs(), o.reconcile(), o.export(), o.remove(), o.backup(), o.verify())
 	return c
 }
