@@ -158,7 +158,7 @@ func oncePerWindow(problems []Problem) []Problem {
 	return problems[:first+1+len(rest)]
 }
 
-// aFewJobs is the number of jobs that may each have a problem because they lack a field. More of them
+// aFewJobs is the number of jobs that may each have a problem because they lack a user. More of them
 // lack a column.
 const aFewJobs = 10
 
@@ -168,8 +168,8 @@ func (v *validator) lacks() {
 	var texts []string
 	worth := false
 	for _, l := range Lacks(v.w) {
-		if l.Jobs <= min(aFewJobs, v.w.Jobs.Len()-1) {
-			continue
+		if most := v.w.Jobs.Len() / 2; l.Jobs <= most && !(l.Field == FieldUser && l.Jobs > aFewJobs) {
+			continue // a job without a limit may mean the default
 		}
 		text := l.Field.Words()
 		if n := v.w.Jobs.Len(); l.Jobs < n {

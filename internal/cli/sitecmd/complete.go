@@ -11,6 +11,7 @@ import (
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/complete"
@@ -26,7 +27,7 @@ type Lent struct {
 // completeFlags are the flags of `workload complete`.
 type completeFlags struct {
 	output, cluster, like string
-	set                   []string
+	rules                 []string
 	seed                  uint64
 	json                  bool
 }
@@ -40,14 +41,14 @@ func Complete(l Lent) *cobra.Command {
 		Long: `Makes the fields that the record of a workload lacks, each by a declared rule with random
 numbers of its own seed: time limits, users, accounts, QOS, partitions, memory, whole
 nodes, and the usage before the workload begins. The trace marks each made field with its
-rule. Recorded fields stay as they are. A record without time limits, for example, has many
-workloads that fit it, and the result is one of them.
+rule. Recorded fields stay as they are. Many workloads fit a record without time limits,
+and the result is one of them.
 
 With --realizations, replay and simulate draw the made fields anew for each realization.
 compare then shows intervals over the draws, and on which field the answer depends most.
 
 --cluster bounds time limits and QOS by the site's limits. --like learns limits and users
-from another log that has them. --set chooses the rule of a field:
+from another log that has them. --rule chooses the rule of a field:
 
 ` + describeRules() + `
 time_limit also takes a duration (4h) or a factor of the run time (x2), memory a number of
@@ -57,7 +58,7 @@ or jobs of one size that follow one another within 20 minutes. They lower a limi
 which a backfill scheduler could not have started the job when it did. TIMEOUT jobs have
 their run time as the limit.`,
 		Example: `  rmreplay workload complete cirrus.jsonl --cluster site -o completed.jsonl
-  rmreplay workload complete cirrus.jsonl --set time_limit=4d --set user=none -o fixed.jsonl
+  rmreplay workload complete cirrus.jsonl --rule time_limit=4d -o fixed.jsonl
   rmreplay simulate completed.jsonl --cluster site --realizations 20 -o draws
   rmreplay compare cirrus.jsonl draws`,
 		Args: console.WantArgs("WORKLOAD"),
@@ -66,11 +67,12 @@ their run time as the limit.`,
 	f := c.Flags()
 	console.AddOutput(f, &o.output, "`FILE`", "a trace, compressed with gzip if the name ends in .gz")
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: its limits bound what is made")
-	f.StringVar(&o.like, "like", "", "`LOG` to learn time limits and users from")
-	f.StringArrayVar(&o.set, "set", nil, "make a field by a rule: `FIELD=RULE`, such as time_limit=uniform; may be repeated")
+	f.StringVar(&o.like, "like", "", "`LOG` that the new one resembles: learn its time limits and users")
+	f.StringArrayVar(&o.rules, "rule", nil, "make a field by a rule: `FIELD=RULE`, such as time_limit=uniform; may be repeated")
 	console.AddSeed(f, &o.seed, "what the rules draw")
 	console.AddJSON(c, &o.json)
 	console.Require(c, "output")
+	flags.Alias(f, map[string]string{"set": "rule"})
 	return c
 }
 
@@ -115,10 +117,10 @@ type completeReport struct {
 
 func (l Lent) runComplete(path string, o *completeFlags) error {
 	opts := complete.Options{Seed: o.seed, Rules: map[workload.Field]string{}}
-	for _, text := range o.set {
+	for _, text := range o.rules {
 		field, rule, err := complete.ParseRule(text)
 		if err != nil {
-			return console.Usagef("--set %w", err)
+			return console.Usagef("--rule %w", err)
 		}
 		opts.Rules[field] = rule
 	}

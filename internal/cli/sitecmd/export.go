@@ -58,8 +58,8 @@ passwords are left out.
 Partitions, QOS, features, licenses and generic resources keep their names, unless these
 contain a replaced one. --keep hosts,cluster also keeps those of nodes and the cluster.
 At the end the command looks through all words of the bundle for the names. It writes
-nothing if one is left. --allow NAME lets a name stay that is there by chance, such as that of
-a user who is called like an option of Slurm.
+nothing if one is left. --allow NAME lets a name stay that is there by chance, such as
+that of a user who is called like an option of Slurm.
 
 Names are replaced under a random key that is forgotten. With --key FILE, of at least 16
 secret bytes, bundles have the same new names. Times, sizes and limits stay, so whoever
