@@ -24,7 +24,9 @@ SHIM_SRC  := $(wildcard $(SHIM_DIR)/*.c)
 SHIM_HDR  := $(wildcard $(SHIM_DIR)/*.h)
 # -fexceptions: pthread_cleanup_push costs nothing until a thread is cancelled.
 SHIM_CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden -fexceptions -shared-libgcc
-SHIM_LIBS := -ldl -lpthread -Wl,-z,now
+# Before glibc 2.34 these parts of it are libraries of their own. Newer ones have empty libraries under
+# their names. A program that lacks one would not find the functions that the library calls.
+SHIM_LIBS := -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 -l:librt.so.1 -Wl,-z,now
 
 DEMO := build/demo
 
@@ -49,7 +51,8 @@ demo: deps build ## install what is missing, replay the example on real Slurm, p
 
 .PHONY: build
 build: $(SHIM) ## build the programs in bin, and the preload library in them
-	$(GO) build -trimpath -ldflags '-X rmreplay/internal/cli.version=$(VERSION) -X main.version=$(VERSION)' -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X rmreplay/internal/cli.version=$(VERSION)' -o bin/ ./cmd/rmreplay
+	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/rmreplay-engine
 
 # The library is written beside its place and moved: a replay that runs from an
 # older build keeps the file that it has mapped.

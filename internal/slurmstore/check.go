@@ -7,16 +7,15 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"rmreplay/internal/accounts"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -197,7 +196,11 @@ func (t *tree) confine(c *exec.Cmd) error {
 		return nil
 	}
 	for id := lastStranger; id >= firstStranger; id-- {
-		if _, err := user.LookupId(strconv.Itoa(id)); err == nil {
+		taken, err := accounts.Has(id)
+		if err != nil {
+			return err
+		}
+		if taken {
 			continue
 		}
 		c.SysProcAttr.Chroot = t.dir
