@@ -23,7 +23,8 @@ SHIM      := $(SHIM_DIR)/lib/librmreplay.so
 SHIM_SRC  := $(wildcard $(SHIM_DIR)/*.c)
 SHIM_HDR  := $(wildcard $(SHIM_DIR)/*.h)
 # -fexceptions: pthread_cleanup_push costs nothing until a thread is cancelled.
-SHIM_CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden -fexceptions -shared-libgcc
+SHIM_CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden -fexceptions -shared-libgcc \
+	-ffile-prefix-map=$(CURDIR)=.
 # Before glibc 2.34 these parts of it are libraries of their own. Newer ones have empty libraries under
 # their names. A program that lacks one would not find the functions that the library calls.
 SHIM_LIBS := -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 -l:librt.so.1 -Wl,-z,now
@@ -75,6 +76,10 @@ install: build ## install the program, its completions and manual pages below PR
 	bin/rmreplay docs man build/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 build/man/man1/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+
+.PHONY: dist
+dist: $(SHIM) ## release artifacts in build/dist: tarball, deb, rpm, bills of materials, checksums
+	@tools/dist
 
 .PHONY: deps
 deps: ## install Slurm, MariaDB and the rest, where they are missing (Debian and Ubuntu)
