@@ -11,7 +11,7 @@ TIMEOUT  ?= 30m
 SLURM_RELEASES := 22.05 24.11 26.05
 SLURM_ROOTS    := $(CURDIR)/build/slurm
 # What the tests need beside what replays need; the Containerfile has them too.
-TEST_PACKAGES  := chromium slurmd libjemalloc2
+TEST_PACKAGES  := chromium slurmd libjemalloc2 mariadb-client-core
 # Where make install puts the program; DESTDIR goes before it, for packagers.
 PREFIX   ?= /usr/local
 
