@@ -5,6 +5,13 @@
 #ifndef RMR_SHIM_H
 #define RMR_SHIM_H
 
+/* From glibc 2.38 on, _GNU_SOURCE gives strtol and sscanf of C23, which older ones lack. */
+#include <features.h>
+#undef __GLIBC_USE_C2X_STRTOL
+#define __GLIBC_USE_C2X_STRTOL 0
+#undef __GLIBC_USE_C23_STRTOL
+#define __GLIBC_USE_C23_STRTOL 0
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
