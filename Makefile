@@ -41,7 +41,7 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: deps build ## install what is missing, replay the example on real Slurm, print its metrics
@@ -80,6 +80,18 @@ install: build ## install the program, its completions and manual pages below PR
 .PHONY: dist
 dist: $(SHIM) ## release artifacts in build/dist: tarball, deb, rpm, bills of materials, checksums
 	@tools/dist
+
+.PHONY: dist-check
+dist-check: ## installs and runs those artifacts in roots of Debian 11, 12 and 13; needs root and debootstrap
+	@tools/dist-check
+
+# README's second command on another Debian, in a minimal root without cgroups.
+.PHONY: test-debian-12 test-debian-13
+test-debian-12: ## make test in a new root of Debian 12; needs root and debootstrap
+	@tools/debian-test bookworm build/debian-12 test
+
+test-debian-13: ## make test in a new root of Debian 13; needs root and debootstrap
+	@tools/debian-test trixie build/debian-13 test
 
 .PHONY: deps
 deps: ## install Slurm, MariaDB and the rest, where they are missing (Debian and Ubuntu)
