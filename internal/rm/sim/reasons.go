@@ -102,25 +102,13 @@ func (n *nodes) early(j *Job) bool {
 	return own != nil && own.start > n.m.now && !own.flexible
 }
 
-// fitsEmpty reports whether a job would have enough nodes now if no job ran. It would if all nodes were in
-// service and none reserved.
+// fitsEmpty reports whether a job would fit now if no job ran. It would if all nodes were in service and
+// none reserved.
 func (n *nodes) fitsEmpty(j *Job) bool {
-	if len(n.reserved) == 0 && !slices.ContainsFunc(n.list, func(d node) bool { return !d.usable() }) {
+	if len(n.reserved) == 0 && !slices.ContainsFunc(n.out, func(word uint64) bool { return word != 0 }) {
 		return true
 	}
-	n.hypothetical = true // no job runs
-	defer func() { n.hypothetical = false }()
-	q, now, tasks, count := j.demand, n.m.now, 0, 0
-	for k, i := range q.among.nodes {
-		c := 0
-		if d := &n.list[i]; d.usable() && n.admits(j, i, now, after(now, j.Limit)) {
-			c = min(n.capacity(q, d, now, after(now, j.Expected)), q.tasks)
-		}
-		if c == 0 && k < q.required { // the job names the node
-			return false
-		}
-		tasks += c
-		count += min(c, 1)
-	}
-	return tasks >= q.tasks && count >= q.minNodes
+	n.empty = true
+	defer func() { n.empty = false }()
+	return n.place(j, n.m.now)
 }
