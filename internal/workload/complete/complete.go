@@ -229,7 +229,7 @@ func newFact(w *workload.Workload, job *hpc.Job) fact {
 		{workload.FieldExclusive, job.Exclusive == ""}, {workload.FieldTimeLimit, job.TimeLimit == 0}, {workload.FieldQOS, job.QOS == ""},
 	} {
 		// A preset job runs already: the scheduler asks only for its limit and its owner.
-		if l.is && !(w.Preset(job) && l.field == workload.FieldExclusive) {
+		if l.is && (l.field != workload.FieldExclusive || !w.Preset(job)) {
 			f.lacking |= bit(l.field)
 		}
 	}
