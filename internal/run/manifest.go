@@ -15,6 +15,7 @@ import (
 	"rmreplay/internal/input"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/workload"
 )
 
 // Format is the version of the record that this package writes. Readers refuse a record with a
@@ -63,6 +64,9 @@ type Manifest struct {
 	Reasons bool `json:"reasons,omitempty"`
 	// Feedback describes the model of users' reactions; nil for a rigid replay.
 	Feedback *Feedback `json:"feedback,omitempty"`
+
+	// Made are the fields of the workload that nobody recorded, with the rules and draws that made them.
+	Made []workload.MadeField `json:"made_fields,omitempty"`
 
 	// Started and Finished are real times, RFC 3339.
 	Started  time.Time `json:"started"`
