@@ -71,7 +71,8 @@ func (b *Bundle) Write(path string) error {
 func (b *Bundle) write(w io.Writer) error {
 	t := tar.NewWriter(w)
 	add := func(name string, text []byte) error {
-		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: 0o644, Format: tar.FormatUSTAR})
+		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: 0o644,
+			Format: tar.FormatUSTAR})
 		if err == nil {
 			_, err = t.Write(text)
 		}
@@ -141,7 +142,8 @@ func OpenWorkload(r io.Reader, name string) (trace io.Reader, err error) {
 		return errFound
 	})
 	if err == nil || !errors.Is(err, errFound) {
-		return nil, fmt.Errorf("reading bundle: %s: %w", name, cause(err, "no "+Workload+" in it (want a bundle as rmreplay site export writes it)"))
+		return nil, fmt.Errorf("reading bundle: %s: %w", name, cause(err,
+			"no "+Workload+" in it (want a bundle as rmreplay site export writes it)"))
 	}
 	return trace, nil
 }
@@ -232,7 +234,8 @@ func each(r io.Reader, visit func(member string, content io.Reader) error) error
 		case h.Typeflag != tar.TypeReg:
 			return fmt.Errorf("%q is no regular file (want a bundle as rmreplay site export writes it)", h.Name)
 		case inCluster && !slices.Contains(clusterFiles, name), !inCluster && h.Name != Report && h.Name != Workload:
-			return fmt.Errorf("%q is no member of a bundle (want %s, %s and %s of %s)", h.Name, Report, Workload, clusterDir, strings.Join(clusterFiles, ", "))
+			return fmt.Errorf("%q is no member of a bundle (want %s, %s and %s of %s)", h.Name, Report, Workload, clusterDir,
+				strings.Join(clusterFiles, ", "))
 		case seen[h.Name]:
 			return fmt.Errorf("%s is there twice (want it once)", h.Name)
 		case len(seen) == mostMembers:
