@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"bytes"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,7 +10,6 @@ import (
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/store/storetest"
-	"rmreplay/internal/cli/accountingcmd"
 )
 
 // TestBackup checks that a copy of a data directory has the saved views and the reports of runs beside the
@@ -85,7 +85,7 @@ func TestRemove(t *testing.T) {
 			jobs++
 		}
 	}
-	opts := accountingcmd.Remove{Users: []string{user}, DryRun: true}
+	opts := service.Remove{Users: []string{user}, DryRun: true}
 	for _, step := range []struct {
 		dry           bool
 		removed, left int64
@@ -99,7 +99,16 @@ func TestRemove(t *testing.T) {
 			t.Errorf("%+v: %+v, %v", step, info, err)
 		}
 	}
-	if _, err := svc.Remove(t.Context(), dir, accountingcmd.Remove{ClusterName: "hill"}); err == nil {
+	segments, err := filepath.Glob(filepath.Join(dir, "journal", "*.segment"))
+	if err != nil || len(segments) == 0 {
+		t.Fatal(segments, err)
+	}
+	for _, path := range segments {
+		if text, err := os.ReadFile(path); err != nil || bytes.Contains(text, []byte(user)) {
+			t.Errorf("%s has documents of the user: %v", path, err)
+		}
+	}
+	if _, err := svc.Remove(t.Context(), dir, service.Remove{ClusterName: "hill"}); err == nil {
 		t.Error("jobs of a cluster that is not there are removed")
 	}
 }

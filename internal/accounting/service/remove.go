@@ -9,7 +9,6 @@ import (
 
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
-	"rmreplay/internal/cli/accountingcmd"
 )
 
 // removal is the body of a request to remove jobs.
@@ -25,7 +24,7 @@ func (s *site) remove(w http.ResponseWriter, r *http.Request) {
 		receive.Fail(w, http.StatusBadRequest, "parse_exception", err.Error())
 		return
 	}
-	removed := accountingcmd.Removed{DryRun: asked.DryRun}
+	removed := Removed{DryRun: asked.DryRun}
 	var err error
 	if asked.DryRun {
 		v := s.intake.Store().View()
@@ -43,7 +42,7 @@ func (s *site) remove(w http.ResponseWriter, r *http.Request) {
 }
 
 // Remove removes jobs from a data directory.
-func (Service) Remove(ctx context.Context, dir string, opts accountingcmd.Remove) (out *accountingcmd.Removed, err error) {
+func (Service) Remove(ctx context.Context, dir string, opts Remove) (out *Removed, err error) {
 	c, err := connect(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -68,6 +67,6 @@ func (Service) Remove(ctx context.Context, dir string, opts accountingcmd.Remove
 		return nil, err
 	}
 	defer answer.Close() // only read
-	out = new(accountingcmd.Removed)
+	out = new(Removed)
 	return out, json.NewDecoder(answer).Decode(out)
 }

@@ -5,28 +5,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
-	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
 )
 
-// Remove is what `accounting remove` removes.
-type Remove struct {
-	Users       []string
-	ClusterName string   // empty for all
-	Start, End  hpc.Time // of the jobs' ends; 0 for no bound
-	DryRun      bool     // only count the jobs
-}
-
-// Removed is how many jobs were removed, or would be.
-type Removed struct {
-	Jobs   int64 `json:"jobs"`
-	DryRun bool  `json:"dry_run,omitempty"`
-}
-
 func (o commands) remove() *cobra.Command {
-	var opts Remove
+	var opts service.Remove
 	var window flags.Window
 	var asJSON bool
 	c := &cobra.Command{
@@ -50,11 +36,7 @@ reconcile --fill adds again what slurmdbd still has.`,
 			if len(opts.Users) == 0 && opts.ClusterName == "" && opts.Start == 0 && opts.End == 0 {
 				return console.Usagef("all jobs would be removed (want --user-name, --cluster-name, --start or --end)")
 			}
-			s, err := o.service(c)
-			if err != nil {
-				return err
-			}
-			r, err := s.Remove(c.Context(), args[0], opts)
+			r, err := work.Remove(c.Context(), args[0], opts)
 			if err != nil {
 				return console.BadInput(err)
 			}
