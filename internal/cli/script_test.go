@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	supervise.RunIfGuard()
 	testscript.Main(tests{m}, map[string]func(){
 		"rmreplay": func() {
-			os.Exit(Main(nil))
+			os.Exit(Main())
 		},
 	})
 }

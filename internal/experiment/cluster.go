@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/conf/syntax"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
@@ -145,9 +147,9 @@ func minJobAge(c *conf.Cluster) (time.Duration, error) {
 	if !ok {
 		return byDefault, nil
 	}
-	n, err := strconv.ParseUint(value, 10, 16)
+	n, err := syntax.ParseUint(value, math.MaxUint32) // as slurmctld reads it
 	if err != nil {
-		return 0, fmt.Errorf("MinJobAge=%s: not a number of seconds (want 0 to 65535)", value)
+		return 0, fmt.Errorf("MinJobAge=%s: %w", value, err)
 	}
 	return time.Duration(n) * time.Second, nil
 }

@@ -18,6 +18,7 @@ import (
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/sim/policy"
+	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 )
@@ -26,8 +27,9 @@ import (
 type simEngine struct {
 	spec    Simulator
 	config  sim.Config
-	trained *model.Model // that the policy schedules with; nil for none
-	cluster run.Cluster  // what utilization refers to
+	trained *model.Model  // that the policy schedules with; nil for none
+	cluster run.Cluster   // what utilization refers to
+	site    *conf.Cluster // that is simulated; nil for a machine without one
 }
 
 func (e *simEngine) check(spec *Spec) (err error) {
@@ -37,7 +39,7 @@ func (e *simEngine) check(spec *Spec) (err error) {
 		s.Ties = sim.EndsFirst
 	}
 	if s.Policy == "" {
-		s.Policy = "easy"
+		s.Policy = defaultPolicy
 	}
 	switch {
 	case s.Ties != sim.EndsFirst && s.Ties != sim.ArrivalsFirst:
@@ -51,7 +53,8 @@ func (e *simEngine) check(spec *Spec) (err error) {
 	case s.Processors != 0 && s.Cluster != "":
 		return fieldError("processors", "and --cluster exclude each other")
 	case s.Nodes != 0 && s.Cluster != "":
-		return fieldError("nodes", "%d: not a factor (want, for example, x2 or x0.5; how many nodes a cluster has is in its slurm.conf)", s.Nodes)
+		return fieldError("nodes", "%d: not a factor (want, for example, x2 or x0.5; how many nodes a cluster has is in "+
+			"its slurm.conf)", s.Nodes)
 	}
 	e.config = sim.Config{Ties: s.Ties}
 	if e.config.Policy, e.trained, err = policy.NewWith(s.Policy, ReadModel); err != nil {
@@ -80,7 +83,8 @@ func (e *simEngine) fit(w *workload.Workload) (workload.Cluster, error) {
 func ReadModel(path string) (*model.Model, error) {
 	m, err := ReadAnyModel(path)
 	if err == nil && m.Target.Measured() {
-		return nil, fmt.Errorf("reading a model: %s: it predicts %s (want a model of run times)", filepath.Base(path), m.Target.What())
+		return nil, fmt.Errorf("reading a model: %s: it predicts %s (want a model of run times)", filepath.Base(path),
+			m.Target.What())
 	}
 	return m, err
 }
@@ -116,7 +120,7 @@ func (e *simEngine) fitCluster() (workload.Cluster, error) {
 	if e.config.Cluster, err = simulatedCluster(c); err != nil {
 		return workload.Cluster{}, inputError(err)
 	}
-	e.cluster = capacity(c)
+	e.site, e.cluster = c, capacity(c)
 	e.cluster.Dir = absolute(e.spec.Cluster)
 	return Known(c), nil
 }
@@ -137,7 +141,8 @@ func (e *simEngine) fitMachine(w *workload.Workload) error {
 		processors = e.spec.Nodes
 	}
 	if processors == 0 {
-		return fieldError("processors", "is missing: %s does not say how large its machine was (want processors, nodes or a cluster)", w.Source)
+		return fieldError("processors", "is missing: %s does not say how large its machine was (want processors, nodes or "+
+			"a cluster)", w.Source)
 	}
 	if e.spec.Nodes > 0 {
 		return e.fitNodes(e.spec.Nodes, processors)
@@ -148,7 +153,8 @@ func (e *simEngine) fitMachine(w *workload.Workload) error {
 	if f := e.spec.NodeFactor; f != 0 {
 		scaled := math.Round(float64(processors) * f)
 		if scaled > mostProcessors {
-			return fieldError("nodes", "x%g: %d processors would become %.3g (want at most %d)", f, processors, scaled, mostProcessors)
+			return fieldError("nodes", "x%g: %d processors would become %.3g (want at most %d)", f, processors, scaled,
+				mostProcessors)
 		}
 		processors = int(scaled)
 	}
@@ -200,16 +206,25 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 	if err != nil {
 		return nil, inputError(err)
 	}
-	manifest := p.manifest(one)
+	manifest, err := p.manifest(one)
+	if err != nil {
+		return nil, err
+	}
 	manifest.Engine, manifest.Policy, manifest.Cluster = "sim", e.spec.Policy, e.cluster
 	manifest.Clock = run.Clock{Model: "frozen"}
-	manifest.FileSystems, manifest.IOEstimate = describeFileSystems(e.config.FileSystems), policy.EstimateName(e.spec.Policy)
+	manifest.FileSystems, manifest.IOEstimate = describeFileSystems(e.config.FileSystems),
+		policy.EstimateName(e.spec.Policy)
 	defer interrupt.Hold()() // until the record is complete
 	record, err := p.create(one, manifest, true)
 	if err != nil {
 		return nil, err
 	}
 	defer record.Close()
+	if e.site != nil {
+		if err := keep(record, e.site, nil); err != nil {
+			return nil, err
+		}
+	}
 	state, err := e.play(ctx, p, one.seed, engine, record, hooks)
 	// All jobs have ended, so that the metrics can be computed while the record is written.
 	var computed metrics.Metrics
@@ -233,9 +248,11 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 }
 
 // play runs the simulation and warns of the inputs that it did not carry out.
-func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *sim.Engine, record *run.Writer, hooks Hooks) (run.State, error) {
+func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *sim.Engine, record *run.Writer,
+	hooks Hooks) (run.State, error) {
 	hooks.Begin(p.begin)
-	result, err := p.play(ctx, engine, seed, record, replay.Options{Processors: e.cluster.Processors, Observe: seldom(hooks.Progress), Released: record.Released}, p.spec.rewriters()...)
+	result, err := p.play(ctx, engine, seed, record, replay.Options{Processors: e.cluster.Processors,
+		Observe: seldom(hooks.Progress), Released: record.Released}, p.spec.rewriters()...)
 	switch {
 	case interrupted(ctx, err):
 		return run.StateInterrupted, err

@@ -131,7 +131,7 @@ func (p *player) schedule(s Submission) {
 	p.workload.Jobs.Get(s.Job, job)
 	if p.workload.Preset(job) {
 		// No reaction moves it.
-		at = max(job.Submit, p.workload.Begin()) // earlier, there is no window yet
+		at = max(job.Submit, p.begin) // earlier, there is no window yet
 		if !p.can.PresetsWait {
 			at = min(job.Recorded.Start, p.workload.Start.Add(-p.can.PresetsBefore)).Add(-p.can.PresetLead)
 		}
@@ -228,7 +228,8 @@ func (p *player) submit(index int, rewrite Rewriter) error {
 	}
 	played := p.rewrite(index, job, rewrite)
 	if played.ID != job.ID || played.Array != job.Array {
-		return fmt.Errorf("submitting job %s: a controller has made it job %s, array %q (want the same ID and array)", job.ID, played.ID, played.Array)
+		return fmt.Errorf("submitting job %s: a controller has made it job %s, array %q (want the same ID and array)", job.ID,
+			played.ID, played.Array)
 	}
 	return p.rm.Submit(played)
 }

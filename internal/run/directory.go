@@ -20,6 +20,7 @@ const (
 	settingFile   = "setting.jsonl"
 	journalFile   = "journal.jsonl"
 	logsDir       = "logs"
+	clusterDir    = "cluster"
 	tempSuffix    = ".tmp"
 )
 
@@ -64,8 +65,10 @@ func prepare(dir string, overwrite bool) error {
 
 // removeRecord removes the files of a record from dir and keeps all other files.
 func removeRecord(dir string) error {
-	if err := os.RemoveAll(filepath.Join(dir, logsDir)); err != nil {
-		return err
+	for _, name := range []string{logsDir, clusterDir} {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return err
+		}
 	}
 	// The manifest goes last. So an interrupted removal leaves a directory that is still
 	// recognized as a record.
@@ -82,7 +85,8 @@ func removeRecord(dir string) error {
 
 // HasPart reports whether path is a file of a record.
 func HasPart(path string) bool {
-	if !slices.Contains([]string{manifestFile, jobsFile, eventsFile, schedulerFile, settingFile, journalFile}, filepath.Base(path)) {
+	if !slices.Contains([]string{manifestFile, jobsFile, eventsFile, schedulerFile, settingFile, journalFile},
+		filepath.Base(path)) {
 		return false
 	}
 	_, err := os.Stat(filepath.Join(filepath.Dir(path), manifestFile))

@@ -5,6 +5,7 @@
 //	events.parquet     all events, in order ([Event])
 //	scheduler.parquet  the scheduler's counters over the run ([Statistics]), on real Slurm
 //	logs/              the logs of the run's processes
+//	cluster/           the files of the site's configuration that the run read, without secrets
 //
 // docs/FORMATS.md describes the record for programs in other languages.
 //
@@ -25,6 +26,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"rmreplay/internal/hpc"
@@ -68,7 +70,6 @@ func open(dir string) (*Run, error) {
 	}
 	r := &Run{Dir: dir, Manifest: *m}
 	if m.State != StateRunning {
-		r.Manifest.Valid = m.Valid && m.State == StateComplete // older records call an interrupted run valid
 		return r, nil
 	}
 	return r, r.openPartial()
@@ -92,7 +93,7 @@ func (r *Run) openPartial() error {
 		return fmt.Errorf("%s: %w", file.Name(), err)
 	}
 	m := &r.Manifest
-	m.Jobs = r.journal.counts(m.Workload.Jobs)
+	m.Jobs, m.Reasons = r.journal.counts(m.Workload.Jobs), r.journal.reasons
 	if m.VirtualEnd == 0 {
 		m.VirtualEnd = r.journal.lastEvent
 	}
@@ -136,7 +137,7 @@ func (r *Run) Jobs() ([]Row, error) {
 // Histories returns the rows of all jobs as [Run.Jobs] does, with the reasons for which they waited.
 func (r *Run) Histories() ([]Row, error) {
 	rows, err := r.Jobs()
-	if err != nil || r.Manifest.Engine != "slurm" { // others record no reasons, and have as many events
+	if err != nil || r.Manifest.Engine != "slurm" && !r.Manifest.Reasons { // there are as many events
 		return rows, err
 	}
 	events, err := r.Events()
@@ -180,6 +181,15 @@ func (r *Run) Submissions() ([]*hpc.Job, error) {
 		jobs = append(jobs, job)
 	}
 	return jobs, nil
+}
+
+// ClusterDir returns the directory of the record in dir with the files of the cluster, or "" if it has none.
+func ClusterDir(dir string) string {
+	path := filepath.Join(dir, clusterDir)
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return ""
+	}
+	return path
 }
 
 // LogDir returns the directory with the logs of the run's processes.

@@ -20,7 +20,6 @@ import (
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/records"
 	"rmreplay/internal/accounting/store"
-	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/finished"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
@@ -239,7 +238,7 @@ func writeNew(path string, from io.Reader) (size int64, err error) {
 }
 
 // Export writes jobs into a file.
-func (Service) Export(ctx context.Context, dir string, opts accountingcmd.Export) (out *accountingcmd.Exported, err error) {
+func (Service) Export(ctx context.Context, dir string, opts Export) (out *Exported, err error) {
 	c, err := connect(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -248,7 +247,7 @@ func (Service) Export(ctx context.Context, dir string, opts accountingcmd.Export
 	if _, err := c.wait(ctx); err != nil {
 		return nil, err
 	}
-	out = &accountingcmd.Exported{Output: opts.Output}
+	out = &Exported{Output: opts.Output}
 	filter := store.Filter{Where: opts.Where}
 	if opts.ClusterName != "" {
 		if err := c.knows(ctx, dir, opts.ClusterName); err != nil {
@@ -259,7 +258,8 @@ func (Service) Export(ctx context.Context, dir string, opts accountingcmd.Export
 	switch opts.Format {
 	case "trace", "swf":
 		filter.From, filter.To = at(opts.Start), at(opts.End)
-		w, missing, err := c.workload(ctx, dir, filter, workload.ReadOptions{Start: opts.Start, End: opts.End, Cluster: opts.ClusterName})
+		w, missing, err := c.workload(ctx, dir, filter, workload.ReadOptions{Start: opts.Start, End: opts.End,
+			Cluster: opts.ClusterName})
 		if err != nil {
 			return nil, err
 		}
@@ -297,7 +297,7 @@ func (Service) Export(ctx context.Context, dir string, opts accountingcmd.Export
 
 // knows returns an error unless a data directory has jobs of a cluster.
 func (c *client) knows(ctx context.Context, dir, cluster string) error {
-	var info accountingcmd.Info
+	var info Info
 	if err := c.get(ctx, "/_accounting/info", &info); err != nil {
 		return err
 	}
@@ -319,7 +319,8 @@ func at(t hpc.Time) time.Time {
 }
 
 // Workload makes a workload of the jobs of a data directory that were in the cluster in a window.
-func (Service) Workload(ctx context.Context, dir string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
+func (Service) Workload(ctx context.Context, dir string, opts workload.ReadOptions) (w *workload.Workload,
+	missing []string, err error) {
 	c, err := connect(ctx, dir)
 	if err != nil {
 		return nil, nil, err
@@ -339,7 +340,8 @@ func (Service) Workload(ctx context.Context, dir string, opts workload.ReadOptio
 }
 
 // workload makes a workload of the jobs that a filter chooses.
-func (c *client) workload(ctx context.Context, dir string, filter store.Filter, opts workload.ReadOptions) (*workload.Workload, []string, error) {
+func (c *client) workload(ctx context.Context, dir string, filter store.Filter, opts workload.ReadOptions) (
+	*workload.Workload, []string, error) {
 	b := finished.NewBuilder(dir, opts)
 	err := c.documents(ctx, filter, func(d *store.Stored) error {
 		r, _ := records.Finished(d.Document, d.Cluster)

@@ -14,7 +14,6 @@ import (
 	"rmreplay/internal/accounting/health"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
-	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/run"
 )
 
@@ -42,13 +41,15 @@ func sampleOf(s *run.Statistics) *health.Sample {
 		Time: s.At.Std().UTC(), Since: s.Since.Std().UTC(),
 		ServerThreads: s.ServerThreads, AgentQueue: s.AgentQueue, Agents: s.Agents, DBDQueue: s.DBDQueue,
 		JobsPending: s.JobsPending, JobsRunning: s.JobsRunning, Submitted: s.JobsSubmitted, Started: s.JobsStarted,
-		Completed: s.JobsCompleted, Cancelled: s.JobsCancelled, Failed: s.JobsFailed, Backfilled: s.JobsBackfilled, Table: s.BackfillTable,
+		Completed: s.JobsCompleted, Cancelled: s.JobsCancelled, Failed: s.JobsFailed, Backfilled: s.JobsBackfilled,
+		Table: s.BackfillTable,
 		Main: health.Cycles{
 			Count: s.MainCycles, Sum: s.MainSum.Microseconds(), Last: s.MainLast.Microseconds(), Max: s.MainMax.Microseconds(),
 			Depth: s.MainDepth, Queue: s.MainQueue, Exits: exitsOf(s.MainExits),
 		},
 		Backfill: health.Cycles{
-			Count: s.BackfillCycles, Sum: s.BackfillSum.Microseconds(), Last: s.BackfillLast.Microseconds(), Max: s.BackfillMax.Microseconds(),
+			Count: s.BackfillCycles, Sum: s.BackfillSum.Microseconds(), Last: s.BackfillLast.Microseconds(),
+			Max:   s.BackfillMax.Microseconds(),
 			Depth: s.BackfillDepth, Tried: s.BackfillTried, Queue: s.BackfillQueue, Exits: exitsOf(s.BackfillExits),
 		},
 	}
@@ -107,27 +108,29 @@ func (s *site) takeHealth(w http.ResponseWriter, r *http.Request) {
 const shortestSdiag = 5 * time.Second
 
 // checkSdiag finds flags about sdiag that cannot be.
-func checkSdiag(opts *accountingcmd.Serve) error {
+func checkSdiag(opts *Serve) error {
 	if len(opts.Sdiag) > 0 && opts.SdiagEvery < shortestSdiag {
-		return accountingcmd.Usage(fmt.Errorf("--sdiag-every %v: that would keep slurmctld busy (want at least %v)", opts.SdiagEvery, shortestSdiag))
+		return usage(fmt.Errorf("--sdiag-every %v: that would keep slurmctld busy (want at least %v)", opts.SdiagEvery,
+			shortestSdiag))
 	}
 	for _, text := range opts.Sdiag {
 		if cluster, command, _ := strings.Cut(text, "="); cluster == "" || strings.TrimSpace(command) == "" {
-			return accountingcmd.Usage(fmt.Errorf("--sdiag %q: want CLUSTER=COMMAND, such as vale=/usr/bin/sdiag", text))
+			return usage(fmt.Errorf("--sdiag %q: want CLUSTER=COMMAND, such as vale=/usr/bin/sdiag", text))
 		}
 	}
 	return nil
 }
 
 // health starts to ask slurmctlds. The function that it returns ends that.
-func (s *site) health(ctx context.Context, opts accountingcmd.Serve, say func(format string, args ...any)) (end func(), err error) {
+func (s *site) health(ctx context.Context, opts Serve, say func(format string, args ...any)) (end func(), err error) {
 	var pollers []*health.Poller
 	for _, text := range opts.Sdiag {
 		cluster, command, _ := strings.Cut(text, "=")
 		words := strings.Fields(command)
 		pollers = append(pollers, &health.Poller{
 			Cluster: cluster, Command: words, Every: opts.SdiagEvery,
-			Add: func(_ context.Context, h store.Health) error { return s.intake.Store().AddHealth(h) }, Report: func(err error) { say("rmreplay: %v", err) },
+			Add:     func(_ context.Context, h store.Health) error { return s.intake.Store().AddHealth(h) },
+			Report:  func(err error) { say("rmreplay: %v", err) },
 			SetSize: func(_ context.Context, c store.Cluster) error { return s.intake.Store().SetCluster(c) },
 		})
 	}

@@ -11,7 +11,6 @@ import (
 
 	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/store"
-	"rmreplay/internal/cli/accountingcmd"
 )
 
 // shared are the fields that accounting records and Slurm's documents both have, with the same
@@ -63,7 +62,7 @@ func allocated(j *document.Job, n document.Int) string {
 }
 
 // Reconcile compares a data directory with records.
-func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Records, fill bool) (out *accountingcmd.Reconciled, err error) {
+func (Service) Reconcile(ctx context.Context, dir string, from Records, fill bool) (out *Reconciled, err error) {
 	c, err := connect(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -76,11 +75,12 @@ func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Rec
 	if err := read(ctx, from, map[string]int{}, all.add, nil); err != nil {
 		return nil, err
 	}
-	out = &accountingcmd.Reconciled{Records: len(all.jobs), Missing: []string{}, Differing: []accountingcmd.Difference{}}
-	err = c.documents(ctx, store.Filter{EndedFrom: all.first, EndedTo: all.last.Add(time.Second)}, func(d *store.Stored) error {
-		all.compare(d, out)
-		return nil
-	})
+	out = &Reconciled{Records: len(all.jobs), Missing: []string{}, Differing: []Difference{}}
+	err = c.documents(ctx, store.Filter{EndedFrom: all.first, EndedTo: all.last.Add(time.Second)},
+		func(d *store.Stored) error {
+			all.compare(d, out)
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +97,9 @@ func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Rec
 		return out, nil
 	}
 	if 2*out.Shifted > len(out.Missing) {
-		return nil, fmt.Errorf("adding the missing jobs: %s: %d of %d jobs that are missing are there at another hour: the records are of another "+
-			"time zone (want --timezone, the zone in which sacct printed them)", dir, out.Shifted, len(out.Missing))
+		return nil, fmt.Errorf(
+			"adding the missing jobs: %s: %d of %d jobs that are missing are there at another hour: the records are of another "+
+				"time zone (want --timezone, the zone in which sacct printed them)", dir, out.Shifted, len(out.Missing))
 	}
 	send := &sender{ctx: ctx, c: c, source: store.Reconciled}
 	for _, id := range out.Missing {
@@ -176,24 +177,25 @@ func (r *recorded) shifted(ctx context.Context, c *client) (n int, err error) {
 		key := numbered{j.Cluster, j.JobID}
 		records[key] = append(records[key], j)
 	}
-	err = c.documents(ctx, store.Filter{EndedFrom: r.first.Add(-farthest), EndedTo: r.last.Add(farthest)}, func(d *store.Stored) error {
-		got := document.Parse(d.Document, d.Cluster)
-		key := numbered{d.Cluster, got.JobID}
-		for i, want := range records[key] {
-			by := got.Submit.Sub(want.Submit)
-			if by != 0 && by.Abs() < farthest && by%(15*time.Minute) == 0 && got.End.Sub(want.End) == by {
-				records[key] = slices.Delete(records[key], i, i+1)
-				n++
-				break
+	err = c.documents(ctx, store.Filter{EndedFrom: r.first.Add(-farthest), EndedTo: r.last.Add(farthest)},
+		func(d *store.Stored) error {
+			got := document.Parse(d.Document, d.Cluster)
+			key := numbered{d.Cluster, got.JobID}
+			for i, want := range records[key] {
+				by := got.Submit.Sub(want.Submit)
+				if by != 0 && by.Abs() < farthest && by%(15*time.Minute) == 0 && got.End.Sub(want.End) == by {
+					records[key] = slices.Delete(records[key], i, i+1)
+					n++
+					break
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 	return n, err
 }
 
 // compare compares a document with its record, if there is one.
-func (r *recorded) compare(d *store.Stored, out *accountingcmd.Reconciled) {
+func (r *recorded) compare(d *store.Stored, out *Reconciled) {
 	got := document.Parse(d.Document, d.Cluster)
 	id := store.ID(&got)
 	if _, ok := r.jobs[id]; !ok && got.Marks&document.NoCluster != 0 {
@@ -218,7 +220,7 @@ func (r *recorded) compare(d *store.Stored, out *accountingcmd.Reconciled) {
 }
 
 // differences returns the shared fields that differ.
-func differences(id string, want, got *document.Job) (list []accountingcmd.Difference) {
+func differences(id string, want, got *document.Job) (list []Difference) {
 	// sacct to 25.05 prints an exit status from 128 on less 128 (print.c, PRINT_EXITCODE). Documents
 	// have the status.
 	sameStatus := got.ExitCode.Value >= 128 && want.ExitCode.Value == got.ExitCode.Value-128
@@ -227,7 +229,7 @@ func differences(id string, want, got *document.Job) (list []accountingcmd.Diffe
 			continue
 		}
 		if w, g := f.of(want), f.of(got); w != g && w != "" && g != "" {
-			list = append(list, accountingcmd.Difference{Job: id, Field: f.name, Recorded: w, Received: g})
+			list = append(list, Difference{Job: id, Field: f.name, Recorded: w, Received: g})
 		}
 	}
 	return list

@@ -17,7 +17,6 @@ import (
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/records"
 	"rmreplay/internal/accounting/store"
-	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/compare"
 	"rmreplay/internal/finished"
 	"rmreplay/internal/formats"
@@ -122,7 +121,7 @@ func (s *site) wait(w http.ResponseWriter, r *http.Request) {
 }
 
 // Import adds records to a data directory.
-func (Service) Import(ctx context.Context, dir string, from accountingcmd.Records) (out *accountingcmd.Imported, err error) {
+func (Service) Import(ctx context.Context, dir string, from Records) (out *Imported, err error) {
 	made := os.Mkdir(dir, 0o700) == nil
 	send := &sender{ctx: ctx}
 	defer func() {
@@ -140,11 +139,11 @@ func (Service) Import(ctx context.Context, dir string, from accountingcmd.Record
 	if err != nil {
 		return nil, err
 	}
-	var info accountingcmd.Info
+	var info Info
 	if err := c.get(ctx, "/_accounting/info", &info); err != nil {
 		return nil, err
 	}
-	out = &accountingcmd.Imported{Rules: map[string]int{}, Unnamed: info.Counts["no_cluster"]}
+	out = &Imported{Rules: map[string]int{}, Unnamed: info.Counts["no_cluster"]}
 	err = read(ctx, from, out.Rules, func(source store.Source, cluster string, text []byte) error {
 		if source != send.source {
 			if err := send.flush(); err != nil {
@@ -177,7 +176,7 @@ func (Service) Import(ctx context.Context, dir string, from accountingcmd.Record
 
 // read calls each with the document of each job of the sources, and described with each run. It adds to
 // the counts of rules. described may be nil.
-func read(ctx context.Context, from accountingcmd.Records, rules map[string]int,
+func read(ctx context.Context, from Records, rules map[string]int,
 	each func(source store.Source, cluster string, text []byte) error, described func(name string, r *run.Run) error,
 ) error {
 	opts := workload.ReadOptions{Cluster: from.ClusterName, Start: from.Start, End: from.End, Zone: from.Zone.Location()}
@@ -206,7 +205,8 @@ func read(ctx context.Context, from accountingcmd.Records, rules map[string]int,
 		}
 	}
 	if from.ClusterName != "" && len(runs) > 1 {
-		return fmt.Errorf("reading %d runs: they would all be the cluster %s (want one run for --cluster-name)", len(runs), from.ClusterName)
+		return fmt.Errorf("reading %d runs: they would all be the cluster %s (want one run for --cluster-name)", len(runs),
+			from.ClusterName)
 	}
 	names := runNames(runs)
 	for i, source := range runs {
@@ -217,7 +217,8 @@ func read(ctx context.Context, from accountingcmd.Records, rules map[string]int,
 	if len(list) == 0 {
 		return nil
 	}
-	r, err := build.From(ctx, build.Kind(from.From), list[0], build.Options{Options: slurmdb.Options{ReadOptions: opts, Password: from.Password}, More: list[1:]})
+	r, err := build.From(ctx, build.Kind(from.From), list[0], build.Options{Options: slurmdb.Options{ReadOptions: opts,
+		Password: from.Password}, More: list[1:]})
 	if err != nil {
 		return err
 	}
@@ -230,7 +231,8 @@ func read(ctx context.Context, from accountingcmd.Records, rules map[string]int,
 // describe tells the server the size of a run's machine.
 func (c *client) describe(ctx context.Context, name string, r *run.Run) error {
 	m := &r.Manifest
-	cluster := store.Cluster{Name: name, Kind: "run", Nodes: positive(m.Cluster.Nodes), CPUs: positive(m.Cluster.Processors)}
+	cluster := store.Cluster{Name: name, Kind: "run", Nodes: positive(m.Cluster.Nodes),
+		CPUs: positive(m.Cluster.Processors)}
 	switch m.Engine {
 	case run.EngineRecorded:
 		cluster.Description = "recorded in " + filepath.Base(m.Workload.Path)
@@ -335,7 +337,7 @@ func runNames(paths []string) []string {
 	return names
 }
 
-func readRun(path, name string, from accountingcmd.Records,
+func readRun(path, name string, from Records,
 	each func(source store.Source, cluster string, text []byte) error, described func(name string, r *run.Run) error,
 ) error {
 	r, err := formats.OpenRun(path)

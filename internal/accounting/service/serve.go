@@ -24,7 +24,6 @@ import (
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/web"
-	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/workload/build"
 )
@@ -40,7 +39,7 @@ const (
 )
 
 // Serve receives jobs until ctx ends.
-func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(format string, args ...any)) (err error) {
+func (Service) Serve(ctx context.Context, opts Serve, say func(format string, args ...any)) (err error) {
 	var access *receive.Access
 	if opts.Auth != "" {
 		if access, err = receive.ReadAccess(opts.Auth); err != nil {
@@ -61,7 +60,8 @@ func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(for
 		if err != nil {
 			return fmt.Errorf("reading the certificate: %w", err)
 		}
-		config = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+		config = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12,
+			NextProtos: []string{"h2", "http/1.1"}}
 	}
 	release := interrupt.Hold()
 	defer release()
@@ -121,8 +121,8 @@ func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(for
 
 // newSource returns the cluster that the pages are about; nil for the store. What the server receives goes
 // on to it.
-func newSource(opts *accountingcmd.Serve) (web.Source, error) {
-	if opts.Store != accountingcmd.Elasticsearch {
+func newSource(opts *Serve) (web.Source, error) {
+	if opts.Store != Elasticsearch {
 		return nil, nil
 	}
 	cluster, err := elastic.New(elastic.Options{URL: opts.URL, Credentials: opts.URLAuth})
@@ -139,10 +139,11 @@ func (s *site) openRuns(ctx context.Context, runs []string, say func(format stri
 		if found, err := isRun(path); err != nil {
 			return fmt.Errorf("opening the run: %w", err)
 		} else if !found {
-			return fmt.Errorf("opening the run %s: neither a record of rmreplay nor a workload with the outcome of its jobs (accounting import reads other records)", path)
+			return fmt.Errorf("opening the run %s: neither a record of rmreplay nor a workload with the outcome of its jobs "+
+				"(accounting import reads other records)", path)
 		}
 	}
-	imported, err := (Service{}).Import(ctx, s.dir, accountingcmd.Records{Sources: runs, From: string(build.Auto)})
+	imported, err := (Service{}).Import(ctx, s.dir, Records{Sources: runs, From: string(build.Auto)})
 	if err != nil {
 		return err
 	}
@@ -172,7 +173,8 @@ func (s *site) sayTally(before tally, say func(format string, args ...any)) {
 	defer cancel()
 	_ = s.intake.Wait(ctx, s.intake.Status().Received) // what is not in the database is counted below
 	now := s.tally()
-	text := fmt.Sprintf("%d jobs new, %d already there, %d replaced by a later document", now.outcome.Added-before.outcome.Added,
+	text := fmt.Sprintf("%d jobs new, %d already there, %d replaced by a later document",
+		now.outcome.Added-before.outcome.Added,
 		now.outcome.Duplicate-before.outcome.Duplicate, now.outcome.Replaced-before.outcome.Replaced)
 	if kept := now.outcome.Kept - before.outcome.Kept; kept > 0 {
 		text += fmt.Sprintf(", %d kept as Slurm sent them", kept)
@@ -189,9 +191,10 @@ func (s *site) sayTally(before tally, say func(format string, args ...any)) {
 }
 
 // forward starts to pass documents on. The function that it returns ends that.
-func (s *site) forward(ctx context.Context, opts accountingcmd.Serve, say func(format string, args ...any)) (end func(), err error) {
+func (s *site) forward(ctx context.Context, opts Serve, say func(format string, args ...any)) (end func(), err error) {
 	f, err := forward.New(s.intake.Store(), forward.Options{
-		URL: opts.Forward, Credentials: opts.ForwardAuth, Dir: s.dir, Derived: opts.Store == accountingcmd.Elasticsearch, Report: func(err error) { say("rmreplay: %v", err) },
+		URL: opts.Forward, Credentials: opts.ForwardAuth, Dir: s.dir, Derived: opts.Store == Elasticsearch,
+		Report: func(err error) { say("rmreplay: %v", err) },
 	})
 	if err != nil {
 		return nil, err
@@ -209,36 +212,39 @@ func (s *site) forward(ctx context.Context, opts accountingcmd.Serve, say func(f
 func checkAddress(address string, guarded bool) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return accountingcmd.Usage(fmt.Errorf("listening on %s: %w (want HOST:PORT)", address, err))
+		return usage(fmt.Errorf("listening on %s: %w (want HOST:PORT)", address, err))
 	}
 	if ip := net.ParseIP(host); guarded || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("listening on %s: everybody on the network could read and send jobs (want --auth FILE, or --open)", address)
+	return fmt.Errorf("listening on %s: everybody on the network could read and send jobs (want --auth FILE, or --open)",
+		address)
 }
 
 // checkAddresses finds addresses of other programs that cannot be such.
-func checkAddresses(opts *accountingcmd.Serve) error {
+func checkAddresses(opts *Serve) error {
 	for name, text := range map[string]string{"--forward": opts.Forward, "--url": opts.URL} {
 		if text == "" {
 			continue
 		}
 		if _, _, err := forward.Target(text); err != nil {
-			return accountingcmd.Usage(fmt.Errorf("%s: %w", name, err))
+			return usage(fmt.Errorf("%s: %w", name, err))
 		}
 	}
 	if opts.Kafka == "" {
 		return nil
 	}
 	_, _, err := kafka.ParseFrom(opts.Kafka)
-	return accountingcmd.Usage(err)
+	return usage(err)
 }
 
 // serve listens on the addresses until ctx ends. takes is whether it takes documents.
-func (s *site) serve(ctx context.Context, opts accountingcmd.Serve, config *tls.Config, takes bool, say func(format string, args ...any)) error {
+func (s *site) serve(ctx context.Context, opts Serve, config *tls.Config, takes bool,
+	say func(format string, args ...any)) error {
 	server := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, WriteTimeout: answerTime, MaxHeaderBytes: 64 << 10,
-		ErrorLog: log.New(reporter(say), "", 0),
+		Handler: s.handler, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, WriteTimeout: answerTime,
+		MaxHeaderBytes: 64 << 10,
+		ErrorLog:       log.New(reporter(say), "", 0),
 	}
 	ended := make(chan error, len(opts.Listen))
 	scheme := "http"
@@ -258,7 +264,8 @@ func (s *site) serve(ctx context.Context, opts accountingcmd.Serve, config *tls.
 			say("rmreplay: pages on %s://%s%s", scheme, address, receive.Pages)
 			continue
 		}
-		say("rmreplay: receiving on %s://%s: JobCompLoc=%s://%s/%s/_doc", scheme, address, scheme, address, cmp.Or(opts.ClusterName, "NAME"))
+		say("rmreplay: receiving on %s://%s: JobCompLoc=%s://%s/%s/_doc", scheme, address, scheme, address,
+			cmp.Or(opts.ClusterName, "NAME"))
 	}
 	keep := time.NewTicker(retentionEvery)
 	defer keep.Stop()
@@ -285,7 +292,7 @@ const retentionEvery = 24 * time.Hour
 
 // expire removes jobs that ended longer ago than the retention, and figures of schedulers that are older
 // than theirs.
-func (s *site) expire(ctx context.Context, opts accountingcmd.Serve) (err error) {
+func (s *site) expire(ctx context.Context, opts Serve) (err error) {
 	if opts.Retention > 0 {
 		_, err = s.intake.Store().Expire(ctx, time.Now().Add(-opts.Retention))
 	}

@@ -1,49 +1,23 @@
 package accountingcmd
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 )
 
-// Serve is what `accounting serve` does.
-type Serve struct {
-	Data        string   // data directory; "" with Runs
-	Runs        []string // run records to show, from a data directory that is removed at the end
-	Listen      []string // addresses, host:port
-	Auth        string   // file of credentials; empty for none
-	TLSCert     string   // PEM files; empty for plain HTTP
-	TLSKey      string
-	ClusterName string
-	Retention   time.Duration // 0 keeps jobs for ever
-	MemoryMiB   int
-	Forward     string        // URL of a cluster that gets every document, too; empty for none
-	ForwardAuth string        // file with its credentials
-	Store       string        // what the pages are about: Embedded or Elasticsearch
-	URL         string        // of the index, with Elasticsearch
-	URLAuth     string        // file with credentials for URL; empty for none
-	Kafka       string        // BROKER,BROKER.../TOPIC of jobcomp/kafka; empty for none
-	Sdiag       []string      // CLUSTER=COMMAND of slurmctlds whose scheduling is watched
-	SdiagEvery  time.Duration // between two questions
-	SdiagKeep   time.Duration // 0 keeps figures for ever
-	Open        bool          // listen on other addresses than loopback without credentials
-}
-
-// What the pages of a server are about.
-const (
-	Embedded      = "embedded"      // the jobs in the data directory
-	Elasticsearch = "elasticsearch" // those in an index of a cluster
-)
-
 func (o commands) serve() *cobra.Command {
-	var opts Serve
+	var opts service.Serve
 	var listen string
 	c := &cobra.Command{
-		Use:   "serve (--data DIR | --run RUN... | --store elasticsearch --url URL)",
+		Use:   "serve (DIR | --run RUN... | --store elasticsearch --url URL)",
 		Short: "Receive finished jobs from Slurm, and answer searches",
 		Long: `Receives finished jobs until it is interrupted. slurm.conf on the cluster needs
 
@@ -92,67 +66,73 @@ The page /_ui/health charts them. COMMAND is sdiag's path, with options that cho
 cluster if need be: vale="sdiag -M vale". While slurmctld does not answer, the figures
 have a gap. Once an hour, sinfo in the place of sdiag says how large the cluster is, so
 that utilization is in per cent. The flag may be repeated.`,
-		Example: `  rmreplay accounting serve --data /var/lib/rmreplay
+		Example: `  rmreplay accounting serve /var/lib/rmreplay
   rmreplay accounting serve --run today --run what-if
-  rmreplay accounting serve --data /var/lib/rmreplay --listen 0.0.0.0:9200 \
+  rmreplay accounting serve /var/lib/rmreplay --listen 0.0.0.0:9200 \
     --auth /etc/rmreplay/access --tls-cert server.pem --tls-key server.key \
     --retention 400d
-  rmreplay accounting serve --data /var/lib/rmreplay --kafka kafka1,kafka2:9092/vale
-  rmreplay accounting serve --data /var/lib/rmreplay --sdiag vale=/usr/bin/sdiag
+  rmreplay accounting serve /var/lib/rmreplay --kafka kafka1,kafka2:9092/vale
+  rmreplay accounting serve /var/lib/rmreplay --sdiag vale=/usr/bin/sdiag
   rmreplay accounting serve --store elasticsearch --url https://es.example:9200/slurm`,
-		Args: console.WantArgs(),
-		RunE: func(c *cobra.Command, _ []string) error {
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 && c.Flags().Changed("data") {
+				return fmt.Errorf("%q: --data names the data directory already", args[0])
+			}
+			return console.WantArgs([]string{"DIR"}[:min(1, len(args))]...)(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				opts.Data = args[0]
+			}
 			opts.Listen = strings.Split(listen, ",")
 			if err := o.checkServe(&opts); err != nil {
 				return err
 			}
-			s, err := o.service(c)
-			if err != nil {
-				return err
+			err := work.Serve(c.Context(), opts, o.Say)
+			var wrong *service.UsageError
+			if errors.As(err, &wrong) {
+				return console.Usagef("%w", err)
 			}
-			return s.Serve(c.Context(), opts, o.Say)
+			return err
 		},
 	}
 	addServeFlags(c, &opts, &listen)
 	return c
 }
 
-func addServeFlags(c *cobra.Command, opts *Serve, listen *string) {
+func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 	f := c.Flags()
-	f.StringVar(&opts.Data, "data", "", "data `DIR`; it is made if it does not exist")
+	f.StringVar(&opts.Data, "data", "", "data `DIR`, as the argument names it, too; it is made if it does not exist")
 	f.StringArrayVar(&opts.Runs, "run", nil, "show this `RUN` in the pages, without a data directory; may be repeated")
 	f.StringVar(listen, "listen", "127.0.0.1:9200", "`ADDRESS` to listen on; several are separated by commas")
 	f.StringVar(&opts.Auth, "auth", "", "`FILE` of credentials")
 	f.StringVar(&opts.TLSCert, "tls-cert", "", "`FILE` with the server's certificate and those that signed it (PEM)")
 	f.StringVar(&opts.TLSKey, "tls-key", "", "`FILE` with the certificate's key (PEM)")
 	f.BoolVar(&opts.Open, "open", false, "let everybody who reaches the server read and send jobs")
-	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, for jobs that do not say theirs (default: the index's)")
+	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, for jobs that do not say theirs "+
+		"(default: the index's)")
 	flags.Duration(f, &opts.Retention, "retention", 0, "`DURATION` for which ended jobs are kept; 0 for ever")
-	f.StringVar(&opts.Forward, "forward", "", "`URL` of an Elasticsearch or OpenSearch cluster that gets every document, too")
+	f.StringVar(&opts.Forward, "forward", "", "`URL` of an Elasticsearch or OpenSearch cluster that gets every "+
+		"document, too")
 	f.StringVar(&opts.ForwardAuth, "forward-auth", "", "`FILE` with the credentials for --forward")
-	f.StringVar(&opts.Store, "store", Embedded, "`STORE` that has the jobs of the pages: embedded or elasticsearch")
+	f.StringVar(&opts.Store, "store", service.Embedded,
+		"`STORE` that has the jobs of the pages: embedded or elasticsearch")
 	f.StringVar(&opts.URL, "url", "", "`URL` of the index for --store elasticsearch")
 	f.StringVar(&opts.URLAuth, "url-auth", "", "`FILE` with the credentials for --url")
 	f.StringVar(&opts.Kafka, "kafka", "", "`BROKERS/TOPIC` to read jobs from: HOST[:PORT],.../TOPIC")
 	f.StringArrayVar(&opts.Sdiag, "sdiag", nil, "`CLUSTER=COMMAND` that prints the statistics of the cluster's slurmctld")
 	flags.Duration(f, &opts.SdiagEvery, "sdiag-every", time.Minute, "`DURATION` between two runs of sdiag")
-	flags.Duration(f, &opts.SdiagKeep, "sdiag-keep", 400*24*time.Hour, "`DURATION` for which sdiag's figures are kept; 0 for ever")
-	f.IntVar(&opts.MemoryMiB, "memory", 512, "`MIB` of memory that all processes that answer questions may use; the server has up to 256 beside")
-}
-
-// Usage marks an error as one of the command's usage, such as a URL that cannot be one; nil stays nil.
-func Usage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return console.Usagef("%w", err)
+	flags.Duration(f, &opts.SdiagKeep, "sdiag-keep", 400*24*time.Hour,
+		"`DURATION` for which sdiag's figures are kept; 0 for ever")
+	f.IntVar(&opts.MemoryMiB, "memory", 512, "`MIB` of memory that all processes that answer questions may use; the "+
+		"server has up to 256 beside")
 }
 
 // leastMemory is in MiB.
 const leastMemory = 64
 
 // checkServe finds flags that make no sense, or contradict each other.
-func (o commands) checkServe(opts *Serve) error {
+func (o commands) checkServe(opts *service.Serve) error {
 	switch {
 	case opts.Retention < 0:
 		return console.Usagef("--retention %v: negative (want a duration, or 0 for ever)", opts.Retention)
@@ -180,16 +160,16 @@ func (o commands) checkServe(opts *Serve) error {
 }
 
 // checkStore finds flags about where jobs are that contradict each other.
-func (o commands) checkStore(opts *Serve) error {
+func (o commands) checkStore(opts *service.Serve) error {
 	switch opts.Store {
-	case Embedded:
+	case service.Embedded:
 		if opts.URL != "" || opts.URLAuth != "" {
 			return console.Usagef("--url and --url-auth need --store elasticsearch")
 		}
 		if (opts.Data == "") == (len(opts.Runs) == 0) {
 			return console.Usagef("want either --data DIR or --run RUN")
 		}
-	case Elasticsearch:
+	case service.Elasticsearch:
 		switch {
 		case opts.URL == "":
 			return console.Usagef("--store elasticsearch needs --url")

@@ -7,6 +7,7 @@ import (
 
 	"rmreplay/internal/bandwidth"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/sim/order"
 )
 
 // Machine is the machine on which jobs run: a pool of identical processors, or nodes. A policy
@@ -15,14 +16,19 @@ type Machine struct {
 	now        hpc.Time
 	processors int
 	free       int
-	running    tree // by due instant, then by start
+	running    order.Tree[Job] // by due instant, then by start
 	starts     int64
-	space      space
-	nodes      *nodes // the space, if it is nodes; nil for a pool
-	started    func(*Job)
-	forecast   *forecast // nil without predictions
-	wake       func(at hpc.Time, ready func() bool)
-	io         *bandwidth.Model // nil without file systems
+	// reservations is the number of waiting jobs that have one.
+	reservations int
+	freed        int // see Generation
+	generation   Generation
+	generationAt hpc.Time
+	space        space
+	nodes        *nodes // the space, if it is nodes; nil for a pool
+	started      func(*Job)
+	forecast     *forecast // nil without predictions
+	wake         func(at hpc.Time, ready func() bool)
+	io           *bandwidth.Model // nil without file systems
 	// transferred is asked when phases of I/O have ended; nil if no policy wants to know.
 	transferred func() bool
 }
@@ -86,11 +92,14 @@ func (m *Machine) Start(j *Job) {
 		m.Unreserve(j)
 		m.space.add(j, m.now)
 	}
+	if j.reserved {
+		m.reservations--
+	}
 	j.reserved = false
 	m.free -= j.held()
 	j.state, j.Start, j.Due = running, m.now, after(m.now, j.Expected)
 	m.starts++
-	m.running.insert(j, int64(j.Due), m.starts)
+	m.running.Insert(j.place(), int64(j.Due), m.starts)
 	m.started(j)
 }
 
@@ -106,6 +115,7 @@ func (m *Machine) Reserve(j *Job) hpc.Time {
 	if at != hpc.Never {
 		m.space.add(j, at)
 		j.reserved, j.reservedAt = true, at
+		m.reservations++
 	}
 	return at
 }
@@ -114,13 +124,16 @@ func (m *Machine) Reserve(j *Job) hpc.Time {
 func (m *Machine) Unreserve(j *Job) {
 	if j.reserved {
 		m.space.remove(j)
+		m.freed++
 		j.reserved = false
+		m.reservations--
 	}
 }
 
 // release takes a running job off the machine.
 func (m *Machine) release(j *Job) {
-	m.running.remove(j)
+	m.freed++
+	m.running.Remove(&j.entry)
 	m.free += j.held()
 	m.space.remove(j)
 }
@@ -128,16 +141,19 @@ func (m *Machine) release(j *Job) {
 // expect changes how long a running job is expected to run, to a time that it has not reached.
 // Reservations of other jobs may overlap with the job until the policy reserves again.
 func (m *Machine) expect(j *Job, expected time.Duration) {
-	due, tie := after(j.Start, expected), j.tie
-	m.running.remove(j)
+	due, tie := after(j.Start, expected), j.entry.Tie()
+	m.freed++
+	m.running.Remove(&j.entry)
 	m.space.move(j, due)
 	j.Expected, j.Due = expected, due
-	m.running.insert(j, int64(due), tie)
+	m.running.Insert(j.place(), int64(due), tie)
 }
 
 // Running returns the running jobs in the order of [Job.Due], and jobs due at one instant in the
 // order of their starts.
-func (m *Machine) Running() iter.Seq[*Job] { return m.running.each }
+func (m *Machine) Running() iter.Seq[*Job] {
+	return func(yield func(*Job) bool) { m.running.Each(func(e *order.Entry[Job]) bool { return yield(e.Job) }) }
+}
 
 // Shadow returns the shadow time of EASY: the instant at which size processors will be free if
 // every running job runs for as long as expected. It also returns the number of processors left over at
@@ -149,9 +165,10 @@ func (m *Machine) Shadow(size int) (at hpc.Time, extra, extraAll int) {
 	if size <= m.free {
 		return m.now, m.free - size, m.free - size
 	}
-	last, sum := m.running.reach(int64(size - m.free))
+	last, sum := m.running.Reach(int64(size - m.free))
 	if last == nil {
 		return hpc.Never, 0, 0
 	}
-	return last.Due, m.free + int(sum) - size, m.free + int(m.running.upTo(int64(last.Due))) - size
+	due := last.Job.Due
+	return due, m.free + int(sum) - size, m.free + int(m.running.UpTo(int64(due))) - size
 }

@@ -60,7 +60,7 @@ func newEASY(m *sim.Machine, o order, ties TieRules) sim.Policy {
 	if m.IsPool() && !o.changes {
 		return &textbook{machine: m, key: key, ties: ties}
 	}
-	return &reserving{machine: m, key: key}
+	return &reserving{machine: m, key: key, fixed: !o.changes}
 }
 
 // Add implements [sim.Policy].
@@ -94,4 +94,11 @@ func (p *textbook) Schedule() {
 	p.queue.Remove(head)
 	p.queue.Backfill(m.Free(), extra, within, m.Start)
 	p.queue.Push(head, p.key(head))
+}
+
+// Queue implements [sim.Queued].
+func (p *textbook) Queue(yield func(*sim.Job) bool) {
+	if j := p.queue.First(); j != nil {
+		yield(j)
+	}
 }
