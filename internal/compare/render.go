@@ -97,6 +97,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		b.WriteString("\n")
 		metrics.RenderVerdict(b, p.Recorded, zone)
 	}
+	renderDraws(b, p.Draws)
 	renderJobs(b, &p.Jobs, name)
 	if p.Releases != nil {
 		renderReleases(b, p)
@@ -311,6 +312,9 @@ func (p *Pair) Agreement() string {
 }
 
 func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
+	if p.Periods != nil {
+		p.Periods.render(b, Letter(p.Baseline), Letter(p.Set))
+	}
 	if len(p.Divergences) == 0 {
 		b.WriteString("\n" + p.Agreement() + "\n")
 		return

@@ -13,7 +13,9 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/input"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/workload"
 )
 
 // Format is the version of the record that this package writes. Readers refuse a record with a
@@ -63,6 +65,9 @@ type Manifest struct {
 	// Feedback describes the model of users' reactions; nil for a rigid replay.
 	Feedback *Feedback `json:"feedback,omitempty"`
 
+	// Made are the fields of the workload that nobody recorded, with the rules and draws that made them.
+	Made []workload.MadeField `json:"made_fields,omitempty"`
+
 	// Started and Finished are real times, RFC 3339.
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished,omitzero"`
@@ -93,7 +98,7 @@ type Manifest struct {
 	IOEstimate string `json:"io_estimate,omitempty"`
 
 	// Scheduler holds the controller's own counters, if they were read.
-	Scheduler *Scheduler `json:"scheduler,omitempty"`
+	Scheduler *rm.Scheduler `json:"scheduler,omitempty"`
 
 	// Network is the network of the daemons: "private", which no other process can reach, or
 	// "shared", in which the daemons refuse connections of other processes.
