@@ -48,7 +48,7 @@ func Read(commands []byte, name, cluster string) *Set {
 	s := &Set{
 		Accounts: map[string]bool{"root": true}, Users: map[string]map[string]bool{"root": {"root": true}}, QOS: map[string]bool{"normal": true},
 		Policies: map[string]*Policy{"normal": {}}, WCKeys: map[string][]string{},
-		Associations: []*Association{{Account: "root", QOS: []string{"normal"}}, {Account: "root", User: "root"}},
+		Associations: []*Association{{Account: "root", QOS: []string{"normal"}, Shares: 1}, {Account: "root", User: "root", Shares: 1}},
 		clusters:     map[string]bool{}, pairs: map[string]int{}, lines: map[string]int{},
 	}
 	cluster = strings.ToLower(cluster)
