@@ -35,6 +35,7 @@ type Set struct {
 	Mistakes []string
 
 	clusters map[string]bool
+	line     int // of the present command
 	users    map[string][]*Association
 	pairs    map[string]int // the line of each user, account and partition
 	lines    map[string]int // the line of each account
@@ -111,6 +112,7 @@ func (s *Set) command(text, cluster string, line int) error {
 		s.remove(c)
 	}
 	if err == nil {
+		s.line = line
 		s.limits(c)
 	}
 	return err

@@ -72,6 +72,8 @@ type Association struct {
 	DefaultQOS          string
 	// Default says that it is the user's default account.
 	Default bool
+	// Line is the line of the command that adds the association; 0 for the root and its user.
+	Line int
 	// Shares are the fair-share shares: 1 if no command sets them, [SharesOfParent] for
 	// Fairshare=parent.
 	Shares uint32
@@ -254,7 +256,7 @@ func (s *Set) changeAccounts(c *command) {
 			if name == "root" {
 				continue
 			}
-			a := &Association{Account: name, Parent: parent, Shares: 1}
+			a := &Association{Account: name, Parent: parent, Line: s.line, Shares: 1}
 			a.apply(c.set)
 			s.Associations = append(s.Associations, a)
 		}
@@ -319,7 +321,7 @@ func (s *Set) addAssociations(c *command, names, accounts, partitions []string) 
 		for _, account := range accounts {
 			first := !slices.ContainsFunc(s.Associations, func(a *Association) bool { return a.User == name })
 			for _, partition := range partitions {
-				a := &Association{Account: account, User: name, Partition: partition, Default: first, Shares: 1}
+				a := &Association{Account: account, User: name, Partition: partition, Default: first, Line: s.line, Shares: 1}
 				a.apply(c.set)
 				s.Associations = append(s.Associations, a)
 			}
