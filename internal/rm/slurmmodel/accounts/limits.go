@@ -11,7 +11,7 @@ import (
 const NoLimit = math.MaxInt64
 
 // Limits are the limits of an association or a QOS. Numbers are [NoLimit], and amounts are [tres.NoLimit],
-// if they are not set.
+// if they are not set. A vector without any limit is nil.
 type Limits struct {
 	GrpTRES, GrpTRESMinutes, GrpTRESRunMinutes tres.Vector
 	MaxTRES, MaxTRESPerNode, MaxTRESMinutes    tres.Vector // of each job
@@ -24,7 +24,7 @@ type Limits struct {
 	// MinPriority is MinPrioThresh: below it a pending job reserves nothing.
 	MinPriority int64
 
-	// Only a QOS has these. The vectors are nil in an association.
+	// Only a QOS has these.
 	MaxTRESPerUser, MaxTRESPerAccount, MinTRES                  tres.Vector
 	MaxRunMinutesPerUser, MaxRunMinutesPerAccount               tres.Vector // since 24.05
 	MaxJobsPerAccount, MaxSubmitPerAccount, MaxAccruePerAccount int64

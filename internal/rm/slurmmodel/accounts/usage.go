@@ -1,6 +1,9 @@
 package accounts
 
 import (
+	"iter"
+	"math/bits"
+
 	"rmreplay/internal/rm/slurmmodel/extended"
 	"rmreplay/internal/rm/slurmmodel/tres"
 )
@@ -29,8 +32,55 @@ type Counts struct {
 	TRES tres.Vector
 	// Reserved are resource-seconds until the time limits of the running jobs; in a QOS since 24.05.
 	Reserved tres.Vector
-	// Nodes has how many jobs each node has, by its index. It holds the nodes that have any.
-	Nodes map[int]int
+
+	nodes []uint64 // with any of these jobs
+	jobs  []uint16 // on each node
+}
+
+// Overlap returns how many nodes of a set have any of the jobs. Bit i%64 of a set's word i/64 is node i.
+func (c *Counts) Overlap(set []uint64) int {
+	n := 0
+	for i := range min(len(set), len(c.nodes)) {
+		n += bits.OnesCount64(set[i] & c.nodes[i])
+	}
+	return n
+}
+
+// AddNodes adds the nodes of a job that starts.
+func (c *Counts) AddNodes(set []uint64) {
+	if more := len(set) - len(c.nodes); more > 0 {
+		c.nodes = append(c.nodes, make([]uint64, more)...)
+		c.jobs = append(c.jobs, make([]uint16, 64*more)...)
+	}
+	for node := range Nodes(set) {
+		if c.jobs[node]++; c.jobs[node] == 1 {
+			c.nodes[node/64] |= 1 << (node % 64)
+			c.TRES[tres.Node]++
+		}
+	}
+}
+
+// RemoveNodes removes the nodes of a job that ends.
+func (c *Counts) RemoveNodes(set []uint64) {
+	for node := range Nodes(set) {
+		if c.jobs[node]--; c.jobs[node] == 0 {
+			c.nodes[node/64] &^= 1 << (node % 64)
+			c.TRES[tres.Node]--
+		}
+	}
+}
+
+// Nodes yields the nodes of a set.
+func Nodes(set []uint64) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i, word := range set {
+			for ; word != 0; word &= word - 1 {
+				if !yield(64*i + bits.TrailingZeros64(word)) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func (a *Accounts) usage() Usage {
@@ -38,7 +88,7 @@ func (a *Accounts) usage() Usage {
 }
 
 func (a *Accounts) counts() Counts {
-	return Counts{TRES: a.TRES.Vector(), Reserved: a.TRES.Vector(), Nodes: map[int]int{}}
+	return Counts{TRES: a.TRES.Vector(), Reserved: a.TRES.Vector()}
 }
 
 // OfUser returns the counts of a user in a QOS.
@@ -51,7 +101,7 @@ func (q *QOS) part(parts map[string]*Counts, name string) *Counts {
 	c := parts[name]
 	if c == nil {
 		n := len(q.Counts.TRES)
-		c = &Counts{TRES: make(tres.Vector, n), Reserved: make(tres.Vector, n), Nodes: map[int]int{}}
+		c = &Counts{TRES: make(tres.Vector, n), Reserved: make(tres.Vector, n)}
 		parts[name] = c
 	}
 	return c

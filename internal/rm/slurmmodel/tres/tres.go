@@ -74,17 +74,23 @@ func (t *Table) Index(name string) (int, bool) {
 // Vector returns a vector of zeros.
 func (t *Table) Vector() Vector { return make(Vector, len(t.names)) }
 
-// Limits returns a vector of limits: the given ones, and [NoLimit] for all other resources. It leaves out
-// limits on resources that the cluster does not track; sacctmgr refuses those.
+// Limits returns a vector of limits: the given ones, and [NoLimit] for all other resources; nil if there
+// are none. It leaves out limits on resources that the cluster does not track; sacctmgr refuses those.
 func (t *Table) Limits(limits map[string]int64) Vector {
-	v := slices.Repeat(Vector{NoLimit}, len(t.names))
+	var v Vector
 	for name, n := range limits {
 		if i, ok := t.index[name]; ok {
+			if v == nil {
+				v = t.Unlimited()
+			}
 			v[i] = uint64(max(0, n))
 		}
 	}
 	return v
 }
+
+// Unlimited returns a vector of [NoLimit].
+func (t *Table) Unlimited() Vector { return slices.Repeat(Vector{NoLimit}, len(t.names)) }
 
 // Weights reads TRESBillingWeights or PriorityWeightTRES: "cpu=1.0,mem=0.25G,gres/gpu=2". It returns nil
 // for an empty text. A unit behind a weight makes it the weight of that unit
