@@ -8,6 +8,7 @@ package extended
 
 import (
 	"math"
+	"math/big"
 	"math/bits"
 )
 
@@ -164,4 +165,13 @@ func OfUint(n uint64) Float {
 	}
 	shift := bits.LeadingZeros64(n)
 	return Float{n << shift, int32(-shift)}
+}
+
+// Big returns the exact number; nil for infinity.
+func (a Float) Big() *big.Float {
+	if a.exponent == infinite {
+		return nil
+	}
+	m := new(big.Float).SetUint64(a.mantissa)
+	return m.SetMantExp(m, int(a.exponent))
 }
