@@ -28,7 +28,7 @@ func (l *Limits) PreSelect(j *Job) bool {
 	if first != nil && !l.qosRuns(j, first) || second != nil && !l.qosRuns(j, second) {
 		return false
 	}
-	minutes := uint32(slurmspec.NoVal)
+	minutes := slurmspec.NoVal
 	for a := range j.Association.Up {
 		if !l.groupRuns(j, a, &minutes) || a == j.Association && !l.ownRuns(j, a, &minutes) {
 			return false
@@ -52,7 +52,7 @@ func (j *Job) wait(r slurmspec.Reason) bool {
 // qosRuns checks a QOS (_qos_job_runnable_pre_select).
 func (l *Limits) qosRuns(j *Job, q *accounts.QOS) bool {
 	set, imposed := &q.Limits, &l.imposed
-	minutes := uint32(slurmspec.NoVal)
+	minutes := slurmspec.NoVal
 	if takes(&imposed.GrpJobs, set.GrpJobs) && int64(q.Counts.Running) >= set.GrpJobs {
 		return j.wait(qosGrpJobs)
 	}

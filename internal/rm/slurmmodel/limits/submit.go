@@ -54,7 +54,7 @@ type validation struct {
 }
 
 func (v *validation) refuse(r slurmspec.Reason) bool {
-	v.Job.Reason = r
+	v.Reason = r
 	return false
 }
 
@@ -152,8 +152,8 @@ func (v *validation) qosTimes(set *accounts.Limits) bool {
 // exceedsWall sets the time limit if the job gives none, and reports whether it is more than a limit that
 // counts.
 func (v *validation) exceedsWall(most int64) bool {
-	v.Job.setMinutes(&v.Job.Minutes, uint64(most))
-	return v.strict && int64(v.Job.Minutes) > most
+	v.setMinutes(&v.Minutes, uint64(most))
+	return v.strict && int64(v.Minutes) > most
 }
 
 // times checks limits on resources multiplied by minutes (_validate_tres_time_limits).
@@ -167,9 +167,9 @@ func (v *validation) times(limits, imposed tres.Vector, k kind) bool {
 			continue
 		}
 		most := uint32(limit / n)
-		v.Job.setMinutes(&v.Job.Minutes, uint64(most))
+		v.setMinutes(&v.Minutes, uint64(most))
 		imposed[i] = limit
-		if v.Job.Minutes > most {
+		if v.Minutes > most {
 			return v.refuse(v.reason(k, i))
 		}
 	}
@@ -212,11 +212,11 @@ func (v *validation) own(a *accounts.Association, factor float64) bool {
 
 // wall checks a limit of time in an association (_validate_time_limit).
 func (v *validation) wall(imposed *int64, most int64, r slurmspec.Reason) bool {
-	if v.Job.Minutes != slurmspec.NoVal && (!v.strict || v.ByAdmin) || !takes(imposed, most) {
+	if v.Minutes != slurmspec.NoVal && (!v.strict || v.ByAdmin) || !takes(imposed, most) {
 		return true
 	}
-	v.Job.setMinutes(&v.Job.Minutes, uint64(most))
-	if int64(v.Job.Minutes) > most {
+	v.setMinutes(&v.Minutes, uint64(most))
+	if int64(v.Minutes) > most {
 		return v.refuse(r)
 	}
 	return true

@@ -20,12 +20,14 @@ import (
 )
 
 var (
-	update  = flag.Bool("update", false, "replay the cases on real Slurm and rewrite the records in testdata")
-	program = flag.String("rmreplay", "../../../../bin/rmreplay", "the program that replays")
+	update   = flag.Bool("update", false, "replay the cases on real Slurm and rewrite the records in testdata")
+	cases    = flag.String("cases", "testdata", "the directory of the cases")
+	releases = flag.String("releases", "22.05,24.11,26.05", "the releases of the records")
+	program  = flag.String("rmreplay", "../../../../bin/rmreplay", "the program that replays")
 )
 
 func TestRecorded(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
+	files, err := filepath.Glob(filepath.Join(*cases, "*.txtar"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no cases: %v", err)
 	}
@@ -53,7 +55,7 @@ func rewrite(t *testing.T, c *txtar.Archive, file string) {
 	inputs := *c
 	inputs.Files = slices.DeleteFunc(slices.Clone(c.Files), isRecord)
 	out := inputs
-	for _, release := range []string{"22.05", "24.11", "26.05"} {
+	for release := range strings.SplitSeq(*releases, ",") {
 		out.Files = append(out.Files, txtar.File{Name: "record/" + release, Data: record(t, &inputs, *program, release)})
 	}
 	c.Files = out.Files

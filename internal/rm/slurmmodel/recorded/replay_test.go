@@ -11,10 +11,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurmmodel/accounts"
@@ -40,17 +42,21 @@ type model struct {
 	partitions map[string]*partition
 	users      map[string]string // names by number
 	requests   map[string]request
+	epoch      int64
 
 	jobs  []*job // in the order of slurmctld's list
 	byID  map[string]*job
 	now   int64
 	wrong int
+	// compared counts the comparisons by kind.
+	compared map[string]int
 }
 
 type partition struct {
 	priority priority.Partition
 	limits   limits.Partition
 	weights  []float64
+	memory   uint64 // of each CPU, in MiB
 }
 
 // request is a job of the workload.
@@ -60,6 +66,10 @@ type request struct {
 	MinNodes int     `json:"min_nodes"`
 	Nice     int64   `json:"nice"`
 	Limit    float64 `json:"time_limit_s"`
+	// These are for jobs that slurmctld refuses, of which sacct knows nothing, and for what jobs request.
+	Submit                                     int64
+	User, Account, Partition, QOS, Array, GRES string
+	NodeList                                   string `json:"node_list"`
 }
 
 // job is a job of the record.
@@ -70,9 +80,10 @@ type job struct {
 	request request
 	limits  limits.Job
 	first   *partition
-	amounts tres.Vector
-	running bool
-	over    bool
+	// requests are the requested resources, and amounts the allocated ones.
+	requests, amounts tres.Vector
+	running           bool
+	over              bool
 
 	parts    priority.Parts
 	factor   float64
@@ -86,6 +97,7 @@ func compare(t *testing.T, c *txtar.Archive, release, record string) {
 	lines := strings.Split(strings.TrimSpace(record), "\n")
 	for i, text := range lines {
 		f := strings.Fields(text)
+		m.compared[f[0]]++
 		switch f[0] {
 		case "job":
 			m.addJob(f)
@@ -107,7 +119,11 @@ func compare(t *testing.T, c *txtar.Archive, release, record string) {
 			m.checkLevel(f)
 		case "shown":
 			m.checkCounts(number(f[1]), lines[i+1:])
-		case "count":
+		case "refuse":
+			m.refuse(f)
+		case "pending":
+			m.checkReasons(number(f[1]), lines[i+1:])
+		case "count", "waits":
 		default:
 			t.Fatalf("%q is no event of a record", text)
 		}
@@ -115,6 +131,7 @@ func compare(t *testing.T, c *txtar.Archive, release, record string) {
 			t.Fatal("too many differences")
 		}
 	}
+	t.Logf("compared: %v", m.compared)
 }
 
 func (m *model) errorf(format string, args ...any) {
@@ -139,7 +156,7 @@ func newModel(t *testing.T, c *txtar.Archive, release string) *model {
 			t.Fatal(err)
 		}
 	}
-	m := &model{t: t, byID: map[string]*job{}, partitions: map[string]*partition{}, users: map[string]string{"0": "root"}, requests: map[string]request{}}
+	m := &model{t: t, byID: map[string]*job{}, compared: map[string]int{}, partitions: map[string]*partition{}, users: map[string]string{"0": "root"}, requests: map[string]request{}}
 	var err error
 	if m.cluster, err = conf.Open(dir); err != nil {
 		t.Fatal(err)
@@ -152,9 +169,15 @@ func newModel(t *testing.T, c *txtar.Archive, release string) *model {
 		m.users[f[1]] = f[0]
 	}
 	for row := range strings.Lines(file(c, "workload.jsonl")) {
-		var r request
-		if err := json.Unmarshal([]byte(row), &r); err == nil && r.ID != "" {
-			m.requests[r.ID] = r
+		r := struct {
+			request
+			Epoch time.Time
+		}{}
+		if err := json.Unmarshal([]byte(row), &r); err != nil {
+			t.Fatal(err)
+		}
+		if m.requests[r.ID] = r.request; !r.Epoch.IsZero() {
+			m.epoch = r.Epoch.Unix()
 		}
 	}
 	return m
@@ -204,6 +227,16 @@ func (m *model) addPartitions() {
 	for _, p := range m.cluster.Partitions {
 		of := &partition{limits: limits.Partition{QOS: m.accounts.QOS[strings.ToLower(p.QOS)], MaxMinutes: slurmspec.Infinite, DefaultMinutes: slurmspec.NoVal}}
 		of.priority.TRES, of.priority.JobFactor = m.table.Vector(), 1
+		if text, ok := p.Get("DefMemPerCPU"); ok {
+			of.memory = uint64(number(text))
+		}
+		if text, ok := p.Get("DefaultTime"); ok {
+			of.limits.DefaultMinutes = m.minutes(text)
+		}
+		of.priority.MaxMinutes = slurmspec.Infinite
+		if text, ok := p.Get("MaxTime"); ok {
+			of.limits.MaxMinutes, of.priority.MaxMinutes = m.minutes(text), m.minutes(text)
+		}
 		if text, ok := p.Get("PriorityJobFactor"); ok {
 			of.priority.JobFactor = uint16(number(text))
 		}
@@ -223,6 +256,19 @@ func (m *model) addPartitions() {
 	priority.NormalizePartitions(all)
 }
 
+// minutes reads a time limit.
+func (m *model) minutes(text string) uint32 {
+	d, err := slurmspec.ParseTimeLimit(text)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	n, err := slurmspec.Minutes(d)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return n
+}
+
 // addJob takes a job as sacct describes it.
 func (m *model) addJob(f []string) {
 	j := &job{m: m, id: f[1], fields: map[string]string{}}
@@ -236,18 +282,49 @@ func (m *model) addJob(f []string) {
 
 // prepare makes the records of a job that is submitted.
 func (m *model) prepare(j *job, second int64) {
-	names := strings.Split(j.fields["partition"], ",")
+	r := &j.request
+	names := strings.Split(cmp.Or(r.Partition, m.cluster.DefaultPartition()), ",")
 	j.first = m.partitions[names[0]]
-	a := m.accounts.Find(j.fields["user"], j.fields["account"], names[0])
+	a := m.accounts.Find(r.User, r.Account, names[0])
 	if a == nil {
-		m.t.Fatalf("job %s has no association", j.id)
+		m.t.Fatalf("job %s has no association", r.ID)
+	}
+	qos := m.accounts.DefaultQOS(a)
+	if r.QOS != "" {
+		qos = m.accounts.QOS[r.QOS]
 	}
 	j.limits = limits.Job{
-		Association: a, User: j.fields["user"], QOS: m.accounts.QOS[j.fields["qos"]], Partition: &j.first.limits,
-		Minutes: uint32(j.request.Limit / 60), Submit: second, Begin: second,
+		Association: a, User: r.User, QOS: qos, Partition: &j.first.limits, Minutes: slurmspec.NoVal, Submit: second, Begin: second, Required: m.nodes(r.NodeList),
 	}
+	if r.Limit > 0 {
+		j.limits.Minutes = uint32(r.Limit / 60)
+	} else if j.first.limits.DefaultMinutes != slurmspec.NoVal {
+		j.limits.Minutes = j.first.limits.DefaultMinutes
+	}
+	if r.Array != "" {
+		array, err := hpc.ParseArray(r.Array)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		j.limits.Tasks = len(array.Tasks)
+	}
+	j.requests = m.table.Vector()
+	j.requests[tres.CPU], j.requests[tres.Node] = uint64(r.Tasks), max(1, uint64(r.MinNodes))
+	j.requests[tres.Memory] = j.first.memory * j.requests[tres.CPU]
+	for _, g := range strings.FieldsFunc(r.GRES, func(r rune) bool { return r == ',' }) {
+		f := strings.Split(g, ":")
+		for _, name := range []string{"gres/" + f[0], "gres/" + strings.Join(f[:len(f)-1], ":")} {
+			if i, ok := m.table.Index(name); ok {
+				j.requests[i] = uint64(number(f[len(f)-1])) * j.requests[tres.Node]
+			}
+		}
+	}
+	j.requests[tres.Billing] = uint64(m.table.Bill(j.first.weights, j.requests, m.priorities.MaxTRES))
+}
+
+// allocate reads the allocated resources of a job.
+func (m *model) allocate(j *job, of *partition) {
 	j.amounts = m.table.Vector()
-	j.amounts[tres.CPU], j.amounts[tres.Node] = uint64(j.request.Tasks), max(1, uint64(j.request.MinNodes))
 	for name, text := range slurmspec.TRES(j.fields["tres"]) {
 		i, ok := m.table.Index(name)
 		if !ok {
@@ -259,8 +336,24 @@ func (m *model) prepare(j *job, second int64) {
 		}
 		j.amounts[i] = uint64(n)
 	}
-	j.amounts[tres.Billing] = uint64(m.table.Bill(j.first.weights, j.amounts, m.priorities.MaxTRES))
-	m.jobs = append(m.jobs, j)
+	j.amounts[tres.Billing] = uint64(m.table.Bill(of.weights, j.amounts, m.priorities.MaxTRES))
+}
+
+// nodes returns a list of nodes as a set; nil for none.
+func (m *model) nodes(list string) []uint64 {
+	if list == "" {
+		return nil
+	}
+	names, err := hostlist.Expand(list)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	set := make([]uint64, 1)
+	for _, name := range names {
+		i, _ := m.cluster.Node(name)
+		set[0] |= 1 << i
+	}
+	return set
 }
 
 func (m *model) each(yield func(fairshare.Job) bool) {
@@ -291,7 +384,10 @@ func (j *job) compute(now int64) {
 	j.factor = m.shares.Factor(j.limits.Association)
 	of := priority.Job{
 		Association: j.limits.Association, QOS: j.limits.QOS, FairShare: j.factor, Accrue: j.limits.Accrue, Nodes: max(1, uint32(j.request.MinNodes)),
-		CPUs: uint32(j.request.Tasks), Minutes: j.limits.Minutes, Partitions: []*priority.Partition{&j.first.priority}, TRES: j.amounts, Nice: j.request.Nice,
+		CPUs: uint32(j.request.Tasks), Minutes: j.limits.Minutes, Partitions: []*priority.Partition{&j.first.priority}, TRES: j.requests, Nice: j.request.Nice,
+	}
+	if j.running {
+		of.TRES = j.amounts
 	}
 	j.parts = m.priorities.Of(&of, m.size, now)
 	j.computed, j.at = m.priorities.Update(j.computed, j.parts.Sum()), now
@@ -319,6 +415,10 @@ func (m *model) submit(f []string) {
 	j := m.byID[f[2]]
 	m.now = number(f[1])
 	m.prepare(j, m.now)
+	m.jobs = append(m.jobs, j)
+	if !m.limits.Validate(&j.limits, j.requests) {
+		m.errorf("job %s is refused: %s; want it accepted", j.id, j.limits.Reason)
+	}
 	j.compute(m.now)
 	m.checkPriority(f, j)
 	m.limits.Submitted(&j.limits)
@@ -328,17 +428,17 @@ func (m *model) start(f []string) {
 	j := m.byID[f[2]]
 	m.now = number(f[1])
 	m.accrue()
-	names, err := hostlist.Expand(j.fields["nodes"])
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	set := make([]uint64, 1)
-	for _, name := range names {
-		i, _ := m.cluster.Node(name)
-		set[0] |= 1 << i
-	}
 	of := m.partitions[j.fields["partition"]]
-	j.limits.Nodes, j.limits.Partition = set, &of.limits
+	j.limits.Nodes, j.limits.Partition = m.nodes(j.fields["nodes"]), &of.limits
+	m.allocate(j, of)
+	if got, want := j.limits.Minutes, m.minutes(j.fields["limit"]); got == slurmspec.NoVal {
+		j.limits.Minutes = want // the partition's
+	} else if got != want {
+		m.errorf("job %s has a time limit of %d minutes, want %d", j.id, got, want)
+	}
+	if !m.limits.PreSelect(&j.limits) || !m.limits.PostSelect(&j.limits, j.amounts, j.limits.Nodes) {
+		m.errorf("job %s may not start: %s", j.id, j.limits.Reason)
+	}
 	j.limits.Running = &fairshare.Running{
 		Association: j.limits.Association, QOS: j.limits.QOS, PartitionQOS: of.limits.QOS, User: j.limits.User, Start: m.now,
 		LimitEnd: m.now + 60*int64(j.limits.Minutes), Billing: m.table.Bill(of.weights, j.amounts, m.priorities.MaxTRES), TRES: j.amounts,
@@ -347,12 +447,65 @@ func (m *model) start(f []string) {
 	m.limits.Begin(&j.limits)
 }
 
+// refuse checks that the model refuses the job of this second for the same reason.
+func (m *model) refuse(f []string) {
+	m.now = number(f[1])
+	for _, r := range m.requests {
+		if r.ID == "" || m.epoch+r.Submit != m.now {
+			continue
+		}
+		j := &job{m: m, request: r}
+		m.prepare(j, m.now)
+		if m.limits.Validate(&j.limits, j.requests) {
+			m.errorf("job %s is accepted, want %s", r.ID, f[2])
+		} else if got := j.limits.Reason.String(); got != f[2] {
+			m.errorf("job %s is refused for %s, want %s", r.ID, got, f[2])
+		}
+		return
+	}
+	m.errorf("no job is submitted that slurmctld refuses")
+}
+
+// quiet is the time in seconds after which slurmctld has tested all pending jobs with the present state.
+const quiet = 60
+
+// checkReasons compares the reasons of pending jobs that are limits. Those that the record has as another
+// reason wait for another cause. It compares them if nothing has happened for a while.
+func (m *model) checkReasons(second int64, lines []string) {
+	if second-m.now < quiet {
+		return
+	}
+	m.now = second
+	m.compared["quiet"]++
+	for _, text := range lines {
+		f := strings.Fields(text)
+		if f[0] != "waits" {
+			break
+		}
+		j := m.byID[f[1]]
+		got := "-"
+		if !m.limits.PreSelect(&j.limits) || !m.limits.PostSelect(&j.limits, j.requests, j.limits.Required) {
+			got = j.limits.Reason.String()
+		}
+		want := "-"
+		if r, ok := slurmspec.ReasonNamed(f[2]); ok && limits.IsLimit(r) {
+			want = f[2]
+		}
+		m.compared["reason "+want]++
+		if got != want {
+			m.errorf("job %s waits for %s, want %s", j.id, got, f[2])
+		}
+	}
+}
+
 func (m *model) end(f []string) {
 	j := m.byID[f[2]]
 	m.now = number(f[1])
+	if j.running {
+		m.limits.Finish(&j.limits, m.now, number(j.fields["end"]))
+	}
+	m.limits.Removed(&j.limits, j.running)
 	j.running, j.over = false, true
-	m.limits.Finish(&j.limits, m.now, number(j.fields["end"]))
-	m.limits.Removed(&j.limits, true)
 }
 
 func (m *model) checkPriority(f []string, j *job) {
@@ -451,8 +604,8 @@ func (m *model) counts() map[string]string {
 		put(name, "UsageRaw", strconv.FormatFloat(u.Raw.Float64(), 'f', decimals, 64))
 		put(name, "GrpWall", strconv.FormatFloat(u.Wall/60, 'f', 2, 64))
 		for i, n := range u.TRES {
-			put(name, "GrpTRESMins "+m.table.Name(i), strconv.FormatUint(uint64(n.Float64()/60), 10))
-			put(name, "GrpTRESRunMins "+m.table.Name(i), strconv.FormatUint(u.Reserved[i]/60, 10))
+			put(name, "GrpTRESMins:"+m.table.Name(i), strconv.FormatUint(uint64(n.Float64()/60), 10))
+			put(name, "GrpTRESRunMins:"+m.table.Name(i), strconv.FormatUint(u.Reserved[i]/60, 10))
 		}
 	}
 	counts := func(name string, c *accounts.Counts, jobs, accruing, submitted, of, reserved string) {
@@ -460,8 +613,8 @@ func (m *model) counts() map[string]string {
 		put(name, accruing, strconv.Itoa(c.Accruing))
 		put(name, submitted, strconv.Itoa(c.Submitted))
 		for i, n := range c.TRES {
-			put(name, of+" "+m.table.Name(i), strconv.FormatUint(n, 10))
-			put(name, reserved+" "+m.table.Name(i), strconv.FormatUint(c.Reserved[i]/60, 10))
+			put(name, of+":"+m.table.Name(i), strconv.FormatUint(n, 10))
+			put(name, reserved+":"+m.table.Name(i), strconv.FormatUint(c.Reserved[i]/60, 10))
 		}
 	}
 	for _, a := range m.accounts.List {
@@ -496,11 +649,10 @@ func (m *model) checkCounts(second int64, lines []string) {
 			user, _, _ = strings.Cut(user, "(") // since 24.05: "ida(21009)"
 			name = qos + ":" + cmp.Or(m.users[user], user)
 		}
-		key, value := f[2], f[3]
-		if resource, n, ok := cutLast(value, "="); ok {
-			key, value = key+" "+resource, n
+		for _, pair := range f[2:] {
+			key, value, _ := strings.Cut(pair, "=")
+			want[name+" "+key] = value
 		}
-		want[name+" "+key] = value
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if got[name] != want[name] {
