@@ -186,7 +186,8 @@ func (s *Set) Inherited(a *Association) Limits {
 	l := Limits{}
 	for _, at := range s.Line(a) {
 		for _, f := range []struct{ to, from *TRES }{
-			{&l.MaxTRESPerJob, &at.MaxTRESPerJob}, {&l.MaxTRESPerNode, &at.MaxTRESPerNode}, {&l.MaxTRESMinutesPerJob, &at.MaxTRESMinutesPerJob},
+			{&l.MaxTRESPerJob, &at.MaxTRESPerJob}, {&l.MaxTRESPerNode, &at.MaxTRESPerNode}, {&l.MaxTRESMinutesPerJob,
+				&at.MaxTRESMinutesPerJob},
 		} {
 			for name, n := range *f.from {
 				if _, set := (*f.to)[name]; !set {
@@ -388,7 +389,8 @@ func shares(value string) uint32 {
 }
 
 func splitLower(list string) []string {
-	return slices.DeleteFunc(strings.Split(strings.ToLower(list), ","), func(name string) bool { return strings.Trim(name, "+- ") == "" })
+	return slices.DeleteFunc(strings.Split(strings.ToLower(list), ","),
+		func(name string) bool { return strings.Trim(name, "+- ") == "" })
 }
 
 // limitWord is a limit as a command names it: by its name, or a beginning of at least that many

@@ -137,9 +137,11 @@ func (a *Accounts) add(config *associations.Association) {
 	inherited := a.set.Inherited(config)
 	own := inherited
 	own.GrpTRES, own.GrpTRESMins, own.GrpTRESRunMins = config.GrpTRES, config.GrpTRESMins, config.GrpTRESRunMins
-	own.GrpWall, own.GrpJobs, own.GrpSubmit, own.GrpAccrue = config.GrpWall, config.GrpJobs, config.GrpSubmit, config.GrpAccrue
+	own.GrpWall, own.GrpJobs, own.GrpSubmit, own.GrpAccrue = config.GrpWall, config.GrpJobs, config.GrpSubmit,
+		config.GrpAccrue
 	one := &Association{
-		Account: config.Account, User: config.User, Partition: config.Partition, Shares: config.Shares, Limits: a.limits(&own), config: config,
+		Account: config.Account, User: config.User, Partition: config.Partition, Shares: config.Shares,
+		Limits: a.limits(&own), config: config,
 		Usage: a.usage(), Counts: a.counts(),
 	}
 	if inherited.Priority != nil {
@@ -175,7 +177,8 @@ func (a *Accounts) connect(release slurmspec.Release) {
 		if one == a.Root {
 			continue
 		}
-		for one.ShareParent = one.Parent; one.ShareParent.Shares == associations.SharesOfParent && one.ShareParent != a.Root; {
+		one.ShareParent = one.Parent
+		for one.ShareParent.Shares == associations.SharesOfParent && one.ShareParent != a.Root {
 			one.ShareParent = one.ShareParent.Parent
 		}
 		one.ShareParent.Children = append(one.ShareParent.Children, one)
@@ -285,10 +288,13 @@ func (a *Accounts) addQOS() {
 	for name, p := range a.set.Policies {
 		q := &QOS{
 			Name: name, Limits: a.policyLimits(p), UsageFactor: 1, LimitFactor: p.LimitFactor, UsageThreshold: -1,
-			DenyOnLimit: p.Has("denyonlimit"), NoDecay: p.Has("nodecay"), OverPartQOS: p.Has("overpartqos"), UsageFactorSafe: p.Has("usagefactorsafe"),
-			NoReserve: p.Has("noreserve"), PartitionMinNodes: p.Has("partitionminnodes"), PartitionMaxNodes: p.Has("partitionmaxnodes"),
-			PartitionTimeLimit: p.Has("partitiontimelimit"), ReqResv: p.Has("requiresreservation"), EnforceUsageThreshold: p.Has("enforceusagethreshold"),
-			PreemptMode: p.PreemptMode, GraceTime: p.GraceTime, PreemptExempt: -1,
+			DenyOnLimit: p.Has("denyonlimit"), NoDecay: p.Has("nodecay"), OverPartQOS: p.Has("overpartqos"),
+			UsageFactorSafe: p.Has("usagefactorsafe"),
+			NoReserve:       p.Has("noreserve"), PartitionMinNodes: p.Has("partitionminnodes"),
+			PartitionMaxNodes:  p.Has("partitionmaxnodes"),
+			PartitionTimeLimit: p.Has("partitiontimelimit"), ReqResv: p.Has("requiresreservation"),
+			EnforceUsageThreshold: p.Has("enforceusagethreshold"),
+			PreemptMode:           p.PreemptMode, GraceTime: p.GraceTime, PreemptExempt: -1,
 			Usage: a.usage(), Counts: a.counts(), ByUser: map[string]*Counts{}, ByAccount: map[string]*Counts{},
 		}
 		if p.Priority != nil {

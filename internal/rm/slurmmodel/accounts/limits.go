@@ -33,19 +33,27 @@ type Limits struct {
 // limits brings limits into slurmctld's form.
 func (a *Accounts) limits(l *associations.Limits) Limits {
 	return Limits{
-		GrpTRES: a.TRES.Limits(l.GrpTRES), GrpTRESMinutes: a.TRES.Limits(l.GrpTRESMins), GrpTRESRunMinutes: a.TRES.Limits(l.GrpTRESRunMins),
-		MaxTRES: a.TRES.Limits(l.MaxTRESPerJob), MaxTRESPerNode: a.TRES.Limits(l.MaxTRESPerNode), MaxTRESMinutes: a.TRES.Limits(l.MaxTRESMinutesPerJob),
-		GrpWall: orNone(l.GrpWall), MaxWall: orNone(l.MaxWall), GrpJobs: orNone(l.GrpJobs), GrpSubmit: orNone(l.GrpSubmit), GrpAccrue: orNone(l.GrpAccrue),
-		MaxJobs: orNone(l.MaxJobs), MaxSubmit: orNone(l.MaxSubmit), MaxAccrue: orNone(l.MaxAccrue), MinPriority: orNone(l.MinPriority),
+		GrpTRES: a.TRES.Limits(l.GrpTRES), GrpTRESMinutes: a.TRES.Limits(l.GrpTRESMins),
+		GrpTRESRunMinutes: a.TRES.Limits(l.GrpTRESRunMins),
+		MaxTRES:           a.TRES.Limits(l.MaxTRESPerJob), MaxTRESPerNode: a.TRES.Limits(l.MaxTRESPerNode),
+		MaxTRESMinutes: a.TRES.Limits(l.MaxTRESMinutesPerJob),
+		GrpWall:        orNone(l.GrpWall), MaxWall: orNone(l.MaxWall), GrpJobs: orNone(l.GrpJobs),
+		GrpSubmit: orNone(l.GrpSubmit),
+		GrpAccrue: orNone(l.GrpAccrue),
+		MaxJobs:   orNone(l.MaxJobs), MaxSubmit: orNone(l.MaxSubmit), MaxAccrue: orNone(l.MaxAccrue),
+		MinPriority:       orNone(l.MinPriority),
 		MaxJobsPerAccount: NoLimit, MaxSubmitPerAccount: NoLimit, MaxAccruePerAccount: NoLimit,
 	}
 }
 
 func (a *Accounts) policyLimits(p *associations.Policy) Limits {
 	l := a.limits(&p.Limits)
-	l.MaxTRESPerUser, l.MaxTRESPerAccount, l.MinTRES = a.TRES.Limits(p.MaxTRESPerUser), a.TRES.Limits(p.MaxTRESPerAccount), a.TRES.Limits(p.MinTRESPerJob)
-	l.MaxRunMinutesPerUser, l.MaxRunMinutesPerAccount = a.TRES.Limits(p.MaxTRESRunMinsPerUser), a.TRES.Limits(p.MaxTRESRunMinsPerAccount)
-	l.MaxJobsPerAccount, l.MaxSubmitPerAccount, l.MaxAccruePerAccount = orNone(p.MaxJobsPerAccount), orNone(p.MaxSubmitPerAccount), orNone(p.MaxAccruePerAccount)
+	l.MaxTRESPerUser, l.MaxTRESPerAccount, l.MinTRES = a.TRES.Limits(p.MaxTRESPerUser),
+		a.TRES.Limits(p.MaxTRESPerAccount), a.TRES.Limits(p.MinTRESPerJob)
+	l.MaxRunMinutesPerUser, l.MaxRunMinutesPerAccount = a.TRES.Limits(p.MaxTRESRunMinsPerUser),
+		a.TRES.Limits(p.MaxTRESRunMinsPerAccount)
+	l.MaxJobsPerAccount, l.MaxSubmitPerAccount, l.MaxAccruePerAccount = orNone(p.MaxJobsPerAccount),
+		orNone(p.MaxSubmitPerAccount), orNone(p.MaxAccruePerAccount)
 	return l
 }
 

@@ -7,6 +7,7 @@
 package extended
 
 import (
+	"cmp"
 	"math"
 	"math/big"
 	"math/bits"
@@ -58,10 +59,14 @@ func (a Float) Compare(b Float) int {
 	switch {
 	case a == b:
 		return 0
-	case a.mantissa == 0 || b.mantissa != 0 && (a.exponent < b.exponent || a.exponent == b.exponent && a.mantissa < b.mantissa):
+	case a.mantissa == 0:
 		return -1
+	case b.mantissa == 0:
+		return 1
+	case a.exponent != b.exponent:
+		return cmp.Compare(a.exponent, b.exponent)
 	}
-	return 1
+	return cmp.Compare(a.mantissa, b.mantissa)
 }
 
 // Add returns a + b.

@@ -53,8 +53,10 @@ func exact(f Float) *big.Float {
 func TestEdges(t *testing.T) {
 	zero, one, inf := Of(0), Of(1), Inf()
 	for name, c := range map[string]struct{ got, want Float }{
-		"0 + 1": {zero.Add(one), one}, "1 + 0": {one.Add(zero), one}, "0 * inf": {zero.Mul(inf), zero}, "1 / 0": {one.Quo(zero), inf},
-		"0 / 0": {zero.Quo(zero), zero}, "1 / inf": {one.Quo(inf), zero}, "inf + 1": {inf.Add(one), inf}, "1 + inf": {one.Add(inf), inf},
+		"0 + 1": {zero.Add(one), one}, "1 + 0": {one.Add(zero), one}, "0 * inf": {zero.Mul(inf), zero},
+		"1 / 0": {one.Quo(zero), inf},
+		"0 / 0": {zero.Quo(zero), zero}, "1 / inf": {one.Quo(inf), zero}, "inf + 1": {inf.Add(one), inf},
+		"1 + inf": {one.Add(inf), inf},
 		"inf * 1": {inf.Mul(one), inf}, "-1": {Of(-1), zero}, "NaN": {Of(math.NaN()), zero}, "+inf": {Of(math.Inf(1)), inf},
 	} {
 		if c.got != c.want {
@@ -66,7 +68,8 @@ func TestEdges(t *testing.T) {
 			t.Errorf("%v became %v", f, got)
 		}
 	}
-	if zero.Compare(one) != -1 || one.Compare(zero) != 1 || inf.Compare(one) != 1 || zero.Compare(zero) != 0 || !zero.IsZero() || one.IsZero() {
+	if zero.Compare(one) != -1 || one.Compare(zero) != 1 || inf.Compare(one) != 1 || zero.Compare(zero) != 0 ||
+		!zero.IsZero() || one.IsZero() {
 		t.Error("0, 1 and infinity are out of order")
 	}
 }

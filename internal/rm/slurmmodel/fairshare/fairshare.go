@@ -43,8 +43,10 @@ func ReadSettings(get func(key string) (string, bool), release slurmspec.Release
 	flags = strings.ToUpper(flags)
 	s := Settings{
 		FairTree:       !strings.Contains(flags, "DEPTH_OBLIVIOUS") && !strings.Contains(flags, "NO_FAIR_TREE"),
-		DepthOblivious: strings.Contains(flags, "DEPTH_OBLIVIOUS"), CalculateRunning: strings.Contains(flags, "CALCULATE_RUNNING"),
-		Dampening: 1, HalfLife: 7 * 86400, Period: 300, Limits: accounts.ReadEnforcement(get).Limits, Release: release,
+		DepthOblivious: strings.Contains(flags, "DEPTH_OBLIVIOUS"),
+
+		CalculateRunning: strings.Contains(flags, "CALCULATE_RUNNING"),
+		Dampening:        1, HalfLife: 7 * 86400, Period: 300, Limits: accounts.ReadEnforcement(get).Limits, Release: release,
 	}
 	for key, to := range map[string]*int64{"PriorityDecayHalfLife": &s.HalfLife, "PriorityCalcPeriod": &s.Period} {
 		if text, set := get(key); set {
@@ -63,7 +65,7 @@ func ReadSettings(get func(key string) (string, bool), release slurmspec.Release
 	if text, set := get("FairShareDampeningFactor"); set {
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || n == 0 {
-			return s, fmt.Errorf("reading slurm.conf: FairShareDampeningFactor=%s: not a factor (want a whole number from 1 to 65535)", text)
+			return s, fmt.Errorf("reading slurm.conf: FairShareDampeningFactor=%s: not a factor (want 1 to 65535)", text)
 		}
 		s.Dampening = float64(n)
 	}
@@ -116,7 +118,8 @@ type FairShare struct {
 // lastReset, the state file priority_last_decay_ran gives the second of the last reset of usage; 0 for
 // none.
 func New(a *accounts.Accounts, s Settings, start, lastReset int64) *FairShare {
-	f := &FairShare{settings: s, accounts: a, decay: 1, powers: map[int64]float64{}, resets: resets{period: s.Reset, last: lastReset}}
+	f := &FairShare{settings: s, accounts: a, decay: 1, powers: map[int64]float64{}}
+	f.resets = resets{period: s.Reset, last: lastReset}
 	if lastReset == 0 {
 		f.resets.last = start
 	}

@@ -95,7 +95,8 @@ func (l *Limits) accruing(j *Job, n int) {
 func (l *Limits) accrualRoom(j *Job) (limited bool, room int64) {
 	applied := int64(accounts.NoLimit)
 	take := func(limit int64, present int) {
-		if limit == accounts.NoLimit || applied != accounts.NoLimit && (!l.release.Since(slurmspec.R2405) || applied <= limit) {
+		lowest := l.release.Since(slurmspec.R2405) && limit < applied
+		if limit == accounts.NoLimit || applied != accounts.NoLimit && !lowest {
 			return
 		}
 		applied, room = limit, max(0, limit-int64(present))

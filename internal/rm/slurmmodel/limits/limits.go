@@ -28,7 +28,8 @@ type Limits struct {
 
 // New returns the checks of a cluster whose usage shares counts. accrueAlways is
 // PriorityFlags=ACCRUE_ALWAYS.
-func New(a *accounts.Accounts, shares *fairshare.FairShare, enforce accounts.Enforcement, accrueAlways bool, release slurmspec.Release) *Limits {
+func New(a *accounts.Accounts, shares *fairshare.FairShare, enforce accounts.Enforcement, accrueAlways bool,
+	release slurmspec.Release) *Limits {
 	l := &Limits{accounts: a, shares: shares, enforce: enforce, always: accrueAlways, release: release}
 	for _, v := range []*tres.Vector{&l.request, &l.minutes, &l.used, &l.reserved, &l.reserves} {
 		*v = a.TRES.Vector()
@@ -142,7 +143,8 @@ func (l *Limits) begin() {
 
 func numbers(l *accounts.Limits) []*int64 {
 	return []*int64{
-		&l.GrpWall, &l.MaxWall, &l.GrpJobs, &l.GrpSubmit, &l.GrpAccrue, &l.MaxJobs, &l.MaxSubmit, &l.MaxAccrue, &l.MinPriority,
+		&l.GrpWall, &l.MaxWall, &l.GrpJobs, &l.GrpSubmit, &l.GrpAccrue, &l.MaxJobs, &l.MaxSubmit, &l.MaxAccrue,
+		&l.MinPriority,
 		&l.MaxJobsPerAccount, &l.MaxSubmitPerAccount, &l.MaxAccruePerAccount,
 	}
 }

@@ -28,7 +28,8 @@ var (
 	firstOfLimits   = named("QOSGrpCpuLimit")
 	lastOfLimits    = named("AssocMaxSubmitJobLimit")
 	oldLimitReasons = []slurmspec.Reason{
-		named("AssociationJobLimit"), named("AssociationResourceLimit"), named("AssociationTimeLimit"), named("QOSJobLimit"), named("QOSTimeLimit"),
+		named("AssociationJobLimit"), named("AssociationResourceLimit"), named("AssociationTimeLimit"),
+		named("QOSJobLimit"), named("QOSTimeLimit"),
 	}
 )
 

@@ -62,7 +62,8 @@ func (l *Limits) qosRuns(j *Job, q *accounts.QOS) bool {
 			return j.wait(qosGrpWall)
 		}
 	}
-	if takes(&imposed.MaxJobsPerAccount, set.MaxJobsPerAccount) && int64(q.OfAccount(j.Association.Account).Running) >= set.MaxJobsPerAccount {
+	if takes(&imposed.MaxJobsPerAccount, set.MaxJobsPerAccount) &&
+		int64(q.OfAccount(j.Association.Account).Running) >= set.MaxJobsPerAccount {
 		return j.wait(accountJobs)
 	}
 	if takes(&imposed.MaxJobs, set.MaxJobs) && int64(q.OfUser(j.User).Running) >= set.MaxJobs {
@@ -99,7 +100,8 @@ func (l *Limits) groupRuns(j *Job, a *accounts.Association, minutes *uint32) boo
 // ownRuns checks the limits of each job in an association.
 func (l *Limits) ownRuns(j *Job, a *accounts.Association, minutes *uint32) bool {
 	set, imposed := &a.Limits, &l.imposed
-	if imposed.MaxJobsPerAccount == accounts.NoLimit && imposed.MaxJobs == accounts.NoLimit && int64(a.Counts.Running) >= set.MaxJobs {
+	if imposed.MaxJobsPerAccount == accounts.NoLimit && imposed.MaxJobs == accounts.NoLimit &&
+		int64(a.Counts.Running) >= set.MaxJobs {
 		return j.wait(assocMaxJobs)
 	}
 	if !j.ByAdmin && imposed.MaxWall == accounts.NoLimit && set.MaxWall != accounts.NoLimit {
@@ -179,7 +181,10 @@ func (l *Limits) selection(j *Job, request tres.Vector, selected []uint64) *sele
 	for i, n := range request {
 		l.minutes[i] = n * uint64(minutes)
 	}
-	return &selection{Limits: l, job: j, request: request, minutes: l.minutes, selected: selected, free: j.QOS != nil && j.QOS.UsageFactor == 0}
+	return &selection{
+		Limits: l, job: j, request: request, minutes: l.minutes, selected: selected,
+		free: j.QOS != nil && j.QOS.UsageFactor == 0,
+	}
 }
 
 // qos checks a QOS (_qos_job_runnable_post_select).
@@ -258,7 +263,9 @@ func (c *selection) reservedBy(limits, imposed tres.Vector, counts *accounts.Cou
 	if limits == nil {
 		return true
 	}
-	u := usage{limits: limits, imposed: imposed, request: c.minutes, taken: c.inMinutes(counts.Reserved), safe: true, qos: true}
+	u := usage{
+		limits: limits, imposed: imposed, request: c.minutes, taken: c.inMinutes(counts.Reserved), safe: true, qos: true,
+	}
 	if i := u.exceeds(); i >= 0 {
 		return c.job.wait(c.reason(k, i))
 	}
@@ -267,21 +274,25 @@ func (c *selection) reservedBy(limits, imposed tres.Vector, counts *accounts.Cou
 
 // groups checks the group's limits of a QOS or an association: used minutes, present resources, and minutes
 // until the time limits.
-func (c *selection) groups(past *accounts.Usage, counts *accounts.Counts, set *accounts.Limits, u usage, mins, present, runMins kind) bool {
+func (c *selection) groups(past *accounts.Usage, counts *accounts.Counts, set *accounts.Limits, u usage,
+	mins, present, runMins kind) bool {
 	imposed := &c.imposed
 	if set.GrpTRESMinutes != nil {
-		u.limits, u.imposed, u.taken, u.used, u.safe = set.GrpTRESMinutes, imposed.GrpTRESMinutes, c.inMinutes(past.Reserved), c.usedMinutes(past.TRES), c.enforce.Safe
+		u.limits, u.imposed, u.safe = set.GrpTRESMinutes, imposed.GrpTRESMinutes, c.enforce.Safe
+		u.taken, u.used = c.inMinutes(past.Reserved), c.usedMinutes(past.TRES)
 		if i := u.exceeds(); i >= 0 {
 			return c.job.wait(c.reason(mins, i))
 		}
 	}
 	of := u
-	of.limits, of.imposed, of.taken, of.used, of.safe, of.factor = set.GrpTRES, imposed.GrpTRES, counts.TRES, nil, true, c.factor
+	of.limits, of.imposed, of.safe = set.GrpTRES, imposed.GrpTRES, true
+	of.taken, of.used, of.factor = counts.TRES, nil, c.factor
 	if !c.distinct(&of, counts, present) {
 		return false
 	}
 	if set.GrpTRESRunMinutes != nil {
-		u.limits, u.imposed, u.taken, u.used, u.safe = set.GrpTRESRunMinutes, imposed.GrpTRESRunMinutes, c.inMinutes(past.Reserved), nil, true
+		u.limits, u.imposed, u.safe = set.GrpTRESRunMinutes, imposed.GrpTRESRunMinutes, true
+		u.taken, u.used = c.inMinutes(past.Reserved), nil
 		if i := u.exceeds(); i >= 0 {
 			return c.job.wait(c.reason(runMins, i))
 		}

@@ -32,7 +32,8 @@ func (l *Limits) Validate(j *Job, request tres.Vector) bool {
 func (l *Limits) validateIn(j *Job, request tres.Vector) bool {
 	l.begin()
 	first, second := j.order()
-	v := validation{Limits: l, Job: j, request: request, strict: first == nil || first.DenyOnLimit || second != nil && second.DenyOnLimit}
+	v := validation{Limits: l, Job: j, request: request}
+	v.strict = first == nil || first.DenyOnLimit || second != nil && second.DenyOnLimit
 	if first != nil && !v.qos(first) || second != nil && !v.qos(second) {
 		return false
 	}
@@ -132,12 +133,14 @@ func (v *validation) groupAndUser(set *accounts.Limits) bool {
 // qosTimes checks limits of time in a QOS.
 func (v *validation) qosTimes(set *accounts.Limits) bool {
 	imposed := &v.imposed
-	if !v.times(set.MaxTRESMinutes, imposed.MaxTRESMinutes, qosMaxMins) || !v.times(set.GrpTRESMinutes, imposed.GrpTRESMinutes, qosGrpMins) ||
+	if !v.times(set.MaxTRESMinutes, imposed.MaxTRESMinutes, qosMaxMins) ||
+		!v.times(set.GrpTRESMinutes, imposed.GrpTRESMinutes, qosGrpMins) ||
 		!v.times(set.GrpTRESRunMinutes, imposed.GrpTRESRunMinutes, qosGrpRunMins) {
 		return false
 	}
-	if v.release.Since(slurmspec.R2405) && (!v.times(set.MaxRunMinutesPerAccount, imposed.MaxRunMinutesPerAccount, qosRunPerAcct) ||
-		!v.times(set.MaxRunMinutesPerUser, imposed.MaxRunMinutesPerUser, qosRunPerUser)) {
+	if v.release.Since(slurmspec.R2405) &&
+		(!v.times(set.MaxRunMinutesPerAccount, imposed.MaxRunMinutesPerAccount, qosRunPerAcct) ||
+			!v.times(set.MaxRunMinutesPerUser, imposed.MaxRunMinutesPerUser, qosRunPerUser)) {
 		return false
 	}
 	if takes(&imposed.MaxWall, set.MaxWall) && v.exceedsWall(set.MaxWall) {
@@ -187,7 +190,8 @@ func (v *validation) group(a *accounts.Association, factor float64) bool {
 	if imposed.GrpSubmit == accounts.NoLimit && int64(a.Counts.Submitted+v.count()) > set.GrpSubmit {
 		return v.refuse(assocGrpSubmit)
 	}
-	if !v.times(set.GrpTRESMinutes, imposed.GrpTRESMinutes, assocGrpMins) || !v.times(set.GrpTRESRunMinutes, imposed.GrpTRESRunMinutes, assocGrpRunMins) {
+	if !v.times(set.GrpTRESMinutes, imposed.GrpTRESMinutes, assocGrpMins) ||
+		!v.times(set.GrpTRESRunMinutes, imposed.GrpTRESRunMinutes, assocGrpRunMins) {
 		return false
 	}
 	return v.wall(&imposed.GrpWall, set.GrpWall, assocGrpWall)
@@ -204,10 +208,12 @@ func (v *validation) own(a *accounts.Association, factor float64) bool {
 			return v.refuse(v.reason(assocMaxPerNode, i))
 		}
 	}
-	if imposed.MaxSubmitPerAccount == accounts.NoLimit && imposed.MaxSubmit == accounts.NoLimit && int64(a.Counts.Submitted+v.count()) > set.MaxSubmit {
+	if imposed.MaxSubmitPerAccount == accounts.NoLimit && imposed.MaxSubmit == accounts.NoLimit &&
+		int64(a.Counts.Submitted+v.count()) > set.MaxSubmit {
 		return v.refuse(assocMaxSubmit)
 	}
-	return v.times(set.MaxTRESMinutes, imposed.MaxTRESMinutes, assocMaxMins) && v.wall(&imposed.MaxWall, set.MaxWall, assocMaxWall)
+	return v.times(set.MaxTRESMinutes, imposed.MaxTRESMinutes, assocMaxMins) &&
+		v.wall(&imposed.MaxWall, set.MaxWall, assocMaxWall)
 }
 
 // wall checks a limit of time in an association (_validate_time_limit).

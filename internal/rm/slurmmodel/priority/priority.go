@@ -81,7 +81,8 @@ type Parts struct {
 // Sum adds the parts in slurmctld's order, and returns the priority: at least 1, at most [Max], and without
 // its fraction. The order decides the last bits.
 func (p *Parts) Sum() uint32 {
-	return truncate(p.Age + p.Association + p.FairShare + p.Size + p.Partition + p.QOS + p.tres() + float64(p.Site) - float64(p.Nice))
+	sum := p.Age + p.Association + p.FairShare + p.Size + p.Partition + p.QOS + p.tres()
+	return truncate(sum + float64(p.Site) - float64(p.Nice))
 }
 
 func (p *Parts) tres() float64 {

@@ -31,7 +31,8 @@ type Settings struct {
 
 // ReadSettings reads the settings from slurm.conf, whose keys get returns. accounting says that slurmctld
 // has a slurmdbd; without one it ignores the weights of age and fair-share.
-func ReadSettings(get func(key string) (string, bool), table *tres.Table, accounting bool, release slurmspec.Release) (*Settings, error) {
+func ReadSettings(get func(key string) (string, bool), table *tres.Table, accounting bool,
+	release slurmspec.Release) (*Settings, error) {
 	s := &Settings{MaxAge: 7 * 86400, Multifactor: release.Since(slurmspec.R2311)}
 	if kind, set := get("PriorityType"); set {
 		s.Multifactor = strings.TrimPrefix(strings.ToLower(kind), "priority/") == "multifactor"
@@ -80,10 +81,13 @@ func (s *Settings) readFlags(get func(key string) (string, bool)) {
 	flags, _ := get("PriorityFlags")
 	flags = strings.ToUpper(flags)
 	for word, to := range map[string]*bool{
-		"SMALL_RELATIVE_TO_TIME": &s.RelativeToTime, "ACCRUE_ALWAYS": &s.AccrueAlways, "CALCULATE_RUNNING": &s.CalculateRunning,
-		"INCR_ONLY": &s.IncreaseOnly, "MAX_TRES": &s.MaxTRES,
-		"NO_NORMAL_ASSOC": &s.RawAssociation, "NO_NORMAL_PART": &s.RawPartition, "NO_NORMAL_QOS": &s.RawQOS, "NO_NORMAL_TRES": &s.RawTRES,
+		"SMALL_RELATIVE_TO_TIME": &s.RelativeToTime, "ACCRUE_ALWAYS": &s.AccrueAlways,
+		"CALCULATE_RUNNING": &s.CalculateRunning,
+		"INCR_ONLY":         &s.IncreaseOnly, "MAX_TRES": &s.MaxTRES,
+		"NO_NORMAL_ASSOC": &s.RawAssociation, "NO_NORMAL_PART": &s.RawPartition, "NO_NORMAL_QOS": &s.RawQOS,
+		"NO_NORMAL_TRES": &s.RawTRES,
 	} {
-		*to = strings.Contains(flags, word) || strings.Contains(flags, "NO_NORMAL_ALL") && strings.HasPrefix(word, "NO_NORMAL_")
+		*to = strings.Contains(flags, word) || strings.Contains(flags, "NO_NORMAL_ALL") &&
+			strings.HasPrefix(word, "NO_NORMAL_")
 	}
 }

@@ -34,7 +34,8 @@ func record(t *testing.T, c *txtar.Archive, program, slurm string) []byte {
 		}
 	}
 	run := filepath.Join(dir, "run")
-	replay := exec.Command(program, "replay", filepath.Join(dir, "workload.jsonl"), "--cluster", filepath.Join(dir, "cluster"), "-o", run, "-q")
+	replay := exec.Command(program, "replay", filepath.Join(dir, "workload.jsonl"), "--cluster", filepath.Join(dir,
+		"cluster"), "-o", run, "-q")
 	if slurm != "22.05" {
 		replay.Args = append(replay.Args, "--slurm", slurm)
 	}
@@ -97,7 +98,8 @@ func (r *recorder) jobs(text string) {
 		}
 		f := func(name string) string { return cmp.Or(fields[slices.Index(columns, name)], "-") }
 		r.ends[f("JobID")] = instant(f("End"))
-		r.add(time.Time{}, "job %s name=%s user=%s account=%s partition=%s qos=%s limit=%s tres=%s nodes=%s end=%d", f("JobID"), f("JobName"), f("User"), f("Account"),
+		r.add(time.Time{}, "job %s name=%s user=%s account=%s partition=%s qos=%s limit=%s tres=%s nodes=%s end=%d",
+			f("JobID"), f("JobName"), f("User"), f("Account"),
 			f("Partition"), f("QOS"), f("Timelimit"), f("AllocTRES"), f("NodeList"), instant(f("End")).Unix())
 	}
 }
@@ -114,6 +116,10 @@ var (
 	endPattern    = regexp.MustCompile(`called for job (\d+)$`)
 	levelPattern  = regexp.MustCompile(`_ft_debug: ( +)(=?)(\S+) \((\S+)\): +(\S+)$`)
 	refusePattern = regexp.MustCompile(`exceeded association/QOS limit for user (\d+): (\S+)$`)
+	factorPattern = regexp.MustCompile(`Fairshare priority of job (\d+) for user \S+ in acct \S+ is ` +
+		`(?:2\*\*\(-(\S+)/(\S+)\) = )?(\S+)$`)
+	sumPattern = regexp.MustCompile(`Job (\d+) priority: +(-?\d+) \+ +` + strings.Repeat(`(\S+) \+ +`, 6) +
+		`(\S+) - +(-?\d+) = (\S+)$`)
 	eventPatterns = []*regexp.Regexp{runPattern, submitPattern, refusePattern, startPattern, endPattern}
 )
 
@@ -123,7 +129,10 @@ var (
 		re   *regexp.Regexp
 		take func(r *recorder, at time.Time, m []string)
 	}{
-		{regexp.MustCompile(`slurmctld version (\S+) started on cluster`), func(r *recorder, at time.Time, m []string) { r.add(at, "boot %d", at.Unix()) }},
+		{regexp.MustCompile(`slurmctld version (\S+) started on cluster`), func(r *recorder, at time.Time,
+			m []string) {
+			r.add(at, "boot %d", at.Unix())
+		}},
 		{runPattern, func(r *recorder, at time.Time, m []string) { r.add(at, "run %d %s", at.Unix(), m[1]) }},
 		{submitPattern, func(r *recorder, at time.Time, m []string) { r.priority(at, "submit", m) }},
 		{startPattern, func(r *recorder, at time.Time, m []string) { r.add(at, "start %d %s", at.Unix(), m[1]) }},
@@ -132,7 +141,8 @@ var (
 			r.add(at, "end %d %s", at.Unix(), m[1])
 			delete(r.ends, m[1])
 		}},
-		{regexp.MustCompile(`Adding \S+ new usage to assoc \d+ \((\S+)/(\S+)/(\S+)\) raw usage is now (\S+)\. Group wall added \S+ making it (\S+)\.`),
+		{regexp.MustCompile(`Adding \S+ new usage to assoc \d+ \((\S+)/(\S+)/(\S+)\) raw usage is now (\S+)\. ` +
+			`Group wall added \S+ making it (\S+)\.`),
 			func(r *recorder, at time.Time, m []string) {
 				name := strings.ReplaceAll(m[1]+"/"+m[2]+"/"+m[3], "/(null)/(null)", "/")
 				r.usage[strings.ReplaceAll(name, "/(null)", "")] = m[4] + " " + m[5]
@@ -140,15 +150,16 @@ var (
 		{levelPattern, func(r *recorder, at time.Time, m []string) {
 			r.levels = append(r.levels, level{len(m[1]), m[2] != "", m[3], m[4], m[5]})
 		}},
-		{regexp.MustCompile(`Fairshare priority of job (\d+) for user \S+ in acct \S+ is (?:2\*\*\(-(\S+)/(\S+)\) = )?(\S+)$`), func(r *recorder, at time.Time, m []string) {
+		{factorPattern, func(r *recorder, at time.Time, m []string) {
 			r.parts = []string{"factor=" + m[4]}
 			if m[2] != "" {
 				r.parts = append(r.parts, "effective="+m[2])
 			}
 		}},
-		{regexp.MustCompile(`Job (\d+) priority: +(-?\d+) \+ +(\S+) \+ +(\S+) \+ +(\S+) \+ +(\S+) \+ +(\S+) \+ +(\S+) \+ +(\S+) - +(-?\d+) = (\S+)$`),
+		{sumPattern,
 			func(r *recorder, at time.Time, m []string) {
-				for i, name := range []string{"site", "age", "assoc", "fairshare", "size", "partition", "qos", "tres", "nice", "sum"} {
+				for i, name := range []string{"site", "age", "assoc", "fairshare", "size", "partition", "qos", "tres", "nice",
+					"sum"} {
 					if value := m[2+i]; strings.Trim(value, "0.") != "" {
 						r.parts = append(r.parts, name+"="+value)
 					}
@@ -157,7 +168,10 @@ var (
 		{regexp.MustCompile(`multi-partition\S* priorities: (.*)$`), func(r *recorder, at time.Time, m []string) {
 			r.parts = append(r.parts, "partitions="+strings.ReplaceAll(strings.ReplaceAll(m[1], ", ", ","), "=", ":"))
 		}},
-		{regexp.MustCompile(`priority for job (\d+) is now (\d+)$`), func(r *recorder, at time.Time, m []string) { r.priority(at, "priority", m) }},
+		{regexp.MustCompile(`priority for job (\d+) is now (\d+)$`), func(r *recorder, at time.Time,
+			m []string) {
+			r.priority(at, "priority", m)
+		}},
 	}
 )
 
@@ -252,7 +266,7 @@ var (
 	shownQOS  = regexp.MustCompile(`^QOS=([^(]+)\(`)
 	amounts   = regexp.MustCompile(`([a-z][a-z/:0-9]*)=[^(]*\((\d+)\)`)
 	rawUsage  = regexp.MustCompile(`UsageRaw(?:/Norm/Efctv)?=([\d.]+)`)
-	counts    = regexp.MustCompile(`(GrpJobs|GrpJobsAccrue|GrpSubmitJobs|GrpWall|MaxJobsP[AU]|MaxJobsAccrueP[AU]|MaxSubmitJobsP[AU])=[^( ]*\(([\d.]+)\)`)
+	counts    = regexp.MustCompile(`(GrpWall|GrpJobs|(?:Grp|Max)\w*Jobs\w*)=[^( ]*\(([\d.]+)\)`)
 	resources = regexp.MustCompile(`^ *(GrpTRES|GrpTRESMins|GrpTRESRunMins|MaxTRESP[AU]|MaxTRESRunMinsP[AU])=(.*)$`)
 )
 

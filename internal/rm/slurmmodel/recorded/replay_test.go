@@ -156,7 +156,8 @@ func newModel(t *testing.T, c *txtar.Archive, release string) *model {
 			t.Fatal(err)
 		}
 	}
-	m := &model{t: t, byID: map[string]*job{}, compared: map[string]int{}, partitions: map[string]*partition{}, users: map[string]string{"0": "root"}, requests: map[string]request{}}
+	m := &model{t: t, byID: map[string]*job{}, compared: map[string]int{}, partitions: map[string]*partition{},
+		users: map[string]string{"0": "root"}, requests: map[string]request{}}
 	var err error
 	if m.cluster, err = conf.Open(dir); err != nil {
 		t.Fatal(err)
@@ -225,7 +226,8 @@ func (m *model) addPartitions() {
 	}
 	var all []*priority.Partition
 	for _, p := range m.cluster.Partitions {
-		of := &partition{limits: limits.Partition{QOS: m.accounts.QOS[strings.ToLower(p.QOS)], MaxMinutes: slurmspec.Infinite, DefaultMinutes: slurmspec.NoVal}}
+		of := &partition{limits: limits.Partition{QOS: m.accounts.QOS[strings.ToLower(p.QOS)],
+			MaxMinutes: slurmspec.Infinite, DefaultMinutes: slurmspec.NoVal}}
 		of.priority.TRES, of.priority.JobFactor = m.table.Vector(), 1
 		if text, ok := p.Get("DefMemPerCPU"); ok {
 			of.memory = uint64(number(text))
@@ -294,7 +296,8 @@ func (m *model) prepare(j *job, second int64) {
 		qos = m.accounts.QOS[r.QOS]
 	}
 	j.limits = limits.Job{
-		Association: a, User: r.User, QOS: qos, Partition: &j.first.limits, Minutes: slurmspec.NoVal, Submit: second, Begin: second, Required: m.nodes(r.NodeList),
+		Association: a, User: r.User, QOS: qos, Partition: &j.first.limits, Minutes: slurmspec.NoVal, Submit: second,
+		Begin: second, Required: m.nodes(r.NodeList),
 	}
 	if r.Limit > 0 {
 		j.limits.Minutes = uint32(r.Limit / 60)
@@ -383,8 +386,10 @@ func (j *job) compute(now int64) {
 	m := j.m
 	j.factor = m.shares.Factor(j.limits.Association)
 	of := priority.Job{
-		Association: j.limits.Association, QOS: j.limits.QOS, FairShare: j.factor, Accrue: j.limits.Accrue, Nodes: max(1, uint32(j.request.MinNodes)),
-		CPUs: uint32(j.request.Tasks), Minutes: j.limits.Minutes, Partitions: []*priority.Partition{&j.first.priority}, TRES: j.requests, Nice: j.request.Nice,
+		Association: j.limits.Association, QOS: j.limits.QOS, FairShare: j.factor, Accrue: j.limits.Accrue, Nodes: max(1,
+			uint32(j.request.MinNodes)),
+		CPUs: uint32(j.request.Tasks), Minutes: j.limits.Minutes, Partitions: []*priority.Partition{&j.first.priority},
+		TRES: j.requests, Nice: j.request.Nice,
 	}
 	if j.running {
 		of.TRES = j.amounts
@@ -441,7 +446,8 @@ func (m *model) start(f []string) {
 	}
 	j.limits.Running = &fairshare.Running{
 		Association: j.limits.Association, QOS: j.limits.QOS, PartitionQOS: of.limits.QOS, User: j.limits.User, Start: m.now,
-		LimitEnd: m.now + 60*int64(j.limits.Minutes), Billing: m.table.Bill(of.weights, j.amounts, m.priorities.MaxTRES), TRES: j.amounts,
+		LimitEnd: m.now + 60*int64(j.limits.Minutes), Billing: m.table.Bill(of.weights, j.amounts, m.priorities.MaxTRES),
+		TRES: j.amounts,
 	}
 	j.running = true
 	m.limits.Begin(&j.limits)
@@ -518,8 +524,10 @@ func (m *model) checkPriority(f []string, j *job) {
 	}
 	p := &j.parts
 	for name, got := range map[string]string{
-		"factor": fmt.Sprintf("%.6f", j.factor), "effective": fmt.Sprintf("%.6f", sharing(j.limits.Association).FairShare.Effective),
-		"age": fmt.Sprintf("%2.f", p.Age), "assoc": fmt.Sprintf("%.2f", p.Association), "fairshare": fmt.Sprintf("%.2f", p.FairShare),
+		"factor": fmt.Sprintf("%.6f", j.factor), "effective": fmt.Sprintf("%.6f",
+			sharing(j.limits.Association).FairShare.Effective),
+		"age": fmt.Sprintf("%2.f", p.Age), "assoc": fmt.Sprintf("%.2f", p.Association), "fairshare": fmt.Sprintf("%.2f",
+			p.FairShare),
 		"size": fmt.Sprintf("%.2f", p.Size), "partition": fmt.Sprintf("%.2f", p.Partition), "qos": fmt.Sprintf("%.2f", p.QOS),
 		"nice": strconv.FormatInt(p.Nice, 10),
 	} {
@@ -629,7 +637,8 @@ func (m *model) counts() map[string]string {
 			counts("qos:"+q.Name+":"+user, c, "MaxJobsPU", "MaxJobsAccruePU", "MaxSubmitJobsPU", "MaxTRESPU", "MaxTRESRunMinsPU")
 		}
 		for account, c := range q.ByAccount {
-			counts("qos:"+q.Name+":"+account, c, "MaxJobsPA", "MaxJobsAccruePA", "MaxSubmitJobsPA", "MaxTRESPA", "MaxTRESRunMinsPA")
+			counts("qos:"+q.Name+":"+account, c, "MaxJobsPA", "MaxJobsAccruePA", "MaxSubmitJobsPA", "MaxTRESPA",
+				"MaxTRESRunMinsPA")
 		}
 	}
 	return all

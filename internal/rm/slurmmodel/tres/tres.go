@@ -103,7 +103,8 @@ func (t *Table) Weights(text string) ([]float64, error) {
 	for name, weight := range slurmspec.TRES(text) {
 		i, ok := t.Index(name)
 		if !ok {
-			return nil, fmt.Errorf("TRES weights %q: %q is not tracked (want cpu, mem, node or one of AccountingStorageTRES)", text, name)
+			return nil, fmt.Errorf("TRES weights %q: %q is not tracked (want cpu, mem, node or one of AccountingStorageTRES)",
+				text, name)
 		}
 		digits := strings.TrimRight(weight, "kKmMgGtTpP")
 		f, err := strconv.ParseFloat(digits, 64)
