@@ -120,7 +120,8 @@ var (
 		`(?:2\*\*\(-(\S+)/(\S+)\) = )?(\S+)$`)
 	sumPattern = regexp.MustCompile(`Job (\d+) priority: +(-?\d+) \+ +` + strings.Repeat(`(\S+) \+ +`, 6) +
 		`(\S+) - +(-?\d+) = (\S+)$`)
-	eventPatterns = []*regexp.Regexp{runPattern, submitPattern, refusePattern, startPattern, endPattern}
+	accruePattern = regexp.MustCompile(`Adding (\d+) to assoc_ptr`)
+	eventPatterns = []*regexp.Regexp{runPattern, submitPattern, refusePattern, startPattern, endPattern, accruePattern}
 )
 
 var (
@@ -137,6 +138,7 @@ var (
 		{submitPattern, func(r *recorder, at time.Time, m []string) { r.priority(at, "submit", m) }},
 		{startPattern, func(r *recorder, at time.Time, m []string) { r.add(at, "start %d %s", at.Unix(), m[1]) }},
 		{refusePattern, func(r *recorder, at time.Time, m []string) { r.add(at, "refuse %d %s", at.Unix(), m[2]) }},
+		{accruePattern, func(r *recorder, at time.Time, m []string) { r.add(at, "accrue %d %s", at.Unix(), m[1]) }},
 		{endPattern, func(r *recorder, at time.Time, m []string) {
 			r.add(at, "end %d %s", at.Unix(), m[1])
 			delete(r.ends, m[1])
@@ -266,7 +268,7 @@ var (
 	shownQOS  = regexp.MustCompile(`^QOS=([^(]+)\(`)
 	amounts   = regexp.MustCompile(`([a-z][a-z/:0-9]*)=[^(]*\((\d+)\)`)
 	rawUsage  = regexp.MustCompile(`UsageRaw(?:/Norm/Efctv)?=([\d.]+)`)
-	counts    = regexp.MustCompile(`(GrpWall|GrpJobs|(?:Grp|Max)\w*Jobs\w*)=[^( ]*\(([\d.]+)\)`)
+	counts    = regexp.MustCompile(`(GrpWall|Grp\w*Jobs\w*|Max\w*Jobs\w*P[AU])=[^( ]*\(([\d.]+)\)`)
 	resources = regexp.MustCompile(`^ *(GrpTRES|GrpTRESMins|GrpTRESRunMins|MaxTRESP[AU]|MaxTRESRunMinsP[AU])=(.*)$`)
 )
 

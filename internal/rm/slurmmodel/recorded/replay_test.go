@@ -43,6 +43,7 @@ type model struct {
 	users      map[string]string // names by number
 	requests   map[string]request
 	epoch      int64
+	accrual    bool // the record says when jobs begin to gain age
 
 	jobs  []*job // in the order of slurmctld's list
 	byID  map[string]*job
@@ -53,6 +54,8 @@ type model struct {
 }
 
 type partition struct {
+	name     string
+	tier     int64
 	priority priority.Partition
 	limits   limits.Partition
 	weights  []float64
@@ -80,6 +83,7 @@ type job struct {
 	request request
 	limits  limits.Job
 	first   *partition
+	all     []*partition // if there are several, highest tier first
 	// requests are the requested resources, and amounts the allocated ones.
 	requests, amounts tres.Vector
 	running           bool
@@ -89,11 +93,14 @@ type job struct {
 	factor   float64
 	computed uint32
 	at       int64
+	// inPartitions are the priorities in each partition.
+	inPartitions []string
 }
 
 // compare goes through a record and compares every number with the model's.
 func compare(t *testing.T, c *txtar.Archive, release, record string) {
 	m := newModel(t, c, release)
+	m.accrual = strings.Contains(record, "\naccrue ")
 	lines := strings.Split(strings.TrimSpace(record), "\n")
 	for i, text := range lines {
 		f := strings.Fields(text)
@@ -119,6 +126,8 @@ func compare(t *testing.T, c *txtar.Archive, release, record string) {
 			m.checkLevel(f)
 		case "shown":
 			m.checkCounts(number(f[1]), lines[i+1:])
+		case "accrue":
+			m.accrues(f)
 		case "refuse":
 			m.refuse(f)
 		case "pending":
@@ -226,7 +235,7 @@ func (m *model) addPartitions() {
 	}
 	var all []*priority.Partition
 	for _, p := range m.cluster.Partitions {
-		of := &partition{limits: limits.Partition{QOS: m.accounts.QOS[strings.ToLower(p.QOS)],
+		of := &partition{name: p.Name, limits: limits.Partition{QOS: m.accounts.QOS[strings.ToLower(p.QOS)],
 			MaxMinutes: slurmspec.Infinite, DefaultMinutes: slurmspec.NoVal}}
 		of.priority.TRES, of.priority.JobFactor = m.table.Vector(), 1
 		if text, ok := p.Get("DefMemPerCPU"); ok {
@@ -238,6 +247,9 @@ func (m *model) addPartitions() {
 		of.priority.MaxMinutes = slurmspec.Infinite
 		if text, ok := p.Get("MaxTime"); ok {
 			of.limits.MaxMinutes, of.priority.MaxMinutes = m.minutes(text), m.minutes(text)
+		}
+		if text, ok := p.Get("PriorityTier"); ok {
+			of.tier = number(text)
 		}
 		if text, ok := p.Get("PriorityJobFactor"); ok {
 			of.priority.JobFactor = uint16(number(text))
@@ -286,6 +298,10 @@ func (m *model) addJob(f []string) {
 func (m *model) prepare(j *job, second int64) {
 	r := &j.request
 	names := strings.Split(cmp.Or(r.Partition, m.cluster.DefaultPartition()), ",")
+	for _, name := range names {
+		j.all = append(j.all, m.partitions[name])
+	}
+	slices.SortStableFunc(j.all, func(a, b *partition) int { return cmp.Compare(b.tier, a.tier) })
 	j.first = m.partitions[names[0]]
 	a := m.accounts.Find(r.User, r.Account, names[0])
 	if a == nil {
@@ -394,7 +410,18 @@ func (j *job) compute(now int64) {
 	if j.running {
 		of.TRES = j.amounts
 	}
+	if len(j.all) > 1 && !j.running {
+		of.Partitions = nil
+		for _, p := range j.all {
+			of.Partitions = append(of.Partitions, &p.priority)
+		}
+		of.Own = slices.Index(j.all, j.first)
+	}
 	j.parts = m.priorities.Of(&of, m.size, now)
+	j.inPartitions = nil
+	for i, n := range m.priorities.InPartitions(&of, &j.parts) {
+		j.inPartitions = append(j.inPartitions, fmt.Sprintf("%s:%d", j.all[min(i, len(j.all)-1)].name, n))
+	}
 	j.computed, j.at = m.priorities.Update(j.computed, j.parts.Sum()), now
 }
 
@@ -410,10 +437,24 @@ func (m *model) run(second, delta int64) {
 // accrue lets the pending jobs gain age, as slurmctld does when it builds the queue.
 func (m *model) accrue() {
 	for _, j := range m.jobs {
-		if !j.running && !j.over {
+		if !m.accrual && !j.running && !j.over {
 			m.limits.Accrue(&j.limits, m.now)
 		}
 	}
+}
+
+// accrues lets the first pending job that can gain age from now on.
+func (m *model) accrues(f []string) {
+	m.now = number(f[1])
+	for _, j := range m.jobs {
+		if j.running || j.over || j.limits.Accrue != 0 {
+			continue
+		}
+		if m.limits.Accrue(&j.limits, m.now); j.limits.Accrue != 0 {
+			return
+		}
+	}
+	m.errorf("no job begins to gain age, want one")
 }
 
 func (m *model) submit(f []string) {
@@ -518,6 +559,12 @@ func (m *model) checkPriority(f []string, j *job) {
 	second := number(f[1])
 	if j.at != second {
 		j.compute(second)
+	}
+	if want := field(f, "partitions"); want != "" && want != strings.Join(j.inPartitions, ",") {
+		m.errorf("job %s has the priorities %v, want %s", j.id, j.inPartitions, want)
+	}
+	if len(j.all) > 1 && f[0] != "submit" {
+		return // the job's own priority is that in the partition that slurmctld has tried last
 	}
 	if want := uint32(number(f[3])); j.computed != want {
 		m.errorf("job %s has priority %d, want %d: %s; %+v", j.id, j.computed, want, strings.Join(f[4:], " "), j.parts)
