@@ -3,6 +3,7 @@ package accounts
 import (
 	"iter"
 	"math/bits"
+	"strconv"
 
 	"rmreplay/internal/rm/slurmmodel/extended"
 	"rmreplay/internal/rm/slurmmodel/tres"
@@ -108,14 +109,15 @@ func (q *QOS) part(parts map[string]*Counts, name string) *Counts {
 }
 
 // SetUsage sets the usage with which slurmctld starts: raw billing seconds of an association alone, which
-// is added to those above it. cpus says that billing is the number of CPUs, so that the usage of CPUs is
-// the same.
+// is added to those above it. The state file from which slurmctld reads it has six decimals. cpus says that
+// billing is the number of CPUs, so that the usage of CPUs is the same.
 func (one *Association) SetUsage(raw float64, cpus bool) {
+	seconds := extended.Parse(strconv.FormatFloat(raw, 'f', 6, 64))
 	for a := range one.Up {
-		a.Usage.Raw = a.Usage.Raw.Add(extended.Of(raw))
-		a.Usage.TRES[tres.Billing] = a.Usage.TRES[tres.Billing].Add(extended.Of(raw))
+		a.Usage.Raw = a.Usage.Raw.Add(seconds)
+		a.Usage.TRES[tres.Billing] = a.Usage.TRES[tres.Billing].Add(seconds)
 		if cpus {
-			a.Usage.TRES[tres.CPU] = a.Usage.TRES[tres.CPU].Add(extended.Of(raw))
+			a.Usage.TRES[tres.CPU] = a.Usage.TRES[tres.CPU].Add(seconds)
 		}
 	}
 }

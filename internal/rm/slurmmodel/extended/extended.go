@@ -38,6 +38,19 @@ func Of(f float64) Float {
 	return Float{uint64(fraction*(1<<53)) << 11, int32(exponent) - 64}
 }
 
+// Parse reads a decimal number that is not negative, rounded to the nearest one. It returns 0 for a text
+// that is no number.
+func Parse(text string) Float {
+	f, _, err := big.ParseFloat(text, 10, 64, big.ToNearestEven)
+	if err != nil || f.Sign() <= 0 {
+		return Float{}
+	}
+	mantissa := new(big.Float)
+	exponent := f.MantExp(mantissa)
+	m, _ := mantissa.SetMantExp(mantissa, 64).Uint64()
+	return Float{m, int32(exponent) - 64}
+}
+
 // Float64 returns the nearest float64.
 func (a Float) Float64() float64 {
 	if a.exponent == infinite {

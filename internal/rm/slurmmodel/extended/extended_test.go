@@ -51,6 +51,16 @@ func exact(f Float) *big.Float {
 
 // TestEdges: zero, infinity, and float64s there and back.
 func TestEdges(t *testing.T) {
+	for text, want := range map[string]Float{"1": Of(1), "0.5": Of(.5), "0": {}, "-1": {}, "x": {},
+		"123456.000000": Of(123456)} {
+		if got := Parse(text); got != want {
+			t.Errorf("%s is %v, want %v", text, got, want)
+		}
+	}
+	if tenth := Parse("0.1"); tenth == Of(0.1) || tenth.Float64() != 0.1 ||
+		tenth.Big().Text('f', 21) != "0.100000000000000000001" {
+		t.Errorf("0.1 is %v", tenth.Big())
+	}
 	zero, one, inf := Of(0), Of(1), Inf()
 	for name, c := range map[string]struct{ got, want Float }{
 		"0 + 1": {zero.Add(one), one}, "1 + 0": {one.Add(zero), one}, "0 * inf": {zero.Mul(inf), zero},

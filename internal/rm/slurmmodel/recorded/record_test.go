@@ -19,6 +19,9 @@ import (
 // invalid is the exit status of a replay with a warning that affects the result, such as refused jobs.
 const invalid = 3
 
+// lead is the time before the epoch at which slurmctld starts.
+const lead = 162914 * time.Millisecond
+
 // record replays a case on real Slurm and returns what slurmctld did, a line for each event. The program
 // rmreplay runs the replay; slurm is the release.
 func record(t *testing.T, c *txtar.Archive, program, slurm string) []byte {
@@ -35,7 +38,8 @@ func record(t *testing.T, c *txtar.Archive, program, slurm string) []byte {
 	}
 	run := filepath.Join(dir, "run")
 	replay := exec.Command(program, "replay", filepath.Join(dir, "workload.jsonl"), "--cluster", filepath.Join(dir,
-		"cluster"), "-o", run, "-q")
+		"cluster"), "-o", run, "-q",
+		"--lead", lead.String())
 	if slurm != "22.05" {
 		replay.Args = append(replay.Args, "--slurm", slurm)
 	}

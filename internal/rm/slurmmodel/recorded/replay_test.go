@@ -17,14 +17,17 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
+	usage "rmreplay/internal/rm/slurm/fairshare"
 	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/fairshare"
 	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/priority"
 	"rmreplay/internal/rm/slurmmodel/tres"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/workload"
 )
 
 // model is the model of the three packages on a case's cluster.
@@ -43,6 +46,8 @@ type model struct {
 	users      map[string]string // names by number
 	requests   map[string]request
 	epoch      int64
+	usage      []hpc.Usage
+	set        *associations.Set
 	accrual    bool // the record says when jobs begin to gain age
 
 	jobs  []*job // in the order of slurmctld's list
@@ -182,12 +187,16 @@ func newModel(t *testing.T, c *txtar.Archive, release string) *model {
 		r := struct {
 			request
 			Epoch time.Time
+			Raw   float64 `json:"raw_s"`
 		}{}
 		if err := json.Unmarshal([]byte(row), &r); err != nil {
 			t.Fatal(err)
 		}
 		if m.requests[r.ID] = r.request; !r.Epoch.IsZero() {
 			m.epoch = r.Epoch.Unix()
+		}
+		if r.Raw > 0 {
+			m.usage = append(m.usage, hpc.Usage{Account: r.Account, User: r.User, Raw: r.Raw})
 		}
 	}
 	return m
@@ -198,9 +207,9 @@ func (m *model) boot(second int64) {
 	get := m.cluster.Get
 	tracked, _ := get("AccountingStorageTRES")
 	m.table = tres.New(tracked)
-	set := associations.Read(m.cluster.Accounts, "accounts", m.cluster.Name)
-	if len(set.Mistakes) > 0 {
-		m.t.Fatal(set.Mistakes)
+	m.set = associations.Read(m.cluster.Accounts, "accounts", m.cluster.Name)
+	if len(m.set.Mistakes) > 0 {
+		m.t.Fatal(m.set.Mistakes)
 	}
 	settings, err := fairshare.ReadSettings(get, m.release)
 	if err != nil {
@@ -209,12 +218,25 @@ func (m *model) boot(second int64) {
 	if m.priorities, err = priority.ReadSettings(get, m.table, true, m.release); err != nil {
 		m.t.Fatal(err)
 	}
-	m.accounts = accounts.New(set, m.table, settings.FairTree, m.release)
+	m.accounts = accounts.New(m.set, m.table, settings.FairTree, m.release)
 	m.shares = fairshare.New(m.accounts, settings, second, 0)
 	m.limits = limits.New(m.accounts, m.shares, accounts.ReadEnforcement(get), m.priorities.AccrueAlways, m.release)
 	m.addPartitions()
+	m.giveUsage(settings.HalfLife)
 	m.now = second
 	m.shares.Run(second, m.each)
+}
+
+// giveUsage sets the usage of the workload as a replay does.
+func (m *model) giveUsage(halfLife int64) {
+	w := workload.Workload{Epoch: hpc.Unix(m.epoch), Usage: m.usage}
+	at := w.Epoch.Add(-lead)
+	given, accrued := replay.InitialUsage(&w, at, time.Duration(halfLife)*time.Second)
+	u := usage.Usage{Given: given, Accrued: accrued, At: w.Epoch}.Of(m.cluster)
+	warn := func(code, text string, _ bool) { m.errorf("%s: %s", code, text) }
+	for _, own := range u.Own(usage.DeclaredAccounts(m.set), warn) {
+		m.accounts.Find(own.User, own.Account, own.Partition).SetUsage(own.Raw, u.BillsProcessors)
+	}
 }
 
 func (m *model) addPartitions() {
@@ -655,7 +677,7 @@ func (m *model) counts() map[string]string {
 			all[name+" "+key] = value
 		}
 	}
-	usage := func(name string, u *accounts.Usage, decimals int) {
+	used := func(name string, u *accounts.Usage, decimals int) {
 		put(name, "UsageRaw", strconv.FormatFloat(u.Raw.Float64(), 'f', decimals, 64))
 		put(name, "GrpWall", strconv.FormatFloat(u.Wall/60, 'f', 2, 64))
 		for i, n := range u.TRES {
@@ -674,11 +696,11 @@ func (m *model) counts() map[string]string {
 	}
 	for _, a := range m.accounts.List {
 		name := a.Account + "/" + a.User + strings.TrimSuffix("/"+a.Partition, "/")
-		usage(name, &a.Usage, 2)
+		used(name, &a.Usage, 2)
 		counts(name, &a.Counts, "GrpJobs", "GrpJobsAccrue", "GrpSubmitJobs", "GrpTRES", "")
 	}
 	for _, q := range m.accounts.QOS {
-		usage("qos:"+q.Name, &q.Usage, 6)
+		used("qos:"+q.Name, &q.Usage, 6)
 		counts("qos:"+q.Name, &q.Counts, "GrpJobs", "GrpJobsAccrue", "GrpSubmitJobs", "GrpTRES", "")
 		for user, c := range q.ByUser {
 			counts("qos:"+q.Name+":"+user, c, "MaxJobsPU", "MaxJobsAccruePU", "MaxSubmitJobsPU", "MaxTRESPU", "MaxTRESRunMinsPU")
