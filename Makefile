@@ -15,6 +15,9 @@ TEST_PACKAGES  := chromium slurmd libjemalloc2
 # Where make install puts the program; DESTDIR goes before it, for packagers.
 PREFIX   ?= /usr/local
 
+# Of both modules; go.work has them.
+PACKAGES := ./... ./tools/...
+
 # It runs the tests and sums up: failures, what was skipped and why, and a line of counts.
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 
@@ -89,14 +92,14 @@ gotestsum:
 test: deps build ## go vet and all tests, those on three releases of Slurm and in a browser too
 	@tools/install-deps $(TEST_PACKAGES)
 	@$(MAKE) --no-print-directory slurm-releases
-	$(GO) vet ./...
-	@RMREPLAY_SLURM_ROOTS=$(SLURM_ROOTS) $(GO) run $(GOTESTSUM) --format pkgname --format-hide-empty-pkg -- -count 1 -timeout $(TIMEOUT) ./...
+	$(GO) vet $(PACKAGES)
+	@RMREPLAY_SLURM_ROOTS=$(SLURM_ROOTS) $(GO) run $(GOTESTSUM) --format pkgname --format-hide-empty-pkg -- -count 1 -timeout $(TIMEOUT) $(PACKAGES)
 
 # Without root, Slurm and a browser: see CONTRIBUTING.md. Results of unchanged packages are Go's cached ones.
 .PHONY: check
 check: $(SHIM) ## go vet and the fast tests, in three minutes at most; needs neither root nor Slurm
-	$(GO) vet ./...
-	@$(GO) run $(GOTESTSUM) --format pkgname --format-hide-empty-pkg --hide-summary skipped -- -short -timeout 5m ./...
+	$(GO) vet $(PACKAGES)
+	@$(GO) run $(GOTESTSUM) --format pkgname --format-hide-empty-pkg --hide-summary skipped -- -short -timeout 5m $(PACKAGES)
 
 .PHONY: lint
 lint: $(SHIM) ## formatting, the linters of .golangci.yml, and stricter warnings for the preload library
@@ -104,7 +107,7 @@ lint: $(SHIM) ## formatting, the linters of .golangci.yml, and stricter warnings
 
 .PHONY: bench
 bench: deps $(SHIM) ## all benchmarks, in the form that benchstat reads
-	$(GO) test -run '^$$' -bench . -benchmem -count 6 -timeout 60m ./...
+	$(GO) test -run '^$$' -bench . -benchmem -count 6 -timeout 60m $(PACKAGES)
 
 .PHONY: fuzz
 fuzz: $(SHIM) ## every fuzz test for FUZZTIME (30s)

@@ -5,7 +5,6 @@ package main
 import (
 	"os"
 
-	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/cli"
 	"rmreplay/internal/supervise"
 )
@@ -13,5 +12,5 @@ import (
 func main() {
 	// The guard of a replay's daemons is this program again; it does not return.
 	supervise.RunIfGuard()
-	os.Exit(cli.Main(service.New()))
+	os.Exit(cli.Main())
 }

@@ -19,7 +19,7 @@ var groups = []struct {
 	title    string
 	commands []func(*globals) *cobra.Command
 }{
-	{"Replay and simulate", []func(*globals) *cobra.Command{newReplayCommand, newSimulateCommand, newSweepCommand, newTuneCommand}},
+	{"Replay and simulate", []func(*globals) *cobra.Command{newReplayCommand, newSimulateCommand, newRerunCommand, newSweepCommand, newTuneCommand}},
 	{"Workloads", []func(*globals) *cobra.Command{newWorkloadCommand, newPredictCommand, printing(forecastcmd.New)}},
 	{"Results", []func(*globals) *cobra.Command{newMetricsCommand, newCompareCommand, newReportCommand, printing(recordcmd.Jobs), printing(recordcmd.Explain)}},
 	{"Production", []func(*globals) *cobra.Command{printing(accountingcmd.New), printing(iocmd.New)}},

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
@@ -75,10 +76,7 @@ result, and 130 if it was interrupted. The record of an interrupted run ends the
     --feedback think-time`,
 		Args: console.WantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if opts.clock != "frozen" && !c.Flags().Changed("reasons") {
-				opts.reasons = 0 // the questions would take virtual time
-			}
-			spec, err := opts.spec(args[0])
+			spec, err := opts.specOf(args[0], c.Flags())
 			if err != nil {
 				return err
 			}
@@ -87,6 +85,14 @@ result, and 130 if it was interrupted. The record of an interrupted run ends the
 	}
 	opts.addFlags(c)
 	return c
+}
+
+// specOf returns the specification of the replay that parsed flags ask for.
+func (o *replayOptions) specOf(path string, f *pflag.FlagSet) (experiment.Spec, error) {
+	if o.clock != "frozen" && !f.Changed("reasons") {
+		o.reasons = 0 // the questions would take virtual time
+	}
+	return o.spec(path)
 }
 
 // spec returns the specification of the replay that the flags ask for.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/cli/completion"
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/interrupt"
@@ -22,11 +21,10 @@ import (
 )
 
 // Main runs the command that the program's arguments name and returns the exit status. SIGINT,
-// SIGTERM and SIGHUP interrupt it, as package interrupt says. service does the work of the accounting
-// commands.
-func Main(service accountingcmd.Service) int {
+// SIGTERM and SIGHUP interrupt it, as package interrupt says.
+func Main() int {
 	status, ended := interrupt.Run(func(ctx context.Context) int {
-		return execute(accountingcmd.With(ctx, service), os.Args[1:], os.Stdout, os.Stderr)
+		return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	})
 	if ended {
 		return status

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	supervise.RunIfGuard()
 	testscript.Main(m, map[string]func(){
 		"rmreplay": func() {
-			os.Exit(Main(nil))
+			os.Exit(Main())
 		},
 	})
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rmreplay/internal/cli/accountingcmd"
+	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
@@ -185,7 +185,7 @@ func (o *buildOptions) parse() (how build.Options, err error) {
 	}
 	how.ReadOptions = workload.ReadOptions{Strict: o.strict, Cluster: o.clusterName}
 	how.Zone, how.UsageHalfLife, how.Password, how.Files = o.window.Location(), o.halfLife, os.Getenv(passwordVariable), o.files
-	how.Columns, how.Map, how.More, how.Accounting = o.columns, o.mapping, o.more, accountingcmd.Workload
+	how.Columns, how.Map, how.More, how.Accounting = o.columns, o.mapping, o.more, service.New().Workload
 	if how.Start, how.End, err = o.window.Bounds(); err != nil {
 		return how, console.Usagef("%w", err)
 	}

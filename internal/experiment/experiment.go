@@ -177,8 +177,11 @@ func (p *Prepared) load() error {
 			return inputError(err)
 		}
 	}
+	if w.SHA256 == "" {
+		w.SHA256 = fileHash(w.Path)
+	}
 	p.source = run.Source{
-		Path: w.Path, Jobs: p.workload.Jobs.Len(), Rules: p.workload.Rules, SHA256: fileHash(w.Path),
+		Path: w.Path, Jobs: p.workload.Jobs.Len(), Rules: p.workload.Rules, SHA256: w.SHA256,
 	}
 	return nil
 }
@@ -211,12 +214,13 @@ func (p *Prepared) playWith(ctx context.Context, manager rm.ResourceManager, see
 }
 
 // manifest describes a run as far as it is known before the run starts.
-func (p *Prepared) manifest(one realization) run.Manifest {
+func (p *Prepared) manifest(one realization) (run.Manifest, error) {
+	spec, err := p.spec.recorded(one.seed)
 	return run.Manifest{
-		Seed: one.seed, Command: p.spec.Command, Started: one.started, Workload: p.source,
+		Seed: one.seed, Command: p.spec.Command, Spec: spec, Started: one.started, Workload: p.source,
 		Versions:     run.Versions{RMReplay: p.spec.Version, Go: runtime.Version()},
 		VirtualStart: p.begin, WindowStart: p.workload.Start, Feedback: describeUsers(p.spec.Users),
-	}
+	}, err
 }
 
 // describeUsers returns the record's description of the users, or nil for a rigid replay.

@@ -18,6 +18,7 @@ import (
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/sim/policy"
+	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 )
@@ -26,8 +27,9 @@ import (
 type simEngine struct {
 	spec    Simulator
 	config  sim.Config
-	trained *model.Model // that the policy schedules with; nil for none
-	cluster run.Cluster  // what utilization refers to
+	trained *model.Model  // that the policy schedules with; nil for none
+	cluster run.Cluster   // what utilization refers to
+	site    *conf.Cluster // that is simulated; nil for a machine without one
 }
 
 func (e *simEngine) check(spec *Spec) (err error) {
@@ -37,7 +39,7 @@ func (e *simEngine) check(spec *Spec) (err error) {
 		s.Ties = sim.EndsFirst
 	}
 	if s.Policy == "" {
-		s.Policy = "easy"
+		s.Policy = defaultPolicy
 	}
 	switch {
 	case s.Ties != sim.EndsFirst && s.Ties != sim.ArrivalsFirst:
@@ -116,7 +118,7 @@ func (e *simEngine) fitCluster() (workload.Cluster, error) {
 	if e.config.Cluster, err = simulatedCluster(c); err != nil {
 		return workload.Cluster{}, inputError(err)
 	}
-	e.cluster = capacity(c)
+	e.site, e.cluster = c, capacity(c)
 	e.cluster.Dir = absolute(e.spec.Cluster)
 	return Known(c), nil
 }
@@ -200,7 +202,10 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 	if err != nil {
 		return nil, inputError(err)
 	}
-	manifest := p.manifest(one)
+	manifest, err := p.manifest(one)
+	if err != nil {
+		return nil, err
+	}
 	manifest.Engine, manifest.Policy, manifest.Cluster = "sim", e.spec.Policy, e.cluster
 	manifest.Clock = run.Clock{Model: "frozen"}
 	manifest.FileSystems, manifest.IOEstimate = describeFileSystems(e.config.FileSystems), policy.EstimateName(e.spec.Policy)
@@ -210,6 +215,11 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 		return nil, err
 	}
 	defer record.Close()
+	if e.site != nil {
+		if err := keep(record, e.site, nil); err != nil {
+			return nil, err
+		}
+	}
 	state, err := e.play(ctx, p, one.seed, engine, record, hooks)
 	// All jobs have ended, so that the metrics can be computed while the record is written.
 	var computed metrics.Metrics

@@ -205,7 +205,10 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	if text := e.foreseen.notice(p.workload.Jobs.Len()); text != "" {
 		hooks.Notice(text)
 	}
-	manifest := p.manifest(one)
+	manifest, err := p.manifest(one)
+	if err != nil {
+		return nil, err
+	}
 	manifest.Engine, manifest.Clock, manifest.Cluster = "slurm", describeClock(e.spec.ClockFactor), capacity(e.cluster)
 	manifest.Cluster.Dir = absolute(e.spec.Cluster)
 	manifest.FileSystems, manifest.IOSchedule, manifest.IOEstimate = describeFileSystems(e.fileSystems), e.spec.IOSchedule, policy.EstimateName(e.spec.IOSchedule)
@@ -218,6 +221,9 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 		return nil, err
 	}
 	defer record.Close()
+	if err := keep(record, e.cluster, p.workload.Actions); err != nil {
+		return nil, err
+	}
 	complete, err := e.play(ctx, p, one.seed, record, hooks)
 	state := run.StateComplete
 	switch {

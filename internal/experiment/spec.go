@@ -51,67 +51,74 @@ type Spec struct {
 type Workload struct {
 	Path  string
 	Value *workload.Workload
+	// SHA256 is that of the file of which Value is a copy, or "" for the file itself.
+	SHA256 string
 }
 
 // DefaultDrainLimit is the drain limit of a [Spec] that gives none.
 const DefaultDrainLimit = 24 * time.Hour
 
-// Slurm says how the workload is replayed on the stock Slurm daemons.
+// defaultPolicy is the policy of a [Simulator] that names none.
+const defaultPolicy = "easy"
+
+// Slurm says how the workload is replayed on the stock Slurm daemons. The keys are those of the record.
 type Slurm struct {
 	// Installation is the Slurm that runs: a directory or a version, as
 	// [rmreplay/internal/rm/slurm/install.FindSlurm] reads it. "" means the default.
-	Installation string
+	Installation string `json:"installation,omitempty"`
 	// SiteSlurm is the release of Slurm that the cluster's configuration is for, such as "22.05". ""
 	// means that its keys tell it ([rmreplay/internal/rm/slurm/conf.Cluster.Releases]).
-	SiteSlurm string
+	SiteSlurm string `json:"site_slurm,omitempty"`
 	// Cluster is the cluster directory. NodeFactor multiplies the number of nodes of each kind.
 	// 0 means 1.
-	Cluster    string
-	NodeFactor float64
+	Cluster    string  `json:"cluster"`
+	NodeFactor float64 `json:"node_factor,omitempty"`
 	// The delays on the nodes, as [rmreplay/internal/rm/slurm/nodes.ParseDelay] reads them:
 	// before a job's script starts, of the prolog, and of the epilog. "" means none.
-	LaunchDelay, PrologDelay, EpilogDelay string
+	LaunchDelay string `json:"launch_delay,omitempty"`
+	PrologDelay string `json:"prolog_delay,omitempty"`
+	EpilogDelay string `json:"epilog_delay,omitempty"`
 	// Lead is the virtual time for which Slurm has run when the workload begins, at least
 	// [ShortestLead]. With 0 the seed decides between one and six minutes.
-	Lead time.Duration
+	Lead time.Duration `json:"lead_ns,omitempty"`
 	// PreRollBackfill is the interval, in whole seconds and at most three hours, of backfill cycles from
 	// slurmctld's start to the window, in which they start no job. The first cycle in the window comes at
 	// the end of an interval. With 0 there are none, and the first comes within 30 seconds. Releases from
 	// 23.11 on ignore it: they execute themselves anew for a window.
-	PreRollBackfill time.Duration
+	PreRollBackfill time.Duration `json:"pre_roll_backfill_ns,omitempty"`
 	// ClockFactor is the number of virtual seconds that a second of slurmctld's CPU time takes.
 	// 0 is the frozen clock.
-	ClockFactor float64
+	ClockFactor float64 `json:"clock_factor,omitempty"`
 	// ReasonsEvery is the virtual time between two looks at the reasons of pending jobs. 0 means
 	// never. With the measured clock, the looks would take virtual time.
-	ReasonsEvery time.Duration
+	ReasonsEvery time.Duration `json:"reasons_every_ns,omitempty"`
 	// WithoutAccounting leaves out slurmdbd even if the site has it.
-	WithoutAccounting bool
+	WithoutAccounting bool `json:"without_accounting,omitempty"`
 	// FileSystems are the file systems that the jobs share. They take the place of those of the
 	// same name in the workload.
-	FileSystems []hpc.FileSystem
+	FileSystems []hpc.FileSystem `json:"-"`
 	// IOSchedule is the strategy by which a driver outside slurmctld decides on the starts of jobs,
 	// as [rmreplay/internal/rm/sim/policy.ParseStrategy] reads it. With "" slurmctld decides.
-	IOSchedule string
+	IOSchedule string `json:"io_schedule,omitempty"`
 	// AllowShell lets those of the workload's actions run that may write files or run
 	// programs: shell lines, and some subcommands of Slurm's commands.
-	AllowShell bool
+	AllowShell bool `json:"allow_shell,omitempty"`
 }
 
-// Simulator says how the workload is simulated.
+// Simulator says how the workload is simulated. The keys are those of the record.
 type Simulator struct {
-	Policy string   // a name of package policy, with its options; "easy" if empty
-	Ties   sim.Ties // the order of what happens at one instant; [sim.EndsFirst] if empty
+	Policy string   `json:"policy"` // a name of package policy, with its options; "easy" if empty
+	Ties   sim.Ties `json:"ties"`   // the order of what happens at one instant; [sim.EndsFirst] if empty
 	// Cluster is a cluster directory whose nodes and partitions are simulated. Without one,
 	// Processors and Nodes give the size of the machine. If both are 0, the workload gives it.
-	Cluster    string
-	Processors int
-	Nodes      int
+	Cluster    string `json:"cluster,omitempty"`
+	Processors int    `json:"processors,omitempty"`
+	Nodes      int    `json:"nodes,omitempty"`
 	// NodeFactor multiplies the size of the machine. 0 means 1.
-	NodeFactor float64
+	NodeFactor float64 `json:"node_factor,omitempty"`
 	// FileSystems are the file systems that the jobs share. They take the place of those of the
 	// same name in the workload.
-	FileSystems []hpc.FileSystem
+	FileSystems []hpc.FileSystem `json:"-"`
 }
 
 // Ties returns the order of events at one instant of a name, for [Simulator].

@@ -1,44 +1,57 @@
 package forecast
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/run"
 )
 
-// TestEngineOf holds that a forecast has the flags of the run's command that change scheduling, or says that it
+// courseOf returns a course whose manifest has a specification.
+func courseOf(engine, version, spec string) *Course {
+	c := &Course{Dir: "run", Manifest: run.Manifest{Engine: engine, Spec: []byte(spec)}}
+	c.Manifest.Versions.Slurm, c.Manifest.Cluster.Nodes = version, 8
+	return c
+}
+
+// TestEngineOf holds that a forecast has what the run was made with and changes scheduling, or says that it
 // has not.
 func TestEngineOf(t *testing.T) {
-	m := &run.Manifest{Engine: "slurm", Command: strings.Fields("rmreplay replay w --cluster c --lead=2m --site-slurm 22.05 --launch-delay=2s --epilog-delay 3s --no-accounting --fixed-priorities --nodes x2 --feedback none -o run")}
-	m.Cluster.Dir, m.Versions.Slurm, m.Clock.Factor = "c", "19.05.1", 2
-	spec, err := EngineOf(m, experiment.Spec{}, true)
+	c := courseOf("slurm", "19.05.1", `{"workload":"/w","slurm":{"cluster":"/c","lead_ns":120000000000,"site_slurm":"22.05","launch_delay":"2s",
+		"epilog_delay":"3s","io_schedule":"aware","without_accounting":true,"node_factor":2,"clock_factor":2},
+		"fixed_priorities":true,"feedback":"none","performance":1,"seed":1,"drain_limit_ns":1}`)
+	spec, err := EngineOf(c, experiment.Spec{}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := experiment.Slurm{
-		Cluster: "c", Installation: "19.05", ClockFactor: 2, Lead: 2 * time.Minute, SiteSlurm: "22.05", LaunchDelay: "2s", EpilogDelay: "3s", WithoutAccounting: true,
+	want := &experiment.Slurm{
+		Cluster: "/c", Installation: "19.05", ClockFactor: 2, Lead: 2 * time.Minute, SiteSlurm: "22.05", LaunchDelay: "2s", EpilogDelay: "3s",
+		IOSchedule: "aware", WithoutAccounting: true,
 	}
-	if got := *spec.Slurm; got.Installation != want.Installation || got.Lead != want.Lead || got.SiteSlurm != want.SiteSlurm || got.LaunchDelay != want.LaunchDelay ||
-		got.PrologDelay != "" || got.EpilogDelay != want.EpilogDelay || !got.WithoutAccounting || got.ClockFactor != 2 || got.Cluster != "c" {
-		t.Errorf("%+v, want %+v", got, want)
+	if diff := cmp.Diff(want, spec.Slurm); diff != "" {
+		t.Error(diff)
 	}
-	if spec, err = EngineOf(m, experiment.Spec{}, false); err != nil || spec.Slurm.Lead != 0 {
+	if spec, err = EngineOf(c, experiment.Spec{}, false); err != nil || spec.Slurm.Lead != 0 {
 		t.Errorf("in a window: %+v %v", spec.Slurm, err)
 	}
-	notes := Unplayed(m)
-	if len(notes) != 2 || !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "--fixed-priorities") }) || !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "--nodes") }) {
+	notes := strings.Join(Unplayed(c), "\n")
+	if strings.Count(notes, "\n") != 1 || !strings.Contains(notes, "--fixed-priorities") || !strings.Contains(notes, "--nodes") {
 		t.Errorf("%q", notes)
 	}
-	m = &run.Manifest{Engine: "sim", Policy: "easy", Command: strings.Fields("rmreplay simulate w --ties arrivals-first --nodes 8 --feedback rigid")}
-	m.Cluster.Nodes = 8
-	if spec, err = EngineOf(m, experiment.Spec{}, false); err != nil || spec.Simulator.Ties != "arrivals-first" || len(Unplayed(m)) != 1 {
-		t.Errorf("%+v %v %q", spec.Simulator, err, Unplayed(m))
+	c = courseOf("sim", "", `{"workload":"/w","simulator":{"policy":"easy","ties":"arrivals-first","nodes":8},"feedback":"fluid","performance":1,"seed":1,"drain_limit_ns":1}`)
+	if spec, err = EngineOf(c, experiment.Spec{}, false); err != nil || spec.Simulator.Ties != "arrivals-first" || spec.Simulator.Nodes != 8 || len(Unplayed(c)) != 1 {
+		t.Errorf("%+v %v %q", spec.Simulator, err, Unplayed(c))
+	}
+	c.Manifest.Spec = nil
+	if _, err = EngineOf(c, experiment.Spec{}, false); !errors.Is(err, experiment.ErrNoSpec) {
+		t.Errorf("without a specification: %v", err)
 	}
 }
 

@@ -210,7 +210,7 @@ func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (*Evaluation
 		Run: c.workload.Source, Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
 		Seed: opts.Seed, Realizations: opts.realizations(), Horizon: opts.Horizon.Seconds(), Slurm: &Beside{}, Limits: &Beside{},
 	}
-	e.Notes = Unplayed(&c.Manifest)
+	e.Notes = Unplayed(c)
 	instants := opts.At
 	if len(instants) == 0 {
 		instants = c.instants(opts.Instants, opts.Seed)

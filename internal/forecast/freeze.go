@@ -82,6 +82,7 @@ func (q *Queue) Running() (n int) {
 
 // Course is the record of a run, read for freezing it at any instant.
 type Course struct {
+	Dir      string // of the record
 	Manifest run.Manifest
 	workload *workload.Workload
 	events   []run.Event
@@ -103,7 +104,7 @@ func ReadCourse(dir string) (*Course, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Course{Manifest: r.Manifest, workload: w, rmJobs: map[uint32]Key{}, asked: map[hpc.Time]map[Key]hpc.Time{}, cycles: map[hpc.Time]hpc.Time{}}
+	c := &Course{Dir: dir, Manifest: r.Manifest, workload: w, rmJobs: map[uint32]Key{}, asked: map[hpc.Time]map[Key]hpc.Time{}, cycles: map[hpc.Time]hpc.Time{}}
 	if c.events, err = r.Events(); err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func course(t *testing.T, w *workload.Workload, engine experiment.Spec) *forecas
 
 func options(t *testing.T, c *forecast.Course) forecast.EvaluateOptions {
 	t.Helper()
-	engine, err := forecast.EngineOf(&c.Manifest, experiment.Spec{}, true)
+	engine, err := forecast.EngineOf(c, experiment.Spec{}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,9 +355,9 @@ func TestFreezeRefuses(t *testing.T) {
 			t.Errorf("%s: %v", when, err)
 		}
 	}
-	m := c.Manifest
-	m.Cluster.Nodes = 0
-	if _, err := forecast.EngineOf(&m, experiment.Spec{}, false); err == nil || !strings.Contains(err.Error(), "pool of processors") {
+	pool := *c
+	pool.Manifest.Cluster.Nodes = 0
+	if _, err := forecast.EngineOf(&pool, experiment.Spec{}, false); err == nil || !strings.Contains(err.Error(), "pool of processors") {
 		t.Error(err)
 	}
 	q, err := c.Freeze(at(1000))

@@ -61,7 +61,7 @@ func TestDrainingOnSlurm(t *testing.T) {
 	add("waits", 900, 3, 100)
 	w.NodeEvents = []hpc.NodeEvent{{At: at(600), Nodes: "n1", State: "drain", Reason: "a disk"}}
 	c := replay(t, w)
-	engine, err := forecast.EngineOf(&c.Manifest, experiment.Spec{}, false)
+	engine, err := forecast.EngineOf(c, experiment.Spec{}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestLimitsOnSlurm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := forecast.EngineOf(&c.Manifest, experiment.Spec{}, false)
+	engine, err := forecast.EngineOf(c, experiment.Spec{}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,11 @@ func (c *Course) UseCluster(dir string) error {
 		}
 	}
 	if c.Manifest.Engine == "slurm" {
-		c.phase.Began = c.Manifest.VirtualStart.Add(-cmp.Or(leadOf(&c.Manifest), experiment.DrawLead(c.Manifest.Seed)))
+		made, err := experiment.SpecOf(c.Dir, &c.Manifest)
+		if err != nil {
+			return err
+		}
+		c.phase.Began = c.Manifest.VirtualStart.Add(-cmp.Or(made.Slurm.Lead, experiment.DrawLead(c.Manifest.Seed)))
 	}
 	return c.phase.use(cluster)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -142,7 +141,7 @@ func TestTwoGroupTargets(t *testing.T) {
 	if round.Used != 500 || round.StarUsed != 200 {
 		t.Errorf("used %d, star %d, want 500 and 500 - 10*30 = 200", round.Used, round.StarUsed)
 	}
-	if row, want := round.LogRow(10000, 10000), "10000, 10000, 500, 200, 10.000000, 10.000000, 16.680965, 668\n"; row != want {
+	if row, want := logRow(&round, 10000, 10000), "10000, 10000, 500, 200, 10.000000, 10.000000, 16.680965, 668\n"; row != want {
 		t.Errorf("row %q, want %q", row, want)
 	}
 	empty := Plan(now, &Cluster{Nodes: 10, FileSystem: lustre, Licenses: map[string]License{lustre: {1000, 0}}}, nil, nil, Options{Strategy: TwoGroup})
@@ -210,30 +209,6 @@ func TestRunningJobsWithoutUseGiveTheirStarBack(t *testing.T) {
 			t.Fatalf("the star tracker ends at %d, want 0", last)
 		}
 	})
-}
-
-func TestConfiguration(t *testing.T) {
-	c, err := ParseConfig([]byte(`{"server": null, "lustre_log_path": "/xch/lustre.csv", "track_nodes": true,
-		"backfill_type": "Two-group", "total_nodes": 8, "two_group_fraction": 0.25}`))
-	want := Config{Options{Strategy: TwoGroup, TrackNodes: true, Fraction: 0.25}, 8, "/xch/lustre.csv"}
-	if err != nil || c != want {
-		t.Errorf("%+v, %v; want %+v", c, err, want)
-	}
-	if c, err := ParseConfig([]byte(`{"backfill_type": null}`)); err != nil || c.Strategy != Aware || c.TrackNodes {
-		t.Errorf("%+v, %v; want aware without tracking of nodes", c, err)
-	}
-	for text, want := range map[string]string{
-		`{"track_nodes": "no"}`:         "track_nodes",
-		`{"track_nodes": 0}`:            "track_nodes",
-		`{"total_nodes": -1}`:           "total_nodes",
-		`{"two_group_fraction": 1.5}`:   "two_group_fraction",
-		`{"backfill_type": "adaptive"}`: "want baseline, aware or two-group",
-		`{"backfill_type"`:              "not JSON",
-	} {
-		if _, err := ParseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want one with %q", text, err, want)
-		}
-	}
 }
 
 func TestNamesOfStrategies(t *testing.T) {
@@ -701,4 +676,12 @@ func TestIdleNodesOfReservations(t *testing.T) {
 			}
 		}
 	}
+}
+
+// logRow returns the row that the plugin writes for a round: the time in seconds since the Unix
+// epoch, the licenses of the file system, the first values of both trackers, r*, the mean of the
+// zero group, the mean of all jobs, and the target.
+func logRow(r *Round, unix, total int64) string {
+	g := &r.Groups
+	return fmt.Sprintf("%d, %d, %d, %d, %f, %f, %f, %d\n", unix, total, r.Used, r.StarUsed, g.RStar, g.RBar, g.RTarget, g.StarTarget)
 }

@@ -92,11 +92,11 @@ type Source interface {
 	Rate(from, to hpc.Time) (rate float64, known bool)
 }
 
-// Log keeps the records of what changed the state. Write is called in the order of the changes; a
-// record is safe when Sync has returned for its number. Snapshot replaces all records by a state.
+// Log keeps the records of what changed the state. Begin is called in the order of the changes; a
+// record is safe when wait has returned without an error. After an error, Begin fails until Snapshot has
+// replaced all records by a state. [rmreplay/internal/wal.State] is a Log.
 type Log interface {
-	Write(record []byte) (number uint64, err error)
-	Sync(number uint64) error
+	Begin(record []byte) (wait func() error, err error)
 	Snapshot(state []byte) error
 }
 
@@ -117,7 +117,8 @@ type Service struct {
 	due     map[string]hpc.Time
 	names   map[string]string // of classes that have learned nothing yet
 	records int               // since the last snapshot
-	written uint64            // the last record
+	written func() error      // waits for the last record
+	unsaved bool              // a record could not be written, so the state is to be saved as a whole
 
 	nextMeasure, measured hpc.Time
 	rate                  float64 // measured, bytes per second
@@ -150,9 +151,9 @@ var errBusy = errors.New("too many jobs wait to be processed")
 func (s *Service) Finished(now hpc.Time, job Job) error {
 	s.mu.Lock()
 	if s.state.knows(job) {
-		number := s.written
+		written := s.written
 		s.mu.Unlock()
-		return s.sync(number)
+		return s.sync(written)
 	}
 	if len(s.state.Waiting) >= s.config.MostJobs {
 		s.mu.Unlock()
@@ -162,37 +163,47 @@ func (s *Service) Finished(now hpc.Time, job Job) error {
 		job.Name = s.names[job.Class]
 	}
 	r := record{At: now, Job: &waiting{Job: job, Due: now.Add(s.config.Delay)}}
-	number, err := s.change(r)
+	err := s.change(r)
 	if err == nil {
 		s.due[keyOf(job)] = r.Job.Due
 	}
+	written := s.written
 	s.mu.Unlock()
-	return errors.Join(err, s.sync(number))
+	if err != nil {
+		return err
+	}
+	return s.sync(written)
 }
 
 // change writes a record and changes the state by it. The caller holds the lock.
-func (s *Service) change(r record) (uint64, error) {
+func (s *Service) change(r record) error {
 	if s.log != nil {
 		text, err := json.Marshal(r)
 		if err != nil {
-			return 0, fmt.Errorf("writing the state: %w", err)
+			return fmt.Errorf("writing the state: %w", err)
 		}
-		number, err := s.log.Write(text)
+		written, err := s.log.Begin(text)
 		if err != nil {
-			return 0, fmt.Errorf("writing the state: %w", err)
+			s.unsaved = true
+			return fmt.Errorf("writing the state: %w", err)
 		}
-		s.written = number
+		s.written = written
 	}
 	s.records++
 	s.state.apply(r)
-	return s.written, nil
+	return nil
 }
 
-func (s *Service) sync(number uint64) error {
-	if s.log == nil {
+// sync waits for a record. If it could not be written, the state has changes that the log does not have, and the
+// next [Service.Advance] saves it as a whole.
+func (s *Service) sync(written func() error) error {
+	if written == nil {
 		return nil
 	}
-	if err := s.log.Sync(number); err != nil {
+	if err := written(); err != nil {
+		s.mu.Lock()
+		s.unsaved = true
+		s.mu.Unlock()
 		return fmt.Errorf("writing the state: %w", err)
 	}
 	return nil
@@ -222,7 +233,7 @@ func (s *Service) learn(now hpc.Time, job Job, use *counters.Use) error {
 			Decay: s.config.Decay, Most: s.config.MostClass,
 		}
 	}
-	if _, err := s.change(r); err != nil {
+	if err := s.change(r); err != nil {
 		return err
 	}
 	delete(s.due, keyOf(job))
@@ -246,6 +257,9 @@ func (s *Service) Next() hpc.Time {
 func (s *Service) Advance(now hpc.Time) error {
 	s.advancing.Lock()
 	defer s.advancing.Unlock()
+	if err := s.snapshot(snapshotEvery); err != nil {
+		return err
+	}
 	s.measure(now)
 	for _, job := range s.dueJobs(now) {
 		use, found := s.use(job)
@@ -254,12 +268,9 @@ func (s *Service) Advance(now hpc.Time) error {
 		}
 	}
 	s.mu.Lock()
-	number := s.written
+	written := s.written
 	s.mu.Unlock()
-	if err := s.sync(number); err != nil {
-		return err
-	}
-	return s.snapshot(snapshotEvery)
+	return s.sync(written)
 }
 
 // dueJobs returns the jobs that are due, by their instant and the order in which they were taken.
@@ -342,7 +353,7 @@ func (s *Service) Save() error { return s.snapshot(1) }
 func (s *Service) snapshot(records int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.log == nil || s.records < records {
+	if s.log == nil || s.records < records && !s.unsaved {
 		return nil
 	}
 	text, err := json.Marshal(&s.state)
@@ -352,7 +363,7 @@ func (s *Service) snapshot(records int) error {
 	if err != nil {
 		return fmt.Errorf("saving the state: %w", err)
 	}
-	s.records = 0
+	s.records, s.written, s.unsaved = 0, nil, false
 	return nil
 }
 
@@ -455,9 +466,13 @@ func (s *Service) Status(now hpc.Time) Status {
 // Probe takes a canary probe: a measurement of how long a small access to an OST took.
 func (s *Service) Probe(now hpc.Time, p Probe) error {
 	s.mu.Lock()
-	number, err := s.change(record{At: now, Probe: &p})
+	err := s.change(record{At: now, Probe: &p})
+	written := s.written
 	s.mu.Unlock()
-	return errors.Join(err, s.sync(number))
+	if err != nil {
+		return err
+	}
+	return s.sync(written)
 }
 
 // Probes returns the mean duration of the probes that ran between two instants, in seconds, and their

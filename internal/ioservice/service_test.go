@@ -2,6 +2,7 @@ package ioservice
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -377,17 +378,16 @@ func FuzzHandle(f *testing.F) {
 	})
 }
 
-// memory is a log that keeps what was written before the last Sync, as a disk after a crash.
+// memory is a log that keeps the records that somebody has waited for, as a disk after a crash.
 type memory struct {
 	saved           []byte
 	records, synced [][]byte
 }
 
-func (m *memory) Write(record []byte) (uint64, error) {
+func (m *memory) Begin(record []byte) (func() error, error) {
 	m.records = append(m.records, append([]byte(nil), record...))
-	return uint64(len(m.records)), nil
+	return func() error { m.synced = m.records; return nil }, nil
 }
-func (m *memory) Sync(uint64) error { m.synced = m.records; return nil }
 func (m *memory) Snapshot(state []byte) error {
 	m.saved, m.records, m.synced = append([]byte(nil), state...), nil, nil
 	return nil
@@ -462,5 +462,59 @@ func TestBadState(t *testing.T) {
 		if _, err := New(config, nil, nil, []byte(test.saved), records); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: %v", test, err)
 		}
+	}
+}
+
+// full is a log on a disk that is full until somebody makes room.
+type full struct {
+	memory
+	room bool
+}
+
+var errFull = errors.New("no space left on device")
+
+func (f *full) Begin(record []byte) (func() error, error) {
+	if f.room {
+		return f.memory.Begin(record)
+	}
+	return func() error { return errFull }, nil
+}
+
+func (f *full) Snapshot(state []byte) error {
+	if !f.room {
+		return errFull
+	}
+	return f.memory.Snapshot(state)
+}
+
+// TestFull: a job that could not be written is not acknowledged, however often it comes, until the state was
+// saved as a whole.
+func TestFull(t *testing.T) {
+	config := DefaultConfig()
+	config.Bandwidth = 1e6
+	log := &full{}
+	s, err := New(config, nil, log, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := Job{ID: "1", Class: "c", Start: hpc.Unix(1), End: hpc.Unix(100)}
+	for range 2 {
+		if err := s.Finished(start, job); !errors.Is(err, errFull) {
+			t.Errorf("on a full disk: %v", err)
+		}
+		if err := s.Advance(start); !errors.Is(err, errFull) {
+			t.Errorf("saving on a full disk: %v", err)
+		}
+	}
+	log.room = true
+	if err := s.Advance(start); err != nil {
+		t.Error(err)
+	}
+	if err := s.Finished(start, job); err != nil {
+		t.Error(err)
+	}
+	again, err := New(config, nil, nil, log.saved, log.synced)
+	if err != nil || again.Status(start).Accepted != 1 {
+		t.Errorf("%d jobs are known after a start: %v", again.Status(start).Accepted, err)
 	}
 }

@@ -141,7 +141,7 @@ func TestCheckReservedFails(t *testing.T) {
 // list runs go list over the module.
 func list(t *testing.T) []goPackage {
 	t.Helper()
-	command := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,GoFiles", "./...")
+	command := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,GoFiles", "./...", "./tools/...")
 	command.Dir = "../.."
 	var stderr strings.Builder
 	command.Stderr = &stderr

@@ -19,7 +19,6 @@ import (
 	_ "rmreplay/internal/accounting/engine/enginetest" // the accounting server answers in tests, too
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/chromium"
-	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioservice"
 	"rmreplay/internal/ioservice/server"
@@ -162,8 +161,8 @@ func accountingVictim(t *testing.T) *victim {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended, address := make(chan error, 1), make(chan string, 1)
 	go func() {
-		opts := accountingcmd.Serve{
-			Data: t.TempDir(), Listen: []string{"127.0.0.1:0"}, MemoryMiB: 256, Store: accountingcmd.Embedded, ClusterName: "vale",
+		opts := service.Serve{
+			Data: t.TempDir(), Listen: []string{"127.0.0.1:0"}, MemoryMiB: 256, Store: service.Embedded, ClusterName: "vale",
 		}
 		ended <- service.New().Serve(ctx, opts, func(format string, args ...any) {
 			if _, after, found := strings.Cut(fmt.Sprintf(format, args...), "receiving on http://"); found {

@@ -131,7 +131,7 @@ func (p *player) schedule(s Submission) {
 	p.workload.Jobs.Get(s.Job, job)
 	if p.workload.Preset(job) {
 		// No reaction moves it.
-		at = max(job.Submit, p.workload.Begin()) // earlier, there is no window yet
+		at = max(job.Submit, p.begin) // earlier, there is no window yet
 		if !p.can.PresetsWait {
 			at = min(job.Recorded.Start, p.workload.Start.Add(-p.can.PresetsBefore)).Add(-p.can.PresetLead)
 		}

@@ -81,6 +81,7 @@ type player struct {
 	can        rm.Capabilities
 	controller Controller
 	workload   *workload.Workload
+	begin      hpc.Time // of the workload
 	recorder   Recorder
 	opts       Options
 	queue      agenda.Agenda[detail]
@@ -134,7 +135,8 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 		opts.Observe = func(Progress) {}
 	}
 	p := &player{
-		rm: manager, can: manager.Can(), controller: inOrder(w, controller, manager.Can().PresetsWait), workload: w, recorder: recorder, opts: opts,
+		rm: manager, can: manager.Can(), controller: inOrder(w, controller, manager.Can().PresetsWait), workload: w, begin: w.Begin(),
+		recorder: recorder, opts: opts,
 		order: make([]int32, 0, w.Jobs.Len()),
 		open:  make([]int32, w.Jobs.Len()), running: make([]int32, w.Jobs.Len()), requested: make([]int32, w.Jobs.Len()),
 		expected: map[int]expectation{}, requeues: map[int]int{}, reasons: map[int]string{}, presets: newPresets(w),

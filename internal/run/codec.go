@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -156,11 +157,10 @@ var outcomeCodec = newCompact[rm.Outcome]()
 // jobjson. The request column of jobs.parquet holds it.
 func EncodeJob(job *hpc.Job) []byte { return jobjson.Append(nil, job) }
 
-// DecodeJob decodes the result of [EncodeJob]. It also decodes the older form, from before
-// records and traces shared one dialect.
+// DecodeJob decodes the result of [EncodeJob].
 func DecodeJob(data []byte) (*hpc.Job, error) {
 	if bytes.Contains(data, []byte(`"submit_ns":`)) {
-		return decodeOldJob(data)
+		return nil, errors.New("decoding a job: it is in the form of an earlier version (want the run made again)")
 	}
 	var in jobjson.Job
 	if err := jobjson.Unmarshal(data, &in); err != nil {

@@ -58,20 +58,15 @@ func TestEncodeJobKeys(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
-	// The form of records before they shared one dialect with traces.
-	old := `{"id":"7","submit_ns":1000000000000,` +
-		`"request":{"name":"a\"b","qos":"high","requeue":false,"time_limit_ns":60000000000,` +
-		`"min_nodes":2,"mem_per_cpu_mib":1024,"gpus_per_node":"a100:2"},` +
-		`"behaviour":{"run_time_ns":1500000000,"task_run_times_ns":{"3":1000000000}},` +
-		`"recorded":{"start_ns":1001000000000,"state":"TIMEOUT"}}`
-	for _, text := range []string{want, old} {
-		back, err := DecodeJob([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(job, back); diff != "" {
-			t.Errorf("%s: -want +got:\n%s", text, diff)
-		}
+	back, err := DecodeJob([]byte(want))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(job, back); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if _, err := DecodeJob([]byte(`{"id":"7","submit_ns":1000000000000,"request":{},"behaviour":{}}`)); err == nil || !strings.Contains(err.Error(), "of an earlier version (want the run made again)") {
+		t.Errorf("an earlier version: %v", err)
 	}
 }
 

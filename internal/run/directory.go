@@ -20,6 +20,7 @@ const (
 	settingFile   = "setting.jsonl"
 	journalFile   = "journal.jsonl"
 	logsDir       = "logs"
+	clusterDir    = "cluster"
 	tempSuffix    = ".tmp"
 )
 
@@ -64,8 +65,10 @@ func prepare(dir string, overwrite bool) error {
 
 // removeRecord removes the files of a record from dir and keeps all other files.
 func removeRecord(dir string) error {
-	if err := os.RemoveAll(filepath.Join(dir, logsDir)); err != nil {
-		return err
+	for _, name := range []string{logsDir, clusterDir} {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return err
+		}
 	}
 	// The manifest goes last. So an interrupted removal leaves a directory that is still
 	// recognized as a record.

@@ -7,13 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"syscall"
 	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/input"
+	"rmreplay/internal/slurmspec"
 )
 
 // Format is the version of the record that this package writes. Readers refuse a record with a
@@ -47,6 +47,9 @@ type Manifest struct {
 	Policy  string   `json:"policy,omitempty"` // the simulator's scheduling policy
 	Seed    uint64   `json:"seed"`
 	Command []string `json:"command"` // the command line, program first
+	// Spec says how the run was made, with all defaults and whole paths, so that it can be made again
+	// ([rmreplay/internal/experiment.SpecOf]); nil for a workload that is read as a run.
+	Spec json.RawMessage `json:"spec,omitempty"`
 
 	Versions Versions `json:"versions"`
 	Clock    Clock    `json:"clock"`
@@ -305,15 +308,11 @@ func instant(t time.Time) hpc.Time {
 	return hpc.Time(t.UnixNano())
 }
 
-// secretKey matches configuration keys whose values may be secrets: StoragePass,
-// AccountingStoragePass, JwtKey, AuthAltParameters, ...
-var secretKey = regexp.MustCompile(`(?i)pass|secret|token|key$|auth.*(info|parameters)`)
-
 // redact returns changes with the values of secret keys replaced.
 func redact(changes []Change) []Change {
 	out := slices.Clone(changes)
 	for i := range out {
-		if !secretKey.MatchString(out[i].Key) {
+		if !slurmspec.Secret(out[i].Key) {
 			continue
 		}
 		for _, value := range []*string{&out[i].From, &out[i].To} {

@@ -20,7 +20,7 @@ import (
 )
 
 const goodJournal = journalHeader + `
-{"job":{"id":"a","submit_ns":5,"request":{},"behaviour":{}}}
+{"job":{"id":"a","submit":"1970-01-01T00:00:05Z"}}
 {"event":{"at_ns":5,"kind":"accepted","job":"a","task":-1}}
 {"warning":{"code":"c","text":"t","affects_result":false,"count":1}}
 {"event":{"at_ns":6,"kind":"started","job":"a","task":-1,"outcome":{"processors":4}}}

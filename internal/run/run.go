@@ -5,6 +5,7 @@
 //	events.parquet     all events, in order ([Event])
 //	scheduler.parquet  the scheduler's counters over the run ([Statistics]), on real Slurm
 //	logs/              the logs of the run's processes
+//	cluster/           the files of the site's configuration that the run read, without secrets
 //
 // docs/FORMATS.md describes the record for programs in other languages.
 //
@@ -25,6 +26,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"rmreplay/internal/hpc"
@@ -68,7 +70,6 @@ func open(dir string) (*Run, error) {
 	}
 	r := &Run{Dir: dir, Manifest: *m}
 	if m.State != StateRunning {
-		r.Manifest.Valid = m.Valid && m.State == StateComplete // older records call an interrupted run valid
 		return r, nil
 	}
 	return r, r.openPartial()
@@ -180,6 +181,15 @@ func (r *Run) Submissions() ([]*hpc.Job, error) {
 		jobs = append(jobs, job)
 	}
 	return jobs, nil
+}
+
+// ClusterDir returns the directory of the record in dir with the files of the cluster, or "" if it has none.
+func ClusterDir(dir string) string {
+	path := filepath.Join(dir, clusterDir)
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return ""
+	}
+	return path
 }
 
 // LogDir returns the directory with the logs of the run's processes.

@@ -46,6 +46,22 @@ func Workload(dir string) (*workload.Workload, error) {
 	return w, nil
 }
 
+// Played returns the workload that the run was given: its jobs as they were before it, in the order of their
+// submission.
+func (r *Run) Played() (*workload.Workload, error) {
+	jobs, err := r.Submissions()
+	if err != nil {
+		return nil, fmt.Errorf("reading workload: %w", err)
+	}
+	w, err := r.setting()
+	if err != nil {
+		return nil, fmt.Errorf("reading workload: %w", err)
+	}
+	slices.SortStableFunc(jobs, func(a, b *hpc.Job) int { return cmp.Compare(a.Submit, b.Submit) })
+	w.Jobs, w.Source = workload.JobsOf(jobs...), r.Dir
+	return w, nil
+}
+
 // setting returns the run's workload without its jobs.
 func (r *Run) setting() (*workload.Workload, error) {
 	if r.recorded != nil {

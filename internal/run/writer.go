@@ -310,6 +310,27 @@ func (w *Writer) Setting(wl *workload.Workload) error {
 	return nil
 }
 
+// Cluster keeps the files of the cluster that the run is played on, by their names below its directory. They must
+// not contain secrets.
+func (w *Writer) Cluster(files map[string]string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.usable(); err != nil {
+		return err
+	}
+	for name, text := range files {
+		path := filepath.Join(w.dir, clusterDir, name)
+		err := os.MkdirAll(filepath.Dir(path), 0o777)
+		if err == nil {
+			err = os.WriteFile(path, []byte(text), 0o666)
+		}
+		if err != nil {
+			return w.fail(err)
+		}
+	}
+	return nil
+}
+
 // ErrUnjournaled says that an operation is not possible for a record without a journal.
 var ErrUnjournaled = errors.New("the record has no journal")
 

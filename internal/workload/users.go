@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -81,81 +80,6 @@ func furtherGroups(list string) (groups []string, err error) {
 		groups = append(groups, name)
 	}
 	return groups, nil
-}
-
-// ParsePasswd reads users from a passwd(5) and a group(5) file. If a user's group is not in the
-// group file, its number becomes its name. The members that the group file lists have the group as a
-// further one. ParsePasswd skips comments and NIS lines ("+::").
-func ParsePasswd(passwd, group io.Reader) ([]hpc.User, error) {
-	groups := make(map[uint32]string)
-	further := make(map[string][]string) // the groups of members
-	err := eachEntry(group, "group", func(fields []string) error {
-		gid, err := parseID("gid", fields[2])
-		if err == nil && groups[gid] == "" {
-			groups[gid] = fields[0]
-		}
-		if len(fields) > 3 {
-			for name := range strings.SplitSeq(fields[3], ",") {
-				further[name] = append(further[name], fields[0])
-			}
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	var users []hpc.User
-	seen := make(map[string]bool)
-	err = eachEntry(passwd, "passwd", func(fields []string) error {
-		if len(fields) < 4 {
-			return errors.New("not a passwd entry (want name:password:uid:gid:...)")
-		}
-		uid, err := parseID("uid", fields[2])
-		if err != nil {
-			return err
-		}
-		gid, err := parseID("gid", fields[3])
-		if err != nil {
-			return err
-		}
-		if seen[fields[0]] {
-			return nil // getpwnam(3) takes the first, too
-		}
-		seen[fields[0]] = true
-		user := hpc.User{Name: fields[0], UID: uid, Group: groups[gid], GID: gid}
-		if user.Group == "" {
-			user.Group = fields[3]
-		}
-		user.Groups = slices.DeleteFunc(further[user.Name], func(name string) bool { return name == user.Group })
-		if err := checkNames(user); err != nil {
-			return err
-		}
-		users = append(users, user)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return users, nil
-}
-
-// eachEntry calls f with the fields of each entry of a passwd or group file.
-func eachEntry(r io.Reader, name string, f func(fields []string) error) error {
-	err := lines.Each(r, name, func(_ int, line []byte) error {
-		text := strings.TrimSpace(string(line))
-		if text == "" || text[0] == '#' || text[0] == '+' || text[0] == '-' {
-			return nil
-		}
-		fields := strings.Split(text, ":")
-		if len(fields) < 3 || fields[0] == "" {
-			return fmt.Errorf("not a %s entry (want name:password:id:...)", name)
-		}
-		return f(fields)
-	})
-	if err != nil {
-		return fmt.Errorf("reading users: %w", err)
-	}
-	return nil
 }
 
 func checkNames(u hpc.User) error {

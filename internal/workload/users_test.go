@@ -35,22 +35,6 @@ func TestParseUsers(t *testing.T) {
 	}
 }
 
-func TestParsePasswd(t *testing.T) {
-	got, err := ParsePasswd(
-		strings.NewReader("root:x:0:0:root:/root:/bin/bash\n# x\nbob:x:5:99:B:/home/bob:/bin/sh\nbob:x:6:0::\n+::::::\n"),
-		strings.NewReader("root:x:0:\nstaff:x:50:bob\n"))
-	want := []hpc.User{{Name: "root", Group: "root"}, {Name: "bob", UID: 5, Group: "99", GID: 99, Groups: []string{"staff"}}}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("%v (-want +got)\n%s", err, diff)
-	}
-	if _, err := ParsePasswd(strings.NewReader("root:x"), strings.NewReader("")); err == nil || !strings.Contains(err.Error(), "reading users: passwd:1: not a passwd entry") {
-		t.Error(err)
-	}
-	if _, err := ParsePasswd(strings.NewReader(""), strings.NewReader("g:x:y:")); err == nil || !strings.Contains(err.Error(), `group:1: gid "y"`) {
-		t.Error(err)
-	}
-}
-
 func FuzzParseUsers(f *testing.F) {
 	f.Add("admin:1000:admin:1000\n#x\na:1:b:2")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -62,6 +46,5 @@ func FuzzParseUsers(f *testing.F) {
 				}
 			}
 		}
-		_, _ = ParsePasswd(strings.NewReader(text), strings.NewReader(text))
 	})
 }

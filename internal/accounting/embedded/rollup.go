@@ -43,11 +43,13 @@ type gap struct{ view, where string }
 // gaps; no job is in two of these. where holds for both, and so knows the column cluster alone, which is one of
 // the table if named.
 //
-// Each condition over jobs has a scan of its own: DuckDB skips rows by a range of ends, and not by several.
+// Each condition over jobs has a scan of its own: DuckDB skips rows by a range of ends, and not by several. The column
+// pad is for nobody: where all columns of a UNION are used, DuckDB reads all columns of the tables below it, the
+// documents too.
 func (c cells) source(days string, gaps []gap, where part, named bool) (source part) {
-	var names, list []string
+	names, list := []string{"NULL AS pad"}, []string{"NULL AS pad"}
 	if named {
-		names, list = []string{"cluster"}, []string{"cluster"}
+		names, list = append(names, "cluster"), append(list, "cluster")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Keys)) {
 		names, list = append(names, name), append(list, c.Keys[name]+" AS "+name)

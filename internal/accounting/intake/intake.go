@@ -17,8 +17,8 @@ import (
 	"sync"
 	"time"
 
-	"rmreplay/internal/accounting/journal"
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/wal"
 )
 
 // Arrival is a document that came.
@@ -34,7 +34,7 @@ type Options struct {
 	// index does.
 	Cluster string
 	Store   store.Options
-	Journal journal.Options
+	Journal wal.Options
 	// Now returns the time of an arrival.
 	Now func() time.Time
 	// Report is told of errors that the intake overcomes by itself, such as a full disk. It may be nil.
@@ -45,7 +45,7 @@ type Options struct {
 type Intake struct {
 	opts    Options
 	store   *store.Store
-	journal *journal.Journal
+	journal *wal.Log
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when apply has ended
 
@@ -78,7 +78,8 @@ func open(ctx context.Context, dir string, opts Options) (*Intake, error) {
 		return nil, err
 	}
 	applied := s.Applied()
-	j, err := journal.Open(filepath.Join(dir, "journal"), applied, opts.Journal)
+	opts.Journal.Kind = "accounting"
+	j, err := wal.Open(filepath.Join(dir, "journal"), applied, opts.Journal)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -105,7 +106,7 @@ func (in *Intake) start(ctx context.Context) {
 func (in *Intake) Store() *store.Store { return in.store }
 
 // Accept makes documents durable and returns the number of the last one. With an error none is kept, unless it
-// is [journal.ErrSlow]: if the disk confirms them later, the client's repetitions are duplicates.
+// is [wal.ErrSlow]: if the disk confirms them later, the client's repetitions are duplicates.
 func (in *Intake) Accept(arrivals ...Arrival) (last int64, err error) {
 	if len(arrivals) == 0 {
 		return 0, nil
@@ -159,6 +160,17 @@ func (in *Intake) Status() Status {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return Status{in.journal.Last(), in.applied, in.journal.Size(), in.total, in.fault}
+}
+
+// Remove removes the jobs that a filter chooses from the store, and returns their number.
+func (in *Intake) Remove(ctx context.Context, f store.Filter) (jobs int64, err error) {
+	if err := in.Wait(ctx, in.journal.Last()); err != nil {
+		return 0, err
+	}
+	if jobs, err = in.store.Remove(ctx, f); err != nil {
+		return jobs, err
+	}
+	return jobs, in.journal.Prune(in.store.Durable())
 }
 
 // Close stops. What the store does not have stays in the journal.
@@ -276,7 +288,7 @@ func (in *Intake) applyBatch(ctx context.Context, entries []store.Entry) error {
 }
 
 // parse reads records on all processors.
-func parse(records []journal.Record) ([]store.Entry, error) {
+func parse(records []wal.Record) ([]store.Entry, error) {
 	entries := make([]store.Entry, len(records))
 	errs := make([]error, len(records))
 	var group sync.WaitGroup
@@ -307,7 +319,7 @@ func encode(a Arrival, cluster string, now time.Time) []byte {
 	return append(text, a.Document...)
 }
 
-func decode(r journal.Record) (store.Entry, error) {
+func decode(r wal.Record) (store.Entry, error) {
 	fault := func() error {
 		return fmt.Errorf("reading the journal: record %d: not an envelope of version %d", r.Number, envelope)
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	_ "rmreplay/internal/accounting/engine/enginetest" // stores answer in tests, too
-	"rmreplay/internal/accounting/journal"
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/wal"
 )
 
 // TestBacklog opens data directories whose journals have documents for two transactions of several parts in
@@ -19,7 +19,7 @@ import (
 func TestBacklog(t *testing.T) {
 	const jobs = 50_000 // of three documents each: more than a row group together
 	dir := t.TempDir()
-	j, err := journal.Open(filepath.Join(dir, "journal"), 0, journal.Options{SegmentBytes: 4 << 20})
+	j, err := wal.Open(filepath.Join(dir, "journal"), 0, wal.Options{Kind: "accounting", SegmentBytes: 4 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -150,7 +150,7 @@ func clientCommand(t *testing.T, program, dir string) []string {
 	}
 	path := filepath.Join(dir, program)
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./"+program)
-	build.Dir = clientsModule
+	build.Dir, build.Env = clientsModule, append(os.Environ(), "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v\n%s", program, err, out)
 	}

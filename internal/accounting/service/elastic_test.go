@@ -18,11 +18,10 @@ import (
 
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/accounting/store/storetest"
-	"rmreplay/internal/cli/accountingcmd"
 )
 
 // listening runs a server until the test ends, and returns its address and what it says.
-func listening(t *testing.T, opts accountingcmd.Serve) (address string, said func() string) {
+func listening(t *testing.T, opts service.Serve) (address string, said func() string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var mu sync.Mutex
@@ -75,14 +74,14 @@ var toolLink = regexp.MustCompile(`<a href="([^"]*jobs/[^"?]*)">(JSON|Page of it
 // TestClusterAsStore sends and imports jobs into a server whose store is a cluster, here another server of
 // this program. Both have the jobs, each once, and the first one's pages are about the cluster's.
 func TestClusterAsStore(t *testing.T) {
-	cluster, _ := listening(t, accountingcmd.Serve{Data: filepath.Join(t.TempDir(), "cluster")})
+	cluster, _ := listening(t, service.Serve{Data: filepath.Join(t.TempDir(), "cluster")})
 	for n := int64(1); n <= 20; n++ { // of the stock plugin
 		if status, answer, err := post(cluster, storetest.Entry(n).Document); err != nil || status != 201 {
 			t.Fatal(status, answer, err)
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "data")
-	site, said := listening(t, accountingcmd.Serve{Data: dir, Store: accountingcmd.Elasticsearch, URL: "http://" + cluster + "/slurm"})
+	site, said := listening(t, service.Serve{Data: dir, Store: service.Elasticsearch, URL: "http://" + cluster + "/slurm"})
 	for n := int64(15); n <= 30; n++ {
 		if status, answer, err := post(site, storetest.Entry(n).Document); err != nil || status != 201 {
 			t.Fatal(status, answer, err)
@@ -94,7 +93,7 @@ func TestClusterAsStore(t *testing.T) {
 	if err := os.WriteFile(path, []byte(records), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := service.New().Import(t.Context(), dir, accountingcmd.Records{Sources: []string{path}, From: "sacct"}); err != nil {
+	if _, err := service.New().Import(t.Context(), dir, service.Records{Sources: []string{path}, From: "sacct"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 500 {
@@ -157,14 +156,14 @@ func TestClusterAsStore(t *testing.T) {
 	if text := body(t, pages+"api/v1/panels/table?last=all&format=csv", 200); strings.Count(text, "\n") != 32 {
 		t.Errorf("%d lines of CSV", strings.Count(text, "\n"))
 	}
-	alone, _ := listening(t, accountingcmd.Serve{Store: accountingcmd.Elasticsearch, URL: "http://" + cluster + "/sl*"})
+	alone, _ := listening(t, service.Serve{Store: service.Elasticsearch, URL: "http://" + cluster + "/sl*"})
 	if text := body(t, "http://"+alone+"/_ui/api/v1/clusters", 200); !strings.Contains(text, `"name":"vale","jobs":31`) {
 		t.Error(text)
 	}
 	if status, answer, err := post(alone, storetest.Entry(1).Document); err != nil || status < 400 || !strings.Contains(answer, "shows a cluster") {
 		t.Error(status, answer, err)
 	}
-	away, _ := listening(t, accountingcmd.Serve{Store: accountingcmd.Elasticsearch, URL: "http://" + freeAddress(t) + "/slurm"})
+	away, _ := listening(t, service.Serve{Store: service.Elasticsearch, URL: "http://" + freeAddress(t) + "/slurm"})
 	if text := body(t, "http://"+away+"/_ui/", 502); !strings.Contains(text, "asking the cluster") {
 		t.Errorf("%.300s", text)
 	}

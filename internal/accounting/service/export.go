@@ -20,7 +20,6 @@ import (
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/records"
 	"rmreplay/internal/accounting/store"
-	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/finished"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
@@ -239,7 +238,7 @@ func writeNew(path string, from io.Reader) (size int64, err error) {
 }
 
 // Export writes jobs into a file.
-func (Service) Export(ctx context.Context, dir string, opts accountingcmd.Export) (out *accountingcmd.Exported, err error) {
+func (Service) Export(ctx context.Context, dir string, opts Export) (out *Exported, err error) {
 	c, err := connect(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -248,7 +247,7 @@ func (Service) Export(ctx context.Context, dir string, opts accountingcmd.Export
 	if _, err := c.wait(ctx); err != nil {
 		return nil, err
 	}
-	out = &accountingcmd.Exported{Output: opts.Output}
+	out = &Exported{Output: opts.Output}
 	filter := store.Filter{Where: opts.Where}
 	if opts.ClusterName != "" {
 		if err := c.knows(ctx, dir, opts.ClusterName); err != nil {
@@ -297,7 +296,7 @@ func (Service) Export(ctx context.Context, dir string, opts accountingcmd.Export
 
 // knows returns an error unless a data directory has jobs of a cluster.
 func (c *client) knows(ctx context.Context, dir, cluster string) error {
-	var info accountingcmd.Info
+	var info Info
 	if err := c.get(ctx, "/_accounting/info", &info); err != nil {
 		return err
 	}

@@ -68,3 +68,37 @@ func TestBackup(t *testing.T) {
 		t.Error(info, err)
 	}
 }
+
+// TestRemove removes the jobs of a user from a directory that a server has open.
+func TestRemove(t *testing.T) {
+	dir, svc := filepath.Join(t.TempDir(), "data"), service.New()
+	server := start(t, dir, freeAddress(t))
+	for n := range int64(60) {
+		if status, body, err := post(server.address, synthetic(n+1)); err != nil || status != 201 {
+			t.Fatal(status, body, err)
+		}
+	}
+	user, jobs := storetest.Entry(1).Job.User, int64(0)
+	for n := range int64(60) {
+		if storetest.Entry(n+1).Job.User == user {
+			jobs++
+		}
+	}
+	opts := service.Remove{Users: []string{user}, DryRun: true}
+	for _, step := range []struct {
+		dry           bool
+		removed, left int64
+	}{{true, jobs, 60}, {false, jobs, 60 - jobs}, {false, 0, 60 - jobs}} {
+		opts.DryRun = step.dry
+		r, err := svc.Remove(t.Context(), dir, opts)
+		if err != nil || r.Jobs != step.removed {
+			t.Errorf("%+v: %+v, %v", step, r, err)
+		}
+		if info, err := svc.Info(t.Context(), dir); err != nil || info.Jobs != step.left {
+			t.Errorf("%+v: %+v, %v", step, info, err)
+		}
+	}
+	if _, err := svc.Remove(t.Context(), dir, service.Remove{ClusterName: "hill"}); err == nil {
+		t.Error("jobs of a cluster that is not there are removed")
+	}
+}

@@ -14,7 +14,6 @@ import (
 	"rmreplay/internal/accounting/health"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
-	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/run"
 )
 
@@ -107,20 +106,20 @@ func (s *site) takeHealth(w http.ResponseWriter, r *http.Request) {
 const shortestSdiag = 5 * time.Second
 
 // checkSdiag finds flags about sdiag that cannot be.
-func checkSdiag(opts *accountingcmd.Serve) error {
+func checkSdiag(opts *Serve) error {
 	if len(opts.Sdiag) > 0 && opts.SdiagEvery < shortestSdiag {
-		return accountingcmd.Usage(fmt.Errorf("--sdiag-every %v: that would keep slurmctld busy (want at least %v)", opts.SdiagEvery, shortestSdiag))
+		return usage(fmt.Errorf("--sdiag-every %v: that would keep slurmctld busy (want at least %v)", opts.SdiagEvery, shortestSdiag))
 	}
 	for _, text := range opts.Sdiag {
 		if cluster, command, _ := strings.Cut(text, "="); cluster == "" || strings.TrimSpace(command) == "" {
-			return accountingcmd.Usage(fmt.Errorf("--sdiag %q: want CLUSTER=COMMAND, such as vale=/usr/bin/sdiag", text))
+			return usage(fmt.Errorf("--sdiag %q: want CLUSTER=COMMAND, such as vale=/usr/bin/sdiag", text))
 		}
 	}
 	return nil
 }
 
 // health starts to ask slurmctlds. The function that it returns ends that.
-func (s *site) health(ctx context.Context, opts accountingcmd.Serve, say func(format string, args ...any)) (end func(), err error) {
+func (s *site) health(ctx context.Context, opts Serve, say func(format string, args ...any)) (end func(), err error) {
 	var pollers []*health.Poller
 	for _, text := range opts.Sdiag {
 		cluster, command, _ := strings.Cut(text, "=")

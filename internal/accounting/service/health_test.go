@@ -11,7 +11,6 @@ import (
 
 	"rmreplay/internal/accounting/intake"
 	"rmreplay/internal/accounting/store"
-	"rmreplay/internal/cli/accountingcmd"
 )
 
 // TestHealth asks a program that prints what a stock sdiag has printed, and one that fails.
@@ -48,7 +47,7 @@ func TestHealth(t *testing.T) {
 		defer mu.Unlock()
 		return messages.String()
 	}
-	end, err := s.health(t.Context(), accountingcmd.Serve{Sdiag: []string{"vale=" + program + " -M vale", "dale=" + program + " -M dale"}, SdiagEvery: time.Hour, SdiagKeep: time.Hour}, say)
+	end, err := s.health(t.Context(), Serve{Sdiag: []string{"vale=" + program + " -M vale", "dale=" + program + " -M dale"}, SdiagEvery: time.Hour, SdiagKeep: time.Hour}, say)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +83,7 @@ func TestHealth(t *testing.T) {
 		every time.Duration
 		want  string
 	}{{"vale", time.Minute, "CLUSTER=COMMAND"}, {"=x", time.Minute, "CLUSTER=COMMAND"}, {"vale= ", time.Minute, "CLUSTER=COMMAND"}, {"vale=x", time.Second, "at least 5s"}} {
-		if err := checkSdiag(&accountingcmd.Serve{Sdiag: []string{c.sdiag}, SdiagEvery: c.every}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := checkSdiag(&Serve{Sdiag: []string{c.sdiag}, SdiagEvery: c.every}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q every %v: %v (want %q)", c.sdiag, c.every, err, c.want)
 		}
 	}

@@ -25,7 +25,6 @@ import (
 
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/accounting/store/storetest"
-	"rmreplay/internal/cli/accountingcmd"
 )
 
 // certify writes a certificate of 127.0.0.1 that signs itself, and returns what a client trusts.
@@ -72,7 +71,7 @@ func TestHostile(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() {
-		served <- service.New().Serve(ctx, accountingcmd.Serve{Data: dir, Listen: []string{address}, Auth: auth, TLSCert: cert, TLSKey: key}, func(string, ...any) {})
+		served <- service.New().Serve(ctx, service.Serve{Data: dir, Listen: []string{address}, Auth: auth, TLSCert: cert, TLSKey: key}, func(string, ...any) {})
 	}()
 	config := &tls.Config{RootCAs: pool}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}

@@ -8,17 +8,16 @@ import (
 	"os"
 
 	"rmreplay/internal/accounting/store"
-	"rmreplay/internal/cli/accountingcmd"
 )
 
 // Info says what a data directory holds.
-func (Service) Info(ctx context.Context, dir string) (info *accountingcmd.Info, err error) {
+func (Service) Info(ctx context.Context, dir string) (info *Info, err error) {
 	c, err := connect(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	info = new(accountingcmd.Info)
+	info = new(Info)
 	return info, c.get(ctx, "/_accounting/info", info)
 }
 
@@ -26,7 +25,7 @@ func (Service) Info(ctx context.Context, dir string) (info *accountingcmd.Info, 
 func (s *site) info(w http.ResponseWriter, _ *http.Request) {
 	status := s.intake.Status() // before the summary, which so has at least what was applied
 	summary := s.intake.Store().Summary()
-	info := accountingcmd.Info{
+	info := Info{
 		Jobs: summary.Jobs, Clusters: summary.Clusters, Sources: summary.Sources, Counts: summary.Counts,
 		Received: status.Received, Applied: status.Applied, JournalBytes: status.Journal, DatabaseBytes: summary.Bytes,
 		SchemaVersion: store.Format, PID: os.Getpid(),

@@ -13,11 +13,10 @@ import (
 	"rmreplay/internal/accounting/intake"
 	"rmreplay/internal/accounting/kafka"
 	"rmreplay/internal/accounting/store"
-	"rmreplay/internal/cli/accountingcmd"
 )
 
 // kafka starts to read a topic. The function that it returns ends that.
-func (s *site) kafka(ctx context.Context, opts accountingcmd.Serve, say func(format string, args ...any)) (end func(), err error) {
+func (s *site) kafka(ctx context.Context, opts Serve, say func(format string, args ...any)) (end func(), err error) {
 	if opts.Kafka == "" {
 		return func() {}, nil
 	}

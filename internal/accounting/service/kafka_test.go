@@ -18,7 +18,6 @@ import (
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/store/storetest"
-	"rmreplay/internal/cli/accountingcmd"
 )
 
 // TestKafka reads documents of a topic, among them one that makes no sense and some that come twice, and
@@ -58,7 +57,7 @@ func TestKafka(t *testing.T) {
 		var said strings.Builder
 		ended := make(chan error, 1)
 		address := freeAddress(t)
-		opts := accountingcmd.Serve{Data: dir, Listen: []string{address}, Kafka: strings.Join(cluster.ListenAddrs(), ",") + "/jobs"}
+		opts := service.Serve{Data: dir, Listen: []string{address}, Kafka: strings.Join(cluster.ListenAddrs(), ",") + "/jobs"}
 		go func() {
 			ended <- svc.Serve(ctx, opts, func(format string, args ...any) {
 				mu.Lock()

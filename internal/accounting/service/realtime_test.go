@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"rmreplay/internal/accounting/service"
-	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/rm/slurm/rpc/rpctest"
 	"rmreplay/internal/slurmspec"
 )
@@ -246,9 +245,9 @@ func TestRealTime(t *testing.T) {
 				return err == nil && info.Jobs == jobs
 			})
 		}
-		reconcile := func(jobs int, fill bool) *accountingcmd.Reconciled {
+		reconcile := func(jobs int, fill bool) *service.Reconciled {
 			t.Helper()
-			r, err := svc.Reconcile(ctx, data, accountingcmd.Records{Sources: []string{s.sacct(jobs)}, From: "sacct"}, fill)
+			r, err := svc.Reconcile(ctx, data, service.Records{Sources: []string{s.sacct(jobs)}, From: "sacct"}, fill)
 			if err != nil {
 				t.Fatal(err)
 			}

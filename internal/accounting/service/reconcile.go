@@ -11,7 +11,6 @@ import (
 
 	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/store"
-	"rmreplay/internal/cli/accountingcmd"
 )
 
 // shared are the fields that accounting records and Slurm's documents both have, with the same
@@ -63,7 +62,7 @@ func allocated(j *document.Job, n document.Int) string {
 }
 
 // Reconcile compares a data directory with records.
-func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Records, fill bool) (out *accountingcmd.Reconciled, err error) {
+func (Service) Reconcile(ctx context.Context, dir string, from Records, fill bool) (out *Reconciled, err error) {
 	c, err := connect(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -76,7 +75,7 @@ func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Rec
 	if err := read(ctx, from, map[string]int{}, all.add, nil); err != nil {
 		return nil, err
 	}
-	out = &accountingcmd.Reconciled{Records: len(all.jobs), Missing: []string{}, Differing: []accountingcmd.Difference{}}
+	out = &Reconciled{Records: len(all.jobs), Missing: []string{}, Differing: []Difference{}}
 	err = c.documents(ctx, store.Filter{EndedFrom: all.first, EndedTo: all.last.Add(time.Second)}, func(d *store.Stored) error {
 		all.compare(d, out)
 		return nil
@@ -193,7 +192,7 @@ func (r *recorded) shifted(ctx context.Context, c *client) (n int, err error) {
 }
 
 // compare compares a document with its record, if there is one.
-func (r *recorded) compare(d *store.Stored, out *accountingcmd.Reconciled) {
+func (r *recorded) compare(d *store.Stored, out *Reconciled) {
 	got := document.Parse(d.Document, d.Cluster)
 	id := store.ID(&got)
 	if _, ok := r.jobs[id]; !ok && got.Marks&document.NoCluster != 0 {
@@ -218,7 +217,7 @@ func (r *recorded) compare(d *store.Stored, out *accountingcmd.Reconciled) {
 }
 
 // differences returns the shared fields that differ.
-func differences(id string, want, got *document.Job) (list []accountingcmd.Difference) {
+func differences(id string, want, got *document.Job) (list []Difference) {
 	// sacct to 25.05 prints an exit status from 128 on less 128 (print.c, PRINT_EXITCODE). Documents
 	// have the status.
 	sameStatus := got.ExitCode.Value >= 128 && want.ExitCode.Value == got.ExitCode.Value-128
@@ -227,7 +226,7 @@ func differences(id string, want, got *document.Job) (list []accountingcmd.Diffe
 			continue
 		}
 		if w, g := f.of(want), f.of(got); w != g && w != "" && g != "" {
-			list = append(list, accountingcmd.Difference{Job: id, Field: f.name, Recorded: w, Received: g})
+			list = append(list, Difference{Job: id, Field: f.name, Recorded: w, Received: g})
 		}
 	}
 	return list

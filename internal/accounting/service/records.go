@@ -17,7 +17,6 @@ import (
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/records"
 	"rmreplay/internal/accounting/store"
-	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/compare"
 	"rmreplay/internal/finished"
 	"rmreplay/internal/formats"
@@ -122,7 +121,7 @@ func (s *site) wait(w http.ResponseWriter, r *http.Request) {
 }
 
 // Import adds records to a data directory.
-func (Service) Import(ctx context.Context, dir string, from accountingcmd.Records) (out *accountingcmd.Imported, err error) {
+func (Service) Import(ctx context.Context, dir string, from Records) (out *Imported, err error) {
 	made := os.Mkdir(dir, 0o700) == nil
 	send := &sender{ctx: ctx}
 	defer func() {
@@ -140,11 +139,11 @@ func (Service) Import(ctx context.Context, dir string, from accountingcmd.Record
 	if err != nil {
 		return nil, err
 	}
-	var info accountingcmd.Info
+	var info Info
 	if err := c.get(ctx, "/_accounting/info", &info); err != nil {
 		return nil, err
 	}
-	out = &accountingcmd.Imported{Rules: map[string]int{}, Unnamed: info.Counts["no_cluster"]}
+	out = &Imported{Rules: map[string]int{}, Unnamed: info.Counts["no_cluster"]}
 	err = read(ctx, from, out.Rules, func(source store.Source, cluster string, text []byte) error {
 		if source != send.source {
 			if err := send.flush(); err != nil {
@@ -177,7 +176,7 @@ func (Service) Import(ctx context.Context, dir string, from accountingcmd.Record
 
 // read calls each with the document of each job of the sources, and described with each run. It adds to
 // the counts of rules. described may be nil.
-func read(ctx context.Context, from accountingcmd.Records, rules map[string]int,
+func read(ctx context.Context, from Records, rules map[string]int,
 	each func(source store.Source, cluster string, text []byte) error, described func(name string, r *run.Run) error,
 ) error {
 	opts := workload.ReadOptions{Cluster: from.ClusterName, Start: from.Start, End: from.End, Zone: from.Zone.Location()}
@@ -335,7 +334,7 @@ func runNames(paths []string) []string {
 	return names
 }
 
-func readRun(path, name string, from accountingcmd.Records,
+func readRun(path, name string, from Records,
 	each func(source store.Source, cluster string, text []byte) error, described func(name string, r *run.Run) error,
 ) error {
 	r, err := formats.OpenRun(path)

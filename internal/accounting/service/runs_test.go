@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"rmreplay/internal/accounting/service"
-	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/workload"
@@ -77,7 +76,7 @@ func TestRuns(t *testing.T) {
 	var said strings.Builder
 	ended := make(chan error, 1)
 	go func() {
-		ended <- service.New().Serve(ctx, accountingcmd.Serve{Runs: runs, Listen: []string{address}}, func(format string, args ...any) {
+		ended <- service.New().Serve(ctx, service.Serve{Runs: runs, Listen: []string{address}}, func(format string, args ...any) {
 			mu.Lock()
 			defer mu.Unlock()
 			fmt.Fprintf(&said, format+"\n", args...)
@@ -128,7 +127,7 @@ func TestRuns(t *testing.T) {
 		t.Errorf("left behind: %v %v", left, err)
 	}
 	for _, path := range []string{filepath.Join(scratch, "nothing"), scratch} {
-		if err := service.New().Serve(context.Background(), accountingcmd.Serve{Runs: []string{path}, Listen: []string{"127.0.0.1:0"}}, t.Logf); err == nil || !strings.Contains(err.Error(), "neither a record") {
+		if err := service.New().Serve(context.Background(), service.Serve{Runs: []string{path}, Listen: []string{"127.0.0.1:0"}}, t.Logf); err == nil || !strings.Contains(err.Error(), "neither a record") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -143,7 +142,7 @@ func TestWorkload(t *testing.T) {
 	if err := os.WriteFile(file, []byte(sacct), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := svc.Import(ctx, dir, accountingcmd.Records{Sources: []string{file}, From: "auto"}); err != nil {
+	if _, err := svc.Import(ctx, dir, service.Records{Sources: []string{file}, From: "auto"}); err != nil {
 		t.Fatal(err)
 	}
 	at := func(text string) workload.ReadOptions {

@@ -24,7 +24,6 @@ import (
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/web"
-	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/workload/build"
 )
@@ -40,7 +39,7 @@ const (
 )
 
 // Serve receives jobs until ctx ends.
-func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(format string, args ...any)) (err error) {
+func (Service) Serve(ctx context.Context, opts Serve, say func(format string, args ...any)) (err error) {
 	var access *receive.Access
 	if opts.Auth != "" {
 		if access, err = receive.ReadAccess(opts.Auth); err != nil {
@@ -121,8 +120,8 @@ func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(for
 
 // newSource returns the cluster that the pages are about; nil for the store. What the server receives goes
 // on to it.
-func newSource(opts *accountingcmd.Serve) (web.Source, error) {
-	if opts.Store != accountingcmd.Elasticsearch {
+func newSource(opts *Serve) (web.Source, error) {
+	if opts.Store != Elasticsearch {
 		return nil, nil
 	}
 	cluster, err := elastic.New(elastic.Options{URL: opts.URL, Credentials: opts.URLAuth})
@@ -142,7 +141,7 @@ func (s *site) openRuns(ctx context.Context, runs []string, say func(format stri
 			return fmt.Errorf("opening the run %s: neither a record of rmreplay nor a workload with the outcome of its jobs (accounting import reads other records)", path)
 		}
 	}
-	imported, err := (Service{}).Import(ctx, s.dir, accountingcmd.Records{Sources: runs, From: string(build.Auto)})
+	imported, err := (Service{}).Import(ctx, s.dir, Records{Sources: runs, From: string(build.Auto)})
 	if err != nil {
 		return err
 	}
@@ -189,9 +188,9 @@ func (s *site) sayTally(before tally, say func(format string, args ...any)) {
 }
 
 // forward starts to pass documents on. The function that it returns ends that.
-func (s *site) forward(ctx context.Context, opts accountingcmd.Serve, say func(format string, args ...any)) (end func(), err error) {
+func (s *site) forward(ctx context.Context, opts Serve, say func(format string, args ...any)) (end func(), err error) {
 	f, err := forward.New(s.intake.Store(), forward.Options{
-		URL: opts.Forward, Credentials: opts.ForwardAuth, Dir: s.dir, Derived: opts.Store == accountingcmd.Elasticsearch, Report: func(err error) { say("rmreplay: %v", err) },
+		URL: opts.Forward, Credentials: opts.ForwardAuth, Dir: s.dir, Derived: opts.Store == Elasticsearch, Report: func(err error) { say("rmreplay: %v", err) },
 	})
 	if err != nil {
 		return nil, err
@@ -209,7 +208,7 @@ func (s *site) forward(ctx context.Context, opts accountingcmd.Serve, say func(f
 func checkAddress(address string, guarded bool) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return accountingcmd.Usage(fmt.Errorf("listening on %s: %w (want HOST:PORT)", address, err))
+		return usage(fmt.Errorf("listening on %s: %w (want HOST:PORT)", address, err))
 	}
 	if ip := net.ParseIP(host); guarded || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
@@ -218,24 +217,24 @@ func checkAddress(address string, guarded bool) error {
 }
 
 // checkAddresses finds addresses of other programs that cannot be such.
-func checkAddresses(opts *accountingcmd.Serve) error {
+func checkAddresses(opts *Serve) error {
 	for name, text := range map[string]string{"--forward": opts.Forward, "--url": opts.URL} {
 		if text == "" {
 			continue
 		}
 		if _, _, err := forward.Target(text); err != nil {
-			return accountingcmd.Usage(fmt.Errorf("%s: %w", name, err))
+			return usage(fmt.Errorf("%s: %w", name, err))
 		}
 	}
 	if opts.Kafka == "" {
 		return nil
 	}
 	_, _, err := kafka.ParseFrom(opts.Kafka)
-	return accountingcmd.Usage(err)
+	return usage(err)
 }
 
 // serve listens on the addresses until ctx ends. takes is whether it takes documents.
-func (s *site) serve(ctx context.Context, opts accountingcmd.Serve, config *tls.Config, takes bool, say func(format string, args ...any)) error {
+func (s *site) serve(ctx context.Context, opts Serve, config *tls.Config, takes bool, say func(format string, args ...any)) error {
 	server := &http.Server{
 		Handler: s.handler, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, WriteTimeout: answerTime, MaxHeaderBytes: 64 << 10,
 		ErrorLog: log.New(reporter(say), "", 0),
@@ -285,7 +284,7 @@ const retentionEvery = 24 * time.Hour
 
 // expire removes jobs that ended longer ago than the retention, and figures of schedulers that are older
 // than theirs.
-func (s *site) expire(ctx context.Context, opts accountingcmd.Serve) (err error) {
+func (s *site) expire(ctx context.Context, opts Serve) (err error) {
 	if opts.Retention > 0 {
 		_, err = s.intake.Store().Expire(ctx, time.Now().Add(-opts.Retention))
 	}

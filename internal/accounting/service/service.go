@@ -31,7 +31,7 @@ import (
 	"rmreplay/internal/accounting/web"
 )
 
-// Service implements the service of package accountingcmd.
+// Service implements the service of package
 type Service struct{}
 
 // New returns the service.
@@ -75,6 +75,7 @@ func openAbout(ctx context.Context, dir string, opts intake.Options, access *rec
 	mux.HandleFunc("POST /_accounting/health", s.takeHealth)
 	mux.HandleFunc("POST /_accounting/documents", s.documents)
 	mux.HandleFunc("POST /_accounting/table", s.table)
+	mux.HandleFunc("POST /_accounting/remove", s.remove)
 	mux.HandleFunc("POST /_accounting/backup", s.backup)
 	mux.HandleFunc("POST /_accounting/verify", s.verify)
 	s.control = &http.Server{Handler: mux, ReadHeaderTimeout: headerTime}

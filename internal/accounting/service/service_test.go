@@ -32,7 +32,6 @@ import (
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/store/storetest"
-	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/supervise"
@@ -48,7 +47,7 @@ func TestMain(m *testing.M) {
 	if dir, address, ok := strings.Cut(os.Getenv(serveVariable), " "); ok {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		err := service.New().Serve(ctx, accountingcmd.Serve{Data: dir, Listen: []string{address}}, func(format string, args ...any) {
+		err := service.New().Serve(ctx, service.Serve{Data: dir, Listen: []string{address}}, func(format string, args ...any) {
 			fmt.Fprintf(os.Stderr, format+"\n", args...)
 		})
 		if err != nil {
@@ -402,12 +401,12 @@ func (zeros) Read(to []byte) (int, error) {
 func TestSecond(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	first := start(t, dir, freeAddress(t))
-	err := service.New().Serve(context.Background(), accountingcmd.Serve{Data: dir, Listen: []string{"127.0.0.1:0"}}, t.Logf)
+	err := service.New().Serve(context.Background(), service.Serve{Data: dir, Listen: []string{"127.0.0.1:0"}}, t.Logf)
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d has it open", first.command.Process.Pid)) {
 		t.Error(err)
 	}
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:9200", ":9200"} {
-		if err := service.New().Serve(context.Background(), accountingcmd.Serve{Data: t.TempDir(), Listen: []string{address}}, t.Logf); err == nil || !strings.Contains(err.Error(), "--auth") {
+		if err := service.New().Serve(context.Background(), service.Serve{Data: t.TempDir(), Listen: []string{address}}, t.Logf); err == nil || !strings.Contains(err.Error(), "--auth") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
@@ -427,14 +426,14 @@ const sacct = `JobID|JobIDRaw|JobName|User|UID|GID|Account|Partition|QOS|Submit|
 func TestWaited(t *testing.T) {
 	ctx, svc, scratch := context.Background(), service.New(), t.TempDir()
 	dir := filepath.Join(scratch, "data")
-	add := func(lines ...string) *accountingcmd.Imported {
+	add := func(lines ...string) *service.Imported {
 		t.Helper()
 		file := filepath.Join(scratch, "some.sacct")
 		text := "JobIDRaw|JobID|Cluster|User|Partition|State|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS\n" + strings.Join(lines, "\n") + "\n"
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		imported, err := svc.Import(ctx, dir, accountingcmd.Records{Sources: []string{file}, From: "auto"})
+		imported, err := svc.Import(ctx, dir, service.Records{Sources: []string{file}, From: "auto"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -464,7 +463,7 @@ func TestWaited(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 	path := filepath.Join(scratch, "out.csv")
-	if _, err := svc.Export(ctx, dir, accountingcmd.Export{Output: path, Format: "csv"}); err != nil {
+	if _, err := svc.Export(ctx, dir, service.Export{Output: path, Format: "csv"}); err != nil {
 		t.Fatal(err)
 	}
 	f, err := os.Open(path)
@@ -509,7 +508,7 @@ func TestReconcileUnnamed(t *testing.T) {
 	if err := os.WriteFile(file, []byte(sacct), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	from := accountingcmd.Records{Sources: []string{file}, From: "auto"}
+	from := service.Records{Sources: []string{file}, From: "auto"}
 	r, err := svc.Reconcile(ctx, dir, from, true)
 	if err != nil {
 		t.Fatal(err)
@@ -557,23 +556,23 @@ func TestMistakes(t *testing.T) {
 		plan:                             "make a run of a workload",
 		filepath.Join(scratch, "absent"): "no such file",
 	} {
-		_, err := svc.Import(ctx, dir, accountingcmd.Records{Sources: []string{name}, From: "auto"})
+		_, err := svc.Import(ctx, dir, service.Records{Sources: []string{name}, From: "auto"})
 		says(err, want)
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: a directory is left: %v", name, err)
 		}
 	}
-	if _, err := svc.Import(ctx, dir, accountingcmd.Records{Sources: []string{file("day.sacct", sacct)}, From: "auto"}); err != nil {
+	if _, err := svc.Import(ctx, dir, service.Records{Sources: []string{file("day.sacct", sacct)}, From: "auto"}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := svc.Export(ctx, dir, accountingcmd.Export{Output: filepath.Join(scratch, "v.csv"), Format: "csv", ClusterName: "moor"})
+	_, err := svc.Export(ctx, dir, service.Export{Output: filepath.Join(scratch, "v.csv"), Format: "csv", ClusterName: "moor"})
 	says(err, `none of the cluster "moor" (want one of vale)`)
 	_, _, err = svc.Workload(ctx, dir, workload.ReadOptions{Cluster: "moor"})
 	says(err, `none of the cluster "moor" (want one of vale)`)
 	_, err = svc.Backup(ctx, dir, filepath.Join(dir, "a", "copy"))
 	says(err, "is in the data directory")
 	packed := filepath.Join(scratch, "v.csv.gz")
-	if _, err := svc.Export(ctx, dir, accountingcmd.Export{Output: packed, Format: "csv", ClusterName: "vale"}); err != nil {
+	if _, err := svc.Export(ctx, dir, service.Export{Output: packed, Format: "csv", ClusterName: "vale"}); err != nil {
 		t.Fatal(err)
 	}
 	f, err := os.Open(packed)
@@ -598,7 +597,7 @@ func TestReconcileZone(t *testing.T) {
 	if err := os.WriteFile(file, []byte(sacct), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	from := accountingcmd.Records{Sources: []string{file}, From: "auto"}
+	from := service.Records{Sources: []string{file}, From: "auto"}
 	imported, err := svc.Import(ctx, dir, from)
 	if err != nil {
 		t.Fatal(err)
@@ -647,7 +646,7 @@ func TestRecords(t *testing.T) {
 			if err := os.WriteFile(file, []byte(sacct), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			from := accountingcmd.Records{Sources: []string{file}, From: "auto"}
+			from := service.Records{Sources: []string{file}, From: "auto"}
 			r, err := svc.Reconcile(ctx, dir, from, false)
 			if err != nil {
 				t.Fatal(err)
@@ -671,7 +670,7 @@ func TestRecords(t *testing.T) {
 				t.Errorf("%+v %v", info, err)
 			}
 			trace := filepath.Join(scratch, "day.jsonl")
-			exported, err := svc.Export(ctx, dir, accountingcmd.Export{Output: trace, Format: "trace", Where: "state IS NOT NULL AND end_time IS NOT NULL"})
+			exported, err := svc.Export(ctx, dir, service.Export{Output: trace, Format: "trace", Where: "state IS NOT NULL AND end_time IS NOT NULL"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -681,11 +680,11 @@ func TestRecords(t *testing.T) {
 			}
 			for _, format := range []string{"parquet", "csv", "swf"} {
 				path := filepath.Join(scratch, "out."+format)
-				if exported, err := svc.Export(ctx, dir, accountingcmd.Export{Output: path, Format: format, ClusterName: "vale"}); err != nil || exported.Jobs < 5 {
+				if exported, err := svc.Export(ctx, dir, service.Export{Output: path, Format: format, ClusterName: "vale"}); err != nil || exported.Jobs < 5 {
 					t.Errorf("%s: %+v %v", format, exported, err)
 				}
 			}
-			if imported, err = svc.Import(ctx, dir, accountingcmd.Records{Sources: []string{trace}, From: "auto", ClusterName: "what-if"}); err != nil || imported.Added != 5 {
+			if imported, err = svc.Import(ctx, dir, service.Records{Sources: []string{trace}, From: "auto", ClusterName: "what-if"}); err != nil || imported.Added != 5 {
 				t.Errorf("%+v %v", imported, err)
 			}
 			target := filepath.Join(scratch, "copy")

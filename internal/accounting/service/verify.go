@@ -8,7 +8,6 @@ import (
 	"net/http"
 
 	"rmreplay/internal/accounting/store"
-	"rmreplay/internal/cli/accountingcmd"
 )
 
 // verifying is a line of the answer to a request to verify: how far it is, or at the end what was found.
@@ -37,12 +36,12 @@ func (s *site) verify(w http.ResponseWriter, r *http.Request) {
 }
 
 // Verify reads a whole data directory and says what is wrong with it. progress is told how many of all parts were read.
-func (Service) Verify(ctx context.Context, dir string, progress func(done, all int)) (out *accountingcmd.Verified, err error) {
+func (Service) Verify(ctx context.Context, dir string, progress func(done, all int)) (out *Verified, err error) {
 	c, err := connect(ctx, dir)
 	if err != nil {
 		// A directory that is damaged may not open.
 		if problems := store.Damaged(dir); len(problems) > 0 {
-			return &accountingcmd.Verified{Problems: problems}, nil
+			return &Verified{Problems: problems}, nil
 		}
 		return nil, err
 	}
@@ -68,7 +67,7 @@ func (Service) Verify(ctx context.Context, dir string, progress func(done, all i
 			if f.Problems == nil {
 				f.Problems = []string{}
 			}
-			return &accountingcmd.Verified{Parts: f.Parts, Jobs: f.Jobs, Bytes: f.Bytes, Problems: f.Problems, Migrated: f.Migrated}, nil
+			return &Verified{Parts: f.Parts, Jobs: f.Jobs, Bytes: f.Bytes, Problems: f.Problems, Migrated: f.Migrated}, nil
 		}
 		progress(line.Done, line.All)
 	}

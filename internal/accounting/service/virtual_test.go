@@ -16,7 +16,6 @@ import (
 
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/accounting/store"
-	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/realdata"
 	"rmreplay/internal/rm/slurm/install"
@@ -189,9 +188,9 @@ func received(t *testing.T, address, slurm, cluster, workload string, jobs int) 
 		t.Fatal(err)
 	}
 	name := made.Manifest.Cluster.Name
-	reconcile := func(source, from string) *accountingcmd.Reconciled {
+	reconcile := func(source, from string) *service.Reconciled {
 		t.Helper()
-		r, err := svc.Reconcile(ctx, data, accountingcmd.Records{Sources: []string{source}, From: from, ClusterName: name}, false)
+		r, err := svc.Reconcile(ctx, data, service.Records{Sources: []string{source}, From: from, ClusterName: name}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +225,7 @@ func received(t *testing.T, address, slurm, cluster, workload string, jobs int) 
 func checkHealthOf(t *testing.T, address, data, record string, want *run.Scheduler) {
 	t.Helper()
 	for range 2 { // once more changes nothing
-		if _, err := service.New().Import(context.Background(), data, accountingcmd.Records{Sources: []string{record}, From: "auto", ClusterName: "what-if"}); err != nil {
+		if _, err := service.New().Import(context.Background(), data, service.Records{Sources: []string{record}, From: "auto", ClusterName: "what-if"}); err != nil {
 			t.Fatal(err)
 		}
 	}

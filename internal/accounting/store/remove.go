@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -16,6 +17,19 @@ func (s *Store) Expire(ctx context.Context, before time.Time) (jobs int64, err e
 	jobs, err = s.remove(ctx, func(p *part) bool { return !p.info.FirstEnd.IsZero() && p.info.FirstEnd.Before(before) }, old)
 	if err != nil {
 		return jobs, fmt.Errorf("removing old jobs from the store: %w", err)
+	}
+	return jobs, nil
+}
+
+// Remove removes the jobs that a filter chooses, with their documents, and returns their number. The documents that
+// later ones have replaced go, too. The filter has no condition in SQL.
+func (s *Store) Remove(ctx context.Context, f Filter) (jobs int64, err error) {
+	if f.Where != "" {
+		return 0, errors.New("removing jobs from the store: a condition in SQL (want a filter without one)")
+	}
+	jobs, err = s.remove(ctx, func(p *part) bool { return p.info.Last > f.After }, f.has)
+	if err != nil {
+		return jobs, fmt.Errorf("removing jobs from the store: %w", err)
 	}
 	return jobs, nil
 }
@@ -61,7 +75,7 @@ func (s *Store) removeFrom(v *View, p *part, old func(j *chosenRow) bool) (jobs 
 			}
 		}
 	}
-	if len(lost) == 0 {
+	if len(drop) == 0 {
 		return 0, nil
 	}
 	rows, err := p.keyed()

@@ -497,6 +497,54 @@ func TestExpire(t *testing.T) {
 	check(again)
 }
 
+// TestRemove removes a user's jobs: also those that have just come, and documents of the user that those of others have
+// replaced.
+func TestRemove(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, options(200))
+	if err := storetest.Fill(t.Context(), s, 1, 450); err != nil {
+		t.Fatal(err)
+	}
+	const name = "user007"
+	replaced := count(t, s, "SELECT min(seq) FROM jobs WHERE user_name = 'user007'")
+	other := storetest.Entry(replaced)
+	text := bytes.ReplaceAll(other.Document, []byte(name), []byte("user008"))
+	if _, err := s.Apply(t.Context(), []store.Entry{store.ParseArrival(451, storetest.Begin, store.Received, "slurm", "vale", text)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Remove(t.Context(), store.Filter{Where: "true"}); err == nil {
+		t.Error("a condition in SQL is accepted")
+	}
+	want := count(t, s, "SELECT count(*) FROM jobs WHERE user_name = 'user007'")
+	n, err := s.Remove(t.Context(), store.Filter{Users: []string{name, "nobody"}})
+	if err != nil || n != want || n == 0 {
+		t.Errorf("%d of %d removed: %v", n, want, err)
+	}
+	check := func(s *store.Store) {
+		t.Helper()
+		if n := count(t, s, "SELECT count(*) FROM jobs"); n != 450-want || s.Summary().Jobs != n {
+			t.Errorf("%d jobs are left, the summary has %d, want %d", n, s.Summary().Jobs, 450-want)
+		}
+		v := s.View()
+		defer v.Close()
+		for seq := range int64(452) {
+			if text, _, err := v.Document(seq); err != nil || bytes.Contains(text, []byte(name)) {
+				t.Errorf("document %d: %q %v", seq, text, err)
+			}
+		}
+		if found, err := v.Verify(t.Context(), func(int, int) {}); err != nil || len(found.Problems) > 0 {
+			t.Errorf("%+v %v", found, err)
+		}
+	}
+	check(s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, dir, options(200))
+	defer again.Close()
+	check(again)
+}
+
 // TestID takes ids apart.
 func TestID(t *testing.T) {
 	job := document.Job{Cluster: "a:b", JobID: 17, Run: -1709251200}

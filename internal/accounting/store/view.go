@@ -223,6 +223,7 @@ type Filter struct {
 	// EndedFrom and EndedTo choose the jobs that ended between them, EndedTo excluded.
 	EndedFrom, EndedTo time.Time
 	Clusters           []string // any of them
+	Users              []string // any of these names
 	After              int64    // only arrivals behind this one
 	// Where is a condition in SQL over the columns of jobs, for which an engine is needed. It is not for texts of
 	// strangers: it can read whatever the store has.
@@ -230,12 +231,14 @@ type Filter struct {
 }
 
 // chosenColumns are the columns that a [Filter] looks at, beside Where.
-var chosenColumns = []string{"seq", "arrived", "source", "collection", "cluster", "submit_time", "start_time", "end_time"}
+var chosenColumns = []string{"seq", "arrived", "source", "collection", "cluster", "user_name", "submit_time", "start_time",
+	"end_time"}
 
 // chosenRow has the values of chosenColumns.
 type chosenRow struct {
 	seq, arrived           int64
 	source, index, cluster string
+	user                   string
 	submit, start, end     columnar.Optional
 }
 
@@ -254,7 +257,8 @@ func (f *Filter) has(j *chosenRow) bool {
 	return j.seq > f.After &&
 		(f.To.IsZero() || before(first(j.submit, j.start, j.end), f.To)) && (f.From.IsZero() || from(first(j.end, j.start, j.submit), f.From)) &&
 		(f.EndedFrom.IsZero() || from(j.end, f.EndedFrom)) && (f.EndedTo.IsZero() || before(j.end, f.EndedTo)) &&
-		(len(f.Clusters) == 0 || slices.Contains(f.Clusters, j.cluster))
+		(len(f.Clusters) == 0 || slices.Contains(f.Clusters, j.cluster)) &&
+		(len(f.Users) == 0 || slices.Contains(f.Users, j.user))
 }
 
 // choose returns the rows of a part that a filter chooses, and their positions.
@@ -340,6 +344,8 @@ func (j *chosenRow) set(column string, v *parquet.Value) {
 		j.source = string(v.ByteArray())
 	case "cluster":
 		j.cluster = string(v.ByteArray())
+	case "user_name":
+		j.user = string(v.ByteArray())
 	case "submit_time":
 		j.submit = columnar.Known(v.Int64())
 	case "start_time":

@@ -8,33 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
-	"rmreplay/internal/hpc"
 )
 
-// Export is what `accounting export` writes.
-type Export struct {
-	Output      string
-	Format      string   // of ExportFormats
-	ClusterName string   // empty for all
-	Start, End  hpc.Time // of the jobs' ends, or for a workload of its window; 0 for no bound
-	Where       string   // a condition in SQL
-}
-
-// ExportFormats are the formats of Export. The last ones are workloads.
-var ExportFormats = []string{"parquet", "csv", "trace", "swf"}
-
-// Exported is what was written.
-type Exported struct {
-	Output  string         `json:"output"`
-	Jobs    int64          `json:"jobs"`
-	Rules   map[string]int `json:"rules,omitempty"`
-	Missing []string       `json:"missing,omitempty"`
-}
-
 func (o commands) export() *cobra.Command {
-	var opts Export
+	var opts service.Export
 	var window flags.Window
 	var asJSON bool
 	c := &cobra.Command{
@@ -62,11 +42,7 @@ workload, as for workload build: jobs that ran at its start are preset jobs.
 			if opts.Format, err = formatFor(opts.Output, opts.Format); err != nil {
 				return err
 			}
-			s, err := o.service(c)
-			if err != nil {
-				return err
-			}
-			r, err := s.Export(c.Context(), args[0], opts)
+			r, err := work.Export(c.Context(), args[0], opts)
 			if err != nil {
 				return console.BadInput(err)
 			}
@@ -101,8 +77,8 @@ func formatFor(path, format string) (string, error) {
 		if format = formatOf(path); format == "" {
 			return "", console.Usagef("--output %s: its name does not say the format (want the end .parquet, .csv, .jsonl or .swf, or --format)", path)
 		}
-	case !slices.Contains(ExportFormats, format):
-		return "", console.Usagef("--format %q: not known (want %s)", format, strings.Join(ExportFormats, ", "))
+	case !slices.Contains(service.ExportFormats, format):
+		return "", console.Usagef("--format %q: not known (want %s)", format, strings.Join(service.ExportFormats, ", "))
 	}
 	if format == "parquet" && filepath.Ext(path) == ".gz" {
 		return "", console.Usagef("--output %s: Parquet is compressed itself (want a name without .gz)", path)
@@ -137,11 +113,7 @@ place.`,
 		Example: `  rmreplay accounting backup /var/lib/rmreplay /backup/rmreplay-2024-03-05`,
 		Args:    console.WantArgs("DIR", "TARGET"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := o.service(c)
-			if err != nil {
-				return err
-			}
-			bytes, err := s.Backup(c.Context(), args[0], args[1])
+			bytes, err := work.Backup(c.Context(), args[0], args[1])
 			if err != nil {
 				return console.BadInput(err)
 			}

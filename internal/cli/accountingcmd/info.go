@@ -10,25 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/cli/console"
 )
-
-// Info is what a data directory holds.
-type Info struct {
-	Jobs          int64            `json:"jobs"`
-	FirstEnd      *time.Time       `json:"first_end"`
-	LastEnd       *time.Time       `json:"last_end"`
-	Clusters      map[string]int64 `json:"jobs_by_cluster"`
-	Sources       map[string]int64 `json:"jobs_by_source"`
-	Counts        map[string]int64 `json:"counts"` // documents by rule
-	Received      int64            `json:"received"`
-	Applied       int64            `json:"applied"`
-	JournalBytes  int64            `json:"journal_bytes"`
-	DatabaseBytes int64            `json:"database_bytes"`
-	SchemaVersion int              `json:"schema_version"`
-	PID           int              `json:"pid"` // of the process that has the directory open
-	Fault         string           `json:"fault,omitempty"`
-}
 
 func (o commands) info() *cobra.Command {
 	var asJSON bool
@@ -40,25 +24,21 @@ their documents broke, and how far the database is behind the received documents
 		Example: `  rmreplay accounting info /var/lib/rmreplay`,
 		Args:    console.WantArgs("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := o.service(c)
-			if err != nil {
-				return err
-			}
-			info, err := s.Info(c.Context(), args[0])
+			info, err := work.Info(c.Context(), args[0])
 			if err != nil {
 				return console.BadInput(err)
 			}
 			if asJSON {
 				return o.PrintJSON(info)
 			}
-			return o.Print(info.text())
+			return o.Print(infoText(info))
 		},
 	}
 	console.AddJSON(c, &asJSON)
 	return c
 }
 
-func (i *Info) text() string {
+func infoText(i *service.Info) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "jobs\t%d\n", i.Jobs)

@@ -7,23 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
-	"rmreplay/internal/hpc"
 )
 
-// Records are accounting records, or runs.
-type Records struct {
-	Sources     []string // files, directories, runs, or one database
-	From        string   // kind of the sources, as of `workload build`; "auto" recognizes records and runs
-	ClusterName string   // for records that do not name theirs, and for runs
-	Password    string   // of the database
-	Start, End  hpc.Time // jobs that were in the cluster between them; 0 for no bound
-	Zone        flags.Zone
-}
-
 // addFlags adds the flags that say how records are read.
-func (r *Records) addFlags(c *cobra.Command, window *flags.Window) {
+func addRecordFlags(r *service.Records, c *cobra.Command, window *flags.Window) {
 	f := c.Flags()
 	f.StringVar(&r.From, "from", "auto", "`KIND` of the source: auto, sacct, pbs, lsf, gridengine, gwf or slurmdbd")
 	f.StringVar(&r.ClusterName, "cluster-name", "", "`NAME` of the cluster, for records without one, for a run, and in slurmdbd")
@@ -33,7 +23,7 @@ func (r *Records) addFlags(c *cobra.Command, window *flags.Window) {
 // passwordVariable holds a password. Every user of a machine can read command lines.
 const passwordVariable = "RMREPLAY_DB_PASSWORD"
 
-func (r *Records) parse(o commands, window *flags.Window) (err error) {
+func parseRecords(r *service.Records, window *flags.Window) (err error) {
 	r.Zone, r.Password = window.Zone, os.Getenv(passwordVariable)
 	if r.Start, r.End, err = window.Bounds(); err != nil {
 		return console.Usagef("%w", err)
@@ -41,23 +31,8 @@ func (r *Records) parse(o commands, window *flags.Window) (err error) {
 	return nil
 }
 
-// Imported is what became of records.
-type Imported struct {
-	Records   int            `json:"records"`
-	Added     int            `json:"added"`
-	Duplicate int            `json:"duplicate"`     // the directory had the same record
-	Replaced  int            `json:"replaced"`      // an earlier import's record that differed
-	Kept      int            `json:"kept_received"` // jobs that Slurm itself had sent
-	Rules     map[string]int `json:"rules"`         // rules that records broke, and decisions
-	// Unnamed counts the documents in the directory, from before, that name no cluster. They stand under the
-	// name of their index, so records of their jobs may have been added beside them.
-	Unnamed int64 `json:"without_cluster"`
-	// Unreported says of which runs the pages have no report, and why.
-	Unreported []string `json:"without_report,omitempty"`
-}
-
 func (o commands) importJobs() *cobra.Command {
-	var from Records
+	var from service.Records
 	var window flags.Window
 	var asJSON bool
 	c := &cobra.Command{
@@ -81,29 +56,25 @@ import goes through it.`,
 		Args: atLeast(o, "DIR", "SOURCE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			from.Sources = args[1:]
-			if err := from.parse(o, &window); err != nil {
+			if err := parseRecords(&from, &window); err != nil {
 				return err
 			}
-			s, err := o.service(c)
-			if err != nil {
-				return err
-			}
-			r, err := s.Import(c.Context(), args[0], from)
+			r, err := work.Import(c.Context(), args[0], from)
 			if err != nil {
 				return console.BadInput(err)
 			}
 			if asJSON {
 				return o.PrintJSON(r)
 			}
-			return o.Print(r.text())
+			return o.Print(importedText(r))
 		},
 	}
-	from.addFlags(c, &window)
+	addRecordFlags(&from, c, &window)
 	console.AddJSON(c, &asJSON)
 	return c
 }
 
-func (r *Imported) text() string {
+func importedText(r *service.Imported) string {
 	text := fmt.Sprintf("%d records: %d jobs added, %d already there, %d replaced, %d kept as Slurm sent them\n", r.Records, r.Added, r.Duplicate, r.Replaced, r.Kept)
 	for _, name := range sorted(r.Rules) {
 		text += fmt.Sprintf("  %s: %d\n", name, r.Rules[name])
@@ -118,30 +89,8 @@ func (r *Imported) text() string {
 	return text
 }
 
-// Reconciled is the comparison of records with a data directory.
-type Reconciled struct {
-	Records   int          `json:"records"`
-	Equal     int          `json:"equal"`
-	Missing   []string     `json:"missing"` // ids of jobs that the directory does not have
-	Differing []Difference `json:"differing"`
-	Unknown   int          `json:"only_received"` // jobs of the same time that the records do not have
-	Filled    int          `json:"filled"`
-	// Shifted counts the missing jobs that the directory has at another hour, if most are missing.
-	Shifted int `json:"at_another_hour"`
-	// Unnamed counts the jobs, of those that are equal or differ, whose documents name no cluster.
-	Unnamed int `json:"without_cluster"`
-}
-
-// Difference is a field in which a record and a job differ.
-type Difference struct {
-	Job      string `json:"id"`
-	Field    string `json:"field"`
-	Recorded string `json:"recorded"`
-	Received string `json:"received"`
-}
-
 func (o commands) reconcile() *cobra.Command {
-	var from Records
+	var from service.Records
 	var window flags.Window
 	var asJSON, fill bool
 	c := &cobra.Command{
@@ -163,21 +112,17 @@ missing or differs.`,
 		Args: atLeast(o, "DIR", "SOURCE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			from.Sources = args[1:]
-			if err := from.parse(o, &window); err != nil {
+			if err := parseRecords(&from, &window); err != nil {
 				return err
 			}
-			s, err := o.service(c)
-			if err != nil {
-				return err
-			}
-			r, err := s.Reconcile(c.Context(), args[0], from, fill)
+			r, err := work.Reconcile(c.Context(), args[0], from, fill)
 			if err != nil {
 				return console.BadInput(err)
 			}
 			if asJSON {
 				err = o.PrintJSON(r)
 			} else {
-				err = o.Print(r.text())
+				err = o.Print(reconciledText(r))
 			}
 			if lacks := len(r.Missing) - r.Filled; err == nil && (lacks > 0 || len(r.Differing) > 0) {
 				return console.Invalidf("%d jobs are missing, %d fields differ", lacks, len(r.Differing))
@@ -185,13 +130,13 @@ missing or differs.`,
 			return err
 		},
 	}
-	from.addFlags(c, &window)
+	addRecordFlags(&from, c, &window)
 	c.Flags().BoolVar(&fill, "fill", false, "add the jobs that are missing")
 	console.AddJSON(c, &asJSON)
 	return c
 }
 
-func (r *Reconciled) text() string {
+func reconciledText(r *service.Reconciled) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d records: %d jobs are equal, %d are missing, %d fields differ; %d jobs are in the data directory only\n",
 		r.Records, r.Equal, len(r.Missing), len(r.Differing), r.Unknown)

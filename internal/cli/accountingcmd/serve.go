@@ -1,46 +1,19 @@
 package accountingcmd
 
 import (
+	"errors"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 )
 
-// Serve is what `accounting serve` does.
-type Serve struct {
-	Data        string   // data directory; "" with Runs
-	Runs        []string // run records to show, from a data directory that is removed at the end
-	Listen      []string // addresses, host:port
-	Auth        string   // file of credentials; empty for none
-	TLSCert     string   // PEM files; empty for plain HTTP
-	TLSKey      string
-	ClusterName string
-	Retention   time.Duration // 0 keeps jobs for ever
-	MemoryMiB   int
-	Forward     string        // URL of a cluster that gets every document, too; empty for none
-	ForwardAuth string        // file with its credentials
-	Store       string        // what the pages are about: Embedded or Elasticsearch
-	URL         string        // of the index, with Elasticsearch
-	URLAuth     string        // file with credentials for URL; empty for none
-	Kafka       string        // BROKER,BROKER.../TOPIC of jobcomp/kafka; empty for none
-	Sdiag       []string      // CLUSTER=COMMAND of slurmctlds whose scheduling is watched
-	SdiagEvery  time.Duration // between two questions
-	SdiagKeep   time.Duration // 0 keeps figures for ever
-	Open        bool          // listen on other addresses than loopback without credentials
-}
-
-// What the pages of a server are about.
-const (
-	Embedded      = "embedded"      // the jobs in the data directory
-	Elasticsearch = "elasticsearch" // those in an index of a cluster
-)
-
 func (o commands) serve() *cobra.Command {
-	var opts Serve
+	var opts service.Serve
 	var listen string
 	c := &cobra.Command{
 		Use:   "serve (--data DIR | --run RUN... | --store elasticsearch --url URL)",
@@ -106,18 +79,19 @@ that utilization is in per cent. The flag may be repeated.`,
 			if err := o.checkServe(&opts); err != nil {
 				return err
 			}
-			s, err := o.service(c)
-			if err != nil {
-				return err
+			err := work.Serve(c.Context(), opts, o.Say)
+			var wrong *service.UsageError
+			if errors.As(err, &wrong) {
+				return console.Usagef("%w", err)
 			}
-			return s.Serve(c.Context(), opts, o.Say)
+			return err
 		},
 	}
 	addServeFlags(c, &opts, &listen)
 	return c
 }
 
-func addServeFlags(c *cobra.Command, opts *Serve, listen *string) {
+func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 	f := c.Flags()
 	f.StringVar(&opts.Data, "data", "", "data `DIR`; it is made if it does not exist")
 	f.StringArrayVar(&opts.Runs, "run", nil, "show this `RUN` in the pages, without a data directory; may be repeated")
@@ -130,7 +104,7 @@ func addServeFlags(c *cobra.Command, opts *Serve, listen *string) {
 	flags.Duration(f, &opts.Retention, "retention", 0, "`DURATION` for which ended jobs are kept; 0 for ever")
 	f.StringVar(&opts.Forward, "forward", "", "`URL` of an Elasticsearch or OpenSearch cluster that gets every document, too")
 	f.StringVar(&opts.ForwardAuth, "forward-auth", "", "`FILE` with the credentials for --forward")
-	f.StringVar(&opts.Store, "store", Embedded, "`STORE` that has the jobs of the pages: embedded or elasticsearch")
+	f.StringVar(&opts.Store, "store", service.Embedded, "`STORE` that has the jobs of the pages: embedded or elasticsearch")
 	f.StringVar(&opts.URL, "url", "", "`URL` of the index for --store elasticsearch")
 	f.StringVar(&opts.URLAuth, "url-auth", "", "`FILE` with the credentials for --url")
 	f.StringVar(&opts.Kafka, "kafka", "", "`BROKERS/TOPIC` to read jobs from: HOST[:PORT],.../TOPIC")
@@ -140,19 +114,11 @@ func addServeFlags(c *cobra.Command, opts *Serve, listen *string) {
 	f.IntVar(&opts.MemoryMiB, "memory", 512, "`MIB` of memory that all processes that answer questions may use; the server has up to 256 beside")
 }
 
-// Usage marks an error as one of the command's usage, such as a URL that cannot be one; nil stays nil.
-func Usage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return console.Usagef("%w", err)
-}
-
 // leastMemory is in MiB.
 const leastMemory = 64
 
 // checkServe finds flags that make no sense, or contradict each other.
-func (o commands) checkServe(opts *Serve) error {
+func (o commands) checkServe(opts *service.Serve) error {
 	switch {
 	case opts.Retention < 0:
 		return console.Usagef("--retention %v: negative (want a duration, or 0 for ever)", opts.Retention)
@@ -180,16 +146,16 @@ func (o commands) checkServe(opts *Serve) error {
 }
 
 // checkStore finds flags about where jobs are that contradict each other.
-func (o commands) checkStore(opts *Serve) error {
+func (o commands) checkStore(opts *service.Serve) error {
 	switch opts.Store {
-	case Embedded:
+	case service.Embedded:
 		if opts.URL != "" || opts.URLAuth != "" {
 			return console.Usagef("--url and --url-auth need --store elasticsearch")
 		}
 		if (opts.Data == "") == (len(opts.Runs) == 0) {
 			return console.Usagef("want either --data DIR or --run RUN")
 		}
-	case Elasticsearch:
+	case service.Elasticsearch:
 		switch {
 		case opts.URL == "":
 			return console.Usagef("--store elasticsearch needs --url")

@@ -1,28 +1,13 @@
 package accountingcmd
 
 import (
-	"context"
-	"errors"
-	"io"
 	"strings"
 	"testing"
 
-	"rmreplay/internal/cli/console"
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/accounting/service"
 )
-
-// errServed is what the service of the tests ends with.
-var errServed = errors.New("served")
-
-// served keeps how it was called.
-type served struct {
-	Service
-	opts Serve
-}
-
-func (s *served) Serve(_ context.Context, opts Serve, _ func(format string, args ...any)) error {
-	s.opts = opts
-	return errServed
-}
 
 // TestServeFlags checks which flags go together, and what is said of others.
 func TestServeFlags(t *testing.T) {
@@ -36,27 +21,28 @@ func TestServeFlags(t *testing.T) {
 		"--data d --store x":                    `--store "x": want embedded or elasticsearch`,
 		"--run r --forward u":                   "--forward needs --data",
 		"--run r --kafka b/t":                   "--kafka needs --data",
-		"--data d":                              "served",
-		"--data d --forward u":                  "served",
+		"--data d":                              "",
+		"--data d --forward u":                  "",
 		"--store elasticsearch":                 "--store elasticsearch needs --url",
 		"--store elasticsearch --url u --run r": "want one of them",
 		"--store elasticsearch --url u --forward v --data d": "want no --forward",
 		"--store elasticsearch --url u --kafka b/t":          "--kafka needs --data",
-		"--store elasticsearch --url u --url-auth f":         "served",
-		"--store elasticsearch --url u --kafka b/t --data d": "served",
+		"--store elasticsearch --url u --url-auth f":         "",
+		"--store elasticsearch --url u --kafka b/t --data d": "",
 	} {
-		o := commands{console.Output{Stdout: io.Discard, Stderr: io.Discard}}
-		service := &served{}
-		c := o.serve()
-		c.SilenceUsage, c.SilenceErrors = true, true
-		c.SetArgs(strings.Fields(args))
-		c.SetOut(io.Discard)
-		err := c.ExecuteContext(With(t.Context(), service))
-		if err == nil || !strings.Contains(err.Error(), want) {
+		var opts service.Serve
+		var listen string
+		c := &cobra.Command{}
+		addServeFlags(c, &opts, &listen)
+		if err := c.ParseFlags(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		err := commands{}.checkServe(&opts)
+		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
-		if errors.Is(err, errServed) && (service.opts.Store == Elasticsearch) != (service.opts.URL != "") {
-			t.Errorf("%s: %+v", args, service.opts)
+		if err == nil && (opts.Store == service.Elasticsearch) != (opts.URL != "") {
+			t.Errorf("%s: %+v", args, opts)
 		}
 	}
 }

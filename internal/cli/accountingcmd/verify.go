@@ -6,18 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/quantity"
 )
-
-// Verified is what was found by reading a whole data directory.
-type Verified struct {
-	Parts    int      `json:"parts"`
-	Jobs     int64    `json:"jobs"`
-	Bytes    int64    `json:"bytes"`
-	Problems []string `json:"problems"`           // what is wrong, and where
-	Migrated string   `json:"migrated,omitempty"` // what was found when an older directory was migrated
-}
 
 func (o commands) verify() *cobra.Command {
 	var asJSON, quiet bool
@@ -34,19 +26,15 @@ missing, and a backup has what is damaged.`,
 		Example: `  rmreplay accounting verify /var/lib/rmreplay`,
 		Args:    console.WantArgs("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := o.service(c)
-			if err != nil {
-				return err
-			}
 			reading := o.Progress(quiet).Reading(args[0])
-			found, err := s.Verify(c.Context(), args[0], func(done, all int) { reading(int64(done), int64(all)) })
+			found, err := work.Verify(c.Context(), args[0], func(done, all int) { reading(int64(done), int64(all)) })
 			if err != nil {
 				return console.BadInput(err)
 			}
 			if asJSON {
 				err = o.PrintJSON(found)
 			} else {
-				err = o.Print(found.text())
+				err = o.Print(verifiedText(found))
 			}
 			if err == nil && len(found.Problems) > 0 {
 				err = console.Invalidf("verifying %s: %s", args[0], quantity.Counted(len(found.Problems), "problem", "problems"))
@@ -59,7 +47,7 @@ missing, and a backup has what is damaged.`,
 	return c
 }
 
-func (v *Verified) text() string {
+func verifiedText(v *service.Verified) string {
 	var b strings.Builder
 	if v.Migrated != "" {
 		fmt.Fprintf(&b, "migrated: %s\n", v.Migrated)

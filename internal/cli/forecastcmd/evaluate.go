@@ -63,7 +63,7 @@ func (o commands) evaluate(ctx context.Context, dir string, opts evaluateOptions
 		return console.BadInput(err)
 	}
 	how := forecast.EvaluateOptions{Instants: opts.instants, At: course.Asked(), FromStart: opts.fromStart}
-	if how.Options, how.NewLearner, err = opts.options(o, &course.Manifest, ""); err != nil {
+	if how.Options, how.NewLearner, err = opts.options(o, course, ""); err != nil {
 		return err
 	}
 	if err := opts.useCluster(o, course); err != nil {

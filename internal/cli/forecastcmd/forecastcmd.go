@@ -21,7 +21,6 @@ import (
 	"rmreplay/internal/forecast/capture"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict/model"
-	"rmreplay/internal/run"
 )
 
 // commands makes the command and its subcommands.
@@ -52,8 +51,8 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.arrivals, "arrivals", "", "later submissions: `WHICH` none, recent (those of the last day again) or, of a frozen run, recorded (default none; recorded with --true-run-times)")
 }
 
-// options returns the options of a forecast. manifest is that of the frozen run, or nil.
-func (o *engineOptions) options(out commands, manifest *run.Manifest, captured string) (forecast.Options, func() (forecast.Learner, error), error) {
+// options returns the options of a forecast. course is that of the frozen run, or nil.
+func (o *engineOptions) options(out commands, course *forecast.Course, captured string) (forecast.Options, func() (forecast.Learner, error), error) {
 	opts := forecast.Options{Realizations: o.realizations, Parallel: o.parallel, Seed: o.seed, Horizon: o.horizon}
 	if o.realizations < 1 {
 		return opts, nil, console.Usagef("--realizations %d: want 1 or more", o.realizations)
@@ -65,39 +64,33 @@ func (o *engineOptions) options(out commands, manifest *run.Manifest, captured s
 	if err != nil {
 		return opts, nil, err
 	}
-	if opts.Engine, err = o.engine(out, manifest, captured); err != nil {
+	if opts.Engine, err = o.engine(out, course, captured); err != nil {
 		return opts, nil, err
 	}
 	learner, err := o.learner(out, &opts)
 	if err != nil {
 		return opts, nil, err
 	}
-	return opts, learner, o.later(out, manifest, &opts)
+	return opts, learner, o.later(out, course, &opts)
 }
 
 // engine returns the engine that the flags, the run or the capture give.
-func (o *engineOptions) engine(out commands, manifest *run.Manifest, captured string) (spec experiment.Spec, err error) {
+func (o *engineOptions) engine(out commands, course *forecast.Course, captured string) (spec experiment.Spec, err error) {
 	on := o.on
-	if manifest != nil {
-		if spec, err = forecast.EngineOf(manifest, spec, o.fromStart); err != nil && o.cluster == "" {
+	if course != nil {
+		if spec, err = forecast.EngineOf(course, spec, o.fromStart); err != nil && o.cluster == "" {
 			return spec, console.BadInput(err)
 		}
 		if on == "" {
 			on = "simulator"
-			if manifest.Engine == "slurm" {
+			if course.Manifest.Engine == "slurm" {
 				on = "slurm"
 			}
 		}
 	}
-	cluster, policy := o.cluster, o.policy
-	if cluster == "" && manifest != nil {
-		cluster = manifest.Cluster.Dir
-	}
-	if cluster == "" {
-		cluster = captured
-	}
-	if policy == "" && manifest != nil {
-		policy = manifest.Policy
+	cluster, policy := cmp.Or(o.cluster, clusterOf(&spec), captured), o.policy
+	if policy == "" && spec.Simulator != nil {
+		policy = spec.Simulator.Policy
 	}
 	switch on {
 	case "", "simulator":
@@ -136,9 +129,20 @@ func (o *engineOptions) engine(out commands, manifest *run.Manifest, captured st
 	return spec, nil
 }
 
+// clusterOf returns the cluster directory of the engine of a run, or "".
+func clusterOf(spec *experiment.Spec) string {
+	switch {
+	case spec.Slurm != nil:
+		return spec.Slurm.Cluster
+	case spec.Simulator != nil:
+		return spec.Simulator.Cluster
+	}
+	return ""
+}
+
 // useCluster gives the queues of a run their fair-share usage, if real Slurm runs them forward.
 func (o *engineOptions) useCluster(out commands, course *forecast.Course) error {
-	spec, err := o.engine(out, &course.Manifest, "")
+	spec, err := o.engine(out, course, "")
 	if err != nil || spec.Slurm == nil {
 		return err
 	}
@@ -187,7 +191,7 @@ func (o *engineOptions) trained(out commands) (forecast.Learner, error) {
 }
 
 // later sets the later submissions.
-func (o *engineOptions) later(out commands, manifest *run.Manifest, opts *forecast.Options) error {
+func (o *engineOptions) later(out commands, course *forecast.Course, opts *forecast.Options) error {
 	switch o.arrivals {
 	case "":
 		opts.Arrivals = forecast.NoArrivals
@@ -197,7 +201,7 @@ func (o *engineOptions) later(out commands, manifest *run.Manifest, opts *foreca
 	case string(forecast.NoArrivals), string(forecast.Recent):
 		opts.Arrivals = forecast.Arrivals(o.arrivals)
 	case string(forecast.Recorded):
-		if manifest == nil {
+		if course == nil {
 			return console.Usagef("--arrivals recorded: nobody knows what comes later (want none or recent)")
 		}
 		opts.Arrivals = forecast.Recorded
@@ -275,9 +279,9 @@ func addLive(f *pflag.FlagSet, history, timeout *time.Duration) {
 type source struct {
 	name     string
 	queue    *forecast.Queue
-	manifest *run.Manifest
-	cluster  string // the cluster directory in a capture
-	captured string // the temporary directory of a live capture, or ""
+	course   *forecast.Course // of a run
+	cluster  string           // the cluster directory in a capture
+	captured string           // the temporary directory of a live capture, or ""
 }
 
 // remove removes the live capture.
@@ -298,7 +302,7 @@ func (o commands) forecast(ctx context.Context, args []string, opts forecastOpti
 		return err
 	}
 	defer src.remove()
-	made, learner, err := opts.options(o, src.manifest, src.cluster)
+	made, learner, err := opts.options(o, src.course, src.cluster)
 	if err != nil {
 		return err
 	}
@@ -307,12 +311,12 @@ func (o commands) forecast(ctx context.Context, args []string, opts forecastOpti
 			return err
 		}
 	}
-	if sim := made.Engine.Simulator; sim != nil && sim.Cluster != "" && (src.manifest == nil || src.manifest.Engine == "slurm") {
+	if sim := made.Engine.Simulator; sim != nil && sim.Cluster != "" && (src.course == nil || src.course.Manifest.Engine == "slurm") {
 		if note := forecast.Priorities(sim.Cluster); note != "" {
 			src.queue.Notes = append(src.queue.Notes, note)
 		}
 	}
-	if src.manifest == nil && made.Engine.Slurm != nil {
+	if src.course == nil && made.Engine.Slurm != nil {
 		if err := src.queue.UseCluster(made.Engine.Slurm.Cluster); err != nil {
 			return console.BadInput(err)
 		}
@@ -371,9 +375,9 @@ func (o commands) source(ctx context.Context, args []string, opts forecastOption
 		}
 		q, err := freeze(at)
 		if err == nil {
-			q.Notes = append(q.Notes, forecast.Unplayed(&course.Manifest)...)
+			q.Notes = append(q.Notes, forecast.Unplayed(course)...)
 		}
-		return &source{name: opts.run, queue: q, manifest: &course.Manifest}, console.BadInput(err)
+		return &source{name: opts.run, queue: q, course: course}, console.BadInput(err)
 	case len(args) > 0:
 		q, err := capture.Read(args[0])
 		return &source{name: args[0], queue: q, cluster: capture.Cluster(args[0])}, console.BadInput(err)

@@ -23,8 +23,8 @@ import (
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioservice"
-	"rmreplay/internal/ioservice/journal"
 	"rmreplay/internal/ioservice/site"
+	"rmreplay/internal/wal"
 )
 
 // asCommand, in the environment, makes the test's program the command `rmreplay io`.
@@ -148,7 +148,7 @@ func TestKill(t *testing.T) {
 		_, _ = s.end(syscall.SIGKILL)
 		group.Wait()
 	}
-	log, saved, records, err := journal.Open(state)
+	log, saved, records, err := wal.OpenState(state, "io")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,11 +15,11 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/ioservice"
-	"rmreplay/internal/ioservice/journal"
 	"rmreplay/internal/ioservice/server"
 	"rmreplay/internal/ioservice/site"
 	"rmreplay/internal/ioservice/sources"
 	"rmreplay/internal/output"
+	"rmreplay/internal/wal"
 )
 
 // stateOptions are the flags of all commands that change the state.
@@ -35,8 +35,8 @@ func (s *stateOptions) add(f *pflag.FlagSet) {
 }
 
 // open opens the state. The caller closes the journal.
-func (o commands) open(s *stateOptions, from []ioservice.Source) (*ioservice.Service, *journal.Journal, error) {
-	log, saved, records, err := journal.Open(s.state)
+func (o commands) open(s *stateOptions, from []ioservice.Source) (*ioservice.Service, *wal.State, error) {
+	log, saved, records, err := wal.OpenState(s.state, "io")
 	if err != nil {
 		return nil, nil, console.BadInput(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict/service"
+	"rmreplay/internal/wal"
 )
 
 // serveOptions are the flags of `predict serve`.
@@ -37,7 +38,7 @@ it is interrupted. docs/schemas/predict.openapi.json describes the interface:
   POST /v1/events   tells of submissions, starts and ends, from which the service learns
   GET  /v1/model    says where the model comes from and what was learned since
 
-With --journal, a file keeps the events. A service that starts again with it, or was
+With --journal, a directory keeps the events. A service that starts again with it, or was
 killed, continues where it was. Without it, the service forgets them.
 
 The service listens on the loopback interface unless there is a token. The file of --token
@@ -50,7 +51,7 @@ has one line. Clients send it as "Authorization: Bearer TOKEN".`,
 	f := c.Flags()
 	f.StringVar(&opts.listen, "listen", "127.0.0.1:8765", "`ADDRESS` to listen on; port 0 takes a free one")
 	f.StringVar(&opts.token, "token", "", "want the token in this `FILE` of each client")
-	f.StringVar(&opts.journal, "journal", "", "keep the events in this `FILE`, and continue with those in it")
+	f.StringVar(&opts.journal, "journal", "", "keep the events in this `DIR`, and continue with those in it")
 	return c
 }
 
@@ -72,19 +73,21 @@ func (o commands) serve(ctx context.Context, path string, opts serveOptions) err
 	if err != nil {
 		return console.BadInput(err)
 	}
-	var kept *journal
+	var kept [][]byte
 	if opts.journal != "" {
-		if kept, err = openJournal(opts.journal); err != nil {
+		journal, _, records, err := wal.OpenState(opts.journal, "predict")
+		if err != nil {
 			return console.BadInput(fmt.Errorf("opening the journal: %w", err))
 		}
-		defer kept.file.Close() // each batch was synced
-		how.Journal = kept
+		defer journal.Close() // each batch was synced
+		for _, torn := range journal.Torn() {
+			o.Say("rmreplay: %s: the last record is not complete (its %d bytes are now in %s)", opts.journal, torn.Bytes, torn.Path)
+		}
+		kept, how.Journal = records, journal
 	}
 	s := service.New(m, how)
-	if kept != nil {
-		if err := o.replay(s, kept); err != nil {
-			return err
-		}
+	if err := s.Replay(kept); err != nil {
+		return console.BadInput(fmt.Errorf("reading the journal: %s: %w", opts.journal, err))
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", opts.listen)
 	if err != nil {

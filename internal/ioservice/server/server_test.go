@@ -26,7 +26,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioservice"
 	"rmreplay/internal/ioservice/counters"
-	"rmreplay/internal/ioservice/journal"
+	"rmreplay/internal/wal"
 )
 
 // forkClient speaks as the client of the Slurm-LDMS project's fork of Slurm: one connection that is
@@ -473,7 +473,7 @@ func BenchmarkRequests(b *testing.B) {
 
 // BenchmarkProcess measures requests whose answers wait for the disk, over 16 connections.
 func BenchmarkProcess(b *testing.B) {
-	log, saved, records, err := journal.Open(filepath.Join(b.TempDir(), "state"))
+	log, saved, records, err := wal.OpenState(filepath.Join(b.TempDir(), "state"), "io")
 	if err != nil {
 		b.Fatal(err)
 	}

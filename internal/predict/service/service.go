@@ -7,7 +7,6 @@
 package service
 
 import (
-	"bytes"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -40,10 +39,14 @@ type Options struct {
 	// Now returns the time: that of the submission of jobs that name none, and about the last that an
 	// event may have.
 	Now func() hpc.Time
-	// Journal, if not nil, gets the events of each request before they count, as one line with one call
-	// of Write. A line that is not written to its end has no newline, so [Service.Replay] leaves all of
-	// its events out. After an error of Write the line must not be in the journal.
-	Journal io.Writer
+	// Journal, if not nil, gets the events of each request before they count, as one record.
+	Journal Journal
+}
+
+// Journal keeps records. When Append has returned, a record survives a crash; after an error it must not be in
+// the journal. [rmreplay/internal/wal.State] is a Journal.
+type Journal interface {
+	Append(record []byte) error
 }
 
 // Service is an [http.Handler]. Its methods may be called at once.
@@ -245,7 +248,7 @@ func (e *event) check(last, most hpc.Time) error {
 	return nil
 }
 
-// batch are the events of a request, and of a line of the journal.
+// batch are the events of a request, and of a record of the journal.
 type batch struct {
 	Events []json.RawMessage `json:"events"`
 }
@@ -294,27 +297,16 @@ func (s *Service) accept(texts []json.RawMessage) (answers []answer, status int,
 	return answers, http.StatusOK, nil
 }
 
-// batchBegins is how a line of the journal with the events of a request begins. Other lines have a single
-// event each, as journals of earlier versions.
-const batchBegins = `{"events":[`
-
 // record writes the events of a request to the journal, if there is one.
 func (s *Service) record(events []json.RawMessage) error {
 	if s.options.Journal == nil {
 		return nil
 	}
-	line := bytes.NewBufferString(batchBegins)
-	for i, text := range events {
-		if i > 0 {
-			line.WriteByte(',')
-		}
-		if err := json.Compact(line, text); err != nil {
-			return err
-		}
+	record, err := json.Marshal(batch{Events: events})
+	if err != nil {
+		return err
 	}
-	line.WriteString("]}\n")
-	_, err := s.options.Journal.Write(line.Bytes())
-	return err
+	return s.options.Journal.Append(record)
 }
 
 // parse reads and checks events, none of which may be later than an instant. It changes nothing.
@@ -373,38 +365,25 @@ func (s *Service) apply(e *event) (p predict.Prediction, submitted bool) {
 	return p, false
 }
 
-// Replay reads a journal. It returns the number of bytes of whole lines: what follows them is a
-// line that was being written when the service was killed. An error names the line.
-func (s *Service) Replay(journal []byte) (whole int64, err error) {
-	for number := 1; ; number++ {
-		line, rest, found := bytes.Cut(journal[whole:], []byte("\n"))
-		if !found {
-			return whole, nil
+// Replay learns of the events of a journal's records. An error names the record, by its place.
+func (s *Service) Replay(records [][]byte) error {
+	for i, record := range records {
+		var batch batch
+		err := jobjson.Unmarshal(record, &batch)
+		var events []event
+		if err == nil {
+			events, err = s.parse(batch.Events, anyTime)
 		}
-		events, err := s.parseLine(line)
 		if err != nil {
-			return whole, fmt.Errorf("line %d: %w", number, err)
+			return fmt.Errorf("record %d: %w", i+1, err)
 		}
 		for i := range events {
 			s.apply(&events[i])
 		}
-		whole = int64(len(journal) - len(rest))
 	}
+	return nil
 }
 
 // anyTime bounds the events of a journal. They were checked when they came, by a clock that may have been
 // set back since.
 const anyTime = hpc.Time(math.MaxInt64)
-
-// parseLine reads and checks the events of a line of the journal.
-func (s *Service) parseLine(line []byte) ([]event, error) {
-	if !bytes.HasPrefix(line, []byte(batchBegins)) {
-		events, err := s.parse([]json.RawMessage{line}, anyTime)
-		return events, errors.Unwrap(err) // a line of one event has no need of its number
-	}
-	var batch batch
-	if err := jobjson.Unmarshal(line, &batch); err != nil {
-		return nil, err
-	}
-	return s.parse(batch.Events, anyTime)
-}

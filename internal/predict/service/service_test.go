@@ -1,7 +1,6 @@
 package service
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -130,9 +129,17 @@ func happened(event, id string, second int64) string {
 	return fmt.Sprintf(`{"event":%q,"id":%q,"at":%q%s}`, event, id, now+hpc.Time(second)*hpc.Second, state)
 }
 
-// TestJournal kills a service in the middle of a line. The next one knows what the first knew.
+// records is a journal in memory.
+type records [][]byte
+
+func (r *records) Append(record []byte) error {
+	*r = append(*r, record)
+	return nil
+}
+
+// TestJournal starts a service with the journal of another one: it knows what that one knew.
 func TestJournal(t *testing.T) {
-	var journal bytes.Buffer
+	var journal records
 	m := trained(t)
 	clock := func() hpc.Time { return now + 10000*hpc.Second }
 	first := New(m, Options{Journal: &journal, Now: clock})
@@ -150,11 +157,8 @@ func TestJournal(t *testing.T) {
 		t.Errorf("the events changed nothing: %s", after)
 	}
 	second := New(m, Options{Now: clock})
-	whole := journal.Len()
-	journal.WriteString(`{"event":"submit","id":"torn`)
-	read, err := second.Replay(journal.Bytes())
-	if err != nil || read != int64(whole) {
-		t.Fatalf("read %d of %d bytes: %v", read, whole, err)
+	if err := second.Replay(journal); err != nil {
+		t.Fatal(err)
 	}
 	if _, again := ask(second, "POST", "/v1/predict", question); again != after {
 		t.Errorf("after the journal: %s, want %s", again, after)
@@ -162,19 +166,10 @@ func TestJournal(t *testing.T) {
 	if got := second.State(); got.Events != 80 || got.Unknown != 20 || got.OpenJobs != 0 {
 		t.Errorf("state %+v", got)
 	}
-	if lines := bytes.Count(journal.Bytes(), []byte("\n")); lines != 20 {
-		t.Errorf("20 batches have %d lines", lines)
+	if len(journal) != 20 {
+		t.Errorf("20 batches have %d records", len(journal))
 	}
-	// A journal of an earlier version has a line for each event.
-	old := strings.NewReplacer(`{"events":[`, "", "]}\n", "\n", `},{"event"`, "}\n{\"event\"").Replace(string(journal.Bytes()[:whole]))
-	third := New(m, Options{Now: clock})
-	if read, err := third.Replay([]byte(old)); err != nil || read != int64(len(old)) || strings.Count(old, "\n") != 80 {
-		t.Fatalf("read %d of %d bytes: %v", read, len(old), err)
-	}
-	if _, again := ask(third, "POST", "/v1/predict", question); again != after {
-		t.Errorf("after an old journal: %s, want %s", again, after)
-	}
-	if _, err := New(m, Options{}).Replay([]byte("{}\nnonsense\n")); err == nil || !strings.HasPrefix(err.Error(), "line 1: ") {
+	if err := New(m, Options{}).Replay(records{[]byte(`{"events":[{}]}`), []byte("nonsense")}); err == nil || !strings.HasPrefix(err.Error(), "record 1: ") {
 		t.Errorf("a damaged journal: %v", err)
 	}
 }
@@ -183,7 +178,7 @@ func TestJournal(t *testing.T) {
 // keep the service from later events. An event within a minute is accepted, and a journal is read whatever
 // the clock says.
 func TestFutureEvent(t *testing.T) {
-	var journal bytes.Buffer
+	var journal records
 	m := trained(t)
 	s := New(m, Options{Journal: &journal, Now: func() hpc.Time { return now }})
 	if code, body := ask(s, "POST", "/v1/events", `{"events":[`+submit("1", 4e9)+`]}`); code != 400 || !strings.Contains(body, "is in the future") {
@@ -193,8 +188,8 @@ func TestFutureEvent(t *testing.T) {
 		t.Errorf("an event of the next minute: %d %s", code, body)
 	}
 	back := New(m, Options{Now: func() hpc.Time { return now - 1e6*hpc.Second }})
-	if read, err := back.Replay(journal.Bytes()); err != nil || read != int64(journal.Len()) {
-		t.Errorf("read %d of %d bytes: %v", read, journal.Len(), err)
+	if err := back.Replay(journal); err != nil || back.State().Events != 1 {
+		t.Errorf("%d events of the journal count: %v", back.State().Events, err)
 	}
 }
 
@@ -327,39 +322,9 @@ func TestInfinitePrediction(t *testing.T) {
 	}
 }
 
-// TestTornBatch ends the journal at each of its bytes, as a kill does. All events of a request count, or
-// none.
-func TestTornBatch(t *testing.T) {
-	var journal bytes.Buffer
-	m := trained(t)
-	s := New(m, Options{Journal: &journal, Now: func() hpc.Time { return now }})
-	sizes := []int{0}
-	for _, batch := range []string{
-		submit("1", 1) + "," + happened("start", "1", 2),
-		happened("end", "1", 3) + "," + submit("2", 3) + "," + happened("start", "2", 4),
-	} {
-		if code, body := ask(s, "POST", "/v1/events", `{"events":[`+batch+`]}`); code != 200 {
-			t.Fatal(code, body)
-		}
-		sizes = append(sizes, journal.Len())
-	}
-	counts := []int{0, 2, 5}
-	for n := range journal.Len() + 1 {
-		whole := 0
-		for whole+1 < len(sizes) && sizes[whole+1] <= n {
-			whole++
-		}
-		again := New(m, Options{Now: func() hpc.Time { return now }})
-		read, err := again.Replay(journal.Bytes()[:n])
-		if events := again.State().Events; err != nil || read != int64(sizes[whole]) || events != counts[whole] {
-			t.Fatalf("of %d bytes %d count, with %d events, %v; want %d and %d", n, read, events, err, sizes[whole], counts[whole])
-		}
-	}
-}
-
 type broken struct{}
 
-func (broken) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+func (broken) Append([]byte) error { return errors.New("disk full") }
 
 func TestBrokenJournal(t *testing.T) {
 	s := New(trained(t), Options{Journal: broken{}, Now: func() hpc.Time { return now }})

@@ -52,6 +52,7 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) error {
 			return fmt.Errorf("there is no node %s", name)
 		}
 	}
+	e.machine.freed++
 	for _, name := range names {
 		d := &n.list[n.index[name]]
 		switch strings.ToLower(ev.State) {
@@ -65,6 +66,7 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) error {
 		default:
 			return fmt.Errorf("%q: not a state (want down, fail, drain or resume)", ev.State)
 		}
+		n.out.set(int32(n.index[name]), !d.usable())
 	}
 	return nil
 }
@@ -94,6 +96,7 @@ func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 	done := rm.Event{Kind: rm.Reserved, Task: -1, Reason: ev.Action + " " + ev.Name}
 	err := errNoNodes
 	if n := e.machine.nodes; n != nil {
+		e.machine.freed++
 		err = n.change(ev)
 	}
 	if err != nil {

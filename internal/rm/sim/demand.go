@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -26,6 +27,53 @@ type demand struct {
 
 	partition   *Partition
 	reservation string
+
+	possible bool // for an empty machine with all nodes in service
+	size     int  // number of processors that a job will hold, as far as known before its start
+	failed   failure
+}
+
+// demandKey tells demands apart.
+type demandKey struct {
+	tasks, minNodes, maxNodes, tasksPerNode, required int
+	among                                             *nodeSet
+	partition                                         *Partition
+	reservation, resources                            string
+}
+
+// mostDemands bounds the memory of the demands of jobs that have ended.
+const mostDemands = 1 << 16
+
+// shared returns the demand that stands for all equal ones.
+func (n *nodes) shared(q *demand) *demand {
+	var resources []byte
+	for _, amount := range slices.Concat(q.perNode, q.perTask) {
+		resources = binary.AppendVarint(resources, amount)
+	}
+	key := demandKey{q.tasks, q.minNodes, q.maxNodes, q.tasksPerNode, q.required, q.among, q.partition, q.reservation, string(resources)}
+	if known, ok := n.demands[key]; ok {
+		return known
+	}
+	if len(n.demands) >= mostDemands {
+		clear(n.demands)
+	}
+	n.demands[key] = q
+	q.measure(n)
+	return q
+}
+
+// measure finds out whether a job with the demand could run on the empty machine with all nodes in service, and how
+// many processors it would hold.
+func (q *demand) measure(n *nodes) {
+	n.hypothetical = true
+	defer func() { n.hypothetical = false }()
+	q.possible = n.place(&Job{demand: q}, n.m.now)
+	switch {
+	case q.perNode[cpu] != wholeNode:
+		q.size = int(min(product(int64(q.tasks), q.perTask[cpu]), math.MaxInt32))
+	case q.possible:
+		q.size = n.found.processors
+	}
 }
 
 // setKey has the options that restrict the nodes of a job.
@@ -260,36 +308,26 @@ func (n *nodes) among(q *demand, r *hpc.Request) error {
 		clear(n.sets)
 		n.setSize = len(set)
 	}
-	q.among = &nodeSet{nodes: set}
+	q.among = n.newNodeSet(set)
 	n.sets[key] = q.among
 	return nil
 }
 
 // nodeSet is the nodes on which the jobs with the same options may run.
 type nodeSet struct {
-	nodes []int32 // in the order of preference
-	// open are the positions in nodes of all that have a processor left at an instant of valid, and maybe of others.
-	// It holds while nodes.freed is freed.
-	open  []int32
-	valid interval
-	freed int
+	nodes     []int32 // in the order of preference
+	ascending bool    // nodes are in the order of the list
+	members   nodeBits
+	positions []int32 // of all nodes in nodes, or -1; nil until they are needed
 }
 
-// candidates returns the positions in a set of all nodes that can have a processor left at an instant. Most nodes of
-// a busy machine are full, so that each look at a queue would pass over the same ones again and again.
-func (n *nodes) candidates(set *nodeSet, at hpc.Time) []int32 {
-	if set.freed == n.freed && set.valid.has(at) {
-		return set.open
+// newNodeSet returns the set of nodes in an order of preference.
+func (n *nodes) newNodeSet(list []int32) *nodeSet {
+	set := &nodeSet{nodes: list, ascending: slices.IsSorted(list), members: newNodeBits(len(n.list))}
+	for _, i := range list {
+		set.members.set(i, true)
 	}
-	set.open, set.freed, set.valid = set.open[:0], n.freed, interval{at, hpc.Never}
-	for k, i := range set.nodes {
-		if full := n.full[i]; full.has(at) {
-			set.valid.until = min(set.valid.until, full.until)
-		} else {
-			set.open = append(set.open, int32(k))
-		}
-	}
-	return set.open
+	return set
 }
 
 // mostInSets bounds the memory of the sets of nodes, since each job may name other nodes.
@@ -347,25 +385,9 @@ func (n *nodes) measure(j *Job) error {
 			return fmt.Errorf("user %s may not use reservation %s", j.Request.User, q.reservation)
 		}
 	}
-	j.demand = q
-	if !n.possible(j) {
+	if q = n.shared(q); !q.possible {
 		return errors.New("asks for more than the nodes that may serve it have")
 	}
-	j.Size = q.size(n)
+	j.demand, j.Size = q, q.size
 	return nil
-}
-
-// possible reports whether a job could run on the empty machine with all nodes in service.
-func (n *nodes) possible(j *Job) bool {
-	n.hypothetical = true
-	defer func() { n.hypothetical = false }()
-	return n.place(j, n.m.now)
-}
-
-// size returns the number of processors that a job will hold, as far as known before its start.
-func (q *demand) size(n *nodes) int {
-	if q.perNode[cpu] != wholeNode {
-		return int(min(product(int64(q.tasks), q.perTask[cpu]), math.MaxInt32))
-	}
-	return n.found.processors // found by possible
 }

@@ -132,9 +132,17 @@ func (n *nodes) auditReservations(j *Job, node int32) error {
 	for _, r := range n.reserved {
 		own := r.name == j.demand.reservation
 		free := n.find(j.demand.reservation) != nil && n.find(j.demand.reservation).overlaps
-		if !own && !free && r.nodes[node] && r.start < after(j.Start, j.Limit) && r.end > j.Start {
+		if !own && !free && r.nodes.has(int32(node)) && r.start < after(j.Start, j.Limit) && r.end > j.Start {
 			return fmt.Errorf("starts on a node of reservation %s", r.name)
 		}
 	}
 	return nil
+}
+
+// Forget makes the machine look again at jobs that did not fit before.
+func (m *Machine) Forget() {
+	m.freed++
+	if m.nodes != nil {
+		m.nodes.ready = ready{}
+	}
 }

@@ -117,6 +117,7 @@ func (m *Machine) Earliest(j *Job, after hpc.Time) hpc.Time {
 func (m *Machine) ReserveAt(j *Job, at hpc.Time) {
 	m.space.add(j, at)
 	j.reserved, j.reservedAt = true, at
+	m.reservations++
 }
 
 // ReserveIdle has reservations for later take nodes that are idle now before those in use.

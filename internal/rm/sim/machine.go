@@ -17,12 +17,17 @@ type Machine struct {
 	free       int
 	running    tree // by due instant, then by start
 	starts     int64
-	space      space
-	nodes      *nodes // the space, if it is nodes; nil for a pool
-	started    func(*Job)
-	forecast   *forecast // nil without predictions
-	wake       func(at hpc.Time, ready func() bool)
-	io         *bandwidth.Model // nil without file systems
+	// reservations is the number of waiting jobs that have one.
+	reservations int
+	freed        int // see Generation
+	generation   Generation
+	generationAt hpc.Time
+	space        space
+	nodes        *nodes // the space, if it is nodes; nil for a pool
+	started      func(*Job)
+	forecast     *forecast // nil without predictions
+	wake         func(at hpc.Time, ready func() bool)
+	io           *bandwidth.Model // nil without file systems
 	// transferred is asked when phases of I/O have ended; nil if no policy wants to know.
 	transferred func() bool
 }
@@ -86,6 +91,9 @@ func (m *Machine) Start(j *Job) {
 		m.Unreserve(j)
 		m.space.add(j, m.now)
 	}
+	if j.reserved {
+		m.reservations--
+	}
 	j.reserved = false
 	m.free -= j.held()
 	j.state, j.Start, j.Due = running, m.now, after(m.now, j.Expected)
@@ -106,6 +114,7 @@ func (m *Machine) Reserve(j *Job) hpc.Time {
 	if at != hpc.Never {
 		m.space.add(j, at)
 		j.reserved, j.reservedAt = true, at
+		m.reservations++
 	}
 	return at
 }
@@ -114,12 +123,15 @@ func (m *Machine) Reserve(j *Job) hpc.Time {
 func (m *Machine) Unreserve(j *Job) {
 	if j.reserved {
 		m.space.remove(j)
+		m.freed++
 		j.reserved = false
+		m.reservations--
 	}
 }
 
 // release takes a running job off the machine.
 func (m *Machine) release(j *Job) {
+	m.freed++
 	m.running.remove(j)
 	m.free += j.held()
 	m.space.remove(j)
@@ -129,6 +141,7 @@ func (m *Machine) release(j *Job) {
 // Reservations of other jobs may overlap with the job until the policy reserves again.
 func (m *Machine) expect(j *Job, expected time.Duration) {
 	due, tie := after(j.Start, expected), j.tie
+	m.freed++
 	m.running.remove(j)
 	m.space.move(j, due)
 	j.Expected, j.Due = expected, due

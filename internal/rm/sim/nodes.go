@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -61,10 +62,15 @@ type nodes struct {
 	index     map[string]int
 	resources []string           // names of resources: "cpu", "mem", then generic resources
 	largest   map[*Partition]int // the largest number of processors of a node
-	freed     int                // counts the times that stays ended or moved, so that a full node may have room
-	sets      map[setKey]*nodeSet
-	setSize   int // number of nodes in sets
-	reserved  []*reservation
+	demands   map[demandKey]*demand
+	// occupied are nodes with jobs, filled are those whose processors all have one, and out are those that are down or
+	// drained. Jobs are those that run, and reservations that begin now.
+	occupied, filled, out nodeBits
+	used                  nodeBits // nodes with stays, also such as begin later
+	shut                  nodeBits // working memory of visit
+	sets                  map[setKey]*nodeSet
+	setSize               int // number of nodes in sets
+	reserved              []*reservation
 	// hypothetical makes place assume that all nodes are empty and in service.
 	hypothetical bool
 	// idleFirst has reservations take idle nodes first ([Machine.ReserveIdle]).
@@ -72,9 +78,10 @@ type nodes struct {
 
 	// The last result of place, and its working memory.
 	found placement
+	ready ready   // what found is of; nothing if the nodes have changed since
 	caps  []int32 // the number of tasks for which each node has room
 	order []int
-	all   []int32 // see every
+	ahead []int32 // see every
 }
 
 // The resources that every node has. Generic resources follow.
@@ -116,7 +123,8 @@ type placement struct {
 func newCluster(c Cluster) (*Machine, error) {
 	m := &Machine{}
 	c.Partitions = slices.Clone(c.Partitions)
-	n := &nodes{m: m, cluster: c, index: make(map[string]int, len(c.Nodes)), resources: []string{"cpu", "mem"}, sets: map[setKey]*nodeSet{}, largest: map[*Partition]int{}}
+	n := &nodes{m: m, cluster: c, index: make(map[string]int, len(c.Nodes)), resources: []string{"cpu", "mem"}, sets: map[setKey]*nodeSet{},
+		demands: map[demandKey]*demand{}, largest: map[*Partition]int{}}
 	m.nodes, m.space = n, n
 	for i, h := range c.Nodes {
 		if _, twice := n.index[h.Name]; twice {
@@ -132,8 +140,13 @@ func newCluster(c Cluster) (*Machine, error) {
 		}
 	}
 	n.full = make([]interval, len(n.list))
+	for _, set := range []*nodeBits{&n.occupied, &n.filled, &n.out, &n.used, &n.shut} {
+		*set = newNodeBits(len(n.list))
+	}
 	for i := range n.list {
 		n.list[i].equip(n)
+		n.out.set(int32(i), !n.list[i].usable())
+		n.note(int32(i))
 		m.processors += n.list[i].CPUs
 	}
 	m.free = m.processors
@@ -204,13 +217,27 @@ func (d *node) equip(n *nodes) {
 func (d *node) usable() bool { return !d.down && !d.drain }
 
 // fits implements space.
-func (n *nodes) fits(j *Job) bool { return n.place(j, n.m.now) }
+func (n *nodes) fits(j *Job) bool {
+	f, in := &j.demand.failed, n.m.Generation()
+	switch {
+	case f.known && f.in == in && f.covers(j):
+		return false
+	case n.ready == n.state(j, n.m.now), n.mayFit(j.demand) && n.place(j, n.m.now):
+		return true
+	}
+	*f = failure{true, in, int64(j.Expected), int64(j.Limit)}
+	return false
+}
 
 // earliest implements space. A job begins to fit only when a use or a reservation ends or a
 // reservation begins.
 func (n *nodes) earliest(j *Job, notBefore hpc.Time) hpc.Time {
+	from := notBefore
+	if n.m.reservations == 0 {
+		from = max(from, n.foresee(j))
+	}
 	for _, t := range n.ends(notBefore) {
-		if n.place(j, t) {
+		if t >= from && n.place(j, t) {
 			return t
 		}
 	}
@@ -220,12 +247,13 @@ func (n *nodes) earliest(j *Job, notBefore hpc.Time) hpc.Time {
 // ends returns an instant and all later ones at which a job may begin to fit, in order.
 func (n *nodes) ends(first hpc.Time) []hpc.Time {
 	times := []hpc.Time{first}
-	for i := range n.list {
-		for _, s := range n.list[i].stays {
-			if s.until > first && s.until != hpc.Never {
-				times = append(times, s.until)
-			}
+	for j := range n.m.Running() {
+		if j.Due > first && j.Due != hpc.Never {
+			times = append(times, j.Due)
 		}
+	}
+	if n.m.reservations > 0 {
+		times = n.reservedEnds(times, first)
 	}
 	for _, r := range n.reserved {
 		for _, t := range []hpc.Time{r.start, r.end} {
@@ -238,9 +266,21 @@ func (n *nodes) ends(first hpc.Time) []hpc.Time {
 	return slices.Compact(times)
 }
 
+// reservedEnds adds the ends of reservations of waiting jobs that are behind an instant.
+func (n *nodes) reservedEnds(times []hpc.Time, first hpc.Time) []hpc.Time {
+	for i := range n.list {
+		for _, s := range n.list[i].stays {
+			if s.job.reserved && s.until > first && s.until != hpc.Never {
+				times = append(times, s.until)
+			}
+		}
+	}
+	return times
+}
+
 // add implements space.
 func (n *nodes) add(j *Job, at hpc.Time) {
-	if !n.place(j, at) {
+	if n.ready != n.state(j, at) && !n.place(j, at) {
 		panic(fmt.Sprintf("sim: job %d is added where it does not fit", j.Seq))
 	}
 	found := n.found
@@ -268,7 +308,6 @@ func (n *nodes) uses(j *Job, d *node, tasks int64) []int64 {
 
 // remove implements space.
 func (n *nodes) remove(j *Job) {
-	n.freed++
 	for _, i := range j.placement.nodes {
 		d := &n.list[i]
 		d.stays = slices.DeleteFunc(d.stays, func(s stay) bool { return s.job == j })
@@ -278,7 +317,6 @@ func (n *nodes) remove(j *Job) {
 
 // move implements space.
 func (n *nodes) move(j *Job, due hpc.Time) {
-	n.freed++
 	for _, i := range j.placement.nodes {
 		stays := n.list[i].stays
 		for k := range stays {
@@ -292,6 +330,8 @@ func (n *nodes) move(j *Job, due hpc.Time) {
 
 // findFull finds the first interval of full of a node. It is called when the node's stays have changed.
 func (n *nodes) findFull(node int32) {
+	n.ready = ready{}
+	n.note(node)
 	d, first := &n.list[node], interval{}
 	for _, s := range d.stays {
 		if s.uses[cpu] >= d.has[cpu] && d.has[cpu] > 0 && (first == interval{} || s.from < first.from) {
@@ -354,43 +394,33 @@ func inUse(stays []stay, r int, at hpc.Time) int64 {
 	return sum
 }
 
+// ready is what a placement depends on, as long as no use of the nodes begins, ends or moves.
+type ready struct {
+	job             *Job
+	demand          *demand
+	now, at         hpc.Time
+	expected, limit time.Duration
+	in              Generation
+}
+
+func (n *nodes) state(j *Job, at hpc.Time) ready {
+	return ready{j, j.demand, n.m.now, at, j.Expected, j.Limit, n.m.Generation()}
+}
+
 // place finds nodes for a job from an instant until its time limit, and stores them in found. It
 // goes through the nodes in the order of preference and fills each with tasks. If that takes more
 // nodes than the job may have, nodes with room for the most tasks come first.
 func (n *nodes) place(j *Job, at hpc.Time) bool {
+	n.ready = ready{}
 	q := j.demand
-	until := after(at, j.Expected)
 	n.caps, n.order = slices.Grow(n.caps[:0], len(q.among.nodes))[:len(q.among.nodes)], n.order[:0]
-	positions := n.every(len(q.among.nodes))
-	skip := !n.hypothetical && (q.perTask[cpu] > 0 || q.perNode[cpu] != 0) // full nodes
-	if skip {
-		positions = n.candidates(q.among, at)
-	}
-	have := 0
-	for _, k := range positions {
-		i, c := q.among.nodes[k], 0
-		if full := skip && n.full[i].has(at); !full {
-			if d := &n.list[i]; n.hypothetical || d.usable() && n.admits(j, i, at, after(at, j.Limit)) {
-				c = min(n.capacity(q, d, at, until), q.tasks)
-			}
-		}
-		if n.caps[k] = int32(c); c > 0 {
-			n.order = append(n.order, int(k))
-			have += c
-		}
-	}
-	if have < q.tasks || len(n.order) < q.minNodes {
+	v := n.visit(j, at)
+	v.all()
+	if v.missing > 0 || len(n.order) < q.minNodes {
 		return false
 	}
 	if last := q.required - 1; last >= 0 && n.order[last] != last { // a node that the job names has no room
 		return false
-	}
-	switch {
-	case at == n.m.now:
-	case n.idleFirst:
-		n.preferIdle(q)
-	default:
-		n.preferBusy(q)
 	}
 	if q.maxNodes > 0 && len(n.order) > q.maxNodes {
 		if !n.enough(n.order[:q.maxNodes], q.tasks) {
@@ -399,38 +429,133 @@ func (n *nodes) place(j *Job, at hpc.Time) bool {
 		}
 		n.order = n.order[:q.maxNodes]
 	}
-	return n.enough(n.order, q.tasks) && n.fill(q)
+	if !n.enough(n.order, q.tasks) || !n.fill(q) {
+		return false
+	}
+	n.ready = n.state(j, at)
+	return true
 }
 
-// every returns the numbers below count.
+// visit goes through the nodes of a job for a time, in the order of preference, and puts those with room into order. It
+// ends when more nodes would change nothing.
+type visit struct {
+	n         *nodes
+	j         *Job
+	at, until hpc.Time
+	limit     hpc.Time // the end by the job's time limit
+	missing   int      // tasks for which there is no room yet
+	shut      nodeBits // nodes that are known to have no room
+}
+
+// visit returns the visit of a job's nodes from an instant on.
+func (n *nodes) visit(j *Job, at hpc.Time) *visit {
+	v := &visit{n: n, j: j, at: at, until: after(at, j.Expected), limit: after(at, j.Limit), missing: j.demand.tasks, shut: n.shut}
+	switch crowded := n.crowded(j.demand); {
+	case n.hypothetical:
+		clear(v.shut)
+		return v
+	case crowded != nil && at == n.m.now:
+		for w := range v.shut {
+			v.shut[w] = crowded[w] | n.out[w]
+		}
+	default:
+		copy(v.shut, n.out)
+	}
+	if j.demand.reservation == "" {
+		for _, r := range n.reserved {
+			r.shut(v.shut, at, v.limit)
+		}
+	}
+	return v
+}
+
+// all visits all nodes. The nodes that the job names come first. For a time to come, nodes that are in use now come
+// before the others: a reservation of such nodes leaves more idle nodes to jobs that can start before it.
+func (v *visit) all() {
+	n, set, required := v.n, v.j.demand.among, v.j.demand.required
+	plain := set.ascending && required == 0 && !n.hypothetical
+	first := func(d *node) bool { return len(d.stays) > 0 }
+	switch {
+	case v.at == n.m.now && plain:
+		v.open(set, func(int) uint64 { return ^uint64(0) })
+		return
+	case v.at == n.m.now:
+		v.some(0, nil)
+		return
+	case n.idleFirst:
+		first = func(d *node) bool {
+			return !slices.ContainsFunc(d.stays, func(s stay) bool { return s.from <= n.m.now })
+		}
+	case plain:
+		if v.open(set, func(w int) uint64 { return n.used[w] }) {
+			v.open(set, func(w int) uint64 { return ^n.used[w] })
+		}
+		return
+	}
+	for k, i := range set.nodes[:required] {
+		v.look(k, i)
+	}
+	if v.done() || !v.some(required, first) {
+		return
+	}
+	v.some(required, func(d *node) bool { return !first(d) })
+}
+
+// open visits those nodes of a set that may have room, in the order of the list, and reports whether more are needed.
+func (v *visit) open(set *nodeSet, which func(w int) uint64) (more bool) {
+	full := v.n.crowded(v.j.demand) != nil
+	for w, members := range set.members {
+		for left := members & which(w) &^ v.shut[w]; left != 0; left &= left - 1 {
+			i := int32(64*w + bits.TrailingZeros64(left))
+			if full && v.n.full[i].has(v.at) {
+				continue
+			}
+			if v.look(int(set.position(v.n, i)), i); v.done() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// some visits some nodes, from a position on, and reports whether more are needed.
+func (v *visit) some(from int, which func(*node) bool) (more bool) {
+	n, q := v.n, v.j.demand
+	full := n.crowded(q) != nil
+	for k, i := range q.among.nodes[from:] {
+		if v.shut.has(i) || full && n.full[i].has(v.at) || which != nil && !which(&n.list[i]) {
+			continue
+		}
+		if v.look(from+k, i); from+k >= q.required && v.done() {
+			return false
+		}
+	}
+	return true
+}
+
+// look puts a node into order if it has room.
+func (v *visit) look(k int, i int32) {
+	n, d, q := v.n, &v.n.list[i], v.j.demand
+	if v.shut.has(i) || q.reservation != "" && !n.hypothetical && !n.admits(v.j, i, v.at, v.limit) {
+		return
+	}
+	if c := min(n.capacity(q, d, v.at, v.until), q.tasks); c > 0 {
+		n.caps[k] = int32(c)
+		n.order = append(n.order, k)
+		v.missing -= c
+	}
+}
+
+// done reports whether the nodes suffice, and others behind them could not take their place.
+func (v *visit) done() bool {
+	q, count := v.j.demand, len(v.n.order)
+	return v.missing <= 0 && count >= max(q.minNodes, q.required) && (q.maxNodes == 0 || count <= q.maxNodes)
+}
+
+// every returns working memory for a number of nodes.
 func (n *nodes) every(count int) []int32 {
-	for len(n.all) < count {
-		n.all = append(n.all, int32(len(n.all)))
-	}
-	return n.all[:count]
-}
-
-// preferBusy puts nodes that are in use now first. A reservation of such nodes leaves more idle
-// nodes to jobs that can start before it.
-func (n *nodes) preferBusy(q *demand) {
-	idle := func(k int) int {
-		if len(n.list[q.among.nodes[k]].stays) == 0 {
-			return 1
-		}
-		return 0
-	}
-	slices.SortStableFunc(n.order[q.required:], func(a, b int) int { return idle(a) - idle(b) })
-}
-
-// preferIdle puts nodes without a running job first.
-func (n *nodes) preferIdle(q *demand) {
-	busy := func(k int) int {
-		if slices.ContainsFunc(n.list[q.among.nodes[k]].stays, func(s stay) bool { return s.from <= n.m.now }) {
-			return 1
-		}
-		return 0
-	}
-	slices.SortStableFunc(n.order[q.required:], func(a, b int) int { return busy(a) - busy(b) })
+	n.ahead = slices.Grow(n.ahead[:0], count)[:count]
+	return n.ahead
 }
 
 // enough reports whether nodes have room for the tasks.

@@ -13,7 +13,10 @@ type reserving struct {
 	machine  *sim.Machine
 	key      func(*sim.Job) float64
 	backfill func(*sim.Job) float64 // the order of the jobs after the head; nil for key's
+	fixed    bool                   // keys do not change while jobs wait
 	queue    []keyed
+	sorted   bool // by key
+	idle     idle
 }
 
 // keyed is a waiting job with its place in the order as of the last sorting.
@@ -22,46 +25,84 @@ type keyed struct {
 	key float64
 }
 
-// Add implements [sim.Policy].
+// Add implements [sim.Policy]. If nothing has changed since a pass that backfilled no job, the others fit no better than
+// they did then.
 func (p *reserving) Add(j *sim.Job) {
-	p.queue = append(p.queue, keyed{job: j})
+	k := keyed{j, p.key(j)}
+	p.sorted = p.sorted && (len(p.queue) == 0 || p.queue[len(p.queue)-1].compare(k) < 0)
+	p.queue = append(p.queue, k)
+	if p.sorted && p.idle == p.state() && len(p.queue) > 1 && !p.machine.Fits(j) {
+		return
+	}
 	p.Schedule()
 }
 
 // Remove implements [sim.Policy].
 func (p *reserving) Remove(j *sim.Job) {
 	p.queue = slices.DeleteFunc(p.queue, func(k keyed) bool { return k.job == j })
+	p.idle = idle{}
 }
 
 // Change implements [sim.Policy].
-func (p *reserving) Change(_ *sim.Job, change func()) { change() }
+func (p *reserving) Change(_ *sim.Job, change func()) {
+	change()
+	p.sorted, p.idle = false, idle{}
+}
+
+// idle is the state after a pass that backfilled no job.
+type idle struct {
+	known bool
+	in    sim.Generation
+}
+
+func (p *reserving) state() idle { return idle{true, p.machine.Generation()} }
 
 // Schedule implements [sim.Policy].
 func (p *reserving) Schedule() {
 	m := p.machine
-	p.sort(p.queue, p.key)
+	if !p.sorted {
+		p.sort(p.queue, p.key)
+		p.sorted = p.fixed
+	}
 	head := 0
 	for head < len(p.queue) && m.Fits(p.queue[head].job) {
 		m.Start(p.queue[head].job)
 		head++
 	}
 	p.queue = slices.Delete(p.queue, 0, head)
-	if len(p.queue) < 2 || m.Free() == 0 {
-		return
+	started := false
+	if len(p.queue) > 1 && m.Free() > 0 {
+		if p.backfill != nil {
+			p.sort(p.queue[1:], p.backfill)
+			p.sorted = false
+		}
+		started = p.pass(p.queue[0].job)
 	}
-	first := p.queue[0].job
-	if p.backfill != nil {
-		p.sort(p.queue[1:], p.backfill)
+	if p.idle = (idle{}); !started {
+		p.idle = p.state()
 	}
-	m.Reserve(first)
+}
+
+// pass starts the jobs behind the head that do not delay it, and reports whether there were any. The head has a
+// reservation as soon as a job fits at all.
+func (p *reserving) pass(first *sim.Job) (some bool) {
+	m, reserved := p.machine, false
 	p.queue = slices.DeleteFunc(p.queue, func(k keyed) bool {
-		if k.job == first || !m.Fits(k.job) {
+		if k.job == first || m.Free() == 0 || !m.Fits(k.job) {
 			return false
 		}
+		if !reserved {
+			reserved = true
+			if m.Reserve(first); !m.Fits(k.job) {
+				return false
+			}
+		}
 		m.Start(k.job)
+		some = true
 		return true
 	})
 	m.Unreserve(first)
+	return some
 }
 
 // sort sorts a queue. Jobs with the same key are in the order of their submission.
@@ -69,7 +110,10 @@ func (p *reserving) sort(queue []keyed, key func(*sim.Job) float64) {
 	for i := range queue {
 		queue[i].key = key(queue[i].job)
 	}
-	slices.SortFunc(queue, func(a, b keyed) int {
-		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.job.Seq, b.job.Seq))
-	})
+	slices.SortFunc(queue, keyed.compare)
+}
+
+// compare orders waiting jobs.
+func (k keyed) compare(other keyed) int {
+	return cmp.Or(cmp.Compare(k.key, other.key), cmp.Compare(k.job.Seq, other.job.Seq))
 }

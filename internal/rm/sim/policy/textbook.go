@@ -60,7 +60,7 @@ func newEASY(m *sim.Machine, o order, ties TieRules) sim.Policy {
 	if m.IsPool() && !o.changes {
 		return &textbook{machine: m, key: key, ties: ties}
 	}
-	return &reserving{machine: m, key: key}
+	return &reserving{machine: m, key: key, fixed: !o.changes}
 }
 
 // Add implements [sim.Policy].

@@ -140,6 +140,9 @@ func load(path string, open reader) (c *Cluster, err error) {
 	return c, nil
 }
 
+// Kept returns copies of the files of the cluster, as [privacy.Files.Kept] does.
+func (c *Cluster) Kept() (files map[string]string, err error) { return c.private.Kept() }
+
 // optional parses a file if the site has it. The result is nil only if there is no file.
 func optional(path string, g syntax.Grammar, files *files) ([]Statement, error) {
 	statements, err := parse(path, g, files)

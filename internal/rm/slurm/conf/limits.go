@@ -44,7 +44,7 @@ func (f *files) read(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.private.Read(path)
+	f.private.Read(path, data)
 	f.count++
 	f.bytes += len(data)
 	switch zero := bytes.IndexByte(data, 0); {

@@ -36,7 +36,7 @@ func (c *Cluster) Scale(factor float64) (*Cluster, error) {
 		return nil, fmt.Errorf("scaling the nodes of %s by %g: the nodes in %s cannot be scaled (want a topology.conf)", c.Path, factor, topologyYAML)
 	}
 	sc := &scaling{cluster: c, factor: factor, becomes: c.scaledNames(factor)}
-	out := &Cluster{Path: c.Path, SiteRelease: c.SiteRelease, Database: c.Database, Accounts: c.Accounts, AccountsFile: c.AccountsFile, Users: c.Users, nodeIndex: make(map[string]int), factor: c.Factor() * factor}
+	out := &Cluster{Path: c.Path, SiteRelease: c.SiteRelease, Database: c.Database, Accounts: c.Accounts, AccountsFile: c.AccountsFile, Users: c.Users, nodeIndex: make(map[string]int), factor: c.Factor() * factor, private: c.private}
 	for _, s := range c.Statements {
 		if scaled, stays := sc.statement(s); stays {
 			out.Statements = append(out.Statements, scaled)

@@ -1,4 +1,5 @@
-// Package privacy keeps messages about a cluster's configuration from quoting other files.
+// Package privacy keeps messages about a cluster's configuration from quoting other files, and copies of it from
+// having secrets.
 //
 // A slurm.conf may include any file, and a file beside it may be a link to any. When root reads the
 // configuration of somebody else, that can be a file which its writer may not read. So no message
@@ -30,17 +31,22 @@ func resolved(path string) string {
 	return path
 }
 
-// Files are the files outside a cluster's directory that were read.
+// Files are the files of a cluster that were read.
 type Files struct {
-	Dir   string // the cluster's
-	files []string
+	Dir   string   // the cluster's
+	files []string // outside the directory
+	read  map[string][]byte
 }
 
-// Read notes that a file is read.
-func (u *Files) Read(path string) {
+// Read notes that a file is read, and what is in it.
+func (u *Files) Read(path string, text []byte) {
 	if outside(u.Dir, path) {
 		u.files = append(u.files, path)
 	}
+	if u.read == nil {
+		u.read = map[string][]byte{}
+	}
+	u.read[path] = text
 }
 
 // Has reports whether a file is outside the directory.

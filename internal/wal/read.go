@@ -1,4 +1,4 @@
-package journal
+package wal
 
 import (
 	"context"
@@ -92,13 +92,13 @@ func (r *reader) behind() int64 {
 
 // Reader reads the records of a journal in their order. It belongs to one goroutine.
 type Reader struct {
-	j    *Journal
+	j    *Log
 	r    reader
 	open int64 // first record of the segment that is open; 0 for none
 }
 
 // NewReader returns a reader that begins behind the record of a number.
-func (j *Journal) NewReader(after int64) *Reader {
+func (j *Log) NewReader(after int64) *Reader {
 	return &Reader{j: j, r: reader{next: after + 1}}
 }
 
@@ -163,7 +163,7 @@ func (r *Reader) seek() (more chan struct{}, err error) {
 			return nil, err
 		}
 		wanted := r.r.next
-		r.open, r.r = s.first, reader{f: f, at: int64(len(header)), limit: s.size, next: s.first}
+		r.open, r.r = s.first, reader{f: f, at: headerBytes, limit: s.size, next: s.first}
 		for r.r.next < wanted {
 			if _, err := r.r.record(); errors.Is(err, io.EOF) {
 				break

@@ -1,4 +1,4 @@
-package journal
+package wal
 
 import (
 	"os"
@@ -13,7 +13,7 @@ func TestOwner(t *testing.T) {
 		t.Skip("SKIPPED, another user's directory: only root can make one")
 	}
 	dir := filepath.Join(t.TempDir(), "state")
-	j, _, _, err := Open(dir)
+	j, _, _, err := OpenState(dir, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func TestOwner(t *testing.T) {
 	if err := os.Chown(dir, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
-	if j, _, _, err = Open(dir); err == nil || !strings.Contains(err.Error(), "belongs to the user with the ID 65534") {
+	if j, _, _, err = OpenState(dir, "test"); err == nil || !strings.Contains(err.Error(), "belongs to the user with the ID 65534") {
 		t.Errorf("opened: %v", err)
 	}
 	if err == nil {

@@ -1,5 +1,5 @@
-// Package journal is an append-only log on disk. A record that [Journal.Append] has accepted survives
-// the end of the process and a power failure.
+// Package wal is an append-only log on disk. A record that [Log.Append] has accepted survives the end of the
+// process and a power failure.
 //
 // The log is a directory of segments. The name of a segment is the number of its first record. A
 // segment is a header and records: length of the payload (4 bytes, little-endian), CRC-32C of the
@@ -8,16 +8,22 @@
 // The end of a segment may be incomplete after a crash. [Open] moves what follows the last whole
 // record into a file of its own beside the segment, and says how much that was. Where a single record in the
 // middle cannot be read, it moves that one, and those behind it begin a segment.
-package journal
+//
+// A [State] is a log of the changes of something that fits in memory, with a snapshot of it, in a private and
+// locked directory.
+package wal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,27 +33,46 @@ import (
 )
 
 const (
-	header  = "rmreplay accounting journal 1\n\x00\x00"
-	suffix  = ".segment"
-	torn    = ".torn"
-	prefix  = 8 // bytes before a payload
-	perSync = 8 << 20
+	headerBytes = 32
+	suffix      = ".segment"
+	torn        = ".torn"
+	prefix      = 8 // bytes before a payload
+	perSync     = 8 << 20
 	// MaxPayload bounds one record, in bytes.
 	MaxPayload = 256 << 20
 )
+
+// anyHeader matches the headers of all kinds of logs.
+var anyHeader = regexp.MustCompile(`^rmreplay [a-z]+ journal 1\n\x00*$`)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // patience bounds the wait for the disk: an fsync of a network file system may take for ever.
 const patience = 20 * time.Second
 
+// Forever is the patience of a log whose callers cannot go on without an answer of the disk.
+const Forever time.Duration = math.MaxInt64
+
 // Options configures [Open].
 type Options struct {
+	// Kind says what the records are, in at most ten letters. A log of another kind is not opened.
+	Kind string
 	// SegmentBytes is the size after which a segment is followed by the next; 0 means 64 MiB.
 	SegmentBytes int64
+	// Patience is how long an append waits for the disk before it fails with [ErrSlow]; 0 means 20 s.
+	Patience time.Duration
+	// InOrder refuses all records after one that could not be written, until [Log.Resume]: each record
+	// changes what those before it have made.
+	InOrder bool
 
-	patience time.Duration                          // 0 means the constant
-	create   func(path string) (segmentFile, error) // nil means files of the operating system
+	create func(path string) (segmentFile, error) // nil means files of the operating system
+}
+
+// header is how the segments of the kind begin.
+func header(kind string) []byte {
+	text := make([]byte, headerBytes)
+	copy(text, "rmreplay "+kind+" journal 1\n")
+	return text
 }
 
 // segmentFile is what records are written to.
@@ -67,19 +92,24 @@ type Torn struct {
 	Inner bool
 }
 
-// Journal is an open journal. Its methods may be called from several goroutines.
-type Journal struct {
+// Log is an open log. Its methods may be called from several goroutines.
+type Log struct {
 	dir     string
 	opts    Options
+	header  []byte // of each segment
 	torn    []Torn
-	waiting chan *request
+	waiting chan *Pending
 	stop    chan struct{}
 	done    chan struct{}
 
 	// Of the goroutine that writes.
 	buffer []byte      // for its next group
 	active segmentFile // the last segment; nil after an error, until the next append makes a new one
-	ended  error       // of closing active, once done is closed
+	uncut  segmentFile // of a write that failed, until what it left is removed
+	cutAt  int64       // where that begins
+	ended  error       // of closing the files, once done is closed
+
+	failed atomic.Pointer[error] // of a record on which later ones depend
 
 	mu       sync.Mutex // nobody holds it while waiting for the disk
 	segments []segment
@@ -93,9 +123,10 @@ type segment struct {
 	first, size int64
 }
 
-// request is an append. Whoever claims it owns its payloads: the goroutine that writes them, or the caller who
-// gives up before.
-type request struct {
+// Pending is an append that has begun. Whoever claims it owns its payloads: the goroutine that writes them, or
+// the caller who gives up before.
+type Pending struct {
+	j        *Log
 	payloads [][]byte
 	claimed  atomic.Bool
 	first    int64
@@ -103,7 +134,7 @@ type request struct {
 	done     chan struct{}
 }
 
-func (r *request) claim() bool { return r.claimed.CompareAndSwap(false, true) }
+func (r *Pending) claim() bool { return r.claimed.CompareAndSwap(false, true) }
 
 // ErrClosed is the error of a journal that was closed.
 var ErrClosed = errors.New("the journal is closed")
@@ -113,21 +144,21 @@ var ErrSlow = errors.New("the disk has not confirmed the records (they are kept 
 
 // Open opens the journal in a directory, which it makes if necessary. after is the number of the
 // last record that the caller needs no more: an empty journal begins behind it.
-func Open(dir string, after int64, opts Options) (*Journal, error) {
+func Open(dir string, after int64, opts Options) (*Log, error) {
 	if opts.SegmentBytes == 0 {
 		opts.SegmentBytes = 64 << 20
 	}
-	if opts.patience == 0 {
-		opts.patience = patience
+	if opts.Patience == 0 {
+		opts.Patience = patience
 	}
 	if opts.create == nil {
 		opts.create = func(path string) (segmentFile, error) {
 			return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 		}
 	}
-	j := &Journal{
-		dir: dir, opts: opts, next: 1, waiting: make(chan *request, 1024), stop: make(chan struct{}), done: make(chan struct{}),
-		grown: make(chan struct{}),
+	j := &Log{
+		dir: dir, opts: opts, header: header(opts.Kind), next: 1, waiting: make(chan *Pending, 1024),
+		stop: make(chan struct{}), done: make(chan struct{}), grown: make(chan struct{}),
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
@@ -141,17 +172,17 @@ func Open(dir string, after int64, opts Options) (*Journal, error) {
 }
 
 // Torn returns what Open could not read.
-func (j *Journal) Torn() []Torn { return j.torn }
+func (j *Log) Torn() []Torn { return j.torn }
 
 // Last returns the number of the last record that is durable, or 0.
-func (j *Journal) Last() int64 {
+func (j *Log) Last() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.next - 1
 }
 
 // Size returns the bytes of all segments.
-func (j *Journal) Size() (bytes int64) {
+func (j *Log) Size() (bytes int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, s := range j.segments {
@@ -160,13 +191,13 @@ func (j *Journal) Size() (bytes int64) {
 	return bytes
 }
 
-func (j *Journal) path(first int64) string {
+func (j *Log) path(first int64) string {
 	return filepath.Join(j.dir, fmt.Sprintf("%019d%s", first, suffix))
 }
 
 // scan reads the directory, and moves away what is not whole. Segments that only have records up to after are
 // not read: there may be hundreds of megabytes of them.
-func (j *Journal) scan(after int64) error {
+func (j *Log) scan(after int64) error {
 	names, err := os.ReadDir(j.dir)
 	if err != nil {
 		return err
@@ -205,7 +236,7 @@ func (j *Journal) scan(after int64) error {
 
 // check reads the segment of an index, sets its size, moves away what cannot be read, and returns the number
 // behind its last record.
-func (j *Journal) check(i int) (next int64, err error) {
+func (j *Log) check(i int) (next int64, err error) {
 	s := &j.segments[i]
 	path := j.path(s.first)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -218,16 +249,23 @@ func (j *Journal) check(i int) (next int64, err error) {
 		return 0, err
 	}
 	r := &reader{f: f, limit: info.Size(), next: s.first}
-	if start := make([]byte, len(header)); readAt(f, start, 0) == nil && string(start) == header {
-		r.at = int64(len(header))
+	start := make([]byte, headerBytes)
+	switch err := readAt(f, start, 0); {
+	case err == nil && bytes.HasPrefix(start, j.header):
+		r.at = int64(headerBytes)
 		for {
 			if _, err := r.record(); err != nil {
 				break
 			}
 		}
+	case err == nil && anyHeader.Match(start):
+		return 0, fmt.Errorf("%s: begins with %q (want %q)", path, bytes.TrimRight(start, "\n\x00"), bytes.TrimRight(j.header, "\n\x00"))
 	}
 	s.size = r.at
 	end := info.Size()
+	if j.opts.InOrder && end > r.at && (i+1 < len(j.segments) || r.behind() > 0) {
+		return 0, fmt.Errorf("%s: record %d: damaged: the checksum does not fit (want the file as it was written)", path, r.next)
+	}
 	if rest := r.behind(); rest > 0 {
 		if err := j.split(i, io.NewSectionReader(f, rest, end-rest), r.next+1); err != nil {
 			return 0, err
@@ -245,31 +283,34 @@ func (j *Journal) check(i int) (next int64, err error) {
 		}
 	}
 	if r.at == 0 { // not even a header
-		if _, err := f.WriteAt([]byte(header), 0); err != nil {
+		if _, err := f.WriteAt(j.header, 0); err != nil {
 			return 0, err
 		}
-		j.segments[i].size = int64(len(header))
+		j.segments[i].size = int64(headerBytes)
 	}
 	return r.next, f.Sync()
 }
 
 // split makes a segment of the records from first on, and puts it behind that of an index. It is there already
 // if the process ended before the records were removed from their old segment.
-func (j *Journal) split(i int, records io.Reader, first int64) error {
+func (j *Log) split(i int, records io.Reader, first int64) error {
 	if i+1 < len(j.segments) && j.segments[i+1].first <= first {
 		return nil
 	}
 	path := j.path(first)
-	if err := copyTo(path+".new", io.MultiReader(strings.NewReader(header), records)); err != nil {
+	if err := copyTo(path+fresh, io.MultiReader(bytes.NewReader(j.header), records)); err != nil {
 		return err
 	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := os.Rename(path+fresh, path); err != nil {
 		return err
 	}
 	j.segments = slices.Insert(j.segments, i+1, segment{first: first})
 	return syncDir(j.dir)
 }
 
+func writeFile(path string, text []byte) error { return copyTo(path, bytes.NewReader(text)) }
+
+// copyTo writes a file and waits for the disk.
 func copyTo(path string, from io.Reader) error {
 	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -280,32 +321,60 @@ func copyTo(path string, from io.Reader) error {
 }
 
 // Append adds records and returns the number of the first one. They are durable when it returns
-// without an error. With an error, none of them is in the journal, unless it is [ErrSlow]: after 20 seconds
-// nobody can tell. After a full disk the journal works again once there is room.
-func (j *Journal) Append(payloads ...[]byte) (first int64, err error) {
+// without an error. With an error, none of them is in the log, unless it is [ErrSlow]: after 20 seconds
+// nobody can tell. After a full disk the log works again once there is room.
+func (j *Log) Append(payloads ...[]byte) (first int64, err error) {
+	r, err := j.Begin(payloads...)
+	if err != nil {
+		return 0, err
+	}
+	return r.Wait()
+}
+
+// Begin begins to add records, and does not wait for the disk: [Pending.Wait] does. Records are written in the
+// order of the calls of Begin. Nobody may change the payloads any more.
+func (j *Log) Begin(payloads ...[]byte) (*Pending, error) {
 	for _, p := range payloads {
 		if len(p) > MaxPayload {
-			return 0, fmt.Errorf("writing to the journal: a record of %d bytes (want at most %d)", len(p), MaxPayload)
+			return nil, fmt.Errorf("writing to the journal: a record of %d bytes (want at most %d)", len(p), MaxPayload)
 		}
 	}
-	r := &request{payloads: payloads, done: make(chan struct{})}
-	timer := time.NewTimer(j.opts.patience)
+	r := &Pending{j: j, payloads: payloads, done: make(chan struct{})}
+	select { // without a timer, where there is room
+	case <-j.stop:
+		return nil, ErrClosed
+	default:
+	}
+	select {
+	case j.waiting <- r:
+		return r, nil
+	default:
+	}
+	timer := time.NewTimer(j.opts.Patience)
 	defer timer.Stop()
 	select {
 	case j.waiting <- r:
+		return r, nil
 	case <-j.stop:
-		return 0, ErrClosed
+		return nil, ErrClosed
 	case <-timer.C:
-		return 0, j.slow("writing to")
+		return nil, j.slow("writing to")
 	}
+}
+
+// Wait waits until the records are durable, and returns the number of the first one. Its errors are those of
+// [Log.Append].
+func (r *Pending) Wait() (first int64, err error) {
+	timer := time.NewTimer(r.j.opts.Patience)
+	defer timer.Stop()
 	select {
 	case <-r.done:
 	case <-timer.C:
 		if r.claim() {
 			r.payloads = nil // it may stay in the queue for long
 		}
-		return 0, j.slow("writing to")
-	case <-j.done:
+		return 0, r.j.slow("writing to")
+	case <-r.j.done:
 		select {
 		case <-r.done:
 		default:
@@ -319,14 +388,16 @@ func (j *Journal) Append(payloads ...[]byte) (first int64, err error) {
 }
 
 // write is the goroutine that writes. It takes all requests that wait, and syncs once for them.
-func (j *Journal) write() {
+func (j *Log) write() {
 	defer func() {
-		if j.active != nil {
-			j.ended = j.active.Close()
+		for _, f := range []segmentFile{j.active, j.uncut} {
+			if f != nil {
+				j.ended = errors.Join(j.ended, f.Close())
+			}
 		}
 		close(j.done)
 	}()
-	var group []*request
+	var group []*Pending
 	for {
 		group = group[:0]
 		select {
@@ -350,7 +421,7 @@ func (j *Journal) write() {
 			}
 			break
 		}
-		err := j.commit(group)
+		err := j.inOrder(func() error { return j.commit(group) })
 		for _, r := range group {
 			r.err = err
 			close(r.done)
@@ -358,7 +429,24 @@ func (j *Journal) write() {
 	}
 }
 
-func size(r *request) (bytes int) {
+// inOrder commits, unless an earlier group failed and the records of later ones depend on it.
+func (j *Log) inOrder(commit func() error) error {
+	if err := j.failed.Load(); err != nil {
+		return *err
+	}
+	err := commit()
+	if err != nil && j.opts.InOrder {
+		err = fmt.Errorf("%w (nothing is written until the whole state is saved)", err)
+		j.failed.Store(&err)
+	}
+	return err
+}
+
+// Resume lets a log take records again after one could not be written. The caller has made up for it, and for
+// all records that it has begun since.
+func (j *Log) Resume() { j.failed.Store(nil) }
+
+func size(r *Pending) (bytes int) {
 	for _, p := range r.payloads {
 		bytes += prefix + len(p)
 	}
@@ -366,7 +454,7 @@ func size(r *request) (bytes int) {
 }
 
 // commit writes the records of a group.
-func (j *Journal) commit(group []*request) error {
+func (j *Log) commit(group []*Pending) error {
 	bytes := 0
 	for _, r := range group {
 		bytes += size(r)
@@ -382,9 +470,7 @@ func (j *Journal) commit(group []*request) error {
 	for _, r := range group {
 		r.first = number
 		for _, p := range r.payloads {
-			buffer = binary.LittleEndian.AppendUint32(buffer, uint32(len(p)))
-			buffer = binary.LittleEndian.AppendUint32(buffer, checksum(number, p))
-			buffer = append(buffer, p...)
+			buffer = appendRecord(buffer, number, p)
 			number++
 		}
 	}
@@ -398,8 +484,8 @@ func (j *Journal) commit(group []*request) error {
 	if err != nil {
 		// What an fsync that failed has left on disk is not known. The file is cut back, and no
 		// later record goes into it.
-		j.active = nil
-		return errors.Join(err, f.Truncate(at), f.Close())
+		j.active, j.uncut, j.cutAt = nil, f, at
+		return errors.Join(err, j.cut())
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -410,9 +496,26 @@ func (j *Journal) commit(group []*request) error {
 	return nil
 }
 
+// cut removes what a write that failed has left. Until it has, no record may follow: it would have the number of
+// one that is there.
+func (j *Log) cut() error {
+	if j.uncut == nil {
+		return nil
+	}
+	if err := errors.Join(j.uncut.Truncate(j.cutAt), j.uncut.Sync()); err != nil {
+		return fmt.Errorf("removing what an earlier write has left: %w", err)
+	}
+	f := j.uncut
+	j.uncut = nil
+	return f.Close()
+}
+
 // segment returns the file to write to and the position in it. It begins a new one if there is none
 // or the last one is full.
-func (j *Journal) segment() (f segmentFile, at int64, err error) {
+func (j *Log) segment() (f segmentFile, at int64, err error) {
+	if err := j.cut(); err != nil {
+		return nil, 0, err
+	}
 	if j.active != nil {
 		j.mu.Lock()
 		at := j.segments[len(j.segments)-1].size
@@ -431,7 +534,7 @@ func (j *Journal) segment() (f segmentFile, at int64, err error) {
 	if f, err = j.opts.create(path); err != nil {
 		return nil, 0, err
 	}
-	if _, err = f.WriteAt([]byte(header), 0); err == nil {
+	if _, err = f.WriteAt(j.header, 0); err == nil {
 		err = errors.Join(f.Sync(), syncDir(j.dir))
 	}
 	if err != nil {
@@ -443,12 +546,12 @@ func (j *Journal) segment() (f segmentFile, at int64, err error) {
 	if n := len(j.segments); n > 0 && j.segments[n-1].first == j.next {
 		j.segments = j.segments[:n-1]
 	}
-	j.segments = append(j.segments, segment{j.next, int64(len(header))})
-	return f, int64(len(header)), nil
+	j.segments = append(j.segments, segment{j.next, int64(headerBytes)})
+	return f, int64(headerBytes), nil
 }
 
-// Removable returns how many segments [Journal.Prune] would remove.
-func (j *Journal) Removable(upTo int64) (n int) {
+// Removable returns how many segments [Log.Prune] would remove.
+func (j *Log) Removable(upTo int64) (n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for n+1 < len(j.segments) && j.segments[n+1].first <= upTo+1 {
@@ -458,7 +561,7 @@ func (j *Journal) Removable(upTo int64) (n int) {
 }
 
 // Prune removes segments that only have records up to a number. The last segment stays.
-func (j *Journal) Prune(upTo int64) error {
+func (j *Log) Prune(upTo int64) error {
 	j.mu.Lock()
 	var gone []segment
 	for len(j.segments) > 1 && j.segments[1].first <= upTo+1 {
@@ -479,7 +582,7 @@ func (j *Journal) Prune(upTo int64) error {
 
 // Close ends the journal. Records that wait get [ErrClosed]. Its error is [ErrSlow] if the goroutine that
 // writes still waits for the disk: it ends when the disk answers.
-func (j *Journal) Close() error {
+func (j *Log) Close() error {
 	j.mu.Lock()
 	if j.closed {
 		j.mu.Unlock()
@@ -490,14 +593,21 @@ func (j *Journal) Close() error {
 	close(j.stop)
 	select {
 	case <-j.done:
-	case <-time.After(j.opts.patience):
+	case <-time.After(j.opts.Patience):
 		return j.slow("closing")
 	}
 	return j.ended
 }
 
-func (j *Journal) slow(doing string) error {
-	return fmt.Errorf("%s the journal in %s: after %v %w", doing, j.dir, j.opts.patience, ErrSlow)
+func (j *Log) slow(doing string) error {
+	return fmt.Errorf("%s the journal in %s: after %v %w", doing, j.dir, j.opts.Patience, ErrSlow)
+}
+
+// appendRecord appends a record of a number to a text.
+func appendRecord(text []byte, number int64, payload []byte) []byte {
+	text = binary.LittleEndian.AppendUint32(text, uint32(len(payload)))
+	text = binary.LittleEndian.AppendUint32(text, checksum(number, payload))
+	return append(text, payload...)
 }
 
 func checksum(number int64, payload []byte) uint32 {

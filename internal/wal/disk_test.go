@@ -1,4 +1,4 @@
-package journal
+package wal
 
 import (
 	"context"
@@ -18,6 +18,25 @@ type disk struct {
 	syncs    int           // of all segments
 	hang     chan struct{} // not nil: syncs wait until it is closed
 	closeErr error         // of the next close
+	unsynced bool          // syncs fail
+	uncut    bool          // files cannot be cut
+}
+
+var errDisk = errors.New("input/output error")
+
+func (d *disk) fail(unsynced, uncut bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.unsynced, d.uncut = unsynced, uncut
+}
+
+func (f *diskFile) Truncate(size int64) error {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	if f.d.uncut {
+		return errDisk
+	}
+	return f.File.Truncate(size)
 }
 
 type diskFile struct {
@@ -41,8 +60,11 @@ func (f *diskFile) Sync() error {
 	f.d.mu.Lock()
 	f.d.dirty = 0
 	f.d.syncs++
-	hang := f.d.hang
+	hang, unsynced := f.d.hang, f.d.unsynced
 	f.d.mu.Unlock()
+	if unsynced {
+		return errDisk
+	}
 	if hang != nil {
 		<-hang
 	}
@@ -63,7 +85,7 @@ func (d *disk) set(hang chan struct{}, closeErr error) {
 	d.hang, d.closeErr = hang, closeErr
 }
 
-func openOn(t *testing.T, d *disk, opts Options) *Journal {
+func openOn(t *testing.T, d *disk, opts Options) *Log {
 	t.Helper()
 	opts.create = d.create
 	j, err := Open(t.TempDir(), 0, opts)
@@ -74,7 +96,7 @@ func openOn(t *testing.T, d *disk, opts Options) *Journal {
 }
 
 // texts returns the payloads of all records.
-func texts(t *testing.T, j *Journal) string {
+func texts(t *testing.T, j *Log) string {
 	t.Helper()
 	r := j.NewReader(0)
 	defer r.Close()
@@ -140,7 +162,7 @@ func TestCloseFails(t *testing.T) {
 func TestHang(t *testing.T) {
 	for _, started := range []bool{false, true} {
 		d, hang := &disk{}, make(chan struct{})
-		j := openOn(t, d, Options{patience: 50 * time.Millisecond})
+		j := openOn(t, d, Options{Patience: 50 * time.Millisecond})
 		want := "written new"
 		if started {
 			want = "first " + want
@@ -207,7 +229,7 @@ func TestSplitAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole[len(header)+prefix+3+prefix] ^= 1 // in "two"
+	whole[headerBytes+prefix+3+prefix] ^= 1 // in "two"
 	for range 2 {
 		if err := os.WriteFile(path, whole, 0o600); err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package journal_test
+package wal_test
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"rmreplay/internal/accounting/journal"
+	"rmreplay/internal/wal"
 )
 
-func open(t testing.TB, dir string, after int64, opts journal.Options) *journal.Journal {
+func open(t testing.TB, dir string, after int64, opts wal.Options) *wal.Log {
 	t.Helper()
-	j, err := journal.Open(dir, after, opts)
+	j, err := wal.Open(dir, after, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func open(t testing.TB, dir string, after int64, opts journal.Options) *journal.
 }
 
 // all reads the records behind a number.
-func all(t testing.TB, j *journal.Journal, after int64) (records []journal.Record) {
+func all(t testing.TB, j *wal.Log, after int64) (records []wal.Record) {
 	t.Helper()
 	r := j.NewReader(after)
 	defer r.Close()
@@ -58,10 +58,10 @@ func TestRestarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer os.RemoveAll(dir)
-		opts := journal.Options{SegmentBytes: 200}
+		opts := wal.Options{Kind: "test", SegmentBytes: 200}
 		want, pruned := []string{}, int64(0)
 		for range rapid.IntRange(1, 4).Draw(rt, "sessions") {
-			j, err := journal.Open(dir, pruned, opts)
+			j, err := wal.Open(dir, pruned, opts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestRestarts(t *testing.T) {
 // records.
 func TestTorn(t *testing.T) {
 	made := t.TempDir()
-	j := open(t, made, 0, journal.Options{})
+	j := open(t, made, 0, wal.Options{Kind: "test"})
 	for i := range 5 {
 		if _, err := j.Append(fmt.Appendf(nil, "record %d", i+1)); err != nil {
 			t.Fatal(err)
@@ -125,7 +125,7 @@ func TestTorn(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, filepath.Base(files[0])), text, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			j := open(t, dir, 0, journal.Options{})
+			j := open(t, dir, 0, wal.Options{Kind: "test"})
 			whole := int64(max(at-head, 0) / record) // records before the byte
 			last, away := whole, int64(len(text))-head-whole*record
 			if at < head {
@@ -170,7 +170,7 @@ func TestTorn(t *testing.T) {
 				if err := j.Close(); err != nil {
 					t.Fatal(err)
 				}
-				j = open(t, dir, 0, journal.Options{})
+				j = open(t, dir, 0, wal.Options{Kind: "test"})
 			}
 			if len(j.Torn()) != 0 {
 				t.Fatalf("at byte %d, changed %v: torn again: %v", at, change, j.Torn())
@@ -182,7 +182,7 @@ func TestTorn(t *testing.T) {
 // TestGap checks that a reader passes over records of a segment in the middle that cannot be read.
 func TestGap(t *testing.T) {
 	dir := t.TempDir()
-	j := open(t, dir, 0, journal.Options{SegmentBytes: 60})
+	j := open(t, dir, 0, wal.Options{Kind: "test", SegmentBytes: 60})
 	for i := range 6 {
 		if _, err := j.Append(fmt.Appendf(nil, "the record number %d", i+1)); err != nil {
 			t.Fatal(err)
@@ -198,7 +198,7 @@ func TestGap(t *testing.T) {
 	if err := os.Truncate(files[1], 40); err != nil {
 		t.Fatal(err)
 	}
-	j = open(t, dir, 0, journal.Options{})
+	j = open(t, dir, 0, wal.Options{Kind: "test"})
 	var numbers []int64
 	for _, r := range all(t, j, 0) {
 		numbers = append(numbers, r.Number)
@@ -214,7 +214,7 @@ func TestGap(t *testing.T) {
 // TestOpenBehind opens a journal behind its first segment, which is damaged: it is not read, and can be removed.
 func TestOpenBehind(t *testing.T) {
 	dir := t.TempDir()
-	j := open(t, dir, 0, journal.Options{SegmentBytes: 60})
+	j := open(t, dir, 0, wal.Options{Kind: "test", SegmentBytes: 60})
 	for i := range 6 {
 		if _, err := j.Append(fmt.Appendf(nil, "the record number %d", i+1)); err != nil {
 			t.Fatal(err)
@@ -227,7 +227,7 @@ func TestOpenBehind(t *testing.T) {
 	if err := os.WriteFile(files[0], []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	j = open(t, dir, 2, journal.Options{})
+	j = open(t, dir, 2, wal.Options{Kind: "test"})
 	if got := all(t, j, 2); len(got) != 4 || got[0].Number != 3 || len(j.Torn()) != 0 || j.Last() != 6 || j.Removable(2) != 1 || j.Removable(5) != 2 {
 		t.Error(got, j.Torn(), j.Last(), j.Removable(2), j.Removable(5))
 	}
@@ -242,7 +242,7 @@ func TestOpenBehind(t *testing.T) {
 // TestConcurrent checks that records of many goroutines get numbers of their own, and that a
 // reader beside them sees each.
 func TestConcurrent(t *testing.T) {
-	j := open(t, t.TempDir(), 41, journal.Options{SegmentBytes: 4096})
+	j := open(t, t.TempDir(), 41, wal.Options{Kind: "test", SegmentBytes: 4096})
 	const workers, each = 16, 25
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -264,7 +264,7 @@ func TestConcurrent(t *testing.T) {
 	}
 	r := j.NewReader(41)
 	defer r.Close()
-	var got []journal.Record
+	var got []wal.Record
 	for len(got) < 2*workers*each {
 		records, err := r.Read(context.Background(), 50, 1<<20)
 		if err != nil {
@@ -281,14 +281,14 @@ func TestConcurrent(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := j.Append([]byte("late")); !errors.Is(err, journal.ErrClosed) {
+	if _, err := j.Append([]byte("late")); !errors.Is(err, wal.ErrClosed) {
 		t.Error(err)
 	}
 }
 
 // BenchmarkAppend measures single durable records of 64 concurrent clients.
 func BenchmarkAppend(b *testing.B) {
-	j := open(b, b.TempDir(), 0, journal.Options{})
+	j := open(b, b.TempDir(), 0, wal.Options{Kind: "test"})
 	payload := make([]byte, 1000)
 	b.SetParallelism(64)
 	b.RunParallel(func(pb *testing.PB) {

@@ -1,0 +1,72 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"rmreplay/internal/accounting/receive"
+	"rmreplay/internal/accounting/store"
+)
+
+// removal is the body of a request to remove jobs.
+type removal struct {
+	Filter store.Filter
+	DryRun bool
+}
+
+// remove removes the jobs of a request, or counts them.
+func (s *site) remove(w http.ResponseWriter, r *http.Request) {
+	var asked removal
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+		receive.Fail(w, http.StatusBadRequest, "parse_exception", err.Error())
+		return
+	}
+	removed := Removed{DryRun: asked.DryRun}
+	var err error
+	if asked.DryRun {
+		v := s.intake.Store().View()
+		defer v.Close()
+		err = v.Each(r.Context(), asked.Filter, func(*store.Stored) error { removed.Jobs++; return nil })
+	} else {
+		removed.Jobs, err = s.intake.Remove(r.Context(), asked.Filter)
+	}
+	if err != nil {
+		receive.Fail(w, http.StatusInternalServerError, "remove_exception", err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(removed) // a client that has gone does not need it
+}
+
+// Remove removes jobs from a data directory.
+func (Service) Remove(ctx context.Context, dir string, opts Remove) (out *Removed, err error) {
+	c, err := connect(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if _, err := c.wait(ctx); err != nil {
+		return nil, err
+	}
+	asked := removal{store.Filter{Users: opts.Users, EndedFrom: at(opts.Start), EndedTo: at(opts.End)}, opts.DryRun}
+	if opts.ClusterName != "" {
+		if err := c.knows(ctx, dir, opts.ClusterName); err != nil {
+			return nil, err
+		}
+		asked.Filter.Clusters = []string{opts.ClusterName}
+	}
+	body, err := json.Marshal(asked)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.stream(ctx, http.MethodPost, "/_accounting/remove", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Close() // only read
+	out = new(Removed)
+	return out, json.NewDecoder(answer).Decode(out)
+}

@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"rmreplay/internal/cli/console"
+)
+
+// TestRerunFlags: each option of a run changes it when it is made again.
+func TestRerunFlags(t *testing.T) {
+	results := []string{"output", "overwrite", "realizations", "parallel", "timezone", "quiet", "json"}
+	g := &globals{Output: console.Output{}}
+	rerun := newRerunCommand(g)
+	for _, c := range []struct {
+		flags *pflag.FlagSet
+		own   map[string]change
+	}{{newReplayCommand(g).Flags(), slurmChanges}, {newSimulateCommand(g).Flags(), simulatorChanges}} {
+		c.flags.VisitAll(func(f *pflag.Flag) {
+			if rerun.Flags().Lookup(f.Name) == nil {
+				t.Errorf("rerun has no --%s", f.Name)
+			}
+			if c.own[f.Name] == nil && changes[f.Name] == nil && !slices.Contains(results, f.Name) {
+				t.Errorf("--%s changes nothing", f.Name)
+			}
+		})
+		for name := range c.own {
+			if c.flags.Lookup(name) == nil {
+				t.Errorf("--%s is no option", name)
+			}
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package sim_test
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"testing"
+
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/sim"
+	"rmreplay/internal/rm/sim/policy"
+	"rmreplay/internal/rm/sim/simtest"
+)
+
+// naive is EASY on nodes as the literature describes it: at each change it reserves for the head, and looks at every
+// job. The machine remembers nothing of the looks before.
+type naive struct {
+	m     *sim.Machine
+	queue []*sim.Job
+}
+
+func (p *naive) Add(j *sim.Job) {
+	p.queue = append(p.queue, j)
+	p.Schedule()
+}
+
+func (p *naive) Remove(j *sim.Job) {
+	p.queue = slices.DeleteFunc(p.queue, func(q *sim.Job) bool { return q == j })
+}
+
+func (p *naive) Change(_ *sim.Job, change func()) { change() }
+
+func (p *naive) fits(j *sim.Job) bool {
+	p.m.Forget()
+	return p.m.Fits(j)
+}
+
+func (p *naive) Schedule() {
+	slices.SortFunc(p.queue, func(a, b *sim.Job) int { return a.Seq - b.Seq })
+	for len(p.queue) > 0 && p.fits(p.queue[0]) {
+		p.m.Start(p.queue[0])
+		p.queue = p.queue[1:]
+	}
+	if len(p.queue) == 0 || p.m.Free() == 0 {
+		return
+	}
+	head := p.queue[0]
+	p.m.Reserve(head)
+	p.queue = slices.DeleteFunc(p.queue, func(j *sim.Job) bool {
+		if j == head || !p.fits(j) {
+			return false
+		}
+		p.m.Start(j)
+		return true
+	})
+	p.m.Unreserve(head)
+}
+
+// TestNaive plays random cases on nodes with EASY, which leaves out looks that cannot find anything, and with a policy
+// that leaves out none.
+func TestNaive(t *testing.T) {
+	easy, err := policy.New("easy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clusters := 0
+	for seed := range randomCases(t) {
+		k := simtest.Random(simtest.Seeded(uint64(seed)))
+		if k.Config.Cluster == nil {
+			continue
+		}
+		clusters++
+		quick := playPlain(t, k, easy)
+		all := playPlain(t, k, func(m *sim.Machine) sim.Policy { return &naive{m: m} })
+		if !reflect.DeepEqual(quick, all) {
+			t.Fatalf("case %d:\n%s\nwithout a look left out:\n%s\n%s", seed, story(quick), story(all), describeCase(k))
+		}
+	}
+	if clusters == 0 {
+		t.Error("no case has nodes")
+	}
+}
+
+// playPlain plays a case without a witness, whose reservations the machine would see.
+func playPlain(t *testing.T, k *simtest.Case, made sim.NewPolicy) (events []rm.Event) {
+	t.Helper()
+	cfg := k.Config
+	cfg.Policy = made
+	e, err := sim.New(cfg)
+	if err != nil { // a machine without processors
+		return nil
+	}
+	inputs := k.Inputs
+	for range 100_000 {
+		for len(inputs) > 0 && inputs[0].At <= e.Now() {
+			if err := inputs[0].Apply(e); err != nil {
+				t.Fatalf("%s: %v", inputs[0].Text, err)
+			}
+			inputs = inputs[1:]
+		}
+		until := simtest.End
+		if len(inputs) > 0 {
+			until = inputs[0].At
+		}
+		if until > simtest.End || e.Now() == simtest.End {
+			return events
+		}
+		list, err := e.AdvanceTo(context.Background(), until)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range list {
+			if ev.Outcome != nil {
+				outcome := *ev.Outcome
+				ev.Outcome = &outcome
+			}
+			events = append(events, ev)
+		}
+	}
+	t.Fatal("it does not end")
+	return nil
+}

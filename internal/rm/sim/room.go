@@ -1,0 +1,180 @@
+package sim
+
+import (
+	"math/bits"
+
+	"rmreplay/internal/hpc"
+)
+
+// Generation tells states of a machine apart between which there may be more room: a job that does not fit does
+// not fit later in the same generation, either, however many jobs start meanwhile. It takes room away that time
+// passes, since stays and reservations that begin later come closer.
+type Generation struct {
+	freed  int // counts ends of uses, and changes of nodes and of reservations
+	passed int // number of begins and ends of operators' reservations that lie behind
+}
+
+// Generation returns the machine's generation.
+func (m *Machine) Generation() Generation {
+	if m.nodes == nil || len(m.nodes.reserved) == 0 {
+		return Generation{freed: m.freed}
+	}
+	if m.generation.freed == m.freed && m.generationAt == m.now {
+		return m.generation
+	}
+	m.generation, m.generationAt = Generation{freed: m.freed}, m.now
+	for _, r := range m.nodes.reserved {
+		for _, t := range []hpc.Time{r.start, r.end} {
+			if t <= m.now {
+				m.generation.passed++
+			}
+		}
+	}
+	return m.generation
+}
+
+// failure is the shortest job with a demand that did not fit in a generation. No longer one fits, either.
+type failure struct {
+	known      bool
+	in         Generation
+	job, limit int64 // expected run time and limit, ns
+}
+
+// covers reports whether a job cannot fit either.
+func (f *failure) covers(j *Job) bool { return int64(j.Expected) >= f.job && int64(j.Limit) >= f.limit }
+
+// nodeBits is a set of nodes by their places in the list.
+type nodeBits []uint64
+
+func newNodeBits(nodes int) nodeBits { return make(nodeBits, (nodes+63)/64) }
+
+func (b nodeBits) has(i int32) bool { return b[i/64]>>(i%64)&1 != 0 }
+
+func (b nodeBits) set(i int32, to bool) {
+	if to {
+		b[i/64] |= 1 << (i % 64)
+	} else {
+		b[i/64] &^= 1 << (i % 64)
+	}
+}
+
+// crowded returns the nodes that have no room now for a job with a demand, whatever it asks for beside processors; nil
+// if it asks for none.
+func (n *nodes) crowded(q *demand) nodeBits {
+	switch {
+	case n.hypothetical:
+	case q.perNode[cpu] == wholeNode:
+		return n.occupied
+	case q.perTask[cpu] > 0 || q.perNode[cpu] != 0:
+		return n.filled
+	}
+	return nil
+}
+
+// mayFit reports whether enough nodes may have room now. It looks at sets of nodes alone.
+func (n *nodes) mayFit(q *demand) bool {
+	crowded := n.crowded(q)
+	if crowded == nil {
+		return true
+	}
+	count := 0
+	for w, members := range q.among.members {
+		count += bits.OnesCount64(members &^ crowded[w] &^ n.out[w])
+	}
+	return count >= q.minNodes && (q.tasksPerNode == 0 || count*q.tasksPerNode >= q.tasks)
+}
+
+// note brings the sets of nodes up to date with the stays of a node.
+func (n *nodes) note(node int32) {
+	d, used := &n.list[node], int64(0)
+	begun := false
+	for i := range d.stays {
+		if s := &d.stays[i]; s.from <= n.m.now {
+			begun = true
+			used += s.uses[cpu]
+		}
+	}
+	n.used.set(node, len(d.stays) > 0)
+	n.occupied.set(node, begun)
+	n.filled.set(node, used >= d.has[cpu])
+}
+
+// foresee returns an instant before which a job does not fit if nothing but the ends of running jobs makes room:
+// where the job has enough nodes with room, whatever else it asks of them.
+func (n *nodes) foresee(j *Job) hpc.Time {
+	q, set := j.demand, j.demand.among
+	f := forward{n: n, j: j, caps: n.every(len(set.nodes))}
+	clear(f.caps)
+	crowded := n.crowded(q)
+	for k, i := range set.nodes {
+		if crowded == nil || !crowded.has(i) {
+			f.look(int32(k), n.m.now)
+		}
+	}
+	if f.enough() {
+		return n.m.now
+	}
+	at := n.m.now
+	for r := range n.m.Running() {
+		if r.Due > at {
+			if f.enough() {
+				return at
+			}
+			at = r.Due
+		}
+		if at == hpc.Never {
+			return hpc.Never
+		}
+		for _, i := range r.placement.nodes {
+			if k := set.position(n, i); k >= 0 {
+				f.look(k, at)
+			}
+		}
+	}
+	if f.enough() {
+		return at
+	}
+	return hpc.Never
+}
+
+// forward is the room that a job has on its nodes when others end one after the other.
+type forward struct {
+	n            *nodes
+	j            *Job
+	caps         []int32 // tasks for which each node of the job's set has room
+	tasks, count int     // in all, and number of nodes with some
+}
+
+// look finds out for how many tasks a node has room at an instant.
+func (f *forward) look(k int32, at hpc.Time) {
+	q := f.j.demand
+	d := &f.n.list[q.among.nodes[k]]
+	if !d.usable() {
+		return
+	}
+	c := int32(min(f.n.capacity(q, d, at, after(at, f.j.Expected)), q.tasks))
+	was := f.caps[k]
+	f.caps[k] = c
+	f.tasks += int(c - was)
+	if was == 0 && c > 0 {
+		f.count++
+	} else if was > 0 && c == 0 {
+		f.count--
+	}
+}
+
+func (f *forward) enough() bool { return f.tasks >= f.j.demand.tasks && f.count >= f.j.demand.minNodes }
+
+// position returns the position of a node in the set, or -1.
+func (s *nodeSet) position(n *nodes, node int32) int32 {
+	if s.positions == nil {
+		s.positions = make([]int32, len(n.list))
+		for i := range s.positions {
+			s.positions[i] = -1
+		}
+		for k, i := range s.nodes {
+			s.positions[i] = int32(k)
+		}
+	}
+	return s.positions[node]
+}

@@ -1,0 +1,68 @@
+package privacy
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"rmreplay/internal/slurmspec"
+)
+
+// mostKept bounds the copies of a cluster's files, in bytes.
+const mostKept = 16 << 20
+
+// ErrNotKept says that a cluster's files are not copied, and why.
+var ErrNotKept = errors.New("the cluster's files are not kept")
+
+// Kept returns copies of the files that were read, by their names below the cluster's directory. Values of keys
+// that may be secrets are not in them, and no hash of a password. The error is [ErrNotKept] if a file is outside
+// the directory, or if the files have more than 16 MiB together.
+func (u *Files) Kept() (map[string]string, error) {
+	if len(u.files) > 0 {
+		return nil, fmt.Errorf("%w: %s is not in %s", ErrNotKept, u.files[0], u.Dir)
+	}
+	kept, size := map[string]string{}, 0
+	for path, text := range u.read {
+		name, err := filepath.Rel(u.Dir, path)
+		if err != nil || !filepath.IsLocal(name) {
+			return nil, fmt.Errorf("%w: %s is not in %s", ErrNotKept, path, u.Dir)
+		}
+		if size += len(text); size > mostKept {
+			return nil, fmt.Errorf("%w: they have more than %d MiB", ErrNotKept, mostKept>>20)
+		}
+		if name == "passwd" {
+			kept[name] = withoutHashes(string(text))
+		} else {
+			kept[name] = withoutSecrets(string(text))
+		}
+	}
+	return kept, nil
+}
+
+// pair matches KEY=VALUE in a file of Slurm. A value in quotes may have spaces, and one without may go on behind a
+// line's end.
+var pair = regexp.MustCompile(`([A-Za-z][A-Za-z0-9_]*)[ \t]*[-+*/]?=[ \t]*("(?:[^"\\]|\\.)*"|(?:\\\r?\n|\S)*)`)
+
+// withoutSecrets leaves out keys whose values may be secrets, in comments too. All lines keep their numbers.
+func withoutSecrets(text string) string {
+	return pair.ReplaceAllStringFunc(text, func(found string) string {
+		if key := pair.FindStringSubmatch(found)[1]; !slurmspec.Secret(key) {
+			return found
+		}
+		return strings.Repeat("\n", strings.Count(found, "\n"))
+	})
+}
+
+// withoutHashes puts x where a line of passwd has the hash of a password.
+func withoutHashes(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if fields := strings.SplitN(line, ":", 3); len(fields) == 3 {
+			line = fields[0] + ":x:" + fields[2]
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
