@@ -14,6 +14,8 @@ add account physics fairshare=50 GrpJobs=4 MaxJobs=6 Priority=12
 add account optics parent=physics fairshare=parent GrpJobsAccrue=3
 add user ada account=optics fairshare=3 MaxJobsAccrue=2
 add user ben account=physics
+add account dash-
+add user eve- account=dash-
 modify user ben set fairshare=0
 modify account physics set GrpJobs=-1
 `), "a", "vale")
@@ -22,7 +24,7 @@ modify account physics set GrpJobs=-1
 	}
 	for a, want := range map[*Association]uint32{
 		s.Associations[0]: 7, s.Of("root", "root", ""): 1, s.Of("", "physics", ""): 50, s.Of("", "optics", ""): SharesOfParent,
-		s.Of("ada", "optics", ""): 3, s.Of("ben", "physics", ""): 0,
+		s.Of("eve-", "dash-", ""): 1, s.Of("ada", "optics", ""): 3, s.Of("ben", "physics", ""): 0,
 	} {
 		if a.Shares != want {
 			t.Errorf("%s/%s has %d shares, want %d", a.Account, a.User, a.Shares, want)

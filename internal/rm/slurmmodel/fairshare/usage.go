@@ -209,7 +209,7 @@ func (r *resets) after(now int64) int64 {
 	default:
 		return at(year+1, 1, 1)
 	}
-	for next+period < now { // periods that have passed count once
+	for next+period < now { // without the periods that have passed
 		next += period
 	}
 	return next

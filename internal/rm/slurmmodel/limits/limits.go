@@ -6,6 +6,8 @@
 package limits
 
 import (
+	"slices"
+
 	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/fairshare"
 	"rmreplay/internal/rm/slurmmodel/tres"
@@ -20,8 +22,11 @@ type Limits struct {
 	always   bool // PriorityFlags=ACCRUE_ALWAYS
 	release  slurmspec.Release
 
-	// These are those of the present check.
-	imposed                  accounts.Limits // by the QOS that were checked so far
+	// imposed are the limits of the QOS that were checked so far. Its amounts lie in amounts. unlimited and
+	// noAmounts are those of a check that begins.
+	imposed, unlimited accounts.Limits
+	amounts, noAmounts tres.Vector
+	// These are amounts of the present check.
 	request, minutes         tres.Vector
 	used, reserved, reserves tres.Vector
 }
@@ -34,8 +39,21 @@ func New(a *accounts.Accounts, shares *fairshare.FairShare, enforce accounts.Enf
 	for _, v := range []*tres.Vector{&l.request, &l.minutes, &l.used, &l.reserved, &l.reserves} {
 		*v = a.TRES.Vector()
 	}
-	for _, v := range vectors(&l.imposed) {
-		*v = a.TRES.Unlimited()
+	u := &l.unlimited
+	vectors := []*tres.Vector{
+		&u.GrpTRES, &u.GrpTRESMinutes, &u.GrpTRESRunMinutes, &u.MaxTRES, &u.MaxTRESPerNode, &u.MaxTRESMinutes,
+		&u.MaxTRESPerUser, &u.MaxTRESPerAccount, &u.MinTRES, &u.MaxRunMinutesPerUser, &u.MaxRunMinutesPerAccount,
+	}
+	l.noAmounts = slices.Repeat(a.TRES.Unlimited(), len(vectors))
+	l.amounts = slices.Clone(l.noAmounts)
+	for i, v := range vectors {
+		*v = l.amounts[i*a.TRES.Len() : (i+1)*a.TRES.Len()]
+	}
+	for _, n := range []*int64{
+		&u.GrpWall, &u.MaxWall, &u.GrpJobs, &u.GrpSubmit, &u.MaxJobs, &u.MaxSubmit, &u.MaxJobsPerAccount,
+		&u.MaxSubmitPerAccount,
+	} {
+		*n = accounts.NoLimit
 	}
 	return l
 }
@@ -121,32 +139,10 @@ func limitFactor(first, second *accounts.QOS) float64 {
 	return 0
 }
 
-// vectors are the limits on TRES.
-func vectors(l *accounts.Limits) []*tres.Vector {
-	return []*tres.Vector{
-		&l.GrpTRES, &l.GrpTRESMinutes, &l.GrpTRESRunMinutes, &l.MaxTRES, &l.MaxTRESPerNode, &l.MaxTRESMinutes,
-		&l.MaxTRESPerUser, &l.MaxTRESPerAccount, &l.MinTRES, &l.MaxRunMinutesPerUser, &l.MaxRunMinutesPerAccount,
-	}
-}
-
 // begin forgets the limits of the last check.
 func (l *Limits) begin() {
-	for _, v := range vectors(&l.imposed) {
-		for i := range *v {
-			(*v)[i] = tres.NoLimit
-		}
-	}
-	for _, n := range numbers(&l.imposed) {
-		*n = accounts.NoLimit
-	}
-}
-
-func numbers(l *accounts.Limits) []*int64 {
-	return []*int64{
-		&l.GrpWall, &l.MaxWall, &l.GrpJobs, &l.GrpSubmit, &l.GrpAccrue, &l.MaxJobs, &l.MaxSubmit, &l.MaxAccrue,
-		&l.MinPriority,
-		&l.MaxJobsPerAccount, &l.MaxSubmitPerAccount, &l.MaxAccruePerAccount,
-	}
+	l.imposed = l.unlimited
+	copy(l.amounts, l.noAmounts)
 }
 
 // takes notes a limit that is a number. It returns false if the limit is not set, or one before it was.

@@ -83,13 +83,15 @@ var (
 	qosGrpMins      = kind{"QOSGrp", "Minutes", map[string]string{"Cpu": "QOSGrpCPUMinutesLimit"}}
 	qosGrpRunMins   = kind{"QOSGrp", "RunMinutes", map[string]string{"Cpu": "QOSGrpCPURunMinutesLimit"}}
 	qosMax          = kind{"QOSMax", "PerJob", limitSuffix("QOSMax", "CpuPerJob", "NodePerJob")}
-	qosMaxMins      = kind{"QOSMax", "MinutesPerJob", limitSuffix("QOSMax", "CpuMinutesPerJob")}
-	qosMaxPerNode   = kind{"QOSMax", "PerNode", perNode("QOS")}
-	qosMin          = kind{"QOSMin", "", map[string]string{"Cpu": "QOSMinCpuNotSatisfied"}}
-	qosPerUser      = kind{"QOSMax", "PerUser", limitSuffix("QOSMax", "CpuPerUser", "NodePerUser")}
-	qosPerAccount   = kind{"Max", "PerAccount", nil}
-	qosRunPerUser   = kind{"Max", "RunMinsPerUser", nil}
-	qosRunPerAcct   = kind{"Max", "RunMinsPerAccount", nil}
+	// slurmctld gives that of burst buffers the name of an association's.
+	qosMaxMins = kind{"QOSMax", "MinutesPerJob", map[string]string{
+		"Cpu": "QOSMaxCpuMinutesPerJobLimit", "BB": "AssocMaxBBMinutesPerJob"}}
+	qosMaxPerNode = kind{"QOSMax", "PerNode", perNode("QOS")}
+	qosMin        = kind{"QOSMin", "", map[string]string{"Cpu": "QOSMinCpuNotSatisfied"}}
+	qosPerUser    = kind{"QOSMax", "PerUser", limitSuffix("QOSMax", "CpuPerUser", "NodePerUser")}
+	qosPerAccount = kind{"Max", "PerAccount", nil}
+	qosRunPerUser = kind{"Max", "RunMinsPerUser", nil}
+	qosRunPerAcct = kind{"Max", "RunMinsPerAccount", nil}
 )
 
 // limitSuffix names reasons that end in Limit, by the resource with which they begin.
