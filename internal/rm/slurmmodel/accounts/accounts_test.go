@@ -143,3 +143,49 @@ func TestEnforcement(t *testing.T) {
 		}
 	}
 }
+
+// TestAssign: which association and QOS a submission gets, and what is refused.
+func TestAssign(t *testing.T) {
+	a := read(t, `add cluster tiny
+add qos high,reserved
+modify qos reserved set flags=RequiresReservation
+add account x,y
+add user ann account=x,y
+add user ann account=y partition=urgent
+modify user ann set qos=normal,reserved
+`, true, slurmspec.R2205)
+	all := Enforcement{Associations: true, Limits: true, QOS: true}
+	for _, c := range []struct {
+		s       Submission
+		enforce Enforcement
+		account string // with the partition; "" for no association
+		qos     string
+		errno   slurmspec.Errno
+	}{
+		{Submission{User: "Ann"}, all, "x/", "normal", 0},
+		{Submission{User: "ann", Account: "Y", Partition: "batch"}, all, "y/", "normal", 0},
+		{Submission{User: "ann", Account: "y", Partition: "urgent"}, all, "y/urgent", "normal", 0},
+		{Submission{User: "ann", Account: "z"}, all, "", "", InvalidAccount},
+		{Submission{User: "ann", Account: "z"}, Enforcement{}, "x/", "normal", 0},
+		{Submission{User: "eve"}, all, "", "", InvalidAccount},
+		{Submission{User: "eve"}, Enforcement{}, "", "normal", 0},
+		{Submission{User: "ann", QOS: "high"}, all, "", "", InvalidQOS},
+		{Submission{User: "ann", QOS: "High"}, Enforcement{Associations: true}, "x/", "high", 0},
+		{Submission{User: "ann", QOS: "nosuch"}, all, "", "", InvalidQOS},
+		{Submission{User: "ann", QOS: "nosuch"}, Enforcement{Associations: true}, "x/", "", 0},
+		{Submission{User: "ann", QOS: "reserved"}, Enforcement{}, "", "", InvalidQOS},
+		{Submission{User: "ann", QOS: "reserved", Reservation: "r"}, all, "x/", "reserved", 0},
+	} {
+		one, q, errno := a.Assign(c.s, c.enforce)
+		var account, qos string
+		if one != nil {
+			account = one.Account + "/" + one.Partition
+		}
+		if q != nil {
+			qos = q.Name
+		}
+		if account != c.account || qos != c.qos || errno != c.errno {
+			t.Errorf("%+v with %+v: %q, %q, %d", c.s, c.enforce, account, qos, errno)
+		}
+	}
+}

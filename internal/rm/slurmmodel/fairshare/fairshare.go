@@ -191,3 +191,21 @@ func (f *FairShare) Factor(a *accounts.Association) float64 {
 	}
 	return f.classicFactor(a)
 }
+
+// BelowThreshold reports whether a job waits because of UsageThreshold, the lowest fair-share factor of a QOS
+// with the flag EnforceUsageThreshold (job_limits_check in job_mgr.c). points are the points of fair-share in
+// the job's priority: slurmctld compares these, and the factor only if the job has none.
+func (f *FairShare) BelowThreshold(a *accounts.Association, q *accounts.QOS, points float64) bool {
+	if a == nil || q == nil || !q.EnforceUsageThreshold || q.UsageThreshold < 0 {
+		return false
+	}
+	if points == 0 {
+		if a.FairShare.Unknown {
+			f.setEffective(a)
+		}
+		if points = a.FairShare.Factor; !f.settings.Release.Since(slurmspec.R2605) {
+			points = f.exponential(a)
+		}
+	}
+	return points < q.UsageThreshold
+}

@@ -106,3 +106,32 @@ func TestPower(t *testing.T) {
 		t.Errorf("%v, %v", f.power(0), f.power(1))
 	}
 }
+
+// TestBelowThreshold: slurmctld compares the points of a priority with the threshold, not the factor.
+func TestBelowThreshold(t *testing.T) {
+	set := associations.Read([]byte(`add cluster tiny
+add qos strict usagethreshold=0.4 flags=EnforceUsageThreshold
+add qos lax usagethreshold=0.4
+add account x fairshare=9
+add user ann account=x qos=strict,lax
+`), "a", "tiny")
+	a := accounts.New(set, tres.New(""), true, slurmspec.R2205)
+	f := New(a, Settings{FairTree: true, HalfLife: 7200, Dampening: 1, Release: slurmspec.R2205}, 0, 0)
+	ann, strict := a.Find("ann", "", ""), a.QOS["strict"]
+	ann.SetUsage(1000, false)
+	f.Run(60, func(func(Job) bool) {})
+	// All usage is ann's, whose share of her level is 1: the factor is 2^-1.
+	for _, c := range []struct {
+		q      *accounts.QOS
+		points float64
+		want   bool
+	}{{strict, 0, false}, {strict, 0.3, true}, {strict, 300, false}, {a.QOS["lax"], 0.3, false}, {nil, 0.3, false}} {
+		if got := f.BelowThreshold(ann, c.q, c.points); got != c.want {
+			t.Errorf("%v points: %v", c.points, got)
+		}
+	}
+	strict.UsageThreshold = 0.6
+	if !f.BelowThreshold(ann, strict, 0) {
+		t.Error("a factor of 0.5 is not below 0.6")
+	}
+}
