@@ -24,7 +24,8 @@ func main() {
 		fmt.Fprintf(os.Stderr, "rmreplay-engine: %s: it takes no argument but --version\n", os.Args[1])
 		os.Exit(2)
 	case term.IsTerminal(int(os.Stdin.Fd())) || term.IsTerminal(int(os.Stdout.Fd())):
-		fmt.Fprintln(os.Stderr, "rmreplay-engine: the accounting server starts it to answer queries; it has no use at a terminal")
+		fmt.Fprintln(os.Stderr, "rmreplay-engine: the accounting server starts it to answer queries; it has no use at a "+
+			"terminal")
 		os.Exit(2)
 	default:
 		os.Exit(duckdb.Main())

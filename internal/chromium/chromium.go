@@ -63,7 +63,8 @@ func Open(t testing.TB, options ...string) *Browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &Browser{t: t, send: send, receive: bufio.NewReaderSize(receive, 1<<20), last: new(int), events: make(map[string]int)}
+	b := &Browser{t: t, send: send, receive: bufio.NewReaderSize(receive, 1<<20), last: new(int),
+		events: make(map[string]int)}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	options = append([]string{"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--no-first-run", "--remote-debugging-pipe", "--user-data-dir=" + t.TempDir(), "--window-size=1280,900"}, options...)
@@ -177,7 +178,8 @@ func (b *Browser) Eval(expression string, result any) {
 		Result           struct{ Value json.RawMessage }
 		ExceptionDetails *json.RawMessage
 	}
-	b.Call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true}, &answer)
+	b.Call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true},
+		&answer)
 	if answer.ExceptionDetails != nil {
 		b.t.Fatalf("%s: %s", expression, *answer.ExceptionDetails)
 	}
@@ -271,7 +273,8 @@ func (b *Browser) Faint() (found []string) {
 		};
 		const found = new Set();
 		for (const e of document.querySelectorAll("body *")) {
-			if (e.closest("svg, script, noscript, option, datalist, #tip") || ![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
+			if (e.closest("svg, script, noscript, option, datalist, #tip") ||
+				![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
 			const a = light(rgb(getComputedStyle(e).color)), b = light(behind(e));
 			const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
 			if (contrast < 4.5) found.add(e.localName + "." + e.className + " " + contrast.toFixed(1));

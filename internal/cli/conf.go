@@ -80,7 +80,8 @@ func runConfAdapt(g *globals, path, nodes, slurm, site string, asJSON bool) erro
 	}
 	if asJSON {
 		r := adaptReport{
-			File: cluster.Path, Slurm: adapted.Release.String(), Cluster: cluster.Name, Nodes: len(cluster.Nodes), Partitions: len(cluster.Partitions),
+			File: cluster.Path, Slurm: adapted.Release.String(), Cluster: cluster.Name, Nodes: len(cluster.Nodes),
+			Partitions: len(cluster.Partitions),
 			Accounting: adapted.Accounting, Changes: adapted.Changes, Upgrade: adapted.Upgrade, Warnings: adapted.Warnings,
 		}
 		return g.PrintJSON(r)

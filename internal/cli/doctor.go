@@ -86,7 +86,8 @@ func doctorText(r *install.Report) string {
 	}
 	b.WriteString("\nSlurms found here (--slurm names one):\n")
 	for _, s := range r.Slurms {
-		fmt.Fprintf(&b, "  %-10s %-10s %s\n", cmp.Or(s.Named, "default"), cmp.Or(s.Version, "unknown"), cmp.Or(s.Path, "not found"))
+		fmt.Fprintf(&b, "  %-10s %-10s %s\n", cmp.Or(s.Named, "default"), cmp.Or(s.Version, "unknown"),
+			cmp.Or(s.Path, "not found"))
 		if len(s.Lacks) > 0 {
 			fmt.Fprintf(&b, "  %10s lacks: %s\n", "", strings.Join(s.Lacks, ", "))
 		}

@@ -29,7 +29,8 @@ func exitCode(ctx context.Context, err error) int {
 		return exit.Code
 	case errors.As(err, &field):
 		return console.ExitUsage
-	case errors.As(err, &input), errors.As(err, &refused), slurmstore.IsInput(err), errors.Is(err, run.ErrNotRun), errors.Is(err, output.ErrNotEmpty):
+	case errors.As(err, &input), errors.As(err, &refused), slurmstore.IsInput(err), errors.Is(err, run.ErrNotRun),
+		errors.Is(err, output.ErrNotEmpty):
 		return console.ExitBadInput
 	case errors.As(err, &invalid):
 		return console.ExitInvalid

@@ -24,22 +24,32 @@ type replayOptions struct {
 
 func (o *replayOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&o.slurm.Cluster, "cluster", "", "`DIR` of the cluster: slurm.conf and, if the site has them, gres.conf, topology.conf, accounts.sacctmgr and users")
+	f.StringVar(&o.slurm.Cluster, "cluster", "", "`DIR` of the cluster: slurm.conf and, if the site has them, "+
+		"gres.conf, topology.conf, accounts.sacctmgr and users")
 	addNodesFlag(f, &o.nodes)
 	o.runOptions.addFlags(c, "--lead and the delays")
-	f.StringVar(&o.slurm.LaunchDelay, "launch-delay", "", "`DELAY` from a job's allocation to the start of its script: 2s, uniform:1s,5s, exp:2s or lognormal:2s,0.5")
+	f.StringVar(&o.slurm.LaunchDelay, "launch-delay", "", "`DELAY` from a job's allocation to the start of its script: "+
+		"2s, uniform:1s,5s, exp:2s or lognormal:2s,0.5")
 	f.StringVar(&o.slurm.PrologDelay, "prolog-delay", "", "`DELAY` of the prolog on each node (needs PrologFlags=Alloc)")
-	f.StringVar(&o.slurm.EpilogDelay, "epilog-delay", "", "`DELAY` of the epilog on each node, during which the node is not free")
-	flags.Duration(f, &o.lead, "lead", 0, "start Slurm `DURATION` before the workload begins, at least 5s (default: random, between one and six minutes)")
+	f.StringVar(&o.slurm.EpilogDelay, "epilog-delay", "", "`DELAY` of the epilog on each node, during which the node is "+
+		"not free")
+	flags.Duration(f, &o.lead, "lead", 0, "start Slurm `DURATION` before the workload begins, at least 5s (default: "+
+		"random, between one and six minutes)")
 	addSlurmFlag(f, &o.slurm.Installation)
 	addSiteSlurmFlag(f, &o.slurm.SiteSlurm)
-	f.BoolVar(&o.slurm.WithoutAccounting, "no-accounting", false, "run without slurmdbd even if the site has it: without associations, limits, QOS and fair-share")
-	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job its recorded priority, in place of the one that Slurm computes (a run records the priority at a job's start, sacct the one when it became eligible)")
+	f.BoolVar(&o.slurm.WithoutAccounting, "no-accounting", false,
+		"run without slurmdbd even if the site has it: without associations, limits, QOS and fair-share")
+	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job its recorded priority, in place of the one "+
+		"that Slurm computes (a run records the priority at a job's start, sacct the one when it became eligible)")
 	flags.FileSystems(f, &o.slurm.FileSystems)
-	f.StringVar(&o.slurm.IOSchedule, "io-schedule", "", "a driver outside slurmctld decides on starts by `STRATEGY`: baseline, aware or two-group, with the options of simulate's io-aware (docs/IO-DRIVER.md)")
-	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run those of the workload's actions that may write files or run programs, with your permissions: shell lines, and commands such as scontrol write and sacctmgr archive")
-	f.StringVar(&o.clock, "clock", "frozen", "virtual time that slurmctld's computing takes: `MODEL` frozen (none), measured (its CPU time here) or measured=F (F times that)")
-	flags.Duration(f, &o.reasons, "reasons", 2*time.Minute, "record the reasons of pending jobs, looking every `DURATION` of virtual time; 0 for none (default with --clock measured)")
+	f.StringVar(&o.slurm.IOSchedule, "io-schedule", "", "a driver outside slurmctld decides on starts by `STRATEGY`: "+
+		"baseline, aware or two-group, with the options of simulate's io-aware (docs/IO-DRIVER.md)")
+	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run those of the workload's actions that may write files or "+
+		"run programs, with your permissions: shell lines, and commands such as scontrol write and sacctmgr archive")
+	f.StringVar(&o.clock, "clock", "frozen", "virtual time that slurmctld's computing takes: `MODEL` frozen (none), "+
+		"measured (its CPU time here) or measured=F (F times that)")
+	flags.Duration(f, &o.reasons, "reasons", 2*time.Minute, "record the reasons of pending jobs, looking every "+
+		"`DURATION` of virtual time; 0 for none (default with --clock measured)")
 	console.Require(c, "cluster")
 }
 

@@ -80,7 +80,8 @@ func runReport(ctx context.Context, g *globals, dirs []string, opts reportOption
 		return console.BadInput(err)
 	}
 	r, err := report.New(sets, report.Options{
-		Title: opts.title, Compare: how, Created: time.Now(), Zone: opts.zone.Location(), Version: Version(), Command: append([]string{"rmreplay"}, os.Args[1:]...),
+		Title: opts.title, Compare: how, Created: time.Now(), Zone: opts.zone.Location(), Version: Version(),
+		Command: append([]string{"rmreplay"}, os.Args[1:]...),
 	})
 	if err != nil {
 		return err

@@ -33,10 +33,12 @@ func (o *sweepOptions) addFlags(c *cobra.Command) {
 	console.AddOutput(f, &o.output, "`DIR`", "a new directory, or that of a sweep to continue")
 	console.AddParallel(f, &o.parallel, "runs, or tasks of the job array, which has no limit by default")
 	f.StringVar(&o.on, "on", onLocal, "`WHERE` to run: here, or slurm (a job array, submitted with sbatch)")
-	f.StringArrayVar(&o.sbatch, "sbatch", nil, "with --on slurm: an `OPTION` of sbatch, such as --sbatch=--partition=long; may be repeated")
+	f.StringArrayVar(&o.sbatch, "sbatch", nil, "with --on slurm: an `OPTION` of sbatch, such as "+
+		"--sbatch=--partition=long; may be repeated")
 	f.BoolVar(&o.collect, "collect", false, "make no runs: only write the table of those that exist")
 	f.IntVar(&o.cell, "cell", 0, "make only run `N` of the plan, counted from 1, as the tasks of a job array do")
-	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done: check the experiment, and say how many runs and seeds it needs")
+	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done: check the experiment, and say how many runs and "+
+		"seeds it needs")
 	console.AddQuiet(f, &o.quiet)
 	console.AddJSON(c, &o.json)
 	console.Require(c, "output")
@@ -100,7 +102,8 @@ func (o *sweepOptions) check() error {
 		return console.Usagef("--sbatch goes with --on slurm")
 	case o.cell < 0:
 		return console.Usagef("--cell %d: want a number from 1", o.cell)
-	case o.collect && (o.cell > 0 || o.on == onSlurm), o.cell > 0 && o.on == onSlurm, o.dryRun && (o.collect || o.cell > 0 || o.on == onSlurm):
+	case o.collect && (o.cell > 0 || o.on == onSlurm), o.cell > 0 && o.on == onSlurm, o.dryRun &&
+		(o.collect || o.cell > 0 || o.on == onSlurm):
 		return console.Usagef("--collect, --cell, --dry-run and --on slurm exclude each other")
 	}
 	return console.CheckParallel(o.parallel)
@@ -204,7 +207,8 @@ func (g *globals) finishSweep(plan *sweep.Plan, opts sweepOptions) error {
 }
 
 // sweepReserved are the flags that the sweep itself sets.
-var sweepReserved = []string{"help", "output", "overwrite", "seed", "realizations", "parallel", "quiet", "json", "cluster-output"}
+var sweepReserved = []string{"help", "output", "overwrite", "seed", "realizations", "parallel", "quiet", "json",
+	"cluster-output"}
 
 // sweepCheck returns the check of the options in an experiment file: each must be a flag of its
 // command, with a value that the flag accepts.

@@ -41,11 +41,14 @@ func (o *buildOptions) addFlags(c *cobra.Command) {
 	o.window.Add(f, "jobs that run then become preset jobs", "leave out later submissions")
 	f.StringVar(&o.clusterName, "cluster-name", "", "`NAME` of the cluster, if the source has several")
 	f.StringVar(&o.files.Reservations, "reservations", "", "`FILE` with the output of scontrol show reservation")
-	f.StringVar(&o.files.NodeStates, "node-states", "", "`FILE` with the output of scontrol show node at the window's start")
+	f.StringVar(&o.files.NodeStates, "node-states", "",
+		"`FILE` with the output of scontrol show node at the window's start")
 	f.StringVar(&o.files.Accounts, "accounts", "", "`FILE` with the output of sacctmgr dump; needs --cluster-output")
 	addClusterOutputFlag(f, &o.clusterOutput, "users and accounts.sacctmgr (add slurm.conf to it)")
-	flags.Duration(f, &o.halfLife, "usage-half-life", 7*24*time.Hour, "`DURATION` of the site's PriorityDecayHalfLife, for the usage at the window's start; 0 for no decay")
-	f.StringVar(&o.usageSince, "usage-since", "", "`TIME` of the last reset of usage before the window, if the site sets PriorityUsageResetPeriod")
+	flags.Duration(f, &o.halfLife, "usage-half-life", 7*24*time.Hour,
+		"`DURATION` of the site's PriorityDecayHalfLife, for the usage at the window's start; 0 for no decay")
+	f.StringVar(&o.usageSince, "usage-since", "", "`TIME` of the last reset of usage before the window, if the site "+
+		"sets PriorityUsageResetPeriod")
 	addStrictFlag(f, &o.strict)
 	console.AddJSON(c, &o.json)
 	console.Require(c, "from")
@@ -172,7 +175,8 @@ func proposeMap(g *globals, source, output string) error {
 	if output == "" {
 		return nil
 	}
-	return console.Usagef("--map is missing, so no workload was written (want --map %s, or a file with the map above)", cmp.Or(fits, "FILE"))
+	return console.Usagef("--map is missing, so no workload was written (want --map %s, or a file with the map above)",
+		cmp.Or(fits, "FILE"))
 }
 
 // passwordVariable holds a password. Every user of a machine can read command lines.
@@ -184,7 +188,8 @@ func (o *buildOptions) parse() (how build.Options, err error) {
 		return how, console.Usagef("--from %s: not known (want %s)", o.from, kindList())
 	}
 	how.ReadOptions = workload.ReadOptions{Strict: o.strict, Cluster: o.clusterName}
-	how.Zone, how.UsageHalfLife, how.Password, how.Files = o.window.Location(), o.halfLife, os.Getenv(passwordVariable), o.files
+	how.Zone, how.UsageHalfLife, how.Password, how.Files = o.window.Location(), o.halfLife, os.Getenv(passwordVariable),
+		o.files
 	how.Columns, how.Map, how.More, how.Accounting = o.columns, o.mapping, o.more, service.New().Workload
 	if how.Start, how.End, err = o.window.Bounds(); err != nil {
 		return how, console.Usagef("%w", err)

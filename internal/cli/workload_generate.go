@@ -41,7 +41,8 @@ run times and time limits. docs/GENERATORS.md describes the models.`,
 		},
 	}
 	opts.addFlags(c)
-	c.AddCommand(newGenerateExampleCommand(g), newGenerateDaintCommand(g), newGenerateLublinCommand(g), newGenerateIOCommand(g))
+	c.AddCommand(newGenerateExampleCommand(g), newGenerateDaintCommand(g), newGenerateLublinCommand(g),
+		newGenerateIOCommand(g))
 	return c
 }
 

@@ -22,8 +22,10 @@ type daintOptions struct {
 
 func (o *daintOptions) addFlags(c *cobra.Command) {
 	c.Flags().IntVar(&o.days, "days", 0, "`N` days of submissions (default: 1, or enough for --jobs)")
-	c.Flags().IntVar(&o.jobs, "jobs", 0, "number of jobs: `N` in all, whatever their load (default: 6025 on the first day, and on each further day enough for the same load)")
-	c.Flags().Float64Var(&o.gpuLoad, "gpu-load", generate.DefaultGPULoad, "`SHARE` of the GPU nodes' node-hours that the jobs of a day ask for; above 1 the queue grows")
+	c.Flags().IntVar(&o.jobs, "jobs", 0, "number of jobs: `N` in all, whatever their load (default: 6025 on the first "+
+		"day, and on each further day enough for the same load)")
+	c.Flags().Float64Var(&o.gpuLoad, "gpu-load", generate.DefaultGPULoad,
+		"`SHARE` of the GPU nodes' node-hours that the jobs of a day ask for; above 1 the queue grows")
 	console.AddSeed(c.Flags(), &o.seed, seedOfJobs)
 	console.AddOutput(c.Flags(), &o.output, "`DIR`", "a new directory, or an empty one")
 	console.Require(c, "output")
@@ -58,7 +60,8 @@ func runGenerateDaint(g *globals, opts daintOptions) error {
 	if err := output.EmptyDirectory(opts.output); err != nil {
 		return err
 	}
-	made, err := generate.Daint(generate.DaintOptions{Days: opts.days, Jobs: opts.jobs, GPULoad: opts.gpuLoad, Seed: opts.seed})
+	made, err := generate.Daint(generate.DaintOptions{Days: opts.days, Jobs: opts.jobs, GPULoad: opts.gpuLoad,
+		Seed: opts.seed})
 	if err != nil {
 		return console.Usagef("--%w", err)
 	}
@@ -80,7 +83,8 @@ func runGenerateDaint(g *globals, opts daintOptions) error {
 			"loads": loadsJSON(made.Loads),
 		})
 	}
-	err = g.Printf("wrote the cluster %s and the workload %s (%d jobs, seed %d)\n", cluster, trace, w.Jobs.Len(), opts.seed)
+	err = g.Printf("wrote the cluster %s and the workload %s (%d jobs, seed %d)\n", cluster, trace, w.Jobs.Len(),
+		opts.seed)
 	return err
 }
 
@@ -96,7 +100,8 @@ func (o *daintOptions) unmetHint() string {
 func loadsJSON(loads []generate.Load) map[string]any {
 	out := map[string]any{}
 	for _, l := range loads {
-		out[l.Feature] = map[string]float64{"wanted": l.Wanted, "lowest": l.Lowest(), "highest": l.Highest(), "mean": l.Mean()}
+		out[l.Feature] = map[string]float64{"wanted": l.Wanted, "lowest": l.Lowest(), "highest": l.Highest(),
+			"mean": l.Mean()}
 	}
 	return out
 }

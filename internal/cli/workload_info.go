@@ -22,7 +22,8 @@ type infoOptions struct {
 
 func (o *infoOptions) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&o.plots, "plots", "", "also write charts to `DIR`")
-	c.Flags().StringVar(&o.plotFormat, "plot-format", "svg", "`FORMAT` of the charts: "+strings.Join(chart.Formats, " or "))
+	c.Flags().StringVar(&o.plotFormat, "plot-format", "svg", "`FORMAT` of the charts: "+
+		strings.Join(chart.Formats, " or "))
 	o.zone.Add(c.Flags())
 	console.AddJSON(c, &o.json)
 }

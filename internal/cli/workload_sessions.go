@@ -27,14 +27,16 @@ func (o *sessionsOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.user, "user", "", "only the sessions of `USER`")
 	f.BoolVar(&o.batches, "batches", false, "divide the sessions into batches of overlapping jobs")
 	f.StringVar(&o.dot, "dot", "", "write the graphs to a `FILE` for Graphviz; - is standard output")
-	f.StringVar(&o.graph, "graph", "", "write the graphs to a `FILE` as JSON Lines, one line for each user; - is standard output")
+	f.StringVar(&o.graph, "graph", "", "write the graphs to a `FILE` as JSON Lines, one line for each user; - is "+
+		"standard output")
 	console.AddJSON(c, &o.json)
 }
 
 // addSessionsFlag adds --sessions, the rule that divides submissions into sessions.
 func addSessionsFlag(f *pflag.FlagSet, by *string) {
 	f.StringVar(by, "sessions", session.Default.String(),
-		"`RULE` METHOD:DURATION by which a session begins: that long after the last submission (arrival:60m), after the end of the job submitted last (last:20m), or after the end of all jobs (max:20m)")
+		"`RULE` METHOD:DURATION by which a session begins: that long after the last submission (arrival:60m), after the "+
+			"end of the job submitted last (last:20m), or after the end of all jobs (max:20m)")
 }
 
 func newWorkloadSessionsCommand(g *globals) *cobra.Command {

@@ -98,10 +98,12 @@ func (o *transformOptions) addFlags(c *cobra.Command) {
 		flag.Value = &windowFlag{flag.Value, o}
 	}
 	f.Float64Var(&o.share, "share", 1, "`SHARE` of the jobs that --time-limit-accuracy changes, 0 to 1")
-	flags.Duration(f, &o.checkpoint, "checkpoint", time.Minute, "`DURATION` that a part of a --chain needs to write its state, and the next one to read it")
+	flags.Duration(f, &o.checkpoint, "checkpoint", time.Minute,
+		"`DURATION` that a part of a --chain needs to write its state, and the next one to read it")
 	f.IntVar(&o.minNodes, "min-nodes", 2, "limit --switches to jobs of at least `N` nodes")
 	flags.Duration(f, &o.minRuntime, "min-runtime", 0, "limit --switches to jobs that run longer than `DURATION`")
-	flags.Duration(f, &o.switchWait, "switch-wait", 0, "let jobs wait for their switches for `DURATION` (default: Slurm's)")
+	flags.Duration(f, &o.switchWait, "switch-wait", 0,
+		"let jobs wait for their switches for `DURATION` (default: Slurm's)")
 	o.limits.Add(c)
 	console.AddSeed(f, &o.seed, "--jitter, --time-limit-model and --share")
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: the one that the workload is for")
@@ -148,33 +150,43 @@ var transformSteps = []struct {
 	name, kind, usage string
 	parse             parseStep
 }{
-	{"time-limit-accuracy", "factor", "set time limits to `FACTOR` x run time, for example 1.1", number(func(o *transformOptions, x float64) (transform.Step, error) {
-		return transform.TimeLimitAccuracy(x, o.share)
-	})},
+	{"time-limit-accuracy", "factor", "set time limits to `FACTOR` x run time, for example 1.1",
+		number(func(o *transformOptions, x float64) (transform.Step, error) {
+			return transform.TimeLimitAccuracy(x, o.share)
+		})},
 	{"time-limit-model", "model", "set time limits that resemble users' estimates: `MODEL` tsafrir", estimateModel},
-	{"max-time-limit", "duration", "lower time limits to at most `DURATION`, as a shorter MaxTime would", length(transform.LongestLimit)},
-	{"limits-from", "path", "lower time limits to a quantile of the run times that the model in `FILE` predicts", parsed(path, "", func(o *transformOptions, path string) (transform.Step, error) {
-		return o.limits.Step(path)
-	})},
-	{"chain", "duration", "cut jobs that run longer than `DURATION` into parts, each of which depends on the one before", func(text string) (func(*transformOptions) (transform.Step, error), error) {
-		longest, err := hpc.ParseDuration(text)
-		return func(o *transformOptions) (transform.Step, error) { return transform.Chains(longest, o.checkpoint) }, err
-	}},
-	{"switches", "number", "ask for at most `N` leaf switches", count(func(o *transformOptions, n int) (transform.Step, error) {
-		return transform.Switches(transform.SwitchOptions{Switches: n, MinNodes: o.minNodes, MinRuntime: o.minRuntime, Wait: o.switchWait})
-	})},
-	{"scale-arrivals", "factor", "multiply the times between submissions by `FACTOR` (0.5 doubles the rate)", number(plain(transform.ScaleArrivals))},
+	{"max-time-limit", "duration", "lower time limits to at most `DURATION`, as a shorter MaxTime would",
+		length(transform.LongestLimit)},
+	{"limits-from", "path", "lower time limits to a quantile of the run times that the model in `FILE` predicts",
+		parsed(path, "", func(o *transformOptions, path string) (transform.Step, error) {
+			return o.limits.Step(path)
+		})},
+	{"chain", "duration", "cut jobs that run longer than `DURATION` into parts, each of which depends on the one before",
+		func(text string) (func(*transformOptions) (transform.Step, error), error) {
+			longest, err := hpc.ParseDuration(text)
+			return func(o *transformOptions) (transform.Step, error) { return transform.Chains(longest, o.checkpoint) }, err
+		}},
+	{"switches", "number", "ask for at most `N` leaf switches",
+		count(func(o *transformOptions, n int) (transform.Step, error) {
+			return transform.Switches(transform.SwitchOptions{Switches: n, MinNodes: o.minNodes, MinRuntime: o.minRuntime,
+				Wait: o.switchWait})
+		})},
+	{"scale-arrivals", "factor", "multiply the times between submissions by `FACTOR` (0.5 doubles the rate)",
+		number(plain(transform.ScaleArrivals))},
 	{"scale-runtime", "factor", "multiply run times and time limits by `FACTOR`", number(plain(transform.ScaleRuntime))},
 	{"scale-nodes", "factor", "multiply nodes, tasks and GPUs by `FACTOR`", number(plain(transform.ScaleNodes))},
-	{"repeat", "number", "repeat the workload `N` times, whole days apart", count(func(_ *transformOptions, n int) (transform.Step, error) {
-		return transform.Repeat(n)
-	})},
+	{"repeat", "number", "repeat the workload `N` times, whole days apart",
+		count(func(_ *transformOptions, n int) (transform.Step, error) {
+			return transform.Repeat(n)
+		})},
 	{intervalFlag, "interval", "--start and --end in one: `FROM/TO`", interval},
-	{"filter", "expression", "keep the jobs for which `EXPR` is true", func(text string) (func(*transformOptions) (transform.Step, error), error) {
-		step, err := transform.Filter(text)
-		return func(*transformOptions) (transform.Step, error) { return step, nil }, err
-	}},
-	{"merge", "path", "add the `WORKLOAD`", parsed(path, "", func(_ *transformOptions, path string) (transform.Step, error) {
+	{"filter", "expression", "keep the jobs for which `EXPR` is true",
+		func(text string) (func(*transformOptions) (transform.Step, error), error) {
+			step, err := transform.Filter(text)
+			return func(*transformOptions) (transform.Step, error) { return step, nil }, err
+		}},
+	{"merge", "path", "add the `WORKLOAD`", parsed(path, "", func(_ *transformOptions, path string) (transform.Step,
+		error) {
 		other, err := openWorkload(path)
 		if err != nil {
 			return transform.Step{}, err
@@ -182,24 +194,27 @@ var transformSteps = []struct {
 		return transform.Merge(other, path), nil
 	})},
 	{"jitter", "duration", jitterUsage, length(transform.Shake)},
-	{"map-partition", "pair", "move jobs from partition OLD to NEW: `OLD=NEW`, or *=NEW for all partitions", func(pair string) (func(*transformOptions) (transform.Step, error), error) {
-		from, to, _ := strings.Cut(pair, "=")
-		step, err := transform.MapPartition(from, to)
-		return func(*transformOptions) (transform.Step, error) { return step, nil }, err
-	}},
-	{"anonymize", "path", "replace all names, with the key in `FILE`", func(path string) (func(*transformOptions) (transform.Step, error), error) {
-		return func(o *transformOptions) (transform.Step, error) {
-			if o.keyFile != "" {
-				return transform.Step{}, console.Usagef("--anonymize is there twice")
-			}
-			o.keyFile = path
-			return transform.Step{}, nil // anonymization is the last step
-		}, nil
-	}},
+	{"map-partition", "pair", "move jobs from partition OLD to NEW: `OLD=NEW`, or *=NEW for all partitions",
+		func(pair string) (func(*transformOptions) (transform.Step, error), error) {
+			from, to, _ := strings.Cut(pair, "=")
+			step, err := transform.MapPartition(from, to)
+			return func(*transformOptions) (transform.Step, error) { return step, nil }, err
+		}},
+	{"anonymize", "path", "replace all names, with the key in `FILE`",
+		func(path string) (func(*transformOptions) (transform.Step, error), error) {
+			return func(o *transformOptions) (transform.Step, error) {
+				if o.keyFile != "" {
+					return transform.Step{}, console.Usagef("--anonymize is there twice")
+				}
+				o.keyFile = path
+				return transform.Step{}, nil // anonymization is the last step
+			}, nil
+		}},
 }
 
 // parsed makes a step from a value that parse reads. wrong, if any, is the error of a bad value.
-func parsed[T any](parse func(string) (T, error), wrong string, step func(*transformOptions, T) (transform.Step, error)) parseStep {
+func parsed[T any](parse func(string) (T, error), wrong string,
+	step func(*transformOptions, T) (transform.Step, error)) parseStep {
 	return func(value string) (func(*transformOptions) (transform.Step, error), error) {
 		x, err := parse(value)
 		if err != nil && wrong != "" {
@@ -214,7 +229,10 @@ func number(step func(*transformOptions, float64) (transform.Step, error)) parse
 }
 
 func length(step func(time.Duration) (transform.Step, error)) parseStep {
-	return parsed(hpc.ParseDuration, "", func(_ *transformOptions, d time.Duration) (transform.Step, error) { return step(d) })
+	return parsed(hpc.ParseDuration, "", func(_ *transformOptions, d time.Duration) (transform.Step,
+		error) {
+		return step(d)
+	})
 }
 
 func count(step func(*transformOptions, int) (transform.Step, error)) parseStep {
@@ -311,7 +329,8 @@ func runWorkloadTransform(g *globals, path string, opts *transformOptions) error
 	}
 	report := transformReport{Source: path, Output: opts.output, Seed: opts.seed, Steps: results}
 	if opts.keyFile != "" {
-		how := experiment.Anonymization{KeyFile: opts.keyFile, Cluster: cluster, ClusterDir: opts.cluster, Output: opts.clusterOutput}
+		how := experiment.Anonymization{KeyFile: opts.keyFile, Cluster: cluster, ClusterDir: opts.cluster,
+			Output: opts.clusterOutput}
 		anonymous, err := experiment.Anonymize(out, how)
 		if err != nil {
 			return err

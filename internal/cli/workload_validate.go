@@ -25,9 +25,11 @@ type validateOptions struct {
 }
 
 func (o *validateOptions) addFlags(c *cobra.Command) {
-	c.Flags().StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: check the workload against it, and foresee what Slurm rejects")
+	c.Flags().StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: check the workload against it, and foresee "+
+		"what Slurm rejects")
 	addSlurmFlag(c.Flags(), &o.slurm)
-	c.Flags().BoolVar(&o.all, "all", false, fmt.Sprintf("list all problems, not only the first %d of each rule", mostOfRule))
+	c.Flags().BoolVar(&o.all, "all", false, fmt.Sprintf("list all problems, not only the first %d of each rule",
+		mostOfRule))
 	o.zone.Add(c.Flags())
 	console.AddJSON(c, &o.json)
 }

@@ -72,7 +72,8 @@ func endings(x, y *run.Row, slurm bool) string {
 	}
 	switch {
 	case x.State == hpc.TimedOut && y.State == hpc.TimedOut && x.TimeLimit != y.TimeLimit:
-		return fmt.Sprintf("it was ended at its time limit, which was %s instead of %s", seconds(y.TimeLimit).Clock(), seconds(x.TimeLimit).Clock())
+		return fmt.Sprintf("it was ended at its time limit, which was %s instead of %s", seconds(y.TimeLimit).Clock(),
+			seconds(x.TimeLimit).Clock())
 	case x.State == hpc.TimedOut && y.State == hpc.TimedOut:
 		text := fmt.Sprintf("it was ended %s s after its time limit instead of %s s", after(y), after(x))
 		if slurm {
@@ -84,7 +85,8 @@ func endings(x, y *run.Row, slurm bool) string {
 	case x.Restarts != y.Restarts:
 		return fmt.Sprintf("it was requeued %s instead of %s", often(y.Restarts), often(x.Restarts))
 	case x.Suspended != y.Suspended:
-		return fmt.Sprintf("it was suspended for %s s instead of %s s", seconds(y.Suspended).Text(), seconds(x.Suspended).Text())
+		return fmt.Sprintf("it was suspended for %s s instead of %s s", seconds(y.Suspended).Text(),
+			seconds(x.Suspended).Text())
 	}
 	return ""
 }

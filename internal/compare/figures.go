@@ -132,7 +132,8 @@ func measure(sets []Set, opts Options) (figures, waiting, fairness []quantity, e
 
 // hasGroups reports whether a run has several groups. One group is always served equally.
 func hasGroups(served [][]*map[metrics.By]metrics.Fairness, by metrics.By) bool {
-	return slices.ContainsFunc(slices.Concat(served...), func(all *map[metrics.By]metrics.Fairness) bool { return (*all)[by].Groups > 1 })
+	return slices.ContainsFunc(slices.Concat(served...),
+		func(all *map[metrics.By]metrics.Fairness) bool { return (*all)[by].Groups > 1 })
 }
 
 // quantities computes figures of metrics. A nil entry stands for a run that has no metrics
@@ -204,9 +205,11 @@ func difference(set int, a, b []float64, opts Options) MetricDifference {
 		Set: set, P: nothing, PAdjusted: nothing, HedgesG: nothing, CliffsDelta: nothing, Detectable: nothing,
 	}
 	absolute := stats.Bootstrap(stats.Difference, opts.bootstrap(), a, b)
-	d.Difference, d.Low, d.High = metrics.Float(absolute.Estimate), metrics.Float(absolute.Low), metrics.Float(absolute.High)
+	d.Difference, d.Low, d.High = metrics.Float(absolute.Estimate), metrics.Float(absolute.Low),
+		metrics.Float(absolute.High)
 	relative := stats.Bootstrap(stats.Relative, opts.bootstrap(), a, b)
-	d.Relative, d.RelativeLow, d.RelativeHigh = metrics.Float(relative.Estimate), metrics.Float(relative.Low), metrics.Float(relative.High)
+	d.Relative, d.RelativeLow, d.RelativeHigh = metrics.Float(relative.Estimate), metrics.Float(relative.Low),
+		metrics.Float(relative.High)
 	if len(a) < 2 || len(b) < 2 {
 		return d
 	}

@@ -104,9 +104,11 @@ func pairUp(d *MetricDifference, a, b []metrics.Float, order []int, opts Options
 	}
 	d.Paired = true
 	absolute := stats.PairedBootstrap(stats.Difference, opts.bootstrap(), x, y)
-	d.Difference, d.Low, d.High = metrics.Float(absolute.Estimate), metrics.Float(absolute.Low), metrics.Float(absolute.High)
+	d.Difference, d.Low, d.High = metrics.Float(absolute.Estimate), metrics.Float(absolute.Low),
+		metrics.Float(absolute.High)
 	relative := stats.PairedBootstrap(stats.Relative, opts.bootstrap(), x, y)
-	d.Relative, d.RelativeLow, d.RelativeHigh = metrics.Float(relative.Estimate), metrics.Float(relative.Low), metrics.Float(relative.High)
+	d.Relative, d.RelativeLow, d.RelativeHigh = metrics.Float(relative.Estimate), metrics.Float(relative.Low),
+		metrics.Float(relative.High)
 	t := stats.PairedTest(differences, opts.test())
 	d.P, d.Exact = metrics.Float(t.P), t.Exact
 	d.HedgesG, d.CliffsDelta, d.Detectable = metrics.NoValue(), metrics.NoValue(), metrics.NoValue()
@@ -123,10 +125,12 @@ func ioWarnings(sets []Set) (list []string) {
 			if first == "" {
 				with, without = i, 0
 			}
-			list = append(list, fmt.Sprintf("only %s has file systems that its jobs share: in %s no job slows another one down, and figures of I/O have no value",
+			list = append(list, fmt.Sprintf("only %s has file systems that its jobs share: in %s no job slows another one "+
+				"down, and figures of I/O have no value",
 				Letter(with), Letter(without)))
 		default:
-			list = append(list, fmt.Sprintf("the file systems differ: %s in %s and %s in %s", first, Letter(0), other, Letter(i)))
+			list = append(list, fmt.Sprintf("the file systems differ: %s in %s and %s in %s", first, Letter(0), other,
+				Letter(i)))
 		}
 	}
 	return list
@@ -138,7 +142,8 @@ func fileSystems(m *run.Manifest) string {
 	for _, given := range m.FileSystems {
 		f := hpc.FileSystem(given)
 		f = f.Complete()
-		parts = append(parts, fmt.Sprintf("%s %.6g MiB/s (limit %.6g MiB/s, %d licenses)", f.Name, float64(f.Bandwidth)/(1<<20), float64(f.Limit)/(1<<20), f.Licenses))
+		parts = append(parts, fmt.Sprintf("%s %.6g MiB/s (limit %.6g MiB/s, %d licenses)", f.Name,
+			float64(f.Bandwidth)/(1<<20), float64(f.Limit)/(1<<20), f.Licenses))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -139,7 +139,8 @@ func sumUpVerdict(v *run.Verdict, jobs []judged) {
 			continue
 		}
 		if at := min(j.recorded, j.replayed); v.First == nil || at < v.First.At {
-			v.First = &run.FirstDifference{Job: Key{j.row.Job, j.row.Task}.String(), Recorded: j.recorded.String(), Replayed: j.replayed.String(), At: at}
+			v.First = &run.FirstDifference{Job: Key{j.row.Job, j.row.Task}.String(), Recorded: j.recorded.String(),
+				Replayed: j.replayed.String(), At: at}
 		}
 	}
 	recorded, replayed := metrics.Summarize(waited), metrics.Summarize(again)
@@ -199,7 +200,8 @@ var (
 func causes(v *run.Verdict, recorded *run.Manifest) []string {
 	codes, known := holdBack, "limits of QOS, accounts and users that the cluster's accounts.sacctmgr does not have"
 	if v.ReplayedMean > v.RecordedMean {
-		codes, known = setFree, "nodes, CPUs or memory that production had and slurm.conf does not, and time limits that users raised"
+		codes, known = setFree, "nodes, CPUs or memory that production had and slurm.conf does not, and time limits that "+
+			"users raised"
 	}
 	lacks := map[string]string{}
 	for _, w := range recorded.Warnings {
@@ -214,7 +216,8 @@ func causes(v *run.Verdict, recorded *run.Manifest) []string {
 		}
 	}
 	if v.OnlyRecorded > v.Jobs/100 {
-		list = slices.Insert(list, 0, fmt.Sprintf("%d jobs ran in production and not in the replay: rejected, or never able to start", v.OnlyRecorded))
+		list = slices.Insert(list, 0, fmt.Sprintf("%d jobs ran in production and not in the replay: rejected, or never "+
+			"able to start", v.OnlyRecorded))
 	}
 	return append(list, known, "priorities that an administrator set by hand")
 }

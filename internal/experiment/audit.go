@@ -17,13 +17,15 @@ import (
 
 // forSize matches the reasons for which Slurm rejects a job that needs a larger machine, or
 // that depends on such a job.
-var forSize = regexp.MustCompile(`ESLURM_(REQUESTED_NODES_NOT_IN_PARTITION|TOO_MANY_REQUESTED_(CPUS|NODES)|INVALID_NODE_COUNT|` +
-	`REQUESTED_(NODE|PART)_CONFIG_UNAVAILABLE|INVALID_NODE_NAME)|which was rejected`)
+var forSize = regexp.MustCompile(
+	`ESLURM_(REQUESTED_NODES_NOT_IN_PARTITION|TOO_MANY_REQUESTED_(CPUS|NODES)|INVALID_NODE_COUNT|` +
+		`REQUESTED_(NODE|PART)_CONFIG_UNAVAILABLE|INVALID_NODE_NAME)|which was rejected`)
 
 // audit warns of every input that the run did not carry out, and of every difference between the
 // record and slurmdbd. It keeps slurmdbd's records among the logs. unfixed is the number of jobs
 // without a recorded priority, if priorities are fixed.
-func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Result, report *slurm.Report, unfixed int) error {
+func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Result, report *slurm.Report,
+	unfixed int) error {
 	var never []string
 	for _, ev := range report.NeverStart {
 		never = append(never, ev.Job)
@@ -64,7 +66,8 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 // unlike warns of jobs and actions that did not take the intended course.
 func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed int) (list []run.Warning) {
 	if n := len(result.Rejected); n > 0 {
-		text := fmt.Sprintf("%d jobs were rejected, of which %d ran when the workload was recorded or have no record: %s", n, len(result.Missing), e.foreseen.rejections(result.Rejected))
+		text := fmt.Sprintf("%d jobs were rejected, of which %d ran when the workload was recorded or have no record: %s", n,
+			len(result.Missing), e.foreseen.rejections(result.Rejected))
 		// With another number of nodes some jobs no longer fit. The user asked for their
 		// rejection.
 		unasked := func(r replay.Rejection) bool { return e.spec.NodeFactor == 0 || !forSize.MatchString(r.Reason) }
@@ -96,7 +99,8 @@ func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warn
 	}
 	undrained := without(result.Undrained, never)
 	if n := len(undrained); n > 0 {
-		text := fmt.Sprintf("%d jobs had not ended when nothing had happened for %v, and were given up: %s", n, p.spec.DrainLimit, few(undrained, 5))
+		text := fmt.Sprintf("%d jobs had not ended when nothing had happened for %v, and were given up: %s", n,
+			p.spec.DrainLimit, few(undrained, 5))
 		if why := countsText(result.PendingReasons); why != "" {
 			text += " (pending for " + why + ")"
 		}
@@ -150,7 +154,8 @@ func warnOfDifferences(record *run.Writer, code, what string, differences []stri
 	warning := run.Warning{Code: code, AffectsResult: true, Count: max(n, 1)}
 	switch {
 	case err != nil:
-		warning.Code, warning.Text = "slurmdbd-not-compared", fmt.Sprintf("%s could not be compared with slurmdbd: %v", what, err)
+		warning.Code, warning.Text = "slurmdbd-not-compared", fmt.Sprintf("%s could not be compared with slurmdbd: %v", what,
+			err)
 	case n > 0:
 		warning.Text = fmt.Sprintf("%s and slurmdbd differ in %d places: %s", what, n, few(differences, 5))
 	default:

@@ -35,7 +35,8 @@ func fileSystemsOf(w *workload.Workload, given []hpc.FileSystem) ([]hpc.FileSyst
 	for _, job := range w.Jobs.All() {
 		for _, p := range job.IO {
 			if !known[p.FileSystem] {
-				return nil, fieldError("filesystem", "is missing: job %s uses %q, whose bandwidth is not known (want, for example, %s=200MiB/s)", job.ID, p.FileSystem, p.FileSystem)
+				return nil, fieldError("filesystem", "is missing: job %s uses %q, whose bandwidth is not known (want, for "+
+					"example, %s=200MiB/s)", job.ID, p.FileSystem, p.FileSystem)
 			}
 		}
 	}
@@ -65,7 +66,8 @@ func (e *slurmEngine) scheduleIO() error {
 
 // decideStarts returns the controller with a driver that decides on starts, if the specification has
 // one. The time that the driver computes is added to cpu.
-func (e *slurmEngine) decideStarts(c replay.Controller, w *workload.Workload, engine *slurm.Engine, cpu *time.Duration) replay.Controller {
+func (e *slurmEngine) decideStarts(c replay.Controller, w *workload.Workload, engine *slurm.Engine,
+	cpu *time.Duration) replay.Controller {
 	if e.ioSchedule == nil {
 		return c
 	}

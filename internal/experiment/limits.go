@@ -42,7 +42,8 @@ func (p *Prepared) unrecordedLimits(rows iter.Seq[*run.Row]) []run.Warning {
 	if len(ended) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%d jobs were ended at a default time limit, which their workload does not have; %d of them were COMPLETED on record: %s (%s)",
+	text := fmt.Sprintf("%d jobs were ended at a default time limit, which their workload does not have; %d of them "+
+		"were COMPLETED on record: %s (%s)",
 		len(ended), completed, few(ended, 5), remedyOfLimits)
 	return []run.Warning{{Code: "limit-not-recorded", Text: text, AffectsResult: true, Count: len(ended)}}
 }
@@ -73,7 +74,8 @@ func checkDefaultLimits(w *workload.Workload, cluster *conf.Cluster) []workload.
 			continue
 		}
 		if ended++; ended == 1 {
-			first = fmt.Sprintf("job %s runs for %s, the limit is %s", job.ID, hpc.FormatDuration(job.RunTime), hpc.FormatDuration(limit))
+			first = fmt.Sprintf("job %s runs for %s, the limit is %s", job.ID, hpc.FormatDuration(job.RunTime),
+				hpc.FormatDuration(limit))
 		}
 	}
 	if ended == 0 {

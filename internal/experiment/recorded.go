@@ -76,7 +76,8 @@ func (s *Spec) recorded(seed uint64) (json.RawMessage, error) {
 }
 
 // ErrNoSpec says that a record does not say how its run was made.
-var ErrNoSpec = errors.New("the record does not say how the run was made (want a run of this version, made by replay, simulate, sweep or tune)")
+var ErrNoSpec = errors.New(
+	"the record does not say how the run was made (want a run of this version, made by replay, simulate, sweep or tune)")
 
 // SpecOf returns how the run of the record in dir was made, without an output. The cluster is the record's own
 // copy, or the directory that the run read if the record has none.
@@ -88,7 +89,8 @@ func SpecOf(dir string, m *run.Manifest) (Spec, error) {
 	in := json.NewDecoder(bytes.NewReader(m.Spec))
 	in.DisallowUnknownFields()
 	if err := in.Decode(&r); err != nil {
-		return Spec{}, fmt.Errorf("%s: reading how the run was made: %w (want the version of rmreplay that made it: %s)", dir, err, m.Versions.RMReplay)
+		return Spec{}, fmt.Errorf("%s: reading how the run was made: %w (want the version of rmreplay that made it: %s)", dir,
+			err, m.Versions.RMReplay)
 	}
 	s := Spec{
 		Workload: Workload{Path: r.Workload}, Slurm: r.Slurm, Simulator: r.Simulator,
@@ -158,7 +160,8 @@ func Again(r *run.Run) (Spec, error) {
 		}
 	}
 	if n := r.Manifest.Jobs.NotSubmitted + r.Manifest.Jobs.Unanswered; n > 0 {
-		return s, inputError(fmt.Errorf("making %s again: %s has changed or is not there, and the record lacks %d of its %d jobs (want the file as it was)", r.Dir, path, n, made.Jobs))
+		return s, inputError(fmt.Errorf("making %s again: %s has changed or is not there, and the record lacks %d of its "+
+			"%d jobs (want the file as it was)", r.Dir, path, n, made.Jobs))
 	}
 	s.Workload.SHA256 = made.SHA256
 	s.Workload.Value, err = r.Played()

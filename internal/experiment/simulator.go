@@ -53,7 +53,8 @@ func (e *simEngine) check(spec *Spec) (err error) {
 	case s.Processors != 0 && s.Cluster != "":
 		return fieldError("processors", "and --cluster exclude each other")
 	case s.Nodes != 0 && s.Cluster != "":
-		return fieldError("nodes", "%d: not a factor (want, for example, x2 or x0.5; how many nodes a cluster has is in its slurm.conf)", s.Nodes)
+		return fieldError("nodes", "%d: not a factor (want, for example, x2 or x0.5; how many nodes a cluster has is in "+
+			"its slurm.conf)", s.Nodes)
 	}
 	e.config = sim.Config{Ties: s.Ties}
 	if e.config.Policy, e.trained, err = policy.NewWith(s.Policy, ReadModel); err != nil {
@@ -82,7 +83,8 @@ func (e *simEngine) fit(w *workload.Workload) (workload.Cluster, error) {
 func ReadModel(path string) (*model.Model, error) {
 	m, err := ReadAnyModel(path)
 	if err == nil && m.Target.Measured() {
-		return nil, fmt.Errorf("reading a model: %s: it predicts %s (want a model of run times)", filepath.Base(path), m.Target.What())
+		return nil, fmt.Errorf("reading a model: %s: it predicts %s (want a model of run times)", filepath.Base(path),
+			m.Target.What())
 	}
 	return m, err
 }
@@ -139,7 +141,8 @@ func (e *simEngine) fitMachine(w *workload.Workload) error {
 		processors = e.spec.Nodes
 	}
 	if processors == 0 {
-		return fieldError("processors", "is missing: %s does not say how large its machine was (want processors, nodes or a cluster)", w.Source)
+		return fieldError("processors", "is missing: %s does not say how large its machine was (want processors, nodes or "+
+			"a cluster)", w.Source)
 	}
 	if e.spec.Nodes > 0 {
 		return e.fitNodes(e.spec.Nodes, processors)
@@ -150,7 +153,8 @@ func (e *simEngine) fitMachine(w *workload.Workload) error {
 	if f := e.spec.NodeFactor; f != 0 {
 		scaled := math.Round(float64(processors) * f)
 		if scaled > mostProcessors {
-			return fieldError("nodes", "x%g: %d processors would become %.3g (want at most %d)", f, processors, scaled, mostProcessors)
+			return fieldError("nodes", "x%g: %d processors would become %.3g (want at most %d)", f, processors, scaled,
+				mostProcessors)
 		}
 		processors = int(scaled)
 	}
@@ -208,7 +212,8 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 	}
 	manifest.Engine, manifest.Policy, manifest.Cluster = "sim", e.spec.Policy, e.cluster
 	manifest.Clock = run.Clock{Model: "frozen"}
-	manifest.FileSystems, manifest.IOEstimate = describeFileSystems(e.config.FileSystems), policy.EstimateName(e.spec.Policy)
+	manifest.FileSystems, manifest.IOEstimate = describeFileSystems(e.config.FileSystems),
+		policy.EstimateName(e.spec.Policy)
 	defer interrupt.Hold()() // until the record is complete
 	record, err := p.create(one, manifest, true)
 	if err != nil {
@@ -243,9 +248,11 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 }
 
 // play runs the simulation and warns of the inputs that it did not carry out.
-func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *sim.Engine, record *run.Writer, hooks Hooks) (run.State, error) {
+func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *sim.Engine, record *run.Writer,
+	hooks Hooks) (run.State, error) {
 	hooks.Begin(p.begin)
-	result, err := p.play(ctx, engine, seed, record, replay.Options{Processors: e.cluster.Processors, Observe: seldom(hooks.Progress), Released: record.Released}, p.spec.rewriters()...)
+	result, err := p.play(ctx, engine, seed, record, replay.Options{Processors: e.cluster.Processors,
+		Observe: seldom(hooks.Progress), Released: record.Released}, p.spec.rewriters()...)
 	switch {
 	case interrupted(ctx, err):
 		return run.StateInterrupted, err

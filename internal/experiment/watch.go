@@ -70,7 +70,8 @@ func (e *simEngine) watch(ctx context.Context, p *Prepared, see watcher) (w Watc
 	if err != nil {
 		return w, inputError(err)
 	}
-	w.Result, err = p.play(ctx, ending{engine, see.until}, p.spec.Seed, see, replay.Options{Processors: e.cluster.Processors}, p.spec.rewriters()...)
+	w.Result, err = p.play(ctx, ending{engine, see.until}, p.spec.Seed, see,
+		replay.Options{Processors: e.cluster.Processors}, p.spec.rewriters()...)
 	return w, err
 }
 

@@ -207,7 +207,8 @@ func divide(rows []run.Row, m *run.Manifest) (pools []*pool, leftOut int, err er
 		}
 		held = r.AppendHeld(held[:0])
 		arrival := max(r.Submit, r.Eligible)
-		measured := p != nil && !limited[r.Job] && len(held) == 1 && arrival != 0 && r.Start >= max(arrival, m.WindowStart) && (r.End == 0 || r.End >= r.Start)
+		measured := p != nil && !limited[r.Job] && len(held) == 1 && arrival != 0 && r.Start >= max(arrival, m.WindowStart) &&
+			(r.End == 0 || r.End >= r.Start)
 		for _, s := range held {
 			if p == nil || s.Processors <= 0 || s.Processors > p.processors || s.Start == 0 || s.End != 0 && s.End < s.Start {
 				measured = false

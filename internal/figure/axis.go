@@ -27,8 +27,10 @@ type calendarStep struct{ minutes, days, months int }
 // calendarSteps are sorted. Days that do not divide a week would fall on other days each
 // month.
 var calendarSteps = []calendarStep{
-	{minutes: 1}, {minutes: 2}, {minutes: 5}, {minutes: 10}, {minutes: 30}, {minutes: 60}, {minutes: 120}, {minutes: 180}, {minutes: 360}, {minutes: 720},
-	{days: 1}, {days: 2}, {days: 7}, {days: 14}, {months: 1}, {months: 2}, {months: 3}, {months: 6}, {months: 12}, {months: 24}, {months: 60}, {months: 120},
+	{minutes: 1}, {minutes: 2}, {minutes: 5}, {minutes: 10}, {minutes: 30}, {minutes: 60}, {minutes: 120}, {minutes: 180},
+	{minutes: 360}, {minutes: 720},
+	{days: 1}, {days: 2}, {days: 7}, {days: 14}, {months: 1}, {months: 2}, {months: 3}, {months: 6}, {months: 12},
+	{months: 24}, {months: 60}, {months: 120},
 }
 
 // mostDates is the number of dates that fit below the axis of a [Wide] figure.
@@ -185,7 +187,8 @@ func plainMinus(text string) string { return strings.ReplaceAll(text, "−", "-"
 
 // DifferenceTicks are the ticks of differences of durations.
 func DifferenceTicks() signedTicks {
-	return signedTicks{signedScale{unit: 1}, []float64{1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400},
+	return signedTicks{signedScale{unit: 1}, []float64{1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400,
+		365 * 86400},
 		func(v float64) string { return plainMinus(quantity.SignedDuration((v))) }, 9}
 }
 

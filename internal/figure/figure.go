@@ -73,7 +73,8 @@ func (f *Figure) WriteTo(w io.Writer, format string) error {
 		return fmt.Errorf("drawing %s: %w", f.Name, err)
 	}
 	whole := draw.New(canvas)
-	whole.FillPolygon(color.White, []vg.Point{whole.Min, {X: whole.Max.X, Y: whole.Min.Y}, whole.Max, {X: whole.Min.X, Y: whole.Max.Y}})
+	whole.FillPolygon(color.White, []vg.Point{whole.Min, {X: whole.Max.X, Y: whole.Min.Y}, whole.Max,
+		{X: whole.Min.X, Y: whole.Max.Y}})
 	for i, c := range f.layout(whole) {
 		f.Plots[i].Draw(c)
 	}
@@ -148,7 +149,8 @@ func (f *Figure) SVG() (template.HTML, error) {
 		return "", fmt.Errorf("drawing %s: no <svg> in what was drawn", f.Name)
 	}
 	// SVG fills with black where nothing else is said, and black is not written.
-	head := fmt.Sprintf(`<svg role="img" style="fill:var(--ink,#000)" aria-labelledby="figure-%s-title" aria-describedby="figure-%s-text"`, f.Name, f.Name)
+	head := fmt.Sprintf(`<svg role="img" style="fill:var(--ink,#000)" aria-labelledby="figure-%s-title" `+
+		`aria-describedby="figure-%s-text"`, f.Name, f.Name)
 	return template.HTML(append([]byte(head), themed(text[start+len("<svg"):])...)), nil
 }
 
@@ -246,6 +248,7 @@ func fitText(svg []byte) []byte {
 		}
 		face := font.DefaultCache.Lookup(font.Font{Typeface: plot.DefaultFont.Typeface, Variant: "Sans"}, font.Length(size))
 		width := face.Width(html.UnescapeString(string(parts[3])))
-		return fmt.Appendf(to, `<text %s textLength="%.2f" lengthAdjust="spacingAndGlyphs">%s</text>`, parts[1], width.Points(), parts[3])
+		return fmt.Appendf(to, `<text %s textLength="%.2f" lengthAdjust="spacingAndGlyphs">%s</text>`, parts[1],
+			width.Points(), parts[3])
 	})
 }

@@ -156,7 +156,8 @@ func DateOf(zone *time.Location) func(float64) string {
 }
 
 // NewDistribution returns a figure of cumulative shares over a logarithmic axis.
-func NewDistribution(name, title, axis, caption string, ticks plot.Ticker, format func(float64) string, lines []Series) (*Figure, error) {
+func NewDistribution(name, title, axis, caption string, ticks plot.Ticker, format func(float64) string,
+	lines []Series) (*Figure, error) {
 	p := NewPlot("", axis, "share of jobs")
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, ticks
 	p.Y.Tick.Marker = shareTicks{}

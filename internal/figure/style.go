@@ -24,7 +24,8 @@ var gridColour = color.RGBA{0xe4, 0xe4, 0xe4, 0xff}
 
 // dashes distinguish lines without colour.
 var dashes = [][]vg.Length{
-	nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)}, {vg.Points(8), vg.Points(3), vg.Points(2), vg.Points(3)},
+	nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)},
+	{vg.Points(8), vg.Points(3), vg.Points(2), vg.Points(3)},
 }
 
 // Colour returns the colour of a line by its place among the lines.

@@ -37,13 +37,17 @@ const (
 	unpack   = "want the files that it holds"
 	compress = "want it uncompressed, or compressed with gzip, xz or Zstandard"
 	accounts = "want it as accounts.sacctmgr in the cluster directory"
-	sacct    = "want accounting records: sacct -P -o JobID,Submit,Start,End,State,ReqCPUS,...; see rmreplay workload build --help"
+	sacct    = "want accounting records: sacct -P -o JobID,Submit,Start,End,State,ReqCPUS,...; see rmreplay workload " +
+		"build --help"
 )
 
 // kinds are the known kinds. The first that recognizes a file is the file's.
 var kinds = []Kind{
 	{Name: "a ZIP archive", Want: unpack, recognize: magic("PK\x03\x04")},
-	{Name: "a tar archive", Want: unpack, recognize: func(f *file) bool { return len(f.head) > 262 && string(f.head[257:262]) == "ustar" }},
+	{Name: "a tar archive", Want: unpack, recognize: func(f *file) bool {
+		return len(f.head) > 262 &&
+			string(f.head[257:262]) == "ustar"
+	}},
 	{Name: "a file compressed with bzip2", Want: compress, recognize: magic("BZh")},
 	{Name: "a file compressed with gzip", Want: "want it uncompressed", recognize: magic("\x1f\x8b")},
 	{Name: "a file compressed with xz", Want: "want it uncompressed", recognize: magic("\xfd7zXZ\x00")},
@@ -52,35 +56,55 @@ var kinds = []Kind{
 	{Name: "a Parquet table", Want: "want rmreplay workload build --from table FILE", recognize: magic("PAR1")},
 	{Name: "text in UTF-16", Want: "want UTF-8: iconv -f UTF-16 -t UTF-8 FILE", recognize: isUTF16},
 	{Name: "an error message of one of Slurm's commands, and perhaps its output behind it",
-		Want: "want the command's standard output alone: repeat it without 2>&1, or delete the lines with its errors", recognize: line(`^(sacct|squeue|scontrol|sacctmgr|sinfo): (error|fatal|warning):`)},
-	{Name: "the output of squeue or scontrol with --json", Want: "want accounting records: sacct --json", recognize: func(f *file) bool {
-		return strings.HasPrefix(f.first, "{") && bytes.Contains(f.head, []byte(`"job_state"`)) && bytes.Contains(f.head, []byte(`"submit_time"`)) &&
-			!bytes.Contains(f.head, []byte(`"submission"`)) && bytes.Contains(f.head, []byte(`"jobs"`))
-	}},
-	{Name: "a SQLite database", Want: "want a table of its jobs as text: rmreplay workload build --from table FILE", recognize: magic("SQLite format 3\x00")},
-	{Name: "an HTML page, perhaps an error of the server that it came from", Want: "want the file itself; download it again", recognize: line(`^<(!doctype html|html|head|\?xml[^>]*>\s*<!doctype html)`)},
-	{Name: "a dump of a SQL database", Want: "want it in a MariaDB server: rmreplay workload build --from slurmdbd", recognize: anyLine(`^(-- (MySQL|MariaDB|PostgreSQL) |/\*M?!)`)},
-	{Name: "a trace of rmreplay", Want: "want it as a workload: rmreplay replay FILE --cluster DIR", Workload: true, recognize: line(`^\{\s*"rmreplay_trace"`)},
+		Want:      "want the command's standard output alone: repeat it without 2>&1, or delete the lines with its errors",
+		recognize: line(`^(sacct|squeue|scontrol|sacctmgr|sinfo): (error|fatal|warning):`)},
+	{Name: "the output of squeue or scontrol with --json", Want: "want accounting records: sacct --json",
+		recognize: func(f *file) bool {
+			return strings.HasPrefix(f.first, "{") && bytes.Contains(f.head, []byte(`"job_state"`)) &&
+				bytes.Contains(f.head, []byte(`"submit_time"`)) &&
+				!bytes.Contains(f.head, []byte(`"submission"`)) && bytes.Contains(f.head, []byte(`"jobs"`))
+		}},
+	{Name: "a SQLite database", Want: "want a table of its jobs as text: rmreplay workload build --from table FILE",
+		recognize: magic("SQLite format 3\x00")},
+	{Name: "an HTML page, perhaps an error of the server that it came from",
+		Want:      "want the file itself; download it again",
+		recognize: line(`^<(!doctype html|html|head|\?xml[^>]*>\s*<!doctype html)`)},
+	{Name: "a dump of a SQL database", Want: "want it in a MariaDB server: rmreplay workload build --from slurmdbd",
+		recognize: anyLine(`^(-- (MySQL|MariaDB|PostgreSQL) |/\*M?!)`)},
+	{Name: "a trace of rmreplay", Want: "want it as a workload: rmreplay replay FILE --cluster DIR", Workload: true,
+		recognize: line(`^\{\s*"rmreplay_trace"`)},
 	{Name: "a manifest of a run", Want: "want the run's directory", recognize: func(f *file) bool {
-		return strings.HasPrefix(f.first, "{") && bytes.Contains(f.head, []byte(`"engine":`)) && bytes.Contains(f.head, []byte(`"virtual_s":`))
+		return strings.HasPrefix(f.first, "{") && bytes.Contains(f.head, []byte(`"engine":`)) &&
+			bytes.Contains(f.head, []byte(`"virtual_s":`))
 	}},
 	{Name: "a script", Want: sacct, recognize: magic("#!")},
-	{Name: "the output of sacctmgr dump", Want: accounts + ", or rmreplay workload build --accounts FILE", recognize: line(`^(cluster|parent|account|user) - '`)},
-	{Name: "a file of commands for sacctmgr", Want: accounts, recognize: line(`^(add|create|modify|delete|remove)\s+(accounts?|users?|qos|clusters?|coordinators?)\s`)},
-	{Name: "the output of scontrol show reservation", Want: "want rmreplay workload build --reservations FILE", recognize: line(`^reservationname=\S+ starttime=`)},
-	{Name: "the output of scontrol show node", Want: "want rmreplay workload build --node-states FILE", recognize: func(f *file) bool {
-		return strings.HasPrefix(f.lower, "nodename=") && bytes.Contains(f.head, []byte("CPUAlloc="))
-	}},
+	{Name: "the output of sacctmgr dump", Want: accounts + ", or rmreplay workload build --accounts FILE",
+		recognize: line(`^(cluster|parent|account|user) - '`)},
+	{Name: "a file of commands for sacctmgr", Want: accounts,
+		recognize: line(`^(add|create|modify|delete|remove)\s+(accounts?|users?|qos|clusters?|coordinators?)\s`)},
+	{Name: "the output of scontrol show reservation", Want: "want rmreplay workload build --reservations FILE",
+		recognize: line(`^reservationname=\S+ starttime=`)},
+	{Name: "the output of scontrol show node", Want: "want rmreplay workload build --node-states FILE",
+		recognize: func(f *file) bool {
+			return strings.HasPrefix(f.lower, "nodename=") && bytes.Contains(f.head, []byte("CPUAlloc="))
+		}},
 	{Name: "the output of scontrol show job", Want: sacct, recognize: line(`^jobid=\d+ (arrayjobid|jobname|hetjobid)`)},
-	{Name: "the output of scontrol show partition", Want: "want slurm.conf in the cluster directory", recognize: func(f *file) bool {
-		return strings.HasPrefix(f.lower, "partitionname=") && !strings.Contains(f.lower, " ") && bytes.Contains(f.head, []byte("\n   AllowGroups="))
-	}},
+	{Name: "the output of scontrol show partition", Want: "want slurm.conf in the cluster directory",
+		recognize: func(f *file) bool {
+			return strings.HasPrefix(f.lower, "partitionname=") && !strings.Contains(f.lower, " ") &&
+				bytes.Contains(f.head, []byte("\n   AllowGroups="))
+		}},
 	{Name: "the output of squeue", Want: sacct, recognize: line(`^jobid\s+partition\s+name\s+user`)},
 	{Name: "the output of sinfo", Want: "want slurm.conf in the cluster directory", recognize: line(`^partition\s+avail`)},
-	{Name: "a slurmdbd.conf", Want: "a replay needs none: want slurm.conf in the cluster directory", Slurm: true, recognize: anyLine(`(?i)^\s*(DbdHost|DbdAddr|StorageUser)\s*=`)},
-	{Name: "a slurm.conf", Want: "want its directory with --cluster; rmreplay conf adapt FILE shows what a replay changes", Slurm: true, recognize: anyLine(`(?i)^\s*(ClusterName|SlurmctldHost|ControlMachine|SchedulerType|SelectType|NodeName|PartitionName)\s*=`)},
-	{Name: "a topology.conf", Want: "want it beside slurm.conf in the cluster directory", Slurm: true, recognize: anyLine(`(?i)^\s*(SwitchName|BlockName)\s*=`)},
-	{Name: "a gres.conf", Want: "want it beside slurm.conf in the cluster directory", Slurm: true, recognize: anyLine(`(?i)^\s*(AutoDetect=|Name=\w+ (Type|File|Count)=)`)},
+	{Name: "a slurmdbd.conf", Want: "a replay needs none: want slurm.conf in the cluster directory", Slurm: true,
+		recognize: anyLine(`(?i)^\s*(DbdHost|DbdAddr|StorageUser)\s*=`)},
+	{Name: "a slurm.conf", Want: "want its directory with --cluster; rmreplay conf adapt FILE shows what a replay changes",
+		Slurm: true, recognize: anyLine(
+			`(?i)^\s*(ClusterName|SlurmctldHost|ControlMachine|SchedulerType|SelectType|NodeName|PartitionName)\s*=`)},
+	{Name: "a topology.conf", Want: "want it beside slurm.conf in the cluster directory", Slurm: true,
+		recognize: anyLine(`(?i)^\s*(SwitchName|BlockName)\s*=`)},
+	{Name: "a gres.conf", Want: "want it beside slurm.conf in the cluster directory", Slurm: true,
+		recognize: anyLine(`(?i)^\s*(AutoDetect=|Name=\w+ (Type|File|Count)=)`)},
 	{Name: "a log of a Slurm daemon", Want: sacct, recognize: line(`^\[\d{4}-\d\d-\d\dt[\d:.]+\] `)},
 	{Name: "an experiment file", Want: "want rmreplay sweep FILE -o DIR", recognize: func(f *file) bool {
 		return engine.Match(f.head) && workload.Match(f.head)

@@ -47,16 +47,18 @@ const (
 	NoteArrayParts     = "array_in_parts"          // tasks of an array that cannot be one job with the others
 	NoteDependencyGone = "dependency_dropped"      // on jobs that had ended before the window
 	NoteFromAllocation = "request_from_allocation" // what the job asked for is not known: it asks for what it got
-	NoteWrapped        = "submit_line_wrapped"     // options behind --wrap, which may be those of the wrapped command, are not read
-	NoteHetJob         = "het_job_component"       // components of heterogeneous jobs are jobs of their own
-	NoteOtherCluster   = "other_cluster"           // records of clusters that the options do not ask for
-	NoteOtherRecord    = "other_record"            // records of the source that are not about a job's submission, start or end
-	NoteEndFromElapsed = "end_from_elapsed"        // the end is not recorded: it is the start and the time that the job ran
-	NoteTRES           = "tres_not_requested"      // resources in ReqTRES that a request cannot have, such as burst buffers
-	NoteSuperseded     = "superseded_record"       // an earlier look at a job, of which another record says more
-	NoteResized        = "resized_run_folded"      // an earlier size of a job that became smaller or larger
-	NoteStep           = "step_left_out"           // steps of jobs that are not read, or of which only the job is asked for
-	NoteArrayList      = "array_tasks_from_line"   // sacct has cut the list of tasks, and the command line has it
+	// options behind --wrap, which may be those of the wrapped command, are not read
+	NoteWrapped      = "submit_line_wrapped"
+	NoteHetJob       = "het_job_component" // components of heterogeneous jobs are jobs of their own
+	NoteOtherCluster = "other_cluster"     // records of clusters that the options do not ask for
+	// records of the source that are not about a job's submission, start or end
+	NoteOtherRecord    = "other_record"
+	NoteEndFromElapsed = "end_from_elapsed"      // the end is not recorded: it is the start and the time that the job ran
+	NoteTRES           = "tres_not_requested"    // resources in ReqTRES that a request cannot have, such as burst buffers
+	NoteSuperseded     = "superseded_record"     // an earlier look at a job, of which another record says more
+	NoteResized        = "resized_run_folded"    // an earlier size of a job that became smaller or larger
+	NoteStep           = "step_left_out"         // steps of jobs that are not read, or of which only the job is asked for
+	NoteArrayList      = "array_tasks_from_line" // sacct has cut the list of tasks, and the command line has it
 )
 
 // drops are the rules under which a record becomes nothing: neither a job nor a part of one. Readers
@@ -227,7 +229,8 @@ func (b *Builder) checkTimes(r *Job) error {
 	default:
 		return nil
 	}
-	return b.book.Fall(RuleTimesReversed, "job %s: submit %s, start %s and end %s contradict each other", r.ID, submit, start, end)
+	return b.book.Fall(RuleTimesReversed, "job %s: submit %s, start %s and end %s contradict each other", r.ID, submit,
+		start, end)
 }
 
 // enter adds a record as a job of its own.
@@ -334,10 +337,13 @@ func (b *Builder) Missing() []string {
 		{b.has.qos, "no job has a QOS: they run under their default QOS"},
 		{b.has.timeLimit, "no job has a time limit: the partitions' defaults apply"},
 		{b.has.memory, "no job asks for memory: the configuration's defaults apply"},
-		{b.has.tres || b.has.submitLine, "no job has its resources (ReqTRES or AllocTRES): GPUs are not known, and no job asks for any"},
-		{b.has.constraint || b.has.submitLine, "no job asks for features of nodes (Constraints): each may run on any nodes of its partition"},
+		{b.has.tres || b.has.submitLine, "no job has its resources (ReqTRES or AllocTRES): GPUs are not known, and no job " +
+			"asks for any"},
+		{b.has.constraint || b.has.submitLine, "no job asks for features of nodes (Constraints): each may run on any nodes " +
+			"of its partition"},
 		{b.has.nodeList, "no job has a node list: jobs that run at the window's start cannot be put where they were"},
-		{b.has.submitLine, "no job has its command line (SubmitLine): dependencies, switches, node lists, tasks per node and the like are not known"},
+		{b.has.submitLine, "no job has its command line (SubmitLine): dependencies, switches, node lists, tasks per node " +
+			"and the like are not known"},
 	} {
 		if !m.has {
 			missing = append(missing, m.text)

@@ -240,7 +240,8 @@ func (b *Builder) hold(request *hpc.Request, r *Job) error {
 	if differs == nil {
 		return nil
 	}
-	return b.book.Fall(RuleSubmitLineDiffers, "job %s: its command line and its columns differ in %s", r.ID, strings.Join(differs, ", "))
+	return b.book.Fall(RuleSubmitLineDiffers, "job %s: its command line and its columns differ in %s", r.ID,
+		strings.Join(differs, ", "))
 }
 
 // addGRES adds generic resources to a request that names none of them. GPUs have other options, too.

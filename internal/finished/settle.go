@@ -106,7 +106,8 @@ func (b *Builder) looks(e *built, ended string) []Job {
 	list := append([]Job{e.rec}, e.others...)
 	e.others = nil
 	slices.SortFunc(list, func(x, y Job) int {
-		return cmp.Or(cmp.Compare(x.Submit, y.Submit), cmp.Compare(x.startOrNever(), y.startOrNever()), cmp.Compare(x.End, y.End))
+		return cmp.Or(cmp.Compare(x.Submit, y.Submit), cmp.Compare(x.startOrNever(), y.startOrNever()),
+			cmp.Compare(x.End, y.End))
 	})
 	list = slices.DeleteFunc(list, func(r Job) bool {
 		gone := r.open() && b.ended.saw(&r)
@@ -168,7 +169,8 @@ func (r *Job) open() bool { return r.End == 0 && !r.State.Ended() }
 func (b *Builder) supersede(list []Job) []Job {
 	last := -1 // of the open ones
 	for i := range list {
-		if o := &list[i]; o.open() && (last < 0 || o.sameOwner(&list[last]) && (o.Submit > list[last].Submit || o.Start > list[last].Start)) {
+		if o := &list[i]; o.open() && (last < 0 || o.sameOwner(&list[last]) &&
+			(o.Submit > list[last].Submit || o.Start > list[last].Start)) {
 			last = i
 		}
 	}
@@ -252,7 +254,8 @@ func (r *Job) resize(next *Job) {
 	}
 	r.End, r.State, r.ExitCode, r.Signal, r.Restarts = next.End, next.State, next.ExitCode, next.Signal, next.Restarts
 	r.Suspended = max(r.Suspended, next.Suspended)
-	r.UsedMemory, r.MovedBytes = max(r.UsedMemory, next.UsedMemory), r.MovedBytes+min(next.MovedBytes, math.MaxInt64-r.MovedBytes)
+	r.UsedMemory, r.MovedBytes = max(r.UsedMemory, next.UsedMemory),
+		r.MovedBytes+min(next.MovedBytes, math.MaxInt64-r.MovedBytes)
 }
 
 // next adds the next record of an ID to the job of the one before: its next size, its next run, the same
@@ -368,7 +371,8 @@ const requeuedMark, lastMark = " requeued", " last"
 // saw reports whether the run of an open record is known to have ended. A job that waits with the submission
 // of a run that was requeued waits again, unless it has ended for good.
 func (o *outsiders) saw(r *Job) bool {
-	return o.has(r.ID, r.Submit) || r.Start != 0 && o.has(r.ID, -r.Start) || o.has(r.ID+requeuedMark, r.Submit) && o.has(r.ID+lastMark, 0)
+	return o.has(r.ID, r.Submit) || r.Start != 0 && o.has(r.ID, -r.Start) || o.has(r.ID+requeuedMark, r.Submit) &&
+		o.has(r.ID+lastMark, 0)
 }
 
 func (o *outsiders) has(id string, submit hpc.Time) bool {
@@ -430,7 +434,8 @@ func (b *Builder) settleArrays() error {
 // that ended before the window, or that a record has which says more.
 func (b *Builder) claim(list []*built, own map[int][]hpc.Time) {
 	slices.SortFunc(list, func(x, y *built) int {
-		return cmp.Or(-cmp.Compare(x.rec.End, y.rec.End), cmp.Compare(len(x.tasks), len(y.tasks)), slices.Compare(x.tasks, y.tasks),
+		return cmp.Or(-cmp.Compare(x.rec.End, y.rec.End), cmp.Compare(len(x.tasks), len(y.tasks)),
+			slices.Compare(x.tasks, y.tasks),
 			-compareKnowledge(&x.rec, &y.rec))
 	})
 	type task struct {
@@ -467,7 +472,8 @@ func (b *Builder) readTasks(e *built) (usable bool, err error) {
 	a, ok := cutTasks(r)
 	if !ok {
 		return false, b.Unusable(RuleArrayCut, r.ID,
-			"job %s: sacct has cut the list of its tasks (want SLURM_BITSTR_LEN=0 in sacct's environment, or the column SubmitLine with --array)", r.ID)
+			"job %s: sacct has cut the list of its tasks (want SLURM_BITSTR_LEN=0 in sacct's environment, or the column "+
+				"SubmitLine with --array)", r.ID)
 	}
 	e.tasks, e.limit = a.Tasks, a.Limit
 	b.Note(NoteArrayList)

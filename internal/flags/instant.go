@@ -12,7 +12,8 @@ import (
 )
 
 // layouts are the forms of an instant. Each may have a blank for the T, and a zone behind it.
-var layouts = []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05"}
+var layouts = []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04",
+	"2006-01-02 15:04:05"}
 
 // The years whose instants an [hpc.Time] can hold.
 const firstYear, lastYear = 1678, 2261
@@ -34,7 +35,8 @@ func ParseInstant(text string, zone *time.Location) (hpc.Time, error) {
 	if s, err := strconv.ParseFloat(text, 64); err == nil && s > -most && s < most {
 		return hpc.Time(s * float64(hpc.Second)), nil
 	}
-	return 0, fmt.Errorf("%s: not a time (want 2024-03-05, 2024-03-05T12:00 or 2024-03-05T12:00:00, with Z or +01:00 for another zone than --timezone, or seconds since 1970)", text)
+	return 0, fmt.Errorf("%s: not a time (want 2024-03-05, 2024-03-05T12:00 or 2024-03-05T12:00:00, with Z or +01:00 "+
+		"for another zone than --timezone, or seconds since 1970)", text)
 }
 
 // Zone is the flag --timezone: the time zone of the dates that a command reads without one,
@@ -44,7 +46,8 @@ type Zone struct{ location *time.Location }
 // Add adds the flag. Its default is UTC.
 func (z *Zone) Add(f *pflag.FlagSet) {
 	z.location = time.UTC
-	f.Var((*zoneValue)(z), "timezone", "time `ZONE` of dates in flags and in text output: UTC, Local or a name such as Europe/Zurich; JSON has UTC")
+	f.Var((*zoneValue)(z), "timezone", "time `ZONE` of dates in flags and in text output: UTC, Local or a name such as "+
+		"Europe/Zurich; JSON has UTC")
 }
 
 // Location returns the time zone.

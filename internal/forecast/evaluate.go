@@ -137,7 +137,8 @@ func (s *Score) add(actual hpc.Time, forecast []hpc.Time) {
 }
 
 func (s *Score) merge(other *Score) {
-	s.Pending, s.Unstarted, s.Jobs, s.Never = s.Pending+other.Pending, s.Unstarted+other.Unstarted, s.Jobs+other.Jobs, s.Never+other.Never
+	s.Pending, s.Unstarted, s.Jobs, s.Never = s.Pending+other.Pending, s.Unstarted+other.Unstarted, s.Jobs+other.Jobs,
+		s.Never+other.Never
 	s.errors, s.widths = append(s.errors, other.errors...), append(s.widths, other.widths...)
 	s.exact, s.covered, s.bias = s.exact+other.exact, s.covered+other.covered, s.bias+other.bias
 	s.Beyond, s.finite = s.Beyond+other.Beyond, s.finite+other.finite
@@ -208,7 +209,8 @@ func (b *Beside) finish() *Beside {
 func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (*Evaluation, error) {
 	e := &Evaluation{
 		Run: c.workload.Source, Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
-		Seed: opts.Seed, Realizations: opts.realizations(), Horizon: opts.Horizon.Seconds(), Slurm: &Beside{}, Limits: &Beside{},
+		Seed: opts.Seed, Realizations: opts.realizations(), Horizon: opts.Horizon.Seconds(), Slurm: &Beside{},
+		Limits: &Beside{},
 	}
 	e.Notes = Unplayed(c)
 	instants := opts.At

@@ -125,7 +125,8 @@ func (q *Queue) forecast(ctx context.Context, pending []Key, opts Options) (star
 
 // drawer returns the function that makes the workload of a realization, and how many there are. If
 // nothing is drawn, one is enough.
-func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*workload.Workload, error), n int, err error) {
+func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*workload.Workload, error), n int,
+	err error) {
 	if opts.RunTimes == True {
 		if q.future == nil {
 			return nil, 0, fmt.Errorf("true run times: not known of a live queue (want the record of a run)")

@@ -104,7 +104,8 @@ func ReadCourse(dir string) (*Course, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Course{Dir: dir, Manifest: r.Manifest, workload: w, rmJobs: map[uint32]Key{}, asked: map[hpc.Time]map[Key]hpc.Time{}, cycles: map[hpc.Time]hpc.Time{}}
+	c := &Course{Dir: dir, Manifest: r.Manifest, workload: w, rmJobs: map[uint32]Key{},
+		asked: map[hpc.Time]map[Key]hpc.Time{}, cycles: map[hpc.Time]hpc.Time{}}
 	if c.events, err = r.Events(); err != nil {
 		return nil, err
 	}
@@ -259,7 +260,8 @@ func (c *Course) unmet(at hpc.Time, all map[Key]*phase) {
 func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 	first := max(c.workload.Start, c.Manifest.VirtualStart)
 	if at <= first || c.Manifest.VirtualEnd != 0 && at > c.Manifest.VirtualEnd {
-		return nil, fmt.Errorf("freezing the run at %s: outside the run (want an instant after %s and not after %s)", at, first, c.Manifest.VirtualEnd)
+		return nil, fmt.Errorf("freezing the run at %s: outside the run (want an instant after %s and not after %s)", at,
+			first, c.Manifest.VirtualEnd)
 	}
 	whole := c.at(at)
 	cut, err := transform.Window(at, 0)
@@ -293,7 +295,8 @@ func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 func (c *Course) at(at hpc.Time) *workload.Workload {
 	w := *c.workload
 	w.Jobs = w.Jobs.Clone()
-	w.NodeEvents, w.Reservations, w.Actions = slices.Clone(w.NodeEvents), slices.Clone(w.Reservations), slices.Clone(w.Actions)
+	w.NodeEvents, w.Reservations, w.Actions = slices.Clone(w.NodeEvents), slices.Clone(w.Reservations),
+		slices.Clone(w.Actions)
 	phases := c.phases(at)
 	for i, job := range w.Jobs.All() {
 		if job.Submit >= at {

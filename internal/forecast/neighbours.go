@@ -52,7 +52,8 @@ func (c *Course) staysBefore(at hpc.Time) []stay {
 	return all
 }
 
-// neighbours returns the jobs by their names, and runs that are over at an instant, but shared a node with a job that still runs
+// neighbours returns the jobs by their names, and runs that are over at an instant, but shared a node with a job that
+// still runs
 // when that job started. A record has a job's nodes and its processors, and not its share on each
 // node, which depended on the neighbours. With them the job gets the same share again, unless it also
 // left place for a planned start of another job. The neighbours of a neighbour whose own share is unknown
@@ -98,7 +99,8 @@ func (c *Course) neighbours(at hpc.Time) (found []stay, jobs map[string]*hpc.Job
 // sharesKnown reports whether a job's request says which part of the job each of n nodes has.
 func sharesKnown(job *hpc.Job, n int) bool {
 	tasks := job.Tasks
-	return n == 1 || job.Exclusive != "" || tasks == n || job.TasksPerNode > 0 && (tasks == 0 || tasks == n*job.TasksPerNode)
+	return n == 1 || job.Exclusive != "" || tasks == n || job.TasksPerNode > 0 &&
+		(tasks == 0 || tasks == n*job.TasksPerNode)
 }
 
 // overlap reports whether two sorted lists have a name in common.

@@ -38,7 +38,8 @@ type realization struct {
 
 // watch returns a realization that waits for pending jobs of a queue, except those that never start.
 func (q *Queue) watch(w *workload.Workload, pending []Key, opts Options) *realization {
-	r := &realization{from: q.At, starts: map[Key][]hpc.Time{}, open: map[string]map[int]bool{}, whole: opts.Engine.Slurm != nil, unmet: newUnmet(w), past: q.past}
+	r := &realization{from: q.At, starts: map[Key][]hpc.Time{}, open: map[string]map[int]bool{},
+		whole: opts.Engine.Slurm != nil, unmet: newUnmet(w), past: q.past}
 	for _, key := range pending {
 		if r.open[key.Job] == nil {
 			r.open[key.Job] = map[int]bool{}
@@ -169,10 +170,12 @@ func doubtsOf(all []*realization) (list []string) {
 		}
 	}
 	if late > 0 {
-		list = append(list, fmt.Sprintf("in %d of %d realizations a job that runs now did not, so its nodes were free too early", late, len(all)))
+		list = append(list, fmt.Sprintf(
+			"in %d of %d realizations a job that runs now did not, so its nodes were free too early", late, len(all)))
 	}
 	if lost > 0 {
-		list = append(list, fmt.Sprintf("in %d of %d realizations a pending job was refused, and so never starts (%s)", lost, len(all), refused))
+		list = append(list, fmt.Sprintf("in %d of %d realizations a pending job was refused, and so never starts (%s)", lost,
+			len(all), refused))
 	}
 	for _, text := range slices.Sorted(maps.Keys(warned)) {
 		list = append(list, fmt.Sprintf("in %d of %d realizations: %s", warned[text], len(all), text))

@@ -70,14 +70,17 @@ const submitted = "forecast-submit"
 // NewReport makes a forecast of a queue, and of each variant of a job that is submitted to it. The
 // realizations of all variants have the same draws. by is the instant of the probabilities, or 0. The
 // error says that by is after the horizon, or why no forecast can be made.
-func NewReport(ctx context.Context, source string, q *Queue, variants []Variant, by hpc.Time, opts Options) (*Report, error) {
+func NewReport(ctx context.Context, source string, q *Queue, variants []Variant, by hpc.Time, opts Options) (*Report,
+	error) {
 	horizon := opts.horizon(q.At)
 	if by > horizon {
-		return nil, fmt.Errorf("the probability to start by %s: after the horizon, %s (want an earlier instant, or a longer --horizon)", by, horizon)
+		return nil, fmt.Errorf("the probability to start by %s: after the horizon, %s (want an earlier instant, or a "+
+			"longer --horizon)", by, horizon)
 	}
 	r := &Report{
 		Source: source, At: q.At.Std(), Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
-		Realizations: opts.realizations(), Seed: opts.Seed, Horizon: instant(horizon), By: instant(by), Running: q.Running(), Jobs: []Waiting{}, Notes: q.Notes,
+		Realizations: opts.realizations(), Seed: opts.Seed, Horizon: instant(horizon), By: instant(by), Running: q.Running(),
+		Jobs: []Waiting{}, Notes: q.Notes,
 	}
 	if len(q.Pending()) > 0 {
 		starts, doubts, err := Make(ctx, q, opts)
@@ -181,8 +184,10 @@ func instant(t hpc.Time) *time.Time {
 // Render returns the forecast as a table, with instants in a time zone.
 func (r *Report) Render(zone *time.Location) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "forecast of %s at %s: %d running, %d pending\n", r.Source, r.At.In(zone).Format(time.RFC3339), r.Running, len(r.Jobs))
-	fmt.Fprintf(&b, "%s, %d realizations, run times: %s, later submissions: %s\n", r.Engine, r.Realizations, r.RunTimes, r.Arrivals)
+	fmt.Fprintf(&b, "forecast of %s at %s: %d running, %d pending\n", r.Source, r.At.In(zone).Format(time.RFC3339),
+		r.Running, len(r.Jobs))
+	fmt.Fprintf(&b, "%s, %d realizations, run times: %s, later submissions: %s\n", r.Engine, r.Realizations, r.RunTimes,
+		r.Arrivals)
 	for _, note := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", note)
 	}
@@ -224,7 +229,8 @@ func (r *Report) table(b *strings.Builder, first string, list []Waiting, zone *t
 		return show(t)
 	}
 	line := func(cells ...string) {
-		fmt.Fprintf(b, "%-*s  %-10.10s %-10.10s %6s %11s  %-14s  %-14s  %-14s", width, cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6], cells[7])
+		fmt.Fprintf(b, "%-*s  %-10.10s %-10.10s %6s %11s  %-14s  %-14s  %-14s", width, cells[0], cells[1], cells[2], cells[3],
+			cells[4], cells[5], cells[6], cells[7])
 		if r.By != nil {
 			fmt.Fprintf(b, "  %5s", cells[8])
 		}
@@ -253,7 +259,8 @@ func (e *Evaluation) Render() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d instants, %d realizations on %s, run times: %s, later submissions: %s\n\n",
 		e.Run, len(e.Instants), e.Realizations, e.Engine, e.RunTimes, e.Arrivals)
-	fmt.Fprintf(&b, "%-20s %7s %7s %9s %9s %12s %12s %12s %12s\n", "instant", "waiting", "started", "exact", "P10-P90", "median error", "mean error", "bias", "width")
+	fmt.Fprintf(&b, "%-20s %7s %7s %9s %9s %12s %12s %12s %12s\n", "instant", "waiting", "started", "exact", "P10-P90",
+		"median error", "mean error", "bias", "width")
 	line := func(name string, s *Score) {
 		fmt.Fprintf(&b, "%-20s %7d %7d %7.1f %% %7.1f %% %10.0f s %10.0f s %10.0f s %10.0f s\n",
 			name, s.Pending, s.Jobs, 100*s.Exact, 100*s.Covered, s.MedianError, s.MeanError, s.Bias, s.Width)
@@ -266,19 +273,23 @@ func (e *Evaluation) Render() string {
 		fmt.Fprintf(&b, "note: %s\n", note)
 	}
 	if e.Horizon > 0 {
-		fmt.Fprintf(&b, "horizon %s: errors are those of %d jobs whose start and median are not after it; P10-P90 leaves out %d jobs whose start and P10 are (with them %.1f %%)\n",
+		fmt.Fprintf(&b, "horizon %s: errors are those of %d jobs whose start and median are not after it; P10-P90 leaves "+
+			"out %d jobs whose start and P10 are (with them %.1f %%)\n",
 			slurmspec.FormatSpan(time.Duration(e.Horizon*float64(time.Second))), len(e.errors), e.Beyond, 100*e.CoveredAll)
 	}
 	if e.Never > 0 {
-		fmt.Fprintf(&b, "%d jobs started in the run, and not in half of the realizations: their errors are not in the means\n", e.Never)
+		fmt.Fprintf(&b, "%d jobs started in the run, and not in half of the realizations: their errors are not in the "+
+			"means\n", e.Never)
 	}
 	for _, other := range []struct {
 		name string
 		*Beside
 	}{{"Slurm's own estimate (squeue --start)", e.Slurm}, {"a forecast with time limits as run times", e.Limits}} {
 		if other.Beside != nil {
-			fmt.Fprintf(&b, "\nbeside %s, of %d jobs: median error %.0f s, here %.0f s; mean %.0f s, here %.0f s; here closer for %.0f %%, farther for %.0f %%\n",
-				other.name, other.Jobs, other.MedianError, other.ForecastError, other.MeanError, other.ForecastMean, 100*other.Closer, 100*other.Farther)
+			fmt.Fprintf(&b, "\nbeside %s, of %d jobs: median error %.0f s, here %.0f s; mean %.0f s, here %.0f s; here closer "+
+				"for %.0f %%, farther for %.0f %%\n",
+				other.name, other.Jobs, other.MedianError, other.ForecastError, other.MeanError, other.ForecastMean,
+				100*other.Closer, 100*other.Farther)
 		}
 	}
 	return b.String()

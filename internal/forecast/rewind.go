@@ -15,13 +15,15 @@ import (
 // phase of its periodic work, and the reservations that it planned. It takes as long as the run did.
 func (c *Course) Rewind(at hpc.Time) (*Queue, error) {
 	if at <= c.Manifest.VirtualStart || c.Manifest.VirtualEnd != 0 && at > c.Manifest.VirtualEnd {
-		return nil, fmt.Errorf("freezing the run at %s: outside the run (want an instant after %s and not after %s)", at, c.Manifest.VirtualStart, c.Manifest.VirtualEnd)
+		return nil, fmt.Errorf("freezing the run at %s: outside the run (want an instant after %s and not after %s)", at,
+			c.Manifest.VirtualStart, c.Manifest.VirtualEnd)
 	}
 	w := *c.workload
 	w.Jobs = w.Jobs.Clone()
 	w.Jobs.Delete(func(job *hpc.Job) bool { return job.Submit >= at })
 	w.NodeEvents = slices.DeleteFunc(slices.Clone(w.NodeEvents), func(e hpc.NodeEvent) bool { return e.At >= at })
-	w.Reservations = slices.DeleteFunc(slices.Clone(w.Reservations), func(e hpc.ReservationEvent) bool { return e.At >= at })
+	w.Reservations = slices.DeleteFunc(slices.Clone(w.Reservations),
+		func(e hpc.ReservationEvent) bool { return e.At >= at })
 	w.Actions = slices.DeleteFunc(slices.Clone(w.Actions), func(a hpc.Action) bool { return a.At >= at })
 	return &Queue{
 		At: at, Workload: &w, History: c.known(at), Estimates: c.estimates(at),

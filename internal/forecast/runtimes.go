@@ -75,7 +75,8 @@ func (q *Queue) learn(ctx context.Context, opts Options) (learned, error) {
 	of, learner := learned{}, opts.Learner
 	if m, given := learner.(Modelled); given && q.future != nil {
 		if t, ok := m.Predictor.(*trained); ok && t.until > q.At {
-			return nil, fmt.Errorf("the model knows what happened until %v, after the instant (want a model that was trained with --until %v or earlier)", t.until, q.At)
+			return nil, fmt.Errorf("the model knows what happened until %v, after the instant (want a model that was trained "+
+				"with --until %v or earlier)", t.until, q.At)
 		}
 	}
 	if learner != nil {
@@ -92,7 +93,8 @@ func (q *Queue) learn(ctx context.Context, opts Options) (learned, error) {
 			case opts.RunTimes == FromLimits:
 				of[arrival(c)] = newUntilLimit(c.Request, opts.Engine.Slurm != nil)
 			default:
-				of[arrival(c)] = learner.Distribution(predict.Submission{Number: -1 - int64(q.Workload.Jobs.Len()+i), At: q.At, Request: c.Request})
+				of[arrival(c)] = learner.Distribution(predict.Submission{Number: -1 - int64(q.Workload.Jobs.Len()+i), At: q.At,
+					Request: c.Request})
 			}
 		}
 	}
@@ -141,13 +143,15 @@ func (l learned) draw(job *hpc.Job, q *Queue, seed uint64, realization int) {
 }
 
 // runTime draws a run time in whole seconds, or [hpc.Unlimited] for a job that runs into its limit.
-func (l learned) runTime(d Distribution, job *hpc.Job, task int, elapsed float64, seed uint64, realization int) time.Duration {
+func (l learned) runTime(d Distribution, job *hpc.Job, task int, elapsed float64, seed uint64,
+	realization int) time.Duration {
 	name := fnv.New64a()
 	_, _ = fmt.Fprintf(name, "%s\x00%d", job.ID, task) // a hash takes everything
 	rng := rand.New(rand.NewPCG(seed+uint64(realization)*0x9e3779b97f4a7c15, name.Sum64()))
 	seconds := d.QuantileAfter(rng.Float64(), elapsed)
 	_, succeeds := d.(untilLimit)
-	if limit := predict.Limit(&job.Request); limit > 0 && seconds >= limit-0.5 && !succeeds || seconds > hpc.Unlimited.Seconds()/4 {
+	if limit := predict.Limit(&job.Request); limit > 0 && seconds >= limit-0.5 && !succeeds ||
+		seconds > hpc.Unlimited.Seconds()/4 {
 		return hpc.Unlimited
 	}
 	return time.Duration(max(math.Round(seconds), math.Ceil(elapsed))) * time.Second

@@ -15,7 +15,8 @@ import (
 // Shares is a [Learner] that needs no training. A job's distribution are the shares of their time
 // limits that earlier jobs used, times its own limit. Without a limit the run times themselves count.
 // The earlier jobs are those of its class ([predict.Class]); of its user with its limit, partition and
-// constraint; of all users with these; of all users with its limit; and all. Of each group the last jobs that started count, whether they have ended or
+// constraint; of all users with these; of all users with its limit; and all. Of each group the last jobs that started
+// count, whether they have ended or
 // not: see [weigh].
 //
 // Few jobs of a group do not show its whole distribution, so the distribution of each group has a share
@@ -119,7 +120,8 @@ func (s *Shares) last(of group) []*share {
 func (s *Shares) Predict(job predict.Submission) predict.Prediction {
 	d := s.Distribution(job)
 	return predict.Prediction{
-		P10: d.QuantileAfter(0.1, 0), P50: d.QuantileAfter(0.5, 0), P90: d.QuantileAfter(0.9, 0), Limit: predict.Limit(job.Request),
+		P10: d.QuantileAfter(0.1, 0), P50: d.QuantileAfter(0.5, 0), P90: d.QuantileAfter(0.9, 0),
+		Limit: predict.Limit(job.Request),
 	}.Sound()
 }
 

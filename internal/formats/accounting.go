@@ -50,7 +50,8 @@ func AccountingReader(name string) (finished.NewReader, error) {
 // content. The error says what else the file is.
 func DetectAccounting(path string) (name string, err error) {
 	if path == "-" {
-		return "", errors.New("reading accounting records: the format of standard input must be named (want --from sacct, pbs, lsf, ...)")
+		return "", errors.New(
+			"reading accounting records: the format of standard input must be named (want --from sacct, pbs, lsf, ...)")
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -68,16 +69,20 @@ func DetectAccounting(path string) (name string, err error) {
 	case known && !kind.Workload:
 		return "", fmt.Errorf("reading accounting records: %s: %s (%s)", path, kind.Name, kind.Want)
 	case !found || format.Recognize(head) != workload.Sure:
-		return "", fmt.Errorf("reading accounting records: %s: format not known (want records of %s; workload build --from table reads other tables)", path, strings.Join(AccountingNames(), ", "))
+		return "", fmt.Errorf("reading accounting records: %s: format not known (want records of %s; workload build --from "+
+			"table reads other tables)", path, strings.Join(AccountingNames(), ", "))
 	case !slices.Contains(AccountingNames(), format.Name):
-		return "", fmt.Errorf("reading accounting records: %s: %s (rmreplay reads it as a workload without build)", path, format.Doc)
+		return "", fmt.Errorf("reading accounting records: %s: %s (rmreplay reads it as a workload without build)", path,
+			format.Doc)
 	}
 	return format.Name, nil
 }
 
 // Accounting reads files of one format of accounting records, which may be compressed. name is
-// that of the format in errors. The path "-" is standard input. missing says what no record has and what follows from that.
-func Accounting(name string, read finished.NewReader, paths []string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
+// that of the format in errors. The path "-" is standard input. missing says what no record has and what follows from
+// that.
+func Accounting(name string, read finished.NewReader, paths []string, opts workload.ReadOptions) (w *workload.Workload,
+	missing []string, err error) {
 	reader := read(sourceName(paths), opts)
 	for _, path := range paths {
 		if err := readInto(name, reader, path, opts); err != nil {

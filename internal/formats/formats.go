@@ -26,7 +26,8 @@ import (
 // All are the formats. If two are equally sure of a file, the earlier one reads it.
 func All() []workload.Format {
 	return []workload.Format{
-		trace.Format, swf.Format, events.Format, batsim.Format, pbs.Format, lsf.Format, gridengine.Format, sacct.Format, csv.Format, gwf.Format,
+		trace.Format, swf.Format, events.Format, batsim.Format, pbs.Format, lsf.Format, gridengine.Format, sacct.Format,
+		csv.Format, gwf.Format,
 	}
 }
 

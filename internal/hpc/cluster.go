@@ -20,7 +20,8 @@ type User struct {
 
 // Equal reports whether two users have the same name, numbers and groups.
 func (u User) Equal(other User) bool {
-	return u.Name == other.Name && u.UID == other.UID && u.Group == other.Group && u.GID == other.GID && slices.Equal(u.Groups, other.Groups)
+	return u.Name == other.Name && u.UID == other.UID && u.Group == other.Group && u.GID == other.GID &&
+		slices.Equal(u.Groups, other.Groups)
 }
 
 // CheckUserName returns an error for the name of a user or group that cannot stand in a passwd(5)

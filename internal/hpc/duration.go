@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-var errNotDuration = errors.New("not a duration (want, for example, 90s, 5m, 1h30m, 2d, 08:00:00, 1-12:00:00 or a number of seconds)")
+var errNotDuration = errors.New(
+	"not a duration (want, for example, 90s, 5m, 1h30m, 2d, 08:00:00, 1-12:00:00 or a number of seconds)")
 
 // ParseDuration reads a duration as people write it: 90s, 5m, 1h30m, 2d, HH:MM:SS,
 // D-HH:MM:SS as Slurm prints it, or a plain number of seconds. The error says which forms are

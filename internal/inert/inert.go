@@ -15,7 +15,8 @@ import (
 // number matches cells that begin like a formula and are numbers.
 var number = regexp.MustCompile(`^[+-]([0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?|Inf)$`)
 
-// formula reports whether spreadsheets take a cell for a formula, behind any quotes at its beginning. The characters are
+// formula reports whether spreadsheets take a cell for a formula, behind any quotes at its beginning. The characters
+// are
 // those of OWASP's page on CSV injection.
 func formula(text string) bool {
 	text = strings.TrimLeft(text, "'")

@@ -1,4 +1,5 @@
-// Package input reads files from directories and archives that somebody else may have made: run records, images, plans. A
+// Package input reads files from directories and archives that somebody else may have made: run records, images, plans.
+// A
 // file there may be a named pipe, which hangs its reader, or a link to a device that never ends. A file
 // that the user names as the input of a command may be either, and is not read by this package.
 package input

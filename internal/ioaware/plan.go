@@ -172,7 +172,8 @@ func Plan(now hpc.Time, cluster *Cluster, running []Running, pending []Job, opti
 		return Round{}
 	}
 	p.track(running)
-	round := Round{Starts: make([]Start, 0, len(pending)), Used: p.fileSystem.Initial(), StarUsed: p.star.Initial(), Groups: p.groups}
+	round := Round{Starts: make([]Start, 0, len(pending)), Used: p.fileSystem.Initial(), StarUsed: p.star.Initial(),
+		Groups: p.groups}
 	for i := range pending {
 		if options.StartsOnly && !p.anyFits(i) {
 			break
@@ -216,7 +217,8 @@ func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job
 	if options.Resolution <= 0 {
 		options.Resolution = DefaultResolution
 	}
-	p := &planner{now: now, cluster: cluster, options: options, pending: pending, others: map[string]*Tracker{}, nodes: &Tracker{}, pools: map[string]*Tracker{}, star: &Tracker{}, takenPools: map[string]int{}}
+	p := &planner{now: now, cluster: cluster, options: options, pending: pending, others: map[string]*Tracker{},
+		nodes: &Tracker{}, pools: map[string]*Tracker{}, star: &Tracker{}, takenPools: map[string]int{}}
 	for name, l := range cluster.Licenses {
 		if name != cluster.FileSystem {
 			p.others[name] = NewTracker(l.Used)

@@ -66,7 +66,8 @@ func NameInComment(comment string) (string, error) {
 		return "", nil
 	}
 	name, _, found := strings.Cut(rest, ";")
-	if !found || name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return !strings.ContainsRune(nameCharacters, r) }) {
+	if !found || name == "" || len(name) > maxName || strings.ContainsFunc(name,
+		func(r rune) bool { return !strings.ContainsRune(nameCharacters, r) }) {
 		return "", fmt.Errorf("%.60q: %w", comment, errJobType)
 	}
 	return name, nil

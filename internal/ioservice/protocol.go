@@ -72,7 +72,8 @@ var handlers = map[string]func(*Service, hpc.Time, request, *Answer) error{
 
 // RequestTypes are the types of requests that the service answers.
 func RequestTypes() []string {
-	return []string{"analyze_job", "job_utilization", "process_canary_probe", "process_job", "usage", "variety_id/auto", "variety_id/manual"}
+	return []string{"analyze_job", "job_utilization", "process_canary_probe", "process_job", "usage", "variety_id/auto",
+		"variety_id/manual"}
 }
 
 // Handle answers one request: a JSON object. The answer is a line of at most [MaxAnswer] bytes.
@@ -80,7 +81,8 @@ func (s *Service) Handle(now hpc.Time, text []byte) []byte {
 	answer := s.Answer(now, text, "")
 	line, err := json.Marshal(answer)
 	if err != nil || len(line)+1 > MaxAnswer {
-		line, _ = json.Marshal(Answer{ReqID: answer.ReqID, Status: StatusError, Error: "the answer is too long"}) // of strings alone
+		// of strings alone
+		line, _ = json.Marshal(Answer{ReqID: answer.ReqID, Status: StatusError, Error: "the answer is too long"})
 	}
 	return append(line, '\n')
 }
@@ -365,7 +367,8 @@ func (s *Service) handleAnalyze(_ hpc.Time, r request, a *Answer) (err error) {
 		return fmt.Errorf("no data for the job %s", job.ID)
 	}
 	a.Status, a.JobID = StatusOK, job.ID
-	a.StartTime, a.EndTime, a.Duration = fraction(use.Start.Seconds()), fraction(use.End.Seconds()), fraction(use.RunTime.Seconds())
+	a.StartTime, a.EndTime, a.Duration = fraction(use.Start.Seconds()), fraction(use.End.Seconds()),
+		fraction(use.RunTime.Seconds())
 	if mean, number := s.Probes(use.Start, use.End); number > 0 {
 		a.Canary = fraction(mean)
 	}
@@ -379,6 +382,7 @@ func fraction(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
 // Refusal is the answer to what is not a request that can be read.
 func Refusal(reason string) []byte {
-	line, _ := json.Marshal(Answer{ReqID: json.RawMessage(`"error"`), Status: StatusError, Error: cut(reason)}) // of strings alone
+	// of strings alone
+	line, _ := json.Marshal(Answer{ReqID: json.RawMessage(`"error"`), Status: StatusError, Error: cut(reason)})
 	return append(line, '\n')
 }

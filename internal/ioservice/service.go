@@ -131,7 +131,8 @@ func New(config Config, sources []Source, log Log, saved []byte, records [][]byt
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	s := &Service{config: config, sources: sources, log: log, tries: map[string]int{}, due: map[string]hpc.Time{}, names: map[string]string{}}
+	s := &Service{config: config, sources: sources, log: log, tries: map[string]int{}, due: map[string]hpc.Time{},
+		names: map[string]string{}}
 	if err := s.state.restore(saved, records); err != nil {
 		return nil, err
 	}
@@ -218,7 +219,8 @@ func (s *Service) Learn(now hpc.Time, job Job, use counters.Use) error {
 		return nil
 	}
 	if !sound(use) {
-		return fmt.Errorf("job %s: %g bytes per second with variance %g in %v (want numbers from 0 up)", job.ID, use.Mean, use.Variance, use.RunTime)
+		return fmt.Errorf("job %s: %g bytes per second with variance %g in %v (want numbers from 0 up)", job.ID, use.Mean,
+			use.Variance, use.RunTime)
 	}
 	return s.learn(now, job, &use)
 }

@@ -73,7 +73,8 @@ type record struct {
 
 // keyOf tells jobs apart. A job that was requeued has the same number and another start.
 func keyOf(job Job) string {
-	return job.ID + " " + strconv.FormatInt(int64(job.Start), 10) + " " + strconv.FormatInt(int64(job.End), 10) + " " + job.Class
+	return job.ID + " " + strconv.FormatInt(int64(job.Start), 10) + " " + strconv.FormatInt(int64(job.End), 10) + " " +
+		job.Class
 }
 
 // processed reports whether a job with times was processed lately.

@@ -48,7 +48,8 @@ func (c *Column) Key() string {
 // Columns are all columns, in the order of the help.
 var Columns = slices.Concat([]*Column{
 	{Name: "id", Doc: "the workload's ID; of a task of an array ID_TASK", text: id},
-	{Name: "rm_job", Doc: "the resource manager's number", kind: count, number: whole(func(r *run.Row) int { return int(r.RMJob) })},
+	{Name: "rm_job", Doc: "the resource manager's number", kind: count,
+		number: whole(func(r *run.Row) int { return int(r.RMJob) })},
 	{Name: "name", Doc: "its name", text: func(r *run.Row) string { return r.Name }},
 	{Name: "user", Doc: "its user", text: func(r *run.Row) string { return r.User }},
 	{Name: "group", Doc: "its group", text: func(r *run.Row) string { return r.Group }},
@@ -57,34 +58,42 @@ var Columns = slices.Concat([]*Column{
 	{Name: "qos", Doc: "its QOS", text: func(r *run.Row) string { return r.QOS }},
 	{Name: "reservation", Doc: "its reservation", text: func(r *run.Row) string { return r.Reservation }},
 	{Name: "state", Doc: "its last state", text: func(r *run.Row) string { return string(r.State) }},
-	{Name: "submit", Doc: "when it was submitted", kind: instant, number: at(func(r *run.Row) hpc.Time { return r.Submit })},
-	{Name: "eligible", Doc: "when it might start first", kind: instant, number: at(func(r *run.Row) hpc.Time { return r.Eligible })},
+	{Name: "submit", Doc: "when it was submitted", kind: instant,
+		number: at(func(r *run.Row) hpc.Time { return r.Submit })},
+	{Name: "eligible", Doc: "when it might start first", kind: instant,
+		number: at(func(r *run.Row) hpc.Time { return r.Eligible })},
 	{Name: "start", Doc: "when it started", kind: instant, number: at(func(r *run.Row) hpc.Time { return r.Start })},
 	{Name: "end", Doc: "when it ended", kind: instant, number: at(func(r *run.Row) hpc.Time { return r.End })},
 	{Name: "wait", Doc: "start - submit, less lost runs", kind: seconds, number: waits.Seconds},
-	{Name: "wait_since_eligible", Doc: "the wait after dependencies, begin time and holds", kind: seconds, number: sinceEligible},
+	{Name: "wait_since_eligible", Doc: "the wait after dependencies, begin time and holds", kind: seconds,
+		number: sinceEligible},
 	{Name: "run_time", Doc: "end - start", kind: seconds, number: between(startOf, endOf)},
 	{Name: "turnaround", Doc: "end - submit, if it started", kind: seconds, number: turnaround},
 	{Name: "slowdown", Doc: "turnaround / run time", kind: factor, number: slowdown},
 	{Name: "time_limit", Doc: "its time limit", kind: seconds, number: limit},
 	{Name: "cpus", Doc: "allocated CPUs", kind: count, number: whole(func(r *run.Row) int { return r.Processors })},
-	{Name: "nodes", Doc: "number of allocated nodes", kind: count, number: whole(func(r *run.Row) int { return r.NodeCount })},
+	{Name: "nodes", Doc: "number of allocated nodes", kind: count,
+		number: whole(func(r *run.Row) int { return r.NodeCount })},
 	{Name: "node_list", Doc: "the allocated nodes", text: func(r *run.Row) string { return r.Nodes }},
 	{Name: "tres", Doc: "the allocated TRES", text: func(r *run.Row) string { return r.TRES }},
 	{Name: "cpu_time", Doc: "CPUs x run time", kind: seconds, number: cpuTime},
-	{Name: "priority", Doc: "its priority at its start", kind: count, number: whole(func(r *run.Row) int { return int(r.Priority) })},
-	{Name: "restarts", Doc: "how often it was requeued", kind: count, number: func(r *run.Row) float64 { return float64(r.Restarts) }},
+	{Name: "priority", Doc: "its priority at its start", kind: count,
+		number: whole(func(r *run.Row) int { return int(r.Priority) })},
+	{Name: "restarts", Doc: "how often it was requeued", kind: count,
+		number: func(r *run.Row) float64 { return float64(r.Restarts) }},
 	{Name: "preempted_by", Doc: "the jobs that preempted it", text: preemptors},
 	{Name: "lost_cpu_time", Doc: "CPUs x time of its runs that were lost", kind: seconds, number: lostTime},
 	{Name: "exit_code", Doc: "its exit code", kind: count, number: ended(func(r *run.Row) int { return r.ExitCode })},
-	{Name: "signal", Doc: "the signal that ended it", kind: count, number: ended(func(r *run.Row) int { return r.Signal })},
+	{Name: "signal", Doc: "the signal that ended it", kind: count,
+		number: ended(func(r *run.Row) int { return r.Signal })},
 	{Name: "reason", Doc: "why it was rejected, requeued or ended", text: func(r *run.Row) string { return r.Reason }},
 }, waitColumns())
 
 // waitColumns are the parts of the wait.
 func waitColumns() (list []*Column) {
 	for _, part := range waits.Parts {
-		list = append(list, &Column{Name: "wait_" + string(part), Doc: "waiting " + part.Meaning(), kind: seconds, number: partOf(part)})
+		list = append(list, &Column{Name: "wait_" + string(part), Doc: "waiting " + part.Meaning(), kind: seconds,
+			number: partOf(part)})
 	}
 	return list
 }

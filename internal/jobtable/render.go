@@ -27,7 +27,8 @@ type Document struct {
 
 // Document returns the table for JSON. name is that of the run.
 func (t *Table) Document(name string) Document {
-	d := Document{Version: Version, Run: name, Jobs: t.Jobs, Matched: t.Matched, Columns: []string{}, Rows: []map[string]any{}}
+	d := Document{Version: Version, Run: name, Jobs: t.Jobs, Matched: t.Matched, Columns: []string{},
+		Rows: []map[string]any{}}
 	for _, c := range t.Columns {
 		d.Columns = append(d.Columns, c.Key())
 	}

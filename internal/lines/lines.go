@@ -1,4 +1,5 @@
-// Package lines reads text files line by line for the readers of all text formats: errors name the file and the line, a byte order mark and carriage
+// Package lines reads text files line by line for the readers of all text formats: errors name the file and the line, a
+// byte order mark and carriage
 // returns are no part of a line, and text that is not UTF-8 can be converted.
 package lines
 

@@ -161,14 +161,17 @@ var FairnessFigures = func() (list []FairnessFigure) {
 			who = "%s of each job"
 		}
 		add := func(key, label, what string, better Better, meaning string, of func(Fairness) Float) {
-			list = append(list, FairnessFigure{Figure{Key: string(by) + "_" + key, Label: label + " by " + string(by), Better: better,
+			list = append(list, FairnessFigure{Figure{Key: string(by) + "_" + key, Label: label + " by " + string(by),
+				Better:  better,
 				Meaning: fmt.Sprintf(meaning, fmt.Sprintf(who, what))}, by, of})
 		}
 		const gini, jain = "the Gini coefficient of the %s: 0 if all are equal", "Jain's index of the %s: 1 if all are equal"
 		add("wait_gini", "wait Gini", "wait", Lower, gini, func(f Fairness) Float { return f.WaitGini })
 		add("wait_jain", "wait Jain", "wait", Higher, jain, func(f Fairness) Float { return f.WaitJain })
-		add("bounded_slowdown_gini", "slowdown Gini", "bounded slowdown", Lower, gini, func(f Fairness) Float { return f.SlowdownGini })
-		add("bounded_slowdown_jain", "slowdown Jain", "bounded slowdown", Higher, jain, func(f Fairness) Float { return f.SlowdownJain })
+		add("bounded_slowdown_gini", "slowdown Gini", "bounded slowdown", Lower, gini,
+			func(f Fairness) Float { return f.SlowdownGini })
+		add("bounded_slowdown_jain", "slowdown Jain", "bounded slowdown", Higher, jain,
+			func(f Fairness) Float { return f.SlowdownJain })
 	}
 	return list
 }()
@@ -214,22 +217,28 @@ type FairStartFigure struct {
 
 // FairStartFigures are the numbers by which the unfairness of runs is compared.
 var FairStartFigures = []FairStartFigure{
-	{Figure{Key: "unfair_share", Label: "unfairly treated jobs", Better: Lower, Meaning: "the share of jobs that started later than they would have without later jobs"}, (*FairStart).UnfairShare},
-	{Figure{Key: "mean_miss_s", Label: "mean miss of fair start", Unit: "s", Better: Lower, Meaning: "how much later, on average over all jobs; a job that started no later counts as 0"}, func(f *FairStart) Float { return f.MeanMiss }},
-	{Figure{Key: "max_miss_s", Label: "max miss of fair start", Unit: "s", Better: Lower, Meaning: "how much later the job started that fared worst"}, func(f *FairStart) Float { return f.MaxMiss }},
+	{Figure{Key: "unfair_share", Label: "unfairly treated jobs", Better: Lower,
+		Meaning: "the share of jobs that started later than they would have without later jobs"}, (*FairStart).UnfairShare},
+	{Figure{Key: "mean_miss_s", Label: "mean miss of fair start", Unit: "s", Better: Lower,
+		Meaning: "how much later, on average over all jobs; a job that started no later counts as 0"},
+		func(f *FairStart) Float { return f.MeanMiss }},
+	{Figure{Key: "max_miss_s", Label: "max miss of fair start", Unit: "s", Better: Lower,
+		Meaning: "how much later the job started that fared worst"}, func(f *FairStart) Float { return f.MaxMiss }},
 }
 
 // renderFairness writes the tables of fairness that the summary has.
 func (s *Summary) renderFairness(b *bytes.Buffer) {
 	if len(s.Fairness) > 0 {
-		fmt.Fprintf(b, "\n%-20s%9s%16s%16s%19s%19s\n", "fairness between", "groups", "Gini of waits", "Jain of waits", "Gini of slowdowns", "Jain of slowdowns")
+		fmt.Fprintf(b, "\n%-20s%9s%16s%16s%19s%19s\n", "fairness between", "groups", "Gini of waits", "Jain of waits",
+			"Gini of slowdowns", "Jain of slowdowns")
 		for _, by := range FairnessBy {
 			f := s.Fairness[by]
 			name := string(by) + "s"
 			if by == ByQOS {
 				name = "QOS"
 			}
-			fmt.Fprintf(b, "%-20s%9d%16s%16s%19s%19s\n", name, f.Groups, fixed(f.WaitGini), fixed(f.WaitJain), fixed(f.SlowdownGini), fixed(f.SlowdownJain))
+			fmt.Fprintf(b, "%-20s%9d%16s%16s%19s%19s\n", name, f.Groups, fixed(f.WaitGini), fixed(f.WaitJain),
+				fixed(f.SlowdownGini), fixed(f.SlowdownJain))
 		}
 		b.WriteString("of the groups' mean waits and mean bounded slowdowns; equal service has Gini 0 and Jain 1\n")
 	}
@@ -237,8 +246,10 @@ func (s *Summary) renderFairness(b *bytes.Buffer) {
 	if f == nil {
 		return
 	}
-	fmt.Fprintf(b, "\nfair start   %d of %d jobs (%s) started later than without later jobs\n", f.Unfair, f.Jobs, percent(f.UnfairShare()))
-	fmt.Fprintf(b, "  miss       mean %s s over all jobs, %s s over the unfair ones, max %s s\n", number(f.MeanMiss), number(f.MeanUnfairMiss), number(f.MaxMiss))
+	fmt.Fprintf(b, "\nfair start   %d of %d jobs (%s) started later than without later jobs\n", f.Unfair, f.Jobs,
+		percent(f.UnfairShare()))
+	fmt.Fprintf(b, "  miss       mean %s s over all jobs, %s s over the unfair ones, max %s s\n", number(f.MeanMiss),
+		number(f.MeanUnfairMiss), number(f.MaxMiss))
 	how := "a model: with all jobs it starts " + percent(f.Agreement) + " of them as the run did"
 	if f.Exact {
 		how = "it repeats the run exactly"

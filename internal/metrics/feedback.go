@@ -221,7 +221,8 @@ func byUser(list []submission) []UserFeedback {
 	}
 	users := make([]UserFeedback, 0, len(of))
 	for name, sum := range of {
-		users = append(users, UserFeedback{User: name, Lateness: sum.lateness(), RecordedArrival: sum.first.Std(), Arrival: sum.firstAt.Std()})
+		users = append(users, UserFeedback{User: name, Lateness: sum.lateness(), RecordedArrival: sum.first.Std(),
+			Arrival: sum.firstAt.Std()})
 	}
 	slices.SortFunc(users, func(a, b UserFeedback) int {
 		return cmp.Or(a.RecordedArrival.Compare(b.RecordedArrival), cmp.Compare(a.User, b.User))
@@ -364,11 +365,15 @@ func (f *Feedback) render(b *bytes.Buffer, zone *time.Location) {
 	fmt.Fprintf(b, "\nlateness     %s on average, relative %s, additional %s s a submission\n",
 		clock(f.Mean), number(f.Relative), number(f.Additional))
 	fmt.Fprintf(b, "makespan     %s from the first submission\n", duration(f.SubmitMakespan))
-	fmt.Fprintf(b, "inner window %s to %s\n", f.Inner.From.In(zone).Format(time.DateTime), f.Inner.To.In(zone).Format(time.DateTime))
-	fmt.Fprintf(b, "             %s jobs end a day, %s of processors used\n", number(f.Inner.ThroughputPerDay), percent(f.Inner.Utilization))
-	fmt.Fprintf(b, "week         variation of the hours %s, recorded %s\n", number(f.Week.Variation), number(f.Week.RecordedVariation))
+	fmt.Fprintf(b, "inner window %s to %s\n", f.Inner.From.In(zone).Format(time.DateTime),
+		f.Inner.To.In(zone).Format(time.DateTime))
+	fmt.Fprintf(b, "             %s jobs end a day, %s of processors used\n", number(f.Inner.ThroughputPerDay),
+		percent(f.Inner.Utilization))
+	fmt.Fprintf(b, "week         variation of the hours %s, recorded %s\n", number(f.Week.Variation),
+		number(f.Week.RecordedVariation))
 	fmt.Fprintf(b, "\n%-27s%14s%14s%14s\n", fmt.Sprintf("over %d users", f.Users.Users), "p10", "median", "p90")
-	fmt.Fprintf(b, "%-27s%14s%14s%14s\n", "mean lateness", clock(f.Users.Mean.P10), clock(f.Users.Mean.Median), clock(f.Users.Mean.P90))
+	fmt.Fprintf(b, "%-27s%14s%14s%14s\n", "mean lateness", clock(f.Users.Mean.P10), clock(f.Users.Mean.Median),
+		clock(f.Users.Mean.P90))
 	a := f.Users.Additional
 	fmt.Fprintf(b, "%-27s%14s%14s%14s\n", "additional lateness (s)", number(a.P10), number(a.Median), number(a.P90))
 }

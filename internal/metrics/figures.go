@@ -30,23 +30,41 @@ type Figure struct {
 
 // Figures are the numbers by which runs are compared, in the order of their tables.
 var Figures = []Figure{
-	{"makespan_s", "makespan", "s", Lower, func(m *Metrics) Float { return m.MakespanSeconds }, "from the first start of a job to the last end"},
-	{"utilization", "utilization", "", Higher, func(m *Metrics) Float { return m.Utilization }, "the part of all processors that jobs held, on average from the first start to the last end"},
-	{"throughput_jobs_per_h", "throughput", "jobs/h", Higher, func(m *Metrics) Float { return m.ThroughputPerHour }, "jobs that started and ended, for each hour from the first start to the last end"},
-	{"mean_queue_jobs", "mean queue", "jobs", Lower, func(m *Metrics) Float { return m.MeanQueue }, "waiting jobs, on average over the same time"},
-	{"mean_wait_s", "mean wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Mean }, "the time from submission to start, on average over jobs; a few long waits decide it"},
-	{"median_wait_s", "median wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Median }, "half of the jobs waited no longer"},
-	{"p90_wait_s", "p90 wait", "s", Lower, func(m *Metrics) Float { return m.Wait.P90 }, "nine of ten jobs waited no longer"},
-	{"p99_wait_s", "p99 wait", "s", Lower, func(m *Metrics) Float { return m.Wait.P99 }, "99 of 100 jobs waited no longer"},
+	{"makespan_s", "makespan", "s", Lower, func(m *Metrics) Float { return m.MakespanSeconds },
+		"from the first start of a job to the last end"},
+	{"utilization", "utilization", "", Higher, func(m *Metrics) Float { return m.Utilization },
+		"the part of all processors that jobs held, on average from the first start to the last end"},
+	{"throughput_jobs_per_h", "throughput", "jobs/h", Higher, func(m *Metrics) Float { return m.ThroughputPerHour },
+		"jobs that started and ended, for each hour from the first start to the last end"},
+	{"mean_queue_jobs", "mean queue", "jobs", Lower, func(m *Metrics) Float { return m.MeanQueue },
+		"waiting jobs, on average over the same time"},
+	{"mean_wait_s", "mean wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Mean },
+		"the time from submission to start, on average over jobs; a few long waits decide it"},
+	{"median_wait_s", "median wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Median },
+		"half of the jobs waited no longer"},
+	{"p90_wait_s", "p90 wait", "s", Lower, func(m *Metrics) Float { return m.Wait.P90 },
+		"nine of ten jobs waited no longer"},
+	{"p99_wait_s", "p99 wait", "s", Lower, func(m *Metrics) Float { return m.Wait.P99 },
+		"99 of 100 jobs waited no longer"},
 	{"max_wait_s", "max wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Max }, "the longest wait of all jobs"},
-	{"mean_turnaround_s", "mean turnaround", "s", Lower, func(m *Metrics) Float { return m.Turnaround.Mean }, "the time from submission to end, on average over jobs"},
-	{"mean_slowdown", "mean slowdown", "", Lower, func(m *Metrics) Float { return m.Slowdown.Mean }, "turnaround / run time, on average over jobs; 1 is a job that did not wait"},
-	{"high_slowdown_jobs", "jobs with slowdown > 5", "", Lower, func(m *Metrics) Float { return Float(m.HighSlowdown) }, "jobs that took more than five times their run time from submission to end"},
-	{"mean_bounded_slowdown", "mean bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.Mean }, "slowdown in which run times below τ count as τ, so that very short jobs do not decide it"},
-	{"median_bounded_slowdown", "median bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.Median }, "half of the jobs had no higher bounded slowdown"},
-	{"p90_bounded_slowdown", "p90 bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.P90 }, "nine of ten jobs had no higher bounded slowdown"},
-	{"completed_jobs", "completed jobs", "jobs", Neither, func(m *Metrics) Float { return Float(m.JobsByState[hpc.Completed]) }, "jobs that ended by themselves with exit code 0"},
-	{"rejected", "rejected", "jobs", Neither, func(m *Metrics) Float { return Float(m.Rejected) }, "jobs that the resource manager refused at submission"},
+	{"mean_turnaround_s", "mean turnaround", "s", Lower, func(m *Metrics) Float { return m.Turnaround.Mean },
+		"the time from submission to end, on average over jobs"},
+	{"mean_slowdown", "mean slowdown", "", Lower, func(m *Metrics) Float { return m.Slowdown.Mean },
+		"turnaround / run time, on average over jobs; 1 is a job that did not wait"},
+	{"high_slowdown_jobs", "jobs with slowdown > 5", "", Lower, func(m *Metrics) Float { return Float(m.HighSlowdown) },
+		"jobs that took more than five times their run time from submission to end"},
+	{"mean_bounded_slowdown", "mean bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.Mean },
+		"slowdown in which run times below τ count as τ, so that very short jobs do not decide it"},
+	{"median_bounded_slowdown", "median bounded slowdown", "", Lower,
+		func(m *Metrics) Float { return m.BoundedSlowdown.Median }, "half of the jobs had no higher bounded slowdown"},
+	{"p90_bounded_slowdown", "p90 bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.P90 },
+		"nine of ten jobs had no higher bounded slowdown"},
+	{"completed_jobs", "completed jobs", "jobs", Neither, func(
+		m *Metrics) Float {
+		return Float(m.JobsByState[hpc.Completed])
+	}, "jobs that ended by themselves with exit code 0"},
+	{"rejected", "rejected", "jobs", Neither, func(m *Metrics) Float { return Float(m.Rejected) },
+		"jobs that the resource manager refused at submission"},
 }
 
 // FeedbackFigure is one number of [Feedback].
@@ -58,10 +76,15 @@ type FeedbackFigure struct {
 // FeedbackFigures are the numbers by which runs with reacting users are compared. Waits are
 // not among them: a user who is served faster submits earlier.
 var FeedbackFigures = []FeedbackFigure{
-	{Figure{Key: "mean_lateness_s", Label: "mean lateness", Unit: "s", Better: Lower, Meaning: "how much later than recorded a job was submitted, on average; negative if earlier"}, func(f *Feedback) Float { return f.Mean }},
-	{Figure{Key: "relative_lateness", Label: "relative lateness", Better: Lower, Meaning: "the factor by which the submissions are stretched in time"}, func(f *Feedback) Float { return f.Relative }},
-	{Figure{Key: "additional_lateness_s", Label: "additional lateness", Unit: "s", Better: Lower, Meaning: "the lateness that each submission of a user adds"}, func(f *Feedback) Float { return f.Additional }},
-	{Figure{Key: "submit_makespan_s", Label: "makespan from submission", Unit: "s", Better: Lower, Meaning: "from the first submission to the last end"}, func(f *Feedback) Float { return f.SubmitMakespan }},
+	{Figure{Key: "mean_lateness_s", Label: "mean lateness", Unit: "s", Better: Lower,
+		Meaning: "how much later than recorded a job was submitted, on average; negative if earlier"},
+		func(f *Feedback) Float { return f.Mean }},
+	{Figure{Key: "relative_lateness", Label: "relative lateness", Better: Lower,
+		Meaning: "the factor by which the submissions are stretched in time"}, func(f *Feedback) Float { return f.Relative }},
+	{Figure{Key: "additional_lateness_s", Label: "additional lateness", Unit: "s", Better: Lower,
+		Meaning: "the lateness that each submission of a user adds"}, func(f *Feedback) Float { return f.Additional }},
+	{Figure{Key: "submit_makespan_s", Label: "makespan from submission", Unit: "s", Better: Lower,
+		Meaning: "from the first submission to the last end"}, func(f *Feedback) Float { return f.SubmitMakespan }},
 }
 
 // IOFigure is one number of a run whose jobs share file systems.
@@ -110,17 +133,24 @@ var ioFigures = []struct {
 	Figure
 	of func(*IO) Float
 }{
-	{Figure{Key: "awrt_s", Label: "AWRT", Unit: "s", Better: Lower, Meaning: "turnaround weighted by area: the mean over nodes x run time"}, func(io *IO) Float { return io.AWRT }},
-	{Figure{Key: "aspwas_s", Label: "ASpWAS", Unit: "s", Better: Lower, Meaning: "how long users have waited for the work that nodes do, on average over node time"}, func(io *IO) Float { return io.ASpWAS }},
-	{Figure{Key: "mean_stretch", Label: "mean stretch", Better: Lower, Meaning: "run time / run time alone, on average over the jobs with I/O; 1 is a job that never waited for a file system"}, func(io *IO) Float { return io.MeanStretch }},
-	{Figure{Key: "max_stretch", Label: "max stretch", Better: Lower, Meaning: "the largest stretch of a job"}, func(io *IO) Float { return io.MaxStretch }},
-	{Figure{Key: "stretched_jobs", Label: "stretched jobs", Unit: "jobs", Better: Lower, Meaning: "jobs that ran more than a second longer than alone"}, func(io *IO) Float {
+	{Figure{Key: "awrt_s", Label: "AWRT", Unit: "s", Better: Lower,
+		Meaning: "turnaround weighted by area: the mean over nodes x run time"}, func(io *IO) Float { return io.AWRT }},
+	{Figure{Key: "aspwas_s", Label: "ASpWAS", Unit: "s", Better: Lower,
+		Meaning: "how long users have waited for the work that nodes do, on average over node time"},
+		func(io *IO) Float { return io.ASpWAS }},
+	{Figure{Key: "mean_stretch", Label: "mean stretch", Better: Lower,
+		Meaning: "run time / run time alone, on average over the jobs with I/O; 1 is a job that never waited for a file system"}, func(io *IO) Float { return io.MeanStretch }},
+	{Figure{Key: "max_stretch", Label: "max stretch", Better: Lower, Meaning: "the largest stretch of a job"},
+		func(io *IO) Float { return io.MaxStretch }},
+	{Figure{Key: "stretched_jobs", Label: "stretched jobs", Unit: "jobs", Better: Lower,
+		Meaning: "jobs that ran more than a second longer than alone"}, func(io *IO) Float {
 		if len(io.FileSystems) == 0 {
 			return NoValue()
 		}
 		return Float(io.Stretched)
 	}},
-	{Figure{Key: "lost_node_s", Label: "node time lost to I/O", Unit: "s", Better: Lower, Meaning: "nodes x (run time - run time alone), summed over jobs"}, func(io *IO) Float { return io.LostNodeSeconds }},
+	{Figure{Key: "lost_node_s", Label: "node time lost to I/O", Unit: "s", Better: Lower,
+		Meaning: "nodes x (run time - run time alone), summed over jobs"}, func(io *IO) Float { return io.LostNodeSeconds }},
 }
 
 // fileSystemFigures are the numbers of each file system.
@@ -128,9 +158,14 @@ var fileSystemFigures = []struct {
 	Figure
 	of func(*FileSystemUse) Float
 }{
-	{Figure{Key: "io_utilization", Label: "used", Better: Higher, Meaning: "what jobs moved, as a part of what the file system could have moved"}, func(f *FileSystemUse) Float { return f.Utilization }},
-	{Figure{Key: "io_demand", Label: "asked for", Better: Neither, Meaning: "what jobs asked for, as a part of the bandwidth; above the part that is used, jobs waited for the file system"}, func(f *FileSystemUse) Float { return f.Demand }},
-	{Figure{Key: "io_oversubscribed", Label: "oversubscribed", Better: Lower, Meaning: "the part of the time in which jobs asked for more than the bandwidth"}, func(f *FileSystemUse) Float { return f.Oversubscribed }},
+	{Figure{Key: "io_utilization", Label: "used", Better: Higher,
+		Meaning: "what jobs moved, as a part of what the file system could have moved"},
+		func(f *FileSystemUse) Float { return f.Utilization }},
+	{Figure{Key: "io_demand", Label: "asked for", Better: Neither,
+		Meaning: "what jobs asked for, as a part of the bandwidth; above the part that is used, jobs waited for the file system"}, func(f *FileSystemUse) Float { return f.Demand }},
+	{Figure{Key: "io_oversubscribed", Label: "oversubscribed", Better: Lower,
+		Meaning: "the part of the time in which jobs asked for more than the bandwidth"},
+		func(f *FileSystemUse) Float { return f.Oversubscribed }},
 }
 
 // IsShare reports whether the figure of a key is a part of a whole, which people read in per cent.
@@ -145,7 +180,8 @@ var totalWait = Figure{"total_wait_s", "waited in all", "s", Lower, func(m *Metr
 }, "the sum of the waits of its jobs"}
 
 // GroupFigures are the [Figures] that are meaningful for a group of jobs, and the sum of its waits.
-var GroupFigures = append(pick("utilization", "mean_wait_s", "median_wait_s", "p90_wait_s", "mean_bounded_slowdown"), totalWait)
+var GroupFigures = append(pick("utilization", "mean_wait_s", "median_wait_s", "p90_wait_s", "mean_bounded_slowdown"),
+	totalWait)
 
 // FigureOf returns the figure of a key. Its Of is nil for a figure that is not of [Metrics], and
 // the figure is empty for an unknown key.

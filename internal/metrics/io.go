@@ -160,9 +160,11 @@ func (io *IO) render(b *bytes.Buffer) {
 	if io == nil {
 		return
 	}
-	fmt.Fprintf(b, "\nI/O          %d jobs, %d of them longer for it; stretch %s on average, %s at most\n", io.Jobs, io.Stretched, number(io.MeanStretch), number(io.MaxStretch))
+	fmt.Fprintf(b, "\nI/O          %d jobs, %d of them longer for it; stretch %s on average, %s at most\n", io.Jobs,
+		io.Stretched, number(io.MeanStretch), number(io.MaxStretch))
 	fmt.Fprintf(b, "             %s node hours lost to it\n", number(io.LostNodeSeconds/3600))
-	fmt.Fprintf(b, "             turnaround weighted by area (AWRT) %s s, ASpWAS %s s\n", number(io.AWRT), number(io.ASpWAS))
+	fmt.Fprintf(b, "             turnaround weighted by area (AWRT) %s s, ASpWAS %s s\n", number(io.AWRT),
+		number(io.ASpWAS))
 	for i := range io.FileSystems {
 		io.FileSystems[i].render(b)
 	}
@@ -170,7 +172,8 @@ func (io *IO) render(b *bytes.Buffer) {
 
 // render writes the use of a file system for people.
 func (f *FileSystemUse) render(b *bytes.Buffer) {
-	fmt.Fprintf(b, "  %s: %s used, %s asked for (%s at most), oversubscribed %s of the time\n", f.Name, percent(f.Utilization), percent(f.Demand), percent(f.PeakDemand), percent(f.Oversubscribed))
+	fmt.Fprintf(b, "  %s: %s used, %s asked for (%s at most), oversubscribed %s of the time\n", f.Name,
+		percent(f.Utilization), percent(f.Demand), percent(f.PeakDemand), percent(f.Oversubscribed))
 	fmt.Fprintf(b, "    licenses of running jobs: %s requested", number(round(f.Requested)))
 	if f.Expected.Known() {
 		fmt.Fprintf(b, ", %s with estimates", number(round(f.Expected)))

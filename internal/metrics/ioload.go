@@ -219,7 +219,8 @@ func (p *playback) collect(rows []run.Row, estimator ioaware.Estimator) error {
 	requests := map[string]*hpc.Job{}
 	for i := range rows {
 		r := &rows[i]
-		if request := []byte(r.Request); bytes.Contains(request, []byte(`"io":[`)) || bytes.Contains(request, []byte(`"licenses":`)) {
+		if request := []byte(r.Request); bytes.Contains(request, []byte(`"io":[`)) ||
+			bytes.Contains(request, []byte(`"licenses":`)) {
 			job, err := run.DecodeJob(request)
 			if err != nil {
 				return fmt.Errorf("job %s: %w", r.Job, err)

@@ -16,12 +16,15 @@ func RenderVerdict(b *bytes.Buffer, v *run.Verdict, zone *time.Location) {
 	fmt.Fprintf(b, "recorded against replayed: %s of %d jobs start within a minute of the record\n",
 		percent(ratio(float64(v.SameStart), float64(v.Jobs))), v.Jobs)
 	fmt.Fprintf(b, "  mean wait    %s recorded, %s replayed; median %s and %s\n",
-		clock(Float(v.RecordedMean)), clock(Float(v.ReplayedMean)), clock(Float(v.RecordedMedian)), clock(Float(v.ReplayedMedian)))
+		clock(Float(v.RecordedMean)), clock(Float(v.ReplayedMean)), clock(Float(v.RecordedMedian)),
+		clock(Float(v.ReplayedMedian)))
 	if v.BetweenReplays > 0 {
-		fmt.Fprintf(b, "  distance     %s s to the record, %s s between the replays\n", number(Float(v.Distance)), number(Float(v.BetweenReplays)))
+		fmt.Fprintf(b, "  distance     %s s to the record, %s s between the replays\n", number(Float(v.Distance)),
+			number(Float(v.BetweenReplays)))
 	}
 	if f := v.First; f != nil {
-		fmt.Fprintf(b, "  differs      first job %s: starts %s, recorded %s", f.Job, dateIn(f.Replayed, zone), dateIn(f.Recorded, zone))
+		fmt.Fprintf(b, "  differs      first job %s: starts %s, recorded %s", f.Job, dateIn(f.Replayed, zone),
+			dateIn(f.Recorded, zone))
 		var parts []string
 		for _, g := range v.Groups[:min(2, len(v.Groups))] {
 			name := g.Name

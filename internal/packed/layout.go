@@ -55,8 +55,10 @@ const (
 
 var kinds = map[reflect.Kind]kind{
 	reflect.Bool: flag, reflect.String: text, reflect.Pointer: pointer, reflect.Slice: list, reflect.Map: table,
-	reflect.Int8: integer8, reflect.Int16: integer16, reflect.Int32: integer32, reflect.Int64: integer64, reflect.Int: integer64,
-	reflect.Uint8: unsigned8, reflect.Uint16: unsigned16, reflect.Uint32: unsigned32, reflect.Uint64: unsigned64, reflect.Uint: unsigned64,
+	reflect.Int8: integer8, reflect.Int16: integer16, reflect.Int32: integer32, reflect.Int64: integer64,
+	reflect.Int:   integer64,
+	reflect.Uint8: unsigned8, reflect.Uint16: unsigned16, reflect.Uint32: unsigned32, reflect.Uint64: unsigned64,
+	reflect.Uint: unsigned64,
 }
 
 // maxFields is the maximum number of fields in a record.

@@ -114,7 +114,8 @@ func (c *Cases) Check() error {
 	if c.Target == IO {
 		want = "the steps' TRESUsageInTot and TRESUsageOutTot of sacct, or a trace with io"
 	}
-	return fmt.Errorf("the %s is not recorded: none of %d jobs that ran has it (want %s)", c.Target.What(), c.NoValue, want)
+	return fmt.Errorf("the %s is not recorded: none of %d jobs that ran has it (want %s)", c.Target.What(), c.NoValue,
+		want)
 }
 
 // AtOnce returns the cases as they would be if each job's value were known as soon as it is submitted: a
@@ -132,7 +133,8 @@ func (c *Cases) AtOnce() *Cases {
 
 // add adds a job or a task of an array.
 func (c *Cases) add(i int, job *hpc.Job, request *hpc.Request, task int) {
-	one := Case{Submission: Submission{Number: int64(len(c.List)), At: job.Submit, Request: request}, ID: job.ID, Job: i, target: c.Target}
+	one := Case{Submission: Submission{Number: int64(len(c.List)), At: job.Submit, Request: request}, ID: job.ID, Job: i,
+		target: c.Target}
 	var record hpc.Recorded
 	if task >= 0 {
 		one.ID += "_" + strconv.Itoa(task)
@@ -140,7 +142,8 @@ func (c *Cases) add(i int, job *hpc.Job, request *hpc.Request, task int) {
 	if job.Recorded != nil {
 		record = job.Recorded.OfTask(task)
 	}
-	if one.State = record.State; task >= 0 && job.Recorded != nil && (job.Recorded.TaskStarts != nil || job.Recorded.TaskEnds != nil) {
+	if one.State = record.State; task >= 0 && job.Recorded != nil &&
+		(job.Recorded.TaskStarts != nil || job.Recorded.TaskEnds != nil) {
 		one.State = taskState(job, task, &record)
 	}
 	ran := job.RunTimeOf(task)
@@ -214,7 +217,8 @@ func PlayUntil(ctx context.Context, cases []Case, until hpc.Time, p Predictor) e
 	return err
 }
 
-func play(ctx context.Context, cases []Case, p Predictor, seen func(c *Case, p Prediction)) (due agenda.Agenda[*Case], err error) {
+func play(ctx context.Context, cases []Case, p Predictor, seen func(c *Case, p Prediction)) (due agenda.Agenda[*Case],
+	err error) {
 	for i := range cases {
 		if err := ctx.Err(); err != nil {
 			return nil, err

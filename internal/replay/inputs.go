@@ -228,7 +228,8 @@ func (p *player) submit(index int, rewrite Rewriter) error {
 	}
 	played := p.rewrite(index, job, rewrite)
 	if played.ID != job.ID || played.Array != job.Array {
-		return fmt.Errorf("submitting job %s: a controller has made it job %s, array %q (want the same ID and array)", job.ID, played.ID, played.Array)
+		return fmt.Errorf("submitting job %s: a controller has made it job %s, array %q (want the same ID and array)", job.ID,
+			played.ID, played.Array)
 	}
 	return p.rm.Submit(played)
 }

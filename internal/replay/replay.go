@@ -120,14 +120,16 @@ type player struct {
 // Rigid plays the workload with every job at its recorded submit time. It returns when every job
 // has ended. After an error, also ctx's, the result and the recorder have everything that happened
 // before it.
-func Rigid(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, recorder Recorder, opts Options) (Result, error) {
+func Rigid(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, recorder Recorder,
+	opts Options) (Result, error) {
 	return Play(ctx, manager, w, NewRigid(w), recorder, opts)
 }
 
 // Play plays the workload with a controller. It returns when every submitted job has ended and no
 // decision of the controller is open. After an error, also ctx's, the result and the recorder have
 // everything that happened before it.
-func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, controller Controller, recorder Recorder, opts Options) (Result, error) {
+func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, controller Controller,
+	recorder Recorder, opts Options) (Result, error) {
 	if opts.DrainLimit == 0 {
 		opts.DrainLimit = 24 * time.Hour
 	}
@@ -135,7 +137,8 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 		opts.Observe = func(Progress) {}
 	}
 	p := &player{
-		rm: manager, can: manager.Can(), controller: inOrder(w, controller, manager.Can().PresetsWait), workload: w, begin: w.Begin(),
+		rm: manager, can: manager.Can(), controller: inOrder(w, controller, manager.Can().PresetsWait), workload: w,
+		begin:    w.Begin(),
 		recorder: recorder, opts: opts,
 		order: make([]int32, 0, w.Jobs.Len()),
 		open:  make([]int32, w.Jobs.Len()), running: make([]int32, w.Jobs.Len()), requested: make([]int32, w.Jobs.Len()),

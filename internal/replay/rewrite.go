@@ -107,7 +107,8 @@ type FixedPriorities struct {
 // manager cannot order jobs by given priorities.
 func NewFixedPriorities(can rm.Capabilities) (*FixedPriorities, error) {
 	if !can.FixedPriorities {
-		return nil, fmt.Errorf("fixed priorities: %s does not order jobs by the priorities that they are submitted with (Slurm does)", can.Name)
+		return nil, fmt.Errorf(
+			"fixed priorities: %s does not order jobs by the priorities that they are submitted with (Slurm does)", can.Name)
 	}
 	return &FixedPriorities{}, nil
 }

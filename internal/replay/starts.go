@@ -435,7 +435,8 @@ func (s *starts) State() (driver.State, error) {
 	}
 	running := slices.SortedFunc(maps.Values(s.running), func(a, b *planned) int { return a.order - b.order })
 	for _, p := range running {
-		state.Running = append(state.Running, driver.Running{ID: p.ID, Running: ioaware.Running{Job: p.Job, End: p.end, Uses: p.uses, Twice: p.twice}})
+		state.Running = append(state.Running, driver.Running{ID: p.ID,
+			Running: ioaware.Running{Job: p.Job, End: p.end, Uses: p.uses, Twice: p.twice}})
 		for license, n := range p.Licenses {
 			if l, known := state.Licenses[license]; known {
 				l.Used += n

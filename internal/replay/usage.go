@@ -15,7 +15,8 @@ import (
 // [hpc.Unlimited] for no decay), and the preset jobs add to it. accrued is the usage that each preset
 // job adds; the start usage is less by it. InitialUsage bills preset jobs by their recorded or else
 // requested processors, as Slurm does without TRESBillingWeights.
-func InitialUsage(w *workload.Workload, at hpc.Time, halfLife time.Duration) (usage []hpc.Usage, accrued []hpc.Accrual) {
+func InitialUsage(w *workload.Workload, at hpc.Time, halfLife time.Duration) (usage []hpc.Usage,
+	accrued []hpc.Accrual) {
 	if len(w.Usage) == 0 {
 		return nil, nil
 	}

@@ -205,7 +205,8 @@ func periods(r *hpc.Reservation, since, until float64, from hpc.Time, index map[
 	for at := start; at < until && len(list) < 10_000; at += step { // an hourly one for a year
 		b.start, b.end = max(0, since, at), min(until, at+length)
 		weekday := from.Std().Add(time.Duration(at * float64(time.Second))).Weekday()
-		skipped := r.HasFlag("WEEKDAY") && (weekday == 0 || weekday == 6) || r.HasFlag("WEEKEND") && weekday > 0 && weekday < 6
+		skipped := r.HasFlag("WEEKDAY") && (weekday == 0 || weekday == 6) || r.HasFlag("WEEKEND") && weekday > 0 &&
+			weekday < 6
 		if b.start < b.end && !skipped {
 			list = append(list, b)
 		}
@@ -247,7 +248,8 @@ func (g *Gantt) bandTable() *Table {
 	}
 	for i := range g.bands[:min(most, len(g.bands))] {
 		b := &g.bands[i]
-		t.Rows = append(t.Rows, []string{strings.TrimSpace(string(b.kind) + " " + b.name), b.nodes, g.date(b.start), g.date(b.end), quantity.OrUnknown(b.detail)})
+		t.Rows = append(t.Rows, []string{strings.TrimSpace(string(b.kind) + " " + b.name), b.nodes, g.date(b.start),
+			g.date(b.end), quantity.OrUnknown(b.detail)})
 	}
 	if left := len(g.bands) - most; left > 0 {
 		t.Rows = append(t.Rows, []string{fmt.Sprintf("%d more", left), "", "", "", ""})

@@ -168,7 +168,8 @@ func (f *frame) courseOf(r *compare.Realization, groups int, group func(*run.Row
 			}
 		}
 	}
-	out.processors, out.running, out.queued, out.gpus = processors.values(), running.values(), queued.values(), gpus.values()
+	out.processors, out.running, out.queued, out.gpus = processors.values(), running.values(), queued.values(),
+		gpus.values()
 	for i := range parts {
 		out.parts = append(out.parts, parts[i].values())
 	}

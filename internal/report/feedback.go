@@ -26,26 +26,32 @@ func (r *Report) feedback() (Section, error) {
 	if len(sets) == 0 {
 		return s, nil
 	}
-	s.Blocks = append(s.Blocks, paragraph("Users of these replays submitted earlier or later than recorded, depending on how soon their jobs ended. "+
-		"Their waits are not comparable with those of a rigid replay. Compare machines by lateness: how much later than recorded "+
+	s.Blocks = append(s.Blocks, paragraph("Users of these replays submitted earlier or later than recorded, depending "+
+		"on how soon their jobs ended. "+
+		"Their waits are not comparable with those of a rigid replay. Compare machines by lateness: how much later than "+
+		"recorded "+
 		"a job was submitted. A negative lateness is earlier."))
 	t := &Table{Head: []string{
-		"set", "model", "submissions", "mean lateness", "relative", "additional lateness", "of users: 10 %", "50 %", "90 %", "variation over the week, recorded", "in the replay",
+		"set", "model", "submissions", "mean lateness", "relative", "additional lateness", "of users: 10 %", "50 %", "90 %",
+		"variation over the week, recorded", "in the replay",
 	}}
 	first := make([]*metrics.Feedback, len(sets))
 	for i, set := range sets {
 		f := feedbackOf(&set.Runs[0], r.options.Zone)
 		first[i] = f
 		t.Rows = append(t.Rows, []string{
-			names[i], f.Model + " " + f.Sessions, quantity.Count(f.Submissions), quantity.Duration(f.Mean), quantity.Decimal(f.Relative), quantity.Duration(f.Additional),
-			quantity.Duration(f.Users.Additional.P10), quantity.Duration(f.Users.Additional.Median), quantity.Duration(f.Users.Additional.P90),
+			names[i], f.Model + " " + f.Sessions, quantity.Count(f.Submissions), quantity.Duration(f.Mean),
+			quantity.Decimal(f.Relative), quantity.Duration(f.Additional),
+			quantity.Duration(f.Users.Additional.P10), quantity.Duration(f.Users.Additional.Median),
+			quantity.Duration(f.Users.Additional.P90),
 			quantity.Decimal(f.Week.RecordedVariation), quantity.Decimal(f.Week.Variation),
 		})
 	}
 	t.Caption = "Lateness, in the first run of each set"
 	s.Blocks = append(s.Blocks, Block{Table: t})
 	submissions, err := figure.NewTimeline("submissions", "Submissions over time", "submissions so far",
-		"Number of jobs submitted so far, as recorded and in the replays. A replay to the right of the record is late.", submissionLines(sets, names), r.options.Zone)
+		"Number of jobs submitted so far, as recorded and in the replays. A replay to the right of the record is late.",
+		submissionLines(sets, names), r.options.Zone)
 	if err != nil {
 		return s, err
 	}
@@ -57,9 +63,12 @@ func (r *Report) feedback() (Section, error) {
 		{"lateness-cdf", "Distribution of lateness", "lateness [h]", "share of submissions",
 			"Share of the submissions whose lateness is at most the value on the axis.", shares(names, sets, latenessHours)},
 		{"user-lateness", "Additional lateness per user", "additional lateness [s]", "share of users",
-			"Share of the users whose additional lateness with each submission is at most the value on the axis. Each user counts once.", shares(names, sets, userLateness)},
-		{"week", "Submissions over the week", "hour of the week, from Monday 0 h " + r.options.Zone.String(), "submissions an hour of the week",
-			"Think times carry an evening's delay into the night, so replays lose part of the weekly rhythm.", weekLines(first, names)},
+			"Share of the users whose additional lateness with each submission is at most the value on the axis. Each user " +
+				"counts once.", shares(names, sets, userLateness)},
+		{"week", "Submissions over the week", "hour of the week, from Monday 0 h " + r.options.Zone.String(),
+			"submissions an hour of the week",
+			"Think times carry an evening's delay into the night, so replays lose part of the weekly rhythm.",
+			weekLines(first, names)},
 	}
 	for _, f := range figures {
 		figure, err := figure.NewLines(f.name, f.title, f.x, f.y, f.caption, f.lines)

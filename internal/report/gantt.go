@@ -71,8 +71,9 @@ func newGantt(name, title string, r *compare.Realization, zone *time.Location) (
 	g.placeJobs(r, index)
 	g.shareNodes(&r.Manifest.Cluster)
 	g.bands = newBands(&r.Administration, from, g.span, index)
-	g.Caption = fmt.Sprintf("Each row is one of %d nodes, each column a time (%s). Colours are partitions, unless another property is chosen. "+
-		"Jobs that share a node share its row. A requeued job is shown where it ran last.", len(g.nodes), g.zone())
+	g.Caption = fmt.Sprintf(
+		"Each row is one of %d nodes, each column a time (%s). Colours are partitions, unless another property is chosen. "+
+			"Jobs that share a node share its row. A requeued job is shown where it ran last.", len(g.nodes), g.zone())
 	g.Data, g.Bands = g.table(), g.bandTable()
 	g.image = g.picture(pictureWidth, pictureHeight)
 	var err error
@@ -114,7 +115,8 @@ func (g *Gantt) placeJobs(r *compare.Realization, index map[string]int) {
 			continue
 		}
 		g.jobs = append(g.jobs, occupation{
-			row: row, start: max(0, row.Start.Sub(from).Seconds()), end: max(0, max(row.Start, end).Sub(from).Seconds()), ranges: consecutive(names, index),
+			row: row, start: max(0, row.Start.Sub(from).Seconds()), end: max(0, max(row.Start, end).Sub(from).Seconds()),
+			ranges: consecutive(names, index),
 		})
 	}
 }
@@ -194,7 +196,8 @@ type cells struct {
 // fill draws the chart on a grid. Each cell has the share of its area that jobs cover, so
 // that no job disappears where thousands of nodes share a row.
 func (g *Gantt) fill(width, height int, colourOf func(*run.Row) color.RGBA) *cells {
-	c := &cells{width: width, height: height, held: make([]float32, width*height), colour: make([][3]float32, width*height)}
+	c := &cells{width: width, height: height, held: make([]float32, width*height),
+		colour: make([][3]float32, width*height)}
 	perSecond, perNode := float64(width)/g.span, float64(height)/float64(len(g.nodes))
 	for i := range g.jobs {
 		job := &g.jobs[i]

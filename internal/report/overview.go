@@ -49,10 +49,12 @@ var endings = []struct {
 	{hpc.Deadlined, "missed its deadline", "missed their deadlines", "missed deadline", "pink"},
 	{hpc.BootFail, "was on nodes that did not boot", "were on nodes that did not boot", "boot failed", "black"},
 	{hpc.Rejected, "was rejected at submission", "were rejected at submission", "rejected", "pink"},
-	{hpc.Running, "was still running when the run ended", "were still running when the run ended", "still running", "blue"},
+	{hpc.Running, "was still running when the run ended", "were still running when the run ended", "still running",
+		"blue"},
 	{hpc.Suspended, "was suspended when the run ended", "were suspended when the run ended", "suspended", "sky-blue"},
 	{hpc.Requeued, "was requeued when the run ended", "were requeued when the run ended", "requeued", "sky-blue"},
-	{hpc.Pending, "was still waiting when the run ended", "were still waiting when the run ended", "still waiting", "sky-blue"},
+	{hpc.Pending, "was still waiting when the run ended", "were still waiting when the run ended", "still waiting",
+		"sky-blue"},
 }
 
 // stateBar returns the end states of the first run of a set.
@@ -60,7 +62,8 @@ func stateBar(o *metrics.Overview) StateBar {
 	bar := StateBar{Jobs: quantity.Counted(o.Jobs, "job", "jobs")}
 	add := func(label, colour string, n int) {
 		if n > 0 {
-			bar.Parts = append(bar.Parts, StatePart{label, quantity.Count(n), quantity.Share(n, o.Jobs), 100 * float64(n) / float64(o.Jobs), colour})
+			bar.Parts = append(bar.Parts, StatePart{label, quantity.Count(n), quantity.Share(n, o.Jobs),
+				100 * float64(n) / float64(o.Jobs), colour})
 		}
 	}
 	other := o.Jobs
@@ -117,7 +120,8 @@ func (r *Report) submissionStory(set int, o *metrics.Overview) string {
 		}
 	}
 	if submitted > 0 && o.FirstSubmit != 0 {
-		fmt.Fprintf(&text, "%s %s submitted%s between %s and %s (%s).", quantity.Counted(submitted, "job", "jobs"), quantity.Plural(submitted, "was", "were"), who,
+		fmt.Fprintf(&text, "%s %s submitted%s between %s and %s (%s).", quantity.Counted(submitted, "job", "jobs"),
+			quantity.Plural(submitted, "was", "were"), who,
 			quantity.Date(o.FirstSubmit, zone), quantity.Date(o.LastSubmit, zone), zone)
 	} else {
 		fmt.Fprintf(&text, "No jobs were submitted.")
@@ -145,7 +149,8 @@ func endStory(o *metrics.Overview) string {
 		if n := o.States[e.state]; n > 0 {
 			part := fmt.Sprintf("%s (%s) %s", quantity.Count(n), quantity.Share(n, o.Jobs), quantity.Plural(n, e.one, e.many))
 			if len(parts) == 0 {
-				part = fmt.Sprintf("%s (%s) %s", quantity.Counted(n, "job", "jobs"), quantity.Share(n, o.Jobs), quantity.Plural(n, e.one, e.many))
+				part = fmt.Sprintf("%s (%s) %s", quantity.Counted(n, "job", "jobs"), quantity.Share(n, o.Jobs),
+					quantity.Plural(n, e.one, e.many))
 			}
 			parts = append(parts, part)
 		}
@@ -155,7 +160,8 @@ func endStory(o *metrics.Overview) string {
 	}
 	text := enumerate(parts) + "."
 	if never := o.NeverStarted - o.States[hpc.Pending]; never > 0 {
-		text += fmt.Sprintf(" %s ended before %s started.", quantity.Counted(never, "job", "jobs"), quantity.Plural(never, "it", "they"))
+		text += fmt.Sprintf(" %s ended before %s started.", quantity.Counted(never, "job", "jobs"),
+			quantity.Plural(never, "it", "they"))
 	}
 	return text
 }
@@ -175,7 +181,8 @@ func (r *Report) machineStory(set int, o *metrics.Overview) string {
 	if !utilization.Known() || o.LastEnd <= o.FirstStart {
 		return ""
 	}
-	text := fmt.Sprintf("From the first start to the last end, on %s, jobs held %s of the machine's %s", quantity.Date(o.LastEnd, r.options.Zone),
+	text := fmt.Sprintf("From the first start to the last end, on %s, jobs held %s of the machine's %s",
+		quantity.Date(o.LastEnd, r.options.Zone),
 		quantity.Percent(utilization), quantity.Counted(processors, "processor", "processors"))
 	if len(r.courses.sets) == 0 {
 		return text + "."
@@ -185,7 +192,8 @@ func (r *Report) machineStory(set int, o *metrics.Overview) string {
 	case full == 0:
 		text += fmt.Sprintf("; the machine was never full (at least %.0f%s%% in use)", 100*fullShare, quantity.Space)
 	default:
-		text += fmt.Sprintf("; for %s of that time the machine was full (at least %.0f%s%% in use)", quantity.Percent(metrics.Float(full)), 100*fullShare, quantity.Space)
+		text += fmt.Sprintf("; for %s of that time the machine was full (at least %.0f%s%% in use)",
+			quantity.Percent(metrics.Float(full)), 100*fullShare, quantity.Space)
 	}
 	return text + "."
 }
@@ -211,7 +219,8 @@ func (r *Report) waitStory(set int, o *metrics.Overview) string {
 		half, waited = "Half of the jobs did not wait", "waited "
 	}
 	return fmt.Sprintf("%s, and nine of ten %sat most %s; the mean wait was %s. Job %s waited longest: %s.",
-		half, waited, quantity.Duration(p90), quantity.Duration(mean), strings.Join(append([]string{quantity.Name(keyOf(longest).String())}, of...), " "),
+		half, waited, quantity.Duration(p90), quantity.Duration(mean),
+		strings.Join(append([]string{quantity.Name(keyOf(longest).String())}, of...), " "),
 		quantity.Duration(metrics.Float(waits.Seconds(longest))))
 }
 
@@ -223,7 +232,8 @@ func (r *Report) worstStory(set int, o *metrics.Overview) string {
 	peak := r.courses.sets[set][0].longest
 	var parts []string
 	if peak.Queued > 0 {
-		parts = append(parts, fmt.Sprintf("The queue was longest on %s, with %s.", quantity.Date(peak.At, r.options.Zone), quantity.Counted(peak.Queued, "waiting job", "waiting jobs")))
+		parts = append(parts, fmt.Sprintf("The queue was longest on %s, with %s.", quantity.Date(peak.At, r.options.Zone),
+			quantity.Counted(peak.Queued, "waiting job", "waiting jobs")))
 	}
 	var worst []string
 	for _, by := range metrics.OverviewBy {
@@ -231,7 +241,8 @@ func (r *Report) worstStory(set int, o *metrics.Overview) string {
 			break
 		}
 		if u := longestWaiting(o.Usage[by], o.Jobs); u != nil {
-			worst = append(worst, fmt.Sprintf("%s %s (%s over %s)", by, quantity.Name(u.Name), quantity.Duration(u.Waits.Mean()), quantity.Counted(u.Waits.Jobs, "job", "jobs")))
+			worst = append(worst, fmt.Sprintf("%s %s (%s over %s)", by, quantity.Name(u.Name), quantity.Duration(u.Waits.Mean()),
+				quantity.Counted(u.Waits.Jobs, "job", "jobs")))
 		}
 	}
 	if len(worst) > 0 {
@@ -277,13 +288,15 @@ func (r *Report) usersTable(set int) *Table {
 	if total.ProcessorSeconds == 0 {
 		return nil
 	}
-	t := &Table{Caption: "Users with the most CPU hours" + r.ofSet(set), Head: []string{"user", "jobs", "CPU hours", "share"}, Folded: set > 0}
+	t := &Table{Caption: "Users with the most CPU hours" + r.ofSet(set),
+		Head: []string{"user", "jobs", "CPU hours", "share"}, Folded: set > 0}
 	if total.GPUSeconds > 0 {
 		t.Head = append(t.Head, "GPU hours")
 	}
 	t.Head = append(t.Head, "mean wait", "longest wait")
 	add := func(name string, u *metrics.Usage) {
-		row := []string{name, quantity.Count(u.Jobs), hours(u.ProcessorSeconds), quantity.Percent(metrics.Float(u.ProcessorSeconds / total.ProcessorSeconds))}
+		row := []string{name, quantity.Count(u.Jobs), hours(u.ProcessorSeconds),
+			quantity.Percent(metrics.Float(u.ProcessorSeconds / total.ProcessorSeconds))}
 		if total.GPUSeconds > 0 {
 			row = append(row, hours(u.GPUSeconds))
 		}
@@ -346,7 +359,8 @@ func (r *Report) waitsTable(set int) *Table {
 	}
 	for _, row := range o.Longest {
 		t.Rows = append(t.Rows, []string{
-			quantity.Name(keyOf(row).String()), quantity.Duration(metrics.Float(waits.Seconds(row))), quantity.Date(row.Submit, zone), quantity.Date(row.Start, zone),
+			quantity.Name(keyOf(row).String()), quantity.Duration(metrics.Float(waits.Seconds(row))),
+			quantity.Date(row.Submit, zone), quantity.Date(row.Start, zone),
 			quantity.Name(row.User), quantity.Name(row.Account), quantity.Name(row.Partition), quantity.Count(row.Processors),
 		})
 	}

@@ -67,8 +67,10 @@ func newHeatMap(c *compare.Comparison) (*Figure, error) {
 		return nil, fmt.Errorf("distances: %w", err)
 	}
 	f := &Figure{
-		Name: "distances", Title: "Distances between all runs", Width: 12 * vg.Centimeter, Height: 12.5 * vg.Centimeter, Plots: []*plot.Plot{p},
-		Caption: "Each cell is the Euclidean distance between the waits of two runs. If all runs came from one distribution, " +
+		Name: "distances", Title: "Distances between all runs", Width: 12 * vg.Centimeter, Height: 12.5 * vg.Centimeter,
+		Plots: []*plot.Plot{p},
+		Caption: "Each cell is the Euclidean distance between the waits of two runs. If all runs came from one " +
+			"distribution, " +
 			"the blocks within a set and the blocks between sets would look alike.",
 	}
 	if len(d.Rows) > mostColumns {
@@ -164,7 +166,8 @@ func addScale(p *plot.Plot, scale palette.Palette, low, high, n float64) error {
 	for i, c := range colors {
 		// Each rectangle covers the end of the previous one, so that there are no seams.
 		left := right - n/2*float64(len(colors)-i)/float64(len(colors))
-		box, err := plotter.NewPolygon(plotter.XYs{{X: left, Y: bottom}, {X: right, Y: bottom}, {X: right, Y: top}, {X: left, Y: top}})
+		box, err := plotter.NewPolygon(plotter.XYs{{X: left, Y: bottom}, {X: right, Y: bottom}, {X: right, Y: top},
+			{X: left, Y: top}})
 		if err != nil {
 			return err
 		}
@@ -196,7 +199,8 @@ func newJobDifferences(p *compare.Pair, name string, first hpc.Time, zone *time.
 	f := &Figure{
 		Name: "jobs-" + compare.Letter(p.Set), Title: "Differences job by job, " + name, Width: figure.Wide,
 		Caption: "The median difference of the jobs that were submitted at about that time, and their range. " +
-			"A value above zero is later, or longer, than in the baseline. The axes are logarithmic away from zero, so that large differences do not hide small ones.",
+			"A value above zero is later, or longer, than in the baseline. The axes are logarithmic away from zero, so that " +
+			"large differences do not hide small ones.",
 		Data: &Table{Head: []string{"submitted, " + zone.String(), "median of start", "earliest", "latest"}, Folded: true},
 	}
 	for i, panel := range []struct {
@@ -223,7 +227,9 @@ func newJobDifferences(p *compare.Pair, name string, first hpc.Time, zone *time.
 		f.Plots = append(f.Plots, plot)
 		if i == 1 {
 			for k := 0; k < len(s.X); k += max(1, len(s.X)/24) {
-				f.Data.Rows = append(f.Data.Rows, []string{figure.DateOf(zone)(s.X[k]), quantity.SignedDuration(metrics.Float(s.Mean[k])), quantity.SignedDuration(metrics.Float(s.Low[k])), quantity.SignedDuration(metrics.Float(s.High[k]))})
+				f.Data.Rows = append(f.Data.Rows, []string{figure.DateOf(zone)(s.X[k]),
+					quantity.SignedDuration(metrics.Float(s.Mean[k])), quantity.SignedDuration(metrics.Float(s.Low[k])),
+					quantity.SignedDuration(metrics.Float(s.High[k]))})
 			}
 		}
 	}
@@ -279,15 +285,19 @@ func newForest(c *compare.Comparison) (*Figure, error) {
 	p.Y.Min, p.Y.Max = -0.6, float64(row)-0.4
 	p.X.Min, p.X.Max = min(-3, 1.2*p.X.Min), max(3, 1.2*p.X.Max) // room between whiskers and labels
 	return &Figure{
-		Name: "metrics", Title: "Relative differences", Width: figure.Wide, Height: vg.Length(row)*0.62*vg.Centimeter + 2*vg.Centimeter, Plots: []*plot.Plot{p},
-		Caption: fmt.Sprintf("Difference of each metric's mean over runs to the baseline, with its %.4g %% confidence interval. "+
-			"An interval that contains 0 is compatible with no difference. The axis is logarithmic away from zero.", 100*c.Level),
+		Name: "metrics", Title: "Relative differences", Width: figure.Wide, Height: vg.Length(row)*0.62*vg.Centimeter +
+			2*vg.Centimeter, Plots: []*plot.Plot{p},
+		Caption: fmt.Sprintf(
+			"Difference of each metric's mean over runs to the baseline, with its %.4g %% confidence interval. "+
+				"An interval that contains 0 is compatible with no difference. The axis is logarithmic away from zero.",
+			100*c.Level),
 	}, nil
 }
 
 // addWhisker draws an estimate and its interval, in per cent.
 func addWhisker(p *plot.Plot, d *compare.MetricDifference, y float64, c color.RGBA) error {
-	line, err := plotter.NewLine(plotter.XYs{{X: 100 * float64(d.RelativeLow), Y: y}, {X: 100 * float64(d.RelativeHigh), Y: y}})
+	line, err := plotter.NewLine(plotter.XYs{{X: 100 * float64(d.RelativeLow), Y: y},
+		{X: 100 * float64(d.RelativeHigh), Y: y}})
 	if err != nil {
 		return err
 	}
@@ -310,5 +320,6 @@ func newGanttFigure(g *Gantt, from hpc.Time, zone *time.Location) *Figure {
 	p.Add(plotter.NewImage(g.image, left, 0, left+g.span, float64(len(g.nodes))))
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = left, left+g.span, 0, float64(len(g.nodes))
 	p.Y.Tick.Marker = figure.RowTicks(len(g.nodes))
-	return &Figure{Name: g.Name, Title: g.Title, Caption: g.Caption, Width: figure.Wide, Height: 10 * vg.Centimeter, Plots: []*plot.Plot{p}, Data: g.Data}
+	return &Figure{Name: g.Name, Title: g.Title, Caption: g.Caption, Width: figure.Wide, Height: 10 * vg.Centimeter,
+		Plots: []*plot.Plot{p}, Data: g.Data}
 }

@@ -16,7 +16,8 @@ func (r *Report) releases(p *compare.Pair) []Block {
 		return nil
 	}
 	a, b := compare.Letter(p.Baseline), compare.Letter(p.Set)
-	list := []Block{paragraph("%s ran on Slurm %s and %s on Slurm %s. Before any decision of the scheduler, their first runs differed in this:", a, d.Baseline, b, d.Set)}
+	list := []Block{paragraph("%s ran on Slurm %s and %s on Slurm %s. Before any decision of the scheduler, their first "+
+		"runs differed in this:", a, d.Baseline, b, d.Set)}
 	var facts []string
 	if len(d.Configuration) == 0 {
 		facts = append(facts, "The configuration was adapted to both releases in the same way.")
@@ -28,27 +29,34 @@ func (r *Report) releases(p *compare.Pair) []Block {
 		}
 		facts = append(facts, fmt.Sprintf("Only %s warns: %s", side, w.Text))
 	}
-	facts = append(facts, fmt.Sprintf("sbatch makes another submission of %d of %s.", d.Submissions.Different, quantity.Counted(d.Submissions.Compared, "job", "jobs")))
+	facts = append(facts, fmt.Sprintf("sbatch makes another submission of %d of %s.", d.Submissions.Different,
+		quantity.Counted(d.Submissions.Compared, "job", "jobs")))
 	for _, f := range d.Submissions.Fields {
-		facts = append(facts, fmt.Sprintf("%s differs in %s, the first of which is %s: %s instead of %s.", f.Name, quantity.Counted(f.Jobs, "submission", "submissions"), f.Job, f.Set, f.Baseline))
+		facts = append(facts, fmt.Sprintf("%s differs in %s, the first of which is %s: %s instead of %s.", f.Name,
+			quantity.Counted(f.Jobs, "submission", "submissions"), f.Job, f.Set, f.Baseline))
 	}
 	switch q := &d.Priorities; {
 	case q.Different > 0:
-		facts = append(facts, fmt.Sprintf("The priorities of %d of %s differ at their submission, first that of %s: %d instead of %d.",
+		facts = append(facts, fmt.Sprintf("The priorities of %d of %s differ at their submission, first that of %s: %d "+
+			"instead of %d.",
 			q.Different, quantity.Counted(q.Compared, "job", "jobs"), q.First, q.Set, q.Baseline))
 	case q.Compared > 0:
-		facts = append(facts, fmt.Sprintf("The priorities of all %s are the same at their submission.", quantity.Counted(q.Compared, "job", "jobs")))
+		facts = append(facts, fmt.Sprintf("The priorities of all %s are the same at their submission.",
+			quantity.Counted(q.Compared, "job", "jobs")))
 	}
 	list = append(list, Block{List: facts})
 	if len(d.Configuration) > 0 {
-		t := &Table{Caption: "Keys of slurm.conf that the releases have otherwise", Head: []string{"key", a, b, "reason", "effect"}, Prose: true}
+		t := &Table{Caption: "Keys of slurm.conf that the releases have otherwise",
+			Head: []string{"key", a, b, "reason", "effect"}, Prose: true}
 		for _, key := range d.Configuration {
-			t.Rows = append(t.Rows, []string{key.Key, cmp.Or(key.Baseline, quantity.Unknown), cmp.Or(key.Set, quantity.Unknown), key.Reason, key.Effect})
+			t.Rows = append(t.Rows, []string{key.Key, cmp.Or(key.Baseline, quantity.Unknown), cmp.Or(key.Set, quantity.Unknown),
+				key.Reason, key.Effect})
 		}
 		list = append(list, Block{Table: t})
 	}
 	if len(d.Known) > 0 {
-		t := &Table{Caption: fmt.Sprintf("Known changes from Slurm %s to %s (not a complete list)", d.Baseline, d.Set), Head: []string{"since", "change", "source"}, Folded: true, Prose: true}
+		t := &Table{Caption: fmt.Sprintf("Known changes from Slurm %s to %s (not a complete list)", d.Baseline, d.Set),
+			Head: []string{"since", "change", "source"}, Folded: true, Prose: true}
 		for _, change := range d.Known {
 			t.Rows = append(t.Rows, []string{change.Since, change.What, change.Source})
 		}

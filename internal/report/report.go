@@ -125,8 +125,10 @@ func New(sets []compare.Set, opts Options) (*Report, error) {
 	// The sections that an administrator reads come first. A section without blocks is left
 	// out.
 	for _, section := range []func(*Report) (Section, error){
-		(*Report).summary, (*Report).machine, (*Report).fileSystems, (*Report).waits, (*Report).users, (*Report).groups, (*Report).nodes,
-		(*Report).metrics, (*Report).waiting, (*Report).fairness, (*Report).jobs, (*Report).distributions, (*Report).distances, (*Report).feedback, (*Report).runs, (*Report).methods,
+		(*Report).summary, (*Report).machine, (*Report).fileSystems, (*Report).waits, (*Report).users, (*Report).groups,
+		(*Report).nodes,
+		(*Report).metrics, (*Report).waiting, (*Report).fairness, (*Report).jobs, (*Report).distributions,
+		(*Report).distances, (*Report).feedback, (*Report).runs, (*Report).methods,
 	} {
 		s, err := section(r)
 		if err != nil {
@@ -182,7 +184,8 @@ const generator = `<meta name="generator" content="rmreplay report">`
 
 // IsPage reports whether a file that begins like this is a page of this package.
 func IsPage(head []byte) bool {
-	return bytes.Contains(head, []byte(generator)) || bytes.Contains(head, []byte(" rmreplay report</title>")) // of earlier versions
+	// of earlier versions
+	return bytes.Contains(head, []byte(generator)) || bytes.Contains(head, []byte(" rmreplay report</title>"))
 }
 
 // IsFigure reports whether a file that begins like this may be a figure in one of [Formats].
@@ -206,7 +209,8 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		Command   string
 		Version   string
 		Scripts   bool
-	}{Report: r, Generator: generator, Style: template.CSS(style + ganttStyle), Version: r.options.Version, Command: strings.Join(r.options.Command, " ")}
+	}{Report: r, Generator: generator, Style: template.CSS(style + ganttStyle), Version: r.options.Version,
+		Command: strings.Join(r.options.Command, " ")}
 	if !r.options.Created.IsZero() {
 		view.Created = r.options.Created.In(r.options.Zone).Format("2006-01-02 15:04 MST")
 	}

@@ -77,8 +77,10 @@ func newSlowJobs(sets []compare.Set) (*Figure, error) {
 	}
 	f := &Figure{
 		Name: "high-slowdowns", Title: fmt.Sprintf("Jobs with a slowdown above %d", metrics.HighSlowdown),
-		Caption: "Below: the number of jobs with a slowdown (turnaround / run time) above this value" + spread(sets) + ". Above: their slowdowns " +
-			"(median and quartiles; whiskers reach 1.5 times the interquartile distance, circles are jobs beyond them). Preset jobs do not count.",
+		Caption: "Below: the number of jobs with a slowdown (turnaround / run time) above this value" + spread(sets) +
+			". Above: their slowdowns " +
+			"(median and quartiles; whiskers reach 1.5 times the interquartile distance, circles are jobs beyond them). " +
+			"Preset jobs do not count.",
 		Width: figure.Wide, Height: 11 * vg.Centimeter,
 		Data: &Table{Head: []string{"set", "jobs", "share", "median slowdown", "p90 slowdown"}, Folded: true},
 	}
@@ -114,7 +116,8 @@ func newSlowJobs(sets []compare.Set) (*Figure, error) {
 		counts.Add(bar, spread)
 		labels = append(labels, j.name)
 		row := []string{
-			j.name, quantity.Decimal(mean), quantity.Percent(stats.Mean(j.shares)), quantity.Decimal(metrics.Quantile(j.slowdowns, 0.5)), quantity.Decimal(metrics.Quantile(j.slowdowns, 0.9)),
+			j.name, quantity.Decimal(mean), quantity.Percent(stats.Mean(j.shares)),
+			quantity.Decimal(metrics.Quantile(j.slowdowns, 0.5)), quantity.Decimal(metrics.Quantile(j.slowdowns, 0.9)),
 		}
 		if several(sets) {
 			row = append(row, quantity.Count(len(j.counts)), quantity.Decimal(low), quantity.Decimal(high))

@@ -172,5 +172,6 @@ func (c Capabilities) CheckAction(action hpc.Action) error {
 	if c.Actions {
 		return nil
 	}
-	return fmt.Errorf("the action at %s: %s knows no administrator's commands (replay on Slurm, or take the actions out)", action.At, c.Name)
+	return fmt.Errorf("the action at %s: %s knows no administrator's commands (replay on Slurm, or take the actions out)",
+		action.At, c.Name)
 }

@@ -85,7 +85,8 @@ func removeRecord(dir string) error {
 
 // HasPart reports whether path is a file of a record.
 func HasPart(path string) bool {
-	if !slices.Contains([]string{manifestFile, jobsFile, eventsFile, schedulerFile, settingFile, journalFile}, filepath.Base(path)) {
+	if !slices.Contains([]string{manifestFile, jobsFile, eventsFile, schedulerFile, settingFile, journalFile},
+		filepath.Base(path)) {
 		return false
 	}
 	_, err := os.Stat(filepath.Join(filepath.Dir(path), manifestFile))

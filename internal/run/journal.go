@@ -85,8 +85,9 @@ func readJournal(r io.Reader) (*journal, error) {
 	}
 	if bad > 0 {
 		j.warnings = addWarning(j.warnings, Warning{
-			Code:          "journal-damaged",
-			Text:          fmt.Sprintf("lines of the run's journal could not be read and were left out, the first at line %d", firstBad),
+			Code: "journal-damaged",
+			Text: fmt.Sprintf("lines of the run's journal could not be read and were left out, the first at line %d",
+				firstBad),
 			AffectsResult: true,
 			Count:         bad,
 		})

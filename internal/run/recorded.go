@@ -43,7 +43,8 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 		}
 	}
 	if started == 0 {
-		return nil, fmt.Errorf("reading %s as a run: no job has a recorded start (want a run, or a workload made of accounting records)", w.Source)
+		return nil, fmt.Errorf(
+			"reading %s as a run: no job has a recorded start (want a run, or a workload made of accounting records)", w.Source)
 	}
 	for _, e := range w.NodeEvents {
 		events = append(events, rm.Event{At: e.At, Kind: rm.NodeState, Task: -1, Reason: e.Nodes + " " + e.State})
@@ -64,7 +65,8 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 	r.Manifest.derive()
 	if n := w.Jobs.Len() - jobs; n > 0 {
 		r.Manifest.Warnings = append(r.Manifest.Warnings, Warning{
-			Code: "jobs-without-record", Text: "jobs of the workload have no record of what happened to them, and are left out", Count: n,
+			Code: "jobs-without-record", Text: "jobs of the workload have no record of what happened to them, and are left out",
+			Count: n,
 		})
 	}
 	return r, nil
@@ -73,7 +75,8 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 // appendRecorded appends the events that the record of a job implies.
 func appendRecorded(events []rm.Event, job *hpc.Job) []rm.Event {
 	if job.Recorded.State == hpc.Rejected {
-		return append(events, rm.Event{At: job.Submit, Kind: rm.Refused, Job: job.ID, Task: -1, Reason: "rejected when the workload was recorded"})
+		return append(events, rm.Event{At: job.Submit, Kind: rm.Refused, Job: job.ID, Task: -1,
+			Reason: "rejected when the workload was recorded"})
 	}
 	events = append(events, rm.Event{At: job.Submit, Kind: rm.Accepted, Job: job.ID, Task: -1})
 	tasks := []int{-1}
@@ -117,7 +120,8 @@ func lacks(w *workload.Workload) []Warning {
 			first = job.User
 			users++
 		}
-		user, account, qos, partition = user || users > 1, account || job.Account != "", qos || job.QOS != "", partition || job.Partition != ""
+		user, account, qos, partition = user || users > 1, account || job.Account != "", qos || job.QOS != "", partition ||
+			job.Partition != ""
 		limit, dependency = limit || job.TimeLimit != 0, dependency || job.Dependency != ""
 		constraint = constraint || job.Constraint != "" || job.NodeList != "" || job.Switches != 0
 		if rec := job.Recorded; rec != nil {
@@ -140,7 +144,8 @@ func lacks(w *workload.Workload) []Warning {
 	lack(len(w.Usage) > 0, "usage", "earlier usage, so fair-share begins at zero in a replay")
 	lack(w.Start != 0, "window", "window with the jobs that ran before, so the machine is empty when a replay begins")
 	lack(priority, "priorities", "priorities of jobs, so the order of the queue cannot be compared")
-	lack(constraint, "constraints", "features, node lists or switches of jobs, so jobs that waited for certain nodes start on others in a replay")
+	lack(constraint, "constraints", "features, node lists or switches of jobs, so jobs that waited for certain nodes "+
+		"start on others in a replay")
 	lack(dependency, "dependencies", "dependencies, so jobs that waited for others may start earlier in a replay")
 	lack(nodes, "nodes", "nodes of jobs, so placement cannot be compared")
 	return list

@@ -55,9 +55,11 @@ func (s Scheduler) Add(o Scheduler) Scheduler {
 		MainMax: max(s.MainMax, o.MainMax), MainDepthMean: main(s.MainDepthMean, o.MainDepthMean),
 		BackfillCycles: s.BackfillCycles + o.BackfillCycles, BackfillMean: backfill(s.BackfillMean, o.BackfillMean),
 		BackfillMax: max(s.BackfillMax, o.BackfillMax), BackfillDepthMean: backfill(s.BackfillDepthMean, o.BackfillDepthMean),
-		BackfillTriedMean: backfill(s.BackfillTriedMean, o.BackfillTriedMean), BackfillQueueMean: backfill(s.BackfillQueueMean, o.BackfillQueueMean),
-		BackfillTableMean: backfill(s.BackfillTableMean, o.BackfillTableMean), BackfillTableMax: max(s.BackfillTableMax, o.BackfillTableMax),
-		AgentQueueMax: max(s.AgentQueueMax, o.AgentQueueMax), DBDQueueMax: max(s.DBDQueueMax, o.DBDQueueMax),
+		BackfillTriedMean: backfill(s.BackfillTriedMean, o.BackfillTriedMean),
+		BackfillQueueMean: backfill(s.BackfillQueueMean, o.BackfillQueueMean),
+		BackfillTableMean: backfill(s.BackfillTableMean, o.BackfillTableMean),
+		BackfillTableMax:  max(s.BackfillTableMax, o.BackfillTableMax),
+		AgentQueueMax:     max(s.AgentQueueMax, o.AgentQueueMax), DBDQueueMax: max(s.DBDQueueMax, o.DBDQueueMax),
 		ServerThreadsMax: max(s.ServerThreadsMax, o.ServerThreadsMax),
 	}
 }

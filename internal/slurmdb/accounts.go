@@ -27,11 +27,14 @@ var assocOptions = []struct {
 	column, option string
 	tres           bool
 }{
-	{"grp_jobs", "GrpJobs", false}, {"grp_jobs_accrue", "GrpJobsAccrue", false}, {"grp_submit_jobs", "GrpSubmitJobs", false},
+	{"grp_jobs", "GrpJobs", false}, {"grp_jobs_accrue", "GrpJobsAccrue", false},
+	{"grp_submit_jobs", "GrpSubmitJobs", false},
 	{"grp_tres", "GrpTRES", true}, {"grp_tres_mins", "GrpTRESMins", true}, {"grp_tres_run_mins", "GrpTRESRunMins", true},
 	{"grp_wall", "GrpWall", false}, {"max_jobs", "MaxJobs", false}, {"max_jobs_accrue", "MaxJobsAccrue", false},
-	{"max_submit_jobs", "MaxSubmitJobs", false}, {"max_tres_pj", "MaxTRESPerJob", true}, {"max_tres_pn", "MaxTRESPerNode", true},
-	{"max_tres_mins_pj", "MaxTRESMinsPerJob", true}, {"max_wall_pj", "MaxWallDurationPerJob", false}, {"priority", "Priority", false},
+	{"max_submit_jobs", "MaxSubmitJobs", false}, {"max_tres_pj", "MaxTRESPerJob", true},
+	{"max_tres_pn", "MaxTRESPerNode", true},
+	{"max_tres_mins_pj", "MaxTRESMinsPerJob", true}, {"max_wall_pj", "MaxWallDurationPerJob", false},
+	{"priority", "Priority", false},
 }
 
 // qosOptions maps the columns of qos_table to the options of sacctmgr.
@@ -41,19 +44,23 @@ var qosOptions = []struct {
 }{
 	{"grace_time", "GraceTime", false}, {"grp_jobs", "GrpJobs", false}, {"grp_jobs_accrue", "GrpJobsAccrue", false},
 	{"grp_submit_jobs", "GrpSubmitJobs", false}, {"grp_tres", "GrpTRES", true}, {"grp_tres_mins", "GrpTRESMins", true},
-	{"grp_tres_run_mins", "GrpTRESRunMins", true}, {"grp_wall", "GrpWall", false}, {"max_jobs_pa", "MaxJobsPerAccount", false},
+	{"grp_tres_run_mins", "GrpTRESRunMins", true}, {"grp_wall", "GrpWall", false},
+	{"max_jobs_pa", "MaxJobsPerAccount", false},
 	{"max_jobs_per_user", "MaxJobsPerUser", false}, {"max_submit_jobs_pa", "MaxSubmitJobsPerAccount", false},
 	{"max_submit_jobs_per_user", "MaxSubmitJobsPerUser", false}, {"max_tres_pa", "MaxTRESPerAccount", true},
-	{"max_tres_pj", "MaxTRESPerJob", true}, {"max_tres_pn", "MaxTRESPerNode", true}, {"max_tres_pu", "MaxTRESPerUser", true},
+	{"max_tres_pj", "MaxTRESPerJob", true}, {"max_tres_pn", "MaxTRESPerNode", true},
+	{"max_tres_pu", "MaxTRESPerUser", true},
 	{"max_tres_mins_pj", "MaxTRESMinsPerJob", true}, {"min_tres_pj", "MinTRESPerJob", true},
 	{"max_wall_duration_per_job", "MaxWallDurationPerJob", false}, {"priority", "Priority", false},
-	{"usage_factor", "UsageFactor", false}, {"usage_thres", "UsageThreshold", false}, {"limit_factor", "LimitFactor", false},
+	{"usage_factor", "UsageFactor", false}, {"usage_thres", "UsageThreshold", false},
+	{"limit_factor", "LimitFactor", false},
 	{"preempt_exempt_time", "PreemptExemptTime", false},
 }
 
 // qosFlags are the flags of a QOS by their bits (QOS_FLAG_ in slurmdb.h).
 var qosFlags = []string{
-	"PartitionMinNodes", "PartitionMaxNodes", "PartitionTimeLimit", "EnforceUsageThreshold", "NoReserve", "RequiresReservation",
+	"PartitionMinNodes", "PartitionMaxNodes", "PartitionTimeLimit", "EnforceUsageThreshold", "NoReserve",
+	"RequiresReservation",
 	"DenyOnLimit", "OverPartQOS", "NoDecay", "UsageFactorSafe",
 }
 
@@ -269,7 +276,8 @@ func (r *reader) writeQOS(b *strings.Builder) error {
 				fmt.Fprintf(&options, " Flags=%s", strings.Join(names, ","))
 			}
 			if others := flags & flagBits >> len(qosFlags); others != 0 {
-				r.leftOut = append(r.leftOut, fmt.Sprintf("QOS %s: flags of a Slurm later than 22.05 (bits %#x) are left out", row["name"], others<<len(qosFlags)))
+				r.leftOut = append(r.leftOut, fmt.Sprintf("QOS %s: flags of a Slurm later than 22.05 (bits %#x) are left out",
+					row["name"], others<<len(qosFlags)))
 			}
 		}
 		if names := r.preempted(row["preempt"]); names != "" {

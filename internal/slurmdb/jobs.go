@@ -77,7 +77,8 @@ func (r *reader) readJobs() error {
 		r.builder.Row()
 		record, err := r.record(&row)
 		if err != nil {
-			return r.builder.Unusable(finished.RuleNoRecord, strconv.FormatInt(row.job.Int64, 10), "job %d: %v", row.job.Int64, err)
+			return r.builder.Unusable(finished.RuleNoRecord, strconv.FormatInt(row.job.Int64, 10), "job %d: %v", row.job.Int64,
+				err)
 		}
 		return r.builder.Add(record, record.ID)
 	}, args...)
@@ -214,8 +215,10 @@ func (r *reader) tresAmounts(text string) iter.Seq2[string, int64] {
 // readSteps tells the builder when the steps of jobs without a start began.
 func (r *reader) readSteps() error {
 	condition, args := r.window("j.time_submit", "j.time_end")
-	query := "SELECT j.id_job, j.id_array_job, j.id_array_task, MIN(s.time_start) FROM " + r.table("job_table") + " j JOIN " +
-		r.table("step_table") + " s ON s.job_db_inx = j.job_db_inx WHERE j.deleted = 0 AND s.deleted = 0 AND j.time_start = 0" +
+	query := "SELECT j.id_job, j.id_array_job, j.id_array_task, MIN(s.time_start) FROM " + r.table("job_table") +
+		" j JOIN " +
+		r.table("step_table") +
+		" s ON s.job_db_inx = j.job_db_inx WHERE j.deleted = 0 AND s.deleted = 0 AND j.time_start = 0" +
 		" AND s.time_start > 0 AND " + condition + " GROUP BY j.job_db_inx, j.id_job, j.id_array_job, j.id_array_task"
 	return r.each(query, func(rows *sql.Rows) error {
 		var row jobRow

@@ -59,7 +59,8 @@ type Result struct {
 func Read(ctx context.Context, dsn string, opts Options) (*Result, error) {
 	config, err := mysql.ParseDSN(dsn)
 	if err != nil {
-		return nil, errors.New("reading slurmdbd: not a data source (want USER:PASSWORD@tcp(HOST:3306)/DATABASE or USER@unix(SOCKET)/DATABASE)")
+		return nil, errors.New(
+			"reading slurmdbd: not a data source (want USER:PASSWORD@tcp(HOST:3306)/DATABASE or USER@unix(SOCKET)/DATABASE)")
 	}
 	if opts.Password != "" {
 		config.Passwd = opts.Password

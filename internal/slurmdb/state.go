@@ -63,7 +63,8 @@ func reservationEvents(bookings []booking, opts workload.ReadOptions, until hpc.
 	last := make(map[string]*booking) // by name: in its present state, from its start on
 	remove := func(b *booking) {
 		if b.Recurring() {
-			events = append(events, hpc.ReservationEvent{At: b.gone(), Action: "delete", Reservation: hpc.Reservation{Name: b.Name}})
+			events = append(events, hpc.ReservationEvent{At: b.gone(), Action: "delete",
+				Reservation: hpc.Reservation{Name: b.Name}})
 		}
 	}
 	for i := range bookings {
@@ -109,7 +110,8 @@ func (b *booking) gone() hpc.Time { return b.end.Add(workload.ReservationLinger)
 // comesAgainAs reports whether another booking is the next occurrence of this one.
 func (b *booking) comesAgainAs(next *booking) bool {
 	return b.Recurring() && next.Start == b.Start.Add(workload.UntilNext(&b.Reservation)) && next.Duration == b.Duration &&
-		next.Nodes == b.Nodes && slices.Equal(next.Flags, b.Flags) && slices.Equal(next.Users, b.Users) && slices.Equal(next.Accounts, b.Accounts)
+		next.Nodes == b.Nodes && slices.Equal(next.Flags, b.Flags) && slices.Equal(next.Users, b.Users) &&
+		slices.Equal(next.Accounts, b.Accounts)
 }
 
 // addAssociations adds the users and accounts that may use a reservation. list has the numbers of
@@ -189,7 +191,8 @@ func nodeEvents(outages []outage) []hpc.NodeEvent {
 	events := make([]hpc.NodeEvent, 0, len(nodes))
 	for m, names := range nodes {
 		slices.Sort(names)
-		events = append(events, hpc.NodeEvent{At: m.at, Nodes: hostlist.Compress(slices.Compact(names)), State: m.state, Reason: m.reason})
+		events = append(events, hpc.NodeEvent{At: m.at, Nodes: hostlist.Compress(slices.Compact(names)), State: m.state,
+			Reason: m.reason})
 	}
 	slices.SortFunc(events, func(a, b hpc.NodeEvent) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.State, b.State), cmp.Compare(a.Nodes, b.Nodes))
@@ -211,10 +214,13 @@ func (r *reader) readUsage() ([]hpc.Usage, error) {
 	for _, t := range []struct {
 		table  string
 		length time.Duration
-	}{{"assoc_usage_hour_table", time.Hour}, {"assoc_usage_day_table", 24 * time.Hour}, {"assoc_usage_month_table", 30 * 24 * time.Hour}} {
+	}{{"assoc_usage_hour_table", time.Hour}, {"assoc_usage_day_table", 24 * time.Hour},
+		{"assoc_usage_month_table", 30 * 24 * time.Hour}} {
 		earliest := until
-		query := "SELECT id, id_tres, time_start, alloc_secs FROM " + r.table(t.table) + " WHERE deleted = 0 AND time_start < ?" +
-			" AND id_tres = (SELECT IF(EXISTS(SELECT 1 FROM " + r.table(t.table) + " WHERE id_tres = 5 AND alloc_secs > 0), 5, 1))"
+		query := "SELECT id, id_tres, time_start, alloc_secs FROM " + r.table(t.table) +
+			" WHERE deleted = 0 AND time_start < ?" +
+			" AND id_tres = (SELECT IF(EXISTS(SELECT 1 FROM " + r.table(t.table) +
+			" WHERE id_tres = 5 AND alloc_secs > 0), 5, 1))"
 		err := r.each(query, func(rows *sql.Rows) error {
 			var id, tres int
 			var at int64
@@ -238,7 +244,8 @@ func (r *reader) readUsage() ([]hpc.Usage, error) {
 		}
 	}
 	if len(usage) > 0 && r.opts.UsageHalfLife <= 0 && r.opts.UsageSince == 0 {
-		r.leftOut = append(r.leftOut, "fair-share usage that does not decay is that of all the time that the database covers (--usage-since says when it was last reset)")
+		r.leftOut = append(r.leftOut, "fair-share usage that does not decay is that of all the time that the database "+
+			"covers (--usage-since says when it was last reset)")
 	}
 	return usage, nil
 }

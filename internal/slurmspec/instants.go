@@ -45,7 +45,8 @@ func ParseTime(text []byte, zone *time.Location) (hpc.Time, error) {
 // isoTime reads sacct's default form, "2024-03-01T08:00:00". It reads the digits itself,
 // because a dump has three instants a line and time.Parse would take most of the reading.
 func isoTime(text []byte, zone *time.Location) (hpc.Time, bool) {
-	if len(text) != 19 || text[4] != '-' || text[7] != '-' || text[10] != 'T' && text[10] != ' ' || text[13] != ':' || text[16] != ':' {
+	if len(text) != 19 || text[4] != '-' || text[7] != '-' || text[10] != 'T' && text[10] != ' ' || text[13] != ':' ||
+		text[16] != ':' {
 		return 0, false
 	}
 	ok := true
@@ -59,7 +60,8 @@ func isoTime(text []byte, zone *time.Location) (hpc.Time, bool) {
 	}
 	year, month, day := number(0, 4), number(5, 7), number(8, 10)
 	hour, minute, second := number(11, 13), number(14, 16), number(17, 19)
-	if !ok || year < 1970 || year > lastYear || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60 {
+	if !ok || year < 1970 || year > lastYear || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 ||
+		minute > 59 || second > 60 {
 		return 0, false
 	}
 	t := time.Date(year, time.Month(month), day, hour, minute, second, 0, zone)
@@ -82,7 +84,8 @@ func otherTime(text string, zone *time.Location) (hpc.Time, error) {
 		return hpc.Unix(sec), nil
 	}
 	for _, layout := range []string{
-		time.RFC3339, "2006-01-02T15:04:05-0700", "2006-01-02 15:04:05-07:00", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02",
+		time.RFC3339, "2006-01-02T15:04:05-0700", "2006-01-02 15:04:05-07:00", "2006-01-02T15:04", "2006-01-02 15:04",
+		"2006-01-02",
 		"2006-01-02T15:04:05.999999999",
 	} {
 		if t, err := time.ParseInLocation(layout, text, zone); err == nil && t.Year() >= 1970 && t.Year() <= lastYear {

@@ -194,7 +194,8 @@ func ReleaseOfProtocol(version uint16) (r Release, ok bool) {
 type UnsupportedError struct{ Release Release }
 
 func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("Slurm %s is not supported (want %s)", cmp.Or(e.Release.String(), "of an unknown release"), SupportedList())
+	return fmt.Sprintf("Slurm %s is not supported (want %s)", cmp.Or(e.Release.String(), "of an unknown release"),
+		SupportedList())
 }
 
 // CheckSupported returns nil for a supported release and an [UnsupportedError] for any other.

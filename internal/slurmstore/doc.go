@@ -1,5 +1,6 @@
 // Package slurmstore keeps releases of Slurm beside the one that the machine may have: in the user's
-// cache, and root's in a directory that all users read. Each is a root directory with the programs, the plugins and all libraries that they
+// cache, and root's in a directory that all users read. Each is a root directory with the programs, the plugins and all
+// libraries that they
 // need, down to the C library and its dynamic loader. Nothing of it is installed on the machine,
 // and no step needs root.
 //

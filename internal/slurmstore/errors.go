@@ -47,7 +47,8 @@ func (e *NotInstalledError) Error() string {
 	if len(e.Installed) > 0 {
 		have = "installed: " + strings.Join(e.Installed, ", ")
 	}
-	return fmt.Sprintf("slurm %s is not installed in the store (%s; install it with: rmreplay slurm install %s)", e.Version, have, e.Version)
+	return fmt.Sprintf("slurm %s is not installed in the store (%s; install it with: rmreplay slurm install %s)",
+		e.Version, have, e.Version)
 }
 
 // IsInput reports whether err says that something that the user named is wrong.

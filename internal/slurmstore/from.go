@@ -45,7 +45,8 @@ func fromPath(ctx context.Context, t *tree, path string, hooks Hooks) error {
 		}
 	}
 	if len(files) == 0 {
-		return fmt.Errorf("a directory without .deb files and without %s (want packages, an OCI image layout, or a tarball of a root)", layoutFile)
+		return fmt.Errorf("a directory without .deb files and without %s (want packages, an OCI image layout, or a tarball "+
+			"of a root)", layoutFile)
 	}
 	if err := agree(ctx, files, hooks); err != nil {
 		return err

@@ -98,7 +98,8 @@ func ignoreMissing(err error) error {
 
 // eachEntry calls f for each entry of a tar archive, except the root itself and what is below
 // /dev: a root needs no devices. Names are clean and relative.
-func eachEntry(ctx context.Context, archive io.Reader, f func(name string, h *tar.Header, content io.Reader) error) error {
+func eachEntry(ctx context.Context, archive io.Reader, f func(name string, h *tar.Header,
+	content io.Reader) error) error {
 	for r := tar.NewReader(archive); ; {
 		h, err := r.Next()
 		switch {

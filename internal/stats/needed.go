@@ -65,5 +65,6 @@ func DeviationInterval(freedom int, level float64) (low, high float64) {
 		return math.NaN(), math.NaN()
 	}
 	variance := distuv.ChiSquared{K: float64(freedom)}
-	return math.Sqrt(float64(freedom) / variance.Quantile((1+level)/2)), math.Sqrt(float64(freedom) / variance.Quantile((1-level)/2))
+	return math.Sqrt(float64(freedom) / variance.Quantile((1+level)/2)),
+		math.Sqrt(float64(freedom) / variance.Quantile((1-level)/2))
 }

@@ -125,7 +125,8 @@ const (
 // call it: its guard would start a guard in turn.
 func Start(opts Options, onExit func(Exit)) (*Guard, error) {
 	if _, isGuard := os.LookupEnv(envGuard); isGuard {
-		return nil, errors.New("starting the guard: this process is a guard (its program has to call supervise.RunIfGuard first)")
+		return nil, errors.New(
+			"starting the guard: this process is a guard (its program has to call supervise.RunIfGuard first)")
 	}
 	var refused error
 	for _, w := range opts.ways() {

@@ -81,7 +81,8 @@ func (p *Plan) stillQueued(ctx context.Context) error {
 	// squeue fails for a job that Slurm has forgotten. Such a job is not in the queue.
 	out, err := askSlurm(ctx, "squeue", "--noheader", "--format=%i", "--jobs="+last.Job)
 	if err == nil && strings.TrimSpace(out) != "" {
-		return fmt.Errorf("submitting: job array %s is in the queue still (want to wait for its end, or scancel %s)", last.Job, last.Job)
+		return fmt.Errorf("submitting: job array %s is in the queue still (want to wait for its end, or scancel %s)",
+			last.Job, last.Job)
 	}
 	return nil
 }
@@ -119,7 +120,8 @@ func (m *Maker) script(runs []int, opts ArrayOptions) (string, error) {
 	}
 	lines = append(lines,
 		"# Written by rmreplay sweep: makes one run of the sweep in "+strconv.Quote(p.Dir)+".",
-		fmt.Sprintf(`exec %s sweep %s --output=%s --cell="$SLURM_ARRAY_TASK_ID"`, shellWord(m.Program), shellWord(p.Experiment.Path), shellWord(p.Dir)),
+		fmt.Sprintf(`exec %s sweep %s --output=%s --cell="$SLURM_ARRAY_TASK_ID"`, shellWord(m.Program),
+			shellWord(p.Experiment.Path), shellWord(p.Dir)),
 		"")
 	return strings.Join(lines, "\n"), nil
 }

@@ -51,7 +51,8 @@ func (e *Experiment) checkEdits() (warnings []string, err error) {
 				return nil, errorAt(v.Line, "edits: %s: %w (cluster %s)", v.Name, err, cluster.Name)
 			}
 			for _, warning := range edited.Warnings {
-				warnings = append(warnings, fmt.Sprintf("%s:%d: edits: %s: %s (cluster %s)", e.Path, v.Line, v.Name, warning, cluster.Name))
+				warnings = append(warnings, fmt.Sprintf("%s:%d: edits: %s: %s (cluster %s)", e.Path, v.Line, v.Name, warning,
+					cluster.Name))
 			}
 		}
 	}

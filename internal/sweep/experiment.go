@@ -446,7 +446,8 @@ func (e *Experiment) checkAxis(a axis, check CheckOption) error {
 		}
 		options := v.Options.String()
 		if same := alike[options]; same != nil {
-			return errorAt(v.Line, "%s: %s: the same as %s in line %d (want other options, or one of them)", a.what, v.Name, same.Name, same.Line)
+			return errorAt(v.Line, "%s: %s: the same as %s in line %d (want other options, or one of them)", a.what, v.Name,
+				same.Name, same.Line)
 		}
 		alike[options] = v
 	}

@@ -101,7 +101,8 @@ func (m *Maker) Check() {
 	p.fingerprints(m.Version)
 	for _, d := range p.derived {
 		if d.err == nil && !p.made(d) {
-			d.err = fmt.Errorf("%s is not there, or the experiment has changed since it was made (want the sweep to be started, or submitted, again)", d.path)
+			d.err = fmt.Errorf("%s is not there, or the experiment has changed since it was made (want the sweep to be "+
+				"started, or submitted, again)", d.path)
 		}
 	}
 	p.blame()
@@ -198,7 +199,8 @@ func (c *Cell) removeOthers(dir string) error {
 	}
 	for _, entry := range entries {
 		name := strings.TrimSuffix(entry.Name(), ".json")
-		if strings.HasPrefix(name, run.RealizationPrefix) && !slices.ContainsFunc(c.Runs, func(r *Run) bool { return filepath.Base(r.Dir) == name }) {
+		if strings.HasPrefix(name, run.RealizationPrefix) && !slices.ContainsFunc(c.Runs,
+			func(r *Run) bool { return filepath.Base(r.Dir) == name }) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
 		}
 	}
@@ -229,7 +231,8 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 			return err
 		}
 	} else {
-		args := slices.Concat(strings.Fields(transformCommand), []string{d.source}, d.transform.arguments(), []string{"--output=" + temp})
+		args := slices.Concat(strings.Fields(transformCommand), []string{d.source}, d.transform.arguments(),
+			[]string{"--output=" + temp})
 		s.Command = append([]string{"rmreplay"}, args...)
 		if err := m.call(ctx, args, m.logPath(d.path)); err != nil {
 			return err

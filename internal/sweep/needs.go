@@ -83,20 +83,24 @@ func (s *Summary) renderNeeds(b *strings.Builder) {
 	if len(s.Needs) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\nseeds to find a difference between two cells in %.0f %% of cases (test at %.0f %%)\n", 100*needPower, 100*needAlpha)
-	fmt.Fprintf(b, "%-12s  %13s  %13s  %22s  %9s  %9s\n", "", "mean of cells", "deviation", fmt.Sprintf("found with %d seeds", s.Needs[0].Seeds), "for 10 %", "for 5 %")
+	fmt.Fprintf(b, "\nseeds to find a difference between two cells in %.0f %% of cases (test at %.0f %%)\n", 100*needPower,
+		100*needAlpha)
+	fmt.Fprintf(b, "%-12s  %13s  %13s  %22s  %9s  %9s\n", "", "mean of cells", "deviation",
+		fmt.Sprintf("found with %d seeds", s.Needs[0].Seeds), "for 10 %", "for 5 %")
 	freedom := math.MaxInt
 	for i, n := range s.Needs {
 		found := figure(n.Key, n.Detectable)
 		if n.Detectable.Known() && n.Mean != 0 {
 			found += fmt.Sprintf(" (%.1f %%)", 100*math.Abs(float64(n.Detectable/n.Mean)))
 		}
-		fmt.Fprintf(b, "%-12s  %13s  %13s  %22s  %9s  %9s\n", titleOf(s.Needs[i].Key), figure(n.Key, n.Mean), figure(n.Key, n.Deviation), found, seedCount(n.For10), seedCount(n.For5))
+		fmt.Fprintf(b, "%-12s  %13s  %13s  %22s  %9s  %9s\n", titleOf(s.Needs[i].Key), figure(n.Key, n.Mean),
+			figure(n.Key, n.Deviation), found, seedCount(n.For10), seedCount(n.For5))
 		freedom = min(freedom, n.Freedom)
 	}
 	b.WriteString("This assumes independent, normal runs that vary as the complete ones do, alike in all cells.\n")
 	low, high := stats.DeviationInterval(freedom, 1-needAlpha)
-	fmt.Fprintf(b, "The true deviation is %.2g to %.2g times that of these runs (95 %%, %d degrees of freedom).\n", low, high, freedom)
+	fmt.Fprintf(b, "The true deviation is %.2g to %.2g times that of these runs (95 %%, %d degrees of freedom).\n", low,
+		high, freedom)
 }
 
 func titleOf(key string) string {

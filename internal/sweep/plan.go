@@ -192,7 +192,8 @@ func NewPlan(e *Experiment, dir string) (*Plan, error) {
 			for _, machine := range orNone(e.Sim.Machines) {
 				options := slices.Concat(e.Sim.Options, machine.Options, policy.Options)
 				for _, t := range transforms {
-					p.add(Coordinates{Engine: "sim", Policy: policy.Name, Machine: machine.Name, Transform: t.Name}, simulateCommand, options, nil, t)
+					p.add(Coordinates{Engine: "sim", Policy: policy.Name, Machine: machine.Name, Transform: t.Name}, simulateCommand,
+						options, nil, t)
 				}
 			}
 		}
@@ -204,7 +205,8 @@ func NewPlan(e *Experiment, dir string) (*Plan, error) {
 				for _, release := range orNone(e.Slurm.Releases) {
 					options := slices.Concat(e.Slurm.Options, cluster.Options, release.Options)
 					for _, t := range transforms {
-						at := Coordinates{Engine: "slurm", Cluster: cluster.Name, Edit: edit.Name, Release: release.Name, Transform: t.Name}
+						at := Coordinates{Engine: "slurm", Cluster: cluster.Name, Edit: edit.Name, Release: release.Name,
+							Transform: t.Name}
 						p.add(at, replayCommand, options, edited, t)
 					}
 				}
@@ -257,7 +259,8 @@ func (p *Plan) transformed(t Variant, seed uint64) input {
 		options = append(slices.Clone(options), Option{Name: "seed", Value: fmt.Sprint(seed)})
 		name += fmt.Sprintf(".seed-%d", seed)
 	}
-	return p.share(&derived{path: filepath.Join(workloadsDir, name+".jsonl.gz"), source: p.Experiment.Workload, transform: options, variant: t})
+	return p.share(&derived{path: filepath.Join(workloadsDir, name+".jsonl.gz"), source: p.Experiment.Workload,
+		transform: options, variant: t})
 }
 
 // draws reports whether the result of a transform depends on a seed.
@@ -276,7 +279,8 @@ func (p *Plan) edited(cluster, edit Variant) *input {
 		return nil
 	}
 	source, _ := cluster.Options.Get("cluster")
-	made := p.share(&derived{path: filepath.Join(clustersDir, slug(cluster.Name)+"_"+slug(edit.Name)), source: source, edit: edit.Options, variant: edit})
+	made := p.share(&derived{path: filepath.Join(clustersDir, slug(cluster.Name)+"_"+slug(edit.Name)), source: source,
+		edit: edit.Options, variant: edit})
 	return &made
 }
 

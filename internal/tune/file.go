@@ -155,7 +155,8 @@ func (p *parameter) UnmarshalYAML(n ast.Node) error {
 		}
 	}
 	if len(kinds) != 1 {
-		return f.errorf("name", "has %d of integer, real and values (want one: integer: [LOW, HIGH], real: [LOW, HIGH] or values: [A, B])", len(kinds))
+		return f.errorf("name", "has %d of integer, real and values (want one: integer: [LOW, HIGH], real: [LOW, HIGH] or "+
+			"values: [A, B])", len(kinds))
 	}
 	if p.Now, err = f.one("now"); err != nil {
 		return err
@@ -279,8 +280,10 @@ func (c *constraint) UnmarshalYAML(n ast.Node) error {
 	}
 	number, percent := strings.CutSuffix(c.worseBy, "%")
 	c.Relative = percent
-	if c.Limit, err = strconv.ParseFloat(strings.TrimSpace(number), 64); err != nil || !(c.Limit >= 0) || math.IsInf(c.Limit, 0) {
-		return f.errorf("worse-by", "%s: worse-by: %q: want a share such as 5%%, or a number in the metric's unit, from 0", c.Metric, c.worseBy)
+	if c.Limit, err = strconv.ParseFloat(strings.TrimSpace(number), 64); err != nil || !(c.Limit >= 0) ||
+		math.IsInf(c.Limit, 0) {
+		return f.errorf("worse-by", "%s: worse-by: %q: want a share such as 5%%, or a number in the metric's unit, from 0",
+			c.Metric, c.worseBy)
 	}
 	if percent {
 		c.Limit /= 100
@@ -305,7 +308,8 @@ func figureOf(key string, line int, what string) (metrics.Figure, error) {
 		keys = append(keys, f.Key)
 	}
 	if key == "" {
-		return metrics.Figure{}, sweep.ErrorAt(line, "%s: metric is missing (want a key of rmreplay metrics --json, such as mean_bounded_slowdown)", what)
+		return metrics.Figure{}, sweep.ErrorAt(line, "%s: metric is missing (want a key of rmreplay metrics --json, such "+
+			"as mean_bounded_slowdown)", what)
 	}
 	meant := "want one of " + strings.Join(keys, ", ")
 	if near := spelling.Nearest(key, 5, keys); near != "" {
@@ -328,7 +332,8 @@ func direction(f metrics.Figure, want string, line int, what string) (lower bool
 		case metrics.Higher:
 			return false, nil
 		}
-		return false, sweep.ErrorAt(line, "%s: %s: neither more nor less of it is better (say so with want: lower or want: higher)", what, f.Key)
+		return false, sweep.ErrorAt(line, "%s: %s: neither more nor less of it is better (say so with want: lower or want: "+
+			"higher)", what, f.Key)
 	}
 	return false, sweep.ErrorAt(line, "%s: %s: want: %s: not known (want lower or higher)", what, f.Key, want)
 }
@@ -391,12 +396,14 @@ func (f *File) complete() error {
 	for _, h := range f.HeldOut {
 		for _, w := range f.Workloads {
 			if h.Options.String() == w.Options.String() {
-				return sweep.ErrorAt(h.Line, "held-out: %s: the search has it as well (want data that the search does not see; without held-out, other seeds of its workloads are held out)", h.Name)
+				return sweep.ErrorAt(h.Line, "held-out: %s: the search has it as well (want data that the search does not see; "+
+					"without held-out, other seeds of its workloads are held out)", h.Name)
 			}
 		}
 	}
 	if n := len(f.heldOut()); Smallest(n, f.HeldOutSeeds) > 1-Confidence {
-		return fmt.Errorf("held-out-seeds: %d with %d workloads: no difference could be significant, the smallest p-value is %.3g (want at least 6 pairs of runs)",
+		return fmt.Errorf("held-out-seeds: %d with %d workloads: no difference could be significant, the smallest p-value "+
+			"is %.3g (want at least 6 pairs of runs)",
 			f.HeldOutSeeds, n, Smallest(n, f.HeldOutSeeds))
 	}
 	if err := f.completeSpace(); err != nil {
@@ -418,7 +425,8 @@ func (f *File) complete() error {
 		f.Budget = s.DefaultBudget()
 	}
 	if f.Budget < s.Least() {
-		return fmt.Errorf("budget: %d runs for %d parameters and %d blocks (%d workloads x %d seeds): too few (want at least %d; the default is %d)",
+		return fmt.Errorf("budget: %d runs for %d parameters and %d blocks (%d workloads x %d seeds): too few (want at "+
+			"least %d; the default is %d)",
 			f.Budget, len(f.Space), s.Blocks, len(f.Workloads), f.Seeds, s.Least(), s.DefaultBudget())
 	}
 	return nil
@@ -498,7 +506,8 @@ func condition(p *parameter, before Space) (*Condition, error) {
 		at := slices.IndexFunc(before, func(q Parameter) bool { return strings.HasPrefix(text, q.Name+"=") })
 		switch {
 		case at < 0:
-			return nil, sweep.ErrorAt(p.line, "parameters: %s: when: %s: no parameter before it has that name (want NAME=VALUE)", p.Name, text)
+			return nil, sweep.ErrorAt(p.line, "parameters: %s: when: %s: no parameter before it has that name (want NAME=VALUE)",
+				p.Name, text)
 		case c.Parameter >= 0 && c.Parameter != at:
 			return nil, sweep.ErrorAt(p.line, "parameters: %s: when: two parameters (want values of one)", p.Name)
 		}
@@ -513,5 +522,6 @@ func condition(p *parameter, before Space) (*Condition, error) {
 		}
 		return c, nil
 	}
-	return nil, sweep.ErrorAt(p.line, "parameters: %s: when: %s is a number (want a parameter with values)", p.Name, before[c.Parameter].Name)
+	return nil, sweep.ErrorAt(p.line, "parameters: %s: when: %s is a number (want a parameter with values)", p.Name,
+		before[c.Parameter].Name)
 }

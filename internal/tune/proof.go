@@ -115,7 +115,10 @@ func (g *Goal) Prove(pairs []Pair, seed uint64) (*Proof, Outcome) {
 	if p.Failure != "" {
 		return p, BestFailed
 	}
-	site, best := p.units(pairs, func(pair Pair) (a, b float64, ok bool) { return pair.Site.Objective, pair.Best.Objective, true })
+	site, best := p.units(pairs, func(pair Pair) (a, b float64, ok bool) {
+		return pair.Site.Objective, pair.Best.Objective,
+			true
+	})
 	p.Pairs = len(site)
 	p.SmallestP = metrics.Float(stats.SmallestPairedP(p.Pairs, stats.TestOptions{}))
 	gains := make([]float64, len(site))
@@ -133,7 +136,8 @@ func (g *Goal) Prove(pairs []Pair, seed uint64) (*Proof, Outcome) {
 		}
 		return stats.Mean(samples[1]) / base
 	}, options, site, gains)
-	p.Relative, p.RelativeLow, p.RelativeHigh = metrics.Float(relative.Estimate), metrics.Float(relative.Low), metrics.Float(relative.High)
+	p.Relative, p.RelativeLow, p.RelativeHigh = metrics.Float(relative.Estimate), metrics.Float(relative.Low),
+		metrics.Float(relative.High)
 	test := stats.PairedTest(gains, stats.TestOptions{Seed: seed})
 	p.P, p.Exact = metrics.Float(test.P), test.Exact
 	p.Constraints = g.kept(p, pairs, options)
@@ -210,7 +214,8 @@ func (g *Goal) kept(p *Proof, pairs []Pair, options stats.BootstrapOptions) []Ke
 		})
 		k := Kept{Metric: c.Metric, By: c.By, Group: q.Group, Pairs: len(site)}
 		if len(site) == 0 {
-			k.Site, k.Best, k.Worse, k.WorseLow, k.WorseHigh, k.Allowed = metrics.NoValue(), metrics.NoValue(), metrics.NoValue(), metrics.NoValue(), metrics.NoValue(), metrics.NoValue()
+			k.Site, k.Best, k.Worse, k.WorseLow, k.WorseHigh, k.Allowed = metrics.NoValue(), metrics.NoValue(),
+				metrics.NoValue(), metrics.NoValue(), metrics.NoValue(), metrics.NoValue()
 			out = append(out, k)
 			continue
 		}
@@ -220,7 +225,8 @@ func (g *Goal) kept(p *Proof, pairs []Pair, options stats.BootstrapOptions) []Ke
 		}
 		k.Site, k.Best = metrics.Float(stats.Mean(site)), metrics.Float(stats.Mean(best))
 		interval := stats.Bootstrap(stats.Mean, options, worse)
-		k.Worse, k.WorseLow, k.WorseHigh = metrics.Float(interval.Estimate), metrics.Float(interval.Low), metrics.Float(interval.High)
+		k.Worse, k.WorseLow, k.WorseHigh = metrics.Float(interval.Estimate), metrics.Float(interval.Low),
+			metrics.Float(interval.High)
 		allowed := c.Limit
 		if c.Relative {
 			allowed *= math.Abs(float64(k.Site))

@@ -38,7 +38,8 @@ func (r *Result) renderSearch(b *strings.Builder) {
 			broken++
 		}
 	}
-	fmt.Fprintf(b, "\nsearch     %d runs of %d settings on %d blocks of %s", r.SearchRuns, len(r.Tried), r.Plan.Blocks, strings.Join(r.Plan.Workloads, ", "))
+	fmt.Fprintf(b, "\nsearch     %d runs of %d settings on %d blocks of %s", r.SearchRuns, len(r.Tried), r.Plan.Blocks,
+		strings.Join(r.Plan.Workloads, ", "))
 	if broken > 0 {
 		fmt.Fprintf(b, "; %d of them with a broken constraint", broken)
 	}
@@ -47,7 +48,8 @@ func (r *Result) renderSearch(b *strings.Builder) {
 	}
 	b.WriteString("\n")
 	if r.SearchGain.Known() {
-		fmt.Fprintf(b, "           %s %s in the search (biased: the setting was chosen for it)\n", r.Metric, change(r.SearchGain, r.Want))
+		fmt.Fprintf(b, "           %s %s in the search (biased: the setting was chosen for it)\n", r.Metric,
+			change(r.SearchGain, r.Want))
 	}
 }
 
@@ -62,13 +64,15 @@ func change(gain metrics.Float, want string) string {
 
 func (r *Result) renderProof(b *strings.Builder) {
 	p := r.Proof
-	fmt.Fprintf(b, "held out   %d runs on %s, with seeds that the search did not see\n", r.HeldOutRuns, strings.Join(r.Plan.HeldOut, ", "))
+	fmt.Fprintf(b, "held out   %d runs on %s, with seeds that the search did not see\n", r.HeldOutRuns,
+		strings.Join(r.Plan.HeldOut, ", "))
 	if p.Failure != "" {
 		fmt.Fprintf(b, "           %s\n", p.Failure)
 		return
 	}
 	fmt.Fprintf(b, "           %s %s -> %s, %s (95 %% interval of the gain %s to %s), p = %s, %d pairs of %ss\n",
-		r.Metric, p.Site.Text(), p.Best.Text(), change(p.Relative, r.Want), signed(p.RelativeLow), signed(p.RelativeHigh), significance(p.P), p.Pairs, p.Unit)
+		r.Metric, p.Site.Text(), p.Best.Text(), change(p.Relative, r.Want), signed(p.RelativeLow), signed(p.RelativeHigh),
+		significance(p.P), p.Pairs, p.Unit)
 	if float64(p.SmallestP) > 1-Confidence {
 		fmt.Fprintf(b, "           so few different pairs can have no p-value below %.3g\n", float64(p.SmallestP))
 	}
@@ -108,7 +112,8 @@ func renderConstraints(b *strings.Builder, list []Kept) {
 			continue
 		}
 		fmt.Fprintf(w, "  %s\t%s -> %s\tworse by %s (%s to %s)\tallowed %s\t%s\n",
-			name, amount(k.Site), amount(k.Best), amount(k.Worse), amount(k.WorseLow), amount(k.WorseHigh), amount(k.Allowed), verdict)
+			name, amount(k.Site), amount(k.Best), amount(k.Worse), amount(k.WorseLow), amount(k.WorseHigh), amount(k.Allowed),
+			verdict)
 	}
 	_ = w.Flush() // a builder takes everything
 	if kept > 0 {
@@ -188,8 +193,10 @@ func (p Plan) Render() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", p.Name)
 	fmt.Fprintf(&b, "parameters  %s\n", strings.Join(p.Parameters, ", "))
-	fmt.Fprintf(&b, "search      at most %d runs in about %d races, on %d blocks of %s\n", p.Budget, p.Races, p.Blocks, strings.Join(p.Workloads, ", "))
-	fmt.Fprintf(&b, "held out    %d runs on %s (%d seeds; the search has not seen the %s)\n", p.HeldOutRuns, strings.Join(p.HeldOut, ", "), p.HeldOutSeeds, p.HeldOutUnseen)
+	fmt.Fprintf(&b, "search      at most %d runs in about %d races, on %d blocks of %s\n", p.Budget, p.Races, p.Blocks,
+		strings.Join(p.Workloads, ", "))
+	fmt.Fprintf(&b, "held out    %d runs on %s (%d seeds; the search has not seen the %s)\n", p.HeldOutRuns,
+		strings.Join(p.HeldOut, ", "), p.HeldOutSeeds, p.HeldOutUnseen)
 	fmt.Fprintf(&b, "            the smallest p-value that they can have is %.2g\n", p.SmallestP)
 	return b.String()
 }

@@ -197,7 +197,8 @@ func (f *File) read(dir string) (Measurement, error) {
 	if !summary.Valid {
 		return Measurement{Failure: fmt.Sprintf("%s is not valid: %s", dir, summary.Doubt)}, nil
 	}
-	m := Measurement{Objective: float64(metrics.FigureOf(f.Goal.Metric).Of(&summary.Metrics)), Limited: map[Quantity]float64{}}
+	m := Measurement{Objective: float64(metrics.FigureOf(f.Goal.Metric).Of(&summary.Metrics)),
+		Limited: map[Quantity]float64{}}
 	for i, c := range f.Goal.Constraints {
 		figure := metrics.FigureOf(c.Metric)
 		add := func(group string, of *metrics.Metrics) {

@@ -328,7 +328,8 @@ type Record struct {
 func (f *File) newResult(found *Found) (*Result, error) {
 	r := &Result{
 		Name: f.Name, Outcome: NothingFound, Metric: f.Goal.Metric, Want: "higher", Plan: f.Plan(), SearchRuns: found.Runs,
-		SearchGain: metrics.NoValue(), Setting: []Change{}, Lines: []Line{}, Warnings: []string{}, Races: []RaceResult{}, Records: []Record{},
+		SearchGain: metrics.NoValue(), Setting: []Change{}, Lines: []Line{}, Warnings: []string{}, Races: []RaceResult{},
+		Records: []Record{},
 	}
 	if f.Goal.Lower {
 		r.Want = "lower"
@@ -356,7 +357,8 @@ func (f *File) newResult(found *Found) (*Result, error) {
 }
 
 func (f *File) triedSetting(site, t *Tried) TriedSetting {
-	s := TriedSetting{Name: t.Name, Values: map[string]string{}, Blocks: len(t.Of), Mean: metrics.NoValue(), Relative: metrics.NoValue()}
+	s := TriedSetting{Name: t.Name, Values: map[string]string{}, Blocks: len(t.Of), Mean: metrics.NoValue(),
+		Relative: metrics.NoValue()}
 	for i, value := range t.Setting {
 		if value != "" {
 			s.Values[f.Space[i].Name] = value

@@ -93,7 +93,8 @@ func (c *Clock) takeLink(e ends) bool {
 	for i := range uint32(linkReach) {
 		l := c.linkAt(e, i)
 		state := l.state.Load()
-		if state&linkState == linkSet && l.fromIP.Load() == e.fromIP && l.toIP.Load() == e.toIP && l.ports.Load() == e.ports &&
+		if state&linkState == linkSet && l.fromIP.Load() == e.fromIP && l.toIP.Load() == e.toIP &&
+			l.ports.Load() == e.ports &&
 			l.state.CompareAndSwap(state, state&^linkState|linkFree) {
 			return true
 		}

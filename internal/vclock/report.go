@@ -98,7 +98,8 @@ func FormatThreads(threads []Thread, now hpc.Time) string {
 		if !t.Deadline.IsZero() {
 			left = t.Deadline.Sub(now).String()
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", t.Process, t.PID, t.TID, t.Name, t.State, t.WaitsFor, left, t.Kernel)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", t.Process, t.PID, t.TID, t.Name, t.State, t.WaitsFor, left,
+			t.Kernel)
 	}
 	_ = w.Flush() // writing to a strings.Builder never fails
 	return b.String()
@@ -112,7 +113,8 @@ type DeadlockError struct {
 }
 
 func (e *DeadlockError) Error() string {
-	return fmt.Sprintf("virtual time cannot go on at %v: every thread waits, none with a deadline, and no event is left\n%s",
+	return fmt.Sprintf("virtual time cannot go on at %v: every thread waits, none with a deadline, and no event is "+
+		"left\n%s",
 		e.Now, FormatThreads(e.Threads, e.Now))
 }
 
@@ -131,7 +133,8 @@ type StallError struct {
 
 func (e *StallError) Error() string {
 	if e.Unanswered {
-		return fmt.Sprintf("for %v of real time, until %v of virtual time, no process used the CPU: a process that runs in real time, such as the database, does not answer\n%s",
+		return fmt.Sprintf("for %v of real time, until %v of virtual time, no process used the CPU: a process that runs in "+
+			"real time, such as the database, does not answer\n%s",
 			e.After.Round(time.Millisecond), e.Now, FormatThreads(e.Threads, e.Now))
 	}
 	what := "no managed process used the CPU"
@@ -151,6 +154,7 @@ type CountError struct {
 }
 
 func (e *CountError) Error() string {
-	return fmt.Sprintf("%d bytes too many had arrived at %v: another process than the replay's writes to the replay's pipe or connections",
+	return fmt.Sprintf("%d bytes too many had arrived at %v: another process than the replay's writes to the replay's "+
+		"pipe or connections",
 		e.Extra, e.Now)
 }

@@ -107,6 +107,7 @@ type Log struct {
 	active segmentFile // the last segment; nil after an error, until the next append makes a new one
 	uncut  segmentFile // of a write that failed, until what it left is removed
 	cutAt  int64       // where that begins
+	turned bool        // the next record begins a segment
 	ended  error       // of closing the files, once done is closed
 
 	failed atomic.Pointer[error] // of a record on which later ones depend
@@ -128,6 +129,7 @@ type segment struct {
 type Pending struct {
 	j        *Log
 	payloads [][]byte
+	turn     bool // a new segment begins before them
 	claimed  atomic.Bool
 	first    int64
 	err      error
@@ -217,7 +219,8 @@ func (j *Log) scan(after int64) error {
 	for i := 0; i < len(j.segments); i++ { // check may add one
 		s := &j.segments[i]
 		if s.first < j.next {
-			return fmt.Errorf("%s: begins with record %d, and the segment before it goes to %d", j.path(s.first), s.first, j.next-1)
+			return fmt.Errorf("%s: begins with record %d, and the segment before it goes to %d", j.path(s.first), s.first,
+				j.next-1)
 		}
 		if i+1 < len(j.segments) && j.segments[i+1].first <= after+1 {
 			info, err := os.Stat(j.path(s.first))
@@ -259,12 +262,14 @@ func (j *Log) check(i int) (next int64, err error) {
 			}
 		}
 	case err == nil && anyHeader.Match(start):
-		return 0, fmt.Errorf("%s: begins with %q (want %q)", path, bytes.TrimRight(start, "\n\x00"), bytes.TrimRight(j.header, "\n\x00"))
+		return 0, fmt.Errorf("%s: begins with %q (want %q)", path, bytes.TrimRight(start, "\n\x00"),
+			bytes.TrimRight(j.header, "\n\x00"))
 	}
 	s.size = r.at
 	end := info.Size()
 	if j.opts.InOrder && end > r.at && (i+1 < len(j.segments) || r.behind() > 0) {
-		return 0, fmt.Errorf("%s: record %d: damaged: the checksum does not fit (want the file as it was written)", path, r.next)
+		return 0, fmt.Errorf("%s: record %d: damaged: the checksum does not fit (want the file as it was written)", path,
+			r.next)
 	}
 	if rest := r.behind(); rest > 0 {
 		if err := j.split(i, io.NewSectionReader(f, rest, end-rest), r.next+1); err != nil {
@@ -339,7 +344,19 @@ func (j *Log) Begin(payloads ...[]byte) (*Pending, error) {
 			return nil, fmt.Errorf("writing to the journal: a record of %d bytes (want at most %d)", len(p), MaxPayload)
 		}
 	}
-	r := &Pending{j: j, payloads: payloads, done: make(chan struct{})}
+	return j.begin(&Pending{j: j, payloads: payloads, done: make(chan struct{})})
+}
+
+// Turn begins a new segment, so that [Log.Prune] can remove all records that are durable now.
+func (j *Log) Turn() error {
+	r, err := j.begin(&Pending{j: j, turn: true, done: make(chan struct{})})
+	if err == nil {
+		_, err = r.Wait()
+	}
+	return err
+}
+
+func (j *Log) begin(r *Pending) (*Pending, error) {
 	select { // without a timer, where there is room
 	case <-j.stop:
 		return nil, ErrClosed
@@ -474,6 +491,9 @@ func (j *Log) commit(group []*Pending) error {
 			number++
 		}
 	}
+	if slices.ContainsFunc(group, func(r *Pending) bool { return r.turn }) {
+		j.turned = true
+	}
 	f, at, err := j.segment()
 	if err != nil {
 		return err
@@ -520,7 +540,8 @@ func (j *Log) segment() (f segmentFile, at int64, err error) {
 		j.mu.Lock()
 		at := j.segments[len(j.segments)-1].size
 		j.mu.Unlock()
-		if at < j.opts.SegmentBytes {
+		if at < j.opts.SegmentBytes && !j.turned || at == int64(headerBytes) {
+			j.turned = false
 			return j.active, at, nil
 		}
 		full := j.active
@@ -540,7 +561,7 @@ func (j *Log) segment() (f segmentFile, at int64, err error) {
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close(), os.Remove(path))
 	}
-	j.active = f
+	j.active, j.turned = f, false
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if n := len(j.segments); n > 0 && j.segments[n-1].first == j.next {

@@ -1,6 +1,7 @@
 package wal_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,40 @@ func all(t testing.TB, j *wal.Log, after int64) (records []wal.Record) {
 		records = append(records, some...)
 	}
 	return records
+}
+
+// TestTurn checks that all records can be removed behind a turn, and that the log goes on.
+func TestTurn(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir, 0, wal.Options{})
+	for round := range 3 {
+		if _, err := j.Append([]byte("secret"), []byte("another secret")); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second one finds an empty segment
+			if err := j.Turn(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := j.Prune(j.Last()); err != nil {
+			t.Fatal(err)
+		}
+		files, err := os.ReadDir(dir)
+		if err != nil || len(files) != 1 {
+			t.Errorf("round %d: %v %v", round, files, err)
+		}
+		for _, f := range files {
+			if text, err := os.ReadFile(filepath.Join(dir, f.Name())); err != nil || bytes.Contains(text, []byte("secret")) {
+				t.Errorf("round %d: %s has %q, %v", round, f.Name(), text, err)
+			}
+		}
+	}
+	if first, err := j.Append([]byte("x")); first != 7 || err != nil {
+		t.Error(first, err)
+	}
+	if records := all(t, j, 6); len(records) != 1 || string(records[0].Payload) != "x" {
+		t.Errorf("%+v", records)
+	}
 }
 
 // TestRestarts checks that a journal keeps its records over restarts, rotations and pruning.

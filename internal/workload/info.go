@@ -113,8 +113,9 @@ var durationClasses = []struct {
 // reader returns them.
 func NewInfo(w *Workload) *Info {
 	info := &Info{
-		Source: w.Source, Jobs: w.Jobs.Len(), Rules: w.Rules, Unusable: len(w.Unusable), MachineProcessors: w.MachineProcessors,
-		NodeEvents: len(w.NodeEvents), Reservations: len(w.Reservations), Actions: len(w.Actions),
+		Source: w.Source, Jobs: w.Jobs.Len(), Rules: w.Rules, Unusable: len(w.Unusable),
+		MachineProcessors: w.MachineProcessors,
+		NodeEvents:        len(w.NodeEvents), Reservations: len(w.Reservations), Actions: len(w.Actions),
 		Sizes: newSizeTable(&w.Jobs),
 	}
 	if w.Jobs.Len() == 0 {
@@ -191,7 +192,8 @@ func (info *Info) countKinds(job *hpc.Job) {
 	}{
 		{&info.Arrays, job.Array != ""},
 		{&info.WithDependency, job.Dependency != ""},
-		{&info.WithGPUs, strings.Contains(job.GRES, "gpu") || job.GPUs != "" || job.GPUsPerNode != "" || job.GPUsPerTask != "" || job.GPUsPerSocket != ""},
+		{&info.WithGPUs, strings.Contains(job.GRES, "gpu") || job.GPUs != "" || job.GPUsPerNode != "" ||
+			job.GPUsPerTask != "" || job.GPUsPerSocket != ""},
 		{&info.Exclusive, job.Exclusive != ""},
 		{&info.Cancelled, job.CancelAfter > 0},
 		{&info.Failing, job.ExitCode != 0 || len(job.TaskExitCodes) > 0},
@@ -351,17 +353,20 @@ func sum(list []int) int {
 func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	p := printer{w: w}
 	p.line("%s", info.Source)
-	p.line("  jobs          %d%s", info.Jobs, note(info.Arrays > 0, " (%d arrays, %d tasks in all)", info.Arrays, info.Tasks))
+	p.line("  jobs          %d%s", info.Jobs, note(info.Arrays > 0, " (%d arrays, %d tasks in all)", info.Arrays,
+		info.Tasks))
 	p.line("  window        %s", span(info, zone))
 	if info.Preset+info.Waiting > 0 {
 		p.line("  at its start  %d jobs run, %d wait", info.Preset, info.Waiting)
 	}
-	p.line("  offered work  %s CPU-hours%s", hours(info.OfferedCPUS), note(info.OfferedNodeS > 0, "; %s node-hours by jobs that name nodes", hours(info.OfferedNodeS)))
+	p.line("  offered work  %s CPU-hours%s", hours(info.OfferedCPUS),
+		note(info.OfferedNodeS > 0, "; %s node-hours by jobs that name nodes", hours(info.OfferedNodeS)))
 	if info.OfferedLoad > 0 {
 		p.line("  offered load  %.1f %% of %d processors over the window", 100*info.OfferedLoad, info.MachineProcessors)
 	}
 	if info.RequestedS > 0 {
-		p.line("  time          %s of %s hours requested are used; on average %.0f %% of a job's limit", hours(info.UsedS), hours(info.RequestedS), 100*info.UsedShare)
+		p.line("  time          %s of %s hours requested are used; on average %.0f %% of a job's limit", hours(info.UsedS),
+			hours(info.RequestedS), 100*info.UsedShare)
 	} else {
 		p.line("  time          the jobs have no time limits, so the use of limits is not known")
 	}
@@ -399,7 +404,8 @@ func (p *printer) kinds(info *Info) {
 	}{
 		{info.UntilLimit, "run until their limit"}, {info.Failing, "fail"}, {info.Cancelled, "cancelled by the user"},
 		{info.WithDependency, "with a dependency"}, {info.WithGPUs, "with GRES"}, {info.Exclusive, "exclusive"},
-		{info.Endless, "without an end"}, {info.NodeEvents, "node events"}, {info.Reservations, "reservation events"}, {info.Actions, "actions"},
+		{info.Endless, "without an end"}, {info.NodeEvents, "node events"}, {info.Reservations, "reservation events"},
+		{info.Actions, "actions"},
 		{info.Unusable, "unusable records"},
 	} {
 		if k.n > 0 {

@@ -81,7 +81,8 @@ func (c *OrderCheck) Job(book *RuleBook, submit hpc.Time) error {
 	case submit < latest:
 		return book.Fall(RuleOutOfOrder, "submitted at %s, after a job that was submitted at %s", submit, latest)
 	case submit.Sub(latest) > MaxGap:
-		return book.Fall(RuleClockJump, "submitted at %s, %.0f days after the job before", submit, submit.Sub(latest).Hours()/24)
+		return book.Fall(RuleClockJump, "submitted at %s, %.0f days after the job before", submit,
+			submit.Sub(latest).Hours()/24)
 	}
 	return nil
 }

@@ -69,11 +69,13 @@ func (d *accountsDump) line(_ int, line []byte) error {
 		d.parent = fields[0]
 	case "Account":
 		if fields[0] != "root" {
-			d.lines = append(d.lines, fmt.Sprintf("add account name=%s parent=%s%s\n", quoteValue(fields[0]), quoteValue(d.parent), options))
+			d.lines = append(d.lines, fmt.Sprintf("add account name=%s parent=%s%s\n", quoteValue(fields[0]),
+				quoteValue(d.parent), options))
 		}
 	case "User":
 		if fields[0] != "root" {
-			d.lines = append(d.lines, fmt.Sprintf("add user name=%s account=%s%s\n", quoteValue(fields[0]), quoteValue(d.parent), options))
+			d.lines = append(d.lines, fmt.Sprintf("add user name=%s account=%s%s\n", quoteValue(fields[0]), quoteValue(d.parent),
+				options))
 		}
 	default:
 		return fmt.Errorf("%s: not known (want Cluster, Parent, Account or User)", kind)

@@ -65,7 +65,8 @@ type block struct {
 // the same line (slurm_sprint_node_table in Slurm's node_info.c, 22.05 to 26.05). The value extends to
 // the first of those, or to the end of the line.
 var texts = func() map[string][]string {
-	last := []string{"Reason", "Comment", "Extra", "InstanceId", "InstanceType", "ReservationName", "TLSCertTokenSet", "Topology", "Parameters"}
+	last := []string{"Reason", "Comment", "Extra", "InstanceId", "InstanceType", "ReservationName", "TLSCertTokenSet",
+		"Topology", "Parameters"}
 	return map[string][]string{"OS": {"RealMemory"}, "Reason": last[1:], "Comment": last[2:], "Extra": last[3:]}
 }()
 

@@ -175,7 +175,8 @@ func Run(ctx context.Context, w *workload.Workload, processors int, opts Options
 		for u := range opts.Users {
 			r.Cells = append(r.Cells, Cell{System: opts.Systems[s].Name, Replay: opts.Users[u].Name})
 			for n := range 1 + opts.Realizations {
-				t := task{cell: len(r.Cells) - 1, realization: n, system: &opts.Systems[s], users: users[u], seed: opts.Users[u].Seed, log: log}
+				t := task{cell: len(r.Cells) - 1, realization: n, system: &opts.Systems[s], users: users[u],
+					seed: opts.Users[u].Seed, log: log}
 				if n > 0 {
 					t.jitter, t.seed = opts.Jitter, opts.Seed+uint64(n-1)
 				}
@@ -314,7 +315,8 @@ func newLog(recorded *workload.Workload, processors int, opts *Options) *log {
 	changed := *recorded
 	changed.Jobs = recorded.Jobs.Clone()
 	w := &changed
-	l := &log{workload: w, processors: processors, index: make(map[string]int32, w.Jobs.Len()), rows: make([]run.Row, w.Jobs.Len())}
+	l := &log{workload: w, processors: processors, index: make(map[string]int32, w.Jobs.Len()),
+		rows: make([]run.Row, w.Jobs.Len())}
 	l.recorders.New = func() any { return new(recorder) }
 	for i, job := range recorded.Jobs.All() {
 		l.index[job.ID] = int32(i)

@@ -93,10 +93,12 @@ func (o *settings) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.logs, "log", nil, "workload `FILE` with recorded ends, such as an SWF log; may be repeated")
 	f.IntVar(&o.processors, "processors", 0, "size of the machine: `N` processors (default: what the log's header says)")
 	f.IntVar(&o.realizations, "realizations", 0, "`N` more simulations of every case with jittered submissions: the bands")
-	flags.Duration(f, &o.jitter, "jitter", time.Minute, "move the submissions of those by up to `DURATION`, to either side")
+	flags.Duration(f, &o.jitter, "jitter", time.Minute,
+		"move the submissions of those by up to `DURATION`, to either side")
 	f.Uint64Var(&o.seed, "seed", 1, "`SEED` of the first of them; the others have the next ones")
 	f.BoolVar(&o.models, "all-models", false, "also the models of Zakay and Feitelson: adjusted, fluid and distribution")
-	f.IntVar(&o.scalability, "scalability", 0, "instead: additional lateness over `N` parts of the log of growing length (section 7.6)")
+	f.IntVar(&o.scalability, "scalability", 0, "instead: additional lateness over `N` parts of the log of growing "+
+		"length (section 7.6)")
 	f.IntVarP(&o.parallel, "parallel", "j", 0, "at most `N` at once: simulations (default: one for each CPU)")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
 	f.BoolVar(&o.json, "json", false, "print one JSON object")

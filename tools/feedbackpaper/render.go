@@ -39,13 +39,15 @@ func (r *Result) realizations() int {
 
 // renderWaits writes Table 1.
 func (r *Result) renderWaits(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\n%-14s%-14s%s%s%s%s\n", "Table 1", "Replay", r.head("Makespan"), r.head("Mean wait"), r.head("Max wait"), fmt.Sprintf("%10s", "Rejected"))
+	fmt.Fprintf(b, "\n%-14s%-14s%s%s%s%s\n", "Table 1", "Replay", r.head("Makespan"), r.head("Mean wait"),
+		r.head("Max wait"), fmt.Sprintf("%10s", "Rejected"))
 	line := func(system, replay string, o Outcome, bands *Bands) {
 		if bands == nil {
 			bands = &Bands{}
 		}
 		fmt.Fprintf(b, "%-14s%-14s%s%s%s%10d\n", system, replay, r.days(o.Makespan, bands.Makespan, bands.Realizations),
-			r.days(o.MeanWait, bands.MeanWait, bands.Realizations), r.days(o.MaxWait, bands.MaxWait, bands.Realizations), o.Rejected)
+			r.days(o.MeanWait, bands.MeanWait, bands.Realizations), r.days(o.MaxWait, bands.MaxWait, bands.Realizations),
+			o.Rejected)
 	}
 	line("Recorded log", "/", r.Recorded, nil)
 	for i, c := range r.Cells {

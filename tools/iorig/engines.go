@@ -16,7 +16,8 @@ import (
 func (r *results) compare(stdout io.Writer) error {
 	cells := r.cells()
 	if len(cells) == 0 {
-		return errors.New("no two engines have played the same realizations under the same policies (want at least 2 realizations)")
+		return errors.New("no two engines have played the same realizations under the same policies (want at least 2 " +
+			"realizations)")
 	}
 	p := &printer{to: stdout}
 	p.head("workload", "bandwidth", "policy", "n", "engine", "makespan, s", "difference", "jobs/h", "stretch")
@@ -98,7 +99,8 @@ func agree(a, b []int) string {
 func (r *results) ranking(c *cell, engine played) string {
 	list := slices.Clone(c.policies)
 	slices.SortStableFunc(list, func(a, b string) int {
-		return cmp.Compare(stats.Mean(r.column(c.of(engine, a, 0), c.seeds, makespan)), stats.Mean(r.column(c.of(engine, b, 0), c.seeds, makespan)))
+		return cmp.Compare(stats.Mean(r.column(c.of(engine, a, 0), c.seeds, makespan)),
+			stats.Mean(r.column(c.of(engine, b, 0), c.seeds, makespan)))
 	})
 	text := list[0]
 	for i, b := range list[1:] {

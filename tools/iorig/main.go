@@ -72,16 +72,20 @@ type settings struct {
 func runTool(ctx context.Context, args []string, stdout io.Writer) error {
 	var o settings
 	f := pflag.NewFlagSet("iorig", pflag.ContinueOnError)
-	f.StringArrayVar(&o.sets, "sets", []string{"two-jobs:10,50", "two-jobs:15,15", "six-jobs:10"}, "`SET:COUNTS` of jobs; may be repeated")
-	f.StringArrayVar(&o.policies, "policies", []string{"io-baseline", "bf-licenses:estimate=perfect", "io-aware", "workload-adaptive"}, "`POLICY` of simulate; may be repeated")
-	f.StringSliceVar(&o.bandwidths, "bandwidths", []string{"150MiB/s", "200MiB/s", "300MiB/s"}, "`RATES` of the file system")
+	f.StringArrayVar(&o.sets, "sets", []string{"two-jobs:10,50", "two-jobs:15,15", "six-jobs:10"},
+		"`SET:COUNTS` of jobs; may be repeated")
+	f.StringArrayVar(&o.policies, "policies", []string{"io-baseline", "bf-licenses:estimate=perfect", "io-aware",
+		"workload-adaptive"}, "`POLICY` of simulate; may be repeated")
+	f.StringSliceVar(&o.bandwidths, "bandwidths", []string{"150MiB/s", "200MiB/s", "300MiB/s"},
+		"`RATES` of the file system")
 	f.StringSliceVar(&o.limits, "limits", []string{""}, "`RATES` that policies count with (default: the bandwidth)")
 	f.StringVar(&o.rate, "rate", "50MiB/s", "`RATE` at which a job writes when it is alone")
 	f.StringVar(&o.engine, "engine", "sim", "`ENGINE`: sim, or slurm for the stock Slurm under virtual time")
 	f.StringVar(&o.slurm, "slurm", "", "the Slurm to run, as for rmreplay replay")
 	f.IntVar(&o.realizations, "realizations", 30, "`N` seeds of every workload")
 	f.IntVarP(&o.parallel, "parallel", "j", 0, "at most `N` simulations at once (default: one for each CPU)")
-	f.StringVar(&o.results, "results", "", "the `FILE` (JSON Lines) that keeps results: those that it has are not played again")
+	f.StringVar(&o.results, "results", "", "the `FILE` (JSON Lines) that keeps results: those that it has are not "+
+		"played again")
 	f.BoolVar(&o.compare, "compare", false, "play nothing, and print the engines of --results beside each other")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -132,17 +136,18 @@ func (c *campaign) run(ctx context.Context, known *results, out *printer) error 
 	}
 	// All policies play a realization before the next one, so that the results of an interrupted
 	// campaign are pairs.
-	err := experiment.Executor{Parallel: c.parallel}.Do(ctx, len(c.policies)*c.realizations, func(ctx context.Context, i int) error {
-		name := c.played(c.policies[i%len(c.policies)], uint64(i/len(c.policies)+1))
-		if _, done := known.get(name); done {
-			return nil
-		}
-		o, err := play(ctx, name.Policy, name.Seed)
-		if err != nil {
-			return err
-		}
-		return known.add(name, o)
-	})
+	err := experiment.Executor{Parallel: c.parallel}.Do(ctx, len(c.policies)*c.realizations,
+		func(ctx context.Context, i int) error {
+			name := c.played(c.policies[i%len(c.policies)], uint64(i/len(c.policies)+1))
+			if _, done := known.get(name); done {
+				return nil
+			}
+			o, err := play(ctx, name.Policy, name.Seed)
+			if err != nil {
+				return err
+			}
+			return known.add(name, o)
+		})
 	if err != nil {
 		return err
 	}
@@ -169,7 +174,8 @@ func (c *campaign) run(ctx context.Context, known *results, out *printer) error 
 
 // played names a realization under a policy.
 func (c *campaign) played(policy string, seed uint64) played {
-	return played{Engine: c.engine, Slurm: c.slurm, Set: c.set, Bandwidth: c.bandwidth, Limit: c.limit, Rate: c.rate, Policy: policy, Seed: seed}
+	return played{Engine: c.engine, Slurm: c.slurm, Set: c.set, Bandwidth: c.bandwidth, Limit: c.limit, Rate: c.rate,
+		Policy: policy, Seed: seed}
 }
 
 // workload makes a realization.
@@ -217,7 +223,8 @@ func (c *campaign) simulate(ctx context.Context, name string, seed uint64) (outc
 		return outcome{}, err
 	}
 	config := sim.Config{Processors: w.MachineProcessors, Policy: made, Epoch: w.Epoch, FileSystems: w.FileSystems}
-	if strings.HasPrefix(name, licensesPolicy) { // slurmctld's backfill scheduler reserves nodes, and the driver counts them
+	// slurmctld's backfill scheduler reserves nodes, and the driver counts them
+	if strings.HasPrefix(name, licensesPolicy) {
 		config.Cluster = nodes(config.Processors)
 	}
 	engine, err := sim.New(config)
@@ -245,7 +252,8 @@ func (c *campaign) simulate(ctx context.Context, name string, seed uint64) (outc
 			return outcome{}, err
 		}
 		place[job.ID] = i
-		rows[i] = run.Row{Job: job.ID, Task: -1, Submit: job.Submit, AskedRunTime: job.RunTime, Processors: 1, Request: string(run.EncodeJob(job))}
+		rows[i] = run.Row{Job: job.ID, Task: -1, Submit: job.Submit, AskedRunTime: job.RunTime, Processors: 1,
+			Request: string(run.EncodeJob(job))}
 		if err := engine.Submit(job); err != nil {
 			return outcome{}, err
 		}
@@ -265,5 +273,6 @@ func (c *campaign) simulate(ctx context.Context, name string, seed uint64) (outc
 	if err != nil {
 		return outcome{}, err
 	}
-	return outcome{float64(m.MakespanSeconds), float64(m.ThroughputPerHour), float64(shared.MeanStretch), float64(shared.AWRT)}, nil
+	return outcome{float64(m.MakespanSeconds), float64(m.ThroughputPerHour), float64(shared.MeanStretch),
+		float64(shared.AWRT)}, nil
 }

@@ -71,9 +71,11 @@ func (c *campaign) replay(ctx context.Context, name string, seed uint64) (outcom
 		return outcome{}, fmt.Errorf("%s, %s, seed %d: %w", c.set, name, seed, err)
 	}
 	if done := summary.JobsByState[hpc.Completed]; done != w.Jobs.Len() || !summary.Valid {
-		return outcome{}, fmt.Errorf("%s, %s, seed %d: %d of %d jobs completed, valid %t %s", c.set, name, seed, done, w.Jobs.Len(), summary.Valid, summary.Doubt)
+		return outcome{}, fmt.Errorf("%s, %s, seed %d: %d of %d jobs completed, valid %t %s", c.set, name, seed, done,
+			w.Jobs.Len(), summary.Valid, summary.Doubt)
 	}
-	return outcome{float64(summary.MakespanSeconds), float64(summary.ThroughputPerHour), float64(summary.IO.MeanStretch), float64(summary.IO.AWRT)}, nil
+	return outcome{float64(summary.MakespanSeconds), float64(summary.ThroughputPerHour), float64(summary.IO.MeanStretch),
+		float64(summary.IO.AWRT)}, nil
 }
 
 // declare has the jobs of a workload request the licenses that an estimate predicts, as a job_submit

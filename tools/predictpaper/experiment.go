@@ -32,10 +32,13 @@ type scheduler struct {
 var schedulers = []scheduler{
 	{"EASY", "easy-textbook", map[string]float64{"KTH-SP2": 92.5765, "CTC-SP2": 49.5713, "SDSC-SP2": 87.8703}},
 	{"EASY++", "easy++", map[string]float64{"KTH-SP2": 63.5007, "CTC-SP2": 85.7672, "SDSC-SP2": 79.3963}},
-	{"EASY-SJBF, E-Loss", "easy-sjbf:predict=nag", map[string]float64{"KTH-SP2": 51.4411, "CTC-SP2": 20.5476, "SDSC-SP2": 74.9520}},
+	{"EASY-SJBF, E-Loss", "easy-sjbf:predict=nag", map[string]float64{"KTH-SP2": 51.4411, "CTC-SP2": 20.5476,
+		"SDSC-SP2": 74.9520}},
 	{"EASY-SJBF, E-Loss, run times", "easy-sjbf:predict=nag,history=run-times", nil},
-	{"EASY, clairvoyant", "easy-textbook:predict=clairvoyant", map[string]float64{"KTH-SP2": 71.7224, "CTC-SP2": 37.1654, "SDSC-SP2": 70.4779}},
-	{"EASY-SJBF, clairvoyant", "easy-sjbf:predict=clairvoyant", map[string]float64{"KTH-SP2": 49.8477, "CTC-SP2": 17.5717, "SDSC-SP2": 56.8362}},
+	{"EASY, clairvoyant", "easy-textbook:predict=clairvoyant", map[string]float64{"KTH-SP2": 71.7224, "CTC-SP2": 37.1654,
+		"SDSC-SP2": 70.4779}},
+	{"EASY-SJBF, clairvoyant", "easy-sjbf:predict=clairvoyant", map[string]float64{"KTH-SP2": 49.8477, "CTC-SP2": 17.5717,
+		"SDSC-SP2": 56.8362}},
 }
 
 // Result holds the results for one log.
@@ -82,7 +85,8 @@ func Run(ctx context.Context, w *workload.Workload, o Options) (*Result, error) 
 		processors = w.MachineProcessors
 	}
 	if processors <= 0 {
-		return nil, errors.New("the size of its machine is not known (want it in the log's header, MaxProcs, or --processors)")
+		return nil, errors.New(
+			"the size of its machine is not known (want it in the log's header, MaxProcs, or --processors)")
 	}
 	r := &Result{Log: filepath.Base(w.Source), Processors: processors}
 	filtered, err := r.filter(w)
@@ -144,7 +148,8 @@ func (r *Result) filter(w *workload.Workload) (*workload.Workload, error) {
 	}
 	switch {
 	case len(list) == 0:
-		return nil, fmt.Errorf("no job is left: all %d lack processors, a run time or a time limit, or are larger than %d processors", r.LeftOut, r.Processors)
+		return nil, fmt.Errorf("no job is left: all %d lack processors, a run time or a time limit, or are larger than %d "+
+			"processors", r.LeftOut, r.Processors)
 	case len(users) == 1 && len(list) > 1:
 		return nil, errors.New("all jobs have the same user, or none, so no user's history predicts anything")
 	}
@@ -157,12 +162,14 @@ func (r *Result) filter(w *workload.Workload) (*workload.Workload, error) {
 }
 
 // simulate returns the average bounded slowdown of a log under a policy.
-func simulate(ctx context.Context, w *workload.Workload, processors int, name string, controller replay.Controller) (float64, error) {
+func simulate(ctx context.Context, w *workload.Workload, processors int, name string, controller replay.Controller) (
+	float64, error) {
 	made, err := policy.New(name)
 	if err != nil {
 		return 0, err
 	}
-	engine, err := sim.New(sim.Config{Processors: processors, Policy: made, Epoch: w.Epoch, Ties: sim.ArrivalsFirst, Lean: true})
+	engine, err := sim.New(sim.Config{Processors: processors, Policy: made, Epoch: w.Epoch, Ties: sim.ArrivalsFirst,
+		Lean: true})
 	if err != nil {
 		return 0, err
 	}
@@ -208,16 +215,20 @@ func Render(w io.Writer, results []*Result) error {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		fmt.Fprintf(&b, "%s: %d jobs on %d processors (%d left out, %d cut to their limits)\n", r.Log, r.Jobs, r.Processors, r.LeftOut, r.Cut)
-		fmt.Fprintf(&b, "%-30s%10s%12s%12s%12s%12s\n", "average bounded slowdown", "ours", "below EASY", "published", "below EASY", "difference")
+		fmt.Fprintf(&b, "%s: %d jobs on %d processors (%d left out, %d cut to their limits)\n", r.Log, r.Jobs, r.Processors,
+			r.LeftOut, r.Cut)
+		fmt.Fprintf(&b, "%-30s%10s%12s%12s%12s%12s\n", "average bounded slowdown", "ours", "below EASY", "published",
+			"below EASY", "difference")
 		easy := r.Rows[0]
 		for _, row := range r.Rows {
 			fmt.Fprintf(&b, "%-30s%10.2f%12s", row.Scheduler, row.Slowdown, below(row.Slowdown, easy.Slowdown))
 			if row.Published > 0 {
-				fmt.Fprintf(&b, "%12.2f%12s%+10.2f %%", row.Published, below(row.Published, easy.Published), 100*(row.Slowdown/row.Published-1))
+				fmt.Fprintf(&b, "%12.2f%12s%+10.2f %%", row.Published, below(row.Published, easy.Published),
+					100*(row.Slowdown/row.Published-1))
 			}
 			if n := len(row.Band); n > 0 {
-				fmt.Fprintf(&b, "   %.2f to %.2f, median %.2f, over %d realizations", row.Band[0], row.Band[n-1], (row.Band[(n-1)/2]+row.Band[n/2])/2, n)
+				fmt.Fprintf(&b, "   %.2f to %.2f, median %.2f, over %d realizations", row.Band[0], row.Band[n-1],
+					(row.Band[(n-1)/2]+row.Band[n/2])/2, n)
 				if row.Published > 0 {
 					fmt.Fprintf(&b, "; %d below the published one", row.rank())
 				}

@@ -109,7 +109,8 @@ func runTool(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		if err != nil {
 			return logError{err}
 		}
-		r, err := Run(ctx, w, Options{Processors: *processors, Realizations: *realizations, Jitter: jitter, Parallel: *parallel})
+		r, err := Run(ctx, w, Options{Processors: *processors, Realizations: *realizations, Jitter: jitter,
+			Parallel: *parallel})
 		if errors.Is(err, context.Canceled) {
 			return err
 		}

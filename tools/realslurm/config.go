@@ -205,7 +205,8 @@ func (c *config) write(root, site string, users string) error {
 	for _, device := range c.devices {
 		files[device] = ""
 	}
-	for _, dir := range []string{"etc/slurm", "run/mysqld", "var/log/slurm", "var/spool/slurmctld", "tmp", "bin", "proc", "sys", "dev"} {
+	for _, dir := range []string{"etc/slurm", "run/mysqld", "var/log/slurm", "var/spool/slurmctld", "tmp", "bin", "proc",
+		"sys", "dev"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			return err
 		}

@@ -58,7 +58,8 @@ func parseEvent(line string) (job, error) {
 	const form = "want -dt SECONDS -e submit_batch_job | OPTIONS SCRIPT, without quotes"
 	head, rest, found := strings.Cut(line, "|")
 	words := strings.Fields(head)
-	if !found || len(words) != 4 || words[0] != "-dt" || words[2] != "-e" || words[3] != "submit_batch_job" || strings.ContainsAny(rest, `"'\`) {
+	if !found || len(words) != 4 || words[0] != "-dt" || words[2] != "-e" || words[3] != "submit_batch_job" ||
+		strings.ContainsAny(rest, `"'\`) {
 		return job{}, fmt.Errorf("not a submission (%s)", form)
 	}
 	seconds, err := strconv.ParseFloat(words[1], 64)

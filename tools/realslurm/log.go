@@ -192,11 +192,14 @@ func writeTable(path, name string, jobs []job, times []*jobTimes, began time.Tim
 	defer file.Close()
 	seconds := func(t time.Time) string { return strconv.FormatFloat(t.Sub(began).Seconds(), 'f', 3, 64) }
 	table := inert.NewWriter(file)
-	rows := [][]string{{"slurm_mode", "dtstart", "run_id", "job_id", "submit_job", "launch_job", "job_epilog_complete", "waittime", "walltime", "nodes"}}
+	rows := [][]string{{"slurm_mode", "dtstart", "run_id", "job_id", "submit_job", "launch_job", "job_epilog_complete",
+		"waittime", "walltime", "nodes"}}
 	for i, t := range times {
 		rows = append(rows, []string{
-			"real", seconds(times[0].submit), name, strings.TrimPrefix(jobs[i].name, "jobid_"), seconds(t.submit), seconds(t.start), seconds(t.end),
-			strconv.FormatFloat(t.start.Sub(t.submit).Seconds(), 'f', 3, 64), strconv.FormatFloat(t.end.Sub(t.start).Seconds(), 'f', 3, 64), t.nodes,
+			"real", seconds(times[0].submit), name, strings.TrimPrefix(jobs[i].name, "jobid_"), seconds(t.submit),
+			seconds(t.start), seconds(t.end),
+			strconv.FormatFloat(t.start.Sub(t.submit).Seconds(), 'f', 3, 64),
+			strconv.FormatFloat(t.end.Sub(t.start).Seconds(), 'f', 3, 64), t.nodes,
 		})
 	}
 	return cmp.Or(table.WriteAll(rows), file.Close())

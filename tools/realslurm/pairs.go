@@ -32,7 +32,8 @@ type pair struct {
 // printPairs compares real runs with replays, REAL=REPLAY each, job by job.
 func printPairs(out io.Writer, args []string) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "run\tload\tsame nodes\tlargest difference of starts, s\tmean wait, s\tof the replay, s\tdistance, s\tfirst other decision (replay's)")
+	fmt.Fprintln(table, "run\tload\tsame nodes\tlargest difference of starts, s\tmean wait, s\tof the replay, "+
+		"s\tdistance, s\tfirst other decision (replay's)")
 	var waits, theirs, ours, launch []float64
 	jobs, same := 0, 0
 	for _, arg := range args {
@@ -242,7 +243,8 @@ func launchDelays(dir string, times []*jobTimes) ([]float64, error) {
 
 // spread is the distribution of values, for people.
 func spread(values []float64) string {
-	return fmt.Sprintf("%.3f (median), %.3f to %.3f (the middle 80 %%), %d jobs", quantile(values, 0.5), quantile(values, 0.1), quantile(values, 0.9), len(values))
+	return fmt.Sprintf("%.3f (median), %.3f to %.3f (the middle 80 %%), %d jobs", quantile(values, 0.5),
+		quantile(values, 0.1), quantile(values, 0.9), len(values))
 }
 
 // quantile is the value below which a share q of the values lies; 0 if there is none.

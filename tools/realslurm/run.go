@@ -129,7 +129,8 @@ func mountRoot(o options) error {
 	mounts := []mount{
 		{"none", "/", "", unix.MS_REC | unix.MS_PRIVATE, ""},
 		{"tmpfs", dir, "tmpfs", 0, "mode=755"},
-		{"overlay", o.system(), "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s/upper,workdir=%s/work", o.Slurm, dir, dir)},
+		{"overlay", o.system(), "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s/upper,workdir=%s/work", o.Slurm, dir,
+			dir)},
 		{"proc", "/proc", "proc", 0, ""},
 		{"proc", o.system() + "/proc", "proc", 0, ""},
 		{"/dev", o.system() + "/dev", "", unix.MS_BIND | unix.MS_REC, ""},
@@ -301,14 +302,18 @@ func (w *worker) startAccounting(cluster string) error {
 		return err
 	}
 	defer log.Close()
-	install := exec.Command("mariadb-install-db", "--no-defaults", "--user=root", "--datadir="+data, "--skip-test-db", "--auth-root-authentication-method=normal", "--tmpdir="+scratch)
-	server := exec.Command("mariadbd", "--no-defaults", "--user=root", "--datadir="+data, "--socket="+socket, "--pid-file="+filepath.Join(w.Output, "root", "db.pid"),
-		"--tmpdir="+scratch, "--skip-networking", "--skip-grant-tables", "--skip-log-bin", "--innodb-lock-wait-timeout=900", "--init-file="+filepath.Join(w.Output, "root", "db.sql"))
+	install := exec.Command("mariadb-install-db", "--no-defaults", "--user=root", "--datadir="+data, "--skip-test-db",
+		"--auth-root-authentication-method=normal", "--tmpdir="+scratch)
+	server := exec.Command("mariadbd", "--no-defaults", "--user=root", "--datadir="+data, "--socket="+socket,
+		"--pid-file="+filepath.Join(w.Output, "root", "db.pid"),
+		"--tmpdir="+scratch, "--skip-networking", "--skip-grant-tables", "--skip-log-bin", "--innodb-lock-wait-timeout=900",
+		"--init-file="+filepath.Join(w.Output, "root", "db.sql"))
 	install.Stdout, install.Stderr, server.Stdout, server.Stderr = log, log, log, log
 	if err := install.Run(); err != nil {
 		return fmt.Errorf("making the database: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(w.Output, "root", "db.sql"), []byte("CREATE DATABASE slurm_acct_db;\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(w.Output, "root", "db.sql"), []byte("CREATE DATABASE slurm_acct_db;\n"),
+		0o600); err != nil {
 		return err
 	}
 	if err := server.Start(); err != nil {
@@ -477,7 +482,8 @@ func loadAverage() (float64, error) {
 // writeRecords writes what slurmdbd knows of the jobs.
 func (w *worker) writeRecords(began time.Time) error {
 	time.Sleep(3 * time.Second) // slurmctld sends its records to slurmdbd now and then
-	text, err := w.output("/usr/bin/sacct", "-a", "-D", "-X", "-P", "-S", began.Add(-time.Hour).Format("2006-01-02T15:04:05"),
+	text, err := w.output("/usr/bin/sacct", "-a", "-D", "-X", "-P", "-S",
+		began.Add(-time.Hour).Format("2006-01-02T15:04:05"),
 		"-o", "JobID,JobName,User,Account,Partition,QOS,Submit,Start,End,State,ExitCode,NNodes,NodeList,AllocCPUS,AllocTRES,Timelimit,Priority")
 	if err != nil {
 		return err

@@ -47,7 +47,8 @@ var goTypes = map[string]struct {
 	field   reflect.Type
 	options string
 }{
-	"BIGINT": {reflect.TypeFor[int64](), ""}, "INTEGER": {reflect.TypeFor[int32](), ""}, "DOUBLE": {reflect.TypeFor[float64](), ""},
+	"BIGINT": {reflect.TypeFor[int64](), ""}, "INTEGER": {reflect.TypeFor[int32](), ""},
+	"DOUBLE":    {reflect.TypeFor[float64](), ""},
 	"TIMESTAMP": {reflect.TypeFor[int64](), ",timestamp(microsecond:local)"},
 	"VARCHAR":   {reflect.TypeFor[string](), ""}, "BLOB": {reflect.TypeFor[[]byte](), ""},
 }
@@ -64,7 +65,8 @@ func New(columns ...Column) *Layout {
 		if !c.Plain {
 			options += ",dict"
 		}
-		fields[i] = reflect.StructField{Name: "C" + strconv.Itoa(i), Type: t.field, Tag: reflect.StructTag(fmt.Sprintf(`parquet:"%s%s"`, c.Name, options))}
+		fields[i] = reflect.StructField{Name: "C" + strconv.Itoa(i), Type: t.field,
+			Tag: reflect.StructTag(fmt.Sprintf(`parquet:"%s%s"`, c.Name, options))}
 	}
 	return &Layout{parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface()), columns}
 }
@@ -146,7 +148,8 @@ func (l *Layout) Write(path string, codec Codec, durable bool, fill Filler) (Sea
 
 // Writer returns a writer of row groups of the layout.
 func (l *Layout) Writer(to io.Writer, codec Codec) *parquet.GenericWriter[any] {
-	options := []parquet.WriterOption{l.schema, parquet.Compression(codec), parquet.PageBufferSize(1 << 18), parquet.DictionaryMaxBytes(1 << 18),
+	options := []parquet.WriterOption{l.schema, parquet.Compression(codec), parquet.PageBufferSize(1 << 18),
+		parquet.DictionaryMaxBytes(1 << 18),
 		parquet.CreatedBy("rmreplay", "", ""), parquet.DataPageStatistics(false)}
 	for _, c := range l.Columns {
 		if c.Kind == "BLOB" || c.Kind == "VARCHAR" && c.Null { // the bounds of a long text would be long
@@ -246,7 +249,8 @@ func (r *Reader) Each(column int, from int64, do func(values []parquet.Value) (m
 	return nil
 }
 
-func eachOf(chunk parquet.ColumnChunk, from int64, values []parquet.Value, column int, do func(values []parquet.Value) (bool, error)) (more bool, err error) {
+func eachOf(chunk parquet.ColumnChunk, from int64, values []parquet.Value, column int,
+	do func(values []parquet.Value) (bool, error)) (more bool, err error) {
 	pages := chunk.Pages()
 	defer func() { err = errors.Join(err, pages.Close()) }()
 	if from > 0 {
@@ -270,7 +274,8 @@ func eachOf(chunk parquet.ColumnChunk, from int64, values []parquet.Value, colum
 	}
 }
 
-func eachIn(page parquet.Page, values []parquet.Value, column int, do func(values []parquet.Value) (bool, error)) (more bool, err error) {
+func eachIn(page parquet.Page, values []parquet.Value, column int, do func(values []parquet.Value) (bool, error)) (
+	more bool, err error) {
 	from := page.Values()
 	for {
 		n, err := from.ReadValues(values)
@@ -315,7 +320,8 @@ func (r *Reader) Values(column int, rows []int64, do func(i int, v parquet.Value
 		from := sort.Search(len(rows), func(i int) bool { return rows[i] >= begin })
 		to := sort.Search(len(rows), func(i int) bool { return rows[i] >= end })
 		if from < to {
-			err := pick(group.ColumnChunks()[r.at[column]], rows[from:to], begin, func(i int, v parquet.Value) error { return do(from+i, v) })
+			err := pick(group.ColumnChunks()[r.at[column]], rows[from:to], begin,
+				func(i int, v parquet.Value) error { return do(from+i, v) })
 			if err != nil {
 				return fmt.Errorf("%s: column %s: %w", r.f.Name(), r.Layout.Columns[column].Name, err)
 			}
@@ -383,7 +389,8 @@ func (s Sealed) Check(path string) error {
 		return err
 	}
 	if n != s.Bytes || hex.EncodeToString(sum.Sum(nil)) != s.Sum {
-		return fmt.Errorf("%s: %d bytes, and not those that were written (want %d with the SHA-256 %s)", path, n, s.Bytes, s.Sum)
+		return fmt.Errorf("%s: %d bytes, and not those that were written (want %d with the SHA-256 %s)", path, n, s.Bytes,
+			s.Sum)
 	}
 	return nil
 }

@@ -127,7 +127,8 @@ func plain(text string) (n int) {
 	const ones, highest = 0x0101010101010101, 0x8080808080808080
 	for ; n+8 <= len(text); n += 8 {
 		t := text[n : n+8]
-		word := uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 | uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
+		word := uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 | uint64(t[4])<<32 | uint64(t[5])<<40 |
+			uint64(t[6])<<48 | uint64(t[7])<<56
 		quote, backslash := word^('"'*ones), word^('\\'*ones)
 		if found := ((quote-ones)&^quote | (backslash-ones)&^backslash | (word-' '*ones)&^word) & highest; found != 0 {
 			return n + bits.TrailingZeros64(found)/8

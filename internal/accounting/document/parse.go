@@ -279,7 +279,8 @@ func init() {
 		return true
 	})
 	// These say what other keys say, too.
-	for _, key := range []string{"@queue_wait", "cpu_hours", "pack_job_id", "pack_job_offset", "tres_req_raw", "tres_alloc_raw", "submit_line"} {
+	for _, key := range []string{"@queue_wait", "cpu_hours", "pack_job_id", "pack_job_offset", "tres_req_raw",
+		"tres_alloc_raw", "submit_line"} {
 		register(key, func(*parser, value) bool { return true })
 	}
 }
@@ -332,7 +333,8 @@ func parseTime(text string) (time.Time, error) {
 			return time.Parse(layout, text)
 		}
 	}
-	if numbers[1] < 1 || numbers[1] > 12 || numbers[2] < 1 || numbers[2] > 28 || numbers[3] > 23 || numbers[4] > 59 || numbers[5] > 59 {
+	if numbers[1] < 1 || numbers[1] > 12 || numbers[2] < 1 || numbers[2] > 28 || numbers[3] > 23 || numbers[4] > 59 ||
+		numbers[5] > 59 {
 		return time.Parse(layout, text) // days from the 29th depend on the month
 	}
 	return time.Date(numbers[0], time.Month(numbers[1]), numbers[2], numbers[3], numbers[4], numbers[5], 0, time.UTC), nil
@@ -421,7 +423,8 @@ func (p *parser) amounts() {
 		j.Nodes = nodes
 	}
 	hours := float64(j.Elapsed.Value) / 3600
-	j.CPUHours, j.GPUHours, j.NodeHours = hours*float64(j.CPUs.Value), hours*float64(j.GPUs.Value), hours*float64(j.Nodes.Value)
+	j.CPUHours, j.GPUHours, j.NodeHours = hours*float64(j.CPUs.Value), hours*float64(j.GPUs.Value),
+		hours*float64(j.Nodes.Value)
 }
 
 // tres reads a list of trackable resources. It returns false if an amount makes no sense. GPUs are

@@ -92,7 +92,8 @@ func (c *Cluster) ask(ctx context.Context, q question.Question) (*question.Answe
 	if other, ok := top["other"].(object); ok {
 		if n := whole(other["doc_count"]); n > 0 {
 			slices.Sort(a.derived)
-			a.note("%s did not come to the cluster through this program, and have no %s.", quantity.Counted(int(n), "job", "jobs"), join(slices.Compact(a.derived)))
+			a.note("%s did not come to the cluster through this program, and have no %s.",
+				quantity.Counted(int(n), "job", "jobs"), join(slices.Compact(a.derived)))
 		}
 	}
 	return &a.out, nil
@@ -312,7 +313,8 @@ func (a *asking) unfiltered(m question.Measure) (measure, error) {
 	return unknown, fmt.Errorf("a measure of the kind %d", m.Kind)
 }
 
-// product is the sum of the products of two columns: their weighted mean times the weights' sum, over the jobs that have
+// product is the sum of the products of two columns: their weighted mean times the weights' sum, over the jobs that
+// have
 // both, and a further column if it is named. The mean is changed before.
 func (a *asking) product(column, weight, also string, change ...func(mean float64) float64) (measure, error) {
 	var list []field
@@ -333,7 +335,8 @@ func (a *asking) product(column, weight, also string, change ...func(mean float6
 		list, both = append(list, f), append(both, object{"exists": object{"field": f.name}})
 	}
 	return measure{object{"filter": object{"bool": object{"filter": both}}, "aggs": object{
-		"mean":    object{"weighted_avg": object{"value": object{"field": list[0].name}, "weight": object{"field": list[1].name}}},
+		"mean": object{"weighted_avg": object{"value": object{"field": list[0].name},
+			"weight": object{"field": list[1].name}}},
 		"weights": object{"stats": object{"field": list[1].name}},
 	}}, func(_, result object) any {
 		mean, weights := result["mean"].(object), result["weights"].(object)
@@ -395,7 +398,8 @@ func (a *asking) meanWait() (measure, error) {
 	}
 	return measure{object{
 		"filter": object{"bool": object{"filter": ran, "must_not": []object{{"terms": object{names[2]: notRun}}}}},
-		"aggs":   object{"start": object{"avg": object{"field": names[0]}}, "eligible": object{"avg": object{"field": names[1]}}},
+		"aggs": object{"start": object{"avg": object{"field": names[0]}},
+			"eligible": object{"avg": object{"field": names[1]}}},
 	}, func(_, result object) any {
 		from, ok := number(result["eligible"].(object)["value"]).(float64)
 		to, known := number(result["start"].(object)["value"]).(float64)

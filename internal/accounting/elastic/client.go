@@ -63,11 +63,15 @@ func New(opts Options) (*Cluster, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the cluster: %w", err)
 	case index == "":
-		return nil, fmt.Errorf("the cluster: %s: want the name of an index behind the host, as in http://HOST:PORT/INDEX", opts.URL)
+		return nil, fmt.Errorf("the cluster: %s: want the name of an index behind the host, as in http://HOST:PORT/INDEX",
+			opts.URL)
 	}
 	c := &Cluster{base: server, index: index, http: opts.Client}
 	if c.http == nil {
-		c.http = &http.Client{Timeout: searchTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		c.http = &http.Client{Timeout: searchTime, CheckRedirect: func(*http.Request,
+			[]*http.Request) error {
+			return http.ErrUseLastResponse
+		}}
 	}
 	c.authorization, err = forward.Authorization(opts.Credentials)
 	return c, err
@@ -188,7 +192,8 @@ func (c *Cluster) search(ctx context.Context, body map[string]any) (*found, erro
 	switch {
 	case f.Shards.Failed > 0 && len(f.Shards.Failures) > 0:
 		why := f.Shards.Failures[0].Reason
-		return nil, fmt.Errorf("%d of the cluster's %d shards failed: %s: %s", f.Shards.Failed, f.Shards.Total, why.Type, why.Reason)
+		return nil, fmt.Errorf("%d of the cluster's %d shards failed: %s: %s", f.Shards.Failed, f.Shards.Total, why.Type,
+			why.Reason)
 	case f.Shards.Failed > 0:
 		return nil, fmt.Errorf("%d of the cluster's %d shards failed", f.Shards.Failed, f.Shards.Total)
 	case f.TimedOut:

@@ -53,7 +53,8 @@ func (c *Cluster) known(ctx context.Context) (*fields, error) {
 		return nil, err
 	}
 	own := ownAPI(answer.Fields)
-	f := &fields{map[string]field{question.Exit: resolve(&question.Field{Name: question.Exit, Type: question.Text}, answer.Fields, own)}}
+	f := &fields{map[string]field{question.Exit: resolve(&question.Field{Name: question.Exit, Type: question.Text},
+		answer.Fields, own)}}
 	for name, known := range question.Fields {
 		if name == known.Name {
 			f.columns[name] = resolve(known, answer.Fields, own)
@@ -147,13 +148,15 @@ func kinds(types map[string]capability) (list []string) {
 
 // usable returns the name by which a field of some types can be compared, sorted and counted, or why
 // there is none.
-func usable(name string, want question.Type, types map[string]capability, known map[string]map[string]capability) (use, why string) {
+func usable(name string, want question.Type, types map[string]capability, known map[string]map[string]capability) (use,
+	why string) {
 	list := kinds(types)
 	if len(list) != 1 {
 		return "", fmt.Sprintf("the field %s has several types in the cluster's indices: %s", name, strings.Join(list, ", "))
 	}
 	kind := list[0]
-	numbers := []string{"long", "integer", "short", "byte", "unsigned_long", "double", "float", "half_float", "scaled_float"}
+	numbers := []string{"long", "integer", "short", "byte", "unsigned_long", "double", "float", "half_float",
+		"scaled_float"}
 	switch want {
 	case question.Text:
 		if kind == "text" {
@@ -169,7 +172,8 @@ func usable(name string, want question.Type, types map[string]capability, known 
 		if kind == "date" || kind == "date_nanos" {
 			return name, ""
 		}
-		return "", fmt.Sprintf("the field %s is of the type %s in the cluster (want date: make the index with such a mapping, and index the documents anew)", name, kind)
+		return "", fmt.Sprintf("the field %s is of the type %s in the cluster (want date: make the index with such a "+
+			"mapping, and index the documents anew)", name, kind)
 	default:
 		if slices.Contains(numbers, kind) {
 			return name, ""

@@ -518,3 +518,27 @@ func TestPatterns(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestTies asks for the first of values with equal measures: it is the first one by its text.
+func TestTies(t *testing.T) {
+	s, err := store.Open(t.Context(), t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var entries []store.Entry
+	for i, code := range []string{"1:9", "1:0", "10:0", "2:0", "10:9"} {
+		text := fmt.Appendf(nil, `{"jobid":%d,"cluster":"c","exit_code":%q,"@end":"2024-03-12T00:00:00"}`, i+1, code)
+		entries = append(entries, store.ParseArrival(int64(i+1), begin, store.Received, "slurm", "c", text))
+	}
+	if _, err := s.Apply(t.Context(), entries); err != nil {
+		t.Fatal(err)
+	}
+	all := rowsOfStore(t, s)
+	for most := range 5 {
+		check(t, New(s), question.Question{
+			Measures: []question.Measure{{Kind: question.Count}},
+			By:       []question.Key{question.Values{Column: question.Exit, Most: most + 1, First: true}},
+		}, all)
+	}
+}

@@ -57,13 +57,15 @@ func (c cells) source(days string, gaps []gap, where part, named bool) (source p
 	for _, name := range c.Measures {
 		names, list = append(names, name), append(list, rollup.Measures[name]+" AS "+name)
 	}
-	parts := []string{fmt.Sprintf("SELECT %s FROM daily_%s WHERE %s AND (%s)", strings.Join(names, ", "), c.Name, days, where.text)}
+	parts := []string{fmt.Sprintf("SELECT %s FROM daily_%s WHERE %s AND (%s)", strings.Join(names, ", "), c.Name, days,
+		where.text)}
 	source.args = slices.Clone(where.args)
 	for _, g := range gaps {
 		if c.Where != "" {
 			g.where += " AND " + c.Where
 		}
-		parts = append(parts, fmt.Sprintf("SELECT %s FROM %s WHERE %s AND (%s) GROUP BY ALL", strings.Join(list, ", "), g.view, g.where, where.text))
+		parts = append(parts, fmt.Sprintf("SELECT %s FROM %s WHERE %s AND (%s) GROUP BY ALL", strings.Join(list, ", "),
+			g.view, g.where, where.text))
 		source.args = append(source.args, where.args...)
 	}
 	source.text = "(" + strings.Join(parts, " UNION ALL ") + ")"
@@ -142,7 +144,8 @@ func (c cells) measure(m question.Measure) (part, bool) {
 		// A cell has the seconds from the beginning of the quarter of an hour.
 		rest, some := c.columns[fmt.Sprintf("sum(%s::DOUBLE * ((%s %% %d) / 1e6))", times, micros(column), quarter)]
 		weight, all := c.columns["sum("+times+")::DOUBLE"]
-		return part{text: fmt.Sprintf("sum(%s + %s * ((%s * %d - %d) / 1e6))", rest, weight, at, quarter, m.Since.UnixMicro())},
+		return part{text: fmt.Sprintf("sum(%s + %s * ((%s * %d - %d) / 1e6))", rest, weight, at, quarter,
+				m.Since.UnixMicro())},
 			ok && some && all && m.Where == nil
 	}
 	return part{}, false

@@ -224,7 +224,8 @@ func (p *plan) statement(source part, groups [][]string, measures []part, number
 	}
 	switch {
 	case texts != nil && len(groups) == 1 && texts.First:
-		text += fmt.Sprintf(" ORDER BY coalesce(m%d, 0) DESC, %s LIMIT %d", texts.By, by[0], texts.Most)
+		// Keys stand in the order of their texts, and those that are equal up to where they are cut in that of the whole.
+		text += fmt.Sprintf(" ORDER BY coalesce(m%d, 0) DESC, k0, %s LIMIT %d", texts.By, strings.Join(by, ", "), texts.Most)
 	case texts != nil:
 		text += fmt.Sprintf(" ORDER BY n DESC LIMIT %d", mostGroups+1)
 	case len(groups) > 0:

@@ -124,7 +124,8 @@ func (f *Forwarder) prepare(ctx context.Context, index string) error {
 	refused, err := f.put(ctx, path, map[string]any{"mappings": map[string]any{"properties": properties()}})
 	if err == nil && refused != nil {
 		if refused, err = f.put(ctx, path+"/_mapping", map[string]any{"properties": ownProperties()}); refused != nil {
-			f.opts.Report(fmt.Errorf("forwarding: the index %s keeps the mapping that the cluster finds for it: %w", index, refused))
+			f.opts.Report(fmt.Errorf("forwarding: the index %s keeps the mapping that the cluster finds for it: %w", index,
+				refused))
 		}
 	}
 	if err == nil {
@@ -139,7 +140,8 @@ func (f *Forwarder) put(ctx context.Context, path string, body any) (refused, er
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPut, strings.TrimSuffix(f.target, "/_bulk")+path, bytes.NewReader(text))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, strings.TrimSuffix(f.target, "/_bulk")+path,
+		bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}

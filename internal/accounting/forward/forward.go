@@ -161,7 +161,8 @@ func Authorization(path string) (string, error) {
 		return "", fmt.Errorf("reading the credentials: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("the credentials in %s: others can read or change the file (mode %#o, want 0600)", path, info.Mode().Perm())
+		return "", fmt.Errorf("the credentials in %s: others can read or change the file (mode %#o, want 0600)", path,
+			info.Mode().Perm())
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -310,7 +311,8 @@ func (f *Forwarder) next(ctx context.Context) (batch []item, err error) {
 			return errEnough
 		}
 		e := d.Entry()
-		i := item{seq: e.Seq, id: store.ID(&e.Job), index: cmp.Or(f.index, e.Index, DefaultIndex), text: e.Document, document: oneLine(e.Document)}
+		i := item{seq: e.Seq, id: store.ID(&e.Job), index: cmp.Or(f.index, e.Index, DefaultIndex), text: e.Document,
+			document: oneLine(e.Document)}
 		if f.opts.Derived && i.document != nil {
 			own, err := member(&e)
 			if err != nil {
@@ -375,7 +377,8 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (agai
 	f.status.Sent += int64(sent)
 	f.mu.Unlock()
 	if len(refused) > 0 {
-		f.opts.Report(fmt.Errorf("forwarding: the cluster refuses %d documents, listed in %s: %s", len(refused), filepath.Join(f.opts.Dir, refusedFile), refused[0].Reason))
+		f.opts.Report(fmt.Errorf("forwarding: the cluster refuses %d documents, listed in %s: %s", len(refused),
+			filepath.Join(f.opts.Dir, refusedFile), refused[0].Reason))
 	}
 	if len(again) > 0 {
 		return again, fault
@@ -507,7 +510,8 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	switch {
-	case response.StatusCode == http.StatusRequestEntityTooLarge, response.StatusCode == http.StatusBadRequest && len(faultOf(text)) > 0 && !mendable(faultOf(text)):
+	case response.StatusCode == http.StatusRequestEntityTooLarge, response.StatusCode == http.StatusBadRequest &&
+		len(faultOf(text)) > 0 && !mendable(faultOf(text)):
 		return batch, nil, fmt.Errorf("%w: %s: %s", errTooLarge, response.Status, excerpt(text))
 	case response.StatusCode != http.StatusOK:
 		return batch, nil, fmt.Errorf("the cluster answers %s: %s", response.Status, excerpt(text))
@@ -519,7 +523,8 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 		return batch, nil, fmt.Errorf("the answer is none to _bulk: %s", excerpt(text))
 	}
 	if len(answer.Items) != len(batch) {
-		return batch, nil, fmt.Errorf("the answer is about %d documents, and %d were sent: %s", len(answer.Items), len(batch), excerpt(text))
+		return batch, nil, fmt.Errorf("the answer is about %d documents, and %d were sent: %s", len(answer.Items), len(batch),
+			excerpt(text))
 	}
 	for n, i := range batch {
 		result, ok := answer.Items[n]["index"]
@@ -528,8 +533,10 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 			again = append(again, i)
 			fault = fmt.Errorf("the answer's item %d is not about the document %s", n, i.id)
 		case result.Status == http.StatusOK || result.Status == http.StatusCreated:
-		case result.Status >= 400 && result.Status < 500 && !mendable(result.Error) && result.Status != http.StatusTooManyRequests && result.Status != http.StatusUnauthorized &&
-			result.Status != http.StatusForbidden && result.Status != http.StatusNotFound && result.Status != http.StatusRequestTimeout:
+		case result.Status >= 400 && result.Status < 500 && !mendable(result.Error) &&
+			result.Status != http.StatusTooManyRequests && result.Status != http.StatusUnauthorized &&
+			result.Status != http.StatusForbidden && result.Status != http.StatusNotFound &&
+			result.Status != http.StatusRequestTimeout:
 			refused = append(refused, refusal{i.seq, i.id, i.index, result.Status, excerpt(result.Error)})
 		default:
 			again = append(again, i)

@@ -129,8 +129,10 @@ func ParseJSON(text []byte) (*Sample, error) {
 	}
 	s := &Sample{
 		Time: time.Unix(int64(a.ReqTime), 0).UTC(), Since: time.Unix(int64(a.ReqTimeStart), 0).UTC(),
-		ServerThreads: int64(a.ServerThreadCount), AgentQueue: int64(a.AgentQueueSize), Agents: int64(a.AgentCount), DBDQueue: int64(a.DBDAgentQueueSize),
-		JobsPending: int64(a.JobsPending), JobsRunning: int64(a.JobsRunning), Submitted: int64(a.JobsSubmitted), Started: int64(a.JobsStarted),
+		ServerThreads: int64(a.ServerThreadCount), AgentQueue: int64(a.AgentQueueSize), Agents: int64(a.AgentCount),
+		DBDQueue:    int64(a.DBDAgentQueueSize),
+		JobsPending: int64(a.JobsPending), JobsRunning: int64(a.JobsRunning), Submitted: int64(a.JobsSubmitted),
+		Started:   int64(a.JobsStarted),
 		Completed: int64(a.JobsCompleted), Cancelled: int64(a.JobsCanceled), Failed: int64(a.JobsFailed),
 		Main: Cycles{
 			Count: int64(a.CycleTotal), Sum: int64(*a.CycleSum), Last: int64(a.CycleLast), Max: int64(a.CycleMax),
@@ -165,9 +167,11 @@ func (s *Sample) check() error {
 // exitNames are the names that sdiag prints for the ends of cycles (schedule_exit2string and
 // bf_exit2string in slurm_protocol_defs.c), and those of its JSON.
 var exitNames = map[string]string{
-	"End of job queue": "end_job_queue", "Hit default_queue_depth": "default_queue_depth", "Hit sched_max_job_start": "max_job_start",
-	"Blocked on licenses": "licenses", "Hit max_rpc_cnt": "max_rpc_cnt", "Timeout (max_sched_time)": "max_sched_time",
-	"Hit bf_max_job_start": "bf_max_job_start", "Hit bf_max_job_test": "bf_max_job_test", "System state changed": "state_changed",
+	"End of job queue": "end_job_queue", "Hit default_queue_depth": "default_queue_depth",
+	"Hit sched_max_job_start": "max_job_start",
+	"Blocked on licenses":     "licenses", "Hit max_rpc_cnt": "max_rpc_cnt", "Timeout (max_sched_time)": "max_sched_time",
+	"Hit bf_max_job_start": "bf_max_job_start", "Hit bf_max_job_test": "bf_max_job_test",
+	"System state changed":                      "state_changed",
 	"Hit table size limit (bf_node_space_size)": "bf_node_space_size", "Timeout (bf_max_time)": "bf_max_time",
 }
 
@@ -192,8 +196,10 @@ var sections = []struct {
 	begin   string
 	section int
 }{
-	{"Main schedule statistics", inMain}, {"Main scheduler exit", inMainExits}, {"Backfilling stats", inBackfill}, {"Backfill exit", inBackfillExits},
-	{"Remote Procedure Call statistics by message type", inRPCs}, {"Remote Procedure Call statistics by user", inRest}, {"Pending RPC", inRest},
+	{"Main schedule statistics", inMain}, {"Main scheduler exit", inMainExits}, {"Backfilling stats", inBackfill},
+	{"Backfill exit", inBackfillExits},
+	{"Remote Procedure Call statistics by message type", inRPCs}, {"Remote Procedure Call statistics by user", inRest},
+	{"Pending RPC", inRest},
 }
 
 // ParseText reads the output of sdiag without options, of any release. It has the means of cycles as
@@ -203,9 +209,11 @@ func ParseText(text []byte) (*Sample, error) {
 	s := &Sample{}
 	var mean means
 	head := map[string]*int64{
-		"Server thread count": &s.ServerThreads, "Agent queue size": &s.AgentQueue, "Agent count": &s.Agents, "DBD Agent queue size": &s.DBDQueue,
-		"Jobs submitted": &s.Submitted, "Jobs started": &s.Started, "Jobs completed": &s.Completed, "Jobs canceled": &s.Cancelled,
-		"Jobs failed": &s.Failed, "Jobs pending": &s.JobsPending, "Jobs running": &s.JobsRunning,
+		"Server thread count": &s.ServerThreads, "Agent queue size": &s.AgentQueue, "Agent count": &s.Agents,
+		"DBD Agent queue size": &s.DBDQueue,
+		"Jobs submitted":       &s.Submitted, "Jobs started": &s.Started, "Jobs completed": &s.Completed,
+		"Jobs canceled": &s.Cancelled,
+		"Jobs failed":   &s.Failed, "Jobs pending": &s.JobsPending, "Jobs running": &s.JobsRunning,
 	}
 	fields := map[int]map[string]*int64{
 		inHead: head,
@@ -214,9 +222,11 @@ func ParseText(text []byte) (*Sample, error) {
 			"Mean depth cycle": &mean.depth, "Last queue length": &s.Main.Queue,
 		},
 		inBackfill: {
-			"Total backfilled jobs (since last stats cycle start)": &s.Backfilled, "Total cycles": &s.Backfill.Count, "Last cycle": &s.Backfill.Last,
-			"Max cycle": &s.Backfill.Max, "Mean cycle": &mean.bfCycle, "Depth Mean": &mean.bfDepth, "Depth Mean (try depth)": &mean.bfTried,
-			"Last queue length": &s.Backfill.Queue, "Last table size": &s.Table,
+			"Total backfilled jobs (since last stats cycle start)": &s.Backfilled, "Total cycles": &s.Backfill.Count,
+			"Last cycle": &s.Backfill.Last,
+			"Max cycle":  &s.Backfill.Max, "Mean cycle": &mean.bfCycle, "Depth Mean": &mean.bfDepth,
+			"Depth Mean (try depth)": &mean.bfTried,
+			"Last queue length":      &s.Backfill.Queue, "Last table size": &s.Table,
 		},
 	}
 	byName := make(map[string]RPC)
@@ -321,7 +331,8 @@ func (s *Sample) multiply(mean means) error {
 		count, average int64
 	}{
 		{&s.Main.Sum, s.Main.Count, mean.cycle}, {&s.Main.Depth, s.Main.Count, mean.depth},
-		{&s.Backfill.Sum, s.Backfill.Count, mean.bfCycle}, {&s.Backfill.Depth, s.Backfill.Count, mean.bfDepth}, {&s.Backfill.Tried, s.Backfill.Count, mean.bfTried},
+		{&s.Backfill.Sum, s.Backfill.Count, mean.bfCycle}, {&s.Backfill.Depth, s.Backfill.Count, mean.bfDepth},
+		{&s.Backfill.Tried, s.Backfill.Count, mean.bfTried},
 	} {
 		if product.count > 0 && product.average > most/product.count {
 			return fmt.Errorf("reading the output of sdiag: %d cycles with a mean of %d", product.count, product.average)

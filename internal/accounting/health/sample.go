@@ -77,8 +77,9 @@ type RPC struct {
 // not known, and the interval is that since then.
 func Between(cluster string, before, now *Sample) store.Health {
 	h := store.Health{
-		Cluster: cluster, At: now.Time, Threads: now.ServerThreads, AgentQueue: now.AgentQueue, Agents: now.Agents, DBDQueue: now.DBDQueue,
-		Pending: now.JobsPending, Running: now.JobsRunning, Table: now.Table,
+		Cluster: cluster, At: now.Time, Threads: now.ServerThreads, AgentQueue: now.AgentQueue, Agents: now.Agents,
+		DBDQueue: now.DBDQueue,
+		Pending:  now.JobsPending, Running: now.JobsRunning, Table: now.Table,
 		Main: now.Main.instant(), Backfill: now.Backfill.instant(),
 	}
 	if before == nil || !now.Time.After(before.Time) {
@@ -94,10 +95,13 @@ func Between(cluster string, before, now *Sample) store.Health {
 		}
 	}
 	h.Interval = now.Time.Sub(from)
-	h.Submitted, h.Started, h.Completed = grown(base.Submitted, now.Submitted), grown(base.Started, now.Started), grown(base.Completed, now.Completed)
-	h.Cancelled, h.Failed, h.Backfilled = grown(base.Cancelled, now.Cancelled), grown(base.Failed, now.Failed), grown(base.Backfilled, now.Backfilled)
+	h.Submitted, h.Started, h.Completed = grown(base.Submitted, now.Submitted), grown(base.Started, now.Started),
+		grown(base.Completed, now.Completed)
+	h.Cancelled, h.Failed, h.Backfilled = grown(base.Cancelled, now.Cancelled), grown(base.Failed, now.Failed),
+		grown(base.Backfilled, now.Backfilled)
 	h.Main, h.Backfill = now.Main.since(&base.Main), now.Backfill.since(&base.Backfill)
-	for kind, exits := range map[string][2]map[string]int64{store.MainExit: {base.Main.Exits, now.Main.Exits}, store.BackfillExit: {base.Backfill.Exits, now.Backfill.Exits}} {
+	for kind, exits := range map[string][2]map[string]int64{store.MainExit: {base.Main.Exits, now.Main.Exits},
+		store.BackfillExit: {base.Backfill.Exits, now.Backfill.Exits}} {
 		for name, n := range exits[1] {
 			h.Counts = append(h.Counts, store.HealthCount{Kind: kind, Name: name, Count: grown(exits[0][name], n)})
 		}
@@ -112,7 +116,8 @@ func Between(cluster string, before, now *Sample) store.Health {
 		if e.Count > r.Count {
 			e = RPC{}
 		}
-		h.Counts = append(h.Counts, store.HealthCount{Kind: store.Requests, Name: r.Name, Count: r.Count - e.Count, Micros: grown(e.Total, r.Total)})
+		h.Counts = append(h.Counts, store.HealthCount{Kind: store.Requests, Name: r.Name, Count: r.Count - e.Count,
+			Micros: grown(e.Total, r.Total)})
 	}
 	h.Counts = slices.DeleteFunc(h.Counts, func(c store.HealthCount) bool { return c.Count == 0 })
 	slices.SortFunc(h.Counts, func(a, b store.HealthCount) int {

@@ -86,7 +86,8 @@ func open(ctx context.Context, dir string, opts Options) (*Intake, error) {
 	for _, torn := range j.Torn() {
 		what := "the journal ended in a record that is not whole, which nobody was told is safe"
 		if torn.Inner {
-			what = "the journal cannot be read in the middle, where acknowledged documents may be (accounting reconcile finds the jobs that are missing)"
+			what = "the journal cannot be read in the middle, where acknowledged documents may be (accounting reconcile finds " +
+				"the jobs that are missing)"
 		}
 		opts.Report(fmt.Errorf("%s: %d bytes are now in %s", what, torn.Bytes, torn.Path))
 	}
@@ -162,8 +163,11 @@ func (in *Intake) Status() Status {
 	return Status{in.journal.Last(), in.applied, in.journal.Size(), in.total, in.fault}
 }
 
-// Remove removes the jobs that a filter chooses from the store, and returns their number.
+// Remove removes the jobs that a filter chooses, from the journal too, and returns their number.
 func (in *Intake) Remove(ctx context.Context, f store.Filter) (jobs int64, err error) {
+	if err := in.journal.Turn(); err != nil {
+		return 0, err
+	}
 	if err := in.Wait(ctx, in.journal.Last()); err != nil {
 		return 0, err
 	}

@@ -78,5 +78,6 @@ func LookUp(name string) (*Field, error) {
 	if near := spelling.Nearest(name, 3, known); near != "" {
 		return nil, fmt.Errorf("there is no field %q (want, perhaps, %q)", name, near)
 	}
-	return nil, fmt.Errorf("there is no field %q (want a column of the table of jobs, such as user_name or elapsed_s)", name)
+	return nil, fmt.Errorf("there is no field %q (want a column of the table of jobs, such as user_name or elapsed_s)",
+		name)
 }

@@ -128,7 +128,8 @@ func (q *query) not() (Filter, error) {
 	defer func() { q.depth-- }()
 	switch {
 	case q.next("AND"), q.next("OR"):
-		return nil, fmt.Errorf(`no condition before %q (want the word in quotes where it is not meant as an operator)`, q.rest())
+		return nil, fmt.Errorf(`no condition before %q (want the word in quotes where it is not meant as an operator)`,
+			q.rest())
 	case q.keyword("NOT") || q.take("-"):
 		c, err := q.not()
 		return Not{c}, err
@@ -240,7 +241,10 @@ func (q *query) value(f *Field, op string) (Filter, error) {
 func (q *query) word(ends string) (word string, quoted bool, err error) {
 	defer q.space()
 	if !strings.HasPrefix(q.text[q.at:], `"`) {
-		end := strings.IndexFunc(q.text[q.at:], func(c rune) bool { return unicode.IsSpace(c) || strings.ContainsRune(ends, c) })
+		end := strings.IndexFunc(q.text[q.at:], func(c rune) bool {
+			return unicode.IsSpace(c) ||
+				strings.ContainsRune(ends, c)
+		})
 		if end < 0 {
 			end = len(q.text) - q.at
 		}

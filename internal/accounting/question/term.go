@@ -73,7 +73,8 @@ func (r Reader) value(f *Field, value string) (any, error) {
 		v = d.Seconds()
 	}
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || math.Abs(v) > 1<<53 {
-		return nil, fmt.Errorf("%s: %q is no number%s", f.Name, value, map[bool]string{true: " and no duration (want one such as 3600, 90m or 2h)"}[strings.HasSuffix(f.Name, "_s")])
+		return nil, fmt.Errorf("%s: %q is no number%s", f.Name, value,
+			map[bool]string{true: " and no duration (want one such as 3600, 90m or 2h)"}[strings.HasSuffix(f.Name, "_s")])
 	}
 	return v, nil
 }
@@ -88,7 +89,8 @@ func ParseInstant(value string, zone *time.Location, now time.Time) (time.Time, 
 		d, err := ParseDuration(before)
 		return now.Add(-d), err
 	}
-	for _, layout := range []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05", time.RFC3339} {
+	for _, layout := range []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04",
+		"2006-01-02 15:04:05", time.RFC3339} {
 		if t, err := time.ParseInLocation(layout, value, zone); err == nil {
 			if t.Year() < 1970 || t.Year() > 2200 {
 				break
@@ -111,7 +113,8 @@ func ParseDuration(value string) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	unit := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour, "y": 365 * 24 * time.Hour}[m[2]]
+	unit := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour,
+		"w": 7 * 24 * time.Hour, "y": 365 * 24 * time.Hour}[m[2]]
 	if n > int((200*365*24*time.Hour)/unit) {
 		return 0, fmt.Errorf("%q is longer than 200 years", value)
 	}

@@ -47,7 +47,8 @@ func ReadAccess(path string) (*Access, error) {
 		return nil, fmt.Errorf("reading the credentials: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("reading the credentials: %s: mode %#o lets others read it (want chmod 600)", path, info.Mode().Perm())
+		return nil, fmt.Errorf("reading the credentials: %s: mode %#o lets others read it (want chmod 600)", path,
+			info.Mode().Perm())
 	}
 	a := &Access{}
 	users := map[string]int{} // their lines
@@ -59,7 +60,8 @@ func ReadAccess(path string) (*Access, error) {
 		}
 		words := strings.Fields(line)
 		if len(words) != 3 {
-			return nil, fmt.Errorf("reading the credentials: %s:%d: %d words (want ROLE USER PASSWORD, or ROLE token TOKEN)", path, n, len(words))
+			return nil, fmt.Errorf("reading the credentials: %s:%d: %d words (want ROLE USER PASSWORD, or ROLE token TOKEN)",
+				path, n, len(words))
 		}
 		role := Role(words[0])
 		if role != Ingest && role != Read && role != All {
@@ -70,9 +72,11 @@ func ReadAccess(path string) (*Access, error) {
 		case user == "token":
 			key = "Bearer " + words[2]
 		case strings.Contains(user, ":"):
-			return nil, fmt.Errorf("reading the credentials: %s:%d: user %q: no client can send a colon in a name (want another name)", path, n, user)
+			return nil, fmt.Errorf(
+				"reading the credentials: %s:%d: user %q: no client can send a colon in a name (want another name)", path, n, user)
 		case users[user] > 0:
-			return nil, fmt.Errorf("reading the credentials: %s:%d: user %q has a password in line %d (want one line a user)", path, n, user, users[user])
+			return nil, fmt.Errorf("reading the credentials: %s:%d: user %q has a password in line %d (want one line a user)",
+				path, n, user, users[user])
 		default:
 			users[user] = n
 		}

@@ -62,7 +62,8 @@ func (h *Handler) bulk(w http.ResponseWriter, r *http.Request) {
 		if it.arrival < 0 {
 			failed = true
 			refused := map[string]any{
-				"_index": it.index, "status": http.StatusBadRequest, "error": map[string]any{"type": "illegal_argument_exception", "reason": it.problem},
+				"_index": it.index, "status": http.StatusBadRequest, "error": map[string]any{"type": "illegal_argument_exception",
+					"reason": it.problem},
 			}
 			answers[i].set(it.name, refused)
 			continue
@@ -147,7 +148,8 @@ func (h *Handler) parseBulk(r *http.Request, body []byte) (items []item, arrival
 		case a.Delete != nil:
 			it.name, to, it.problem = "delete", a.Delete, "delete: not supported (want index or create)"
 		default:
-			return nil, nil, fmt.Errorf("line %d of the bulk request: no action (want {\"index\":{}} or {\"create\":{}})", number)
+			return nil, nil, fmt.Errorf("line %d of the bulk request: no action (want {\"index\":{}} or {\"create\":{}})",
+				number)
 		}
 		if to.Index != "" {
 			it.index = to.Index

@@ -27,7 +27,8 @@ func (t times) pace(w http.ResponseWriter, r *http.Request) *http.Request {
 		return r
 	}
 	now := time.Now()
-	p := &paced{ReadCloser: r.Body, control: http.NewResponseController(w), times: t, step: smallBody, deadline: now.Add(t.body), left: now}
+	p := &paced{ReadCloser: r.Body, control: http.NewResponseController(w), times: t, step: smallBody,
+		deadline: now.Add(t.body), left: now}
 	_ = p.control.SetReadDeadline(p.deadline) // not known in tests without a connection
 	r = r.WithContext(r.Context())
 	r.Body = p

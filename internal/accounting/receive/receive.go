@@ -81,7 +81,8 @@ type times struct {
 func New(in *intake.Intake, access *Access) *Handler {
 	h := &Handler{
 		API: http.NewServeMux(), Pages: http.NewServeMux(), intake: in, access: access, ingest: map[string]bool{},
-		large: make(chan struct{}, largeBodies), times: times{body: 20 * time.Second, step: 2 * time.Second, turn: 20 * time.Second},
+		large: make(chan struct{}, largeBodies), times: times{body: 20 * time.Second, step: 2 * time.Second,
+			turn: 20 * time.Second},
 	}
 	for pattern, handle := range map[string]http.HandlerFunc{
 		"POST /{index}/_doc":         h.document,
@@ -120,7 +121,8 @@ type trustKey struct{}
 // slash at the end of the API's paths means nothing, as for Elasticsearch.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = h.times.pace(w, r)
-	if path := strings.TrimRight(r.URL.Path, "/"); path != r.URL.Path && path != "" && !strings.HasPrefix(r.URL.Path, Pages) {
+	if path := strings.TrimRight(r.URL.Path, "/"); path != r.URL.Path && path != "" &&
+		!strings.HasPrefix(r.URL.Path, Pages) {
 		r = r.WithContext(r.Context())
 		u := *r.URL
 		u.Path, u.RawPath = path, strings.TrimRight(u.RawPath, "/")
@@ -162,7 +164,8 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case !known:
 		w.Header().Set("WWW-Authenticate", `Basic realm="rmreplay accounting", charset="UTF-8"`)
-		Fail(w, http.StatusUnauthorized, "security_exception", "no valid credentials (want a user and password, or a token, of the server's --auth file)")
+		Fail(w, http.StatusUnauthorized, "security_exception", "no valid credentials (want a user and password, or a "+
+			"token, of the server's --auth file)")
 	case role == Ingest && h.Refuses != "":
 		Fail(w, http.StatusForbidden, "security_exception", h.Refuses)
 	case !allowed:
@@ -195,7 +198,8 @@ func answer(w http.ResponseWriter, status int, v any) {
 // typed takes a document sent to the path of a type, as Elasticsearch did before version 7.
 func (h *Handler) typed(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.PathValue("type"), "_") {
-		Fail(w, http.StatusBadRequest, "illegal_argument_exception", fmt.Sprintf("%s %s: not supported", r.Method, r.URL.Path))
+		Fail(w, http.StatusBadRequest, "illegal_argument_exception",
+			fmt.Sprintf("%s %s: not supported", r.Method, r.URL.Path))
 		return
 	}
 	h.document(w, r)
@@ -205,7 +209,8 @@ func (h *Handler) typed(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) document(w http.ResponseWriter, r *http.Request) {
 	index := r.PathValue("index")
 	if strings.HasPrefix(index, "_") {
-		Fail(w, http.StatusBadRequest, "illegal_argument_exception", fmt.Sprintf("%s %s: not supported", r.Method, r.URL.Path))
+		Fail(w, http.StatusBadRequest, "illegal_argument_exception",
+			fmt.Sprintf("%s %s: not supported", r.Method, r.URL.Path))
 		return
 	}
 	body, done, ok := h.body(w, r)
@@ -260,7 +265,8 @@ type shards struct {
 func (h *Handler) stored(a intake.Arrival, number int64) stored {
 	job := document.Identify(a.Document, h.intake.ClusterOf(a.Index))
 	return stored{
-		Index: a.Index, ID: store.ID(&job), Version: 1, Result: "created", SeqNo: number - 1, PrimaryTerm: 1, Shards: shards{Total: 1, Successful: 1},
+		Index: a.Index, ID: store.ID(&job), Version: 1, Result: "created", SeqNo: number - 1, PrimaryTerm: 1,
+		Shards: shards{Total: 1, Successful: 1},
 	}
 }
 
@@ -286,7 +292,8 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) (text []byte, don
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge), errors.Is(err, errInflated):
-		Fail(w, http.StatusRequestEntityTooLarge, "content_too_long_exception", fmt.Sprintf("reading the body: more than %d bytes", MaxBody))
+		Fail(w, http.StatusRequestEntityTooLarge, "content_too_long_exception",
+			fmt.Sprintf("reading the body: more than %d bytes", MaxBody))
 	case errors.Is(err, errEncoding):
 		Fail(w, http.StatusUnsupportedMediaType, "illegal_argument_exception", err.Error())
 	case errors.Is(err, errTurn):

@@ -72,10 +72,13 @@ func sinceQuarter(column string) string {
 // Measures are what a cell has of its jobs, in SQL. Times are in seconds. Cells are put together by
 // adding them, but for first_end and last_end.
 var Measures = map[string]string{
-	"jobs": "count(*)", "failed": "count(*) FILTER (" + Failed("state") + ")", "waits": "count(wait_s)", "wait_s": "sum(wait_s)::DOUBLE",
-	"elapsed_s": "sum(elapsed_s)::DOUBLE", "cpu_hours": "sum(cpu_hours)", "failed_cpu_hours": "sum(cpu_hours) FILTER (" + Failed("state") + ")",
+	"jobs": "count(*)", "failed": "count(*) FILTER (" + Failed("state") + ")", "waits": "count(wait_s)",
+	"wait_s":    "sum(wait_s)::DOUBLE",
+	"elapsed_s": "sum(elapsed_s)::DOUBLE", "cpu_hours": "sum(cpu_hours)", "failed_cpu_hours": "sum(cpu_hours) FILTER (" +
+		Failed("state") + ")",
 	"unused": "sum(" + Unused + ")", "node_hours": "sum(node_hours)", "gpu_hours": "sum(gpu_hours)",
-	"cpus": "sum(cpus)::DOUBLE", "cpu_starts": "sum(cpus::DOUBLE * " + sinceQuarter("start_time") + ")", "cpu_ends": "sum(cpus::DOUBLE * " + sinceQuarter("end_time") + ")",
+	"cpus": "sum(cpus)::DOUBLE", "cpu_starts": "sum(cpus::DOUBLE * " + sinceQuarter("start_time") + ")",
+	"cpu_ends":  "sum(cpus::DOUBLE * " + sinceQuarter("end_time") + ")",
 	"first_end": "min(end_time)", "last_end": "max(end_time)",
 }
 
@@ -97,14 +100,15 @@ var Rollups = func() map[string]*Rollup {
 		}}
 	}
 	byClass := func(name, column string, classes float64, of func(j *Job) columnar.Optional) *Rollup {
-		return &Rollup{name, map[string]string{"x": Class(column, int(classes))}, column + " >= 0", []string{"jobs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
-			n := of(j)
-			if !n.OK || n.N < 0 {
-				return false
-			}
-			to.x = columnar.Known(class(n.N, classes))
-			return true
-		}}
+		return &Rollup{name, map[string]string{"x": Class(column, int(classes))}, column + " >= 0",
+			[]string{"jobs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
+				n := of(j)
+				if !n.OK || n.N < 0 {
+					return false
+				}
+				to.x = columnar.Known(class(n.N, classes))
+				return true
+			}}
 	}
 	user := byText("user_name", func(j *Job) int32 { return j.user })
 	user.Name, user.Measures = "user", append([]string{"failed_cpu_hours", "node_hours", "gpu_hours"}, top...)
@@ -113,39 +117,47 @@ var Rollups = func() map[string]*Rollup {
 	name := byText("job_name", func(j *Job) int32 { return j.name })
 	name.Name = "name"
 	for _, r := range []*Rollup{
-		{"cluster", map[string]string{}, "", []string{"jobs", "first_end", "last_end"}, func(*Job, *cellKey) bool { return true }},
+		{"cluster", map[string]string{}, "", []string{"jobs", "first_end", "last_end"},
+			func(*Job, *cellKey) bool { return true }},
 		user, account, name,
-		{"share", map[string]string{"a": `coalesce("partition", '')`, "b": "coalesce(qos, '')"}, "", top, func(j *Job, to *cellKey) bool {
-			to.a, to.b = j.partition, j.qos
-			return true
-		}},
-		{"state", map[string]string{"x": quarter("end_time"), "a": "coalesce(state, '')"}, "", []string{"jobs", "cpu_hours", "unused"}, func(j *Job, to *cellKey) bool {
-			to.x, to.a = columnar.Optional{N: j.End.N / microsQuarter, OK: j.End.OK}, j.state
-			return true
-		}},
-		{"exit", map[string]string{"x": quarter("end_time"), "y": "exit_code", "z": "exit_signal"}, "", []string{"jobs"}, func(j *Job, to *cellKey) bool {
-			to.x, to.y, to.z = columnar.Optional{N: j.End.N / microsQuarter, OK: j.End.OK}, j.exitCode, j.exitSignal
-			return true
-		}},
-		byInstant("submit", "submit_time", "submit_time IS NOT NULL", []string{"jobs", "waits", "wait_s"}, func(j *Job) columnar.Optional { return j.submit }),
+		{"share", map[string]string{"a": `coalesce("partition", '')`, "b": "coalesce(qos, '')"}, "", top,
+			func(j *Job, to *cellKey) bool {
+				to.a, to.b = j.partition, j.qos
+				return true
+			}},
+		{"state", map[string]string{"x": quarter("end_time"), "a": "coalesce(state, '')"}, "",
+			[]string{"jobs", "cpu_hours", "unused"}, func(j *Job, to *cellKey) bool {
+				to.x, to.a = columnar.Optional{N: j.End.N / microsQuarter, OK: j.End.OK}, j.state
+				return true
+			}},
+		{"exit", map[string]string{"x": quarter("end_time"), "y": "exit_code", "z": "exit_signal"}, "", []string{"jobs"},
+			func(j *Job, to *cellKey) bool {
+				to.x, to.y, to.z = columnar.Optional{N: j.End.N / microsQuarter, OK: j.End.OK}, j.exitCode, j.exitSignal
+				return true
+			}},
+		byInstant("submit", "submit_time", "submit_time IS NOT NULL", []string{"jobs", "waits", "wait_s"},
+			func(j *Job) columnar.Optional { return j.submit }),
 		byClass("wait", "wait_s", 2, func(j *Job) columnar.Optional { return j.wait }),
 		byClass("run", "elapsed_s", 2, func(j *Job) columnar.Optional { return j.elapsed }),
 		byClass("size", "nodes", 1, func(j *Job) columnar.Optional { return j.nodes }),
-		{"used", map[string]string{"x": LimitUsed + "::BIGINT"}, "limit_s > 0 AND elapsed_s IS NOT NULL", []string{"jobs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
-			if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK {
-				return false
-			}
-			to.x = columnar.Known(int64(math.Floor(min(20*float64(j.elapsed.N)/float64(j.limit.N), 20))))
-			return true
-		}},
-		{"limit", map[string]string{"x": Class("limit_s", 1), "y": Class("elapsed_s", 1)}, "limit_s > 0 AND elapsed_s >= 0", []string{"jobs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
-			if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK || j.elapsed.N < 0 {
-				return false
-			}
-			to.x, to.y = columnar.Known(class(j.limit.N, 1)), columnar.Known(class(j.elapsed.N, 1))
-			return true
-		}},
-		byInstant("start", "start_time", Ran, []string{"cpus", "cpu_starts"}, func(j *Job) columnar.Optional { return j.start }),
+		{"used", map[string]string{"x": LimitUsed + "::BIGINT"}, "limit_s > 0 AND elapsed_s IS NOT NULL",
+			[]string{"jobs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
+				if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK {
+					return false
+				}
+				to.x = columnar.Known(int64(math.Floor(min(20*float64(j.elapsed.N)/float64(j.limit.N), 20))))
+				return true
+			}},
+		{"limit", map[string]string{"x": Class("limit_s", 1), "y": Class("elapsed_s", 1)}, "limit_s > 0 AND elapsed_s >= 0",
+			[]string{"jobs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
+				if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK || j.elapsed.N < 0 {
+					return false
+				}
+				to.x, to.y = columnar.Known(class(j.limit.N, 1)), columnar.Known(class(j.elapsed.N, 1))
+				return true
+			}},
+		byInstant("start", "start_time", Ran, []string{"cpus", "cpu_starts"},
+			func(j *Job) columnar.Optional { return j.start }),
 		byInstant("end", "end_time", Ran, []string{"cpus", "cpu_ends"}, func(j *Job) columnar.Optional { return j.End }),
 	} {
 		all[r.Name] = r
@@ -177,7 +189,8 @@ func (r *Rollup) Counted(view, where string, extra ...string) string {
 	if r.Where != "" {
 		where += " AND " + r.Where
 	}
-	return "SELECT " + strings.Join(append(extra, expressions...), ", ") + " FROM " + view + " WHERE " + where + " GROUP BY ALL"
+	return "SELECT " + strings.Join(append(extra, expressions...), ", ") + " FROM " + view + " WHERE " + where +
+		" GROUP BY ALL"
 }
 
 // Ahead returns the SQL of the cells that were counted ahead and for which a condition over day and cluster holds.
@@ -188,14 +201,27 @@ func (r *Rollup) Ahead(where string) string {
 
 // Layout is the form of a file of cells. Columns that a rollup does not have are NULL in its rows.
 var Layout = columnar.New(
-	columnar.Column{Name: "rollup", Kind: "VARCHAR", Null: false, Plain: false}, columnar.Column{Name: "day", Kind: "INTEGER", Null: true, Plain: false}, columnar.Column{Name: "cluster", Kind: "VARCHAR", Null: false, Plain: false},
-	columnar.Column{Name: "a", Kind: "VARCHAR", Null: true, Plain: false}, columnar.Column{Name: "b", Kind: "VARCHAR", Null: true, Plain: false},
-	columnar.Column{Name: "x", Kind: "BIGINT", Null: true, Plain: false}, columnar.Column{Name: "y", Kind: "BIGINT", Null: true, Plain: false}, columnar.Column{Name: "z", Kind: "BIGINT", Null: true, Plain: false},
-	columnar.Column{Name: "jobs", Kind: "BIGINT", Null: true, Plain: false}, columnar.Column{Name: "failed", Kind: "BIGINT", Null: true, Plain: false}, columnar.Column{Name: "waits", Kind: "BIGINT", Null: true, Plain: false},
-	columnar.Column{Name: "wait_s", Kind: "DOUBLE", Null: true, Plain: true}, columnar.Column{Name: "elapsed_s", Kind: "DOUBLE", Null: true, Plain: true}, columnar.Column{Name: "cpu_hours", Kind: "DOUBLE", Null: true, Plain: true},
-	columnar.Column{Name: "failed_cpu_hours", Kind: "DOUBLE", Null: true, Plain: true}, columnar.Column{Name: "unused", Kind: "DOUBLE", Null: true, Plain: true}, columnar.Column{Name: "node_hours", Kind: "DOUBLE", Null: true, Plain: true},
-	columnar.Column{Name: "gpu_hours", Kind: "DOUBLE", Null: true, Plain: true}, columnar.Column{Name: "cpus", Kind: "DOUBLE", Null: true, Plain: true}, columnar.Column{Name: "cpu_starts", Kind: "DOUBLE", Null: true, Plain: true},
-	columnar.Column{Name: "cpu_ends", Kind: "DOUBLE", Null: true, Plain: true}, columnar.Column{Name: "first_end", Kind: "TIMESTAMP", Null: true, Plain: true}, columnar.Column{Name: "last_end", Kind: "TIMESTAMP", Null: true, Plain: true},
+	columnar.Column{Name: "rollup", Kind: "VARCHAR", Null: false, Plain: false},
+	columnar.Column{Name: "day", Kind: "INTEGER", Null: true, Plain: false},
+	columnar.Column{Name: "cluster", Kind: "VARCHAR", Null: false, Plain: false},
+	columnar.Column{Name: "a", Kind: "VARCHAR", Null: true, Plain: false},
+	columnar.Column{Name: "b", Kind: "VARCHAR", Null: true, Plain: false},
+	columnar.Column{Name: "x", Kind: "BIGINT", Null: true, Plain: false}, columnar.Column{Name: "y", Kind: "BIGINT",
+		Null: true, Plain: false}, columnar.Column{Name: "z", Kind: "BIGINT", Null: true, Plain: false},
+	columnar.Column{Name: "jobs", Kind: "BIGINT", Null: true, Plain: false}, columnar.Column{Name: "failed",
+		Kind: "BIGINT", Null: true, Plain: false}, columnar.Column{Name: "waits", Kind: "BIGINT", Null: true, Plain: false},
+	columnar.Column{Name: "wait_s", Kind: "DOUBLE", Null: true, Plain: true},
+	columnar.Column{Name: "elapsed_s", Kind: "DOUBLE", Null: true, Plain: true},
+	columnar.Column{Name: "cpu_hours", Kind: "DOUBLE", Null: true, Plain: true},
+	columnar.Column{Name: "failed_cpu_hours", Kind: "DOUBLE", Null: true, Plain: true},
+	columnar.Column{Name: "unused", Kind: "DOUBLE", Null: true, Plain: true},
+	columnar.Column{Name: "node_hours", Kind: "DOUBLE", Null: true, Plain: true},
+	columnar.Column{Name: "gpu_hours", Kind: "DOUBLE", Null: true, Plain: true},
+	columnar.Column{Name: "cpus", Kind: "DOUBLE", Null: true, Plain: true},
+	columnar.Column{Name: "cpu_starts", Kind: "DOUBLE", Null: true, Plain: true},
+	columnar.Column{Name: "cpu_ends", Kind: "DOUBLE", Null: true, Plain: true},
+	columnar.Column{Name: "first_end", Kind: "TIMESTAMP", Null: true, Plain: true},
+	columnar.Column{Name: "last_end", Kind: "TIMESTAMP", Null: true, Plain: true},
 )
 
 // Job is what cells are counted from. Texts are numbers in a dictionary; the empty one is 0.
@@ -216,16 +242,24 @@ var countedColumns = map[string]struct {
 	hours  func(j *Job) *float64
 }{
 	"cluster": {text: func(j *Job) *int32 { return &j.Cluster }}, "state": {text: func(j *Job) *int32 { return &j.state }},
-	"user_name": {text: func(j *Job) *int32 { return &j.user }}, "account": {text: func(j *Job) *int32 { return &j.account }},
-	"job_name": {text: func(j *Job) *int32 { return &j.name }}, "partition": {text: func(j *Job) *int32 { return &j.partition }},
+	"user_name":   {text: func(j *Job) *int32 { return &j.user }},
+	"account":     {text: func(j *Job) *int32 { return &j.account }},
+	"job_name":    {text: func(j *Job) *int32 { return &j.name }},
+	"partition":   {text: func(j *Job) *int32 { return &j.partition }},
 	"qos":         {text: func(j *Job) *int32 { return &j.qos }},
-	"submit_time": {number: func(j *Job) *columnar.Optional { return &j.submit }}, "start_time": {number: func(j *Job) *columnar.Optional { return &j.start }},
-	"end_time": {number: func(j *Job) *columnar.Optional { return &j.End }}, "wait_s": {number: func(j *Job) *columnar.Optional { return &j.wait }},
-	"elapsed_s": {number: func(j *Job) *columnar.Optional { return &j.elapsed }}, "limit_s": {number: func(j *Job) *columnar.Optional { return &j.limit }},
-	"cpus": {number: func(j *Job) *columnar.Optional { return &j.cpus }}, "nodes": {number: func(j *Job) *columnar.Optional { return &j.nodes }},
-	"exit_code": {number: func(j *Job) *columnar.Optional { return &j.exitCode }}, "exit_signal": {number: func(j *Job) *columnar.Optional { return &j.exitSignal }},
-	"cpu_hours": {hours: func(j *Job) *float64 { return &j.cpuHours }}, "node_hours": {hours: func(j *Job) *float64 { return &j.nodeHours }},
-	"gpu_hours": {hours: func(j *Job) *float64 { return &j.gpuHours }},
+	"submit_time": {number: func(j *Job) *columnar.Optional { return &j.submit }},
+	"start_time":  {number: func(j *Job) *columnar.Optional { return &j.start }},
+	"end_time":    {number: func(j *Job) *columnar.Optional { return &j.End }},
+	"wait_s":      {number: func(j *Job) *columnar.Optional { return &j.wait }},
+	"elapsed_s":   {number: func(j *Job) *columnar.Optional { return &j.elapsed }},
+	"limit_s":     {number: func(j *Job) *columnar.Optional { return &j.limit }},
+	"cpus":        {number: func(j *Job) *columnar.Optional { return &j.cpus }},
+	"nodes":       {number: func(j *Job) *columnar.Optional { return &j.nodes }},
+	"exit_code":   {number: func(j *Job) *columnar.Optional { return &j.exitCode }},
+	"exit_signal": {number: func(j *Job) *columnar.Optional { return &j.exitSignal }},
+	"cpu_hours":   {hours: func(j *Job) *float64 { return &j.cpuHours }},
+	"node_hours":  {hours: func(j *Job) *float64 { return &j.nodeHours }},
+	"gpu_hours":   {hours: func(j *Job) *float64 { return &j.gpuHours }},
 }
 
 // Read reads what cells are counted from out of a part, and the texts of its numbers.
@@ -393,7 +427,8 @@ func compareOptional(o, p columnar.Optional) int {
 }
 
 func (k *cellKey) compare(other *cellKey) int {
-	return cmp.Or(compareOptional(k.day, other.day), cmp.Compare(k.cluster, other.cluster), cmp.Compare(k.a, other.a), cmp.Compare(k.b, other.b),
+	return cmp.Or(compareOptional(k.day, other.day), cmp.Compare(k.cluster, other.cluster), cmp.Compare(k.a, other.a),
+		cmp.Compare(k.b, other.b),
 		compareOptional(k.x, other.x), compareOptional(k.y, other.y), compareOptional(k.z, other.z))
 }
 

@@ -258,7 +258,8 @@ func (Service) Export(ctx context.Context, dir string, opts Export) (out *Export
 	switch opts.Format {
 	case "trace", "swf":
 		filter.From, filter.To = at(opts.Start), at(opts.End)
-		w, missing, err := c.workload(ctx, dir, filter, workload.ReadOptions{Start: opts.Start, End: opts.End, Cluster: opts.ClusterName})
+		w, missing, err := c.workload(ctx, dir, filter, workload.ReadOptions{Start: opts.Start, End: opts.End,
+			Cluster: opts.ClusterName})
 		if err != nil {
 			return nil, err
 		}
@@ -318,7 +319,8 @@ func at(t hpc.Time) time.Time {
 }
 
 // Workload makes a workload of the jobs of a data directory that were in the cluster in a window.
-func (Service) Workload(ctx context.Context, dir string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
+func (Service) Workload(ctx context.Context, dir string, opts workload.ReadOptions) (w *workload.Workload,
+	missing []string, err error) {
 	c, err := connect(ctx, dir)
 	if err != nil {
 		return nil, nil, err
@@ -338,7 +340,8 @@ func (Service) Workload(ctx context.Context, dir string, opts workload.ReadOptio
 }
 
 // workload makes a workload of the jobs that a filter chooses.
-func (c *client) workload(ctx context.Context, dir string, filter store.Filter, opts workload.ReadOptions) (*workload.Workload, []string, error) {
+func (c *client) workload(ctx context.Context, dir string, filter store.Filter, opts workload.ReadOptions) (
+	*workload.Workload, []string, error) {
 	b := finished.NewBuilder(dir, opts)
 	err := c.documents(ctx, filter, func(d *store.Stored) error {
 		r, _ := records.Finished(d.Document, d.Cluster)

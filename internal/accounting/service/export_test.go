@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"bytes"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -96,6 +97,15 @@ func TestRemove(t *testing.T) {
 		}
 		if info, err := svc.Info(t.Context(), dir); err != nil || info.Jobs != step.left {
 			t.Errorf("%+v: %+v, %v", step, info, err)
+		}
+	}
+	segments, err := filepath.Glob(filepath.Join(dir, "journal", "*.segment"))
+	if err != nil || len(segments) == 0 {
+		t.Fatal(segments, err)
+	}
+	for _, path := range segments {
+		if text, err := os.ReadFile(path); err != nil || bytes.Contains(text, []byte(user)) {
+			t.Errorf("%s has documents of the user: %v", path, err)
 		}
 	}
 	if _, err := svc.Remove(t.Context(), dir, service.Remove{ClusterName: "hill"}); err == nil {

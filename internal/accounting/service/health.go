@@ -41,13 +41,15 @@ func sampleOf(s *run.Statistics) *health.Sample {
 		Time: s.At.Std().UTC(), Since: s.Since.Std().UTC(),
 		ServerThreads: s.ServerThreads, AgentQueue: s.AgentQueue, Agents: s.Agents, DBDQueue: s.DBDQueue,
 		JobsPending: s.JobsPending, JobsRunning: s.JobsRunning, Submitted: s.JobsSubmitted, Started: s.JobsStarted,
-		Completed: s.JobsCompleted, Cancelled: s.JobsCancelled, Failed: s.JobsFailed, Backfilled: s.JobsBackfilled, Table: s.BackfillTable,
+		Completed: s.JobsCompleted, Cancelled: s.JobsCancelled, Failed: s.JobsFailed, Backfilled: s.JobsBackfilled,
+		Table: s.BackfillTable,
 		Main: health.Cycles{
 			Count: s.MainCycles, Sum: s.MainSum.Microseconds(), Last: s.MainLast.Microseconds(), Max: s.MainMax.Microseconds(),
 			Depth: s.MainDepth, Queue: s.MainQueue, Exits: exitsOf(s.MainExits),
 		},
 		Backfill: health.Cycles{
-			Count: s.BackfillCycles, Sum: s.BackfillSum.Microseconds(), Last: s.BackfillLast.Microseconds(), Max: s.BackfillMax.Microseconds(),
+			Count: s.BackfillCycles, Sum: s.BackfillSum.Microseconds(), Last: s.BackfillLast.Microseconds(),
+			Max:   s.BackfillMax.Microseconds(),
 			Depth: s.BackfillDepth, Tried: s.BackfillTried, Queue: s.BackfillQueue, Exits: exitsOf(s.BackfillExits),
 		},
 	}
@@ -108,7 +110,8 @@ const shortestSdiag = 5 * time.Second
 // checkSdiag finds flags about sdiag that cannot be.
 func checkSdiag(opts *Serve) error {
 	if len(opts.Sdiag) > 0 && opts.SdiagEvery < shortestSdiag {
-		return usage(fmt.Errorf("--sdiag-every %v: that would keep slurmctld busy (want at least %v)", opts.SdiagEvery, shortestSdiag))
+		return usage(fmt.Errorf("--sdiag-every %v: that would keep slurmctld busy (want at least %v)", opts.SdiagEvery,
+			shortestSdiag))
 	}
 	for _, text := range opts.Sdiag {
 		if cluster, command, _ := strings.Cut(text, "="); cluster == "" || strings.TrimSpace(command) == "" {
@@ -126,7 +129,8 @@ func (s *site) health(ctx context.Context, opts Serve, say func(format string, a
 		words := strings.Fields(command)
 		pollers = append(pollers, &health.Poller{
 			Cluster: cluster, Command: words, Every: opts.SdiagEvery,
-			Add: func(_ context.Context, h store.Health) error { return s.intake.Store().AddHealth(h) }, Report: func(err error) { say("rmreplay: %v", err) },
+			Add:     func(_ context.Context, h store.Health) error { return s.intake.Store().AddHealth(h) },
+			Report:  func(err error) { say("rmreplay: %v", err) },
 			SetSize: func(_ context.Context, c store.Cluster) error { return s.intake.Store().SetCluster(c) },
 		})
 	}

@@ -76,10 +76,11 @@ func (Service) Reconcile(ctx context.Context, dir string, from Records, fill boo
 		return nil, err
 	}
 	out = &Reconciled{Records: len(all.jobs), Missing: []string{}, Differing: []Difference{}}
-	err = c.documents(ctx, store.Filter{EndedFrom: all.first, EndedTo: all.last.Add(time.Second)}, func(d *store.Stored) error {
-		all.compare(d, out)
-		return nil
-	})
+	err = c.documents(ctx, store.Filter{EndedFrom: all.first, EndedTo: all.last.Add(time.Second)},
+		func(d *store.Stored) error {
+			all.compare(d, out)
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +97,9 @@ func (Service) Reconcile(ctx context.Context, dir string, from Records, fill boo
 		return out, nil
 	}
 	if 2*out.Shifted > len(out.Missing) {
-		return nil, fmt.Errorf("adding the missing jobs: %s: %d of %d jobs that are missing are there at another hour: the records are of another "+
-			"time zone (want --timezone, the zone in which sacct printed them)", dir, out.Shifted, len(out.Missing))
+		return nil, fmt.Errorf(
+			"adding the missing jobs: %s: %d of %d jobs that are missing are there at another hour: the records are of another "+
+				"time zone (want --timezone, the zone in which sacct printed them)", dir, out.Shifted, len(out.Missing))
 	}
 	send := &sender{ctx: ctx, c: c, source: store.Reconciled}
 	for _, id := range out.Missing {
@@ -175,19 +177,20 @@ func (r *recorded) shifted(ctx context.Context, c *client) (n int, err error) {
 		key := numbered{j.Cluster, j.JobID}
 		records[key] = append(records[key], j)
 	}
-	err = c.documents(ctx, store.Filter{EndedFrom: r.first.Add(-farthest), EndedTo: r.last.Add(farthest)}, func(d *store.Stored) error {
-		got := document.Parse(d.Document, d.Cluster)
-		key := numbered{d.Cluster, got.JobID}
-		for i, want := range records[key] {
-			by := got.Submit.Sub(want.Submit)
-			if by != 0 && by.Abs() < farthest && by%(15*time.Minute) == 0 && got.End.Sub(want.End) == by {
-				records[key] = slices.Delete(records[key], i, i+1)
-				n++
-				break
+	err = c.documents(ctx, store.Filter{EndedFrom: r.first.Add(-farthest), EndedTo: r.last.Add(farthest)},
+		func(d *store.Stored) error {
+			got := document.Parse(d.Document, d.Cluster)
+			key := numbered{d.Cluster, got.JobID}
+			for i, want := range records[key] {
+				by := got.Submit.Sub(want.Submit)
+				if by != 0 && by.Abs() < farthest && by%(15*time.Minute) == 0 && got.End.Sub(want.End) == by {
+					records[key] = slices.Delete(records[key], i, i+1)
+					n++
+					break
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 	return n, err
 }
 

@@ -205,7 +205,8 @@ func read(ctx context.Context, from Records, rules map[string]int,
 		}
 	}
 	if from.ClusterName != "" && len(runs) > 1 {
-		return fmt.Errorf("reading %d runs: they would all be the cluster %s (want one run for --cluster-name)", len(runs), from.ClusterName)
+		return fmt.Errorf("reading %d runs: they would all be the cluster %s (want one run for --cluster-name)", len(runs),
+			from.ClusterName)
 	}
 	names := runNames(runs)
 	for i, source := range runs {
@@ -216,7 +217,8 @@ func read(ctx context.Context, from Records, rules map[string]int,
 	if len(list) == 0 {
 		return nil
 	}
-	r, err := build.From(ctx, build.Kind(from.From), list[0], build.Options{Options: slurmdb.Options{ReadOptions: opts, Password: from.Password}, More: list[1:]})
+	r, err := build.From(ctx, build.Kind(from.From), list[0], build.Options{Options: slurmdb.Options{ReadOptions: opts,
+		Password: from.Password}, More: list[1:]})
 	if err != nil {
 		return err
 	}
@@ -229,7 +231,8 @@ func read(ctx context.Context, from Records, rules map[string]int,
 // describe tells the server the size of a run's machine.
 func (c *client) describe(ctx context.Context, name string, r *run.Run) error {
 	m := &r.Manifest
-	cluster := store.Cluster{Name: name, Kind: "run", Nodes: positive(m.Cluster.Nodes), CPUs: positive(m.Cluster.Processors)}
+	cluster := store.Cluster{Name: name, Kind: "run", Nodes: positive(m.Cluster.Nodes),
+		CPUs: positive(m.Cluster.Processors)}
 	switch m.Engine {
 	case run.EngineRecorded:
 		cluster.Description = "recorded in " + filepath.Base(m.Workload.Path)

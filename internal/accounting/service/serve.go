@@ -60,7 +60,8 @@ func (Service) Serve(ctx context.Context, opts Serve, say func(format string, ar
 		if err != nil {
 			return fmt.Errorf("reading the certificate: %w", err)
 		}
-		config = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+		config = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12,
+			NextProtos: []string{"h2", "http/1.1"}}
 	}
 	release := interrupt.Hold()
 	defer release()
@@ -138,7 +139,8 @@ func (s *site) openRuns(ctx context.Context, runs []string, say func(format stri
 		if found, err := isRun(path); err != nil {
 			return fmt.Errorf("opening the run: %w", err)
 		} else if !found {
-			return fmt.Errorf("opening the run %s: neither a record of rmreplay nor a workload with the outcome of its jobs (accounting import reads other records)", path)
+			return fmt.Errorf("opening the run %s: neither a record of rmreplay nor a workload with the outcome of its jobs "+
+				"(accounting import reads other records)", path)
 		}
 	}
 	imported, err := (Service{}).Import(ctx, s.dir, Records{Sources: runs, From: string(build.Auto)})
@@ -171,7 +173,8 @@ func (s *site) sayTally(before tally, say func(format string, args ...any)) {
 	defer cancel()
 	_ = s.intake.Wait(ctx, s.intake.Status().Received) // what is not in the database is counted below
 	now := s.tally()
-	text := fmt.Sprintf("%d jobs new, %d already there, %d replaced by a later document", now.outcome.Added-before.outcome.Added,
+	text := fmt.Sprintf("%d jobs new, %d already there, %d replaced by a later document",
+		now.outcome.Added-before.outcome.Added,
 		now.outcome.Duplicate-before.outcome.Duplicate, now.outcome.Replaced-before.outcome.Replaced)
 	if kept := now.outcome.Kept - before.outcome.Kept; kept > 0 {
 		text += fmt.Sprintf(", %d kept as Slurm sent them", kept)
@@ -190,7 +193,8 @@ func (s *site) sayTally(before tally, say func(format string, args ...any)) {
 // forward starts to pass documents on. The function that it returns ends that.
 func (s *site) forward(ctx context.Context, opts Serve, say func(format string, args ...any)) (end func(), err error) {
 	f, err := forward.New(s.intake.Store(), forward.Options{
-		URL: opts.Forward, Credentials: opts.ForwardAuth, Dir: s.dir, Derived: opts.Store == Elasticsearch, Report: func(err error) { say("rmreplay: %v", err) },
+		URL: opts.Forward, Credentials: opts.ForwardAuth, Dir: s.dir, Derived: opts.Store == Elasticsearch,
+		Report: func(err error) { say("rmreplay: %v", err) },
 	})
 	if err != nil {
 		return nil, err
@@ -213,7 +217,8 @@ func checkAddress(address string, guarded bool) error {
 	if ip := net.ParseIP(host); guarded || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("listening on %s: everybody on the network could read and send jobs (want --auth FILE, or --open)", address)
+	return fmt.Errorf("listening on %s: everybody on the network could read and send jobs (want --auth FILE, or --open)",
+		address)
 }
 
 // checkAddresses finds addresses of other programs that cannot be such.
@@ -234,10 +239,12 @@ func checkAddresses(opts *Serve) error {
 }
 
 // serve listens on the addresses until ctx ends. takes is whether it takes documents.
-func (s *site) serve(ctx context.Context, opts Serve, config *tls.Config, takes bool, say func(format string, args ...any)) error {
+func (s *site) serve(ctx context.Context, opts Serve, config *tls.Config, takes bool,
+	say func(format string, args ...any)) error {
 	server := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, WriteTimeout: answerTime, MaxHeaderBytes: 64 << 10,
-		ErrorLog: log.New(reporter(say), "", 0),
+		Handler: s.handler, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, WriteTimeout: answerTime,
+		MaxHeaderBytes: 64 << 10,
+		ErrorLog:       log.New(reporter(say), "", 0),
 	}
 	ended := make(chan error, len(opts.Listen))
 	scheme := "http"
@@ -257,7 +264,8 @@ func (s *site) serve(ctx context.Context, opts Serve, config *tls.Config, takes 
 			say("rmreplay: pages on %s://%s%s", scheme, address, receive.Pages)
 			continue
 		}
-		say("rmreplay: receiving on %s://%s: JobCompLoc=%s://%s/%s/_doc", scheme, address, scheme, address, cmp.Or(opts.ClusterName, "NAME"))
+		say("rmreplay: receiving on %s://%s: JobCompLoc=%s://%s/%s/_doc", scheme, address, scheme, address,
+			cmp.Or(opts.ClusterName, "NAME"))
 	}
 	keep := time.NewTicker(retentionEvery)
 	defer keep.Stop()

@@ -55,7 +55,8 @@ func open(ctx context.Context, dir string, opts intake.Options, access *receive.
 }
 
 // openAbout is open with pages about another source's jobs, unless it is nil.
-func openAbout(ctx context.Context, dir string, opts intake.Options, access *receive.Access, jobs web.Source) (s *site, err error) {
+func openAbout(ctx context.Context, dir string, opts intake.Options, access *receive.Access, jobs web.Source) (s *site,
+	err error) {
 	opts.Now = time.Now
 	in, err := intake.Open(ctx, dir, opts)
 	if err != nil {
@@ -144,7 +145,8 @@ type client struct {
 func connect(ctx context.Context, dir string) (*client, error) {
 	switch err := store.Exists(dir); {
 	case errors.Is(err, store.ErrAbsent), errors.Is(err, unix.ENOTDIR):
-		return nil, fmt.Errorf("opening the data directory: %s: %w (want a directory of accounting serve or import)", dir, store.ErrAbsent)
+		return nil, fmt.Errorf("opening the data directory: %s: %w (want a directory of accounting serve or import)", dir,
+			store.ErrAbsent)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("opening the data directory: %w (want to be the user whom it belongs to)", err)
 	case err != nil:
@@ -156,7 +158,8 @@ func connect(ctx context.Context, dir string) (*client, error) {
 // connectNew returns a client for a data directory, which it makes if necessary.
 func connectNew(ctx context.Context, dir string) (*client, error) {
 	c := &client{close: func() error { return nil }}
-	c.http = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (conn net.Conn, err error) {
+	c.http = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (conn net.Conn,
+		err error) {
 		err = shortPath(dir, func(path string) (err error) {
 			conn, err = new(net.Dialer).DialContext(ctx, "unix", path)
 			return err
@@ -194,13 +197,15 @@ func (c *client) get(ctx context.Context, path string, to any) error {
 }
 
 // stream sends a request and returns the body of the answer, which the caller closes.
-func (c *client) stream(ctx context.Context, method, path string, body io.Reader, header ...string) (io.ReadCloser, error) {
+func (c *client) stream(ctx context.Context, method, path string, body io.Reader, header ...string) (io.ReadCloser,
+	error) {
 	answer, _, err := c.send(ctx, method, path, body, header...)
 	return answer, err
 }
 
 // send is stream, and returns the header of the answer, too.
-func (c *client) send(ctx context.Context, method, path string, body io.Reader, header ...string) (io.ReadCloser, http.Header, error) {
+func (c *client) send(ctx context.Context, method, path string, body io.Reader, header ...string) (io.ReadCloser,
+	http.Header, error) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://data"+path, body)
 	if err != nil {
 		return nil, nil, err

@@ -18,16 +18,33 @@ import (
 // healthPanels are those of the page about schedulers, in their order. Their figures are in the store's
 // tables health and health_counts.
 var healthPanels = []*panel{
-	{name: "health-main", title: "Main scheduler: time of cycles", about: "The mean cycle, and above it the longest known one.", health: queryCycles("main"), shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]"},
-	{name: "health-backfill", title: "Backfill scheduler: time of cycles", about: "The mean cycle, and above it the longest known one. Times exclude the pauses in which the scheduler releases its locks.", health: queryCycles("bf"), shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]"},
-	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and those that it only looked at.", health: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs"), lines: []string{"depth", "queue"}, unit: "jobs"},
-	{name: "health-jobs", title: "Jobs that wait and run", about: "The most jobs of an instant, by slurmctld's own count. Those of several clusters are added up.", health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"), lines: []string{"running", "pending"}, unit: "jobs"},
-	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and those that started otherwise.", health: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs"), lines: []string{"backfilled", "others"}, unit: "jobs"},
-	{name: "health-agents", title: "Waiting messages", about: "The most messages of an instant that waited for nodes and for slurmdbd. Those of several clusters are added up.", health: queryAgents, shape: shapeAgents, draw: drawTimeline("messages"), lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
-	{name: "health-main-exits", title: "Main scheduler: why cycles ended", about: "Releases before 23.11 do not say it.", health: queryCounts(store.MainExit, "count"), shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
-	{name: "health-backfill-exits", title: "Backfill scheduler: why cycles ended", about: "Releases before 23.11 do not say it.", health: queryCounts(store.BackfillExit, "count"), shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
-	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type.", health: queryCounts(store.Requests, "count"), shape: shapeCounts("requests", count), draw: drawTimeline("requests")},
-	{name: "health-request-time", title: "Time for requests", about: "How long slurmctld took for requests, by type.", health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]")},
+	{name: "health-main", title: "Main scheduler: time of cycles",
+		about: "The mean cycle, and above it the longest known one.", health: queryCycles("main"), shape: shapeCycles,
+		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]"},
+	{name: "health-backfill", title: "Backfill scheduler: time of cycles", about: "The mean cycle, and above it the " +
+		"longest known one. Times exclude the pauses in which the scheduler releases its locks.", health: queryCycles("bf"),
+		shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]"},
+	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and those " +
+		"that it only looked at.", health: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs"),
+		lines: []string{"depth", "queue"}, unit: "jobs"},
+	{name: "health-jobs", title: "Jobs that wait and run", about: "The most jobs of an instant, by slurmctld's own " +
+		"count. Those of several clusters are added up.", health: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs"),
+		lines: []string{"running", "pending"}, unit: "jobs"},
+	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and those that started " +
+		"otherwise.", health: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs"),
+		lines: []string{"backfilled", "others"}, unit: "jobs"},
+	{name: "health-agents", title: "Waiting messages", about: "The most messages of an instant that waited for nodes " +
+		"and for slurmdbd. Those of several clusters are added up.", health: queryAgents, shape: shapeAgents,
+		draw: drawTimeline("messages"), lines: []string{"agent_queue", "dbd_queue"}, unit: "messages"},
+	{name: "health-main-exits", title: "Main scheduler: why cycles ended", about: "Releases before 23.11 do not say it.",
+		health: queryCounts(store.MainExit, "count"), shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
+	{name: "health-backfill-exits", title: "Backfill scheduler: why cycles ended",
+		about: "Releases before 23.11 do not say it.", health: queryCounts(store.BackfillExit, "count"),
+		shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
+	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type.",
+		health: queryCounts(store.Requests, "count"), shape: shapeCounts("requests", count), draw: drawTimeline("requests")},
+	{name: "health-request-time", title: "Time for requests", about: "How long slurmctld took for requests, by type.",
+		health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]")},
 }
 
 // health answers with the page about schedulers.
@@ -87,7 +104,8 @@ func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	if r.values.Get("q") != "" {
 		return nil, bad(errors.New("q: it filters jobs (want only f=cluster=NAME for schedulers)"))
 	}
-	raw, err := v.queryHealth(ctx, condition{sql: "SELECT cluster, min(until), max(until), coalesce(quantile_disc(interval_us, 0.5) FILTER (interval_us > 0), 0) FROM health GROUP BY 1 ORDER BY 1"})
+	raw, err := v.queryHealth(ctx, condition{sql: "SELECT cluster, min(until), max(until), " +
+		"coalesce(quantile_disc(interval_us, 0.5) FILTER (interval_us > 0), 0) FROM health GROUP BY 1 ORDER BY 1"})
 	s := &sizes{list: []size{}}
 	for _, row := range raw {
 		one := size{Name: row[0].(string)}
@@ -133,8 +151,10 @@ func ofClusters(names []string) condition {
 
 // The columns of health that are added up over time, and those of which a bucket has the largest.
 var (
-	counters = strings.Fields("interval_us submitted started completed cancelled failed backfilled main_cycles main_us main_depth bf_cycles bf_us bf_depth bf_tried")
-	largest  = strings.Fields("threads agent_queue agents dbd_queue pending running bf_table main_longest_us main_queue bf_longest_us bf_queue")
+	counters = strings.Fields("interval_us submitted started completed cancelled failed backfilled main_cycles main_us " +
+		"main_depth bf_cycles bf_us bf_depth bf_tried")
+	largest = strings.Fields(
+		"threads agent_queue agents dbd_queue pending running bf_table main_longest_us main_queue bf_longest_us bf_queue")
 )
 
 // fromHealth makes a query with a row for each bucket of the range of time, whose number comes first. what is about a
@@ -148,14 +168,16 @@ func (r *request) fromHealth(what string) condition {
 	for _, name := range largest {
 		of += ", max(" + name + ") AS " + name
 	}
-	return condition{"SELECT bucket, max(interval_us) / 1e6, " + what + " FROM (SELECT " + embedded.Bucket("until", r.buckets().round) + " AS bucket, cluster, " + of +
+	return condition{"SELECT bucket, max(interval_us) / 1e6, " + what + " FROM (SELECT " +
+		embedded.Bucket("until", r.buckets().round) + " AS bucket, cluster, " + of +
 		" FROM health WHERE " + where.sql + " GROUP BY 1, 2) GROUP BY 1", where.args}
 }
 
 // healthRange is the condition of the figures of the request.
 func (r *request) healthRange() condition {
 	of := ofClusters(r.clusters())
-	return condition{"until >= " + embedded.Timestamp(r.from) + " AND until < " + embedded.Timestamp(r.until) + " AND " + of.sql, of.args}
+	return condition{"until >= " + embedded.Timestamp(r.from) + " AND until < " + embedded.Timestamp(r.until) + " AND " +
+		of.sql, of.args}
 }
 
 // coveredColumn is the column of such a table with the time that has figures.
@@ -167,7 +189,8 @@ func levels(r *request, raw [][]any, columns []column) *table {
 	t := timeTable(r, r.buckets())
 	t.levels = true
 	if r.shift != 0 {
-		t.notes = append(t.notes, fmt.Sprintf("What was at %s is drawn at %s.", r.write(moment, r.from), r.write(moment, r.from.Add(-r.shift))))
+		t.notes = append(t.notes, fmt.Sprintf("What was at %s is drawn at %s.", r.write(moment, r.from),
+			r.write(moment, r.from.Add(-r.shift))))
 	}
 	t.Columns = append(t.Columns, column{"covered", "time with figures", "s", seconds})
 	t.Columns = append(t.Columns, columns...)
@@ -191,35 +214,42 @@ func levels(r *request, raw [][]any, columns []column) *table {
 		}
 	}
 	if gaps := len(t.Rows) - len(known); gaps > 0 {
-		t.notes = append(t.notes, quantity.Counted(gaps, "interval", "intervals")+fmt.Sprintf(" of %d without figures: nobody asked slurmctld, or it did not answer.", len(t.Rows)))
+		t.notes = append(t.notes, quantity.Counted(gaps, "interval", "intervals")+
+			fmt.Sprintf(" of %d without figures: nobody asked slurmctld, or it did not answer.", len(t.Rows)))
 	}
 	return t
 }
 
 func queryCycles(prefix string) func(r *request) condition {
 	return func(r *request) condition {
-		return r.fromHealth(strings.ReplaceAll("sum(@cycles)::DOUBLE, coalesce(sum(@us) / nullif(sum(@cycles), 0), 0) / 1e3, max(@longest_us) / 1e3, max(@last_us) / 1e3, "+
+		return r.fromHealth(strings.ReplaceAll("sum(@cycles)::DOUBLE, coalesce(sum(@us) / nullif(sum(@cycles), 0), 0) / "+
+			"1e3, max(@longest_us) / 1e3, max(@last_us) / 1e3, "+
 			"greatest(max(@longest_us) - coalesce(sum(@us) / nullif(sum(@cycles), 0), 0), 0) / 1e3", "@", prefix+"_"))
 	}
 }
 
 func shapeCycles(r *request, _ *sizes, raw [][]any) *table {
 	t := levels(r, raw, []column{
-		{"cycles", "cycles", "", count}, {"mean", "mean", "ms", number}, {"longest", "longest", "ms", number}, {"last", "last", "ms", number}, {"above", "longest less mean", "ms", number},
+		{"cycles", "cycles", "", count}, {"mean", "mean", "ms", number}, {"longest", "longest", "ms", number},
+		{"last", "last", "ms", number}, {"above", "longest less mean", "ms", number},
 	})
 	t.series, t.colours = []int{4, 7}, []int{0, 7}
 	return t
 }
 
 func queryDepth(r *request) condition {
-	return r.fromHealth("coalesce(sum(bf_tried) / nullif(sum(bf_cycles), 0), 0), coalesce((sum(bf_depth) - sum(bf_tried)) / nullif(sum(bf_cycles), 0), 0), " +
-		"coalesce(sum(bf_depth) / nullif(sum(bf_cycles), 0), 0), sum(bf_queue)::DOUBLE, sum(bf_table)::DOUBLE, coalesce(sum(main_depth) / nullif(sum(main_cycles), 0), 0), sum(main_queue)::DOUBLE")
+	return r.fromHealth("coalesce(sum(bf_tried) / nullif(sum(bf_cycles), 0), 0), coalesce((sum(bf_depth) - " +
+		"sum(bf_tried)) / nullif(sum(bf_cycles), 0), 0), " +
+		"coalesce(sum(bf_depth) / nullif(sum(bf_cycles), 0), 0), sum(bf_queue)::DOUBLE, sum(bf_table)::DOUBLE, " +
+		"coalesce(sum(main_depth) / nullif(sum(main_cycles), 0), 0), sum(main_queue)::DOUBLE")
 }
 
 func shapeDepth(r *request, _ *sizes, raw [][]any) *table {
 	t := levels(r, raw, []column{
-		{"tried", "tried to place", "jobs", number}, {"looked_at", "only looked at", "jobs", number}, {"depth", "depth", "jobs", number}, {"queue", "queue", "jobs", count},
-		{"table", "table of future states", "", count}, {"main_depth", "depth of the main scheduler", "jobs", number}, {"main_queue", "its queue", "jobs", count},
+		{"tried", "tried to place", "jobs", number}, {"looked_at", "only looked at", "jobs", number},
+		{"depth", "depth", "jobs", number}, {"queue", "queue", "jobs", count},
+		{"table", "table of future states", "", count}, {"main_depth", "depth of the main scheduler", "jobs", number},
+		{"main_queue", "its queue", "jobs", count},
 	})
 	t.series, t.colours = []int{3, 4}, []int{0, 5}
 	return t
@@ -236,13 +266,16 @@ func shapeQueue(r *request, _ *sizes, raw [][]any) *table {
 }
 
 func queryStarts(r *request) condition {
-	return r.fromHealth("sum(backfilled)::DOUBLE, greatest(sum(started) - sum(backfilled), 0)::DOUBLE, sum(submitted)::DOUBLE, sum(completed)::DOUBLE, sum(cancelled)::DOUBLE, sum(failed)::DOUBLE")
+	return r.fromHealth("sum(backfilled)::DOUBLE, greatest(sum(started) - sum(backfilled), 0)::DOUBLE, " +
+		"sum(submitted)::DOUBLE, sum(completed)::DOUBLE, sum(cancelled)::DOUBLE, sum(failed)::DOUBLE")
 }
 
 func shapeStarts(r *request, _ *sizes, raw [][]any) *table {
 	t := levels(r, raw, []column{
-		{"backfilled", "backfilled", "jobs", count}, {"others", "others", "jobs", count}, {"submitted", "submitted", "jobs", count},
-		{"completed", "completed", "jobs", count}, {"cancelled", "cancelled", "jobs", count}, {"failed", "failed", "jobs", count},
+		{"backfilled", "backfilled", "jobs", count}, {"others", "others", "jobs", count},
+		{"submitted", "submitted", "jobs", count},
+		{"completed", "completed", "jobs", count}, {"cancelled", "cancelled", "jobs", count},
+		{"failed", "failed", "jobs", count},
 	})
 	t.series, t.colours, t.levels = []int{3, 4}, []int{0, 5}, false
 	return t
@@ -254,7 +287,8 @@ func queryAgents(r *request) condition {
 
 func shapeAgents(r *request, _ *sizes, raw [][]any) *table {
 	t := levels(r, raw, []column{
-		{"agent_queue", "for nodes", "messages", count}, {"dbd_queue", "for slurmdbd", "messages", count}, {"threads", "requests in service", "", count}, {"agents", "agents", "", count},
+		{"agent_queue", "for nodes", "messages", count}, {"dbd_queue", "for slurmdbd", "messages", count},
+		{"threads", "requests in service", "", count}, {"agents", "agents", "", count},
 	})
 	t.series, t.colours = []int{3, 4}, []int{0, 5}
 	return t
@@ -264,7 +298,8 @@ func queryCounts(kind, what string) func(r *request) condition {
 	return func(r *request) condition {
 		where := r.healthRange()
 		where = condition{"kind = ? AND " + where.sql, append([]any{kind}, where.args...)}
-		return condition{"SELECT " + embedded.Bucket("until", r.buckets().round) + " AS bucket, name, sum(" + what + ")::DOUBLE FROM health_counts WHERE " + where.sql + " GROUP BY 1, 2", where.args}
+		return condition{"SELECT " + embedded.Bucket("until", r.buckets().round) + " AS bucket, name, sum(" + what +
+			")::DOUBLE FROM health_counts WHERE " + where.sql + " GROUP BY 1, 2", where.args}
 	}
 }
 

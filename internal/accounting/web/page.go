@@ -30,7 +30,9 @@ func (r *request) of(cluster, suffix string) (*request, error) {
 	} else {
 		own.shift = 0
 	}
-	own.filters = append(slices.DeleteFunc(slices.Clone(r.filters), func(t question.Term) bool { return t.Field.Name == "cluster" }), question.Term{Field: question.Fields["cluster"], Op: "=", Value: cluster})
+	own.filters = append(slices.DeleteFunc(slices.Clone(r.filters),
+		func(t question.Term) bool { return t.Field.Name == "cluster" }),
+		question.Term{Field: question.Fields["cluster"], Op: "=", Value: cluster})
 	return &own, own.choose()
 }
 
@@ -194,7 +196,8 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 	}
 	if t.tiles {
 		for i, column := range t.Columns {
-			out.Tiles = append(out.Tiles, cell{Label: tableLabel(column), Text: cmp.Or(r.write(column.format, t.Rows[0][i]), quantity.Unknown)})
+			out.Tiles = append(out.Tiles, cell{Label: tableLabel(column),
+				Text: cmp.Or(r.write(column.format, t.Rows[0][i]), quantity.Unknown)})
 		}
 		out.Range = r.span()
 		return out, nil
@@ -356,7 +359,8 @@ func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 		}
 		i := slices.IndexFunc(named, func(c string) bool { return c != values.Get("a") && c != values.Get("b") })
 		if len(named) < 2 || i < 0 {
-			return missing("a comparison needs two clusters or runs with names; the store has %d (import another one)", len(named))
+			return missing("a comparison needs two clusters or runs with names; the store has %d (import another one)",
+				len(named))
 		}
 		values.Set(name, named[i])
 	}
@@ -417,7 +421,8 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 // readable returns the parameters without those that cannot be read. Each filter is a parameter of its own.
 func (v *server) readable(ctx context.Context, values url.Values, live bool) url.Values {
 	kept := url.Values{}
-	for _, name := range []string{"a", "b", "zone", "from", "until", "last", "f", "q", "column", "columns", "sort", "rows", "page", "align", "refresh", "static"} {
+	for _, name := range []string{"a", "b", "zone", "from", "until", "last", "f", "q", "column", "columns", "sort", "rows",
+		"page", "align", "refresh", "static"} {
 		for _, value := range values[name][:min(len(values[name]), mostFilters)] {
 			before := kept[name]
 			kept[name] = append(slices.Clone(before), value)
@@ -442,7 +447,9 @@ func (f *frame) fillRange(r *request) {
 	if last == "" && f.From == "" && f.Until == "" {
 		last = "30d"
 	}
-	for _, o := range []option{{Name: "1 hour", Value: "1h"}, {Name: "24 hours", Value: "24h"}, {Name: "7 days", Value: "7d"}, {Name: "30 days", Value: "30d"}, {Name: "90 days", Value: "90d"}, {Name: "1 year", Value: "1y"}, {Name: "everything", Value: "all"}} {
+	for _, o := range []option{{Name: "1 hour", Value: "1h"}, {Name: "24 hours", Value: "24h"},
+		{Name: "7 days", Value: "7d"}, {Name: "30 days", Value: "30d"}, {Name: "90 days", Value: "90d"},
+		{Name: "1 year", Value: "1y"}, {Name: "everything", Value: "all"}} {
 		o.Chosen = o.Value == last && f.From == ""
 		f.Ranges = append(f.Ranges, o)
 	}
@@ -455,28 +462,32 @@ func (f *frame) fillRange(r *request) {
 func (f *frame) fill(r *request, s *sizes) {
 	f.Request = r.url(func(v url.Values) { v.Del("static"); v.Del("refresh"); keepPage(v, r) })
 	f.Title, f.Printed = "Finished jobs", r.printed()
-	named := map[string]string{"user_name": "User", "account": "Account", "cluster": "Cluster", "partition": "Partition", "job_name": "Jobs named"}
+	named := map[string]string{"user_name": "User", "account": "Account", "cluster": "Cluster", "partition": "Partition",
+		"job_name": "Jobs named"}
 	for _, t := range r.filters {
 		if name, ok := named[t.Field.Name]; ok && t.Op == "=" {
 			f.Title = name + " " + quantity.Name(t.Value)
 		}
 	}
 	f.fillRange(r)
-	for _, o := range []option{{Name: "off", Value: ""}, {Name: "10 s", Value: "10"}, {Name: "1 min", Value: "60"}, {Name: "5 min", Value: "300"}} {
+	for _, o := range []option{{Name: "off", Value: ""}, {Name: "10 s", Value: "10"}, {Name: "1 min", Value: "60"},
+		{Name: "5 min", Value: "300"}} {
 		o.Chosen = o.Value == r.values.Get("refresh")
 		f.Auto = append(f.Auto, o)
 	}
 	f.Zones = []option{{Name: r.zone.String(), Value: r.zone.String(), Chosen: true}}
 	span := r.until.Sub(r.from)
-	f.Earlier, f.Later = r.during(r.from.Add(-span/2), r.until.Add(-span/2)), r.during(r.from.Add(span/2), r.until.Add(span/2))
+	f.Earlier, f.Later = r.during(r.from.Add(-span/2), r.until.Add(-span/2)),
+		r.during(r.from.Add(span/2), r.until.Add(span/2))
 	chosen := r.clusters()
 	without := func(v url.Values) {
 		v["f"] = slices.DeleteFunc(v["f"], func(s string) bool { return strings.HasPrefix(s, "cluster=") })
 	}
 	shown, more := s.largest(mostShown, chosen...)
 	for _, c := range shown {
-		f.Clusters = append(f.Clusters, option{Name: quantity.Name(cmp.Or(c.Name, "not known")), Chosen: slices.Contains(chosen, c.Name),
-			Value: r.url(func(v url.Values) { without(v); v.Add("f", "cluster="+c.Name) })})
+		f.Clusters = append(f.Clusters, option{Name: quantity.Name(cmp.Or(c.Name, "not known")),
+			Chosen: slices.Contains(chosen, c.Name),
+			Value:  r.url(func(v url.Values) { without(v); v.Add("f", "cluster="+c.Name) })})
 	}
 	f.More = more
 	f.All = r.url(without)

@@ -24,7 +24,8 @@ const (
 const utilization = "utilization"
 
 // defaultColumns are those of the table of jobs.
-var defaultColumns = []string{"jobid", "user_name", "account", "partition", "qos", "state", "nodes", "cpus", "submit_time", "start_time", "end_time", "elapsed_s"}
+var defaultColumns = []string{"jobid", "user_name", "account", "partition", "qos", "state", "nodes", "cpus",
+	"submit_time", "start_time", "end_time", "elapsed_s"}
 
 // request is what a reader asks to see. All of it stands in the URL:
 //
@@ -63,7 +64,8 @@ type request struct {
 // parseRequest reads the parameters of a URL. The range of time is still open if it depends on the
 // newest job; see [request.bound].
 func parseRequest(values url.Values, now time.Time) (*request, error) {
-	r := &request{values: url.Values{}, zone: time.UTC, now: now, columns: defaultColumns, sort: "end_time", descending: true, rows: 25, width: 640}
+	r := &request{values: url.Values{}, zone: time.UTC, now: now, columns: defaultColumns, sort: "end_time",
+		descending: true, rows: 25, width: 640}
 	for name, list := range values {
 		for _, v := range list {
 			r.values.Add(name, strings.ToValidUTF8(v, "\ufffd"))

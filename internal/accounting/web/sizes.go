@@ -123,7 +123,8 @@ func possible(f question.Filter, cluster string) (holds, fails bool) {
 	case question.Compare:
 		if f.Column == "cluster" {
 			order := cmp.Compare(cluster, f.Value.(string))
-			holds = strings.Contains(f.Op, "=") && order == 0 || strings.Contains(f.Op, "<") && order < 0 || strings.Contains(f.Op, ">") && order > 0
+			holds = strings.Contains(f.Op, "=") && order == 0 || strings.Contains(f.Op, "<") && order < 0 ||
+				strings.Contains(f.Op, ">") && order > 0
 			return holds, !holds
 		}
 	case question.Like:

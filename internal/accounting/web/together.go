@@ -13,7 +13,8 @@ import (
 
 // alignments are the ways to lay one cluster, or its scheduler, over another one.
 var alignments = []option{
-	{Name: "as they were", Value: "time"}, {Name: "by the time of day", Value: "day"}, {Name: "at the beginning", Value: "begin"},
+	{Name: "as they were", Value: "time"}, {Name: "by the time of day", Value: "day"},
+	{Name: "at the beginning", Value: "begin"},
 }
 
 // align decides by how much the second of two clusters or schedulers is shifted, and how long the buckets of
@@ -100,7 +101,8 @@ func drawTogether(p *panel, r *request, sides []*answer) (*chart, error) {
 				plots.Add(line)
 			}
 			c.Legend = append(c.Legend, legendEntry{
-				Colour: colourClass(lineColours[k]) + []string{" solid", " dashed"}[i], Name: side.table.Columns[column].Label + ", " + orUnknown(r.sides()[i]),
+				Colour: colourClass(lineColours[k]) + []string{" solid", " dashed"}[i], Name: side.table.Columns[column].Label +
+					", " + orUnknown(r.sides()[i]),
 			})
 		}
 	}

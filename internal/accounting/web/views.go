@@ -161,7 +161,8 @@ func (v *server) saveView(w http.ResponseWriter, q *http.Request) error {
 	saved := view{Name: name, URL: page + "?" + values.Encode()}
 	err = v.views.change(func(all map[string]view) error {
 		if _, there := all[name]; !there && len(all) >= mostViews {
-			return &statusError{http.StatusConflict, fmt.Errorf("there are %d views already (want at most %d: delete some)", len(all), mostViews)}
+			return &statusError{http.StatusConflict, fmt.Errorf("there are %d views already (want at most %d: delete some)",
+				len(all), mostViews)}
 		}
 		all[name] = saved
 		return nil

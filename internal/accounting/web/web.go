@@ -65,7 +65,8 @@ var (
 
 // policy is the Content-Security-Policy of the pages. The attributes of style that it allows are
 // those of the charts.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; " +
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src " +
+	"'self' data:; " +
 	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // Source has the jobs of the pages.
@@ -109,7 +110,8 @@ func Register(mux *http.ServeMux, s *store.Store, jobs Source) (routes []string)
 		routes = append(routes, strings.Replace(pattern, "...}", "}", 1)) // as OpenAPI writes paths
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			for name, value := range map[string]string{
-				"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
+				"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
+				"Cache-Control": "no-store",
 			} {
 				w.Header().Set(name, value)
 			}

@@ -75,7 +75,8 @@ func formatFor(path, format string) (string, error) {
 	switch {
 	case format == "":
 		if format = formatOf(path); format == "" {
-			return "", console.Usagef("--output %s: its name does not say the format (want the end .parquet, .csv, .jsonl or .swf, or --format)", path)
+			return "", console.Usagef(
+				"--output %s: its name does not say the format (want the end .parquet, .csv, .jsonl or .swf, or --format)", path)
 		}
 	case !slices.Contains(service.ExportFormats, format):
 		return "", console.Usagef("--format %q: not known (want %s)", format, strings.Join(service.ExportFormats, ", "))

@@ -16,7 +16,8 @@ import (
 func addRecordFlags(r *service.Records, c *cobra.Command, window *flags.Window) {
 	f := c.Flags()
 	f.StringVar(&r.From, "from", "auto", "`KIND` of the source: auto, sacct, pbs, lsf, gridengine, gwf or slurmdbd")
-	f.StringVar(&r.ClusterName, "cluster-name", "", "`NAME` of the cluster, for records without one, for a run, and in slurmdbd")
+	f.StringVar(&r.ClusterName, "cluster-name", "", "`NAME` of the cluster, for records without one, for a run, and in "+
+		"slurmdbd")
 	window.Add(f, "leave out jobs that ended before", "leave out later submissions")
 }
 
@@ -75,13 +76,16 @@ import goes through it.`,
 }
 
 func importedText(r *service.Imported) string {
-	text := fmt.Sprintf("%d records: %d jobs added, %d already there, %d replaced, %d kept as Slurm sent them\n", r.Records, r.Added, r.Duplicate, r.Replaced, r.Kept)
+	text := fmt.Sprintf("%d records: %d jobs added, %d already there, %d replaced, %d kept as Slurm sent them\n",
+		r.Records, r.Added, r.Duplicate, r.Replaced, r.Kept)
 	for _, name := range sorted(r.Rules) {
 		text += fmt.Sprintf("  %s: %d\n", name, r.Rules[name])
 	}
 	if r.Unnamed > 0 && r.Added > 0 {
-		text += fmt.Sprintf("note: %d documents in the directory name no cluster, and stand under the name of their index. If that is not the "+
-			"cluster's name, a record of such a job is a second job: rmreplay accounting reconcile --fill finds these jobs by number and start\n", r.Unnamed)
+		text += fmt.Sprintf("note: %d documents in the directory name no cluster, and stand under the name of their index. "+
+			"If that is not the "+
+			"cluster's name, a record of such a job is a second job: rmreplay accounting reconcile --fill finds these jobs by "+
+			"number and start\n", r.Unnamed)
 	}
 	for _, why := range r.Unreported {
 		text += fmt.Sprintf("no report of %s\n", why)
@@ -142,10 +146,12 @@ func reconciledText(r *service.Reconciled) string {
 		r.Records, r.Equal, len(r.Missing), len(r.Differing), r.Unknown)
 	const most = 20 // of each kind, for people
 	if r.Unnamed > 0 {
-		fmt.Fprintf(&b, "%d jobs were found by number and start, because their documents name no cluster (see --cluster-name of accounting serve)\n", r.Unnamed)
+		fmt.Fprintf(&b, "%d jobs were found by number and start, because their documents name no cluster (see "+
+			"--cluster-name of accounting serve)\n", r.Unnamed)
 	}
 	if r.Shifted > 0 {
-		fmt.Fprintf(&b, "%d of the missing jobs are in the data directory at another hour: the records are of another time zone (see --timezone)\n", r.Shifted)
+		fmt.Fprintf(&b, "%d of the missing jobs are in the data directory at another hour: the records are of another time "+
+			"zone (see --timezone)\n", r.Shifted)
 	}
 	for i, id := range r.Missing {
 		if i == most {

@@ -100,18 +100,23 @@ func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 	f.StringVar(&opts.TLSCert, "tls-cert", "", "`FILE` with the server's certificate and those that signed it (PEM)")
 	f.StringVar(&opts.TLSKey, "tls-key", "", "`FILE` with the certificate's key (PEM)")
 	f.BoolVar(&opts.Open, "open", false, "let everybody who reaches the server read and send jobs")
-	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, for jobs that do not say theirs (default: the index's)")
+	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, for jobs that do not say theirs "+
+		"(default: the index's)")
 	flags.Duration(f, &opts.Retention, "retention", 0, "`DURATION` for which ended jobs are kept; 0 for ever")
-	f.StringVar(&opts.Forward, "forward", "", "`URL` of an Elasticsearch or OpenSearch cluster that gets every document, too")
+	f.StringVar(&opts.Forward, "forward", "", "`URL` of an Elasticsearch or OpenSearch cluster that gets every "+
+		"document, too")
 	f.StringVar(&opts.ForwardAuth, "forward-auth", "", "`FILE` with the credentials for --forward")
-	f.StringVar(&opts.Store, "store", service.Embedded, "`STORE` that has the jobs of the pages: embedded or elasticsearch")
+	f.StringVar(&opts.Store, "store", service.Embedded,
+		"`STORE` that has the jobs of the pages: embedded or elasticsearch")
 	f.StringVar(&opts.URL, "url", "", "`URL` of the index for --store elasticsearch")
 	f.StringVar(&opts.URLAuth, "url-auth", "", "`FILE` with the credentials for --url")
 	f.StringVar(&opts.Kafka, "kafka", "", "`BROKERS/TOPIC` to read jobs from: HOST[:PORT],.../TOPIC")
 	f.StringArrayVar(&opts.Sdiag, "sdiag", nil, "`CLUSTER=COMMAND` that prints the statistics of the cluster's slurmctld")
 	flags.Duration(f, &opts.SdiagEvery, "sdiag-every", time.Minute, "`DURATION` between two runs of sdiag")
-	flags.Duration(f, &opts.SdiagKeep, "sdiag-keep", 400*24*time.Hour, "`DURATION` for which sdiag's figures are kept; 0 for ever")
-	f.IntVar(&opts.MemoryMiB, "memory", 512, "`MIB` of memory that all processes that answer questions may use; the server has up to 256 beside")
+	flags.Duration(f, &opts.SdiagKeep, "sdiag-keep", 400*24*time.Hour,
+		"`DURATION` for which sdiag's figures are kept; 0 for ever")
+	f.IntVar(&opts.MemoryMiB, "memory", 512, "`MIB` of memory that all processes that answer questions may use; the "+
+		"server has up to 256 beside")
 }
 
 // leastMemory is in MiB.

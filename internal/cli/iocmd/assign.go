@@ -83,7 +83,8 @@ func (o commands) runAssign(path string, opts *assignOptions) (err error) {
 		return err
 	}
 	if len(rates) == 0 {
-		return console.BadInput(fmt.Errorf("%s: the service has learned of no class (want a state of io serve or io learn)", opts.state))
+		return console.BadInput(fmt.Errorf("%s: the service has learned of no class (want a state of io serve or io learn)",
+			opts.state))
 	}
 	report := assign(w, opts.fileSystems[0], rates)
 	if err := formats.Save(opts.output, w); err != nil {
@@ -92,7 +93,8 @@ func (o commands) runAssign(path string, opts *assignOptions) (err error) {
 	if opts.json {
 		return o.PrintJSON(report)
 	}
-	return o.Print(fmt.Sprintf("wrote %s: %d jobs have the I/O of their class\nunchanged: %d of classes without I/O, %d that had I/O, %d without a class, %d of a class that the service does not know\n",
+	return o.Print(fmt.Sprintf("wrote %s: %d jobs have the I/O of their class\nunchanged: %d of classes without I/O, %d "+
+		"that had I/O, %d without a class, %d of a class that the service does not know\n",
 		opts.output, report.Assigned, report.Idle, report.Had, report.NoClass, report.Unknown))
 }
 
@@ -117,7 +119,8 @@ func assign(w *workload.Workload, system hpc.FileSystem, rates map[string]float6
 			}
 		})
 	}
-	w.FileSystems = append(slices.DeleteFunc(w.FileSystems, func(f hpc.FileSystem) bool { return f.Name == system.Name }), system)
+	w.FileSystems = append(slices.DeleteFunc(w.FileSystems, func(f hpc.FileSystem) bool { return f.Name == system.Name }),
+		system)
 	w.Transforms = append(w.Transforms, "io assign "+system.Name)
 	return r
 }

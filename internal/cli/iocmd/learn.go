@@ -27,7 +27,8 @@ func (b *bandwidth) String() string { return strconv.FormatFloat(float64(*b), 'g
 
 // units are the units of bandwidths.
 var units = map[string]float64{
-	"": 1, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+	"": 1, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
+	"TiB": 1 << 40,
 }
 
 // Set reads the value.
@@ -172,6 +173,7 @@ func (o commands) runLearn(path string, opts *stateOptions, zone *flags.Zone, as
 	if asJSON {
 		return o.PrintJSON(report)
 	}
-	return o.Print(fmt.Sprintf("learned from %d jobs; %d classes are known\nleft out: %d known already, %d without a class, %d without bytes of a file system, %d not ended\n",
+	return o.Print(fmt.Sprintf("learned from %d jobs; %d classes are known\nleft out: %d known already, %d without a "+
+		"class, %d without bytes of a file system, %d not ended\n",
 		report.Learned, report.Classes, report.Known, report.NoClass, report.NoData, report.NotEnded))
 }

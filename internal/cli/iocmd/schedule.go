@@ -25,8 +25,10 @@ type clusterOptions struct {
 
 func (o *clusterOptions) add(c *cobra.Command) error {
 	f := c.Flags()
-	f.StringSliceVar(&o.partitions, "partition", nil, "the `PARTITION` whose jobs the driver starts (several times, or with commas)")
-	f.StringVar(&o.lease, "lease", "/var/lib/rmreplay/io-driver", "the `FILE` that a living driver holds locked, and touches in every round")
+	f.StringSliceVar(&o.partitions, "partition", nil, "the `PARTITION` whose jobs the driver starts (several times, or "+
+		"with commas)")
+	f.StringVar(&o.lease, "lease", "/var/lib/rmreplay/io-driver",
+		"the `FILE` that a living driver holds locked, and touches in every round")
 	return c.MarkFlagRequired("partition")
 }
 
@@ -46,9 +48,12 @@ func (s *scheduleOptions) add(f *pflag.FlagSet) {
 	f.StringVar(&s.strategy, "strategy", "aware", "`STRATEGY` of the plan: baseline, aware or two-group")
 	f.BoolVar(&s.trackNodes, "track-nodes", false, "count the nodes of future jobs, and reserve none for them")
 	f.StringVar(&s.license, "license", "lustre", "the `NAME` of the licence that stands for the file system")
-	f.Int64Var(&s.total, "total", hpc.DefaultIOLicenses, "`N` licences stand for the file system, unless slurm.conf says how many there are")
-	f.StringVar(&s.service, "service", "", "`ADDRESS` of the service of estimates, as HOST:PORT (rmreplay io serve); without it only requested licences count")
-	flags.Duration(f, &s.interval, "interval", 0, "`DURATION` between two rounds (default: rounds follow changes, 3 to 30 s apart)")
+	f.Int64Var(&s.total, "total", hpc.DefaultIOLicenses, "`N` licences stand for the file system, unless slurm.conf "+
+		"says how many there are")
+	f.StringVar(&s.service, "service", "", "`ADDRESS` of the service of estimates, as HOST:PORT (rmreplay io serve); "+
+		"without it only requested licences count")
+	flags.Duration(f, &s.interval, "interval", 0, "`DURATION` between two rounds (default: rounds follow changes, 3 to "+
+		"30 s apart)")
 	f.BoolVar(&s.dryRun, "dry-run", false, "say what would be done: plan one round, and change nothing")
 }
 
@@ -102,7 +107,8 @@ func (o commands) runSchedule(ctx context.Context, opts *scheduleOptions) error 
 	if err := cluster.Check(ctx); err != nil {
 		return console.BadInput(err)
 	}
-	d := &driver.Driver{Options: ioaware.Options{Strategy: strategy, TrackNodes: opts.trackNodes}, Patience: driver.PatienceOf(opts.interval)}
+	d := &driver.Driver{Options: ioaware.Options{Strategy: strategy, TrackNodes: opts.trackNodes},
+		Patience: driver.PatienceOf(opts.interval)}
 	if opts.dryRun {
 		_, err := cluster.Round(ctx, d)
 		return err

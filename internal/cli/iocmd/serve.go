@@ -31,7 +31,8 @@ type stateOptions struct {
 func (s *stateOptions) add(f *pflag.FlagSet) {
 	s.config = ioservice.DefaultConfig()
 	f.StringVar(&s.state, "state", "", "the `DIR` of the service's state; it is made with mode 0700")
-	f.Float64Var(&s.config.Decay, "decay", s.config.Decay, "each job of a class multiplies the weight of the earlier ones by 1-`A`")
+	f.Float64Var(&s.config.Decay, "decay", s.config.Decay, "each job of a class multiplies the weight of the earlier "+
+		"ones by 1-`A`")
 }
 
 // open opens the state. The caller closes the journal.
@@ -90,10 +91,14 @@ Nobody who reaches the address is asked for a password. By default only this mac
 	f.Var(&opts.bandwidth, "bandwidth", "`BYTES` per second that the file system carries, as 150MiB or 80GB")
 	f.Float64Var(&opts.config.Licenses, "licenses", opts.config.Licenses, "`N` licences stand for the whole file system")
 	f.StringArrayVar(&opts.sources.Files, "source", nil, "learn from `SOURCE`, as KIND:FILES")
-	f.StringVar(&opts.sources.FileSystem, "file-system", "", "count only the file system `NAME` in LDMS's files (default: all)")
-	flags.Duration(f, &opts.sources.Retention, "retain", 48*time.Hour, "keep samples for a `DURATION`, which must be longer than any job")
-	flags.Duration(f, &opts.config.Delay, "delay", opts.config.Delay, "look for a job a `DURATION` after its end, and twice more, as long apart")
-	flags.Duration(f, &opts.config.MeasureOver, "measure-over", opts.config.MeasureOver, "measure the use of the file system over a `DURATION`")
+	f.StringVar(&opts.sources.FileSystem, "file-system", "", "count only the file system `NAME` in LDMS's files "+
+		"(default: all)")
+	flags.Duration(f, &opts.sources.Retention, "retain", 48*time.Hour,
+		"keep samples for a `DURATION`, which must be longer than any job")
+	flags.Duration(f, &opts.config.Delay, "delay", opts.config.Delay,
+		"look for a job a `DURATION` after its end, and twice more, as long apart")
+	flags.Duration(f, &opts.config.MeasureOver, "measure-over", opts.config.MeasureOver,
+		"measure the use of the file system over a `DURATION`")
 	f.Float64Var(&opts.config.RateSigmas, "rate-sigmas", 0, "add `K` standard deviations to expected rates")
 	f.Float64Var(&opts.config.TimeSigmas, "time-sigmas", 0, "add `K` standard deviations to expected run times")
 	f.BoolVar(&opts.config.Baseline, "baseline", false, "answer that the use is 0 and no class is known")

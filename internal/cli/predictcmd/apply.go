@@ -61,7 +61,8 @@ func (o commands) apply(ctx context.Context, modelPath, path string, opts applyO
 		return err
 	}
 	if len(cases.List) > 0 && cases.List[0].At < m.Until() {
-		return console.BadInput(fmt.Errorf("%s begins at %v, but the model %s knows what happened until %v (want a later workload, or a model that was trained with --until)",
+		return console.BadInput(fmt.Errorf("%s begins at %v, but the model %s knows what happened until %v (want a later "+
+			"workload, or a model that was trained with --until)",
 			path, cases.List[0].At, modelPath, m.Until()))
 	}
 	var applied *evaluate.Applied
@@ -70,7 +71,8 @@ func (o commands) apply(ctx context.Context, modelPath, path string, opts applyO
 		table := inert.NewWriter(buffered)
 		_ = table.Write(columns(m.Target)) // Flush reports errors
 		applied, err = evaluate.Apply(ctx, m, cases, func(p evaluate.Row) {
-			_ = table.Write([]string{p.ID, p.Submit.String(), number(p.P10), number(p.P50), number(p.P90), known(p.Asked > 0, p.Asked), known(p.Known, p.Value)})
+			_ = table.Write([]string{p.ID, p.Submit.String(), number(p.P10), number(p.P50), number(p.P90),
+				known(p.Asked > 0, p.Asked), known(p.Known, p.Value)})
 		})
 		if err != nil {
 			return err
@@ -95,7 +97,8 @@ func (o commands) apply(ctx context.Context, modelPath, path string, opts applyO
 	case opts.output == "-":
 		return nil
 	}
-	return o.Print(fmt.Sprintf("%s: %d jobs of %s, predicted by %s (%s)\n%s", opts.output, applied.Jobs, filepath.Base(path), filepath.Base(modelPath), m.Describe(), applied.Render()))
+	return o.Print(fmt.Sprintf("%s: %d jobs of %s, predicted by %s (%s)\n%s", opts.output, applied.Jobs,
+		filepath.Base(path), filepath.Base(modelPath), m.Describe(), applied.Render()))
 }
 
 // columns returns the heads of the table of predictions.

@@ -58,13 +58,19 @@ report.`,
 		RunE: func(c *cobra.Command, args []string) error { return o.compare(c.Context(), args[0], opts) },
 	}
 	f := c.Flags()
-	f.IntVar(&opts.simulator.Processors, "processors", 0, "size of the machine: `N` processors (default: that of the machine that the workload was recorded on)")
-	f.StringVar(&opts.simulator.Cluster, "cluster", "", "`DIR` of the cluster: simulate the nodes and partitions of its slurm.conf")
-	f.StringVar(&opts.model, "trained", "", "plan with the trained model in `FILE`, whose data end before the workload begins")
-	f.Float64Var(&opts.quantile, "quantile", 0.9, "the `QUANTILE` of the predicted run times, between 0 and 1: that of short-limits")
-	f.IntVar(&opts.realizations, "realizations", 10, "make `N` realizations (of each scheduler), with the seeds --seed, --seed + 1, ...")
+	f.IntVar(&opts.simulator.Processors, "processors", 0, "size of the machine: `N` processors (default: that of the "+
+		"machine that the workload was recorded on)")
+	f.StringVar(&opts.simulator.Cluster, "cluster", "", "`DIR` of the cluster: simulate the nodes and partitions of its "+
+		"slurm.conf")
+	f.StringVar(&opts.model, "trained", "",
+		"plan with the trained model in `FILE`, whose data end before the workload begins")
+	f.Float64Var(&opts.quantile, "quantile", 0.9, "the `QUANTILE` of the predicted run times, between 0 and 1: that of "+
+		"short-limits")
+	f.IntVar(&opts.realizations, "realizations", 10, "make `N` realizations (of each scheduler), with the seeds --seed, "+
+		"--seed + 1, ...")
 	opts.jitter = time.Minute
-	flags.Duration(f, &opts.jitter, "jitter", opts.jitter, "move each submission by a random time of up to `DURATION`, earlier or later")
+	flags.Duration(f, &opts.jitter, "jitter", opts.jitter, "move each submission by a random time of up to `DURATION`, "+
+		"earlier or later")
 	console.AddSeed(f, &opts.seed, "those of --jitter in the first realization")
 	console.AddParallel(f, &opts.parallel, "simulations")
 	console.AddOutput(c.Flags(), &opts.output, "`DIR`", "a new directory for the records (default: they are removed)")
@@ -100,8 +106,9 @@ func (o commands) compare(ctx context.Context, path string, opts compareOptions)
 	defer show.End()
 	result, err := benefit.Run(ctx, benefit.Options{
 		Spec: experiment.Spec{
-			Workload: experiment.Workload{Path: path, Value: w}, Simulator: &opts.simulator, Seed: opts.seed, Output: output, Version: o.Version,
-			Users: replay.Feedback{Model: replay.None, Jitter: opts.jitter},
+			Workload: experiment.Workload{Path: path, Value: w}, Simulator: &opts.simulator, Seed: opts.seed, Output: output,
+			Version: o.Version,
+			Users:   replay.Feedback{Model: replay.None, Jitter: opts.jitter},
 		},
 		Set:   experiment.Set{Count: opts.realizations, Parallel: opts.parallel},
 		Model: opts.model, Quantile: opts.quantile, Keep: opts.output != "",

@@ -63,7 +63,8 @@ it is submitted. No predictor knows as much.`,
 	f := c.Flags()
 	f.StringSliceVar(&opts.models, "models", nil, "the `MODELS`, separated by commas (default: all)")
 	addTarget(c, &opts.target)
-	f.Float64Var(&opts.growth, "retrain-growth", 0.25, "train a model again when the number of ended jobs has grown by this `SHARE`")
+	f.Float64Var(&opts.growth, "retrain-growth", 0.25, "train a model again when the number of ended jobs has grown by "+
+		"this `SHARE`")
 	flags.Duration(f, &opts.every, "retrain-every", 0, "and when this `TIME` of the log has passed as well")
 	console.AddSeed(f, &opts.seed, "the samples of trained models")
 	f.IntVar(&opts.window, "last", model.DefaultWindow, "train on the last `N` jobs that ended")
@@ -75,7 +76,8 @@ it is submitted. No predictor knows as much.`,
 }
 
 func (o commands) evaluate(ctx context.Context, path string, opts evaluateOptions) error {
-	how := evaluate.Options{Growth: opts.growth, Every: opts.every, Seed: opts.seed, Window: opts.window, RandomSplit: opts.random, AtOnce: opts.atOnce}
+	how := evaluate.Options{Growth: opts.growth, Every: opts.every, Seed: opts.seed, Window: opts.window,
+		RandomSplit: opts.random, AtOnce: opts.atOnce}
 	for _, name := range opts.models {
 		kind, err := model.ParseKind(name)
 		if err != nil {

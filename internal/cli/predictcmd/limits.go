@@ -17,7 +17,8 @@ type Limits struct{ quantile float64 }
 
 // Add adds the flags to the command.
 func (l *Limits) Add(c *cobra.Command) {
-	c.Flags().Float64Var(&l.quantile, "quantile", 0.9, "the `QUANTILE` of the predicted run times, between 0 and 1, that --limits-from takes")
+	c.Flags().Float64Var(&l.quantile, "quantile", 0.9, "the `QUANTILE` of the predicted run times, between 0 and 1, "+
+		"that --limits-from takes")
 }
 
 // Step returns the step that rewrites time limits with the model in a file. The model is read when the

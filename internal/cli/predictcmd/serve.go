@@ -81,7 +81,8 @@ func (o commands) serve(ctx context.Context, path string, opts serveOptions) err
 		}
 		defer journal.Close() // each batch was synced
 		for _, torn := range journal.Torn() {
-			o.Say("rmreplay: %s: the last record is not complete (its %d bytes are now in %s)", opts.journal, torn.Bytes, torn.Path)
+			o.Say("rmreplay: %s: the last record is not complete (its %d bytes are now in %s)", opts.journal, torn.Bytes,
+				torn.Path)
 		}
 		kept, how.Journal = records, journal
 	}
@@ -104,7 +105,8 @@ func (o commands) checkListen(opts serveOptions) error {
 		return console.Usagef("--listen %s: not an address (want HOST:PORT, as 127.0.0.1:8765)", opts.listen)
 	}
 	if ip := net.ParseIP(host); opts.token == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return console.Usagef("--listen %s: others could reach it (want an address of the loopback interface, or a --token)", opts.listen)
+		return console.Usagef("--listen %s: others could reach it (want an address of the loopback interface, or a --token)",
+			opts.listen)
 	}
 	return nil
 }

@@ -71,7 +71,8 @@ func (o commands) runDebugClock(path string, zone *time.Location, asJSON bool) e
 		return console.BadInput(fmt.Errorf("looking at the clock of %s: %w", path, err))
 	}
 	if asJSON {
-		r := ClockReport{Now: s.Now.Std(), Running: s.Running, Inbox: s.Inbox, Factor: s.Factor, Computing: s.Charged.Seconds(), Steps: s.Steps, Threads: s.Threads}
+		r := ClockReport{Now: s.Now.Std(), Running: s.Running, Inbox: s.Inbox, Factor: s.Factor,
+			Computing: s.Charged.Seconds(), Steps: s.Steps, Threads: s.Threads}
 		if s.Limit != hpc.Never {
 			next := s.Limit.Std()
 			r.NextEvent = &next
@@ -86,7 +87,8 @@ func (o commands) runDebugClock(path string, zone *time.Location, asJSON bool) e
 	if s.Factor > 0 {
 		model = fmt.Sprintf("measured=%g, %v of computing so far", s.Factor, s.Charged.Round(time.Millisecond))
 	}
-	err = o.Printf("virtual time  %v\nnext event    %s\nclock         %s, %d steps by the daemons\nrunning       %d, the replay included; %d bytes on their way to it\n\n%s",
+	err = o.Printf("virtual time  %v\nnext event    %s\nclock         %s, %d steps by the daemons\nrunning       %d, "+
+		"the replay included; %d bytes on their way to it\n\n%s",
 		s.Now.Text(zone), next, model, s.Steps, s.Running, s.Inbox, vclock.FormatThreads(s.Threads, s.Now))
 	return err
 }

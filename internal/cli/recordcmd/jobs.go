@@ -54,8 +54,10 @@ If the run is not valid, a message on standard error says so.`,
 	}
 	f := c.Flags()
 	f.Var((*expression)(&opts.table.Filter), "filter", "keep the jobs for which `EXPR` is true")
-	f.StringSliceVar(&opts.table.Columns, "columns", nil, "the `COLUMNS`, separated by commas (default: "+strings.Join(jobtable.Default, ",")+")")
-	f.StringSliceVar(&opts.table.Sort, "sort", nil, "sort by `COLUMNS`, each with :desc for the largest first (default: the order of submission)")
+	f.StringSliceVar(&opts.table.Columns, "columns", nil, "the `COLUMNS`, separated by commas (default: "+
+		strings.Join(jobtable.Default, ",")+")")
+	f.StringSliceVar(&opts.table.Sort, "sort", nil, "sort by `COLUMNS`, each with :desc for the largest first (default: "+
+		"the order of submission)")
 	f.IntVar(&opts.table.Limit, "limit", 0, "at most `N` jobs (default: all)")
 	f.BoolVar(&opts.csv, "csv", false, "print CSV")
 	opts.zone.Add(f)

@@ -109,7 +109,8 @@ func markdownPage(c *cobra.Command) []byte {
 		fmt.Fprintf(&b, "    %s\n\n", c.UseLine())
 	}
 	if c.Example != "" {
-		fmt.Fprintf(&b, "## Examples\n\n```sh\n%s\n```\n\n", strings.ReplaceAll(strings.TrimPrefix(c.Example, "  "), "\n  ", "\n"))
+		fmt.Fprintf(&b, "## Examples\n\n```sh\n%s\n```\n\n", strings.ReplaceAll(strings.TrimPrefix(c.Example, "  "), "\n  ",
+			"\n"))
 	}
 	if flags := c.NonInheritedFlags(); flags.HasAvailableFlags() {
 		fmt.Fprintf(&b, "## Flags\n\n```text\n%s```\n\n", flags.FlagUsagesWrapped(width))

@@ -106,7 +106,8 @@ func (o commands) run(ctx context.Context, path string, opts options) error {
 		File: file, Dir: dir, Program: program, Version: o.Version, Parallel: opts.parallel,
 		CheckOption: o.CheckOption, CheckVariant: o.CheckVariant, Observe: display.Run,
 		Step: func(s tune.Step) {
-			display.Step(fmt.Sprintf("%s: %d runs of %d settings on %d blocks (%d of %d runs are used)", s.What, s.Runs, s.Settings, s.Blocks, s.Used, s.Budget))
+			display.Step(fmt.Sprintf("%s: %d runs of %d settings on %d blocks (%d of %d runs are used)", s.What, s.Runs,
+				s.Settings, s.Blocks, s.Used, s.Budget))
 		},
 	}
 	if err := tuner.Check(); err != nil {

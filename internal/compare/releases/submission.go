@@ -82,7 +82,8 @@ func submissions(rows []run.Row, from, to slurmspec.Release) Submissions {
 		if err != nil {
 			continue // the record's reader reports it
 		}
-		sub := jobdesc.Submission{Request: job.Request, Script: "#!/bin/sh\n", Now: rows[i].Submit, Dependency: job.Dependency}
+		sub := jobdesc.Submission{Request: job.Request, Script: "#!/bin/sh\n", Now: rows[i].Submit,
+			Dependency: job.Dependency}
 		s.Compared++
 		s.add(rows[i].Job, descriptionOf(sub, from), descriptionOf(sub, to))
 	}

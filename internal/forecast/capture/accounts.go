@@ -19,11 +19,13 @@ const accountsFile = "accounts.sacctmgr"
 // qosColumns and accountColumns are what sacctmgr is asked to print of a QOS and of an association, in
 // its names of the columns. The first ones are not options of a command that adds it.
 var (
-	qosColumns = strings.Split("Name,Flags,Preempt,GraceTime,GrpJobs,GrpJobsAccrue,GrpSubmitJobs,GrpTRES,GrpTRESMins,GrpTRESRunMins,GrpWall,"+
-		"MaxJobsPerAccount,MaxJobsPerUser,MaxSubmitJobsPerAccount,MaxSubmitJobsPerUser,MaxTRESPerAccount,MaxTRESPerJob,MaxTRESPerNode,MaxTRESPerUser,"+
-		"MaxTRESMinsPerJob,MinTRESPerJob,MaxWallDurationPerJob,Priority,UsageFactor,UsageThreshold,LimitFactor", ",")
-	accountColumns = strings.Split("Cluster,Account,User,Partition,ParentName,Fairshare,GrpJobs,GrpJobsAccrue,GrpSubmitJobs,GrpTRES,GrpTRESMins,GrpTRESRunMins,GrpWall,"+
-		"MaxJobs,MaxJobsAccrue,MaxSubmitJobs,MaxTRESPerJob,MaxTRESPerNode,MaxTRESMinsPerJob,MaxWallDurationPerJob,Priority,QOSLevel,DefaultQOS", ",")
+	qosColumns = strings.Split(
+		"Name,Flags,Preempt,GraceTime,GrpJobs,GrpJobsAccrue,GrpSubmitJobs,GrpTRES,GrpTRESMins,GrpTRESRunMins,GrpWall,"+
+			"MaxJobsPerAccount,MaxJobsPerUser,MaxSubmitJobsPerAccount,MaxSubmitJobsPerUser,MaxTRESPerAccount,MaxTRESPerJob,MaxTRESPerNode,MaxTRESPerUser,"+
+			"MaxTRESMinsPerJob,MinTRESPerJob,MaxWallDurationPerJob,Priority,UsageFactor,UsageThreshold,LimitFactor", ",")
+	accountColumns = strings.Split(
+		"Cluster,Account,User,Partition,ParentName,Fairshare,GrpJobs,GrpJobsAccrue,GrpSubmitJobs,GrpTRES,GrpTRESMins,GrpTRESRunMins,GrpWall,"+
+			"MaxJobs,MaxJobsAccrue,MaxSubmitJobs,MaxTRESPerJob,MaxTRESPerNode,MaxTRESMinsPerJob,MaxWallDurationPerJob,Priority,QOSLevel,DefaultQOS", ",")
 	userColumns = []string{"User", "DefaultAccount"}
 )
 
@@ -33,9 +35,11 @@ type accountTexts struct{ qos, associations, users string }
 // accountWords returns the three commands of which [accountTexts] is the output. All of them only read.
 func accountWords() [][]string {
 	show := func(columns []string, words ...string) []string {
-		return append(append([]string{"sacctmgr", "--readonly", "--noheader", "--parsable2", "show"}, words...), "format="+strings.Join(columns, ","))
+		return append(append([]string{"sacctmgr", "--readonly", "--noheader", "--parsable2", "show"}, words...),
+			"format="+strings.Join(columns, ","))
 	}
-	return [][]string{show(qosColumns, "qos"), show(accountColumns, "associations", "WOPLimits"), show(userColumns, "user")}
+	return [][]string{show(qosColumns, "qos"), show(accountColumns, "associations", "WOPLimits"),
+		show(userColumns, "user")}
 }
 
 // rows returns the cells of a text by column, without the rows of other lengths.
@@ -61,7 +65,10 @@ func accountCommands(cluster string, texts accountTexts, jobs []*job) (commands 
 	a := accountWriter{accounts: map[string]bool{"root": true}, users: map[[2]string]bool{}}
 	seen := rows(texts.qos, qosColumns)
 	for _, j := range jobs { // before what refers to a QOS, since sacctmgr reads them once
-		if j.QOS != "" && !slices.ContainsFunc(seen, func(row map[string]string) bool { return strings.EqualFold(row["Name"], j.QOS) }) {
+		if j.QOS != "" && !slices.ContainsFunc(seen, func(row map[string]string) bool {
+			return strings.EqualFold(row["Name"],
+				j.QOS)
+		}) {
 			seen = append(seen, map[string]string{"Name": j.QOS})
 			hidden++
 		}
@@ -157,7 +164,8 @@ func (a *accountWriter) writeAssociations(list []map[string]string, defaults map
 		if row["Partition"] != "" {
 			partition = " partition=" + quote(row["Partition"])
 		}
-		fmt.Fprintf(&a.text, "add user name=%s account=%s%s%s\n", quote(row["User"]), quote(row["Account"]), partition, options(row, accountColumns[5:]))
+		fmt.Fprintf(&a.text, "add user name=%s account=%s%s%s\n", quote(row["User"]), quote(row["Account"]), partition,
+			options(row, accountColumns[5:]))
 	}
 }
 

@@ -67,7 +67,8 @@ func commands(now time.Time, history time.Duration) []command {
 	}
 	if history > 0 {
 		list = append(list, command{historyFile, []string{
-			"sacct", "--allusers", "--duplicates", "--parsable2", "--allocations", "--starttime=" + now.Add(-history).UTC().Format("2006-01-02T15:04:05"),
+			"sacct", "--allusers", "--duplicates", "--parsable2", "--allocations",
+			"--starttime=" + now.Add(-history).UTC().Format("2006-01-02T15:04:05"),
 			"--format=JobID,JobIDRaw,JobName,User,UID,Group,GID,Account,Partition,QOS,Submit,Eligible,Start,End,Elapsed,State,ExitCode,Timelimit,ReqCPUS,AllocCPUS,ReqNodes,NNodes,ReqMem,ReqTRES,AllocTRES,NodeList,Priority",
 		}, false})
 	}
@@ -98,7 +99,8 @@ func Run(ctx context.Context, dir string, opts Options) (err error) {
 			_ = os.RemoveAll(dir) // so that the same command can be given again; it is useless without an index
 		}
 	}()
-	c := capturing{ctx: ctx, dir: dir, opts: opts, began: time.Now(), made: index{Format: 1, Zone: "UTC", Missing: map[string]string{}}}
+	c := capturing{ctx: ctx, dir: dir, opts: opts, began: time.Now(),
+		made: index{Format: 1, Zone: "UTC", Missing: map[string]string{}}}
 	for _, one := range commands(opts.Now, opts.History) {
 		if err := c.command(one); err != nil {
 			return fmt.Errorf("capturing a cluster: %w", err)
@@ -140,7 +142,8 @@ func (c *capturing) command(one command) error {
 	switch one.file {
 	case jobsFile:
 		before := c.opts.Now.Add(time.Since(c.began))
-		_ = eachJob(strings.NewReader(said), jobsFile, func(s *shown) error { // whoever reads the capture reports what is wrong
+		// whoever reads the capture reports what is wrong
+		_ = eachJob(strings.NewReader(said), jobsFile, func(s *shown) error {
 			if j, err := s.job(time.UTC); err == nil {
 				c.jobs = append(c.jobs, j)
 			}
@@ -206,7 +209,8 @@ func execute(ctx context.Context, words []string, timeout time.Duration) (string
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	c := exec.CommandContext(ctx, words[0], words[1:]...)
-	c.Env = append(os.Environ(), "TZ=UTC", "SLURM_TIME_FORMAT=standard", "SLURM_BITSTR_LEN=0", "LC_ALL=C") // without BITSTR_LEN long lists of tasks are cut
+	// without BITSTR_LEN long lists of tasks are cut
+	c.Env = append(os.Environ(), "TZ=UTC", "SLURM_TIME_FORMAT=standard", "SLURM_BITSTR_LEN=0", "LC_ALL=C")
 	c.WaitDelay = time.Second
 	var said, failed strings.Builder
 	c.Stdout, c.Stderr = &limited{to: &said, left: most}, &limited{to: &failed, left: 4096}
@@ -311,7 +315,8 @@ func readWhole(path, cluster string, depth int) (string, error) {
 			included = filepath.Join(filepath.Dir(path), included)
 		}
 		if depth == mostIncludes {
-			return "", fmt.Errorf("%s: %s: files include each other more than %d deep", path, strings.TrimSpace(line), mostIncludes)
+			return "", fmt.Errorf("%s: %s: files include each other more than %d deep", path, strings.TrimSpace(line),
+				mostIncludes)
 		}
 		more, err := readWhole(included, cluster, depth+1)
 		if err != nil { // which is not that the file itself does not exist
@@ -349,7 +354,8 @@ func readIndex(dir string) (at hpc.Time, zone *time.Location, missing map[string
 	case i.Format != 1:
 		return 0, nil, nil, fmt.Errorf(`%s: "rmreplay_capture" is %d (want 1)`, indexFile, i.Format)
 	case i.At.IsZero() || i.At.Year() < 1971 || i.At.Year() > 2200:
-		return 0, nil, nil, fmt.Errorf(`%s: "at" is %s (want the instant of the capture, as 2024-03-01T08:00:00Z)`, indexFile, i.At.Format(time.RFC3339))
+		return 0, nil, nil, fmt.Errorf(`%s: "at" is %s (want the instant of the capture, as 2024-03-01T08:00:00Z)`, indexFile,
+			i.At.Format(time.RFC3339))
 	}
 	if zone, err = time.LoadLocation(i.Zone); err != nil {
 		return 0, nil, nil, fmt.Errorf(`%s: "time_zone": %w`, indexFile, err)

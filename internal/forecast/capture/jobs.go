@@ -41,15 +41,18 @@ func (s *shown) job(zone *time.Location) (*job, error) {
 	}
 	base, _, _ := strings.Cut(v["JobState"], ",")
 	state := slurmspec.ParseJobState(base)
-	j := &job{Job: finished.Job{ID: v["JobId"], Number: uint32(number), ArrayTask: -1, Elapsed: -1, State: state, Name: v["JobName"]}}
+	j := &job{Job: finished.Job{ID: v["JobId"], Number: uint32(number), ArrayTask: -1, Elapsed: -1, State: state,
+		Name: v["JobName"]}}
 	switch {
 	case state == hpc.Pending, state == hpc.Requeued:
 		j.State = hpc.Pending
-	case state == "SPECIAL_EXIT", state == "REQUEUE_HOLD", state == "RESV_DEL_HOLD": // they wait, and somebody has to release them
+	// they wait, and somebody has to release them
+	case state == "SPECIAL_EXIT", state == "REQUEUE_HOLD", state == "RESV_DEL_HOLD":
 		j.State, j.Held = hpc.Pending, true
 	case state == hpc.Suspended:
 		j.suspended, j.State = true, hpc.Running
-	case state == hpc.Running, v["JobState"] == "CONFIGURING", v["JobState"] == "RESIZING", v["JobState"] == "STOPPED", v["JobState"] == "SIGNALING":
+	case state == hpc.Running, v["JobState"] == "CONFIGURING", v["JobState"] == "RESIZING", v["JobState"] == "STOPPED",
+		v["JobState"] == "SIGNALING":
 		j.State = hpc.Running
 	default:
 		return nil, errEnded

@@ -83,7 +83,8 @@ func read(dir string) (*forecast.Queue, error) {
 }
 
 // build makes the workload of the jobs. stopped has the partitions that start no jobs.
-func build(source string, jobs []*job, stopped map[string]bool, opts workload.ReadOptions) (w *workload.Workload, notes []string, err error) {
+func build(source string, jobs []*job, stopped map[string]bool, opts workload.ReadOptions) (w *workload.Workload,
+	notes []string, err error) {
 	if len(jobs) == 0 { // a cluster may have none
 		return &workload.Workload{Source: source, Start: opts.Start, Epoch: opts.Start, Jobs: workload.JobsOf()}, nil, nil
 	}
@@ -100,14 +101,16 @@ func build(source string, jobs []*job, stopped map[string]bool, opts workload.Re
 		}
 	}
 	if held > 0 {
-		notes = append(notes, fmt.Sprintf("%d pending jobs are in partitions that start no jobs now (State of scontrol show partition), so no forecast lets them start", held))
+		notes = append(notes, fmt.Sprintf("%d pending jobs are in partitions that start no jobs now (State of scontrol "+
+			"show partition), so no forecast lets them start", held))
 	}
 	if w, err = b.Finish(); err != nil {
 		return nil, nil, err
 	}
 	w.Start = opts.Start
 	if n := len(w.Unusable); n > 0 {
-		notes = append(notes, fmt.Sprintf("%d jobs are left out (the first is %s: %s)", n, w.Unusable[0].Text, w.Unusable[0].Rule))
+		notes = append(notes, fmt.Sprintf("%d jobs are left out (the first is %s: %s)", n, w.Unusable[0].Text,
+			w.Unusable[0].Rule))
 	}
 	if n := w.Rules[finished.RuleBadSubmitLine] + w.Rules[finished.RuleSubmitLineOption]; n > 0 {
 		notes = append(notes, fmt.Sprintf("%d jobs ask for what makes no sense together; it is left out", n))
@@ -164,9 +167,11 @@ func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes 
 			}
 			return nil
 		case j.Submit > at:
-			return fmt.Errorf("job %s: SubmitTime=%s: not before the instant of the capture, %s (want the capture's time zone)", j.ID, s.values["SubmitTime"], at)
+			return fmt.Errorf("job %s: SubmitTime=%s: not before the instant of the capture, %s (want the capture's time zone)",
+				j.ID, s.values["SubmitTime"], at)
 		case j.Start > at:
-			return fmt.Errorf("job %s: StartTime=%s: it runs, but starts after the instant of the capture, %s", j.ID, s.values["StartTime"], at)
+			return fmt.Errorf("job %s: StartTime=%s: it runs, but starts after the instant of the capture, %s", j.ID,
+				s.values["StartTime"], at)
 		}
 		if j.Start == at { // it started in the second of the capture
 			j.Start = at.Add(-time.Second)
@@ -202,10 +207,12 @@ func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes 
 		notes = append(notes, fmt.Sprintf("%d suspended jobs are taken as running", suspended))
 	}
 	if components > 0 {
-		notes = append(notes, fmt.Sprintf("%d pending components of heterogeneous jobs start independently of each other", components))
+		notes = append(notes, fmt.Sprintf("%d pending components of heterogeneous jobs start independently of each other",
+			components))
 	}
 	if lossy > 0 {
-		notes = append(notes, fmt.Sprintf("%d jobs ask for what a forecast leaves out (%s)", lossy, strings.Join(slices.Sorted(maps.Keys(lost)), ", ")))
+		notes = append(notes, fmt.Sprintf("%d jobs ask for what a forecast leaves out (%s)", lossy,
+			strings.Join(slices.Sorted(maps.Keys(lost)), ", ")))
 	}
 	return list, notes, nil
 }
@@ -258,7 +265,8 @@ func readNodes(dir string, opts workload.ReadOptions) (list []hpc.NodeEvent, err
 		if err != nil {
 			return err
 		}
-		list, err = workload.ReadNodeStates(strings.NewReader(nodeState.ReplaceAllStringFunc(string(text), unresponsive)), nodesFile, opts)
+		list, err = workload.ReadNodeStates(strings.NewReader(nodeState.ReplaceAllStringFunc(string(text), unresponsive)),
+			nodesFile, opts)
 		return err
 	})
 	return list, err
@@ -272,7 +280,8 @@ var nodeState = regexp.MustCompile(`\bState=\S+`)
 // gets jobs.
 func unresponsive(state string) string {
 	silent := strings.Contains(state, "*") || strings.Contains(state, "NOT_RESPONDING")
-	if silent && !strings.Contains(state, "POWER") && !strings.Contains(state, "BOOT") && !strings.ContainsAny(state, "~#!%@^") {
+	if silent && !strings.Contains(state, "POWER") && !strings.Contains(state, "BOOT") &&
+		!strings.ContainsAny(state, "~#!%@^") {
 		return state + "+DRAIN"
 	}
 	return state

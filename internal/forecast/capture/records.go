@@ -30,8 +30,10 @@ var keys = func() map[string]bool {
 }()
 
 // lateKeys are those that count from Command on, where the users' own texts may have any words.
-var lateKeys = []string{"TresPerJob", "TresPerNode", "TresPerTask", "TresPerSocket", "CpusPerTres", "MemPerTres", "NtasksPerTRES", "SegmentSize", "Switches", "SubmitLine", "WorkDir",
-	"StdErr", "StdIn", "StdOut", "Comment", "AdminComment", "SystemComment", "Extra", "Power", "MailUser", "MailType", "BurstBuffer"}
+var lateKeys = []string{"TresPerJob", "TresPerNode", "TresPerTask", "TresPerSocket", "CpusPerTres", "MemPerTres",
+	"NtasksPerTRES", "SegmentSize", "Switches", "SubmitLine", "WorkDir",
+	"StdErr", "StdIn", "StdOut", "Comment", "AdminComment", "SystemComment", "Extra", "Power", "MailUser", "MailType",
+	"BurstBuffer"}
 
 // shown is a job as scontrol shows it.
 type shown struct {

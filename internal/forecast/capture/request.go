@@ -17,7 +17,8 @@ func (s *shown) request(j *job, zone *time.Location) (*hpc.Request, error) {
 	v := s.values
 	r := &hpc.Request{
 		Name: j.Name, User: j.User, Account: j.Account, Partition: j.Partition, QOS: j.QOS, Reservation: j.Reservation,
-		TimeLimit: j.TimeLimit, Constraint: v["Features"], Prefer: v["Prefer"], NodeList: v["ReqNodeList"], Exclude: v["ExcNodeList"],
+		TimeLimit: j.TimeLimit, Constraint: v["Features"], Prefer: v["Prefer"], NodeList: v["ReqNodeList"],
+		Exclude:  v["ExcNodeList"],
 		Licenses: v["Licenses"], Contiguous: v["Contiguous"] == "1", Hold: j.Held,
 	}
 	if j.ArrayRest != "" {
@@ -109,7 +110,8 @@ func (s *shown) geometry(r *hpc.Request) (err error) {
 		key, text string
 		to        *int
 	}{
-		{"NtasksPerN:B:S:C", at(tasks, 0), &r.TasksPerNode}, {"NtasksPerN:B:S:C", at(tasks, 2), &r.TasksPerSocket}, {"NtasksPerN:B:S:C", at(tasks, 3), &r.TasksPerCore},
+		{"NtasksPerN:B:S:C", at(tasks, 0), &r.TasksPerNode}, {"NtasksPerN:B:S:C", at(tasks, 2), &r.TasksPerSocket},
+		{"NtasksPerN:B:S:C", at(tasks, 3), &r.TasksPerCore},
 		{"ReqB:S:C:T", at(shape, 2), &r.CoresPerSocket}, {"ReqB:S:C:T", at(shape, 3), &r.ThreadsPerCore},
 		{"CoreSpec", v["CoreSpec"], &r.CoreSpec}, {"ThreadSpec", v["ThreadSpec"], &r.ThreadSpec},
 	} {
@@ -187,7 +189,8 @@ func (s *shown) unheld() (keys []string) {
 		lost bool
 	}{
 		{"NumNodes", strings.ContainsAny(v["NumNodes"], ",:")},
-		{"TresPerJob", others(v["TresPerJob"])}, {"TresPerTask", others(v["TresPerTask"])}, {"TresPerSocket", others(v["TresPerSocket"])},
+		{"TresPerJob", others(v["TresPerJob"])}, {"TresPerTask", others(v["TresPerTask"])},
+		{"TresPerSocket", others(v["TresPerSocket"])},
 		{"MemPerTres", others(v["MemPerTres"])}, {"CpusPerTres", others(v["CpusPerTres"])},
 		{"BurstBuffer", v["BurstBuffer"] != ""}, {"SegmentSize", v["SegmentSize"] != ""},
 		{"Exclusive", v["Exclusive"] == "TOPO" || v["OverSubscribe"] == "TOPO"},
@@ -204,7 +207,8 @@ func count(key, text string) (int, error) {
 	if text == "" || text == "N/A" || text == "*" {
 		return 0, nil
 	}
-	if scaled, err := slurmspec.ParseScaled(text); err == nil && scaled >= 0 && scaled <= 1<<31 { // scontrol writes 1K for 1024
+	// scontrol writes 1K for 1024
+	if scaled, err := slurmspec.ParseScaled(text); err == nil && scaled >= 0 && scaled <= 1<<31 {
 		return int(scaled), nil
 	}
 	return 0, fmt.Errorf("%s=%.20s: not a count", key, text)

@@ -34,7 +34,8 @@ const (
 // recognize takes an object with jobs in Batsim's words.
 func recognize(head []byte) workload.Confidence {
 	line, _ := lines.First(head)
-	if strings.HasPrefix(line, "{") && (bytes.Contains(head, []byte(`"subtime"`)) || bytes.Contains(head, []byte(`"nb_res"`)) && bytes.Contains(head, []byte(`"profiles"`))) {
+	if strings.HasPrefix(line, "{") && (bytes.Contains(head, []byte(`"subtime"`)) ||
+		bytes.Contains(head, []byte(`"nb_res"`)) && bytes.Contains(head, []byte(`"profiles"`))) {
 		return workload.Sure
 	}
 	return workload.No
@@ -90,7 +91,8 @@ func (s *scalar) UnmarshalJSON(text []byte) error {
 // task for each of its resources.
 func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
 	w := &workload.Workload{Epoch: opts.EpochOrDefault(), Source: name}
-	s := reader{w: w, book: workload.RuleBook{Strict: opts.Strict}, ids: make(map[string]bool), times: make(map[string]float64)}
+	s := reader{w: w, book: workload.RuleBook{Strict: opts.Strict}, ids: make(map[string]bool),
+		times: make(map[string]float64)}
 	if err := s.read(r); err != nil {
 		return nil, fmt.Errorf("reading Batsim: %s: %w", name, err)
 	}
@@ -165,7 +167,8 @@ func (s *reader) job(text json.RawMessage) (*hpc.Job, error) {
 	if t := s.runTime(string(j.Profile), 0); !math.IsNaN(t) {
 		out.RunTime = seconds(t)
 		out.ExitCode = s.doc.Profiles[string(j.Profile)].Return & 0xff
-	} else if err := s.book.Fall(RuleNoProfile, "profile %.60q does not say how long it runs (want one of type delay)", j.Profile); err != nil {
+	} else if err := s.book.Fall(RuleNoProfile, "profile %.60q does not say how long it runs (want one of type delay)",
+		j.Profile); err != nil {
 		return nil, err
 	}
 	return out, nil

@@ -168,7 +168,8 @@ func stringColumn(name string, field func(*hpc.Job) *string) column {
 }
 
 func priorityColumn() column {
-	return column{name: "recorded_priority", get: func(job *hpc.Job) string { return intText(int64(recorded(job).Priority)) },
+	return column{name: "recorded_priority",
+		get: func(job *hpc.Job) string { return intText(int64(recorded(job).Priority)) },
 		set: func(job *hpc.Job, text string, _ *time.Location) error {
 			n, err := strconv.ParseUint(text, 10, 32)
 			if err != nil {

@@ -170,7 +170,8 @@ func (t *reader) readHeader(header []string) error {
 	}
 	for _, name := range []string{"id", "submit"} {
 		if !t.has(name) {
-			return fmt.Errorf("%s:1: no column %s (want at least id, submit, and run_time_s or recorded_start and recorded_end)", t.name, name)
+			return fmt.Errorf("%s:1: no column %s (want at least id, submit, and run_time_s or recorded_start and recorded_end)",
+				t.name, name)
 		}
 	}
 	if !t.has("run_time_s") && (!t.has("recorded_start") || !t.has("recorded_end")) {

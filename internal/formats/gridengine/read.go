@@ -74,7 +74,8 @@ var keys = map[string]int{
 // JSON.
 func recognize(head []byte) workload.Confidence {
 	line, _ := lines.First(head)
-	if strings.HasPrefix(line, "{") && strings.Contains(line, `"job_number"`) && strings.Contains(line, `"submission_time"`) {
+	if strings.HasPrefix(line, "{") && strings.Contains(line, `"job_number"`) &&
+		strings.Contains(line, `"submission_time"`) {
 		return workload.Sure
 	}
 	fields := strings.Split(line, ":")
@@ -198,7 +199,8 @@ func parse(fields [][]byte) (*finished.Job, error) {
 	}
 	id, task := number("job_number", jobNumber, math.MaxInt64), number("task_number", taskNumber, math.MaxInt32)
 	cpus := number("slots", slots, math.MaxInt32)
-	j.Submit, j.Start, j.End = instant(number("submission_time", submission, 1<<62)), instant(number("start_time", start, 1<<62)), instant(number("end_time", end, 1<<62))
+	j.Submit, j.Start, j.End = instant(number("submission_time", submission, 1<<62)),
+		instant(number("start_time", start, 1<<62)), instant(number("end_time", end, 1<<62))
 	why, exit := number("failed", failed, math.MaxInt32), number("exit_status", exitStatus, math.MaxInt32)
 	if err != nil {
 		return nil, err
@@ -250,7 +252,8 @@ func instant(n uint64) hpc.Time {
 
 // oneHost are words in the names of parallel environments whose slots are those of one host, by
 // convention.
-var oneHost = []string{"smp", "thread", "openmp", "omp", "shm", "shared", "serial", "make", "multicore", "mcore", "orte_smp"}
+var oneHost = []string{"smp", "thread", "openmp", "omp", "shm", "shared", "serial", "make", "multicore", "mcore",
+	"orte_smp"}
 
 // environment returns the parallel environment that a category asks for ("-pe mpi 16"). Records in
 // JSON do not name the granted one.

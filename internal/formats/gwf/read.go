@@ -121,7 +121,8 @@ func (s *reader) line(line []byte) error {
 	case len(line) == 0:
 		return nil
 	case line[0] == '#' || line[0] == ';':
-		if key, value, found := strings.Cut(strings.Trim(string(line), "#; \t"), ":"); found && strings.EqualFold(strings.TrimSpace(key), "UnixStartTime") {
+		if key, value, found := strings.Cut(strings.Trim(string(line), "#; \t"), ":"); found &&
+			strings.EqualFold(strings.TrimSpace(key), "UnixStartTime") {
 			if n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64); err == nil && n > 0 && n < lastInstant {
 				s.start = n
 			}
@@ -163,7 +164,8 @@ func (s *reader) job(fields []string) (*finished.Job, error) {
 		}
 		return n
 	}
-	submit, wait, runTime := number("SubmitTime", fieldSubmit, lastInstant), number("WaitTime", fieldWait, maxSeconds), number("RunTime", fieldRunTime, maxSeconds)
+	submit, wait, runTime := number("SubmitTime", fieldSubmit, lastInstant), number("WaitTime", fieldWait, maxSeconds),
+		number("RunTime", fieldRunTime, maxSeconds)
 	got, asked := number("NProcs", fieldProcessors, math.MaxInt32), number("ReqNProcs", fieldRequested, math.MaxInt32)
 	limit, memory := number("ReqTime", fieldTimeLimit, maxSeconds), number("ReqMemory", fieldMemory, 1<<50)
 	status := number("Status", fieldStatus, 1<<20)
@@ -178,8 +180,9 @@ func (s *reader) job(fields []string) (*finished.Job, error) {
 	}
 	j := &finished.Job{
 		ID: fields[fieldID], ArrayTask: -1, Elapsed: -1,
-		User: text(fieldUser), Group: text(fieldGroup), Name: text(fieldExecutable), QOS: text(fieldQueue), Partition: text(fieldPartition),
-		ReqCPUs: int(max(asked, 0)), AllocCPUs: int(max(got, 0)),
+		User: text(fieldUser), Group: text(fieldGroup), Name: text(fieldExecutable), QOS: text(fieldQueue),
+		Partition: text(fieldPartition),
+		ReqCPUs:   int(max(asked, 0)), AllocCPUs: int(max(got, 0)),
 	}
 	if n, err := strconv.ParseUint(j.ID, 10, 32); err == nil {
 		j.Number = uint32(n)

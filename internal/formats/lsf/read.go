@@ -534,7 +534,8 @@ func (s *reader) depend(j *job) error {
 }
 
 func translate(condition string) (string, error) {
-	kinds := map[string]string{"done": "afterok", "ended": "afterany", "exit": "afternotok", "started": "after", "": "afterok"}
+	kinds := map[string]string{"done": "afterok", "ended": "afterany", "exit": "afternotok", "started": "after",
+		"": "afterok"}
 	var list []string
 	for part := range strings.SplitSeq(condition, "&&") {
 		part = strings.Trim(part, " ")

@@ -286,7 +286,8 @@ func (q *request) set(j *finished.Job) bool {
 	}
 	nodes, cpus, gpus, memory := 0, 0, 0, int64(0)
 	for _, c := range q.chunks {
-		if c.count > math.MaxInt32 || c.count*max(c.cpus, c.gpus, 1) > math.MaxInt32-max(nodes, cpus, gpus) || int64(c.count)*c.memory > 1<<40-memory {
+		if c.count > math.MaxInt32 || c.count*max(c.cpus, c.gpus, 1) > math.MaxInt32-max(nodes, cpus, gpus) ||
+			int64(c.count)*c.memory > 1<<40-memory {
 			return false
 		}
 		nodes += c.count

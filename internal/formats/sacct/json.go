@@ -325,8 +325,9 @@ func (j *jsonJob) record() (*finished.Job, error) {
 	r := &finished.Job{
 		ArrayTask: -1, Elapsed: -1, Cluster: string(j.Cluster),
 		Name: string(j.Name), User: string(j.User), Group: string(j.Group), Account: string(j.Account),
-		Partition: string(j.Partition), QOS: string(j.QOS), WCKey: string(j.WCKey.Name), Reservation: string(j.Reservation.Name),
-		Constraint: string(j.Features), Licenses: string(j.Licenses), Comment: string(j.Comment.Job),
+		Partition: string(j.Partition), QOS: string(j.QOS), WCKey: string(j.WCKey.Name),
+		Reservation: string(j.Reservation.Name),
+		Constraint:  string(j.Features), Licenses: string(j.Licenses), Comment: string(j.Comment.Job),
 		State: hpc.State(j.State.Current), ExitCode: j.ExitCode.ReturnCode.count(),
 		Signal:  max(j.ExitCode.Signal.SignalID.count(), j.ExitCode.Signal.ID.count()),
 		Held:    slurmspec.HeldForReason(string(j.State.Reason)),

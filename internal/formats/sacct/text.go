@@ -71,7 +71,8 @@ func delimiterOf(header string) (delimiter string, ok bool) {
 		if begin > 0 && (delimiter == "" || end == len(header)) {
 			delimiter = header[begin:start]
 		}
-		return delimiter, delimiter != "" && !strings.ContainsAny(delimiter, " \"") && !strings.ContainsFunc(delimiter, func(r rune) bool { return r >= 0x80 })
+		return delimiter, delimiter != "" && !strings.ContainsAny(delimiter, " \"") &&
+			!strings.ContainsFunc(delimiter, func(r rune) bool { return r >= 0x80 })
 	}
 	return "|", false
 }
@@ -83,7 +84,8 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 
 // Accounting reads what sacct prints, with -P or with --json. missing says what no record
 // has, and what follows from that.
-func Accounting(r io.Reader, name string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
+func Accounting(r io.Reader, name string, opts workload.ReadOptions) (w *workload.Workload, missing []string,
+	err error) {
 	reader := NewReader()(name, opts)
 	if err := reader.Read(r, name); err != nil {
 		return nil, nil, err
@@ -211,8 +213,10 @@ var columnKinds = map[string]columnKind{
 	"submitline": freeText, "constraints": freeText, "workdir": freeText, "reason": freeText, "extra": freeText,
 	"submit": someTime, "eligible": someTime, "start": someTime, "end": someTime,
 	"elapsed": someDuration, "timelimit": someDuration, "cputime": someDuration, "suspended": someDuration,
-	"totalcpu": someDuration, "usercpu": someDuration, "systemcpu": someDuration, "reserved": someDuration, "resvcpu": someDuration,
-	"elapsedraw": someNumber, "timelimitraw": someNumber, "cputimeraw": someNumber, "ncpus": someNumber, "nnodes": someNumber,
+	"totalcpu": someDuration, "usercpu": someDuration, "systemcpu": someDuration, "reserved": someDuration,
+	"resvcpu":    someDuration,
+	"elapsedraw": someNumber, "timelimitraw": someNumber, "cputimeraw": someNumber, "ncpus": someNumber,
+	"nnodes":    someNumber,
 	"alloccpus": someNumber, "allocnodes": someNumber, "reqcpus": someNumber, "reqnodes": someNumber, "reqmem": someNumber,
 	"uid": someNumber, "gid": someNumber, "priority": someNumber, "qosraw": someNumber, "dbindex": someNumber,
 	"associd": someNumber, "wckeyid": someNumber, "ntasks": someNumber, "consumedenergyraw": someNumber,
@@ -228,7 +232,8 @@ func (k columnKind) fits(text []byte) bool {
 	case someTime:
 		return text[0] >= '0' && text[0] <= '9' && len(text) >= 9 || oneOf(text, "Unknown", "None", "N/A", "INVALID")
 	case someDuration:
-		return len(bytes.Trim(text, "0123456789:-.")) == 0 || oneOf(text, "UNLIMITED", "Partition_Limit", "INVALID", "Unknown")
+		return len(bytes.Trim(text, "0123456789:-.")) == 0 || oneOf(text, "UNLIMITED", "Partition_Limit", "INVALID",
+			"Unknown")
 	case someNumber:
 		return len(bytes.Trim(text, "0123456789.-")) <= 2
 	case someState:
@@ -256,7 +261,8 @@ type columns struct {
 	jobID, jobIDRaw, cluster, name, user, group, uid, gid, account, partition, qos, wckey, reservation,
 	constraints, licenses, comment, submit, eligible, start, end, elapsed, elapsedRaw, suspended,
 	timelimit, timelimitRaw, state, exitCode, reason, priority, reqCPUs, allocCPUs, nCPUs, reqNodes,
-	tresIn, tresOut, aveRSS, nTasks, allocNodes, nNodes, reqMem, reqTRES, allocTRES, reqGRES, nodeList, submitLine, workDir, restarts, flags int
+	tresIn, tresOut, aveRSS, nTasks, allocNodes, nNodes, reqMem, reqTRES, allocTRES, reqGRES, nodeList, submitLine,
+	workDir, restarts, flags int
 }
 
 // readHeader takes the names of the columns.
@@ -287,8 +293,10 @@ func (s *textReader) readHeader(names []string) error {
 		if !typed {
 			kind = plainText
 		}
-		if string(s.between) == "," && (typed && kind == freeText && name != "jobname" || strings.HasSuffix(name, "nodelist") || strings.HasSuffix(name, "tres")) {
-			return fmt.Errorf("commas between the columns, as in %s (want sacct -P, or --delimiter with another character)", name)
+		if string(s.between) == "," && (typed && kind == freeText && name != "jobname" ||
+			strings.HasSuffix(name, "nodelist") || strings.HasSuffix(name, "tres")) {
+			return fmt.Errorf("commas between the columns, as in %s (want sacct -P, or --delimiter with another character)",
+				name)
 		}
 		if p := places[name]; p != nil && *p < 0 {
 			*p = i
@@ -307,8 +315,10 @@ func (s *textReader) checkHeader() error {
 		has  bool
 		name string
 	}{
-		{c.jobID >= 0 || c.jobIDRaw >= 0, "JobID"}, {c.submit >= 0, "Submit"}, {c.start >= 0, "Start"}, {c.end >= 0 || c.elapsed >= 0 || c.elapsedRaw >= 0, "End"},
-		{c.reqCPUs >= 0 || c.allocCPUs >= 0 || c.nCPUs >= 0 || c.reqTRES >= 0 || c.allocTRES >= 0 || c.nNodes >= 0 || c.allocNodes >= 0, "ReqCPUS"},
+		{c.jobID >= 0 || c.jobIDRaw >= 0, "JobID"}, {c.submit >= 0, "Submit"}, {c.start >= 0, "Start"},
+		{c.end >= 0 || c.elapsed >= 0 || c.elapsedRaw >= 0, "End"},
+		{c.reqCPUs >= 0 || c.allocCPUs >= 0 || c.nCPUs >= 0 || c.reqTRES >= 0 || c.allocTRES >= 0 || c.nNodes >= 0 ||
+			c.allocNodes >= 0, "ReqCPUS"},
 	} {
 		if !need.has {
 			missing = append(missing, need.name)
@@ -406,7 +416,8 @@ func (s *textReader) goesOn(line []byte) bool {
 		return false
 	}
 	first := s.columns[0].kind
-	if typed := first != freeText && first != plainText && len(s.fields[0]) > 0; len(s.fields) > 1 && (!typed || first.fits(s.fields[0])) {
+	if typed := first != freeText && first != plainText && len(s.fields[0]) > 0; len(s.fields) > 1 &&
+		(!typed || first.fits(s.fields[0])) {
 		return false
 	}
 	joined := append(bytes.Clone(s.held), bytes.Repeat([]byte{'\n'}, s.blank+1)...)
@@ -619,7 +630,8 @@ func (s *textReader) used(job string, get func(int) []byte) error {
 		}
 	}
 	if err = cmp.Or(err, err2); err != nil {
-		return s.b.Fall(finished.RuleBadValue, "a step of job %s: TRESUsageInTot %.60q, TRESUsageOutTot %.60q: %v", job, in, out, err)
+		return s.b.Fall(finished.RuleBadValue, "a step of job %s: TRESUsageInTot %.60q, TRESUsageOutTot %.60q: %v", job, in,
+			out, err)
 	}
 	s.b.Used(job, memory, read+written)
 	return nil
@@ -687,7 +699,8 @@ func (s *textReader) details(r *finished.Job, get func(int) []byte) error {
 	}
 	r.User, r.Group, r.Account = s.intern(get(c.user)), s.intern(get(c.group)), s.intern(get(c.account))
 	r.Partition, r.QOS, r.WCKey = s.intern(get(c.partition)), s.intern(get(c.qos)), s.intern(get(c.wckey))
-	r.Reservation, r.Constraint, r.Licenses = s.intern(get(c.reservation)), s.intern(get(c.constraints)), s.intern(get(c.licenses))
+	r.Reservation, r.Constraint, r.Licenses = s.intern(get(c.reservation)), s.intern(get(c.constraints)),
+		s.intern(get(c.licenses))
 	r.Name, r.Comment, r.SubmitLine = lines.UTF8(get(c.name)), lines.UTF8(get(c.comment)), lines.UTF8(get(c.submitLine))
 	r.Cluster, r.ReqTRES, r.AllocTRES = s.intern(get(c.cluster)), s.intern(get(c.reqTRES)), s.intern(get(c.allocTRES))
 	r.WorkDir, r.Flags = s.intern(get(c.workDir)), s.intern(get(c.flags))

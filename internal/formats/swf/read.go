@@ -167,7 +167,8 @@ func (s *reader) dropParts() error {
 	}
 	for n := range s.whole {
 		for _, p := range s.parts[n] {
-			if err := s.book.Fall(RulePartial, "record %d: a part of job %d, which has a record for the whole", p.record, n); err != nil {
+			if err := s.book.Fall(RulePartial, "record %d: a part of job %d, which has a record for the whole", p.record,
+				n); err != nil {
 				return err
 			}
 			gone[p.place] = true

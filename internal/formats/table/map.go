@@ -144,31 +144,42 @@ var fieldSpecs = []fieldSpec{
 	{"comment", aText, []string{"comment"}},
 	{"submit_line", aText, []string{"submitline"}},
 	{"work_dir", aText, []string{"workdir", "workingdirectory", "cwd"}},
-	{"submit", anInstant, []string{"submit", "submittime", "timesubmit", "submitted", "submittedtime", "submissiontime", "submittimestamp", "submittedat", "queuedat", "qtime", "queuedtimestamp", "arrivaltime", "adt", "ctime"}},
+	{"submit", anInstant, []string{"submit", "submittime", "timesubmit", "submitted", "submittedtime", "submissiontime",
+		"submittimestamp", "submittedat", "queuedat", "qtime", "queuedtimestamp", "arrivaltime", "adt", "ctime"}},
 	{"eligible", anInstant, []string{"eligible", "eligibletime", "timeeligible", "etime"}},
-	{"start", anInstant, []string{"start", "starttime", "timestart", "starttimestamp", "started", "startedat", "sdt", "begintime"}},
-	{"end", anInstant, []string{"end", "endtime", "timeend", "endtimestamp", "ended", "endedat", "finishtime", "completiontime", "edt"}},
+	{"start", anInstant, []string{"start", "starttime", "timestart", "starttimestamp", "started", "startedat", "sdt",
+		"begintime"}},
+	{"end", anInstant, []string{"end", "endtime", "timeend", "endtimestamp", "ended", "endedat", "finishtime",
+		"completiontime", "edt"}},
 	{"wait", aDuration, []string{"wait", "waittime", "queuetime", "queuewait", "waitseconds", "queuedtime"}},
-	{"run_time", aDuration, []string{"runtime", "elapsed", "elapsedraw", "duration", "walltime", "wallclock", "elapsedtime", "runtimeseconds", "walltimeused"}},
+	{"run_time", aDuration, []string{"runtime", "elapsed", "elapsedraw", "duration", "walltime", "wallclock",
+		"elapsedtime", "runtimeseconds", "walltimeused"}},
 	{"suspended", aDuration, []string{"suspended", "timesuspended"}},
-	{"time_limit", aDuration, []string{"timelimit", "timelimitraw", "walltimelimit", "walltimereq", "wallclockreq", "reqtime", "requestedtime", "requestedwalltime", "walltimeseconds", "reqwalltime", "elpl"}},
+	{"time_limit", aDuration, []string{"timelimit", "timelimitraw", "walltimelimit", "walltimereq", "wallclockreq",
+		"reqtime", "requestedtime", "requestedwalltime", "walltimeseconds", "reqwalltime", "elpl"}},
 	{"state", aState, []string{"state", "jobstate", "status", "jobstatus", "exitstate", "exitstatus"}},
 	{"exit_code", anExitCode, []string{"exitcode", "exitcodestatus", "ec"}},
 	{"restarts", aCount, []string{"restarts", "restartcnt"}},
 	{"priority", aCount, []string{"priority", "pri"}},
-	{"cpus", aCount, []string{"reqcpus", "cpusreq", "numcpusreq", "numcoresreq", "processorsreq", "cpunum", "cpus", "ncpus", "cores", "ncores", "numcores", "reqprocs", "processors", "requestedprocessors", "nprocs", "numprocs", "cnumr", "slots"}},
-	{"nodes", aCount, []string{"reqnodes", "nodesreq", "numnodesreq", "noderequested", "nodesrequested", "nodenum", "nnodes", "nodecount", "numnodes", "nodes", "nnumr"}},
+	{"cpus", aCount, []string{"reqcpus", "cpusreq", "numcpusreq", "numcoresreq", "processorsreq", "cpunum", "cpus",
+		"ncpus", "cores", "ncores", "numcores", "reqprocs", "processors", "requestedprocessors", "nprocs", "numprocs",
+		"cnumr", "slots"}},
+	{"nodes", aCount, []string{"reqnodes", "nodesreq", "numnodesreq", "noderequested", "nodesrequested", "nodenum",
+		"nnodes", "nodecount", "numnodes", "nodes", "nnumr"}},
 	{"tasks_per_node", aCount, []string{"taskspernode", "ntaskspernode", "ppn"}},
-	{"alloc_cpus", aCount, []string{"alloccpus", "cpusalloc", "numcpusalloc", "numcoresalloc", "cnumat", "coresallocated"}},
+	{"alloc_cpus", aCount, []string{"alloccpus", "cpusalloc", "numcpusalloc", "numcoresalloc", "cnumat",
+		"coresallocated"}},
 	{"alloc_nodes", aCount, []string{"allocnodes", "nodesalloc", "numnodesalloc", "nodesused", "nnuma"}},
 	{"memory", aMemory, []string{"reqmem", "memreq", "memrequested", "requestedmemory", "memory", "mem"}},
 	{"memory_per_node", aMemory, []string{"mempernode", "minmemorynode", "mszl"}},
 	{"memory_per_cpu", aMemory, []string{"mempercpu", "mempercore", "minmemorycpu"}},
-	{"gpus", aCount, []string{"gpus", "gpunum", "numgpus", "numgpusreq", "gpusreq", "gpusrequested", "ngpus", "reqgpus", "numgpu", "gpu"}},
+	{"gpus", aCount, []string{"gpus", "gpunum", "numgpus", "numgpusreq", "gpusreq", "gpusrequested", "ngpus", "reqgpus",
+		"numgpu", "gpu"}},
 	{"gpus_per_node", aCount, []string{"gpuspernode"}},
 	{"req_tres", someTRES, []string{"reqtres", "tresreq", "tresreqstr"}},
 	{"alloc_tres", someTRES, []string{"alloctres", "tresalloc", "tresallocstr"}},
-	{"node_list", aNodeList, []string{"nodelist", "hosts", "hostlist", "exechost", "exechosts", "allocatednodes", "nodenames"}},
+	{"node_list", aNodeList, []string{"nodelist", "hosts", "hostlist", "exechost", "exechosts", "allocatednodes",
+		"nodenames"}},
 	{"dependency", aText, []string{"dependency", "dependencies"}},
 }
 
@@ -264,7 +275,8 @@ func (m *Map) needs() error {
 		{has("submit") || has("start") && has("wait"), "submit"},
 		{has("start", "wait") || has("end") && has("run_time"), "start (or wait)"},
 		{has("end", "run_time"), "end (or run_time)"},
-		{has("cpus", "alloc_cpus", "nodes", "alloc_nodes", "gpus", "req_tres", "alloc_tres"), "cpus (or nodes, gpus, req_tres)"},
+		{has("cpus", "alloc_cpus", "nodes", "alloc_nodes", "gpus", "req_tres", "alloc_tres"),
+			"cpus (or nodes, gpus, req_tres)"},
 	} {
 		if !need.has {
 			missing = append(missing, need.what)
@@ -342,7 +354,8 @@ func NamedMap(name string) (*Map, error) {
 	text, err := mapFiles.ReadFile("maps/" + name + ".yaml")
 	if err != nil {
 		near := cmp.Or(spelling.Nearest(name, 3, MapNames()), "a file")
-		return nil, fmt.Errorf("map %s: no file, and none that comes along (did you mean %s? known: %s)", name, near, strings.Join(MapNames(), ", "))
+		return nil, fmt.Errorf("map %s: no file, and none that comes along (did you mean %s? known: %s)", name, near,
+			strings.Join(MapNames(), ", "))
 	}
 	return ParseMap(text, strconv.Quote(name))
 }

@@ -103,7 +103,8 @@ func plain(name string) string {
 
 // hint is a unit at the end of a column's name.
 var hints = []struct{ suffix, unit string }{
-	{"seconds", "seconds"}, {"secs", "seconds"}, {"sec", "seconds"}, {"minutes", "minutes"}, {"mins", "minutes"}, {"min", "minutes"},
+	{"seconds", "seconds"}, {"secs", "seconds"}, {"sec", "seconds"}, {"minutes", "minutes"}, {"mins", "minutes"},
+	{"min", "minutes"},
 	{"hours", "hours"}, {"hrs", "hours"}, {"days", "days"}, {"ms", "ms"}, {"mib", "MiB"}, {"gib", "GiB"}, {"kib", "KiB"},
 	{"mb", "MB"}, {"gb", "GB"}, {"kb", "kB"}, {"bytes", "B"},
 }
@@ -253,7 +254,8 @@ func (p *proposal) timeOf(values []string) string {
 	}
 	best, most := "", 0
 	for _, how := range []string{
-		"", "%Y-%m-%d %H:%M:%S %z", "%Y/%m/%d %H:%M:%S", "%d.%m.%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%a %b %e %H:%M:%S %Y",
+		"", "%Y-%m-%d %H:%M:%S %z", "%Y/%m/%d %H:%M:%S", "%d.%m.%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S",
+		"%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%a %b %e %H:%M:%S %Y",
 		"%Y%m%d%H%M%S", "%Y-%m-%d %H:%M:%S %Z",
 	} {
 		read, err := newClockReader(how, time.UTC, 0)
@@ -283,10 +285,11 @@ func (p *proposal) known() string {
 		all := true
 		for _, f := range m.Fields {
 			has := slices.ContainsFunc(f.Column, func(c string) bool {
-				return slices.Contains(p.columns, c) || strings.ContainsAny(c, "*#") && slices.ContainsFunc(p.columns, func(have string) bool {
-					first, _, _ := strings.Cut(c, ".")
-					return strings.HasPrefix(have, first+".")
-				})
+				return slices.Contains(p.columns, c) || strings.ContainsAny(c, "*#") &&
+					slices.ContainsFunc(p.columns, func(have string) bool {
+						first, _, _ := strings.Cut(c, ".")
+						return strings.HasPrefix(have, first+".")
+					})
 			})
 			all = all && (has || f.Value != "")
 		}
@@ -300,14 +303,16 @@ func (p *proposal) known() string {
 // write writes the proposal.
 func (p *proposal) write(w io.Writer, name, fits string) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# A map for %s, from the names of its columns and its first rows. Check it,\n# above all what is marked as a guess.\n", name)
+	fmt.Fprintf(&b, "# A map for %s, from the names of its columns and its first rows. Check it,\n# above all what is "+
+		"marked as a guess.\n", name)
 	if fits != "" {
 		fmt.Fprintf(&b, "# The columns are those of the map that comes along: --map %s\n", fits)
 	}
 	if t, ok := p.table.(*textTable); ok {
 		fmt.Fprintf(&b, "delimiter: %s\n", strconv.Quote(t.delimiter))
 		if p.unnamed {
-			fmt.Fprintf(&b, "# The first row is no header: name the columns.\nheader: false\ncolumns: [%s]\n", strings.Join(p.columns, ", "))
+			fmt.Fprintf(&b, "# The first row is no header: name the columns.\nheader: false\ncolumns: [%s]\n",
+				strings.Join(p.columns, ", "))
 		}
 	}
 	b.WriteString("zone: UTC # guess: of times without a zone\nfields:\n")
@@ -415,7 +420,8 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 			parts, guess = append(parts, `names: {"1": cpu, "2": mem, "4": node, "1001": gres/gpu}`), "guess: 1001"
 		}
 	case aText:
-		if prefix := map[string]string{"user": "user", "group": "group", "account": "account", "partition": "partition", "qos": "qos"}[spec.name]; prefix != "" && digits {
+		if prefix := map[string]string{"user": "user", "group": "group", "account": "account", "partition": "partition",
+			"qos": "qos"}[spec.name]; prefix != "" && digits {
 			parts = append(parts, "prefix: "+prefix)
 		}
 	}

@@ -30,7 +30,8 @@ type Reader struct {
 
 // NewReader returns a reader. source names where the jobs come from.
 func NewReader(m *Map, source string, opts workload.ReadOptions) (*Reader, error) {
-	s := &Reader{b: finished.NewBuilder(source, opts), m: m, times: make(map[*Field]*clockReader), words: make(map[string]string)}
+	s := &Reader{b: finished.NewBuilder(source, opts), m: m, times: make(map[*Field]*clockReader),
+		words: make(map[string]string)}
 	zone, err := m.zone(opts.Location())
 	if err != nil {
 		return nil, err
@@ -124,7 +125,8 @@ func (s *Reader) columns(t table) (columns []column, err error) {
 		case isJSON:
 			at = 0 // other records may have it
 		default:
-			return nil, fmt.Errorf("no column %s, which the map has for %s (want one of: %s)", strings.Join(field.Column, " or "), name, strings.Join(has, ", "))
+			return nil, fmt.Errorf("no column %s, which the map has for %s (want one of: %s)",
+				strings.Join(field.Column, " or "), name, strings.Join(has, ", "))
 		}
 		columns = append(columns, column{name, field.Column[at]})
 	}
@@ -318,8 +320,10 @@ func (v *values) words(r *finished.Job) {
 		name string
 		to   *string
 	}{
-		{"name", &r.Name}, {"user", &r.User}, {"group", &r.Group}, {"account", &r.Account}, {"partition", &r.Partition}, {"qos", &r.QOS},
-		{"wckey", &r.WCKey}, {"reservation", &r.Reservation}, {"constraint", &r.Constraint}, {"licenses", &r.Licenses}, {"comment", &r.Comment},
+		{"name", &r.Name}, {"user", &r.User}, {"group", &r.Group}, {"account", &r.Account}, {"partition", &r.Partition},
+		{"qos", &r.QOS},
+		{"wckey", &r.WCKey}, {"reservation", &r.Reservation}, {"constraint", &r.Constraint}, {"licenses", &r.Licenses},
+		{"comment", &r.Comment},
 		{"submit_line", &r.SubmitLine}, {"work_dir", &r.WorkDir}, {"dependency", &r.Dependency}, {"cluster", &r.Cluster},
 	} {
 		text, known := v.c.values[f.name]

@@ -138,7 +138,8 @@ func (t *textTable) names() []string { return t.header }
 
 // isPlain reports whether the texts of a table have no quotes.
 func (t *textTable) isPlain() bool {
-	return utf8.RuneCountInString(t.delimiter) != 1 || strings.ContainsAny(t.delimiter, "\"\r\n") || t.delimiter == string(t.comment)
+	return utf8.RuneCountInString(t.delimiter) != 1 || strings.ContainsAny(t.delimiter, "\"\r\n") ||
+		t.delimiter == string(t.comment)
 }
 
 func (t *textTable) split(line string) []string {

@@ -37,7 +37,8 @@ var unknownTexts = []string{"", "nan", "none", "null", "nat", "n/a", "na", "unkn
 
 // isUnknown reports whether a text means that the value is not known.
 func (f *Field) isUnknown(text string, more []string) bool {
-	return slices.Contains(unknownTexts, strings.ToLower(text)) || slices.Contains(f.Unknown, text) || slices.Contains(more, text)
+	return slices.Contains(unknownTexts, strings.ToLower(text)) || slices.Contains(f.Unknown, text) ||
+		slices.Contains(more, text)
 }
 
 // number reads a decimal number and applies the field's factor.
@@ -140,10 +141,12 @@ func (f *Field) memory(text string) (int64, error) {
 
 // stateWords are words that other systems have for Slurm's states.
 var stateWords = map[string]hpc.State{
-	"complete": hpc.Completed, "done": hpc.Completed, "success": hpc.Completed, "successful": hpc.Completed, "succeeded": hpc.Completed,
-	"pass": hpc.Completed, "passed": hpc.Completed, "finished": hpc.Completed, "ok": hpc.Completed,
+	"complete": hpc.Completed, "done": hpc.Completed, "success": hpc.Completed, "successful": hpc.Completed,
+	"succeeded": hpc.Completed,
+	"pass":      hpc.Completed, "passed": hpc.Completed, "finished": hpc.Completed, "ok": hpc.Completed,
 	"fail": hpc.Failed, "error": hpc.Failed, "exit": hpc.Failed, "exited": hpc.Failed,
-	"cancel": hpc.Cancelled, "canceled": hpc.Cancelled, "killed": hpc.Cancelled, "deleted": hpc.Cancelled, "removed": hpc.Cancelled, "aborted": hpc.Cancelled,
+	"cancel": hpc.Cancelled, "canceled": hpc.Cancelled, "killed": hpc.Cancelled, "deleted": hpc.Cancelled,
+	"removed": hpc.Cancelled, "aborted": hpc.Cancelled,
 	"timed_out": hpc.TimedOut, "time_limit": hpc.TimedOut, "walltime": hpc.TimedOut, "oom": hpc.OutOfMemory,
 	"queued": hpc.Pending, "waiting": hpc.Pending,
 }
@@ -223,7 +226,8 @@ func (f *Field) nodeList(text string) (string, error) {
 			return text, nil
 		}
 	}
-	names := strings.FieldsFunc(strings.TrimSuffix(inner, "]"), func(r rune) bool { return strings.ContainsRune(` ,;+'"`, r) })
+	names := strings.FieldsFunc(strings.TrimSuffix(inner, "]"),
+		func(r rune) bool { return strings.ContainsRune(` ,;+'"`, r) })
 	if !isList {
 		names = strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,;+", r) })
 	}
@@ -288,7 +292,8 @@ var directives = map[byte]string{
 // layoutOf translates a format of strptime(3).
 func layoutOf(format string) (string, error) {
 	if !strings.Contains(format, "%") {
-		return "", fmt.Errorf("time %q: not known (want unix, unix_ms, unix_us, unix_ns, relative, or %%Y-%%m-%%d %%H:%%M:%%S)", format)
+		return "", fmt.Errorf(
+			"time %q: not known (want unix, unix_ms, unix_us, unix_ns, relative, or %%Y-%%m-%%d %%H:%%M:%%S)", format)
 	}
 	var b strings.Builder
 	for i := 0; i < len(format); i++ {
@@ -338,7 +343,8 @@ func (c *clockReader) iso(text string, zone *time.Location) (hpc.Time, error) {
 	if t, err := slurmspec.ParseTime([]byte(text), zone); err == nil {
 		return t, nil
 	}
-	for _, layout := range []string{"2006-01-02 15:04:05.999999999", "2006-01-02 15:04:05.999999999-07:00", "2006-01-02T15:04:05.999999999-0700"} {
+	for _, layout := range []string{"2006-01-02 15:04:05.999999999", "2006-01-02 15:04:05.999999999-07:00",
+		"2006-01-02T15:04:05.999999999-0700"} {
 		if t, err := time.ParseInLocation(layout, text, zone); err == nil && t.Year() >= 1970 && t.Year() <= 2200 {
 			return hpc.Time(t.UnixNano()), nil
 		}

@@ -102,7 +102,8 @@ func (b Bookings) Overlaps(nodes []string, count Count) (list []ioaware.Reserved
 			continue
 		}
 		_, idle := count(in(b[i].first))
-		list = append(list, ioaware.Reserved{From: b[i].begin, Until: b[i].end, Nodes: -n, Uses: negative(uses), Idle: negative(idle)})
+		list = append(list, ioaware.Reserved{From: b[i].begin, Until: b[i].end, Nodes: -n, Uses: negative(uses),
+			Idle: negative(idle)})
 	}
 	return list
 }

@@ -144,7 +144,8 @@ func (d *Driver) divide(c Cluster, state *State, round *Round) (running []ioawar
 		}
 		switch {
 		case job.Released && state.Now.Sub(w.released) < d.Patience:
-			running = append(running, ioaware.Running{Job: job.Job, End: after(state.Now, job.Limit), Uses: Uses(state.Pools, &job.Job)})
+			running = append(running, ioaware.Running{Job: job.Job, End: after(state.Now, job.Limit),
+				Uses: Uses(state.Pools, &job.Job)})
 			take(&state.Cluster, job.Licenses)
 			round.Open = true
 			continue

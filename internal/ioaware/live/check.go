@@ -50,14 +50,16 @@ func checkScheduling(config map[string]string) error {
 	if len(missing) > 0 {
 		kept := slices.DeleteFunc(strings.Split(config["SchedulerParameters"], ","), func(option string) bool {
 			key, _, _ := strings.Cut(strings.TrimSpace(option), "=")
-			return key == "" || key == "(null)" || slices.ContainsFunc(missing, func(m string) bool { return strings.HasPrefix(m, key+"=") })
+			return key == "" || key == "(null)" || slices.ContainsFunc(missing,
+				func(m string) bool { return strings.HasPrefix(m, key+"=") })
 		})
 		want = append(want, "SchedulerParameters="+strings.Join(append(kept, missing...), ","))
 	}
 	if len(want) == 0 {
 		return nil
 	}
-	return fmt.Errorf("slurm.conf lets released jobs wait (want these lines, and %s):\n  %s", then, strings.Join(want, "\n  "))
+	return fmt.Errorf("slurm.conf lets released jobs wait (want these lines, and %s):\n  %s", then,
+		strings.Join(want, "\n  "))
 }
 
 // checkPartitions checks that the partitions exist, give whole nodes to jobs and share nodes with no
@@ -72,7 +74,8 @@ func (c *Cluster) checkPartitions(text, selectType string) error {
 		seen[name] = true
 		mine := slices.Contains(c.Partitions, name)
 		if share := f["OverSubscribe"]; mine && !wholeNodes(f) && selectType != "select/linear" {
-			errs = append(errs, fmt.Errorf("partition %s: OverSubscribe=%s with %s: jobs may share nodes (want OverSubscribe=EXCLUSIVE: the driver counts whole nodes)", name, share, selectType))
+			errs = append(errs, fmt.Errorf("partition %s: OverSubscribe=%s with %s: jobs may share nodes (want "+
+				"OverSubscribe=EXCLUSIVE: the driver counts whole nodes)", name, share, selectType))
 		}
 		names, err := hostlist.Expand(f["Nodes"])
 		if err != nil {
@@ -88,7 +91,8 @@ func (c *Cluster) checkPartitions(text, selectType string) error {
 		other := slices.IndexFunc(list, func(p string) bool { return !mine(p) })
 		if i := slices.IndexFunc(list, mine); i >= 0 && other >= 0 && !shared[list[i]+list[other]] {
 			shared[list[i]+list[other]] = true
-			errs = append(errs, fmt.Errorf("partition %s shares nodes with %s (want both, or none, for the driver)", list[i], list[other]))
+			errs = append(errs, fmt.Errorf("partition %s shares nodes with %s (want both, or none, for the driver)", list[i],
+				list[other]))
 		}
 	}
 	for _, p := range c.Partitions {
@@ -103,7 +107,8 @@ func (c *Cluster) checkPartitions(text, selectType string) error {
 // wholeNodes reports whether a partition gives whole nodes to jobs. scontrol of Slurm 26.05 shows
 // OverSubscribe=EXCLUSIVE as Exclusive=NODE, the option's new name.
 func wholeNodes(partition map[string]string) bool {
-	return partition["OverSubscribe"] == "EXCLUSIVE" || partition["Exclusive"] == "NODE" || partition["Exclusive"] == "TOPO"
+	return partition["OverSubscribe"] == "EXCLUSIVE" || partition["Exclusive"] == "NODE" ||
+		partition["Exclusive"] == "TOPO"
 }
 
 func sorted(set map[string]bool) (list []string) {

@@ -106,7 +106,8 @@ func (c *Cluster) State() (driver.State, error) {
 	clear(c.jobs)
 	for i := range jobs {
 		j := &jobs[i]
-		planned := ioaware.Job{Nodes: int(max(j.Nodes, 1)), Pool: j.Partition, Limit: limitOf(j.TimeLimit), Licenses: ioaware.ParseLicenses(j.Licenses)}
+		planned := ioaware.Job{Nodes: int(max(j.Nodes, 1)), Pool: j.Partition, Limit: limitOf(j.TimeLimit),
+			Licenses: ioaware.ParseLicenses(j.Licenses)}
 		planned.Estimate = forecast(j)
 		switch {
 		case j.onNodes():
@@ -150,7 +151,8 @@ func (c *Cluster) list() ([]job, error) {
 		return nil, err
 	}
 	jobs = slices.DeleteFunc(jobs, func(j job) bool {
-		return !slices.ContainsFunc(strings.Split(j.Partition, ","), func(p string) bool { return slices.Contains(c.Partitions, p) })
+		return !slices.ContainsFunc(strings.Split(j.Partition, ","),
+			func(p string) bool { return slices.Contains(c.Partitions, p) })
 	})
 	sortJobs(jobs)
 	return jobs, nil
@@ -216,7 +218,8 @@ func inService(state string) bool {
 	if strings.HasSuffix(state, "*") { // it does not answer
 		return false
 	}
-	return slices.Contains([]string{"idle", "allocated", "mixed", "completing", "planned", "reserved", "maint"}, strings.TrimRight(state, "~#$@^!%-+"))
+	return slices.Contains([]string{"idle", "allocated", "mixed", "completing", "planned", "reserved", "maint"},
+		strings.TrimRight(state, "~#$@^!%-+"))
 }
 
 // licenses returns the cluster's licenses.
@@ -306,7 +309,8 @@ func (c *Cluster) note(j *job, name, mark string) {
 	if c.DryRun {
 		return
 	}
-	if _, err := c.Run(c.ctx, "scontrol", "update", "JobId="+name, "AdminComment="+marked(j.AdminComment, mark)); err != nil {
+	if _, err := c.Run(c.ctx, "scontrol", "update", "JobId="+name,
+		"AdminComment="+marked(j.AdminComment, mark)); err != nil {
 		c.Say("marking job %s: %v", name, err)
 	}
 }
@@ -320,7 +324,8 @@ func (c *Cluster) hold(j *job, name string) error {
 		c.Say("job %s would be held", name)
 		return nil
 	}
-	if _, err := c.Run(c.ctx, "scontrol", "update", "JobId="+name, "Priority=0", "AdminComment="+marked(j.AdminComment, markHeld)); err != nil {
+	if _, err := c.Run(c.ctx, "scontrol", "update", "JobId="+name, "Priority=0",
+		"AdminComment="+marked(j.AdminComment, markHeld)); err != nil {
 		return fmt.Errorf("holding job %s: %w", name, err)
 	}
 	return nil

@@ -137,7 +137,8 @@ func (j *job) pending() bool { return j.State.has("PENDING") && !j.State.has("CO
 
 // onNodes reports whether the job has nodes.
 func (j *job) onNodes() bool {
-	return j.State.has("RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING")
+	return j.State.has("RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING", "STOPPED", "SIGNALING", "STAGE_OUT",
+		"RESIZING")
 }
 
 // completes reports whether the job has ended within the last minute and still has nodes. They are free
@@ -161,7 +162,8 @@ func (j *job) heldByDriver() bool {
 // waitsForOthers reports whether something else than nodes keeps the job from starting, or decides
 // when it does: a dependency, its begin or a reservation.
 func (j *job) waitsForOthers(now hpc.Time) bool {
-	return j.Dependency != "" && j.Dependency != "(null)" || j.Reservation != "" || j.Eligible > number(now.UnixSeconds()) ||
+	return j.Dependency != "" && j.Dependency != "(null)" || j.Reservation != "" ||
+		j.Eligible > number(now.UnixSeconds()) ||
 		slices.Contains([]string{"Dependency", "DependencyNeverSatisfied", "BeginTime", "Reservation"}, j.Reason)
 }
 

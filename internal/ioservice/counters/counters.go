@@ -122,7 +122,10 @@ func (s *Store) Newest() hpc.Time { return s.newest }
 // until a quarter of its samples is old, so that not every call copies the others.
 func (s *Store) Drop(before hpc.Time) {
 	for k, one := range s.series {
-		from, _ := slices.BinarySearchFunc(one.readings, before, func(r reading, t hpc.Time) int { return cmp.Compare(r.time, t) })
+		from, _ := slices.BinarySearchFunc(one.readings, before, func(r reading,
+			t hpc.Time) int {
+			return cmp.Compare(r.time, t)
+		})
 		if from == len(one.readings) {
 			delete(s.series, k)
 		} else if from > 1 && from >= len(one.readings)/4 {

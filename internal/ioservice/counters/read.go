@@ -54,7 +54,8 @@ func (l *LDMS) Header(line string) error {
 	names := strings.Split(strings.TrimPrefix(strings.TrimSpace(line), "#"), ",")
 	l.columns, l.counters = len(names), nil
 	l.time, l.node, l.alias, l.job, l.fs, l.llite = -1, -1, -1, -1, -1, -1
-	one := map[string]*int{"Time": &l.time, "ProducerName": &l.node, "component_id": &l.alias, "job_id": &l.job, "fs_name": &l.fs, "llite": &l.llite}
+	one := map[string]*int{"Time": &l.time, "ProducerName": &l.node, "component_id": &l.alias, "job_id": &l.job,
+		"fs_name": &l.fs, "llite": &l.llite}
 	for i, name := range names {
 		name = strings.Trim(strings.TrimSpace(name), `"`)
 		if at := one[name]; at != nil {
@@ -196,6 +197,7 @@ func (c *Collectl) header(words []string) error {
 			return fmt.Errorf("the header lacks %s (want the output of collectl -sl -P)", name)
 		}
 	}
-	c.columns, c.date, c.clock, c.read, c.write = len(words), at["#Date"], at["Time"], at["[CLT]ReadKB"], at["[CLT]WriteKB"]
+	c.columns, c.date, c.clock, c.read, c.write = len(words), at["#Date"], at["Time"], at["[CLT]ReadKB"],
+		at["[CLT]WriteKB"]
 	return nil
 }

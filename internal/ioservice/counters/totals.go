@@ -45,7 +45,8 @@ func Darshan(r io.Reader, name string) (t Total, err error) {
 	case err != nil:
 		return t, err
 	case t.Job == "" || t.Start == 0 || t.End == 0 || !counted:
-		return t, fmt.Errorf("%s: lacks jobid, start_time, end_time or total_POSIX_BYTES_READ (want the output of darshan-parser --total)", name)
+		return t, fmt.Errorf(
+			"%s: lacks jobid, start_time, end_time or total_POSIX_BYTES_READ (want the output of darshan-parser --total)", name)
 	case t.End < t.Start:
 		return t, fmt.Errorf("%s: end_time is before start_time", name)
 	case t.End == t.Start:

@@ -61,14 +61,16 @@ func (s *Server) Handler(status func() any) http.Handler {
 // request answers a request of the protocol.
 func (s *Server) request(w http.ResponseWriter, r *http.Request, kind string) {
 	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" {
-		reply(w, http.StatusUnsupportedMediaType, refusal(fmt.Sprintf("Content-Type %.60q (want application/json)", r.Header.Get("Content-Type"))))
+		reply(w, http.StatusUnsupportedMediaType, refusal(fmt.Sprintf("Content-Type %.60q (want application/json)",
+			r.Header.Get("Content-Type"))))
 		return
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.Limits.Message)))
 	var tooLong *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLong):
-		reply(w, http.StatusRequestEntityTooLarge, refusal(fmt.Sprintf("the request has more than %d bytes", s.Limits.Message)))
+		reply(w, http.StatusRequestEntityTooLarge, refusal(fmt.Sprintf("the request has more than %d bytes",
+			s.Limits.Message)))
 		return
 	case err != nil:
 		return // the client is gone

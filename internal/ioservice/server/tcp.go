@@ -31,7 +31,8 @@ type Limits struct {
 // DefaultLimits returns limits for a site: the fork's backfill scheduler asks every 30 s, and its
 // job_submit plugin keeps a connection between submissions and makes a new one if it was closed.
 func DefaultLimits() Limits {
-	return Limits{Connections: 256, Message: 1 << 20, Request: 30 * time.Second, Idle: 10 * time.Minute, Write: 10 * time.Second}
+	return Limits{Connections: 256, Message: 1 << 20, Request: 30 * time.Second, Idle: 10 * time.Minute,
+		Write: 10 * time.Second}
 }
 
 // Server answers clients.

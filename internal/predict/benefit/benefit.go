@@ -110,11 +110,13 @@ func cast(o *Options) []Scheduler {
 	return []Scheduler{
 		{Name: limits, Policy: "easy-textbook", Doc: "EASY with time limits"},
 		{Name: sjbf, Policy: "easy-sjbf", Doc: "EASY that backfills the shortest jobs first, by time limits"},
-		{Name: "last-two", Policy: "easy++", Doc: "the same, planned with the mean of the user's last two run times (EASY++)"},
+		{Name: "last-two", Policy: "easy++",
+			Doc: "the same, planned with the mean of the user's last two run times (EASY++)"},
 		{Name: "learner", Policy: "easy-sjbf:predict=nag", Doc: "the same, planned with the regression of Gaussier et al."},
 		{Name: "model", Policy: "easy-sjbf:predict=" + learned(o), Doc: doc},
 		{Name: bound, Policy: "easy-sjbf:predict=clairvoyant", Doc: "the same, planned with the run times: the bound"},
-		{Name: short, Policy: "easy-sjbf", Doc: fmt.Sprintf("as %s, with time limits lowered to the predicted quantile %g: jobs are killed", sjbf, o.Quantile)},
+		{Name: short, Policy: "easy-sjbf", Doc: fmt.Sprintf("as %s, with time limits lowered to the predicted quantile %g: "+
+			"jobs are killed", sjbf, o.Quantile)},
 	}
 }
 
@@ -138,7 +140,8 @@ func Run(ctx context.Context, o Options) (*Comparison, error) {
 		return nil, err
 	}
 	c := &Comparison{
-		Source: filepath.Base(o.Spec.Workload.Path), Jobs: w.Jobs.Len(), Realizations: o.Set.Count, JitterS: o.Spec.Users.Jitter.Seconds(), Seed: o.Spec.Seed, Quantile: o.Quantile,
+		Source: filepath.Base(o.Spec.Workload.Path), Jobs: w.Jobs.Len(), Realizations: o.Set.Count,
+		JitterS: o.Spec.Users.Jitter.Seconds(), Seed: o.Spec.Seed, Quantile: o.Quantile,
 		Schedulers: cast(&o),
 	}
 	for _, note := range result.Notes {
@@ -205,9 +208,10 @@ func lower(ctx context.Context, w *workload.Workload, o *Options) (*workload.Wor
 		return nil, transform.Result{}, err
 	}
 	predictor, _ := planned.New(trained)
-	step := transform.PredictedLimits(fmt.Sprintf("predicted limits, quantile %g", o.Quantile), func(w *workload.Workload) ([]float64, error) {
-		return predict.Quantiles(ctx, w, predictor, o.Quantile)
-	})
+	step := transform.PredictedLimits(fmt.Sprintf("predicted limits, quantile %g", o.Quantile),
+		func(w *workload.Workload) ([]float64, error) {
+			return predict.Quantiles(ctx, w, predictor, o.Quantile)
+		})
 	lowered, results, err := transform.Apply(w, transform.Environment{Seed: o.Spec.Seed}, step)
 	if err != nil {
 		return nil, transform.Result{}, err

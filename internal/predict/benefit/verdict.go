@@ -87,7 +87,8 @@ func (c *Comparison) contrasts(against string, names ...string) {
 		}
 		interval := stats.PairedBootstrap(stats.Relative, stats.BootstrapOptions{Seed: c.Seed}, base.Slowdowns, s.Slowdowns)
 		one := Contrast{
-			Scheduler: name, Against: against, Difference: interval.Estimate, Low: metrics.Float(interval.Low), High: metrics.Float(interval.High),
+			Scheduler: name, Against: against, Difference: interval.Estimate, Low: metrics.Float(interval.Low),
+			High: metrics.Float(interval.High),
 		}
 		logs := one.weeks(s.weeks, base.weeks)
 		p = append(p, stats.PairedTest(differences, stats.TestOptions{Seed: c.Seed}).P)
@@ -127,7 +128,10 @@ func (t *Contrast) weeks(of, base map[int]*mean) (logs []float64) {
 
 // contrast returns the contrast of a scheduler with the same policy on time limits.
 func (c *Comparison) contrast(name string) Contrast {
-	return c.Contrasts[slices.IndexFunc(c.Contrasts, func(t Contrast) bool { return t.Scheduler == name && t.Against == sjbf })]
+	return c.Contrasts[slices.IndexFunc(c.Contrasts, func(t Contrast) bool {
+		return t.Scheduler == name &&
+			t.Against == sjbf
+	})]
 }
 
 // verdict judges the best of the predictors.
@@ -163,8 +167,11 @@ func (c *Comparison) sentence(v *Verdict, best *Contrast) string {
 		Hurts:     "Prediction makes this workload's mean bounded slowdown worse",
 		Undecided: "This comparison does not show that prediction helps this site",
 	}[v.Outcome]
-	text := fmt.Sprintf("%s: with %s the mean bounded slowdown differs by %s from that of the same policy with time limits (95 %% interval %s to %s, p = %s, %d realizations); the weeks with a lower one number %d, those with a higher one %d (p = %s).",
-		found, best.Scheduler, percent(best.Difference), percent(float64(best.Low)), percent(float64(best.High)), number(best.P), c.Realizations, best.WeeksBetter, best.WeeksWorse, number(best.WeeksP))
+	text := fmt.Sprintf("%s: with %s the mean bounded slowdown differs by %s from that of the same policy with time "+
+		"limits (95 %% interval %s to %s, p = %s, %d realizations); the weeks with a lower one number %d, those with a "+
+		"higher one %d (p = %s).",
+		found, best.Scheduler, percent(best.Difference), percent(float64(best.Low)), percent(float64(best.High)),
+		number(best.P), c.Realizations, best.WeeksBetter, best.WeeksWorse, number(best.WeeksP))
 	if gain := c.contrast(bound).Difference; gain < 0 && best.Difference < 0 {
 		text += fmt.Sprintf(" With clairvoyance it differs by %s.", percent(gain))
 	}
@@ -191,19 +198,24 @@ func number(p metrics.Float) string {
 // Render returns the comparison as text.
 func (c *Comparison) Render() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d jobs, %d weeks, %d realizations of each scheduler\n", c.Source, c.Jobs, c.Weeks, c.Realizations)
+	fmt.Fprintf(&b, "%s: %d jobs, %d weeks, %d realizations of each scheduler\n", c.Source, c.Jobs, c.Weeks,
+		c.Realizations)
 	for _, note := range c.Notes {
 		fmt.Fprintf(&b, "note: %s\n", note)
 	}
-	fmt.Fprintf(&b, "\n%-13s  %9s  %11s  %11s  %12s  %9s  %11s\n", "scheduler", "slowdown", "mean wait s", "p99 wait s", "longest s", "timed out", "lost core-h")
+	fmt.Fprintf(&b, "\n%-13s  %9s  %11s  %11s  %12s  %9s  %11s\n", "scheduler", "slowdown", "mean wait s", "p99 wait s",
+		"longest s", "timed out", "lost core-h")
 	for _, s := range c.Schedulers {
-		fmt.Fprintf(&b, "%-13s  %9.2f  %11.0f  %11.0f  %12.0f  %9.0f  %11.0f\n", s.Name, s.Slowdown, s.Wait, s.P99Wait, s.MaxWait, s.TimedOut, s.LostCoreHours)
+		fmt.Fprintf(&b, "%-13s  %9.2f  %11.0f  %11.0f  %12.0f  %9.0f  %11.0f\n", s.Name, s.Slowdown, s.Wait, s.P99Wait,
+			s.MaxWait, s.TimedOut, s.LostCoreHours)
 	}
 	for _, against := range []string{limits, sjbf} {
-		fmt.Fprintf(&b, "\n%-13s  %10s  %20s  %8s  %12s  %8s\n", "against "+against, "difference", "95 % interval", "p", "weeks -/+", "p")
+		fmt.Fprintf(&b, "\n%-13s  %10s  %20s  %8s  %12s  %8s\n", "against "+against, "difference", "95 % interval", "p",
+			"weeks -/+", "p")
 		for _, t := range c.Contrasts {
 			if t.Against == against {
-				fmt.Fprintf(&b, "%-13s  %10s  %20s  %8s  %12s  %8s\n", t.Scheduler, percent(t.Difference), percent(float64(t.Low))+" to "+percent(float64(t.High)),
+				fmt.Fprintf(&b, "%-13s  %10s  %20s  %8s  %12s  %8s\n", t.Scheduler, percent(t.Difference), percent(float64(t.Low))+
+					" to "+percent(float64(t.High)),
 					number(t.P), fmt.Sprintf("%d/%d", t.WeeksBetter, t.WeeksWorse), number(t.WeeksP))
 			}
 		}

@@ -105,7 +105,8 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 		return nil, fmt.Errorf("evaluating predictions: %s: %w", source, err)
 	}
 	e := &Evaluation{
-		Source: source, Target: cmp.Or(cases.Target, predict.RunTime), Unit: cases.Target.Unit(), NoValue: cases.NoValue, Jobs: len(cases.List), NeverRan: cases.NeverRan, Unknown: cases.Unknown, NoStart: cases.NoStart,
+		Source: source, Target: cmp.Or(cases.Target, predict.RunTime), Unit: cases.Target.Unit(), NoValue: cases.NoValue,
+		Jobs: len(cases.List), NeverRan: cases.NeverRan, Unknown: cases.Unknown, NoStart: cases.NoStart,
 		NoUser: cases.NoUser, NoLimit: cases.NoLimit, Growth: o.Growth, EveryS: o.Every.Seconds(), Seed: o.Seed,
 	}
 	if len(o.Models) == 0 {
@@ -125,7 +126,8 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 	}
 	e.note(values.squares == 0)
 	for _, rule := range slices.Sorted(maps.Keys(cases.LeftOut)) {
-		e.Notes = append(e.Notes, fmt.Sprintf("records of the source that are no jobs, by the rule %s: %d", rule, cases.LeftOut[rule]))
+		e.Notes = append(e.Notes, fmt.Sprintf("records of the source that are no jobs, by the rule %s: %d", rule,
+			cases.LeftOut[rule]))
 	}
 	var err error
 	if e.Floor, err = floor(ctx, cases); err != nil {
@@ -161,7 +163,8 @@ func (e *Evaluation) note(constant bool) {
 		}
 	}
 	what := e.Target.What()
-	add(e.NoValue > 0, "the %s of %d jobs that ran is not recorded; they are not scored, and no model learns from them", what, e.NoValue)
+	add(e.NoValue > 0, "the %s of %d jobs that ran is not recorded; they are not scored, and no model learns from them",
+		what, e.NoValue)
 	add(constant && e.Target.Measured(), "the %s is the same for all jobs, so R² has no meaning and is 0", what)
 	add(constant && !e.Target.Measured(), "all run times are equal, so R² has no meaning and is 0")
 	add(e.NoUser == e.Jobs, "no job has a user, so nothing is known of users' histories")
@@ -175,7 +178,8 @@ func (e *Evaluation) note(constant bool) {
 		asked = "requested I/O"
 	}
 	add(e.NoLimit == e.Jobs, "no job has %s; the model limit predicts the mean %s of ended jobs instead", asked, what)
-	add(e.NoLimit > 0 && e.NoLimit < e.Jobs, "%d of %d jobs have no %s", e.NoLimit, e.Jobs, strings.TrimPrefix(asked, "a "))
+	add(e.NoLimit > 0 && e.NoLimit < e.Jobs, "%d of %d jobs have no %s", e.NoLimit, e.Jobs,
+		strings.TrimPrefix(asked, "a "))
 	add(e.NoStart > 0, "the starts of %d jobs are not known; they are taken to start at their submission", e.NoStart)
 	add(e.NeverRan > 0, "%d jobs never ran and are not scored", e.NeverRan)
 	add(e.Unknown > 0, "the ends of %d jobs are not known; they are not scored", e.Unknown)
@@ -183,8 +187,10 @@ func (e *Evaluation) note(constant bool) {
 }
 
 // measure plays the cases to one model. twins are the numbers of those that are twins.
-func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options, twins map[int64]bool) (*Result, error) {
-	online := model.NewOnline(model.Options{Kind: k, Target: cases.Target, Seed: o.Seed, Growth: o.Growth, Every: o.Every, Window: o.Window})
+func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options, twins map[int64]bool) (*Result,
+	error) {
+	online := model.NewOnline(model.Options{Kind: k, Target: cases.Target, Seed: o.Seed, Growth: o.Growth, Every: o.Every,
+		Window: o.Window})
 	var all, twin sums
 	var curve [parts]sums
 	days := [parts]float64{}
@@ -238,7 +244,10 @@ func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options,
 // randomSplit returns the scores of a random split.
 func randomSplit(ctx context.Context, cases *predict.Cases, k model.Kind, seed uint64) (*Scores, error) {
 	var all sums
-	if err := model.RandomSplit(ctx, cases, k, seed, func(c *predict.Case, p predict.Prediction) { all.add(p, c.Value()) }); err != nil {
+	if err := model.RandomSplit(ctx, cases, k, seed, func(c *predict.Case,
+		p predict.Prediction) {
+		all.add(p, c.Value())
+	}); err != nil {
 		return nil, err
 	}
 	scores := all.scores()

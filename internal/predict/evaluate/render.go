@@ -12,7 +12,8 @@ import (
 // Render returns the scores as text.
 func (e *Evaluation) Render() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d jobs that ran of %d users, mean %s %.0f %s\n", e.Source, e.Scored, e.Users, e.Target.What(), e.Mean, e.Unit)
+	fmt.Fprintf(&b, "%s: %d jobs that ran of %d users, mean %s %.0f %s\n", e.Source, e.Scored, e.Users, e.Target.What(),
+		e.Mean, e.Unit)
 	head := head(e.Target)
 	for _, note := range e.Notes {
 		fmt.Fprintf(&b, "note: %s\n", note)
@@ -31,15 +32,20 @@ func (e *Evaluation) Render() string {
 			}
 		}
 	}
-	beside("\nrandom split (not honest: the model learns from the future)\n"+head, func(r *Result) *Scores { return r.RandomSplit })
-	beside("\neach job known at once (a bound: as if it ended when it is submitted)\n"+head, func(r *Result) *Scores { return r.AtOnce })
+	beside("\nrandom split (not honest: the model learns from the future)\n"+head,
+		func(r *Result) *Scores { return r.RandomSplit })
+	beside("\neach job known at once (a bound: as if it ended when it is submitted)\n"+head,
+		func(r *Result) *Scores { return r.AtOnce })
 	f := e.Floor
-	fmt.Fprintf(&b, "\nan oracle that knows the median of each job's class: mean absolute error %.0f %s\n", f.ClassMAE, e.Unit)
+	fmt.Fprintf(&b, "\nan oracle that knows the median of each job's class: mean absolute error %.0f %s\n", f.ClassMAE,
+		e.Unit)
 	if f.Neighbours > 0 {
-		fmt.Fprintf(&b, "an oracle that knows the class's job before: %.0f %s, for the %.0f %% of the jobs that have one\n", f.NeighbourMAE, e.Unit, 100*f.Resubmitted)
+		fmt.Fprintf(&b, "an oracle that knows the class's job before: %.0f %s, for the %.0f %% of the jobs that have one\n",
+			f.NeighbourMAE, e.Unit, 100*f.Resubmitted)
 	}
 	if f.Twins > 0 {
-		fmt.Fprintf(&b, "%d twins, which differ in nothing that their user's ended jobs tell: at least about %.0f %s", f.Twins, f.TwinMAE, e.Unit)
+		fmt.Fprintf(&b, "%d twins, which differ in nothing that their user's ended jobs tell: at least about %.0f %s",
+			f.Twins, f.TwinMAE, e.Unit)
 		for i := range e.Models {
 			fmt.Fprintf(&b, ", %s %.0f %s", e.Models[i].Model, e.Models[i].TwinMAE, e.Unit)
 		}
@@ -55,9 +61,11 @@ func (e *Evaluation) sentence() string {
 		return ""
 	}
 	best := slices.MinFunc(e.Models, func(a, b Result) int { return cmp.Compare(a.Scores.MAE, b.Scores.MAE) })
-	text := fmt.Sprintf("\n%s errs least: by %.0f %s on average, where the mean %s is %.0f %s", best.Model, best.Scores.MAE, e.Unit, e.Target.What(), e.Mean, e.Unit)
+	text := fmt.Sprintf("\n%s errs least: by %.0f %s on average, where the mean %s is %.0f %s", best.Model,
+		best.Scores.MAE, e.Unit, e.Target.What(), e.Mean, e.Unit)
 	if e.Floor != nil && e.Floor.ClassMAE > 0 {
-		text += fmt.Sprintf("; that is %.1f times the error of the oracle that knows the median of each class", best.Scores.MAE/e.Floor.ClassMAE)
+		text += fmt.Sprintf("; that is %.1f times the error of the oracle that knows the median of each class",
+			best.Scores.MAE/e.Floor.ClassMAE)
 	}
 	return text + "\n"
 }
@@ -74,7 +82,8 @@ func (a *Applied) Render() string {
 func head(t predict.Target) string {
 	with := func(name string) string { return name + " " + t.Unit() }
 	return fmt.Sprintf("%-8s %8s  %8s  %8s  %6s  %6s  %7s  %11s  %8s  %9s  %s\n",
-		"model", with("MAE"), with("RMSE"), with("MSD"), "R²", "R² log", "MAE log", with("pinball"), "coverage", with("width"), "under")
+		"model", with("MAE"), with("RMSE"), with("MSD"), "R²", "R² log", "MAE log", with("pinball"), "coverage",
+		with("width"), "under")
 }
 
 // line returns the scores as a line of the table.

@@ -86,8 +86,10 @@ func (s *sums) scores() Scores {
 	}
 	n := s.jobs
 	return Scores{
-		Jobs: int(n), R2: determination(s.squared, s.run.squares), MAE: s.absolute / n, MSE: s.squared / n, RMSE: math.Sqrt(s.squared / n),
-		MSD: s.signed / n, R2Log: determination(s.squaredLog, s.runLog.squares), MAELog: s.absoluteLog / n, Pinball: s.pinball / n,
+		Jobs: int(n), R2: determination(s.squared, s.run.squares), MAE: s.absolute / n, MSE: s.squared / n,
+		RMSE: math.Sqrt(s.squared / n),
+		MSD:  s.signed / n, R2Log: determination(s.squaredLog, s.runLog.squares), MAELog: s.absoluteLog / n,
+		Pinball:  s.pinball / n,
 		Coverage: s.covered / n, Width: s.width / n, Underestimated: s.under / n,
 	}
 }

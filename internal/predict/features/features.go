@@ -53,7 +53,8 @@ var (
 	sessionNames = []string{
 		"user_waiting", "user_running", "user_oldest_running_s", "user_newest_running_s", "user_mean_running_s",
 		"class_waiting", "class_running", "class_oldest_running_s", "class_newest_running_s",
-		"since_user_submit_s", "since_class_submit_s", "user_submits_decayed", "user_limit_scaled", "user_at_limit", "class_at_limit",
+		"since_user_submit_s", "since_class_submit_s", "user_submits_decayed", "user_limit_scaled", "user_at_limit",
+		"class_at_limit",
 		"user_failed", "class_failed", "all_log_mean", "similar_p25", "similar_p50", "similar_p75",
 	}
 )
@@ -94,7 +95,8 @@ func keysOf(r *hpc.Request) (keys [kinds]key) {
 	size, limit := predict.Processors(r), predict.Limit(r)
 	class := predict.Class(r)
 	keys[ofUser] = key{user: r.User}
-	keys[ofClass] = key{user: class.User, name: class.Name, size: class.Size, limit: class.Limit.Seconds(), manual: class.Manual}
+	keys[ofClass] = key{user: class.User, name: class.Name, size: class.Size, limit: class.Limit.Seconds(),
+		manual: class.Manual}
 	keys[ofName] = key{user: r.User, name: r.Name}
 	keys[ofSize] = key{user: r.User, size: size}
 	keys[ofLimit] = key{user: r.User, limit: limit}
@@ -153,8 +155,9 @@ type History struct {
 // that are described as run times are then those of the target.
 func New(t predict.Target) *History {
 	return &History{
-		target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string]*ended{}, places: map[string]*place{},
-		most: mostKept, mostCrowds: 2 * len(crowds) * mostKept,
+		target: t, groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}, past: map[string]*ended{},
+		places: map[string]*place{},
+		most:   mostKept, mostCrowds: 2 * len(crowds) * mostKept,
 	}
 }
 
@@ -396,7 +399,8 @@ func (h *History) Vector(s predict.Submission, x []float32) []float32 {
 	x = x[:0]
 	limit := predict.Limit(r)
 	clock := s.At.Std()
-	x = append(x, logOf(limit), logOf(predict.Processors(r)), logOf(float64(r.MinNodes)), logOf(float64(r.MemPerNode)), logOf(float64(r.MemPerCPU)),
+	x = append(x, logOf(limit), logOf(predict.Processors(r)), logOf(float64(r.MinNodes)), logOf(float64(r.MemPerNode)),
+		logOf(float64(r.MemPerCPU)),
 		float32(r.TasksPerNode), float32(r.CPUsPerTask), float32(truth(r.Dependency != "")), float32(truth(r.Array != "")),
 		float32(clock.Hour())+float32(clock.Minute())/60, float32(clock.Weekday()))
 	p := h.place(r)
@@ -491,8 +495,10 @@ func (g *group) appendOwn(x []float32, at hpc.Time) []float32 {
 	if g.Count > 1 {
 		two = math.Log1p((math.Expm1(g.Last) + math.Expm1(g.Before)) / 2)
 	}
-	return append(x, float32(g.Last), float32(two), float32(mean), float32(g.Slow.Mean()), float32(math.Log1p(g.Average.Mean())),
-		float32(math.Sqrt(max(g.Square.Mean()-mean*mean, 0))), float32(math.Log1p(g.Count)), float32(math.Log1p(max(at.Sub(g.End).Seconds(), 0))))
+	return append(x, float32(g.Last), float32(two), float32(mean), float32(g.Slow.Mean()),
+		float32(math.Log1p(g.Average.Mean())),
+		float32(math.Sqrt(max(g.Square.Mean()-mean*mean, 0))), float32(math.Log1p(g.Count)),
+		float32(math.Log1p(max(at.Sub(g.End).Seconds(), 0))))
 }
 
 // appendAny adds the features of a group of all users' jobs. g may be nil.

@@ -67,7 +67,8 @@ func (k savedKey) key() key {
 }
 
 func compareKeys(a, b key) int {
-	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.user, b.user), cmp.Compare(a.name, b.name), cmp.Compare(a.size, b.size),
+	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.user, b.user), cmp.Compare(a.name, b.name),
+		cmp.Compare(a.size, b.size),
 		cmp.Compare(a.limit, b.limit), cmp.Compare(a.manual, b.manual), cmp.Compare(a.queue, b.queue))
 }
 

@@ -115,7 +115,8 @@ func (h *History) appendSimilar(x []float32, place *place, at hpc.Time) []float3
 	until := func(seconds float64) {
 		for len(rest) > 0 && rest[0].Seconds <= seconds {
 			p := &rest[0]
-			list = append(list, stats.Observation{Time: p.Seconds, Weight: math.Exp(-p.distance(&t) - later*float64(e.count-1-p.order))})
+			list = append(list, stats.Observation{Time: p.Seconds,
+				Weight: math.Exp(-p.distance(&t) - later*float64(e.count-1-p.order))})
 			rest = rest[1:]
 		}
 	}
@@ -125,7 +126,8 @@ func (h *History) appendSimilar(x []float32, place *place, at hpc.Time) []float3
 			if j := c.running[i]; !j.ended {
 				elapsed := max(at.Sub(j.start).Seconds(), 0)
 				until(elapsed)
-				list = append(list, stats.Observation{Time: elapsed, Weight: math.Exp(-j.distance(&t) - later*newer), Censored: true})
+				list = append(list, stats.Observation{Time: elapsed, Weight: math.Exp(-j.distance(&t) - later*newer),
+					Censored: true})
 				newer++
 			}
 		}

@@ -12,7 +12,8 @@ import (
 // share of values outside then tends to a tenth, unless values repeat exactly: a bound that comes to
 // lie on them leaves more inside (Gibbs and Candès, "Adaptive conformal inference under distribution
 // shift", NeurIPS 2021; Angelopoulos, Candès and Tibshirani, "Conformal PID control for time series
-// prediction", NeurIPS 2023, section 2). The scores are distances on the scale log(1+value), as in conformalized quantile regression
+// prediction", NeurIPS 2023, section 2). The scores are distances on the scale log(1+value), as in conformalized
+// quantile regression
 // (Romano, Patterson and Candès, NeurIPS 2019).
 //
 // A value counts when the job ends, so no prediction knows of a later end. By then the bounds have

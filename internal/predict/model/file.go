@@ -100,7 +100,8 @@ type TrainOptions struct {
 // leastJobs is the smallest number of ended jobs to train on.
 const leastJobs = 50
 
-// Train trains a model on the jobs that ended by an instant. It returns the context's error. The first four fifths train a first
+// Train trains a model on the jobs that ended by an instant. It returns the context's error. The first four fifths
+// train a first
 // model, with which the last fifth is predicted, calibrated and scored. The model that is returned
 // is then trained on all of them.
 func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, error) {
@@ -116,7 +117,10 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 			o.Until = max(o.Until, list[i].End, list[i].At)
 		}
 	}
-	until, _ := slices.BinarySearchFunc(list, o.Until+1, func(c predict.Case, t hpc.Time) int { return int(max(min(c.At-t, 1), -1)) })
+	until, _ := slices.BinarySearchFunc(list, o.Until+1, func(c predict.Case,
+		t hpc.Time) int {
+		return int(max(min(c.At-t, 1), -1))
+	})
 	list = list[:until]
 	ended := 0
 	for i := range list {
@@ -125,9 +129,11 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 		}
 	}
 	if ended < leastJobs {
-		return nil, fmt.Errorf("training a model: %d jobs with a %s ended by %v (want at least %d)", ended, cases.Target.What(), o.Until, leastJobs)
+		return nil, fmt.Errorf("training a model: %d jobs with a %s ended by %v (want at least %d)", ended,
+			cases.Target.What(), o.Until, leastJobs)
 	}
-	online := NewOnline(Options{Kind: o.Kind, Target: cases.Target, Seed: o.Seed, Window: o.Window, First: max(ended*4/5, 1)})
+	online := NewOnline(Options{Kind: o.Kind, Target: cases.Target, Seed: o.Seed, Window: o.Window,
+		First: max(ended*4/5, 1)})
 	online.table.Reserve(ended)
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup // of what does not depend on the training
@@ -149,9 +155,11 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 	if err := errors.Join(online.err, err); err != nil {
 		return nil, fmt.Errorf("training a model: %w", err)
 	}
-	m := &Model{until: o.Until, fitted: online.fitted, conformal: online.conformal, mixture: online.mixture, history: history}
+	m := &Model{until: o.Until, fitted: online.fitted, conformal: online.conformal, mixture: online.mixture,
+		history: history}
 	m.Header = Header{
-		Format: FormatName, Version: FormatVersion, Kind: o.Kind, Target: cmp.Or(cases.Target, predict.RunTime), Program: o.Program, Seed: o.Seed, Window: online.Window,
+		Format: FormatName, Version: FormatVersion, Kind: o.Kind, Target: cmp.Or(cases.Target, predict.RunTime),
+		Program: o.Program, Seed: o.Seed, Window: online.Window,
 		Data:   Data{Source: o.Source, SHA256: sum, From: list[0].At.String(), Until: o.Until.String(), Jobs: ended},
 		Scores: check.mean(), Features: features.Names(),
 	}
@@ -204,7 +212,8 @@ func (m *Model) Write(w io.Writer) error {
 // name as its comment.
 func IsModel(head []byte) bool {
 	const fixed = 10 // bytes of a gzip file's header before the comment (RFC 1952)
-	return bytes.HasPrefix(head, []byte{0x1f, 0x8b}) && len(head) > fixed && bytes.HasPrefix(head[fixed:], []byte(FormatName+"\x00"))
+	return bytes.HasPrefix(head, []byte{0x1f, 0x8b}) && len(head) > fixed &&
+		bytes.HasPrefix(head[fixed:], []byte(FormatName+"\x00"))
 }
 
 const (
@@ -311,7 +320,8 @@ func (m *Model) Before(w *workload.Workload) error {
 		begin = w.Jobs.Submit(0)
 	}
 	if w.Jobs.Len() > 0 && begin < m.until {
-		return fmt.Errorf("the workload begins at %v, and the model knows what happened until %v (want a later workload, or a model that was trained with --until)", begin, m.until)
+		return fmt.Errorf("the workload begins at %v, and the model knows what happened until %v (want a later workload, "+
+			"or a model that was trained with --until)", begin, m.until)
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ type candidates [6]float64
 func (b *boosted) candidates(x []float32) candidates {
 	guess := features.Guess(x)
 	root := max(math.Sqrt(guess)+b.Root.Value(x), 0)
-	c := candidates{guess + b.Seconds.Value(x), root * root, features.LastTwo(x), guess, features.LastOfClass(x), features.Similar(x)}
+	c := candidates{guess + b.Seconds.Value(x), root * root, features.LastTwo(x), guess, features.LastOfClass(x),
+		features.Similar(x)}
 	for i := range c {
 		c[i] = max(c[i], 0)
 	}

@@ -71,7 +71,8 @@ type fitted struct {
 
 // boosted predicts three quantiles. The median has two ensembles: one is boosted on the scale of
 // seconds, where long jobs decide, and one on that of their roots, where short jobs count more. Each
-// has the median as its optimum. [mixture] weighs them. P10 and P90 are boosted on the scale log(1+seconds). All trees add
+// has the median as its optimum. [mixture] weighs them. P10 and P90 are boosted on the scale log(1+seconds). All trees
+// add
 // to a first guess, see [features.Guess], since steps of trees follow an average badly.
 type boosted struct {
 	P10     *trees.Ensemble `json:"p10"`

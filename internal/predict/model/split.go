@@ -14,7 +14,8 @@ import (
 // each of the others and its prediction. Such a split is not honest: the model learns from jobs
 // that ran after those that it predicts, and from jobs of the same burst. It shows how much other
 // people's scores owe to it. The features are still those that were known at the submission.
-func RandomSplit(ctx context.Context, cases *predict.Cases, k Kind, seed uint64, seen func(c *predict.Case, p predict.Prediction)) error {
+func RandomSplit(ctx context.Context, cases *predict.Cases, k Kind, seed uint64,
+	seen func(c *predict.Case, p predict.Prediction)) error {
 	var rows [][]float32
 	h := features.New(cases.Target)
 	collect := &collector{h, func(s predict.Submission) { rows = append(rows, h.Vector(s, nil)) }}

@@ -70,7 +70,8 @@ const (
 
 // NewRegression returns a learner that knows no job. Its first prediction is one second.
 func NewRegression(loss Loss, history History) *Regression {
-	return &Regression{loss: loss, history: history, users: map[string]*user{}, seen: map[int64]*learned{}, descent: newDescent(expanded)}
+	return &Regression{loss: loss, history: history, users: map[string]*user{}, seen: map[int64]*learned{},
+		descent: newDescent(expanded)}
 }
 
 // user is what a scheduler knows of a user.

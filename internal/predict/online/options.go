@@ -52,19 +52,23 @@ var options = []option{
 		predictor("requested"), predictor("last-two"), predictor("clairvoyant"), predictor("nag"),
 		predictor(string(model.Class)), predictor(string(model.Forest)), predictor(string(model.Boost)),
 	}},
-	{"correct", []choice{correction("incremental", Incremental), correction("doubling", Doubling), correction("requested", ToLimit)}},
+	{"correct", []choice{correction("incremental", Incremental), correction("doubling", Doubling),
+		correction("requested", ToLimit)}},
 	{"over", []choice{
-		learner("linear", func(o *Options) { o.loss.OverSquared = false }), learner("square", func(o *Options) { o.loss.OverSquared = true }),
+		learner("linear", func(o *Options) { o.loss.OverSquared = false }),
+		learner("square", func(o *Options) { o.loss.OverSquared = true }),
 	}},
 	{"under", []choice{
-		learner("linear", func(o *Options) { o.loss.UnderSquared = false }), learner("square", func(o *Options) { o.loss.UnderSquared = true }),
+		learner("linear", func(o *Options) { o.loss.UnderSquared = false }),
+		learner("square", func(o *Options) { o.loss.UnderSquared = true }),
 	}},
 	{"weight", []choice{
 		weight("constant", Constant), weight("short-wide", ShortWide), weight("long-narrow", LongNarrow),
 		weight("small-area", SmallArea), weight("large-area", LargeArea),
 	}},
 	{"history", []choice{
-		learner("since-submit", func(o *Options) { o.history = SinceSubmit }), learner("run-times", func(o *Options) { o.history = RunTimes }),
+		learner("since-submit", func(o *Options) { o.history = SinceSubmit }),
+		learner("run-times", func(o *Options) { o.history = RunTimes }),
 	}},
 }
 
@@ -108,7 +112,8 @@ func (o *Options) Check(set bool) error {
 	case set && o.predictor == "":
 		return fmt.Errorf("predict is missing (want predict=%s)", strings.Join(Values("predict"), ", predict="))
 	case o.learner && o.predictor != "nag":
-		return fmt.Errorf("predict=%s has none of the options over, under, weight and history (want predict=nag)", o.predictor+o.file)
+		return fmt.Errorf("predict=%s has none of the options over, under, weight and history (want predict=nag)",
+			o.predictor+o.file)
 	}
 	return nil
 }

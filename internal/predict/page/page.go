@@ -12,7 +12,8 @@ import (
 
 // New makes the page. It returns an error if a figure cannot be drawn.
 func New(e *evaluate.Evaluation) (*report.Report, error) {
-	r := &report.Report{Title: "Predicted " + e.Target.What() + ": " + e.Source, Comparison: &compare.Comparison{Valid: true}}
+	r := &report.Report{Title: "Predicted " + e.Target.What() + ": " + e.Source,
+		Comparison: &compare.Comparison{Valid: true}}
 	r.Sections = append(r.Sections, scores(e))
 	curve, err := curves(e)
 	if err != nil {
@@ -24,14 +25,16 @@ func New(e *evaluate.Evaluation) (*report.Report, error) {
 
 // scoreHead returns the heads of a table of scores, whose first column is something else than a score.
 func scoreHead(unit string, first ...string) []string {
-	return append(first, "MAE, "+unit, "RMSE, "+unit, "mean signed difference, "+unit, "R²", "R² of log", "pinball loss, "+unit,
+	return append(first, "MAE, "+unit, "RMSE, "+unit, "mean signed difference, "+unit, "R²", "R² of log", "pinball loss, "+
+		unit,
 		"P10–P90 covers", "its width, "+unit, "underestimated")
 }
 
 func row(name string, s *evaluate.Scores) []string {
 	whole := func(x float64) string { return fmt.Sprintf("%.0f", x) }
 	percent := func(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
-	return []string{name, whole(s.MAE), whole(s.RMSE), whole(s.MSD), fmt.Sprintf("%.3f", s.R2), fmt.Sprintf("%.3f", s.R2Log),
+	return []string{name, whole(s.MAE), whole(s.RMSE), whole(s.MSD), fmt.Sprintf("%.3f", s.R2),
+		fmt.Sprintf("%.3f", s.R2Log),
 		whole(s.Pinball), percent(s.Coverage), whole(s.Width), percent(s.Underestimated)}
 }
 
@@ -39,14 +42,17 @@ func row(name string, s *evaluate.Scores) []string {
 func scores(e *evaluate.Evaluation) report.Section {
 	s := report.Section{ID: "scores", Title: "Scores"}
 	s.Blocks = append(s.Blocks, report.Block{Kind: "story", Text: fmt.Sprintf(
-		"The mean %s of %d jobs of %d users is %.0f %s. Each prediction was made at the job's submission, by a model that knew only jobs that had ended by then.",
+		"The mean %s of %d jobs of %d users is %.0f %s. Each prediction was made at the job's submission, by a model that "+
+			"knew only jobs that had ended by then.",
 		e.Target.What(), e.Scored, e.Users, e.Mean, e.Unit)})
 	for _, note := range e.Notes {
 		s.Blocks = append(s.Blocks, report.Block{Kind: "warning", Text: note})
 	}
 	honest := &report.Table{Caption: "In the order of time", Head: scoreHead(e.Unit, "model")}
-	random := &report.Table{Caption: "Random split, which is not honest: the model learns from the future", Head: scoreHead(e.Unit, "model")}
-	atOnce := &report.Table{Caption: "Each job known at once, a bound: as if it ended when it is submitted", Head: scoreHead(e.Unit, "model")}
+	random := &report.Table{Caption: "Random split, which is not honest: the model learns from the future",
+		Head: scoreHead(e.Unit, "model")}
+	atOnce := &report.Table{Caption: "Each job known at once, a bound: as if it ended when it is submitted",
+		Head: scoreHead(e.Unit, "model")}
 	for i := range e.Models {
 		m := &e.Models[i]
 		honest.Rows = append(honest.Rows, row(string(m.Model), &m.Scores))
@@ -74,9 +80,11 @@ func curves(e *evaluate.Evaluation) (report.Section, error) {
 		value                      func(*evaluate.Scores) float64
 	}{
 		{"prediction-error", "Error over the log", "mean absolute error, " + e.Unit,
-			"The mean absolute error of the median in each tenth of the jobs.", func(s *evaluate.Scores) float64 { return s.MAE }},
+			"The mean absolute error of the median in each tenth of the jobs.",
+			func(s *evaluate.Scores) float64 { return s.MAE }},
 		{"prediction-coverage", "Coverage over the log", "share between P10 and P90",
-			"The share of jobs in each tenth whose value lies between P10 and P90. It should be 0.8.", func(s *evaluate.Scores) float64 { return s.Coverage }},
+			"The share of jobs in each tenth whose value lies between P10 and P90. It should be 0.8.",
+			func(s *evaluate.Scores) float64 { return s.Coverage }},
 	} {
 		var lines []figure.Series
 		for i := range e.Models {
@@ -117,15 +125,18 @@ func groups(e *evaluate.Evaluation) report.Section {
 // methods says how the numbers are to be read.
 func methods(e *evaluate.Evaluation) report.Section {
 	return report.Section{ID: "methods", Title: "Methods", Blocks: []report.Block{
-		{Text: fmt.Sprintf("Trained models are trained again when the number of ended jobs has grown by %.0f %%. Every job that ran counts, from the first one.", 100*e.Growth)},
+		{Text: fmt.Sprintf("Trained models are trained again when the number of ended jobs has grown by %.0f %%. Every job "+
+			"that ran counts, from the first one.", 100*e.Growth)},
 		{List: []string{
 			"The point prediction p of a value y is the median, P50.",
-			"MAE: mean |p − y|. RMSE: root of the mean (p − y)². Mean signed difference: mean (p − y). R²: 1 − Σ(y − p)² / Σ(y − mean y)². These are the definitions of KNIME's Numeric Scorer.",
+			"MAE: mean |p − y|. RMSE: root of the mean (p − y)². Mean signed difference: mean (p − y). R²: 1 − Σ(y − p)² / " +
+				"Σ(y − mean y)². These are the definitions of KNIME's Numeric Scorer.",
 			"R² of log: R² of log(1 + y).",
 			"Pinball loss: mean of max(q(y − p), (q − 1)(y − p)) for P10, P50 and P90.",
 			"Underestimated: the share of jobs whose value is above the median.",
 		}},
-		{Text: fmt.Sprintf("Bounds: an oracle that knows the median of each class (user, name, size, limit) has a mean absolute error of %.0f %s. The job before in the same class, ended or not, has %.0f %s, for %.0f %% of the jobs.",
+		{Text: fmt.Sprintf("Bounds: an oracle that knows the median of each class (user, name, size, limit) has a mean "+
+			"absolute error of %.0f %s. The job before in the same class, ended or not, has %.0f %s, for %.0f %% of the jobs.",
 			e.Floor.ClassMAE, e.Unit, e.Floor.NeighbourMAE, e.Unit, 100*e.Floor.Resubmitted)},
 	}}
 }

@@ -66,7 +66,8 @@ type Service struct {
 
 // New returns a service that has seen no events.
 func New(m *model.Model, o Options) *Service {
-	s := &Service{options: o, model: m, online: m.Online(), numbers: map[string]int64{}, last: m.Until(), mux: http.NewServeMux()}
+	s := &Service{options: o, model: m, online: m.Online(), numbers: map[string]int64{}, last: m.Until(),
+		mux: http.NewServeMux()}
 	s.mux.HandleFunc("GET /v1/model", s.describe)
 	s.mux.HandleFunc("POST /v1/predict", s.predict)
 	s.mux.HandleFunc("POST /v1/events", s.learn)
@@ -125,7 +126,8 @@ type State struct {
 func (s *Service) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return State{Model: s.model.Header, Events: s.events, OpenJobs: len(s.numbers), Unknown: s.unknown, Last: s.last.String()}
+	return State{Model: s.model.Header, Events: s.events, OpenJobs: len(s.numbers), Unknown: s.unknown,
+		Last: s.last.String()}
 }
 
 func (s *Service) describe(w http.ResponseWriter, _ *http.Request) {
@@ -239,7 +241,8 @@ func (e *event) check(last, most hpc.Time) error {
 	case e.Event != "submit" && e.Job != nil:
 		return errors.New("job: only a submission has it")
 	case e.Event == "end" && !e.State.Ended() && !e.requeued():
-		return fmt.Errorf("state: %q (want that of a job that ended, as COMPLETED, or PENDING for one that is requeued)", e.State)
+		return fmt.Errorf("state: %q (want that of a job that ended, as COMPLETED, or PENDING for one that is requeued)",
+			e.State)
 	case at < last:
 		return fmt.Errorf("at: %v is before the last event, %v (want events in the order of time)", at, last)
 	case at > most: // it would make every event until then one that comes too late

@@ -32,11 +32,13 @@ func (t *Tree) UnmarshalJSON(text []byte) error {
 	}
 	nodes := len(c.Feature)
 	if len(c.Threshold) != nodes || len(c.Left) != nodes || len(c.Right) != nodes {
-		return fmt.Errorf("a tree of %d nodes with %d thresholds and %d and %d children", nodes, len(c.Threshold), len(c.Left), len(c.Right))
+		return fmt.Errorf("a tree of %d nodes with %d thresholds and %d and %d children", nodes, len(c.Threshold),
+			len(c.Left), len(c.Right))
 	}
 	*t = Tree{leaves: c.Leaf}
 	for i := range nodes {
-		t.nodes = append(t.nodes, node{feature: c.Feature[i], threshold: c.Threshold[i], children: [2]int32{c.Left[i], c.Right[i]}})
+		t.nodes = append(t.nodes, node{feature: c.Feature[i], threshold: c.Threshold[i],
+			children: [2]int32{c.Left[i], c.Right[i]}})
 	}
 	return nil
 }

@@ -82,7 +82,8 @@ type line struct {
 // rates returns the panels of the bandwidth.
 func rates(f *figure.Figure, name string, runs []IORun) (panels []panel) {
 	f.Name, f.Title = "bandwidth", "Bandwidth of "+quantity.Name(name)
-	f.Caption = "What running jobs asked of the file system, and what they got, as means of the time between two points. " +
+	f.Caption = "What running jobs asked of the file system, and what they got, as means of the time between two " +
+		"points. " +
 		"Above the bandwidth jobs slow each other down. The limit is the bandwidth that the scheduler counts with. " +
 		"Rates are not recorded: they follow from when the jobs ran, by the model of the replay."
 	unit, size := "MiB/s", float64(1<<20)
@@ -99,7 +100,8 @@ func rates(f *figure.Figure, name string, runs []IORun) (panels []panel) {
 	for i := range runs {
 		c := runs[i].of(name)
 		p := panel{title: runs[i].Name, axis: unit, lines: []line{
-			{name: "granted", values: scaled(c.Granted)}, {name: "asked for", values: scaled(c.Asked)}, {name: "bandwidth", level: float64(c.Bandwidth) / size},
+			{name: "granted", values: scaled(c.Granted)}, {name: "asked for", values: scaled(c.Asked)},
+			{name: "bandwidth", level: float64(c.Bandwidth) / size},
 		}}
 		if c.Limit != c.Bandwidth {
 			p.lines = append(p.lines, line{name: "limit", level: float64(c.Limit) / size})
@@ -112,8 +114,10 @@ func rates(f *figure.Figure, name string, runs []IORun) (panels []panel) {
 // licenses returns the panels of the licenses, or nil if no job held any.
 func licenses(f *figure.Figure, name string, runs []IORun) (panels []panel) {
 	f.Name, f.Title = "io-licenses", "Licenses of "+quantity.Name(name)
-	f.Caption = "Licenses of the running jobs, as means of the time between two points: those that they requested, and these with " +
-		"what the scheduler expected of jobs that requested none. The total stands for the limit of the bandwidth. Used is what the granted bandwidth amounts to."
+	f.Caption = "Licenses of the running jobs, as means of the time between two points: those that they requested, and " +
+		"these with " +
+		"what the scheduler expected of jobs that requested none. The total stands for the limit of the bandwidth. Used is " +
+		"what the granted bandwidth amounts to."
 	held := false
 	for i := range runs {
 		c := runs[i].of(name)

@@ -31,8 +31,9 @@ func Week(names []string, overviews []*metrics.Overview, zone *time.Location) *f
 	}
 	f := &figure.Figure{
 		Name: "wait-week", Title: "Waits by hour and weekday",
-		Caption: fmt.Sprintf("Each cell is the mean wait of the jobs that were submitted in that hour of that weekday (%s). Hours without submissions are empty.", zone),
-		Width:   figure.Wide,
+		Caption: fmt.Sprintf("Each cell is the mean wait of the jobs that were submitted in that hour of that weekday "+
+			"(%s). Hours without submissions are empty.", zone),
+		Width: figure.Wide,
 	}
 	cell := vg.Length(0.62) * vg.Centimeter
 	scale := figure.Cividis{}
@@ -51,7 +52,8 @@ func Week(names []string, overviews []*metrics.Overview, zone *time.Location) *f
 		f.Height += cell*vg.Length(len(days)) + 1*vg.Centimeter
 	}
 	f.Plots[len(f.Plots)-1].X.Label.Text = "hour of submission, " + zone.String()
-	f.Legend = figure.ColourScale{Low: "up to " + quantity.Duration(metrics.Float(low)), High: quantity.Duration(metrics.Float(high)) + " or more"}
+	f.Legend = figure.ColourScale{Low: "up to " + quantity.Duration(metrics.Float(low)),
+		High: quantity.Duration(metrics.Float(high)) + " or more"}
 	f.Height += 1.2 * vg.Centimeter
 	f.Data = weekTable(names, overviews, days)
 	return f

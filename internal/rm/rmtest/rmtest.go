@@ -80,7 +80,8 @@ func (p *parser) line(words []string) error {
 			At: f.instant("at"), Nodes: f.names[0], State: f.names[1], Reason: strings.TrimSpace(strings.Join(f.names[2:], " ")),
 		})
 	case "reservation":
-		r := hpc.Reservation{Name: f.names[1], Start: f.instant("start"), Duration: f.duration("duration"), Nodes: f.text("nodes")}
+		r := hpc.Reservation{Name: f.names[1], Start: f.instant("start"), Duration: f.duration("duration"),
+			Nodes: f.text("nodes")}
 		if users := f.text("users"); users != "" {
 			r.Users = strings.Split(users, ",")
 		}

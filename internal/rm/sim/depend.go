@@ -64,7 +64,8 @@ func (e *Engine) links(s *submission) (list []link, anyOf bool, err error) {
 		}
 	}
 	if err == nil && len(list) > mostConditions/len(s.jobs) {
-		err = fmt.Errorf("%d dependencies of each of %d tasks (want at most %d together)", len(list), len(s.jobs), mostConditions)
+		err = fmt.Errorf("%d dependencies of each of %d tasks (want at most %d together)", len(list), len(s.jobs),
+			mostConditions)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("--dependency=%s: %w", shortened(spec), err)
@@ -368,7 +369,8 @@ func (g *needs) giveUp(e *Engine) {
 		if g.task >= 0 {
 			task = int(j.task)
 		}
-		e.report(rm.Event{Kind: rm.Dependency, Job: s.job.ID, Task: task, Submission: s.number, RMJob: uint32(j.Seq), Reason: neverSatisfied})
+		e.report(rm.Event{Kind: rm.Dependency, Job: s.job.ID, Task: task, Submission: s.number, RMJob: uint32(j.Seq),
+			Reason: neverSatisfied})
 	}
 }
 

@@ -53,13 +53,15 @@ func (s *actions) done(ended *action) {
 }
 
 // actionCommands are the commands of Slurm that an action may run.
-var actionCommands = []string{"scontrol", "sacctmgr", "scancel", "squeue", "sinfo", "sprio", "sshare", "sdiag", "sacct", "sreport"}
+var actionCommands = []string{"scontrol", "sacctmgr", "scancel", "squeue", "sinfo", "sprio", "sshare", "sdiag", "sacct",
+	"sreport"}
 
 // CheckAction returns an error for an action that runs none of Slurm's commands. It needs no
 // running engine.
 func CheckAction(a hpc.Action) error {
 	if len(a.Run) > 0 && !slices.Contains(actionCommands, a.Run[0]) {
-		return fmt.Errorf("the action at %s runs %s, which is none of Slurm's commands (want one of %s; anything else is for \"shell\")",
+		return fmt.Errorf("the action at %s runs %s, which is none of Slurm's commands (want one of %s; anything else is "+
+			"for \"shell\")",
 			a.At, a.Run[0], strings.Join(actionCommands, ", "))
 	}
 	return nil

@@ -17,7 +17,8 @@ func (j *jobs) askAbout(c jobcomp.Record, in *instance) {
 	j.ask(rpc.RequestJobInfoSingle, j.codec.Body(&rpc.JobInfoRequest{Job: c.Job}), func(reply *rpc.Message, err error) {
 		infos, err := jobInfos(reply, err)
 		if err != nil {
-			j.warn("job-unknown", fmt.Sprintf("asking slurmctld about job %s, which ended as %s: %v", in.of.job.ID, c.Outcome.State, err), true)
+			j.warn("job-unknown", fmt.Sprintf("asking slurmctld about job %s, which ended as %s: %v", in.of.job.ID,
+				c.Outcome.State, err), true)
 			j.over(c.Job, in, c.Outcome, false)
 			return
 		}

@@ -32,7 +32,8 @@ type configuration struct {
 // configure adapts the site's configuration. It writes the result into the daemons'
 // configuration directory and slurm.conf into the log directory too.
 func configure(cfg *Config, env conf.Environment, in *sandbox.Sandbox) (*configuration, error) {
-	c := &configuration{cluster: cfg.Cluster, release: cfg.Install.Release, env: env, sandbox: in, preRoll: cfg.PreRoll, presetBurst: cfg.PresetBurst, backfill: cfg.PreRollBackfill}
+	c := &configuration{cluster: cfg.Cluster, release: cfg.Install.Release, env: env, sandbox: in, preRoll: cfg.PreRoll,
+		presetBurst: cfg.PresetBurst, backfill: cfg.PreRollBackfill}
 	if c.release.Since(slurmspec.R2311) { // it executes itself anew for the window
 		c.backfill = 0
 	}
@@ -136,10 +137,13 @@ func openReplacement(path string, cluster *conf.Cluster) (*conf.Cluster, error) 
 		return list
 	}
 	if !slices.Equal(names(other.Nodes), names(cluster.Nodes)) {
-		return nil, fmt.Errorf("reconfiguring with %s: its nodes are not those of %s (Slurm wants a restart for that)", path, cluster.Path)
+		return nil, fmt.Errorf("reconfiguring with %s: its nodes are not those of %s (Slurm wants a restart for that)", path,
+			cluster.Path)
 	}
 	if other.Accounting() != cluster.Accounting() {
-		return nil, fmt.Errorf("reconfiguring with %s: AccountingStorageType is not that of %s (Slurm wants a restart for that)", path, cluster.Path)
+		return nil, fmt.Errorf(
+			"reconfiguring with %s: AccountingStorageType is not that of %s (Slurm wants a restart for that)", path,
+			cluster.Path)
 	}
 	return other, nil
 }

@@ -163,7 +163,8 @@ func (j *jobs) changeRunTimes(s *submission, c rm.Command) error {
 			continue
 		}
 		running[in.task] = true
-		if c.Kind == rm.Stretch && j.nodes.Stretch(number, c.Factor) || c.Kind == rm.SetRunTime && j.nodes.SetRunTime(number, c.RunTime) {
+		if c.Kind == rm.Stretch && j.nodes.Stretch(number, c.Factor) || c.Kind == rm.SetRunTime &&
+			j.nodes.SetRunTime(number, c.RunTime) {
 			changed++
 		}
 	}

@@ -22,7 +22,8 @@ func (j *jobs) withoutForgotten(s *submission, index int, refusal error) {
 	if err == nil {
 		for _, d := range deps.List {
 			on, _ := j.dependedOn(d.Job)
-			if (d.Type == "afterok" || d.Type == "afternotok") && on != nil && on.number != 0 && on.ended == len(on.tasks) && !s.forgotten[d.Job] {
+			if (d.Type == "afterok" || d.Type == "afternotok") && on != nil && on.number != 0 && on.ended == len(on.tasks) &&
+				!s.forgotten[d.Job] {
 				candidates = append(candidates, d.Job)
 			}
 		}
@@ -34,23 +35,24 @@ func (j *jobs) withoutForgotten(s *submission, index int, refusal error) {
 	open, found := len(candidates), false
 	for _, name := range candidates {
 		on, _ := j.dependedOn(name)
-		j.ask(rpc.RequestJobInfoSingle, j.codec.Body(&rpc.JobInfoRequest{Job: on.number}), func(reply *rpc.Message, err error) {
-			_, err = jobInfos(reply, err)
-			if errno, _ := asErrno(err); errno == slurmspec.ErrInvalidJob {
-				if s.forgotten == nil {
-					s.forgotten = map[string]bool{}
+		j.ask(rpc.RequestJobInfoSingle, j.codec.Body(&rpc.JobInfoRequest{Job: on.number}),
+			func(reply *rpc.Message, err error) {
+				_, err = jobInfos(reply, err)
+				if errno, _ := asErrno(err); errno == slurmspec.ErrInvalidJob {
+					if s.forgotten == nil {
+						s.forgotten = map[string]bool{}
+					}
+					s.forgotten[name], found = true, true
 				}
-				s.forgotten[name], found = true, true
-			}
-			if open--; open > 0 {
-				return
-			}
-			if !found {
-				j.refuse(s, refusal.Error())
-				return
-			}
-			j.sendSubmission(index)
-		})
+				if open--; open > 0 {
+					return
+				}
+				if !found {
+					j.refuse(s, refusal.Error())
+					return
+				}
+				j.sendSubmission(index)
+			})
 	}
 }
 
@@ -69,7 +71,8 @@ func (j *jobs) warnForgotten() {
 		if n > shown {
 			list += fmt.Sprintf(" and %d more", n-shown)
 		}
-		j.warn("dependency-forgotten", fmt.Sprintf("jobs submitted without a dependency on a job that had ended and that slurmctld had forgotten (MinJobAge), "+
+		j.warn("dependency-forgotten", fmt.Sprintf("jobs submitted without a dependency on a job that had ended and that "+
+			"slurmctld had forgotten (MinJobAge), "+
 			"because Slurm %s refuses such submissions: %d (%s)", j.codec.Release(), n, list), false)
 	}
 }

@@ -369,7 +369,8 @@ func (j *jobs) started(l *rpc.BatchLaunch) {
 		j.emit(rm.Event{Kind: rm.Requeue, Job: s.job.ID, Task: task, RMJob: l.JobID, Reason: "requeued after its end"})
 	}
 	s.fates[task] = alone
-	in := &instance{of: s, task: task, nodes: l.Nodes, nodeCount: int(l.Credential.NodeCount), cpus: rpc.CPUs(l.CPUsPerNode), start: j.Now()}
+	in := &instance{of: s, task: task, nodes: l.Nodes, nodeCount: int(l.Credential.NodeCount),
+		cpus: rpc.CPUs(l.CPUsPerNode), start: j.Now()}
 	j.byNumber[l.JobID] = in
 	j.running[l.JobID] = true
 	j.transfers.begin(l.JobID, in)

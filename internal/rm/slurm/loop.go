@@ -67,7 +67,8 @@ func (l *loop) unlessFull(err error) error {
 		return err
 	}
 	free, total, _ := resources.Room(l.stateDir)
-	return fmt.Errorf("the state directory %s is full: %s free of %s (want 512 MiB free when a replay begins; RMREPLAY_TMPDIR names another directory): %w",
+	return fmt.Errorf("the state directory %s is full: %s free of %s (want 512 MiB free when a replay begins; "+
+		"RMREPLAY_TMPDIR names another directory): %w",
 		l.stateDir, resources.Size(free), resources.Size(total), err)
 }
 

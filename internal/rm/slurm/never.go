@@ -18,17 +18,18 @@ func (e *Engine) neverStart(ctx context.Context) (events []rm.Event, err error) 
 			continue
 		}
 		answered := false
-		e.loop.ask(rpc.RequestJobInfoSingle, e.loop.codec.Body(&rpc.JobInfoRequest{Job: s.number}), func(reply *rpc.Message, err error) {
-			answered = true
-			infos, err := jobInfos(reply, err)
-			if err != nil {
-				e.loop.warn("job-unknown", fmt.Sprintf("asking slurmctld why job %s is pending: %v", s.job.ID, err), false)
-				return
-			}
-			for i := range infos {
-				events = append(events, s.neverStarts(&infos[i])...)
-			}
-		})
+		e.loop.ask(rpc.RequestJobInfoSingle, e.loop.codec.Body(&rpc.JobInfoRequest{Job: s.number}),
+			func(reply *rpc.Message, err error) {
+				answered = true
+				infos, err := jobInfos(reply, err)
+				if err != nil {
+					e.loop.warn("job-unknown", fmt.Sprintf("asking slurmctld why job %s is pending: %v", s.job.ID, err), false)
+					return
+				}
+				for i := range infos {
+					events = append(events, s.neverStarts(&infos[i])...)
+				}
+			})
 		if err := e.loop.Until(ctx, func() bool { return answered }); err != nil {
 			return events, err
 		}
@@ -47,7 +48,8 @@ func (s *submission) neverStarts(info *rpc.JobInfo) (events []rm.Event) {
 	}
 	for _, task := range s.tasks {
 		if task < 0 || info.ArrayTaskID == uint32(task) || info.Waiting(task) {
-			events = append(events, rm.Event{Kind: rm.Dependency, Job: s.job.ID, Task: task, RMJob: info.JobID, Reason: info.Reason.String()})
+			events = append(events, rm.Event{Kind: rm.Dependency, Job: s.job.ID, Task: task, RMJob: info.JobID,
+				Reason: info.Reason.String()})
 		}
 	}
 	return events

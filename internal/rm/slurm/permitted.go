@@ -50,7 +50,8 @@ const shortest = 3
 // action's instant in a time zone.
 func CheckPermitted(a hpc.Action, zone *time.Location) error {
 	if a.Shell != "" {
-		return fmt.Errorf("the action at %s is a shell line (%.60q): it runs with --allow-shell only, for it can do whatever you can", a.At.Text(zone), a.Shell)
+		return fmt.Errorf("the action at %s is a shell line (%.60q): it runs with --allow-shell only, for it can do "+
+			"whatever you can", a.At.Text(zone), a.Shell)
 	}
 	if len(a.Run) == 0 {
 		return nil
@@ -60,7 +61,8 @@ func CheckPermitted(a hpc.Action, zone *time.Location) error {
 		return nil
 	}
 	if what, permitted := p.permits(a.Run[1:]); !permitted {
-		return fmt.Errorf("the action at %s, %s: %s may write files or run programs, and runs with --allow-shell only (without it %s may %s, after options such as %s)",
+		return fmt.Errorf("the action at %s, %s: %s may write files or run programs, and runs with --allow-shell only "+
+			"(without it %s may %s, after options such as %s)",
 			a.At.Text(zone), describeAction(a), what, a.Run[0], strings.Join(p.subcommands, ", "), p.options[len(p.options)-1])
 	}
 	return nil

@@ -21,7 +21,8 @@ const prerollSlack = 8
 // queueParameters has the prefixes of the options in SchedulerParameters that decide when and how
 // the schedulers and preemption go through the queue. All other options decide which jobs
 // slurmctld accepts and which resources they get.
-var queueParameters = []string{"assoc_limit_", "batch_sched_delay", "bf_", "build_queue_timeout", "default_queue_depth", "defer",
+var queueParameters = []string{"assoc_limit_", "batch_sched_delay", "bf_", "build_queue_timeout", "default_queue_depth",
+	"defer",
 	"max_job_bf", "max_rpc_c", "max_sched_time", "partition_job_depth", "preempt_", "reduce_completing_frag", "sched_"}
 
 // preRoll changes the scheduling parameters of an adapted slurm.conf for the time before a

@@ -145,7 +145,8 @@ func (r *reasons) tell(info *rpc.JobInfo) {
 		return
 	}
 	r.told[info.JobID] = told{text, before.planned || planned != 0}
-	r.emit(rm.Event{Kind: rm.Waiting, Job: in.of.job.ID, Task: in.task, RMJob: info.JobID, Reason: text, Outcome: &rm.Outcome{
-		State: hpc.Pending, Start: planned, Partition: info.Partition, Priority: info.Priority,
-	}})
+	r.emit(rm.Event{Kind: rm.Waiting, Job: in.of.job.ID, Task: in.task, RMJob: info.JobID, Reason: text,
+		Outcome: &rm.Outcome{
+			State: hpc.Pending, Start: planned, Partition: info.Partition, Priority: info.Priority,
+		}})
 }

@@ -108,7 +108,8 @@ func (e *Engine) checkClock() {
 		e.loop.warn("clock-functions", fmt.Sprintf("not checked whether the virtual clock handles Slurm: %v", err), false)
 	case len(list) > 0:
 		affects := slices.ContainsFunc(list, func(i vclock.Import) bool { return i.Effect != vclock.NotKnown })
-		e.loop.warn("clock-functions", "the virtual clock does not handle a function: "+install.DescribeImports(list), affects)
+		e.loop.warn("clock-functions", "the virtual clock does not handle a function: "+install.DescribeImports(list),
+			affects)
 	}
 }
 
@@ -145,7 +146,8 @@ func (e *Engine) prepare(lead time.Duration) error {
 	if e.jobs.transfers, err = newTransfers(e.jobs, e.cfg.FileSystems); err != nil {
 		return err
 	}
-	l.network, err = network.Listen(l.daemons.Socket, p.Driver(), pipe, network.Handlers{NodeMessage: e.nodeMessage, PipeData: e.jobs.pipeData})
+	l.network, err = network.Listen(l.daemons.Socket, p.Driver(), pipe,
+		network.Handlers{NodeMessage: e.nodeMessage, PipeData: e.jobs.pipeData})
 	if err != nil {
 		return err
 	}
@@ -225,20 +227,23 @@ func (e *Engine) startAccounting(ctx context.Context) error {
 	}
 	commands, madeUp := e.cfg.Cluster.AccountCommands(e.cfg.Users)
 	if madeUp {
-		e.loop.warn("accounts-made-up", "the cluster directory has no accounts.sacctmgr: every user gets an account named after the user's group, all with equal shares", true)
+		e.loop.warn("accounts-made-up", "the cluster directory has no accounts.sacctmgr: every user gets an account named "+
+			"after the user's group, all with equal shares", true)
 	}
 	tres, _ := e.cfg.Cluster.Get("AccountingStorageTRES")
 	var complaint string
 	var err error
 	e.database, complaint, err = accounting.Start(ctx, accounting.Config{
 		Daemons: e.loop.daemons, Sandbox: e.sandbox, Install: e.cfg.Install, Port: e.dbPort, LogDir: e.cfg.LogDir,
-		Cluster: e.cfg.Cluster.Name, Commands: string(commands), TRES: tres, Since: e.cfg.Epoch.Add(-prepareLead), Progress: e.cfg.Progress,
+		Cluster: e.cfg.Cluster.Name, Commands: string(commands), TRES: tres, Since: e.cfg.Epoch.Add(-prepareLead),
+		Progress: e.cfg.Progress,
 	})
 	if err != nil {
 		return err
 	}
 	if complaint != "" {
-		e.loop.warn("sacctmgr", "filling the accounting database: sacctmgr refused a command; logs/sacctmgr.log says which: "+complaint, true)
+		e.loop.warn("sacctmgr", "filling the accounting database: sacctmgr refused a command; logs/sacctmgr.log says which: "+
+			complaint, true)
 	}
 	return e.giveUsage(ctx)
 }
@@ -250,7 +255,10 @@ func (e *Engine) giveUsage(ctx context.Context) error {
 	if len(usage.Given) == 0 && (!e.cfg.PreRoll || !usage.LimitsEnforced) {
 		return nil
 	}
-	known, err := fairshare.ReadAccounts(e.cfg.Cluster.Name, func(args ...string) (string, error) { return e.database.List(ctx, args...) })
+	known, err := fairshare.ReadAccounts(e.cfg.Cluster.Name, func(args ...string) (string,
+		error) {
+		return e.database.List(ctx, args...)
+	})
 	if err != nil {
 		return fmt.Errorf("giving fair-share usage: %w", err)
 	}
@@ -289,7 +297,8 @@ func (e *Engine) startController(ctx context.Context) error {
 func (e *Engine) nodeMessage(addr [4]byte, m *rpc.Message) (*rpc.Message, error) {
 	index, ok := e.sandbox.NodeIndex(addr)
 	if !ok {
-		return nil, fmt.Errorf("slurmctld sent a message (%v) to %d.%d.%d.%d, where no node is", m.Type, addr[0], addr[1], addr[2], addr[3])
+		return nil, fmt.Errorf("slurmctld sent a message (%v) to %d.%d.%d.%d, where no node is", m.Type, addr[0], addr[1],
+			addr[2], addr[3])
 	}
 	return e.nodes.Handle(index, m)
 }

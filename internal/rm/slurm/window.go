@@ -110,7 +110,8 @@ func (e *Engine) wakeScheduler() {
 			err = rpc.ReplyError(reply)
 		}
 		if err != nil && e.loop.Err() == nil {
-			e.loop.warn("window-late", fmt.Sprintf("when the window began, slurmctld did not go through its queue: %v", err), true)
+			e.loop.warn("window-late", fmt.Sprintf("when the window began, slurmctld did not go through its queue: %v", err),
+				true)
 		}
 	})
 }
@@ -159,7 +160,10 @@ func CheckPreRoll(a hpc.Action) error {
 			lost = "that it is gone"
 		}
 		for _, attribute := range f.attributes {
-			if about && slices.ContainsFunc(a.Run, func(word string) bool { return strings.Contains(word, "=") && abbreviates(word, attribute, 1) }) {
+			if about && slices.ContainsFunc(a.Run, func(word string) bool {
+				return strings.Contains(word, "=") &&
+					abbreviates(word, attribute, 1)
+			}) {
 				lost = attribute
 			}
 		}
@@ -167,7 +171,8 @@ func CheckPreRoll(a hpc.Action) error {
 	if lost == "" {
 		return nil
 	}
-	return fmt.Errorf("the action at %s, %s: slurmctld forgets this (%s) when the window begins and it gets the site's scheduling (want it at the window's start, or in slurm.conf)",
+	return fmt.Errorf("the action at %s, %s: slurmctld forgets this (%s) when the window begins and it gets the site's "+
+		"scheduling (want it at the window's start, or in slurm.conf)",
 		a.At, describeAction(a), lost)
 }
 

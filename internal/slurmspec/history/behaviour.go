@@ -30,23 +30,30 @@ const (
 // has what ordinary batch jobs may meet, and it is not complete: each series changed some
 // thousand lines of the scheduler.
 var Behaviours = []Behaviour{
-	{patch(slurmspec.R2302, 0), Submission, "slurmctld refuses afterok and afternotok on a job that it has forgotten; before, it took the dependency as met",
+	{patch(slurmspec.R2302, 0), Submission, "slurmctld refuses afterok and afternotok on a job that it has forgotten; " +
+		"before, it took the dependency as met",
 		"src/slurmctld/job_scheduler.c, _parse_dependency_jobid_new"},
-	{patch(slurmspec.R2302, 0), Submission, "sbatch leaves the number of tasks to slurmctld if --ntasks-per-node is given without --ntasks",
+	{patch(slurmspec.R2302, 0), Submission, "sbatch leaves the number of tasks to slurmctld if --ntasks-per-node is " +
+		"given without --ntasks",
 		"src/sbatch/opt.c, _opt_verify; RELEASE_NOTES of 23.02"},
 	{patch(slurmspec.R2302, 1), Backfill, "bf_max_job_test counts the tasks of job arrays in another way",
 		"NEWS of 23.02.1"},
-	{patch(slurmspec.R2311, 0), MainLoop, "slurmctld's main loop, which starts jobs and tests time limits, wakes at whole seconds; before, it slept for a second after each round",
+	{patch(slurmspec.R2311, 0), MainLoop, "slurmctld's main loop, which starts jobs and tests time limits, wakes at " +
+		"whole seconds; before, it slept for a second after each round",
 		"src/slurmctld/controller.c, _slurmctld_background"},
-	{patch(slurmspec.R2311, 2), Submission, "sbatch -n with --ntasks-per-node and without -N asks for the nodes that these make; before, slurmctld took such a job for one of a single node, in its job-size priority and its size limits",
+	{patch(slurmspec.R2311, 2), Submission, "sbatch -n with --ntasks-per-node and without -N asks for the nodes that " +
+		"these make; before, slurmctld took such a job for one of a single node, in its job-size priority and its size limits",
 		"src/common/slurm_opt.c, slurm_opt_create_job_desc; NEWS of 23.11.2"},
 	{patch(slurmspec.R2311, 2), Backfill, "backfill starts no job beyond its window (bf_window)",
 		"NEWS of 23.11.2"},
-	{patch(slurmspec.R2405, 4), Backfill, "backfill does not plan two jobs on the same resources if the time limit of one is below bf_resolution",
+	{patch(slurmspec.R2405, 4), Backfill, "backfill does not plan two jobs on the same resources if the time limit of " +
+		"one is below bf_resolution",
 		"NEWS of 24.05.4"},
-	{patch(slurmspec.R2411, 0), Backfill, "backfill plans a start for jobs that had none in certain situations and that lower priorities could delay",
+	{patch(slurmspec.R2411, 0), Backfill, "backfill plans a start for jobs that had none in certain situations and that " +
+		"lower priorities could delay",
 		"NEWS of 24.11.0rc1"},
-	{patch(slurmspec.R2411, 0), Submission, "to start a job at its submission, slurmctld also considers the submission times of jobs of the same priority, and the priority tiers of partitions",
+	{patch(slurmspec.R2411, 0), Submission, "to start a job at its submission, slurmctld also considers the submission " +
+		"times of jobs of the same priority, and the priority tiers of partitions",
 		"NEWS of 24.11.0rc1"},
 	{patch(slurmspec.R2505, 1), Backfill, "running jobs do not delay jobs that backfill plans on other nodes",
 		"CHANGELOG of 25.05.1"},
@@ -54,7 +61,8 @@ var Behaviours = []Behaviour{
 		"CHANGELOG of 25.11.4"},
 	{patch(slurmspec.R2511, 5), Backfill, "backfill heeds OverSubscribe=EXCLUSIVE of a partition",
 		"CHANGELOG of 25.11.5"},
-	{patch(slurmspec.R2605, 0), Placement, "a job of at most one node gets the first node, in the order of weights, that can run it; before, the topology plugin chose among all nodes",
+	{patch(slurmspec.R2605, 0), Placement, "a job of at most one node gets the first node, in the order of weights, " +
+		"that can run it; before, the topology plugin chose among all nodes",
 		"src/plugins/select/cons_tres/job_test.c, _get_one_res; CHANGELOG of 26.05.0rc1"},
 }
 

@@ -110,7 +110,8 @@ func parseCalendar(text string, now hpc.Time) (hpc.Time, error) {
 	if !hasDate && !hasClock {
 		return 0, errInstant
 	}
-	ofDay := time.Duration(clock.Hour())*time.Hour + time.Duration(clock.Minute())*time.Minute + time.Duration(clock.Second())*time.Second
+	ofDay := time.Duration(clock.Hour())*time.Hour + time.Duration(clock.Minute())*time.Minute +
+		time.Duration(clock.Second())*time.Second
 	return nextInstant(date, ofDay, hasDate, hasYear, now), nil
 }
 

@@ -83,7 +83,8 @@ func CheckDependency(s string) error {
 	return err
 }
 
-var errDependency = errors.New("not a dependency (want afterok:ID[:ID...], afterany:..., afternotok:..., after:ID[+MINUTES] or singleton)")
+var errDependency = errors.New(
+	"not a dependency (want afterok:ID[:ID...], afterany:..., afternotok:..., after:ID[+MINUTES] or singleton)")
 
 func parseCondition(s string) ([]Dependency, error) {
 	kind, jobs, hasJobs := strings.Cut(s, ":")

@@ -95,7 +95,8 @@ func parseGeometry(s string) (int, error) {
 	return n, nil
 }
 
-var signalSyntax = regexp.MustCompile(`(?i)^[RB]{0,2}:?(?:[0-9]+|(?:SIG)?(?:HUP|INT|QUIT|ABRT|KILL|ALRM|TERM|USR1|USR2|URG|CONT|STOP|TSTP|TTIN|TTOU|XCPU))(@[0-9]{1,5})?$`)
+var signalSyntax = regexp.MustCompile(
+	`(?i)^[RB]{0,2}:?(?:[0-9]+|(?:SIG)?(?:HUP|INT|QUIT|ABRT|KILL|ALRM|TERM|USR1|USR2|URG|CONT|STOP|TSTP|TTIN|TTOU|XCPU))(@[0-9]{1,5})?$`)
 
 func checkSignal(s string) error {
 	m := signalSyntax.FindStringSubmatch(s)
@@ -110,7 +111,8 @@ func checkSignal(s string) error {
 	return nil
 }
 
-var distributionSyntax = regexp.MustCompile(`(?i)^(plane=[1-9][0-9]{0,8}|arbitrary|hostfile|(\*|block|cyclic)(:(\*|block|cyclic|fcyclic)){0,2}(,(no)?pack)?|(no)?pack)$`)
+var distributionSyntax = regexp.MustCompile(
+	`(?i)^(plane=[1-9][0-9]{0,8}|arbitrary|hostfile|(\*|block|cyclic)(:(\*|block|cyclic|fcyclic)){0,2}(,(no)?pack)?|(no)?pack)$`)
 
 func checkDistribution(s string) error {
 	if !distributionSyntax.MatchString(s) {
@@ -133,7 +135,8 @@ func checkGPUs(s string) error {
 var gresSyntax = regexp.MustCompile(`^[A-Za-z][^,:\s]*(:[^,:\s]+){0,2}(,[A-Za-z][^,:\s]*(:[^,:\s]+){0,2})*$`)
 
 func checkGRES(s string) error {
-	if strings.EqualFold(s, "help") || strings.EqualFold(s, "list") || !gresSyntax.MatchString(strings.ReplaceAll(s, "gres:", "")) {
+	if strings.EqualFold(s, "help") || strings.EqualFold(s, "list") ||
+		!gresSyntax.MatchString(strings.ReplaceAll(s, "gres:", "")) {
 		return errors.New("not a list of generic resources (want NAME[:TYPE][:COUNT],...)")
 	}
 	return nil

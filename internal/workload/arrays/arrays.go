@@ -59,7 +59,10 @@ func (a Parts) Add(array string, p *Part) { a[array] = append(a[array], p) }
 // their tasks run at once.
 func (a Parts) Limited() (n int) {
 	for _, parts := range a {
-		if len(parts) > 1 && slices.ContainsFunc(parts, func(p *Part) bool { return strings.ContainsRune(p.Job.Array, '%') }) {
+		if len(parts) > 1 && slices.ContainsFunc(parts, func(p *Part) bool {
+			return strings.ContainsRune(p.Job.Array,
+				'%')
+		}) {
 			n++
 		}
 	}
@@ -97,7 +100,10 @@ func (a Parts) depend(d sbatch.Dependency, oneOf bool) (list []sbatch.Dependency
 	switch {
 	case exact:
 	case oneOf:
-		parts = []*Part{slices.MaxFunc(parts, func(p, q *Part) int { return cmp.Compare(p.Job.Recorded.End, q.Job.Recorded.End) })}
+		parts = []*Part{slices.MaxFunc(parts, func(p, q *Part) int {
+			return cmp.Compare(p.Job.Recorded.End,
+				q.Job.Recorded.End)
+		})}
 	default:
 		exact = kind != "afternotok" && kind != "aftercorr"
 	}

@@ -53,7 +53,8 @@ type Options struct {
 	Map string
 	// Accounting reads the jobs of a data directory of `rmreplay accounting`. Only the program with the
 	// accounting service has it.
-	Accounting func(ctx context.Context, dir string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error)
+	Accounting func(ctx context.Context, dir string, opts workload.ReadOptions) (w *workload.Workload, missing []string,
+		err error)
 }
 
 // Files are the paths of files with data that a source lacks. An empty path means no file.
@@ -151,7 +152,8 @@ func (r *Result) add(files Files, read workload.ReadOptions) error {
 			commands, qos, err := workload.ConvertAccountsDump(f, name)
 			r.Accounts = commands
 			if len(qos) > 0 {
-				r.Missing = append(r.Missing, "a dump does not say what QOS are: "+strings.Join(qos, ", ")+" have sacctmgr's defaults")
+				r.Missing = append(r.Missing, "a dump does not say what QOS are: "+strings.Join(qos, ", ")+
+					" have sacctmgr's defaults")
 			}
 			return err
 		}),

@@ -19,12 +19,14 @@ import (
 // is none, or if it cannot be read. Missing then says what a replay still needs.
 func (r *Result) openCluster(dir string) *conf.Cluster {
 	if _, err := os.Stat(filepath.Join(dir, "slurm.conf")); errors.Is(err, fs.ErrNotExist) {
-		r.Missing = append(r.Missing, fmt.Sprintf("%s has no slurm.conf: a replay needs the site's, and the files that it includes (want cp /etc/slurm/*.conf %s)", dir, dir))
+		r.Missing = append(r.Missing, fmt.Sprintf("%s has no slurm.conf: a replay needs the site's, and the files that it "+
+			"includes (want cp /etc/slurm/*.conf %s)", dir, dir))
 		return nil
 	}
 	cluster, err := conf.Open(dir)
 	if err != nil {
-		r.Missing = append(r.Missing, fmt.Sprintf("%s cannot be replayed yet, and its partitions are not checked: %v", dir, err))
+		r.Missing = append(r.Missing, fmt.Sprintf("%s cannot be replayed yet, and its partitions are not checked: %v", dir,
+			err))
 		return nil
 	}
 	return cluster
@@ -90,9 +92,13 @@ func refusals(job *hpc.Job, groups []string, partitions map[string]*conf.Partiti
 			continue
 		}
 		account := strings.ToLower(job.Account)
-		if p.AllowGroups != nil && !slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(p.AllowGroups, g) }) && job.User != "root" {
+		if p.AllowGroups != nil && !slices.ContainsFunc(groups, func(g string) bool {
+			return slices.Contains(p.AllowGroups,
+				g)
+		}) && job.User != "root" {
 			list = append(list, refusal{name, "AllowGroups", strings.Join(p.AllowGroups, ","),
-				"in the file users give them one of these groups (name:uid:group:gid:GROUP), or take AllowGroups out of slurm.conf"})
+				"in the file users give them one of these groups (name:uid:group:gid:GROUP), or take AllowGroups out of " +
+					"slurm.conf"})
 		}
 		if p.AllowAccounts != nil && account != "" && !slices.Contains(p.AllowAccounts, account) {
 			list = append(list, refusal{name, "AllowAccounts", strings.Join(p.AllowAccounts, ","),

@@ -94,7 +94,8 @@ func attempt(seed uint64, cpuAim, gpuAim float64) *workload.Workload {
 	g.fates()
 	g.qos()
 	g.dependencies()
-	return &workload.Workload{Jobs: workload.JobsOf(g.jobs...), Epoch: midnight, Source: fmt.Sprintf("rmreplay example, seed %d", seed)}
+	return &workload.Workload{Jobs: workload.JobsOf(g.jobs...), Epoch: midnight,
+		Source: fmt.Sprintf("rmreplay example, seed %d", seed)}
 }
 
 // arrivals returns the submit times, in order, in whole seconds.

@@ -33,16 +33,21 @@ type change struct {
 // nodes whether jobs run there or not. Reservations that jobs use are created before the
 // window, because otherwise other jobs would hold their nodes.
 var sites = []site{
-	{name: "course", kind: gpu, nodes: 32, created: -3 * time.Hour, start: 9 * time.Hour, length: 3 * time.Hour, accounts: 2,
-		then: []change{{8*time.Hour + 30*time.Minute, "update", 4 * time.Hour}}},
-	{name: "acceptance", kind: mc, nodes: 64, created: -2 * time.Hour, start: 14 * time.Hour, length: 2 * time.Hour, accounts: 1,
-		then: []change{{10 * time.Hour, "update", 3 * time.Hour}}},
-	{name: "campaign", kind: gpu, nodes: 16, created: -time.Hour, start: 10 * time.Hour, length: 6 * time.Hour, accounts: 1,
-		then: []change{{13 * time.Hour, "update", 5 * time.Hour}}},
-	{name: "firmware", kind: mc, nodes: 8, created: 7 * time.Hour, start: 8 * time.Hour, length: 2 * time.Hour, flags: []string{"MAINT"}, accounts: 1,
+	{name: "course", kind: gpu, nodes: 32, created: -3 * time.Hour, start: 9 * time.Hour, length: 3 * time.Hour,
+		accounts: 2,
+		then:     []change{{8*time.Hour + 30*time.Minute, "update", 4 * time.Hour}}},
+	{name: "acceptance", kind: mc, nodes: 64, created: -2 * time.Hour, start: 14 * time.Hour, length: 2 * time.Hour,
+		accounts: 1,
+		then:     []change{{10 * time.Hour, "update", 3 * time.Hour}}},
+	{name: "campaign", kind: gpu, nodes: 16, created: -time.Hour, start: 10 * time.Hour, length: 6 * time.Hour,
+		accounts: 1,
+		then:     []change{{13 * time.Hour, "update", 5 * time.Hour}}},
+	{name: "firmware", kind: mc, nodes: 8, created: 7 * time.Hour, start: 8 * time.Hour, length: 2 * time.Hour,
+		flags: []string{"MAINT"}, accounts: 1,
 		then: []change{{9*time.Hour + 30*time.Minute, "delete", 0}}},
-	{name: "demo", kind: gpu, nodes: 8, created: 11 * time.Hour, start: 16 * time.Hour, length: 90 * time.Minute, accounts: 1,
-		then: []change{{17*time.Hour + 20*time.Minute, "delete", 0}}},
+	{name: "demo", kind: gpu, nodes: 8, created: 11 * time.Hour, start: 16 * time.Hour, length: 90 * time.Minute,
+		accounts: 1,
+		then:     []change{{17*time.Hour + 20*time.Minute, "delete", 0}}},
 }
 
 // reservations makes the reservations of all days, and some jobs for them. Their nodes have
@@ -84,7 +89,8 @@ func (g *daint) reserve(s *site, day int, nodes string) {
 	g.reservationList = append(g.reservationList, hpc.ReservationEvent{At: created, Action: "create", Reservation: r})
 	length := s.length
 	for _, c := range s.then {
-		ev := hpc.ReservationEvent{At: midnight.Add(c.at), Action: c.action, Reservation: hpc.Reservation{Name: r.Name, Duration: c.length}}
+		ev := hpc.ReservationEvent{At: midnight.Add(c.at), Action: c.action,
+			Reservation: hpc.Reservation{Name: r.Name, Duration: c.length}}
 		g.reservationList = append(g.reservationList, ev)
 		if c.length > 0 {
 			length = min(length, c.length)
@@ -212,7 +218,8 @@ func (o *outages) within(midnight hpc.Time, from, to int) hpc.Time {
 }
 
 func (o *outages) add(at hpc.Time, node int, state, reason string) {
-	o.g.nodeEventList = append(o.g.nodeEventList, hpc.NodeEvent{At: at, Nodes: nodeName(node), State: state, Reason: reason})
+	o.g.nodeEventList = append(o.g.nodeEventList, hpc.NodeEvent{At: at, Nodes: nodeName(node), State: state,
+		Reason: reason})
 }
 
 // healthy returns a node that is in service at an instant and in no reservation. If the

@@ -86,7 +86,8 @@ func (g *daint) arrivals(day, n int) []hpc.Time {
 	list := make([]hpc.Time, n)
 	for i := range list {
 		hour := pick(g.rng, daintHours)
-		list[i] = daintStart.Add(time.Duration(day)*24*time.Hour + time.Duration(hour)*time.Hour + time.Duration(g.rng.IntN(3600))*time.Second)
+		list[i] = daintStart.Add(time.Duration(day)*24*time.Hour + time.Duration(hour)*time.Hour +
+			time.Duration(g.rng.IntN(3600))*time.Second)
 	}
 	slices.SortFunc(list, cmp.Compare)
 	return list
@@ -120,7 +121,8 @@ func (g *daint) job(d *draft) *hpc.Job {
 	return job
 }
 
-var jobNames = []string{"md", "cp2k", "lattice", "climate", "cfd", "dft", "train", "post", "test", "sweep", "hydro", "plasma"}
+var jobNames = []string{"md", "cp2k", "lattice", "climate", "cfd", "dft", "train", "post", "test", "sweep", "hydro",
+	"plasma"}
 
 // presetJob makes a job that runs when the window begins.
 func (g *daint) presetJob(d *draft) *hpc.Job {
@@ -162,7 +164,8 @@ func (g *daint) backlog() {
 		if n == backlogJobs || job.Partition != "normal" || job.Constraint != gpu.feature() || job.CancelAfter > 0 {
 			continue
 		}
-		job.Submit = daintStart.Add(-time.Minute - time.Duration(g.rng.ExpFloat64()*float64(90*time.Minute)).Round(time.Second))
+		job.Submit = daintStart.Add(-time.Minute - time.Duration(g.rng.ExpFloat64()*float64(90*time.Minute)).Round(
+			time.Second))
 		n++
 	}
 }

@@ -15,7 +15,8 @@ import (
 func (s *Sessions) WriteDOT(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	p := &printer{w: b}
-	p.printf("digraph sessions {\n\trankdir=LR;\n\tnode [shape=box];\n\tlabel=%s;\n", strconv.Quote("sessions delimited by "+s.Delimitation.String()))
+	p.printf("digraph sessions {\n\trankdir=LR;\n\tnode [shape=box];\n\tlabel=%s;\n",
+		strconv.Quote("sessions delimited by "+s.Delimitation.String()))
 	for u, g := range s.Users {
 		p.printf("\tsubgraph cluster_%d {\n\t\tlabel=%s;\n", u, strconv.Quote(g.User))
 		for i := range g.Sessions {

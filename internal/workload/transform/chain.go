@@ -17,18 +17,19 @@ func LongestLimit(longest time.Duration) (Step, error) {
 	if longest <= 0 || longest == hpc.Unlimited {
 		return Step{}, fmt.Errorf("%s: not a longest time limit (want more than 0, such as 12h)", hpc.FormatDuration(longest))
 	}
-	return Step{"--max-time-limit " + hpc.FormatDuration(longest), func(w *workload.Workload, _ *Environment) (int, error) {
-		n := 0
-		for i, job := range w.Jobs.All() {
-			if w.Preset(job) || job.TimeLimit > 0 && job.TimeLimit <= longest {
-				continue
+	return Step{"--max-time-limit " + hpc.FormatDuration(longest),
+		func(w *workload.Workload, _ *Environment) (int, error) {
+			n := 0
+			for i, job := range w.Jobs.All() {
+				if w.Preset(job) || job.TimeLimit > 0 && job.TimeLimit <= longest {
+					continue
+				}
+				setLimit(job, longest)
+				w.Jobs.Set(i, job)
+				n++
 			}
-			setLimit(job, longest)
-			w.Jobs.Set(i, job)
-			n++
-		}
-		return n, nil
-	}}, nil
+			return n, nil
+		}}, nil
 }
 
 // Chains replaces each job that runs longer than a time limit allows by a chain of jobs, as users
@@ -46,11 +47,13 @@ func Chains(longest, checkpoint time.Duration) (Step, error) {
 	case longest <= 0 || longest == hpc.Unlimited:
 		return Step{}, fmt.Errorf("%s: not a longest time limit (want more than 0, such as 12h)", hpc.FormatDuration(longest))
 	case checkpoint <= 0 || 2*checkpoint >= longest:
-		return Step{}, fmt.Errorf("%s for a checkpoint: want more than 0, and less than half of the time limit %s", hpc.FormatDuration(checkpoint), hpc.FormatDuration(longest))
+		return Step{}, fmt.Errorf("%s for a checkpoint: want more than 0, and less than half of the time limit %s",
+			hpc.FormatDuration(checkpoint), hpc.FormatDuration(longest))
 	}
 	text := fmt.Sprintf("--chain %s --checkpoint %s", hpc.FormatDuration(longest), hpc.FormatDuration(checkpoint))
 	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {
-		c := chains{longest: longest, checkpoint: checkpoint, taken: map[string]bool{}, last: map[string]string{}, later: map[string]bool{}}
+		c := chains{longest: longest, checkpoint: checkpoint, taken: map[string]bool{}, last: map[string]string{},
+			later: map[string]bool{}}
 		return c.apply(w, env)
 	}}, nil
 }

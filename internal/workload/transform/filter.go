@@ -81,12 +81,15 @@ func Compile(text string, env any) (*vm.Program, error) {
 
 // otherNames are names that people give to fields.
 var otherNames = map[string]string{
-	"acct": "account", "cores": "cpus", "duration": "run_time_s", "elapsed": "run_time_s", "exitcode": "exit_code", "features": "constraint",
-	"job": "id", "job_id": "id", "jobid": "id", "job_name": "name", "limit": "time_limit_s",
+	"acct": "account", "cores": "cpus", "duration": "run_time_s", "elapsed": "run_time_s", "exitcode": "exit_code",
+	"features": "constraint",
+	"job":      "id", "job_id": "id", "jobid": "id", "job_name": "name", "limit": "time_limit_s",
 	"mem": "memory_mib", "memory": "memory_mib", "ncpus": "cpus", "nnodes": "nodes", "ntasks": "tasks",
-	"num_cpus": "cpus", "num_nodes": "nodes", "procs": "cpus", "processors": "cpus", "queue": "partition", "run_time": "run_time_s", "runtime": "run_time_s",
-	"submit": "submit_s", "submit_time": "submit_s", "time": "time_limit_s", "time_limit": "time_limit_s", "timelimit": "time_limit_s",
-	"uid": "user", "username": "user", "wait": "wait_s", "wait_time": "wait_s", "walltime": "time_limit_s",
+	"num_cpus": "cpus", "num_nodes": "nodes", "procs": "cpus", "processors": "cpus", "queue": "partition",
+	"run_time": "run_time_s", "runtime": "run_time_s",
+	"submit": "submit_s", "submit_time": "submit_s", "time": "time_limit_s", "time_limit": "time_limit_s",
+	"timelimit": "time_limit_s",
+	"uid":       "user", "username": "user", "wait": "wait_s", "wait_time": "wait_s", "walltime": "time_limit_s",
 }
 
 var unknownName = regexp.MustCompile(`unknown name (\w+)`)

@@ -10,7 +10,8 @@ import (
 )
 
 // PredictedLimits lowers the time limits to predicted run times. predict returns a run time in
-// seconds for each job of the workload, in its order, or 0 for an unknown one; text is the step's entry in the workload.
+// seconds for each job of the workload, in its order, or 0 for an unknown one; text is the step's entry in the
+// workload.
 //
 // The new limit is the prediction, rounded up to a full minute as Slurm does it with limits, and at
 // least a minute. No limit rises. A job without a limit gets one. A job without a prediction keeps its
@@ -93,7 +94,8 @@ func (c *limitCounts) note(env *Environment) {
 		}
 	}
 	if c.killed > 0 {
-		env.note("jobs that would have ended by themselves and are killed by their new limit: %d (%.1f %% of the changed ones), after %s core-hours",
+		env.note("jobs that would have ended by themselves and are killed by their new limit: %d (%.1f %% of the changed "+
+			"ones), after %s core-hours",
 			c.killed, 100*float64(c.killed)/float64(c.changed), fmt.Sprintf("%.4g", c.coreHours))
 	}
 }

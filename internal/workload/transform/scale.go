@@ -25,7 +25,8 @@ type SwitchOptions struct {
 // is out of range.
 func Switches(o SwitchOptions) (Step, error) {
 	if o.Switches < 1 || o.MinNodes < 0 || o.MinRuntime < 0 || o.Wait < 0 {
-		return Step{}, fmt.Errorf("%d switches for %d nodes and %s: want 1 or more switches, and nothing negative", o.Switches, o.MinNodes, o.MinRuntime)
+		return Step{}, fmt.Errorf("%d switches for %d nodes and %s: want 1 or more switches, and nothing negative",
+			o.Switches, o.MinNodes, o.MinRuntime)
 	}
 	text := fmt.Sprintf("--switches %d --min-nodes %d --min-runtime %g", o.Switches, o.MinNodes, o.MinRuntime.Seconds())
 	if o.Wait > 0 {
@@ -157,7 +158,8 @@ func scaleNodes(w *workload.Workload, env *Environment, job *hpc.Job, factor flo
 			return false, err
 		}
 	}
-	return job.MinNodes != before.MinNodes || job.MaxNodes != before.MaxNodes || job.Tasks != before.Tasks || job.GPUs != before.GPUs, nil
+	return job.MinNodes != before.MinNodes || job.MaxNodes != before.MaxNodes || job.Tasks != before.Tasks ||
+		job.GPUs != before.GPUs, nil
 }
 
 // shrinkLists cuts the job's node lists to the number of nodes that it asks for.

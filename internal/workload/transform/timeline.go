@@ -355,7 +355,8 @@ func Merge(other *workload.Workload, name string) Step {
 	return Step{"--merge " + name, func(w *workload.Workload, _ *Environment) (int, error) {
 		add := clone(other)
 		if w.Start != 0 && add.Start != 0 && w.Start != add.Start {
-			return 0, fmt.Errorf("both workloads have a window, one begins at %s and the other at %s (want at most one, or equal ones)", w.Start, add.Start)
+			return 0, fmt.Errorf("both workloads have a window, one begins at %s and the other at %s (want at most one, or "+
+				"equal ones)", w.Start, add.Start)
 		}
 		if err := mergeUsers(w, add); err != nil {
 			return 0, err
@@ -383,7 +384,8 @@ func mergeUsers(w, add *workload.Workload) error {
 	for _, u := range add.Users {
 		old, ok := known[u.Name]
 		if ok && !old.Equal(u) {
-			return fmt.Errorf("user %s has uid:gid %d:%d in one workload and %d:%d in the other (want the same user)", u.Name, old.UID, old.GID, u.UID, u.GID)
+			return fmt.Errorf("user %s has uid:gid %d:%d in one workload and %d:%d in the other (want the same user)", u.Name,
+				old.UID, old.GID, u.UID, u.GID)
 		}
 		if !ok {
 			w.Users = append(w.Users, u)

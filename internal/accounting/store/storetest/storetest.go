@@ -59,15 +59,19 @@ func Entry(number int64) store.Entry {
 	first := r.IntN(1000)
 	tres := fmt.Sprintf("cpu=%d,mem=%dG,node=%d,billing=%d%s", cpus, 2*cpus, nodes, cpus, gpus)
 	const layout = "2006-01-02T15:04:05"
-	text := fmt.Appendf(nil, `{"jobid":%d,"container":null,"username":"user%03d","user_id":%d,"groupname":"group%02d","group_id":%d,`+
-		`"@start":"%s","@end":"%s","elapsed":%d,"partition":"%s","alloc_node":"login%d","nodes":"node[%04d-%04d]","total_cpus":%d,"total_nodes":%d,`+
-		`"derived_ec":"%s","exit_code":"%s","state":"%s","failed_node":null,"cpu_hours":%.6f,"priority":%d,"@submit":"%s","@eligible":"%s",`+
-		`"work_dir":"/home/user%03d/project%d","std_err":"/home/user%03d/project%d/slurm-%d.out","std_in":"/dev/null","std_out":"/home/user%03d/project%d/slurm-%d.out",`+
-		`"cluster":"vale","qos":"%s","ntasks":%d,"cpus_per_task":1,"time_limit":%d,"job_name":"step%d",`+
-		`"tres_req":"%s","tres_alloc":"%s","account":"account%02d","parent_accounts":"/root/division%d/account%02d"}`,
-		number, user, 1000+user, user%20, 500+user%20, start.Format(layout), end.Format(layout), int(ran.Seconds()), partition, user%4,
-		first, first+nodes-1, cpus, nodes, code, code, state, ran.Hours()*float64(cpus), r.IntN(100000), submit.Format(layout), submit.Format(layout),
-		user, r.IntN(5), user, r.IntN(5), number, user, r.IntN(5), number, qos[r.IntN(len(qos))], cpus, int(limit.Seconds()), r.IntN(200),
+	text := fmt.Appendf(nil,
+		`{"jobid":%d,"container":null,"username":"user%03d","user_id":%d,"groupname":"group%02d","group_id":%d,`+
+			`"@start":"%s","@end":"%s","elapsed":%d,"partition":"%s","alloc_node":"login%d","nodes":"node[%04d-%04d]","total_cpus":%d,"total_nodes":%d,`+
+			`"derived_ec":"%s","exit_code":"%s","state":"%s","failed_node":null,"cpu_hours":%.6f,"priority":%d,"@submit":"%s","@eligible":"%s",`+
+			`"work_dir":"/home/user%03d/project%d","std_err":"/home/user%03d/project%d/slurm-%d.out","std_in":"/dev/null","std_out":"/home/user%03d/project%d/slurm-%d.out",`+
+			`"cluster":"vale","qos":"%s","ntasks":%d,"cpus_per_task":1,"time_limit":%d,"job_name":"step%d",`+
+			`"tres_req":"%s","tres_alloc":"%s","account":"account%02d","parent_accounts":"/root/division%d/account%02d"}`,
+		number, user, 1000+user, user%20, 500+user%20, start.Format(layout), end.Format(layout), int(ran.Seconds()),
+		partition, user%4,
+		first, first+nodes-1, cpus, nodes, code, code, state, ran.Hours()*float64(cpus), r.IntN(100000),
+		submit.Format(layout), submit.Format(layout),
+		user, r.IntN(5), user, r.IntN(5), number, user, r.IntN(5), number, qos[r.IntN(len(qos))], cpus, int(limit.Seconds()),
+		r.IntN(200),
 		tres, tres, user%30, user%5, user%30)
 	return store.Entry{
 		Seq: number, Arrived: end.Add(time.Second), Source: store.Received, Index: "slurm", Document: text,

@@ -99,7 +99,8 @@ func NewWith(spec string, read func(file string) (*model.Model, error)) (sim.New
 }
 
 // with returns the policy with options.
-func (n *named) with(text string, has bool, read func(string) (*model.Model, error)) (made sim.NewPolicy, trained *model.Model, err error) {
+func (n *named) with(text string, has bool, read func(string) (*model.Model, error)) (made sim.NewPolicy,
+	trained *model.Model, err error) {
 	if defaults := ioOptions(n.name); has && defaults != nil {
 		options, err := parseIO(*defaults, text)
 		return WithFileSystem(options), nil, err

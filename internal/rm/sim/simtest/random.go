@@ -58,7 +58,8 @@ func Random(c *Choices) *Case {
 	if !k.Plain {
 		k.administer(c, at)
 	}
-	slices.SortStableFunc(k.Inputs, func(a, b Input) int { return int(min(a.At, End)/hpc.Second - min(b.At, End)/hpc.Second) })
+	slices.SortStableFunc(k.Inputs,
+		func(a, b Input) int { return int(min(a.At, End)/hpc.Second - min(b.At, End)/hpc.Second) })
 	return k
 }
 
@@ -69,14 +70,16 @@ func (k *Case) input(at hpc.Time, apply func(rm.ResourceManager) error, text str
 
 func (k *Case) submit(j *hpc.Job) {
 	k.input(j.Submit, func(m rm.ResourceManager) error { return m.Submit(j) },
-		"submit %s: run %s %v exit %d %v: %s", j.ID, j.RunTime, j.TaskRunTimes, j.ExitCode, j.TaskExitCodes, strings.Join(sbatch.Format(&j.Request), " "))
+		"submit %s: run %s %v exit %d %v: %s", j.ID, j.RunTime, j.TaskRunTimes, j.ExitCode, j.TaskExitCodes,
+		strings.Join(sbatch.Format(&j.Request), " "))
 	if j.CancelAfter > 0 {
 		k.command(j.Submit.Add(j.CancelAfter), rm.Command{Kind: rm.Cancel, Job: j.ID})
 	}
 }
 
 func (k *Case) command(at hpc.Time, command rm.Command) {
-	k.input(at, func(m rm.ResourceManager) error { return m.Do(command) }, "job %s: %s %v", command.Job, command, command.Tasks)
+	k.input(at, func(m rm.ResourceManager) error { return m.Do(command) }, "job %s: %s %v", command.Job, command,
+		command.Tasks)
 }
 
 // cluster makes a cluster of up to eight nodes.
@@ -147,7 +150,8 @@ func (c *Choices) job(k *Case, i int, at hpc.Time) *hpc.Job {
 		j.Tasks = 1
 	}
 	limit := c.between(1, 60)
-	j.TimeLimit = pick(c, time.Duration(limit)*time.Second, time.Duration(limit)*time.Second, 0, hpc.Unlimited, 10*time.Second)
+	j.TimeLimit = pick(c, time.Duration(limit)*time.Second, time.Duration(limit)*time.Second, 0, hpc.Unlimited,
+		10*time.Second)
 	j.RunTime = pick(c, c.seconds(0, limit), c.seconds(0, limit+10), time.Duration(limit)*time.Second, 0, hpc.Unlimited)
 	if j.RunTime == hpc.Unlimited && (j.TimeLimit == 0 || j.TimeLimit == hpc.Unlimited) {
 		j.CancelAfter = c.seconds(100, 1000) // everything ends
@@ -307,7 +311,8 @@ func (c *Choices) absurd(j *hpc.Job) {
 	case 13:
 		j.Deadline = hpc.Unlimited - 1
 	case 14:
-		j.Dependency = pick(c, "afterok:"+j.ID, "afterok:", "after:j0+2000000000", "afterok:j0_[0-4000000]", "?", "afterok:j0_[9-1]", "expand:j0", "afterany:j0+1")
+		j.Dependency = pick(c, "afterok:"+j.ID, "afterok:", "after:j0+2000000000", "afterok:j0_[0-4000000]", "?",
+			"afterok:j0_[9-1]", "expand:j0", "afterany:j0+1")
 	case 15:
 		j.Array = pick(c, "9-1", "0-4000001", "x", "1-2%0", "")
 	case 16:
@@ -320,7 +325,8 @@ func (k *Case) administer(c *Choices, last hpc.Time) {
 	instant := func() hpc.Time { return Epoch.Add(c.seconds(0, int(last.Sub(Epoch)/time.Second)+60)) }
 	if cluster := k.Config.Cluster; cluster != nil {
 		for range c.number(4) {
-			ev := hpc.NodeEvent{At: instant(), Nodes: fmt.Sprintf("n[%d-%d]", c.between(1, len(cluster.Nodes)), len(cluster.Nodes)), State: pick(c, "down", "drain", "resume", "fail")}
+			ev := hpc.NodeEvent{At: instant(), Nodes: fmt.Sprintf("n[%d-%d]", c.between(1, len(cluster.Nodes)),
+				len(cluster.Nodes)), State: pick(c, "down", "drain", "resume", "fail")}
 			k.input(ev.At, func(m rm.ResourceManager) error { return m.SetNode(ev) }, "node %+v", ev)
 		}
 		for range c.number(3) {

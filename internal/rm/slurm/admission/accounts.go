@@ -40,7 +40,8 @@ type standing struct {
 func (s *Site) standingOf(a *associations.Association) *standing {
 	at, known := s.standing[a]
 	if !known {
-		at = &standing{line: s.accounts.Line(a), limits: s.accounts.Inherited(a), allowed: s.accounts.Allowed(a), defaultQOS: s.accounts.DefaultQOS(a)}
+		at = &standing{line: s.accounts.Line(a), limits: s.accounts.Inherited(a), allowed: s.accounts.Allowed(a),
+			defaultQOS: s.accounts.DefaultQOS(a)}
 		s.standing[a] = at
 	}
 	return at
@@ -65,12 +66,14 @@ func (c *creation) findAssociation() *Finding {
 	case account != "" && !c.accounts.Accounts[account]:
 		return reject(errAccount, RuleAccount, "there is no account "+account, "add it and its users to "+c.accountsFile())
 	case account != "":
-		return reject(errAccount, RuleAccount, "the users have no association with account "+account, "add the users to the account in "+c.accountsFile())
+		return reject(errAccount, RuleAccount, "the users have no association with account "+account,
+			"add the users to the account in "+c.accountsFile())
 	default:
 		return reject(errAccount, RuleAccount, "the users have no association", "add the users to "+c.accountsFile())
 	}
 	if len(c.partitions) > 1 && a.Partition != "" {
-		return reject(errPartitionAssoc, RuleAccount, "the association is with one partition, and the jobs name several", "add an association without partition to "+c.accountsFile())
+		return reject(errPartitionAssoc, RuleAccount, "the association is with one partition, and the jobs name several",
+			"add an association without partition to "+c.accountsFile())
 	}
 	return nil
 }
@@ -94,9 +97,11 @@ func (c *creation) findQOS() *Finding {
 	case c.v.policy == nil && c.qos:
 		return reject(errQOS, RuleQOS, "there is no QOS "+c.v.qos, "add it to "+c.accountsFile())
 	case c.qos && a != nil && !slices.Contains(c.standingOf(a).allowed, c.v.qos):
-		return reject(errQOS, RuleQOS, fmt.Sprintf("the association with account %s may not use QOS %s", a.Account, c.v.qos), "add qos+="+c.v.qos+" to the account or the users in "+c.accountsFile())
+		return reject(errQOS, RuleQOS, fmt.Sprintf("the association with account %s may not use QOS %s", a.Account, c.v.qos),
+			"add qos+="+c.v.qos+" to the account or the users in "+c.accountsFile())
 	case c.v.policy.Has("requiresreservation") && c.job.Reservation == "":
-		return reject(errQOS, RuleQOS, fmt.Sprintf("QOS %s has Flags=RequiresReservation; the jobs name no reservation", c.v.qos), "take the flag from the QOS, or record the reservations")
+		return reject(errQOS, RuleQOS, fmt.Sprintf("QOS %s has Flags=RequiresReservation; the jobs name no reservation",
+			c.v.qos), "take the flag from the QOS, or record the reservations")
 	}
 	return nil
 }
@@ -139,13 +144,15 @@ func (c *creation) checkLimits() *Finding {
 		case l == nil:
 			open = true
 		case l.always || strict:
-			return reject(errPolicy, RuleLimit, l.owner+" has "+l.name+"; "+l.asks(), "raise the limit in "+c.accountsFile()+", or take DenyOnLimit from the QOS")
+			return reject(errPolicy, RuleLimit, l.owner+" has "+l.name+"; "+l.asks(), "raise the limit in "+c.accountsFile()+
+				", or take DenyOnLimit from the QOS")
 		default:
 			waits = l
 		}
 	}
 	if waits != nil && !open {
-		c.waits = pend(waits.reason, RuleLimit, waits.owner+" has "+waits.name+"; "+waits.asks(), "raise the limit in "+c.accountsFile())
+		c.waits = pend(waits.reason, RuleLimit, waits.owner+" has "+waits.name+"; "+waits.asks(), "raise the limit in "+
+			c.accountsFile())
 		c.waitsAtOnce = waits.wall
 	}
 	return nil
@@ -183,7 +190,8 @@ type ask struct {
 
 func (c *creation) ask(p *partition) ask {
 	j := c.j
-	a := ask{tres: associations.TRES{"node": int64(j.MinNodes), "cpu": int64(j.MinCPUs)}, nodes: int64(j.MinNodes), minutes: -1, jobs: 1}
+	a := ask{tres: associations.TRES{"node": int64(j.MinNodes), "cpu": int64(j.MinCPUs)}, nodes: int64(j.MinNodes),
+		minutes: -1, jobs: 1}
 	memory := j.MinMemory
 	if memory == slurmspec.NoVal64 {
 		memory = p.defMem
@@ -276,7 +284,8 @@ func (k *checker) policy(q namedPolicy) {
 	k.count(owner, "MaxSubmitJobs", p.MaxSubmit)
 	for _, name := range slices.Sorted(maps.Keys(p.MinTRESPerJob)) {
 		if least := p.MinTRESPerJob[name]; !k.set["Min "+name] && k.tres[name] < least {
-			k.find(limit{owner: owner, name: fmt.Sprintf("MinTRESPerJob=%s=%d", name, least), reason: "QOSMin" + short(name), least: true})
+			k.find(limit{owner: owner, name: fmt.Sprintf("MinTRESPerJob=%s=%d", name, least), reason: "QOSMin" + short(name),
+				least: true})
 		} else {
 			k.set["Min "+name] = true
 		}
@@ -335,7 +344,8 @@ func (k *checker) tresLimit(owner, name, before, behind string, limits associati
 			most = int64(float64(most) * factor)
 		}
 		if k.takes(owner, name+" "+tres) && k.tres[tres] > most {
-			k.find(limit{owner: owner, name: fmt.Sprintf("%s=%s=%d", name, tres, limits[tres]), reason: before + short(tres) + behind})
+			k.find(limit{owner: owner, name: fmt.Sprintf("%s=%s=%d", name, tres, limits[tres]), reason: before + short(tres) +
+				behind})
 		}
 	}
 }
@@ -344,7 +354,8 @@ func (k *checker) tresMinutes(owner, name, before, behind string, limits associa
 	for _, tres := range slices.Sorted(maps.Keys(limits)) {
 		n := k.tres[tres]
 		if k.takes(owner, name+" "+tres) && n > 0 && k.minutes > limits[tres]/n {
-			k.find(limit{owner: owner, name: fmt.Sprintf("%s=%s=%d", name, tres, limits[tres]), reason: before + short(tres) + behind, safe: safe})
+			k.find(limit{owner: owner, name: fmt.Sprintf("%s=%s=%d", name, tres, limits[tres]), reason: before + short(tres) +
+				behind, safe: safe})
 		}
 	}
 }

@@ -122,11 +122,13 @@ func (s *Site) allFeatures(j *rpc.JobDesc) *Finding {
 		}
 		list, err := parseFeatures(f.text)
 		if err != nil {
-			return reject(errno, RuleFeatures, f.option+" is malformed: "+f.text, "correct the expression (sbatch(1), "+f.option+")")
+			return reject(errno, RuleFeatures, f.option+" is malformed: "+f.text, "correct the expression (sbatch(1), "+f.option+
+				")")
 		}
 		for _, one := range list {
 			if !s.features[one.name] && !f.skip {
-				return reject(errno, RuleFeatures, "no node has the feature "+one.name, "add "+one.name+" to Features of nodes in slurm.conf, or take "+f.option+" out of the jobs")
+				return reject(errno, RuleFeatures, "no node has the feature "+one.name,
+					"add "+one.name+" to Features of nodes in slurm.conf, or take "+f.option+" out of the jobs")
 			}
 		}
 	}

@@ -69,7 +69,8 @@ func (s *Site) Foresee(w *workload.Workload, each func(job string, why Finding))
 		f.Groups = append(f.Groups, *g)
 	}
 	slices.SortFunc(f.Groups, func(a, b Group) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Verdict, b.Verdict), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Text, b.Text), cmp.Compare(a.Slurm, b.Slurm), cmp.Compare(a.Remedy, b.Remedy))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Verdict, b.Verdict), cmp.Compare(a.Rule, b.Rule),
+			cmp.Compare(a.Text, b.Text), cmp.Compare(a.Slurm, b.Slurm), cmp.Compare(a.Remedy, b.Remedy))
 	})
 	return f
 }
@@ -82,12 +83,14 @@ func brokenDependency(job *hpc.Job, rejected map[string]bool) *Finding {
 	}
 	deps, err := sbatch.ParseDependency(job.Dependency)
 	if err != nil {
-		return &Finding{Verdict: Rejected, Rule: RuleDependency, Text: "the dependency cannot be read: " + err.Error(), Remedy: "correct --dependency"}
+		return &Finding{Verdict: Rejected, Rule: RuleDependency, Text: "the dependency cannot be read: " + err.Error(),
+			Remedy: "correct --dependency"}
 	}
 	for _, d := range deps.List {
 		array, _, _ := d.Task()
 		if d.Job != "" && (rejected[d.Job] || rejected[array]) {
-			return &Finding{Verdict: Rejected, Rule: RuleDependency, Text: "the jobs depend on rejected jobs", Remedy: "let the other jobs be accepted"}
+			return &Finding{Verdict: Rejected, Rule: RuleDependency, Text: "the jobs depend on rejected jobs",
+				Remedy: "let the other jobs be accepted"}
 		}
 	}
 	return nil

@@ -48,7 +48,8 @@ func tooMuch(p *partition, of string, most, wanted uint64) *Finding {
 	if wanted <= most {
 		return nil
 	}
-	return reject(errMemory, RuleMemory, fmt.Sprintf("partition %s has MaxMemPer%s=%d; the jobs ask for more memory", p.Name, of, p.maxMem&^slurmspec.MemPerCPU),
+	return reject(errMemory, RuleMemory, fmt.Sprintf("partition %s has MaxMemPer%s=%d; the jobs ask for more memory",
+		p.Name, of, p.maxMem&^slurmspec.MemPerCPU),
 		"raise MaxMemPer"+of+" in slurm.conf, or let the jobs ask for less")
 }
 

@@ -26,7 +26,8 @@ func (c *creation) start() *Finding {
 			if c.enforce == enforceAll {
 				return asRejected(waits.why)
 			}
-			skips := c.release.Since(slurmspec.R2605) && waits.why.Slurm != "PartitionTimeLimit" && waits.why.Slurm != memoryReason
+			skips := c.release.Since(slurmspec.R2605) && waits.why.Slurm != "PartitionTimeLimit" &&
+				waits.why.Slurm != memoryReason
 			if c.enforce == enforceAny || !several || skips {
 				failed = cmp.Or(failed, c.unplaced(waits.why))
 				continue
@@ -99,7 +100,8 @@ func (c *creation) waitsIn(p *partition) *waiting {
 		return &waiting{why: &out}
 	}
 	if state, _ := p.Get("State"); !p.sched {
-		return &waiting{down: pend("PartitionDown", RulePartition, fmt.Sprintf("partition %s has State=%s and starts no jobs", p.Name, strings.ToUpper(state)),
+		return &waiting{down: pend("PartitionDown", RulePartition, fmt.Sprintf("partition %s has State=%s and starts no jobs",
+			p.Name, strings.ToUpper(state)),
 			"set State=UP in slurm.conf")}
 	}
 	if why := fitMemory(c.withMemory(p), p).why; why != nil {
@@ -142,7 +144,8 @@ func (c *creation) place(p *partition) *Finding {
 	j := fitMemory(c.withMemory(p), p).j
 	d := c.demand(&j, p)
 	if d.maxNodes < d.minNodes {
-		return reject(errPartConfig, RuleNodes, fmt.Sprintf("partition %s allows %d nodes; the jobs need more", p.Name, d.maxNodes), "raise MaxNodes in slurm.conf")
+		return reject(errPartConfig, RuleNodes, fmt.Sprintf("partition %s allows %d nodes; the jobs need more", p.Name,
+			d.maxNodes), "raise MaxNodes in slurm.conf")
 	}
 	return c.choose(p, d)
 }
@@ -163,8 +166,9 @@ type demand struct {
 
 func (c *creation) demand(j *rpc.JobDesc, p *partition) demand {
 	d := demand{
-		j: j, p: p, minNodes: int64(max(j.MinNodes, p.minNodes)), maxNodes: int64(p.maxNodes), cpus: int64(j.MinCPUs), cpusPerTask: 1,
-		exclusive: p.exclusive || j.Shared == 0, overcommit: j.Overcommit == 1, gres: gresOf(j),
+		j: j, p: p, minNodes: int64(max(j.MinNodes, p.minNodes)), maxNodes: int64(p.maxNodes), cpus: int64(j.MinCPUs),
+		cpusPerTask: 1,
+		exclusive:   p.exclusive || j.Shared == 0, overcommit: j.Overcommit == 1, gres: gresOf(j),
 	}
 	if c.v.policy.Has("partitionminnodes") {
 		d.minNodes = int64(j.MinNodes)
@@ -215,7 +219,8 @@ func (c *creation) choose(p *partition, d demand) *Finding {
 		able = append(able, one)
 	}
 	unavailable := func(rule, what string) *Finding {
-		return reject(errNodeConfig, rule, fmt.Sprintf("partition %s has no nodes for the jobs: %s", p.Name, what), remedies[rule])
+		return reject(errNodeConfig, rule, fmt.Sprintf("partition %s has no nodes for the jobs: %s", p.Name, what),
+			remedies[rule])
 	}
 	for _, name := range c.required {
 		if !slices.ContainsFunc(able, func(k capacity) bool { return slices.Contains(k.names, name) }) {
@@ -250,7 +255,8 @@ func (c *creation) choose(p *partition, d demand) *Finding {
 }
 
 var words = map[string]string{
-	RuleFeatures: "the features", RuleGRES: "the generic resources", RuleMemory: "the memory or the disk", RuleCPUs: "the CPUs, sockets, cores or threads on one node",
+	RuleFeatures: "the features", RuleGRES: "the generic resources", RuleMemory: "the memory or the disk",
+	RuleCPUs: "the CPUs, sockets, cores or threads on one node",
 }
 
 var remedies = map[string]string{
@@ -464,13 +470,17 @@ func gresOn(n *hpc.Node, wanted []gresDemand) (has []int64, lacks string) {
 // checkGRES checks that the generic resources are known (gres_job_state_validate).
 func (c *creation) checkGRES() *Finding {
 	j := c.j
-	if !c.consTRES && (j.TRESPerJob != "" || j.TRESPerSocket != "" || j.CPUsPerTRES != "" || j.MemPerTRES != "" || strings.Contains(j.TRESPerTask, "gres")) {
-		return reject(errUnsupportedGRES, RuleGRES, "the cluster's SelectType has no --gpus, --gpus-per-task, --cpus-per-gpu and the like", "use SelectType=select/cons_tres, or --gres")
+	if !c.consTRES && (j.TRESPerJob != "" || j.TRESPerSocket != "" || j.CPUsPerTRES != "" || j.MemPerTRES != "" ||
+		strings.Contains(j.TRESPerTask, "gres")) {
+		return reject(errUnsupportedGRES, RuleGRES, "the cluster's SelectType has no --gpus, --gpus-per-task, "+
+			"--cpus-per-gpu and the like", "use SelectType=select/cons_tres, or --gres")
 	}
-	for _, list := range []string{j.TRESPerJob, j.TRESPerNode, j.TRESPerSocket, j.TRESPerTask, j.CPUsPerTRES, j.MemPerTRES} {
+	for _, list := range []string{j.TRESPerJob, j.TRESPerNode, j.TRESPerSocket, j.TRESPerTask, j.CPUsPerTRES,
+		j.MemPerTRES} {
 		for word := range strings.SplitSeq(list, ",") {
 			if name, _, _, ok := gresWord(word); ok && !c.gres[name] {
-				return reject(errGRES, RuleGRES, "GresTypes in slurm.conf does not have "+name, "add "+name+" to GresTypes and to Gres of the nodes in slurm.conf")
+				return reject(errGRES, RuleGRES, "GresTypes in slurm.conf does not have "+name,
+					"add "+name+" to GresTypes and to Gres of the nodes in slurm.conf")
 			}
 		}
 	}

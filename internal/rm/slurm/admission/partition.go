@@ -38,7 +38,8 @@ type class struct {
 
 func (s *Site) readPartition(from *conf.Partition) (*partition, error) {
 	p := &partition{Partition: from, has: map[string]bool{}, submit: true, sched: true,
-		maxNodes: slurmspec.Infinite, maxTime: slurmspec.Infinite, defaultTime: slurmspec.NoVal, maxCPUsPerNode: slurmspec.Infinite}
+		maxNodes: slurmspec.Infinite, maxTime: slurmspec.Infinite, defaultTime: slurmspec.NoVal,
+		maxCPUsPerNode: slurmspec.Infinite}
 	kinds := map[string]int{}
 	for _, name := range from.Nodes {
 		i, ok := s.cluster.Node(name)
@@ -76,7 +77,8 @@ func (s *Site) readPartition(from *conf.Partition) (*partition, error) {
 	share, _ := from.Get("OverSubscribe")
 	p.exclusive = strings.EqualFold(share, "EXCLUSIVE")
 	for _, err := range []error{
-		number(from, "MinNodes", &p.minNodes), number(from, "MaxNodes", &p.maxNodes), number(from, "MaxCPUsPerNode", &p.maxCPUsPerNode),
+		number(from, "MinNodes", &p.minNodes), number(from, "MaxNodes", &p.maxNodes),
+		number(from, "MaxCPUsPerNode", &p.maxCPUsPerNode),
 		timeLimit(from, "MaxTime", &p.maxTime), timeLimit(from, "DefaultTime", &p.defaultTime),
 	} {
 		if err != nil {
@@ -173,7 +175,8 @@ func (s *Site) chosen(j *rpc.JobDesc, inReservation string) ([]*partition, *Find
 		} else if s.standard != nil {
 			list = append(list, s.standard)
 		} else {
-			return nil, reject(errNoDefault, RulePartition, "the job names no partition, and no partition is the default", "give one partition Default=YES in slurm.conf")
+			return nil, reject(errNoDefault, RulePartition, "the job names no partition, and no partition is the default",
+				"give one partition Default=YES in slurm.conf")
 		}
 	}
 	for _, name := range names {
@@ -188,7 +191,8 @@ func (s *Site) chosen(j *rpc.JobDesc, inReservation string) ([]*partition, *Find
 		list = append(list, p)
 	}
 	if len(list) == 0 {
-		return nil, reject(errInvalidPartition, RulePartition, fmt.Sprintf("%q names no partition", j.Partition), "name a partition of slurm.conf")
+		return nil, reject(errInvalidPartition, RulePartition, fmt.Sprintf("%q names no partition", j.Partition),
+			"name a partition of slurm.conf")
 	}
 	var open []*partition
 	var closed *Finding
@@ -217,13 +221,15 @@ func (s *Site) openOne(p *partition) (*partition, *Finding) {
 		}
 		next := s.partitions[at.alternate]
 		if next == nil {
-			return nil, reject(errInvalidPartition, RulePartition, fmt.Sprintf("partition %s is closed, and its alternate %s does not exist", p.Name, at.alternate),
+			return nil, reject(errInvalidPartition, RulePartition, fmt.Sprintf("partition %s is closed, and its alternate %s "+
+				"does not exist", p.Name, at.alternate),
 				"correct Alternate in slurm.conf")
 		}
 		at = next
 	}
 	state, _ := p.Get("State")
-	return nil, reject(errPartitionClosed, RulePartition, fmt.Sprintf("partition %s has State=%s and takes no jobs", p.Name, strings.ToUpper(state)), "set State=UP in slurm.conf")
+	return nil, reject(errPartitionClosed, RulePartition, fmt.Sprintf("partition %s has State=%s and takes no jobs",
+		p.Name, strings.ToUpper(state)), "set State=UP in slurm.conf")
 }
 
 // access checks what a partition asks of a job (_part_access_check). required are the named nodes.
@@ -235,7 +241,8 @@ func (s *Site) access(p *partition, j *rpc.JobDesc, v *viewer, required []string
 	newer := s.release.Since(slurmspec.R2302)
 	switch {
 	case p.needsResv && j.Reservation == "":
-		return says(errAccess, RuleAccess, "ReqResv", "the jobs name no reservation", "take ReqResv out of slurm.conf, or record the reservations")
+		return says(errAccess, RuleAccess, "ReqResv", "the jobs name no reservation",
+			"take ReqResv out of slurm.conf, or record the reservations")
 	case p.rootOnly && !v.operator:
 		return says(errAccess, RuleAccess, "RootOnly", "the users submit themselves", "take RootOnly out of slurm.conf")
 	case !newer && !s.inGroup(p, v.user):
@@ -249,17 +256,20 @@ func (s *Site) access(p *partition, j *rpc.JobDesc, v *viewer, required []string
 			}
 		}
 		if uint64(j.MinCPUs) > most {
-			return reject(errTooManyCPUs, RuleCPUs, fmt.Sprintf("partition %s has %d CPUs%s; the jobs ask for more", p.Name, most, key),
+			return reject(errTooManyCPUs, RuleCPUs, fmt.Sprintf("partition %s has %d CPUs%s; the jobs ask for more", p.Name,
+				most, key),
 				"give the partition more nodes, or let the jobs ask for fewer tasks or CPUs")
 		}
 	}
 	if p.sched && j.MinNodes != slurmspec.NoVal && int(j.MinNodes) > len(p.Nodes) {
-		return reject(errNodeCount, RuleNodes, fmt.Sprintf("partition %s has %d nodes; the jobs ask for more", p.Name, len(p.Nodes)),
+		return reject(errNodeCount, RuleNodes, fmt.Sprintf("partition %s has %d nodes; the jobs ask for more", p.Name,
+			len(p.Nodes)),
 			"give the partition more nodes, or let the jobs ask for fewer (workload transform --scale-nodes)")
 	}
 	for _, name := range required {
 		if !p.has[name] {
-			return reject(errNotInPartition, RuleNodeList, fmt.Sprintf("the jobs name nodes that partition %s does not have", p.Name),
+			return reject(errNotInPartition, RuleNodeList, fmt.Sprintf("the jobs name nodes that partition %s does not have",
+				p.Name),
 				"take --nodelist out of the jobs, or correct the partition's Nodes")
 		}
 	}
@@ -269,7 +279,8 @@ func (s *Site) access(p *partition, j *rpc.JobDesc, v *viewer, required []string
 	case p.sched && j.MaxNodes != slurmspec.NoVal && j.MaxNodes > p.maxNodes && !v.policy.Has("partitionmaxnodes"):
 		return says(errNodeCount, RuleNodes, "MaxNodes", "the jobs ask for more nodes", "raise MaxNodes in slurm.conf")
 	case p.sched && j.TimeLimit != slurmspec.NoVal && j.TimeLimit > p.maxTime && !v.policy.Has("partitiontimelimit"):
-		return says(errTimeLimit, RuleTime, "MaxTime", "the jobs' time limits are longer", "raise MaxTime in slurm.conf, or shorten the jobs' time limits")
+		return says(errTimeLimit, RuleTime, "MaxTime", "the jobs' time limits are longer",
+			"raise MaxTime in slurm.conf, or shorten the jobs' time limits")
 	}
 	if s.enforce == enforceNone {
 		return nil
@@ -294,12 +305,16 @@ func (s *Site) inGroup(p *partition, user string) bool {
 		return true
 	}
 	u := s.users[user]
-	return slices.Contains(p.AllowGroups, u.Group) || slices.ContainsFunc(u.Groups, func(name string) bool { return slices.Contains(p.AllowGroups, name) })
+	return slices.Contains(p.AllowGroups, u.Group) || slices.ContainsFunc(u.Groups,
+		func(name string) bool { return slices.Contains(p.AllowGroups, name) })
 }
 
 func (s *Site) wrongGroup(p *partition) *Finding {
-	return reject(errGroup, RuleGroups, fmt.Sprintf("partition %s has AllowGroups=%s; the users are in none of these groups", p.Name, strings.Join(p.AllowGroups, ",")),
-		"list the users' further groups in the file users (name:uid:group:gid:GROUP,…), or take AllowGroups out of slurm.conf")
+	return reject(errGroup, RuleGroups,
+		fmt.Sprintf("partition %s has AllowGroups=%s; the users are in none of these groups", p.Name,
+			strings.Join(p.AllowGroups, ",")),
+		"list the users' further groups in the file users (name:uid:group:gid:GROUP,…), or take AllowGroups out of "+
+			"slurm.conf")
 }
 
 // wrongQOS checks AllowQos and DenyQos (part_policy_valid_qos), and wrongAccount AllowAccounts and
@@ -307,10 +322,12 @@ func (s *Site) wrongGroup(p *partition) *Finding {
 func (s *Site) wrongQOS(p *partition, v *viewer) *Finding {
 	switch {
 	case p.AllowQOS != nil && (v.policy == nil || !slices.Contains(p.AllowQOS, v.qos)):
-		return reject(errPartConfig, RuleQOS, fmt.Sprintf("partition %s has AllowQos=%s; the jobs have QOS %s", p.Name, strings.Join(p.AllowQOS, ","), v.qos),
+		return reject(errPartConfig, RuleQOS, fmt.Sprintf("partition %s has AllowQos=%s; the jobs have QOS %s", p.Name,
+			strings.Join(p.AllowQOS, ","), v.qos),
 			"add QOS "+v.qos+" to AllowQos in slurm.conf")
 	case v.policy != nil && slices.Contains(p.DenyQOS, v.qos):
-		return reject(errPartConfig, RuleQOS, fmt.Sprintf("partition %s has DenyQos=%s; the jobs have QOS %s", p.Name, strings.Join(p.DenyQOS, ","), v.qos),
+		return reject(errPartConfig, RuleQOS, fmt.Sprintf("partition %s has DenyQos=%s; the jobs have QOS %s", p.Name,
+			strings.Join(p.DenyQOS, ","), v.qos),
 			"take QOS "+v.qos+" out of DenyQos in slurm.conf")
 	}
 	return nil
@@ -323,10 +340,12 @@ func (s *Site) wrongAccount(p *partition, v *viewer) *Finding {
 	}
 	switch {
 	case p.AllowAccounts != nil && !slices.Contains(p.AllowAccounts, v.account):
-		return reject(errPartConfig, RuleAccount, fmt.Sprintf("partition %s has AllowAccounts=%s; the jobs have %s", p.Name, strings.Join(p.AllowAccounts, ","), name),
+		return reject(errPartConfig, RuleAccount, fmt.Sprintf("partition %s has AllowAccounts=%s; the jobs have %s", p.Name,
+			strings.Join(p.AllowAccounts, ","), name),
 			"add account "+name+" to AllowAccounts in slurm.conf")
 	case v.account != "" && slices.Contains(p.DenyAccounts, v.account):
-		return reject(errPartConfig, RuleAccount, fmt.Sprintf("partition %s has DenyAccounts=%s; the jobs have %s", p.Name, strings.Join(p.DenyAccounts, ","), name),
+		return reject(errPartConfig, RuleAccount, fmt.Sprintf("partition %s has DenyAccounts=%s; the jobs have %s", p.Name,
+			strings.Join(p.DenyAccounts, ","), name),
 			"take account "+name+" out of DenyAccounts in slurm.conf")
 	}
 	return nil

@@ -27,7 +27,8 @@ func (s *Site) UndeclaredQOS() (list []string) {
 		}
 		for _, name := range names {
 			if !s.accounts.QOS[name] {
-				list = append(list, fmt.Sprintf("%s:%d: partition %s: QOS %s is not in %s, and slurmctld does not start without it (want %s)",
+				list = append(list, fmt.Sprintf(
+					"%s:%d: partition %s: QOS %s is not in %s, and slurmctld does not start without it (want %s)",
 					p.File, p.Line, p.Name, name, s.accountsFile(), s.wantQOS(name)))
 			}
 		}

@@ -62,7 +62,8 @@ type Options struct {
 func New(cluster *conf.Cluster, submitters []hpc.User, o Options) (*Site, error) {
 	s := &Site{
 		cluster: cluster, release: o.Release, partitions: map[string]*partition{},
-		perUser: map[userKey]*associations.Association{}, standing: map[*associations.Association]*standing{}, users: map[string]hpc.User{},
+		perUser: map[userKey]*associations.Association{}, standing: map[*associations.Association]*standing{},
+		users:    map[string]hpc.User{},
 		features: map[string]bool{}, gres: map[string]bool{},
 	}
 	for _, list := range [][]hpc.User{cluster.Users, submitters} { // the cluster's come first
@@ -84,7 +85,8 @@ func New(cluster *conf.Cluster, submitters []hpc.User, o Options) (*Site, error)
 	for i := range cluster.Partitions {
 		p, err := s.readPartition(&cluster.Partitions[i])
 		if err != nil {
-			return nil, fmt.Errorf("%s:%d: partition %s: %w", cluster.Partitions[i].File, cluster.Partitions[i].Line, cluster.Partitions[i].Name, err)
+			return nil, fmt.Errorf("%s:%d: partition %s: %w", cluster.Partitions[i].File, cluster.Partitions[i].Line,
+				cluster.Partitions[i].Name, err)
 		}
 		s.partitions[p.Name] = p
 		if p.Default {

@@ -33,14 +33,17 @@ func (s *Site) Judge(job *hpc.Job, reservations Reservations) *Finding {
 		reservations = func(string) *hpc.Reservation { return nil }
 	}
 	if _, known := s.users[job.User]; !known {
-		return &Finding{Verdict: Rejected, Rule: RuleUser, Text: fmt.Sprintf("there is no user %q", job.User), Remedy: "name the user in the file users or in the workload"}
+		return &Finding{Verdict: Rejected, Rule: RuleUser, Text: fmt.Sprintf("there is no user %q", job.User),
+			Remedy: "name the user in the file users or in the workload"}
 	}
 	sub := jobdesc.Submission{
-		Request: job.Request, Script: "#!/bin/sh\n", Args: []string{"script"}, UID: 1, GID: 1, Now: job.Submit, Release: s.release,
+		Request: job.Request, Script: "#!/bin/sh\n", Args: []string{"script"}, UID: 1, GID: 1, Now: job.Submit,
+		Release: s.release,
 	}
 	j, err := sub.JobDesc()
 	if err != nil {
-		return &Finding{Verdict: Rejected, Rule: RuleSubmission, Text: err.Error(), Remedy: "correct the options: sbatch refuses them"}
+		return &Finding{Verdict: Rejected, Rule: RuleSubmission, Text: err.Error(),
+			Remedy: "correct the options: sbatch refuses them"}
 	}
 	v := &viewer{user: job.User, operator: job.AsOperator}
 	for _, check := range []func(*hpc.Job, *rpc.JobDesc, *viewer) *Finding{s.request, s.array} {
@@ -58,7 +61,8 @@ func (s *Site) request(job *hpc.Job, j *rpc.JobDesc, v *viewer) *Finding {
 	if !v.operator {
 		switch {
 		case j.Nice < rpc.NiceOffset && j.Nice != slurmspec.NoVal:
-			return reject(errNice, RuleAccess, "only operators may submit with a negative nice value", "take --nice out of the jobs")
+			return reject(errNice, RuleAccess, "only operators may submit with a negative nice value",
+				"take --nice out of the jobs")
 		case j.Reboot != 0 && j.Reboot != slurmspec.NoVal16:
 			return reject(errAccess, RuleAccess, "only administrators may submit with --reboot", "take --reboot out of the jobs")
 		}
@@ -68,14 +72,18 @@ func (s *Site) request(job *hpc.Job, j *rpc.JobDesc, v *viewer) *Finding {
 		option, value string
 		most          int
 	}{
-		{"--account", j.Account, usualLength}, {"--array", j.ArrayIndices, arrayLength}, {"--comment", j.Comment, usualLength},
-		{"--constraint", j.Features, usualLength}, {"--licenses", j.Licenses, usualLength}, {"--job-name", j.Name, usualLength},
+		{"--account", j.Account, usualLength}, {"--array", j.ArrayIndices, arrayLength},
+		{"--comment", j.Comment, usualLength},
+		{"--constraint", j.Features, usualLength}, {"--licenses", j.Licenses, usualLength},
+		{"--job-name", j.Name, usualLength},
 		{"--partition", j.Partition, usualLength}, {"--prefer", j.Prefer, usualLength}, {"--qos", j.QOS, usualLength},
-		{"--reservation", j.Reservation, usualLength}, {"--gres", j.TRESPerNode, usualLength}, {"--gpus", j.TRESPerJob, usualLength},
+		{"--reservation", j.Reservation, usualLength}, {"--gres", j.TRESPerNode, usualLength},
+		{"--gpus", j.TRESPerJob, usualLength},
 		{"--wckey", j.WCKey, usualLength}, {"--mcs-label", j.MCSLabel, usualLength},
 	} {
 		if len(f.value) > f.most {
-			return reject(errTooLong, RuleSubmission, fmt.Sprintf("%s has more than %d characters", f.option, f.most), "shorten the option's value")
+			return reject(errTooLong, RuleSubmission, fmt.Sprintf("%s has more than %d characters", f.option, f.most),
+				"shorten the option's value")
 		}
 	}
 	if s.release.Since(slurmspec.R2302) {
@@ -95,7 +103,8 @@ func (s *Site) request(job *hpc.Job, j *rpc.JobDesc, v *viewer) *Finding {
 	if j.TasksPerNode != slurmspec.NoVal16 && j.MinNodes != slurmspec.NoVal && j.Tasks == slurmspec.NoVal {
 		j.Tasks = uint32(j.TasksPerNode) * j.MinNodes
 	}
-	if j.Overcommit == slurmspec.NoVal8 && j.MinCPUs != slurmspec.NoVal && j.Tasks != slurmspec.NoVal && j.Tasks > j.MinCPUs {
+	if j.Overcommit == slurmspec.NoVal8 && j.MinCPUs != slurmspec.NoVal && j.Tasks != slurmspec.NoVal &&
+		j.Tasks > j.MinCPUs {
 		j.MinCPUs = j.Tasks
 		if j.CPUsPerTask != slurmspec.NoVal16 {
 			j.MinCPUs *= uint32(j.CPUsPerTask)
@@ -113,9 +122,11 @@ func (s *Site) array(job *hpc.Job, _ *rpc.JobDesc, _ *viewer) *Finding {
 	case err != nil || len(a.Tasks) == 0:
 		return reject(errArray, RuleArray, "an array's indices cannot be read", "correct --array")
 	case a.Tasks[len(a.Tasks)-1] >= s.maxArray:
-		return reject(errArray, RuleArray, fmt.Sprintf("an array's index is not below MaxArraySize=%d", s.maxArray), "raise MaxArraySize in slurm.conf")
+		return reject(errArray, RuleArray, fmt.Sprintf("an array's index is not below MaxArraySize=%d", s.maxArray),
+			"raise MaxArraySize in slurm.conf")
 	case s.maxTasks != 0 && len(a.Tasks) > max(s.maxTasks, 0) && s.maxTasks < s.maxArray:
-		return reject(errArray, RuleArray, fmt.Sprintf("an array has more tasks than max_array_tasks=%d allows", max(s.maxTasks, 0)), "raise max_array_tasks in SchedulerParameters")
+		return reject(errArray, RuleArray, fmt.Sprintf("an array has more tasks than max_array_tasks=%d allows",
+			max(s.maxTasks, 0)), "raise max_array_tasks in SchedulerParameters")
 	}
 	return nil
 }
@@ -142,7 +153,8 @@ type creation struct {
 
 func (c *creation) judge() *Finding {
 	for _, check := range []func() *Finding{
-		c.nodeList, c.choosePartitions, c.findAssociation, c.findQOS, c.checkPartitions, c.checkMemory, c.checkLicenses, c.checkGRES,
+		c.nodeList, c.choosePartitions, c.findAssociation, c.findQOS, c.checkPartitions, c.checkMemory, c.checkLicenses,
+		c.checkGRES,
 		c.checkLimits, c.excludeNodes, c.checkRecord, c.checkReservations, c.start,
 	} {
 		if why := check(); why != nil {
@@ -163,7 +175,8 @@ func (c *creation) nodeList() *Finding {
 	}
 	for _, name := range names {
 		if _, known := c.cluster.Node(name); !known {
-			return reject(errNodeName, RuleNodeList, "--nodelist names nodes that the cluster does not have", "take --nodelist out of the jobs, or add the nodes to slurm.conf")
+			return reject(errNodeName, RuleNodeList, "--nodelist names nodes that the cluster does not have",
+				"take --nodelist out of the jobs, or add the nodes to slurm.conf")
 		}
 	}
 	slices.Sort(names)
@@ -181,7 +194,8 @@ func (c *creation) nodeList() *Finding {
 		j.MinCPUs = n
 	}
 	if j.MaxNodes != 0 && j.MinNodes != slurmspec.NoVal && j.MinNodes > j.MaxNodes && !c.release.Since(slurmspec.R2302) {
-		return reject(errNodeCount, RuleNodes, "--nodelist names more nodes than --nodes allows", "correct --nodelist or --nodes")
+		return reject(errNodeCount, RuleNodes, "--nodelist names more nodes than --nodes allows",
+			"correct --nodelist or --nodes")
 	}
 	return nil
 }
@@ -237,15 +251,19 @@ func (c *creation) withinLimits() *Finding {
 	case j.MinNodes == slurmspec.NoVal:
 		j.MinNodes = max(least, 1)
 	case j.MinNodes > most && enforced && !has("partitionmaxnodes"):
-		return reject(errNodeCount, RuleNodes, fmt.Sprintf("the partitions' MaxNodes is %d; the jobs ask for more nodes", most), "raise MaxNodes in slurm.conf")
+		return reject(errNodeCount, RuleNodes, fmt.Sprintf("the partitions' MaxNodes is %d; the jobs ask for more nodes",
+			most), "raise MaxNodes in slurm.conf")
 	case j.MinNodes < least && (j.MaxNodes == slurmspec.NoVal || j.MaxNodes >= least):
 		j.MinNodes = least
 	}
 	if j.MaxNodes != slurmspec.NoVal && enforced && j.MaxNodes < least && !has("partitionminnodes") {
-		return reject(errNodeCount, RuleNodes, fmt.Sprintf("the partitions' MinNodes is %d; the jobs may have fewer nodes", least), "lower MinNodes in slurm.conf")
+		return reject(errNodeCount, RuleNodes, fmt.Sprintf("the partitions' MinNodes is %d; the jobs may have fewer nodes",
+			least), "lower MinNodes in slurm.conf")
 	}
-	if c.release.Since(slurmspec.R2605) && j.Tasks != slurmspec.NoVal && enforced && j.Tasks < least && !has("partitionminnodes") {
-		return reject(errTaskCount, RuleTasks, fmt.Sprintf("the partitions' MinNodes is %d; the jobs have fewer tasks", least), "lower MinNodes in slurm.conf")
+	if c.release.Since(slurmspec.R2605) && j.Tasks != slurmspec.NoVal && enforced && j.Tasks < least &&
+		!has("partitionminnodes") {
+		return reject(errTaskCount, RuleTasks, fmt.Sprintf("the partitions' MinNodes is %d; the jobs have fewer tasks",
+			least), "lower MinNodes in slurm.conf")
 	}
 	return c.withinTimes(longest, enforced)
 }
@@ -255,15 +273,18 @@ func (c *creation) withinTimes(longest uint32, enforced bool) *Finding {
 	free := c.v.policy.Has("partitiontimelimit")
 	if j.TimeLimit == slurmspec.NoVal {
 		if first.defaultTime == 0 {
-			return reject(errTimeLimit, RuleTime, fmt.Sprintf("partition %s has DefaultTime=0; the jobs have no time limit", first.Name), "raise DefaultTime in slurm.conf")
+			return reject(errTimeLimit, RuleTime, fmt.Sprintf("partition %s has DefaultTime=0; the jobs have no time limit",
+				first.Name), "raise DefaultTime in slurm.conf")
 		}
 		j.TimeLimit = first.defaultTime // NoVal without one
 	}
 	switch {
 	case j.TimeMin != slurmspec.NoVal && j.TimeMin > longest && !free:
-		return reject(errTimeMin, RuleTime, fmt.Sprintf("the partitions' MaxTime is %d minutes; --time-min is longer", longest), "raise MaxTime in slurm.conf")
+		return reject(errTimeMin, RuleTime, fmt.Sprintf("the partitions' MaxTime is %d minutes; --time-min is longer",
+			longest), "raise MaxTime in slurm.conf")
 	case j.TimeLimit != slurmspec.NoVal && j.TimeLimit > longest && j.TimeMin == slurmspec.NoVal && enforced && !free:
-		return reject(errTimeLimit, RuleTime, fmt.Sprintf("the partitions' MaxTime is %d minutes; the jobs' time limits are longer", longest),
+		return reject(errTimeLimit, RuleTime, fmt.Sprintf("the partitions' MaxTime is %d minutes; the jobs' time limits "+
+			"are longer", longest),
 			"raise MaxTime in slurm.conf, or shorten the jobs' time limits")
 	case j.TimeMin != slurmspec.NoVal && j.TimeMin > j.TimeLimit && !free:
 		return reject(errTimeMin, RuleTime, "--time-min is longer than the time limit", "correct --time-min")
@@ -289,9 +310,12 @@ func (c *creation) withinDeadline() *Finding {
 	case late(j.TimeMin):
 		return reject(errTimeMin, RuleTime, "--time-min does not fit before --deadline", "correct --deadline or --time-min")
 	case late(j.TimeLimit) && !newer && j.TimeMin == slurmspec.NoVal:
-		c.waits = pend("Deadline", RuleTime, "the time limit does not fit before --deadline, at which slurmctld ends the jobs", "correct --deadline, or shorten the jobs' time limits")
+		c.waits = pend("Deadline", RuleTime,
+			"the time limit does not fit before --deadline, at which slurmctld ends the jobs",
+			"correct --deadline, or shorten the jobs' time limits")
 	case late(j.TimeLimit) && newer && (j.TimeMin == slurmspec.NoVal || j.TimeMin == 0):
-		return reject(errTimeLimit, RuleTime, "the time limit does not fit before --deadline", "correct --deadline, or shorten the jobs' time limits")
+		return reject(errTimeLimit, RuleTime, "the time limit does not fit before --deadline",
+			"correct --deadline, or shorten the jobs' time limits")
 	}
 	return nil
 }
@@ -341,9 +365,11 @@ func (c *creation) checkLicenses() *Finding {
 		has, known := c.licenses[name]
 		switch {
 		case !known:
-			return reject(errLicenses, RuleLicenses, "slurm.conf has no license "+name, "add "+name+" to Licenses in slurm.conf, or take --licenses out of the jobs")
+			return reject(errLicenses, RuleLicenses, "slurm.conf has no license "+name,
+				"add "+name+" to Licenses in slurm.conf, or take --licenses out of the jobs")
 		case n > has && !c.zeroLicenses:
-			return reject(errLicenses, RuleLicenses, fmt.Sprintf("slurm.conf has Licenses=%s:%d; the jobs ask for more", name, has), "raise the number in Licenses in slurm.conf")
+			return reject(errLicenses, RuleLicenses, fmt.Sprintf("slurm.conf has Licenses=%s:%d; the jobs ask for more", name,
+				has), "raise the number in Licenses in slurm.conf")
 		}
 	}
 	return nil
@@ -369,7 +395,8 @@ func (c *creation) excludeNodes() *Finding {
 	}
 	for _, name := range names {
 		if _, known := c.cluster.Node(name); !known {
-			return reject(errNodeName, RuleNodeList, "--exclude names nodes that the cluster does not have", "take --exclude out of the jobs")
+			return reject(errNodeName, RuleNodeList, "--exclude names nodes that the cluster does not have",
+				"take --exclude out of the jobs")
 		}
 		c.excluded[name] = true
 		if _, named := slices.BinarySearch(c.required, name); named {
@@ -384,7 +411,8 @@ func (c *creation) checkRecord() *Finding {
 	j := c.j
 	switch {
 	case j.MaxNodes != slurmspec.NoVal && j.MaxNodes != 0 && j.MaxNodes < j.MinNodes:
-		return reject(errNodeCount, RuleNodes, "the partition asks for more nodes than --nodes allows", "correct --nodes, or lower MinNodes in slurm.conf")
+		return reject(errNodeCount, RuleNodes, "the partition asks for more nodes than --nodes allows",
+			"correct --nodes, or lower MinNodes in slurm.conf")
 	case c.release.Since(slurmspec.R2605) && j.Tasks != slurmspec.NoVal && j.Tasks != 0 && j.Tasks < j.MinNodes:
 		return reject(errTaskCount, RuleTasks, "the jobs have fewer tasks than nodes", "correct --ntasks or --nodes")
 	}
@@ -392,7 +420,8 @@ func (c *creation) checkRecord() *Finding {
 		keys := c.accounts.WCKeys[strings.ToLower(c.job.User)]
 		switch {
 		case j.WCKey == "" && len(keys) == 0:
-			return reject(errWCKey, RuleWCKey, "AccountingStorageEnforce has wckeys; the users have no default wckey", "give the users wckeys in "+c.accountsFile())
+			return reject(errWCKey, RuleWCKey, "AccountingStorageEnforce has wckeys; the users have no default wckey",
+				"give the users wckeys in "+c.accountsFile())
 		case j.WCKey != "" && !slices.Contains(keys, strings.ToLower(j.WCKey)):
 			return reject(errWCKey, RuleWCKey, "the users have no wckey "+j.WCKey, "give it to the users in "+c.accountsFile())
 		}
@@ -412,9 +441,11 @@ func (c *creation) checkReservations() *Finding {
 		r := c.reservations(name)
 		switch {
 		case r == nil:
-			return reject(errReservation, RuleReservation, "there is no reservation "+name+" when the jobs are submitted", "record the reservations, or take --reservation out of the jobs")
+			return reject(errReservation, RuleReservation, "there is no reservation "+name+" when the jobs are submitted",
+				"record the reservations, or take --reservation out of the jobs")
 		case r.HasFlag(slurmspec.FlagTimeFloat) || !c.mayUse(r):
-			return reject(errReservationAccess, RuleReservation, "the users may not use reservation "+name, "add the users or accounts to the reservation")
+			return reject(errReservationAccess, RuleReservation, "the users may not use reservation "+name,
+				"add the users or accounts to the reservation")
 		}
 	}
 	return nil

@@ -52,9 +52,12 @@ type verb struct {
 
 // verbs are the commands of sacctmgr by their names.
 var verbs = map[string]verb{
-	"add": {"add", true}, "create": {"add", true}, "modify": {"modify", true}, "delete": {"delete", true}, "remove": {"delete", true},
-	"archive": {}, "clear": {}, "dump": {}, "exit": {}, "help": {}, "list": {}, "load": {}, "oneliner": {}, "ping": {}, "problem": {},
-	"quiet": {}, "quit": {}, "reconfigure": {}, "rollup": {}, "show": {}, "shutdown": {}, "verbose": {}, "version": {}, "!!": {},
+	"add": {"add", true}, "create": {"add", true}, "modify": {"modify", true}, "delete": {"delete", true},
+	"remove":  {"delete", true},
+	"archive": {}, "clear": {}, "dump": {}, "exit": {}, "help": {}, "list": {}, "load": {}, "oneliner": {}, "ping": {},
+	"problem": {},
+	"quiet":   {}, "quit": {}, "reconfigure": {}, "rollup": {}, "show": {}, "shutdown": {}, "verbose": {}, "version": {},
+	"!!": {},
 }
 
 func verbOf(word string) (verb, error) {
@@ -65,7 +68,8 @@ func verbOf(word string) (verb, error) {
 		}
 	}
 	if word == "cluster" || word == "parent" || word == "account" || word == "user" {
-		return verb{}, fmt.Errorf("%s: a line of sacctmgr dump among commands (want a file of commands, or the whole dump)", word)
+		return verb{}, fmt.Errorf("%s: a line of sacctmgr dump among commands (want a file of commands, or the whole dump)",
+			word)
 	}
 	return verb{}, fmt.Errorf("%.40q: no command of sacctmgr%s", word, didYouMean(word, verbs))
 }
@@ -81,7 +85,8 @@ var entities = map[string]entity{
 	"cluster": {"cluster", clusterOptions}, "clusters": {"cluster", clusterOptions},
 	"coordinator": {"coordinator", coordinatorOptions}, "coordinators": {"coordinator", coordinatorOptions},
 	"qos": {"qos", qosOptions}, "user": {"user", userOptions}, "users": {"user", userOptions},
-	"association": {name: "association"}, "federation": {name: "federation"}, "job": {name: "job"}, "resource": {name: "resource"}, "runawayjobs": {name: "runawayjobs"},
+	"association": {name: "association"}, "federation": {name: "federation"}, "job": {name: "job"},
+	"resource": {name: "resource"}, "runawayjobs": {name: "runawayjobs"},
 }
 
 func entityOf(word string) (entity, error) {
@@ -91,7 +96,8 @@ func entityOf(word string) (entity, error) {
 			return entities[name], nil
 		}
 	}
-	return entity{}, fmt.Errorf("%.40q: sacctmgr has no such entity (want account, cluster, coordinator, qos or user)%s", word, didYouMean(word, entities))
+	return entity{}, fmt.Errorf("%.40q: sacctmgr has no such entity (want account, cluster, coordinator, qos or user)%s",
+		word, didYouMean(word, entities))
 }
 
 // command is a command that declares, changes or removes something. Its values are by the full
@@ -260,12 +266,15 @@ func (o options) with(k kind, names ...string) options {
 // The options of the entities. A command that changes an entity has those of the change and of
 // its condition.
 var (
-	conditionOptions = options{}.with(isText, "Format", "IDs", "OnlyDefaults", "RawUsage", "WithAssoc", "WithCoordinators", "WithDeleted",
+	conditionOptions = options{}.with(isText, "Format", "IDs", "OnlyDefaults", "RawUsage", "WithAssoc", "WithCoordinators",
+		"WithDeleted",
 		"WithRawQOSLevel", "WithSubAccounts", "WOPInfo", "WOPLimits", "WOLimits")
 
 	limitOptions = conditionOptions.
-			with(isCount, "GrpCPUs", "GrpJobs", "GrpJobsAccrue", "GrpNodes", "GrpSubmitJobs", "MaxCPUsPerJob", "MaxNodes", "MaxNodesPerJob", "MinPrioThresh").
-			with(isText, "GrpCPUMins", "GrpCPURunMins", "GrpMemory", "GrpTRES", "GrpTRESMins", "GrpTRESRunMins", "GrpWall", "MaxCPUMinsPerJob",
+			with(isCount, "GrpCPUs", "GrpJobs", "GrpJobsAccrue", "GrpNodes", "GrpSubmitJobs", "MaxCPUsPerJob", "MaxNodes",
+			"MaxNodesPerJob", "MinPrioThresh").
+		with(isText, "GrpCPUMins", "GrpCPURunMins", "GrpMemory", "GrpTRES", "GrpTRESMins", "GrpTRESRunMins", "GrpWall",
+			"MaxCPUMinsPerJob",
 			"MaxTRESPerJob", "MaxTRESPerNode", "MaxTRESMinsPerJob", "MaxWallDurationPerJob", "Priority")
 
 	associationOptions = limitOptions.
@@ -278,16 +287,22 @@ var (
 			with(isText, "Description", "Organization")
 	clusterOptions = associationOptions.with(isList, "Name", "Names").
 			with(isText, "Classification", "Features", "Federation", "FedState", "Flags", "RPC", "ControlHost")
-	userOptions = associationOptions.with(isList, "Name", "Names", "Users", "Account", "Accounts", "Acct", "DefaultAccount", "Partition", "Partitions").
-			with(isText, "AdminLevel", "DefaultWCKey", "WCKeys", "NewName")
-	coordinatorOptions = options{}.with(isList, "Name", "Names", "Users", "Account", "Accounts", "Acct", "Cluster", "Clusters")
+	userOptions = associationOptions.with(isList, "Name", "Names", "Users", "Account", "Accounts", "Acct",
+		"DefaultAccount", "Partition", "Partitions").
+		with(isText, "AdminLevel", "DefaultWCKey", "WCKeys", "NewName")
+	coordinatorOptions = options{}.with(isList, "Name", "Names", "Users", "Account", "Accounts", "Acct", "Cluster",
+		"Clusters")
 
 	qosOptions = limitOptions.with(isList, "Name", "Names", "Preempt").
-			with(isText, "Description", "Flags", "GraceTime", "LimitFactor", "PreemptMode", "PreemptExemptTime", "UsageFactor", "UsageThreshold",
+			with(isText, "Description", "Flags", "GraceTime", "LimitFactor", "PreemptMode", "PreemptExemptTime", "UsageFactor",
+			"UsageThreshold",
 			"MaxCPUMins", "MaxCPUs", "MaxTRES", "MaxTRESMins", "MaxWall",
-			"MaxTRESPerUser", "MaxTRESPU", "MaxTRESPerAccount", "MaxTRESPA", "MaxTRESRunMinsPU", "MaxTRESRunMinsPA", "MinTRESPerJob").
-		with(isCount, "MaxCPUsPerUser", "MaxCPUsPU", "MaxNodesPerUser", "MaxNodesPU", "MaxJobsPerUser", "MaxJobsPU", "MaxJobsPerAccount", "MaxJobsPA",
-			"MaxJobsAccruePerUser", "MaxJobsAccruePU", "MaxJobsAccruePerAccount", "MaxJobsAccruePA", "MaxSubmitJobsPerUser", "MaxSubmitJobsPU",
+			"MaxTRESPerUser", "MaxTRESPU", "MaxTRESPerAccount", "MaxTRESPA", "MaxTRESRunMinsPU", "MaxTRESRunMinsPA",
+			"MinTRESPerJob").
+		with(isCount, "MaxCPUsPerUser", "MaxCPUsPU", "MaxNodesPerUser", "MaxNodesPU", "MaxJobsPerUser", "MaxJobsPU",
+			"MaxJobsPerAccount", "MaxJobsPA",
+			"MaxJobsAccruePerUser", "MaxJobsAccruePU", "MaxJobsAccruePerAccount", "MaxJobsAccruePA", "MaxSubmitJobsPerUser",
+			"MaxSubmitJobsPU",
 			"MaxSubmitJobsPerAccount", "MaxSubmitJobsPA", "MinCPUsPerJob")
 )
 

@@ -30,7 +30,8 @@ type Jobs struct {
 // line. An error quotes the line.
 func ParseJobs(text string) (*Jobs, error) {
 	first, rest, more := strings.Cut(strings.TrimSuffix(text, "\n"), "\n")
-	s := &Jobs{columns: map[string]int{}, lines: make(map[uint32]string, strings.Count(rest, "\n")+1), resized: map[uint32]bool{}}
+	s := &Jobs{columns: map[string]int{}, lines: make(map[uint32]string, strings.Count(rest, "\n")+1),
+		resized: map[uint32]bool{}}
 	for i, name := range strings.Split(first, "|") {
 		s.columns[name] = i
 		s.width++
@@ -78,7 +79,8 @@ func (s *Jobs) record(line string) (sacctRecord, error) {
 		}
 	}
 	if len(fields) != s.width {
-		return sacctRecord{}, fmt.Errorf("reading sacct's output: %.100q has %d fields, the header %d", line, len(fields), s.width)
+		return sacctRecord{}, fmt.Errorf("reading sacct's output: %.100q has %d fields, the header %d", line, len(fields),
+			s.width)
 	}
 	return sacctRecord{s.columns, fields}, nil
 }
@@ -130,7 +132,8 @@ func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 		}
 		for _, c := range []struct{ what, ours, theirs string }{
 			{"submit", slurmspec.FormatTime(submit), rec.get("Submit")}, {"start", slurmspec.FormatTime(row.Start), start},
-			{"end", slurmspec.FormatTime(row.End), slurmspec.Given(rec.get("End"))}, {"state", string(row.State), string(slurmspec.ParseJobState(rec.get("State")))},
+			{"end", slurmspec.FormatTime(row.End), slurmspec.Given(rec.get("End"))},
+			{"state", string(row.State), string(slurmspec.ParseJobState(rec.get("State")))},
 			{"nodes", row.Nodes, slurmspec.Given(rec.get("NodeList"))}, {"account", row.Account, rec.get("Account")},
 			{"QOS", row.QOS, qosOf(rec.get("QOS"), row.QOS)},
 		} {
@@ -138,7 +141,8 @@ func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 				continue // slurmdbd's times are those of the last size
 			}
 			if c.ours != c.theirs {
-				differences = append(differences, fmt.Sprintf("job %s: %s %s, slurmdbd has %s", name, c.what, orNone(c.ours), orNone(c.theirs)))
+				differences = append(differences, fmt.Sprintf("job %s: %s %s, slurmdbd has %s", name, c.what, orNone(c.ours),
+					orNone(c.theirs)))
 			}
 		}
 	}

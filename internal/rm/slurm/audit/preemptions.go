@@ -100,7 +100,8 @@ func (p *Preemptions) Amend(row *run.Row) {
 		}
 		for i := range row.Segments {
 			s := &row.Segments[i]
-			if late := by.at.Sub(s.End); s.PreemptedBy == "" && late >= 0 && late < sameEnd && (s.EndedBy == rm.Requeue || s.EndedBy == rm.Ended) {
+			if late := by.at.Sub(s.End); s.PreemptedBy == "" && late >= 0 && late < sameEnd &&
+				(s.EndedBy == rm.Requeue || s.EndedBy == rm.Ended) {
 				s.PreemptedBy = p.names[by.by]
 				if s.PreemptedBy == "" { // a job that the record does not have
 					s.PreemptedBy = strconv.FormatUint(uint64(by.by), 10)

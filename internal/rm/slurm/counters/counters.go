@@ -136,7 +136,8 @@ func (c *Counters) Total() run.Scheduler {
 	c.keepLast()
 	out := c.before.Add(daily(&c.last))
 	p := &c.peaks
-	out.AgentQueueMax, out.ServerThreadsMax, out.DBDQueueMax, out.BackfillTableMax = p.AgentQueueMax, p.ServerThreadsMax, p.DBDQueueMax, p.BackfillTableMax
+	out.AgentQueueMax, out.ServerThreadsMax, out.DBDQueueMax, out.BackfillTableMax = p.AgentQueueMax, p.ServerThreadsMax,
+		p.DBDQueueMax, p.BackfillTableMax
 	return out
 }
 
@@ -156,7 +157,8 @@ func daily(s *rpc.Stats) run.Scheduler {
 		MainDepthMean:  mean(float64(s.MainDepthSum), s.MainCycles),
 		BackfillCycles: int(bf), BackfillMean: mean(s.BackfillSum.Seconds(), bf), BackfillMax: s.BackfillMax.Seconds(),
 		BackfillDepthMean: mean(float64(s.BackfillDepthSum), bf), BackfillTriedMean: mean(float64(s.BackfillDepthTrySum), bf),
-		BackfillQueueMean: mean(float64(s.BackfillQueueSum), bf), BackfillTableMean: mean(float64(s.BackfillTableSizeSum), bf),
+		BackfillQueueMean: mean(float64(s.BackfillQueueSum), bf), BackfillTableMean: mean(float64(s.BackfillTableSizeSum),
+			bf),
 	}
 }
 
@@ -214,20 +216,25 @@ func checkBackfill(s *run.Scheduler, l limits, frozen bool, warn Warn) {
 	if took := l.longest(s.BackfillMax); took >= l.maxTime.Seconds()-1 && s.BackfillMax > 0 {
 		// The measured clock is there to show such cuts, so they do not affect its result.
 		// With the frozen clock, only the yields of a cycle take time.
-		warn("backfill-cut", fmt.Sprintf("backfill cycles were cut by bf_max_time=%v: the longest took %.1f s, %.1f s of them computing, for %.0f of %.0f jobs in the mean",
+		warn("backfill-cut", fmt.Sprintf("backfill cycles were cut by bf_max_time=%v: the longest took %.1f s, %.1f s of "+
+			"them computing, for %.0f of %.0f jobs in the mean",
 			l.maxTime, took, s.BackfillMax, s.BackfillDepthMean, s.BackfillQueueMean), frozen)
 	}
 	if s.BackfillTableMax >= l.table {
-		warn("backfill-table-full", fmt.Sprintf("backfill cycles ended because the table of %d future states of the machine was full (bf_node_space_size, else bf_max_job_test)", l.table), false)
+		warn("backfill-table-full", fmt.Sprintf("backfill cycles ended because the table of %d future states of the "+
+			"machine was full (bf_node_space_size, else bf_max_job_test)", l.table), false)
 	}
 }
 
 // losses has the log lines that the daemons write, at any log level, when they drop a message
 // and the result may depend on it.
 var losses = []struct{ log, code, says, means string }{
-	{"slurmctld.log", "message-dropped", "agent waited too long for nodes to respond", "messages to nodes were given up"}, // agent.c
-	{"slurmctld.log", "accounting-dropped", "agent queue is full (", "messages to slurmdbd were given up"},                // slurmdbd_agent.c
-	{"slurmdbd.log", "change-dropped", "error: update cluster:", "changes of accounts did not reach slurmctld"},           // slurmdb_defs.c
+	// agent.c
+	{"slurmctld.log", "message-dropped", "agent waited too long for nodes to respond", "messages to nodes were given up"},
+	// slurmdbd_agent.c
+	{"slurmctld.log", "accounting-dropped", "agent queue is full (", "messages to slurmdbd were given up"},
+	// slurmdb_defs.c
+	{"slurmdbd.log", "change-dropped", "error: update cluster:", "changes of accounts did not reach slurmctld"},
 }
 
 // CheckLosses warns of messages that the daemons dropped. It reads their logs in a directory.

@@ -13,8 +13,10 @@ import (
 // Why cycles ended, by the names in the JSON of sdiag, in the order of schedule_exit_t and bf_exit_t
 // (slurmctld.h).
 var (
-	mainExits     = []string{"end_job_queue", "default_queue_depth", "max_job_start", "licenses", "max_rpc_cnt", "max_sched_time"}
-	backfillExits = []string{"end_job_queue", "bf_max_job_start", "bf_max_job_test", "state_changed", "bf_node_space_size", "bf_max_time"}
+	mainExits = []string{"end_job_queue", "default_queue_depth", "max_job_start", "licenses", "max_rpc_cnt",
+		"max_sched_time"}
+	backfillExits = []string{"end_job_queue", "bf_max_job_start", "bf_max_job_test", "state_changed", "bf_node_space_size",
+		"bf_max_time"}
 )
 
 // statistics converts an answer to a row of the record.
@@ -22,12 +24,16 @@ func statistics(s *rpc.Stats) run.Statistics {
 	const second = 1_000_000_000
 	out := run.Statistics{
 		At: hpc.Time(s.Time * second), Since: hpc.Time(s.Since * second),
-		ServerThreads: int64(s.ServerThreads), AgentQueue: int64(s.AgentQueue), Agents: int64(s.Agents), DBDQueue: int64(s.DBDQueue),
-		JobsPending: int64(s.Pending), JobsRunning: int64(s.Running), JobsSubmitted: int64(s.Submitted), JobsStarted: int64(s.Started),
-		JobsCompleted: int64(s.Completed), JobsCancelled: int64(s.Cancelled), JobsFailed: int64(s.Failed), JobsBackfilled: int64(s.BackfilledJobs),
-		MainCycles: int64(s.MainCycles), MainSum: s.MainSum, MainMax: s.MainMax, MainLast: s.MainLast,
+		ServerThreads: int64(s.ServerThreads), AgentQueue: int64(s.AgentQueue), Agents: int64(s.Agents),
+		DBDQueue:    int64(s.DBDQueue),
+		JobsPending: int64(s.Pending), JobsRunning: int64(s.Running), JobsSubmitted: int64(s.Submitted),
+		JobsStarted:   int64(s.Started),
+		JobsCompleted: int64(s.Completed), JobsCancelled: int64(s.Cancelled), JobsFailed: int64(s.Failed),
+		JobsBackfilled: int64(s.BackfilledJobs),
+		MainCycles:     int64(s.MainCycles), MainSum: s.MainSum, MainMax: s.MainMax, MainLast: s.MainLast,
 		MainDepth: int64(s.MainDepthSum), MainQueue: int64(s.MainQueue),
-		BackfillCycles: int64(s.BackfillCycles), BackfillSum: s.BackfillSum, BackfillMax: s.BackfillMax, BackfillLast: s.BackfillLast,
+		BackfillCycles: int64(s.BackfillCycles), BackfillSum: s.BackfillSum, BackfillMax: s.BackfillMax,
+		BackfillLast:  s.BackfillLast,
 		BackfillDepth: int64(s.BackfillDepthSum), BackfillTried: int64(s.BackfillDepthTrySum),
 		BackfillQueue: int64(s.BackfillQueue), BackfillTable: int64(s.BackfillTableSize),
 		MainExits: exits(mainExits, s.MainExits), BackfillExits: exits(backfillExits, s.BackfillExits),

@@ -109,7 +109,8 @@ func (u Usage) CheckLimits(known *Accounts, warn Warn) {
 		}
 	}
 	if n := len(from0); n > 0 {
-		warn("limits-from-zero", fmt.Sprintf("%d limits on usage start from zero in the replay: %s", n, strings.Join(from0, "; ")), true)
+		warn("limits-from-zero", fmt.Sprintf("%d limits on usage start from zero in the replay: %s", n,
+			strings.Join(from0, "; ")), true)
 	}
 }
 
@@ -147,10 +148,12 @@ func (u Usage) Own(known *Accounts, warn Warn) []Own {
 	}
 	used.balance(u.Given)
 	if n := len(used.unknown); n > 0 {
-		warn("usage-unknown", fmt.Sprintf("fair-share usage of %d accounts or users that the cluster does not have: %s", n, strings.Join(used.unknown, ", ")), true)
+		warn("usage-unknown", fmt.Sprintf("fair-share usage of %d accounts or users that the cluster does not have: %s", n,
+			strings.Join(used.unknown, ", ")), true)
 	}
 	if n := len(used.exceeded); n > 0 {
-		warn("usage-exceeded", fmt.Sprintf("the fair-share usage of %d accounts or users exceeds the workload's, because preset jobs before the window or accounts and users below have more, by %.2g %% of all usage: %s",
+		warn("usage-exceeded", fmt.Sprintf("the fair-share usage of %d accounts or users exceeds the workload's, because "+
+			"preset jobs before the window or accounts and users below have more, by %.2g %% of all usage: %s",
 			n, 100*used.excess, strings.Join(used.exceeded, ", ")), used.excess > precision)
 	}
 	var list []Own
@@ -300,7 +303,8 @@ func ReadAccounts(cluster string, list func(args ...string) (string, error)) (*A
 		what []string
 		take func(fields []string) error
 	}{
-		{[]string{"assoc", "cluster=" + cluster, "format=ID,Account,User,ParentName,Partition,DefaultQOS,GrpTRESMins,GrpWall"}, known.takeAssociation},
+		{[]string{"assoc", "cluster=" + cluster,
+			"format=ID,Account,User,ParentName,Partition,DefaultQOS,GrpTRESMins,GrpWall"}, known.takeAssociation},
 		{[]string{"user", "format=User,DefaultAccount"}, known.takeUser},
 		{[]string{"qos", "format=Name,UsageFactor,GrpTRESMins,GrpWall"}, known.takeQOS},
 	} {
@@ -370,7 +374,8 @@ func (k *Accounts) takeAssociation(f []string) error {
 	who := owner{lower(1), lower(2)}
 	k.of[who] = append(k.of[who], len(k.list))
 	k.list = append(k.list, association{
-		id: uint32(id), account: who.account, user: who.user, parent: lower(3), partition: lower(4), qos: lower(5), limits: limitsText(f[6], f[7]),
+		id: uint32(id), account: who.account, user: who.user, parent: lower(3), partition: lower(4), qos: lower(5),
+		limits: limitsText(f[6], f[7]),
 	})
 	return nil
 }

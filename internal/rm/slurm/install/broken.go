@@ -45,7 +45,8 @@ func checkProgram(path string) error {
 	case f.Class != elf.ELFCLASS64:
 		err = errors.New("a 32-bit program, into which the preload library cannot be loaded (want a 64-bit build)")
 	case interpreter(path) == "":
-		err = errors.New("linked statically, so the preload library cannot put it under virtual time (want a build with shared libraries)")
+		err = errors.New("linked statically, so the preload library cannot put it under virtual time (want a build with " +
+			"shared libraries)")
 	default:
 		return nil
 	}

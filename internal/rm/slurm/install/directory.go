@@ -38,7 +38,8 @@ func directory(named string, root func(version string) (string, error)) (string,
 		err = fmt.Errorf("%s: not a directory", dir)
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		err = errors.New("no such directory (want a directory with sbin/slurmctld or usr/sbin/slurmctld, or a version such as 24.11)")
+		err = errors.New("no such directory (want a directory with sbin/slurmctld or usr/sbin/slurmctld, or a version such " +
+			"as 24.11)")
 	}
 	if err != nil {
 		return "", &DirectoryError{named, err}
@@ -90,7 +91,8 @@ func (in *Installation) Reach() error {
 
 // Slurm is one Slurm that a replay can name.
 type Slurm struct {
-	Named   string   `json:"named"`   // the value of --slurm; empty for the machine's own, "store" if the store cannot be read
+	// the value of --slurm; empty for the machine's own, "store" if the store cannot be read
+	Named   string   `json:"named"`
 	Version string   `json:"version"` // of slurmctld; empty if it reports none
 	Path    string   `json:"path"`    // its slurmctld; empty if there is none
 	Lacks   []string `json:"lacks"`   // what it does not have that a replay needs, or what is wrong

@@ -23,8 +23,10 @@ var libraryImports = []string{"clone", "syscall"}
 // controllerPlugins are the types of plugins that slurmctld, slurmdbd and the client commands load
 // in a replay. slurmd alone loads the others, or the configuration of a replay does without them.
 var controllerPlugins = []string{
-	"accounting_storage_", "auth_none", "certmgr_", "cred_none", "gres_", "hash_", "job_submit_", "jobcomp_filetxt", "mcs_",
-	"node_features_", "preempt_", "prep_", "priority_", "sched_", "select_", "serializer_", "site_factor_", "switch_", "tls_none", "topology_",
+	"accounting_storage_", "auth_none", "certmgr_", "cred_none", "gres_", "hash_", "job_submit_", "jobcomp_filetxt",
+	"mcs_",
+	"node_features_", "preempt_", "prep_", "priority_", "sched_", "select_", "serializer_", "site_factor_", "switch_",
+	"tls_none", "topology_",
 }
 
 // Unhandled returns the functions that Slurm's daemons, its library and the plugins of a replay

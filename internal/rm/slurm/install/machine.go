@@ -109,7 +109,8 @@ func searchable(dir string) error {
 	for err == nil {
 		var info os.FileInfo
 		if info, err = os.Stat(dir); err == nil && info.Mode()&0o001 == 0 {
-			return fmt.Errorf("out of reach for the daemons, which do not run as root: %s has mode %04o (want 0711 or more)", dir, info.Mode().Perm())
+			return fmt.Errorf("out of reach for the daemons, which do not run as root: %s has mode %04o (want 0711 or more)",
+				dir, info.Mode().Perm())
 		}
 		if dir == filepath.Dir(dir) {
 			break
@@ -207,8 +208,9 @@ func checkLoopback() Check {
 // since 5.7.
 func checkBindToDevice() Check {
 	c := Check{
-		Name: "binding to lo", Why: "one listening socket serves all nodes and is out of reach from other machines", Required: true,
-		Fix: "use Linux 5.7 or later",
+		Name: "binding to lo", Why: "one listening socket serves all nodes and is out of reach from other machines",
+		Required: true,
+		Fix:      "use Linux 5.7 or later",
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {

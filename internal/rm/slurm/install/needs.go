@@ -65,14 +65,18 @@ func (n Needs) checks() []Check {
 	space, spaceErr := resources.Limit(unix.RLIMIT_AS)
 	size, sizeErr := resources.Limit(unix.RLIMIT_FSIZE)
 	return []Check{
-		compare("open files", "connections of the nodes", files, filesErr, n.files(), large.files(), resources.Count, "raise it with: ulimit -n 65536"),
-		compare("processes", "threads of the daemons", processes, processesErr, n.processes(), large.processes(), resources.Count,
+		compare("open files", "connections of the nodes", files, filesErr, n.files(), large.files(), resources.Count,
+			"raise it with: ulimit -n 65536"),
+		compare("processes", "threads of the daemons", processes, processesErr, n.processes(), large.processes(),
+			resources.Count,
 			"raise it with: ulimit -u 4096 (in a container: docker run --pids-limit 4096)"),
 		compare("memory", "the daemons and the jobs", memory, memoryErr, n.memory(), large.memory(), resources.Size,
 			"end other programs, or raise the memory limit of the container or job"),
-		compare("address space", "the daemons reserve more than they use", space, spaceErr, minAddressSpace, minAddressSpace, resources.Size,
+		compare("address space", "the daemons reserve more than they use", space, spaceErr, minAddressSpace, minAddressSpace,
+			resources.Size,
 			"raise it with: ulimit -v unlimited"),
-		compare("file size", "the daemons' state and the record", size, sizeErr, minFileSize, minFileSize, resources.Size, "raise it with: ulimit -f unlimited"),
+		compare("file size", "the daemons' state and the record", size, sizeErr, minFileSize, minFileSize, resources.Size,
+			"raise it with: ulimit -f unlimited"),
 	}
 }
 

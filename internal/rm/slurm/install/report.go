@@ -52,7 +52,8 @@ func Examine(slurm string, needs Needs) *Report {
 func newReport(in *Installation, installErr error, machine []Check) *Report {
 	r := &Report{SlurmVersion: in.Version, SupportedSlurm: slurmspec.SupportedList(), installErr: installErr}
 	if in.wrong != nil {
-		r.Checks = append(r.Checks, Row{Name: "Slurm", Status: Missing, Found: in.wrong.Error(), Why: "the Slurm that is replayed on",
+		r.Checks = append(r.Checks, Row{Name: "Slurm", Status: Missing, Found: in.wrong.Error(),
+			Why: "the Slurm that is replayed on",
 			Fix: "name a directory or a version of Slurm with --slurm, or none for the machine's own"})
 	}
 	for _, it := range in.Items {

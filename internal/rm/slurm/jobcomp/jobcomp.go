@@ -164,7 +164,8 @@ func outcomeOf(f map[string]string) rm.Outcome {
 	}
 	o := rm.Outcome{
 		State: hpc.State(f["JobState"]), Name: f["Name"], User: name("UserId"), Group: name("GroupId"),
-		Submit: instant("SubmitTime"), Eligible: instant("EligibleTime"), Start: instant("StartTime"), End: instant("EndTime"),
+		Submit: instant("SubmitTime"), Eligible: instant("EligibleTime"), Start: instant("StartTime"),
+		End:       instant("EndTime"),
 		NodeCount: number("NodeCnt"), Processors: number("ProcCnt"),
 		Account: f["Account"], Partition: f["Partition"], QOS: f["QOS"], Reservation: f["ReservationName"],
 	}

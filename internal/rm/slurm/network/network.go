@@ -110,7 +110,8 @@ const loopback = "lo"
 // named pipe of finished jobs. The caller must call [Network.Connect] before it sends or polls,
 // and [Network.Close] at the end.
 func Listen(socket func() (int, error), source [4]byte, pipe string, handlers Handlers) (_ *Network, err error) {
-	n := &Network{epoll: -1, listener: -1, pipe: -1, Source: source, socket: socket, handlers: handlers, conns: map[int]*conn{}, buf: make([]byte, 1<<16)}
+	n := &Network{epoll: -1, listener: -1, pipe: -1, Source: source, socket: socket, handlers: handlers,
+		conns: map[int]*conn{}, buf: make([]byte, 1<<16)}
 	defer func() {
 		if err != nil {
 			n.Close()

@@ -178,8 +178,10 @@ func SelectPluginID(name string) uint32 {
 func NewJobDesc() *JobDesc {
 	return &JobDesc{
 		SiteFactor: slurmspec.NoVal, Contiguous: slurmspec.NoVal16, CoreSpec: slurmspec.NoVal16, TaskDist: slurmspec.NoVal,
-		KillOnNodeFail: slurmspec.NoVal16, JobID: slurmspec.NoVal, AllocSID: slurmspec.NoVal, MinCPUsPerNode: slurmspec.NoVal16,
-		MinMemory: slurmspec.NoVal64, MinTmpDisk: slurmspec.NoVal, CPUFreqMin: slurmspec.NoVal, CPUFreqMax: slurmspec.NoVal,
+		KillOnNodeFail: slurmspec.NoVal16, JobID: slurmspec.NoVal, AllocSID: slurmspec.NoVal,
+		MinCPUsPerNode: slurmspec.NoVal16,
+		MinMemory:      slurmspec.NoVal64, MinTmpDisk: slurmspec.NoVal, CPUFreqMin: slurmspec.NoVal,
+		CPUFreqMax:      slurmspec.NoVal,
 		CPUFreqGovernor: slurmspec.NoVal, Priority: slurmspec.NoVal, Nice: slurmspec.NoVal, Overcommit: slurmspec.NoVal8,
 		Tasks: slurmspec.NoVal, Reboot: slurmspec.NoVal16, Requeue: slurmspec.NoVal16, Shared: slurmspec.NoVal16,
 		CPUsPerTask: slurmspec.NoVal16, TasksPerNode: slurmspec.NoVal16, TasksPerSocket: slurmspec.NoVal16,

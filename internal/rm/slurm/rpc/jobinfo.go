@@ -77,7 +77,8 @@ const (
 // queue, or will be when its epilogs have ended (job_requeue and batch_requeue_fini in
 // job_mgr.c).
 func (j *JobInfo) Requeued() bool {
-	return j.Flags&(slurmspec.JobRequeue|slurmspec.JobRequeueHold|slurmspec.JobSpecialExit) != 0 || j.State == hpc.Pending && j.Restarts > 0
+	return j.Flags&(slurmspec.JobRequeue|slurmspec.JobRequeueHold|slurmspec.JobSpecialExit) != 0 ||
+		j.State == hpc.Pending && j.Restarts > 0
 }
 
 // Waiting reports whether the record of an array stands for the task with the given index.

@@ -10,7 +10,8 @@ var protocol2205 = protocol2108.next(V2205, func(p *protocol) {
 	p.appendHeader = headerFields{}.append
 	p.readHeader = headerFields{}.read
 	p.credential = credentialFields{names: true, cpusPerNode: true, memoryPerNode: true}.read
-	p.batchLaunch = launchFields{user: true, container: true, aliases: true, credentialVersion: true, selectPlugin: true}.read
+	p.batchLaunch = launchFields{user: true, container: true, aliases: true, credentialVersion: true,
+		selectPlugin: true}.read
 	p.prologLaunch = prologFields{output: true, userName: true}.read
 	p.killJob = killFields{credential: true, selectPlugin: true, workDir: true}.read
 	p.own = &ownLayouts{

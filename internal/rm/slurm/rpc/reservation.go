@@ -44,7 +44,8 @@ type ReservationDesc struct {
 // description gives the end ([ExactEnd]); if the end is not known, the duration is rounded up.
 func NewReservationDesc(r hpc.Reservation, update bool) (*ReservationDesc, error) {
 	d := &ReservationDesc{
-		Name: r.Name, Start: int64(slurmspec.NoVal), End: int64(slurmspec.NoVal), Duration: slurmspec.NoVal, Flags: slurmspec.NoVal64,
+		Name: r.Name, Start: int64(slurmspec.NoVal), End: int64(slurmspec.NoVal), Duration: slurmspec.NoVal,
+		Flags: slurmspec.NoVal64,
 		Nodes: r.Nodes, Features: r.Features, Licenses: r.Licenses,
 		MaxStartDelay: slurmspec.NoVal, Partition: r.Partition, PurgeComp: slurmspec.NoVal, Watts: slurmspec.NoVal,
 		Users: strings.Join(r.Users, ","), Accounts: strings.Join(r.Accounts, ","),

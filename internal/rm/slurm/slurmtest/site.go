@@ -121,7 +121,8 @@ func link(in *install.Installation, bin string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(link, bytes.ReplaceAll(script, []byte("'"+in.Slurmctld+"'"), []byte("'"+path+"'")), 0o755); err != nil {
+		if err := os.WriteFile(link, bytes.ReplaceAll(script, []byte("'"+in.Slurmctld+"'"), []byte("'"+path+"'")),
+			0o755); err != nil {
 			return err
 		}
 	}
@@ -202,7 +203,8 @@ func (s *Site) Until(what string, so func() bool) {
 		if time.Now().After(deadline) {
 			log, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
 			node, _ := os.ReadFile(filepath.Join(s.Dir, "n1.log"))
-			s.t.Fatalf("waited in vain: %s\n%s\n%s\n%s", what, s.Say("squeue"), log[max(0, len(log)-4000):], node[max(0, len(node)-4000):])
+			s.t.Fatalf("waited in vain: %s\n%s\n%s\n%s", what, s.Say("squeue"), log[max(0, len(log)-4000):],
+				node[max(0, len(node)-4000):])
 		}
 	}
 }
@@ -210,7 +212,8 @@ func (s *Site) Until(what string, so func() bool) {
 // Submit submits a job script as the user nobody, and returns the job's number.
 func (s *Site) Submit(script string, options ...string) string {
 	s.t.Helper()
-	c := exec.CommandContext(s.t.Context(), "sbatch", append([]string{"--parsable", "--output=/dev/null", "--chdir=/", "--uid=65534"}, options...)...)
+	c := exec.CommandContext(s.t.Context(), "sbatch", append([]string{"--parsable", "--output=/dev/null", "--chdir=/",
+		"--uid=65534"}, options...)...)
 	c.Stdin = strings.NewReader("#!/bin/sh\n" + script + "\n")
 	out, err := c.CombinedOutput()
 	if err != nil {

@@ -16,7 +16,8 @@ func (e *editor) setAccounting(p parameter, value string) error {
 	case !e.site.Accounting():
 		return errors.New("slurm.conf has no accounting (want AccountingStorageType=accounting_storage/slurmdbd)")
 	case e.site.Accounts == nil:
-		return fmt.Errorf("%s has no accounts.sacctmgr, the commands for sacctmgr that make accounts and QOS (want one)", e.dir)
+		return fmt.Errorf("%s has no accounts.sacctmgr, the commands for sacctmgr that make accounts and QOS (want one)",
+			e.dir)
 	}
 	where, err := e.entity(p)
 	if err != nil {

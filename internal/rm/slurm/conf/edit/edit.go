@@ -56,7 +56,8 @@ func Copy(from, to string, settings []Setting) (*Edited, error) {
 // Edit applies settings to a cluster that [conf.Open] has read, in their order. It changes neither
 // the cluster nor its directory. It fails for the first setting that is wrong for the cluster.
 func Edit(site *conf.Cluster, settings []Setting) (*Edited, error) {
-	e := &editor{site: site, dir: filepath.Dir(site.Path), values: map[string]string{}, partitions: map[string]*conf.Statement{}}
+	e := &editor{site: site, dir: filepath.Dir(site.Path), values: map[string]string{},
+		partitions: map[string]*conf.Statement{}}
 	seen := map[string]string{}
 	for _, s := range settings {
 		p, err := s.parse()
@@ -159,7 +160,10 @@ func (e *editor) setPartition(p parameter, value string) error {
 	if err != nil {
 		return err
 	}
-	line.Attributes = slices.DeleteFunc(line.Attributes, func(a conf.Attribute) bool { return strings.EqualFold(a.Key, p.key) })
+	line.Attributes = slices.DeleteFunc(line.Attributes, func(a conf.Attribute) bool {
+		return strings.EqualFold(a.Key,
+			p.key)
+	})
 	line.Attributes = append(line.Attributes, conf.Attribute{Key: p.key, Value: value})
 	return nil
 }
@@ -175,7 +179,8 @@ func (e *editor) partition(name string) (*conf.Statement, error) {
 		if !strings.EqualFold(s.Key, "PartitionName") {
 			continue
 		}
-		if names = append(names, s.Value); s.Value == name || strings.EqualFold(name, "DEFAULT") && strings.EqualFold(s.Value, name) {
+		if names = append(names, s.Value); s.Value == name || strings.EqualFold(name, "DEFAULT") &&
+			strings.EqualFold(s.Value, name) {
 			found = append(found, s)
 		}
 	}

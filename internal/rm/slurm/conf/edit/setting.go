@@ -47,10 +47,12 @@ func (p parameter) id() string {
 	if p.kind != ofPartition { // Slurm compares the names of partitions with case, and others without
 		object = strings.ToLower(object)
 	}
-	return strings.Join([]string{string(p.kind), object, strings.ToLower(p.account), strings.ToLower(p.key), strings.ToLower(p.part)}, "\x00")
+	return strings.Join([]string{string(p.kind), object, strings.ToLower(p.account), strings.ToLower(p.key),
+		strings.ToLower(p.part)}, "\x00")
 }
 
-const forms = "want KEY, KEY.OPTION, partition NAME KEY, qos NAME OPTION, account NAME OPTION, user NAME OPTION or user NAME in ACCOUNT OPTION"
+const forms = "want KEY, KEY.OPTION, partition NAME KEY, qos NAME OPTION, account NAME OPTION, user NAME OPTION or " +
+	"user NAME in ACCOUNT OPTION"
 
 // parse splits the name of a parameter.
 func parse(name string) (p parameter, err error) {
@@ -95,7 +97,10 @@ func (s Setting) Check() error {
 
 // parse checks the setting and returns the parts of its name.
 func (s Setting) parse() (parameter, error) {
-	if strings.ContainsFunc(s.Name+s.Value, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) {
+	if strings.ContainsFunc(s.Name+s.Value, func(r rune) bool {
+		return unicode.IsControl(r) ||
+			r == unicode.ReplacementChar
+	}) {
 		return parameter{}, fmt.Errorf("%.80q: a control character in the name or the value (want one line of text)", s.Name)
 	}
 	p, err := parse(s.Name)
@@ -148,7 +153,8 @@ func checkKey(p parameter, value string) error {
 
 // checkLicense checks the number of one licence.
 func checkLicense(name, value string) error {
-	if !strings.Contains(name, ":") && (value == off || value != "" && strings.Trim(value, "0123456789") == "" && len(value) < 10) {
+	if !strings.Contains(name, ":") && (value == off || value != "" && strings.Trim(value, "0123456789") == "" &&
+		len(value) < 10) {
 		return nil
 	}
 	return fmt.Errorf("%s=%.40s: not a number of licences (want NAME and a whole number, or false)", name, value)
@@ -203,7 +209,8 @@ func checkWord(key, value string, words ...string) error {
 
 // The options of sacctmgr that say which entity a command is about, and those that are lists.
 var (
-	identities = []string{"account", "accounts", "acct", "cluster", "clusters", "name", "names", "newname", "partition", "partitions",
+	identities = []string{"account", "accounts", "acct", "cluster", "clusters", "name", "names", "newname", "partition",
+		"partitions",
 		"rawusage", "set", "user", "users", "where"}
 	sacctmgrLists = []string{"defaultqos", "flags", "preempt", "qos", "qoslevel"}
 )
@@ -247,7 +254,8 @@ func checkTRES(key, value string) error {
 			amount = ""
 		}
 		if !ok || name == "" || amount == "" {
-			return fmt.Errorf("%s=%.60s: not limits of TRES (want cpu=64 or cpu=64,gres/gpu=4, with -1 for no limit)", key, value)
+			return fmt.Errorf("%s=%.60s: not limits of TRES (want cpu=64 or cpu=64,gres/gpu=4, with -1 for no limit)", key,
+				value)
 		}
 	}
 	return nil

@@ -79,7 +79,8 @@ func (u *Files) text(message string) string {
 		switch {
 		case place != "":
 			hiding = true
-			kept = append(kept, fmt.Sprintf("%s%s: wrong (not shown, because the file is not in %s; read it there)", begin, place, u.Dir))
+			kept = append(kept, fmt.Sprintf("%s%s: wrong (not shown, because the file is not in %s; read it there)", begin,
+				place, u.Dir))
 		case !hiding || strings.HasPrefix(line, u.Dir+string(filepath.Separator)):
 			hiding = false
 			kept = append(kept, line)

@@ -18,7 +18,8 @@ func (f *File) Older(release slurmspec.Release, c Cluster) (plugin string, lines
 	t := f.Topologies[0]
 	for partition, name := range c.Partitions {
 		if name != t.Name {
-			return "", nil, fmt.Errorf("partition %s has the topology %s, and Slurm %s has one topology for all partitions", partition, name, release.Series())
+			return "", nil, fmt.Errorf("partition %s has the topology %s, and Slurm %s has one topology for all partitions",
+				partition, name, release.Series())
 		}
 	}
 	if c.OwnPlaces && t.Plugin != "topology/flat" {
@@ -49,7 +50,9 @@ func (t *Topology) switches(release slurmspec.Release) (lines []string, err erro
 		case g.Children != "":
 			lines = append(lines, line("SwitchName", g.Name, "Switches", g.Children))
 		default:
-			return nil, fmt.Errorf("switch %s has neither nodes nor children, and slurmctld %s does not start with such a switch", g.Name, release.Series())
+			return nil, fmt.Errorf(
+				"switch %s has neither nodes nor children, and slurmctld %s does not start with such a switch", g.Name,
+				release.Series())
 		}
 	}
 	return lines, nil
@@ -73,10 +76,13 @@ func (t *Topology) blocks(release slurmspec.Release, c Cluster) (lines []string,
 			base = count
 		}
 		if count == 0 || count < base {
-			return nil, fmt.Errorf("block %s has %d nodes, and slurmctld %s does not start if a block has fewer than the base of %d", g.Name, count, release.Series(), max(base, 1))
+			return nil, fmt.Errorf(
+				"block %s has %d nodes, and slurmctld %s does not start if a block has fewer than the base of %d", g.Name, count,
+				release.Series(), max(base, 1))
 		}
 		if i == 0 && count != base && !release.Since(slurmspec.R2405) {
-			return nil, fmt.Errorf("the base of %d nodes is not the size of the first block, %s with %d nodes, and slurmctld %s always takes that one", base, g.Name, count, release.Series())
+			return nil, fmt.Errorf("the base of %d nodes is not the size of the first block, %s with %d nodes, and slurmctld "+
+				"%s always takes that one", base, g.Name, count, release.Series())
 		}
 		lines = append(lines, line("BlockName", g.Name, "Nodes", g.Nodes))
 	}

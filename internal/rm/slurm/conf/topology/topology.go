@@ -111,12 +111,14 @@ func (f *File) topology(v value) (Topology, error) {
 			continue
 		}
 		if t.Plugin != "" {
-			return t, f.r.errorf(options.line, "topology %s has %s and %s (want one plugin)", t.Name, strings.TrimPrefix(t.Plugin, "topology/"), k.key)
+			return t, f.r.errorf(options.line, "topology %s has %s and %s (want one plugin)", t.Name,
+				strings.TrimPrefix(t.Plugin, "topology/"), k.key)
 		}
 		t.Plugin = "topology/" + k.key
 		for _, g := range options.fields[k.groups].list {
 			t.Groups = append(t.Groups, Group{
-				Name: g.fields[k.name].text, Nodes: nodesOf(g), Children: g.fields["children"].text, At: fmt.Sprintf("%s:%d", f.r.name, g.line),
+				Name: g.fields[k.name].text, Nodes: nodesOf(g), Children: g.fields["children"].text,
+				At: fmt.Sprintf("%s:%d", f.r.name, g.line),
 			})
 		}
 		for _, size := range options.fields["block_sizes"].list {
@@ -134,7 +136,8 @@ func (f *File) topology(v value) (Topology, error) {
 }
 
 // nouns says what the groups of each plugin are.
-var nouns = map[string]string{"topology/tree": "switch", "topology/block": "block", "topology/ring": "ring", "topology/torus3d": "torus"}
+var nouns = map[string]string{"topology/tree": "switch", "topology/block": "block", "topology/ring": "ring",
+	"topology/torus3d": "torus"}
 
 // nodesOf returns the nodes of a group and, for a torus, of its regions.
 func nodesOf(g value) string {
@@ -166,7 +169,8 @@ func (f *File) checkGroups(t *Topology) error {
 		}
 		places[g.Name] = g.At
 		if g.Nodes != "" && g.Children != "" {
-			f.r.warnings = append(f.r.warnings, fmt.Sprintf("%s: switch %s has nodes and children: Slurm ignores the children", g.At, g.Name))
+			f.r.warnings = append(f.r.warnings, fmt.Sprintf("%s: switch %s has nodes and children: Slurm ignores the children",
+				g.At, g.Name))
 			g.Children = ""
 		}
 	}
@@ -229,7 +233,8 @@ func (f *File) checkTree(t *Topology) error {
 func (f *File) checkSizes(t *Topology) error {
 	for _, size := range t.Sizes {
 		if size <= 0 || size%t.Sizes[0] != 0 || bits.OnesCount(uint(size/t.Sizes[0])) != 1 || size/t.Sizes[0] >= 1<<16 {
-			return f.r.errorf(t.line, "topology %s: block size %d: not the base %d times a power of two", t.Name, size, t.Sizes[0])
+			return f.r.errorf(t.line, "topology %s: block size %d: not the base %d times a power of two", t.Name, size,
+				t.Sizes[0])
 		}
 	}
 	return nil
@@ -271,12 +276,14 @@ func (f *File) Check(c Cluster) (warnings []string, err error) {
 				}
 			}
 			if unknown != nil {
-				warnings = append(warnings, fmt.Sprintf("%s: %s %s: no such node: %s; Slurm ignores it", g.At, nouns[t.Plugin], g.Name, hostlist.Compress(unknown)))
+				warnings = append(warnings, fmt.Sprintf("%s: %s %s: no such node: %s; Slurm ignores it", g.At, nouns[t.Plugin],
+					g.Name, hostlist.Compress(unknown)))
 			}
 		}
 		lost := slices.DeleteFunc(slices.Clone(c.Nodes), func(name string) bool { return placed[name] })
 		if t.Plugin != "topology/flat" && len(lost) > 0 && !c.OwnPlaces {
-			warnings = append(warnings, fmt.Sprintf("%s: no %s of topology %s has %s", f.r.name, nouns[t.Plugin], t.Name, hostlist.Compress(lost)))
+			warnings = append(warnings, fmt.Sprintf("%s: no %s of topology %s has %s", f.r.name, nouns[t.Plugin], t.Name,
+				hostlist.Compress(lost)))
 		}
 	}
 	return warnings, nil

@@ -183,8 +183,9 @@ func (r *reader) value(n ast.Node, f field, what string) (value, error) {
 		}
 	}
 	want := map[kind]string{
-		aText: "a text", aFlag: "true or false", aNumber: "a number", numbers: "a list of numbers", anObject: "keys with values",
-		objects: "a list of objects", flagOrObject: "true, or keys with values",
+		aText: "a text", aFlag: "true or false", aNumber: "a number", numbers: "a list of numbers",
+		anObject: "keys with values",
+		objects:  "a list of objects", flagOrObject: "true, or keys with values",
 	}[f.kind]
 	return v, r.errorf(v.line, "%s: not %s", what, want)
 }

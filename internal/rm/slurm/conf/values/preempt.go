@@ -43,11 +43,13 @@ func preemption(get Settings) error {
 	switch plugin {
 	case "", "preempt/none":
 		if !off {
-			return errors.New("slurmctld refuses it without a PreemptType (want PreemptType=preempt/qos or preempt/partition_prio, or PreemptMode=OFF)")
+			return errors.New("slurmctld refuses it without a PreemptType (want PreemptType=preempt/qos or " +
+				"preempt/partition_prio, or PreemptMode=OFF)")
 		}
 	case "preempt/qos", "preempt/partition_prio":
 		if off {
-			return errors.New("slurmctld refuses a PreemptType without a mode (want PreemptMode=CANCEL, REQUEUE or SUSPEND,GANG)")
+			return errors.New("slurmctld refuses a PreemptType without a mode (want PreemptMode=CANCEL, REQUEUE or " +
+				"SUSPEND,GANG)")
 		}
 	}
 	return nil

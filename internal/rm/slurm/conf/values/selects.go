@@ -12,7 +12,8 @@ import (
 
 // allocated are the resources that SelectTypeParameters may name, of which it may name one
 // (_parse_select_type_param in src/common/read_config.c).
-var allocated = []string{"cr_core", "cr_core_memory", "cr_cpu", "cr_cpu_memory", "cr_memory", "cr_socket", "cr_socket_memory"}
+var allocated = []string{"cr_core", "cr_core_memory", "cr_cpu", "cr_cpu_memory", "cr_memory", "cr_socket",
+	"cr_socket_memory"}
 
 func selectTypeParameters(value string) error {
 	options, names := words(value), []string(nil)
@@ -40,7 +41,8 @@ func selection(get Settings) error {
 	switch get.lower("SelectType") {
 	case "select/linear":
 		if processors {
-			return errors.New("slurmctld refuses it with SelectType=select/linear (want CR_Memory, or SelectType=select/cons_tres)")
+			return errors.New("slurmctld refuses it with SelectType=select/linear (want CR_Memory, or " +
+				"SelectType=select/cons_tres)")
 		}
 	case "select/cons_res", "select/cons_tres":
 		if set && !processors && len(words(value)) > 0 {
@@ -55,7 +57,8 @@ func selection(get Settings) error {
 // src/plugins/select/cons_common).
 func CheckNode(n hpc.Node, selectType string, release slurmspec.Release) error {
 	cores := n.Sockets * n.CoresPerSocket
-	if release.Since(slurmspec.R2302) || !strings.HasPrefix(selectType, "select/cons_") || n.CPUs == cores || n.CPUs == cores*n.ThreadsPerCore {
+	if release.Since(slurmspec.R2302) || !strings.HasPrefix(selectType, "select/cons_") || n.CPUs == cores ||
+		n.CPUs == cores*n.ThreadsPerCore {
 		return nil
 	}
 	return fmt.Errorf("CPUs=%d: %v refuses a CPU for each socket (want CPUs=%d)", n.CPUs, release.Series(), cores)

@@ -34,7 +34,8 @@ func Together(get Settings, release slurmspec.Release) []Refusal {
 		of  func(Settings) error
 	}{
 		{"FirstJobId", jobIDs}, {"GresTypes", sharedResources}, {"MaxNodeCount", nodeCount}, {"MCSParameters", mcsParameters},
-		{"MCSPlugin", mcsPlugin}, {"PreemptMode", preemption}, {"PriorityDecayHalfLife", decay}, {"SelectTypeParameters", selection},
+		{"MCSPlugin", mcsPlugin}, {"PreemptMode", preemption}, {"PriorityDecayHalfLife", decay},
+		{"SelectTypeParameters", selection},
 	} {
 		err := rule.of(get)
 		if value, _ := get(rule.key); err != nil && value != "" {
@@ -43,8 +44,10 @@ func Together(get Settings, release slurmspec.Release) []Refusal {
 			found = append(found, Refusal{"PreemptType", err})
 		}
 	}
-	if release.Since(slurmspec.R2405) && get.lower("SelectType") == "select/linear" && get.lower("TopologyPlugin") == "topology/tree" {
-		found = append(found, Refusal{"TopologyPlugin", errors.New("slurmctld refuses topology/tree with SelectType=select/linear since 24.05 (want SelectType=select/cons_tres, or no TopologyPlugin)")})
+	if release.Since(slurmspec.R2405) && get.lower("SelectType") == "select/linear" &&
+		get.lower("TopologyPlugin") == "topology/tree" {
+		found = append(found, Refusal{"TopologyPlugin", errors.New("slurmctld refuses topology/tree with " +
+			"SelectType=select/linear since 24.05 (want SelectType=select/cons_tres, or no TopologyPlugin)")})
 	}
 	return found
 }
@@ -85,7 +88,8 @@ func sharedResources(get Settings) error {
 }
 
 func nodeCount(get Settings) error {
-	if _, set := get("MaxNodeCount"); set && get.number("MaxNodeCount", 0) > 0 && get.lower("SelectType") != "select/cons_tres" {
+	if _, set := get("MaxNodeCount"); set && get.number("MaxNodeCount", 0) > 0 &&
+		get.lower("SelectType") != "select/cons_tres" {
 		return errors.New("slurmctld refuses it without SelectType=select/cons_tres")
 	}
 	return nil

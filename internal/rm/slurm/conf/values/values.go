@@ -21,20 +21,21 @@ type check func(value string) error
 
 // keys has the checks of the keys that stand alone on their lines.
 var keys = map[string]check{
-	"EnforcePartLimits":        one("NO, ANY or ALL", "no", "any", "all", "yes", "up", "true", "1", "down", "false", "0"),
-	"FirstJobId":               atLeast(1),
-	"Licenses":                 licences,
-	"MaxDBDMsgs":               atLeast(10000),
-	"MaxJobCount":              atLeast(1),
-	"MaxStepCount":             atLeast(1),
-	"PreemptExemptTime":        span,
-	"PreemptMode":              preemptMode,
-	"PriorityCalcPeriod":       period,
-	"PriorityDecayHalfLife":    span,
-	"PriorityMaxAge":           span,
-	"PriorityUsageResetPeriod": one("NONE, NOW, DAILY, WEEKLY, MONTHLY, QUARTERLY or YEARLY", "none", "now", "daily", "weekly", "monthly", "quarterly", "yearly"),
-	"SchedulerParameters":      schedulerParameters,
-	"SelectTypeParameters":     selectTypeParameters,
+	"EnforcePartLimits":     one("NO, ANY or ALL", "no", "any", "all", "yes", "up", "true", "1", "down", "false", "0"),
+	"FirstJobId":            atLeast(1),
+	"Licenses":              licences,
+	"MaxDBDMsgs":            atLeast(10000),
+	"MaxJobCount":           atLeast(1),
+	"MaxStepCount":          atLeast(1),
+	"PreemptExemptTime":     span,
+	"PreemptMode":           preemptMode,
+	"PriorityCalcPeriod":    period,
+	"PriorityDecayHalfLife": span,
+	"PriorityMaxAge":        span,
+	"PriorityUsageResetPeriod": one("NONE, NOW, DAILY, WEEKLY, MONTHLY, QUARTERLY or YEARLY", "none", "now", "daily",
+		"weekly", "monthly", "quarterly", "yearly"),
+	"SchedulerParameters":  schedulerParameters,
+	"SelectTypeParameters": selectTypeParameters,
 }
 
 // partition has the checks of the attributes of partitions.
@@ -122,7 +123,8 @@ func licences(value string) error {
 	for _, entry := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ';' }) {
 		_, count, _ := strings.Cut(entry, ":")
 		if strings.Trim(count, "0123456789") != "" || strings.ContainsAny(entry, " \t") {
-			return fmt.Errorf("%s: not a licence (want NAME or NAME:COUNT; sacctmgr adds the licences of a server as resources)", entry)
+			return fmt.Errorf("%s: not a licence (want NAME or NAME:COUNT; sacctmgr adds the licences of a server as resources)",
+				entry)
 		}
 	}
 	return nil

@@ -176,7 +176,8 @@ func OwnAddress(t testing.TB) string {
 			return a.String()
 		}
 	}
-	t.Skipf("SKIPPED: stock daemons would not listen on the loopback interface, since this machine's name, %s, stands for %v (%v): want 127.0.1.1 %[1]s in /etc/hosts", host, addresses, err)
+	t.Skipf("SKIPPED: stock daemons would not listen on the loopback interface, since this machine's name, %s, stands "+
+		"for %v (%v): want 127.0.1.1 %[1]s in /etc/hosts", host, addresses, err)
 	return ""
 }
 
