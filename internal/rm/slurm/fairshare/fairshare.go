@@ -332,7 +332,10 @@ func DeclaredAccounts(set *associations.Set) *Accounts {
 	known := &Accounts{of: map[owner][]int{}, defaults: map[string]string{}, qos: map[string]qos{}}
 	// Each account comes before those below it, also if a command has moved it.
 	list := slices.Clone(set.Associations)
-	slices.SortStableFunc(list, func(a, b *associations.Association) int { return cmp.Compare(len(set.Line(a)), len(set.Line(b))) })
+	slices.SortStableFunc(list, func(a, b *associations.Association) int {
+		return cmp.Compare(len(set.Line(a)),
+			len(set.Line(b)))
+	})
 	for _, a := range list {
 		who := owner{a.Account, a.User}
 		known.of[who] = append(known.of[who], len(known.list))

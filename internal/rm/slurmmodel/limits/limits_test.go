@@ -207,6 +207,28 @@ add user ann account=x qos=normal,free,job,user,group,twice
 	}
 }
 
+// TestFreeUsage: with a usage factor of 0 what is used and reserved does not count, except for limits of each
+// user.
+func TestFreeUsage(t *testing.T) {
+	for limit, want := range map[string]string{
+		"grptresrunmins": "None", "maxtresrunminspa": "None", "maxtresrunminspu": "MaxCpuRunMinsPerUser",
+	} {
+		s := newSite(t, "add qos free usagefactor=0 "+limit+"=cpu=100\nadd account x\nadd user ann account=x qos=normal,free\n",
+			slurmspec.R2411)
+		partition := &Partition{QOS: s.a.QOS["free"], MaxMinutes: slurmspec.Infinite, DefaultMinutes: slurmspec.NoVal}
+		request := s.a.TRES.Vector()
+		request[tres.CPU] = 1
+		paid, free := s.job("ann", "normal"), s.job("ann", "free")
+		paid.Partition = partition
+		paid.Running = &fairshare.Running{Association: paid.Association, QOS: paid.QOS, PartitionQOS: partition.QOS, TRES: request}
+		s.Begin(paid) // it reserves 60 minutes
+		s.PostSelect(free, request, nil)
+		if got := free.Reason.String(); got != want {
+			t.Errorf("%s: the job waits for %s, want %s", limit, got, want)
+		}
+	}
+}
+
 func BenchmarkPending(b *testing.B) {
 	set := associations.Read([]byte(`add cluster tiny
 add qos q grptres=cpu=1000 maxjobspu=1000 maxtrespu=cpu=900,node=50

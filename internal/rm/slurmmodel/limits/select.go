@@ -217,8 +217,14 @@ func (c *selection) qos(q *accounts.QOS) bool {
 	if !c.release.Since(slurmspec.R2405) {
 		return true
 	}
-	return c.reservedBy(set.MaxRunMinutesPerAccount, imposed.MaxRunMinutesPerAccount, account, qosRunPerAcct) &&
-		c.reservedBy(set.MaxRunMinutesPerUser, imposed.MaxRunMinutesPerUser, user, qosRunPerUser)
+	if !c.reservedBy(set.MaxRunMinutesPerAccount, imposed.MaxRunMinutesPerAccount, account, qosRunPerAcct) {
+		return false
+	}
+	free := c.free
+	c.free = false // slurmctld does not put aside what a user has reserved
+	ok := c.reservedBy(set.MaxRunMinutesPerUser, imposed.MaxRunMinutesPerUser, user, qosRunPerUser)
+	c.free = free
+	return ok
 }
 
 // present checks what the running jobs of a user or an account have in a QOS.
