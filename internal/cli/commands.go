@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/cli/iocmd"
 	"rmreplay/internal/cli/predictcmd"
 	"rmreplay/internal/cli/recordcmd"
+	"rmreplay/internal/cli/sitecmd"
 	"rmreplay/internal/cli/slurmcmd"
 	"rmreplay/internal/workload"
 )
@@ -23,13 +24,15 @@ var groups = []struct {
 	{"Workloads", []func(*globals) *cobra.Command{newWorkloadCommand, newPredictCommand, printing(forecastcmd.New)}},
 	{"Results", []func(*globals) *cobra.Command{newMetricsCommand, newCompareCommand, newReportCommand, printing(recordcmd.Jobs), printing(recordcmd.Explain)}},
 	{"Production", []func(*globals) *cobra.Command{printing(accountingcmd.New), printing(iocmd.New)}},
-	{"Site and machine", []func(*globals) *cobra.Command{newConfCommand, printing(slurmcmd.New), newDoctorCommand, printing(recordcmd.Debug)}},
+	{"Site and machine", []func(*globals) *cobra.Command{newSiteCommand, newConfCommand, printing(slurmcmd.New), newDoctorCommand, printing(recordcmd.Debug)}},
 }
 
 // printing makes a command of a package that needs nothing of this one.
 func printing(command func(console.Output) *cobra.Command) func(*globals) *cobra.Command {
 	return func(g *globals) *cobra.Command { return command(g.Output) }
 }
+
+func newSiteCommand(g *globals) *cobra.Command { return sitecmd.New(lentTo(g)) }
 
 func newPredictCommand(g *globals) *cobra.Command {
 	return predictcmd.New(g.Output, func(path string) (*workload.Workload, error) {

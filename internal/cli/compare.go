@@ -88,7 +88,7 @@ It always shows:
 		},
 	}
 	opts.addFlags(c)
-	addByFlag(c.Flags(), &opts.by)
+	console.AddBy(c.Flags(), &opts.by)
 	c.Flags().BoolVar(&opts.everyJob, "per-job", false, "with --json: print the differences of every job")
 	console.AddJSON(c, &opts.json)
 	flags.Alias(c.Flags(), map[string]string{"jobs": "per-job"})
@@ -149,7 +149,7 @@ func (o *compareOptions) parse() (compare.Options, error) {
 		return how, console.Usagef("--resamples %d: too few for an interval (want 100 or more)", o.resamples)
 	}
 	var err error
-	how.By, err = parseBy(o.by)
+	how.By, err = console.ParseBy(o.by)
 	return how, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"rmreplay/internal/cli/completion"
+	"rmreplay/internal/cli/console"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/sim/policy"
@@ -13,7 +14,7 @@ import (
 
 // flagValues are the values that a shell completes.
 var flagValues = completion.Values{
-	"by":               groupings,
+	"by":               console.Groupings,
 	"clock":            func() []string { return []string{"frozen", "measured", "measured="} },
 	"feedback":         modelNames,
 	"from":             kindNames,

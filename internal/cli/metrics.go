@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,36 +29,13 @@ type metricsOptions struct {
 
 func (o *metricsOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
-	addByFlag(f, &o.by)
+	console.AddBy(f, &o.by)
 	addTauFlag(f, &o.tau)
 	o.addFairness(f)
 	o.window.Add(f, "bounds utilization and throughput (default: the first start)", "(default: the last end)")
 	addPartialFlag(f, &o.partial)
 	console.AddJSON(c, &o.json)
 	flags.Alias(f, map[string]string{"from": "start", "to": "end"})
-}
-
-// addByFlag adds the flag --by. [parseBy] reads its values.
-func addByFlag(f *pflag.FlagSet, to *[]string) {
-	f.StringSliceVar(to, "by", nil, "add the metrics of each `GROUP` of jobs: one or more of "+strings.Join(groupings(), ", "))
-}
-
-func groupings() (names []string) {
-	for _, by := range metrics.Groupings {
-		names = append(names, string(by))
-	}
-	return names
-}
-
-func parseBy(names []string) (list []metrics.By, err error) {
-	for _, name := range names {
-		by, err := metrics.ParseBy(name)
-		if err != nil {
-			return nil, console.Usagef("--by %w", err)
-		}
-		list = append(list, by)
-	}
-	return list, nil
 }
 
 // fairnessOptions are the flags about fairness of the commands that read records.
@@ -182,7 +158,7 @@ func (o *metricsOptions) parse() (how metrics.Options, by []metrics.By, err erro
 	if how.From, how.To, err = o.window.Bounds(); err != nil {
 		return how, nil, console.Usagef("%w", err)
 	}
-	by, err = parseBy(o.by)
+	by, err = console.ParseBy(o.by)
 	return how, by, err
 }
 

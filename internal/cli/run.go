@@ -105,7 +105,7 @@ func (o *runOptions) runSet(ctx context.Context, g *globals, spec experiment.Spe
 	if o.json {
 		err = g.PrintJSON(newSetReport(o.output, list))
 	} else {
-		err = g.printSet(o.output, list)
+		err = g.printSet(spec.Workload.Path, o.output, list)
 	}
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func newSetReport(dir string, list []experiment.Realization) setReport {
 }
 
 // printSet prints a line for each realization.
-func (g *globals) printSet(dir string, list []experiment.Realization) error {
+func (g *globals) printSet(workload, dir string, list []experiment.Realization) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-16s %8s %6s %9s %12s %12s %12s %8s\n", "realization", "seed", "valid", "jobs", "makespan", "mean wait", "utilization", "wall")
 	for _, r := range list {
@@ -145,7 +145,11 @@ func (g *globals) printSet(dir string, list []experiment.Realization) error {
 		fmt.Fprintf(&b, "%-16s %8d %6t %9d %10.0f s %10.1f s %10.1f %% %6.1f s\n",
 			filepath.Base(r.Dir), r.Seed, m.Valid, m.Jobs, m.MakespanSeconds, m.Wait.Mean, 100*m.Utilization, m.WallSeconds)
 	}
-	fmt.Fprintf(&b, "compare them with others: rmreplay compare %s OTHER\n", dir)
+	if made := experiment.DrawnAnew(list[0].Made); made != "" {
+		fmt.Fprintf(&b, "drawn anew in each: %s\nnext: rmreplay compare %s %s\n", made, workload, dir)
+	} else {
+		fmt.Fprintf(&b, "compare them with others: rmreplay compare %s OTHER\n", dir)
+	}
 	return g.Print(b.String())
 }
 

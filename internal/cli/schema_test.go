@@ -16,6 +16,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
 )
 
 // schema compiles a schema in docs.
@@ -40,6 +41,7 @@ func recordRuns(t *testing.T) (a, b string) {
 			w, err := run.Create(dir, run.Manifest{
 				Engine: "sim", Policy: "easy", Seed: uint64(k), VirtualStart: start, Started: start.Std(),
 				Cluster: run.Cluster{Nodes: 2, Processors: 20},
+				Made:    []workload.MadeField{{Field: workload.FieldTimeLimit, Rule: "published", Draw: uint64(k % 3), Jobs: 12}},
 			}, run.Options{})
 			if err != nil {
 				t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/cli/sitecmd"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/workload"
 )
@@ -22,8 +23,16 @@ a run. Files may be compressed with gzip. The commands recognize the format by t
 content. docs/FORMATS.md describes the formats.`,
 	}
 	c.AddCommand(newWorkloadInfoCommand(g), newWorkloadValidateCommand(g), newWorkloadConvertCommand(g), newWorkloadBuildCommand(g),
-		newWorkloadTransformCommand(g), newWorkloadGenerateCommand(g), newWorkloadSessionsCommand(g))
+		newWorkloadTransformCommand(g), newWorkloadGenerateCommand(g), newWorkloadSessionsCommand(g),
+		sitecmd.Complete(lentTo(g)))
 	return c
+}
+
+// lentTo is what package sitecmd needs of this one.
+func lentTo(g *globals) sitecmd.Lent {
+	return sitecmd.Lent{Output: g.Output, Read: func(path string) (*workload.Workload, error) {
+		return g.readWorkload(path, workload.ReadOptions{})
+	}}
 }
 
 // openWorkload reads a workload. Its errors are errors of the input.

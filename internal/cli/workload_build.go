@@ -132,6 +132,7 @@ type buildReport struct {
 	Rules        map[string]int `json:"rules"`
 	Missing      []string       `json:"missing"`
 	Files        []string       `json:"cluster_files"`
+	incomplete   bool           // no job has a time limit, or a user
 }
 
 func runWorkloadBuild(ctx context.Context, g *globals, source string, opts buildOptions) error {
@@ -173,6 +174,7 @@ func proposeMap(g *globals, source, output string) error {
 		return console.BadInput(err)
 	}
 	if output == "" {
+		g.Say("next: save the map as FILE, and rmreplay workload build --from table %s --map %s -o WORKLOAD", source, cmp.Or(fits, "FILE"))
 		return nil
 	}
 	return console.Usagef("--map is missing, so no workload was written (want --map %s, or a file with the map above)",
@@ -222,6 +224,9 @@ func newBuildReport(b *build.Result, output string, files []string) *buildReport
 	if w.Start != 0 {
 		r.Start = w.Start.String()
 	}
+	r.incomplete = slices.ContainsFunc(workload.Lacks(w), func(l workload.Lack) bool {
+		return (l.Field == workload.FieldTimeLimit || l.Field == workload.FieldUser) && l.Jobs == w.Jobs.Len()
+	})
 	return r
 }
 
@@ -238,6 +243,9 @@ func (r *buildReport) show(g *globals, asJSON bool) error {
 	writeCounts(&b, "records of the source under a rule, and decisions", r.Rules)
 	for _, m := range r.Missing {
 		fmt.Fprintf(&b, "missing: %s\n", m)
+	}
+	if r.incomplete {
+		fmt.Fprintf(&b, "next: rmreplay workload complete %s --cluster DIR -o COMPLETED makes what is missing, by declared rules\n", r.Output)
 	}
 	err := g.Print(b.String())
 	return err

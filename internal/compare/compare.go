@@ -254,6 +254,8 @@ type Pair struct {
 	Divergences []Divergence `json:"divergences"`
 	// Recorded is the verdict of a pair of which one set is a recorded workload; nil for others.
 	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
+	// Draws are the intervals over draws of fields that nobody recorded; nil if nothing was drawn.
+	Draws *Draws `json:"draws,omitempty"`
 }
 
 // Compare compares sets of runs with the first set. It returns an error for fewer than two
@@ -316,6 +318,7 @@ func analyse(sets []Set, opts Options) (*Comparison, error) {
 		pair.Releases = releases.Between(a.side(), b.side())
 		pair.Divergences = diverge(a, b, pair.Releases, opts.Tolerance)
 		pair.Recorded = verdictOf(tables[0], tables[i], c.Distances, [2]int{0, i})
+		pair.Draws = c.drawsOf(sets, [2]int{0, i})
 		c.Pairs = append(c.Pairs, pair)
 	}
 	c.Warnings = warnings(sets, c)

@@ -97,6 +97,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		b.WriteString("\n")
 		metrics.RenderVerdict(b, p.Recorded, zone)
 	}
+	renderDraws(b, p.Draws)
 	renderJobs(b, &p.Jobs, name)
 	if p.Releases != nil {
 		renderReleases(b, p)

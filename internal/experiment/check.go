@@ -56,6 +56,7 @@ func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []w
 // checkAssociations checks the commands for sacctmgr, and the users, accounts and QOS of the
 // jobs against them.
 func checkAssociations(w *workload.Workload, cluster *conf.Cluster) (list []workload.Problem) {
+	cluster = withMade(cluster, w)
 	if cluster.Accounts == nil || !cluster.Accounting() {
 		return nil
 	}

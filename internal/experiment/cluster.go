@@ -1,38 +1,80 @@
 package experiment
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"rmreplay/internal/bundle"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/output"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/conf/syntax"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/transform"
 )
 
-// OpenCluster reads a cluster directory, or the directory of a slurm.conf. It multiplies the
-// number of nodes of each kind by factor unless factor is 0. It fails with an [InputError].
+// OpenCluster reads a cluster directory, the directory of a slurm.conf, or the cluster in a bundle. It
+// multiplies the number of nodes of each kind by factor unless factor is 0. It fails with an [InputError].
 func OpenCluster(path string, factor float64) (*conf.Cluster, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, inputError(fmt.Errorf("reading cluster: %w", err))
 	}
 	open := conf.OpenFile
-	if info.IsDir() {
+	switch {
+	case info.IsDir():
 		open = conf.Open
+	case bundle.IsFile(path):
+		open = openBundled
 	}
 	c, err := open(path)
 	if err == nil && factor != 0 && factor != 1 {
 		c, err = c.Scale(factor)
 	}
 	return c, inputError(err)
+}
+
+// openBundled reads the cluster in a bundle. Its files exist only while they are read. What is said of them
+// names the bundle.
+func openBundled(path string) (*conf.Cluster, error) {
+	files, err := bundle.ReadCluster(path)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "rmreplay-bundle-")
+	if err != nil {
+		return nil, fmt.Errorf("reading bundle: %w", err)
+	}
+	defer os.RemoveAll(dir) // nothing else is in it
+	for name, text := range files {
+		if err := output.Text(filepath.Join(dir, name), text); err != nil {
+			return nil, fmt.Errorf("reading bundle: %w", err)
+		}
+	}
+	c, err := conf.Open(dir)
+	if err != nil {
+		return nil, errors.New(strings.ReplaceAll(err.Error(), dir, path))
+	}
+	c.Path, c.AccountsFile = strings.Replace(c.Path, dir, path, 1), strings.Replace(c.AccountsFile, dir, path, 1)
+	for i := range c.Warnings {
+		c.Warnings[i] = strings.ReplaceAll(c.Warnings[i], dir, path)
+	}
+	for _, list := range [][]conf.Statement{c.Statements, c.GRES, c.Topology} {
+		for i := range list {
+			list[i].File = strings.Replace(list[i].File, dir, path, 1)
+		}
+	}
+	return c, nil
 }
 
 // Known returns the facts about a cluster that the checks of a workload use.
@@ -145,9 +187,9 @@ func minJobAge(c *conf.Cluster) (time.Duration, error) {
 	if !ok {
 		return byDefault, nil
 	}
-	n, err := strconv.ParseUint(value, 10, 16)
+	n, err := syntax.ParseUint(value, math.MaxUint32) // as slurmctld reads it
 	if err != nil {
-		return 0, fmt.Errorf("MinJobAge=%s: not a number of seconds (want 0 to 65535)", value)
+		return 0, fmt.Errorf("MinJobAge=%s: %w", value, err)
 	}
 	return time.Duration(n) * time.Second, nil
 }

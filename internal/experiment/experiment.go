@@ -217,7 +217,7 @@ func (p *Prepared) playWith(ctx context.Context, manager rm.ResourceManager, see
 func (p *Prepared) manifest(one realization) (run.Manifest, error) {
 	spec, err := p.spec.recorded(one.seed)
 	return run.Manifest{
-		Seed: one.seed, Command: p.spec.Command, Spec: spec, Started: one.started, Workload: p.source,
+		Made: p.made(), Seed: one.seed, Command: p.spec.Command, Spec: spec, Started: one.started, Workload: p.source,
 		Versions:     run.Versions{RMReplay: p.spec.Version, Go: runtime.Version()},
 		VirtualStart: p.begin, WindowStart: p.workload.Start, Feedback: describeUsers(p.spec.Users),
 	}, err
@@ -254,7 +254,7 @@ func summarize(record *run.Writer, computed *metrics.Metrics, opts metrics.Optio
 	if err != nil {
 		return nil, err
 	}
-	if computed == nil {
+	if computed == nil || r.Manifest.Reasons {
 		rows, err := r.Histories()
 		if err != nil {
 			return nil, err

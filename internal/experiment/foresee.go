@@ -30,7 +30,7 @@ func Foresee(w *workload.Workload, cluster *conf.Cluster, named string) (*admiss
 			return nil, nil, fieldError("slurm", "%w", err)
 		}
 	}
-	site, err := admission.New(cluster, w.Submitters(), admission.Options{Release: release})
+	site, err := admission.New(withMade(cluster, w), w.Submitters(), admission.Options{Release: release})
 	if err != nil {
 		return nil, nil, inputError(fmt.Errorf("foreseeing rejections: %w", err))
 	}
@@ -54,7 +54,7 @@ type foreseen struct {
 }
 
 func (e *slurmEngine) foresee(w *workload.Workload) (f foreseen) {
-	site, err := admission.New(e.cluster, w.Submitters(), admission.Options{Release: e.install.Release, WithoutAccounting: e.spec.WithoutAccounting})
+	site, err := admission.New(withMade(e.cluster, w), w.Submitters(), admission.Options{Release: e.install.Release, WithoutAccounting: e.spec.WithoutAccounting})
 	if err != nil {
 		return foreseen{err: err}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
 )
 
 // Set says how many realizations of a [Spec] are made.
@@ -23,7 +24,8 @@ type Realization struct {
 	Number  int // from 1
 	Dir     string
 	Seed    uint64
-	Summary *metrics.Summary // nil until it has ended, and after a failure
+	Made    []workload.MadeField // drawn anew for it; nil if everything is recorded
+	Summary *metrics.Summary     // nil until it has ended, and after a failure
 }
 
 // SetHooks receive the progress of a set. Several goroutines call them at once. Any of them may
@@ -36,7 +38,8 @@ type SetHooks struct {
 }
 
 // RunSet makes the realizations of a specification as runs below its output directory, with an
-// index of them. It loads the workload once. The first realization that fails stops the others.
+// index of them. It loads the workload once, and draws fields that nobody recorded anew for each
+// realization ([workload.Completion]). The first realization that fails stops the others.
 // A realization without a valid result does not stop them.
 func RunSet(ctx context.Context, spec Spec, set Set, hooks SetHooks) ([]Realization, error) {
 	if set.Count < 1 {
@@ -53,14 +56,18 @@ func RunSet(ctx context.Context, spec Spec, set Set, hooks SetHooks) ([]Realizat
 	if err := prepareSet(&p.spec, list); err != nil {
 		return nil, err
 	}
-	err = Executor{Parallel: set.Parallel}.Do(ctx, len(list), func(ctx context.Context, i int) (err error) {
+	err = Executor{Parallel: set.Parallel}.Do(ctx, len(list), func(ctx context.Context, i int) error {
 		r := &list[i]
 		var one Hooks
 		if hooks.Of != nil {
 			one = hooks.Of(*r)
 		}
 		one.complete()
-		r.Summary, err = p.engine.run(ctx, p, realization{r.Seed, r.Dir, time.Now()}, one)
+		drawn, err := p.draw(set, r)
+		if err == nil {
+			r.Made = drawn.made()
+			r.Summary, err = p.engine.run(ctx, drawn, realization{r.Seed, r.Dir, time.Now()}, one)
+		}
 		if hooks.Ended != nil {
 			hooks.Ended(*r)
 		}

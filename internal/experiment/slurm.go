@@ -266,7 +266,7 @@ func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDi
 	w := p.workload
 	usage, accrued := replay.InitialUsage(w, p.begin.Add(-lead), e.halfLife)
 	return slurm.Start(ctx, slurm.Config{
-		Cluster: e.cluster, Install: e.install, Users: w.Submitters(),
+		Cluster: withMade(e.cluster, w), Install: e.install, Users: w.Submitters(),
 		Epoch: p.begin, PreRoll: p.begin < w.Start, PresetBurst: w.PresetBurst(),
 		Usage: usage, Accrued: accrued, UsageAt: replay.UsageInstant(w),
 		PreRollBackfill: e.spec.PreRollBackfill,

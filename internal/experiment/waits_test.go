@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/compare"
 	"rmreplay/internal/explain"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/jobtable"
@@ -20,8 +21,8 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Whatever happens in a run, the parts of each wait add up to it, and metrics, jobs and explain have
-// the same waits and parts. Every second run also has reasons at random instants, as Slurm's have.
+// Whatever happens in a run, the parts of each wait add up to it, and metrics, jobs, explain (of a job,
+// of all jobs, and of groups) and compare have the same waits and parts. Every second run also has reasons at random instants, as Slurm's have.
 func TestOneDecompositionOfWaits(t *testing.T) {
 	names, parts := policy.Names(), map[waits.Part]bool{}
 	for seed, runs := uint64(0), 0; runs < 200; seed++ {
@@ -39,8 +40,8 @@ func TestOneDecompositionOfWaits(t *testing.T) {
 			t.Fatalf("case %d", seed)
 		}
 	}
-	for _, part := range waits.Parts {
-		if !parts[part] {
+	for _, part := range waits.Parts { // the simulator's records explain all waits
+		if !parts[part] && part != waits.Unknown {
 			t.Errorf("no run has a wait with the part %s", part)
 		}
 	}
@@ -190,10 +191,70 @@ func checkWaits(t *testing.T, dir string) map[waits.Part]bool {
 			t.Errorf("metrics do not have %v s of %s", seconds, part)
 		}
 	}
+	checkGroups(t, record, summary)
+	checkCompare(t, dir, summary)
 	if n := float64(summary.Waited); n > 0 && math.Abs(float64(summary.Wait.Mean)*n-waited) > 1e-3*n {
 		t.Errorf("metrics have a mean wait of %v s, jobs %v s", summary.Wait.Mean, waited/n)
 	}
 	return occur
+}
+
+// checkGroups compares what explain says of all jobs and of groups with metrics.
+func checkGroups(t *testing.T, record *explain.Record, want *metrics.Summary) {
+	t.Helper()
+	rows := record.Rows()
+	jobs := make([]*run.Row, len(rows))
+	for i := range rows {
+		jobs[i] = &rows[i]
+	}
+	for _, g := range record.Groups(jobs, "", metrics.ByUser, metrics.ByState).Groupings {
+		waited, parts := 0, map[waits.Part]float64{}
+		for _, group := range g.Groups {
+			waited += group.Waited
+			causes := float64(group.OtherCauses)
+			for _, c := range group.Causes {
+				causes += float64(c.Seconds)
+			}
+			if math.Abs(causes-float64(group.Wait)) > 1e-3 {
+				t.Errorf("%s %s: causes of %v s, and the jobs waited %v s", g.By, group.Name, causes, group.Wait)
+			}
+			for _, p := range group.Parts {
+				parts[p.Part] += float64(p.Seconds)
+			}
+		}
+		for _, p := range want.WaitParts {
+			if math.Abs(parts[p.Part]-float64(p.Seconds)) > 1e-3 && g.Omitted == 0 {
+				t.Errorf("by %q: explain has %v s of %s, metrics %v s", g.By, parts[p.Part], p.Part, p.Seconds)
+			}
+		}
+		if waited != want.Waited && g.Omitted == 0 {
+			t.Errorf("by %q: explain has %d jobs with a wait, metrics %d", g.By, waited, want.Waited)
+		}
+	}
+}
+
+// checkCompare compares what compare says of the waits of one run with metrics.
+func checkCompare(t *testing.T, dir string, want *metrics.Summary) {
+	t.Helper()
+	sets, err := compare.Open(t.Context(), []string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := compare.Describe(sets, compare.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range append(c.Waits, c.Metrics...) {
+		figure := metrics.FigureOf(m.Key)
+		if figure.Of == nil {
+			t.Errorf("%s is not a figure of metrics", m.Key)
+			continue
+		}
+		got, want := float64(m.Sets[0].Mean), float64(figure.Of(&want.Metrics))
+		if math.Abs(got-want) > 1e-6*math.Max(1, math.Abs(want)) || math.IsNaN(got) != math.IsNaN(want) {
+			t.Errorf("compare has %s %v, metrics %v", m.Key, got, want)
+		}
+	}
 }
 
 // ranBefore is the time of the runs that a job lost before its last one.

@@ -49,7 +49,7 @@ func (h *history) record() *Record {
 		manifest: &run.Manifest{VirtualStart: at(0), VirtualEnd: at(1000), Cluster: run.Cluster{
 			Nodes: 4, Processors: 16, Partitions: []run.Partition{{Name: "main", Nodes: 4, Processors: 16}}, SchedulerParameters: h.params,
 		}},
-		rows: h.rows, end: at(1000), requests: map[string]*hpc.Job{}, admin: h.admin,
+		rows: h.rows, end: at(1000), reasons: h.events != nil, requests: map[string]*hpc.Job{}, admin: h.admin,
 	}
 }
 
@@ -108,6 +108,16 @@ func TestStalls(t *testing.T) {
 			h.waits("big", 3, "Resources", 200)
 			queue(h, "cid", "Priority")
 		}, Backfill, "bf_max_job_test=1"},
+		{"idle nodes, in a record without reasons", func(h *history) {
+			h.job("long", "ann", "n[1-2]", 2, 0, 1, 200, 300)
+			h.job("next", "bob", "", 1, 2, -1, 0, 60)
+		}, Idle, "1 of 1 pending jobs fit on 2 nodes"},
+		{"jobs without names of nodes", func(h *history) { // a log in SWF
+			for _, user := range []string{"ann", "bob", "cid", "dan"} {
+				h.job("busy"+user, user, "", 1, 0, 1, 400, 600)
+				h.job("next"+user, user, "", 1, 5, -1, 0, 30)
+			}
+		}, Full, "16 of 16 processors"},
 		{"large job", func(h *history) {
 			h.job("long", "ann", "n1", 1, 0, 1, 200, 300)
 			h.job("big", "bob", "", 4, 2, -1, 0, 60)

@@ -26,6 +26,7 @@ type Record struct {
 	manifest *run.Manifest
 	rows     []run.Row
 	end      hpc.Time // of the run
+	reasons  bool     // whether the resource manager said why jobs waited
 	requests map[string]*hpc.Job
 	admin    run.Administration
 }
@@ -52,6 +53,7 @@ func Open(r *run.Run) (*Record, error) {
 	}
 	for i := range rec.rows {
 		rec.end = max(rec.end, rec.rows[i].Submit, rec.rows[i].Start, rec.rows[i].End)
+		rec.reasons = rec.reasons || rec.rows[i].Reasons != nil && rec.manifest.Engine != "sim"
 	}
 	if rec.admin, err = r.Administration(); err != nil {
 		return nil, err

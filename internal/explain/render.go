@@ -2,12 +2,14 @@ package explain
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
 	"rmreplay/internal/waits"
 )
 
@@ -142,6 +144,72 @@ func (s *Stall) Render(w io.Writer, zone *time.Location) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// Render writes the groups for people. It returns w's error. Dates do not occur.
+func (g Groupings) Render(w io.Writer, _ *time.Location) error {
+	var b bytes.Buffer
+	for i, groups := range g.Groupings {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		groups.render(&b)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func (g *Groups) render(b *bytes.Buffer) {
+	for i, group := range g.Groups {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		name := ""
+		if g.By != "" {
+			name = string(g.By) + " " + orNone(group.Name) + ": "
+		}
+		group.render(b, name)
+	}
+	if g.Omitted > 0 {
+		fmt.Fprintf(b, "\nand %s more, whose jobs waited %s hours\n", count(g.Omitted, "group"), hours(g.OmittedWait))
+	}
+}
+
+// hours writes seconds as hours.
+func hours(seconds metrics.Float) string { return fmt.Sprintf("%.1f", seconds/3600) }
+
+func (g *Group) render(b *bytes.Buffer, name string) {
+	fmt.Fprintf(b, "%-12s %s%s waited %s hours", "group", name, count(g.Waited, "job"), hours(g.Wait))
+	if g.Waited > 0 {
+		fmt.Fprintf(b, ", on average %s", g.Mean.Clock())
+	}
+	if g.MeanSinceEligible.Known() {
+		fmt.Fprintf(b, "; %s since eligible", g.MeanSinceEligible.Clock())
+	}
+	b.WriteByte('\n')
+	if g.NeverStarted > 0 {
+		fmt.Fprintf(b, "%-12s %s, after %s hours in the queue, which do not count below\n", "not started", count(g.NeverStarted, "job"), hours(g.NeverStartedWait))
+	}
+	metrics.RenderWaitParts(b, g.Parts)
+	for i, c := range g.Causes {
+		if i == 0 {
+			fmt.Fprintf(b, "\n%-22s%9s%9s   %s\n", "causes", "hours", "share", "examples")
+		}
+		fmt.Fprintf(b, "  %-20s%9s%9s   %s\n      %s\n", cmp.Or(string(c.Kind), "not known"), hours(c.Seconds), c.Share.Percent(), strings.Join(c.Examples, ", "), c.Text)
+	}
+	if g.OtherCauses > 0 {
+		fmt.Fprintf(b, "  %-20s%9s\n", "other causes", hours(g.OtherCauses))
+	}
+	if g.Looks > 0 {
+		fmt.Fprintf(b, "  (waits for nodes are explained at %s)\n", count(g.Looks, "instant"))
+	}
+	if len(g.Rivals) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%-22s%9s%9s   (jobs of the group itself: %s)\n", "who held processors", "mean", "share", g.OwnShare.Percent())
+	for _, r := range g.Rivals {
+		fmt.Fprintf(b, "  %-20s%9.1f%9s\n", orNone(r.Name), float64(r.Processors), r.Share.Percent())
+	}
 }
 
 func renderCauses(b *bytes.Buffer, causes []Cause) {

@@ -27,6 +27,7 @@ const (
 	Requeued  Kind = "requeued"    // of one job: a run of it was lost
 	Burst     Kind = "user-burst"  // one user has most of the jobs
 	Backfill  Kind = "backfill"    // nodes are free, and the scheduler did not try the jobs
+	Idle      Kind = "idle-nodes"  // nodes are free, and the record does not say what the scheduler planned
 	Draining  Kind = "large-job"   // nodes are kept free for a job that needs many
 	Ranked    Kind = "priority"    // of one job: others had a higher priority
 	Full      Kind = "machine-full"
@@ -52,6 +53,8 @@ func kindOf(part waits.Part) Kind {
 //	                              the share of the machine in use; from a half on
 //	backfill                      pending jobs that fit on free nodes, before the planned start of
 //	                              the first job, and have waited for a minute / pending jobs
+//	idle-nodes                    the same in a record without reasons: the scheduler may have kept
+//	                              the nodes for another job
 //	large-job                     free nodes / nodes, if no pending job fits on them
 //	priority                      of one job, the share of its wait with the reason Priority, times the
 //	                              share of jobs with a higher priority in the processors that
@@ -64,6 +67,8 @@ type Cause struct {
 	Kind   Kind    `json:"kind"`
 	Weight float64 `json:"weight"`
 	Text   string  `json:"text"`
+	// subject is the user or the reservation that it is about.
+	subject string
 }
 
 // Stall is the queue at one instant, and what it comes from.
@@ -107,6 +112,7 @@ type situation struct {
 	at               hpc.Time
 	pending, running []*run.Row
 	busy             map[string]bool // nodes with jobs
+	unnamed          map[string]int  // nodes of jobs whose nodes have no names, by partition
 	perNode          int             // processors of a node, on average
 	reserved         map[string]string
 	down             map[string]bool
@@ -124,7 +130,7 @@ func (rec *Record) At(t hpc.Time) (*Stall, error) {
 
 // look explains an instant. If only is not nil, pending jobs are those of its partition.
 func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
-	s := &situation{Record: rec, only: only, at: t, busy: map[string]bool{}, reserved: map[string]string{}, down: map[string]bool{}, waiting: map[waits.Part][]string{}}
+	s := &situation{Record: rec, only: only, at: t, busy: map[string]bool{}, unnamed: map[string]int{}, reserved: map[string]string{}, down: map[string]bool{}, waiting: map[waits.Part][]string{}}
 	s.stall = &Stall{At: Instant(t), Processors: rec.manifest.Cluster.Processors, Nodes: rec.manifest.Cluster.Nodes,
 		Reasons: []Count{}, Users: []UserLoad{}, Causes: []Cause{}}
 	if n := rec.manifest.Cluster.Nodes; n > 0 {
@@ -133,19 +139,29 @@ func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
 	for i := range rec.rows {
 		row := &rec.rows[i]
 		switch {
-		case row.State == hpc.Rejected || row.Submit == 0 || row.Submit > t:
+		case row.State == hpc.Rejected || row.Submit == 0 || row.Submit > t || row.End != 0 && row.End <= t:
 		case rec.runsAt(row, t):
 			s.running = append(s.running, row)
 			s.stall.BusyProcessors += row.Processors
-			for _, name := range nodesIn(row.Nodes) {
+			names := nodesIn(row.Nodes)
+			for _, name := range names {
 				s.busy[name] = true
+			}
+			if len(names) == 0 {
+				n := rec.nodesOf(row, s.perNode)
+				s.unnamed[row.Partition] += n
+				s.stall.BusyNodes += n
 			}
 		case rec.waitsAt(row, t) && (only == nil || shareNodes(only, row)):
 			s.pending = append(s.pending, row)
 			s.stall.PendingCPUs += rec.cpusOf(row)
 		}
 	}
-	s.stall.Pending, s.stall.Running, s.stall.BusyNodes = len(s.pending), len(s.running), len(s.busy)
+	s.stall.Pending, s.stall.Running = len(s.pending), len(s.running)
+	s.stall.BusyNodes += len(s.busy)
+	if s.stall.Nodes > 0 { // jobs without names of nodes may share them
+		s.stall.BusyNodes = min(s.stall.BusyNodes, s.stall.Nodes)
+	}
 	s.administration()
 	s.count()
 	if len(s.pending) > 0 {
@@ -259,9 +275,9 @@ func (s *situation) count() {
 	s.stall.Users = s.stall.Users[:min(5, len(s.stall.Users))]
 }
 
-func (s *situation) add(kind Kind, weight float64, format string, args ...any) {
+func (s *situation) add(kind Kind, subject string, weight float64, format string, args ...any) {
 	if weight > 0 {
-		s.stall.Causes = append(s.stall.Causes, Cause{kind, min(1, weight), fmt.Sprintf(format, args...)})
+		s.stall.Causes = append(s.stall.Causes, Cause{kind, min(1, weight), fmt.Sprintf(format, args...), subject})
 	}
 }
 
@@ -281,7 +297,7 @@ func (s *situation) judge() {
 		u := s.stall.Users[0]
 		share := float64(u.PendingCPUs+u.HeldCPUs) / float64(max(1, s.stall.PendingCPUs+s.stall.BusyProcessors))
 		if share >= 0.5 {
-			s.add(Burst, share*inUse, "user %s has %d of %d pending jobs and holds %d of %d processors in use",
+			s.add(Burst, u.User, share*inUse, "user %s has %d of %d pending jobs and holds %d of %d processors in use",
 				u.User, u.Pending, s.stall.Pending, u.HeldCPUs, s.stall.BusyProcessors)
 		}
 	}
@@ -289,7 +305,7 @@ func (s *situation) judge() {
 	if name, held, size, share := s.partition(); share > inUse {
 		where, busy, all, inUse = " of partition "+name, held, size, share
 	}
-	s.add(Full, inUse/2, "jobs%s hold %d of %d processors, and %d more are asked for", where, busy, all, s.stall.PendingCPUs)
+	s.add(Full, "", inUse/2, "jobs%s hold %d of %d processors, and %d more are asked for", where, busy, all, s.stall.PendingCPUs)
 	slices.SortStableFunc(s.stall.Causes, func(a, b Cause) int { return cmp.Compare(b.Weight, a.Weight) })
 }
 
@@ -325,7 +341,7 @@ func (s *situation) byReason() {
 	for _, part := range waits.Parts {
 		reasons := s.waiting[part]
 		if kind := kindOf(part); kind != "" && len(reasons) > 0 {
-			s.add(kind, float64(len(reasons))/float64(s.stall.Pending), "%d of %d pending jobs wait %s%s",
+			s.add(kind, "", float64(len(reasons))/float64(s.stall.Pending), "%d of %d pending jobs wait %s%s",
 				len(reasons), s.stall.Pending, part.Meaning(), named(reasons))
 		}
 	}
@@ -360,15 +376,15 @@ func (s *situation) nodesAway() int {
 		}
 	}
 	// Of a reservation without names of nodes only the number is known.
-	total = min(total, max(0, s.stall.Nodes-len(s.busy)-down))
+	total = min(total, max(0, s.stall.Nodes-s.stall.BusyNodes-down))
 	if s.stall.Nodes == 0 {
 		return total + down
 	}
 	for _, name := range sortedNames(idle) {
 		n := min(idle[name], total)
-		s.add(Reserved, float64(n)/float64(s.stall.Nodes), "reservation %s keeps %d of %d nodes without jobs", name, n, s.stall.Nodes)
+		s.add(Reserved, name, float64(n)/float64(s.stall.Nodes), "reservation %s keeps %d of %d nodes without jobs", name, n, s.stall.Nodes)
 	}
-	s.add(Outage, float64(down)/float64(s.stall.Nodes), "%d of %d nodes are down or drained", down, s.stall.Nodes)
+	s.add(Outage, "", float64(down)/float64(s.stall.Nodes), "%d of %d nodes are down or drained", down, s.stall.Nodes)
 	return total + down
 }
 
@@ -399,14 +415,14 @@ func (s *situation) freeNodes(unusable int) {
 			busyIn[row.Partition][name] = true
 		}
 	}
-	machine := s.stall.Nodes - len(s.busy) - unusable
+	machine := s.stall.Nodes - s.stall.BusyNodes - unusable
 	free := func(row *run.Row) int {
 		first, _, _ := strings.Cut(row.Partition, ",")
 		n, known := byPartition[first]
 		if !known {
 			return machine
 		}
-		return min(machine, n-len(busyIn[first]))
+		return min(machine, n-len(busyIn[first])-s.unnamed[first])
 	}
 	fits, first := 0, hpc.Time(0) // first: the earliest planned start
 	for _, row := range s.pending {
@@ -429,12 +445,17 @@ func (s *situation) freeNodes(unusable int) {
 	if machine <= 0 || waitsForNodes == 0 {
 		return
 	}
+	if fits > 0 && !s.reasons {
+		s.add(Idle, "", float64(fits)/float64(s.stall.Pending),
+			"%d of %d pending jobs fit on %d nodes without jobs, and the record does not say what the scheduler planned", fits, s.stall.Pending, machine)
+		return
+	}
 	if fits > 0 {
-		s.add(Backfill, float64(fits)/float64(s.stall.Pending),
+		s.add(Backfill, "", float64(fits)/float64(s.stall.Pending),
 			"%d of %d pending jobs fit on %d nodes without jobs, and were not tried: the scheduler did not reach them%s", fits, s.stall.Pending, machine, s.depth())
 		return
 	}
-	s.add(Draining, float64(machine)/float64(max(1, s.stall.Nodes)), "%d nodes have no jobs, and no pending job fits on them in time", machine)
+	s.add(Draining, "", float64(machine)/float64(max(1, s.stall.Nodes)), "%d nodes have no jobs, and no pending job fits on them in time", machine)
 }
 
 // depth says how far the backfill scheduler looks.

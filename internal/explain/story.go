@@ -141,7 +141,7 @@ func (rec *Record) Job(name string) (*Story, error) {
 	s := &Story{
 		Job: name, User: row.User, Account: row.Account, Partition: row.Partition, QOS: row.QOS, State: row.State,
 		CPUs: rec.cpusOf(row), Nodes: rec.nodesOf(row, 0), Submit: Instant(row.Submit), Eligible: Instant(row.Eligible),
-		Start: Instant(row.Start), End: Instant(row.End), Priority: row.Priority, Reasons: rec.spans(row),
+		Start: Instant(row.Start), End: Instant(row.End), Priority: priorityOf(row), Reasons: rec.spans(row),
 		Holders: []Holder{}, LetStart: []string{}, Causes: []Cause{},
 	}
 	if row.TimeLimit > 0 && row.TimeLimit != hpc.Unlimited {
@@ -160,16 +160,22 @@ func (rec *Record) Job(name string) (*Story, error) {
 			break
 		}
 	}
-	for _, span := range row.Reasons {
-		if row.Priority == 0 {
-			s.Priority = max(s.Priority, span.Priority)
-		}
-	}
 	s.crowds(rec, row, until)
 	s.holders(rec, row)
 	s.letStart(rec, row)
 	s.judge(rec, row)
 	return s, nil
+}
+
+// priorityOf returns the priority at the start of a job, or the highest while it waited.
+func priorityOf(row *run.Row) uint32 {
+	p := row.Priority
+	for _, span := range row.Reasons {
+		if row.Priority == 0 {
+			p = max(p, span.Priority)
+		}
+	}
+	return p
 }
 
 // sums adds the job's wait, its parts and its lost runs.
@@ -353,11 +359,27 @@ func (s *Story) ranked() float64 {
 			waited += span.Seconds
 		}
 	}
+	return waited / s.Wait * s.outranked()
+}
+
+// outranked returns the part of that weight that comes from the jobs that started before this one.
+func (s *Story) outranked() float64 {
 	if s.before == 0 || s.Priority == 0 {
 		return 0
 	}
 	enough := min(1, float64(s.higher)/float64(max(1, s.CPUs)))
-	return waited / s.Wait * float64(s.higher) / float64(s.before) * enough
+	return float64(s.higher) / float64(s.before) * enough
+}
+
+// forNodes returns the causes at an instant at which a job waited for nodes, or nobody knows for what.
+// What other jobs wait for does not explain this one.
+func (rec *Record) forNodes(row *run.Row, t hpc.Time) (list []Cause) {
+	for _, c := range rec.look(t, row).stall.Causes {
+		if !slices.ContainsFunc(waits.Parts, func(p waits.Part) bool { return kindOf(p) == c.Kind && c.Kind != Reserved && c.Kind != Outage }) {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // judge finds the causes: the parts of the wait that name one themselves by their share of it, and for
@@ -377,17 +399,13 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 				reasons = append(reasons, span.Reason)
 			}
 		}
-		s.Causes = append(s.Causes, Cause{kind, part.Share, fmt.Sprintf("for %.0f %% of its wait it waited %s%s",
+		s.Causes = append(s.Causes, Cause{Kind: kind, Weight: part.Share, Text: fmt.Sprintf("for %.0f %% of its wait it waited %s%s",
 			100*part.Share, part.Part.Meaning(), named(reasons))})
 	}
 	ranked := s.ranked()
 	longest, rest := s.longest()
 	if rest > negligible*s.Wait {
-		for _, c := range rec.look(longest.middle(), row).stall.Causes {
-			// What other jobs wait for does not explain this one.
-			if slices.ContainsFunc(waits.Parts, func(p waits.Part) bool { return kindOf(p) == c.Kind && c.Kind != Reserved && c.Kind != Outage }) {
-				continue
-			}
+		for _, c := range rec.forNodes(row, longest.middle()) {
 			c.Weight *= rest / s.Wait
 			s.Causes = append(s.Causes, c)
 			if c.Kind == Backfill {
@@ -396,7 +414,7 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 		}
 	}
 	if ranked > 0 {
-		s.Causes = append(s.Causes, Cause{Ranked, ranked, fmt.Sprintf(
+		s.Causes = append(s.Causes, Cause{Kind: Ranked, Weight: ranked, Text: fmt.Sprintf(
 			"jobs with a higher priority than %d took %d of %d processors that started before it", s.Priority, s.higher, s.before)})
 	}
 	slices.SortStableFunc(s.Causes, func(a, b Cause) int { return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Kind, b.Kind)) })

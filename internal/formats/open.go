@@ -15,7 +15,9 @@ import (
 	"github.com/klauspost/readahead"
 	"github.com/ulikunitz/xz"
 
+	"rmreplay/internal/bundle"
 	"rmreplay/internal/filekind"
+	"rmreplay/internal/formats/trace"
 	"rmreplay/internal/output"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
@@ -95,6 +97,13 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 		return nil, err
 	}
 	defer done()
+	if bundle.Is(head) {
+		inner, err := bundle.OpenWorkload(buffered, name)
+		if err != nil {
+			return nil, err
+		}
+		return trace.Format.Read(inner, name, opts)
+	}
 	format, found := Detect(head)
 	kind, known := filekind.Of(head)
 	switch {

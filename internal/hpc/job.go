@@ -23,6 +23,10 @@ type Job struct {
 
 	// Recorded is what happened to the job when the workload was recorded; nil if unknown.
 	Recorded *Recorded
+
+	// Made names the fields of the request that nobody recorded and that rules made, each with its
+	// rule: "time_limit=published,user=bursts". It is empty if all fields are recorded.
+	Made string
 }
 
 // Request is what a submission asks for: the options of sbatch that affect scheduling. Each

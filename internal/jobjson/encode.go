@@ -40,6 +40,9 @@ func AppendFields(b []byte, job *hpc.Job) []byte {
 	if job.Recorded != nil {
 		b = appendRecorded(append(b, `,"recorded":{`...), job.Recorded)
 	}
+	if job.Made != "" {
+		b = AppendString(append(b, `,"made":`...), job.Made)
+	}
 	return b
 }
 

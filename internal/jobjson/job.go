@@ -16,6 +16,7 @@ type Job struct {
 	Durations
 	Behaviour
 	Recorded *Recorded `json:"recorded"`
+	Made     string    `json:"made"`
 }
 
 // Request has the fields of hpc.Request. A conversion between the two makes the compiler
@@ -183,7 +184,7 @@ func jsonName(f reflect.StructField) string {
 // Relative instants count from the epoch, and Decode sets epoch.Used if there is one.
 func (j *Job) Decode(epoch *Epoch) *hpc.Job {
 	job := &hpc.Job{
-		ID: j.ID, Submit: j.Submit.At(epoch), Request: hpc.Request(j.Request),
+		ID: j.ID, Submit: j.Submit.At(epoch), Request: hpc.Request(j.Request), Made: j.Made,
 		Behaviour: hpc.Behaviour{
 			ExitCode: j.ExitCode, CancelAfter: time.Duration(j.CancelAfter), EndAt: j.EndAt.At(epoch),
 			TaskExitCodes: j.TaskExitCodes,

@@ -119,7 +119,7 @@ func Of(r *run.Run, opts Options) (*Table, error) {
 		return nil, err
 	}
 	t := &Table{Columns: p.columns, Jobs: len(rows)}
-	if err := t.keep(r, rows, p.keep); err != nil {
+	if t.Rows, err = keep(r, rows, p.keep); err != nil {
 		return nil, err
 	}
 	t.Matched = len(t.Rows)
@@ -143,8 +143,19 @@ func (*Table) Value(r *run.Row, column string) (float64, error) {
 	return c.number(r), nil
 }
 
-// keep takes over the rows for which the program is true; all rows if it is nil.
-func (t *Table) keep(r *run.Run, rows []run.Row, program *vm.Program) error {
+// Filter returns the rows of a run ([run.Run.Histories]) for which an expression is true, as
+// [Options.Filter] has it; all rows for "". The error is that of the expression.
+func Filter(r *run.Run, rows []run.Row, filter string) ([]*run.Row, error) {
+	o := Options{Filter: filter}
+	p, err := o.plan()
+	if err != nil {
+		return nil, err
+	}
+	return keep(r, rows, p.keep)
+}
+
+// keep returns the rows for which the program is true; all rows if it is nil.
+func keep(r *run.Run, rows []run.Row, program *vm.Program) (kept []*run.Row, err error) {
 	start := r.Manifest.WindowStart
 	if start == 0 {
 		start = r.Manifest.VirtualStart
@@ -155,26 +166,25 @@ func (t *Table) keep(r *run.Run, rows []run.Row, program *vm.Program) error {
 	for i := range rows {
 		row := &rows[i]
 		if program == nil {
-			t.Rows = append(t.Rows, row)
+			kept = append(kept, row)
 			continue
 		}
 		if row.Request != "" {
-			var err error
 			if job, err = run.DecodeJob([]byte(row.Request)); err != nil {
-				return fmt.Errorf("run record %s: row %d: %w", r.Dir, i, err)
+				return nil, fmt.Errorf("run record %s: row %d: %w", r.Dir, i, err)
 			}
 		} else if job.ID != row.Job { // the record has events of the job, and not the job
 			job = &hpc.Job{ID: row.Job}
 		}
 		value, err := machine.Run(program, fieldsOf(w, job, row, start))
 		if err != nil {
-			return fmt.Errorf("filter: job %s: %w", row.Job, err)
+			return nil, fmt.Errorf("filter: job %s: %w", row.Job, err)
 		}
-		if kept, _ := value.(bool); kept {
-			t.Rows = append(t.Rows, row)
+		if is, _ := value.(bool); is {
+			kept = append(kept, row)
 		}
 	}
-	return nil
+	return kept, nil
 }
 
 func fieldsOf(w *workload.Workload, job *hpc.Job, row *run.Row, start hpc.Time) Fields {

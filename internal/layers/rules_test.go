@@ -9,7 +9,7 @@ var offline = []string{"net", "net/http/..."}
 
 // reserved are imports that only some packages may have.
 var reserved = []reservation{
-	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd"}, "commands and their help belong to internal/cli"},
+	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/sitecmd", "internal/cli/slurmcmd", "internal/cli/tunecmd"}, "commands and their help belong to internal/cli"},
 	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/iocmd", "internal/cli/reference", "internal/flags", "tools/feedbackpaper", "tools/iorig", "tools/predictpaper"}, "flags belong to commands"},
 	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
 	{"github.com/duckdb/...", []string{"internal/accounting/engine/duckdb"}, "an engine is a process of its own"},
@@ -81,6 +81,9 @@ var rules = []rule{
 	{"processes", "internal/slurmstore", []string{"internal/input", "internal/interrupt", "internal/slurmspec/..."}, offline,
 		"a release is a directory; its use in a replay is the engine's concern, and apt has the network"},
 
+	{"nouns", "internal/bundle", []string{"internal/input", "internal/output"}, offline,
+		"an archive has files of known names; readers of workloads and of configurations open it alike"},
+
 	{"workload", "internal/jobjson", []string{"internal/hpc", "internal/packed", "internal/spelling"}, computes,
 		"the JSON of a job is the same for every file that has one"},
 	{"workload", "internal/workload", []string{"internal/hpc", "internal/hostlist", "internal/jobjson", "internal/lines", "internal/packed", "internal/slurmspec/..."}, offline,
@@ -91,6 +94,8 @@ var rules = []rule{
 		"sessions are a function of a workload"},
 	{"workload", "internal/workload/transform", []string{"internal/hpc", "internal/hostlist", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/arrays"}, offline,
 		"a transformation is a function of workloads"},
+	{"workload", "internal/workload/complete", []string{"internal/flags", "internal/hpc", "internal/jobjson", "internal/workload", "internal/workload/transform"}, computes,
+		"what a record lacks is made of the record, of facts and of random numbers; who reads sites and logs is above"},
 	{"workload", "internal/predict", []string{"internal/agenda", "internal/hpc", "internal/workload"}, computes,
 		"a predictor knows submissions and events alone, so that it cannot know the future"},
 	{"workload", "internal/predict/features", []string{"internal/hpc", "internal/predict", "internal/stats"}, computes,
@@ -171,11 +176,11 @@ var rules = []rule{
 	}, computes,
 		"what two releases of Slurm make of one workload follows from run records and from what is known of the releases"},
 	{"use cases", "internal/formats", []string{
-		"internal/filekind", "internal/finished", "internal/formats/batsim", "internal/formats/csv", "internal/formats/events", "internal/formats/gridengine", "internal/formats/gwf", "internal/formats/lsf",
+		"internal/bundle", "internal/filekind", "internal/finished", "internal/formats/batsim", "internal/formats/csv", "internal/formats/events", "internal/formats/gridengine", "internal/formats/gwf", "internal/formats/lsf",
 		"internal/formats/pbs", "internal/formats/sacct", "internal/formats/swf", "internal/formats/trace", "internal/output", "internal/run", "internal/workload",
 	}, offline,
 		"the registry knows every format, and a run as a workload"},
-	{"use cases", "internal/explain", []string{"internal/hostlist", "internal/hpc", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/waits", "internal/workload"}, computes,
+	{"use cases", "internal/explain", []string{"internal/hostlist", "internal/hpc", "internal/metrics", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/waits", "internal/workload"}, computes,
 		"an explanation is a function of a run record alone, whoever made it"},
 	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/inert", "internal/rm", "internal/run", "internal/spelling", "internal/waits", "internal/workload", "internal/workload/transform"}, computes,
 		"a table is a function of a run record alone; its caller prints it"},
@@ -196,8 +201,7 @@ var rules = []rule{
 	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/formats/sacct", "internal/formats/table", "internal/hpc", "internal/output", "internal/rm/slurm/conf", "internal/slurmdb", "internal/workload"}, offline,
 		"workloads are built of any source by its own package"},
 	{"use cases", "internal/experiment", []string{
-		"internal/compare", "internal/formats", "internal/hpc", "internal/interrupt", "internal/ioaware", "internal/metrics", "internal/output", "internal/predict/model", "internal/replay", "internal/rm", "internal/rm/sim/...",
-		"internal/procfs", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/workload", "internal/workload/session", "internal/workload/transform",
+		"internal/bundle", "internal/compare", "internal/formats", "internal/hpc", "internal/input", "internal/interrupt", "internal/ioaware", "internal/jobjson", "internal/metrics", "internal/output", "internal/predict/model", "internal/procfs", "internal/replay", "internal/rm", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/workload", "internal/workload/complete", "internal/workload/session", "internal/workload/transform",
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
 	{"use cases", "internal/forecast", []string{
@@ -285,7 +289,7 @@ var rules = []rule{
 	}, nil,
 		"the service ties the parts together for the commands"},
 
-	{"program", "internal/cli/console", []string{"internal/inert", "internal/progress"}, offline,
+	{"program", "internal/cli/console", []string{"internal/inert", "internal/metrics", "internal/progress"}, offline,
 		"commands print, fail and show their progress alike, in whichever package they are"},
 	{"program", "internal/cli/accountingcmd", []string{"internal/accounting/service", "internal/cli/console", "internal/flags", "internal/quantity"}, nil,
 		"the commands are a package of their own; package service does their work"},
@@ -302,7 +306,7 @@ var rules = []rule{
 		"internal/experiment", "internal/finished", "internal/flags", "internal/forecast", "internal/forecast/capture", "internal/hpc", "internal/predict/...", "internal/run", "internal/slurmspec/...",
 	}, nil,
 		"the commands are a package of their own, which internal/cli adds to the program"},
-	{"program", "internal/cli/recordcmd", []string{"internal/cli/console", "internal/explain", "internal/flags", "internal/formats", "internal/hpc", "internal/jobtable", "internal/rm/slurm", "internal/run", "internal/vclock"}, offline,
+	{"program", "internal/cli/recordcmd", []string{"internal/cli/console", "internal/explain", "internal/flags", "internal/formats", "internal/hpc", "internal/jobtable", "internal/metrics", "internal/rm/slurm", "internal/run", "internal/vclock"}, offline,
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli/tunecmd", []string{"internal/cli/console", "internal/sweep", "internal/tune"}, offline,
 		"the command is a package of its own; internal/cli lends it the display of a sweep"},
@@ -310,8 +314,10 @@ var rules = []rule{
 		"the command group is a package of its own; a service listens"},
 	{"program", "internal/cli/generatecmd", []string{"internal/cli/console", "internal/flags", "internal/hpc", "internal/workload", "internal/workload/generate"}, offline,
 		"the command is a package of its own; internal/cli lends it what it reads and writes with"},
+	{"program", "internal/cli/sitecmd", []string{"internal/bundle", "internal/cli/console", "internal/experiment", "internal/flags", "internal/formats", "internal/output", "internal/workload", "internal/workload/complete", "internal/workload/transform"}, offline,
+		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli", []string{
-		"internal/accounting/service", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
+		"internal/accounting/service", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/sitecmd", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
 		"internal/compare", "internal/experiment", "internal/fairstart", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
 		"internal/progress", "internal/replay", "internal/report", "internal/resources", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
 		"internal/vclock/...", "internal/workload/...",
@@ -333,6 +339,8 @@ var rules = []rule{
 	{"program", "tools/iorig", []string{
 		"internal/experiment", "internal/hpc", "internal/ioaware", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run", "internal/stats", "internal/supervise", "internal/workload/...",
 	}, offline,
+		"a tool is a program of its own"},
+	{"program", "tools/sitepage", []string{"internal/compare", "internal/formats", "internal/hpc", "internal/metrics", "internal/run", "internal/waits"}, offline,
 		"a tool is a program of its own"},
 	{"program", "tools/realruns", []string{"internal/hpc", "internal/rm", "internal/run"}, offline,
 		"a tool is a program of its own"},

@@ -58,7 +58,6 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
 )
@@ -143,6 +142,14 @@ type Metrics struct {
 	LostProcessorSeconds Float `json:"lost_processor_s"`
 	// HeldByState is what all jobs held, whenever they ran, by their final state, in processor seconds. A run that lasts still does not count.
 	HeldByState map[hpc.State]Float `json:"held_processor_s_by_state"`
+
+	// Losses are processor hours that led to nothing, by their cause.
+	Losses []Loss `json:"losses"`
+	// LimitProcessorSeconds is time limit x processors of the last runs that ended, and
+	// UnusedLimitProcessorSeconds what they did not use of it. A scheduler plans with limits. Runs without a
+	// limit do not count. Both are NaN if no run has one.
+	LimitProcessorSeconds       Float `json:"limit_processor_s"`
+	UnusedLimitProcessorSeconds Float `json:"unused_limit_processor_s"`
 
 	// WaitParts divide the sum of the waits, the largest part first ([waits.Parts]).
 	WaitParts []WaitPart `json:"wait_parts"`
@@ -263,7 +270,8 @@ type accumulator struct {
 
 	from, to                         hpc.Time // T
 	processorTime, nodeTime, waiting area
-	lost                             area
+	lost, limits, unused             area
+	losses                           map[LossCause]*loss
 	byState                          map[hpc.State]*area
 	wait, turnaround, slow, bounded  []float64
 	eligible                         []float64
@@ -277,7 +285,7 @@ func newAccumulator(rows iter.Seq[*run.Row], opts Options) *accumulator {
 	if opts.Tau <= 0 {
 		opts.Tau = DefaultTau
 	}
-	a := &accumulator{opts: opts, from: opts.From, to: opts.To, byState: map[hpc.State]*area{}}
+	a := &accumulator{opts: opts, from: opts.From, to: opts.To, byState: map[hpc.State]*area{}, losses: map[LossCause]*loss{}}
 	a.m = Metrics{
 		JobsByState: make(map[hpc.State]int), LeftOut: make(map[Omission]int),
 		MakespanSeconds: Float(math.NaN()), TauSeconds: Float(opts.Tau.Seconds()),
@@ -352,35 +360,6 @@ func (a *accumulator) addUsage(r *run.Row) {
 	}
 }
 
-// addLosses adds what a job held, and which of its runs were lost. A run that lasts still has no end.
-func (a *accumulator) addLosses(r *run.Row) {
-	sum, lost := &area{}, &area{} // of the present run in lost
-	if known := a.byState[r.State]; known != nil {
-		sum = known
-	} else if len(a.held) > 0 {
-		a.byState[r.State] = sum
-	}
-	for _, s := range a.held {
-		d := s.End.Sub(s.Start)
-		sum.add(d, s.Processors)
-		lost.add(d, s.Processors)
-		if s.EndedBy == rm.Suspend {
-			continue
-		}
-		preempted := s.PreemptedBy != "" || s.EndedBy == rm.Ended && r.State == hpc.Preempted
-		if s.EndedBy == rm.Requeue {
-			a.m.Requeues++
-		}
-		if preempted {
-			a.m.Preemptions++
-		}
-		if preempted || s.EndedBy == rm.Requeue {
-			a.lost.join(*lost)
-		}
-		*lost = area{}
-	}
-}
-
 // within returns how long a period overlaps T. A period with to 0 has no end.
 func (a *accumulator) within(from, to hpc.Time) time.Duration {
 	if to == 0 || to > a.to {
@@ -440,6 +419,10 @@ func (a *accumulator) metrics() Metrics {
 		if *sum != (area{}) {
 			m.HeldByState[state] = Float(sum.seconds())
 		}
+	}
+	m.Losses, m.LimitProcessorSeconds, m.UnusedLimitProcessorSeconds = a.lossList(), NoValue(), NoValue()
+	if a.limits != (area{}) {
+		m.LimitProcessorSeconds, m.UnusedLimitProcessorSeconds = Float(a.limits.seconds()), Float(a.unused.seconds())
 	}
 	m.UsedProcessorSeconds = Float(a.processorTime.seconds())
 	m.Utilization = ratio(a.processorTime.seconds(), span*float64(a.opts.Processors))

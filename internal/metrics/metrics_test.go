@@ -88,6 +88,9 @@ func handMetrics() Metrics {
 		TauSeconds:      10,
 		HighSlowdown:    1, // B
 		HeldByState:     map[hpc.State]Float{hpc.Completed: 1200, hpc.Failed: 10},
+		Losses:          []Loss{{"failed", 1, 10, 10.0 / 1210}},
+
+		LimitProcessorSeconds: nan(), UnusedLimitProcessorSeconds: nan(),
 		// Four jobs waited, and the record says neither since when they were eligible nor why they waited.
 		EligibleWait: EligibleWait{nan(), nan(), nan(), nan(), nan()},
 		WaitParts:    []WaitPart{{Part: waits.Unknown, Jobs: 4, Seconds: 350, Mean: 70, Share: 1}}, Waited: 5,
@@ -129,6 +132,7 @@ func TestTau(t *testing.T) {
 // of its lost run.
 func TestSegments(t *testing.T) {
 	suspended := job(0, 0, 100, 1, 4)
+	suspended.Suspended = 50 * time.Second
 	suspended.Segments = []run.Segment{
 		{Start: at(0), End: at(20), Processors: 4, NodeCount: 1, EndedBy: rm.Suspend},
 		{Start: at(70), End: at(100), Processors: 4, NodeCount: 1, EndedBy: rm.Ended},
@@ -152,6 +156,17 @@ func TestSegments(t *testing.T) {
 	killed.State = hpc.Preempted
 	if by := Compute([]run.Row{requeued, killed}, Options{}); by.Requeues != 1 || by.Preemptions != 2 || by.LostProcessorSeconds != 110 || by.HeldByState[hpc.Preempted] != 30 {
 		t.Errorf("%d requeues, %d preemptions, lost %v, held %v", by.Requeues, by.Preemptions, by.LostProcessorSeconds, by.HeldByState)
+	}
+	failed := job(0, 0, 20, 1, 5)
+	failed.State, failed.TimeLimit = hpc.Failed, 30*time.Second
+	suspended.TimeLimit = 60 * time.Second // 50 s of it were used, on 4 processors
+	lost := Compute([]run.Row{suspended, requeued, killed, failed}, Options{})
+	want := []Loss{{LostToPreemption, 2, 110, 110.0 / 470}, {"failed", 1, 100, 100.0 / 470}}
+	if !slices.Equal(lost.Losses, want) || lost.LimitProcessorSeconds != 30*5+60*4 || lost.UnusedLimitProcessorSeconds != 10*5+10*4 {
+		t.Errorf("%+v, limits %v, unused %v", lost.Losses, lost.LimitProcessorSeconds, lost.UnusedLimitProcessorSeconds)
+	}
+	if !slices.Equal(got.Losses, []Loss{{LostToRequeue, 1, 80, 80.0 / 340}}) {
+		t.Errorf("%+v", got.Losses)
 	}
 	// It waited from 0 to 10 and from 30 to 60.
 	if got.MeanQueue != 0.4 {
@@ -189,6 +204,7 @@ func TestEmpty(t *testing.T) {
 			MakespanSeconds: nan(), Utilization: nan(), NodeUtilization: nan(), ThroughputPerHour: nan(), MeanQueue: nan(),
 			Wait: Wait(none), Turnaround: Turnaround(none), Slowdown: Slowdown(none), BoundedSlowdown: BoundedSlowdown(none),
 			EligibleWait: EligibleWait(none), WaitParts: []WaitPart{}, HeldByState: map[hpc.State]Float{}, TauSeconds: 10,
+			Losses: []Loss{}, LimitProcessorSeconds: nan(), UnusedLimitProcessorSeconds: nan(),
 		}
 		if diff := cmp.Diff(want, got, approx); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", name, diff)
@@ -330,6 +346,10 @@ func TestProperties(t *testing.T) {
 			want.WaitParts[i].Mean *= Float(k)
 		}
 		want.LostProcessorSeconds *= Float(k)
+		want.Losses = slices.Clone(want.Losses)
+		for i := range want.Losses {
+			want.Losses[i].ProcessorSeconds *= Float(k)
+		}
 		want.HeldByState = maps.Clone(want.HeldByState)
 		for state := range want.HeldByState {
 			want.HeldByState[state] *= Float(k)

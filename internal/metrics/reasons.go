@@ -28,9 +28,10 @@ type ReasonTotal struct {
 
 // ReasonsOf adds up the waits of a run by reason, the largest first, also those of jobs that never
 // started. rows are the run's, with reasons ([run.Run.Histories]). Waits of preset jobs and those
-// before the window do not count. It returns nil for a run without reasons.
+// before the window do not count. It returns nil for a run without reasons, and for
+// one of the simulator, whose reasons are events only where its queue does not explain a wait.
 func ReasonsOf(rows []run.Row, m *run.Manifest) []ReasonTotal {
-	if !slices.ContainsFunc(rows, func(r run.Row) bool { return r.Reasons != nil }) {
+	if m.Engine == "sim" || !slices.ContainsFunc(rows, func(r run.Row) bool { return r.Reasons != nil }) {
 		return nil
 	}
 	window := m.WindowStart

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"rmreplay/internal/hpc"
 )
 
 // Render writes the summary for people. Lines have at most 100 columns, unless a name or a
@@ -24,7 +22,8 @@ func (s *Summary) Render(w io.Writer, zone *time.Location) error {
 	s.renderJobs(&b)
 	s.renderMachine(&b)
 	s.renderDistributions(&b)
-	renderWaitParts(&b, s.WaitParts)
+	RenderWaitParts(&b, s.WaitParts)
+	s.renderLosses(&b)
 	s.IO.render(&b)
 	renderReasons(&b, s.Reasons)
 	s.renderFairness(&b)
@@ -92,27 +91,8 @@ func (s *Summary) renderJobs(b *bytes.Buffer) {
 func (s *Summary) renderMachine(b *bytes.Buffer) {
 	fmt.Fprintf(b, "makespan     %s\n", duration(s.MakespanSeconds))
 	fmt.Fprintf(b, "utilization  %s of processors, %s of nodes\n", percent(s.Utilization), percent(s.NodeUtilization))
-	s.renderWaste(b)
 	fmt.Fprintf(b, "throughput   %d jobs, %s an hour\n", s.Throughput, number(s.ThroughputPerHour))
 	fmt.Fprintf(b, "queue        %s jobs on average\n", number(s.MeanQueue))
-}
-
-// renderWaste writes the processor hours of jobs that did not complete, if there are some.
-func (s *Summary) renderWaste(b *bytes.Buffer) {
-	all := 0.0
-	var parts []string
-	for _, held := range s.HeldByState {
-		all += float64(held)
-	}
-	for _, state := range sortedStates(s.JobsByState) {
-		held := s.HeldByState[state]
-		if held > 0 && state.Ended() && state != hpc.Completed {
-			parts = append(parts, fmt.Sprintf("%s %s (%s)", state, number(held/3600), percent(ratio(float64(held), all))))
-		}
-	}
-	if len(parts) > 0 {
-		fmt.Fprintf(b, "incomplete   processor hours: %s\n", strings.Join(parts, ", "))
-	}
 }
 
 // renderDistributions writes the table of waits, turnarounds and slowdowns.

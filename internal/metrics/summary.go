@@ -91,11 +91,12 @@ const (
 	ByAccount   By = "account"
 	ByUser      By = "user"
 	ByQOS       By = "qos"
-	BySize      By = "size" // processors, in classes that double
+	BySize      By = "size"  // processors, in classes that double
+	ByState     By = "state" // the last one
 )
 
 // Groupings are all values of [By].
-var Groupings = []By{ByPartition, ByAccount, ByUser, ByQOS, BySize}
+var Groupings = []By{ByPartition, ByAccount, ByUser, ByQOS, BySize, ByState}
 
 // ParseBy reads the name of a grouping. The error lists the names.
 func ParseBy(s string) (By, error) {
@@ -253,6 +254,8 @@ func keyOf(r *run.Row, by By) groupKey {
 		return groupKey{name: r.QOS}
 	case BySize:
 		return sizeClass(r.Processors)
+	case ByState:
+		return groupKey{name: string(r.State)}
 	}
 	return groupKey{}
 }

@@ -196,7 +196,7 @@ func TestParseBy(t *testing.T) {
 			t.Errorf("ParseBy(%q) = %q, %v", by, got, err)
 		}
 	}
-	const want = `"colour": not something to group jobs by (want partition, account, user, qos, size)`
+	const want = `"colour": not something to group jobs by (want partition, account, user, qos, size, state)`
 	if _, err := ParseBy("colour"); err == nil || err.Error() != want {
 		t.Errorf("error is %v, want %s", err, want)
 	}

@@ -76,8 +76,8 @@ var WaitFigures = func() []Figure {
 // partName is a part's name for people.
 func partName(p waits.Part) string { return strings.ReplaceAll(string(p), "_", " ") }
 
-// renderWaitParts writes the table of the parts of waits.
-func renderWaitParts(b *bytes.Buffer, list []WaitPart) {
+// RenderWaitParts writes the table of the parts of waits.
+func RenderWaitParts(b *bytes.Buffer, list []WaitPart) {
 	if len(list) == 0 {
 		return
 	}
@@ -90,10 +90,10 @@ func renderWaitParts(b *bytes.Buffer, list []WaitPart) {
 // listedParts is the number of parts that a line of a group names.
 const listedParts = 3
 
-// renderGroupParts writes a line for each group with the mean wait since jobs were eligible and the
-// largest parts of all waits. The unknown part is always among them.
+// renderGroupParts writes a line for each group with the mean wait since jobs were eligible, the share
+// of its processor hours that was lost, and the largest parts of all waits. The unknown part is always among them.
 func renderGroupParts(b *bytes.Buffer, groups []Group) {
-	fmt.Fprintf(b, "%-20s%20s   %s\n", "  why", "eligible mean wait", "parts of all waits")
+	fmt.Fprintf(b, "%-20s%20s%8s   %s\n", "  why", "eligible mean wait", "lost", "parts of all waits")
 	for _, g := range groups {
 		name := g.Name
 		if name == "" {
@@ -108,6 +108,6 @@ func renderGroupParts(b *bytes.Buffer, groups []Group) {
 		if len(parts) == 0 {
 			parts = append(parts, unknown)
 		}
-		fmt.Fprintf(b, "%-20s%20s   %s\n", "  "+name, clock(g.EligibleWait.Mean), strings.Join(parts, ", "))
+		fmt.Fprintf(b, "%-20s%20s%8s   %s\n", "  "+name, clock(g.EligibleWait.Mean), percent(g.LostShare()), strings.Join(parts, ", "))
 	}
 }

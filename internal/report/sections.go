@@ -786,7 +786,7 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 
 // groupingNames are the properties by which jobs are grouped, as the page names them.
 var groupingNames = map[metrics.By]string{
-	metrics.ByPartition: "partition", metrics.ByAccount: "account", metrics.ByUser: "user", metrics.ByQOS: "QOS", metrics.BySize: "processors",
+	metrics.ByPartition: "partition", metrics.ByAccount: "account", metrics.ByUser: "user", metrics.ByQOS: "QOS", metrics.BySize: "processors", metrics.ByState: "state",
 }
 
 // groups is the section with the tables of groups of jobs.

@@ -120,4 +120,8 @@ type Outcome struct {
 	// Priority is the job's priority when it started; 0 if the resource manager does not report
 	// it.
 	Priority uint32
+	// First is since when the job was the first in the queue of its partition: from then on it waited
+	// for resources, and before for the jobs before it. It is the start of a job that never was the
+	// first; zero for a job that did not wait, and if the resource manager does not report it.
+	First hpc.Time
 }

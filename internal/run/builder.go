@@ -26,6 +26,7 @@ type builder struct {
 	spare []submission           // allocated and unused
 
 	accepted, rejected int
+	reasons            bool // some events are reasons of pending jobs
 	lastEvent          hpc.Time
 }
 
@@ -50,6 +51,7 @@ type arrayRows struct {
 type taskRow struct {
 	job                          *hpc.Job
 	submit, eligible, start, end hpc.Time
+	first                        hpc.Time
 	limit                        time.Duration // in force
 	state                        hpc.State
 	nodes                        string
@@ -167,6 +169,9 @@ func (b *builder) event(e *rm.Event) *submission {
 		return s
 	case rm.Refused:
 		b.rejected++
+	case rm.Waiting:
+		b.reasons = true
+		return s
 	case rm.Started, rm.Suspend, rm.Resume, rm.Requeue, rm.Ended, rm.Dependency:
 	default:
 		return s
@@ -362,7 +367,7 @@ func (r *taskRow) requeue(e *rm.Event) {
 	r.merge(e.Outcome)
 	r.keepEligible()
 	r.state = hpc.Pending
-	r.start, r.end, r.started, r.priority = 0, 0, false, 0
+	r.start, r.end, r.first, r.started, r.priority = 0, 0, 0, false, 0
 	r.nodes, r.nodeCount, r.processors = "", 0, 0
 	rare.suspended, rare.stopped, rare.tres = 0, 0, ""
 	rare.exitCode, rare.signal = 0, 0
@@ -481,6 +486,9 @@ func (r *taskRow) merge(o *rm.Outcome) {
 	if o.Eligible != 0 {
 		r.eligible = o.Eligible
 	}
+	if o.First != 0 && (r.start == 0 || o.First <= r.start) { // of an end it is that end
+		r.first = o.First
+	}
 	if o.NodeCount != 0 {
 		r.nodeCount = int32(o.NodeCount)
 	}
@@ -543,7 +551,7 @@ func (r *taskRow) put(row *Row) {
 	*row = Row{
 		Job: job.ID, Task: int(r.task), RMJob: r.rmJob, Name: job.Name, User: job.User, Group: job.Group,
 		Account: job.Account, Partition: job.Partition, QOS: job.QOS, Reservation: job.Reservation,
-		State: r.state, RecordedSubmit: job.Submit, Submit: r.submit, Eligible: r.eligible, Start: r.start, End: r.end,
+		State: r.state, RecordedSubmit: job.Submit, Submit: r.submit, Eligible: r.eligible, First: r.first, Start: r.start, End: r.end,
 		TimeLimit: r.limit, AskedRunTime: job.RunTimeOf(int(r.task)),
 		Nodes: r.nodes, NodeCount: int(r.nodeCount), Processors: r.processors, Priority: r.priority,
 		AskedMinNodes: job.MinNodes, AskedMaxNodes: job.MaxNodes,
@@ -571,8 +579,8 @@ func (r *taskRow) putDelays(row *Row) {
 func (r *taskRow) putOutcome(row *Row) {
 	*row = Row{
 		Job: r.job.ID, Task: int(r.task), User: r.job.User, State: r.state,
-		RecordedSubmit: r.job.Submit, Submit: r.submit, Eligible: r.eligible, Start: r.start, End: r.end,
-		NodeCount: int(r.nodeCount), Processors: r.processors,
+		RecordedSubmit: r.job.Submit, Submit: r.submit, Eligible: r.eligible, First: r.first, Start: r.start, End: r.end,
+		NodeCount: int(r.nodeCount), Processors: r.processors, TimeLimit: r.limit,
 	}
 	r.putDelays(row)
 	if rare := r.rare; rare != nil {

@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/input"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/workload"
 )
 
 // Format is the version of the record that this package writes. Readers refuse a record with a
@@ -57,8 +58,14 @@ type Manifest struct {
 	Cluster  Cluster  `json:"cluster"`
 	Jobs     Counts   `json:"jobs"` // set by the writer
 
+	// Reasons says that some events are reasons of pending jobs ([rm.Waiting]). Older records of Slurm do
+	// not say it.
+	Reasons bool `json:"reasons,omitempty"`
 	// Feedback describes the model of users' reactions; nil for a rigid replay.
 	Feedback *Feedback `json:"feedback,omitempty"`
+
+	// Made are the fields of the workload that nobody recorded, with the rules and draws that made them.
+	Made []workload.MadeField `json:"made_fields,omitempty"`
 
 	// Started and Finished are real times, RFC 3339.
 	Started  time.Time `json:"started"`

@@ -50,7 +50,7 @@ func (r *Reasons) Of(row *Row) []Span {
 	until := cmp.Or(row.Start, row.End, r.end)
 	events := r.events[reasonKey{row.Job, row.Task}]
 	if row.Task >= 0 {
-		events = slices.Concat(events, r.events[reasonKey{row.Job, -1}])
+		events = slices.Concat(r.events[reasonKey{row.Job, -1}], events) // of one instant, the task's counts
 		slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	}
 	var list []Span

@@ -93,7 +93,7 @@ func (r *Run) openPartial() error {
 		return fmt.Errorf("%s: %w", file.Name(), err)
 	}
 	m := &r.Manifest
-	m.Jobs = r.journal.counts(m.Workload.Jobs)
+	m.Jobs, m.Reasons = r.journal.counts(m.Workload.Jobs), r.journal.reasons
 	if m.VirtualEnd == 0 {
 		m.VirtualEnd = r.journal.lastEvent
 	}
@@ -137,7 +137,7 @@ func (r *Run) Jobs() ([]Row, error) {
 // Histories returns the rows of all jobs as [Run.Jobs] does, with the reasons for which they waited.
 func (r *Run) Histories() ([]Row, error) {
 	rows, err := r.Jobs()
-	if err != nil || r.Manifest.Engine != "slurm" { // others record no reasons, and have as many events
+	if err != nil || r.Manifest.Engine != "slurm" && !r.Manifest.Reasons { // there are as many events
 		return rows, err
 	}
 	events, err := r.Events()

@@ -507,7 +507,7 @@ func (w *Writer) finalManifest(state State, change func(*Manifest)) Manifest {
 	for _, warning := range w.warned {
 		m.Warnings = addWarning(m.Warnings, warning)
 	}
-	m.Format, m.State = Format, state
+	m.Format, m.State, m.Reasons = Format, state, w.rows.reasons
 	m.Jobs = w.rows.counts(m.Workload.Jobs)
 	if m.VirtualEnd == 0 {
 		m.VirtualEnd = w.rows.lastEvent

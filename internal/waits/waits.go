@@ -9,6 +9,8 @@
 //   - the reasons that the resource manager gave ([run.Row.Reasons]), by [PartOf];
 //   - before the job was eligible, what its user asked for: a begin time, a hold, a dependency, or a
 //     limit of its array;
+//   - since then, its place in the queue ([run.Row.First]), which the simulator records: [Priority]
+//     until it was the first of its partition, and then [Resources];
 //   - the rest is [Unknown].
 //
 // A reason is seen every few minutes only. So a reason that kept the job from being eligible ends,
@@ -179,13 +181,19 @@ func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 	if row.AskedBegin > 0 && !p.Again && p.Eligible != 0 {
 		begin = min(p.From.Add(row.AskedBegin), eligible)
 	}
+	first, ordered := max(row.First, eligible), row.First >= p.From && row.First <= p.To
 	piece := func(from, to hpc.Time, why run.Span) {
-		for _, cut := range [...]hpc.Time{begin, eligible, to} {
+		for _, cut := range [...]hpc.Time{begin, eligible, first, to} {
 			until := min(max(cut, from), to)
 			if until > from {
 				after := from >= eligible
 				s := Span{From: from, To: until, Reason: why.Reason, Planned: why.Planned}
 				s.classify(row, p, why.From, from < begin, after, eligible)
+				if s.Part == Unknown && after && ordered {
+					if s.Part = Resources; from < first {
+						s.Part = Priority
+					}
+				}
 				visit(s, after)
 				from = until
 			}

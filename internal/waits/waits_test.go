@@ -32,6 +32,17 @@ func TestParts(t *testing.T) {
 			map[Part]int{BeginTime: 5, Dependency: 15}},
 		{"a task of an array", run.Row{Submit: at(0), Eligible: at(20), Start: at(21), AskedArrayLimit: 2}, 1,
 			map[Part]int{OwnLimit: 20, Unknown: 1}},
+		{"a simulated job, first in its queue at last", run.Row{Submit: at(0), Eligible: at(5), First: at(20), Start: at(30), AskedDependency: true}, 25,
+			map[Part]int{Dependency: 5, Priority: 15, Resources: 10}},
+		{"first before it was eligible", run.Row{Submit: at(0), Eligible: at(5), First: at(3), Start: at(30), AskedHold: true}, 25,
+			map[Part]int{Held: 5, Resources: 25}},
+		{"backfilled", run.Row{Submit: at(0), Eligible: at(0), First: at(30), Start: at(30)}, 30, map[Part]int{Priority: 30}},
+		{"a reservation in the way of a simulated job", run.Row{Submit: at(0), Eligible: at(0), First: at(10), Start: at(40), Reasons: []run.Span{
+			reason(0, 15, ""), reason(15, 25, "ReqNodeNotAvail: May be reserved for other job"), reason(25, 40, "Resources")}}, 40,
+			map[Part]int{Priority: 10, Resources: 20, Reservation: 10}},
+		{"the first run of a simulated job that was lost", run.Row{Submit: at(0), Eligible: at(42), First: at(50), Start: at(60), Segments: []run.Segment{
+			{Start: at(10), End: at(40), EndedBy: rm.Requeue, Eligible: at(3)}, {Start: at(60), End: at(90), EndedBy: rm.Ended}}}, 25,
+			map[Part]int{Unknown: 10, Requeued: 20}},
 		{"held", run.Row{Submit: at(0), Eligible: at(7), Start: at(8), AskedHold: true}, 1, map[Part]int{Held: 7, Unknown: 1}},
 		{"not eligible, and nobody knows why", run.Row{Submit: at(0), Eligible: at(7), Start: at(8)}, 1, map[Part]int{Unknown: 8}},
 		{"reasons of Slurm", run.Row{Submit: at(0), Eligible: at(0), Start: at(30), Reasons: []run.Span{

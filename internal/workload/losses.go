@@ -84,6 +84,7 @@ func (l Losses) Fate(job *hpc.Job, fields ...string) {
 		{"task_exit_codes", len(job.TaskExitCodes) > 0},
 		{"io", len(job.IO) > 0},
 		{"recorded", job.Recorded != nil},
+		{"made", job.Made != ""},
 	} {
 		if f.is && slices.Contains(fields, f.name) {
 			l[f.name]++

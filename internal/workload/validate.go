@@ -75,6 +75,7 @@ const (
 	RuleOverLimit         = "run_time_over_limit"
 	RuleNoEnd             = "no_run_time_and_no_limit"
 	RuleNoUser            = "no_user"
+	RuleMissingFields     = "missing_fields"
 	RuleUnknownUser       = "unknown_user"
 	RuleBadUserName       = "bad_user_name"
 	RuleUnknownPartition  = "unknown_partition"
@@ -114,6 +115,7 @@ func ValidateIn(w *Workload, cluster Cluster, zone *time.Location) []Problem {
 			v.report(Error, "", RuleBadUserName, "the workload's %v", err)
 		}
 	}
+	v.lacks()
 	parts := InParts(&w.Jobs, v.part)
 	v.identities(parts)
 	v.allTasks(parts)
@@ -156,16 +158,44 @@ func oncePerWindow(problems []Problem) []Problem {
 	return problems[:first+1+len(rest)]
 }
 
+// aFewJobs is the number of jobs that may each have a problem because they lack a user. More of them
+// lack a column.
+const aFewJobs = 10
+
+// lacks reports once which columns the record of the workload lacks, if time limits or users are among
+// them: a replay means little without these.
+func (v *validator) lacks() {
+	var texts []string
+	worth := false
+	for _, l := range Lacks(v.w) {
+		if most := v.w.Jobs.Len() / 2; l.Jobs <= most && !(l.Field == FieldUser && l.Jobs > aFewJobs) {
+			continue // a job without a limit may mean the default
+		}
+		text := l.Field.Words()
+		if n := v.w.Jobs.Len(); l.Jobs < n {
+			text += fmt.Sprintf(" (%d of %d jobs)", l.Jobs, n)
+		}
+		texts = append(texts, text)
+		v.usersSaid = v.usersSaid || l.Field == FieldUser
+		worth = worth || l.Field == FieldUser || l.Field == FieldTimeLimit
+	}
+	if worth {
+		v.report(Warning, "", RuleMissingFields, "not recorded: %s (rmreplay workload complete makes them by declared rules)", strings.Join(texts, ", "))
+	}
+}
+
 // validator checks a workload, or a part of its jobs.
 type validator struct {
-	w        *Workload
-	cluster  Cluster
-	zone     *time.Location // of the dates in texts
-	users    map[string]bool
-	byID     map[string]int      // jobs by their IDs
-	edges    map[string][]string // job -> the jobs that it depends on
-	at       int                 // the job at hand
-	problems []found
+	w       *Workload
+	cluster Cluster
+	zone    *time.Location // of the dates in texts
+	users   map[string]bool
+	// usersSaid says that one problem is about all jobs without a user.
+	usersSaid bool
+	byID      map[string]int      // jobs by their IDs
+	edges     map[string][]string // job -> the jobs that it depends on
+	at        int                 // the job at hand
+	problems  []found
 
 	// The fields of a part of the jobs:
 	ids       []string
@@ -199,7 +229,7 @@ type found struct {
 
 // part makes the checks that need one job at a time.
 func (v *validator) part(jobs iter.Seq2[int, *hpc.Job]) *validator {
-	p := &validator{w: v.w, cluster: v.cluster, zone: v.zone, users: v.users}
+	p := &validator{w: v.w, cluster: v.cluster, zone: v.zone, users: v.users, usersSaid: v.usersSaid}
 	p.ids = make([]string, 0, v.w.Jobs.Len()/runtime.GOMAXPROCS(0)+1)
 	for i, job := range jobs {
 		p.at = i
@@ -341,6 +371,7 @@ func (v *validator) user(job *hpc.Job) {
 		v.report(Error, job.ID, RuleBadUserName, "user %v", err)
 	}
 	switch {
+	case job.User == "" && v.usersSaid:
 	case job.User == "":
 		v.report(Warning, job.ID, RuleNoUser, "nobody submits it (want --uid=NAME, or user in a trace)")
 	case v.cluster.Users != nil && !v.cluster.Users[job.User] && !v.users[job.User]:

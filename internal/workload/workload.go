@@ -42,6 +42,9 @@ type Workload struct {
 	// order, each as the options of the command that made it.
 	Transforms []string
 
+	// Completion says how fields were made that nobody recorded; nil if nothing was made.
+	Completion *Completion
+
 	// MachineNodes and MachineProcessors are the size of the machine that the workload was
 	// recorded on; 0 if the source does not say.
 	MachineNodes, MachineProcessors int

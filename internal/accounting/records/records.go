@@ -3,6 +3,7 @@
 package records
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -103,7 +104,9 @@ func RunDocument(r *run.Row, cluster string) ([]byte, error) {
 		ExitCode: slurmspec.ExitCode{Status: r.ExitCode, Signal: r.Signal}.String(), TRESAlloc: r.TRES,
 	}
 	switch {
-	case r.Task >= 0: // the simulator gives tasks no numbers: they are told apart by their index
+	case r.Task >= 0 && r.Start == 0: // Slurm numbers a task when it starts: until then they share the array's number
+		f.JobID, f.ArrayJob, f.ArrayTask = 0, cmp.Or(leadingNumber(r.Job), r.RMJob), &r.Task
+	case r.Task >= 0:
 		f.ArrayJob, f.ArrayTask = leadingNumber(r.Job), &r.Task
 	case f.JobID == 0:
 		f.JobID = leadingNumber(r.Job)

@@ -1,6 +1,7 @@
 package records_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,12 +11,16 @@ import (
 	"rmreplay/internal/accounting/records"
 	"rmreplay/internal/finished"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
+
+// at is an instant in minutes.
+func at(minute int64) hpc.Time { return hpc.Unix(1709251200 + 60*minute) }
 
 // TestBack checks that a finished job becomes a document without a mark and the same job again.
 func TestBack(t *testing.T) {
 	priority := uint32(77)
-	at := func(minute int64) hpc.Time { return hpc.Unix(1709251200 + 60*minute) }
 	job := finished.Job{
 		ID: "16_3", Cluster: "vale", Number: 17, ArrayJob: 16, ArrayTask: 3, Elapsed: -1, Name: "Mü\tller \"x\"", User: "ann", Group: "staff",
 		Account: "physics", Partition: "batch", QOS: "normal", WCKey: "w", Reservation: "r", UID: 1000, GID: 100, HasUID: true, Constraint: "fast", Comment: "c",
@@ -48,5 +53,34 @@ func TestBack(t *testing.T) {
 	}
 	if j := document.Parse(text, ""); j.Run != -at(0).UnixSeconds() || j.Cluster != "vale" || j.Limit.Known || j.Wait.Known || j.Marks != 0 {
 		t.Errorf("%s: %+v", text, j)
+	}
+}
+
+// Tasks of an array that never started have the array's number on Slurm, and stay jobs of their own. The
+// wait of a job that started is that since it was eligible, as metrics have it.
+func TestRunDocument(t *testing.T) {
+	seen := map[string]bool{}
+	for task := range 3 {
+		row := run.Row{Job: "d0031", Task: task, RMJob: 77, Submit: at(0), End: at(500), State: hpc.Cancelled}
+		text, err := records.RunDocument(&row, "vale")
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := document.Parse(text, "")
+		if j.JobID != 77 || j.Marks != 0 {
+			t.Errorf("task %d: %+v", task, j)
+		}
+		seen[fmt.Sprint(j.Cluster, j.JobID, j.Run)] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("three tasks are %d jobs", len(seen))
+	}
+	row := run.Row{Job: "a", Task: -1, RMJob: 5, Submit: at(0), Eligible: at(60), Start: at(100), End: at(200), State: hpc.Completed, Nodes: "n1"}
+	text, err := records.RunDocument(&row, "vale")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sums, _ := waits.Sum(&row); document.Parse(text, "").Wait != document.Known(int64(sums.SinceEligible.Seconds())) {
+		t.Errorf("wait %+v, metrics have %s since eligible", document.Parse(text, "").Wait, sums.SinceEligible)
 	}
 }

@@ -107,6 +107,10 @@ func TestRuns(t *testing.T) {
 	if status, body := get(t, address, "/before-run/_count"); status != http.StatusOK || !strings.Contains(body, `"count":1033`) {
 		t.Errorf("the index before-run: %d %s", status, body)
 	}
+	// The first page does not add up two alternatives.
+	if _, body := get(t, address, "/_ui/"); !strings.Contains(body, "reports/before-run") || !strings.Contains(body, "reports/after-run") {
+		t.Error("the first page does not show the runs beside each other")
+	}
 	if _, body := get(t, address, "/_ui/compare"); !strings.Contains(body, "reports/before-run") || !strings.Contains(body, "reports/after-run") {
 		t.Error("the page does not link to the reports")
 	}

@@ -370,7 +370,7 @@ func drawWeek(r *request, t *table, s scale) (*chart, error) {
 	for i, row := range t.Rows {
 		if value(row[2]) > 0 {
 			c.Spots = append(c.Spots, cellSpot(frame, float64(i%24), float64(6-i/24), t.links[i],
-				fmt.Sprintf("%s %02d:00: %s; mean wait %s", row[0], row[1], quantity.Counted(int(value(row[2])), "job", "jobs"), r.write(seconds, row[3]))))
+				fmt.Sprintf("%s %02d:00: %s; mean wait since eligible %s", row[0], row[1], quantity.Counted(int(value(row[2])), "job", "jobs"), r.write(seconds, row[3]))))
 		}
 	}
 	return c.finish(f)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"rmreplay/internal/accounting/question"
+	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/quantity"
 )
 
@@ -334,6 +335,14 @@ type side struct {
 
 func (v *server) dashboard(w http.ResponseWriter, q *http.Request) error {
 	values := q.URL.Query()
+	if len(values) == 0 { // runs are alternatives: added up they would be a machine that there never was
+		s, err := v.known(q.Context())
+		runs := err == nil && !slices.ContainsFunc(s.list, func(c size) bool { return c.Kind != "run" })
+		if runs && len(s.list) > 1 {
+			http.Redirect(w, q, receive.Pages+"compare", http.StatusFound)
+			return nil
+		}
+	}
 	values.Del("a")
 	values.Del("b")
 	return v.page(w, q, values, &frame{}, panels)

@@ -74,7 +74,7 @@ var panels = []*panel{
 	{name: "shares", title: "CPU hours by partition and QOS", about: "The inner ring has the partitions, the outer ring the QOS within each.", shape: shapeShares, draw: drawRings},
 	{name: "users", title: "Top users", about: "The ten users with the longest total run time.", shape: shapeTop("user_name", "user", 2)},
 	{name: "accounts", title: "Top accounts", about: "The ten accounts with the most CPU hours.", shape: shapeTop("account", "account", 3)},
-	{name: "waits", title: "Wait times", about: "From eligible to start. Jobs that never ran are not in it.", shape: shapeClasses("wait_s", "wait", 2, "s", seconds), draw: drawDistribution("wait_s")},
+	{name: "waits", title: "Waits since eligible", about: "From eligible, or else submission, to start. Jobs that never ran are not in it.", shape: shapeClasses("wait_s", "wait since eligible", 2, "s", seconds), draw: drawDistribution("wait_s")},
 	{name: "runs", title: "Run times", about: "From start to end.", shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
 	{name: "sizes", title: "Job sizes", about: "Allocated nodes.", shape: shapeClasses("nodes", "nodes", 1, "", number), draw: drawDistribution("nodes")},
 	{name: "requested", title: "Time used of the time limit", about: "Run time in per cent of the time limit. Jobs without a limit are not in it.", shape: shapeLimitUsed, draw: drawDistribution("limit_used")},
@@ -107,7 +107,7 @@ func shapeSummary(_ *request, _ *sizes, raw [][]any) *table {
 		{"jobs", "jobs", "", count},
 		{"failed", "failed, of the jobs", "%", percent},
 		{"users", "users", "", count},
-		{"wait", "mean wait", "s", seconds},
+		{"wait", "mean wait since eligible", "s", seconds},
 		{"elapsed", "run time", "h", hours},
 		{"cpu_hours", "CPU hours", "h", hours},
 		{"failed_cpu_hours", "failed, of the CPU hours", "%", percent},
@@ -346,7 +346,7 @@ func shapeTop(name, label string, bar int) func(r *request, _ *sizes, raw [][]an
 			{"jobs", "jobs", "", count},
 			{"elapsed", "run time", "h", hours},
 			{"cpu_hours", "CPU hours", "h", hours},
-			{"wait", "mean wait", "s", seconds},
+			{"wait", "mean wait since eligible", "s", seconds},
 			{"failed", "failed", "%", percent},
 			{"unused_cpu_hours", "CPU h not used", "h", hours},
 		}}
@@ -445,7 +445,7 @@ func shapeLimits(r *request, _ *sizes, raw [][]any) *table {
 }
 
 func shapeWeek(r *request, _ *sizes, raw [][]any) *table {
-	t := &table{series: []int{2}, colours: []int{0}, Columns: []column{{"weekday", "weekday", "", word}, {"hour", "hour", "", number}, {"jobs", "jobs", "", count}, {"wait", "mean wait", "s", seconds}}}
+	t := &table{series: []int{2}, colours: []int{0}, Columns: []column{{"weekday", "weekday", "", word}, {"hour", "hour", "", number}, {"jobs", "jobs", "", count}, {"wait", "mean wait since eligible", "s", seconds}}}
 	for k := range 168 {
 		t.Rows = append(t.Rows, []any{time.Weekday((k/24 + 1) % 7).String(), int64(k % 24), int64(0), nil})
 		t.links = append(t.links, r.add(fmt.Sprintf("weekday=%d", k/24), fmt.Sprintf("hour=%d", k%24)))

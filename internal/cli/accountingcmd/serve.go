@@ -2,6 +2,7 @@ package accountingcmd
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ func (o commands) serve() *cobra.Command {
 	var opts service.Serve
 	var listen string
 	c := &cobra.Command{
-		Use:   "serve (--data DIR | --run RUN... | --store elasticsearch --url URL)",
+		Use:   "serve (DIR | --run RUN... | --store elasticsearch --url URL)",
 		Short: "Receive finished jobs from Slurm, and answer searches",
 		Long: `Receives finished jobs until it is interrupted. slurm.conf on the cluster needs
 
@@ -65,16 +66,24 @@ The page /_ui/health charts them. COMMAND is sdiag's path, with options that cho
 cluster if need be: vale="sdiag -M vale". While slurmctld does not answer, the figures
 have a gap. Once an hour, sinfo in the place of sdiag says how large the cluster is, so
 that utilization is in per cent. The flag may be repeated.`,
-		Example: `  rmreplay accounting serve --data /var/lib/rmreplay
+		Example: `  rmreplay accounting serve /var/lib/rmreplay
   rmreplay accounting serve --run today --run what-if
-  rmreplay accounting serve --data /var/lib/rmreplay --listen 0.0.0.0:9200 \
+  rmreplay accounting serve /var/lib/rmreplay --listen 0.0.0.0:9200 \
     --auth /etc/rmreplay/access --tls-cert server.pem --tls-key server.key \
     --retention 400d
-  rmreplay accounting serve --data /var/lib/rmreplay --kafka kafka1,kafka2:9092/vale
-  rmreplay accounting serve --data /var/lib/rmreplay --sdiag vale=/usr/bin/sdiag
+  rmreplay accounting serve /var/lib/rmreplay --kafka kafka1,kafka2:9092/vale
+  rmreplay accounting serve /var/lib/rmreplay --sdiag vale=/usr/bin/sdiag
   rmreplay accounting serve --store elasticsearch --url https://es.example:9200/slurm`,
-		Args: console.WantArgs(),
-		RunE: func(c *cobra.Command, _ []string) error {
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 && c.Flags().Changed("data") {
+				return fmt.Errorf("%q: --data names the data directory already", args[0])
+			}
+			return console.WantArgs([]string{"DIR"}[:min(1, len(args))]...)(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				opts.Data = args[0]
+			}
 			opts.Listen = strings.Split(listen, ",")
 			if err := o.checkServe(&opts); err != nil {
 				return err
@@ -93,7 +102,7 @@ that utilization is in per cent. The flag may be repeated.`,
 
 func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 	f := c.Flags()
-	f.StringVar(&opts.Data, "data", "", "data `DIR`; it is made if it does not exist")
+	f.StringVar(&opts.Data, "data", "", "data `DIR`, as the argument names it, too; it is made if it does not exist")
 	f.StringArrayVar(&opts.Runs, "run", nil, "show this `RUN` in the pages, without a data directory; may be repeated")
 	f.StringVar(listen, "listen", "127.0.0.1:9200", "`ADDRESS` to listen on; several are separated by commas")
 	f.StringVar(&opts.Auth, "auth", "", "`FILE` of credentials")

@@ -3,6 +3,7 @@ package recordcmd
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,13 +11,19 @@ import (
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/explain"
 	"rmreplay/internal/flags"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/jobtable"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
 )
 
 // explainOptions are the flags of `explain`.
 type explainOptions struct {
-	at   string
-	zone flags.Zone
-	json bool
+	at     string
+	filter string
+	by     []string
+	window flags.Window
+	json   bool
 }
 
 // Explain returns the command `rmreplay explain`.
@@ -25,11 +32,16 @@ func Explain(out console.Output) *cobra.Command {
 	var opts explainOptions
 	c := &cobra.Command{
 		Use:   "explain RUN [JOB]",
-		Short: "Say why a job waited, or what a stall of the queue came from",
+		Short: "Say why a job or a group of jobs waited, or what a stall of the queue came from",
 		Long: `Tells the story of one job of a run: when it was submitted, why it waited and how long,
 which jobs started before it, who held its nodes, when backfill first planned it, and
 what let it start. JOB is an ID of the workload, ID_TASK for a task of an array, or the
 resource manager's number.
+
+Without JOB it adds up the waits of all jobs, or of those that --filter, --start and --end
+keep, and of groups of them with --by: the parts of the waits, the ten largest causes with
+hours and examples, and whose jobs held the processors for which they waited. The waits
+and their parts are those of rmreplay metrics.
 
 With --at it explains the whole queue at an instant: limits, reservations, nodes that were
 down, a burst of one user, a backfill scheduler that did not reach jobs that fit, a large
@@ -37,19 +49,24 @@ job that waits for nodes, or just a full machine.
 
 The causes are ranked by how much of the wait each of them explains, from 0 to 1.
 docs/EXPLAIN.md has the formulas. rmreplay replay records the reasons of pending jobs,
-unless --reasons 0 is given. A run without them, such as a simulation or a recorded
-workload, is explained by what held the machine.`,
+unless --reasons 0 is given. rmreplay simulate records which job came first. A run without
+reasons, such as a recorded workload, is explained by what held the machine.`,
 		Example: `  rmreplay explain demo/run d0332
   rmreplay explain demo/run d0031_4 --json
+  rmreplay explain demo/run --filter 'partition == "gpu"'
+  rmreplay explain demo/run --by user --start 2024-03-05T12:00 --end 2024-03-05T18:00
   rmreplay explain demo/run --at 2024-03-05T14:00
   rmreplay explain march.jsonl --at 2024-03-12T09:30 --timezone Europe/Zurich`,
 		Args: func(c *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 2 && c.Flags().Changed("at"):
+			for _, name := range []string{"filter", "by", "start", "end"} {
+				if c.Flags().Changed(name) && (len(args) == 2 || c.Flags().Changed("at")) {
+					return fmt.Errorf("--%s asks for many jobs (want neither JOB nor --at with it)", name)
+				}
+			}
+			if len(args) == 2 && c.Flags().Changed("at") {
 				return fmt.Errorf("JOB and --at exclude each other")
-			case len(args) == 1 && !c.Flags().Changed("at"):
-				return fmt.Errorf("JOB is missing (want RUN JOB, or RUN --at TIME)")
-			case len(args) == 1:
+			}
+			if len(args) < 2 {
 				return console.WantArgs("RUN")(c, args)
 			}
 			return console.WantArgs("RUN", "JOB")(c, args)
@@ -57,20 +74,33 @@ workload, is explained by what held the machine.`,
 		RunE: func(_ *cobra.Command, args []string) error { return o.runExplain(args, opts) },
 	}
 	c.Flags().StringVar(&opts.at, "at", "", "look at `TIME`: explain the whole queue")
-	opts.zone.Add(c.Flags())
+	c.Flags().Var((*expression)(&opts.filter), "filter", "keep the jobs for which `EXPR` is true")
+	console.AddBy(c.Flags(), &opts.by)
+	opts.window.Add(c.Flags(), "keep later submissions", "keep earlier submissions")
 	console.AddJSON(c, &opts.json)
 	return c
 }
 
-// explanation is a story or a stall.
+// explanation is a story, a stall or groups.
 type explanation interface {
 	Render(w io.Writer, zone *time.Location) error
 }
 
 func (o commands) runExplain(args []string, opts explainOptions) error {
-	at, err := opts.zone.Instant("at", opts.at)
+	at, err := opts.window.Instant("at", opts.at)
 	if err != nil {
 		return console.Usagef("%w", err)
+	}
+	start, end, err := opts.window.Bounds()
+	if err == nil {
+		err = jobtable.Check(jobtable.Options{Filter: opts.filter})
+	}
+	if err != nil {
+		return console.Usagef("%w", err)
+	}
+	by, err := console.ParseBy(opts.by)
+	if err != nil {
+		return err
 	}
 	r, err := o.open(args[0])
 	if err != nil {
@@ -81,10 +111,13 @@ func (o commands) runExplain(args []string, opts explainOptions) error {
 		return console.BadInput(err)
 	}
 	var found explanation
-	if len(args) == 2 {
+	switch {
+	case len(args) == 2:
 		found, err = record.Job(args[1])
-	} else {
+	case opts.at != "":
 		found, err = record.At(at)
+	default:
+		found, err = groups(r, record, opts.filter, start, end, by)
 	}
 	if err != nil {
 		return console.BadInput(fmt.Errorf("%s: %w", args[0], err))
@@ -92,8 +125,24 @@ func (o commands) runExplain(args []string, opts explainOptions) error {
 	if opts.json {
 		return o.PrintJSON(found)
 	}
-	if err := o.Render(func(w io.Writer) error { return found.Render(w, opts.zone.Location()) }); err != nil {
+	if err := o.Render(func(w io.Writer) error { return found.Render(w, opts.window.Location()) }); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	return nil
+}
+
+// groups explains the jobs that were submitted from start on and before end, and that a filter keeps.
+// An instant of 0 is no bound.
+func groups(r *run.Run, record *explain.Record, filter string, start, end hpc.Time, by []metrics.By) (explain.Groupings, error) {
+	rows, err := jobtable.Filter(r, record.Rows(), filter)
+	if err != nil {
+		return explain.Groupings{}, err
+	}
+	rows = slices.DeleteFunc(rows, func(row *run.Row) bool {
+		return start != 0 && row.Submit < start || end != 0 && row.Submit >= end
+	})
+	if len(rows) == 0 {
+		return explain.Groupings{}, fmt.Errorf("explaining jobs: none of %d is what --filter, --start and --end ask for", len(record.Rows()))
+	}
+	return record.Groups(rows, by...), nil
 }

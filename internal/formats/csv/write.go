@@ -31,6 +31,9 @@ func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	}
 	t.losses.Add("users", lost)
 	t.losses.Add("unusable records", len(wl.Unusable))
+	if wl.MachineNodes > 0 || wl.MachineProcessors > 0 {
+		t.losses.Add("size of the machine", 1)
+	}
 	t.losses.Origins(wl)
 	t.losses.Events(wl)
 	return t.losses, nil
@@ -97,7 +100,7 @@ func (t *writer) write(wl *workload.Workload) error {
 
 // count counts facts that the row of a job does not express.
 func (t *writer) count(job *hpc.Job) {
-	t.losses.Fate(job, "task_run_times_s", "task_exit_codes", "io")
+	t.losses.Fate(job, "task_run_times_s", "task_exit_codes", "io", "made")
 	if r := job.Recorded; r != nil && len(r.TaskStarts)+len(r.TaskEnds)+len(r.TaskNodes) > 0 {
 		t.losses.Add("recorded (of single tasks)", 1)
 	}

@@ -82,7 +82,7 @@ func (e *writer) job(out *bufio.Writer, job *hpc.Job) error {
 		}
 	}
 	e.losses.Reparsed(job, words, map[string]string{"Dependency": r.Dependency})
-	e.losses.Fate(job, "exit_code", "end_at", "task_run_times_s", "task_exit_codes", "io", "recorded")
+	e.losses.Fate(job, "exit_code", "end_at", "task_run_times_s", "task_exit_codes", "io", "recorded", "made")
 	return nil
 }
 

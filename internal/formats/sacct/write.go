@@ -159,7 +159,7 @@ func limitText(d time.Duration) string {
 func (s *writer) count(job *hpc.Job) {
 	words, dependency := s.words(job)
 	s.losses.Reparsed(job, words, map[string]string{"Dependency": dependency, "User": ""})
-	s.losses.Fate(job, "end_at")
+	s.losses.Fate(job, "end_at", "made")
 	rec := job.Recorded
 	if job.Hold && rec != nil && !rec.Start.IsZero() {
 		s.losses.Add("hold", 1) // in sacct's records it was released

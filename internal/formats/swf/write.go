@@ -70,6 +70,7 @@ func (s *writer) lost(job *hpc.Job) {
 	}{
 		{"exit_code", job.ExitCode != 0 || len(job.TaskExitCodes) > 0},
 		{"io", len(job.IO) > 0},
+		{"made", job.Made != ""},
 		{"cancel_after_s", job.CancelAfter != 0},
 		{"end_at", job.EndAt != 0},
 		{"run_time_s (unlimited)", job.RunTime == hpc.Unlimited},

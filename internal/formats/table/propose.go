@@ -109,8 +109,12 @@ var hints = []struct{ suffix, unit string }{
 	{"mb", "MB"}, {"gb", "GB"}, {"kb", "kB"}, {"bytes", "B"},
 }
 
-// hinted splits a plain name into what it names and its unit.
-func hinted(name string) (rest, unit string) {
+// hinted splits a column's name into what it names, in its plain form, and its unit.
+func hinted(column string) (rest, unit string) {
+	if rest, found := strings.CutSuffix(column, "_s"); found {
+		return plain(rest), "seconds"
+	}
+	name := plain(column)
 	for _, h := range hints {
 		if rest, found := strings.CutSuffix(name, h.suffix); found && rest != "" {
 			return rest, h.unit
@@ -135,7 +139,7 @@ func (p *proposal) place() {
 				at := slices.IndexFunc(p.columns, func(column string) bool {
 					name := plain(column)
 					if !exact {
-						name, _ = hinted(name)
+						name, _ = hinted(column)
 					}
 					return name == alias && !used[column] && p.suits(spec.kind, column)
 				})
@@ -371,7 +375,7 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 	parts, guess := []string{"column: " + strconv.Quote(column)}, ""
 	values := p.values[column]
 	digits := len(values) > 0 && strings.Trim(values[0], "0123456789") == ""
-	_, unit := hinted(plain(column))
+	_, unit := hinted(column)
 	if _, known := unitsOf[spec.kind][unit]; !known {
 		unit = ""
 	}

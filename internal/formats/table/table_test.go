@@ -402,6 +402,23 @@ func TestInert(t *testing.T) {
 
 // TestProposeWait checks that a column of waits is not taken for the partition because of its name, and
 // that numbers of queues are.
+// A table of a workload that workload convert writes has all that its map needs.
+func TestProposeConverted(t *testing.T) {
+	const text = "id,submit,user,group,account,partition,time_limit_s,min_nodes,tasks,cpus_per_task,run_time_s,recorded_start,recorded_end,recorded_state,recorded_processors\n" +
+		"15,1996-09-30T10:38:01Z,ann,staff,,,53940,,4,,3477,1996-10-02T16:01:01Z,1996-10-02T16:58:58Z,COMPLETED,4\n"
+	var b strings.Builder
+	if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader(text), headLength), nil, 0, "jobs"); err != nil {
+		t.Fatal(err)
+	}
+	w := read(t, b.String(), text)
+	if w.Jobs.Len() != 1 || strings.Contains(b.String(), "# Missing") {
+		t.Fatalf("%d jobs with\n%s", w.Jobs.Len(), b.String())
+	}
+	if j := w.Jobs.At(0); j.RunTime != 3477*time.Second || j.TimeLimit != 53940*time.Second || j.Recorded == nil || j.Recorded.Processors != 4 {
+		t.Errorf("%+v with\n%s", j, b.String())
+	}
+}
+
 func TestProposeWait(t *testing.T) {
 	const header = "id,user,submit_time,start_time,end_time,cpus,queue\n"
 	for text, want := range map[string]string{

@@ -50,6 +50,8 @@ type header struct {
 
 	Transforms []string `json:"transforms,omitempty"`
 
+	Completion *workload.Completion `json:"completion,omitempty"`
+
 	MachineNodes      int      `json:"machine_nodes,omitempty"`
 	MachineProcessors int      `json:"machine_processors,omitempty"`
 	Comments          []string `json:"comments,omitempty"`
@@ -259,6 +261,11 @@ func (t *reader) header(line []byte) error {
 	t.w.Start = h.Start.At(&t.epoch)
 	t.w.Epoch, t.w.Source, t.w.Rules = t.epoch.Time, h.Source, h.Rules
 	t.w.Transforms = h.Transforms
+	if t.w.Completion = h.Completion; h.Completion != nil {
+		if err := h.Completion.Check(); err != nil {
+			return fmt.Errorf("header: completion: %w", err)
+		}
+	}
 	t.w.MachineNodes, t.w.MachineProcessors, t.w.Header = h.MachineNodes, h.MachineProcessors, h.Comments
 	for _, f := range h.FileSystems {
 		read := hpc.FileSystem(f)

@@ -44,7 +44,7 @@ func writeRecords(out *bufio.Writer, enc *json.Encoder, wl *workload.Workload) e
 	}
 	err := enc.Encode(header{
 		Version: Version, Epoch: new(jobjson.InstantOf(wl.Epoch)), Start: jobjson.InstantOf(wl.Start), Source: wl.Source, Rules: wl.Rules,
-		Transforms: wl.Transforms, MachineNodes: wl.MachineNodes, MachineProcessors: wl.MachineProcessors, Comments: wl.Header,
+		Transforms: wl.Transforms, Completion: wl.Completion, MachineNodes: wl.MachineNodes, MachineProcessors: wl.MachineProcessors, Comments: wl.Header,
 		FileSystems: fileSystems,
 	})
 	if err != nil {

@@ -135,6 +135,7 @@ func (e *Engine) hold(j *Job) {
 	e.leave(j)
 	j.state = blocked
 	j.withdraw()
+	e.explainJob(j, becauseHeld)
 }
 
 // withdraw makes a held job ineligible again.
@@ -156,7 +157,7 @@ func (e *Engine) release(j *Job) {
 			s.jobs[i].onHold = true
 		}
 	}
-	j.onHold = false
+	j.onHold, j.first, j.why = false, 0, becauseOrdinary
 	s.next = 0
 }
 

@@ -47,6 +47,7 @@ func TestHoldCommands(t *testing.T) {
 			[]*hpc.Job{job("a", 0, 4, 10, 10), job("b", 1, 4, 10, 10), job("c", 2, 4, 10, 10)},
 			[]input{command(5, "b", hold), command(12, "b", release)}, `
 0 started a
+5 waiting b (JobHeldUser)
 5 command b (hold)
 10 ended a COMPLETED
 10 started c
@@ -59,6 +60,7 @@ func TestHoldCommands(t *testing.T) {
 		"a job that was submitted held": {
 			[]*hpc.Job{job("a", 0, 1, 10, 10, held)},
 			[]input{command(3, "a", hold), command(5, "a", release)}, `
+3 waiting a (JobHeldUser)
 3 command a (hold)
 5 command a (release)
 5 started a
@@ -69,6 +71,7 @@ func TestHoldCommands(t *testing.T) {
 			[]*hpc.Job{job("a", 0, 1, 10, 10, array("%1"))},
 			[]input{command(5, "a", rm.Command{Kind: rm.Hold, Tasks: []int{2}}), command(25, "a", release)}, `
 0 started a_1
+5 waiting a_2 (JobHeldUser)
 5 command a_2 (hold)
 10 ended a_1 COMPLETED
 10 started a_3

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,8 @@ type Config struct {
 	Epoch hpc.Time
 	// FileSystems are shared by the jobs that do I/O.
 	FileSystems []hpc.FileSystem
-	// Lean leaves out the outcomes of events, for a driver that only needs instants.
+	// Lean leaves out the outcomes of events and the reasons of pending jobs, for a driver that only
+	// needs instants.
 	Lean bool
 }
 
@@ -63,9 +65,13 @@ type Engine struct {
 	// transfersAt is the instant of the timer for the file systems.
 	transfersAt hpc.Time
 	seq         int
-	arrivals    []*Job   // eligible, and not yet offered to the policy
-	presets     []*Job   // waiting; not in the policy
-	freed       bool     // there was a change since the policy was asked last
+	arrivals    []*Job // eligible, and not yet offered to the policy
+	presets     []*Job // waiting; not in the policy
+	freed       bool   // there was a change since the policy was asked last
+	queued      Queued // the policy, if it shows its queue
+	heads       []*Job // the first job of each partition in its queue
+	spare       []*Job // working memory of explain, as is the next field
+	addHead     func(*Job) bool
 	refused     []string // events of nodes and reservations
 	events      []rm.Event
 	outcomes    []rm.Outcome // of events
@@ -113,6 +119,9 @@ func newEngine(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e.policy = cfg.Policy(e.machine)
+	if e.addHead = e.head; !cfg.Lean {
+		e.queued, _ = e.policy.(Queued)
+	}
 	return e, nil
 }
 
@@ -182,13 +191,14 @@ func (e *Engine) take() []rm.Event {
 // it leaves the rest of many arrivals and returns ctx's error.
 func (e *Engine) schedule(ctx context.Context) error {
 	const often = 64
+	asked := false
 	for next := 0; ; {
 		switch {
 		case next%often == often-1 && ctx.Err() != nil:
 			e.arrivals = slices.Delete(e.arrivals, 0, next)
 			return ctx.Err()
 		case e.freed:
-			e.freed = false
+			e.freed, asked = false, true
 			e.startPresets()
 			e.policy.Schedule()
 		case next < len(e.arrivals):
@@ -199,6 +209,9 @@ func (e *Engine) schedule(ctx context.Context) error {
 				e.offer(j)
 			}
 		default:
+			if e.queued != nil && (asked || len(e.arrivals) > 0) {
+				e.explain()
+			}
 			clear(e.arrivals)
 			e.arrivals = e.arrivals[:0]
 			return nil
@@ -340,7 +353,7 @@ func (e *Engine) requeue(j *Job, reason string) {
 	if outcome != nil {
 		outcome.Restarts = int(j.restarts)
 	}
-	j.state, j.Start, j.Due = blocked, 0, 0
+	j.state, j.Start, j.Due, j.first, j.why = blocked, 0, 0, 0, becauseOrdinary
 	e.predict(j)
 	e.emit(j, rm.Requeue, reason, outcome)
 	if j.onHold {
@@ -369,6 +382,9 @@ func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 		return nil
 	}
 	o := e.newOutcome(rm.Outcome{State: state, Submit: j.Submit, Eligible: j.Eligible, Start: j.Start, TimeLimit: -1, Restarts: int(j.restarts)})
+	if e.queued != nil && state != hpc.Pending && e.Now() > j.Eligible { // it waited
+		o.First = cmp.Or(j.first, e.Now())
+	}
 	if j.Limit != hpc.Unlimited {
 		o.TimeLimit = int64(j.Limit / time.Second)
 	}

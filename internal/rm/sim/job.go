@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/sim/order"
 )
 
 // Job is one job, or one task of a job array, as the machine and its policy see it. A policy reads
@@ -31,10 +32,12 @@ type Job struct {
 	of       *submission
 	run      time.Duration // run time on this machine
 	end      hpc.Time      // when it ends by itself; 0 while it waits
+	first    hpc.Time      // since when it is the first of its partition that waits; 0 if it is not
 	task     int32         // task of a job array, or -1
 	restarts int32
 
 	state      jobState
+	why        because
 	well       bool // it completed
 	cut        bool // its time limit ends it
 	moves      bool // it runs and does I/O: the bandwidths decide when it ends
@@ -47,7 +50,7 @@ type Job struct {
 	demand     *demand     // its demand for nodes; nil on a pool
 	placement  *placement  // its nodes, or the nodes reserved for it; nil on a pool
 
-	links
+	entry order.Entry[Job] // in the tree of running jobs, or in a queue
 }
 
 // jobState is the state of a job.
@@ -90,4 +93,41 @@ func after(t hpc.Time, d time.Duration) hpc.Time {
 		return hpc.Never
 	}
 	return t.Add(d)
+}
+
+// place returns the job's entry, which is in no tree, as of now.
+func (j *Job) place() *order.Entry[Job] {
+	j.entry = order.Entry[Job]{Job: j, Seq: j.Seq, Size: j.Size, Expected: j.Expected}
+	return &j.entry
+}
+
+// Queue has waiting jobs in an order that the policy chooses ([order.Queue]). The zero Queue is empty and ready.
+type Queue struct{ jobs order.Queue[Job] }
+
+// Len returns the number of jobs.
+func (q *Queue) Len() int { return q.jobs.Len() }
+
+// Push adds a job. Jobs with lower keys come first, and jobs of one key are in the order of their
+// submission.
+func (q *Queue) Push(j *Job, key float64) { q.jobs.Push(j.place(), key) }
+
+// Remove removes a job that is in the queue.
+func (q *Queue) Remove(j *Job) { q.jobs.Remove(&j.entry) }
+
+// First returns the first job, or nil.
+func (q *Queue) First() *Job { return jobOf(q.jobs.First()) }
+
+// Pop removes and returns the first job; nil if there is none.
+func (q *Queue) Pop() *Job { return jobOf(q.jobs.Pop()) }
+
+// Backfill is [order.Queue.Backfill].
+func (q *Queue) Backfill(free, extra int, within time.Duration, start func(*Job)) int {
+	return q.jobs.Backfill(free, extra, within, func(e *order.Entry[Job]) { start(e.Job) })
+}
+
+func jobOf(e *order.Entry[Job]) *Job {
+	if e == nil {
+		return nil
+	}
+	return e.Job
 }

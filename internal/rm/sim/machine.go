@@ -7,6 +7,7 @@ import (
 
 	"rmreplay/internal/bandwidth"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/sim/order"
 )
 
 // Machine is the machine on which jobs run: a pool of identical processors, or nodes. A policy
@@ -15,7 +16,7 @@ type Machine struct {
 	now        hpc.Time
 	processors int
 	free       int
-	running    tree // by due instant, then by start
+	running    order.Tree[Job] // by due instant, then by start
 	starts     int64
 	// reservations is the number of waiting jobs that have one.
 	reservations int
@@ -98,7 +99,7 @@ func (m *Machine) Start(j *Job) {
 	m.free -= j.held()
 	j.state, j.Start, j.Due = running, m.now, after(m.now, j.Expected)
 	m.starts++
-	m.running.insert(j, int64(j.Due), m.starts)
+	m.running.Insert(j.place(), int64(j.Due), m.starts)
 	m.started(j)
 }
 
@@ -132,7 +133,7 @@ func (m *Machine) Unreserve(j *Job) {
 // release takes a running job off the machine.
 func (m *Machine) release(j *Job) {
 	m.freed++
-	m.running.remove(j)
+	m.running.Remove(&j.entry)
 	m.free += j.held()
 	m.space.remove(j)
 }
@@ -140,17 +141,19 @@ func (m *Machine) release(j *Job) {
 // expect changes how long a running job is expected to run, to a time that it has not reached.
 // Reservations of other jobs may overlap with the job until the policy reserves again.
 func (m *Machine) expect(j *Job, expected time.Duration) {
-	due, tie := after(j.Start, expected), j.tie
+	due, tie := after(j.Start, expected), j.entry.Tie()
 	m.freed++
-	m.running.remove(j)
+	m.running.Remove(&j.entry)
 	m.space.move(j, due)
 	j.Expected, j.Due = expected, due
-	m.running.insert(j, int64(due), tie)
+	m.running.Insert(j.place(), int64(due), tie)
 }
 
 // Running returns the running jobs in the order of [Job.Due], and jobs due at one instant in the
 // order of their starts.
-func (m *Machine) Running() iter.Seq[*Job] { return m.running.each }
+func (m *Machine) Running() iter.Seq[*Job] {
+	return func(yield func(*Job) bool) { m.running.Each(func(e *order.Entry[Job]) bool { return yield(e.Job) }) }
+}
 
 // Shadow returns the shadow time of EASY: the instant at which size processors will be free if
 // every running job runs for as long as expected. It also returns the number of processors left over at
@@ -162,9 +165,10 @@ func (m *Machine) Shadow(size int) (at hpc.Time, extra, extraAll int) {
 	if size <= m.free {
 		return m.now, m.free - size, m.free - size
 	}
-	last, sum := m.running.reach(int64(size - m.free))
+	last, sum := m.running.Reach(int64(size - m.free))
 	if last == nil {
 		return hpc.Never, 0, 0
 	}
-	return last.Due, m.free + int(sum) - size, m.free + int(m.running.upTo(int64(last.Due))) - size
+	due := last.Job.Due
+	return due, m.free + int(sum) - size, m.free + int(m.running.UpTo(int64(due))) - size
 }

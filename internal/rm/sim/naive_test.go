@@ -30,6 +30,8 @@ func (p *naive) Remove(j *sim.Job) {
 
 func (p *naive) Change(_ *sim.Job, change func()) { change() }
 
+func (p *naive) Queue(yield func(*sim.Job) bool) { slices.Values(p.queue)(yield) }
+
 func (p *naive) fits(j *sim.Job) bool {
 	p.m.Forget()
 	return p.m.Fits(j)

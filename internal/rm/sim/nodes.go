@@ -71,8 +71,8 @@ type nodes struct {
 	sets                  map[setKey]*nodeSet
 	setSize               int // number of nodes in sets
 	reserved              []*reservation
-	// hypothetical makes place assume that all nodes are empty and in service.
-	hypothetical bool
+	// hypothetical makes place assume that all nodes are empty and in service, and empty that no job runs.
+	hypothetical, empty bool
 	// idleFirst has reservations take idle nodes first ([Machine.ReserveIdle]).
 	idleFirst bool
 
@@ -347,7 +347,7 @@ const wholeNode = -1
 // capacity returns the number of a job's tasks for which a node has room in an interval.
 func (n *nodes) capacity(q *demand, d *node, from, until hpc.Time) int {
 	stays := d.stays
-	if n.hypothetical {
+	if n.hypothetical || n.empty {
 		stays = nil
 	}
 	most := math.MaxInt32
@@ -432,7 +432,9 @@ func (n *nodes) place(j *Job, at hpc.Time) bool {
 	if !n.enough(n.order, q.tasks) || !n.fill(q) {
 		return false
 	}
-	n.ready = n.state(j, at)
+	if !n.hypothetical && !n.empty {
+		n.ready = n.state(j, at)
+	}
 	return true
 }
 

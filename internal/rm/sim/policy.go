@@ -18,5 +18,14 @@ type Policy interface {
 	Schedule()
 }
 
+// Queued is a [Policy] that shows its queue. The engine then knows which jobs wait for resources, and
+// which for jobs before them ([rm.Outcome.First]).
+type Queued interface {
+	// Queue calls yield with waiting jobs in the order in which the policy looks at them, until yield
+	// returns false: all of them, or only the first one if others cannot start before it has a
+	// reservation or a start.
+	Queue(yield func(*Job) bool)
+}
+
 // NewPolicy makes the policy of a machine.
 type NewPolicy func(*Machine) Policy

@@ -104,7 +104,7 @@ func (e *Engine) predictEnd(j *Job, state hpc.State) {
 	if f == nil || j.prediction == nil {
 		return
 	}
-	l := lesson{j.prediction.number, e.Now(), j.tie, state}
+	l := lesson{j.prediction.number, e.Now(), j.entry.Tie(), state}
 	at, _ := slices.BinarySearchFunc(f.lessons, l, func(a, b lesson) int {
 		return cmp.Or(compareTimes(a.at, b.at), cmp.Compare(a.tie, b.tie))
 	})

@@ -62,7 +62,7 @@ func (b nodeBits) set(i int32, to bool) {
 // if it asks for none.
 func (n *nodes) crowded(q *demand) nodeBits {
 	switch {
-	case n.hypothetical:
+	case n.hypothetical, n.empty:
 	case q.perNode[cpu] == wholeNode:
 		return n.occupied
 	case q.perTask[cpu] > 0 || q.perNode[cpu] != 0:

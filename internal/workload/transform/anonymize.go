@@ -33,6 +33,34 @@ type Anonymizer struct {
 	uids      map[uint32]uint32
 	gids      map[uint32]uint32
 	originals map[string]bool // all names that were replaced
+	with      Anonymity
+	replaced  map[string]bool   // by names of ours, in lower case
+	leftOut   map[string]bool   // keys and attributes of the configuration
+	scrubbed  map[string]string // words that kept their names, or lost them: see scrub
+
+	// What contained and isNode need, made when they are first called.
+	lowerOriginals map[string]bool
+	lengths        []int
+	counted        int
+	newNodes       map[string]bool
+}
+
+// Anonymity says what an [Anonymizer] replaces beyond the names of users, accounts, jobs and nodes.
+type Anonymity struct {
+	// KeepHosts keeps the names of nodes and switches. Otherwise Switches, which are host lists, are
+	// replaced like nodes.
+	KeepHosts bool
+	Switches  []string
+	// Cluster is the name of the cluster, which is replaced. If it is empty, the name stays.
+	Cluster string
+	// Strict also replaces partitions, QOS, features and other words that stay by themselves where they
+	// contain a replaced name.
+	Strict bool
+	// Allow are names that may stay as words of something else, such as a user who is called like an
+	// option of Slurm. As the names of users and the like they are replaced.
+	Allow []string
+	// Accounts are the commands for sacctmgr, whose names are replaced.
+	Accounts []byte
 }
 
 // NewAnonymizer prepares the anonymization of a workload and, if there is one, of the
@@ -40,14 +68,29 @@ type Anonymizer struct {
 // returns an error for a key shorter than [LeastKey] and for host lists that it cannot
 // read.
 func NewAnonymizer(key []byte, w *workload.Workload, nodes []string, users []hpc.User) (*Anonymizer, error) {
+	return NewAnonymizerWith(key, w, nodes, users, Anonymity{})
+}
+
+// NewAnonymizerWith is [NewAnonymizer] with choices.
+func NewAnonymizerWith(key []byte, w *workload.Workload, nodes []string, users []hpc.User, with Anonymity) (*Anonymizer, error) {
 	if len(key) < LeastKey {
 		return nil, fmt.Errorf("a key of %d bytes (want at least %d)", len(key), LeastKey)
 	}
-	a := &Anonymizer{key: key, patterns: map[string]string{}, originals: map[string]bool{}}
+	a := &Anonymizer{key: key, patterns: map[string]string{}, originals: map[string]bool{}, with: with, replaced: map[string]bool{}, leftOut: map[string]bool{}, scrubbed: map[string]string{}}
+	for _, list := range with.Switches {
+		names, err := hostlist.Expand(list)
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(slices.Clone(nodes), names...)
+	}
 	if err := a.collectNodes(w, nodes); err != nil {
 		return nil, err
 	}
 	a.collectIDs(append(slices.Clone(w.Users), users...))
+	if with.Strict {
+		return a, a.collectNames(w, nodes, users)
+	}
 	return a, nil
 }
 
@@ -163,7 +206,9 @@ func (a *Anonymizer) word(kind, name string) string {
 		return ""
 	}
 	a.originals[name] = true
-	return kind[:1] + lower.EncodeToString(a.mac(kind, name))[:12]
+	replacement := kind[:1] + lower.EncodeToString(a.mac(kind, name))[:12]
+	a.replaced[replacement] = true
+	return replacement
 }
 
 // The kinds of names. One name of two kinds gets two replacements.
@@ -199,7 +244,7 @@ func (a *Anonymizer) commaList(kind, list string) string {
 
 // nodes replaces the names of a host list.
 func (a *Anonymizer) nodes(list string) (string, error) {
-	if list == "" || list == allNodes {
+	if list == "" || list == allNodes || a.with.KeepHosts {
 		return list, nil
 	}
 	names, err := hostlist.Expand(list)
@@ -251,6 +296,12 @@ func (a *Anonymizer) Step() Step {
 		for i, u := range w.Usage {
 			w.Usage[i].Account, w.Usage[i].User = a.word(kindAccount, u.Account), a.word(kindUser, u.User)
 		}
+		for i := range w.FileSystems {
+			w.FileSystems[i].Name = a.scrub(w.FileSystems[i].Name)
+		}
+		if c := w.Completion; c != nil { // its rules and facts name partitions, QOS and the log that was learned from
+			w.Completion = a.completion(c)
+		}
 		w.Source, w.Header, w.Unusable = "anonymous", nil, nil
 		for i, text := range w.Transforms { // a filter may name a user
 			w.Transforms[i], _, _ = strings.Cut(text, " ")
@@ -294,7 +345,15 @@ func (a *Anonymizer) job(job *hpc.Job, ids map[string]string) (err error) {
 	job.WCKey = a.word(kindWCKey, job.WCKey)
 	job.MCSLabel = a.word(kindMCS, job.MCSLabel)
 	job.Reservation = a.commaList(kindReservation, job.Reservation)
-	job.Comment, job.BurstBuffer = "", ""
+	job.Comment, job.BurstBuffer, job.ClusterConstraint = "", "", ""
+	job.Made = a.scrub(job.Made)
+	for _, text := range []*string{&job.Partition, &job.QOS, &job.Constraint, &job.Prefer, &job.Licenses, &job.GRES, &job.GPUs,
+		&job.GPUsPerNode, &job.GPUsPerSocket, &job.GPUsPerTask} {
+		*text = a.scrub(*text)
+	}
+	for i := range job.IO {
+		job.IO[i].FileSystem = a.scrub(job.IO[i].FileSystem)
+	}
 	return nil
 }
 
@@ -324,6 +383,7 @@ func (a *Anonymizer) events(w *workload.Workload) (err error) {
 		}
 		ev.Name = a.word(kindReservation, ev.Name)
 		ev.Users, ev.Accounts = a.words(kindUser, ev.Users), a.words(kindAccount, ev.Accounts)
+		ev.Partition, ev.Licenses, ev.Features = a.scrub(ev.Partition), a.scrub(ev.Licenses), a.scrub(ev.Features)
 	}
 	return nil
 }

@@ -118,17 +118,58 @@ func (a *Anonymizer) configLine(line string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", key, err)
 		}
-		if value != "" {
-			out = append(out, key+"="+value)
+		if value == "" {
+			a.leftOut[key] = true
+			continue
 		}
+		out = append(out, key+"="+value)
 	}
 	return strings.Join(out, " "), nil
 }
+
+// exported are the keys and attributes of slurm.conf, gres.conf and topology.conf that decide scheduling, in
+// lower case. All others are removed: they have paths, hosts, programs, users and secrets of the site.
+var exported = func() map[string]bool {
+	set := map[string]bool{}
+	for key := range strings.FieldsSeq(`
+		clustername slurmctldhost controlmachine slurmuser accountingstoragehost accountingstoragetype accountingstorageenforce
+		accountingstoragetres authtype dependencyparameters enforcepartlimits grestypes licenses preemptmode preempttype preemptexempttime
+		preemptparameters prioritydecayhalflife prioritycalcperiod prioritymaxage priorityparameters priorityflags priorityfavorsmall
+		prioritytype priorityusageresetperiod priorityweightage priorityweightassoc priorityweightfairshare priorityweightjobsize
+		priorityweightpartition priorityweightqos priorityweighttres fairsharedampeningfactor schedulertype schedulerparameters
+		schedulertimeslice selecttype selecttypeparameters topologyplugin topologyparam topologyparameters mcsplugin batchstarttimeout
+		completewait epilogmsgtime groupupdateforce groupupdatetime inactivelimit jobrequeue killonbadexit killwait overtimelimit
+		resvoverrun requeueexit requeueexithold slurmctldtimeout slurmdtimeout unkillablesteptimeout waittime maxarraysize
+		maxbatchrequeue maxjobcount maxjobid firstjobid maxstepcount maxtaskspernode minjobage defcpupergpu defmempercpu defmempergpu
+		defmempernode maxmempercpu maxmempernode trackwckey disablerootjobs prologflags launchparameters
+		nodename boards corespersocket corespeclist corespeccount cpus cpuspeclist feature features gres memspeclimit procs
+		realmemory sockets socketsperboard state threadspercore tmpdisk weight
+		nodeset downnodes
+		partitionname nodes default allowaccounts allowgroups allowqos allocnodes alternate cpubind defaulttime defmempercore
+		denyaccounts denyqos disablerootjobs exclusivetopo exclusiveuser gracetime hidden lln maxcpuspernode maxcpuspersocket maxnodes
+		maxtime minnodes oversubscribe shared overtimelimit powerdownonidle priorityjobfactor prioritytier priority qos reqresv
+		rootonly tresbillingweights defcpuperg jobdefaults
+		name type count file multiplefiles cores links flags autodetect
+		switchname switches linkspeed blockname blocksizes`) {
+		set[key] = true
+	}
+	return set
+}()
 
 // configValue returns the new value of a key. An empty value means that the key is removed.
 func (a *Anonymizer) configValue(key, value string) (string, error) {
 	bare := strings.Trim(value, `"`)
 	switch key {
+	case "clustername":
+		if a.with.Cluster != "" {
+			return a.word(kindCluster, strings.ToLower(bare)), nil
+		}
+		return value, nil
+	case "switchname", "switches":
+		if a.with.Switches != nil {
+			return a.nodes(bare)
+		}
+		return value, nil
 	case "nodename", "nodes", "downnodes":
 		if strings.EqualFold(bare, "DEFAULT") || strings.EqualFold(bare, allNodes) {
 			return value, nil
@@ -151,10 +192,10 @@ func (a *Anonymizer) configValue(key, value string) (string, error) {
 	case "file", "multiplefiles": // device files of gres.conf; their number counts
 		return value, nil
 	}
-	if strings.HasPrefix(bare, "/") {
-		return "/anonymous/" + key, nil
+	if !exported[key] || strings.HasPrefix(bare, "/") {
+		return "", nil
 	}
-	return value, nil
+	return a.scrub(value), nil
 }
 
 // accounts anonymizes commands of sacctmgr, one command a line.
@@ -170,47 +211,89 @@ func (a *Anonymizer) accounts(text string) (string, error) {
 		if len(words) > 1 && words[1] == "-" {
 			return "", fmt.Errorf("%d: a dump of sacctmgr, not commands (want add, modify or delete)", number)
 		}
-		entity := ""
-		if len(words) > 1 {
-			entity = strings.ToLower(words[1])
+		command, err := a.accountCommand(words)
+		if err != nil {
+			return "", fmt.Errorf("%d: %w", number, err)
 		}
-		for i, word := range words {
-			words[i] = a.accountWord(entity, word)
+		if command != "" {
+			out.WriteString(command + "\n")
 		}
-		out.WriteString(strings.Join(words, " ") + "\n")
 	}
 	return out.String(), nil
 }
 
-// accountWord replaces the names in one word of a command about an entity.
-func (a *Anonymizer) accountWord(entity, word string) string {
-	i := strings.IndexAny(word, "=")
-	if i < 0 {
-		return word
+// accountCommand replaces the names in a command. Its words are the verb, the entity, names of the entity
+// in commas, and options. It is empty for an entity that a replay does not need.
+func (a *Anonymizer) accountCommand(words []string) (string, error) {
+	if len(words) < 2 {
+		return "", fmt.Errorf("%s: not a command (want add, modify or delete, and what)", words[0])
 	}
-	key, value := strings.ToLower(strings.TrimRight(word[:i], "+-")), strings.Trim(word[i+1:], `"'`)
 	kind := ""
-	switch {
-	case strings.HasPrefix(key, "description"), strings.HasPrefix(key, "organization"), strings.HasPrefix(key, "email"):
-		value = "anonymous"
-	case key == "parent", strings.HasPrefix(key, "account"), strings.HasPrefix(key, "defaultaccount"):
+	switch entity := strings.ToLower(words[1]); {
+	case strings.HasPrefix(entity, "account"):
 		kind = kindAccount
-	case strings.HasPrefix(key, "user"):
+	case strings.HasPrefix(entity, "user"), strings.HasPrefix(entity, "coord"):
 		kind = kindUser
-	case strings.HasPrefix(key, "defaultwckey"), strings.HasPrefix(key, "wckey"):
+	case strings.HasPrefix(entity, "cluster"):
+		kind = kindCluster
+	case strings.HasPrefix(entity, "qos"):
+	case strings.HasPrefix(entity, "wckey"):
 		kind = kindWCKey
-	case strings.HasPrefix(key, "name") && strings.HasPrefix(entity, "account"):
-		kind = kindAccount
-	case strings.HasPrefix(key, "name") && (strings.HasPrefix(entity, "user") || strings.HasPrefix(entity, "coord")):
-		kind = kindUser
+	default:
+		return "", nil
 	}
-	if kind != "" && value != "root" {
-		value = a.commaList(kind, value)
+	out := words[:2:2]
+	for _, word := range words[2:] {
+		switch i := strings.IndexByte(word, '='); {
+		case strings.EqualFold(word, "where"), strings.EqualFold(word, "set"):
+		case i < 0:
+			word = a.accountName(kind, word)
+		default:
+			if word = a.accountOption(kind, word[:i], word[i+1:]); word == "" {
+				continue
+			}
+		}
+		out = append(out, word)
 	}
-	if strings.ContainsAny(value, " \t") {
-		value = `"` + value + `"`
+	return strings.Join(out, " "), nil
+}
+
+// accountName replaces names of a kind in commas; names of no kind are those of QOS.
+func (a *Anonymizer) accountName(kind, names string) string {
+	bare := strings.Trim(names, `"'`)
+	switch {
+	case kind == kindCluster && a.with.Cluster == "" || bare == "root":
+		return names
+	case kind == "":
+		return a.scrub(names)
 	}
-	return word[:i+1] + value
+	return a.commaList(kind, bare)
+}
+
+// accountOption replaces the names in an option of a command about an entity of a kind. It is empty for
+// an option of free text.
+func (a *Anonymizer) accountOption(kind, key, value string) string {
+	name := strings.ToLower(strings.TrimRight(key, "+-"))
+	is := func(prefixes ...string) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+	}
+	switch {
+	case is("desc", "org", "email", "comment", "rawusage"):
+		return ""
+	case is("name"):
+		value = a.accountName(kind, value)
+	case is("parent", "account", "defaulta", "newa"):
+		value = a.accountName(kindAccount, value)
+	case is("user", "coord", "newname"):
+		value = a.accountName(kindUser, value)
+	case is("wckey", "defaultw"):
+		value = a.accountName(kindWCKey, value)
+	case is("cluster"):
+		value = a.accountName(kindCluster, strings.ToLower(value))
+	default:
+		value = a.scrub(value)
+	}
+	return key + "=" + value
 }
 
 // splitQuoted splits at blanks outside quotes.

@@ -233,7 +233,7 @@ func TestConfigLines(t *testing.T) {
 		`NodeName=DEFAULT CPUs=8`:                         "NodeName=DEFAULT CPUs=8",
 		`PartitionName=p Nodes=ALL AllowAccounts=physics`: "PartitionName=p Nodes=ALL AllowAccounts=" + account,
 		`SlurmctldHost=ctl(10.0.0.1)`:                     "SlurmctldHost=controller",
-		`Epilog=/home/ada/epilog.sh`:                      "Epilog=/anonymous/epilog",
+		`Epilog=/home/ada/epilog.sh`:                      "",
 		`AccountingStoragePass=hunter2`:                   "",
 		`SchedulerParameters="bf_continue,bf_window=60"`:  `SchedulerParameters="bf_continue,bf_window=60"`,
 		``: "",
@@ -249,7 +249,7 @@ func TestConfigLines(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"add account name=physics parent=root description='the lab'":       "add account name=" + account + " parent=root description=anonymous",
+		"add account name=physics parent=root description='the lab'":       "add account name=" + account + " parent=root",
 		"add user name=ada account=physics,physics defaultaccount=physics": "add user name=" + user + " account=" + account + "," + account + " defaultaccount=" + account,
 		"modify user where name=ada set qos+=high":                         "modify user where name=" + user + " set qos+=high",
 		"add qos name=high priority=10":                                    "add qos name=high priority=10",

@@ -94,6 +94,7 @@ func clone(w *workload.Workload) *workload.Workload {
 	out.Actions = slices.Clone(w.Actions)
 	out.Users = slices.Clone(w.Users)
 	out.Usage = slices.Clone(w.Usage)
+	out.FileSystems = slices.Clone(w.FileSystems)
 	out.Transforms = slices.Clone(w.Transforms)
 	out.Rules = maps.Clone(w.Rules)
 	return &out

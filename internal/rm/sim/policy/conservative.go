@@ -45,3 +45,6 @@ func (p *conservative) Change(_ *sim.Job, change func()) { change() }
 
 // Schedule implements [sim.Policy].
 func (p *conservative) Schedule() { p.queue = slices.DeleteFunc(p.queue, p.start) }
+
+// Queue implements [sim.Queued].
+func (p *conservative) Queue(yield func(*sim.Job) bool) { slices.Values(p.queue)(yield) }

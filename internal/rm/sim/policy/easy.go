@@ -94,6 +94,13 @@ func (p *easy) Schedule() {
 	p.extra = p.queue.Backfill(m.Free(), p.extra, p.within(), m.Start)
 }
 
+// Queue implements [sim.Queued].
+func (p *easy) Queue(yield func(*sim.Job) bool) {
+	if p.head != nil {
+		yield(p.head)
+	}
+}
+
 // foresee computes when the head will fit, and how many processors it will leave over.
 func (p *easy) foresee() { p.shadow, p.extra, _ = p.machine.Shadow(p.head.Size) }
 

@@ -42,3 +42,10 @@ func (p *fcfs) Schedule() {
 		p.machine.Start(j)
 	}
 }
+
+// Queue implements [sim.Queued].
+func (p *fcfs) Queue(yield func(*sim.Job) bool) {
+	if len(p.queue) > 0 {
+		yield(p.queue[0])
+	}
+}

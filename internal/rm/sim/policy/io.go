@@ -138,6 +138,11 @@ func (p *withFileSystem) Schedule() {
 	}
 }
 
+// Queue implements [sim.Queued].
+func (p *withFileSystem) Queue(yield func(*sim.Job) bool) {
+	slices.Values(p.queue)(yield)
+}
+
 // measured returns the use of the file system, in licenses, as far as the policy measures it.
 func (p *withFileSystem) measured() int64 {
 	if p.options.EstimateIsRequest || p.options.Strategy == ioaware.Baseline {

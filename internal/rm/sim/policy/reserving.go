@@ -105,6 +105,15 @@ func (p *reserving) pass(first *sim.Job) (some bool) {
 	return some
 }
 
+// Queue implements [sim.Queued].
+func (p *reserving) Queue(yield func(*sim.Job) bool) {
+	for _, k := range p.queue {
+		if !yield(k.job) {
+			return
+		}
+	}
+}
+
 // sort sorts a queue. Jobs with the same key are in the order of their submission.
 func (p *reserving) sort(queue []keyed, key func(*sim.Job) float64) {
 	for i := range queue {

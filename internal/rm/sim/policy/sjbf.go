@@ -83,3 +83,6 @@ func (p *sjbf) Schedule() {
 	})
 	p.queue.Push(head, expected(head))
 }
+
+// Queue implements [sim.Queued].
+func (p *sjbf) Queue(yield func(*sim.Job) bool) { slices.Values(p.arrived)(yield) }

@@ -95,3 +95,10 @@ func (p *textbook) Schedule() {
 	p.queue.Backfill(m.Free(), extra, within, m.Start)
 	p.queue.Push(head, p.key(head))
 }
+
+// Queue implements [sim.Queued].
+func (p *textbook) Queue(yield func(*sim.Job) bool) {
+	if j := p.queue.First(); j != nil {
+		yield(j)
+	}
+}

@@ -1,12 +1,15 @@
-package sim
+// Package order has ordered sets of jobs: of running jobs by their ends, and of waiting jobs by a policy's keys.
+package order
 
-// tree is an ordered set of jobs. Every subtree has the sum of its jobs' sizes, or the smallest of
-// their time limits. It is a treap (Seidel and Aragon, "Randomized search trees", Algorithmica 16,
+import "time"
+
+// Tree is an ordered set of jobs. Every subtree has the sum of its jobs' sizes, or the smallest of
+// their expected run times. It is a treap (Seidel and Aragon, "Randomized search trees", Algorithmica 16,
 // 1996). Its priorities are a hash of the jobs' numbers, so the same jobs always make the same
-// tree. All operations take expected logarithmic time and no memory: the links are in the jobs, and
-// a job is in at most one tree.
-type tree struct {
-	root *Job
+// tree. All operations take expected logarithmic time and no memory: the links are in the entries, and
+// an entry is in at most one tree. The zero Tree is empty, and has sums of sizes.
+type Tree[J any] struct {
+	root *Entry[J]
 	sum  aggregate
 }
 
@@ -15,16 +18,25 @@ type aggregate uint8
 
 const (
 	sumSizes aggregate = iota
-	minLimits
+	minExpected
 )
 
-// links is a job's position in a tree.
-type links struct {
-	left, right *Job
-	key         int64 // the order of the tree; jobs with the same key are in the order of tie
-	tie         int64
+// Entry is a job's place in a tree. The job has it, and it knows the job.
+type Entry[J any] struct {
+	Job *J
+	// Seq is the job's number, Size how many processors it has or needs, and Expected how long it is expected to run. They
+	// do not change while the entry is in a tree.
+	Seq      int
+	Size     int
+	Expected time.Duration
+
+	left, right *Entry[J]
+	key, tie    int64 // the order of the tree; entries with the same key are in the order of tie
 	total       int64 // of the subtree
 }
+
+// Tie returns what orders the entry among those of its key.
+func (e *Entry[J]) Tie() int64 { return e.tie }
 
 // hash spreads consecutive numbers over all values (the finalizer of SplitMix64).
 func hash(n int) uint32 {
@@ -34,13 +46,13 @@ func hash(n int) uint32 {
 	return uint32(x >> 32)
 }
 
-// before reports whether a comes before b.
-func (a *Job) before(b *Job) bool {
-	return a.key < b.key || a.key == b.key && a.tie < b.tie
+// before reports whether the entry comes before another one.
+func (e *Entry[J]) before(b *Entry[J]) bool {
+	return e.key < b.key || e.key == b.key && e.tie < b.tie
 }
 
 // update sums up the subtree of j from its children's.
-func (t *tree) update(j *Job) {
+func (t *Tree[J]) update(j *Entry[J]) {
 	if t.sum == sumSizes {
 		j.total = int64(j.Size)
 		if j.left != nil {
@@ -60,13 +72,13 @@ func (t *tree) update(j *Job) {
 	}
 }
 
-// insert adds a job that is in no tree.
-func (t *tree) insert(j *Job, key, tie int64) {
-	j.links = links{key: key, tie: tie}
+// Insert adds a job that is in no tree.
+func (t *Tree[J]) Insert(j *Entry[J], key, tie int64) {
+	j.left, j.right, j.key, j.tie = nil, nil, key, tie
 	t.root = t.put(t.root, j)
 }
 
-func (t *tree) put(at, j *Job) *Job {
+func (t *Tree[J]) put(at, j *Entry[J]) *Entry[J] {
 	switch {
 	case at == nil:
 		t.update(j)
@@ -85,7 +97,7 @@ func (t *tree) put(at, j *Job) *Job {
 }
 
 // split splits a subtree into the jobs before j and the others.
-func (t *tree) split(at, j *Job) (before, rest *Job) {
+func (t *Tree[J]) split(at, j *Entry[J]) (before, rest *Entry[J]) {
 	if at == nil {
 		return nil, nil
 	}
@@ -99,13 +111,13 @@ func (t *tree) split(at, j *Job) (before, rest *Job) {
 	return before, at
 }
 
-// remove removes a job.
-func (t *tree) remove(j *Job) {
+// Remove removes a job.
+func (t *Tree[J]) Remove(j *Entry[J]) {
 	t.root = t.cut(t.root, j)
-	j.links = links{}
+	j.left, j.right = nil, nil
 }
 
-func (t *tree) cut(at, j *Job) *Job {
+func (t *Tree[J]) cut(at, j *Entry[J]) *Entry[J] {
 	switch {
 	case at == j:
 		return t.join(j.left, j.right)
@@ -119,7 +131,7 @@ func (t *tree) cut(at, j *Job) *Job {
 }
 
 // join joins two trees. All jobs of a come before all jobs of b.
-func (t *tree) join(a, b *Job) *Job {
+func (t *Tree[J]) join(a, b *Entry[J]) *Entry[J] {
 	switch {
 	case a == nil:
 		return b
@@ -135,8 +147,8 @@ func (t *tree) join(a, b *Job) *Job {
 	return b
 }
 
-// first returns the first job, or nil.
-func (t *tree) first() *Job {
+// First returns the first job, or nil.
+func (t *Tree[J]) First() *Entry[J] {
 	j := t.root
 	for j != nil && j.left != nil {
 		j = j.left
@@ -145,7 +157,7 @@ func (t *tree) first() *Job {
 }
 
 // firstWithin returns the first job of a tree of time limits with a limit of at most limit, or nil.
-func (t *tree) firstWithin(limit int64) *Job {
+func (t *Tree[J]) firstWithin(limit int64) *Entry[J] {
 	j := t.root
 	if j == nil || j.total > limit {
 		return nil
@@ -162,9 +174,9 @@ func (t *tree) firstWithin(limit int64) *Job {
 	}
 }
 
-// reach returns the first job of a tree of sizes at which the sum of the sizes reaches need, and
+// Reach returns the first job of a tree of sizes at which the sum of the sizes reaches need, and
 // that sum. It returns nil if the sum of all sizes is less.
-func (t *tree) reach(need int64) (*Job, int64) {
+func (t *Tree[J]) Reach(need int64) (*Entry[J], int64) {
 	j := t.root
 	if j == nil || j.total < need {
 		return nil, 0
@@ -185,8 +197,8 @@ func (t *tree) reach(need int64) (*Job, int64) {
 	}
 }
 
-// upTo returns the sum of the sizes of all jobs whose key is at most key.
-func (t *tree) upTo(key int64) int64 {
+// UpTo returns the sum of the sizes of all jobs whose key is at most key.
+func (t *Tree[J]) UpTo(key int64) int64 {
 	sum := int64(0)
 	for j := t.root; j != nil; {
 		if j.key > key {
@@ -202,10 +214,10 @@ func (t *tree) upTo(key int64) int64 {
 	return sum
 }
 
-// each visits the jobs in order until visit returns false.
-func (t *tree) each(visit func(*Job) bool) {
-	var walk func(*Job) bool
-	walk = func(j *Job) bool {
+// Each visits the jobs in order until visit returns false.
+func (t *Tree[J]) Each(visit func(*Entry[J]) bool) {
+	var walk func(*Entry[J]) bool
+	walk = func(j *Entry[J]) bool {
 		return j == nil || walk(j.left) && visit(j) && walk(j.right)
 	}
 	walk(t.root)

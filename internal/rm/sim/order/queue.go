@@ -1,4 +1,4 @@
-package sim
+package order
 
 import (
 	"math"
@@ -14,42 +14,42 @@ import (
 // the smallest limit and the first job of each range of sizes, so a search only follows sizes with
 // a suitable job. The time of a search grows with the logarithm of the number of jobs, even if
 // every job is small or short and none is both. The zero Queue is empty and ready.
-type Queue struct {
-	classes []class // by size
+type Queue[J any] struct {
+	classes []class[J] // by size
 	// ranges is a complete binary tree in an array: the root is ranges[1], the children
 	// of i are 2i and 2i+1, and the leaf of class i is ranges[leaves+i].
-	ranges []sizeRange
+	ranges []sizeRange[J]
 	leaves int
 	len    int
 }
 
 // class is the waiting jobs of one size.
-type class struct {
+type class[J any] struct {
 	size int
-	jobs *tree
+	jobs *Tree[J]
 }
 
 // sizeRange summarizes the jobs in a range of sizes.
-type sizeRange struct {
+type sizeRange[J any] struct {
 	least int64 // the least time limit; noLimit if no job waits there
-	first *Job
+	first *Entry[J]
 }
 
 // noLimit is the least time limit of no jobs.
 const noLimit = math.MaxInt64
 
 // Len returns the number of jobs.
-func (q *Queue) Len() int { return q.len }
+func (q *Queue[J]) Len() int { return q.len }
 
 // Push adds a job. Jobs with lower keys come first, and jobs of one key are in the order of their
 // submission.
-func (q *Queue) Push(j *Job, key float64) {
+func (q *Queue[J]) Push(j *Entry[J], key float64) {
 	i, found := q.find(j.Size)
 	if !found {
-		q.classes = slices.Insert(q.classes, i, class{size: j.Size, jobs: &tree{sum: minLimits}})
+		q.classes = slices.Insert(q.classes, i, class[J]{size: j.Size, jobs: &Tree[J]{sum: minExpected}})
 		q.rebuild()
 	}
-	q.classes[i].jobs.insert(j, sortable(key), int64(j.Seq))
+	q.classes[i].jobs.Insert(j, sortable(key), int64(j.Seq))
 	q.len++
 	r := &q.ranges[q.leaves+i]
 	r.least = min(r.least, int64(j.Expected))
@@ -60,9 +60,9 @@ func (q *Queue) Push(j *Job, key float64) {
 }
 
 // Remove removes a job that is in the queue.
-func (q *Queue) Remove(j *Job) {
+func (q *Queue[J]) Remove(j *Entry[J]) {
 	i, _ := q.find(j.Size)
-	q.classes[i].jobs.remove(j)
+	q.classes[i].jobs.Remove(j)
 	q.len--
 	r := &q.ranges[q.leaves+i]
 	*r = q.classes[i].summary(r.first, j)
@@ -70,31 +70,31 @@ func (q *Queue) Remove(j *Job) {
 }
 
 // summary summarizes a class after the removal of a job. first was its first job before.
-func (c *class) summary(first, taken *Job) sizeRange {
+func (c *class[J]) summary(first, taken *Entry[J]) sizeRange[J] {
 	if c.jobs.root == nil {
-		return sizeRange{least: noLimit}
+		return sizeRange[J]{least: noLimit}
 	}
 	if first == taken {
-		first = c.jobs.first()
+		first = c.jobs.First()
 	}
-	return sizeRange{c.jobs.root.total, first}
+	return sizeRange[J]{c.jobs.root.total, first}
 }
 
 // find returns the index of the class of a size. Empty classes stay, since jobs of their sizes will
 // come again.
-func (q *Queue) find(size int) (int, bool) {
-	return slices.BinarySearchFunc(q.classes, size, func(c class, size int) int { return c.size - size })
+func (q *Queue[J]) find(size int) (int, bool) {
+	return slices.BinarySearchFunc(q.classes, size, func(c class[J], size int) int { return c.size - size })
 }
 
 // rebuild makes the tree of sizes again when there is a new size.
-func (q *Queue) rebuild() {
+func (q *Queue[J]) rebuild() {
 	q.leaves = 1
 	for q.leaves < len(q.classes) {
 		q.leaves *= 2
 	}
 	q.ranges = slices.Grow(q.ranges[:0], 2*q.leaves)[:2*q.leaves]
 	for i := range q.ranges {
-		q.ranges[i] = sizeRange{least: noLimit}
+		q.ranges[i] = sizeRange[J]{least: noLimit}
 	}
 	for i := range q.classes {
 		q.ranges[q.leaves+i] = q.classes[i].summary(nil, nil)
@@ -105,16 +105,16 @@ func (q *Queue) rebuild() {
 }
 
 // update brings the ranges above a class up to date.
-func (q *Queue) update(i int) {
+func (q *Queue[J]) update(i int) {
 	for i = (q.leaves + i) / 2; i > 0; i /= 2 {
 		q.join(i)
 	}
 }
 
 // join computes a range from its two halves.
-func (q *Queue) join(i int) {
+func (q *Queue[J]) join(i int) {
 	a, b := &q.ranges[2*i], &q.ranges[2*i+1]
-	r := sizeRange{min(a.least, b.least), a.first}
+	r := sizeRange[J]{min(a.least, b.least), a.first}
 	if a.first == nil || b.first != nil && b.first.before(a.first) {
 		r.first = b.first
 	}
@@ -131,7 +131,7 @@ func sortable(f float64) int64 {
 }
 
 // First returns the first job, or nil.
-func (q *Queue) First() *Job {
+func (q *Queue[J]) First() *Entry[J] {
 	if q.len == 0 {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (q *Queue) First() *Job {
 }
 
 // Pop removes and returns the first job; nil if there is none.
-func (q *Queue) Pop() *Job {
+func (q *Queue[J]) Pop() *Entry[J] {
 	j := q.First()
 	if j != nil {
 		q.Remove(j)
@@ -154,7 +154,7 @@ func (q *Queue) Pop() *Job {
 //
 // free and extra only shrink, so a job that may not start cannot become startable later in the same
 // pass. One pass is enough.
-func (q *Queue) Backfill(free, extra int, within time.Duration, start func(*Job)) int {
+func (q *Queue[J]) Backfill(free, extra int, within time.Duration, start func(*Entry[J])) int {
 	for free > 0 && q.len > 0 {
 		j := q.search(1, 0, q.leaves, scan{free, extra, within}, nil)
 		if j == nil {
@@ -179,7 +179,7 @@ type scan struct {
 // search finds the first job that meets a scan in a range of n classes that begins with the class
 // first. It returns best if that comes before the job. It skips every part of the range whose sizes
 // are too large, that has no job short enough, or whose first job comes after best.
-func (q *Queue) search(i, first, n int, s scan, best *Job) *Job {
+func (q *Queue[J]) search(i, first, n int, s scan, best *Entry[J]) *Entry[J] {
 	r := &q.ranges[i]
 	if r.first == nil || best != nil && !r.first.before(best) {
 		return best

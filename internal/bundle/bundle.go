@@ -1,0 +1,246 @@
+// Package bundle packs a workload and the cluster that it is for into one file, which a site can give
+// away: a tar archive, compressed with gzip if its name ends in .gz. Whoever takes a workload or a
+// cluster takes the archive in its place.
+//
+// The archive may come from anybody. So only the names of a bundle are read, each once, with bounds, and
+// no member is written to a path of its own.
+package bundle
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+
+	"rmreplay/internal/input"
+	"rmreplay/internal/output"
+)
+
+// The members of a bundle, in their order. The files of the cluster are in a directory, so that the
+// unpacked archive is a workload and a cluster directory.
+const (
+	Report     = "bundle.json"
+	clusterDir = "cluster/"
+	Workload   = "workload.jsonl"
+)
+
+// clusterFiles are the files of a cluster that a bundle may have.
+var clusterFiles = []string{"slurm.conf", "gres.conf", "topology.conf", "accounts.sacctmgr", "users"}
+
+// Bounds of what is read.
+const (
+	mostFile    = 64 << 20 // bytes of a file of the cluster, and of the report
+	mostMembers = 16
+	mostAll     = 64 << 30 // bytes of the archive, unpacked
+)
+
+// Bundle is the content of an archive. Cluster has the files of the cluster by name.
+type Bundle struct {
+	Report  []byte
+	Cluster map[string]string
+	// Workload is a trace.
+	Workload []byte
+}
+
+// Write writes the archive. The same content gives the same bytes. The file appears whole or not at all.
+func (b *Bundle) Write(path string) error {
+	_, err := output.File(path, func(w io.Writer) error {
+		if !strings.HasSuffix(path, ".gz") && !strings.HasSuffix(path, ".tgz") {
+			return b.write(w)
+		}
+		z := gzip.NewWriter(w)
+		if err := b.write(z); err != nil {
+			return err
+		}
+		return z.Close()
+	})
+	if err != nil {
+		return fmt.Errorf("writing bundle: %w", err)
+	}
+	return nil
+}
+
+func (b *Bundle) write(w io.Writer) error {
+	t := tar.NewWriter(w)
+	add := func(name string, text []byte) error {
+		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: 0o644, Format: tar.FormatUSTAR})
+		if err == nil {
+			_, err = t.Write(text)
+		}
+		return err
+	}
+	if err := add(Report, b.Report); err != nil {
+		return err
+	}
+	for _, name := range clusterFiles {
+		if text, has := b.Cluster[name]; has {
+			if err := add(clusterDir+name, []byte(text)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := add(Workload, b.Workload); err != nil {
+		return err
+	}
+	return t.Close()
+}
+
+// Is reports whether a file that begins with these bytes, perhaps after decompression, is a tar archive.
+func Is(head []byte) bool { return len(head) > 262 && string(head[257:262]) == "ustar" }
+
+// IsFile reports whether a path is a regular file with a tar archive, perhaps compressed with gzip.
+func IsFile(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := input.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // only read
+	r, err := unpacked(f)
+	if err != nil {
+		return false
+	}
+	head, _ := r.Peek(512)
+	return Is(head)
+}
+
+// unpacked returns a reader of the archive.
+func unpacked(r io.Reader) (*bufio.Reader, error) {
+	buffered := bufio.NewReaderSize(r, 64<<10)
+	if magic, _ := buffered.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return buffered, nil
+	}
+	z, err := gzip.NewReader(buffered)
+	if err != nil {
+		return nil, err
+	}
+	return bufio.NewReaderSize(z, 64<<10), nil
+}
+
+var errFound = errors.New("found")
+
+// OpenWorkload finds the trace in an archive, which r reads without compression. The caller reads it until
+// its end.
+func OpenWorkload(r io.Reader, name string) (trace io.Reader, err error) {
+	err = each(r, func(member string, content io.Reader) error {
+		if member != Workload {
+			return nil
+		}
+		trace = content
+		return errFound
+	})
+	if err == nil || !errors.Is(err, errFound) {
+		return nil, fmt.Errorf("reading bundle: %s: %w", name, cause(err, "no "+Workload+" in it (want a bundle as rmreplay site export writes it)"))
+	}
+	return trace, nil
+}
+
+func cause(err error, otherwise string) error {
+	if err != nil {
+		return err
+	}
+	return errors.New(otherwise)
+}
+
+// ReadCluster reads the files of the cluster from an archive.
+func ReadCluster(path string) (files map[string]string, err error) {
+	files = map[string]string{}
+	err = open(path, func(member string, content io.Reader) error {
+		name, is := strings.CutPrefix(member, clusterDir)
+		if !is {
+			return nil
+		}
+		text, err := readBounded(content, member)
+		files[name] = string(text)
+		return err
+	})
+	if err == nil && files["slurm.conf"] == "" {
+		err = errors.New("no " + clusterDir + "slurm.conf in it (want a bundle as rmreplay site export writes it)")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading bundle: %s: %w", filepath.Base(path), err)
+	}
+	return files, nil
+}
+
+// ReadReport reads the report of what is in an archive.
+func ReadReport(path string) (report []byte, err error) {
+	err = open(path, func(member string, content io.Reader) (err error) {
+		if member == Report {
+			report, err = readBounded(content, member)
+		}
+		return err
+	})
+	if err == nil && report == nil {
+		err = errors.New("no " + Report + " in it (want a bundle as rmreplay site export writes it)")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading bundle: %s: %w", filepath.Base(path), err)
+	}
+	return report, nil
+}
+
+func open(path string, visit func(member string, content io.Reader) error) error {
+	f, err := input.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // only read
+	r, err := unpacked(f)
+	if err != nil {
+		return err
+	}
+	return each(r, visit)
+}
+
+func readBounded(r io.Reader, name string) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, mostFile+1))
+	if err == nil && len(text) > mostFile {
+		err = fmt.Errorf("%s: more than %d MiB (want less)", name, mostFile>>20)
+	}
+	return text, err
+}
+
+// each visits the members. It refuses an archive that is no bundle: other members, links, devices, a member
+// that comes twice.
+func each(r io.Reader, visit func(member string, content io.Reader) error) error {
+	t := tar.NewReader(io.LimitReader(r, mostAll))
+	seen := map[string]bool{}
+	for {
+		h, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("not a whole tar archive: %w", err)
+		}
+		name, inCluster := strings.CutPrefix(h.Name, clusterDir)
+		switch {
+		case h.Typeflag == tar.TypeDir && h.Name == clusterDir: // as tar writes it for an unpacked bundle
+			continue
+		case h.Typeflag != tar.TypeReg:
+			return fmt.Errorf("%q is no regular file (want a bundle as rmreplay site export writes it)", h.Name)
+		case inCluster && !slices.Contains(clusterFiles, name), !inCluster && h.Name != Report && h.Name != Workload:
+			return fmt.Errorf("%q is no member of a bundle (want %s, %s and %s of %s)", h.Name, Report, Workload, clusterDir, strings.Join(clusterFiles, ", "))
+		case seen[h.Name]:
+			return fmt.Errorf("%s is there twice (want it once)", h.Name)
+		case len(seen) == mostMembers:
+			return fmt.Errorf("more than %d members", mostMembers)
+		}
+		seen[h.Name] = true
+		if err := visit(h.Name, t); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,198 @@
+// Package sitecmd has the commands about records of a site that say less than a replay needs, or more than
+// others may see: `workload complete` and `site export`. Package cli adds them to the program.
+package sitecmd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/cli/console"
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/flags"
+	"rmreplay/internal/formats"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/complete"
+)
+
+// Lent is what package cli lends the commands.
+type Lent struct {
+	console.Output
+	// Read reads a workload and shows its progress.
+	Read func(path string) (*workload.Workload, error)
+}
+
+// completeFlags are the flags of `workload complete`.
+type completeFlags struct {
+	output, cluster, like string
+	rules                 []string
+	seed                  uint64
+	json                  bool
+}
+
+// Complete returns the command `workload complete`.
+func Complete(l Lent) *cobra.Command {
+	var o completeFlags
+	c := &cobra.Command{
+		Use:   "complete WORKLOAD -o OUT",
+		Short: "Make what nobody recorded, by declared rules",
+		Long: `Makes the fields that the record of a workload lacks, each by a declared rule with random
+numbers of its own seed: time limits, users, accounts, QOS, partitions, memory, whole
+nodes, and the usage before the workload begins. The trace marks each made field with its
+rule. Recorded fields stay as they are. Many workloads fit a record without time limits,
+and the result is one of them.
+
+With --realizations, replay and simulate draw the made fields anew for each realization.
+compare then shows intervals over the draws, and on which field the answer depends most.
+
+--cluster bounds time limits and QOS by the site's limits. --like learns limits and users
+from another log that has them. --rule chooses the rule of a field:
+
+` + describeRules() + `
+time_limit also takes a duration (4h) or a factor of the run time (x2), memory a number of
+MiB for a CPU, and the fields with names take NAME or NAME:WEIGHT,NAME:WEIGHT. The rule
+"none" leaves a field out. The drawn rules of time limits go by batches of jobs: an array,
+or jobs of one size that follow one another within 20 minutes. They lower a limit with
+which a backfill scheduler could not have started the job when it did. TIMEOUT jobs have
+their run time as the limit.`,
+		Example: `  rmreplay workload complete cirrus.jsonl --cluster site -o completed.jsonl
+  rmreplay workload complete cirrus.jsonl --rule time_limit=4d -o fixed.jsonl
+  rmreplay simulate completed.jsonl --cluster site --realizations 20 -o draws
+  rmreplay compare cirrus.jsonl draws`,
+		Args: console.WantArgs("WORKLOAD"),
+		RunE: func(_ *cobra.Command, args []string) error { return l.runComplete(args[0], &o) },
+	}
+	f := c.Flags()
+	console.AddOutput(f, &o.output, "`FILE`", "a trace, compressed with gzip if the name ends in .gz")
+	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: its limits bound what is made")
+	f.StringVar(&o.like, "like", "", "`LOG` that the new one resembles: learn its time limits and users")
+	f.StringArrayVar(&o.rules, "rule", nil, "make a field by a rule: `FIELD=RULE`, such as time_limit=uniform; may be repeated")
+	console.AddSeed(f, &o.seed, "what the rules draw")
+	console.AddJSON(c, &o.json)
+	console.Require(c, "output")
+	flags.Alias(f, map[string]string{"set": "rule"})
+	return c
+}
+
+// describeRules lists the rules for the help.
+func describeRules() string {
+	var b strings.Builder
+	for i, r := range complete.Rules {
+		field := ""
+		if i == 0 || complete.Rules[i-1].Field != r.Field {
+			field = string(r.Field)
+		}
+		b.WriteString(wrap(fmt.Sprintf("  %-11s %-10s  ", field, r.Name), r.Doc))
+	}
+	return b.String()
+}
+
+// wrap writes a text behind a label, in lines of less than 90 columns.
+func wrap(label, text string) string {
+	var b strings.Builder
+	line := label
+	for word := range strings.FieldsSeq(text) {
+		if len(line)+len(word) > 88 {
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+			line = strings.Repeat(" ", len(label))
+		}
+		line += word + " "
+	}
+	return b.String() + strings.TrimRight(line, " ") + "\n"
+}
+
+// completeReport is the answer of `workload complete --json`.
+type completeReport struct {
+	Source string               `json:"source"`
+	Output string               `json:"output"`
+	Jobs   int                  `json:"jobs"`
+	Seed   uint64               `json:"seed"`
+	Made   []workload.MadeField `json:"made"`
+	// Lacking are the fields that the result still lacks.
+	Lacking []string `json:"lacking"`
+	Next    []string `json:"next"` // commands
+}
+
+func (l Lent) runComplete(path string, o *completeFlags) error {
+	opts := complete.Options{Seed: o.seed, Rules: map[workload.Field]string{}}
+	for _, text := range o.rules {
+		field, rule, err := complete.ParseRule(text)
+		if err != nil {
+			return console.Usagef("--rule %w", err)
+		}
+		opts.Rules[field] = rule
+	}
+	if err := formats.Replaces(o.output); err != nil {
+		return fmt.Errorf("writing the workload: %w", err)
+	}
+	w, err := l.Read(path)
+	if err != nil {
+		return err
+	}
+	if o.cluster != "" {
+		cluster, err := experiment.OpenCluster(o.cluster, 0)
+		if err != nil {
+			return err
+		}
+		opts.Site = experiment.Site(cluster)
+	}
+	if o.like != "" {
+		log, err := l.Read(o.like)
+		if err != nil {
+			return err
+		}
+		opts.Like = complete.Learn(log)
+	}
+	made, err := complete.Complete(w, opts)
+	if err != nil {
+		return console.BadInput(err)
+	}
+	if err := formats.Save(o.output, made); err != nil {
+		return err
+	}
+	return l.showComplete(newCompleteReport(path, made, o), o.json)
+}
+
+func newCompleteReport(path string, made *workload.Workload, o *completeFlags) *completeReport {
+	r := &completeReport{Source: path, Output: o.output, Jobs: made.Jobs.Len(), Seed: o.seed, Made: []workload.MadeField{}, Lacking: []string{}}
+	if made.Completion != nil {
+		r.Made = made.Completion.Fields
+	}
+	for _, lack := range workload.Lacks(made) {
+		done := slices.ContainsFunc(r.Made, func(f workload.MadeField) bool { return f.Field == lack.Field })
+		if !done {
+			r.Lacking = append(r.Lacking, lack.Field.Words())
+		}
+	}
+	on := ""
+	if o.cluster != "" {
+		on = " --cluster " + o.cluster
+	}
+	r.Next = []string{"rmreplay simulate " + o.output + on + " --policy easy --realizations 20 -o draws", "rmreplay compare " + path + " draws"}
+	return r
+}
+
+func (l Lent) showComplete(r *completeReport, asJSON bool) error {
+	if asJSON {
+		return l.PrintJSON(r)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "wrote %s: %d jobs\n", r.Output, r.Jobs)
+	if len(r.Made) > 0 {
+		b.WriteString("nobody recorded these fields; rules made them, and a realization draws them anew:\n")
+	} else {
+		b.WriteString("nothing was made: no rule applies to what the record lacks\n")
+	}
+	for _, f := range r.Made {
+		fmt.Fprintf(&b, "  %-11s %7d  by %s\n", f.Field.Words(), f.Jobs, f.Rule)
+	}
+	if len(r.Lacking) > 0 {
+		fmt.Fprintf(&b, "left as it is: %s\n", strings.Join(r.Lacking, ", "))
+	}
+	for i, command := range r.Next {
+		fmt.Fprintf(&b, "%-5s %s\n", []string{"next:", "then:"}[min(i, 1)], command)
+	}
+	return l.Print(b.String())
+}

@@ -1,0 +1,190 @@
+package sitecmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/bundle"
+	"rmreplay/internal/cli/console"
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/flags"
+	"rmreplay/internal/output"
+	"rmreplay/internal/workload/transform"
+)
+
+// New returns the command `site`.
+func New(l Lent) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "site",
+		Short: "Give a site's records away without its names",
+		Long: `Commands about bundles. A bundle is one file with a workload and the cluster that it is
+for, without the names of people, projects and machines. It goes with a bug report or a
+paper. Each command that takes a workload or a cluster directory takes a bundle.`,
+	}
+	c.AddCommand(newExport(l), newInfo(l))
+	return c
+}
+
+// exportFlags are the flags of `site export`.
+type exportFlags struct {
+	cluster, output, key string
+	keep, allow          []string
+	window               flags.Window
+	json                 bool
+}
+
+// The values of --keep.
+const (
+	keepHosts   = "hosts"
+	keepCluster = "cluster"
+)
+
+func newExport(l Lent) *cobra.Command {
+	var o exportFlags
+	c := &cobra.Command{
+		Use:   "export WORKLOAD --cluster DIR -o FILE",
+		Short: "Write a bundle: jobs and configuration in one file, without names",
+		Long: `Writes one file with the jobs, reservations, outages and usage of a workload, and with
+slurm.conf, gres.conf, topology.conf, accounts, QOS and users of its cluster. Names of
+users, groups, accounts, jobs, reservations and nodes, and of the cluster, become others,
+the same in all files. Jobs, users and groups are numbered anew. Of the configuration, the
+keys that decide scheduling stay. Comments, scripts, command lines, paths, addresses and
+passwords are left out.
+
+Partitions, QOS, features, licenses and generic resources keep their names, unless these
+contain a replaced one. --keep hosts,cluster also keeps those of nodes and the cluster.
+At the end the command looks through all words of the bundle for the names. It writes
+nothing if one is left. --allow NAME lets a name stay that is there by chance, such as
+that of a user who is called like an option of Slurm.
+
+Names are replaced under a random key that is forgotten. With --key FILE, of at least 16
+secret bytes, bundles have the same new names. Times, sizes and limits stay, so whoever
+knows when a job ran can find it. Read the report before you give the file away.`,
+		Example: `  rmreplay site export day.jsonl --cluster site -o site.tar.gz
+  rmreplay site export week.jsonl --cluster site --start 2024-03-05 --end 2024-03-06 \
+    --keep cluster -o site.tar.gz
+  rmreplay replay site.tar.gz --cluster site.tar.gz -o run`,
+		Args: console.WantArgs("WORKLOAD"),
+		RunE: func(_ *cobra.Command, args []string) error { return l.runExport(args[0], &o) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: the one that the workload is for")
+	console.AddOutput(f, &o.output, "`FILE`", "a tar archive, compressed with gzip if the name ends in .gz or .tgz")
+	f.StringVar(&o.key, "key", "", "`FILE` with the secret key (default: a random key that is forgotten)")
+	f.StringSliceVar(&o.keep, "keep", nil, "keep the names of `WHAT`: hosts, cluster")
+	f.StringSliceVar(&o.allow, "allow", nil, "let `NAME` stay as a word of something else; may be repeated")
+	o.window.Add(f, "keep later submissions, and the jobs that run or wait then", "keep earlier submissions")
+	console.AddJSON(c, &o.json)
+	console.Require(c, "cluster", "output")
+	return c
+}
+
+func (l Lent) runExport(path string, o *exportFlags) error {
+	for _, what := range o.keep {
+		if what != keepHosts && what != keepCluster {
+			return console.Usagef("--keep %s: not known (want %s or %s)", what, keepHosts, keepCluster)
+		}
+	}
+	if bundle.IsFile(o.cluster) {
+		return console.Usagef("--cluster %s: a bundle, which has no names any more (want the cluster directory)", o.cluster)
+	}
+	from, to, err := o.window.Bounds()
+	if err != nil {
+		return console.Usagef("%w", err)
+	}
+	err = output.Replaces(o.output, "a bundle", func([]byte) bool { return bundle.IsFile(o.output) })
+	if err != nil {
+		return fmt.Errorf("writing bundle: %w", err)
+	}
+	w, err := l.Read(path)
+	if err != nil {
+		return err
+	}
+	cluster, err := experiment.OpenCluster(o.cluster, 0)
+	if err != nil {
+		return err
+	}
+	if from != 0 || to != 0 {
+		step, err := transform.Window(from, to)
+		if err != nil {
+			return console.Usagef("%w", err)
+		}
+		if w, _, err = transform.Apply(w, transform.Environment{Partitions: experiment.Partitions(cluster)}, step); err != nil {
+			return console.BadInput(err)
+		}
+	}
+	b, report, err := experiment.Bundle(w, experiment.Export{
+		Cluster: cluster, ClusterDir: o.cluster, KeyFile: o.key, Allow: o.allow,
+		KeepHosts: slices.Contains(o.keep, keepHosts), KeepCluster: slices.Contains(o.keep, keepCluster),
+	})
+	if err != nil {
+		return err
+	}
+	if err := b.Write(o.output); err != nil {
+		return err
+	}
+	if o.json {
+		return l.PrintJSON(report)
+	}
+	return l.Printf("wrote %s\n%stry it: rmreplay simulate %s --cluster %s --policy easy -o run\n", o.output, describeBundle(report), o.output, o.output)
+}
+
+func newInfo(l Lent) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "info BUNDLE",
+		Short:   "Say what is in a bundle",
+		Long:    `Prints the report of a bundle: what it holds, what was replaced, and what was left out.`,
+		Example: `  rmreplay site info site.tar.gz`,
+		Args:    console.WantArgs("BUNDLE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			text, err := bundle.ReadReport(args[0])
+			if err != nil {
+				return console.BadInput(err)
+			}
+			var report experiment.BundleReport
+			if err := json.Unmarshal(text, &report); err != nil {
+				return console.BadInput(fmt.Errorf("reading bundle: %s: %s: %w", args[0], bundle.Report, err))
+			}
+			if asJSON {
+				return l.PrintJSON(report)
+			}
+			return l.Print(describeBundle(&report))
+		},
+	}
+	console.AddJSON(c, &asJSON)
+	return c
+}
+
+// describeBundle writes the report for people.
+func describeBundle(r *experiment.BundleReport) string {
+	var b strings.Builder
+	line := func(what, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-12s %s\n", what, fmt.Sprintf(format, args...))
+	}
+	line("jobs", "%d, submitted from %s to %s", r.Jobs, r.First, r.Last)
+	if r.WindowStart != "" {
+		line("window", "from %s", r.WindowStart)
+	}
+	line("cluster", "%d nodes, %d users, %d usage records", r.Nodes, r.Users, r.Usage)
+	line("events", "%d of reservations, %d of nodes", r.Reservations, r.NodeEvents)
+	for _, f := range r.Files {
+		line("file", "%s, %d bytes", f.Name, f.Bytes)
+	}
+	line("replaced", "%d names", r.ReplacedNames)
+	line("kept", "%s", strings.Join(r.Kept, ", "))
+	if len(r.Renamed) > 0 {
+		line("renamed", "%s: their names contained a replaced one", strings.Join(r.Renamed, ", "))
+	}
+	for _, what := range r.LeftOut {
+		line("left out", "%s", what)
+	}
+	if len(r.LeftOutKeys) > 0 {
+		line("left out", "of the configuration: %s", strings.Join(r.LeftOutKeys, ", "))
+	}
+	return b.String()
+}

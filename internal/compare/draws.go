@@ -1,0 +1,254 @@
+package compare
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+	"rmreplay/internal/stats"
+	"rmreplay/internal/workload"
+)
+
+// Draws says how far the waits of a set hang on fields that nobody recorded, of which each realization
+// has another draw.
+type Draws struct {
+	Set int `json:"set"`
+	// Figures are figures of the waits with their intervals over the draws.
+	Figures []DrawnFigure `json:"figures"`
+	// Fields are the fields that were drawn, the one with the largest share first.
+	Fields []FieldShare `json:"fields"`
+}
+
+// DrawnFigure is a figure over the draws. Low and High are values of draws. A further draw is between
+// them with a probability of Coverage, whatever the distribution: (n + 1 − 2k) / (n + 1) for the k-th
+// lowest and k-th highest of n draws.
+type DrawnFigure struct {
+	Key      string        `json:"key"`
+	Label    string        `json:"label"`
+	Draws    int           `json:"draws"`
+	Low      metrics.Float `json:"low"`
+	Median   metrics.Float `json:"median"`
+	High     metrics.Float `json:"high"`
+	Coverage metrics.Float `json:"coverage"`
+	// Recorded is the record's value; null without a record. Inside says that it is in the interval, to a
+	// minute.
+	Recorded metrics.Float `json:"recorded"`
+	Inside   bool          `json:"recorded_inside"`
+}
+
+const inside = "inside"
+
+// where says where the recorded value lies. Within a minute of the interval it is inside: cycles of the
+// scheduler and delays of prologs move starts by seconds.
+func (f *DrawnFigure) where() string {
+	near := metrics.Float(sameStart.Seconds())
+	switch {
+	case f.Recorded < f.Low-near:
+		return "below"
+	case f.Recorded > f.High+near:
+		return "above"
+	}
+	return inside
+}
+
+// FieldShare is the share of a field's draw in the variance of the mean wait (Sobol's first-order index).
+// It is the intraclass correlation of pairs of realizations that have the draw of this field in common
+// and of no other ([stats.Intraclass]). What the shares leave is due to combinations of draws and to
+// seeds.
+type FieldShare struct {
+	Field workload.Field `json:"field"`
+	Rule  string         `json:"rule"`
+	Jobs  int            `json:"jobs"` // whose field was made
+	Pairs int            `json:"pairs"`
+	Share metrics.Float  `json:"share"`
+	Low   metrics.Float  `json:"low"`
+	High  metrics.Float  `json:"high"`
+}
+
+// drawnFigures are the figures of [Draws].
+var drawnFigures = []string{"mean_wait_s", "median_wait_s", "p90_wait_s", "p99_wait_s"}
+
+// variable is the figure whose variance is divided among the fields.
+const variable = "mean_wait_s"
+
+// drawsOf returns the draws of the first set of a pair that has them; nil for a pair without.
+func (c *Comparison) drawsOf(sets []Set, pair [2]int) *Draws {
+	for _, at := range []int{pair[1], pair[0]} {
+		runs := sets[at].Runs
+		if len(runs) < 2 || !drawnAlike(runs) {
+			continue
+		}
+		other := pair[0] + pair[1] - at
+		record := len(sets[other].Runs) == 1 && sets[other].Runs[0].Manifest.Engine == run.EngineRecorded
+		d := &Draws{Set: at, Figures: []DrawnFigure{}, Fields: []FieldShare{}}
+		for i := range c.Metrics {
+			m := &c.Metrics[i]
+			if !slices.Contains(drawnFigures, m.Key) {
+				continue
+			}
+			f := newDrawnFigure(m, at, c.Level)
+			if record {
+				f.Recorded = m.Sets[other].Mean
+				f.Inside = f.where() == inside
+			}
+			d.Figures = append(d.Figures, f)
+			if m.Key == variable {
+				d.Fields = shares(runs, m.Sets[at].Values, c.Level)
+			}
+		}
+		return d
+	}
+	return nil
+}
+
+// drawnAlike reports whether all runs have the same made fields by the same rules.
+func drawnAlike(runs []Realization) bool {
+	first := runs[0].Manifest.Made
+	return len(first) > 0 && !slices.ContainsFunc(runs, func(r Realization) bool {
+		return !slices.EqualFunc(r.Manifest.Made, first, func(a, b workload.MadeField) bool { return a.Field == b.Field && a.Rule == b.Rule })
+	})
+}
+
+// newDrawnFigure returns the interval of a figure. Its ends are as far out as the level needs, or the
+// extremes if there are too few draws for it.
+func newDrawnFigure(m *Metric, set int, level float64) DrawnFigure {
+	var values []float64
+	for _, v := range m.Sets[set].Values {
+		if v.Known() {
+			values = append(values, float64(v))
+		}
+	}
+	f := OverDraws(values, level)
+	f.Key, f.Label = m.Key, m.Label
+	return f
+}
+
+// OverDraws returns the interval of the values of draws at a level. It sorts the values. Without a value it
+// has no value either.
+func OverDraws(values []float64, level float64) DrawnFigure {
+	slices.Sort(values)
+	n, nothing := len(values), metrics.NoValue()
+	f := DrawnFigure{Draws: n, Recorded: nothing, Low: nothing, Median: nothing, High: nothing, Coverage: nothing}
+	if n == 0 {
+		return f
+	}
+	k := min(max(1, int((1-level)/2*float64(n+1)+1e-9)), (n+1)/2)
+	f.Low, f.High = metrics.Float(values[k-1]), metrics.Float(values[n-k])
+	f.Median = metrics.Float((values[(n-1)/2] + values[n/2]) / 2)
+	f.Coverage = metrics.Float(float64(n+1-2*k) / float64(n+1))
+	return f
+}
+
+// shares divides the variance of values among the fields.
+func shares(runs []Realization, values []metrics.Float, level float64) []FieldShare {
+	list := []FieldShare{}
+	for i, f := range runs[0].Manifest.Made {
+		pairs := pairsOf(runs, values, i)
+		r := stats.Intraclass(pairs, level)
+		list = append(list, FieldShare{
+			Field: f.Field, Rule: f.Rule, Jobs: f.Jobs, Pairs: len(pairs),
+			Share: share(r.Estimate), Low: share(r.Low), High: share(r.High),
+		})
+	}
+	slices.SortStableFunc(list, func(a, b FieldShare) int { return cmp.Compare(known(b.Share), known(a.Share)) })
+	return list
+}
+
+func known(v metrics.Float) metrics.Float {
+	if v.Known() {
+		return v
+	}
+	return -1
+}
+
+// share returns an estimate of a share, of which none is negative.
+func share(r float64) metrics.Float {
+	if math.IsNaN(r) {
+		return metrics.NoValue()
+	}
+	return metrics.Float(max(0, r))
+}
+
+// pairsOf returns the values of pairs of runs that have the draw of a field in common, and no other draw.
+func pairsOf(runs []Realization, values []metrics.Float, field int) (pairs [][2]float64) {
+	for i := range runs {
+		for k := range i {
+			if !values[i].Known() || !values[k].Known() {
+				continue
+			}
+			only := true
+			for f := range runs[i].Manifest.Made {
+				only = only && (runs[i].Manifest.Made[f].Draw == runs[k].Manifest.Made[f].Draw) == (f == field)
+			}
+			if only {
+				pairs = append(pairs, [2]float64{float64(values[i]), float64(values[k])})
+			}
+		}
+	}
+	return pairs
+}
+
+// renderDraws writes the intervals and the shares for people.
+func renderDraws(b *bytes.Buffer, d *Draws) {
+	if d == nil || len(d.Figures) == 0 {
+		return
+	}
+	var names []string
+	for _, f := range d.Fields {
+		names = append(names, f.Field.Words())
+	}
+	fmt.Fprintf(b, "\nover %d draws of what was not recorded (%s):\n", d.Figures[0].Draws, strings.Join(names, ", "))
+	for _, f := range d.Figures {
+		fmt.Fprintf(b, "  %-12s %s to %s with %.0f %% of draws, median %s", f.Label, f.Low.Clock(), f.High.Clock(), 100*float64(f.Coverage), f.Median.Clock())
+		if f.Recorded.Known() {
+			fmt.Fprintf(b, "; recorded %s, %s", f.Recorded.Clock(), f.where())
+		}
+		b.WriteString("\n")
+	}
+	var without []string
+	for i, f := range d.Fields {
+		text := "  then"
+		switch {
+		case !f.Share.Known():
+			continue
+		case i == 0:
+			text = "  depends most on"
+		case f.Low <= 0:
+			without = append(without, f.Field.Words())
+			continue
+		}
+		fmt.Fprintf(b, "%s the %s (%s): %s of the mean wait's variance", text, f.Field.Words(), f.Rule, f.Share.Percent())
+		if f.Low.Known() {
+			fmt.Fprintf(b, ", %s to %s", f.Low.Percent(), f.High.Percent())
+		}
+		b.WriteString("\n")
+	}
+	if len(without) > 0 {
+		fmt.Fprintf(b, "  shares that cannot be told from zero: %s\n", strings.Join(without, ", "))
+	}
+	if text := d.doubt(); text != "" {
+		fmt.Fprintf(b, "  %s\n", text)
+	}
+}
+
+// fewPairs is the number of pairs below which the shares say little: their intervals are then wider
+// than 0.8.
+const fewPairs = 10
+
+// doubt says why the order of the fields is not certain; "" if it is.
+func (d *Draws) doubt() string {
+	switch {
+	case len(d.Fields) == 0 || !d.Fields[0].Share.Known():
+		return "the mean wait is the same in all draws, or there are too few realizations to say what it depends on (want --realizations 20 or more)"
+	case d.Fields[0].Pairs < fewPairs:
+		return fmt.Sprintf("%d pairs of realizations say little of that (want --realizations 20 or more)", d.Fields[0].Pairs)
+	case len(d.Fields) > 1 && d.Fields[1].Low > 0 && d.Fields[0].Low < d.Fields[1].High:
+		return fmt.Sprintf("these realizations cannot tell the first two apart (want more than %d)", d.Figures[0].Draws)
+	}
+	return ""
+}

@@ -1,0 +1,33 @@
+package experiment
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/rm/slurm/conf"
+)
+
+// The simulator reads MinJobAge as slurmctld does.
+func TestMinJobAge(t *testing.T) {
+	for value, want := range map[string]time.Duration{"259200": 72 * time.Hour, "2k": 2048 * time.Second, "0": 0, "": 5 * time.Minute} {
+		dir := filepath.Join(t.TempDir(), "cluster")
+		text := "ClusterName=one\nNodeName=n1\nPartitionName=main Nodes=n1\n"
+		if value != "" {
+			text += "MinJobAge=" + value + "\n"
+		}
+		writeCluster(t, dir, map[string]string{"slurm.conf": text})
+		c, err := conf.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := minJobAge(c); err != nil || got != want {
+			t.Errorf("MinJobAge=%s: %s, %v, want %s", value, got, err, want)
+		}
+		c = c.With("MinJobAge", "5000000000", "a test")
+		if _, err := minJobAge(c); err == nil || !strings.Contains(err.Error(), "MinJobAge=5000000000: larger than 4294967295") {
+			t.Errorf("%v", err)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package experiment
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/jobjson"
+	"rmreplay/internal/replay"
+	"rmreplay/internal/rm/slurm/associations"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/complete"
+)
+
+// Site returns the facts about a cluster that bound what package complete makes of a workload. Partitions
+// that are hidden or down are not among them. The default partition is the one of slurm.conf; without one
+// it is the largest.
+func Site(c *conf.Cluster) workload.SiteFacts {
+	facts := workload.SiteFacts{Processors: capacity(c).Processors, QOS: siteQOS(c)}
+	parameters, _ := c.Get("SelectTypeParameters")
+	facts.CountsMemory = strings.Contains(strings.ToLower(parameters), "memory")
+	if kind, _ := c.Get("PriorityType"); strings.EqualFold(kind, "priority/multifactor") {
+		if halfLife, err := decayHalfLife(c); err == nil {
+			facts.HalfLife = jobjson.Seconds(halfLife)
+		}
+	}
+	largest, named := -1, c.DefaultPartition()
+	for _, p := range c.Partitions {
+		hidden, _ := p.Get("Hidden")
+		state, _ := p.Get("State")
+		if strings.EqualFold(hidden, "YES") || strings.EqualFold(state, "DOWN") || strings.EqualFold(state, "INACTIVE") {
+			continue
+		}
+		facts.Partitions = append(facts.Partitions, sitePartition(c, p))
+		at := len(facts.Partitions) - 1
+		if p.Name == named || named == "" && (largest < 0 || len(p.Nodes) > facts.Partitions[largest].Nodes) {
+			largest = at
+		}
+	}
+	if largest >= 0 {
+		facts.Partitions[largest].Default = true
+	}
+	return facts
+}
+
+func sitePartition(c *conf.Cluster, p conf.Partition) workload.SitePartition {
+	sp := workload.SitePartition{Name: p.Name, Nodes: len(p.Nodes)}
+	if text, set := p.Get("MaxTime"); set {
+		if d, err := slurmspec.ParseTimeLimit(text); err == nil && d != hpc.Unlimited {
+			sp.MaxTime = jobjson.Seconds(d)
+		}
+	}
+	for _, name := range p.AllowQOS {
+		sp.QOS = append(sp.QOS, strings.ToLower(name))
+	}
+	for _, name := range p.Nodes {
+		if i, known := c.Node(name); known {
+			n := &c.Nodes[i]
+			sp.NodeCPUs, sp.NodeMemory = max(sp.NodeCPUs, n.CPUs), max(sp.NodeMemory, n.RealMemory)
+		}
+	}
+	for _, key := range []string{"DefMemPerCPU", "DefMemPerNode"} {
+		_, own := p.Get(key)
+		_, all := c.Get(key)
+		sp.DefaultMemory = sp.DefaultMemory || own || all
+	}
+	return sp
+}
+
+// siteQOS returns the QOS that the cluster's commands for sacctmgr declare: those that a partition or
+// Slurm itself is named after first, as the usual ones, and then those that allow more.
+func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
+	if c.Accounts == nil {
+		return nil
+	}
+	declared := associations.Read(c.Accounts, c.AccountsFile, c.Name)
+	for name, policy := range declared.Policies {
+		q := workload.SiteQOS{Name: name}
+		if policy.MaxWall != nil {
+			q.MaxTime = jobjson.Seconds(time.Duration(*policy.MaxWall) * time.Minute)
+		}
+		q.Nodes, q.CPUs = int(policy.MaxTRESPerJob["node"]), int(policy.MaxTRESPerJob["cpu"])
+		list = append(list, q)
+	}
+	usual := func(q workload.SiteQOS) int {
+		if q.Name == "normal" || slices.ContainsFunc(c.Partitions, func(p conf.Partition) bool { return strings.EqualFold(p.Name, q.Name) }) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(list, func(a, b workload.SiteQOS) int {
+		return cmp.Or(cmp.Compare(usual(a), usual(b)), cmp.Compare(a.Name, b.Name))
+	})
+	return list
+}
+
+// draw returns what a realization of a set plays: the workload with the fields that nobody recorded
+// drawn anew, or p itself if rules made none.
+func (p *Prepared) draw(set Set, r *Realization) (*Prepared, error) {
+	if p.workload.Completion == nil {
+		return p, nil
+	}
+	one := *p
+	var err error
+	one.workload, err = complete.Redraw(p.workload, func(place int, _ workload.Field) uint64 {
+		return set.drawOf(place, r.Number, p.spec.Seed)
+	})
+	if err != nil {
+		return nil, inputError(err)
+	}
+	one.controller, err = replay.NewControllers(one.workload, p.spec.Users)
+	return &one, inputError(err)
+}
+
+// made returns the fields of the workload that rules made.
+func (p *Prepared) made() []workload.MadeField {
+	if p.workload.Completion == nil {
+		return nil
+	}
+	return p.workload.Completion.Fields
+}
+
+// drawOf returns the seed of a field's draw in a realization. The first half of the realizations draws all
+// fields by its own numbers. The second half uses the same draws of each field once more, in another
+// order for each field. So two realizations share the draw of one field and no other, and the correlation
+// of their results is the part of the variance that this field makes: replicated sampling (McKay,
+// NUREG/CR-6311, 1995; Mara and Rakoto Joseph, J. Stat. Comput. Simul. 78, 2008).
+func (s Set) drawOf(place, number int, seed uint64) uint64 {
+	i, half := number-1, s.Count/2
+	if i < half || i >= 2*half {
+		return seed + uint64(i)
+	}
+	return seed + uint64((i-half+place)%half)
+}
+
+// DrawnAnew says which fields realizations of a workload draw anew, for people; "" for none.
+func DrawnAnew(fields []workload.MadeField) string {
+	var parts []string
+	for _, f := range fields {
+		parts = append(parts, fmt.Sprintf("%s (%s)", f.Field.Words(), f.Rule))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// withMade returns a cluster whose commands for sacctmgr also make the users and accounts that rules made
+// in a workload.
+func withMade(c *conf.Cluster, w *workload.Workload) *conf.Cluster {
+	if w.Completion == nil {
+		return c
+	}
+	accounts, _ := c.AccountCommands(w.Submitters())
+	commands := complete.Associations(w, associations.Read(accounts, c.AccountsFile, c.Name).Accounts)
+	if commands == "" {
+		return c
+	}
+	with := *c
+	with.Accounts = slices.Concat(accounts, []byte("\n"+commands))
+	with.AccountsFile = cmp.Or(c.AccountsFile, "the made accounts")
+	return &with
+}

@@ -1,0 +1,128 @@
+package explain
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
+)
+
+// day has waits of many kinds in two partitions: four nodes are held by ann while jobs of bob wait.
+func day() *history {
+	h := &history{}
+	h.job("busy", "ann", "n[1-4]", 4, 0, 1, 61, 90)
+	h.job("next", "bob", "n[1-2]", 2, 1, 61, 80, 30)
+	h.waits("next", 2, "Resources", 61)
+	h.job("third", "bob", "n[3-4]", 2, 11, 61, 70, 30)
+	h.waits("third", 12, "Priority", 0)
+	h.job("after", "bob", "n[1-2]", 2, 20, 81, 90, 30)
+	h.rows[3].AskedDependency, h.rows[3].Eligible = true, at(80)
+	h.job("never", "bob", "", 1, 900, -1, 0, 30)
+	h.rows[4].Partition = "other"
+	h.job("limited", "cid", "n3", 1, 100, 130, 140, 30)
+	h.rows[5].Partition = "other"
+	h.waits("limited", 100, "QOSGrpCpuLimit", 0)
+	return h
+}
+
+// pointers returns the rows for which keep is true.
+func pointers(rec *Record, keep func(*run.Row) bool) (list []*run.Row) {
+	for i := range rec.rows {
+		if keep(&rec.rows[i]) {
+			list = append(list, &rec.rows[i])
+		}
+	}
+	return list
+}
+
+func everything(*run.Row) bool { return true }
+
+// The waits of a group are those of its jobs in metrics, the causes divide them, and the rivals are those
+// who held the nodes meanwhile.
+func TestGroup(t *testing.T) {
+	rec := day().record()
+	groups := rec.Groups(pointers(rec, func(r *run.Row) bool { return r.User == "bob" && r.Partition == "main" }))
+	g := groups.Groupings[0].Groups[0]
+	if len(groups.Groupings[0].Groups) != 1 || g.Waited != 3 || g.Wait != (60+50+61)*60 || g.Mean != 57*60 {
+		t.Fatalf("%+v", g)
+	}
+	causes := map[Kind]float64{}
+	for _, c := range g.Causes {
+		causes[c.Kind] += float64(c.Seconds) / 60
+		if len(c.Examples) == 0 || c.Text == "" {
+			t.Errorf("%+v", c)
+		}
+	}
+	if causes[Dependent] != 60 || math.Abs(causes[Burst]+causes[Backfill]-111) > 1e-9 {
+		t.Errorf("causes %v", causes)
+	}
+	if u := g.Rivals[0]; u.Name != "ann" || u.Share < 0.9 || u.Processors < 14 {
+		t.Errorf("rivals %+v", g.Rivals)
+	}
+	var b bytes.Buffer
+	if err := groups.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), "group        3 jobs waited 2.9 hours, on average 00:57:00") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+// Whatever the grouping, the groups have all waits, the causes of each group divide its waits to the
+// nanosecond, and the parts are those of metrics.
+func TestGroupsAddUp(t *testing.T) {
+	rec := day().record()
+	all := metrics.Compute(rec.rows, metrics.Options{}.Of(rec.manifest))
+	for _, by := range append([]metrics.By{""}, metrics.Groupings...) {
+		sum, waited, never := 0.0, 0, 0
+		for _, g := range rec.groups(pointers(rec, everything), by).Groups {
+			causes := float64(g.OtherCauses)
+			for _, c := range g.Causes {
+				causes += float64(c.Seconds)
+			}
+			if math.Abs(causes-float64(g.Wait)) > 1e-6 {
+				t.Errorf("%s %s: causes are %v s of %v s: %+v", by, g.Name, causes, g.Wait, g.Causes)
+			}
+			sum, waited, never = sum+float64(g.Wait), waited+g.Waited, never+g.NeverStarted
+			if by == "" && !slices.Equal(g.Parts, all.WaitParts) {
+				t.Errorf("parts %+v, want %+v", g.Parts, all.WaitParts)
+			}
+		}
+		if math.Abs(sum-float64(all.Wait.Mean)*float64(all.Waited)) > 1e-6 || waited != all.Waited || never != 1 {
+			t.Errorf("by %s: %d jobs waited %v s, want %d and %v s; %d never started", by, waited, sum, all.Waited, all.Wait.Mean*metrics.Float(all.Waited), never)
+		}
+	}
+}
+
+// A limit is named. A wait of which the record has neither reason nor machine is not known.
+func TestGroupCauses(t *testing.T) {
+	rec := day().record()
+	limited := pointers(rec, func(r *run.Row) bool { return r.User == "cid" })
+	c := rec.groups(limited, metrics.ByUser).Groups[0].Causes[0]
+	if c.Kind != Limit || c.Text != "below limits of associations, QOS, partitions or licenses: QOSGrpCpuLimit" || c.Share != 1 {
+		t.Errorf("%+v", c)
+	}
+	limited[0].Reasons, rec.manifest.Cluster = nil, run.Cluster{}
+	if c := rec.groups(limited, "").Groups[0].Causes[0]; c.Kind != "" || c.Share != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Jobs of another partition on the same nodes are rivals, by the share of their nodes.
+func TestRivalsOfOtherPartitions(t *testing.T) {
+	h := &history{}
+	h.job("wide", "ann", "n[1-4]", 4, 0, 1, 61, 90)
+	h.rows[0].Partition = "big"
+	h.job("me", "bob", "n[3-4]", 2, 1, 61, 80, 30)
+	rec := h.record()
+	g := rec.groups(pointers(rec, func(r *run.Row) bool { return r.Job == "me" }), "").Groups[0]
+	if len(g.Rivals) != 1 || g.Rivals[0].Name != "ann" || g.Rivals[0].Processors != 8 || g.OwnShare != 0 {
+		t.Errorf("%+v, own share %v", g.Rivals, g.OwnShare)
+	}
+	if d, _ := waits.Wait(&h.rows[1]); d != time.Hour || rec.manifest.VirtualStart != at(0) {
+		t.Errorf("wait %s", d)
+	}
+}

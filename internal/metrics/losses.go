@@ -1,0 +1,139 @@
+package metrics
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/run"
+)
+
+// LossCause says why what a run of a job computed came to nothing.
+type LossCause string
+
+// The causes of losses. A run that ended otherwise than by itself and well, and that was not requeued,
+// counts for the last state of its job, in lower case.
+const (
+	LostToPreemption LossCause = "preempted" // another job ended it, by a requeue or for good
+	LostToRequeue    LossCause = "requeued"  // by a failure of its node, its user or an administrator
+)
+
+// Loss is what runs held that came to nothing for one cause.
+type Loss struct {
+	Cause LossCause `json:"cause"`
+	Runs  int       `json:"runs"`
+	// ProcessorSeconds is what these runs held, whenever they ran, and Share its share of what all jobs
+	// held.
+	ProcessorSeconds Float `json:"processor_s"`
+	Share            Float `json:"share"`
+}
+
+// loss is a sum over runs.
+type loss struct {
+	runs int
+	held area
+}
+
+func (a *accumulator) lose(cause LossCause, held area) {
+	l := a.losses[cause]
+	if l == nil {
+		l = &loss{}
+		a.losses[cause] = l
+	}
+	l.runs++
+	l.held.join(held)
+}
+
+// addLosses adds what a job held, and which of its runs were lost. A run that lasts still has no end.
+func (a *accumulator) addLosses(r *run.Row) {
+	sum, lost := &area{}, &area{} // of the present run in lost
+	if known := a.byState[r.State]; known != nil {
+		sum = known
+	} else if len(a.held) > 0 {
+		a.byState[r.State] = sum
+	}
+	for _, s := range a.held {
+		d := s.End.Sub(s.Start)
+		sum.add(d, s.Processors)
+		lost.add(d, s.Processors)
+		if s.EndedBy == rm.Suspend {
+			continue
+		}
+		preempted := s.PreemptedBy != "" || s.EndedBy == rm.Ended && r.State == hpc.Preempted
+		requeued := s.EndedBy == rm.Requeue
+		if requeued {
+			a.m.Requeues++
+		}
+		switch {
+		case preempted:
+			a.m.Preemptions++
+			a.lose(LostToPreemption, *lost)
+		case requeued:
+			a.lose(LostToRequeue, *lost)
+		case s.End != 0 && r.State.Ended() && r.State != hpc.Completed:
+			a.lose(LossCause(strings.ToLower(string(r.State))), *lost)
+		}
+		if preempted || requeued {
+			a.lost.join(*lost)
+		}
+		*lost = area{}
+	}
+	a.addLimit(r)
+}
+
+// addLimit adds the time limit of a job that ended, and what it left of it.
+func (a *accumulator) addLimit(r *run.Row) {
+	if r.Start == 0 || r.End == 0 || r.TimeLimit <= 0 || r.TimeLimit == hpc.Unlimited {
+		return
+	}
+	a.limits.add(r.TimeLimit, r.Processors)
+	a.unused.add(r.TimeLimit-(r.End.Sub(r.Start)-r.Suspended), r.Processors)
+}
+
+// lossList returns the losses, the largest first.
+func (a *accumulator) lossList() []Loss {
+	all := area{}
+	for _, held := range a.byState {
+		all.join(*held)
+	}
+	list := []Loss{}
+	for cause, l := range a.losses {
+		seconds := l.held.seconds()
+		list = append(list, Loss{cause, l.runs, Float(seconds), ratio(seconds, all.seconds())})
+	}
+	slices.SortFunc(list, func(a, b Loss) int {
+		return cmp.Or(cmp.Compare(b.ProcessorSeconds, a.ProcessorSeconds), cmp.Compare(a.Cause, b.Cause))
+	})
+	return list
+}
+
+// LostShare returns the share of all losses in what jobs held. It is NaN if they held nothing.
+func (m *Metrics) LostShare() Float {
+	all, lost := 0.0, 0.0
+	for _, held := range m.HeldByState {
+		all += float64(held)
+	}
+	for _, l := range m.Losses {
+		lost += float64(l.ProcessorSeconds)
+	}
+	return ratio(lost, all)
+}
+
+// renderLosses writes the table of losses, and what was left of time limits.
+func (m *Metrics) renderLosses(b *bytes.Buffer) {
+	if len(m.Losses) == 0 && !m.LimitProcessorSeconds.Known() {
+		return
+	}
+	fmt.Fprintf(b, "\n%-22s%9s%16s%9s\n", "lost processor hours", "runs", "hours", "share")
+	for _, l := range m.Losses {
+		fmt.Fprintf(b, "%-22s%9d%16s%9s\n", "  "+strings.ReplaceAll(string(l.Cause), "_", " "), l.Runs, number(l.ProcessorSeconds/3600), percent(l.Share))
+	}
+	if m.LimitProcessorSeconds.Known() {
+		fmt.Fprintf(b, "%-22s%9s%16s%9s   (of time limit x processors)\n", "  limit minus use", "",
+			number(m.UnusedLimitProcessorSeconds/3600), percent(ratio(float64(m.UnusedLimitProcessorSeconds), float64(m.LimitProcessorSeconds))))
+	}
+}

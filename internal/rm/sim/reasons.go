@@ -1,0 +1,114 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+
+	"rmreplay/internal/rm"
+)
+
+// because is why a job waits.
+type because uint8
+
+// The reasons. The first job of a partition waits for resources, and the others for their turn, which
+// follows from [rm.Outcome.First]. The other reasons are events.
+const (
+	becauseOrdinary because = iota
+	becauseHeld             // by a command
+	becauseLicenses         // the bandwidth of a file system
+	becauseReservation
+	becauseReserved
+	becauseDown
+)
+
+// words are the reasons in Slurm's words.
+var words = [...]string{
+	becauseOrdinary:    "Resources",
+	becauseHeld:        "JobHeldUser",
+	becauseLicenses:    "Licenses",
+	becauseReservation: "Reservation",
+	becauseReserved:    "ReqNodeNotAvail: May be reserved for other job",
+	becauseDown:        "ReqNodeNotAvail: UnavailableNodes",
+}
+
+// explainJob reports why a job waits, if that has changed.
+func (e *Engine) explainJob(j *Job, why because) {
+	if j.why != why && !e.cfg.Lean {
+		e.emit(j, rm.Waiting, words[why], nil)
+	}
+	j.why = why
+}
+
+// explain reports why the jobs wait that the policy has not started: jobs that have just become
+// eligible, and those that are the first in the queue of their partition now, or were it before.
+func (e *Engine) explain() {
+	before := e.heads
+	e.heads = e.spare[:0]
+	e.queued.Queue(e.addHead)
+	for _, j := range before {
+		if j.state == waiting && !slices.Contains(e.heads, j) {
+			j.first = 0
+		}
+	}
+	for _, j := range e.arrivals {
+		if n := e.machine.nodes; n != nil && j.state == waiting && n.early(j) {
+			e.explainJob(j, becauseReservation)
+		}
+	}
+	for i, j := range e.heads {
+		j.first = cmp.Or(j.first, e.Now())
+		e.explainJob(j, e.obstacle(j, i == 0))
+	}
+	e.spare = before
+}
+
+// head adds a job of the policy's queue if no job of its partition comes before it. It reports
+// whether there may be others.
+func (e *Engine) head(j *Job) bool {
+	if e.machine.IsPool() {
+		e.heads = append(e.heads, j)
+		return false
+	}
+	if !slices.ContainsFunc(e.heads, func(h *Job) bool { return h.demand.partition == j.demand.partition }) {
+		e.heads = append(e.heads, j)
+	}
+	return len(e.heads) < len(e.machine.nodes.cluster.Partitions)
+}
+
+// obstacle returns why the first job of a partition waits. Only file systems keep the first job of all from
+// nodes on which it fits.
+func (e *Engine) obstacle(j *Job, first bool) because {
+	n := e.machine.nodes
+	switch {
+	case n != nil && n.early(j):
+		return becauseReservation
+	case first && len(e.cfg.FileSystems) > 0 && e.machine.Fits(j):
+		return becauseLicenses
+	case n == nil || n.fitsEmpty(j):
+		return becauseOrdinary
+	}
+	reserved := n.reserved
+	n.reserved = nil
+	defer func() { n.reserved = reserved }()
+	if n.fitsEmpty(j) {
+		return becauseReserved
+	}
+	return becauseDown
+}
+
+// early reports whether a job waits for the begin of its reservation.
+func (n *nodes) early(j *Job) bool {
+	own := n.find(j.demand.reservation)
+	return own != nil && own.start > n.m.now && !own.flexible
+}
+
+// fitsEmpty reports whether a job would fit now if no job ran. It would if all nodes were in service and
+// none reserved.
+func (n *nodes) fitsEmpty(j *Job) bool {
+	if len(n.reserved) == 0 && !slices.ContainsFunc(n.out, func(word uint64) bool { return word != 0 }) {
+		return true
+	}
+	n.empty = true
+	defer func() { n.empty = false }()
+	return n.place(j, n.m.now)
+}

@@ -1,0 +1,237 @@
+// Package complete makes the fields that the record of a workload lacks: time limits, users, accounts,
+// QOS, partitions, memory, whole nodes, and the usage before the workload begins. A declared rule
+// makes each field from the rest of the record, from facts about the site and from random numbers of
+// the field's own seed. So what nobody recorded becomes a distribution: every draw is one workload
+// that the record allows.
+//
+// The workload keeps the rules and all that they need ([workload.Completion]), and each job names the
+// fields that were made ([hpc.Job.Made]). [Redraw] makes them again with other seeds.
+package complete
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+// Options say how a workload is completed.
+type Options struct {
+	// Rules are the rules of fields in place of the defaults; "none" leaves a field out.
+	Rules map[workload.Field]string
+	Site  workload.SiteFacts
+	Like  *workload.Likeness // for the rule "like"; nil without a log to learn from
+	Seed  uint64
+}
+
+// None is the rule that leaves a field out.
+const None = "none"
+
+// Complete returns a workload in which rules have made the fields that w lacks. A field that was made
+// before is made again, by its rule of then unless the options have another. w stays as it is. The error
+// names a rule that is not known or that lacks something. Without a field to make, the result has no
+// completion.
+func Complete(w *workload.Workload, opts Options) (*workload.Workload, error) {
+	base := cleared(w)
+	c := &workload.Completion{Site: opts.Site, Like: opts.Like}
+	before := map[workload.Field]string{}
+	if w.Completion != nil {
+		for _, f := range w.Completion.Fields {
+			before[f.Field] = f.Rule
+		}
+	}
+	for _, lack := range workload.Lacks(base) {
+		rule, set := opts.Rules[lack.Field]
+		if !set {
+			rule, set = before[lack.Field]
+		}
+		if !set {
+			rule = defaultRule(lack.Field, base, &opts)
+		}
+		if rule == None {
+			continue
+		}
+		if err := check(lack.Field, rule, &opts); err != nil {
+			return nil, fmt.Errorf("completing %s: %s=%s: %w", w.Source, lack.Field, rule, err)
+		}
+		c.Fields = append(c.Fields, workload.MadeField{Field: lack.Field, Rule: rule, Draw: opts.Seed})
+	}
+	return apply(base, c)
+}
+
+// Redraw returns the workload with its made fields made again. draw gives the seed of each field. A
+// workload in which nothing was made is returned as it is.
+func Redraw(w *workload.Workload, draw func(place int, f workload.Field) uint64) (*workload.Workload, error) {
+	if w.Completion == nil {
+		return w, nil
+	}
+	c := *w.Completion
+	c.Fields = slices.Clone(c.Fields)
+	opts := Options{Site: c.Site, Like: c.Like}
+	for i := range c.Fields {
+		f := &c.Fields[i]
+		if err := check(f.Field, f.Rule, &opts); err != nil {
+			return nil, fmt.Errorf("drawing %s again: %s=%s: %w", w.Source, f.Field, f.Rule, err)
+		}
+		f.Draw = draw(i, f.Field)
+	}
+	return apply(cleared(w), &c)
+}
+
+// cleared returns a copy of the workload without the fields that rules made.
+func cleared(w *workload.Workload) *workload.Workload {
+	out := *w
+	if w.Completion == nil {
+		return &out
+	}
+	out.Completion = nil
+	for _, f := range w.Completion.Fields {
+		if f.Field == workload.FieldUsage {
+			out.Usage = nil
+		}
+	}
+	out.Jobs = rebuilt(&w.Jobs, func(_ int, job *hpc.Job) {
+		for field := range workload.MadeFields(job) {
+			(&values{}).put(job, field)
+		}
+		job.Made = ""
+	})
+	return &out
+}
+
+// rebuilt returns a list of its own with changed copies of the jobs, so that draws in several
+// goroutines share nothing.
+func rebuilt(jobs *workload.Jobs, change func(i int, job *hpc.Job)) (out workload.Jobs) {
+	for i, job := range jobs.All() {
+		change(i, job)
+		out.Append(job)
+		if origin := jobs.Origin(i); origin != (workload.Origin{}) {
+			out.SetOrigin(i, origin)
+		}
+	}
+	return out
+}
+
+// apply makes the fields of a completion. It drops those that no job got.
+func apply(w *workload.Workload, c *workload.Completion) (*workload.Workload, error) {
+	m := newMaker(w, c)
+	for i := range c.Fields {
+		f := &c.Fields[i]
+		m.rng = rand.New(rand.NewPCG(f.Draw, stream(f.Field)))
+		if err := m.make(f); err != nil {
+			return nil, fmt.Errorf("completing %s: %s=%s: %w", w.Source, f.Field, f.Rule, err)
+		}
+	}
+	out := *w
+	out.Jobs = rebuilt(&w.Jobs, func(i int, job *hpc.Job) { m.facts[i].write(job, c.Fields) })
+	if m.usage != nil {
+		out.Usage = m.usage
+	}
+	c.Fields = slices.DeleteFunc(c.Fields, func(f workload.MadeField) bool { return f.Jobs == 0 })
+	if len(c.Fields) > 0 {
+		out.Completion = c
+	}
+	return &out, nil
+}
+
+// stream returns the number of a field's stream of random numbers.
+func stream(f workload.Field) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(f)) // a hash never returns an error
+	return h.Sum64()
+}
+
+// fact is what rules know of a job, and what they make of it.
+type fact struct {
+	submit, start, end hpc.Time      // start and end as recorded; 0 if not
+	run                time.Duration // the longest of its tasks; 0 if only the limit ends the job
+	cpus, nodes        int
+	usedMemory         int64 // KiB for a processor
+	batch              int
+	timedOut           bool // its limit ended it
+	values
+	lacking, made uint16 // a bit for each of workload.Fields
+}
+
+// values are the fields of a job that rules make.
+type values struct {
+	partition, user, account, exclusive, qos string
+	limit                                    time.Duration
+	memory                                   int64 // MiB for a CPU
+}
+
+// put sets a field of a job.
+func (v *values) put(job *hpc.Job, field workload.Field) {
+	switch field {
+	case workload.FieldPartition:
+		job.Partition = v.partition
+	case workload.FieldUser:
+		job.User = v.user
+	case workload.FieldAccount:
+		job.Account = v.account
+	case workload.FieldMemory:
+		job.MemPerCPU = v.memory
+	case workload.FieldExclusive:
+		job.Exclusive = v.exclusive
+	case workload.FieldTimeLimit:
+		job.TimeLimit = v.limit
+	case workload.FieldQOS:
+		job.QOS = v.qos
+	}
+}
+
+func bit(field workload.Field) uint16 { return 1 << slices.Index(workload.Fields, field) }
+
+// lacks reports whether the record of the job has no such field.
+func (f *fact) lacks(field workload.Field) bool { return f.lacking&bit(field) != 0 }
+
+// write puts the made fields into a job, and names them with their rules.
+func (f *fact) write(job *hpc.Job, fields []workload.MadeField) {
+	var made []string
+	for _, field := range fields {
+		if f.made&bit(field.Field) != 0 {
+			f.put(job, field.Field)
+			made = append(made, string(field.Field)+"="+strings.ReplaceAll(field.Rule, ",", "+")) // Made is a list
+		}
+	}
+	job.Made = strings.Join(made, ",")
+}
+
+// newFact returns the facts of a job.
+func newFact(w *workload.Workload, job *hpc.Job) fact {
+	f := fact{
+		submit: job.Submit, run: job.RunTime, cpus: workload.CPUs(&job.Request), nodes: job.MinNodes,
+		values: values{
+			partition: job.Partition, user: job.User, account: job.Account, exclusive: job.Exclusive, qos: job.QOS, limit: job.TimeLimit,
+		},
+	}
+	for _, d := range job.TaskRunTimes {
+		f.run = max(f.run, d)
+	}
+	if f.run == hpc.Unlimited {
+		f.run = 0
+	}
+	if rec := job.Recorded; rec != nil {
+		f.start, f.end, f.usedMemory, f.timedOut = rec.Start, rec.End, rec.UsedMemory, rec.State == hpc.TimedOut
+		f.cpus = max(f.cpus, rec.Processors)
+	}
+	for _, l := range []struct {
+		field workload.Field
+		is    bool
+	}{
+		{workload.FieldPartition, job.Partition == ""}, {workload.FieldUser, job.User == ""}, {workload.FieldAccount, job.Account == ""},
+		{workload.FieldMemory, job.MemPerCPU == 0 && job.MemPerNode == 0 && job.MemPerGPU == 0},
+		{workload.FieldExclusive, job.Exclusive == ""}, {workload.FieldTimeLimit, job.TimeLimit == 0}, {workload.FieldQOS, job.QOS == ""},
+	} {
+		// A preset job runs already: the scheduler asks only for its limit and its owner.
+		if l.is && !(w.Preset(job) && l.field == workload.FieldExclusive) {
+			f.lacking |= bit(l.field)
+		}
+	}
+	return f
+}

@@ -1,0 +1,306 @@
+package complete
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/jobjson"
+	"rmreplay/internal/workload"
+)
+
+const start = hpc.Time(1_700_000_000_000_000_000)
+
+// bare returns jobs of a record that has sizes and times and nothing else.
+func bare(n int) *workload.Workload {
+	rng := rand.New(rand.NewPCG(3, 4))
+	w := &workload.Workload{Source: "bare", Epoch: start, MachineProcessors: 256}
+	at := start
+	for i := range n {
+		at = at.Add(time.Duration(rng.IntN(1800)) * time.Second)
+		run := time.Duration(30+rng.IntN(40_000)) * time.Second
+		cpus := 1 << rng.IntN(6)
+		begin := at.Add(time.Duration(rng.IntN(2)*rng.IntN(5000)) * time.Second)
+		w.Jobs.Append(&hpc.Job{
+			ID: fmt.Sprint(i), Submit: at, Request: hpc.Request{Tasks: cpus, MinNodes: (cpus + 15) / 16}, Behaviour: hpc.Behaviour{RunTime: run},
+			Recorded: &hpc.Recorded{Start: begin, End: begin.Add(run), State: hpc.Completed, Processors: cpus},
+		})
+	}
+	return w
+}
+
+// site has partitions and QOS with limits.
+func site() workload.SiteFacts {
+	return workload.SiteFacts{
+		Processors: 256, HalfLife: jobjson.Seconds(7 * 24 * time.Hour), CountsMemory: true,
+		Partitions: []workload.SitePartition{
+			{Name: "batch", Default: true, Nodes: 16, NodeCPUs: 16, NodeMemory: 64_000, MaxTime: jobjson.Seconds(48 * time.Hour), QOS: []string{"normal", "short"}},
+			{Name: "debug", Nodes: 2, NodeCPUs: 16, NodeMemory: 64_000, MaxTime: jobjson.Seconds(time.Hour)},
+		},
+		QOS: []workload.SiteQOS{{Name: "normal", MaxTime: jobjson.Seconds(24 * time.Hour)}, {Name: "short", MaxTime: jobjson.Seconds(time.Hour), Nodes: 2}},
+	}
+}
+
+func completed(t *testing.T, w *workload.Workload, opts Options) *workload.Workload {
+	t.Helper()
+	out, err := Complete(w, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestComplete: every lacking field is made within the site's limits, named, and made alike by one seed;
+// another seed and a redraw make others; the input stays as it is.
+func TestComplete(t *testing.T) {
+	w := bare(400)
+	before := w.Jobs.Clone()
+	opts := Options{Site: site(), Seed: 5}
+	out := completed(t, w, opts)
+	if !w.Jobs.Equal(before) {
+		t.Error("the input has changed")
+	}
+	if !out.Jobs.Equal(completed(t, w, opts).Jobs) {
+		t.Error("one seed makes two workloads")
+	}
+	for i, job := range out.Jobs.All() {
+		made := workload.MadeFields(job)
+		for _, f := range []workload.Field{"partition", "user", "account", "time_limit", "qos", "memory"} {
+			if made[f] == "" {
+				t.Fatalf("job %d: %s was not made: %s", i, f, job.Made)
+			}
+		}
+		switch {
+		case job.Partition != "batch" || job.User == "" || job.Account == "" || job.MemPerCPU <= 0 || job.MemPerCPU > 4000:
+			t.Fatalf("job %d: %+v", i, job.Request)
+		case job.TimeLimit < job.RunTime-time.Minute || job.TimeLimit > 24*time.Hour:
+			t.Fatalf("job %d runs for %v and has a limit of %v (want at most that of QOS normal)", i, job.RunTime, job.TimeLimit)
+		case job.QOS == "short" && (job.TimeLimit > time.Hour || job.MinNodes > 2):
+			t.Fatalf("job %d with a limit of %v on %d nodes has QOS short", i, job.TimeLimit, job.MinNodes)
+		}
+	}
+	if len(out.Usage) == 0 {
+		t.Error("no usage before the window")
+	}
+	draw := func(seed uint64) func(int, workload.Field) uint64 {
+		return func(int, workload.Field) uint64 { return seed }
+	}
+	again, err := Redraw(out, draw(5))
+	if err != nil || !again.Jobs.Equal(out.Jobs) {
+		t.Errorf("the same draw makes another workload: %v", err)
+	}
+	other, err := Redraw(out, draw(6))
+	if err != nil || other.Jobs.Equal(out.Jobs) || !other.Jobs.Equal(completed(t, w, Options{Site: site(), Seed: 6}).Jobs) {
+		t.Errorf("another draw is not the workload of its seed: %v", err)
+	}
+	if slices.Equal(out.Usage, other.Usage) {
+		t.Error("another draw has the same usage")
+	}
+}
+
+// TestOneFieldAtATime: the draw of a field changes that field, and those that depend on it, but no other.
+func TestOneFieldAtATime(t *testing.T) {
+	out := completed(t, bare(200), Options{Site: site(), Seed: 1})
+	depends := map[workload.Field][]workload.Field{"user": {"account", "usage"}, "account": {"usage"}, "time_limit": {"qos"}}
+	value := func(job *hpc.Job, f workload.Field) any {
+		return map[workload.Field]any{
+			"partition": job.Partition, "user": job.User, "account": job.Account, "memory": job.MemPerCPU, "exclusive": job.Exclusive,
+			"time_limit": job.TimeLimit, "qos": job.QOS,
+		}[f]
+	}
+	for _, field := range []workload.Field{"user", "account", "memory", "time_limit", "qos", "exclusive"} {
+		other, err := Redraw(out, func(_ int, f workload.Field) uint64 {
+			if f == field {
+				return 77
+			}
+			return 1
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := 0
+		for i, job := range other.Jobs.All() {
+			old := out.Jobs.At(i)
+			for _, f := range workload.Fields[:len(workload.Fields)-1] {
+				if value(job, f) == value(old, f) {
+					continue
+				}
+				if f != field && !slices.Contains(depends[field], f) {
+					t.Fatalf("the draw of %s changes %s of job %d", field, f, i)
+				}
+				changed++
+			}
+		}
+		if changed == 0 && field != "exclusive" { // no batch fills its nodes by chance alone
+			t.Errorf("the draw of %s changes nothing", field)
+		}
+	}
+}
+
+// TestRecordedStays: what is recorded is not made, not even in a draw.
+func TestRecordedStays(t *testing.T) {
+	w := bare(50)
+	for i, job := range w.Jobs.All() {
+		if i%2 == 0 {
+			job.TimeLimit, job.User = 7*time.Minute+time.Duration(i)*time.Second, "ann"
+		}
+		job.Account, job.QOS, job.MemPerNode = "physics", "long", 100
+		w.Jobs.Set(i, job)
+	}
+	out := completed(t, w, Options{Site: site(), Seed: 1})
+	for i, job := range out.Jobs.All() {
+		if i%2 == 0 && (job.TimeLimit != w.Jobs.At(i).TimeLimit || job.User != "ann") || job.Account != "physics" || job.QOS != "long" || job.MemPerCPU != 0 {
+			t.Fatalf("job %d: %+v", i, job.Request)
+		}
+		if _, made := workload.MadeFields(job)["time_limit"]; made != (i%2 == 1) {
+			t.Errorf("job %d: made %q", i, job.Made)
+		}
+	}
+	for _, f := range out.Completion.Fields {
+		if f.Field == "time_limit" && f.Jobs != 25 || f.Field == "account" || f.Field == "qos" || f.Field == "memory" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// TestBatches: jobs of one size that follow one another have one limit and one user, and a job that its
+// limit ended gives the limit to its batch.
+func TestBatches(t *testing.T) {
+	w := &workload.Workload{Source: "batches", Epoch: start, MachineProcessors: 64}
+	add := func(after, run time.Duration, cpus int, state hpc.State) {
+		at := start.Add(after)
+		w.Jobs.Append(&hpc.Job{
+			ID: fmt.Sprint(w.Jobs.Len()), Submit: at, Request: hpc.Request{Tasks: cpus}, Behaviour: hpc.Behaviour{RunTime: run},
+			Recorded: &hpc.Recorded{Start: at, End: at.Add(run), State: state, Processors: cpus},
+		})
+	}
+	for i := range 10 {
+		add(time.Duration(i)*time.Minute, time.Duration(10+i)*time.Minute, 4, hpc.Completed)
+	}
+	add(11*time.Minute, 3605*time.Second, 8, hpc.TimedOut)
+	add(12*time.Minute, 50*time.Minute, 8, hpc.Completed)
+	w.Sort()
+	for seed := range uint64(20) {
+		out := completed(t, w, Options{Seed: seed})
+		first := out.Jobs.At(0)
+		for i := range 10 {
+			if job := out.Jobs.At(i); job.TimeLimit != first.TimeLimit || job.User != first.User || job.TimeLimit < 19*time.Minute {
+				t.Fatalf("job %d of the batch has %v and %s, the first %v and %s", i, job.TimeLimit, job.User, first.TimeLimit, first.User)
+			}
+		}
+		if a, b := out.Jobs.At(10), out.Jobs.At(11); a.TimeLimit != time.Hour || b.TimeLimit != time.Hour {
+			t.Fatalf("TIMEOUT after 3605 s: limits %v and %v, want an hour", a.TimeLimit, b.TimeLimit)
+		}
+	}
+}
+
+// TestImplied: a job that overtook a larger one has a limit that lets it end before the larger one's
+// reservation, where another limit was drawn.
+func TestImplied(t *testing.T) {
+	w := &workload.Workload{Source: "implied", Epoch: start, MachineProcessors: 10}
+	add := func(submit, begin, run time.Duration, cpus int, state hpc.State) {
+		w.Jobs.Append(&hpc.Job{
+			ID: fmt.Sprint(w.Jobs.Len()), Submit: start.Add(submit), Request: hpc.Request{Tasks: cpus}, Behaviour: hpc.Behaviour{RunTime: run},
+			Recorded: &hpc.Recorded{Start: start.Add(begin), End: start.Add(begin + run), State: state, Processors: cpus},
+		})
+	}
+	const hour = time.Hour
+	add(0, 0, 4*hour, 8, hpc.TimedOut)               // ends by its limit of 4 hours
+	add(hour/2, 4*hour, hour, 10, hpc.Completed)     // waits for it
+	add(hour, hour, 5*time.Minute, 2, hpc.Completed) // overtakes
+	long := 0
+	for seed := range uint64(50) {
+		m := newMaker(w, &workload.Completion{})
+		m.rng = rand.New(rand.NewPCG(seed, 1))
+		if drawn, err := m.drawLimits("uniform"); err == nil && drawn(&m.facts[2]) > 3*hour {
+			long++
+		}
+		if limit := completed(t, w, Options{Seed: seed, Rules: map[workload.Field]string{"time_limit": "uniform"}}).Jobs.At(2).TimeLimit; limit > 3*hour {
+			t.Fatalf("seed %d: a limit of %v, and the reservation is in 3 hours", seed, limit)
+		}
+	}
+	if long == 0 {
+		t.Error("no draw was longer than 3 hours, so the test shows nothing")
+	}
+}
+
+// TestLike: what is learned from a log gives a workload like it.
+func TestLike(t *testing.T) {
+	log := bare(300)
+	for i, job := range log.Jobs.All() {
+		job.TimeLimit, job.User = 3*job.RunTime, []string{"ann", "bob", "ann"}[i%3]
+		log.Jobs.Set(i, job)
+	}
+	out := completed(t, bare(300), Options{Like: Learn(log), Seed: 2})
+	users := map[string]bool{}
+	ratio := 0.0
+	for _, job := range out.Jobs.All() {
+		users[job.User] = true
+		ratio += job.TimeLimit.Seconds() / job.RunTime.Seconds() / 300
+	}
+	if len(users) != 2 || ratio < 1.5 || ratio > 6 {
+		t.Errorf("%d users, limits of %.1f times the run time; want 2 and about 3", len(users), ratio)
+	}
+}
+
+// TestRules: rules with values do what they say, and others are refused with what there is.
+func TestRules(t *testing.T) {
+	for text, want := range map[string]func(*hpc.Job) bool{
+		"time-limit=4h":            func(j *hpc.Job) bool { return j.TimeLimit == max(4*time.Hour, wholeMinutes(j.RunTime)) },
+		"time_limit=x2":            func(j *hpc.Job) bool { return j.TimeLimit >= 2*j.RunTime && j.TimeLimit < 2*j.RunTime+2*time.Minute },
+		"time_limit=run-time":      func(j *hpc.Job) bool { return j.TimeLimit == wholeMinutes(j.RunTime) },
+		"time_limit=max":           func(j *hpc.Job) bool { return j.TimeLimit == 24*time.Hour },
+		"time_limit=none":          func(j *hpc.Job) bool { return j.TimeLimit == 0 },
+		"user=ann":                 func(j *hpc.Job) bool { return j.User == "ann" },
+		"qos=normal:3,long:1":      func(j *hpc.Job) bool { return j.QOS == "normal" || j.QOS == "long" },
+		"partition=debug":          func(j *hpc.Job) bool { return j.Partition == "debug" },
+		"memory=1500":              func(j *hpc.Job) bool { return j.MemPerCPU == 1500 },
+		"account=physics,chem:0.5": func(j *hpc.Job) bool { return j.Account == "physics" || j.Account == "chem" },
+	} {
+		field, rule, err := ParseRule(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		for _, job := range completed(t, bare(60), Options{Site: site(), Rules: map[workload.Field]string{field: rule}}).Jobs.All() {
+			if !want(job) {
+				t.Errorf("%s: %+v", text, job.Request)
+				break
+			}
+		}
+	}
+	for text, want := range map[string]string{
+		"limit=4h": "not FIELD=RULE with one of the fields", "time_limit": "not FIELD=RULE", "time_limit=often": "not a rule of the field (want published",
+		"user=a:0": "not a rule of the field", "exclusive=ann": "(want full-nodes, none)", "memory=-5": "MiB for a CPU",
+	} {
+		if _, _, err := ParseRule(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	for text, want := range map[string]string{"time_limit=like": "no log to learn from", "exclusive=full-nodes": "want --cluster", "usage=stationary": "half-life", "qos=fitting": "QOS are not known"} {
+		field, rule, _ := ParseRule(text)
+		if _, err := Complete(bare(5), Options{Rules: map[workload.Field]string{field: rule}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestAssociations: each made user may use its account and the site's QOS.
+func TestAssociations(t *testing.T) {
+	out := completed(t, bare(100), Options{Site: site(), Seed: 1})
+	commands := Associations(out, nil)
+	for _, job := range out.Jobs.All() {
+		for _, want := range []string{"add account name=" + job.Account + " parent=root QOS=normal,short\n", "add user name=" + job.User + " account=" + job.Account + "\n"} {
+			if strings.Count(commands, want) != 1 {
+				t.Fatalf("%q is not once in\n%s", want, commands)
+			}
+		}
+	}
+	if Associations(bare(3), nil) != "" {
+		t.Error("commands for a workload without made users")
+	}
+}

@@ -1,0 +1,265 @@
+package complete
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/flags"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/transform"
+)
+
+// popular are the limits that users ask for most: those that all four logs of Tsafrir, Etsion and
+// Feitelson (JSSPP 2005) share, and whole days above them.
+var popular = func() []time.Duration {
+	var list []time.Duration
+	for _, minutes := range []int{5, 10, 15, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 720, 1080} {
+		list = append(list, time.Duration(minutes)*time.Minute)
+	}
+	for _, days := range []int{1, 2, 3, 4, 5, 7, 10, 14, 21, 30} {
+		list = append(list, time.Duration(days)*24*time.Hour)
+	}
+	return list
+}()
+
+// roundUp returns the shortest popular limit of at least d; above them, whole days.
+func roundUp(d time.Duration) time.Duration {
+	if i, _ := slices.BinarySearch(popular, d); i < len(popular) {
+		return popular[i]
+	}
+	const day = 24 * time.Hour
+	return (d + day - 1) / day * day
+}
+
+// roundDown returns the longest popular limit from least to most, or the longest one in minutes. ok is
+// false if there is none.
+func roundDown(least, most time.Duration) (limit time.Duration, ok bool) {
+	for i := len(popular) - 1; i >= 0; i-- {
+		if popular[i] <= most && popular[i] >= least {
+			return popular[i], true
+		}
+	}
+	most = most.Truncate(time.Minute)
+	return most, most >= least && most > 0
+}
+
+// fixedLimit reads a rule that needs no draw: a duration, or a factor of the run time.
+func fixedLimit(rule string) (limit time.Duration, factor float64, ok bool) {
+	if strings.HasPrefix(rule, "x") {
+		factor, err := flags.ParseFactor(rule)
+		return 0, factor, err == nil && factor >= 1
+	}
+	limit, err := hpc.ParseDuration(rule)
+	return limit, 0, err == nil && limit > 0
+}
+
+// overrun is how much longer than its limit a job may run by its record: Slurm looks at limits every 30
+// seconds, and the job has time to end.
+const overrun = 2 * time.Minute
+
+// limitOf returns the limit of a job that it ended.
+func limitOf(run time.Duration) time.Duration {
+	return max(run.Truncate(time.Minute), min(run, time.Minute))
+}
+
+// limits makes the time limits. A batch has one limit, which is at least its longest run time. A job that
+// its limit ended has its own run time, in whole minutes, as the limit, and so have the others of its
+// batch if they ended before. What the record implies lowers drawn limits.
+func (m *maker) limits(field *workload.MadeField) error {
+	drawn, err := m.drawLimits(field.Rule)
+	if err != nil {
+		return err
+	}
+	fixed := field.Rule == "run-time"
+	if _, _, ok := fixedLimit(field.Rule); ok {
+		fixed = true
+	}
+	likely := !slices.ContainsFunc(m.facts, func(f fact) bool { return f.timedOut })
+	m.eachBatch(field, func(b *batch, lacking []*fact, set func(*fact)) {
+		known := b.ended
+		if fixed || b.run > known+overrun {
+			known = 0
+		}
+		for _, f := range lacking {
+			f.limit = max(cmp.Or(known, drawn(f)), time.Minute)
+			switch {
+			case f.timedOut && f.run > 0:
+				f.limit = limitOf(f.run)
+			case !fixed && likely && cutBy(f) > 0 && known == 0:
+				f.limit = cutBy(f)
+			case known == 0:
+				f.limit = max(f.limit, wholeMinutes(f.run))
+			}
+			set(f)
+		}
+	})
+	if !fixed {
+		m.implied()
+	}
+	return nil
+}
+
+// cutBy returns the popular limit that has ended a job by all appearances: the job ran for that long and at
+// most a minute more. It is 0 for other jobs, and for short ones, which may end so by chance. It means
+// nothing where the record has states and names jobs that their limits ended.
+func cutBy(f *fact) time.Duration {
+	const shortest, late = 30 * time.Minute, time.Minute
+	i, exact := slices.BinarySearch(popular, f.run)
+	if !exact {
+		i--
+	}
+	if i < 0 || popular[i] < shortest || f.run-popular[i] > late {
+		return 0
+	}
+	return popular[i]
+}
+
+func wholeMinutes(d time.Duration) time.Duration {
+	return (d + time.Minute - 1) / time.Minute * time.Minute
+}
+
+// drawLimits returns what gives a job of a batch its limit.
+func (m *maker) drawLimits(rule string) (func(*fact) time.Duration, error) {
+	if limit, factor, ok := fixedLimit(rule); ok {
+		return func(f *fact) time.Duration {
+			if factor > 0 {
+				return time.Duration(float64(f.run) * factor)
+			}
+			return limit
+		}, nil
+	}
+	bounds := m.bounds()
+	var draw func(i int) time.Duration
+	switch rule {
+	case "run-time":
+		return func(f *fact) time.Duration { return wholeMinutes(f.run) }, nil
+	case "max":
+		return func(f *fact) time.Duration { return bounds[f.batch] }, nil
+	case "uniform":
+		draw = m.uniformLimits()
+	case "like":
+		draw = m.likeLimit
+	default:
+		modal, err := m.modalLimits(bounds)
+		if err != nil {
+			return nil, err
+		}
+		uniform := m.uniformLimits()
+		share := 1.0 // of batches with the modal model
+		if rule == "published" {
+			share = m.rng.Float64()
+		}
+		draw = func(i int) time.Duration {
+			if m.rng.Float64() < share {
+				return modal[i]
+			}
+			return uniform(i)
+		}
+	}
+	limits := make([]time.Duration, len(m.batches))
+	for i := range m.batches {
+		limits[i] = min(draw(i), bounds[i])
+	}
+	return func(f *fact) time.Duration { return limits[f.batch] }, nil
+}
+
+// shortestThought is the shortest run time that users think of: a job that ends in seconds has failed.
+const shortestThought = time.Minute
+
+// uniformLimits returns what draws how much of its limit the longest job of a batch uses, and rounds the
+// limit up. Accuracies are uniform to a power that is drawn for the site: logs have mean accuracies from
+// 40 to 80 per cent.
+func (m *maker) uniformLimits() func(i int) time.Duration {
+	power := between(m.rng, 0.25, 1.5)
+	return func(i int) time.Duration {
+		accuracy := max(math.Pow(m.rng.Float64(), power), 0.001)
+		return roundUp(time.Duration(float64(max(m.batches[i].run, shortestThought)) / accuracy))
+	}
+}
+
+// likeLimit draws a limit that batches with similar run times have in the log that was learned from.
+func (m *maker) likeLimit(i int) time.Duration {
+	run, classes := m.batches[i].run, m.c.Like.Limits
+	for k := min(runClass(run), len(classes)-1); k < len(classes); k++ {
+		list := classes[k]
+		first, _ := slices.BinarySearchFunc(list, run, func(limit jsonSeconds, run time.Duration) int {
+			return int(min(max(time.Duration(limit)-run, -1), 1))
+		})
+		if first < len(list) {
+			return time.Duration(list[first+m.rng.IntN(len(list)-first)])
+		}
+	}
+	return roundUp(run)
+}
+
+// runClass is the class of a run time in [workload.Likeness].
+func runClass(run time.Duration) int {
+	return max(0, int(math.Log2(max(1, run.Seconds()))))
+}
+
+// bounds returns the longest limit of each batch: that of its partition and of the QOS that admit its
+// size. Without them it is a popular limit of at least the longest run time of the workload, and up to
+// twice as long.
+func (m *maker) bounds() []time.Duration {
+	longest := time.Duration(0)
+	for i := range m.batches {
+		longest = max(longest, m.batches[i].run)
+	}
+	unknown := roundUp(time.Duration(float64(longest) * between(m.rng, 1, 2)))
+	bounds := make([]time.Duration, len(m.batches))
+	for i := range m.batches {
+		bound := m.siteBound(&m.facts[m.batches[i].jobs[0]])
+		if bound == 0 {
+			bound = unknown
+		}
+		bounds[i] = max(bound, wholeMinutes(m.batches[i].run))
+	}
+	return bounds
+}
+
+// siteBound returns the longest limit that the site allows a job; 0 if it has none.
+func (m *maker) siteBound(f *fact) time.Duration {
+	p := m.partition(f.partition)
+	longest := time.Duration(0)
+	for _, q := range m.fittingQOS(f, p) {
+		if q.MaxTime == 0 {
+			longest = 0
+			break
+		}
+		longest = max(longest, time.Duration(q.MaxTime))
+	}
+	if p == nil || p.MaxTime == 0 {
+		return longest
+	}
+	if longest == 0 {
+		return time.Duration(p.MaxTime)
+	}
+	return min(longest, time.Duration(p.MaxTime))
+}
+
+// modalLimits draws the limits of all batches by the modal model, for each bound separately.
+func (m *maker) modalLimits(bounds []time.Duration) ([]time.Duration, error) {
+	byBound := &workload.Workload{Source: m.w.Source}
+	partitions := map[string]transform.Partition{}
+	for i := range m.batches {
+		name := bounds[i].String()
+		partitions[name] = transform.Partition{MaxTime: bounds[i]}
+		byBound.Jobs.Append(&hpc.Job{
+			ID: fmt.Sprint(i), Submit: hpc.Time(i + 1), Request: hpc.Request{Partition: name}, Behaviour: hpc.Behaviour{RunTime: m.batches[i].run},
+		})
+	}
+	out, _, err := transform.Apply(byBound, transform.Environment{Seed: m.rng.Uint64(), Partitions: partitions}, transform.ModalEstimates())
+	if err != nil {
+		return nil, err
+	}
+	limits := make([]time.Duration, len(m.batches))
+	for i, job := range out.Jobs.All() {
+		limits[i] = job.TimeLimit
+	}
+	return limits, nil
+}

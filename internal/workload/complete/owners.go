@@ -1,0 +1,160 @@
+package complete
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+// The most users and accounts that rules make.
+const (
+	mostUsers    = 999
+	mostAccounts = 99
+)
+
+// The names of made users and accounts have a number behind these.
+const (
+	userPrefix    = "madeuser"
+	accountPrefix = "madeaccount"
+)
+
+func userName(i int) string    { return fmt.Sprintf("%s%03d", userPrefix, i+1) }
+func accountName(i int) string { return fmt.Sprintf("%s%02d", accountPrefix, i+1) }
+
+// users gives each batch a user. Some follow the batch of the same size before them. The others are seated
+// as in the process of Pitman and Yor: an owner has more of the next ones, the more it has, which gives
+// the few heavy and many light users of all logs.
+func (m *maker) users(field *workload.MadeField) {
+	names, named := namesOf(field)
+	table := seats{concentration: betweenLog(m.rng, 3, 30), discount: between(m.rng, 0.2, 0.5), most: mostUsers}
+	follow := between(m.rng, 0.4, 0.8)
+	bySize := map[[2]int]string{}
+	draw := func() string {
+		switch {
+		case named:
+			return pick(m.rng, names)
+		case field.Rule == "like":
+			return userName(m.byShare(m.c.Like.Users))
+		}
+		return userName(table.next(m.rng.Float64()))
+	}
+	m.eachBatch(field, func(_ *batch, lacking []*fact, set func(*fact)) {
+		size := [2]int{lacking[0].cpus, lacking[0].nodes}
+		user := bySize[size]
+		if user == "" || m.rng.Float64() >= follow {
+			user = draw()
+		}
+		bySize[size] = user
+		for _, f := range lacking {
+			f.user = user
+			set(f)
+		}
+	})
+}
+
+// byShare draws a place of a list of shares.
+func (m *maker) byShare(shares []float64) int {
+	u := m.rng.Float64()
+	for i, share := range shares {
+		if u -= share; u < 0 {
+			return i
+		}
+	}
+	return len(shares) - 1
+}
+
+// namesOf returns the names of a rule that gives them.
+func namesOf(field *workload.MadeField) (names []weighted, named bool) {
+	if slices.ContainsFunc(Rules, func(r Rule) bool { return r.Field == field.Field && r.Name == field.Rule }) {
+		return nil, false
+	}
+	names, err := parseNames(field.Rule)
+	return names, err == nil
+}
+
+// seats is a process of Pitman and Yor.
+type seats struct {
+	concentration, discount float64
+	most                    int
+	count                   []int
+	total                   int
+}
+
+// next returns the place of the next one for a uniform number u: an old place by how many it has, or a new
+// one.
+func (s *seats) next(u float64) int {
+	x := u * (float64(s.total) + s.concentration)
+	s.total++
+	for i, n := range s.count {
+		if x -= float64(n) - s.discount; x < 0 {
+			s.count[i]++
+			return i
+		}
+	}
+	if len(s.count) == s.most {
+		s.count[s.most-1]++
+		return s.most - 1
+	}
+	s.count = append(s.count, 1)
+	return len(s.count) - 1
+}
+
+// accounts gives each user an account.
+func (m *maker) accounts(field *workload.MadeField) {
+	names, named := namesOf(field)
+	table := seats{concentration: betweenLog(m.rng, 2, 8), most: mostAccounts}
+	of := map[string]string{}
+	m.eachBatch(field, func(_ *batch, lacking []*fact, set func(*fact)) {
+		for _, f := range lacking {
+			account, known := of[f.user]
+			switch {
+			case known:
+			case named:
+				account = pick(m.rng, names)
+			default:
+				account = accountName(table.next(m.rng.Float64()))
+			}
+			of[f.user] = account
+			f.account = account
+			set(f)
+		}
+	})
+}
+
+// usages makes the usage with which the workload begins: each user consumes what the record shows, in a
+// steady state of the site's decay, times a factor that is lognormal with a deviation of 1. Before the
+// workload the users were others and less or more busy.
+func (m *maker) usages(field *workload.MadeField) {
+	type owner struct{ account, user string }
+	used := map[owner]float64{}
+	first, last := hpc.Never, hpc.Time(0)
+	for i := range m.facts {
+		f := &m.facts[i]
+		if f.account != "" && f.user != "" {
+			used[owner{f.account, f.user}] += f.run.Seconds() * float64(f.cpus)
+		}
+		first, last = min(first, f.submit), max(last, f.submit, f.end)
+	}
+	span := last.Sub(first)
+	if span <= 0 {
+		return
+	}
+	steady := time.Duration(m.c.Site.HalfLife).Seconds() / math.Ln2 / span.Seconds()
+	owners := make([]owner, 0, len(used))
+	for o := range used {
+		owners = append(owners, o)
+	}
+	slices.SortFunc(owners, func(a, b owner) int { return cmp.Or(cmp.Compare(a.account, b.account), cmp.Compare(a.user, b.user)) })
+	for _, o := range owners {
+		raw := math.Round(used[o] * steady * math.Exp(m.rng.NormFloat64()))
+		if raw > 0 {
+			m.usage = append(m.usage, hpc.Usage{Account: o.account, User: o.user, Raw: raw})
+			field.Jobs++
+		}
+	}
+}

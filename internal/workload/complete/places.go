@@ -1,0 +1,184 @@
+package complete
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+
+	"rmreplay/internal/jobjson"
+	"rmreplay/internal/workload"
+)
+
+type jsonSeconds = jobjson.Seconds
+
+// partition returns the facts about a partition, or about the default one for an empty name; nil if they
+// are not known.
+func (m *maker) partition(name string) *workload.SitePartition {
+	for i := range m.c.Site.Partitions {
+		if p := &m.c.Site.Partitions[i]; p.Name == name || name == "" && p.Default {
+			return p
+		}
+	}
+	return nil
+}
+
+// holds reports whether a job fits into a partition.
+func holds(p *workload.SitePartition, f *fact) bool {
+	return f.nodes <= p.Nodes && f.cpus <= p.Nodes*p.NodeCPUs && (f.nodes == 0 || f.cpus <= f.nodes*p.NodeCPUs) &&
+		(p.MaxTime == 0 || f.run <= 0 || jsonSeconds(f.run) <= p.MaxTime)
+}
+
+// partitions gives each batch a partition.
+func (m *maker) partitions(field *workload.MadeField) {
+	names, named := namesOf(field)
+	m.eachBatch(field, func(b *batch, lacking []*fact, set func(*fact)) {
+		name := ""
+		if named {
+			name = pick(m.rng, names)
+		} else {
+			largest := *lacking[0]
+			largest.run = b.run
+			name = m.fitting(&largest)
+		}
+		if name == "" {
+			return // none holds it, and the scheduler will say so
+		}
+		for _, f := range lacking {
+			f.partition = name
+			set(f)
+		}
+	})
+}
+
+// fitting returns the default partition, or the smallest one that holds the job if that does not.
+func (m *maker) fitting(f *fact) (name string) {
+	if p := m.partition(""); p != nil && holds(p, f) {
+		return p.Name
+	}
+	smallest := math.MaxInt
+	for i := range m.c.Site.Partitions {
+		if p := &m.c.Site.Partitions[i]; holds(p, f) && p.Nodes < smallest {
+			name, smallest = p.Name, p.Nodes
+		}
+	}
+	return name
+}
+
+// exclusive makes a part of the batches that fill their nodes ask for whole nodes. What a job has, does not
+// depend on it; what it can start on, does.
+func (m *maker) exclusive(field *workload.MadeField) {
+	share := between(m.rng, 0.5, 1)
+	m.eachBatch(field, func(_ *batch, lacking []*fact, set func(*fact)) {
+		chosen := m.rng.Float64() < share
+		for _, f := range lacking {
+			p := m.partition(f.partition)
+			if chosen && p != nil && f.nodes > 0 && p.NodeCPUs > 0 && f.cpus >= f.nodes*p.NodeCPUs {
+				f.exclusive = "node"
+				set(f)
+			}
+		}
+	})
+}
+
+// memory gives each job memory for a CPU, in MiB.
+func (m *maker) memory(field *workload.MadeField) {
+	const gib = 1024
+	fixed, err := strconv.ParseInt(field.Rule, 10, 64)
+	m.eachBatch(field, func(_ *batch, lacking []*fact, set func(*fact)) {
+		factor, share := between(m.rng, 1, 2), between(m.rng, 0.25, 1)
+		for _, f := range lacking {
+			p := m.partition(f.partition)
+			switch {
+			case err == nil:
+				f.memory = fixed
+			case field.Rule == "used" && f.usedMemory > 0:
+				f.memory = max(1, int64(math.Ceil(float64(f.usedMemory)/gib*factor/gib))) * gib
+			case p != nil && !p.DefaultMemory && p.NodeCPUs > 0 && p.NodeMemory > 0:
+				f.memory = max(1, int64(share*float64(p.NodeMemory)/float64(p.NodeCPUs)))
+			default:
+				continue
+			}
+			if p != nil && p.NodeCPUs > 0 && p.NodeMemory > 0 {
+				f.memory = max(1, min(f.memory, p.NodeMemory/int64(p.NodeCPUs)))
+			}
+			set(f)
+		}
+	})
+}
+
+// fittingQOS returns the QOS that a partition allows and whose limits admit the job, in the site's order.
+func (m *maker) fittingQOS(f *fact, p *workload.SitePartition) (list []*workload.SiteQOS) {
+	for i := range m.c.Site.QOS {
+		q := &m.c.Site.QOS[i]
+		allowed := p == nil || len(p.QOS) == 0 || slices.Contains(p.QOS, q.Name)
+		if allowed && (q.Nodes == 0 || f.nodes <= q.Nodes) && (q.CPUs == 0 || f.cpus <= q.CPUs) &&
+			(q.MaxTime == 0 || jsonSeconds(f.limit) <= q.MaxTime) {
+			list = append(list, q)
+		}
+	}
+	return list
+}
+
+// qos gives each batch a QOS that admits all its jobs: the first one, or with a drawn probability another.
+func (m *maker) qos(field *workload.MadeField) {
+	names, named := namesOf(field)
+	usual := between(m.rng, 0.6, 0.95)
+	m.eachBatch(field, func(_ *batch, lacking []*fact, set func(*fact)) {
+		common, other, place := m.rng.Float64() < usual, m.rng.Float64(), ""
+		if named {
+			place = pick(m.rng, names)
+		}
+		for _, f := range lacking {
+			f.qos = place
+			if list := m.fittingQOS(f, m.partition(f.partition)); !named && len(list) > 0 {
+				f.qos = list[0].Name
+				if !common && len(list) > 1 {
+					f.qos = list[1+int(other*float64(len(list)-1))].Name
+				}
+			}
+			if f.qos != "" {
+				set(f)
+			}
+		}
+	})
+}
+
+// Learn learns the rules "like" from a log: the limits of its batches and the shares of its users. What
+// the log does not have stays empty.
+func Learn(w *workload.Workload) *workload.Likeness {
+	m := newMaker(w, &workload.Completion{})
+	l := &workload.Likeness{Source: w.Source}
+	users := map[string]float64{}
+	for i := range m.batches {
+		f := &m.facts[m.batches[i].jobs[0]]
+		if f.user != "" {
+			users[f.user]++
+		}
+		if f.limit <= 0 || m.batches[i].run <= 0 {
+			continue
+		}
+		k := runClass(m.batches[i].run)
+		for len(l.Limits) <= k {
+			l.Limits = append(l.Limits, nil)
+		}
+		l.Limits[k] = append(l.Limits[k], jsonSeconds(f.limit))
+	}
+	const most = 200
+	for k, list := range l.Limits {
+		slices.Sort(list)
+		if len(list) > most {
+			thin := make([]jsonSeconds, most)
+			for i := range thin {
+				thin[i] = list[(2*i+1)*len(list)/(2*most)]
+			}
+			l.Limits[k] = thin
+		}
+	}
+	for _, n := range users {
+		l.Users = append(l.Users, n/float64(len(m.batches)))
+	}
+	slices.SortFunc(l.Users, func(a, b float64) int { return cmp.Compare(b, a) })
+	l.Users = l.Users[:min(len(l.Users), mostUsers)]
+	return l
+}

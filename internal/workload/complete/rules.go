@@ -1,0 +1,306 @@
+package complete
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+// Rule describes a rule for people.
+type Rule struct {
+	Field workload.Field
+	Name  string
+	Doc   string
+}
+
+// Rules are all rules, those of a field together, its default first.
+var Rules = []Rule{
+	{workload.FieldPartition, "fitting", "the default partition if it holds the job, else the smallest one that does"},
+	{workload.FieldUser, "bursts", "a user for each batch; few users have most batches"},
+	{workload.FieldUser, "like", "the same with the users' shares in --like"},
+	{workload.FieldAccount, "users", "an account for each user; few accounts have most users"},
+	{workload.FieldMemory, "used", "the recorded use, times 1 to 2, in whole GiB for a task"},
+	{workload.FieldMemory, "share", "a quarter to all of a CPU's share of its node, by batch"},
+	{workload.FieldExclusive, "full-nodes", "a drawn part, half to all, of the batches whose CPUs fill their nodes"},
+	{workload.FieldTimeLimit, "published", "a drawn mixture of uniform and tsafrir"},
+	{workload.FieldTimeLimit, "uniform", "accuracies between 0 and 1, rounded up to popular limits (Mu'alem and Feitelson 2001)"},
+	{workload.FieldTimeLimit, "tsafrir", "the modal model of Tsafrir, Etsion and Feitelson (JSSPP 2005)"},
+	{workload.FieldTimeLimit, "like", "limits of batches in --like with similar run times"},
+	{workload.FieldTimeLimit, "run-time", "the run time, rounded up to a minute"},
+	{workload.FieldTimeLimit, "max", "the longest limit that the site allows the job"},
+	{workload.FieldQOS, "fitting", "a QOS that admits the job's size and limit; most batches have the first one"},
+	{workload.FieldUsage, "stationary", "what the users consume in the workload, as a steady state, times a drawn factor"},
+}
+
+// ruleNames names the rules of a field for a sentence.
+func ruleNames(field workload.Field) string {
+	names := []string{}
+	for _, r := range Rules {
+		if r.Field == field {
+			names = append(names, r.Name)
+		}
+	}
+	switch field {
+	case workload.FieldTimeLimit:
+		names = append(names, "xFACTOR", "a duration such as 4h")
+	case workload.FieldMemory:
+		names = append(names, "MiB for a CPU")
+	case workload.FieldExclusive, workload.FieldUsage:
+	default:
+		names = append(names, "NAME", "NAME:WEIGHT,NAME:WEIGHT")
+	}
+	return strings.Join(append(names, None), ", ")
+}
+
+// ParseRule reads FIELD=RULE. The error says which fields and rules there are.
+func ParseRule(text string) (field workload.Field, rule string, err error) {
+	name, rule, ok := strings.Cut(text, "=")
+	field = workload.Field(strings.ReplaceAll(name, "-", "_"))
+	if !ok || rule == "" || !slices.Contains(workload.Fields, field) {
+		return "", "", fmt.Errorf("%s: not FIELD=RULE with one of the fields %s", text, workload.FieldList())
+	}
+	if rule == None {
+		return field, rule, nil
+	}
+	if err := knownRule(field, rule); err != nil {
+		return "", "", fmt.Errorf("%s: %w", text, err)
+	}
+	return field, rule, nil
+}
+
+// knownRule returns an error for a rule that the field does not have.
+func knownRule(field workload.Field, rule string) error {
+	if slices.ContainsFunc(Rules, func(r Rule) bool { return r.Field == field && r.Name == rule }) {
+		return nil
+	}
+	ok := false
+	switch field {
+	case workload.FieldTimeLimit:
+		_, _, ok = fixedLimit(rule)
+	case workload.FieldMemory:
+		n, err := strconv.ParseInt(rule, 10, 64)
+		ok = err == nil && n > 0
+	case workload.FieldPartition, workload.FieldUser, workload.FieldAccount, workload.FieldQOS:
+		names, err := parseNames(rule)
+		ok = err == nil && len(names) > 0
+	}
+	if !ok {
+		return fmt.Errorf("not a rule of the field (want %s)", ruleNames(field))
+	}
+	return nil
+}
+
+var (
+	errNoLike  = errors.New("no log to learn from (want --like LOG, a log that has the field)")
+	errNoSite  = errors.New("the site is not known (want --cluster DIR)")
+	errNoQOS   = errors.New("the site's QOS are not known (want --cluster DIR with accounts.sacctmgr, or names)")
+	errNoDecay = errors.New("the site's half-life of usage is not known (want --cluster DIR with PriorityType=priority/multifactor)")
+)
+
+// check returns an error for a rule that is not known, or that lacks what it needs.
+func check(field workload.Field, rule string, opts *Options) error {
+	if err := knownRule(field, rule); err != nil {
+		return err
+	}
+	site := &opts.Site
+	switch {
+	case rule == "like" && (opts.Like == nil || field == workload.FieldTimeLimit && opts.Like.Limits == nil || field == workload.FieldUser && opts.Like.Users == nil):
+		return errNoLike
+	case (rule == "full-nodes" || rule == "share" || field == workload.FieldPartition && rule == "fitting") && len(site.Partitions) == 0:
+		return errNoSite
+	case field == workload.FieldQOS && rule == "fitting" && len(site.QOS) == 0:
+		return errNoQOS
+	case rule == "stationary" && site.HalfLife <= 0:
+		return errNoDecay
+	}
+	return nil
+}
+
+// defaultRule returns the rule that a field has without one of the options: the first that has what it
+// needs, or None.
+func defaultRule(field workload.Field, w *workload.Workload, opts *Options) string {
+	rule := None
+	for _, r := range Rules {
+		if r.Field == field && check(field, r.Name, opts) == nil {
+			rule = r.Name
+			break
+		}
+	}
+	switch field {
+	case workload.FieldTimeLimit, workload.FieldUser:
+		if check(field, "like", opts) == nil {
+			rule = "like"
+		}
+	case workload.FieldMemory:
+		rule = defaultMemory(w, opts)
+	}
+	return rule
+}
+
+// defaultMemory returns the rule of memory. A scheduler that does not give out memory needs none, and one
+// whose partitions have defaults has no gap either.
+func defaultMemory(w *workload.Workload, opts *Options) string {
+	if !opts.Site.CountsMemory || !slices.ContainsFunc(opts.Site.Partitions, func(p workload.SitePartition) bool { return !p.DefaultMemory }) {
+		return None
+	}
+	used := 0
+	for _, job := range w.Jobs.All() {
+		if job.Recorded != nil && job.Recorded.UsedMemory > 0 {
+			used++
+		}
+	}
+	if 2*used > w.Jobs.Len() {
+		return "used"
+	}
+	return "share"
+}
+
+// weighted is a name with its weight.
+type weighted struct {
+	name   string
+	weight float64
+}
+
+// parseNames reads NAME or NAME:WEIGHT,NAME:WEIGHT.
+func parseNames(text string) (list []weighted, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		name, number, given := strings.Cut(part, ":")
+		w := weighted{name, 1}
+		if given {
+			if w.weight, err = strconv.ParseFloat(number, 64); err != nil {
+				return nil, err
+			}
+		}
+		if name == "" || strings.ContainsAny(name, "= \t") || !(w.weight > 0) || math.IsInf(w.weight, 0) {
+			return nil, fmt.Errorf("%q: not NAME:WEIGHT", part)
+		}
+		list = append(list, w)
+	}
+	return list, nil
+}
+
+// pick draws a name by the weights.
+func pick(rng *rand.Rand, list []weighted) string {
+	sum := 0.0
+	for _, w := range list {
+		sum += w.weight
+	}
+	u := rng.Float64() * sum
+	for _, w := range list {
+		if u -= w.weight; u < 0 {
+			return w.name
+		}
+	}
+	return list[len(list)-1].name
+}
+
+// maker makes the fields of all jobs, one field after the other.
+type maker struct {
+	w       *workload.Workload
+	c       *workload.Completion
+	rng     *rand.Rand // of the field at hand
+	facts   []fact
+	batches []batch
+	usage   []hpc.Usage // that was made
+}
+
+// batch is a group of jobs that one user submits together: an array, or jobs of one size of which each
+// follows the one before within betweenJobs. They have one limit, one QOS and one user.
+type batch struct {
+	jobs []int         // by their places
+	run  time.Duration // the longest
+	// ended is the longest limit that ended one of its jobs; 0 if none did.
+	ended time.Duration
+}
+
+// betweenJobs is the time after which a user's next submission begins a new session: Zilber, Amit and
+// Talby, "What Is Worth Learning from Parallel Workloads?" (ICS 2005).
+const betweenJobs = 20 * time.Minute
+
+func newMaker(w *workload.Workload, c *workload.Completion) *maker {
+	m := &maker{w: w, c: c, facts: make([]fact, w.Jobs.Len())}
+	type key struct {
+		user, account, partition string
+		cpus, nodes              int
+	}
+	last := map[key]int{}
+	for i, job := range w.Jobs.All() {
+		f := newFact(w, job)
+		k := key{f.user, f.account, f.partition, f.cpus, f.nodes}
+		b, known := last[k]
+		if !known || f.submit.Sub(m.facts[m.batches[b].jobs[len(m.batches[b].jobs)-1]].submit) > betweenJobs {
+			b = len(m.batches)
+			m.batches, last[k] = append(m.batches, batch{}), b
+		}
+		f.batch = b
+		m.batches[b].jobs = append(m.batches[b].jobs, i)
+		m.batches[b].run = max(m.batches[b].run, f.run)
+		if f.timedOut && f.run > 0 {
+			m.batches[b].ended = max(m.batches[b].ended, limitOf(f.run))
+		}
+		m.facts[i] = f
+	}
+	return m
+}
+
+// make makes a field and counts its jobs.
+func (m *maker) make(f *workload.MadeField) error {
+	f.Jobs = 0
+	var err error
+	switch f.Field {
+	case workload.FieldPartition:
+		m.partitions(f)
+	case workload.FieldUser:
+		m.users(f)
+	case workload.FieldAccount:
+		m.accounts(f)
+	case workload.FieldMemory:
+		m.memory(f)
+	case workload.FieldExclusive:
+		m.exclusive(f)
+	case workload.FieldTimeLimit:
+		err = m.limits(f)
+	case workload.FieldQOS:
+		m.qos(f)
+	case workload.FieldUsage:
+		m.usages(f)
+	}
+	return err
+}
+
+// eachBatch calls a function with each batch and those of its jobs that lack the field. set marks a job's
+// field as made.
+func (m *maker) eachBatch(field *workload.MadeField, visit func(b *batch, lacking []*fact, set func(*fact))) {
+	set := func(f *fact) {
+		f.made |= bit(field.Field)
+		field.Jobs++
+	}
+	var lacking []*fact
+	for i := range m.batches {
+		lacking = lacking[:0]
+		for _, place := range m.batches[i].jobs {
+			if f := &m.facts[place]; f.lacks(field.Field) {
+				lacking = append(lacking, f)
+			}
+		}
+		if len(lacking) > 0 {
+			visit(&m.batches[i], lacking, set)
+		}
+	}
+}
+
+// between draws a number from a range, uniformly.
+func between(rng *rand.Rand, low, high float64) float64 { return low + rng.Float64()*(high-low) }
+
+// betweenLog draws a number from a range, uniformly in its logarithm.
+func betweenLog(rng *rand.Rand, low, high float64) float64 {
+	return math.Exp(between(rng, math.Log(low), math.Log(high)))
+}

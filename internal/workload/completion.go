@@ -1,0 +1,196 @@
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/jobjson"
+)
+
+// Field is a field of jobs that a record may lack and that package complete can make.
+type Field string
+
+// The fields in the order in which they are made: a limit may depend on the partition, and a QOS on
+// the limit.
+const (
+	FieldPartition Field = "partition"
+	FieldUser      Field = "user"
+	FieldAccount   Field = "account"
+	FieldMemory    Field = "memory"
+	FieldExclusive Field = "exclusive"
+	FieldTimeLimit Field = "time_limit"
+	FieldQOS       Field = "qos"
+	FieldUsage     Field = "usage" // of users before the workload begins; it is no field of a job
+)
+
+// Fields are all of them.
+var Fields = []Field{
+	FieldPartition, FieldUser, FieldAccount, FieldMemory, FieldExclusive, FieldTimeLimit, FieldQOS, FieldUsage,
+}
+
+// Words names the field for people.
+func (f Field) Words() string {
+	switch f {
+	case FieldQOS:
+		return "QOS"
+	case FieldExclusive:
+		return "whole nodes"
+	case FieldUsage:
+		return "earlier usage"
+	}
+	return strings.ReplaceAll(string(f), "_", " ")
+}
+
+// Completion says how the fields were made that the record of a workload lacks. It has all that the
+// rules need, so that every reader of the workload can make the fields again with other draws.
+type Completion struct {
+	Fields []MadeField `json:"fields"`
+	Site   SiteFacts   `json:"site"`
+	// Like has what the rule "like" learned from another log, by field; absent without that rule.
+	Like *Likeness `json:"like,omitempty"`
+}
+
+// MadeField is a field that a rule made.
+type MadeField struct {
+	Field Field `json:"field"`
+	// Rule is the rule with its parameters, such as "published" or "4d".
+	Rule string `json:"rule"`
+	// Draw is the seed of the rule's random numbers.
+	Draw uint64 `json:"draw"`
+	// Jobs is the number of jobs whose field was made; of the usage, the number of records.
+	Jobs int `json:"jobs"`
+}
+
+// SiteFacts are the facts about a site that bound what rules may make. Zero values mean "not known".
+type SiteFacts struct {
+	Processors int             `json:"processors,omitempty"`
+	Partitions []SitePartition `json:"partitions,omitempty"`
+	QOS        []SiteQOS       `json:"qos,omitempty"`
+	// HalfLife is the half-life of usage in the site's fair-share.
+	HalfLife jobjson.Seconds `json:"usage_half_life_s,omitzero"`
+	// CountsMemory says that the scheduler gives out memory.
+	CountsMemory bool `json:"counts_memory,omitempty"`
+}
+
+// SitePartition has the facts about a partition. MaxTime is 0 without a limit.
+type SitePartition struct {
+	Name       string          `json:"name"`
+	Default    bool            `json:"default,omitempty"`
+	Nodes      int             `json:"nodes"`
+	NodeCPUs   int             `json:"cpus_per_node"`   // of its largest node
+	NodeMemory int64           `json:"memory_per_node"` // MiB, of that node
+	MaxTime    jobjson.Seconds `json:"max_time_s,omitzero"`
+	QOS        []string        `json:"qos,omitempty"` // that it allows; empty for all
+	// DefaultMemory says that jobs without a request for memory get a default of the partition.
+	DefaultMemory bool `json:"default_memory,omitempty"`
+}
+
+// SiteQOS has the limits of a QOS for a single job; 0 without one.
+type SiteQOS struct {
+	Name    string          `json:"name"`
+	MaxTime jobjson.Seconds `json:"max_time_s,omitzero"`
+	Nodes   int             `json:"max_nodes,omitempty"`
+	CPUs    int             `json:"max_cpus,omitempty"`
+}
+
+// Likeness is what was learned from a log that has the fields.
+type Likeness struct {
+	Source string `json:"source"`
+	// Limits are the log's time limits of batches of jobs by classes of their longest run times: class
+	// k has run times of 2^k to 2^(k+1) seconds. A list has at most 200 quantiles.
+	Limits [][]jobjson.Seconds `json:"limits_s,omitempty"`
+	// Users are the shares of users in the batches, the largest first.
+	Users []float64 `json:"users,omitempty"`
+}
+
+// Check returns an error for a completion that no rule can have made.
+func (c *Completion) Check() error {
+	for i, f := range c.Fields {
+		if !slices.Contains(Fields, f.Field) {
+			return fmt.Errorf("field %q: not known (want %s)", f.Field, FieldList())
+		}
+		if slices.ContainsFunc(c.Fields[:i], func(o MadeField) bool { return o.Field == f.Field }) {
+			return fmt.Errorf("field %s: twice (want it once)", f.Field)
+		}
+	}
+	if c.Like == nil {
+		return nil
+	}
+	for _, share := range c.Like.Users {
+		if !(share >= 0 && share <= 1) {
+			return fmt.Errorf("like: %g is not a share of users (want 0 to 1)", share)
+		}
+	}
+	return nil
+}
+
+// FieldList lists the fields for a sentence.
+func FieldList() string {
+	var names []string
+	for _, f := range Fields {
+		names = append(names, string(f))
+	}
+	return strings.Join(names, ", ")
+}
+
+// MadeFields returns the fields of a job that a rule made, each with its rule.
+func MadeFields(job *hpc.Job) map[Field]string {
+	if job.Made == "" {
+		return nil
+	}
+	made := map[Field]string{}
+	for part := range strings.SplitSeq(job.Made, ",") {
+		field, rule, _ := strings.Cut(part, "=")
+		made[Field(field)] = rule
+	}
+	return made
+}
+
+// Lack is a field that jobs of a workload do not have.
+type Lack struct {
+	Field Field
+	Jobs  int // that lack it
+}
+
+// Lacks returns the fields that a workload lacks, in the order of [Fields]. A job without a time limit
+// or a user lacks it. Accounts, QOS, partitions and memory have defaults, so they are lacking only if
+// no job has them. Whether jobs asked for whole nodes is not known of records without any option that
+// only a command line has. Usage is lacking if the workload has a record and none of usage.
+func Lacks(w *Workload) (list []Lack) {
+	n := w.Jobs.Len()
+	var noLimit, noUser, recorded int
+	var account, qos, partition, memory, option bool
+	for _, job := range w.Jobs.All() {
+		if job.TimeLimit == 0 {
+			noLimit++
+		}
+		if job.User == "" {
+			noUser++
+		}
+		if job.Recorded != nil {
+			recorded++
+		}
+		account, qos, partition = account || job.Account != "", qos || job.QOS != "", partition || job.Partition != ""
+		memory = memory || job.MemPerNode != 0 || job.MemPerCPU != 0 || job.MemPerGPU != 0
+		option = option || job.Exclusive != "" || job.Dependency != "" || job.Switches != 0 || job.NodeList != "" || job.Exclude != "" ||
+			job.Oversubscribe || job.TasksPerNode != 0 || job.Contiguous
+	}
+	all := func(have bool) int {
+		if have {
+			return 0
+		}
+		return n
+	}
+	for _, l := range []Lack{
+		{FieldPartition, all(partition)}, {FieldUser, noUser}, {FieldAccount, all(account)}, {FieldMemory, all(memory)},
+		{FieldExclusive, all(option || recorded == 0)}, {FieldTimeLimit, noLimit}, {FieldQOS, all(qos)},
+		{FieldUsage, all(len(w.Usage) > 0 || recorded == 0)},
+	} {
+		if l.Jobs > 0 {
+			list = append(list, l)
+		}
+	}
+	return list
+}
