@@ -11,7 +11,7 @@ TIMEOUT  ?= 30m
 SLURM_RELEASES := 22.05 24.11 26.05
 SLURM_ROOTS    := $(CURDIR)/build/slurm
 # What the tests need beside what replays need; the Containerfile has them too.
-TEST_PACKAGES  := chromium slurmd libjemalloc2
+TEST_PACKAGES  := chromium slurmd libjemalloc2 mariadb-client-core
 # Where make install puts the program; DESTDIR goes before it, for packagers.
 PREFIX   ?= /usr/local
 
@@ -26,8 +26,11 @@ SHIM      := $(SHIM_DIR)/lib/librmreplay.so
 SHIM_SRC  := $(wildcard $(SHIM_DIR)/*.c)
 SHIM_HDR  := $(wildcard $(SHIM_DIR)/*.h)
 # -fexceptions: pthread_cleanup_push costs nothing until a thread is cancelled.
-SHIM_CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden -fexceptions -shared-libgcc
-SHIM_LIBS := -ldl -lpthread -Wl,-z,now
+SHIM_CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden -fexceptions -shared-libgcc \
+	-ffile-prefix-map=$(CURDIR)=.
+# Before glibc 2.34 these parts of it are libraries of their own. Newer ones have empty libraries under
+# their names. A program that lacks one would not find the functions that the library calls.
+SHIM_LIBS := -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 -l:librt.so.1 -Wl,-z,now
 
 DEMO := build/demo
 
@@ -41,7 +44,7 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: deps build ## install what is missing, replay the example on real Slurm, print its metrics
@@ -52,7 +55,8 @@ demo: deps build ## install what is missing, replay the example on real Slurm, p
 
 .PHONY: build
 build: $(SHIM) ## build the programs in bin, and the preload library in them
-	$(GO) build -trimpath -ldflags '-X rmreplay/internal/cli.version=$(VERSION) -X main.version=$(VERSION)' -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X rmreplay/internal/cli.version=$(VERSION)' -o bin/ ./cmd/rmreplay
+	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/rmreplay-engine
 
 # The library is written beside its place and moved: a replay that runs from an
 # older build keeps the file that it has mapped.
@@ -75,6 +79,22 @@ install: build ## install the program, its completions and manual pages below PR
 	bin/rmreplay docs man build/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 build/man/man1/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+
+.PHONY: dist
+dist: $(SHIM) ## release artifacts in build/dist: tarball, deb, rpm, bills of materials, checksums
+	@tools/dist
+
+.PHONY: dist-check
+dist-check: ## installs and runs those artifacts in roots of Debian 11, 12 and 13; needs root and debootstrap
+	@tools/dist-check
+
+# README's second command on another Debian, in a minimal root without cgroups.
+.PHONY: test-debian-12 test-debian-13
+test-debian-12: ## make test in a new root of Debian 12; needs root and debootstrap
+	@tools/debian-test bookworm build/debian-12 test
+
+test-debian-13: ## make test in a new root of Debian 13; needs root and debootstrap
+	@tools/debian-test trixie build/debian-13 test
 
 .PHONY: deps
 deps: ## install Slurm, MariaDB and the rest, where they are missing (Debian and Ubuntu)

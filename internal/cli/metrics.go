@@ -104,6 +104,9 @@ The window goes from the first start to the last end, unless --start and --end b
 To judge a scheduler, leave out the time when the machine fills and the time when it
 empties.
 
+On a terminal, small pictures show the use of the machine, the queue and the waits over
+time.
+
 --fairness shows how equally users, accounts, QOS and jobs were served: the Gini
 coefficient and Jain's index of their mean waits and mean bounded slowdowns. --json always
 has them. --fair-start counts the jobs that started later than they would have without
@@ -127,6 +130,9 @@ with that policy, and a model of other runs. They say which.
 	return c
 }
 
+// pictureColumns is the width of pictures over time, which leaves room for their captions.
+const pictureColumns = 60
+
 func runMetrics(g *globals, dir string, opts metricsOptions) error {
 	how, by, err := opts.parse()
 	if err != nil {
@@ -135,6 +141,9 @@ func runMetrics(g *globals, dir string, opts metricsOptions) error {
 	r, err := formats.OpenRun(dir)
 	if err != nil {
 		return console.BadInput(err)
+	}
+	if g.Pictures() {
+		how.Columns = pictureColumns
 	}
 	summary, err := metrics.Of(r, how, by...)
 	if err != nil {

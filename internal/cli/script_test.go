@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,11 +29,22 @@ var update = flag.Bool("update", false, "rewrite the expected output in testdata
 func TestMain(m *testing.M) {
 	// A replay in a script starts its guard from this binary.
 	supervise.RunIfGuard()
-	testscript.Main(m, map[string]func(){
+	testscript.Main(tests{m}, map[string]func(){
 		"rmreplay": func() {
 			os.Exit(Main())
 		},
 	})
+}
+
+// tests are the tests of this package.
+type tests struct{ *testing.M }
+
+// Run runs the tests. What nohup starts ignores SIGHUP, and so would what the tests start.
+func (m tests) Run() int {
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
+	return m.M.Run()
 }
 
 // TestScripts runs testdata/*.txtar: command lines with their output and exit status.

@@ -252,6 +252,8 @@ type Pair struct {
 	// Divergences are the first differences of each kind between the first runs of both
 	// sets, in the order of their instants.
 	Divergences []Divergence `json:"divergences"`
+	// Periods compares two samples of jobs, if the sets have few jobs in common or none; otherwise nil.
+	Periods *Periods `json:"periods,omitempty"`
 	// Recorded is the verdict of a pair of which one set is a recorded workload; nil for others.
 	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
 	// Draws are the intervals over draws of fields that nobody recorded; nil if nothing was drawn.
@@ -317,6 +319,7 @@ func analyse(sets []Set, opts Options) (*Comparison, error) {
 		a, b := &tables[0][0], &tables[i][0]
 		pair.Releases = releases.Between(a.side(), b.side())
 		pair.Divergences = diverge(a, b, pair.Releases, opts.Tolerance)
+		pair.Periods = periodsOf(a, b, pair.Jobs.Matched, opts)
 		pair.Recorded = verdictOf(tables[0], tables[i], c.Distances, [2]int{0, i})
 		pair.Draws = c.drawsOf(sets, [2]int{0, i})
 		c.Pairs = append(c.Pairs, pair)

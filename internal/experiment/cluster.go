@@ -55,7 +55,7 @@ func openBundled(path string) (*conf.Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading bundle: %w", err)
 	}
-	defer os.RemoveAll(dir) // nothing else is in it
+	defer func() { _ = os.RemoveAll(dir) }() // what stays there is in a directory of temporary files
 	for name, text := range files {
 		if err := output.Text(filepath.Join(dir, name), text); err != nil {
 			return nil, fmt.Errorf("reading bundle: %w", err)

@@ -11,7 +11,6 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioaware"
 	"rmreplay/internal/replay"
-	"rmreplay/internal/rm/sim/policy"
 	"rmreplay/internal/rm/slurm"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/run"
@@ -56,7 +55,7 @@ func (e *slurmEngine) scheduleIO() error {
 	if e.spec.IOSchedule == "" {
 		return nil
 	}
-	how, err := policy.ParseStrategy(e.spec.IOSchedule)
+	how, err := ioaware.ParsePlanning(e.spec.IOSchedule)
 	if err != nil {
 		return &FieldError{"io-schedule", err}
 	}

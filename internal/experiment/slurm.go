@@ -16,10 +16,11 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
+	"rmreplay/internal/ioaware"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/procfs"
 	"rmreplay/internal/replay"
-	"rmreplay/internal/rm/sim/policy"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/install"
@@ -38,7 +39,7 @@ type slurmEngine struct {
 	halfLife time.Duration // of fair-share usage; 0 for no decay
 	foreseen foreseen
 	// ioSchedule is how a driver outside slurmctld decides on starts; nil if slurmctld decides.
-	ioSchedule  *policy.IOOptions
+	ioSchedule  *ioaware.Planning
 	fileSystems []hpc.FileSystem
 }
 
@@ -211,7 +212,7 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	}
 	manifest.Engine, manifest.Clock, manifest.Cluster = "slurm", describeClock(e.spec.ClockFactor), capacity(e.cluster)
 	manifest.Cluster.Dir = absolute(e.spec.Cluster)
-	manifest.FileSystems, manifest.IOSchedule, manifest.IOEstimate = describeFileSystems(e.fileSystems), e.spec.IOSchedule, policy.EstimateName(e.spec.IOSchedule)
+	manifest.FileSystems, manifest.IOSchedule, manifest.IOEstimate = describeFileSystems(e.fileSystems), e.spec.IOSchedule, ioaware.EstimateName(e.spec.IOSchedule)
 	manifest.Cluster.SchedulerParameters, _ = e.cluster.Get("SchedulerParameters")
 	v := &manifest.Versions
 	v.Slurm, v.MariaDB, v.Kernel = e.install.Version, e.install.MariaDBVersion, kernel()
@@ -257,7 +258,7 @@ func kernel() string {
 }
 
 // start starts Slurm for one realization. It draws the random choices of the seed.
-func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDir string, statistics func(run.Statistics), hooks Hooks) (*slurm.Engine, error) {
+func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDir string, statistics func(rm.Statistics), hooks Hooks) (*slurm.Engine, error) {
 	delays, lead := e.delays, e.spec.Lead
 	delays.Seed = seed
 	if lead == 0 {
@@ -279,7 +280,7 @@ func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDi
 // function that completes the manifest, also after an error.
 func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record *run.Writer, hooks Hooks) (complete func(*run.Manifest), err error) {
 	nothing := func(*run.Manifest) {}
-	statistics := func(s run.Statistics) { _ = record.Statistics(s) } // the record fails in its next call too
+	statistics := func(s rm.Statistics) { _ = record.Statistics(s) } // the record fails in its next call too
 	engine, err := e.start(ctx, p, seed, record.LogDir(), statistics, hooks)
 	if err != nil {
 		return nothing, err

@@ -98,7 +98,7 @@ type Slurm struct {
 	// same name in the workload.
 	FileSystems []hpc.FileSystem `json:"-"`
 	// IOSchedule is the strategy by which a driver outside slurmctld decides on the starts of jobs,
-	// as [rmreplay/internal/rm/sim/policy.ParseStrategy] reads it. With "" slurmctld decides.
+	// as [rmreplay/internal/ioaware.ParsePlanning] reads it. With "" slurmctld decides.
 	IOSchedule string `json:"io_schedule,omitempty"`
 	// AllowShell lets those of the workload's actions run that may write files or run
 	// programs: shell lines, and some subcommands of Slurm's commands.

@@ -39,6 +39,8 @@ var rules = []rule{
 		"what a file is follows from its beginning; readers of workloads and of configurations ask alike"},
 	{"nouns", "internal/procfs", nil, offline,
 		"what the kernel says of processes is read in one place, whoever asks"},
+	{"nouns", "internal/accounts", nil, offline,
+		"who has an account on a machine is asked in one place, also where a directory server knows"},
 	{"nouns", "internal/resources", []string{"internal/procfs"}, offline,
 		"what a machine gives is known before anybody says what a replay needs"},
 	{"nouns", "internal/packed", nil, computes,
@@ -78,7 +80,7 @@ var rules = []rule{
 		"the clock serves any programs; it must not know of Slurm or of jobs"},
 	{"processes", "internal/supervise", []string{"internal/procfs"}, nil,
 		"the guard serves any programs; it must not know of Slurm or of jobs"},
-	{"processes", "internal/slurmstore", []string{"internal/input", "internal/interrupt", "internal/slurmspec/..."}, offline,
+	{"processes", "internal/slurmstore", []string{"internal/accounts", "internal/input", "internal/interrupt", "internal/slurmspec/..."}, offline,
 		"a release is a directory; its use in a replay is the engine's concern, and apt has the network"},
 
 	{"nouns", "internal/bundle", []string{"internal/input", "internal/output"}, offline,
@@ -153,7 +155,7 @@ var rules = []rule{
 	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/bandwidth", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/predict", "internal/predict/model", "internal/predict/online", "internal/rm", "internal/rm/window", "internal/slurmspec/...", "internal/spelling"}, computes,
 		"the simulator is one resource manager and knows no other"},
 	{"engines", "internal/rm/slurm/...", []string{
-		"internal/agenda", "internal/bandwidth", "internal/filekind", "internal/hostlist", "internal/hpc", "internal/input", "internal/lines", "internal/procfs", "internal/resources", "internal/rm", "internal/rm/window",
+		"internal/accounts", "internal/agenda", "internal/bandwidth", "internal/filekind", "internal/hostlist", "internal/hpc", "internal/input", "internal/lines", "internal/procfs", "internal/resources", "internal/rm", "internal/rm/window",
 		"internal/run", "internal/slurmspec/...", "internal/slurmstore", "internal/spelling", "internal/supervise", "internal/vclock/...", "internal/workload",
 	}, nil,
 		"Slurm is one resource manager; it knows no other, and not the loop that drives it"},
@@ -284,7 +286,7 @@ var rules = []rule{
 	{"accounting", "internal/accounting/service", []string{
 		"docs/schemas",
 		"internal/accounting/document", "internal/accounting/elastic", "internal/accounting/forward", "internal/accounting/health", "internal/accounting/intake", "internal/accounting/kafka", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/accounting/web",
-		"internal/compare", "internal/finished", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/output", "internal/report", "internal/run", "internal/slurmdb",
+		"internal/compare", "internal/finished", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/output", "internal/report", "internal/rm", "internal/run", "internal/slurmdb",
 		"internal/workload", "internal/workload/build",
 	}, nil,
 		"the service ties the parts together for the commands"},
@@ -302,7 +304,7 @@ var rules = []rule{
 	{"program", "internal/cli/predictcmd", []string{"internal/cli/console", "internal/experiment", "internal/flags", "internal/hpc", "internal/inert", "internal/output", "internal/predict/...", "internal/replay", "internal/report", "internal/wal", "internal/workload", "internal/workload/transform"}, nil,
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli/forecastcmd", []string{
-		"internal/cli/console",
+		"internal/accounts", "internal/cli/console",
 		"internal/experiment", "internal/finished", "internal/flags", "internal/forecast", "internal/forecast/capture", "internal/hpc", "internal/predict/...", "internal/run", "internal/slurmspec/...",
 	}, nil,
 		"the commands are a package of their own, which internal/cli adds to the program"},

@@ -22,6 +22,7 @@ func (s *Summary) Render(w io.Writer, zone *time.Location) error {
 	s.renderJobs(&b)
 	s.renderMachine(&b)
 	s.renderDistributions(&b)
+	s.Course.render(&b, zone)
 	RenderWaitParts(&b, s.WaitParts)
 	s.renderLosses(&b)
 	s.IO.render(&b)

@@ -78,6 +78,9 @@ type Summary struct {
 	// FairStart is the unfairness by fair start times; nil if nobody asked for it.
 	FairStart *FairStart `json:"fair_start,omitempty"`
 
+	// Course is drawn below the table of distributions; nil for no picture.
+	Course *Course `json:"-"`
+
 	// Groups are the metrics of groups of jobs, by grouping.
 	Groups map[By][]Group `json:"groups,omitempty"`
 }
@@ -131,6 +134,9 @@ func Of(r *run.Run, opts Options, by ...By) (*Summary, error) {
 		return nil, err
 	}
 	s := NewSummary(rows, &r.Manifest, opts, by...)
+	if opts.Columns > 0 {
+		s.Course = NewCourse(rows, opts.Of(&r.Manifest), opts.Columns)
+	}
 	s.IO, err = NewIO(rows, &r.Manifest)
 	return s, err
 }

@@ -132,8 +132,8 @@ func (p *player) schedule(s Submission) {
 	if p.workload.Preset(job) {
 		// No reaction moves it.
 		at = max(job.Submit, p.begin) // earlier, there is no window yet
-		if !p.can.PresetsWait {
-			at = min(job.Recorded.Start, p.workload.Start.Add(-p.can.PresetsBefore)).Add(-p.can.PresetLead)
+		if p.can.PresetAt != nil {
+			at = p.can.PresetAt(job.Recorded.Start, p.workload.Start)
 		}
 	}
 	p.add(at, submission, s.Job, detail{rewrite: s.Rewrite})

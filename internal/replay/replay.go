@@ -137,7 +137,7 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 		opts.Observe = func(Progress) {}
 	}
 	p := &player{
-		rm: manager, can: manager.Can(), controller: inOrder(w, controller, manager.Can().PresetsWait), workload: w,
+		rm: manager, can: manager.Can(), controller: inOrder(w, controller, manager.Can().PresetAt == nil), workload: w,
 		begin:    w.Begin(),
 		recorder: recorder, opts: opts,
 		order: make([]int32, 0, w.Jobs.Len()),

@@ -706,6 +706,7 @@ func (r *Report) jobs() (Section, error) {
 		if v.Matched == 0 {
 			if !r.empty() {
 				s.Blocks = append(s.Blocks, paragraph("%s and %s have no job in common.", compare.Letter(p.Set), compare.Letter(p.Baseline)))
+				s.Blocks = append(s.Blocks, twoSamples(p)...)
 			}
 			continue
 		}
@@ -782,6 +783,35 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 		list = append(list, paragraph("The first of the other kinds:"), Block{List: later})
 	}
 	return list
+}
+
+// twoSamples are the tables of two samples of jobs.
+func twoSamples(p *compare.Pair) []Block {
+	if p.Periods == nil {
+		return nil
+	}
+	a, b := compare.Letter(p.Baseline), compare.Letter(p.Set)
+	quantities := &Table{Caption: "Two samples of jobs; p is that of the means of days",
+		Head: []string{"", "mean " + a, "mean " + b, "median " + a, "median " + b, "p90 " + a, "p90 " + b, "Cliff's delta", "p"}}
+	for _, q := range p.Periods.Quantities {
+		row := []string{q.Label}
+		for _, v := range [][]metrics.Float{q.Mean, q.Median, q.P90} {
+			for _, x := range v {
+				text := x.Text()
+				if q.Unit == "s" {
+					text = quantity.Duration(x)
+				}
+				row = append(row, text)
+			}
+		}
+		quantities.Rows = append(quantities.Rows, append(row, q.CliffsDelta.Text(), q.P.Text()))
+	}
+	factors := &Table{Caption: "What the difference of the mean waits may come from, each factor by itself",
+		Head: []string{"factor", "jobs in common strata", "difference", "if " + b + " were distributed as " + a, "explained"}}
+	for _, f := range p.Periods.Factors {
+		factors.Rows = append(factors.Rows, []string{f.Factor, f.Covered.Percent(), quantity.SignedDuration(f.Difference), quantity.SignedDuration(f.Standardized), f.Explained.Percent()})
+	}
+	return []Block{{Table: quantities}, {Table: factors}}
 }
 
 // groupingNames are the properties by which jobs are grouped, as the page names them.

@@ -116,14 +116,10 @@ type Capabilities struct {
 	Actions bool
 	// FixedPriorities says that it can order jobs by a priority in their submissions.
 	FixedPriorities bool
-	// PresetsWait says that a preset job waits for its start when it is submitted earlier. Then the loop
+	// PresetAt returns when the loop submits a preset job that starts at start, before a window that begins
+	// at window. It is nil if a preset job waits for its start when it is submitted earlier: then the loop
 	// submits preset jobs when their users did.
-	PresetsWait bool
-	// PresetLead is how long before its start the loop submits a preset job otherwise.
-	PresetLead time.Duration
-	// PresetsBefore is how long before the window begins the loop has submitted all preset jobs.
-	// Those that start later start so much early.
-	PresetsBefore time.Duration
+	PresetAt func(start, window hpc.Time) hpc.Time
 }
 
 // Check returns an error for a command with a wrong value or of a kind that the resource manager

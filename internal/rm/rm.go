@@ -40,10 +40,9 @@ type ResourceManager interface {
 	// instant. The resource manager may change the window's reservations and add its own, which
 	// keep the machine free for preset jobs.
 	PlanWindow(window Window) ([]hpc.ReservationEvent, error)
-	// SubmitPreset submits a job that ran when the window began. The loop calls it at job.Submit with
-	// [Capabilities.PresetsWait], and otherwise [Capabilities.PresetLead] before job.Recorded.Start, or
-	// [Capabilities.PresetsBefore] the window if that is earlier. The job starts at its recorded start,
-	// on job.Recorded.Nodes, and ends at its recorded end. The rest is as for Submit.
+	// SubmitPreset submits a job that ran when the window began. The loop calls it at the instant that
+	// [Capabilities.PresetAt] gives, or at job.Submit. The job starts at its recorded start, on
+	// job.Recorded.Nodes, and ends at its recorded end. The rest is as for Submit.
 	SubmitPreset(job *hpc.Job) error
 	// BeginWindow begins the window: from now on all jobs may start.
 	BeginWindow() error

@@ -13,6 +13,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/input"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
@@ -97,7 +98,7 @@ type Manifest struct {
 	IOEstimate string `json:"io_estimate,omitempty"`
 
 	// Scheduler holds the controller's own counters, if they were read.
-	Scheduler *Scheduler `json:"scheduler,omitempty"`
+	Scheduler *rm.Scheduler `json:"scheduler,omitempty"`
 
 	// Network is the network of the daemons: "private", which no other process can reach, or
 	// "shared", in which the daemons refuse connections of other processes.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 )
 
 // TestStatistics writes the scheduler's counters and reads them. A record without them, and one that
@@ -20,19 +21,19 @@ func TestStatistics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Statistics{
+	want := []rm.Statistics{
 		{
 			At: hpc.Time(599 * time.Second), JobsStarted: 3, MainSum: 5 * time.Microsecond, BackfillTried: 7,
-			MainExits: []Exits{{"end_job_queue", 4}, {"licenses", 0}}, BackfillExits: []Exits{}, Requests: []Requests{{"REQUEST_PING", 3, time.Millisecond}},
+			MainExits: []rm.Exits{{Name: "end_job_queue", Count: 4}, {Name: "licenses", Count: 0}}, BackfillExits: []rm.Exits{}, Requests: []rm.Requests{{Type: "REQUEST_PING", Count: 3, Time: time.Millisecond}},
 		},
-		{At: hpc.Time(1199 * time.Second), Since: hpc.Time(time.Second), MainExits: []Exits{}, BackfillExits: []Exits{{"bf_max_time", 1}}, Requests: []Requests{}},
+		{At: hpc.Time(1199 * time.Second), Since: hpc.Time(time.Second), MainExits: []rm.Exits{}, BackfillExits: []rm.Exits{{Name: "bf_max_time", Count: 1}}, Requests: []rm.Requests{}},
 	}
 	for _, s := range want {
 		if err := w.Statistics(s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	open := func() []Statistics {
+	open := func() []rm.Statistics {
 		t.Helper()
 		r, err := Open(dir)
 		if err != nil {

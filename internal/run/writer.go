@@ -56,9 +56,9 @@ type Writer struct {
 	journal    *bufio.Writer
 	flusher    *time.Timer // runs while the journal's buffer is not empty; otherwise nil
 	events     *eventsTable
-	jobs       *jobsTable         // nil until the first row is final
-	statistics *table[Statistics] // nil until there are some
-	released   []*hpc.Job         // jobs whose rows are in jobs.parquet
+	jobs       *jobsTable            // nil until the first row is final
+	statistics *table[rm.Statistics] // nil until there are some
+	released   []*hpc.Job            // jobs whose rows are in jobs.parquet
 	err        error
 	closed     bool // by Finish or Close; after Finish begins, only Finish uses the state
 }

@@ -7,16 +7,15 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"rmreplay/internal/accounts"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -45,13 +44,13 @@ func check(ctx context.Context, t *tree) (slurmspec.Release, error) {
 	if err != nil {
 		return slurmspec.Release{}, fmt.Errorf("the root has no slurmctld (want it in %s)", strings.Join(daemonPaths, ", "))
 	}
-	loader, err := t.loader(daemon)
+	text, err := t.ask(ctx, daemon, "-V")
 	if err != nil {
-		return slurmspec.Release{}, fmt.Errorf("%s: %w", daemon, err)
+		return slurmspec.Release{}, err
 	}
-	release, err := t.version(ctx, loader, daemon)
+	release, err := slurmspec.ParseRelease(text)
 	if err != nil {
-		return slurmspec.Release{}, fmt.Errorf("%s does not run in its root: %w", daemon, err)
+		return slurmspec.Release{}, fmt.Errorf("%s -V: %w", daemon, err)
 	}
 	return release, nil
 }
@@ -109,30 +108,36 @@ func (t *tree) loader(program string) (string, error) {
 // missingLibrary matches what a loader says of a library that it does not find.
 var missingLibrary = regexp.MustCompile(`error while loading shared libraries: ([^:\s]+): cannot open`)
 
-// version asks a program for its version, after a look at the libraries that it would load. The
-// loader also looks in the machine's own directories, and a mixture of two systems may run this
+// ask runs a program of the tree with options, after a look at the libraries that it would load, and returns what it
+// prints. The loader also looks in the machine's own directories, and a mixture of two systems may run this
 // far and crash later.
-func (t *tree) version(ctx context.Context, loader, program string) (slurmspec.Release, error) {
+func (t *tree) ask(ctx context.Context, program string, options ...string) (text string, err error) {
+	loader, err := t.loader(program)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", program, err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s does not run in its root: %w", program, err)
+		}
+	}()
 	libraries, err := t.load(ctx, loader, "--list", program)
 	if err != nil {
 		if lacks := missingLibrary.FindStringSubmatch(err.Error()); lacks != nil {
-			return slurmspec.Release{}, fmt.Errorf("the root lacks the library %s", lacks[1])
+			return "", fmt.Errorf("the root lacks the library %s", lacks[1])
 		}
-		return slurmspec.Release{}, err
+		return "", err
 	}
 	for line := range strings.Lines(libraries) { // libc.so.6 => /root/lib/libc.so.6 (0x00007f...)
 		name, file, found := strings.Cut(strings.TrimSpace(line), " => ")
 		if found && !strings.HasPrefix(file, t.seen()+"/") {
-			return slurmspec.Release{}, fmt.Errorf("the root lacks the library %s (this machine has it as %s)", name, strings.Fields(file)[0])
+			return "", fmt.Errorf("the root lacks the library %s (this machine has it as %s)", name, strings.Fields(file)[0])
 		}
 	}
-	text, err := t.load(ctx, loader, program, "-V")
-	if err != nil {
-		return slurmspec.Release{}, err
-	}
-	return slurmspec.ParseRelease(strings.TrimSpace(text))
+	text, err = t.load(ctx, loader, append([]string{program}, options...)...)
+	return strings.TrimSpace(text), err
 }
 
 // load runs the root's loader with a program, by its path in the root, and options before and after
@@ -197,7 +202,11 @@ func (t *tree) confine(c *exec.Cmd) error {
 		return nil
 	}
 	for id := lastStranger; id >= firstStranger; id-- {
-		if _, err := user.LookupId(strconv.Itoa(id)); err == nil {
+		taken, err := accounts.Has(id)
+		if err != nil {
+			return err
+		}
+		if taken {
 			continue
 		}
 		c.SysProcAttr.Chroot = t.dir

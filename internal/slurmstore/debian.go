@@ -54,7 +54,7 @@ func fromDebian(ctx context.Context, t *tree, req Request, want slurmspec.Releas
 	for i := slices.Index(suites, firstSuite); i >= 0 && i < len(suites); i += direction {
 		suite := suites[i]
 		hooks.Step("reading the index of Debian's " + suite)
-		versions, err := a.index(ctx, suite)
+		versions, err := a.index(ctx, suite, packages)
 		if err != nil {
 			return "", err
 		}
@@ -176,8 +176,8 @@ Acquire::Retries "1";
 `, a.dir, strings.Join(proxies.FindAllString(settings, -1), "\n"))
 }
 
-// index reads the index of a suite, and returns the versions of those of [packages] that it has.
-func (a *apt) index(ctx context.Context, suite string) (map[string]string, error) {
+// index reads the index of a suite, and returns the versions of those of the packages that it has.
+func (a *apt) index(ctx context.Context, suite string, packages []string) (map[string]string, error) {
 	if err := a.write("etc/sources.list", a.source+suite+" main\n"); err != nil {
 		return nil, err
 	}

@@ -53,55 +53,69 @@ func (s *Store) Install(ctx context.Context, req Request, hooks Hooks) (one Slur
 			return one, false, err
 		}
 	}
+	err = s.unpacked(func(t *tree, scratch string) error {
+		one.Source, err = fill(ctx, t, req, hooks, func() (string, error) { return fromDebian(ctx, t, req, want, scratch, hooks) })
+		if err != nil {
+			return err
+		}
+		hooks.Step("checking that slurmctld runs")
+		release, err := check(ctx, t)
+		if err == nil && !want.IsZero() && !means(want, release) {
+			err = fmt.Errorf("its slurmctld is version %v (want %v)", release, want)
+		}
+		if err != nil {
+			return blame(ctx, req, err)
+		}
+		one.Version, one.Installed, one.Size = release.String(), time.Now().UTC().Truncate(time.Second), t.size
+		one, had, err = s.place(t, one, one.Version)
+		return err
+	})
+	return one, had, err
+}
+
+// unpacked calls f with an empty tree in the store and a directory for its scratch files, which does not exist. It removes
+// both afterwards, unless f has moved the tree.
+func (s *Store) unpacked(f func(t *tree, scratch string) error) (err error) {
 	defer interrupt.Hold()() // until the temporary directory is removed
 	if err := s.sweep(); err != nil {
-		return one, false, fmt.Errorf("preparing the store of Slurm releases: %w", err)
+		return fmt.Errorf("preparing the store of Slurm releases: %w", err)
 	}
 	work, claim, err := s.begin()
 	if err != nil {
-		return one, false, fmt.Errorf("preparing the store of Slurm releases: %w", err)
+		return fmt.Errorf("preparing the store of Slurm releases: %w", err)
 	}
 	defer claim.Close()
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 
 	t, err := newTree(filepath.Join(work, "root"))
 	if err != nil {
-		return one, false, fmt.Errorf("preparing the store of Slurm releases: %w", err)
+		return fmt.Errorf("preparing the store of Slurm releases: %w", err)
 	}
 	defer t.close()
-	if one.Source, err = fill(ctx, t, req, want, filepath.Join(work, "apt"), hooks); err != nil {
-		return one, false, err
-	}
-	if forAll() {
-		if err := t.share(); err != nil {
-			return one, false, fmt.Errorf("preparing the store of Slurm releases: %w", err)
-		}
-	}
-	hooks.Step("checking that slurmctld runs")
-	release, err := check(ctx, t)
-	if err == nil && !want.IsZero() && !means(want, release) {
-		err = fmt.Errorf("its slurmctld is version %v (want %v)", release, want)
-	}
-	if err != nil {
-		return one, false, blame(ctx, req, err)
-	}
-	one.Version, one.Installed, one.Size = release.String(), time.Now().UTC().Truncate(time.Second), t.size
-	return s.place(t, one)
+	return f(t, filepath.Join(work, "apt"))
 }
 
-// fill fills the tree from where the request says, and returns the source in words.
-func fill(ctx context.Context, t *tree, req Request, want slurmspec.Release, scratch string, hooks Hooks) (source string, err error) {
+// fill fills the tree from what the request names, or by fromNetwork. It returns the source in words. All
+// users can read root's tree then.
+func fill(ctx context.Context, t *tree, req Request, hooks Hooks, fromNetwork func() (string, error)) (source string, err error) {
 	if req.From == "" {
-		return fromDebian(ctx, t, req, want, scratch, hooks)
+		source, err = fromNetwork()
+	} else {
+		source, err = filepath.Abs(req.From)
+		if err == nil {
+			err = fromPath(ctx, t, req.From, hooks)
+		}
+		if err == nil {
+			err = t.checkLinks()
+		}
+		err = blame(ctx, req, err)
 	}
-	source, err = filepath.Abs(req.From)
-	if err == nil {
-		err = fromPath(ctx, t, req.From, hooks)
+	if err == nil && forAll() {
+		if err = t.share(); err != nil {
+			err = fmt.Errorf("preparing the store of Slurm releases: %w", err)
+		}
 	}
-	if err == nil {
-		err = t.checkLinks()
-	}
-	return source, blame(ctx, req, err)
+	return source, err
 }
 
 // blame makes an error one of the input that the user named. A cancelled context and errors of the
@@ -122,8 +136,8 @@ func blame(ctx context.Context, req Request, err error) error {
 }
 
 // place describes a complete tree and gives it its name in the store. If another process has put
-// the same release there meanwhile, that one stays.
-func (s *Store) place(t *tree, one Slurm) (Slurm, bool, error) {
+// the same there meanwhile, that one stays.
+func (s *Store) place(t *tree, one Slurm, name string) (Slurm, bool, error) {
 	text, err := json.MarshalIndent(one, "", "  ")
 	if err == nil {
 		err = t.write(description, append(text, '\n'))
@@ -132,16 +146,16 @@ func (s *Store) place(t *tree, one Slurm) (Slurm, bool, error) {
 		err = t.root.Chmod(description, 0o644)
 	}
 	if err != nil {
-		return one, false, fmt.Errorf("describing Slurm %s: %w", one.Version, err)
+		return one, false, fmt.Errorf("describing %s: %w", name, err)
 	}
-	one.Path = filepath.Join(s.dir, one.Version)
+	one.Path = filepath.Join(s.dir, name)
 	err = os.Rename(t.dir, one.Path)
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) {
 		there, err := describe(one.Path)
 		return there, true, err
 	}
 	if err != nil {
-		return one, false, fmt.Errorf("putting Slurm %s into the store: %w", one.Version, err)
+		return one, false, fmt.Errorf("putting %s into the store: %w", name, err)
 	}
 	return one, false, nil
 }

@@ -108,10 +108,16 @@ func write(t *testing.T, dir, name string, text []byte) string {
 // needs, by their names in a root.
 func compiled(t *testing.T, version string) []entry {
 	t.Helper()
+	return saying(t, "usr/sbin/slurmctld-wlm", "slurm-wlm "+version)
+}
+
+// saying returns a program that prints a text, and the files that it needs, by their names in a root.
+func saying(t *testing.T, name, text string) []entry {
+	t.Helper()
 	dir := t.TempDir()
 	source := write(t, dir, "main.c", []byte(`#include <stdio.h>
-int main(void) { puts("slurm-wlm `+version+`"); return 0; }`))
-	program := filepath.Join(dir, "slurmctld")
+int main(void) { puts("`+text+`"); return 0; }`))
+	program := filepath.Join(dir, "program")
 	if out, err := exec.Command("gcc", "-o", program, source).CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v: %s", err, out)
 	}
@@ -136,7 +142,7 @@ int main(void) { puts("slurm-wlm `+version+`"); return 0; }`))
 	}
 	entries := []entry{}
 	for _, file := range [][2]string{
-		{"usr/sbin/slurmctld-wlm", program},
+		{name, program},
 		{strings.TrimPrefix(loader, "/"), loader},
 		{"lib64/libc.so.6", strings.TrimSpace(string(out))},
 	} {

@@ -163,6 +163,9 @@ func listDir(dir string) (list []Slurm, err error) {
 			continue
 		}
 		one, err := describe(filepath.Join(dir, e.Name()))
+		if err == nil && (one.Version != e.Name() || one.Release().String() != one.Version) {
+			err = fmt.Errorf("listing the store of Slurm releases: %s: version %q in a directory of another name", one.Path, one.Version)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%w (want a root that rmreplay slurm install made; remove anything else)", err)
 		}
@@ -180,9 +183,6 @@ func describe(dir string) (one Slurm, err error) {
 	}
 	if err := json.Unmarshal(text, &one); err != nil {
 		return one, fmt.Errorf("listing the store of Slurm releases: %s: %w", path, err)
-	}
-	if one.Version != filepath.Base(dir) || one.Release().String() != one.Version {
-		return one, fmt.Errorf("listing the store of Slurm releases: %s: version %q in a directory of another name", path, one.Version)
 	}
 	one.Path = dir
 	return one, nil

@@ -34,16 +34,12 @@ func HedgesG(a, b []float64) float64 {
 // Bulletin 114(3), 1993): 1 if every b is larger than every a, 0 if neither side prevails.
 // It is NaN if a set is empty.
 func CliffsDelta(a, b []float64) float64 {
+	sorted := slices.Sorted(slices.Values(b))
 	more, less := 0, 0
 	for _, x := range a {
-		for _, y := range b {
-			switch {
-			case y > x:
-				more++
-			case y < x:
-				less++
-			}
-		}
+		first, _ := slices.BinarySearch(sorted, x)
+		after, _ := slices.BinarySearch(sorted, math.Nextafter(x, math.Inf(1)))
+		less, more = less+first, more+len(sorted)-after
 	}
 	return float64(more-less) / float64(len(a)*len(b))
 }

@@ -3,9 +3,11 @@ package vclock
 import (
 	"bytes"
 	"debug/elf"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,9 +62,9 @@ func TestAllocators(t *testing.T) {
 	}
 }
 
-// TestLibraryBindsAtOnce looks whether the library that is part of the program has its symbols
-// resolved when it is loaded: signal handlers and forked children must not do that.
-func TestLibraryBindsAtOnce(t *testing.T) {
+// builtLibrary returns the library that is part of the program.
+func builtLibrary(t *testing.T) *elf.File {
+	t.Helper()
 	var b bytes.Buffer
 	if err := WriteLibrary(&b); err != nil {
 		t.Fatal(err)
@@ -71,7 +73,46 @@ func TestLibraryBindsAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags, err := f.DynValue(elf.DT_FLAGS)
+	return f
+}
+
+// TestLibraryFloor looks for functions of a C library that is newer than glibc 2.28, the one of RHEL 8.
+func TestLibraryFloor(t *testing.T) {
+	f := builtLibrary(t)
+	symbols, err := f.ImportedSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := 0
+	for _, s := range symbols {
+		var major, minor int
+		if n, _ := fmt.Sscanf(s.Version, "GLIBC_%d.%d", &major, &minor); n < 2 {
+			continue
+		}
+		versions++
+		if major > 2 || minor > 28 {
+			t.Errorf("the library imports %s of %s (want a version up to GLIBC_2.28: see FIRST in shim.h)", s.Name, s.Version)
+		}
+	}
+	if versions == 0 {
+		t.Error("the library imports no function of glibc: the test looks at nothing")
+	}
+	// Before glibc 2.34 programs need not have these, and the library calls functions of each.
+	needed, err := f.ImportedLibraries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"libpthread.so.0", "libdl.so.2", "librt.so.1"} {
+		if !slices.Contains(needed, name) {
+			t.Errorf("the library needs %v, want %s too", needed, name)
+		}
+	}
+}
+
+// TestLibraryBindsAtOnce looks whether the library that is part of the program has its symbols
+// resolved when it is loaded: signal handlers and forked children must not do that.
+func TestLibraryBindsAtOnce(t *testing.T) {
+	flags, err := builtLibrary(t).DynValue(elf.DT_FLAGS)
 	if err != nil {
 		t.Fatal(err)
 	}

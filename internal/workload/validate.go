@@ -168,7 +168,7 @@ func (v *validator) lacks() {
 	var texts []string
 	worth := false
 	for _, l := range Lacks(v.w) {
-		if most := v.w.Jobs.Len() / 2; l.Jobs <= most && !(l.Field == FieldUser && l.Jobs > aFewJobs) {
+		if most := v.w.Jobs.Len() / 2; l.Jobs <= most && (l.Field != FieldUser || l.Jobs <= aFewJobs) {
 			continue // a job without a limit may mean the default
 		}
 		text := l.Field.Words()

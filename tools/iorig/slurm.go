@@ -10,7 +10,6 @@ import (
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioaware"
-	"rmreplay/internal/rm/sim/policy"
 )
 
 // rig is the slurm.conf of the rig: eight nodes of one processor.
@@ -60,7 +59,7 @@ func (c *campaign) replay(ctx context.Context, name string, seed uint64) (outcom
 	case "io-baseline":
 		spec.Slurm.IOSchedule = string(ioaware.Baseline) + options
 	default:
-		_, err = policy.ParseStrategy(name)
+		_, err = ioaware.ParsePlanning(name)
 		spec.Slurm.IOSchedule = name
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"rmreplay/internal/compare"
@@ -48,7 +49,8 @@ type group struct {
 	has  func(*started) bool
 }
 
-func write(w io.Writer, without string, paths []string) error {
+func write(out io.Writer, without string, paths []string) error {
+	var w strings.Builder
 	if len(paths) != 2 {
 		return errors.New("want the record and the directory of the draws")
 	}
@@ -76,17 +78,18 @@ func write(w io.Writer, without string, paths []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%d draws (%s), %s; intervals have %.0f %% of draws.\n", len(draws.Runs), draws.Runs[0].Manifest.Policy, filepath.Base(paths[0]), 100*level)
+	fmt.Fprintf(&w, "%d draws (%s), %s; intervals have %.0f %% of draws.\n", len(draws.Runs), draws.Runs[0].Manifest.Policy, filepath.Base(paths[0]), 100*level)
 	for _, f := range figures {
-		fmt.Fprintf(w, "\n| %s | jobs | recorded | draws, median | draws, interval |\n| --- | --- | --- | --- | --- |\n", f.name)
+		fmt.Fprintf(&w, "\n| %s | jobs | recorded | draws, median | draws, interval |\n| --- | --- | --- | --- | --- |\n", f.name)
 		for _, g := range groups {
-			writeRow(w, f, g, recorded, drawn)
+			writeRow(&w, f, g, recorded, drawn)
 		}
 	}
-	return nil
+	_, err = io.WriteString(out, w.String())
+	return err
 }
 
-func writeRow(w io.Writer, f figure, g group, recorded []started, drawn [][]started) {
+func writeRow(w *strings.Builder, f figure, g group, recorded []started, drawn [][]started) {
 	before := selected(recorded, g)
 	if len(before) == 0 {
 		return

@@ -129,11 +129,11 @@ func ParseJSON(text []byte) (*Sample, error) {
 	}
 	s := &Sample{
 		Time: time.Unix(int64(a.ReqTime), 0).UTC(), Since: time.Unix(int64(a.ReqTimeStart), 0).UTC(),
-		ServerThreads: int64(a.ServerThreadCount), AgentQueue: int64(a.AgentQueueSize), Agents: int64(a.AgentCount),
-		DBDQueue:    int64(a.DBDAgentQueueSize),
-		JobsPending: int64(a.JobsPending), JobsRunning: int64(a.JobsRunning), Submitted: int64(a.JobsSubmitted),
-		Started:   int64(a.JobsStarted),
-		Completed: int64(a.JobsCompleted), Cancelled: int64(a.JobsCanceled), Failed: int64(a.JobsFailed),
+		ServerThreads: int64(a.ServerThreadCount), Agents: int64(a.AgentCount),
+		AgentQueue: int64(a.AgentQueueSize), DBDQueue: int64(a.DBDAgentQueueSize),
+		JobsPending: int64(a.JobsPending), JobsRunning: int64(a.JobsRunning),
+		Submitted: int64(a.JobsSubmitted), Started: int64(a.JobsStarted), Completed: int64(a.JobsCompleted),
+		Cancelled: int64(a.JobsCanceled), Failed: int64(a.JobsFailed),
 		Main: Cycles{
 			Count: int64(a.CycleTotal), Sum: int64(*a.CycleSum), Last: int64(a.CycleLast), Max: int64(a.CycleMax),
 			Depth: int64(a.CycleDepth), Queue: int64(a.QueueLength), Exits: a.Exit.counts(),

@@ -14,12 +14,13 @@ import (
 	"rmreplay/internal/accounting/health"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 )
 
 // HealthOf returns the figures of a run's scheduler, as its record has them, for a cluster with a name.
 // Counters begin at slurmctld's start, so that those of the first interval are known.
-func HealthOf(cluster string, list []run.Statistics) (out []store.Health) {
+func HealthOf(cluster string, list []rm.Statistics) (out []store.Health) {
 	if len(list) == 0 {
 		return nil
 	}
@@ -36,7 +37,7 @@ func HealthOf(cluster string, list []run.Statistics) (out []store.Health) {
 }
 
 // sampleOf returns a row of a record as sdiag would have shown it.
-func sampleOf(s *run.Statistics) *health.Sample {
+func sampleOf(s *rm.Statistics) *health.Sample {
 	out := &health.Sample{
 		Time: s.At.Std().UTC(), Since: s.Since.Std().UTC(),
 		ServerThreads: s.ServerThreads, AgentQueue: s.AgentQueue, Agents: s.Agents, DBDQueue: s.DBDQueue,
@@ -59,7 +60,7 @@ func sampleOf(s *run.Statistics) *health.Sample {
 	return out
 }
 
-func exitsOf(list []run.Exits) map[string]int64 {
+func exitsOf(list []rm.Exits) map[string]int64 {
 	out := make(map[string]int64, len(list))
 	for _, e := range list {
 		out[e.Name] = e.Count

@@ -18,6 +18,7 @@ import (
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/realdata"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload/example"
@@ -222,7 +223,7 @@ func received(t *testing.T, address, slurm, cluster, workload string, jobs int) 
 }
 
 // checkHealthOf imports a run while a server runs, whose page then has the figures of the run's scheduler.
-func checkHealthOf(t *testing.T, address, data, record string, want *run.Scheduler) {
+func checkHealthOf(t *testing.T, address, data, record string, want *rm.Scheduler) {
 	t.Helper()
 	for range 2 { // once more changes nothing
 		if _, err := service.New().Import(context.Background(), data, service.Records{Sources: []string{record}, From: "auto", ClusterName: "what-if"}); err != nil {

@@ -74,12 +74,7 @@ that utilization is in per cent. The flag may be repeated.`,
   rmreplay accounting serve /var/lib/rmreplay --kafka kafka1,kafka2:9092/vale
   rmreplay accounting serve /var/lib/rmreplay --sdiag vale=/usr/bin/sdiag
   rmreplay accounting serve --store elasticsearch --url https://es.example:9200/slurm`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 && c.Flags().Changed("data") {
-				return fmt.Errorf("%q: --data names the data directory already", args[0])
-			}
-			return console.WantArgs([]string{"DIR"}[:min(1, len(args))]...)(c, args)
-		},
+		Args: wantDirectory,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				opts.Data = args[0]
@@ -98,6 +93,14 @@ that utilization is in per cent. The flag may be repeated.`,
 	}
 	addServeFlags(c, &opts, &listen)
 	return c
+}
+
+// wantDirectory checks the arguments: the data directory, unless --data names it or other flags take its place.
+func wantDirectory(c *cobra.Command, args []string) error {
+	if len(args) > 0 && c.Flags().Changed("data") {
+		return fmt.Errorf("%q: --data names the data directory already", args[0])
+	}
+	return console.WantArgs([]string{"DIR"}[:min(1, len(args))]...)(c, args)
 }
 
 func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {

@@ -7,7 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
+
+	"golang.org/x/term"
 
 	"rmreplay/internal/inert"
 )
@@ -38,6 +41,12 @@ func (o Output) Render(write func(io.Writer) error) error {
 		return err
 	}
 	return o.Print(b.String())
+}
+
+// Pictures reports whether results go to a terminal, where small pictures help.
+func (o Output) Pictures() bool {
+	f, ok := o.Stdout.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
 // PrintJSON prints v as the command's one JSON object. No string in it has a character that a terminal obeys.

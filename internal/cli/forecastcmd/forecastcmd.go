@@ -7,13 +7,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/user"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"rmreplay/internal/accounts"
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
@@ -328,8 +328,8 @@ func (o commands) forecast(ctx context.Context, args []string, opts forecastOpti
 		}
 	}
 	if src.captured != "" && opts.user == "" {
-		if own, err := user.Current(); err == nil {
-			opts.user = own.Username
+		if opts.user, err = accounts.Name(os.Getuid()); err != nil {
+			return fmt.Errorf("looking for your name, which --submit-as would give: %w", err)
 		}
 	}
 	variants, err := o.variants(opts, src.queue.At)

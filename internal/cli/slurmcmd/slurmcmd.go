@@ -4,7 +4,9 @@ package slurmcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"text/tabwriter"
 
@@ -37,10 +39,10 @@ says which releases there are.`,
 
 func (o commands) install() *cobra.Command {
 	var req slurmstore.Request
-	var asJSON bool
+	var database, asJSON bool
 	c := &cobra.Command{
 		Use:   "install [VERSION]",
-		Short: "Install a release of Slurm from Debian, or from files",
+		Short: "Install a release of Slurm, or MariaDB, from Debian or from files",
 		Long: `Downloads a release from Debian's suites, with all libraries that it needs, and unpacks it
 into the store. apt verifies the signatures of the packages. VERSION is a release
 such as 24.11.5, or a series such as 24.11. A release that the store has is left as it is.
@@ -52,46 +54,76 @@ Without a network, --from names one of these:
   a directory of .deb files: Slurm's packages and all that they depend on
 
 VERSION may be left out then. Before the release gets its place, its slurmctld is run to
-print its version. The exit status is 5 if the network or a tool is missing.`,
+print its version. The exit status is 5 if the network or a tool is missing.
+
+--with-database installs MariaDB and nss_wrapper, too, which replays take from the store
+where the machine has none. Without VERSION it installs nothing else. They serve every
+Slurm, also that of a site below /opt. With --from, the source must have both programs:
+Debian's packages mariadb-server-core and libnss-wrapper have them.`,
 		Example: `  rmreplay slurm install 24.11
+  rmreplay slurm install 24.11 --with-database
+  rmreplay slurm install --with-database --from database.tar.gz
   rmreplay slurm install --from slurm-25.05.tar.zst
   rmreplay slurm install 24.11 --from packages
   rmreplay slurm install 26.05 --mirror http://ftp.de.debian.org/debian`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 && c.Flags().Changed("from") {
+			if len(args) == 0 && (database || c.Flags().Changed("from")) {
 				return nil
 			}
 			return console.WantArgs("VERSION")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			req.Version = strings.Join(args, "")
-			return o.runInstall(c.Context(), req, asJSON)
+			return o.runInstall(c.Context(), req, database, asJSON)
 		},
 	}
 	c.Flags().StringVar(&req.From, "from", "", "`FILE` of the source: a root tarball, an OCI image layout, or a directory of .deb files")
 	c.Flags().StringVar(&req.Mirror, "mirror", slurmstore.DebianMirror, "`URL` of the Debian mirror")
+	c.Flags().BoolVar(&database, "with-database", false, "install MariaDB and nss_wrapper, too; without VERSION, only these")
 	console.AddJSON(c, &asJSON)
 	return c
 }
 
-func (o commands) runInstall(ctx context.Context, req slurmstore.Request, asJSON bool) error {
+// installed is the answer of `slurm install`.
+type installed struct {
+	*slurmstore.Slurm                      // nil if only the database was to be installed
+	Database          *slurmstore.Database `json:"database,omitempty"`
+}
+
+func (o commands) runInstall(ctx context.Context, req slurmstore.Request, database, asJSON bool) error {
 	store, err := slurmstore.Default()
 	if err != nil {
 		return err
 	}
 	show := o.Progress(false)
-	one, had, err := store.Install(ctx, req, slurmstore.Hooks{Step: show.Step, Progress: show.Update})
+	hooks := slurmstore.Hooks{Step: show.Step, Progress: show.Update}
+	var answer installed
+	var already, paths []string
+	if database {
+		one, had, installErr := store.InstallDatabase(ctx, req, hooks)
+		if err = installErr; had {
+			already = append(already, "MariaDB "+one.Version)
+		}
+		answer.Database, paths = &one, append(paths, one.Path)
+	}
+	if err == nil && (req.Version != "" || !database) {
+		one, had, installErr := store.Install(ctx, req, hooks)
+		if err = installErr; had {
+			already = append(already, "Slurm "+one.Version)
+		}
+		answer.Slurm, paths = &one, append(paths, one.Path)
+	}
 	show.End()
 	if err != nil {
 		return err
 	}
-	if had {
-		o.Say("Slurm %s is installed already", one.Version)
+	for _, what := range already {
+		o.Say("%s is installed already", what)
 	}
 	if asJSON {
-		return o.PrintJSON(one)
+		return o.PrintJSON(answer)
 	}
-	return o.Print(one.Path + "\n")
+	return o.Print(strings.Join(paths, "\n") + "\n")
 }
 
 // listed is a row of `slurm list`.
@@ -107,17 +139,31 @@ func (o commands) list() *cobra.Command {
 		Short: "List the releases of Slurm: those of the store, and the machine's own",
 		Long: `Lists the releases of Slurm here: those in the user's store and in root's, and the one
 that is installed on the machine. Each row has the version, the size, where the release
-came from, and its root directory. The path of the machine's own is that of slurmctld.`,
+came from, and its root directory. The path of the machine's own is that of slurmctld.
+"database" is MariaDB with nss_wrapper, of slurm install --with-database.`,
 		Example: `  rmreplay slurm list
   rmreplay slurm list --json`,
 		Args: console.WantArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			rows, err := rows()
+			if err != nil {
+				return err
+			}
+			database, err := slurmstore.InstalledDatabase()
+			has := err == nil
 			switch {
-			case err != nil:
+			case err != nil && !errors.Is(err, fs.ErrNotExist):
 				return err
 			case asJSON:
-				return o.PrintJSON(map[string]any{"slurm": rows})
+				answer := map[string]any{"slurm": rows}
+				if has {
+					answer["database"] = database
+				}
+				return o.PrintJSON(answer)
+			}
+			if has {
+				database.Version = "database"
+				rows = append(rows, listed{Slurm: slurmstore.Slurm(database), Store: true})
 			}
 			return o.Print(table(rows))
 		},
@@ -159,17 +205,26 @@ func table(rows []listed) string {
 
 func (o commands) remove() *cobra.Command {
 	return &cobra.Command{
-		Use:   "remove VERSION",
-		Short: "Remove a release of Slurm from the store",
+		Use:   "remove VERSION|database",
+		Short: "Remove a release of Slurm, or MariaDB, from the store",
 		Long: `Removes a release from the user's store. A series such as 24.11 is enough where the store
-has one release of it. Only root removes releases of root's store. The machine's own Slurm
-is left alone.`,
-		Example: `  rmreplay slurm remove 24.11.5`,
-		Args:    console.WantArgs("VERSION"),
+has one release of it. "database" removes MariaDB and nss_wrapper. Only root removes from
+root's store. The machine's own Slurm is left alone.`,
+		Example: `  rmreplay slurm remove 24.11.5
+  rmreplay slurm remove database`,
+		Args: console.WantArgs("VERSION"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			store, err := slurmstore.Default()
 			if err != nil {
 				return err
+			}
+			if args[0] == "database" {
+				one, err := store.RemoveDatabase()
+				if err != nil {
+					return err
+				}
+				o.Say("removed MariaDB %s (%d MiB)", one.Version, one.Size>>20)
+				return nil
 			}
 			one, err := store.Remove(args[0])
 			if err != nil {

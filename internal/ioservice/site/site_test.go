@@ -123,13 +123,19 @@ PartitionName=all Nodes=n1 Default=YES
 		conf += "EpilogSlurmctld=" + epilog + "\n"
 	}
 	script := strings.Replace(lua, "/var/lib/rmreplay/classes", table, 1)
-	for name, text := range map[string]string{"slurm.conf": conf, "job_submit.lua": script} {
+	files := map[string]string{"slurm.conf": conf, "job_submit.lua": script}
+	if !strings.Contains(version(t), " 22.05.") { // later releases of slurmd want the file system of cgroups, or this
+		files["cgroup.conf"] = "CgroupPlugin=disabled\n"
+	}
+	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(dir, "state"), 0o700); err != nil {
-		t.Fatal(err)
+	for _, sub := range []string{"state", "slurmd"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	file := filepath.Join(dir, "slurm.conf")
 	daemon(t, filepath.Join(dir, "log"), "slurmctld", "-D", "-c", "-f", file)
@@ -142,6 +148,16 @@ PartitionName=all Nodes=n1 Default=YES
 		daemon(t, filepath.Join(dir, "slurmd.log"), "slurmd", "-D", "-N", "n1", "-f", file)
 	}
 	return env
+}
+
+// version returns what slurmctld says of its version: "slurm-wlm 24.11.5".
+func version(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("slurmctld", "-V").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
 }
 
 func userName(t *testing.T) string {

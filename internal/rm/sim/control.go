@@ -13,9 +13,8 @@ import (
 // pool, which has no nodes.
 func (e *Engine) Can() rm.Capabilities {
 	c := rm.Capabilities{
-		Name:        "the simulator",
-		Commands:    []rm.CommandKind{rm.Cancel, rm.Hold, rm.Release, rm.SetTimeLimit, rm.Stretch, rm.SetRunTime},
-		PresetsWait: true,
+		Name:     "the simulator",
+		Commands: []rm.CommandKind{rm.Cancel, rm.Hold, rm.Release, rm.SetTimeLimit, rm.Stretch, rm.SetRunTime},
 	}
 	if !e.machine.IsPool() {
 		c.Commands = append(c.Commands, rm.SetNodes)

@@ -17,12 +17,18 @@ import (
 
 // Can implements [rm.ResourceManager].
 func (e *Engine) Can() rm.Capabilities {
+	before := e.presetsBefore()
 	return rm.Capabilities{
 		Name: "Slurm",
 		Commands: []rm.CommandKind{
 			rm.Cancel, rm.Hold, rm.Release, rm.SetPriority, rm.SetTimeLimit, rm.SetNodes, rm.Stretch, rm.SetRunTime,
 		},
-		Actions: true, FixedPriorities: true, PresetLead: presetLead, PresetsBefore: e.presetsBefore(),
+		Actions: true, FixedPriorities: true,
+		// All have been submitted when slurmctld begins to schedule as the site has it. Those that start
+		// later start so much early.
+		PresetAt: func(start, window hpc.Time) hpc.Time {
+			return min(start, window.Add(-before)).Add(-presetLead)
+		},
 	}
 }
 

@@ -52,7 +52,6 @@ import (
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/rm/slurm/sandbox"
-	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/supervise"
 )
@@ -90,7 +89,7 @@ type Config struct {
 	ReasonsEvery time.Duration
 	// Statistics gets slurmctld's counters, as sdiag shows them, every ten minutes of virtual time,
 	// or every hour with the measured clock; nil for nobody.
-	Statistics func(run.Statistics)
+	Statistics func(rm.Statistics)
 	// LogDir is the directory for the daemons' logs.
 	LogDir string
 	// WithoutAccounting runs no slurmdbd and no database, even if the site has them.

@@ -10,7 +10,6 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/install"
-	"rmreplay/internal/run"
 )
 
 // backlog returns a scenario in which the backfill scheduler tries many jobs: they have
@@ -78,7 +77,7 @@ func backlog(t *testing.T, slurm *install.Installation, in *backlogged, factor f
 
 // backlogged has slurmctld's counters after a backlog.
 type backlogged struct {
-	scheduler    run.Scheduler
+	scheduler    rm.Scheduler
 	warnings     []Warning
 	steps        uint64
 	charged, cpu time.Duration

@@ -46,7 +46,7 @@ type Report struct {
 	Computing  time.Duration
 	// Scheduler has slurmctld's counters since the workload began, as sdiag shows them; nil for
 	// a run that failed.
-	Scheduler *run.Scheduler
+	Scheduler *rm.Scheduler
 	// Warnings are the engine's warnings.
 	Warnings []Warning
 	// Unfinished describes the administrator's actions that have not ended.
@@ -129,8 +129,8 @@ func (e *Engine) takeWarnings() []Warning {
 
 // scheduler asks slurmctld for its statistics. It warns of anything in them and in the daemons'
 // logs that affects the result.
-func (e *Engine) scheduler(ctx context.Context) (*run.Scheduler, error) {
-	total := &run.Scheduler{}
+func (e *Engine) scheduler(ctx context.Context) (*rm.Scheduler, error) {
+	total := &rm.Scheduler{}
 	// slurmctld reports the last job's end while it handles a request, and counts the request
 	// afterwards.
 	if err := e.loop.quietly(ctx, e.Now().Add(time.Second)); err != nil {

@@ -42,6 +42,14 @@ static void refuse(const char *path, const char *why)
 	syscall(SYS_exit_group, 127);
 }
 
+void lack(const char *function)
+{
+	dprintf(2, "rmreplay: %s was called, which this glibc %s does not have (want the glibc of the program)\n", function,
+		gnu_get_libc_version());
+	syscall(SYS_exit_group, 127);
+	__builtin_unreachable();
+}
+
 static void refuse_c_library(void)
 {
 	dprintf(2,
@@ -57,7 +65,7 @@ static struct rmr_clock *map_clock(const char *path)
 	if (fd < 0)
 		refuse(path, strerror(errno));
 	struct stat st;
-	if (fstat(fd, &st) || st.st_size < (off_t)offsetof(struct rmr_clock, now))
+	if (status_of(fd, &st) || st.st_size < (off_t)offsetof(struct rmr_clock, now))
 		refuse(path, "not a clock file");
 	struct rmr_clock *c = mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (c == MAP_FAILED)

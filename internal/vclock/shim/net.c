@@ -63,7 +63,7 @@ bool outside(int fd)
 {
 	struct stat st;
 	int saved = errno;
-	if (fd < 0 || fstat(fd, &st)) {
+	if (fd < 0 || status_of(fd, &st)) {
 		errno = saved;
 		return false;
 	}
@@ -282,7 +282,7 @@ enum reader reader_of(int fd)
 	struct stat st;
 	enum reader r = OTHER_READER;
 	int saved = errno;
-	if (fstat(fd, &st) || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode) ||
+	if (status_of(fd, &st) || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode) ||
 	    S_ISCHR(st.st_mode))
 		r = NO_READER;
 	else if (S_ISFIFO(st.st_mode) && C->fifo_ino && st.st_ino == C->fifo_ino &&
@@ -297,7 +297,7 @@ enum reader reader_of(int fd)
 static bool is_pipe(int fd)
 {
 	struct stat st;
-	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+	return status_of(fd, &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
 /* An empty pipe has room for all that it holds. */

@@ -5,6 +5,13 @@
 #ifndef RMR_SHIM_H
 #define RMR_SHIM_H
 
+/* From glibc 2.38 on, _GNU_SOURCE gives strtol and sscanf of C23, which older ones lack. */
+#include <features.h>
+#undef __GLIBC_USE_C2X_STRTOL
+#define __GLIBC_USE_C2X_STRTOL 0
+#undef __GLIBC_USE_C23_STRTOL
+#define __GLIBC_USE_C23_STRTOL 0
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -47,6 +54,38 @@
 #define NS_PER_S 1000000000LL
 #define OF_THREAD __attribute__((tls_model("initial-exec")))
 
+/*
+ * The library is loaded by the C library of whatever Slurm is replayed, from glibc 2.28 (RHEL 8) on. glibc
+ * 2.32 and 2.34 gave these functions new versions when they moved from libpthread and libdl into libc. The
+ * library asks for their first versions, which every glibc has. TestLibraryFloor finds functions that are
+ * not in this list and too new.
+ */
+#if defined __x86_64__
+#define FIRST_VERSION "GLIBC_2.2.5"
+#elif defined __aarch64__ || defined __powerpc64__
+#define FIRST_VERSION "GLIBC_2.17"
+#else
+#error "the first version of glibc for this architecture is not known (want it here, as FIRST_VERSION)"
+#endif
+#define FIRST(name) __asm__(".symver " #name "," #name "@" FIRST_VERSION);
+FIRST(dlsym)
+FIRST(pthread_attr_getstacksize)
+FIRST(pthread_attr_setstacksize)
+FIRST(pthread_condattr_getpshared)
+FIRST(pthread_key_create)
+FIRST(pthread_mutexattr_getpshared)
+FIRST(pthread_mutexattr_init)
+FIRST(pthread_mutexattr_settype)
+FIRST(pthread_rwlockattr_getpshared)
+FIRST(pthread_setspecific)
+FIRST(pthread_sigmask)
+FIRST(pthread_testcancel)
+#if defined __x86_64__
+__asm__(".symver pthread_setname_np,pthread_setname_np@GLIBC_2.12");
+#else
+FIRST(pthread_setname_np)
+#endif
+
 /* Without this, the compiler looks up a symbol of another file as if any library could
  * define it. */
 #pragma GCC visibility push(hidden)
@@ -57,13 +96,20 @@
 	static ret (*real_##name##_p)(__VA_ARGS__); \
 	__attribute__((noinline)) static void load_##name(void) { \
 		*(void **)&real_##name##_p = dlsym(RTLD_NEXT, #name); \
-		if (!real_##name##_p) _exit(127); \
+	} \
+	__attribute__((noinline, cold)) static void find_##name(void) { \
+		load_##name(); \
+		if (!real_##name##_p) lack(#name); \
 	} \
 	__attribute__((used, section("rmr_loaders"))) static void (*loader_##name)(void) = load_##name;
-#define real(name) (*({ if (__builtin_expect(!real_##name##_p, 0)) load_##name(); real_##name##_p; }))
+#define real(name) (*({ if (__builtin_expect(!real_##name##_p, 0)) find_##name(); real_##name##_p; }))
+
+/* lack ends the process: it called a function that its C library is too old for. */
+__attribute__((noreturn)) void lack(const char *function);
 
 /* Each file names the functions that it calls. The library looks all of them up at the
- * start, because a signal handler and the child of a threaded process must not call dlsym.
+ * start, because a signal handler and the child of a threaded process must not call dlsym. An
+ * old C library lacks some, and programs that were built for it do not call those.
  * The check in real() serves constructors of other libraries, which may run before ours. */
 extern void (*__start_rmr_loaders[])(void) __attribute__((visibility("hidden")));
 extern void (*__stop_rmr_loaders[])(void) __attribute__((visibility("hidden")));
@@ -83,6 +129,12 @@ static inline long futex(_Atomic uint32_t *word, int op, uint32_t v)
 static inline pid_t gettid_now(void)
 {
 	return (pid_t)syscall(SYS_gettid);
+}
+
+/* status_of is fstat, which is no function of glibc before 2.33. */
+static inline int status_of(int fd, struct stat *st)
+{
+	return (int)syscall(SYS_fstat, fd, st);
 }
 
 static inline int64_t ns_of(const struct timespec *ts)

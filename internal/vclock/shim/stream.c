@@ -40,7 +40,7 @@ static bool is_channel(int fd)
 {
 	struct stat st;
 	int saved = errno;
-	bool is = fd >= 0 && fstat(fd, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
+	bool is = fd >= 0 && status_of(fd, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
 	errno = saved;
 	return is;
 }

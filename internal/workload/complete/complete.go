@@ -154,6 +154,7 @@ type fact struct {
 	usedMemory         int64 // KiB for a processor
 	batch              int
 	timedOut           bool // its limit ended it
+	completed          bool // it ended by itself
 	values
 	lacking, made uint16 // a bit for each of workload.Fields
 }
@@ -218,6 +219,7 @@ func newFact(w *workload.Workload, job *hpc.Job) fact {
 	}
 	if rec := job.Recorded; rec != nil {
 		f.start, f.end, f.usedMemory, f.timedOut = rec.Start, rec.End, rec.UsedMemory, rec.State == hpc.TimedOut
+		f.completed = rec.State == hpc.Completed
 		f.cpus = max(f.cpus, rec.Processors)
 	}
 	for _, l := range []struct {
@@ -229,7 +231,7 @@ func newFact(w *workload.Workload, job *hpc.Job) fact {
 		{workload.FieldExclusive, job.Exclusive == ""}, {workload.FieldTimeLimit, job.TimeLimit == 0}, {workload.FieldQOS, job.QOS == ""},
 	} {
 		// A preset job runs already: the scheduler asks only for its limit and its owner.
-		if l.is && !(w.Preset(job) && l.field == workload.FieldExclusive) {
+		if l.is && (l.field != workload.FieldExclusive || !w.Preset(job)) {
 			f.lacking |= bit(l.field)
 		}
 	}

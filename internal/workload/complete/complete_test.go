@@ -77,7 +77,7 @@ func TestComplete(t *testing.T) {
 		switch {
 		case job.Partition != "batch" || job.User == "" || job.Account == "" || job.MemPerCPU <= 0 || job.MemPerCPU > 4000:
 			t.Fatalf("job %d: %+v", i, job.Request)
-		case job.TimeLimit < job.RunTime-time.Minute || job.TimeLimit > 24*time.Hour:
+		case job.TimeLimit < job.RunTime || job.TimeLimit > 24*time.Hour:
 			t.Fatalf("job %d runs for %v and has a limit of %v (want at most that of QOS normal)", i, job.RunTime, job.TimeLimit)
 		case job.QOS == "short" && (job.TimeLimit > time.Hour || job.MinNodes > 2):
 			t.Fatalf("job %d with a limit of %v on %d nodes has QOS short", i, job.TimeLimit, job.MinNodes)
@@ -184,6 +184,11 @@ func TestBatches(t *testing.T) {
 	add(11*time.Minute, 3605*time.Second, 8, hpc.TimedOut)
 	add(12*time.Minute, 50*time.Minute, 8, hpc.Completed)
 	w.Sort()
+	failed := &workload.Workload{Source: "no TIMEOUT", Epoch: start, MachineProcessors: 64, Jobs: workload.JobsOf(w.Jobs.At(10))}
+	failed.Jobs.Change(0, func(job *hpc.Job) { job.Recorded.State = hpc.Failed })
+	if limit := completed(t, failed, Options{Seed: 1}).Jobs.At(0).TimeLimit; limit != time.Hour {
+		t.Errorf("a job that failed after 3605 s has a limit of %v, want an hour", limit)
+	}
 	for seed := range uint64(20) {
 		out := completed(t, w, Options{Seed: seed})
 		first := out.Jobs.At(0)

@@ -105,15 +105,15 @@ func (m *maker) limits(field *workload.MadeField) error {
 }
 
 // cutBy returns the popular limit that has ended a job by all appearances: the job ran for that long and at
-// most a minute more. It is 0 for other jobs, and for short ones, which may end so by chance. It means
-// nothing where the record has states and names jobs that their limits ended.
+// most a minute more. It is 0 for other jobs, for those that completed, and for short ones, which may end
+// so by chance. It means nothing where the record names jobs that their limits ended.
 func cutBy(f *fact) time.Duration {
 	const shortest, late = 30 * time.Minute, time.Minute
 	i, exact := slices.BinarySearch(popular, f.run)
 	if !exact {
 		i--
 	}
-	if i < 0 || popular[i] < shortest || f.run-popular[i] > late {
+	if f.completed || i < 0 || popular[i] < shortest || f.run-popular[i] > late {
 		return 0
 	}
 	return popular[i]

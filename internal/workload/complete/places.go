@@ -33,7 +33,7 @@ func holds(p *workload.SitePartition, f *fact) bool {
 func (m *maker) partitions(field *workload.MadeField) {
 	names, named := namesOf(field)
 	m.eachBatch(field, func(b *batch, lacking []*fact, set func(*fact)) {
-		name := ""
+		var name string
 		if named {
 			name = pick(m.rng, names)
 		} else {

@@ -1,52 +1,33 @@
 package policy
 
 import (
-	"fmt"
-	"math"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioaware"
 	"rmreplay/internal/rm/sim"
 )
 
-// IOOptions are the options of the policies that plan with a file system.
-type IOOptions struct {
-	ioaware.Options
-	// Estimator predicts the use of jobs that request no licenses.
-	Estimator ioaware.Estimator
-	// EstimateIsRequest makes every estimate a request, as a job_submit plugin does that sets
-	// licenses. Nothing is measured then: the jobs are started as stock Slurm does with bf_licenses
-	// ([WithFileSystem]).
-	EstimateIsRequest bool
-	// Interval is the time between two rounds at fixed instants; 0 for rounds that follow changes
-	// ([ioaware.Rounds]), and for Slurm's bf_interval with EstimateIsRequest.
-	Interval time.Duration
-}
-
 // ioPolicies are the policies that plan with a file system, with their default options.
 var ioPolicies = []ioPolicy{
 	{"bf-licenses", "Slurm's main and backfill scheduler with requested licenses (bf_licenses)",
-		IOOptions{Options: ioaware.Options{Strategy: ioaware.Aware}, Estimator: ioaware.Nothing{}, EstimateIsRequest: true}},
+		ioaware.Planning{Options: ioaware.Options{Strategy: ioaware.Aware}, Estimator: ioaware.Nothing{}, EstimateIsRequest: true}},
 	{"io-baseline", "rounds without estimates and without measured use",
-		IOOptions{Options: ioaware.Options{Strategy: ioaware.Baseline}, Estimator: ioaware.Nothing{}}},
+		ioaware.PlanningBy(ioaware.Baseline)},
 	{"io-aware", "estimated and measured use of the file system stays below its limit",
-		IOOptions{Options: ioaware.Options{Strategy: ioaware.Aware}, Estimator: ioaware.Behaviour{Factor: 1}}},
+		ioaware.PlanningBy(ioaware.Aware)},
 	{"workload-adaptive", "io-aware, and much I/O in proportion to the queue (two groups)",
-		IOOptions{Options: ioaware.Options{Strategy: ioaware.TwoGroup}, Estimator: ioaware.Behaviour{Factor: 1}}},
+		ioaware.PlanningBy(ioaware.TwoGroup)},
 }
 
 // ioPolicy is one of them.
 type ioPolicy struct {
 	name, doc string
-	options   IOOptions
+	options   ioaware.Planning
 }
 
 // ioOptions returns the default options of a policy that plans with a file system, or nil.
-func ioOptions(name string) *IOOptions {
+func ioOptions(name string) *ioaware.Planning {
 	for i := range ioPolicies {
 		if ioPolicies[i].name == name {
 			return &ioPolicies[i].options
@@ -58,7 +39,7 @@ func ioOptions(name string) *IOOptions {
 // withFileSystem plans rounds by package ioaware.
 type withFileSystem struct {
 	machine *sim.Machine
-	options IOOptions
+	options ioaware.Planning
 	system  hpc.FileSystem // the zero FileSystem if there is none
 	queue   []*sim.Job
 	rounds  ioaware.Rounds
@@ -70,7 +51,7 @@ type withFileSystem struct {
 // WithFileSystem makes a policy that plans rounds by the rules of package ioaware. The file system
 // is the machine's first one. Between two rounds no job starts, except with EstimateIsRequest: then
 // the rounds are those of Slurm's backfill scheduler, and its main scheduler works between them.
-func WithFileSystem(options IOOptions) sim.NewPolicy {
+func WithFileSystem(options ioaware.Planning) sim.NewPolicy {
 	return func(m *sim.Machine) sim.Policy {
 		if options.EstimateIsRequest {
 			return newBFLicenses(m, options)
@@ -83,7 +64,7 @@ func WithFileSystem(options IOOptions) sim.NewPolicy {
 	}
 }
 
-func newWithFileSystem(m *sim.Machine, options IOOptions) withFileSystem {
+func newWithFileSystem(m *sim.Machine, options ioaware.Planning) withFileSystem {
 	p := withFileSystem{machine: m, options: options, rounds: ioaware.Rounds{Fixed: options.Interval, Begin: m.Now()}}
 	if list := m.FileSystems(); len(list) > 0 {
 		p.system = list[0]
@@ -240,50 +221,3 @@ func (s *selector) Reserve(job int, at hpc.Time) {
 
 // Full implements [ioaware.Selector].
 func (s *selector) Full() bool { return s.machine.Free() <= 0 }
-
-// ParseStrategy reads a strategy of package ioaware with the options of the policies that plan by it:
-// "aware:track-nodes,estimate=x0.5".
-func ParseStrategy(text string) (IOOptions, error) {
-	name, text, given := strings.Cut(text, ":")
-	strategy, err := ioaware.ParseStrategy(name)
-	if err != nil {
-		return IOOptions{}, err
-	}
-	i := slices.IndexFunc(ioPolicies, func(p ioPolicy) bool { return p.options.Strategy == strategy && !p.options.EstimateIsRequest })
-	options := ioPolicies[i].options
-	if given {
-		options, err = parseIO(options, text)
-	}
-	return options, err
-}
-
-// parseIO reads the options of a policy that plans with a file system:
-// "track-nodes,estimate=x0.5,interval=30s,fraction=0.5".
-func parseIO(options IOOptions, text string) (IOOptions, error) {
-	for option := range strings.SplitSeq(text, ",") {
-		var err error
-		switch key, value, _ := strings.Cut(option, "="); key {
-		case "track-nodes":
-			if options.TrackNodes = true; value != "" {
-				err = fmt.Errorf("%q: track-nodes has no value", option)
-			}
-		case "estimate":
-			options.Estimator, err = ioaware.ParseEstimator(value)
-		case "interval":
-			if options.Interval, err = hpc.ParseDuration(value); err == nil && options.Interval < time.Second {
-				err = fmt.Errorf("interval=%s: too short (want at least 1s)", value)
-			}
-		case "fraction":
-			options.Fraction, err = strconv.ParseFloat(value, 64)
-			if err != nil || math.IsNaN(options.Fraction) || options.Fraction <= 0 || options.Fraction > 1 {
-				err = fmt.Errorf("fraction=%s: not a fraction (want more than 0, at most 1)", value)
-			}
-		default:
-			err = fmt.Errorf("%q: not an option (want track-nodes, estimate=, interval= or fraction=)", option)
-		}
-		if err != nil {
-			return options, err
-		}
-	}
-	return options, nil
-}

@@ -170,12 +170,12 @@ func TestIOOptions(t *testing.T) {
 
 func TestParseStrategy(t *testing.T) {
 	for text, want := range map[string]ioaware.Strategy{"aware": ioaware.Aware, "two-group:estimate=x2": ioaware.TwoGroup, "baseline": ioaware.Baseline} {
-		if o, err := ParseStrategy(text); err != nil || o.Strategy != want || o.Interval != 0 || o.EstimateIsRequest {
+		if o, err := ioaware.ParsePlanning(text); err != nil || o.Strategy != want || o.Interval != 0 || o.EstimateIsRequest {
 			t.Errorf("%s: %+v, %v", text, o, err)
 		}
 	}
 	for _, bad := range []string{"", "best", "aware:", "aware:nodes", "io-aware-ish"} {
-		if _, err := ParseStrategy(bad); err == nil {
+		if _, err := ioaware.ParsePlanning(bad); err == nil {
 			t.Errorf("%q: no error", bad)
 		}
 	}

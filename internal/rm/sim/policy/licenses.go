@@ -19,7 +19,7 @@ type bfLicenses struct {
 	look           hpc.Time // when the main scheduler works next after a submission; 0 if there was none
 }
 
-func newBFLicenses(m *sim.Machine, options IOOptions) *bfLicenses {
+func newBFLicenses(m *sim.Machine, options ioaware.Planning) *bfLicenses {
 	m.ReserveIdle() // slurmctld first tests the nodes on which the job could start now
 	options.Interval = cmp.Or(options.Interval, ioaware.MostPause)
 	return &bfLicenses{withFileSystem: newWithFileSystem(m, options)}

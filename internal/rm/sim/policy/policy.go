@@ -69,7 +69,7 @@ func Names() []string {
 // easy-sjbf and easy++ have the options of [TieRules]: "easy-textbook:extra=first,end=before". All
 // policies of EASY can schedule by predictions, as [online.Options] describes them:
 // "easy-sjbf:predict=nag,correct=incremental". The policies that plan with a file system have the
-// options of [IOOptions]: "io-aware:track-nodes,estimate=x2".
+// options of [ioaware.Planning]: "io-aware:track-nodes,estimate=x2".
 func New(spec string) (sim.NewPolicy, error) {
 	made, _, err := NewWith(spec, func(file string) (*model.Model, error) {
 		return nil, fmt.Errorf("a trained model cannot be read here: %s", file)
@@ -102,7 +102,7 @@ func NewWith(spec string, read func(file string) (*model.Model, error)) (sim.New
 func (n *named) with(text string, has bool, read func(string) (*model.Model, error)) (made sim.NewPolicy,
 	trained *model.Model, err error) {
 	if defaults := ioOptions(n.name); has && defaults != nil {
-		options, err := parseIO(*defaults, text)
+		options, err := defaults.With(text)
 		return WithFileSystem(options), nil, err
 	}
 	ties, learn, predicts := TieRules{}, online.Default(), n.name == "easy++"

@@ -154,35 +154,30 @@ var databaseOptions = []string{
 	"--innodb-log-file-size=32M", "--max-allowed-packet=64M", "--max-connections=64", "--event-scheduler=OFF",
 }
 
-// startMariaDB starts MariaDB in its own directory. MariaDB runs in real time. The clock counts
+// startMariaDB starts MariaDB in its own directory, which is empty: the server itself makes the system
+// tables, as mariadb-install-db would have another server make them before. MariaDB runs in real time. The clock counts
 // a daemon that waits for its answer as running.
 func (d *Database) startMariaDB(ctx context.Context) error {
 	d.cfg.Progress("starting MariaDB")
 	p, in := d.cfg.Sandbox, d.cfg.Install
-	common := []string{"--no-defaults", "--datadir=" + p.File("db")}
 	log := filepath.Join(d.cfg.LogDir, "mariadb.log")
 	env := []string{daemons.SearchPath, "LANG=C", "TMPDIR=" + p.File("tmp")}
-	err := d.cfg.Daemons.RunOutside(ctx, supervise.Command{
-		Path: in.MariadbInstallDB, Env: env, Dir: p.Dir, Stdout: log, Stderr: log,
-		// --force: without it the script ends where no name is resolved, not even localhost.
-		Args: append([]string{in.MariadbInstallDB}, append(slices.Clone(common), "--skip-test-db", "--force",
-			"--auth-root-authentication-method=normal", "--innodb-log-file-size=32M", "--innodb-flush-method=nosync")...),
-	})
+	tables, err := os.ReadFile(in.SystemTables)
 	if err != nil {
 		return fmt.Errorf("making the accounting database: %w", err)
 	}
 	// slurmdbd would create a missing database itself. But after that MariaDB's client library from
 	// version 3.4 on asks for TLS, which the server does not have: slurmdbd would connect again only
 	// after five seconds of virtual time (src/database/mysql_common.c).
-	statements := "CREATE DATABASE " + slurmdbd.Database + ";\n" + registration(d.cfg.TRES)
+	statements := "CREATE DATABASE mysql;\nUSE mysql;\n" + string(tables) + "\nCREATE DATABASE " + slurmdbd.Database + ";\n" + registration(d.cfg.TRES)
 	if err := p.WriteFile([]byte(statements), "db.sql"); err != nil {
 		return fmt.Errorf("making the accounting database: %w", err)
 	}
 	socket := p.File("db.sock")
-	args := append(slices.Clone(common), databaseOptions...)
-	args = append(args, "--socket="+socket, "--pid-file="+p.File("db.pid"), "--tmpdir="+p.File("tmp"), "--init-file="+p.File("db.sql"))
+	options := append([]string{"--no-defaults", "--datadir=" + p.File("db")}, databaseOptions...)
+	path, args := in.MariaDB(append(options, "--socket="+socket, "--pid-file="+p.File("db.pid"), "--tmpdir="+p.File("tmp"), "--init-file="+p.File("db.sql"))...)
 	err = d.cfg.Daemons.StartOutside("mariadb", supervise.Command{
-		Path: in.Mariadbd, Args: append([]string{in.Mariadbd}, args...), Env: env, Dir: p.Dir, Stdout: log, Stderr: log,
+		Path: path, Args: args, Env: env, Dir: p.Dir, Stdout: log, Stderr: log,
 	})
 	if err != nil {
 		return err

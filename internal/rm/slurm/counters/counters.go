@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/rpc"
-	"rmreplay/internal/run"
 )
 
 // Controller is a running slurmctld.
@@ -40,15 +40,15 @@ type Warn func(code, text string, affects bool)
 // Counters adds up slurmctld's counters. One goroutine uses it.
 type Counters struct {
 	controller Controller
-	every      time.Duration        // between regular questions
-	keep       func(run.Statistics) // may be nil
+	every      time.Duration       // between regular questions
+	keep       func(rm.Statistics) // may be nil
 
-	last   rpc.Stats     // counters of the current day
-	before run.Scheduler // sums of the days before
-	peaks  run.Scheduler // only its peaks are set
-	asked  int           // questions without an answer
-	kept   int64         // when slurmctld gave the last statistics that were kept, in seconds since 1970
-	err    error         // error of the last question
+	last   rpc.Stats    // counters of the current day
+	before rm.Scheduler // sums of the days before
+	peaks  rm.Scheduler // only its peaks are set
+	asked  int          // questions without an answer
+	kept   int64        // when slurmctld gave the last statistics that were kept, in seconds since 1970
+	err    error        // error of the last question
 }
 
 const (
@@ -63,7 +63,7 @@ const (
 // Watch asks for the statistics at the end of each interval of virtual time, which is a day or
 // divides one, and around midnight from now on. It hands one answer of each interval to keep, and
 // the last one before slurmctld counts anew.
-func Watch(controller Controller, every time.Duration, keep func(run.Statistics)) *Counters {
+func Watch(controller Controller, every time.Duration, keep func(rm.Statistics)) *Counters {
 	c := &Counters{controller: controller, every: every, keep: keep}
 	c.askLater()
 	return c
@@ -132,7 +132,7 @@ func (c *Counters) keepLast() {
 }
 
 // Total returns the counters of the whole run, after the last answer. It hands that answer on.
-func (c *Counters) Total() run.Scheduler {
+func (c *Counters) Total() rm.Scheduler {
 	c.keepLast()
 	out := c.before.Add(daily(&c.last))
 	p := &c.peaks
@@ -142,7 +142,7 @@ func (c *Counters) Total() run.Scheduler {
 }
 
 // daily converts the counters since midnight. A mean is over cycles.
-func daily(s *rpc.Stats) run.Scheduler {
+func daily(s *rpc.Stats) rm.Scheduler {
 	mean := func(sum float64, cycles uint32) float64 {
 		if cycles == 0 {
 			return 0
@@ -150,7 +150,7 @@ func daily(s *rpc.Stats) run.Scheduler {
 		return sum / float64(cycles)
 	}
 	bf := s.BackfillCycles
-	return run.Scheduler{
+	return rm.Scheduler{
 		JobsSubmitted: int(s.Submitted), JobsStarted: int(s.Started), JobsCompleted: int(s.Completed),
 		JobsCancelled: int(s.Cancelled), JobsFailed: int(s.Failed), JobsBackfilled: int(s.BackfilledJobs),
 		MainCycles: int(s.MainCycles), MainMean: mean(s.MainSum.Seconds(), s.MainCycles), MainMax: s.MainMax.Seconds(),
@@ -205,14 +205,14 @@ func (l limits) longest(computing float64) float64 {
 // CheckBackfill warns of backfill cycles that ended before they had tried the whole queue.
 // parameters is the value of SchedulerParameters in slurm.conf. frozen says that computing takes
 // no virtual time.
-func CheckBackfill(s *run.Scheduler, parameters string, frozen bool, warn Warn) {
+func CheckBackfill(s *rm.Scheduler, parameters string, frozen bool, warn Warn) {
 	checkBackfill(s, backfillLimits(parameters), frozen, warn)
 }
 
 // checkBackfill is CheckBackfill with parsed limits. slurmctld does not count the cycles that
 // it cuts, so this looks at the longest cycle. It allows for one second, because slurmctld
 // compares whole seconds (backfill.c, _attempt_backfill).
-func checkBackfill(s *run.Scheduler, l limits, frozen bool, warn Warn) {
+func checkBackfill(s *rm.Scheduler, l limits, frozen bool, warn Warn) {
 	if took := l.longest(s.BackfillMax); took >= l.maxTime.Seconds()-1 && s.BackfillMax > 0 {
 		// The measured clock is there to show such cuts, so they do not affect its result.
 		// With the frozen clock, only the yields of a cycle take time.

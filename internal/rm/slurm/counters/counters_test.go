@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/rpc"
-	"rmreplay/internal/run"
 )
 
 // TestCountersAcrossMidnight adds up what slurmctld counts anew every day.
@@ -23,7 +23,7 @@ func TestCountersAcrossMidnight(t *testing.T) {
 	} {
 		c.take(&s)
 	}
-	want := run.Scheduler{
+	want := rm.Scheduler{
 		JobsStarted: 12, MainCycles: 2, MainMean: 0.5, BackfillCycles: 4, BackfillMean: 2.5, BackfillMax: 4, BackfillQueueMean: 20,
 		BackfillTableMax: 70, AgentQueueMax: 4, DBDQueueMax: 2, ServerThreadsMax: 5,
 	}
@@ -35,8 +35,8 @@ func TestCountersAcrossMidnight(t *testing.T) {
 // TestStatistics keeps one answer of each interval, the last one before a midnight and the last of
 // all, whose differences are what slurmctld counted.
 func TestStatistics(t *testing.T) {
-	var kept []run.Statistics
-	c := Counters{every: 10 * time.Minute, keep: func(s run.Statistics) { kept = append(kept, s) }}
+	var kept []rm.Statistics
+	c := Counters{every: 10 * time.Minute, keep: func(s rm.Statistics) { kept = append(kept, s) }}
 	const midnight = 86400
 	for _, s := range []rpc.Stats{
 		{Time: midnight - 601, Since: 100, Started: 3, Pending: 2},
@@ -55,12 +55,12 @@ func TestStatistics(t *testing.T) {
 		t.Errorf("%d jobs started, want 8", started)
 	}
 	at := func(seconds int) hpc.Time { return hpc.Time(seconds) * hpc.Time(time.Second) }
-	want := []run.Statistics{
+	want := []rm.Statistics{
 		{At: at(midnight - 601), Since: at(100), JobsStarted: 3, JobsPending: 2},
 		{At: at(midnight - 1), Since: at(100), JobsStarted: 5,
-			MainExits:     []run.Exits{{Name: "end_job_queue", Count: 7}, {Name: "default_queue_depth"}, {Name: "max_job_start"}, {Name: "licenses"}, {Name: "max_rpc_cnt"}, {Name: "max_sched_time", Count: 1}, {Name: "6", Count: 4}},
-			BackfillExits: []run.Exits{{Name: "end_job_queue"}, {Name: "bf_max_job_start", Count: 2}},
-			Requests:      []run.Requests{{Type: "777", Count: 2}, {Type: "REQUEST_PING", Count: 1}, {Type: "REQUEST_SUBMIT_BATCH_JOB", Count: 9, Time: time.Millisecond}}},
+			MainExits:     []rm.Exits{{Name: "end_job_queue", Count: 7}, {Name: "default_queue_depth"}, {Name: "max_job_start"}, {Name: "licenses"}, {Name: "max_rpc_cnt"}, {Name: "max_sched_time", Count: 1}, {Name: "6", Count: 4}},
+			BackfillExits: []rm.Exits{{Name: "end_job_queue"}, {Name: "bf_max_job_start", Count: 2}},
+			Requests:      []rm.Requests{{Type: "777", Count: 2}, {Type: "REQUEST_PING", Count: 1}, {Type: "REQUEST_SUBMIT_BATCH_JOB", Count: 9, Time: time.Millisecond}}},
 		{At: at(midnight), Since: at(100), JobsStarted: 6},
 		{At: at(midnight + 599), Since: at(midnight), JobsStarted: 1, BackfillSum: time.Second, BackfillTried: 8},
 		{At: at(midnight + 630), Since: at(midnight), JobsStarted: 2},
@@ -114,15 +114,15 @@ func TestBackfillLimits(t *testing.T) {
 func TestCheckBackfill(t *testing.T) {
 	l := limits{maxTime: 30 * time.Second, yieldEvery: 2 * time.Second, yieldIs: 500 * time.Millisecond, table: 100}
 	for _, tt := range []struct {
-		counted run.Scheduler
+		counted rm.Scheduler
 		factor  float64
 		want    string
 	}{
-		{run.Scheduler{}, 1, ""},
-		{run.Scheduler{BackfillMax: 20, BackfillTableMax: 99}, 1, ""},
-		{run.Scheduler{BackfillMax: 23.5}, 1, "backfill-cut false"}, // 29.4 s with its yields
-		{run.Scheduler{BackfillMax: 23.5}, 0, "backfill-cut true"},
-		{run.Scheduler{BackfillMax: 1, BackfillTableMax: 100}, 1, "backfill-table-full false"},
+		{rm.Scheduler{}, 1, ""},
+		{rm.Scheduler{BackfillMax: 20, BackfillTableMax: 99}, 1, ""},
+		{rm.Scheduler{BackfillMax: 23.5}, 1, "backfill-cut false"}, // 29.4 s with its yields
+		{rm.Scheduler{BackfillMax: 23.5}, 0, "backfill-cut true"},
+		{rm.Scheduler{BackfillMax: 1, BackfillTableMax: 100}, 1, "backfill-table-full false"},
 	} {
 		got := ""
 		checkBackfill(&tt.counted, l, tt.factor == 0, func(code, _ string, affects bool) {

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/rpc"
-	"rmreplay/internal/run"
 )
 
 // Why cycles ended, by the names in the JSON of sdiag, in the order of schedule_exit_t and bf_exit_t
@@ -20,9 +20,9 @@ var (
 )
 
 // statistics converts an answer to a row of the record.
-func statistics(s *rpc.Stats) run.Statistics {
+func statistics(s *rpc.Stats) rm.Statistics {
 	const second = 1_000_000_000
-	out := run.Statistics{
+	out := rm.Statistics{
 		At: hpc.Time(s.Time * second), Since: hpc.Time(s.Since * second),
 		ServerThreads: int64(s.ServerThreads), AgentQueue: int64(s.AgentQueue), Agents: int64(s.Agents),
 		DBDQueue:    int64(s.DBDQueue),
@@ -39,20 +39,20 @@ func statistics(s *rpc.Stats) run.Statistics {
 		MainExits: exits(mainExits, s.MainExits), BackfillExits: exits(backfillExits, s.BackfillExits),
 	}
 	for _, r := range s.RPCs {
-		out.Requests = append(out.Requests, run.Requests{Type: r.Type.Name(), Count: int64(r.Count), Time: r.Total})
+		out.Requests = append(out.Requests, rm.Requests{Type: r.Type.Name(), Count: int64(r.Count), Time: r.Total})
 	}
-	slices.SortFunc(out.Requests, func(a, b run.Requests) int { return cmp.Compare(a.Type, b.Type) })
+	slices.SortFunc(out.Requests, func(a, b rm.Requests) int { return cmp.Compare(a.Type, b.Type) })
 	return out
 }
 
 // exits names counts. A reason that a newer release added has its number as its name.
-func exits(names []string, counts []uint32) (list []run.Exits) {
+func exits(names []string, counts []uint32) (list []rm.Exits) {
 	for i, n := range counts {
 		name := fmt.Sprint(i)
 		if i < len(names) {
 			name = names[i]
 		}
-		list = append(list, run.Exits{Name: name, Count: int64(n)})
+		list = append(list, rm.Exits{Name: name, Count: int64(n)})
 	}
 	return list
 }

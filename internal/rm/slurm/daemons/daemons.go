@@ -319,29 +319,6 @@ func (d *Daemons) PeakMemory() map[string]int64 {
 	return out
 }
 
-// RunOutside runs a command in real time. It runs below the guard like all other processes: an
-// interrupt from the terminal does not reach it, and it does not outlive the replay. Its output
-// goes to a log.
-func (d *Daemons) RunOutside(ctx context.Context, c supervise.Command) error {
-	pid, err := d.guard.Run(c)
-	if err != nil {
-		return err
-	}
-	exited := false
-	cl := &Client{name: filepath.Base(c.Path), exited: func(*Client) { exited = true }}
-	d.clients[pid] = cl
-	for !exited {
-		if err := d.Pause(ctx); err != nil {
-			return fmt.Errorf("running %s: %w", cl.name, err)
-		}
-	}
-	if cl.exit.Status != 0 {
-		out, _ := os.ReadFile(c.Stdout)
-		return &CommandError{Name: cl.name, Args: c.Args[1:], Exit: cl.exit, Output: lastLines(string(out), 8)}
-	}
-	return nil
-}
-
 // StartOutside starts a daemon that runs in real time.
 func (d *Daemons) StartOutside(name string, c supervise.Command) error {
 	pid, err := d.guard.Run(c)

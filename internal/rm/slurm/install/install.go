@@ -27,7 +27,9 @@ const Variable = "RMREPLAY_SLURM"
 type Installation struct {
 	Slurmctld, Slurmdbd               string
 	Sacctmgr, Sacct, Scontrol, Squeue string
-	Mariadbd, MariadbInstallDB        string
+	Mariadbd                          string
+	// SystemTables is MariaDB's file of SQL statements that make its system tables.
+	SystemTables string
 	// NSSWrapper is the library that gives processes their own passwd and group.
 	NSSWrapper string
 	// PluginDir is Slurm's plugin directory.
@@ -44,6 +46,8 @@ type Installation struct {
 	Dir string
 	// Loader starts Slurm's programs; nil if they start by themselves.
 	Loader *Loader
+	// DatabaseLoader starts MariaDB; nil if it starts by itself.
+	DatabaseLoader *Loader
 
 	// Items are all requirements with the files found, in a good order for readers.
 	Items []Item
@@ -62,6 +66,8 @@ type Requirement struct {
 	Package string
 	// Accounting says that only replays with slurmdbd need it.
 	Accounting bool
+	// Slurm says that it belongs to Slurm, and not to MariaDB or nss_wrapper.
+	Slurm bool
 }
 
 // Item is a requirement and the file that was found for it.
@@ -174,14 +180,28 @@ type MissingError struct {
 
 // Error names the missing requirements and the command that installs them.
 func (e *MissingError) Error() string {
-	names := make([]string, len(e.Missing))
-	for i, r := range e.Missing {
-		names[i] = r.Name
+	if e.Dir == "" {
+		return fmt.Sprintf("missing on this machine: %s (install with: %s)", names(e.Missing), InstallCommand(e.Missing))
 	}
-	if e.Dir != "" {
-		return fmt.Sprintf("missing: %s (want Slurm's own files in %s, where Debian has them in: %s)", strings.Join(names, ", "), e.Dir, strings.Join(packages(e.Missing), " "))
+	var parts []string
+	own := slices.DeleteFunc(slices.Clone(e.Missing), func(r Requirement) bool { return !r.Slurm })
+	if len(own) > 0 {
+		parts = append(parts, fmt.Sprintf("missing: %s (want Slurm's own files in %s, where Debian has them in: %s)", names(own), e.Dir, strings.Join(packages(own), " ")))
 	}
-	return fmt.Sprintf("missing on this machine: %s (install with: %s)", strings.Join(names, ", "), InstallCommand(e.Missing))
+	others := slices.DeleteFunc(slices.Clone(e.Missing), func(r Requirement) bool { return r.Slurm })
+	if len(others) > 0 {
+		parts = append(parts, fmt.Sprintf("missing on this machine: %s (install with: %s)", names(others), InstallCommand(others)))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// names lists the names of requirements.
+func names(reqs []Requirement) string {
+	list := make([]string, len(reqs))
+	for i, r := range reqs {
+		list[i] = r.Name
+	}
+	return strings.Join(list, ", ")
 }
 
 // VersionError says that rmreplay does not support the installed version of Slurm.
@@ -210,10 +230,26 @@ func SupportedSeries() string {
 }
 
 // InstallCommand returns the command that installs the packages of the requirements on Debian
-// and its derivatives. It leaves out recommended packages, which include slurmd and a
-// configured database server.
+// and its derivatives, and the one that needs no root. The first leaves out recommended packages, which
+// include slurmd and a configured database server.
 func InstallCommand(reqs []Requirement) string {
-	return "apt-get install --no-install-recommends " + strings.Join(packages(reqs), " ")
+	return "apt-get install --no-install-recommends " + strings.Join(packages(reqs), " ") + "; without root: " + storeCommand(reqs)
+}
+
+// stableRelease is the supported series that Debian's stable suite has: the store gets it fastest.
+const stableRelease = "24.11"
+
+// storeCommand returns the command that puts the requirements into the user's store.
+func storeCommand(reqs []Requirement) string {
+	slurm := slices.ContainsFunc(reqs, func(r Requirement) bool { return r.Slurm })
+	others := slices.ContainsFunc(reqs, func(r Requirement) bool { return !r.Slurm })
+	switch {
+	case slurm && others:
+		return "rmreplay slurm install " + stableRelease + " --with-database, and --slurm " + stableRelease
+	case slurm:
+		return "rmreplay slurm install " + stableRelease + ", and --slurm " + stableRelease
+	}
+	return "rmreplay slurm install --with-database"
 }
 
 // packages returns the Debian packages that have the requirements, each once.
@@ -289,16 +325,6 @@ var programs = []program{
 		why: "the database of slurmdbd, in a private directory", version: []string{"--no-defaults", "--version"},
 		set: func(in *Installation, p string) { in.Mariadbd = p },
 	},
-	{
-		name: "mariadb-install-db", files: []string{"mariadb-install-db"}, pkg: "mariadb-server-core", forDB: true,
-		why: "creates that database",
-		set: func(in *Installation, p string) { in.MariadbInstallDB = p },
-	},
-	{
-		name: "my_print_defaults", files: []string{"my_print_defaults"}, pkg: "mariadb-client-core", forDB: true,
-		why: "mariadb-install-db runs it",
-		set: func(*Installation, string) {}, // mariadb-install-db finds it by itself
-	},
 }
 
 // plugin is a file of Slurm's plugin directory that every replay needs. The site's
@@ -325,6 +351,7 @@ type finder struct {
 	slurmHomes []string // prefixes that may hold Slurm's plugin directory
 	otherDirs  []string // directories of the other programs
 	libDirs    []string // directories of libraries
+	database   string   // root with MariaDB and nss_wrapper, for what these directories lack; may be empty
 	// ask runs a program for its version, with Slurm's plugins in a directory, and returns what
 	// it prints.
 	// The error says why the program does not run.
@@ -340,6 +367,9 @@ func onMachine() finder {
 		f.libDirs = append(f.libDirs, filepath.Join(lib, multiarch()), lib)
 	}
 	f.libDirs = append(f.libDirs, "/usr/lib64", "/usr/local/lib64")
+	if stored, err := slurmstore.InstalledDatabase(); err == nil { // doctor's list of stores has the error
+		f.database = stored.Path
+	}
 	return f
 }
 
@@ -382,7 +412,10 @@ func (f finder) find() *Installation {
 		if p.slurm {
 			dirs = f.slurmDirs
 		}
-		it := Item{Requirement: requirement(p.name, p.why, p.pkg, p.forDB), Path: executable(dirs, p.files)}
+		it := Item{Requirement: requirement(p.name, p.why, p.pkg, p.forDB, p.slurm), Path: executable(dirs, p.files)}
+		if it.Path == "" && !p.slurm {
+			it.Path = f.findInDatabase(in, p)
+		}
 		p.set(in, it.Path) // the loader's command needs slurmctld's path
 		if it.Path != "" && p.version != nil {
 			var answer string
@@ -395,12 +428,49 @@ func (f finder) find() *Installation {
 	in.Release, _ = slurmspec.ParseRelease(in.Version)
 	in.MariaDBVersion = in.item("mariadbd").Version
 	f.findPlugins(in)
+	findSystemTables(in)
 	f.findNSSWrapper(in)
 	return in
 }
 
-func requirement(name, why, pkg string, accounting bool) Requirement {
-	r := Requirement{Name: name, Why: why, Package: pkg, Accounting: accounting}
+// findInDatabase looks for a program in the store's database root, and sets the loader that starts it.
+func (f finder) findInDatabase(in *Installation, p program) string {
+	if f.database == "" {
+		return ""
+	}
+	var dirs []string
+	for _, dir := range []string{"usr/sbin", "usr/libexec", "usr/bin", "usr/local/sbin"} {
+		dirs = append(dirs, filepath.Join(f.database, dir))
+	}
+	path := executable(dirs, p.files)
+	if path != "" {
+		in.DatabaseLoader = ownLoader(f.database, path)
+	}
+	return path
+}
+
+// findSystemTables finds the file that belongs to mariadbd, if there is one. MariaDB 11 gave it another name.
+func findSystemTables(in *Installation) {
+	if in.Mariadbd == "" {
+		return // its package has both
+	}
+	it := Item{Requirement: requirement("MariaDB's system tables", "the database keeps slurmdbd's procedures there", "mariadb-server-core", true, false)}
+	if program, err := filepath.EvalSymlinks(in.Mariadbd); err == nil {
+		prefix := filepath.Dir(filepath.Dir(program))
+		for _, dir := range []string{"share/mariadb", "share/mysql", "share"} {
+			for _, name := range []string{"mariadb_system_tables.sql", "mysql_system_tables.sql"} {
+				if path := filepath.Join(prefix, dir, name); it.Path == "" && isFile(path) {
+					it.Path = path
+				}
+			}
+		}
+	}
+	in.SystemTables = it.Path
+	in.add(it)
+}
+
+func requirement(name, why, pkg string, accounting, slurm bool) Requirement {
+	r := Requirement{Name: name, Why: why, Package: pkg, Accounting: accounting, Slurm: slurm}
 	r.Fix = InstallCommand([]Requirement{r})
 	return r
 }
@@ -430,6 +500,8 @@ func (f finder) version(in *Installation, p program, path string) (string, error
 	if p.slurm {
 		path, args = in.Command(path, args)
 		plugins = in.PluginDir
+	} else {
+		path, args = in.databaseCommand(path, args)
 	}
 	return f.ask(plugins, path, args[1:]...)
 }
@@ -450,7 +522,7 @@ func (f finder) findPluginDir(in *Installation) {
 // findPlugins finds the plugins in the plugin directory.
 func (f finder) findPlugins(in *Installation) {
 	for _, p := range plugins {
-		it := Item{Requirement: requirement(p.name, p.why, p.pkg, p.forDB)}
+		it := Item{Requirement: requirement(p.name, p.why, p.pkg, p.forDB, true)}
 		if path := filepath.Join(in.PluginDir, p.name+".so"); in.PluginDir != "" && isFile(path) {
 			it.Path, it.Release = path, pluginRelease(path)
 		}
@@ -475,8 +547,12 @@ func pluginDir(prefixes []string) string {
 }
 
 func (f finder) findNSSWrapper(in *Installation) {
-	it := Item{Requirement: requirement("libnss_wrapper.so", "users and groups of the workload without root", "libnss-wrapper", false)}
-	for _, dir := range f.libDirs {
+	it := Item{Requirement: requirement("libnss_wrapper.so", "users and groups of the workload without root", "libnss-wrapper", false, false)}
+	dirs := f.libDirs
+	if f.database != "" {
+		dirs = slices.Concat(dirs, libraryDirs(f.database))
+	}
+	for _, dir := range dirs {
 		if path := filepath.Join(dir, "libnss_wrapper.so"); isFile(path) {
 			it.Path = path
 			break

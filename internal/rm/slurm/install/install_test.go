@@ -39,7 +39,7 @@ func newFakeHome(t *testing.T) *fakeHome {
 		h.answers[name] = "slurm-wlm 22.05.8\n"
 	}
 	h.answers["mariadbd"] = "/usr/sbin/mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)\n"
-	for _, name := range []string{"scontrol", "squeue", "sacctmgr", "sacct", "mariadb-install-db", "my_print_defaults"} {
+	for _, name := range []string{"scontrol", "squeue", "sacctmgr", "sacct"} {
 		h.file("bin/"+name, 0o755)
 		h.answers[name] = "slurm-wlm 22.05.8\n"
 	}
@@ -48,6 +48,7 @@ func newFakeHome(t *testing.T) *fakeHome {
 	}
 	h.file("lib/slurm/libslurmfull.so", 0o644)
 	h.file("lib/libnss_wrapper.so", 0o644)
+	h.file("share/mysql/mysql_system_tables.sql", 0o644)
 	return h
 }
 
@@ -81,7 +82,7 @@ func TestFindComplete(t *testing.T) {
 	want := Installation{
 		Slurmctld: at("sbin/slurmctld"), Slurmdbd: at("sbin/slurmdbd"),
 		Sacctmgr: at("bin/sacctmgr"), Sacct: at("bin/sacct"), Scontrol: at("bin/scontrol"), Squeue: at("bin/squeue"),
-		Mariadbd: at("sbin/mariadbd"), MariadbInstallDB: at("bin/mariadb-install-db"),
+		Mariadbd: at("sbin/mariadbd"), SystemTables: at("share/mysql/mysql_system_tables.sql"),
 		NSSWrapper: at("lib/libnss_wrapper.so"), PluginDir: at("lib/slurm"),
 		Version: "22.05.8", Release: slurmspec.Release{Major: 22, Minor: 5, Patch: 8}, MariaDBVersion: "10.11.19",
 	}
@@ -143,6 +144,7 @@ func TestMissing(t *testing.T) {
 		{"wrapper", "lib/libnss_wrapper.so", "libnss_wrapper.so", "apt-get install --no-install-recommends libnss-wrapper", true},
 		{"slurmdbd", "sbin/slurmdbd", "slurmdbd", "apt-get install --no-install-recommends slurmdbd", false},
 		{"mysql plugin", "lib/slurm/accounting_storage_mysql.so", "accounting_storage_mysql", "apt-get install --no-install-recommends slurm-wlm-mysql-plugin", false},
+		{"system tables", "share/mysql/mysql_system_tables.sql", "MariaDB's system tables", "apt-get install --no-install-recommends mariadb-server-core", false},
 		{"database", "sbin/mariadbd", "mariadbd", "apt-get install --no-install-recommends mariadb-server-core", false},
 	}
 	for _, tt := range tests {
@@ -155,8 +157,8 @@ func TestMissing(t *testing.T) {
 			if !errors.As(err, &missing) {
 				t.Fatalf("error %v, want a MissingError", err)
 			}
-			want := "missing on this machine: " + tt.missing + " (install with: " + tt.command + ")"
-			if err.Error() != want {
+			want := "missing on this machine: " + tt.missing + " (install with: " + tt.command + "; without root: rmreplay slurm install "
+			if !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("message\n%s\nwant\n%s", err, want)
 			}
 			if got := in.Need(false) != nil; got != tt.plain {
@@ -180,6 +182,77 @@ func TestMissingEverything(t *testing.T) {
 		if n := strings.Count(InstallCommand(missing.Missing), " "+pkg); n != 1 {
 			t.Errorf("%s is in the command %d times:\n%s", pkg, n, err)
 		}
+	}
+}
+
+// Each message names the way that needs no root, for what is missing.
+func TestWithoutRoot(t *testing.T) {
+	for _, tt := range []struct {
+		dir    string // the one that the user named
+		remove []string
+		want   string // the end of the message
+	}{
+		{"", []string{"sbin/mariadbd"}, "mariadb-server-core; without root: rmreplay slurm install --with-database)"},
+		{"", []string{"lib/libnss_wrapper.so"}, "libnss-wrapper; without root: rmreplay slurm install --with-database)"},
+		{"", []string{"bin/sacct"}, "slurm-client; without root: rmreplay slurm install 24.11, and --slurm 24.11)"},
+		{"", []string{"bin/sacct", "sbin/mariadbd"}, "without root: rmreplay slurm install 24.11 --with-database, and --slurm 24.11)"},
+		{"/opt/slurm", []string{"sbin/mariadbd"}, "without root: rmreplay slurm install --with-database)"},
+		{"/opt/slurm", []string{"bin/sacct"}, "missing: sacct (want Slurm's own files in /opt/slurm, where Debian has them in: slurm-client)"},
+	} {
+		h := newFakeHome(t)
+		for _, name := range tt.remove {
+			h.remove(name)
+		}
+		h.f.dir = tt.dir
+		if err := h.f.find().Need(true); err == nil || !strings.HasSuffix(err.Error(), tt.want) {
+			t.Errorf("without %v, Slurm %q: %v, want the end %q", tt.remove, tt.dir, err, tt.want)
+		}
+	}
+	if !supported(stableRelease + ".1") {
+		t.Errorf("%s is not supported", stableRelease)
+	}
+}
+
+// What a machine lacks of MariaDB and nss_wrapper comes from the store.
+func TestDatabaseOfStore(t *testing.T) {
+	h := newFakeHome(t)
+	store := newFakeHome(t)
+	h.f.database = store.dir
+	for _, name := range []string{"usr/sbin/mariadbd", "usr/share/mysql/mysql_system_tables.sql", "usr/lib/libnss_wrapper.so"} {
+		store.file(name, 0o755)
+	}
+	if in := h.f.find(); in.Mariadbd != filepath.Join(h.dir, "sbin/mariadbd") || in.NSSWrapper != filepath.Join(h.dir, "lib/libnss_wrapper.so") {
+		t.Errorf("found %s and %s, want those of the machine", in.Mariadbd, in.NSSWrapper)
+	}
+	for _, name := range []string{"sbin/mariadbd", "share/mysql/mysql_system_tables.sql", "lib/libnss_wrapper.so"} {
+		h.remove(name)
+	}
+	in := h.f.find()
+	if err := in.Need(true); err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(store.dir, name) }
+	got := []string{in.Mariadbd, in.SystemTables, in.NSSWrapper, in.MariaDBVersion}
+	want := []string{at("usr/sbin/mariadbd"), at("usr/share/mysql/mysql_system_tables.sql"), at("usr/lib/libnss_wrapper.so"), "10.11.19"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// MariaDB of a root starts by the root's own loader, with the root's files.
+func TestDatabaseCommand(t *testing.T) {
+	in := Installation{Mariadbd: "/store/usr/sbin/mariadbd"}
+	if path, args := in.MariaDB("--no-defaults"); path != in.Mariadbd || !slices.Equal(args, []string{in.Mariadbd, "--no-defaults"}) {
+		t.Errorf("without a loader: %s %q", path, args)
+	}
+	in.DatabaseLoader = &Loader{Root: "/store", Path: "/store/lib/ld.so", Libraries: []string{"/store/lib", "/store/usr/lib"}}
+	path, args := in.MariaDB("--no-defaults", "--socket=s")
+	want := []string{
+		"/store/lib/ld.so", "--inhibit-cache", "--library-path", "/store/lib:/store/usr/lib",
+		"/store/usr/sbin/mariadbd", "--no-defaults", "--socket=s", "--basedir=/store/usr",
+	}
+	if diff := cmp.Diff(want, args); diff != "" || path != want[0] {
+		t.Errorf("%s: %s", path, diff)
 	}
 }
 

@@ -37,6 +37,23 @@ func (in *Installation) Command(path string, args []string) (string, []string) {
 	return l.Path, slices.Concat([]string{l.Path}, l.options(), []string{"--argv0", args[0], path}, args[1:])
 }
 
+// MariaDB returns the path and the arguments with which MariaDB's server starts. The options do not
+// begin with the program's name.
+func (in *Installation) MariaDB(options ...string) (string, []string) {
+	return in.databaseCommand(in.Mariadbd, append([]string{in.Mariadbd}, options...))
+}
+
+// databaseCommand is [Installation.Command] for MariaDB. Its messages and plugins are in the root, and no
+// library of the machine is loaded into it. Loaders before glibc 2.33 have no --argv0.
+func (in *Installation) databaseCommand(path string, args []string) (string, []string) {
+	l := in.DatabaseLoader
+	if l == nil {
+		return path, args
+	}
+	words := slices.Concat([]string{l.Path}, l.options(), []string{path}, args[1:])
+	return l.Path, append(words, "--basedir="+filepath.Dir(filepath.Dir(path)))
+}
+
 // options are the loader's options for every program. The machine's cache names the machine's
 // libraries, so the loader does not use it.
 func (l *Loader) options() []string {
@@ -117,9 +134,22 @@ func rootOf(dir, prefix string) string {
 	return dir
 }
 
-// findLoader returns the loader in a root for a program, or nil if the program runs with the
+// findLoader returns the loader in a root for a program of Slurm, or nil if the program runs with the
 // machine's loader: a site's build has none of its own.
 func findLoader(root, program string) *Loader {
+	l := ownLoader(root, program)
+	if l == nil {
+		return nil
+	}
+	if machines := libraryDirs("/"); newerC(machines, l.Libraries) {
+		l.Path, l.Libraries = interpreter(program), append(machines, l.Libraries...)
+	}
+	return l
+}
+
+// ownLoader returns the loader that a root has for a program, with the root's libraries, or nil if it has
+// none, or the machine's.
+func ownLoader(root, program string) *Loader {
 	name := interpreter(program)
 	if name == "" {
 		return nil
@@ -134,11 +164,7 @@ func findLoader(root, program string) *Loader {
 				return nil
 			}
 		}
-		l := &Loader{Root: root, Path: path, Libraries: libraryDirs(root)}
-		if machines := libraryDirs("/"); newerC(machines, l.Libraries) {
-			l.Path, l.Libraries = name, append(machines, l.Libraries...)
-		}
-		return l
+		return &Loader{Root: root, Path: path, Libraries: libraryDirs(root)}
 	}
 	return nil
 }

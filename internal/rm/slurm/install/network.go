@@ -2,7 +2,9 @@ package install
 
 import (
 	"fmt"
+	"net"
 	"os"
+	"slices"
 
 	"rmreplay/internal/supervise"
 )
@@ -59,5 +61,19 @@ func checkNetwork() Check {
 	default:
 		c.Found = fmt.Sprintf("none (%v): the daemons refuse strangers' connections on loopback", guard.WhyShared())
 	}
+	if addresses, err := net.InterfaceAddrs(); guard.Network() != supervise.PrivateNetwork && err == nil && !findsAddresses(addresses) {
+		c.OK, c.Required = false, true
+		c.Found += "; no interface has an address but 127.0.0.1, so the C library finds no addresses (AI_ADDRCONFIG)"
+		c.Fix = "ip address add 127.0.0.2/8 dev lo (as root), or " + allowNamespaces
+	}
 	return c
+}
+
+// findsAddresses says whether getaddrinfo(3) finds IPv4 addresses on a machine whose interfaces have these: see
+// [supervise.RaiseLoopback].
+func findsAddresses(addresses []net.Addr) bool {
+	return slices.ContainsFunc(addresses, func(a net.Addr) bool {
+		network, is := a.(*net.IPNet)
+		return is && network.IP.To4() != nil && network.IP.String() != "127.0.0.1"
+	})
 }

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
-	"strconv"
 	"syscall"
 
+	"rmreplay/internal/accounts"
 	"rmreplay/internal/supervise"
 )
 
@@ -29,10 +28,11 @@ func DaemonUser(run int) (supervise.User, error) {
 		return supervise.User{UID: os.Geteuid(), GID: os.Getegid()}, nil
 	}
 	for id := firstUser + run; id <= lastUser; id += usersApart {
-		if _, err := user.LookupId(strconv.Itoa(id)); err == nil {
-			continue
+		taken, err := accounts.Has(id)
+		if err != nil {
+			return supervise.User{}, &UserError{Err: err}
 		}
-		if _, err := user.LookupGroupId(strconv.Itoa(id)); err == nil {
+		if taken {
 			continue
 		}
 		return supervise.User{UID: id, GID: id}, runAs(id)

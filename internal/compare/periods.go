@@ -1,0 +1,294 @@
+package compare
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+	"rmreplay/internal/stats"
+	"rmreplay/internal/waits"
+)
+
+// Periods compares the first runs of two sets as two samples of jobs, because they have few jobs in
+// common or none: two months of a log, or two workloads.
+type Periods struct {
+	// Jobs have a wait, and Days are the days on which they were submitted. Processors are those of the
+	// machine; 0 if the record does not say. Load is the processor time of the jobs that started, for each
+	// processor of the machine and second of these days.
+	Jobs       []int           `json:"jobs"`
+	Days       []int           `json:"days"`
+	Processors []int           `json:"machine_processors"`
+	Load       []metrics.Float `json:"load"`
+	// Quantities are what jobs waited, ran and used.
+	Quantities []PeriodQuantity `json:"quantities"`
+	// Factors are what the difference of the mean waits may come from, each by itself.
+	Factors []PeriodFactor `json:"factors"`
+}
+
+// PeriodQuantity is the distribution of one quantity over the jobs of both sides.
+type PeriodQuantity struct {
+	Label  string          `json:"label"`
+	Unit   string          `json:"unit"`
+	Mean   []metrics.Float `json:"mean"`
+	Median []metrics.Float `json:"median"`
+	P90    []metrics.Float `json:"p90"`
+	// CliffsDelta is the effect size over jobs ([stats.CliffsDelta]).
+	CliffsDelta metrics.Float `json:"cliffs_delta"`
+	// P is the p-value of [stats.MeanTest] of the means of days. Jobs of a day wait for each other, so that
+	// they are no independent sample. It has no value if a side has fewer than three days.
+	P metrics.Float `json:"p"`
+}
+
+// PeriodFactor says how the set's jobs would have waited on average if they had been distributed over
+// the strata of a factor as the baseline's (direct standardization). Strata that only one side has are left
+// out.
+type PeriodFactor struct {
+	Factor string `json:"factor"`
+	// Covered is the share of the jobs of both sides that are in strata that both have. Difference is the
+	// difference of their mean waits, set − baseline, Standardized that after the standardization, in
+	// seconds. Explained is the share of Difference that goes away.
+	Covered      metrics.Float `json:"covered"`
+	Difference   metrics.Float `json:"difference_s"`
+	Standardized metrics.Float `json:"standardized_s"`
+	Explained    metrics.Float `json:"explained"`
+}
+
+// fewInCommon is the share of the jobs of the smaller side below which common jobs do not make one
+// workload of two.
+const fewInCommon = 0.1
+
+// fewDays is the smallest number of days of a side for a test.
+const fewDays = 3
+
+// sampled is a job of a period.
+type sampled struct {
+	row  *run.Row
+	wait waits.Sums
+	load float64 // of the machine at its submission
+}
+
+// periodsOf returns nil for runs with many jobs in common, and without jobs.
+func periodsOf(a, b *table, matched int, opts Options) *Periods {
+	if float64(matched) >= fewInCommon*float64(min(len(a.keys), len(b.keys))) {
+		return nil
+	}
+	p := &Periods{}
+	var sides [2][]sampled
+	for i, t := range []*table{a, b} {
+		sides[i] = t.sample()
+		if len(sides[i]) == 0 {
+			return nil
+		}
+		days := map[int64]bool{}
+		used := 0.0
+		for _, s := range sides[i] {
+			days[dayOf(s.row)] = true
+			for _, h := range s.row.Held() {
+				used += max(0, h.End.Sub(h.Start).Seconds()) * float64(h.Processors)
+			}
+		}
+		p.Jobs, p.Days = append(p.Jobs, len(sides[i])), append(p.Days, len(days))
+		p.Processors = append(p.Processors, t.Manifest.Cluster.Processors)
+		p.Load = append(p.Load, metrics.Float(used/(float64(t.capacity())*float64(len(days))*24*3600)))
+	}
+	for _, q := range periodQuantities {
+		p.Quantities = append(p.Quantities, q.of(sides, opts))
+	}
+	for _, f := range periodFactors {
+		p.Factors = append(p.Factors, f.of(sides))
+	}
+	return p
+}
+
+// sample returns the jobs that have a wait, with the load that they found.
+func (t *table) sample() (list []sampled) {
+	type change struct {
+		at  hpc.Time
+		cpu int
+		job *run.Row // that is submitted
+	}
+	var changes []change
+	for _, key := range t.keys {
+		row := t.byKey[key]
+		changes = append(changes, change{row.Submit, row.Processors, row})
+		if row.End != 0 {
+			changes = append(changes, change{row.End, -row.Processors, nil})
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.cpu, b.cpu)) })
+	now := 0
+	for _, c := range changes {
+		if c.job != nil && !t.preset(c.job) {
+			if sums, ok := waits.Sum(c.job); ok {
+				list = append(list, sampled{c.job, sums, float64(now) / float64(t.capacity())})
+			}
+		}
+		now += c.cpu
+	}
+	return list
+}
+
+// capacity returns the number of processors of the machine, or the most that jobs held at once.
+func (t *table) capacity() int {
+	if n := t.Manifest.Cluster.Processors; n > 0 {
+		return n
+	}
+	most := 1
+	for _, p := range metrics.Timeline(t.Rows) {
+		most = max(most, p.Processors)
+	}
+	return most
+}
+
+// dayOf returns the day of a job's submission, in UTC.
+func dayOf(r *run.Row) int64 { return int64(r.Submit) / int64(24*time.Hour) }
+
+// periodQuantities are what is compared job by job. A value that a job does not have is NaN.
+var periodQuantities = []periodQuantity{
+	{"wait", "s", func(s *sampled) float64 { return s.wait.Wait.Seconds() }},
+	{"wait since eligible", "s", func(s *sampled) float64 {
+		if !s.wait.Eligible {
+			return math.NaN()
+		}
+		return s.wait.SinceEligible.Seconds()
+	}},
+	{"run time", "s", func(s *sampled) float64 {
+		if s.row.End == 0 {
+			return math.NaN()
+		}
+		return s.row.End.Sub(s.row.Start).Seconds()
+	}},
+	{"processors", "", func(s *sampled) float64 { return float64(s.row.Processors) }},
+	{"load at submission", "", func(s *sampled) float64 { return s.load }},
+}
+
+type periodQuantity struct {
+	label, unit string
+	value       func(*sampled) float64
+}
+
+func (q periodQuantity) of(sides [2][]sampled, opts Options) PeriodQuantity {
+	out := PeriodQuantity{Label: q.label, Unit: q.unit, P: metrics.NoValue(), CliffsDelta: metrics.NoValue()}
+	var all, daily [2][]float64
+	for i, side := range sides {
+		sums, counts := map[int64]float64{}, map[int64]float64{}
+		for k := range side {
+			if v := q.value(&side[k]); !math.IsNaN(v) {
+				all[i] = append(all[i], v)
+				sums[dayOf(side[k].row)] += v
+				counts[dayOf(side[k].row)]++
+			}
+		}
+		for day, n := range counts {
+			daily[i] = append(daily[i], sums[day]/n)
+		}
+		slices.Sort(daily[i]) // the test must not depend on the order of a map
+		d := metrics.Summarize(slices.Clone(all[i]))
+		out.Mean, out.Median, out.P90 = append(out.Mean, d.Mean), append(out.Median, d.Median), append(out.P90, d.P90)
+	}
+	if len(all[0]) > 0 && len(all[1]) > 0 {
+		out.CliffsDelta = metrics.Float(stats.CliffsDelta(all[0], all[1]))
+	}
+	if min(len(daily[0]), len(daily[1])) >= fewDays {
+		out.P = metrics.Float(stats.MeanTest(daily[0], daily[1], opts.test()).P)
+	}
+	return out
+}
+
+// periodFactors are the strata of each factor.
+var periodFactors = []periodFactor{
+	{"mix of jobs (partition, processors, time limit)", func(s *sampled) string {
+		return fmt.Sprintf("%s %s %d", s.row.Partition, metrics.GroupName(s.row, metrics.BySize), doubling(s.row.TimeLimit.Hours()))
+	}},
+	{"users", func(s *sampled) string { return s.row.User }},
+	{"load at submission", func(s *sampled) string { return fmt.Sprint(doubling(4 * s.load)) }},
+}
+
+// doubling returns the class of a number in classes that double: 0 below 1, 1 below 2, 2 below 4.
+func doubling(v float64) int {
+	if v < 1 {
+		return 0
+	}
+	return 1 + int(math.Log2(v))
+}
+
+type periodFactor struct {
+	factor  string
+	stratum func(*sampled) string
+}
+
+// of standardizes the waits of the second side to the strata of the first.
+func (f periodFactor) of(sides [2][]sampled) PeriodFactor {
+	type cell struct{ jobs, wait float64 }
+	strata := map[string]*[2]cell{}
+	for i, side := range sides {
+		for k := range side {
+			name := f.stratum(&side[k])
+			if strata[name] == nil {
+				strata[name] = &[2]cell{}
+			}
+			strata[name][i].jobs++
+			strata[name][i].wait += side[k].wait.Wait.Seconds()
+		}
+	}
+	out := PeriodFactor{Factor: f.factor}
+	var jobs, wait [2]float64
+	names := make([]string, 0, len(strata))
+	for name, s := range strata {
+		if s[0].jobs > 0 && s[1].jobs > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names) // sums must not depend on the order of a map
+	standard := 0.0
+	for _, name := range names {
+		s := strata[name]
+		for i := range s {
+			jobs[i] += s[i].jobs
+			wait[i] += s[i].wait
+		}
+		standard += s[0].jobs * s[1].wait / s[1].jobs
+	}
+	out.Covered = metrics.Float((jobs[0] + jobs[1]) / float64(len(sides[0])+len(sides[1])))
+	if jobs[0] == 0 {
+		out.Difference, out.Standardized, out.Explained = metrics.NoValue(), metrics.NoValue(), metrics.NoValue()
+		return out
+	}
+	difference, left := wait[1]/jobs[1]-wait[0]/jobs[0], (standard-wait[0])/jobs[0]
+	out.Difference, out.Standardized, out.Explained = metrics.Float(difference), metrics.Float(left), metrics.NoValue()
+	if difference != 0 {
+		out.Explained = metrics.Float(1 - left/difference)
+	}
+	return out
+}
+
+// render writes the comparison for people. a and b are the letters of the sets.
+func (p *Periods) render(b *bytes.Buffer, first, second string) {
+	fmt.Fprintf(b, "\ntwo samples of jobs, because few or no jobs are on both sides (first runs)\n")
+	fmt.Fprintf(b, "  %s: %d jobs on %d days, load %s of %d processors; %s: %d jobs on %d days, load %s of %d processors\n",
+		first, p.Jobs[0], p.Days[0], p.Load[0].Percent(), p.Processors[0], second, p.Jobs[1], p.Days[1], p.Load[1].Percent(), p.Processors[1])
+	fmt.Fprintf(b, "\n  %-24s%12s%12s%12s%12s%12s%12s%9s%9s\n", "", "mean "+first, "mean "+second, "median "+first, "median "+second, "p90 "+first, "p90 "+second, "Cliff", "p")
+	for _, q := range p.Quantities {
+		name := q.Label
+		if q.Unit != "" {
+			name += " [" + q.Unit + "]"
+		}
+		fmt.Fprintf(b, "  %-24s", name)
+		for _, v := range []metrics.Float{q.Mean[0], q.Mean[1], q.Median[0], q.Median[1], q.P90[0], q.P90[1]} {
+			fmt.Fprintf(b, "%12s", v.Text())
+		}
+		fmt.Fprintf(b, "%9s%9s\n", q.CliffsDelta.Text(), q.P.Text())
+	}
+	b.WriteString("  p is that of the means of days; it has no value below three days\n")
+	fmt.Fprintf(b, "\n  %-50s%9s%14s%14s%11s\n", "difference of the mean waits, "+second+" - "+first, "jobs", "as it was", "standardized", "explained")
+	for _, f := range p.Factors {
+		fmt.Fprintf(b, "  %-50s%9s%14s%14s%11s\n", f.Factor, f.Covered.Percent(), f.Difference.Clock(), f.Standardized.Clock(), f.Explained.Percent())
+	}
+	b.WriteString("  standardized: as if the jobs of " + second + " had been distributed as those of " + first + "; each factor by itself, so that shares do not add up\n")
+}

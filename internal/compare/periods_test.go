@@ -1,0 +1,75 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/run"
+)
+
+// month has jobs of two users on several days: short ones wait a minute and long ones an hour.
+func month(name string, days, short, long int) Set {
+	var rows []run.Row
+	for day := range days {
+		for i := range short + long {
+			at := day*86400 + i
+			r := job(fmt.Sprintf("%s-%d-%d", name, day, i), at, at+60, at+70, "n1")
+			r.User, r.TimeLimit, r.Processors = "ann", time.Hour, 1
+			if i >= short {
+				r = job(fmt.Sprintf("%s-%d-%d", name, day, i), at, at+3600, at+3610, "n1")
+				r.User, r.TimeLimit, r.Processors = "bob", 20*time.Hour, 1
+			}
+			rows = append(rows, r)
+		}
+	}
+	return single(name, rows...)
+}
+
+// Two months with the same waits of each kind of job, and another mix: the mix and the users explain all of
+// the difference.
+func TestPeriods(t *testing.T) {
+	c := mustCompare(t, Options{}, month("a", 5, 9, 1), month("b", 4, 5, 5))
+	p := c.Pairs[0].Periods
+	if p == nil || p.Jobs[0] != 50 || p.Jobs[1] != 40 || p.Days[0] != 5 || p.Days[1] != 4 {
+		t.Fatalf("%+v", p)
+	}
+	wait := p.Quantities[0]
+	if wait.Label != "wait" || wait.Mean[0] != 414 || wait.Mean[1] != 1830 || math.Abs(float64(wait.CliffsDelta)-0.4) > 1e-9 || wait.P > 0.01 {
+		t.Errorf("%+v", wait)
+	}
+	for _, f := range p.Factors[:2] {
+		if f.Covered != 1 || f.Difference != 1830-414 || f.Standardized != 0 || f.Explained != 1 {
+			t.Errorf("%+v", f)
+		}
+	}
+	var b strings.Builder
+	if err := c.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), "A: 50 jobs on 5 days") || !strings.Contains(b.String(), "100.0%") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+// The same jobs that all wait longer: no factor explains it. Few days have no test, and strata that only
+// one side has are left out.
+func TestPeriodsWithinStrata(t *testing.T) {
+	a, b := month("a", 2, 5, 5), month("b", 2, 5, 5)
+	for i := range b.Runs[0].Rows {
+		r := &b.Runs[0].Rows[i]
+		r.Start, r.End = r.Start.Add(time.Minute), r.End.Add(time.Minute)
+	}
+	p := mustCompare(t, Options{}, a, b).Pairs[0].Periods
+	if f := p.Factors[1]; f.Difference != 60 || f.Standardized != 60 || f.Explained != 0 || p.Quantities[0].P == p.Quantities[0].P {
+		t.Errorf("%+v, p %v", f, p.Quantities[0].P)
+	}
+	for i := range b.Runs[0].Rows {
+		b.Runs[0].Rows[i].User = "cid"
+	}
+	if f := mustCompare(t, Options{}, a, b).Pairs[0].Periods.Factors[1]; f.Covered != 0 || f.Explained == f.Explained {
+		t.Errorf("%+v", f)
+	}
+	if again := mustCompare(t, Options{}, a, a); again.Pairs[0].Periods != nil {
+		t.Error("the same jobs are two samples")
+	}
+}

@@ -1,0 +1,106 @@
+package ioaware
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// Planning says how somebody plans with a file system: a policy of the simulator, or a driver beside slurmctld.
+type Planning struct {
+	Options
+	// Estimator predicts the use of jobs that request no licenses.
+	Estimator Estimator
+	// EstimateIsRequest makes every estimate a request, as a job_submit plugin does that sets
+	// licenses. Nothing is measured then: the jobs are started as stock Slurm does with bf_licenses.
+	EstimateIsRequest bool
+	// Interval is the time between two rounds at fixed instants; 0 for rounds that follow changes
+	// ([Rounds]), and for Slurm's bf_interval with EstimateIsRequest.
+	Interval time.Duration
+}
+
+// PlanningBy returns how a strategy plans unless options say otherwise: with perfect estimates, and the baseline
+// without any.
+func PlanningBy(s Strategy) Planning {
+	p := Planning{Options: Options{Strategy: s}, Estimator: Behaviour{Factor: 1}}
+	if s == Baseline {
+		p.Estimator = Nothing{}
+	}
+	return p
+}
+
+// ParsePlanning reads a strategy with the options of [Planning.With]: "aware:track-nodes,estimate=x0.5".
+func ParsePlanning(text string) (Planning, error) {
+	name, options, given := strings.Cut(text, ":")
+	strategy, err := ParseStrategy(name)
+	if err != nil {
+		return Planning{}, err
+	}
+	p := PlanningBy(strategy)
+	if given {
+		return p.With(options)
+	}
+	return p, nil
+}
+
+// With returns the planning with other options: "track-nodes,estimate=x0.5,interval=30s,fraction=0.5".
+func (p Planning) With(text string) (Planning, error) {
+	for option := range strings.SplitSeq(text, ",") {
+		var err error
+		switch key, value, _ := strings.Cut(option, "="); key {
+		case "track-nodes":
+			if p.TrackNodes = true; value != "" {
+				err = fmt.Errorf("%q: track-nodes has no value", option)
+			}
+		case "estimate":
+			p.Estimator, err = ParseEstimator(value)
+		case "interval":
+			if p.Interval, err = hpc.ParseDuration(value); err == nil && p.Interval < time.Second {
+				err = fmt.Errorf("interval=%s: too short (want at least 1s)", value)
+			}
+		case "fraction":
+			p.Fraction, err = strconv.ParseFloat(value, 64)
+			if err != nil || math.IsNaN(p.Fraction) || p.Fraction <= 0 || p.Fraction > 1 {
+				err = fmt.Errorf("fraction=%s: not a fraction (want more than 0, at most 1)", value)
+			}
+		default:
+			err = fmt.Errorf("%q: not an option (want track-nodes, estimate=, interval= or fraction=)", option)
+		}
+		if err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// EstimateName returns the name, for [ParseEstimator], of the estimates that the options of a planning choose, or
+// its own. It returns an empty string for one without estimates.
+func (p Planning) EstimateName(options string) string {
+	estimate := "perfect"
+	if p.Estimator == (Nothing{}) {
+		estimate = ""
+	}
+	for option := range strings.SplitSeq(options, ",") {
+		if value, given := strings.CutPrefix(option, "estimate="); given {
+			estimate = value
+		}
+	}
+	if estimate == "none" {
+		return ""
+	}
+	return estimate
+}
+
+// EstimateName is [Planning.EstimateName] of a strategy with its options, and "" of any other text.
+func EstimateName(text string) string {
+	name, options, _ := strings.Cut(text, ":")
+	p, err := ParsePlanning(name)
+	if err != nil {
+		return ""
+	}
+	return p.EstimateName(options)
+}
