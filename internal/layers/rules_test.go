@@ -159,6 +159,11 @@ var rules = []rule{
 		"internal/run", "internal/slurmspec/...", "internal/slurmstore", "internal/spelling", "internal/supervise", "internal/vclock/...", "internal/workload",
 	}, nil,
 		"Slurm is one resource manager; it knows no other, and not the loop that drives it"},
+	{"engines", "internal/rm/slurmmodel/...", []string{
+		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/slurm/admission", "internal/rm/slurm/associations", "internal/rm/slurm/conf", "internal/rm/slurm/jobdesc",
+		"internal/rm/window", "internal/slurmspec/...", "internal/spelling", "internal/workload",
+	}, computes,
+		"the model of Slurm's scheduler reads Slurm's files as Slurm's engine does, and decides without it"},
 
 	{"use cases", "internal/replay", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/ioaware/driver", "internal/rm", "internal/slurmspec/...", "internal/workload", "internal/workload/session"}, computes,
 		"the loop drives a resource manager; its caller chooses which"},
