@@ -373,7 +373,8 @@ func (a *accounting) view(j *job) *limits.Job {
 	of := j.account
 	if of.limits == nil {
 		of.limits = &limits.Job{
-			Association: of.assoc, User: strings.ToLower(j.of.job.User), QOS: of.qos, Required: j.request.Required, Submit: j.submit,
+			Association: of.assoc, User: strings.ToLower(j.of.job.User), QOS: of.qos,
+			Required: j.request.Required, Submit: j.submit,
 		}
 		for _, p := range j.parts {
 			of.limits.Partitions = append(of.limits.Partitions, a.parts[p].limits)

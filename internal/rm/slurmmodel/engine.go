@@ -70,7 +70,8 @@ func newEngine(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, par: readParameters(cfg.Get), rules: rulesOf(cfg.Release),
-		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{}, byID: map[string]*submission{}, byNumber: map[uint32]*job{},
+		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
+		byID: map[string]*submission{}, byNumber: map[uint32]*job{},
 	}
 	n := len(m.Nodes)
 	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
