@@ -35,6 +35,9 @@ const (
 // clusterFiles are the files of a cluster that a bundle may have.
 var clusterFiles = []string{"slurm.conf", "gres.conf", "topology.conf", "accounts.sacctmgr", "users"}
 
+// want is what would be right in place of another archive.
+const want = "(want a bundle as rmreplay site export writes it)"
+
 // Bounds of what is read.
 const (
 	mostFile    = 64 << 20 // bytes of a file of the cluster, and of the report
@@ -71,7 +74,9 @@ func (b *Bundle) Write(path string) error {
 func (b *Bundle) write(w io.Writer) error {
 	t := tar.NewWriter(w)
 	add := func(name string, text []byte) error {
-		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: 0o644, Format: tar.FormatUSTAR})
+		err := t.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: 0o644, Format: tar.FormatUSTAR,
+		})
 		if err == nil {
 			_, err = t.Write(text)
 		}
@@ -141,7 +146,7 @@ func OpenWorkload(r io.Reader, name string) (trace io.Reader, err error) {
 		return errFound
 	})
 	if err == nil || !errors.Is(err, errFound) {
-		return nil, fmt.Errorf("reading bundle: %s: %w", name, cause(err, "no "+Workload+" in it (want a bundle as rmreplay site export writes it)"))
+		return nil, fmt.Errorf("reading bundle: %s: %w", name, cause(err, "no "+Workload+" in it "+want))
 	}
 	return trace, nil
 }
@@ -166,7 +171,7 @@ func ReadCluster(path string) (files map[string]string, err error) {
 		return err
 	})
 	if err == nil && files["slurm.conf"] == "" {
-		err = errors.New("no " + clusterDir + "slurm.conf in it (want a bundle as rmreplay site export writes it)")
+		err = errors.New("no " + clusterDir + "slurm.conf in it " + want)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading bundle: %s: %w", filepath.Base(path), err)
@@ -183,7 +188,7 @@ func ReadReport(path string) (report []byte, err error) {
 		return err
 	})
 	if err == nil && report == nil {
-		err = errors.New("no " + Report + " in it (want a bundle as rmreplay site export writes it)")
+		err = errors.New("no " + Report + " in it " + want)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading bundle: %s: %w", filepath.Base(path), err)
@@ -230,9 +235,10 @@ func each(r io.Reader, visit func(member string, content io.Reader) error) error
 		case h.Typeflag == tar.TypeDir && h.Name == clusterDir: // as tar writes it for an unpacked bundle
 			continue
 		case h.Typeflag != tar.TypeReg:
-			return fmt.Errorf("%q is no regular file (want a bundle as rmreplay site export writes it)", h.Name)
+			return fmt.Errorf("%q is no regular file %s", h.Name, want)
 		case inCluster && !slices.Contains(clusterFiles, name), !inCluster && h.Name != Report && h.Name != Workload:
-			return fmt.Errorf("%q is no member of a bundle (want %s, %s and %s of %s)", h.Name, Report, Workload, clusterDir, strings.Join(clusterFiles, ", "))
+			return fmt.Errorf("%q is no member of a bundle (want %s, %s and %s of %s)",
+				h.Name, Report, Workload, clusterDir, strings.Join(clusterFiles, ", "))
 		case seen[h.Name]:
 			return fmt.Errorf("%s is there twice (want it once)", h.Name)
 		case len(seen) == mostMembers:

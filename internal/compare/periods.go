@@ -121,7 +121,9 @@ func (t *table) sample() (list []sampled) {
 			changes = append(changes, change{row.End, -row.Processors, nil})
 		}
 	}
-	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.cpu, b.cpu)) })
+	slices.SortStableFunc(changes, func(a, b change) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.cpu, b.cpu))
+	})
 	now := 0
 	for _, c := range changes {
 		if c.job != nil && !t.preset(c.job) {
@@ -190,7 +192,8 @@ func (q periodQuantity) of(sides [2][]sampled, opts Options) PeriodQuantity {
 		}
 		slices.Sort(daily[i]) // the test must not depend on the order of a map
 		d := metrics.Summarize(slices.Clone(all[i]))
-		out.Mean, out.Median, out.P90 = append(out.Mean, d.Mean), append(out.Median, d.Median), append(out.P90, d.P90)
+		out.Mean, out.Median = append(out.Mean, d.Mean), append(out.Median, d.Median)
+		out.P90 = append(out.P90, d.P90)
 	}
 	if len(all[0]) > 0 && len(all[1]) > 0 {
 		out.CliffsDelta = metrics.Float(stats.CliffsDelta(all[0], all[1]))
@@ -271,9 +274,15 @@ func (f periodFactor) of(sides [2][]sampled) PeriodFactor {
 // render writes the comparison for people. a and b are the letters of the sets.
 func (p *Periods) render(b *bytes.Buffer, first, second string) {
 	fmt.Fprintf(b, "\ntwo samples of jobs, because few or no jobs are on both sides (first runs)\n")
-	fmt.Fprintf(b, "  %s: %d jobs on %d days, load %s of %d processors; %s: %d jobs on %d days, load %s of %d processors\n",
-		first, p.Jobs[0], p.Days[0], p.Load[0].Percent(), p.Processors[0], second, p.Jobs[1], p.Days[1], p.Load[1].Percent(), p.Processors[1])
-	fmt.Fprintf(b, "\n  %-24s%12s%12s%12s%12s%12s%12s%9s%9s\n", "", "mean "+first, "mean "+second, "median "+first, "median "+second, "p90 "+first, "p90 "+second, "Cliff", "p")
+	for i, letter := range []string{first, second} {
+		fmt.Fprintf(b, "  %s: %d jobs on %d days, load %s of %d processors\n",
+			letter, p.Jobs[i], p.Days[i], p.Load[i].Percent(), p.Processors[i])
+	}
+	fmt.Fprintf(b, "\n  %-24s", "")
+	for _, name := range []string{"mean ", "median ", "p90 "} {
+		fmt.Fprintf(b, "%12s%12s", name+first, name+second)
+	}
+	fmt.Fprintf(b, "%9s%9s\n", "Cliff", "p")
 	for _, q := range p.Quantities {
 		name := q.Label
 		if q.Unit != "" {
@@ -286,9 +295,12 @@ func (p *Periods) render(b *bytes.Buffer, first, second string) {
 		fmt.Fprintf(b, "%9s%9s\n", q.CliffsDelta.Text(), q.P.Text())
 	}
 	b.WriteString("  p is that of the means of days; it has no value below three days\n")
-	fmt.Fprintf(b, "\n  %-50s%9s%14s%14s%11s\n", "difference of the mean waits, "+second+" - "+first, "jobs", "as it was", "standardized", "explained")
+	fmt.Fprintf(b, "\n  %-50s%9s%14s%14s%11s\n", "difference of the mean waits, "+second+" - "+first,
+		"jobs", "as it was", "standardized", "explained")
 	for _, f := range p.Factors {
-		fmt.Fprintf(b, "  %-50s%9s%14s%14s%11s\n", f.Factor, f.Covered.Percent(), f.Difference.Clock(), f.Standardized.Clock(), f.Explained.Percent())
+		fmt.Fprintf(b, "  %-50s%9s%14s%14s%11s\n", f.Factor,
+			f.Covered.Percent(), f.Difference.Clock(), f.Standardized.Clock(), f.Explained.Percent())
 	}
-	b.WriteString("  standardized: as if the jobs of " + second + " had been distributed as those of " + first + "; each factor by itself, so that shares do not add up\n")
+	fmt.Fprintf(b, "  standardized: as if the jobs of %s had been distributed as those of %s;\n", second, first)
+	b.WriteString("  each factor by itself, so that shares do not add up\n")
 }

@@ -46,7 +46,7 @@ func TestPeriods(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := c.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), "A: 50 jobs on 5 days") || !strings.Contains(b.String(), "100.0%") {
+	if err := c.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), "  A: 50 jobs on 5 days") || !strings.Contains(b.String(), "100.0%") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 }

@@ -144,14 +144,14 @@ func madeWith(installation string, m *run.Manifest) string {
 }
 
 // Again returns the specification that makes a run again. Its workload is the file that the run read, or the
-// record's own copy if that file has changed or is not there.
+// record's own copy if that file has changed or is not there, or if a realization drew fields of it anew.
 func Again(r *run.Run) (Spec, error) {
 	s, err := SpecOf(r.Dir, &r.Manifest)
 	if err != nil {
 		return s, err
 	}
 	path, made := s.Workload.Path, r.Manifest.Workload
-	if path != "" && made.SHA256 != "" && fileHash(path) == made.SHA256 {
+	if path != "" && made.SHA256 != "" && fileHash(path) == made.SHA256 && r.Manifest.Made == nil {
 		return s, nil
 	}
 	if made.SHA256 == "" && path != "" {

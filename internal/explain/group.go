@@ -115,7 +115,9 @@ func (rec *Record) groups(jobs []*run.Row, by metrics.By) *Groups {
 		total += float64(g.Wait)
 		result.Groups = append(result.Groups, g)
 	}
-	slices.SortFunc(result.Groups, func(a, b *Group) int { return cmp.Or(cmp.Compare(b.Wait, a.Wait), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(result.Groups, func(a, b *Group) int {
+		return cmp.Or(cmp.Compare(b.Wait, a.Wait), cmp.Compare(a.Name, b.Name))
+	})
 	for _, g := range result.Groups[min(listedGroups, len(result.Groups)):] {
 		result.Omitted++
 		result.OmittedWait += g.Wait

@@ -122,7 +122,9 @@ func (g *Group) rivals(rec *Record, waited, members []*run.Row, by metrics.By) {
 	for name, weight := range held {
 		g.Rivals = append(g.Rivals, Rival{name, metrics.Float(weight / total), metrics.Float(weight / all)})
 	}
-	slices.SortFunc(g.Rivals, func(a, b Rival) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(g.Rivals, func(a, b Rival) int {
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Name, b.Name))
+	})
 	g.Rivals = g.Rivals[:min(listedRivals, len(g.Rivals))]
 }
 

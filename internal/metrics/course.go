@@ -49,8 +49,9 @@ func NewCourse(rows []run.Row, opts Options, columns int) *Course {
 		for last < len(points) && points[last].At < to {
 			last++
 		}
-		c.Used = append(c.Used, float64(MeanOver(points[next:min(last+1, len(points))], from, to, func(p Point) int { return p.Processors })))
-		c.Queued = append(c.Queued, float64(MeanOver(points[next:min(last+1, len(points))], from, to, func(p Point) int { return p.Queued })))
+		column := points[next:min(last+1, len(points))]
+		c.Used = append(c.Used, float64(MeanOver(column, from, to, func(p Point) int { return p.Processors })))
+		c.Queued = append(c.Queued, float64(MeanOver(column, from, to, func(p Point) int { return p.Queued })))
 		c.Waits = append(c.Waits, float64(sums[i].Mean()))
 	}
 	return c
@@ -95,7 +96,8 @@ func (c *Course) render(b *bytes.Buffer, zone *time.Location) {
 		return
 	}
 	column := c.To.Sub(c.From) / time.Duration(len(c.Used))
-	fmt.Fprintf(b, "\nover time    %s to %s, %s a column\n", c.From.Text(zone), c.To.Text(zone), hpc.FormatDuration(column.Round(time.Second)))
+	fmt.Fprintf(b, "\nover time    %s to %s, %s a column\n",
+		c.From.Text(zone), c.To.Text(zone), hpc.FormatDuration(column.Round(time.Second)))
 	used := number(peak(c.Used)) + " processors"
 	if c.Processors > 0 {
 		used = percent(peak(c.Used) / Float(c.Processors))

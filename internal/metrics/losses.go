@@ -130,10 +130,12 @@ func (m *Metrics) renderLosses(b *bytes.Buffer) {
 	}
 	fmt.Fprintf(b, "\n%-22s%9s%16s%9s\n", "lost processor hours", "runs", "hours", "share")
 	for _, l := range m.Losses {
-		fmt.Fprintf(b, "%-22s%9d%16s%9s\n", "  "+strings.ReplaceAll(string(l.Cause), "_", " "), l.Runs, number(l.ProcessorSeconds/3600), percent(l.Share))
+		fmt.Fprintf(b, "%-22s%9d%16s%9s\n", "  "+strings.ReplaceAll(string(l.Cause), "_", " "),
+			l.Runs, number(l.ProcessorSeconds/3600), percent(l.Share))
 	}
 	if m.LimitProcessorSeconds.Known() {
 		fmt.Fprintf(b, "%-22s%9s%16s%9s   (of time limit x processors)\n", "  limit minus use", "",
-			number(m.UnusedLimitProcessorSeconds/3600), percent(ratio(float64(m.UnusedLimitProcessorSeconds), float64(m.LimitProcessorSeconds))))
+			number(m.UnusedLimitProcessorSeconds/3600),
+			percent(ratio(float64(m.UnusedLimitProcessorSeconds), float64(m.LimitProcessorSeconds))))
 	}
 }

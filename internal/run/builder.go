@@ -551,7 +551,8 @@ func (r *taskRow) put(row *Row) {
 	*row = Row{
 		Job: job.ID, Task: int(r.task), RMJob: r.rmJob, Name: job.Name, User: job.User, Group: job.Group,
 		Account: job.Account, Partition: job.Partition, QOS: job.QOS, Reservation: job.Reservation,
-		State: r.state, RecordedSubmit: job.Submit, Submit: r.submit, Eligible: r.eligible, First: r.first, Start: r.start, End: r.end,
+		State: r.state, RecordedSubmit: job.Submit, Submit: r.submit, Eligible: r.eligible, First: r.first, Start: r.start,
+		End:       r.end,
 		TimeLimit: r.limit, AskedRunTime: job.RunTimeOf(int(r.task)),
 		Nodes: r.nodes, NodeCount: int(r.nodeCount), Processors: r.processors, Priority: r.priority,
 		AskedMinNodes: job.MinNodes, AskedMaxNodes: job.MaxNodes,

@@ -70,6 +70,7 @@ func open(dir string) (*Run, error) {
 	}
 	r := &Run{Dir: dir, Manifest: *m}
 	if m.State != StateRunning {
+		r.Manifest.Valid = m.Valid && m.State == StateComplete // an interrupted run is not, whatever its manifest says
 		return r, nil
 	}
 	return r, r.openPartial()

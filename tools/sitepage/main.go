@@ -78,9 +78,11 @@ func write(out io.Writer, without string, paths []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(&w, "%d draws (%s), %s; intervals have %.0f %% of draws.\n", len(draws.Runs), draws.Runs[0].Manifest.Policy, filepath.Base(paths[0]), 100*level)
+	fmt.Fprintf(&w, "%d draws (%s), %s; intervals have %.0f %% of draws.\n",
+		len(draws.Runs), draws.Runs[0].Manifest.Policy, filepath.Base(paths[0]), 100*level)
 	for _, f := range figures {
-		fmt.Fprintf(&w, "\n| %s | jobs | recorded | draws, median | draws, interval |\n| --- | --- | --- | --- | --- |\n", f.name)
+		fmt.Fprintf(&w, "\n| %s | jobs | recorded | draws, median | draws, interval |\n", f.name)
+		w.WriteString("| --- | --- | --- | --- | --- |\n")
 		for _, g := range groups {
 			writeRow(&w, f, g, recorded, drawn)
 		}
@@ -143,10 +145,12 @@ func selections(without string) ([]group, error) {
 			return nil, fmt.Errorf("-without %s: not a day (want, for example, 2024-01-03)", without)
 		}
 		from, to := hpc.Time(day.UnixNano()), hpc.Time(day.AddDate(0, 0, 1).UnixNano())
-		groups = append(groups, group{"without " + without, func(j *started) bool { return j.submit < from || j.submit >= to }})
+		other := func(j *started) bool { return j.submit < from || j.submit >= to }
+		groups = append(groups, group{"without " + without, other})
 	}
 	for low := 1; low <= 1<<20; low *= 4 {
-		groups = append(groups, group{fmt.Sprintf("%d to %d CPUs", low, 4*low-1), func(j *started) bool { return j.cpus >= low && j.cpus < 4*low }})
+		size := func(j *started) bool { return j.cpus >= low && j.cpus < 4*low }
+		groups = append(groups, group{fmt.Sprintf("%d to %d CPUs", low, 4*low-1), size})
 	}
 	for hour := 0; hour < 24; hour += 4 {
 		groups = append(groups, group{fmt.Sprintf("submitted %02d to %02d h UTC", hour, hour+4), func(j *started) bool {

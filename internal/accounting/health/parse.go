@@ -133,7 +133,6 @@ func ParseJSON(text []byte) (*Sample, error) {
 		AgentQueue: int64(a.AgentQueueSize), DBDQueue: int64(a.DBDAgentQueueSize),
 		JobsPending: int64(a.JobsPending), JobsRunning: int64(a.JobsRunning),
 		Submitted: int64(a.JobsSubmitted), Started: int64(a.JobsStarted), Completed: int64(a.JobsCompleted),
-		Cancelled: int64(a.JobsCanceled), Failed: int64(a.JobsFailed),
 		Main: Cycles{
 			Count: int64(a.CycleTotal), Sum: int64(*a.CycleSum), Last: int64(a.CycleLast), Max: int64(a.CycleMax),
 			Depth: int64(a.CycleDepth), Queue: int64(a.QueueLength), Exits: a.Exit.counts(),
@@ -142,7 +141,7 @@ func ParseJSON(text []byte) (*Sample, error) {
 			Count: int64(a.BFCycles), Sum: int64(a.BFSum), Last: int64(a.BFLast), Max: int64(a.BFMax),
 			Depth: int64(a.BFDepth), Tried: int64(a.BFTried), Queue: int64(a.BFQueueLen), Exits: a.BFExit.counts(),
 		},
-		Backfilled: int64(a.BFJobs), Table: int64(a.BFTable),
+		Cancelled: int64(a.JobsCanceled), Failed: int64(a.JobsFailed), Backfilled: int64(a.BFJobs), Table: int64(a.BFTable),
 	}
 	byName := make(map[string]RPC)
 	for _, r := range a.RPCs {

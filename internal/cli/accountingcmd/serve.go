@@ -83,16 +83,20 @@ that utilization is in per cent. The flag may be repeated.`,
 			if err := o.checkServe(&opts); err != nil {
 				return err
 			}
-			err := work.Serve(c.Context(), opts, o.Say)
-			var wrong *service.UsageError
-			if errors.As(err, &wrong) {
-				return console.Usagef("%w", err)
-			}
-			return err
+			return asUsage(work.Serve(c.Context(), opts, o.Say))
 		},
 	}
 	addServeFlags(c, &opts, &listen)
 	return c
+}
+
+// asUsage makes an error of options that make no sense one of the command's usage.
+func asUsage(err error) error {
+	var wrong *service.UsageError
+	if errors.As(err, &wrong) {
+		return console.Usagef("%w", err)
+	}
+	return err
 }
 
 // wantDirectory checks the arguments: the data directory, unless --data names it or other flags take its place.

@@ -344,11 +344,6 @@ func (d *Daemons) Pause(ctx context.Context) error {
 	}
 }
 
-func lastLines(s string, n int) string {
-	lines := strings.Split(strings.TrimSpace(s), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
-}
-
 // Close ends all processes.
 func (d *Daemons) Close() error {
 	d.closing = true
