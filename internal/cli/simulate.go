@@ -30,6 +30,8 @@ func (o *simulateOptions) addFlags(c *cobra.Command) {
 	f.IntVar(&o.simulator.Processors, "processors", 0, "size of the machine: `N` processors (default: that of the machine that the workload was recorded on)")
 	f.StringVar(&o.nodes, "nodes", "", "number of nodes: `N` of equal size, or a factor of the machine's size such as x2 or x0.5")
 	flags.FileSystems(f, &o.simulator.FileSystems)
+	f.StringVar(&o.simulator.Release, "slurm", "", "with --policy slurm: the `RELEASE` of Slurm that is modelled, such as 24.11 (default 22.05)")
+	flags.Duration(f, &o.simulator.Lead, "lead", 0, "with --policy slurm: start Slurm `DURATION` before the workload begins, as in replay (default: random, between one and six minutes)")
 	o.runOptions.addFlags(c, "those of --jitter, and the working hours of --feedback distribution")
 	flags.Alias(f, map[string]string{"procs": "processors"})
 }
@@ -45,12 +47,15 @@ slurm.conf. Virtual time jumps from event to event. The same input gives the sam
 
 Policies:
 
-` + describePolicies() + `
+` + describePolicies() + `  slurm          what Slurm's own scheduler would do with the slurm.conf of --cluster: a model
+
 easy-textbook, easy-sjbf and easy++ take tie rules, as in
 easy-textbook:extra=first,end=before. Those of EASY can schedule by predicted run times
 instead of time limits, as in easy-sjbf:predict=nag,correct=incremental. Jobs still end
 at their limits.
-docs/SIMULATOR.md explains the rules and their sources.
+docs/SIMULATOR.md explains the rules and their sources. The policy slurm takes no processors:
+it needs --cluster, and --slurm says which release it models. It says what of Slurm it lacks, and
+a run that needs that is not valid. docs/SLURM-MODEL.md has its agreement with Slurm.
 
 The exit status is 3 if the run is not valid, which means that a warning affects its
 result, and 130 if it was interrupted. The record of an interrupted run ends there.
@@ -61,6 +66,7 @@ result, and 130 if it was interrupted. The record of an interrupted run ends the
     --time-limit twice-run-time -o run2
   rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --policy easy++ -o run6
   rmreplay simulate day.jsonl --cluster demo/cluster --policy conservative -o run3 --json
+  rmreplay simulate day.jsonl --cluster demo/cluster --policy slurm --slurm 24.11 -o run7
   rmreplay simulate day.jsonl --cluster demo/cluster --nodes x2 --perf x0.5 -o run4
   rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --perf x0.5 --feedback think-time -o run5
   rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --jitter 1m --realizations 10 -o set`,

@@ -152,9 +152,12 @@ func (p *Prepared) check() error {
 	if err := p.spec.check(); err != nil {
 		return err
 	}
-	if p.spec.Slurm != nil {
+	switch {
+	case p.spec.Slurm != nil:
 		p.engine = &slurmEngine{}
-	} else {
+	case p.spec.Simulator.models():
+		p.engine = &modelEngine{}
+	default:
 		p.engine = &simEngine{}
 	}
 	return p.engine.check(&p.spec)

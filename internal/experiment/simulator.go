@@ -44,6 +44,10 @@ func (e *simEngine) check(spec *Spec) (err error) {
 	switch {
 	case s.Ties != sim.EndsFirst && s.Ties != sim.ArrivalsFirst:
 		return fieldError("ties", "%s: not an order (want %s or %s)", s.Ties, sim.EndsFirst, sim.ArrivalsFirst)
+	case s.Release != "":
+		return fieldError("slurm", "%s: belongs to policy %s", s.Release, SlurmPolicy)
+	case s.Lead != 0:
+		return fieldError("lead", "%v: belongs to policy %s", s.Lead, SlurmPolicy)
 	case s.Processors < 0:
 		return fieldError("processors", "%d: not above 0", s.Processors)
 	case s.Nodes < 0:

@@ -119,7 +119,17 @@ type Simulator struct {
 	// FileSystems are the file systems that the jobs share. They take the place of those of the
 	// same name in the workload.
 	FileSystems []hpc.FileSystem `json:"-"`
+	// Release is the release of Slurm that the policy [SlurmPolicy] models, such as "24.11"; "" means 22.05.
+	// Lead is the virtual time for which its slurmctld has run when the workload begins, as in [Slurm].
+	Release string        `json:"release,omitempty"`
+	Lead    time.Duration `json:"lead_ns,omitempty"`
 }
+
+// SlurmPolicy is the policy that is a model of Slurm's scheduler, with the site's slurm.conf.
+const SlurmPolicy = "slurm"
+
+// models reports whether the simulation is a model of Slurm.
+func (s *Simulator) models() bool { return s.Policy == SlurmPolicy }
 
 // Ties returns the order of events at one instant of a name, for [Simulator].
 func Ties(name string) sim.Ties { return sim.Ties(name) }

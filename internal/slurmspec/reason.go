@@ -1,6 +1,7 @@
 package slurmspec
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -24,13 +25,27 @@ func (r Reason) Held() bool { return r == HeldByAdmin || r == HeldByUser }
 func HeldForReason(name string) bool { return strings.HasPrefix(name, "JobHeld") }
 
 // String returns Slurm's name of the reason, as squeue and scontrol print it: "Priority". It
-// returns the number if 22.05 has no such reason.
+// returns the number if no such reason is known.
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {
 		return reasonNames[r]
 	}
 	return strconv.Itoa(int(r))
 }
+
+// ReasonNamed returns the reason with a name as squeue prints it, and whether there is one.
+func ReasonNamed(name string) (Reason, bool) {
+	r, ok := reasonsByName[name]
+	return r, ok
+}
+
+var reasonsByName = func() map[string]Reason {
+	m := make(map[string]Reason, len(reasonNames))
+	for r, name := range slices.Backward(reasonNames[:]) { // the first of two with one name counts
+		m[name] = Reason(r)
+	}
+	return m
+}()
 
 // reasonNames are the names by number (job_reason_string in slurm_protocol_defs.c).
 var reasonNames = [...]string{
@@ -86,4 +101,11 @@ var reasonNames = [...]string{
 	"QOSGrpBilling", "QOSGrpBillingMinutes", "QOSGrpBillingRunMinutes", "QOSMaxBillingPerJob",
 	"QOSMaxBillingPerNode", "QOSMaxBillingPerUser", "QOSMaxBillingMinutesPerJob",
 	"MaxBillingPerAccount", "QOSMinBilling", "ReservationDeleted",
+	// These are in releases after 22.05.
+	"ReservationInvalid", "Constraints",
+	"MaxBBRunMinsPerAccount", "MaxBillingRunMinsPerAccount", "MaxCpuRunMinsPerAccount", "MaxEnergyRunMinsPerAccount",
+	"MaxGRESRunMinsPerAccount", "MaxNodeRunMinsPerAccount", "MaxLicenseRunMinsPerAccount", "MaxMemoryRunMinsPerAccount",
+	"MaxUnknownRunMinsPerAccount", "MaxBBRunMinsPerUser", "MaxBillingRunMinsPerUser", "MaxCpuRunMinsPerUser",
+	"MaxEnergyRunMinsPerUser", "MaxGRESRunMinsPerUser", "MaxNodeRunMinsPerUser", "MaxLicenseRunMinsPerUser",
+	"MaxMemoryRunMinsPerUser", "MaxUnknownRunMinsPerUser", "MaxPoweredUpNodes", "MpiPortsBusy",
 }

@@ -35,6 +35,7 @@ type Set struct {
 	Mistakes []string
 
 	clusters map[string]bool
+	line     int // of the present command
 	users    map[string][]*Association
 	pairs    map[string]int // the line of each user, account and partition
 	lines    map[string]int // the line of each account
@@ -48,7 +49,7 @@ func Read(commands []byte, name, cluster string) *Set {
 	s := &Set{
 		Accounts: map[string]bool{"root": true}, Users: map[string]map[string]bool{"root": {"root": true}}, QOS: map[string]bool{"normal": true},
 		Policies: map[string]*Policy{"normal": {}}, WCKeys: map[string][]string{},
-		Associations: []*Association{{Account: "root", QOS: []string{"normal"}}, {Account: "root", User: "root"}},
+		Associations: []*Association{{Account: "root", QOS: []string{"normal"}, Shares: 1}, {Account: "root", User: "root", Shares: 1}},
 		clusters:     map[string]bool{}, pairs: map[string]int{}, lines: map[string]int{},
 	}
 	cluster = strings.ToLower(cluster)
@@ -111,6 +112,7 @@ func (s *Set) command(text, cluster string, line int) error {
 		s.remove(c)
 	}
 	if err == nil {
+		s.line = line
 		s.limits(c)
 	}
 	return err

@@ -177,7 +177,7 @@ func (c *command) option(key, value string, setting bool) error {
 	}
 	if kind == isList && (!setting || name != "names") {
 		for item := range strings.SplitSeq(strings.ToLower(value), ",") {
-			c.values[name] = append(c.values[name], strings.Trim(item, "+-= \t"))
+			c.values[name] = append(c.values[name], strings.TrimLeft(strings.TrimSpace(item), "+-="))
 		}
 	} else {
 		c.values[name] = append(c.values[name], value)

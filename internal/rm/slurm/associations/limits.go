@@ -14,23 +14,40 @@ import (
 // "billing", "gres/gpu", "gres/gpu:a100", "license/matlab". It is nil without a limit.
 type TRES map[string]int64
 
-// Limits are the limits that QOS and associations have in common. Those of associations that are
-// not here only make jobs wait.
+// Limits are the limits that QOS and associations have in common.
 type Limits struct {
 	GrpTRES, GrpTRESMins, GrpTRESRunMins                TRES
 	MaxTRESPerJob, MaxTRESPerNode, MaxTRESMinutesPerJob TRES
 	// GrpWall and MaxWall are in minutes; nil for no limit.
 	GrpWall, MaxWall *int64
-	// GrpSubmit and MaxSubmit are numbers of jobs; nil for no limit. MaxSubmit is an association's
-	// MaxSubmitJobs and a QOS's MaxSubmitJobsPerUser.
-	GrpSubmit, MaxSubmit *int64
+	// These are numbers of running jobs, of submitted jobs, and of pending jobs that accrue age; nil
+	// for no limit. The Max limits are an association's MaxJobs, MaxSubmitJobs and MaxJobsAccrue, and a
+	// QOS's MaxJobsPerUser, MaxSubmitJobsPerUser and MaxJobsAccruePerUser.
+	GrpJobs, GrpSubmit, GrpAccrue *int64
+	MaxJobs, MaxSubmit, MaxAccrue *int64
+	// MinPriority is MinPrioThresh: the priority from which on a pending job reserves resources.
+	MinPriority *int64
+	// Priority is the priority of a QOS, or of an association; nil if it is not set.
+	Priority *int64
 }
 
 // Policy is a QOS.
 type Policy struct {
 	Limits
-	MaxTRESPerUser, MaxTRESPerAccount, MinTRESPerJob TRES
-	MaxSubmitPerAccount                              *int64
+	MaxTRESPerUser, MaxTRESPerAccount, MinTRESPerJob            TRES
+	MaxTRESRunMinsPerUser, MaxTRESRunMinsPerAccount             TRES
+	MaxJobsPerAccount, MaxSubmitPerAccount, MaxAccruePerAccount *int64
+	// UsageFactor multiplies the usage of the jobs; nil for 1.
+	UsageFactor *float64
+	// UsageThreshold is the lowest fair-share factor that may submit; nil if it is not set.
+	UsageThreshold *float64
+	// Preempt are the QOS whose jobs this one may preempt. PreemptMode is in lower case; empty for the
+	// cluster's mode.
+	Preempt     []string
+	PreemptMode string
+	// GraceTime and PreemptExempt are in seconds. PreemptExempt is nil if it is not set.
+	GraceTime     int64
+	PreemptExempt *int64
 	// Flags are in lower case: "denyonlimit", "partitiontimelimit", "overpartqos".
 	Flags []string
 	// LimitFactor multiplies the association's TRES limits; 0 for none.
@@ -55,8 +72,17 @@ type Association struct {
 	DefaultQOS          string
 	// Default says that it is the user's default account.
 	Default bool
+	// Line is the line of the command that adds the association; 0 for the root and its user.
+	Line int
+	// Shares are the fair-share shares: 1 if no command sets them, [SharesOfParent] for
+	// Fairshare=parent.
+	Shares uint32
 	Limits
 }
+
+// SharesOfParent as an association's shares says that it uses those of the account above it
+// (SLURMDB_FS_USE_PARENT in slurmdb.h).
+const SharesOfParent uint32 = 0x7FFFFFFF
 
 // Of returns the association of a user with an account and a partition, or nil. The account may be
 // empty for the user's default. An association with the partition comes before one without
@@ -160,7 +186,8 @@ func (s *Set) Inherited(a *Association) Limits {
 	l := Limits{}
 	for _, at := range s.Line(a) {
 		for _, f := range []struct{ to, from *TRES }{
-			{&l.MaxTRESPerJob, &at.MaxTRESPerJob}, {&l.MaxTRESPerNode, &at.MaxTRESPerNode}, {&l.MaxTRESMinutesPerJob, &at.MaxTRESMinutesPerJob},
+			{&l.MaxTRESPerJob, &at.MaxTRESPerJob}, {&l.MaxTRESPerNode, &at.MaxTRESPerNode}, {&l.MaxTRESMinutesPerJob,
+				&at.MaxTRESMinutesPerJob},
 		} {
 			for name, n := range *f.from {
 				if _, set := (*f.to)[name]; !set {
@@ -171,11 +198,13 @@ func (s *Set) Inherited(a *Association) Limits {
 				}
 			}
 		}
-		if l.MaxWall == nil {
-			l.MaxWall = at.MaxWall
-		}
-		if l.MaxSubmit == nil {
-			l.MaxSubmit = at.MaxSubmit
+		for _, f := range []struct{ to, from **int64 }{
+			{&l.MaxWall, &at.MaxWall}, {&l.MaxJobs, &at.MaxJobs}, {&l.MaxSubmit, &at.MaxSubmit}, {&l.MaxAccrue, &at.MaxAccrue},
+			{&l.MinPriority, &at.MinPriority}, {&l.Priority, &at.Priority},
+		} {
+			if *f.to == nil {
+				*f.to = *f.from
+			}
 		}
 	}
 	return l
@@ -228,7 +257,7 @@ func (s *Set) changeAccounts(c *command) {
 			if name == "root" {
 				continue
 			}
-			a := &Association{Account: name, Parent: parent}
+			a := &Association{Account: name, Parent: parent, Line: s.line, Shares: 1}
 			a.apply(c.set)
 			s.Associations = append(s.Associations, a)
 		}
@@ -293,7 +322,7 @@ func (s *Set) addAssociations(c *command, names, accounts, partitions []string) 
 		for _, account := range accounts {
 			first := !slices.ContainsFunc(s.Associations, func(a *Association) bool { return a.User == name })
 			for _, partition := range partitions {
-				a := &Association{Account: account, User: name, Partition: partition, Default: first}
+				a := &Association{Account: account, User: name, Partition: partition, Default: first, Line: s.line, Shares: 1}
 				a.apply(c.set)
 				s.Associations = append(s.Associations, a)
 			}
@@ -321,6 +350,8 @@ func (a *Association) apply(set []assignment) {
 			if a.User == "" {
 				a.Parent = strings.ToLower(as.value)
 			}
+		case as.word != "" && (strings.HasPrefix("fairshare", as.word) || strings.HasPrefix("shares", as.word)):
+			a.Shares = shares(as.value)
 		default:
 			a.assign(as, associationWords)
 		}
@@ -346,8 +377,20 @@ func (a *Association) applyQOS(as assignment) {
 	}
 }
 
+// shares reads the value of Fairshare. -1 restores the default.
+func shares(value string) uint32 {
+	if isPrefix(value, "parent") && len(value) == len("parent") {
+		return SharesOfParent
+	}
+	if n, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return uint32(n)
+	}
+	return 1
+}
+
 func splitLower(list string) []string {
-	return slices.DeleteFunc(strings.Split(strings.ToLower(list), ","), func(name string) bool { return strings.Trim(name, "+- ") == "" })
+	return slices.DeleteFunc(strings.Split(strings.ToLower(list), ","),
+		func(name string) bool { return strings.Trim(name, "+- ") == "" })
 }
 
 // limitWord is a limit as a command names it: by its name, or a beginning of at least that many
@@ -379,6 +422,8 @@ var groupWords = []limitWord{
 	{"grpcpumins", 7, one("cpu", grpTRESMins)},
 	{"grpcpurunmins", 7, one("cpu", grpRunMins)},
 	{"grpcpus", 7, one("cpu", grpTRES)},
+	{"grpjobs", 4, func(l *Limits, v string) { l.GrpJobs = count(v) }},
+	{"grpjobsaccrue", 8, func(l *Limits, v string) { l.GrpAccrue = count(v) }},
 	{"grpmemory", 4, one("mem", grpTRES)},
 	{"grpnodes", 4, one("node", grpTRES)},
 	{"grpsubmitjobs", 4, func(l *Limits, v string) { l.GrpSubmit = count(v) }},
@@ -393,9 +438,13 @@ var groupWords = []limitWord{
 	{"maxtrespernode", 11, tres(maxPerNode)},
 	{"maxtresminsperjob", 8, tres(maxMinsPerJob)},
 	{"maxwalldurationperjob", 4, func(l *Limits, v string) { l.MaxWall = minutes(v) }},
+	{"minpriothresh", 4, func(l *Limits, v string) { l.MinPriority = count(v) }},
+	{"priority", 2, func(l *Limits, v string) { l.Priority = count(v) }},
 }
 
 var associationWords = append(slices.Clone(groupWords),
+	limitWord{"maxjobs", 4, func(l *Limits, v string) { l.MaxJobs = count(v) }},
+	limitWord{"maxjobsaccrue", 8, func(l *Limits, v string) { l.MaxAccrue = count(v) }},
 	limitWord{"maxsubmitjobs", 4, func(l *Limits, v string) { l.MaxSubmit = count(v) }})
 
 func (l *Limits) assign(a assignment, words []limitWord) {
@@ -407,52 +456,93 @@ func (l *Limits) assign(a assignment, words []limitWord) {
 	}
 }
 
-// assign sets an option of a QOS.
-func (p *Policy) assign(a assignment) {
-	is := func(least int, names ...string) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return len(a.word) >= min(least, len(name)) && strings.HasPrefix(name, a.word) })
-	}
-	switch {
-	case is(2, "flags"):
-		p.assignFlags(a)
-	case is(6, "limitfactor"):
-		p.LimitFactor = 0
-		if f, err := strconv.ParseFloat(a.value, 64); err == nil && f > 0 {
-			p.LimitFactor = f
-		}
-	case is(12, "maxcpusperuser") || a.word == "maxcpuspu":
-		p.MaxTRESPerUser.set("cpu=" + a.value)
-	case is(12, "maxnodesperuser") || a.word == "maxnodespu":
-		p.MaxTRESPerUser.set("node=" + a.value)
-	case is(12, "maxtresperuser") || a.word == "maxtrespu":
-		p.MaxTRESPerUser.set(a.value)
-	case is(11, "maxtresperaccount") || a.word == "maxtrespa":
-		p.MaxTRESPerAccount.set(a.value)
-	case is(17, "maxsubmitjobsperaccount") || a.word == "maxsubmitjobspa":
-		p.MaxSubmitPerAccount = count(a.value)
-	case is(4, "maxsubmitjobsperuser", "maxsubmitjobspu"):
-		p.MaxSubmit = count(a.value)
-	case is(4, "mincpusperjob"):
-		p.MinTRESPerJob.set("cpu=" + a.value)
-	case is(7, "mintresperjob"):
-		p.MinTRESPerJob.set(a.value)
-	default:
-		p.Limits.assign(a, groupWords)
-	}
+// policyWord is an option of a QOS, in the form of [limitWord].
+type policyWord struct {
+	name  string
+	least int
+	set   func(p *Policy, value string)
 }
 
-func (p *Policy) assignFlags(a assignment) {
-	flags := splitLower(a.value)
+// policyWords are the options of a QOS before those that associations have, too.
+var policyWords = []policyWord{
+	{"gracetime", 3, func(p *Policy, v string) {
+		if p.GraceTime = 0; count(v) != nil {
+			p.GraceTime = *count(v)
+		}
+	}},
+	{"limitfactor", 6, func(p *Policy, v string) {
+		p.LimitFactor = 0
+		if f := number(v); f != nil {
+			p.LimitFactor = *f
+		}
+	}},
+	{"maxcpusperuser", 11, func(p *Policy, v string) { p.MaxTRESPerUser.set("cpu=" + v) }},
+	{"maxcpuspu", 9, func(p *Policy, v string) { p.MaxTRESPerUser.set("cpu=" + v) }},
+	{"maxjobsaccrueperaccount", 17, func(p *Policy, v string) { p.MaxAccruePerAccount = count(v) }},
+	{"maxjobsaccruepa", 15, func(p *Policy, v string) { p.MaxAccruePerAccount = count(v) }},
+	{"maxjobsaccrueperuser", 17, func(p *Policy, v string) { p.MaxAccrue = count(v) }},
+	{"maxjobsaccruepu", 15, func(p *Policy, v string) { p.MaxAccrue = count(v) }},
+	{"maxjobsperaccount", 11, func(p *Policy, v string) { p.MaxJobsPerAccount = count(v) }},
+	{"maxjobspa", 9, func(p *Policy, v string) { p.MaxJobsPerAccount = count(v) }},
+	{"maxjobsperuser", 4, func(p *Policy, v string) { p.MaxJobs = count(v) }},
+	{"maxjobspu", 4, func(p *Policy, v string) { p.MaxJobs = count(v) }},
+	{"maxnodesperjob", 4, func(p *Policy, v string) { p.MaxTRESPerJob.set("node=" + v) }},
+	{"maxnodesperuser", 8, func(p *Policy, v string) { p.MaxTRESPerUser.set("node=" + v) }},
+	{"maxnodespu", 8, func(p *Policy, v string) { p.MaxTRESPerUser.set("node=" + v) }},
+	{"maxsubmitjobsperaccount", 17, func(p *Policy, v string) { p.MaxSubmitPerAccount = count(v) }},
+	{"maxsubmitjobspa", 15, func(p *Policy, v string) { p.MaxSubmitPerAccount = count(v) }},
+	{"maxsubmitjobsperuser", 4, func(p *Policy, v string) { p.MaxSubmit = count(v) }},
+	{"maxsubmitjobspu", 4, func(p *Policy, v string) { p.MaxSubmit = count(v) }},
+	{"maxtresperaccount", 11, func(p *Policy, v string) { p.MaxTRESPerAccount.set(v) }},
+	{"maxtrespa", 9, func(p *Policy, v string) { p.MaxTRESPerAccount.set(v) }},
+	{"maxtresperjob", 7, func(p *Policy, v string) { p.MaxTRESPerJob.set(v) }},
+	{"maxtrespernode", 11, func(p *Policy, v string) { p.MaxTRESPerNode.set(v) }},
+	{"maxtresperuser", 11, func(p *Policy, v string) { p.MaxTRESPerUser.set(v) }},
+	{"maxtrespu", 9, func(p *Policy, v string) { p.MaxTRESPerUser.set(v) }},
+	{"maxtresminsperjob", 8, func(p *Policy, v string) { p.MaxTRESMinutesPerJob.set(v) }},
+	{"maxtresrunminspa", 16, func(p *Policy, v string) { p.MaxTRESRunMinsPerAccount.set(v) }},
+	{"maxtresrunminspu", 8, func(p *Policy, v string) { p.MaxTRESRunMinsPerUser.set(v) }},
+	{"mincpusperjob", 7, func(p *Policy, v string) { p.MinTRESPerJob.set("cpu=" + v) }},
+	{"mintresperjob", 7, func(p *Policy, v string) { p.MinTRESPerJob.set(v) }},
+	{"preemptmode", 8, func(p *Policy, v string) { p.PreemptMode = strings.ToLower(v) }},
+	{"preemptexempttime", 8, func(p *Policy, v string) { p.PreemptExempt = seconds(v) }},
+	{"usagefactor", 6, func(p *Policy, v string) { p.UsageFactor = number(v) }},
+	{"usagethreshold", 6, func(p *Policy, v string) { p.UsageThreshold = number(v) }},
+}
+
+// assign sets an option of a QOS.
+func (p *Policy) assign(a assignment) {
+	switch {
+	case a.word != "" && len(a.word) >= 2 && strings.HasPrefix("flags", a.word):
+		p.Flags = changed(p.Flags, a)
+		return
+	case len(a.word) == len("preempt") && a.word == "preempt":
+		p.Preempt = changed(p.Preempt, a)
+		return
+	}
+	for _, w := range policyWords {
+		if len(a.word) >= min(w.least, len(w.name)) && strings.HasPrefix(w.name, a.word) {
+			w.set(p, a.value)
+			return
+		}
+	}
+	p.Limits.assign(a, groupWords)
+}
+
+// changed returns a list of names after a command: the names of the command, or with a sign the
+// present ones with or without them. -1 empties it.
+func changed(list []string, a assignment) []string {
+	names := splitLower(a.value)
 	switch a.sign {
 	case 0:
-		p.Flags = flags
 		if a.value == "-1" {
-			p.Flags = nil
+			return nil
 		}
+		return names
 	case '+':
-		p.Flags = append(p.Flags, flags...)
+		return append(list, slices.DeleteFunc(names, func(n string) bool { return slices.Contains(list, n) })...)
 	default:
-		p.Flags = slices.DeleteFunc(p.Flags, func(f string) bool { return slices.Contains(flags, f) })
+		return slices.DeleteFunc(list, func(n string) bool { return slices.Contains(names, n) })
 	}
 }
 
@@ -518,4 +608,23 @@ func minutes(value string) *int64 {
 	}
 	long := int64(n)
 	return &long
+}
+
+// number reads a factor; nil if it is negative or not a number.
+func number(value string) *float64 {
+	f, err := strconv.ParseFloat(value, 64)
+	if err != nil || f < 0 {
+		return nil
+	}
+	return &f
+}
+
+// seconds reads a time and returns seconds; nil for no limit.
+func seconds(value string) *int64 {
+	d, err := slurmspec.ParseTimeLimit(value)
+	if err != nil || d == hpc.Unlimited || d < 0 {
+		return nil
+	}
+	n := int64(d.Seconds())
+	return &n
 }

@@ -10,10 +10,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // association is an account, or a user in an account, with slurmdbd's number for it.
@@ -118,6 +121,27 @@ func (u Usage) Files(known *Accounts, codec rpc.Codec, now hpc.Time, warn Warn) 
 	if len(u.Given) == 0 {
 		return nil
 	}
+	file := codec.UsageHeader(now.UnixSeconds())
+	for _, own := range u.Own(known, warn) {
+		file = rpc.AppendUsage(file, own.id, own.Raw, u.BillsProcessors)
+	}
+	// The workload's usage counts from the last reset (PriorityUsageResetPeriod). With a last
+	// reset at that instant, no reset follows before the window begins.
+	return map[string][]byte{"assoc_usage": file, "priority_last_decay_ran": rpc.AppendUsageReset(nil, u.At.UnixSeconds())}
+}
+
+// Own is the usage with which an association starts, without that of the associations below it. Names are
+// in lower case. Raw is in seconds of billed TRES.
+type Own struct {
+	Account, User, Partition string
+	Raw                      float64
+
+	id uint32
+}
+
+// Own returns the usage of the associations that start with any, in their order. It warns of usage that it
+// cannot express.
+func (u Usage) Own(known *Accounts, warn Warn) []Own {
 	used := &ledger{Accounts: known, accrued: make([]float64, len(known.list)), own: make([]float64, len(known.list))}
 	for _, a := range u.Accrued {
 		used.accrue(a, u.DefaultPartition)
@@ -132,15 +156,13 @@ func (u Usage) Files(known *Accounts, codec rpc.Codec, now hpc.Time, warn Warn) 
 			"preset jobs before the window or accounts and users below have more, by %.2g %% of all usage: %s",
 			n, 100*used.excess, strings.Join(used.exceeded, ", ")), used.excess > precision)
 	}
-	file := codec.UsageHeader(now.UnixSeconds())
+	var list []Own
 	for i, a := range known.list {
 		if used.own[i] > 0 {
-			file = rpc.AppendUsage(file, a.id, used.own[i], u.BillsProcessors)
+			list = append(list, Own{Account: a.account, User: a.user, Partition: a.partition, Raw: used.own[i], id: a.id})
 		}
 	}
-	// The workload's usage counts from the last reset (PriorityUsageResetPeriod). With a last
-	// reset at that instant, no reset follows before the window begins.
-	return map[string][]byte{"assoc_usage": file, "priority_last_decay_ran": rpc.AppendUsageReset(nil, u.At.UnixSeconds())}
+	return list
 }
 
 // limitsWithout returns limits ("GrpTRESMins=cpu=100,gres/gpu=5 GrpWall=01:00:00") without the
@@ -303,6 +325,47 @@ func ReadAccounts(cluster string, list func(args ...string) (string, error)) (*A
 		}
 	}
 	return known, nil
+}
+
+// DeclaredAccounts returns the accounts that commands for sacctmgr declare, which slurmdbd does not number.
+func DeclaredAccounts(set *associations.Set) *Accounts {
+	known := &Accounts{of: map[owner][]int{}, defaults: map[string]string{}, qos: map[string]qos{}}
+	// Each account comes before those below it, also if a command has moved it.
+	list := slices.Clone(set.Associations)
+	slices.SortStableFunc(list, func(a, b *associations.Association) int {
+		return cmp.Compare(len(set.Line(a)),
+			len(set.Line(b)))
+	})
+	for _, a := range list {
+		who := owner{a.Account, a.User}
+		known.of[who] = append(known.of[who], len(known.list))
+		one := association{account: a.Account, user: a.User, parent: a.Parent, partition: a.Partition}
+		one.qos, one.limits = a.DefaultQOS, declaredLimits(&a.Limits)
+		known.list = append(known.list, one)
+		if a.Default {
+			known.defaults[a.User] = a.Account
+		}
+	}
+	for name, p := range set.Policies {
+		known.qos[name] = qos{factor: 1, limits: declaredLimits(&p.Limits)}
+		if p.UsageFactor != nil {
+			known.qos[name] = qos{factor: *p.UsageFactor, limits: declaredLimits(&p.Limits)}
+		}
+	}
+	return known
+}
+
+// declaredLimits returns limits on usage as sacctmgr lists them.
+func declaredLimits(l *associations.Limits) string {
+	var tres slurmspec.TRESList
+	for _, name := range slices.Sorted(maps.Keys(l.GrpTRESMins)) {
+		tres.Add(name, l.GrpTRESMins[name], "")
+	}
+	wall := ""
+	if l.GrpWall != nil {
+		wall = slurmspec.FormatSpan(time.Duration(*l.GrpWall) * time.Minute)
+	}
+	return limitsText(tres.String(), wall)
 }
 
 func (k *Accounts) takeAssociation(f []string) error {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/slurmspec"
 )
@@ -36,7 +37,8 @@ func TestLedger(t *testing.T) {
 	l.accrue(hpc.Accrual{Usage: hpc.Usage{User: "ben", Raw: 20}, Partition: "gpu"}, "batch") // QOS high counts twice
 	l.accrue(hpc.Accrual{Usage: hpc.Usage{User: "nobody", Raw: 5}}, "batch")
 	l.balance([]hpc.Usage{
-		{Account: "physics", Raw: 1000}, {Account: "physics", User: "ann", Raw: 110}, {Account: "physics", User: "ben", Raw: 30}, {Account: "chemistry", Raw: 1},
+		{Account: "physics", Raw: 1000}, {Account: "physics", User: "ann", Raw: 110}, {Account: "physics", User: "ben",
+			Raw: 30}, {Account: "chemistry", Raw: 1},
 	})
 	byID := map[uint32]float64{}
 	for i, a := range known.list {
@@ -60,8 +62,10 @@ func TestCheckLimits(t *testing.T) {
 		want  string
 	}{
 		{Usage{}, ""},
-		{Usage{LimitsEnforced: true}, "physics/ann GrpTRESMins=cpu=100,gres/gpu=5; physics/ben GrpTRESMins=billing=7 GrpWall=01:00:00; QOS high GrpTRESMins=cpu=10"},
-		{Usage{LimitsEnforced: true, BillsProcessors: true, Given: []hpc.Usage{{}}}, "physics/ann GrpTRESMins=gres/gpu=5; physics/ben GrpWall=01:00:00; QOS high GrpTRESMins=cpu=10"},
+		{Usage{LimitsEnforced: true},
+			"physics/ann GrpTRESMins=cpu=100,gres/gpu=5; physics/ben GrpTRESMins=billing=7 GrpWall=01:00:00; QOS high GrpTRESMins=cpu=10"},
+		{Usage{LimitsEnforced: true, BillsProcessors: true, Given: []hpc.Usage{{}}},
+			"physics/ann GrpTRESMins=gres/gpu=5; physics/ben GrpWall=01:00:00; QOS high GrpTRESMins=cpu=10"},
 	} {
 		got := ""
 		tt.usage.CheckLimits(known, func(code, text string, affects bool) { got = text })
@@ -81,7 +85,8 @@ func TestFiles(t *testing.T) {
 	if files := (Usage{}).Files(tiny(t), codec, hpc.Unix(100), warn); files != nil {
 		t.Errorf("files without usage: %v", files)
 	}
-	files := Usage{Given: []hpc.Usage{{Account: "physics", User: "ann", Raw: 5}}, At: hpc.Unix(50)}.Files(tiny(t), codec, hpc.Unix(100), warn)
+	files := Usage{Given: []hpc.Usage{{Account: "physics", User: "ann", Raw: 5}}, At: hpc.Unix(50)}.Files(tiny(t), codec,
+		hpc.Unix(100), warn)
 	if f := files["assoc_usage"]; len(f) < 10 || f[0] != 38 || f[9] != 100 || !strings.Contains(string(f), "5=5.000000") {
 		t.Errorf("assoc_usage is %q", f)
 	}
@@ -96,6 +101,47 @@ func TestReadAccountsRefuses(t *testing.T) {
 		_, err := ReadAccounts("tiny", func(...string) (string, error) { return list, nil })
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", list, err, want)
+		}
+	}
+}
+
+// TestDeclaredAccounts: commands declare the accounts that slurmdbd lists once it has them.
+func TestDeclaredAccounts(t *testing.T) {
+	set := associations.Read([]byte(`add cluster tiny
+add qos high usagefactor=2 grptresmins=cpu=10
+add account late
+add account Physics
+add user ann account=physics grptresmins=cpu=100,gres/gpu=5 defaultqos=normal
+add user ben account=physics partition=gpu defaultqos=high
+add user ben account=physics grptresmins=billing=7 grpwall=60
+add account moved
+modify account late set parent=moved
+`), "a", "tiny")
+	if len(set.Mistakes) > 0 {
+		t.Fatal(set.Mistakes)
+	}
+	declared, listed := DeclaredAccounts(set), tiny(t)
+	for _, u := range []Usage{{LimitsEnforced: true}, {LimitsEnforced: true, Given: []hpc.Usage{{Account: "physics",
+		Raw: 1}}}} {
+		var got, want []string
+		u.CheckLimits(declared, func(_, text string, _ bool) { got = append(got, text) })
+		u.CheckLimits(listed, func(_, text string, _ bool) { want = append(want, text) })
+		if strings.Join(got, "") != strings.Join(want, "") {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	}
+	given := Usage{
+		Given: []hpc.Usage{{Account: "physics", Raw: 1000}, {Account: "physics", User: "ben", Raw: 30}, {Account: "moved",
+			Raw: 9}, {Account: "late", Raw: 4}},
+		Accrued: []hpc.Accrual{{Usage: hpc.Usage{User: "ben", Raw: 10}, Partition: "gpu"}},
+	}
+	owns := map[string]float64{}
+	for _, own := range given.Own(declared, func(code, text string, _ bool) { t.Errorf("%s: %s", code, text) }) {
+		owns[own.Account+"/"+own.User+"/"+own.Partition] = own.Raw
+	}
+	for name, want := range map[string]float64{"physics//": 970, "physics/ben/": 10, "moved//": 5, "late//": 4} {
+		if owns[name] != want {
+			t.Errorf("%s starts with %v, want %v", name, owns[name], want)
 		}
 	}
 }

@@ -341,16 +341,16 @@ func (c *Cluster) launch(n int, l *rpc.BatchLaunch) *answer {
 func (c *Cluster) firstEnd(j *job, start hpc.Time) hpc.Time {
 	if end := j.script.End; end != 0 {
 		end = max(start, end)
-		return end.Add(exitLatency(j.launch.JobID, end))
+		return end.Add(ExitLatency(j.launch.JobID, end))
 	}
 	host := c.nodes[j.host].hw.Name
 	if until, runs := c.nodes[j.host].prologs[j.launch.JobID]; runs {
 		start = until
 	}
-	return start.Add(j.script.RunTime).Add(exitLatency(j.launch.JobID, start) + c.delays.of(c.delays.Launch, "launch", j.launch.JobID, int(j.launch.RestartCount), host))
+	return start.Add(j.script.RunTime).Add(ExitLatency(j.launch.JobID, start) + c.delays.of(c.delays.Launch, "launch", j.launch.JobID, int(j.launch.RestartCount), host))
 }
 
-// exitLatency returns the time between a script's end and the message about it: 1 to 100 ms,
+// ExitLatency returns the time between a script's end and the message about it: 1 to 100 ms,
 // different from job to job. A real node takes about 160 ms (docs/ACCURACY.md). It is never so
 // long that a run time of whole seconds becomes a second longer in Slurm's records.
 //
@@ -358,7 +358,7 @@ func (c *Cluster) firstEnd(j *job, start hpc.Time) hpc.Time {
 // latency, jobs would end at the instant of another pass, and all jobs of one pass and one run
 // time together. The order of slurmctld's threads would then decide, which on a real machine is
 // different every time.
-func exitLatency(job uint32, start hpc.Time) time.Duration {
+func ExitLatency(job uint32, start hpc.Time) time.Duration {
 	const least, most = time.Millisecond, 100 * time.Millisecond
 	left := time.Second - start.Sub(hpc.Unix(start.UnixSeconds())) // until the next whole second
 	room := min(most, left-least) - least

@@ -350,7 +350,7 @@ func TestPrologDelay(t *testing.T) {
 func TestEpilogDelay(t *testing.T) {
 	s, c := newStage(t, Delays{Epilog: delay(t, "5s")})
 	c.launch(0, launch(7))
-	s.advance(10*time.Second + exitLatency(7, begin))
+	s.advance(10*time.Second + ExitLatency(7, begin))
 	for _, n := range []int{0, 1, 0, 1} {
 		wantCode(t, c.terminate(n, rpc.RequestTerminateJob, 7), 0)
 	}
@@ -365,7 +365,7 @@ func TestEpilogDelay(t *testing.T) {
 func TestHasEpilog(t *testing.T) {
 	s, c := newStage(t, Delays{HasEpilog: true})
 	c.launch(0, launch(7))
-	s.advance(10*time.Second + exitLatency(7, begin))
+	s.advance(10*time.Second + ExitLatency(7, begin))
 	for _, n := range []int{0, 1} {
 		wantCode(t, c.terminate(n, rpc.RequestTerminateJob, 7), 0)
 	}

@@ -1,0 +1,209 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/interrupt"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/replay"
+	"rmreplay/internal/rm/sim"
+	"rmreplay/internal/rm/slurm/admission"
+	"rmreplay/internal/rm/slurm/associations"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/workload"
+)
+
+// modelEngine is the model of Slurm's scheduler as an engine.
+type modelEngine struct {
+	spec    Simulator
+	release slurmspec.Release
+	cluster *conf.Cluster
+	config  slurmmodel.Config
+	missing []slurmmodel.Missing
+}
+
+func (e *modelEngine) check(spec *Spec) (err error) {
+	e.spec = *spec.Simulator
+	s := &e.spec
+	switch {
+	case s.Cluster == "":
+		return fieldError("policy", "%s: needs a cluster directory with a slurm.conf", s.Policy)
+	case s.Processors != 0 || s.Nodes != 0:
+		return fieldError("policy", "%s: takes its nodes from the cluster directory", s.Policy)
+	case len(s.FileSystems) > 0:
+		return fieldError("policy", "%s: knows no file systems", s.Policy)
+	case s.Ties != "" && s.Ties != sim.EndsFirst:
+		return fieldError("ties", "%s: slurmctld has an order of its own", s.Ties)
+	case s.NodeFactor != 0 && !isFactor(s.NodeFactor):
+		return fieldError("nodes", "x%g: not a factor (want, for example, x2 or x0.5)", s.NodeFactor)
+	case s.Lead != 0 && s.Lead < ShortestLead:
+		return fieldError("lead", "%v: too short (want at least %v)", s.Lead, ShortestLead)
+	}
+	e.release = slurmspec.R2205
+	if s.Release != "" {
+		if e.release, err = slurmspec.ParseRelease(s.Release); err != nil {
+			return fieldError("slurm", "%w", err)
+		}
+	}
+	e.cluster, err = OpenCluster(s.Cluster, s.NodeFactor)
+	return err
+}
+
+func (e *modelEngine) fit(*workload.Workload) (workload.Cluster, error) { return Known(e.cluster), nil }
+
+func (e *modelEngine) admit(p *Prepared) error {
+	w := p.workload
+	if w.Start != 0 {
+		return p.checking(errors.New("the model of Slurm does not play windows (want a workload without a window, or rmreplay replay)"))
+	}
+	site, err := admission.New(e.cluster, w.Submitters(), admission.Options{Release: e.release})
+	if err != nil {
+		return inputError(fmt.Errorf("foreseeing rejections: %w", err))
+	}
+	if err := refuseErrors(problemsOf(site)); err != nil {
+		return inputError(fmt.Errorf("checking the cluster: %w", err))
+	}
+	e.config = modelOf(e.cluster, w.Submitters())
+	e.config.Release, e.config.Epoch = e.release, p.begin
+	e.config.Rejected = map[string]string{}
+	site.Foresee(w, func(job string, why admission.Finding) {
+		if why.Verdict == admission.Rejected {
+			e.config.Rejected[job] = why.Text
+		}
+	})
+	e.missing = slurmmodel.Lacks(&e.config, w)
+	return nil
+}
+
+// modelOf returns the configuration of a cluster as the model takes it.
+func modelOf(c *conf.Cluster, users []hpc.User) slurmmodel.Config {
+	out := slurmmodel.Config{Get: c.Get, Nodes: slices.Clone(c.Nodes)}
+	for i := range c.Partitions {
+		p := &c.Partitions[i]
+		out.Partitions = append(out.Partitions, slurmmodel.Partition{Name: p.Name, Default: p.Default, Nodes: p.Nodes, Get: p.Get})
+	}
+	if plugin, _ := c.Get("TopologyPlugin"); strings.EqualFold(strings.TrimPrefix(strings.ToLower(plugin), "topology/"), "tree") {
+		for _, s := range c.Topology {
+			out.Switches = append(out.Switches, switchOf(s))
+		}
+	}
+	if c.Accounting() {
+		commands, _ := c.AccountCommands(users)
+		out.Associations = associations.Read(commands, c.AccountsFile, c.Name)
+	}
+	return out
+}
+
+// switchOf returns a line of topology.conf. conf has checked its host lists.
+func switchOf(s conf.Statement) slurmmodel.Switch {
+	names := func(key string) []string {
+		text, _ := s.Get(key)
+		list, _ := hostlist.Expand(text)
+		return list
+	}
+	return slurmmodel.Switch{Name: s.Value, Nodes: names("Nodes"), Switches: names("Switches")}
+}
+
+// engine makes the engine of one realization. As in a replay, the seed decides how long slurmctld has run.
+func (e *modelEngine) engine(seed uint64) (*slurmmodel.Engine, error) {
+	config := e.config
+	if config.Lead = e.spec.Lead; config.Lead == 0 {
+		config.Lead = DrawLead(seed)
+	}
+	engine, err := slurmmodel.New(config)
+	return engine, inputError(err)
+}
+
+func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hooks Hooks) (*metrics.Summary, error) {
+	engine, err := e.engine(one.seed)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := p.manifest(one)
+	if err != nil {
+		return nil, err
+	}
+	manifest.Engine, manifest.Policy, manifest.Cluster = "sim", e.spec.Policy, capacity(e.cluster)
+	manifest.Cluster.Dir = absolute(e.spec.Cluster)
+	manifest.Clock = run.Clock{Model: "frozen"}
+	defer interrupt.Hold()() // until the record is complete
+	record, err := p.create(one, manifest, true)
+	if err != nil {
+		return nil, err
+	}
+	defer record.Close()
+	state, err := e.play(ctx, p, one.seed, engine, record, hooks)
+	ferr := record.Finish(state, func(m *run.Manifest) {
+		m.Finished, m.VirtualEnd = time.Now(), engine.Now()
+		if state == run.StateFailed {
+			m.Error = err.Error()
+		}
+	})
+	if ferr != nil || err != nil {
+		return nil, bothOf(err, ferr)
+	}
+	return summarize(record, nil, metrics.Options{Tau: metrics.DefaultTau})
+}
+
+// play runs the model, and warns of the inputs that it did not carry out and of what it lacks.
+func (e *modelEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *slurmmodel.Engine, record *run.Writer, hooks Hooks) (run.State, error) {
+	hooks.Begin(p.begin)
+	for _, m := range e.missing {
+		hooks.Notice("the model of Slurm lacks " + m.String())
+	}
+	options := replay.Options{DefaultLimit: e.cluster.DefaultLimit(), Processors: capacity(e.cluster).Processors, Observe: seldom(hooks.Progress), Released: record.Released}
+	result, err := p.play(ctx, engine, seed, record, options, p.spec.rewriters()...)
+	switch {
+	case interrupted(ctx, err):
+		return run.StateInterrupted, err
+	case err != nil:
+		return run.StateFailed, err
+	}
+	warnings := append(e.partial(), p.undone(result, engine.NeverStarts())...)
+	if refused := engine.Refused(); len(refused) > 0 {
+		text := fmt.Sprintf("%d events of nodes or reservations were refused: %s", len(refused), few(refused, 5))
+		warnings = append(warnings, run.Warning{Code: "event-refused", Text: text, AffectsResult: true, Count: len(refused)})
+	}
+	for _, w := range warnings {
+		if err := record.Warn(w); err != nil {
+			return run.StateFailed, err
+		}
+	}
+	return run.StateComplete, nil
+}
+
+// partial returns the warning that the run is not Slurm's in all respects, if it is not.
+func (e *modelEngine) partial() []run.Warning {
+	if len(e.missing) == 0 {
+		return nil
+	}
+	texts, jobs := make([]string, len(e.missing)), 0
+	for i, m := range e.missing {
+		texts[i] = m.String()
+		jobs += m.Jobs
+	}
+	text := "model: partial: the model of Slurm lacks " + strings.Join(texts, "; ")
+	return []run.Warning{{Code: "model-partial", Text: text, AffectsResult: true, Count: max(1, jobs)}}
+}
+
+func (e *modelEngine) watch(ctx context.Context, p *Prepared, see watcher) (w Watched, err error) {
+	engine, err := e.engine(p.spec.Seed)
+	if err != nil {
+		return w, err
+	}
+	w.Result, err = p.play(ctx, ending{engine, see.until}, p.spec.Seed, see, replay.Options{Processors: capacity(e.cluster).Processors}, p.spec.rewriters()...)
+	for _, warning := range e.partial() {
+		w.Warnings = append(w.Warnings, warning.Text)
+	}
+	return w, err
+}

@@ -1,0 +1,457 @@
+package slurmmodel
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurmmodel/accounts"
+	"rmreplay/internal/rm/slurmmodel/fairshare"
+	"rmreplay/internal/rm/slurmmodel/limits"
+	"rmreplay/internal/rm/slurmmodel/priority"
+	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/tres"
+	"rmreplay/internal/slurmspec"
+)
+
+// accounting is what accounts, QOS and priorities decide.
+type accounting struct {
+	e        *Engine
+	table    *tres.Table
+	accounts *accounts.Accounts // nil without slurmdbd
+	shares   *fairshare.FairShare
+	limits   *limits.Limits // nil without slurmdbd
+	settings *priority.Settings
+	cluster  priority.Cluster
+	parts    map[*partition]*accountedPartition
+	basic    priority.Basic
+}
+
+// accountedPartition is what accounting knows of a partition.
+type accountedPartition struct {
+	priority *priority.Partition
+	limits   *limits.Partition
+	weights  []float64 // TRESBillingWeights
+	qos      *accounts.QOS
+}
+
+// accounted is what accounting knows of a job. It is a [fairshare.Job].
+type accounted struct {
+	a       *accounting
+	job     *job
+	assoc   *accounts.Association
+	qos     *accounts.QOS
+	running *fairshare.Running
+	limits  *limits.Job
+}
+
+var _ fairshare.Job = (*accounted)(nil)
+
+func newAccounting(e *Engine) (*accounting, error) {
+	get, release := e.cfg.Get, e.cfg.Release
+	table := tres.New(value(get, "AccountingStorageTRES"))
+	a := &accounting{e: e, table: table, parts: map[*partition]*accountedPartition{}}
+	var err error
+	if a.settings, err = priority.ReadSettings(get, a.table, e.cfg.Associations != nil, release); err != nil {
+		return nil, err
+	}
+	if e.cfg.Associations != nil {
+		shares, err := fairshare.ReadSettings(get, release)
+		if err != nil {
+			return nil, err
+		}
+		a.accounts = accounts.New(e.cfg.Associations, a.table, shares.FairTree, release)
+		a.shares = fairshare.New(a.accounts, shares, e.cfg.Epoch.Add(-e.cfg.Lead).UnixSeconds(), 0)
+		a.limits = limits.New(a.accounts, a.shares, accounts.ReadEnforcement(get), a.settings.AccrueAlways, release)
+	}
+	return a, a.readPartitions()
+}
+
+// readPartitions reads what decides priorities and billing in partitions.
+func (a *accounting) readPartitions() error {
+	var list []*priority.Partition
+	used := selection.NewBits(len(a.e.tester.Nodes))
+	for i, p := range a.e.parts {
+		get := a.e.cfg.Partitions[i].Get
+		factor := max(number(get, "PriorityJobFactor", 1), number(get, "Priority", 0))
+		of := &accountedPartition{priority: &priority.Partition{
+			JobFactor: uint16(factor), MaxMinutes: slurmspec.Infinite, TRES: a.total(p.nodes),
+		}}
+		if p.maxMinutes >= 0 {
+			of.priority.MaxMinutes = uint32(p.maxMinutes)
+		}
+		var err error
+		if of.weights, err = a.table.Weights(value(get, "TRESBillingWeights")); err != nil {
+			return fmt.Errorf("partition %s: %w", p.name, err)
+		}
+		if name := strings.ToLower(value(get, "QOS")); name != "" && a.accounts != nil {
+			of.qos = a.accounts.QOS[name]
+		}
+		of.limits = &limits.Partition{QOS: of.qos, MaxMinutes: of.priority.MaxMinutes, DefaultMinutes: slurmspec.NoVal}
+		if p.defaultMinutes >= 0 {
+			of.limits.DefaultMinutes = uint32(p.defaultMinutes)
+		}
+		used.Or(p.nodes)
+		a.parts[p] = of
+		list = append(list, of.priority)
+	}
+	priority.NormalizePartitions(list)
+	a.cluster = priority.Cluster{Nodes: uint32(len(a.e.tester.Nodes)), CPUs: uint32(a.total(used)[tres.CPU])}
+	return nil
+}
+
+// total returns the resources of nodes.
+func (a *accounting) total(nodes selection.Bits) tres.Vector {
+	v := a.table.Vector()
+	for i := range nodes.All {
+		n := &a.e.tester.Nodes[i]
+		v[tres.CPU] += uint64(n.CPUs)
+		v[tres.Memory] += uint64(n.Memory)
+		v[tres.Node]++
+		for k := range n.Devices {
+			a.addDevices(v, n.Devices[k].Kind, n.Devices[k].Type, n.Devices[k].Count)
+		}
+	}
+	return v
+}
+
+func (a *accounting) addDevices(v tres.Vector, kind, typ string, count int) {
+	if i, tracked := a.table.Index("gres/" + kind); tracked {
+		v[i] += uint64(count)
+	}
+	if typ == "" {
+		return
+	}
+	if i, tracked := a.table.Index("gres/" + kind + ":" + typ); tracked {
+		v[i] += uint64(count)
+	}
+}
+
+// admit finds the association and the QOS of a new job.
+func (a *accounting) admit(j *job) error {
+	of := &accounted{a: a, job: j}
+	j.account = of
+	if a.accounts == nil {
+		return nil
+	}
+	work := j.of.job
+	if of.assoc = a.accounts.Find(work.User, work.Account, j.part.name); of.assoc == nil {
+		const text = "invalid account or account/partition combination specified: user %s, account %q"
+		return fmt.Errorf(text, work.User, work.Account)
+	}
+	if of.qos = a.accounts.DefaultQOS(of.assoc); work.QOS != "" {
+		if of.qos = a.accounts.QOS[strings.ToLower(work.QOS)]; of.qos == nil {
+			return fmt.Errorf("invalid qos specification: %s", work.QOS)
+		}
+	}
+	l := a.view(j)
+	if !a.limits.Validate(l, a.request(j, j.minNodes)) {
+		return fmt.Errorf("job violates accounting/QOS policy (%s)", l.Reason)
+	}
+	if l.ByLimit && l.Minutes != slurmspec.NoVal && j.limit < 0 {
+		j.limit = int64(l.Minutes)
+	}
+	a.limits.Submitted(l)
+	return nil
+}
+
+// describe writes what accounting knows into an outcome.
+func (a *accounting) describe(j *job, o *rm.Outcome) {
+	of := j.account
+	if of.assoc != nil {
+		o.Account = of.assoc.Account
+	}
+	if of.qos != nil {
+		o.QOS = of.qos.Name
+	}
+}
+
+// prioritize computes the priority of a new job.
+func (a *accounting) prioritize(j *job) {
+	work := j.of.job
+	switch {
+	case work.Hold:
+		j.priority = 0
+	case work.Priority != nil && work.AsOperator:
+		j.priority, j.direct = *work.Priority, true
+	case !a.settings.Multifactor:
+		j.priority, j.direct = a.basic.Next(int64(work.Nice)), true
+	default:
+		a.compute(j, a.e.second())
+	}
+}
+
+// compute computes the priority of a job (_get_priority_internal in priority_multifactor.c).
+func (a *accounting) compute(j *job, now int64) {
+	of := j.account
+	p := priority.Job{
+		Association: of.assoc, QOS: of.qos, Accrue: j.accrue, Nodes: uint32(j.minNodes), CPUs: uint32(j.request.MinCPUs),
+		Minutes: slurmspec.NoVal, Nice: int64(j.of.job.Nice), TRES: a.request(j, j.minNodes),
+	}
+	if j.totalCPUs > 0 {
+		p.CPUs = uint32(j.totalCPUs)
+	}
+	if j.limit >= 0 {
+		p.Minutes = uint32(j.limit)
+	}
+	if of.assoc != nil {
+		p.FairShare = a.shares.Factor(of.assoc)
+	}
+	for i, part := range j.parts {
+		p.Partitions = append(p.Partitions, a.parts[part].priority)
+		if part == j.part {
+			p.Own = i
+		}
+	}
+	parts := a.settings.Of(&p, a.cluster, now)
+	j.priority = a.settings.Update(j.priority, parts.Sum())
+	if len(j.parts) > 1 {
+		j.perPart = a.settings.InPartitions(&p, &parts)
+	}
+}
+
+// request returns the resources that a job asks for on a number of nodes.
+func (a *accounting) request(j *job, nodes int) tres.Vector {
+	v, r := a.table.Vector(), &j.request
+	cpus := j.totalCPUs
+	if cpus == 0 {
+		cpus = r.MinCPUs
+	}
+	v[tres.CPU], v[tres.Node] = uint64(cpus), uint64(nodes)
+	switch {
+	case r.MemoryPerCPU:
+		v[tres.Memory] = uint64(r.Memory) * uint64(cpus)
+	default:
+		v[tres.Memory] = uint64(r.Memory) * uint64(nodes)
+	}
+	for _, d := range r.Devices {
+		a.addDevices(v, d.Kind, d.Type, d.Count*nodes)
+	}
+	v[tres.Billing] = a.bill(j.part, v)
+	return v
+}
+
+func (a *accounting) bill(p *partition, v tres.Vector) uint64 {
+	return uint64(math.Trunc(a.table.Bill(a.parts[p].weights, v, a.settings.MaxTRES)))
+}
+
+// allocated returns the resources of a running job.
+func (a *accounting) allocated(j *job) tres.Vector {
+	v := a.table.Vector()
+	v[tres.CPU], v[tres.Node] = uint64(j.alloc.CPUs), uint64(len(j.alloc.Parts))
+	for i := range j.alloc.Parts {
+		p := &j.alloc.Parts[i]
+		v[tres.Memory] += uint64(p.Memory)
+		n := &a.e.tester.Nodes[p.Node]
+		for k := range n.Devices {
+			if count := p.Devices(a.e.tester.Machine, k); count > 0 {
+				a.addDevices(v, n.Devices[k].Kind, n.Devices[k].Type, count)
+			}
+		}
+	}
+	return v
+}
+
+// begin counts a job that starts.
+func (a *accounting) begin(j *job) {
+	of := j.account
+	if of.assoc == nil {
+		return
+	}
+	v := a.allocated(j)
+	billing := a.table.Bill(a.parts[j.part].weights, v, a.settings.MaxTRES)
+	v[tres.Billing] = uint64(billing)
+	of.running = &fairshare.Running{
+		Association: of.assoc, QOS: of.qos, PartitionQOS: a.parts[j.part].qos, User: strings.ToLower(j.of.job.User),
+		Start: j.estimate, LimitEnd: j.end, Billing: billing, TRES: v,
+	}
+	l := a.view(j)
+	l.Running, l.Nodes = of.running, j.alloc.Nodes
+	a.limits.Accrued(l)
+	a.limits.Begin(l)
+}
+
+// end counts a job that has ended.
+func (a *accounting) end(j *job) {
+	if a.limits == nil {
+		return
+	}
+	l := a.view(j)
+	a.limits.Finish(l, a.e.second(), j.end)
+	a.limits.Removed(l, true)
+}
+
+// forget forgets a pending job that is over.
+func (a *accounting) forget(j *job) {
+	if a.limits == nil || j.state != pending {
+		return
+	}
+	l := a.view(j)
+	a.limits.Accrued(l)
+	a.limits.Removed(l, false)
+}
+
+// decay is a run of the decay thread.
+func (a *accounting) decay() {
+	now := a.e.second()
+	switch {
+	case !a.settings.Multifactor:
+		return
+	case a.shares == nil && !a.e.rules.since2411: // without slurmdbd there is no such thread
+		return
+	case a.shares == nil:
+		for _, j := range a.e.list {
+			j.account.Prioritize(now)
+		}
+		return
+	}
+	a.shares.Run(now, func(yield func(fairshare.Job) bool) {
+		for _, j := range a.e.list {
+			if !yield(j.account) {
+				return
+			}
+		}
+	})
+}
+
+// Association implements [fairshare.Job].
+func (of *accounted) Association() *accounts.Association { return of.assoc }
+
+// Running implements [fairshare.Job].
+func (of *accounted) Running() *fairshare.Running {
+	if of.job.state != running {
+		return nil
+	}
+	return of.running
+}
+
+// Prioritize implements [fairshare.Job].
+func (of *accounted) Prioritize(now int64) {
+	j := of.job
+	if j.state != pending || j.priority == 0 {
+		return
+	}
+	if !j.direct {
+		of.a.compute(j, now)
+	}
+	of.a.e.touch()
+}
+
+// accrue lets an eligible job gain age. Tasks of an array may become jobs of their own then.
+func (a *accounting) accrue(j *job) {
+	if a.limits == nil {
+		if j.accrue == 0 && j.begin > 0 && j.begin <= a.e.second() && j.priority != 0 {
+			j.accrue = j.begin
+		}
+		return
+	}
+	l := a.view(j)
+	split := a.limits.Accrue(l, a.e.second())
+	j.accrue = l.Accrue
+	for ; split > 0 && j.isHead(); split-- {
+		rest := a.e.split(j)
+		j.accrue = a.e.second()
+		j.account.limits.Accrue = j.accrue
+		j = rest
+	}
+}
+
+// dependent takes the age from a job that a dependency holds.
+func (a *accounting) dependent(j *job) {
+	if a.limits == nil {
+		j.accrue = 0
+		return
+	}
+	l := a.view(j)
+	a.limits.ResetAccrual(l)
+	j.accrue = l.Accrue
+}
+
+// view returns a job as limits see it.
+func (a *accounting) view(j *job) *limits.Job {
+	of := j.account
+	if of.limits == nil {
+		of.limits = &limits.Job{
+			Association: of.assoc, User: strings.ToLower(j.of.job.User), QOS: of.qos,
+			Required: j.request.Required, Submit: j.submit,
+		}
+		for _, p := range j.parts {
+			of.limits.Partitions = append(of.limits.Partitions, a.parts[p].limits)
+		}
+		if len(j.parts) == 1 {
+			of.limits.Partitions = nil
+		}
+	}
+	l := of.limits
+	l.Partition, l.Tasks, l.Reason = a.parts[j.part].limits, len(j.tasks), j.reason
+	l.Begin, l.Accrue, l.Held = j.begin, j.accrue, j.priority == 0
+	l.Dependent = j.reason == reasonDependency
+	switch l.Minutes = slurmspec.NoVal; {
+	case j.endless:
+		l.Minutes = slurmspec.Infinite
+	case j.limit >= 0:
+		l.Minutes = uint32(j.limit)
+	}
+	return l
+}
+
+// told takes the reason that a check of limits has set.
+func (a *accounting) told(j *job, l *limits.Job, ok bool) bool {
+	if j.reason != l.Reason {
+		j.reason = l.Reason
+		a.e.touch()
+	}
+	return ok
+}
+
+// beforeSelection compares a job with the limits that do not depend on its nodes.
+func (a *accounting) beforeSelection(j *job) bool {
+	if a.limits == nil {
+		return true
+	}
+	l := a.view(j)
+	return a.told(j, l, a.limits.PreSelect(l))
+}
+
+// afterSelection compares a job with the limits of resources. Without nodes it is compared with what it
+// asks for on a number of nodes.
+func (a *accounting) afterSelection(j *job, chosen selection.Bits, nodes int) bool {
+	if a.limits == nil {
+		return true
+	}
+	l := a.view(j)
+	return a.told(j, l, a.limits.PostSelect(l, a.request(j, nodes), chosen))
+}
+
+// limited reports whether a job waits because of a limit.
+func (a *accounting) limited(j *job) bool { return limits.IsLimit(j.reason) }
+
+// mostNodes returns how many nodes limits allow a job; 0 for any number.
+func (a *accounting) mostNodes(j *job) int {
+	if a.limits == nil {
+		return 0
+	}
+	if n, _ := a.limits.MaxNodes(a.view(j)); n != tres.NoLimit {
+		return int(n)
+	}
+	return 0
+}
+
+// reservePriority returns the priority below which limits let a job block nobody; 0 for none.
+func (a *accounting) reservePriority(j *job) uint32 {
+	if a.limits == nil {
+		return 0
+	}
+	return a.limits.MinPriority(a.view(j))
+}
+
+// reservesNothing reports whether a job's QOS forbids reservations (NoReserve).
+func (a *accounting) reservesNothing(j *job) bool {
+	return j.account.qos != nil && j.account.qos.NoReserve
+}
+
+// ignoresTimeLimit reports whether a job's QOS puts aside the time limit of partitions.
+func (a *accounting) ignoresTimeLimit(j *job) bool {
+	return j.account.qos != nil && j.account.qos.PartitionTimeLimit
+}

@@ -1,0 +1,65 @@
+package accounts
+
+import (
+	"math"
+
+	"rmreplay/internal/rm/slurm/associations"
+	"rmreplay/internal/rm/slurmmodel/tres"
+)
+
+// NoLimit as a number of jobs or minutes stands for no limit.
+const NoLimit = math.MaxInt64
+
+// Limits are the limits of an association or a QOS. Numbers are [NoLimit], and amounts are [tres.NoLimit],
+// if they are not set. A vector without any limit is nil.
+type Limits struct {
+	GrpTRES, GrpTRESMinutes, GrpTRESRunMinutes tres.Vector
+	MaxTRES, MaxTRESPerNode, MaxTRESMinutes    tres.Vector // of each job
+	// GrpWall and MaxWall are in minutes.
+	GrpWall, MaxWall int64
+	// These are numbers of jobs. MaxJobs, MaxSubmit and MaxAccrue are those of an association, or of each
+	// user in a QOS.
+	GrpJobs, GrpSubmit, GrpAccrue int64
+	MaxJobs, MaxSubmit, MaxAccrue int64
+	// MinPriority is MinPrioThresh: below it a pending job reserves nothing.
+	MinPriority int64
+
+	// Only a QOS has these.
+	MaxTRESPerUser, MaxTRESPerAccount, MinTRES                  tres.Vector
+	MaxRunMinutesPerUser, MaxRunMinutesPerAccount               tres.Vector // since 24.05
+	MaxJobsPerAccount, MaxSubmitPerAccount, MaxAccruePerAccount int64
+}
+
+// limits brings limits into slurmctld's form.
+func (a *Accounts) limits(l *associations.Limits) Limits {
+	return Limits{
+		GrpTRES: a.TRES.Limits(l.GrpTRES), GrpTRESMinutes: a.TRES.Limits(l.GrpTRESMins),
+		GrpTRESRunMinutes: a.TRES.Limits(l.GrpTRESRunMins),
+		MaxTRES:           a.TRES.Limits(l.MaxTRESPerJob), MaxTRESPerNode: a.TRES.Limits(l.MaxTRESPerNode),
+		MaxTRESMinutes: a.TRES.Limits(l.MaxTRESMinutesPerJob),
+		GrpWall:        orNone(l.GrpWall), MaxWall: orNone(l.MaxWall), GrpJobs: orNone(l.GrpJobs),
+		GrpSubmit: orNone(l.GrpSubmit),
+		GrpAccrue: orNone(l.GrpAccrue),
+		MaxJobs:   orNone(l.MaxJobs), MaxSubmit: orNone(l.MaxSubmit), MaxAccrue: orNone(l.MaxAccrue),
+		MinPriority:       orNone(l.MinPriority),
+		MaxJobsPerAccount: NoLimit, MaxSubmitPerAccount: NoLimit, MaxAccruePerAccount: NoLimit,
+	}
+}
+
+func (a *Accounts) policyLimits(p *associations.Policy) Limits {
+	l := a.limits(&p.Limits)
+	l.MaxTRESPerUser, l.MaxTRESPerAccount, l.MinTRES = a.TRES.Limits(p.MaxTRESPerUser),
+		a.TRES.Limits(p.MaxTRESPerAccount), a.TRES.Limits(p.MinTRESPerJob)
+	l.MaxRunMinutesPerUser, l.MaxRunMinutesPerAccount = a.TRES.Limits(p.MaxTRESRunMinsPerUser),
+		a.TRES.Limits(p.MaxTRESRunMinsPerAccount)
+	l.MaxJobsPerAccount, l.MaxSubmitPerAccount, l.MaxAccruePerAccount = orNone(p.MaxJobsPerAccount),
+		orNone(p.MaxSubmitPerAccount), orNone(p.MaxAccruePerAccount)
+	return l
+}
+
+func orNone(limit *int64) int64 {
+	if limit == nil {
+		return NoLimit
+	}
+	return *limit
+}

@@ -1,0 +1,439 @@
+package slurmmodel
+
+import (
+	"rmreplay/internal/rm/slurmmodel/backfill"
+	"rmreplay/internal/rm/slurmmodel/selection"
+)
+
+// cycle is a cycle of the backfill scheduler in progress (_attempt_backfill in backfill.c).
+type cycle struct {
+	e       *Engine
+	now     int64
+	table   *backfill.Table
+	end     int64 // of the window
+	tried   int   // jobs that reached a test
+	started int
+	perUser map[string]int
+	userIn  map[userPart]int
+	// rejected is the array and the partition in which no further task is tried.
+	rejected attempt
+	// reserved counts the reservations of one array in a row.
+	reserved   int
+	reservedOf *submission
+	free       selection.Bits // memory for a trial
+}
+
+type userPart struct {
+	user string
+	part *partition
+}
+
+// backfill runs a cycle.
+func (e *Engine) backfill() {
+	if e.planned.Next(0) >= 0 { // the nodes lose the flag
+		e.planned.Reset()
+		e.touch()
+	}
+	queue := e.buildQueue(true)
+	if len(queue) == 0 {
+		return
+	}
+	c := cycle{e: e, now: e.second(), perUser: map[string]int{}, userIn: map[userPart]int{}}
+	c.table = backfill.New(c.now, e.par.bf.window, e.par.bf.resolution, e.available)
+	c.table.Beyond = e.rules.since2411
+	c.end = c.table.End()
+	for _, j := range e.list {
+		if j.state == pending {
+			j.estimate = 0
+		}
+	}
+	for _, p := range e.parts {
+		p.planned, p.tests = 0, 0
+	}
+	if e.par.bf.runningReserve {
+		for _, j := range e.running {
+			c.reserveRunning(j)
+		}
+	}
+	for _, r := range queue {
+		if c.tried >= e.par.bf.maxTest || !c.record(r) {
+			break
+		}
+	}
+	e.flagPlanned()
+}
+
+// flagPlanned flags the nodes that are planned for jobs (_handle_planned). That is a change of nodes, so
+// that the next cycle has work. Nodes with jobs do not get the flag. Since 24.11 full ones do not, but that
+// counts as a change.
+func (e *Engine) flagPlanned() {
+	if e.rules.since2411 && e.planned.Next(0) >= 0 {
+		e.touch()
+	}
+	for i := range e.planned.All {
+		if e.rules.since2411 && e.tester.Full(e.state, i) || !e.rules.since2411 && !e.state.Idle(i) {
+			e.planned.Clear(i)
+		}
+	}
+	if e.planned.Next(0) >= 0 {
+		e.touch()
+	}
+}
+
+// reserveRunning puts a running job that has whole nodes into the table, from its beginning on
+// (_bf_reserve_running).
+func (c *cycle) reserveRunning(j *job) {
+	if j.request.Exclusive && c.table.Records() < c.e.par.bf.spaceSize {
+		c.table.Reserve(j.alloc.Nodes, 0, c.roundEnd(j.end))
+	}
+}
+
+func (c *cycle) round(t int64) int64 { return t / c.e.par.bf.resolution * c.e.par.bf.resolution }
+
+// roundEnd rounds the end of a reservation.
+func (c *cycle) roundEnd(t int64) int64 {
+	if c.e.rules.roundUp {
+		t += c.e.par.bf.resolution - 1
+	}
+	return c.round(t)
+}
+
+// record tries a record of the queue, with all its tasks. It reports false if the cycle ends.
+func (c *cycle) record(r record) bool {
+	e, j := c.e, r.job
+	if r.head && !j.isHead() {
+		if j = e.byNumber[j.of.number]; j == nil {
+			return true
+		}
+	}
+	if j.state != pending || j.priority == 0 {
+		return true
+	}
+	j.part, j.priority = r.part, r.priority
+	if !e.par.assocLimitStop && !e.account.beforeSelection(j) {
+		return true
+	}
+	t := trial{cycle: c, original: j.estimate, nowOnly: c.nowOnly(j)}
+	for head := j.isHead(); ; {
+		t.job, t.counted = j, false
+		switch t.task() {
+		case nextRecord:
+			return true
+		case endCycle:
+			return false
+		case nextStarted:
+			if e.par.bf.maxStart > 0 && c.started >= e.par.bf.maxStart {
+				return false
+			}
+			if !head {
+				return true
+			}
+			if j = e.byNumber[j.of.number]; j == nil || j.state != pending {
+				return true
+			}
+			j.part, j.priority = r.part, r.priority
+		case nextTask:
+		}
+	}
+}
+
+// nowOnly reports whether a job gets no reservation.
+func (c *cycle) nowOnly(j *job) bool {
+	bf := &c.e.par.bf
+	least := c.e.reservePriority(j)
+	return least > 0 && j.priority < least || bf.minAge > 0 && j.begin > 0 && c.now-j.begin < bf.minAge ||
+		bf.oneReservation && j.estimate > 0 || bf.partReserve > 0 && j.part.planned >= bf.partReserve
+}
+
+// next is what follows a trial.
+type next uint8
+
+const (
+	nextRecord next = iota
+	nextTask
+	nextStarted // the next task, if there is one
+	endCycle
+)
+
+// trial is the trial of one job or task in one partition.
+type trial struct {
+	*cycle
+	job      *job
+	original int64 // the estimate of another partition; 0 for none
+	nowOnly  bool
+	counted  bool
+
+	counts  selection.Counts
+	limit   int64 // minutes for which it plans
+	granted int64 // minutes that a started job gets
+	later   int64 // when another try may find more nodes; 0 for never
+}
+
+// task tries a job or a task until it starts, has a reservation, or has no hope.
+func (t *trial) task() next {
+	e, j := t.e, t.job
+	if j.state != pending || j.priority == 0 {
+		return nextRecord
+	}
+	if j.of.array != nil {
+		here := attempt{j.of, j.part}
+		if t.rejected == here {
+			return nextRecord
+		}
+		t.rejected = here
+		if !e.arrayMayStart(j) {
+			return nextRecord
+		}
+	}
+	if !e.fitsPartition(j, true) || t.tooMany() || !e.independent(j) {
+		return nextRecord
+	}
+	var ok bool
+	if t.counts, ok = e.counts(j); !ok {
+		return nextRecord
+	}
+	t.limits()
+	limit := j.limit
+	defer func() {
+		if j.state == pending {
+			j.limit = limit
+		}
+	}()
+	if j.timeMin > 0 && j.timeMin < t.limit {
+		t.limit, t.granted, j.limit = j.timeMin, j.timeMin, j.timeMin
+	}
+	for t.later = t.now; ; {
+		if result, again := t.attempt(); !again {
+			return result
+		}
+	}
+}
+
+// limits sets the time for which the job plans: its limit, or its partition's, or a year.
+func (t *trial) limits() {
+	j := t.job
+	most := j.part.maxMinutes
+	if most < 0 {
+		most = endless
+	}
+	t.limit = most
+	if j.limit >= 0 {
+		t.limit = j.limit
+		if j.part.maxMinutes >= 0 {
+			t.limit = min(j.limit, most)
+		}
+	}
+	t.granted = t.limit
+}
+
+// tooMany counts the job for the limits of tests, and reports whether one of them is exceeded.
+func (t *trial) tooMany() bool {
+	bf, j := &t.e.par.bf, t.job
+	user := j.of.job.User
+	if bf.maxPart > 0 {
+		if j.part.tests++; j.part.tests > bf.maxPart {
+			return true
+		}
+	}
+	if bf.maxUserPart > 0 {
+		key := userPart{user, j.part}
+		if t.userIn[key]++; t.userIn[key] > bf.maxUserPart {
+			return true
+		}
+	}
+	if bf.maxUser > 0 {
+		if t.perUser[user]++; t.perUser[user] > bf.maxUser {
+			return true
+		}
+	}
+	return false
+}
+
+// giveUp ends a trial that found no start, unless there is a later one to try.
+func (t *trial) giveUp() (next, bool) {
+	if t.later > 0 && !t.nowOnly {
+		t.job.estimate = 0
+		return 0, true
+	}
+	t.job.estimate = t.original
+	return nextRecord, false
+}
+
+// attempt is one try from the instant t.later. again says that another one follows.
+func (t *trial) attempt() (result next, again bool) {
+	e, j := t.e, t.job
+	from := t.later
+	t.later = 0
+	if e.rules.since2411 && from > t.end {
+		return t.giveUp()
+	}
+	t.free = append(t.free[:0], j.part.nodes...)
+	free := t.free
+	free.And(e.up)
+	free.And(e.available)
+	if e.rules.since2411 && j.excluded != nil {
+		free.AndNot(j.excluded)
+	}
+	t.later = t.table.Restrict(free, from, max(t.now, from)+t.limit*60)
+	if j.excluded != nil {
+		free.AndNot(j.excluded)
+	}
+	free.And(j.capable)
+	if free.Count() < t.counts.Min || j.request.Required != nil && !free.Contains(j.request.Required) {
+		return t.giveUp()
+	}
+	if !t.counted {
+		t.counted = true
+		t.tried++
+	}
+	alloc, start := t.willRun(free, from)
+	if alloc == nil {
+		return t.giveUp()
+	}
+	if from > start {
+		start = from
+		e.touch()
+	}
+	return t.decide(alloc, free, from, start)
+}
+
+// willRun looks for the instant at which the job could start on nodes of a set.
+func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation, int64) {
+	e := t.e
+	h := selection.Horizon{
+		Now: t.now, Running: e.horizon, Linear: e.par.bf.linear, PreferBusy: e.par.bf.busy,
+		GuessedEnd: e.par.killWait + e.par.overTimeLimit, NowOnly: t.nowOnly,
+		Since2411: e.rules.since2411, Since2605: e.rules.since2605, Begin: from, Until: t.later,
+	}
+	alloc, start := e.tester.WillRun(e.state, e.requestOf(t.job), free, t.counts, &h)
+	if alloc != nil {
+		t.job.totalCPUs = alloc.CPUs
+	}
+	return alloc, start
+}
+
+// decide starts a job that can start now, and plans one that can start later.
+func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, start int64) (result next, again bool) {
+	e, j := t.e, t.job
+	if start > t.now && e.rules.since2411 && t.conflicts(alloc, start) {
+		if t.later = start; e.rules.since2605 && start == from {
+			t.later += e.par.bf.resolution
+		}
+		j.estimate = 0
+		return 0, true
+	}
+	j.estimate = start
+	if start <= t.now && e.leavingFrom(alloc.Nodes) {
+		start, t.later = t.now+1, 0
+	}
+	j.estimate = start
+	if start <= t.now {
+		switch e.startBackfilled(j, free, t.granted) {
+		case begun:
+			t.reserveRunning(j)
+			t.rejected = attempt{}
+			t.started++
+			return nextStarted, false
+		case overLimit:
+			j.estimate = t.original
+			return nextRecord, false
+		}
+		t.later = 0
+	}
+	switch {
+	case start > t.now && t.nowOnly:
+		if t.original != 0 && t.original < start {
+			j.estimate = t.original
+		}
+		return nextRecord, false
+	case t.later > 0 && start > t.later:
+		j.estimate = 0
+		return 0, true
+	case start > t.now+e.par.bf.window:
+		if t.original != 0 && t.original < start {
+			j.estimate = t.original
+		}
+		return nextRecord, false
+	case start > t.now && t.conflicts(alloc, start):
+		t.later, j.estimate = start, 0
+		return 0, true
+	}
+	return t.reserve(alloc, start), false
+}
+
+// conflicts reports whether the nodes are planned for other jobs while the job would run.
+func (t *trial) conflicts(alloc *selection.Allocation, start int64) bool {
+	return t.table.Conflicts(alloc.Nodes, t.round(start), t.roundEnd(start+t.limit*60))
+}
+
+// reserve plans a job, and returns what follows.
+func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
+	e, j, bf := t.e, t.job, &t.e.par.bf
+	if !e.par.assocLimitStop && !e.account.afterSelection(j, alloc.Nodes, len(alloc.Parts)) {
+		return nextRecord
+	}
+	if e.account.reservesNothing(j) {
+		return nextRecord
+	}
+	if bf.partReserve > 0 {
+		if j.part.planned >= bf.partReserve {
+			return nextRecord
+		}
+		j.part.planned++
+	}
+	t.rejected = attempt{}
+	if t.original == 0 || start < t.original {
+		e.planned.Or(alloc.Nodes)
+	}
+	if !bf.oneReservation || t.original == 0 {
+		if t.table.Records() >= bf.spaceSize {
+			return endCycle
+		}
+		t.table.Reserve(alloc.Nodes, t.round(start), t.roundEnd(start+t.limit*60))
+	}
+	if t.original != 0 && t.original < start {
+		j.estimate = t.original
+	}
+	a := j.of.array
+	if a == nil || !j.isHead() {
+		return nextRecord
+	}
+	if t.reservedOf != j.of {
+		t.reservedOf, t.reserved = j.of, 0
+	}
+	t.reserved++
+	n := t.reserved
+	limited := e.rules.since2411 && a.limit > 0 && n+a.running >= a.limit
+	if n >= bf.maxArrayResv || n >= len(j.tasks) || limited {
+		return nextRecord
+	}
+	return nextTask
+}
+
+// leavingFrom reports whether a job leaves one of the nodes at this instant.
+func (e *Engine) leavingFrom(nodes selection.Bits) bool {
+	if e.leaving == 0 {
+		return false
+	}
+	for i := range nodes.All {
+		if e.completing[i] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// startBackfilled starts a job on any of the nodes that are free in the table, with the time limit that it
+// gets (_start_job).
+func (e *Engine) startBackfilled(j *job, free selection.Bits, granted int64) verdict {
+	if j.timeMin == 0 {
+		granted = j.limit
+	}
+	limit := j.limit
+	j.limit = granted
+	result := e.tryStart(j, free, true)
+	if result != begun {
+		j.limit = limit
+	}
+	return result
+}

@@ -1,0 +1,184 @@
+package slurmmodel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/slurmspec"
+)
+
+// Do implements [rm.ResourceManager].
+func (e *Engine) Do(c rm.Command) error {
+	if err := e.Can().Check(c); err != nil {
+		return err
+	}
+	s := e.byID[c.Job]
+	if s == nil {
+		e.events = append(e.events, at(e.now, c.Unknown()))
+		return nil
+	}
+	changed := false
+	for _, j := range slices.Clone(s.jobs) {
+		if j.state == ended || j.state == completing || !slices.ContainsFunc(j.ends(), c.For) {
+			continue
+		}
+		changed = true
+		e.change(j, c)
+	}
+	if c.Kind == rm.Cancel {
+		return nil // the end of the job is the event
+	}
+	var refused error
+	if !changed {
+		refused = errors.New("the job has ended")
+	}
+	e.events = append(e.events, at(e.now, c.Done(s.index, s.number, refused)))
+	return nil
+}
+
+func at(now hpc.Time, ev rm.Event) rm.Event {
+	ev.At = now
+	return ev
+}
+
+// change carries out a command to one record.
+func (e *Engine) change(j *job, c rm.Command) {
+	e.touch()
+	switch c.Kind {
+	case rm.Cancel:
+		e.cancel(j, c)
+		return
+	case rm.Hold:
+		if j.state == pending {
+			e.hold(j, reasonHeldAdmin)
+		}
+	case rm.Release:
+		if j.state == pending && j.priority == 0 {
+			j.reason, j.priority = slurmspec.NoReason, 1
+			j.direct = false
+			e.account.compute(j, e.second())
+		}
+	case rm.SetPriority:
+		if j.state == pending {
+			j.priority, j.direct, j.perPart = c.Priority, true, nil
+		}
+	case rm.SetTimeLimit:
+		e.setLimit(j, c)
+	}
+	e.loops.queued = true
+}
+
+// cancel ends a job as its user. A pending one is over at once, and wakes no scheduler.
+func (e *Engine) cancel(j *job, c rm.Command) {
+	if j.state == running {
+		e.leave(j, hpc.Cancelled, true)
+		return
+	}
+	if len(j.tasks) > 0 && len(c.Tasks) > 0 {
+		e.cancelTasks(j, c)
+		return
+	}
+	e.finish(j, hpc.Cancelled, "")
+}
+
+// cancelTasks cancels some of the tasks that have no record of their own.
+func (e *Engine) cancelTasks(j *job, c rm.Command) {
+	var rest, over []int
+	for _, t := range j.tasks {
+		if c.For(t) {
+			over = append(over, t)
+		} else {
+			rest = append(rest, t)
+		}
+	}
+	if len(rest) == 0 {
+		e.finish(j, hpc.Cancelled, "")
+		return
+	}
+	j.tasks = rest
+	for _, t := range over {
+		one := *j
+		one.task = t
+		outcome := e.outcome(&one, hpc.Cancelled)
+		outcome.End = e.now
+		e.emit(&one, rm.Ended, "", outcome)
+	}
+}
+
+// setLimit gives a job another time limit.
+func (e *Engine) setLimit(j *job, c rm.Command) {
+	minutes, err := slurmspec.Minutes(c.TimeLimit)
+	if err != nil {
+		return
+	}
+	j.limit = int64(minutes)
+	if j.endless = minutes == slurmspec.Infinite; j.endless {
+		j.limit = endless
+	}
+	if j.state != running {
+		return
+	}
+	at := slices.Index(e.running, j)
+	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
+	j.end = j.estimate + j.limit*60
+	e.run(j)
+}
+
+// SetNode implements [rm.ResourceManager]. A node that goes down ends the runs of its jobs.
+func (e *Engine) SetNode(ev hpc.NodeEvent) error {
+	done := rm.Event{At: e.now, Kind: rm.NodeState, Task: -1, Reason: ev.Nodes + " " + ev.State}
+	if ev.Reason != "" {
+		done.Reason += ": " + ev.Reason
+	}
+	if err := e.setNodes(ev); err != nil {
+		done.Reason = e.refuse(done.Reason, err)
+	}
+	e.events = append(e.events, done)
+	e.touch()
+	e.loops.queued = true
+	return nil
+}
+
+func (e *Engine) setNodes(ev hpc.NodeEvent) error {
+	names, err := hostlist.Expand(ev.Nodes)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, known := e.place[name]; !known {
+			return fmt.Errorf("there is no node %s", name)
+		}
+	}
+	for _, name := range names {
+		i := e.place[name]
+		switch strings.ToLower(ev.State) {
+		case "down", "fail":
+			e.up.Clear(i)
+			e.available.Clear(i)
+			e.loseJobs(i)
+		case "drain":
+			e.available.Clear(i)
+		case "resume":
+			e.up.Set(i)
+			e.available.Set(i)
+		default:
+			return fmt.Errorf("%q: not a state (want down, fail, drain or resume)", ev.State)
+		}
+	}
+	return nil
+}
+
+// loseJobs ends the runs of the jobs on a node that went down.
+func (e *Engine) loseJobs(node int) {
+	for _, j := range slices.Clone(e.running) {
+		if !j.alloc.Nodes.Has(node) {
+			continue
+		}
+		e.leave(j, hpc.NodeFail, true)
+	}
+}

@@ -1,0 +1,287 @@
+package slurmmodel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/agenda"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurmmodel/selection"
+)
+
+// Engine is the model of a slurmctld and its nodes. It is a [rm.ResourceManager].
+type Engine struct {
+	cfg     Config
+	par     *parameters
+	rules   rules
+	tester  *selection.Tester
+	state   *selection.State
+	place   map[string]int // of nodes
+	parts   []*partition
+	account *accounting // nil without
+
+	now    hpc.Time
+	loops  loops
+	timers agenda.Agenda[func()]
+	timed  int
+
+	submissions []*submission
+	byID        map[string]*submission
+	byNumber    map[uint32]*job
+	list        []*job // slurmctld's list of jobs, without ended ones
+	over        []*job // ended ones that slurmctld has not forgotten
+	running     []*job // by end, and then by place in the list
+	horizon     []selection.Running
+	nextNumber  uint32
+	nextPlace   int
+
+	up         selection.Bits // nodes in service
+	available  selection.Bits // those and not drained; the main scheduler removes blocked ones during a pass
+	planned    selection.Bits // nodes that the last cycle of backfill planned for jobs
+	closed     selection.Bits // nodes with a job that shares none
+	completing []int16        // number of jobs that leave each node
+	leaving    int            // number of jobs that leave their nodes
+
+	changed int64 // the second of the last change of a job, a node, a partition or a reservation
+	refused []string
+	events  []rm.Event
+	taken   int
+}
+
+var _ rm.ResourceManager = (*Engine)(nil)
+
+// New makes an engine. It returns an error for a configuration that the model does not have at all.
+func New(cfg Config) (*Engine, error) {
+	e, err := newEngine(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("starting the model of Slurm: %w", err)
+	}
+	return e, nil
+}
+
+func newEngine(cfg Config) (*Engine, error) {
+	m, err := newMachine(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		cfg: cfg, par: readParameters(cfg.Get), rules: rulesOf(cfg.Release),
+		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
+		byID: map[string]*submission{}, byNumber: map[uint32]*job{},
+	}
+	n := len(m.Nodes)
+	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
+	e.completing = make([]int16, n)
+	for i := range m.Nodes {
+		e.place[m.Nodes[i].Name] = i
+		e.up.Set(i)
+	}
+	e.available = e.up.Clone()
+	for i := range cfg.Partitions {
+		p, err := newPartition(&cfg, &cfg.Partitions[i], e.place)
+		if err != nil {
+			return nil, fmt.Errorf("partition %s: %w", cfg.Partitions[i].Name, err)
+		}
+		e.parts = append(e.parts, p)
+	}
+	if len(e.parts) == 0 {
+		return nil, errors.New("a cluster without partitions (want at least one)")
+	}
+	e.nextNumber = e.par.firstJob
+	if e.account, err = newAccounting(e); err != nil {
+		return nil, err
+	}
+	began := cfg.Epoch.Add(-cfg.Lead)
+	e.now = began
+	e.beginLoops(began)
+	return e, nil
+}
+
+// Can implements [rm.ResourceManager].
+func (e *Engine) Can() rm.Capabilities {
+	return rm.Capabilities{
+		Name: "the model of Slurm", FixedPriorities: true,
+		Commands: []rm.CommandKind{rm.Cancel, rm.Hold, rm.Release, rm.SetPriority, rm.SetTimeLimit},
+	}
+}
+
+// Now returns the current virtual time.
+func (e *Engine) Now() hpc.Time { return e.now }
+
+// second is the time that slurmctld reads.
+func (e *Engine) second() int64 { return e.now.UnixSeconds() }
+
+// at calls f at an instant. What comes at one instant comes in the order of the classes and calls.
+func (e *Engine) at(t hpc.Time, class uint8, f func()) {
+	e.timed++
+	e.timers.Put(agenda.Entry[func()]{At: t, Seq: e.timed, Class: class, What: f})
+}
+
+// AdvanceTo implements [rm.ResourceManager].
+func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
+	e.events = e.events[:copy(e.events, e.events[e.taken:])]
+	e.taken = 0
+	for steps := 0; ; steps++ {
+		if steps%256 == 255 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		next := e.next()
+		if len(e.events) > 0 && next > e.now {
+			e.taken = len(e.events)
+			return e.events, nil
+		}
+		if next > t || next == hpc.Never {
+			if t != hpc.Never {
+				e.now = max(e.now, t)
+			}
+			e.taken = len(e.events)
+			return e.events, nil
+		}
+		e.now = max(e.now, next)
+		e.step()
+	}
+}
+
+// emit adds an event of a job.
+func (e *Engine) emit(j *job, kind rm.EventKind, reason string, outcome *rm.Outcome) {
+	e.events = append(e.events, rm.Event{
+		At: e.now, Kind: kind, Job: j.of.job.ID, Task: j.task, Submission: j.of.index, RMJob: j.number,
+		Reason: reason, Outcome: outcome,
+	})
+}
+
+// outcome returns everything known of a job.
+func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
+	o := &rm.Outcome{
+		State: s, Submit: hpc.Unix(j.submit), Eligible: hpc.Unix(j.eligible), TimeLimit: -1, Restarts: j.restarts,
+		Name: j.of.job.Name, User: j.of.job.User, Partition: j.part.name, Priority: j.priority,
+	}
+	if j.eligible == 0 {
+		o.Eligible = 0
+	}
+	if j.limit > 0 {
+		o.TimeLimit = j.limit * 60
+	}
+	e.account.describe(j, o)
+	if j.alloc == nil {
+		return o
+	}
+	o.Start = hpc.Unix(j.startedAt.UnixSeconds())
+	o.Nodes, o.NodeCount, o.Processors = e.nodeNames(j.alloc.Nodes), len(j.alloc.Parts), j.alloc.CPUs
+	o.TRES = e.tresText(j.alloc)
+	return o
+}
+
+// PlanWindow implements [rm.ResourceManager].
+func (e *Engine) PlanWindow(rm.Window) ([]hpc.ReservationEvent, error) {
+	return nil, errors.New("the model of Slurm does not play windows yet (want a workload without a window, or a replay)")
+}
+
+// SubmitPreset implements [rm.ResourceManager].
+func (e *Engine) SubmitPreset(*hpc.Job) error {
+	return errors.New("the model of Slurm does not play jobs that ran before a window")
+}
+
+// BeginWindow implements [rm.ResourceManager].
+func (e *Engine) BeginWindow() error { return nil }
+
+// Act implements [rm.ResourceManager].
+func (e *Engine) Act(action hpc.Action) error { return e.Can().CheckAction(action) }
+
+// Reserve implements [rm.ResourceManager]. The model has no reservations yet, so each is refused.
+func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
+	done := rm.Event{At: e.now, Kind: rm.Reserved, Task: -1}
+	done.Reason = e.refuse(ev.Action+" "+ev.Name, errors.New("the model of Slurm has no reservations yet"))
+	e.events = append(e.events, done)
+	return nil
+}
+
+// refuse counts an event that was not carried out, and returns its description.
+func (e *Engine) refuse(what string, err error) string {
+	reason := "refused: " + what + ": " + err.Error()
+	e.refused = append(e.refused, fmt.Sprintf("at %s, %s", e.now, reason))
+	return reason
+}
+
+// Refused describes the events of nodes and reservations that were not carried out.
+func (e *Engine) Refused() []string { return e.refused }
+
+// NeverStarts returns the IDs of the jobs that wait for ever: those whose dependencies can never be met, and
+// the jobs that wait for them.
+func (e *Engine) NeverStarts() []string {
+	hopeless := map[*submission]bool{}
+	var list []string
+	for before := -1; before < len(list); {
+		before = len(list)
+		for _, j := range e.list {
+			if j.state == pending && !hopeless[j.of] && j.isHopeless(hopeless) {
+				hopeless[j.of] = true
+				list = append(list, j.of.job.ID)
+			}
+		}
+	}
+	return list
+}
+
+// touch notes a change, so that backfill sees more work (last_job_update and so on).
+func (e *Engine) touch() { e.changed = e.second() }
+
+// remove takes a job off slurmctld's list.
+func (e *Engine) remove(j *job) {
+	if i := slices.Index(e.list, j); i >= 0 {
+		e.list = slices.Delete(e.list, i, i+1)
+	}
+}
+
+func (e *Engine) nodeNames(nodes selection.Bits) string {
+	names := make([]string, 0, nodes.Count())
+	for i := range nodes.All {
+		names = append(names, e.tester.Nodes[i].Name)
+	}
+	return compress(names)
+}
+
+// tresText returns an allocation in Slurm's form.
+func (e *Engine) tresText(a *selection.Allocation) string {
+	var memory int64
+	counts, typed := map[string]int{}, map[string]int{}
+	var kinds, types []string
+	for i := range a.Parts {
+		p := &a.Parts[i]
+		memory += p.Memory
+		for k := range e.tester.Nodes[p.Node].Devices {
+			d := &e.tester.Nodes[p.Node].Devices[k]
+			n := p.Devices(e.tester.Machine, k)
+			if n == 0 {
+				continue
+			}
+			if counts[d.Kind] == 0 {
+				kinds = append(kinds, d.Kind)
+			}
+			counts[d.Kind] += n
+			if d.Type != "" {
+				if typed[d.Kind+":"+d.Type] == 0 {
+					types = append(types, d.Kind+":"+d.Type)
+				}
+				typed[d.Kind+":"+d.Type] += n
+			}
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "cpu=%d", a.CPUs)
+	if memory > 0 {
+		fmt.Fprintf(&b, ",mem=%dM", memory)
+	}
+	fmt.Fprintf(&b, ",node=%d,billing=%d", len(a.Parts), a.CPUs)
+	for _, kind := range kinds {
+		fmt.Fprintf(&b, ",gres/%s=%d", kind, counts[kind])
+	}
+	for _, kind := range types {
+		fmt.Fprintf(&b, ",gres/%s=%d", kind, typed[kind])
+	}
+	return b.String()
+}

@@ -1,0 +1,211 @@
+// Package fairshare computes usage and fair-share factors as slurmctld's plugin priority/multifactor does:
+// the charge of running jobs, its decay, and the factors of Fair Tree or classic fair-share
+// (priority_multifactor.c, fair_tree.c). It works on the associations of package accounts.
+package fairshare
+
+import (
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurmmodel/accounts"
+	"rmreplay/internal/rm/slurmmodel/tres"
+	"rmreplay/internal/slurmspec"
+)
+
+// Settings are the parts of slurm.conf that decide how slurmctld counts usage.
+type Settings struct {
+	// HalfLife is PriorityDecayHalfLife and Period PriorityCalcPeriod, in seconds. Without a half-life
+	// usage does not decay.
+	HalfLife, Period int64
+	// Reset is PriorityUsageResetPeriod in lower case; empty for none.
+	Reset string
+	// FairTree says that factors are ranks of Fair Tree. Otherwise they are those of classic fair-share,
+	// with DepthOblivious as a variant.
+	FairTree, DepthOblivious bool
+	// Dampening is FairShareDampeningFactor.
+	Dampening float64
+	// CalculateRunning is PriorityFlags=CALCULATE_RUNNING.
+	CalculateRunning bool
+	// Limits says that slurmctld enforces limits. Otherwise it keeps no usage of single TRES, and drops the
+	// usage of a job between the last decay run and the job's end.
+	Limits bool
+	// Release is slurmctld's.
+	Release slurmspec.Release
+}
+
+// ReadSettings reads the settings from slurm.conf, whose keys get returns.
+func ReadSettings(get func(key string) (string, bool), release slurmspec.Release) (Settings, error) {
+	flags, _ := get("PriorityFlags")
+	flags = strings.ToUpper(flags)
+	s := Settings{
+		FairTree:       !strings.Contains(flags, "DEPTH_OBLIVIOUS") && !strings.Contains(flags, "NO_FAIR_TREE"),
+		DepthOblivious: strings.Contains(flags, "DEPTH_OBLIVIOUS"),
+
+		CalculateRunning: strings.Contains(flags, "CALCULATE_RUNNING"),
+		Dampening:        1, HalfLife: 7 * 86400, Period: 300, Limits: accounts.ReadEnforcement(get).Limits, Release: release,
+	}
+	for key, to := range map[string]*int64{"PriorityDecayHalfLife": &s.HalfLife, "PriorityCalcPeriod": &s.Period} {
+		if text, set := get(key); set {
+			d, err := slurmspec.ParseTimeSpec(text)
+			if err != nil {
+				return s, fmt.Errorf("reading slurm.conf: %s=%s: %w", key, text, err)
+			}
+			if *to = int64((d + time.Minute - 1) / time.Minute * 60); d == hpc.Unlimited {
+				*to = 0
+			}
+		}
+	}
+	if s.Period < 60 {
+		return s, fmt.Errorf("reading slurm.conf: PriorityCalcPeriod is %d s (want a minute or more)", s.Period)
+	}
+	if text, set := get("FairShareDampeningFactor"); set {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || n == 0 {
+			return s, fmt.Errorf("reading slurm.conf: FairShareDampeningFactor=%s: not a factor (want 1 to 65535)", text)
+		}
+		s.Dampening = float64(n)
+	}
+	if text, _ := get("PriorityUsageResetPeriod"); !strings.EqualFold(text, "none") {
+		s.Reset = strings.ToLower(text)
+	}
+	return s, nil
+}
+
+// Running is a running job as its usage is charged. Its fields stay the same from the job's start to its
+// end.
+type Running struct {
+	Association *accounts.Association
+	// QOS and PartitionQOS are the job's and its partition's; nil for none.
+	QOS, PartitionQOS *accounts.QOS
+	// User is the job's user in lower case.
+	User string
+	// Start is the second of the start. LimitEnd is the second at which the time limit ends.
+	Start, LimitEnd int64
+	// Billing is the job's billing, see [tres.Table.Bill]. TRES are the allocated resources.
+	Billing float64
+	TRES    tres.Vector
+
+	ended bool
+}
+
+// Job is a job as a decay run visits it.
+type Job interface {
+	// Association returns the job's association.
+	Association() *accounts.Association
+	// Running returns what the job uses. It returns nil for a job that is pending, finished or
+	// completing.
+	Running() *Running
+	// Prioritize computes the priority of a pending job, for the given second. The run calls it for each
+	// job that is not finished or completing.
+	Prioritize(now int64)
+}
+
+// FairShare computes usage and factors of a cluster's associations.
+type FairShare struct {
+	settings Settings
+	accounts *accounts.Accounts
+	decay    float64           // of a second
+	last     int64             // the second of the last run; 0 before the first one
+	powers   map[int64]float64 // of decay
+	resets   resets
+}
+
+// New returns the computation for a slurmctld that starts at the second start without state files. With
+// lastReset, the state file priority_last_decay_ran gives the second of the last reset of usage; 0 for
+// none.
+func New(a *accounts.Accounts, s Settings, start, lastReset int64) *FairShare {
+	f := &FairShare{settings: s, accounts: a, decay: 1, powers: map[int64]float64{}}
+	f.resets = resets{period: s.Reset, last: lastReset}
+	if lastReset == 0 {
+		f.resets.last = start
+	}
+	if s.HalfLife > 0 {
+		f.decay = 1 - 0.693/float64(s.HalfLife)
+	}
+	if !s.FairTree {
+		a.Root.FairShare.Effective = 1
+		for _, one := range a.List {
+			one.FairShare.Norm = float64(slurmspec.NoVal) // until it is computed; DEPTH_OBLIVIOUS adds it up
+		}
+	}
+	return f
+}
+
+// Last returns the second of the last run; 0 before the first one.
+func (f *FairShare) Last() int64 { return f.last }
+
+// Run is a run of the decay thread at the second now (_decay_thread). jobs are all jobs that slurmctld
+// knows, in the order of its list; a run may go through them twice.
+func (f *FairShare) Run(now int64, jobs iter.Seq[Job]) {
+	if f.resets.due(now) {
+		f.reset()
+	}
+	if !f.settings.FairTree {
+		f.startClassic()
+	}
+	if delta := now - f.last; f.last != 0 && delta > 0 {
+		f.applyDecay(max(f.power(delta), 0x1p-1022))
+		if !f.settings.FairTree {
+			for job := range jobs {
+				f.visit(job, now)
+				job.Prioritize(now)
+			}
+		}
+	}
+	if f.settings.FairTree {
+		for job := range jobs {
+			f.visit(job, now)
+		}
+		f.rank()
+		for job := range jobs {
+			job.Prioritize(now)
+		}
+	} else if f.settings.Release.Since(slurmspec.R2605) {
+		f.storeFactors(jobs)
+	}
+	f.last = now
+}
+
+func (f *FairShare) visit(job Job, now int64) {
+	if r := job.Running(); r != nil {
+		f.charge(r, now, false)
+	}
+}
+
+// End charges the rest of a job's usage at its end (priority_p_job_end), at the second now; end is the
+// second of the job's end. slurmctld does so only if it enforces limits.
+func (f *FairShare) End(r *Running, now, end int64) {
+	if f.settings.Limits {
+		f.charge(r, min(now, end), true)
+	}
+}
+
+// Factor returns the fair-share factor of an association's jobs (_get_fairshare_priority).
+func (f *FairShare) Factor(a *accounts.Association) float64 {
+	if f.settings.FairTree {
+		return a.FairShare.Factor
+	}
+	return f.classicFactor(a)
+}
+
+// BelowThreshold reports whether a job waits because of UsageThreshold, the lowest fair-share factor of a QOS
+// with the flag EnforceUsageThreshold (job_limits_check in job_mgr.c). points are the points of fair-share in
+// the job's priority: slurmctld compares these, and the factor only if the job has none.
+func (f *FairShare) BelowThreshold(a *accounts.Association, q *accounts.QOS, points float64) bool {
+	if a == nil || q == nil || !q.EnforceUsageThreshold || q.UsageThreshold < 0 {
+		return false
+	}
+	if points == 0 {
+		if a.FairShare.Unknown {
+			f.setEffective(a)
+		}
+		if points = a.FairShare.Factor; !f.settings.Release.Since(slurmspec.R2605) {
+			points = f.exponential(a)
+		}
+	}
+	return points < q.UsageThreshold
+}

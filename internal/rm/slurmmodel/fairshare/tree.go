@@ -1,0 +1,96 @@
+package fairshare
+
+import (
+	"slices"
+
+	"rmreplay/internal/rm/slurm/associations"
+	"rmreplay/internal/rm/slurmmodel/accounts"
+	"rmreplay/internal/rm/slurmmodel/extended"
+	"rmreplay/internal/slurmspec"
+)
+
+// noLevel is the Level FS of an account with its parent's shares, which Fair Tree does not use (NO_VAL).
+var noLevel = extended.OfUint(uint64(slurmspec.NoVal))
+
+// rank computes the factors of all users by Fair Tree (fair_tree.c): it sorts the associations of each
+// level by Level FS, visits them depth first, and gives each user its rank, from the number of users down.
+func (f *FairShare) rank() {
+	t := tree{FairShare: f, rank: f.accounts.Users, untied: f.accounts.Users}
+	t.level(f.accounts.Root.Children, false)
+}
+
+type tree struct {
+	*FairShare
+	// rank is the rank of the last user. untied is the next user's unless it ties with the last one.
+	rank, untied int
+}
+
+// level ranks the users of a level and of those below it. tied says that the account ties with what comes
+// before it, so that its first association does, too.
+func (t *tree) level(siblings []*accounts.Association, tied bool) {
+	for _, a := range siblings {
+		t.setLevel(a)
+	}
+	siblings = slices.Clone(siblings)
+	slices.SortStableFunc(siblings, compareLevels)
+	last := noLevel
+	for i, a := range siblings {
+		tied = i == 0 && tied || a.FairShare.Level == last
+		if !a.IsUser() {
+			// slurmctld means to merge the accounts that tie, and never does: _count_tied_accounts looks for
+			// users among them.
+			t.level(a.Children, tied)
+		} else {
+			if !tied {
+				t.rank = t.untied
+			}
+			a.FairShare.Factor = float64(t.rank) / float64(t.accounts.Users)
+			t.untied--
+		}
+		last = a.FairShare.Level
+	}
+}
+
+// compareLevels sorts by Level FS from the largest down, and users before accounts.
+func compareLevels(a, b *accounts.Association) int {
+	if c := b.FairShare.Level.Compare(a.FairShare.Level); c != 0 {
+		return c
+	}
+	switch {
+	case a.IsUser() == b.IsUser():
+		return 0
+	case a.IsUser():
+		return -1
+	}
+	return 1
+}
+
+// setLevel computes Level FS: the part of the level's shares divided by the part of its usage
+// (_calc_assoc_fs).
+func (t *tree) setLevel(a *accounts.Association) {
+	var used extended.Float
+	if above := a.ShareParent.Usage.Raw; !above.IsZero() {
+		used = a.Usage.Raw.Quo(above)
+	}
+	s := &a.FairShare
+	s.Effective, s.Norm = used.Float64(), t.norm(a)
+	switch share := extended.Of(a.Share); {
+	case a.Shares == associations.SharesOfParent && a.IsUser():
+		s.Level = extended.Inf()
+	case a.Shares == associations.SharesOfParent:
+		s.Level = noLevel
+	case share.IsZero():
+		s.Level = extended.Float{}
+	default:
+		s.Level = share.Quo(used)
+	}
+}
+
+// norm returns an association's part of the cluster's usage (set_assoc_usage_norm).
+func (f *FairShare) norm(a *accounts.Association) float64 {
+	root := f.accounts.Root.Usage.Raw
+	if root.IsZero() {
+		return 0
+	}
+	return min(1, a.Usage.Raw.Quo(root).Float64())
+}

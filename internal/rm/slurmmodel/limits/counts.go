@@ -1,0 +1,153 @@
+package limits
+
+import (
+	"slices"
+
+	"rmreplay/internal/rm/slurmmodel/accounts"
+	"rmreplay/internal/rm/slurmmodel/tres"
+	"rmreplay/internal/slurmspec"
+)
+
+// Submitted counts a job that slurmctld has accepted (acct_policy_add_job_submit). A job with several
+// partitions counts in the QOS of each.
+func (l *Limits) Submitted(j *Job) { l.submit(j, j.count()) }
+
+// Removed takes a job that is no longer pending or running from the counts (acct_policy_remove_job_submit).
+// Ran says that it has started.
+func (l *Limits) Removed(j *Job, ran bool) {
+	if l.counts(j) {
+		l.Accrued(j)
+	}
+	if ran {
+		partitions := j.Partitions
+		j.Partitions = nil
+		defer func() { j.Partitions = partitions }()
+	}
+	l.submit(j, -j.count())
+}
+
+func (l *Limits) counts(j *Job) bool { return l.enforce.Limits && j.Association != nil }
+
+func (l *Limits) submit(j *Job, n int) {
+	if !l.counts(j) {
+		return
+	}
+	for _, q := range j.allQOS() {
+		add(&q.Counts.Submitted, n)
+		add(&q.OfUser(j.User).Submitted, n)
+		add(&q.OfAccount(j.Association.Account).Submitted, n)
+	}
+	for a := range j.Association.Up {
+		add(&a.Counts.Submitted, n)
+	}
+}
+
+func add(count *int, n int) { *count = max(0, *count+n) }
+
+// allQOS are the QOS of the job and of its partitions, each once.
+func (j *Job) allQOS() []*accounts.QOS {
+	list := make([]*accounts.QOS, 0, 2)
+	take := func(q *accounts.QOS) {
+		if q != nil && !slices.Contains(list, q) {
+			list = append(list, q)
+		}
+	}
+	take(j.QOS)
+	for _, p := range j.Partitions {
+		take(p.QOS)
+	}
+	if len(j.Partitions) == 0 && j.Partition != nil {
+		take(j.Partition.QOS)
+	}
+	return list
+}
+
+// Begin counts a job that starts (acct_policy_job_begin). Partition, Running and Nodes say where and with
+// what it runs. The job no longer counts as submitted in the QOS of its other partitions.
+func (l *Limits) Begin(j *Job) {
+	if !l.counts(j) {
+		return
+	}
+	l.Accrued(j)
+	first, second := j.order()
+	for _, p := range j.Partitions { // slurmctld takes a QOS of two other partitions away twice
+		if q := p.QOS; q != nil && q != first && q != second && q != j.QOS {
+			add(&q.Counts.Submitted, -1)
+			add(&q.OfUser(j.User).Submitted, -1)
+			add(&q.OfAccount(j.Association.Account).Submitted, -1)
+		}
+	}
+	seconds := uint64(j.Minutes) * 60
+	if j.QOS != nil {
+		seconds = uint64(float64(seconds) * j.QOS.UsageFactor)
+	}
+	for i, n := range j.Running.TRES {
+		if l.reserves[i] = n * seconds; i == tres.Energy {
+			l.reserves[i] = 0
+		}
+	}
+	for _, q := range []*accounts.QOS{first, second} {
+		if q == nil {
+			continue
+		}
+		l.start(&q.Counts, j)
+		addAll(q.Usage.Reserved, l.reserves)
+		for _, part := range []*accounts.Counts{q.OfUser(j.User), q.OfAccount(j.Association.Account)} {
+			if l.start(part, j); l.release.Since(slurmspec.R2405) {
+				addAll(part.Reserved, l.reserves)
+			}
+		}
+	}
+	for a := range j.Association.Up {
+		l.start(&a.Counts, j)
+		addAll(a.Usage.Reserved, l.reserves)
+	}
+}
+
+// start counts a job and its resources. The nodes are distinct ones.
+func (l *Limits) start(c *accounts.Counts, j *Job) {
+	c.Running++
+	for i, n := range j.Running.TRES {
+		if i != tres.Energy && i != tres.Node {
+			c.TRES[i] += n
+		}
+	}
+	c.AddNodes(j.Nodes)
+}
+
+func addAll(to, amounts tres.Vector) {
+	for i, n := range amounts {
+		to[i] += n
+	}
+}
+
+// Finish takes a job that ends from the counts, at the second now, and charges the rest of its usage
+// (acct_policy_job_fini). end is the second of its end.
+func (l *Limits) Finish(j *Job, now, end int64) {
+	if !l.counts(j) {
+		return
+	}
+	l.shares.End(j.Running, now, end)
+	l.Accrued(j)
+	first, second := j.order()
+	for _, q := range []*accounts.QOS{first, second} {
+		if q != nil {
+			l.stop(&q.Counts, j)
+			l.stop(q.OfUser(j.User), j)
+			l.stop(q.OfAccount(j.Association.Account), j)
+		}
+	}
+	for a := range j.Association.Up {
+		l.stop(&a.Counts, j)
+	}
+}
+
+func (l *Limits) stop(c *accounts.Counts, j *Job) {
+	c.Running = max(0, c.Running-1)
+	for i, n := range j.Running.TRES {
+		if i != tres.Energy && i != tres.Node {
+			c.TRES[i] -= min(c.TRES[i], n)
+		}
+	}
+	c.RemoveNodes(j.Nodes)
+}

@@ -1,0 +1,151 @@
+package limits
+
+import (
+	"strings"
+
+	"rmreplay/internal/rm/slurmmodel/tres"
+	"rmreplay/internal/slurmspec"
+)
+
+// The reasons that name no resource.
+var (
+	qosGrpJobs      = named("QOSGrpJobsLimit")
+	qosGrpSubmit    = named("QOSGrpSubmitJobsLimit")
+	qosGrpWall      = named("QOSGrpWallLimit")
+	qosMaxWall      = named("QOSMaxWallDurationPerJobLimit")
+	qosMaxJobs      = named("QOSMaxJobsPerUserLimit")
+	qosMaxSubmit    = named("QOSMaxSubmitJobPerUserLimit")
+	accountJobs     = named("MaxJobsPerAccount")
+	accountSubmit   = named("MaxSubmitJobsPerAccount")
+	assocGrpJobs    = named("AssocGrpJobsLimit")
+	assocGrpSubmit  = named("AssocGrpSubmitJobsLimit")
+	assocGrpWall    = named("AssocGrpWallLimit")
+	assocMaxWall    = named("AssocMaxWallDurationPerJobLimit")
+	assocMaxJobs    = named("AssocMaxJobsLimit")
+	assocMaxSubmit  = named("AssocMaxSubmitJobLimit")
+	invalidAccount  = named("InvalidAccount")
+	qosNotAllowed   = named("QOSNotAllowed")
+	firstOfLimits   = named("QOSGrpCpuLimit")
+	lastOfLimits    = named("AssocMaxSubmitJobLimit")
+	oldLimitReasons = []slurmspec.Reason{
+		named("AssociationJobLimit"), named("AssociationResourceLimit"), named("AssociationTimeLimit"),
+		named("QOSJobLimit"), named("QOSTimeLimit"),
+	}
+)
+
+func named(name string) slurmspec.Reason {
+	r, ok := slurmspec.ReasonNamed(name)
+	if !ok {
+		panic("no reason is named " + name) // at the program's start, in every test
+	}
+	return r
+}
+
+// isLimit reports whether a reason is a limit that a check clears. Until 23.11 slurmctld
+// leaves out the reasons that came after 14.11 (acct_policy_job_runnable_state).
+func (l *Limits) isLimit(r slurmspec.Reason) bool {
+	if !l.release.Since(slurmspec.R2405) {
+		if r >= firstOfLimits && r <= lastOfLimits {
+			return true
+		}
+		for _, old := range oldLimitReasons {
+			if r == old {
+				return true
+			}
+		}
+		return false
+	}
+	return IsLimit(r)
+}
+
+// IsLimit reports whether a reason is a limit of a QOS or an association.
+func IsLimit(r slurmspec.Reason) bool {
+	name := r.String()
+	return r != qosNotAllowed && (strings.HasPrefix(name, "Assoc") || strings.HasPrefix(name, "QOS") ||
+		strings.HasPrefix(name, "Max") && (strings.HasSuffix(name, "PerAccount") || strings.HasSuffix(name, "PerUser")))
+}
+
+// kind is a kind of limits on TRES: the parts of its reasons' names before and behind the resource's, and the
+// names that have another form.
+type kind struct {
+	before, behind string
+	others         map[string]string // by the resource
+}
+
+var (
+	assocGrp        = kind{"AssocGrp", "", limitSuffix("AssocGrp", "Cpu", "Mem", "Node")}
+	assocGrpMins    = kind{"AssocGrp", "Minutes", map[string]string{"Cpu": "AssocGrpCPUMinutesLimit"}}
+	assocGrpRunMins = kind{"AssocGrp", "RunMinutes", map[string]string{"Cpu": "AssocGrpCPURunMinutesLimit"}}
+	assocMax        = kind{"AssocMax", "PerJob", limitSuffix("AssocMax", "CpuPerJob", "NodePerJob")}
+	assocMaxMins    = kind{"AssocMax", "MinutesPerJob", limitSuffix("AssocMax", "CpuMinutesPerJob")}
+	assocMaxPerNode = kind{"AssocMax", "PerNode", perNode("Assoc")}
+	qosGrp          = kind{"QOSGrp", "", limitSuffix("QOSGrp", "Cpu", "Mem", "Node")}
+	qosGrpMins      = kind{"QOSGrp", "Minutes", map[string]string{"Cpu": "QOSGrpCPUMinutesLimit"}}
+	qosGrpRunMins   = kind{"QOSGrp", "RunMinutes", map[string]string{"Cpu": "QOSGrpCPURunMinutesLimit"}}
+	qosMax          = kind{"QOSMax", "PerJob", limitSuffix("QOSMax", "CpuPerJob", "NodePerJob")}
+	// slurmctld gives that of burst buffers the name of an association's.
+	qosMaxMins = kind{"QOSMax", "MinutesPerJob", map[string]string{
+		"Cpu": "QOSMaxCpuMinutesPerJobLimit", "BB": "AssocMaxBBMinutesPerJob"}}
+	qosMaxPerNode = kind{"QOSMax", "PerNode", perNode("QOS")}
+	qosMin        = kind{"QOSMin", "", map[string]string{"Cpu": "QOSMinCpuNotSatisfied"}}
+	qosPerUser    = kind{"QOSMax", "PerUser", limitSuffix("QOSMax", "CpuPerUser", "NodePerUser")}
+	qosPerAccount = kind{"Max", "PerAccount", nil}
+	qosRunPerUser = kind{"Max", "RunMinsPerUser", nil}
+	qosRunPerAcct = kind{"Max", "RunMinsPerAccount", nil}
+)
+
+// limitSuffix names reasons that end in Limit, by the resource with which they begin.
+func limitSuffix(before string, words ...string) map[string]string {
+	names := map[string]string{}
+	for _, word := range words {
+		for _, resource := range []string{"Cpu", "Mem", "Node"} {
+			if strings.HasPrefix(word, resource) {
+				names[resource] = before + word + "Limit"
+			}
+		}
+	}
+	return names
+}
+
+// perNode names the reasons of limits per node that are missing.
+func perNode(of string) map[string]string {
+	return map[string]string{"Node": of + "MaxUnknownPerNode", "License": of + "MaxUnknownPerNode"}
+}
+
+// reason returns the reason of a limit on a resource (_get_tres_state_reason).
+func (l *Limits) reason(k kind, i int) slurmspec.Reason {
+	resource := l.word(i)
+	name, ok := k.others[resource]
+	if !ok {
+		name = k.before + resource + k.behind
+		if resource == "Mem" && !strings.HasPrefix(k.before, "Assoc") {
+			name = k.before + "Memory" + k.behind
+		}
+	}
+	return named(name)
+}
+
+// word returns a resource's word in the names of reasons.
+func (l *Limits) word(i int) string {
+	switch i {
+	case tres.CPU:
+		return "Cpu"
+	case tres.Memory:
+		return "Mem"
+	case tres.Energy:
+		return "Energy"
+	case tres.Node:
+		return "Node"
+	case tres.Billing:
+		return "Billing"
+	}
+	switch kind, _, _ := strings.Cut(l.accounts.TRES.Name(i), "/"); kind {
+	case "gres":
+		return "GRES"
+	case "license":
+		return "License"
+	case "bb":
+		return "BB"
+	}
+	return "Unknown"
+}

@@ -1,0 +1,427 @@
+package limits
+
+import (
+	"math"
+
+	"rmreplay/internal/rm/slurmmodel/accounts"
+	"rmreplay/internal/rm/slurmmodel/extended"
+	"rmreplay/internal/rm/slurmmodel/tres"
+	"rmreplay/internal/slurmspec"
+)
+
+// PreSelect reports whether the limits allow a job to run, as far as slurmctld sees it before it looks for
+// nodes (acct_policy_job_runnable_pre_select): numbers of running jobs and limits of time. It sets Reason.
+func (l *Limits) PreSelect(j *Job) bool {
+	if !l.enforce.Associations {
+		return true
+	}
+	if j.Association == nil {
+		j.Reason = invalidAccount
+		return false
+	}
+	if !l.enforce.Limits {
+		return true
+	}
+	l.forget(j)
+	l.begin()
+	first, second := j.order()
+	if first != nil && !l.qosRuns(j, first) || second != nil && !l.qosRuns(j, second) {
+		return false
+	}
+	minutes := slurmspec.NoVal
+	for a := range j.Association.Up {
+		if !l.groupRuns(j, a, &minutes) || a == j.Association && !l.ownRuns(j, a, &minutes) {
+			return false
+		}
+	}
+	return true
+}
+
+// forget clears a reason that is a limit.
+func (l *Limits) forget(j *Job) {
+	if l.isLimit(j.Reason) {
+		j.Reason = slurmspec.NoReason
+	}
+}
+
+func (j *Job) wait(r slurmspec.Reason) bool {
+	j.Reason = r
+	return false
+}
+
+// qosRuns checks a QOS (_qos_job_runnable_pre_select).
+func (l *Limits) qosRuns(j *Job, q *accounts.QOS) bool {
+	set, imposed := &q.Limits, &l.imposed
+	minutes := slurmspec.NoVal
+	if takes(&imposed.GrpJobs, set.GrpJobs) && int64(q.Counts.Running) >= set.GrpJobs {
+		return j.wait(qosGrpJobs)
+	}
+	if !j.ByAdmin && takes(&imposed.GrpWall, set.GrpWall) {
+		j.fill(&minutes, min(set.GrpWall, set.MaxWall))
+		if l.exceedsGroupWall(&q.Usage, minutes, set.GrpWall) {
+			return j.wait(qosGrpWall)
+		}
+	}
+	if takes(&imposed.MaxJobsPerAccount, set.MaxJobsPerAccount) &&
+		int64(q.OfAccount(j.Association.Account).Running) >= set.MaxJobsPerAccount {
+		return j.wait(accountJobs)
+	}
+	if takes(&imposed.MaxJobs, set.MaxJobs) && int64(q.OfUser(j.User).Running) >= set.MaxJobs {
+		return j.wait(qosMaxJobs)
+	}
+	if !j.ByAdmin && takes(&imposed.MaxWall, set.MaxWall) {
+		if minutes == slurmspec.NoVal {
+			minutes = j.Minutes
+			j.setMinutes(&minutes, uint64(set.MaxWall))
+		}
+		j.applyUsageFactor(&minutes) // a second time if the group's limit has done so
+		if int64(minutes) > set.MaxWall {
+			return j.wait(qosMaxWall)
+		}
+	}
+	return true
+}
+
+// groupRuns checks the group's limits of an association.
+func (l *Limits) groupRuns(j *Job, a *accounts.Association, minutes *uint32) bool {
+	set, imposed := &a.Limits, &l.imposed
+	if imposed.GrpJobs == accounts.NoLimit && int64(a.Counts.Running) >= set.GrpJobs {
+		return j.wait(assocGrpJobs)
+	}
+	if !j.ByAdmin && imposed.GrpWall == accounts.NoLimit && set.GrpWall != accounts.NoLimit {
+		j.fill(minutes, min(set.GrpWall, set.MaxWall))
+		if l.exceedsGroupWall(&a.Usage, *minutes, set.GrpWall) {
+			return j.wait(assocGrpWall)
+		}
+	}
+	return true
+}
+
+// ownRuns checks the limits of each job in an association.
+func (l *Limits) ownRuns(j *Job, a *accounts.Association, minutes *uint32) bool {
+	set, imposed := &a.Limits, &l.imposed
+	if imposed.MaxJobsPerAccount == accounts.NoLimit && imposed.MaxJobs == accounts.NoLimit &&
+		int64(a.Counts.Running) >= set.MaxJobs {
+		return j.wait(assocMaxJobs)
+	}
+	if !j.ByAdmin && imposed.MaxWall == accounts.NoLimit && set.MaxWall != accounts.NoLimit {
+		j.fill(minutes, set.MaxWall)
+		if int64(*minutes) > set.MaxWall {
+			return j.wait(assocMaxWall)
+		}
+	}
+	return true
+}
+
+// fill sets the minutes that a check compares, unless an earlier one has.
+func (j *Job) fill(minutes *uint32, most int64) {
+	if *minutes == slurmspec.NoVal {
+		*minutes = j.Minutes
+		j.setMinutes(minutes, uint64(most))
+		j.applyUsageFactor(minutes)
+	}
+}
+
+// applyUsageFactor multiplies minutes by the usage factor of a QOS with the flag UsageFactorSafe.
+func (j *Job) applyUsageFactor(minutes *uint32) {
+	if q := j.QOS; q != nil && q.UsageFactorSafe && (*minutes != slurmspec.Infinite || q.UsageFactor < 1) {
+		*minutes = uint32(min(math.MaxUint32, float64(*minutes)*q.UsageFactor))
+	}
+}
+
+func (l *Limits) exceedsGroupWall(u *accounts.Usage, minutes uint32, most int64) bool {
+	used := int64(uint32(u.Wall / 60))
+	return used >= most || l.enforce.Safe && int64(uint32(used)+minutes) > most
+}
+
+// PostSelect reports whether the limits allow a job to run with an amount of resources
+// (acct_policy_job_runnable_post_select). request are those that the job would get, or those that it
+// requests if the selection found no nodes: slurmctld asks then, too. selected are the selected nodes as a
+// set; nil for none. It sets Reason.
+func (l *Limits) PostSelect(j *Job, request tres.Vector, selected []uint64) bool {
+	if !l.enforce.Limits || j.Association == nil {
+		return true
+	}
+	l.forget(j)
+	l.begin()
+	c := l.selection(j, request, selected)
+	first, second := j.order()
+	if first != nil && !c.qos(first) || second != nil && !c.qos(second) {
+		return false
+	}
+	c.factor = limitFactor(first, second)
+	for a := range j.Association.Up {
+		if !c.group(a) || a == j.Association && !c.own(a) {
+			return false
+		}
+	}
+	return true
+}
+
+// selection is the check of a job with its resources.
+type selection struct {
+	*Limits
+	job      *Job
+	request  tres.Vector // it is the caller's
+	minutes  tres.Vector // resource-minutes until the time limit
+	selected []uint64
+	factor   float64 // of associations' limits
+	free     bool    // the usage factor is 0: past usage does not count
+}
+
+func (l *Limits) selection(j *Job, request tres.Vector, selected []uint64) *selection {
+	minutes := j.Minutes
+	if minutes == slurmspec.NoVal {
+		// Without a DefaultTime slurmctld computes with NO_VAL, which is more than any limit.
+		if minutes = j.Partition.DefaultMinutes; minutes == 0 {
+			minutes = j.Partition.MaxMinutes
+		}
+	}
+	j.applyUsageFactor(&minutes)
+	for i, n := range request {
+		l.minutes[i] = n * uint64(minutes)
+	}
+	return &selection{
+		Limits: l, job: j, request: request, minutes: l.minutes, selected: selected,
+		free: j.QOS != nil && j.QOS.UsageFactor == 0,
+	}
+}
+
+// qos checks a QOS (_qos_job_runnable_post_select).
+func (c *selection) qos(q *accounts.QOS) bool {
+	set, imposed := &q.Limits, &c.imposed
+	user, account := q.OfUser(c.job.User), q.OfAccount(c.job.Association.Account)
+	groups := usage{request: c.minutes, qos: true, safe: true}
+	if !c.groups(&q.Usage, &q.Counts, set, groups, qosGrpMins, qosGrp, qosGrpRunMins) {
+		return false
+	}
+	for _, each := range []struct {
+		limits, imposed, amounts tres.Vector
+		divisor                  uint64
+		least                    bool
+		kind                     kind
+	}{
+		{set.MaxTRESMinutes, imposed.MaxTRESMinutes, c.minutes, 0, false, qosMaxMins},
+		{set.MaxTRES, imposed.MaxTRES, c.request, 0, false, qosMax},
+		{set.MaxTRESPerNode, imposed.MaxTRESPerNode, c.request, c.request[tres.Node], false, qosMaxPerNode},
+		{set.MinTRES, imposed.MinTRES, c.request, 0, true, qosMin},
+	} {
+		if i := ofQOS(each.limits, each.imposed, each.amounts, each.divisor, each.least); i >= 0 {
+			return c.job.wait(c.reason(each.kind, i))
+		}
+	}
+	if !c.present(set.MaxTRESPerAccount, imposed.MaxTRESPerAccount, account, qosPerAccount) ||
+		!c.present(set.MaxTRESPerUser, imposed.MaxTRESPerUser, user, qosPerUser) {
+		return false
+	}
+	if !c.release.Since(slurmspec.R2405) {
+		return true
+	}
+	if !c.reservedBy(set.MaxRunMinutesPerAccount, imposed.MaxRunMinutesPerAccount, account, qosRunPerAcct) {
+		return false
+	}
+	free := c.free
+	c.free = false // slurmctld does not put aside what a user has reserved
+	ok := c.reservedBy(set.MaxRunMinutesPerUser, imposed.MaxRunMinutesPerUser, user, qosRunPerUser)
+	c.free = free
+	return ok
+}
+
+// present checks what the running jobs of a user or an account have in a QOS.
+func (c *selection) present(limits, imposed tres.Vector, counts *accounts.Counts, k kind) bool {
+	u := usage{limits: limits, imposed: imposed, taken: counts.TRES, safe: true, qos: true}
+	return c.distinct(&u, counts, k)
+}
+
+// distinct checks amounts of which those of nodes are distinct ones (_get_unique_job_node_cnt).
+func (c *selection) distinct(u *usage, counts *accounts.Counts, k kind) bool {
+	if u.limits == nil {
+		return true
+	}
+	copy(c.Limits.request, c.request)
+	u.request = c.Limits.request
+	switch {
+	case c.selected != nil:
+		if n := counts.Overlap(c.selected); n > 0 {
+			u.request[tres.Node] = uint64(len64(c.selected) - n)
+		}
+	case c.job.Required != nil:
+		if n := uint64(counts.Overlap(c.job.Required)); n <= u.request[tres.Node] {
+			u.request[tres.Node] -= n
+		}
+	}
+	if i := u.exceeds(); i >= 0 {
+		return c.job.wait(c.reason(k, i))
+	}
+	return true
+}
+
+func len64(set []uint64) int {
+	n := 0
+	for range accounts.Nodes(set) {
+		n++
+	}
+	return n
+}
+
+// reservedBy checks what the running jobs of a user or an account in a QOS may still use.
+func (c *selection) reservedBy(limits, imposed tres.Vector, counts *accounts.Counts, k kind) bool {
+	if limits == nil {
+		return true
+	}
+	u := usage{
+		limits: limits, imposed: imposed, request: c.minutes, taken: c.inMinutes(counts.Reserved), safe: true, qos: true,
+	}
+	if i := u.exceeds(); i >= 0 {
+		return c.job.wait(c.reason(k, i))
+	}
+	return true
+}
+
+// groups checks the group's limits of a QOS or an association: used minutes, present resources, and minutes
+// until the time limits.
+func (c *selection) groups(past *accounts.Usage, counts *accounts.Counts, set *accounts.Limits, u usage,
+	mins, present, runMins kind) bool {
+	imposed := &c.imposed
+	if set.GrpTRESMinutes != nil {
+		u.limits, u.imposed, u.safe = set.GrpTRESMinutes, imposed.GrpTRESMinutes, c.enforce.Safe
+		u.taken, u.used = c.inMinutes(past.Reserved), c.usedMinutes(past.TRES)
+		if i := u.exceeds(); i >= 0 {
+			return c.job.wait(c.reason(mins, i))
+		}
+	}
+	of := u
+	of.limits, of.imposed, of.safe = set.GrpTRES, imposed.GrpTRES, true
+	of.taken, of.used, of.factor = counts.TRES, nil, c.factor
+	if !c.distinct(&of, counts, present) {
+		return false
+	}
+	if set.GrpTRESRunMinutes != nil {
+		u.limits, u.imposed, u.safe = set.GrpTRESRunMinutes, imposed.GrpTRESRunMinutes, true
+		u.taken, u.used = c.inMinutes(past.Reserved), nil
+		if i := u.exceeds(); i >= 0 {
+			return c.job.wait(c.reason(runMins, i))
+		}
+	}
+	return true
+}
+
+// group checks the group's limits of an association.
+func (c *selection) group(a *accounts.Association) bool {
+	return c.groups(&a.Usage, &a.Counts, &a.Limits, usage{request: c.minutes}, assocGrpMins, assocGrp, assocGrpRunMins)
+}
+
+// own checks the limits of each job in an association.
+func (c *selection) own(a *accounts.Association) bool {
+	set, imposed := &a.Limits, &c.imposed
+	if i := ofAssociation(set.MaxTRESMinutes, imposed.MaxTRESMinutes, c.minutes, 0, 0); i >= 0 {
+		return c.job.wait(c.reason(assocMaxMins, i))
+	}
+	if i := ofAssociation(set.MaxTRES, imposed.MaxTRES, c.request, 0, c.factor); i >= 0 {
+		return c.job.wait(c.reason(assocMax, i))
+	}
+	if i := ofAssociation(set.MaxTRESPerNode, imposed.MaxTRESPerNode, c.request, c.request[tres.Node], 0); i >= 0 {
+		return c.job.wait(c.reason(assocMaxPerNode, i))
+	}
+	return true
+}
+
+// inMinutes returns reserved resource-seconds in whole minutes.
+func (c *selection) inMinutes(reserved tres.Vector) tres.Vector {
+	for i, seconds := range reserved {
+		if c.reserved[i] = seconds / 60; c.free {
+			c.reserved[i] = 0
+		}
+	}
+	return c.reserved
+}
+
+// usedMinutes returns used resource-seconds in whole minutes.
+func (c *selection) usedMinutes(used []extended.Float) tres.Vector {
+	for i, seconds := range used {
+		if c.used[i] = uint64(seconds.Float64() / 60); c.free {
+			c.used[i] = 0
+		}
+	}
+	return c.used
+}
+
+// MaxNodes returns how many nodes the limits allow a job, and the reason for which it waits for more
+// (acct_policy_get_max_nodes). Without a limit it returns [tres.NoLimit].
+func (l *Limits) MaxNodes(j *Job) (uint64, slurmspec.Reason) {
+	most, reason := uint64(tres.NoLimit), slurmspec.NoReason
+	if !l.enforce.Limits || j.Association == nil {
+		return most, reason
+	}
+	lower := func(n uint64, k kind) {
+		if n < most {
+			most, reason = n, l.reason(k, tres.Node)
+		}
+	}
+	first, second := j.order()
+	group := uint64(tres.NoLimit)
+	if first != nil {
+		lower(nodesOf(first, second, func(l *accounts.Limits) tres.Vector { return l.MaxTRESPerAccount }), qosPerAccount)
+		lower(nodesOf(first, second, func(l *accounts.Limits) tres.Vector { return l.MaxTRES }), qosMax)
+		lower(nodesOf(first, second, func(l *accounts.Limits) tres.Vector { return l.MaxTRESPerUser }), qosPerUser)
+		group = nodesOf(first, second, func(l *accounts.Limits) tres.Vector { return l.GrpTRES })
+	}
+	perJob := most // of a QOS
+	lower(group, qosGrp)
+	factor := 0.0
+	if first != nil {
+		factor = first.LimitFactor // slurmctld never uses the second one's here
+	}
+	for a := range j.Association.Up {
+		below := most
+		if group == tres.NoLimit {
+			lower(scaled(nodesIn(a.Limits.GrpTRES), factor), assocGrp)
+		}
+		set := most < below
+		if a == j.Association && perJob == tres.NoLimit {
+			lower(scaled(nodesIn(a.Limits.MaxTRES), factor), assocMax)
+		}
+		if set {
+			break
+		}
+	}
+	return most, reason
+}
+
+// nodesOf returns a limit on nodes of the first QOS that sets it.
+func nodesOf(first, second *accounts.QOS, of func(*accounts.Limits) tres.Vector) uint64 {
+	n := nodesIn(of(&first.Limits))
+	if n == tres.NoLimit && second != nil {
+		n = nodesIn(of(&second.Limits))
+	}
+	return n
+}
+
+func nodesIn(limits tres.Vector) uint64 {
+	if limits == nil {
+		return tres.NoLimit
+	}
+	return limits[tres.Node]
+}
+
+// MinPriority returns the priority below which a job reserves nothing (acct_policy_get_prio_thresh); 0 for
+// no such limit.
+func (l *Limits) MinPriority(j *Job) uint32 {
+	if !l.enforce.Limits || j.Association == nil {
+		return 0
+	}
+	first, second := j.order()
+	for _, set := range []*accounts.Limits{limitsOf(first), limitsOf(second), &j.Association.Limits} {
+		if set != nil && set.MinPriority != accounts.NoLimit && set.MinPriority > 0 {
+			return uint32(set.MinPriority)
+		}
+	}
+	return 0
+}
+
+func limitsOf(q *accounts.QOS) *accounts.Limits {
+	if q == nil {
+		return nil
+	}
+	return &q.Limits
+}

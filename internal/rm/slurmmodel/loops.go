@@ -1,0 +1,166 @@
+package slurmmodel
+
+import (
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// loops are slurmctld's periodic threads: the background loop (_slurmctld_background), the backfill thread
+// (backfill_agent), the decay thread (_decay_thread) and the thread that schedules (_sched_agent).
+type loops struct {
+	turn, backfill, decay hpc.Time // when each is due next
+
+	// Of the background loop, in seconds since 1970.
+	lastFull, lastSched, lastLimit, lastPurge int64
+	queued                                    bool // something wants a pass
+
+	// Of the backfill thread.
+	lastBackfill int64
+
+	// Of the thread that schedules.
+	requested, full bool
+	passEnd         hpc.Time // of the last pass
+	first           bool     // SchedulerParameters are read in the first pass
+}
+
+// The classes of what happens at one instant.
+const (
+	jobEnds uint8 = iota
+	nodesAnswer
+)
+
+// beginLoops starts the threads.
+func (e *Engine) beginLoops(at hpc.Time) {
+	l := &e.loops
+	second := at.UnixSeconds()
+	l.turn = e.nextTurn(at)
+	l.lastFull, l.lastSched, l.lastLimit, l.lastPurge, l.lastBackfill = second, second, second, second, second
+	l.backfill, l.decay = hpc.Never, at
+	if !e.par.bf.off {
+		l.backfill = at.Add(time.Duration(e.par.bf.interval) * time.Second)
+	}
+	l.queued = true // the nodes register
+	l.passEnd = at - hpc.Time(time.Hour)
+	e.changed = second
+}
+
+// nextTurn returns when the background loop turns after an instant.
+func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
+	if e.rules.wholeSeconds {
+		return hpc.Unix(at.UnixSeconds() + 1)
+	}
+	return at.Add(time.Second)
+}
+
+// passAt returns when the thread that schedules runs next.
+func (e *Engine) passAt() hpc.Time {
+	if !e.loops.requested {
+		return hpc.Never
+	}
+	if at := e.loops.passEnd.Add(e.par.schedMinInterval); at >= e.now {
+		return at.Add(time.Microsecond)
+	}
+	return e.now
+}
+
+// next returns the instant of what happens next.
+func (e *Engine) next() hpc.Time {
+	l := &e.loops
+	return min(l.turn, l.backfill, l.decay, e.passAt(), e.timers.Next())
+}
+
+// step does the first thing that is due. Of things that are due at one instant, the pass follows its request
+// at once, backfill and the decay thread come before the background loop, and messages of nodes last.
+func (e *Engine) step() {
+	l := &e.loops
+	switch {
+	case e.passAt() <= e.now:
+		e.pass()
+	case e.timers.Next() <= e.now && e.timers[0].Class == jobEnds:
+		e.timers.Pop().What()
+	case l.backfill <= e.now:
+		l.backfill = e.backfillTurn()
+	case l.decay <= e.now:
+		l.decay = l.decay.Add(time.Duration(e.par.calcPeriod) * time.Second)
+		e.account.decay()
+	case l.turn <= e.now:
+		l.turn = e.nextTurn(e.now)
+		e.backgroundTurn()
+	default:
+		e.timers.Pop().What()
+	}
+}
+
+// pass runs the main scheduler.
+func (e *Engine) pass() {
+	full := e.loops.full
+	e.loops.requested, e.loops.full = false, false
+	e.schedule(full)
+	e.loops.passEnd = e.now
+}
+
+// request asks for a pass.
+func (e *Engine) request(full bool) {
+	e.loops.requested = true
+	e.loops.full = e.loops.full || full
+}
+
+// backgroundTurn is one turn of the background loop.
+func (e *Engine) backgroundTurn() {
+	const limitInterval, purgeInterval = 30, 60
+	l, now := &e.loops, e.second()
+	if now-l.lastLimit >= limitInterval {
+		l.lastLimit = now
+		e.enforceLimits()
+	}
+	purge := int64(purgeInterval)
+	if e.par.minJobAge < purge {
+		purge = max(10, e.par.minJobAge)
+	}
+	if e.par.minJobAge > 0 && now-l.lastPurge >= purge {
+		l.lastPurge = now
+		e.purge()
+	}
+	interval, delay := e.par.schedInterval, e.par.batchSchedDelay
+	if !l.first { // the options are read in the first pass
+		interval, delay = 60, 3
+	}
+	switch {
+	case now-l.lastFull >= interval:
+		l.queued, l.lastFull, l.lastSched = false, now, now
+		e.request(true)
+	case l.queued && now-l.lastSched >= delay:
+		l.queued, l.lastSched = false, now
+		e.request(false)
+	default:
+		return
+	}
+	e.setEligible()
+}
+
+// setEligible looks which jobs have become eligible (set_job_elig_time).
+func (e *Engine) setEligible() {
+	now := e.second()
+	for _, j := range e.pendingJobs() {
+		p := j.part
+		tooLong := p.maxMinutes >= 0 && j.limit > p.maxMinutes
+		unfit := j.maxNodes > 0 && (j.maxNodes < p.minNodes || p.maxNodes > 0 && j.minNodes > p.maxNodes)
+		if j.begin > now || tooLong || unfit {
+			continue
+		}
+		e.independent(j)
+	}
+}
+
+// backfillTurn runs a cycle of backfill if it is due and there is work. It returns when the thread looks
+// again.
+func (e *Engine) backfillTurn() hpc.Time {
+	now := e.second()
+	if now-e.loops.lastBackfill < e.par.bf.interval || e.changed < e.loops.lastBackfill {
+		return e.now.Add(time.Second)
+	}
+	e.backfill()
+	e.loops.lastBackfill = now
+	return e.now.Add(time.Duration(e.par.bf.interval) * time.Second)
+}

@@ -1,0 +1,161 @@
+package slurmmodel
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+// Missing is something that a configuration or a workload uses and the model does not have.
+type Missing struct {
+	What string
+	Jobs int // that it concerns; all of the workload if the configuration asks for it
+}
+
+// String returns the description: "reservations (12 jobs)".
+func (m Missing) String() string { return fmt.Sprintf("%s (%d jobs)", m.What, m.Jobs) }
+
+// Lacks returns what a configuration and a workload use and the model does not have, with the number of
+// jobs concerned.
+func Lacks(cfg *Config, w *workload.Workload) []Missing {
+	var list []Missing
+	for _, rule := range configurationRules {
+		if what := rule(cfg); what != "" {
+			list = append(list, Missing{what, w.Jobs.Len()})
+		}
+	}
+	counts := make([]int, len(jobRules))
+	for _, job := range w.Jobs.All() {
+		for i := range jobRules {
+			if jobRules[i].asks(job) {
+				counts[i]++
+			}
+		}
+	}
+	for i, n := range counts {
+		if n > 0 {
+			list = append(list, Missing{jobRules[i].what, n})
+		}
+	}
+	for _, events := range []struct {
+		what string
+		n    int
+	}{
+		{"reservations, of which the workload has %d", len(w.Reservations)},
+		{"a check against Slurm of events of nodes, of which the workload has %d", len(w.NodeEvents)},
+		{"the usage before the workload, of which there are %d entries", len(w.Usage)},
+	} {
+		if events.n > 0 {
+			list = append(list, Missing{fmt.Sprintf(events.what, events.n), w.Jobs.Len()})
+		}
+	}
+	return list
+}
+
+// configurationRules name what a configuration asks for and the model does not have.
+var configurationRules = []func(*Config) string{
+	func(c *Config) string {
+		kind := strings.ToLower(value(c.Get, "SelectType"))
+		if kind == "" && rulesOf(c.Release).since2411 || strings.HasSuffix(kind, "cons_tres") {
+			return ""
+		}
+		return "SelectType=" + cmp.Or(kind, "select/linear, the default before 24.11")
+	},
+	func(c *Config) string {
+		for i := range c.Nodes {
+			switch n := &c.Nodes[i]; {
+			case n.State != "":
+				return "State of nodes in slurm.conf"
+			case n.CoreSpecCount > 0 || n.CPUSpecList != "":
+				return "specialized cores of nodes"
+			}
+		}
+		return ""
+	},
+	func(c *Config) string {
+		if value(c.Get, "SuspendProgram") != "" {
+			return "power saving (SuspendProgram)"
+		}
+		return ""
+	},
+	func(c *Config) string {
+		if kind := strings.ToLower(value(c.Get, "PreemptType")); kind != "" && kind != "preempt/none" {
+			return "preemption (PreemptType=" + kind + ")"
+		}
+		return ""
+	},
+	func(c *Config) string {
+		params := strings.ToUpper(value(c.Get, "SelectTypeParameters"))
+		for _, one := range []string{"CR_SOCKET", "CR_ONE_TASK_PER_CORE", "CR_CPU"} {
+			if strings.Contains(params, one) {
+				return "SelectTypeParameters=" + one
+			}
+		}
+		return ""
+	},
+	func(c *Config) string {
+		switch plugin := strings.ToLower(value(c.Get, "TopologyPlugin")); plugin {
+		case "", "topology/tree", "topology/none", "topology/default", "topology/flat":
+			return ""
+		default:
+			return "TopologyPlugin=" + plugin
+		}
+	},
+	func(c *Config) string {
+		o := options(c.Get)
+		for _, one := range []string{
+			"max_rpc_cnt", "reduce_completing_frag", "bf_licenses", "bf_topopt_enable", "bf_max_job_assoc",
+		} {
+			if o.has(one) {
+				return "SchedulerParameters=" + one
+			}
+		}
+		return ""
+	},
+	func(c *Config) string {
+		if number(c.Get, "CompleteWait", 0) > 0 {
+			return "CompleteWait"
+		}
+		return ""
+	},
+	func(c *Config) string {
+		for _, p := range c.Partitions {
+			for _, key := range []string{
+				"MaxCPUsPerNode", "MaxMemPerCPU", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
+			} {
+				if text := value(p.Get, key); text != "" && !strings.EqualFold(text, "NO") && !strings.EqualFold(text, "UNLIMITED") {
+					return key + " of partitions"
+				}
+			}
+			share := strings.ToUpper(cmp.Or(value(p.Get, "OverSubscribe"), value(p.Get, "Shared")))
+			if strings.HasPrefix(share, "YES") || strings.HasPrefix(share, "FORCE") {
+				return "OverSubscribe=" + share
+			}
+		}
+		return ""
+	},
+}
+
+// jobRules name what jobs ask for and the model does not have.
+var jobRules = []struct {
+	what string
+	asks func(*hpc.Job) bool
+}{
+	{"reservations of jobs", func(j *hpc.Job) bool { return j.Reservation != "" }},
+	{"licences", func(j *hpc.Job) bool { return j.Licenses != "" }},
+	{"GPUs for the job, a socket or a task", func(j *hpc.Job) bool {
+		return j.GPUs != "" || j.GPUsPerSocket != "" || j.GPUsPerTask != "" || j.CPUsPerGPU > 0 || j.MemPerGPU > 0 || j.TasksPerGPU > 0
+	}},
+	{"deadlines", func(j *hpc.Job) bool { return j.Deadline > 0 }},
+	{"features with counts or brackets", func(j *hpc.Job) bool { return strings.ContainsAny(j.Constraint, "[(*") || j.Prefer != "" }},
+	{"--exclusive=user and mcs", func(j *hpc.Job) bool { return j.Exclusive == "user" || j.Exclusive == "mcs" }},
+	{"specialized cores", func(j *hpc.Job) bool { return j.CoreSpec > 0 || j.ThreadSpec > 0 }},
+	{"burst buffers", func(j *hpc.Job) bool { return j.BurstBuffer != "" }},
+	{"plane and arbitrary distributions", func(j *hpc.Job) bool {
+		d := strings.ToLower(j.Distribution)
+		return strings.HasPrefix(d, "plane") || strings.HasPrefix(d, "arbitrary") || strings.HasPrefix(d, "hostfile")
+	}},
+}

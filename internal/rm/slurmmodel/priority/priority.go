@@ -1,0 +1,247 @@
+// Package priority computes the priorities of jobs as slurmctld's plugins priority/multifactor and
+// priority/basic do (priority_multifactor.c, priority_basic.c), and when a job begins to gain age
+// (acct_policy.c).
+package priority
+
+import (
+	"math"
+	"slices"
+
+	"rmreplay/internal/rm/slurmmodel/accounts"
+	"rmreplay/internal/rm/slurmmodel/tres"
+	"rmreplay/internal/slurmspec"
+)
+
+// Max is the largest priority.
+const Max = math.MaxUint32
+
+// Job is what a priority depends on.
+type Job struct {
+	// Association and QOS are the job's; nil without accounting.
+	Association *accounts.Association
+	QOS         *accounts.QOS
+	// FairShare is the factor of the association, see package fairshare.
+	FairShare float64
+	// Accrue is the second since which the job gains age; 0 if it gains none yet.
+	Accrue int64
+	// Nodes is the least number of nodes. CPUs is total_cpus if an earlier test of the job has set it,
+	// else the largest number of CPUs if the job gives one, else the least number.
+	Nodes, CPUs uint32
+	// Minutes is the time limit; [slurmspec.NoVal] if the job gives none, [slurmspec.Infinite] for none.
+	Minutes uint32
+	// Partitions are the job's partitions, highest PriorityTier first. Own is the index of the partition
+	// that decides the job's own priority: the one that the job is considered for.
+	Partitions []*Partition
+	Own        int
+	// TRES are the allocated resources, or those that the job requests.
+	TRES tres.Vector
+	// Nice lowers the priority, and Site (from a site's plugin) raises it.
+	Nice, Site int64
+}
+
+// Partition is the part of a partition that decides priorities.
+type Partition struct {
+	// JobFactor is PriorityJobFactor; Norm is its part of the largest one. See [NormalizePartitions].
+	JobFactor uint16
+	Norm      float64
+	// MaxMinutes is MaxTime; [slurmspec.Infinite] for none.
+	MaxMinutes uint32
+	// TRES are all resources of the partition.
+	TRES tres.Vector
+}
+
+// NormalizePartitions sets Norm of all partitions of the cluster.
+func NormalizePartitions(partitions []*Partition) {
+	var largest uint16
+	for _, p := range partitions {
+		largest = max(largest, p.JobFactor)
+	}
+	for _, p := range partitions {
+		if p.Norm = 0; largest > 0 {
+			p.Norm = float64(p.JobFactor) / float64(largest)
+		}
+	}
+}
+
+// Cluster has the sizes by which the sizes of jobs are divided.
+type Cluster struct {
+	// Nodes is the number of nodes of slurm.conf. CPUs is the number of their CPUs, without specialized
+	// cores.
+	Nodes, CPUs uint32
+}
+
+// Parts are the weighted factors whose sum is a priority, in points, as sprio -l shows them.
+type Parts struct {
+	Age, Association, FairShare, Size, Partition, QOS float64
+	// TRES are the points of each resource by its place; nil without PriorityWeightTRES.
+	TRES       []float64
+	Nice, Site int64
+}
+
+// Sum adds the parts in slurmctld's order, and returns the priority: at least 1, at most [Max], and without
+// its fraction. The order decides the last bits.
+func (p *Parts) Sum() uint32 {
+	sum := p.Age + p.Association + p.FairShare + p.Size + p.Partition + p.QOS + p.tres()
+	return truncate(sum + float64(p.Site) - float64(p.Nice))
+}
+
+func (p *Parts) tres() float64 {
+	sum := 0.0
+	for _, points := range p.TRES {
+		sum += points
+	}
+	return sum
+}
+
+func truncate(priority float64) uint32 {
+	switch {
+	case priority < 1:
+		return 1 // 0 is for held jobs
+	case priority >= Max:
+		return Max
+	}
+	return uint32(priority)
+}
+
+// Of returns the parts of a job's priority at the second now, in the partition of index Own.
+func (s *Settings) Of(j *Job, c Cluster, now int64) Parts {
+	p := Parts{Nice: j.Nice, Site: j.Site}
+	p.Age = s.age(j.Accrue, now) * s.Age
+	if s.FairShare > 0 && j.Association != nil {
+		p.FairShare = j.FairShare * s.FairShare
+	}
+	if s.Size > 0 {
+		p.Size = s.size(j, c) * s.Size
+	}
+	if s.Association > 0 && j.Association != nil {
+		p.Association = either(s.RawAssociation, float64(j.Association.Priority), j.Association.PriorityNorm) * s.Association
+	}
+	if s.QOS > 0 && j.QOS != nil {
+		p.QOS = either(s.RawQOS, float64(j.QOS.Priority), j.QOS.PriorityNorm) * s.QOS
+	}
+	if len(j.Partitions) > 0 {
+		of := j.Partitions[j.Own]
+		p.Partition = s.partition(of)
+		p.TRES = s.tres(j.TRES, of)
+	}
+	return p
+}
+
+// InPartitions returns the priorities of a job with several partitions, in the order of the list. slurmctld
+// adds the parts in another order than for the job itself, so that the last bits may differ.
+func (s *Settings) InPartitions(j *Job, p *Parts) []uint32 {
+	list := make([]uint32, len(j.Partitions))
+	for i, of := range j.Partitions {
+		in := Parts{TRES: s.tres(j.TRES, of)}
+		rest := p.Age + p.Association + p.FairShare + p.Size + p.QOS + in.tres() + float64(p.Site) - float64(p.Nice)
+		list[i] = truncate(s.partition(of) + rest)
+	}
+	return list
+}
+
+// age returns the part of PriorityMaxAge that a job has waited.
+func (s *Settings) age(accrue, now int64) float64 {
+	if s.Age == 0 || accrue == 0 {
+		return 0
+	}
+	if waited := max(0, now-accrue); waited < s.MaxAge {
+		return float64(waited) / float64(s.MaxAge)
+	}
+	return 1
+}
+
+// size returns the factor of a job's size.
+func (s *Settings) size(j *Job, c Cluster) float64 {
+	nodes, cpus := float64(c.Nodes), float64(c.CPUs)
+	var factor float64
+	switch {
+	case s.RelativeToTime:
+		minutes := j.Minutes
+		if minutes == slurmspec.NoVal && len(j.Partitions) > 0 {
+			minutes = j.Partitions[j.Own].MaxMinutes
+		}
+		factor = max(float64(j.Nodes)*cpus/nodes, float64(j.CPUs)) / float64(minutes) / cpus
+		if s.FavorSmall {
+			factor = 1 - factor
+		}
+	case s.FavorSmall:
+		// slurmctld subtracts whole numbers without sign: a job that is larger than the cluster is small.
+		factor = float64(c.Nodes-j.Nodes) / nodes
+		if j.CPUs > 0 {
+			factor = (factor + float64(c.CPUs-j.CPUs)/cpus) / 2
+		}
+	default:
+		factor = float64(j.Nodes) / nodes
+		if j.CPUs > 0 {
+			factor = (factor + float64(j.CPUs)/cpus) / 2
+		}
+	}
+	return min(1, max(0, factor))
+}
+
+func (s *Settings) partition(p *Partition) float64 {
+	if s.Partition == 0 {
+		return 0
+	}
+	return either(s.RawPartition, float64(p.JobFactor), p.Norm) * s.Partition
+}
+
+// tres returns the points of a job's resources in a partition.
+func (s *Settings) tres(amounts tres.Vector, p *Partition) []float64 {
+	if s.TRES == nil {
+		return nil
+	}
+	points := slices.Clone(s.TRES)
+	for i, weight := range points {
+		factor := 0.0
+		switch {
+		case i >= len(amounts):
+		case s.RawTRES:
+			factor = float64(amounts[i])
+		case i < len(p.TRES) && p.TRES[i] > 0:
+			factor = float64(amounts[i]) / float64(p.TRES[i])
+		}
+		points[i] = factor * weight
+	}
+	return points
+}
+
+func either(raw bool, number, part float64) float64 {
+	if raw {
+		return number
+	}
+	return part
+}
+
+// Update returns a job's priority after a new computation: with PriorityFlags=INCR_ONLY it only rises.
+func (s *Settings) Update(old, computed uint32) uint32 {
+	if s.IncreaseOnly && computed < old {
+		return old
+	}
+	return computed
+}
+
+// Basic gives priorities with priority/basic: each job's is lower than that of the job before it. Its zero
+// value is that of a slurmctld that starts.
+type Basic struct {
+	taken uint32 // the difference between topPriority and the lowest priority so far
+}
+
+// topPriority is above the priority of the first job (TOP_PRIORITY in job_mgr.c).
+const topPriority = 0xffff0000
+
+// Next returns the priority of a new job (priority_p_set in priority_basic.c, set_job_prio in job_mgr.c).
+// nice lowers it, and not that of later jobs.
+func (b *Basic) Next(nice int64) uint32 {
+	lowest := topPriority - b.taken
+	priority := uint32(1)
+	if lowest >= 2 {
+		priority = lowest - 1
+	}
+	if nice <= 0 || int64(priority) > nice+1 {
+		priority -= uint32(nice) // it wraps around as slurmctld's does
+	}
+	priority = max(1, priority)
+	b.taken = topPriority - min(lowest, priority+uint32(nice))
+	return priority
+}

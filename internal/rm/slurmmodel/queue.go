@@ -1,0 +1,172 @@
+package slurmmodel
+
+import (
+	"cmp"
+	"slices"
+
+	"rmreplay/internal/slurmspec"
+)
+
+// record is an entry of the queue: a job in one of its partitions.
+type record struct {
+	job      *job
+	part     *partition
+	priority uint32
+	head     bool // the record stands for several tasks
+}
+
+// pendingJobs returns the pending jobs in slurmctld's order. It is a copy: tasks of arrays may start
+// meanwhile.
+func (e *Engine) pendingJobs() []*job {
+	var list []*job
+	for _, j := range e.list {
+		if j.state == pending {
+			list = append(list, j)
+		}
+	}
+	return list
+}
+
+// buildQueue returns the jobs that may start, in the order in which they are tried (build_job_queue and
+// sort_job_queue2 in job_scheduler.c).
+func (e *Engine) buildQueue(forBackfill bool) []record {
+	e.splitCorresponding()
+	var queue []record
+	for _, j := range e.pendingJobs() {
+		if j.state != pending {
+			continue // its dependency has cancelled it
+		}
+		e.account.accrue(j)
+		if r := j.reason; r != slurmspec.NoReason && r != reasonPriority && r != reasonResources && r != j.noted {
+			j.noted = r
+			e.touch()
+		}
+		independent := e.independent(j)
+		if forBackfill {
+			j.estimate = 0
+		}
+		if j.state != pending || j.priority == 0 || !independent {
+			continue
+		}
+		for i, p := range j.parts {
+			j.part = p
+			if !e.fitsPartition(j, forBackfill) {
+				continue
+			}
+			r := record{job: j, part: p, priority: j.priority, head: j.isHead()}
+			if j.perPart != nil {
+				r.priority = j.perPart[i]
+			}
+			queue = append(queue, r)
+		}
+	}
+	slices.SortStableFunc(queue, compareRecords)
+	return queue
+}
+
+// compareRecords sorts by tier, priority, submission and number.
+func compareRecords(a, b record) int {
+	pa, pb := a.job.priority, b.job.priority
+	if a.job.perPart != nil {
+		pa = a.priority
+	}
+	if b.job.perPart != nil {
+		pb = b.priority
+	}
+	return cmp.Or(cmp.Compare(b.part.tier, a.part.tier), cmp.Compare(pb, pa), cmp.Compare(a.job.submit, b.job.submit),
+		cmp.Compare(a.job.id(), b.job.id()), cmp.Compare(taskOrder(a.job), taskOrder(b.job)))
+}
+
+// taskOrder is the task's number; several tasks come last.
+func taskOrder(j *job) int {
+	if j.task < 0 {
+		return 1 << 31
+	}
+	return j.task
+}
+
+// fitsPartition compares a job with the limits of the partition in which it is considered
+// (job_limits_check).
+func (e *Engine) fitsPartition(j *job, forBackfill bool) bool {
+	p := j.part
+	limit := j.limit
+	if forBackfill && j.timeMin > 0 {
+		limit = j.timeMin
+	}
+	reason := slurmspec.NoReason
+	switch {
+	case p.maxMinutes >= 0 && limit > p.maxMinutes && !e.account.ignoresTimeLimit(j):
+		reason = reasonTimeLimit
+	case p.maxNodes > 0 && j.minNodes > p.maxNodes, j.maxNodes > 0 && j.maxNodes < p.minNodes,
+		j.minNodes > p.nodes.Count():
+		reason = reasonNodeLimit
+	}
+	if reason != slurmspec.NoReason {
+		e.setReason(j, reason)
+		return false
+	}
+	if j.reason == reasonTimeLimit || j.reason == reasonNodeLimit {
+		e.setReason(j, slurmspec.NoReason)
+	}
+	return true
+}
+
+// splitCorresponding gives tasks of arrays with an aftercorr dependency records of their own, so that each
+// has its own dependency.
+func (e *Engine) splitCorresponding() {
+	const most = 10 // correspond_after_task_cnt
+	for _, j := range slices.Clone(e.list) {
+		if j.state != pending || !j.isHead() || j.needs == nil || !slices.ContainsFunc(j.needs.list, func(n need) bool { return n.kind == "aftercorr" }) {
+			continue
+		}
+		for j.isHead() {
+			alone := 0
+			for _, other := range j.of.jobs {
+				if other.state == pending {
+					alone++
+				}
+			}
+			if alone >= most {
+				break
+			}
+			j = e.split(j)
+		}
+	}
+}
+
+// split gives the first task of a record a record of its own. The task keeps the place in slurmctld's list
+// and gets a new number. The other tasks keep the number and go to the end of the list
+// (job_array_split). It returns the record of the other tasks, or the record itself if there was one task.
+func (e *Engine) split(j *job) *job {
+	task := j.tasks[0]
+	if len(j.tasks) == 1 {
+		j.task, j.tasks = task, nil
+		return j
+	}
+	rest := *j
+	if j.account != nil {
+		account := *j.account
+		account.job = &rest
+		if account.limits != nil {
+			limits := *account.limits
+			account.limits = &limits
+		}
+		rest.account = &account
+	}
+	rest.tasks, rest.place = j.tasks[1:], e.nextPlace
+	e.nextPlace++
+	if j.needs != nil {
+		copied := *j.needs
+		copied.list = slices.Clone(j.needs.list)
+		rest.needs = &copied
+	}
+	j.task, j.tasks, j.number = task, nil, e.nextNumber
+	e.nextNumber++
+	if len(rest.tasks) == 1 {
+		rest.task, rest.tasks = rest.tasks[0], nil
+	}
+	j.of.jobs = append(j.of.jobs, &rest)
+	e.byNumber[rest.number], e.byNumber[j.number] = &rest, j
+	e.list = append(e.list, &rest)
+	return &rest
+}

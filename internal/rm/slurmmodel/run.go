@@ -1,0 +1,216 @@
+package slurmmodel
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/nodes"
+	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/slurmspec"
+)
+
+// start starts a job on its nodes.
+func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
+	if j.isHead() {
+		e.split(j)
+	}
+	now := e.second()
+	j.state, j.alloc, j.startedAt, j.estimate, j.reason = running, alloc, e.now, now, slurmspec.NoReason
+	if j.limit == noMinutes {
+		j.limit = endless
+		for _, m := range []int64{j.part.maxMinutes, j.part.defaultMinutes} {
+			if m >= 0 {
+				j.limit = m
+			}
+		}
+		j.endless = j.limit == endless
+	}
+	j.end = now + j.limit*60
+	if a := j.of.array; a != nil {
+		a.running++
+	}
+	e.tester.Add(e.state, alloc)
+	if j.request.Exclusive {
+		e.closed.Or(alloc.Nodes)
+	}
+	e.run(j)
+	e.account.begin(j)
+	e.touch()
+	e.emit(j, rm.Started, "", e.outcome(j, hpc.Running))
+	e.planEnd(j)
+}
+
+// run adds a job to the running ones.
+func (e *Engine) run(j *job) {
+	at, _ := slices.BinarySearchFunc(e.running, j, compareEnds)
+	e.running = slices.Insert(e.running, at, j)
+	e.horizon = slices.Insert(e.horizon, at, selection.Running{Allocation: j.alloc, End: j.end})
+}
+
+// compareEnds sorts running jobs by the ends of their time limits, and then as in slurmctld's list.
+func compareEnds(a, b *job) int {
+	return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.place, b.place))
+}
+
+// planEnd sets the timer of a job's end.
+func (e *Engine) planEnd(j *job) {
+	j.endTimer++
+	work, generation := j.of.job, j.endTimer
+	run := work.RunTimeOf(j.task)
+	if run == hpc.Unlimited && work.EndAt == 0 {
+		return
+	}
+	end := max(work.EndAt, e.now)
+	latencyFrom := end
+	if work.EndAt == 0 {
+		end, latencyFrom = e.now.Add(run), e.now
+	}
+	e.at(end.Add(nodes.ExitLatency(j.number, latencyFrom)), jobEnds, func() {
+		if j.state == running && j.endTimer == generation {
+			e.complete(j)
+		}
+	})
+}
+
+// complete ends a job whose script has ended (job_complete in job_mgr.c).
+func (e *Engine) complete(j *job) {
+	how := hpc.Completed
+	switch {
+	case j.of.job.ExitCodeOf(j.task) != 0:
+		how = hpc.Failed
+	case !j.endless && j.end+e.par.overTimeLimit < e.second():
+		how = hpc.TimedOut
+	}
+	e.leave(j, how, e.par.epilog)
+}
+
+// leave takes a job off its nodes. The nodes are free when they have answered, at the same instant but
+// after slurmctld's present work. at once says that their message starts a pass; otherwise it queues one.
+func (e *Engine) leave(j *job, how hpc.State, atOnce bool) {
+	at := slices.Index(e.running, j)
+	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
+	e.tester.Remove(e.state, j.alloc)
+	j.state, j.end = completing, e.second()
+	if a := j.of.array; a != nil {
+		a.running--
+	}
+	for i := range j.alloc.Nodes.All {
+		e.completing[i]++
+	}
+	e.leaving++
+	e.account.end(j)
+	e.touch()
+	e.at(e.now, nodesAnswer, func() {
+		for i := range j.alloc.Nodes.All {
+			e.completing[i]--
+		}
+		e.leaving--
+		if j.request.Exclusive {
+			e.closed.AndNot(j.alloc.Nodes)
+		}
+		e.finish(j, how, "")
+		switch {
+		case !atOnce:
+			e.at(e.now.Add(watchdogNap), nodesAnswer, func() { e.loops.queued = true })
+		case e.par.deferred:
+			e.loops.queued = true
+		default:
+			e.request(false)
+		}
+	})
+}
+
+// watchdogNap is how long the thread sleeps first that waits for the answers of a job's nodes (_wdog in
+// agent.c). It queues the scheduler afterwards if the nodes have no epilog.
+const watchdogNap = 5 * time.Millisecond
+
+// finish ends a job for good.
+func (e *Engine) finish(j *job, how hpc.State, reason string) {
+	if j.state == ended {
+		return
+	}
+	e.account.forget(j)
+	for _, task := range j.ends() {
+		one := j
+		if len(j.tasks) > 0 {
+			copied := *j
+			copied.task, one = task, &copied
+		}
+		outcome := e.outcome(one, how)
+		outcome.End = hpc.Unix(e.second())
+		if j.state == pending && reason != "" {
+			outcome.Priority = 0 // of a job that a dependency cancels
+		}
+		if j.state != pending {
+			outcome.End = hpc.Unix(j.end)
+			if how == hpc.Failed {
+				outcome.ExitCode = j.of.job.ExitCodeOf(task)
+			}
+		}
+		e.emit(one, rm.Ended, reason, outcome)
+	}
+	if j.state == pending {
+		j.end = e.second()
+	}
+	j.state = ended
+	j.well = how == hpc.Completed
+	e.remove(j)
+	e.over = append(e.over, j)
+	e.touch()
+}
+
+// ends returns the tasks that end with a record.
+func (j *job) ends() []int {
+	if len(j.tasks) > 0 {
+		return j.tasks
+	}
+	return []int{j.task}
+}
+
+// wentWell reports whether an ended job completed.
+func (j *job) wentWell() bool { return j.well }
+
+// enforceLimits kills the jobs that have reached their time limits (job_time_limit).
+func (e *Engine) enforceLimits() {
+	now := e.second()
+	for _, j := range slices.Clone(e.running) {
+		if !j.endless && j.end <= now-e.par.overTimeLimit {
+			e.leave(j, hpc.TimedOut, true)
+		}
+	}
+}
+
+// purge forgets the records of jobs that ended long ago (purge_old_job). That is a change of jobs. The record
+// with an array's number stays as long as one of its tasks has a record.
+func (e *Engine) purge() {
+	now := e.second()
+	for _, j := range e.pendingJobs() {
+		if j.state == pending && j.reason != reasonNeverSatisfied && e.testNeeds(j) == failed {
+			e.neverSatisfied(j)
+		}
+	}
+	slices.SortFunc(e.over, func(a, b *job) int { return cmp.Compare(a.place, b.place) })
+	kept := e.over[:0]
+	for _, j := range e.over {
+		array := j.of.array != nil && j.number == j.of.number && (j.of.array.running > 0 || len(j.of.jobs) > 1)
+		if array || j.end > now-e.par.minJobAge {
+			kept = append(kept, j)
+			continue
+		}
+		delete(e.byNumber, j.number)
+		j.of.jobs = slices.DeleteFunc(j.of.jobs, func(other *job) bool { return other == j })
+		j.of.gone = len(j.of.jobs) == 0
+		e.touch()
+	}
+	clear(e.over[len(kept):])
+	e.over = kept
+}
+
+// hold keeps a job from starting.
+func (e *Engine) hold(j *job, reason slurmspec.Reason) {
+	j.priority = 0
+	e.setReason(j, reason)
+}

@@ -1,0 +1,169 @@
+package slurmmodel
+
+import "rmreplay/internal/slurmspec"
+
+// attempt is a part of a queue in which a task of an array has been rejected: the other tasks of that
+// array are as hopeless.
+type attempt struct {
+	of   *submission
+	part *partition
+}
+
+// schedule is a pass of the main scheduler (_schedule in job_scheduler.c). A pass that is not full ends
+// after default_queue_depth jobs.
+func (e *Engine) schedule(full bool) {
+	e.loops.first = true
+	if e.par.schedInterval < 0 {
+		return
+	}
+	p := pass{e: e, full: full}
+	saved := e.available.Clone()
+	for _, part := range e.parts {
+		part.failed, part.tests = false, 0
+	}
+	for _, r := range e.buildQueue(false) {
+		if !p.record(r) {
+			break
+		}
+	}
+	copy(e.available, saved)
+}
+
+// pass is a pass of the main scheduler in progress.
+type pass struct {
+	e        *Engine
+	full     bool
+	depth    int
+	started  int
+	rejected attempt
+}
+
+// record tries a record of the queue. It reports false if the pass ends.
+func (p *pass) record(r record) bool {
+	e, j := p.e, r.job
+	if r.head && !j.isHead() { // a task has started in another partition
+		if j = e.byNumber[j.of.number]; j == nil {
+			return true
+		}
+	}
+	if j.state != pending {
+		return true
+	}
+	j.priority, j.part = r.priority, r.part
+	for head := j.isHead(); ; {
+		goOn, again := p.try(j)
+		if !goOn || !again || !head {
+			return goOn
+		}
+		if j = e.byNumber[j.of.number]; j == nil || j.state != pending {
+			return true
+		}
+		j.part = r.part
+	}
+}
+
+// try tries one job or task. goOn is false if the pass ends, and started is true if the job has started.
+func (p *pass) try(j *job) (goOn, started bool) {
+	e := p.e
+	if e.par.maxStart > 0 && p.started >= e.par.maxStart {
+		return false, false
+	}
+	if j.of.array != nil {
+		here := attempt{j.of, j.part}
+		if p.rejected == here {
+			return true, false
+		}
+		p.rejected = here
+		if !e.arrayMayStart(j) {
+			return true, false
+		}
+	}
+	if e.par.partitionDepth > 0 {
+		if j.part.tests++; j.part.tests > e.par.partitionDepth {
+			if j.reason == slurmspec.NoReason {
+				e.setReason(j, reasonPriority)
+			}
+			return true, false
+		}
+	}
+	if !p.full {
+		if p.depth++; p.depth > e.par.queueDepth+1 {
+			return false, false
+		}
+	}
+	if !e.fitsPartition(j, false) {
+		return true, false
+	}
+	if j.part.failed {
+		if j.reason == slurmspec.NoReason || j.reason == reasonResources {
+			j.reason = reasonPriority
+		}
+		e.touch()
+		return true, false
+	}
+	if e.account.limited(j) && !e.account.beforeSelection(j) {
+		return true, false
+	}
+	if j.reason == reasonNotAvailable && j.request.Required != nil && !e.available.Contains(j.request.Required) {
+		return true, false
+	}
+	if e.available.CountAnd(j.part.nodes) < j.minNodes {
+		j.reason = reasonResources
+		e.touch()
+		p.fail(j.part)
+		return true, false
+	}
+	return p.start(j)
+}
+
+// start tries to start a job, and keeps nodes for it if it must wait.
+func (p *pass) start(j *job) (goOn, started bool) {
+	e := p.e
+	block := false
+	switch e.tryStart(j, e.available, false) {
+	case begun:
+		p.rejected = attempt{}
+		p.started++
+		return true, true
+	case nodesBusy:
+		block = true
+	case overLimit:
+		block = e.par.assocLimitStop
+	case never:
+		if len(j.parts) == 1 {
+			e.hold(j, reasonConstraints)
+		}
+	case wrongCounts, notAvailable:
+	}
+	if named := j.request.Required; named != nil && named.Count() >= j.minNodes {
+		block = false
+		e.available.AndNot(named)
+	}
+	if block && e.par.bf.minAge > 0 && (j.begin == 0 || e.second()-j.begin < e.par.bf.minAge) {
+		block = false
+	}
+	if least := e.reservePriority(j); least > 0 && j.priority < least {
+		block = false
+	}
+	if block {
+		p.fail(j.part)
+	}
+	return true, false
+}
+
+// fail blocks a partition and its nodes for the rest of the pass.
+func (p *pass) fail(part *partition) {
+	if part.failed {
+		return
+	}
+	part.failed = true
+	p.e.available.AndNot(part.nodes)
+}
+
+// reservePriority returns the priority below which a job blocks nobody; 0 for none.
+func (e *Engine) reservePriority(j *job) uint32 {
+	if least := e.account.reservePriority(j); least > 0 {
+		return least
+	}
+	return e.par.bf.minPriority
+}

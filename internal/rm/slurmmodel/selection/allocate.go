@@ -1,0 +1,189 @@
+package selection
+
+// allocate makes the allocation of a job on the chosen nodes: it distributes tasks over nodes, and CPUs
+// over sockets (dist_tasks).
+func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
+	r := t.request
+	a := &Allocation{Nodes: nodes, Whole: r.Whole, Parts: make([]Part, 0, nodes.Count())}
+	for i := range nodes.All {
+		a.Parts = append(a.Parts, Part{Node: i, CPUs: t.rooms[i].cpus})
+	}
+	if !r.Exclusive {
+		m.distribute(r, a)
+	}
+	for i := range a.Parts {
+		p := &a.Parts[i]
+		n := &m.Nodes[p.Node]
+		if r.Exclusive {
+			p.cores = make([]int16, n.Sockets)
+			for s := range p.cores {
+				p.cores[s] = int16(n.Cores)
+			}
+			a.CPUs += n.CPUs
+		} else {
+			m.takeCores(r, &t.rooms[p.Node], p)
+			a.CPUs += p.CPUs
+		}
+		switch {
+		case !m.CountMemory:
+		case r.Memory == 0:
+			p.Memory = n.Memory
+		case r.MemoryPerCPU:
+			p.Memory = r.Memory * int64(p.CPUs)
+		default:
+			p.Memory = r.Memory
+		}
+		m.takeDevices(t, p)
+	}
+	return a
+}
+
+// distribute gives each node its CPUs: a task for each node, then the tasks that fill a core, and the
+// rest a core at a time in turn (dist_tasks_compute_c_b).
+func (m *Machine) distribute(r *Request, a *Allocation) {
+	want := max(len(a.Parts), len(a.Parts)*r.TasksPerNode, r.MinCPUs, len(a.Parts)*r.MinCPUsPerNode)
+	if !r.Overcommit && r.CPUsPerTask > 1 {
+		if r.TasksPerNode == 0 {
+			want /= r.CPUsPerTask
+		} else {
+			want = r.TasksPerNode * len(a.Parts)
+		}
+	}
+	want = max(want, 1)
+	d := distribution{r: r, parts: a.Parts, have: make([]int, len(a.Parts)), tasks: make([]int, len(a.Parts)), left: want}
+	room := false
+	for n := range a.Parts {
+		d.have[n], a.Parts[n].CPUs = a.Parts[n].CPUs, 0
+		if d.left > 0 && d.have[n] > 0 {
+			d.add(n)
+			room = room || a.Parts[n].CPUs < d.have[n]
+		}
+	}
+	for n := range a.Parts {
+		for range a.Parts[n].CPUs % m.Nodes[a.Parts[n].Node].Threads / r.CPUsPerTask {
+			if !d.fits(n) {
+				break
+			}
+			d.add(n)
+		}
+	}
+	if r.Overcommit {
+		return
+	}
+	for full := !room; d.left > 0; {
+		room := false
+		for n := range a.Parts {
+			for range max(1, m.Nodes[a.Parts[n].Node].Threads/r.CPUsPerTask) {
+				if d.left == 0 || !full && !d.fits(n) {
+					break
+				}
+				d.add(n)
+				room = room || d.have[n]-a.Parts[n].CPUs >= r.CPUsPerTask
+			}
+		}
+		full = full || !room
+	}
+}
+
+// distribution is a distribution of tasks in progress.
+type distribution struct {
+	r     *Request
+	parts []Part
+	have  []int // CPUs that each node offers
+	tasks []int
+	left  int // tasks without a node
+}
+
+func (d *distribution) fits(n int) bool {
+	return d.left > 0 && d.have[n]-d.parts[n].CPUs >= d.r.CPUsPerTask &&
+		(d.r.TasksPerNode == 0 || d.tasks[n] < d.r.TasksPerNode)
+}
+
+func (d *distribution) add(n int) {
+	d.left--
+	d.tasks[n]++
+	d.parts[n].CPUs = min(d.have[n], d.parts[n].CPUs+d.r.CPUsPerTask)
+}
+
+// takeCores takes the cores of a node's sockets: whole tasks from one socket, and the rest from all in
+// turn (_cyclic_sync_core_bitmap), or from one socket after the other (_block_sync_core_bitmap).
+func (m *Machine) takeCores(r *Request, at *room, p *Part) {
+	n := &m.Nodes[p.Node]
+	per := r.cpusPerCore(n)
+	p.cores = make([]int16, n.Sockets)
+	cpus := p.CPUs
+	take := func(s int) {
+		p.cores[s]++
+		cpus = max(0, cpus-per)
+	}
+	switch {
+	case m.BlockCores || r.BlockCores:
+		for s := range p.cores {
+			for cpus > 0 && p.cores[s] < at.cores[s] {
+				take(s)
+			}
+		}
+	case r.CPUsPerTask > 1 && r.TasksPerSocket == 0:
+		for s := range p.cores {
+			pack := int(at.cores[s]) * per
+			for pack -= pack % r.CPUsPerTask; pack > 0 && cpus > 0 && p.cores[s] < at.cores[s]; pack = max(0, pack-per) {
+				take(s)
+			}
+		}
+	}
+	for before := cpus + 1; cpus > 0 && cpus < before; {
+		before = cpus
+		for s := range p.cores {
+			if cpus > 0 && p.cores[s] < at.cores[s] {
+				take(s)
+			}
+		}
+	}
+	cores := 0
+	for _, c := range p.cores {
+		cores += int(c)
+	}
+	p.CPUs = cores * n.Threads
+}
+
+// takeDevices takes generic resources of a node, first those close to the job's cores. A job that shares
+// its nodes with no other gets all of them.
+func (m *Machine) takeDevices(t *test, p *Part) {
+	n := &m.Nodes[p.Node]
+	if len(n.Devices) == 0 || len(t.request.Devices) == 0 && !t.request.Exclusive {
+		return
+	}
+	width := m.stride + 1
+	p.devices = make([]int16, m.slots*width)
+	free := make([]int, width)
+	if t.request.Exclusive {
+		for i := range n.Devices {
+			m.freeDevices(t.state, p.Node, i, true, free)
+			for k, c := range free {
+				p.devices[i*width+k] = int16(c)
+			}
+		}
+		return
+	}
+	for k := range t.request.Devices {
+		d := &t.request.Devices[k]
+		left := d.Count
+		for _, close := range []bool{true, false} {
+			for i := range n.Devices {
+				if n.Devices[i].Kind != d.Kind || d.Type != "" && n.Devices[i].Type != d.Type {
+					continue
+				}
+				m.freeDevices(t.state, p.Node, i, false, free)
+				for s := range free {
+					near := s == m.stride || s < len(p.cores) && p.cores[s] > 0
+					if near != close {
+						continue
+					}
+					n := min(left, free[s]-int(p.devices[i*width+s]))
+					p.devices[i*width+s] += int16(n)
+					left -= n
+				}
+			}
+		}
+	}
+}

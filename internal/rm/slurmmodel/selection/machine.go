@@ -1,0 +1,211 @@
+package selection
+
+// Machine is the hardware and the parameters of the select plugin. It does not change.
+type Machine struct {
+	// Nodes are in Slurm's order, which is the natural order of their names. "First" means first here.
+	Nodes []Node
+	// Switches are those of topology/tree in the order of topology.conf; nil without such a topology.
+	Switches []Switch
+	// CountMemory says that memory is a consumable resource (CR_Memory).
+	CountMemory bool
+	// BlockCores says that jobs fill one socket after the other (CR_CORE_DEFAULT_DIST_BLOCK). Otherwise
+	// they take cores of all sockets in turn.
+	BlockCores bool
+	// PackSerial is SchedulerParameters=pack_serial_at_end.
+	PackSerial bool
+	// LeastLoaded is SelectTypeParameters=CR_LLN.
+	LeastLoaded bool
+	// TreeOptional is TopologyParam=TopoOptional: only jobs with --switches look at switches.
+	TreeOptional bool
+	// Since2411 and Since2605 say that the release is that or newer.
+	Since2411, Since2605 bool
+
+	stride int // sockets of the node that has most
+	slots  int // numbers of generic resources in use that a node has
+}
+
+// Node is the hardware of a node.
+type Node struct {
+	Name                    string
+	Sockets, Cores, Threads int   // Cores of a socket, Threads of a core
+	CPUs                    int   // as in slurm.conf
+	Memory                  int64 // for jobs, in MiB
+	Weight                  uint64
+	Devices                 []Device
+}
+
+// Device is a generic resource of a node, of one type.
+type Device struct {
+	Kind, Type string
+	// Count is the total. BySocket says how many are close to the cores of each socket; nil if all cores
+	// are as close.
+	Count    int
+	BySocket []int
+}
+
+// Switch is a switch of topology/tree.
+type Switch struct {
+	Name  string
+	Nodes Bits // all that are reached through it
+	// Parent is the index of the switch above, or the switch's own index at the top.
+	Parent int
+	// Level is 0 for a leaf.
+	Level int
+	// Distance has the number of links to each switch; far if there is no way.
+	Distance []int
+}
+
+// far is the distance of switches between which there is no link.
+const far = 1 << 30
+
+// Prepare computes what follows from the hardware. It must be called once before all else.
+func (m *Machine) Prepare() {
+	for i := range m.Nodes {
+		n := &m.Nodes[i]
+		m.stride = max(m.stride, n.Sockets)
+		m.slots = max(m.slots, len(n.Devices))
+	}
+	for i := range m.Switches {
+		m.Switches[i].Distance = m.distances(i)
+	}
+}
+
+// distances returns the number of links from a switch to each other switch.
+func (m *Machine) distances(from int) []int {
+	dist := make([]int, len(m.Switches))
+	for i := range dist {
+		dist[i] = far
+	}
+	dist[from] = 0
+	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		for i := range m.Switches {
+			linked := m.Switches[i].Parent == at || m.Switches[at].Parent == i
+			if linked && dist[i] == far {
+				dist[i] = dist[at] + 1
+				queue = append(queue, i)
+			}
+		}
+	}
+	return dist
+}
+
+// State is what running jobs hold of a machine.
+type State struct {
+	free    []int16 // cores, by node and socket
+	memory  []int64 // in use, by node
+	devices []int16 // in use, by node, device and socket; the last of a device's is for those of no socket
+	jobs    []int16 // jobs on the node
+	whole   []int16 // jobs of partitions with OverSubscribe=EXCLUSIVE on the node
+}
+
+// NewState returns the state of an empty machine.
+func (m *Machine) NewState() *State {
+	n := len(m.Nodes)
+	s := &State{
+		free: make([]int16, n*m.stride), memory: make([]int64, n), devices: make([]int16, n*m.slots*(m.stride+1)),
+		jobs: make([]int16, n), whole: make([]int16, n),
+	}
+	for i := range m.Nodes {
+		for k := range m.Nodes[i].Sockets {
+			s.free[i*m.stride+k] = int16(m.Nodes[i].Cores)
+		}
+	}
+	return s
+}
+
+// CopyTo makes to equal to s. Both must be states of one machine.
+func (s *State) CopyTo(to *State) {
+	copy(to.free, s.free)
+	copy(to.memory, s.memory)
+	copy(to.devices, s.devices)
+	copy(to.jobs, s.jobs)
+	copy(to.whole, s.whole)
+}
+
+// Allocation is what one job holds.
+type Allocation struct {
+	Nodes Bits
+	// CPUs are those of the job; of a job with whole nodes all CPUs of its nodes.
+	CPUs  int
+	Parts []Part
+	// Whole says that nobody shares the job's nodes (OverSubscribe=EXCLUSIVE).
+	Whole bool
+}
+
+// Part is what a job holds of one node.
+type Part struct {
+	Node    int
+	CPUs    int
+	Memory  int64 // MiB
+	cores   []int16
+	devices []int16 // by device and socket, as in a State
+}
+
+// Devices returns how many of the node's device number i the part has.
+func (p *Part) Devices(m *Machine, i int) int {
+	if p.devices == nil {
+		return 0
+	}
+	n := 0
+	for k := range m.stride + 1 {
+		n += int(p.devices[i*(m.stride+1)+k])
+	}
+	return n
+}
+
+// Add gives a job its allocation.
+func (m *Machine) Add(s *State, a *Allocation) { m.apply(s, a, 1) }
+
+// Remove takes the allocation of a job away.
+func (m *Machine) Remove(s *State, a *Allocation) { m.apply(s, a, -1) }
+
+func (m *Machine) apply(s *State, a *Allocation, sign int16) {
+	for i := range a.Parts {
+		p := &a.Parts[i]
+		for k, c := range p.cores {
+			s.free[p.Node*m.stride+k] -= sign * c
+		}
+		s.memory[p.Node] += int64(sign) * p.Memory
+		at := p.Node * m.slots * (m.stride + 1)
+		for k, c := range p.devices {
+			s.devices[at+k] += sign * c
+		}
+		s.jobs[p.Node] += sign
+		if a.Whole {
+			s.whole[p.Node] += sign
+		}
+	}
+}
+
+// Full reports whether all cores of a node are in use.
+func (m *Machine) Full(s *State, node int) bool {
+	for k := range m.Nodes[node].Sockets {
+		if s.free[node*m.stride+k] > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Idle reports whether no job is on a node.
+func (s *State) Idle(node int) bool { return s.jobs[node] == 0 }
+
+// FreeDevices returns how many of the device number i of a node are free, by socket; the last number
+// is of those that are close to no socket.
+func (m *Machine) freeDevices(s *State, node, i int, anew bool, out []int) {
+	d := &m.Nodes[node].Devices[i]
+	clear(out)
+	if d.BySocket == nil {
+		out[m.stride] = d.Count
+	} else {
+		copy(out, d.BySocket)
+	}
+	if anew {
+		return
+	}
+	at := (node*m.slots + i) * (m.stride + 1)
+	for k := range out {
+		out[k] -= int(s.devices[at+k])
+	}
+}

@@ -1,0 +1,218 @@
+package selection
+
+// room is what a node has for a job.
+type room struct {
+	ok      bool
+	cpus    int     // that the job may use; fewer once the job has taken its part
+	devices int     // generic resources that the job may use
+	most    int     // cpus and devices at first, by which hopeless nodes are left out
+	cores   []int16 // usable, by socket
+	kept    []int16 // cores before generic resources reduced them
+}
+
+// usable removes the nodes from a set that the job cannot use because of memory, generic resources or
+// jobs that share no nodes (_verify_node_state).
+func (m *Machine) usable(s *State, r *Request, set Bits) {
+	least := r.Memory
+	if r.MemoryPerCPU {
+		least *= int64(max(r.TasksPerNode, r.MinCPUsPerNode, r.CPUsPerTask, 1))
+	}
+	for i := range set.All {
+		free := m.Nodes[i].Memory - s.memory[i]
+		switch {
+		case m.CountMemory && least > 0 && free < least,
+			m.CountMemory && least == 0 && s.memory[i] > 0,
+			s.whole[i] > 0, r.Whole && s.jobs[i] > 0,
+			r.Exclusive && m.devicesUsed(s, i),
+			!m.hasDevices(s, r, i):
+			set.Clear(i)
+		}
+	}
+}
+
+// devicesUsed reports whether jobs use generic resources of a node.
+func (m *Machine) devicesUsed(s *State, node int) bool {
+	width := m.slots * (m.stride + 1)
+	for _, n := range s.devices[node*width : (node+1)*width] {
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// hasDevices reports whether enough generic resources of a node are free.
+func (m *Machine) hasDevices(s *State, r *Request, node int) bool {
+	for k := range r.Devices {
+		if len(m.Nodes[node].Devices) == 0 {
+			return false
+		}
+		if sum(m.devicesFor(s, &r.Devices[k], node, false)) < r.Devices[k].Count {
+			return false
+		}
+	}
+	return true
+}
+
+// devicesFor returns the free generic resources of a node that a request may have, by socket; the last
+// number is of those close to no socket. anew counts those in use, too.
+func (m *Machine) devicesFor(s *State, d *DeviceRequest, node int, anew bool) []int {
+	total, one := make([]int, m.stride+1), make([]int, m.stride+1)
+	for i := range m.Nodes[node].Devices {
+		have := &m.Nodes[node].Devices[i]
+		if have.Kind != d.Kind || d.Type != "" && have.Type != d.Type {
+			continue
+		}
+		m.freeDevices(s, node, i, anew, one)
+		for k := range one {
+			total[k] += one[k]
+		}
+	}
+	return total
+}
+
+func sum(list []int) int {
+	n := 0
+	for _, v := range list {
+		n += v
+	}
+	return n
+}
+
+// look fills in what a node has for a job (can_job_run_on_node). anew ignores what other jobs hold. all
+// counts their cores as free, but not their memory and generic resources (test 0).
+func (m *Machine) look(t *test, node int) {
+	r, n, at := t.request, &m.Nodes[node], &t.rooms[node]
+	at.ok = false
+	if cap(at.cores) < m.stride {
+		at.cores, at.kept = make([]int16, m.stride), make([]int16, m.stride)
+	}
+	at.cores = at.cores[:n.Sockets]
+	for k := range n.Sockets {
+		at.cores[k] = int16(n.Cores)
+		if !t.allCores {
+			at.cores[k] = t.state.free[node*m.stride+k]
+		}
+	}
+	if !m.takeCPUs(r, n, at) {
+		return
+	}
+	per := 1
+	switch {
+	case r.TasksPerNode > 0:
+		per = r.TasksPerNode
+	case r.Overcommit:
+	case r.MaxNodes == 1 && r.Tasks > 0:
+		per = r.Tasks
+	}
+	if at.cpus < per*r.CPUsPerTask {
+		return
+	}
+	if len(r.Devices) > 0 && !m.lookDevices(t, node) {
+		return
+	}
+	if m.CountMemory {
+		m.limitByMemory(t, node)
+	}
+	at.most = at.cpus + at.devices
+	at.ok = at.cpus > 0
+}
+
+// takeCPUs counts the CPUs that the job may use on the free cores (_allocate_sc). It reports false if
+// the node does not suffice.
+func (m *Machine) takeCPUs(r *Request, n *Node, at *room) bool {
+	usable := 0
+	for k := range at.cores {
+		if at.cores[k] < int16(max(1, r.CoresPerSocket)) {
+			at.cores[k] = 0
+			continue
+		}
+		usable++
+	}
+	if usable < max(1, r.SocketsPerNode) {
+		return false
+	}
+	per := r.cpusPerCore(n)
+	tasks := 0
+	at.cpus = 0
+	for k := range at.cores {
+		cpus := int(at.cores[k]) * per
+		at.cpus += cpus
+		if r.TasksPerSocket > 0 {
+			cpus = min(cpus, r.TasksPerSocket)
+		}
+		tasks += cpus
+	}
+	if at.cpus < r.MinCPUsPerNode || at.cpus == 0 {
+		return false
+	}
+	if r.TasksPerNode > 0 && tasks < r.TasksPerNode && !r.Overcommit {
+		return false
+	}
+	if r.TasksPerSocket > 0 {
+		at.cpus = 0
+		for k := range at.cores {
+			at.cores[k] = min(at.cores[k], int16((r.TasksPerSocket*r.CPUsPerTask+per-1)/per))
+			at.cpus += int(at.cores[k]) * per
+		}
+	}
+	return true
+}
+
+// lookDevices counts the generic resources that the job may have on a node, and lets the node weigh less
+// the more of them are close to free cores. It reports false if they do not suffice.
+func (m *Machine) lookDevices(t *test, node int) bool {
+	at := &t.rooms[node]
+	at.devices = 0
+	near := 0
+	for k := range t.request.Devices {
+		d := &t.request.Devices[k]
+		free := m.devicesFor(t.state, d, node, t.anew)
+		total := sum(free)
+		if total < d.Count {
+			return false
+		}
+		nearby := total
+		for s := range at.cores {
+			if at.cores[s] == 0 {
+				nearby -= free[s]
+			}
+		}
+		if d.Kind == "gpu" {
+			at.devices += total
+			near += min(nearby, d.Count)
+		}
+	}
+	t.weights[node] = t.weights[node]&^0xff | uint64(0xff-min(near, 0xff))
+	return true
+}
+
+// limitByMemory reduces the CPUs to those whose memory is free.
+func (m *Machine) limitByMemory(t *test, node int) {
+	r, n, at := t.request, &m.Nodes[node], &t.rooms[node]
+	free := n.Memory
+	if !t.anew {
+		free -= t.state.memory[node]
+	}
+	if !r.MemoryPerCPU {
+		if r.Memory > free {
+			at.cpus = 0
+		}
+		return
+	}
+	if r.Memory*int64(at.cpus) > free {
+		step := r.cpusPerCore(n)
+		if r.Exclusive {
+			at.cpus = 0
+		}
+		for r.Memory*int64(at.cpus) > free && at.cpus > 0 {
+			at.cpus = max(0, at.cpus-step)
+		}
+	}
+	if r.CPUsPerTask > 1 {
+		at.cpus -= at.cpus % r.CPUsPerTask
+	}
+	if at.cpus < r.TasksPerNode {
+		at.cpus = 0
+	}
+}

@@ -1,0 +1,57 @@
+package selection
+
+// Request is what a job wants of nodes, in the terms of slurmctld's job_details. A number that the job
+// does not give is 0.
+type Request struct {
+	MinCPUs      int
+	Tasks        int
+	TasksPerNode int
+	CPUsPerTask  int // at least 1
+	// MinCPUsPerNode is pn_min_cpus.
+	MinCPUsPerNode int
+	TasksPerSocket int
+	TasksPerCore   int
+	// SocketsPerNode, CoresPerSocket and ThreadsPerCore are the -B options.
+	SocketsPerNode, CoresPerSocket, ThreadsPerCore int
+	// Memory is for each node, or each CPU with MemoryPerCPU, in MiB. 0 is all memory of a node.
+	Memory       int64
+	MemoryPerCPU bool
+	// Devices are counts of generic resources for each node.
+	Devices []DeviceRequest
+	// Exclusive says that the job shares its nodes with no other (--exclusive). Whole says that its
+	// partition has OverSubscribe=EXCLUSIVE; Exclusive is set then, too.
+	Exclusive, Whole bool
+	Overcommit       bool
+	Contiguous       bool
+	Spread           bool
+	// MaxNodes is the job's own limit of nodes; 0 for none.
+	MaxNodes int
+	// Required are the nodes that the job names; nil for none.
+	Required Bits
+	// Switches is the number of leaf switches that the job asks for; 0 for any. Patient says that it still
+	// waits for them.
+	Switches int
+	Patient  bool
+	// LeastLoaded says that the job's partition has LLN=YES.
+	LeastLoaded bool
+	// BlockCores says that the job fills one socket after the other (-m block:block).
+	BlockCores bool
+}
+
+// DeviceRequest asks for a number of generic resources on each node. An empty Type is any.
+type DeviceRequest struct {
+	Kind, Type string
+	Count      int
+}
+
+// cpusPerCore returns how many CPUs of a core the job may use.
+func (r *Request) cpusPerCore(n *Node) int {
+	per := n.Threads
+	if r.TasksPerCore > 0 {
+		per = min(per, r.TasksPerCore*r.CPUsPerTask)
+	}
+	if r.ThreadsPerCore > 0 {
+		per = min(per, r.ThreadsPerCore)
+	}
+	return per
+}

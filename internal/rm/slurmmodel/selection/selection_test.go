@@ -1,0 +1,182 @@
+package selection_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"rmreplay/internal/rm/slurmmodel/selection"
+)
+
+// machine returns nodes of two sockets with four cores each and 8000 MiB.
+func machine(n int) *selection.Machine {
+	m := &selection.Machine{CountMemory: true}
+	for i := range n {
+		m.Nodes = append(m.Nodes, selection.Node{Name: fmt.Sprint("n", i), Sockets: 2, Cores: 4, Threads: 1, CPUs: 8, Memory: 8000, Weight: 1})
+	}
+	m.Prepare()
+	return m
+}
+
+func all(n int) selection.Bits {
+	set := selection.NewBits(n)
+	for i := range n {
+		set.Set(i)
+	}
+	return set
+}
+
+// one is a job of n CPUs without other wishes.
+func one(cpus int) *selection.Request {
+	return &selection.Request{MinCPUs: cpus, CPUsPerTask: 1, Memory: 100, MemoryPerCPU: true}
+}
+
+func counts(n int) selection.Counts { return selection.Counts{Min: n, Max: 500000, Wanted: n} }
+
+// show returns an allocation as "0:4 1:2": the nodes with their CPUs.
+func show(a *selection.Allocation) string {
+	if a == nil {
+		return "nothing"
+	}
+	var parts []string
+	for i := range a.Parts {
+		parts = append(parts, fmt.Sprintf("%d:%d", a.Parts[i].Node, a.Parts[i].CPUs))
+	}
+	return strings.Join(parts, " ")
+}
+
+func TestJobsTakeTheTightestNodesTogether(t *testing.T) {
+	x := selection.NewTester(machine(4))
+	s := x.NewState()
+	place := func(r *selection.Request, set selection.Bits) {
+		t.Helper()
+		a := x.Test(s, r, set, counts(1), selection.RunNow)
+		if a == nil {
+			t.Fatal("a job that fits finds no nodes")
+		}
+		x.Add(s, a)
+	}
+	busy := selection.NewBits(4)
+	busy.Set(2)
+	place(one(5), busy)
+	for _, c := range []struct {
+		name string
+		r    *selection.Request
+		want string
+	}{
+		{"the node whose free CPUs just suffice", one(3), "2:3"},
+		{"the first node, if no other suffices alone", one(8), "0:8"},
+		{"nodes next to each other", one(16), "0:8 1:8"},
+		{"more than there is", one(28), "nothing"},
+	} {
+		if got := show(x.Test(s, c.r, all(4), counts(1), selection.RunNow)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestAllocationsAreTakenAndGivenBack(t *testing.T) {
+	x := selection.NewTester(machine(1))
+	s := x.NewState()
+	a := x.Test(s, one(8), all(1), counts(1), selection.RunNow)
+	x.Add(s, a)
+	if !x.Full(s, 0) || s.Idle(0) {
+		t.Error("a node whose CPUs are all in use has free ones")
+	}
+	if got := show(x.Test(s, one(1), all(1), counts(1), selection.WillRun)); got != "nothing" {
+		t.Errorf("a full node gives %s", got)
+	}
+	if x.Test(s, one(1), all(1), counts(1), selection.TestOnly) == nil {
+		t.Error("a job could not run on the empty machine")
+	}
+	x.Remove(s, a)
+	if x.Full(s, 0) || !s.Idle(0) {
+		t.Error("a node is not empty after its job")
+	}
+}
+
+func TestMemoryLimitsCPUs(t *testing.T) {
+	x := selection.NewTester(machine(2))
+	r := &selection.Request{MinCPUs: 4, CPUsPerTask: 1, Memory: 4000, MemoryPerCPU: true}
+	if got := show(x.Test(x.NewState(), r, all(2), counts(1), selection.RunNow)); got != "0:2 1:2" {
+		t.Errorf("four CPUs of 4000 MiB each on nodes of 8000 MiB: %s, want 0:2 1:2", got)
+	}
+}
+
+func TestLighterNodesComeFirst(t *testing.T) {
+	m := machine(3)
+	x := selection.NewTester(m)
+	copy(x.Weights, []uint64{3, 2, 1})
+	if got := show(x.Test(x.NewState(), one(8), all(3), counts(1), selection.RunNow)); got != "2:8" {
+		t.Errorf("%s, want the lightest node, 2:8", got)
+	}
+}
+
+func TestTreeKeepsJobsUnderOneLeaf(t *testing.T) {
+	m := machine(4)
+	leaf := func(name string, nodes ...int) selection.Switch {
+		s := selection.Switch{Name: name, Nodes: selection.NewBits(4), Parent: 2}
+		for _, i := range nodes {
+			s.Nodes.Set(i)
+		}
+		return s
+	}
+	m.Switches = []selection.Switch{leaf("a", 0, 1), leaf("b", 2, 3), {Name: "top", Nodes: all(4), Parent: 2, Level: 1}}
+	m.Prepare()
+	x := selection.NewTester(m)
+	s := x.NewState()
+	first := selection.NewBits(4)
+	first.Set(0)
+	x.Add(s, x.Test(s, one(8), first, counts(1), selection.RunNow))
+	if got := show(x.Test(s, one(16), all(4), counts(2), selection.RunNow)); got != "2:8 3:8" {
+		t.Errorf("two nodes with one leaf half in use: %s, want those of the other leaf, 2:8 3:8", got)
+	}
+}
+
+func TestWillRunTakesJobsAwayInWindows(t *testing.T) {
+	x := selection.NewTester(machine(2))
+	s := x.NewState()
+	const now = 1000
+	var running []selection.Running
+	for i, end := range []int64{now + 100, now + 110} {
+		set := selection.NewBits(2)
+		set.Set(i)
+		a := x.Test(s, one(8), set, counts(1), selection.RunNow)
+		x.Add(s, a)
+		running = append(running, selection.Running{Allocation: a, End: end})
+	}
+	a, start := x.WillRun(s, one(8), all(2), counts(1), &selection.Horizon{Now: now, Running: running})
+	if show(a) != "0:8" || start != now+110 {
+		t.Errorf("%s at %d; want 0:8 after both jobs of the window, at %d", show(a), start, now+110)
+	}
+	a, _ = x.WillRun(s, one(8), all(2), counts(1), &selection.Horizon{Now: now, Running: running, NowOnly: true})
+	if a != nil {
+		t.Errorf("%s at once on a full machine", show(a))
+	}
+	if a := x.Test(s, one(1), all(2), counts(1), selection.RunNow); a != nil {
+		t.Errorf("the look ahead has freed %s", show(a))
+	}
+}
+
+func TestBits(t *testing.T) {
+	a := selection.NewBits(130)
+	for _, i := range []int{0, 63, 64, 129} {
+		a.Set(i)
+	}
+	var got []int
+	for i := range a.All {
+		got = append(got, i)
+	}
+	if fmt.Sprint(got) != "[0 63 64 129]" || a.Count() != 4 || a.Next(65) != 129 || a.Next(130) != -1 {
+		t.Errorf("the set has %v, %d nodes, after 64 comes %d", got, a.Count(), a.Next(65))
+	}
+	b := a.Clone()
+	b.Clear(64)
+	if a.Equal(b) || !a.Contains(b) || b.Contains(a) || a.CountAnd(b) != 3 || !a.Overlaps(b) {
+		t.Error("a set and its subset are not told apart")
+	}
+	a.AndNot(b)
+	if a.Count() != 1 || !a.Has(64) || a.Overlaps(b) {
+		t.Error("the difference of sets is not the node that one of them lacks")
+	}
+}

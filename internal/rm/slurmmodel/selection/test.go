@@ -1,0 +1,427 @@
+package selection
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Mode is the question that a test answers.
+type Mode uint8
+
+// The modes of a test, with the names of Slurm's select plugins.
+const (
+	RunNow   Mode = iota // give the job its nodes
+	WillRun              // could it run?
+	TestOnly             // could it run on an empty machine?
+)
+
+// Counts are the numbers of nodes that a job may get: at least Min, at most Max, and if possible Wanted.
+type Counts struct{ Min, Max, Wanted int }
+
+// Weights are the weights by which nodes are chosen, lighter ones first. Slurm remembers them between
+// tests: a test for a job with generic resources changes the lowest byte.
+type Weights []uint64
+
+// test is one test in progress.
+type test struct {
+	state    *State
+	request  *Request
+	counts   Counts
+	weights  Weights
+	rooms    []room
+	allCores bool // cores of other jobs count as free
+	anew     bool // so do their memory and generic resources
+	busy     bool // prefer nodes with jobs
+	// scattered says that the last choice uses more leaf switches than the job wants.
+	scattered bool
+	advice    advice
+
+	candidates Bits  // memory for choose
+	has        []int // memory for a pick
+}
+
+// Tester makes tests on one machine. It keeps memory between tests.
+type Tester struct {
+	*Machine
+	// Weights are remembered between tests.
+	Weights Weights
+
+	rooms      []room
+	future     *State
+	scratch    test
+	nodes, all Bits
+}
+
+// NewTester returns a tester for a machine.
+func NewTester(m *Machine) *Tester {
+	n := len(m.Nodes)
+	return &Tester{
+		Machine: m, Weights: make(Weights, n), rooms: make([]room, n), future: m.NewState(),
+		scratch: test{candidates: NewBits(n), has: make([]int, n)}, nodes: NewBits(n), all: NewBits(n),
+	}
+}
+
+// Test looks for nodes of a set on which a job can run, and returns its allocation, or nil. The set is
+// left as it is (_job_test).
+func (x *Tester) Test(s *State, r *Request, set Bits, c Counts, mode Mode) *Allocation {
+	return x.test(s, r, set, c, mode, false)
+}
+
+func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy bool) *Allocation {
+	t := &x.scratch
+	*t = test{
+		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
+		allCores: true, anew: mode == TestOnly, candidates: t.candidates, has: t.has,
+	}
+	nodes, all := x.nodes, x.all
+	copy(nodes, set)
+	if mode != TestOnly {
+		x.usable(s, r, nodes)
+		if r.Required != nil && !nodes.Contains(r.Required) {
+			return nil
+		}
+	}
+	copy(all, nodes)
+	if !x.choose(t, nodes) {
+		return nil
+	}
+	if mode == TestOnly {
+		return &Allocation{Nodes: nodes.Clone(), CPUs: max(r.MinCPUs, c.Min)}
+	}
+	if t.scattered {
+		return nil
+	}
+	t.allCores = false
+	if r.Exclusive {
+		for i := range all.All {
+			if x.coresUsed(s, i) {
+				all.Clear(i)
+			}
+		}
+	}
+	if !x.choose(t, all) || t.scattered {
+		return nil
+	}
+	return x.allocate(t, all.Clone())
+}
+
+// coresUsed reports whether a job holds a core of a node.
+func (m *Machine) coresUsed(s *State, node int) bool {
+	for k := range m.Nodes[node].Sockets {
+		if int(s.free[node*m.stride+k]) < m.Nodes[node].Cores {
+			return true
+		}
+	}
+	return false
+}
+
+// choose reduces a set of nodes to those that the job gets (_select_nodes, choose_nodes). It reports
+// false if they do not suffice.
+func (m *Machine) choose(t *test, nodes Bits) bool {
+	if nodes.Count() < t.counts.Min {
+		return false
+	}
+	if m.Since2605 && t.counts.Max == 1 {
+		return m.chooseOne(t, nodes)
+	}
+	for i := range nodes.All {
+		if m.look(t, i); !t.rooms[i].ok {
+			nodes.Clear(i)
+		}
+	}
+	r := t.request
+	if nodes.Count() < t.counts.Min || r.Required != nil && !nodes.Contains(r.Required) {
+		return false
+	}
+	c := t.counts
+	if r.TasksPerNode > 0 && r.Tasks > 0 {
+		c.Min = max(c.Min, (r.Tasks+r.TasksPerNode-1)/r.TasksPerNode)
+	}
+	most := c.Max
+	if r.Tasks > 0 && c.Max > r.Tasks && (!m.Since2411 || r.TasksPerNode == 0) {
+		c.Max = max(r.Tasks, c.Min)
+	}
+	t.keepCores(nodes)
+	candidates := t.candidates
+	copy(candidates, nodes)
+	if m.evaluate(t, nodes, c, true) {
+		return t.trimCPUs(m, nodes)
+	}
+	if m.Since2411 {
+		c.Max = most
+	}
+	again := func() bool {
+		copy(nodes, candidates)
+		t.restoreCores(nodes)
+		return m.evaluate(t, nodes, c, false)
+	}
+	var found bool
+	switch {
+	case m.Since2605:
+		found = m.withoutPoorest(t, candidates, nodes, c, again)
+	case candidates.Count() <= c.Min:
+		found = again()
+	default:
+		found = m.withoutPoor(t, candidates, c, again)
+	}
+	return found && t.trimCPUs(m, nodes)
+}
+
+// chooseOne takes the first node that suffices alone, lighter ones first (_get_one_res in 26.05).
+func (m *Machine) chooseOne(t *test, nodes Bits) bool {
+	if t.request.Required != nil {
+		nodes.And(t.request.Required)
+	}
+	var order []int
+	for i := range nodes.All {
+		order = append(order, i)
+	}
+	weights := t.weights
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(weights[a], weights[b]) })
+	nodes.Reset()
+	c := Counts{Min: 1, Max: 1, Wanted: 1}
+	for _, first := range []bool{true, false} {
+		pick := newPick(m, t, c, first)
+		for _, i := range order {
+			if m.look(t, i); !t.rooms[i].ok {
+				continue
+			}
+			cpus := pick.offer(i)
+			if cpus == 0 {
+				continue
+			}
+			if cpus = pick.use(i, cpus); cpus < t.request.MinCPUs {
+				continue
+			}
+			nodes.Set(i)
+			return t.trimCPUs(m, nodes)
+		}
+	}
+	return false
+}
+
+// withoutPoor tries again without the poorest nodes, and then without poorer ones, and so on. Nodes are as
+// rich as the CPUs and generic resources that the last attempt would have taken of them.
+func (m *Machine) withoutPoor(t *test, candidates Bits, c Counts, again func() bool) bool {
+	left, richest := candidates.Count(), 0
+	for i := range candidates.All {
+		richest = max(richest, t.rooms[i].most)
+	}
+	for poor := 1; poor < richest; poor++ {
+		changed := false
+		for i := range candidates.All {
+			if t.rooms[i].most <= 0 || t.rooms[i].most > poor || t.request.Required != nil && t.request.Required.Has(i) {
+				continue
+			}
+			if m.Since2411 && !changed {
+				poor--
+			}
+			changed = true
+			candidates.Clear(i)
+			if left--; left <= c.Min {
+				break
+			}
+		}
+		if !changed && poor != 1 {
+			continue
+		}
+		if again() {
+			return true
+		}
+		if left <= c.Min {
+			break
+		}
+	}
+	return false
+}
+
+// withoutPoorest tries again, and then without the poorest node that the last attempt would have taken, and
+// so on (common_topo_choose_nodes in 26.05). An attempt may say that there is no hope.
+func (m *Machine) withoutPoorest(t *test, candidates, nodes Bits, c Counts, again func() bool) bool {
+	var order []int
+	for left := candidates.Count(); ; left-- {
+		if again() {
+			return true
+		}
+		if t.advice == noHope || left <= c.Min {
+			return false
+		}
+		if order == nil {
+			for i := range candidates.All {
+				if t.request.Required == nil || !t.request.Required.Has(i) {
+					order = append(order, i)
+				}
+			}
+			slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t.rooms[a].product(), t.rooms[b].product()) })
+		}
+		taken := nodes.Next(0) >= 0
+		at := slices.IndexFunc(order, func(i int) bool {
+			return candidates.Has(i) && (t.advice != withoutOneTaken || !taken || nodes.Has(i))
+		})
+		if at < 0 {
+			return false
+		}
+		candidates.Clear(order[at])
+	}
+}
+
+// product is how rich a node is since 26.05.
+func (at *room) product() int { return at.cpus * max(1, at.devices) }
+
+// advice says what to do after an attempt that failed, since 26.05.
+type advice uint8
+
+const (
+	withoutOne      advice = iota // try without the poorest node
+	withoutOneTaken               // try without the poorest node of those taken
+	noHope
+)
+
+// keepCores notes the usable cores, because generic resources may reduce them.
+func (t *test) keepCores(nodes Bits) {
+	if len(t.request.Devices) == 0 {
+		return
+	}
+	for i := range nodes.All {
+		t.rooms[i].kept = append(t.rooms[i].kept[:0], t.rooms[i].cores...)
+	}
+}
+
+func (t *test) restoreCores(nodes Bits) {
+	if len(t.request.Devices) == 0 {
+		return
+	}
+	for i := range nodes.All {
+		copy(t.rooms[i].cores, t.rooms[i].kept)
+	}
+}
+
+// trimCPUs limits the CPUs of a job with generic resources to the cores that are left.
+func (t *test) trimCPUs(m *Machine, nodes Bits) bool {
+	if len(t.request.Devices) == 0 {
+		return true
+	}
+	for i := range nodes.All {
+		at := &t.rooms[i]
+		at.cpus = min(at.cpus, at.count()*m.Nodes[i].Threads)
+		if at.cpus == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (at *room) count() int {
+	n := 0
+	for _, c := range at.cores {
+		n += int(c)
+	}
+	return n
+}
+
+// evaluate chooses the rule by which nodes are taken (_eval_nodes).
+func (m *Machine) evaluate(t *test, nodes Bits, c Counts, first bool) bool {
+	r := t.request
+	t.scattered, t.advice = false, withoutOne
+	if nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required) {
+		return false
+	}
+	pick := newPick(m, t, c, first)
+	switch {
+	case r.Spread:
+		return pick.spread(nodes)
+	case t.busy && !r.Contiguous:
+		return pick.ordered(nodes, pick.busyFirst)
+	case m.LeastLoaded || r.LeastLoaded:
+		return pick.ordered(nodes, pick.leastLoadedFirst)
+	case m.PackSerial && r.MinCPUs == 1 && c.Wanted == 1:
+		return pick.ordered(nodes, pick.lastFirst)
+	case len(m.Switches) > 0 && !r.Contiguous && (!m.TreeOptional || r.Switches > 0):
+		return pick.tree(nodes)
+	}
+	return pick.consecutive(nodes)
+}
+
+// pick takes nodes for a job one by one, and counts what it still needs.
+type pick struct {
+	m     *Machine
+	t     *test
+	c     Counts
+	first bool // the first attempt: use only cores close to generic resources
+
+	cpus    int // still needed
+	nodes   int // still wanted
+	least   int // nodes still needed
+	most    int // nodes that it may still get
+	maximum int // CPUs that it may still get
+	has     []int
+}
+
+func newPick(m *Machine, t *test, c Counts, first bool) *pick {
+	clear(t.has)
+	return &pick{
+		m: m, t: t, c: c, first: first, cpus: t.request.MinCPUs, nodes: max(c.Min, c.Wanted), least: c.Min, most: c.Max,
+		maximum: t.request.MinCPUs, has: t.has,
+	}
+}
+
+// take gives a node to the job.
+func (p *pick) take(node, cpus int) {
+	cpus = p.use(node, cpus)
+	p.nodes--
+	p.least--
+	p.most--
+	p.cpus -= cpus
+	p.maximum -= cpus
+}
+
+// use returns how many CPUs of a node the job takes, and leaves it no more (_cpus_to_use).
+func (p *pick) use(node, cpus int) int {
+	r := p.t.request
+	if r.Exclusive {
+		return cpus
+	}
+	left := p.maximum - max(p.least-1, 0)*r.cpusPerCore(&p.m.Nodes[node])
+	if cpus > left {
+		cpus = max(left, r.MinCPUsPerNode, 0)
+		p.t.rooms[node].cpus = cpus
+	}
+	p.t.rooms[node].most = p.t.rooms[node].cpus + p.t.rooms[node].devices
+	return cpus
+}
+
+// done reports whether the job has all that it wants.
+func (p *pick) done() bool { return p.nodes <= 0 && p.cpus <= 0 }
+
+// enough reports whether a number of nodes suffices (_enough_nodes).
+func (p *pick) enough(nodes int) bool {
+	needed := p.nodes
+	if p.c.Wanted > p.c.Min {
+		needed += p.c.Min - p.c.Wanted
+	}
+	return nodes >= needed
+}
+
+// required takes the nodes that the job names. ok is false if they do not serve.
+func (p *pick) required(nodes Bits) (done, ok bool) {
+	named := p.t.request.Required
+	if named == nil {
+		return false, true
+	}
+	if named.Count() > p.most {
+		return false, false
+	}
+	for i := range named.All {
+		cpus := p.offer(i)
+		if cpus == 0 {
+			return false, false
+		}
+		p.take(i, cpus)
+		p.has[i] = max(1, p.t.rooms[i].cpus)
+	}
+	if p.done() {
+		copy(nodes, named)
+		return true, true
+	}
+	return false, p.most > 0
+}

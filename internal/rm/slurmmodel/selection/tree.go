@@ -1,0 +1,334 @@
+package selection
+
+import (
+	"cmp"
+	"slices"
+)
+
+// tree takes nodes by topology/tree (_eval_nodes_topo): of the best switch the lightest nodes, of few and
+// close leaves. Since 24.11 a job that would use more leaves than it asks for tries again with fewer nodes,
+// if it may have fewer.
+func (p *pick) tree(nodes Bits) bool {
+	if !p.m.Since2411 {
+		return p.tree1(nodes)
+	}
+	all := nodes.Clone()
+	ok := p.tree1(nodes)
+	for ok && p.t.scattered && p.c.Wanted > p.c.Min {
+		p.c.Wanted--
+		again := newPick(p.m, p.t, p.c, p.first)
+		copy(nodes, all)
+		p.t.scattered = false
+		*p = *again
+		ok = p.tree1(nodes)
+	}
+	return ok
+}
+
+func (p *pick) tree1(nodes Bits) bool {
+	if done, ok := p.required(nodes); done || !ok {
+		p.countLeaves(nodes)
+		return ok
+	}
+	classes := p.classes(nodes)
+	s := p.switches(nodes)
+	top := p.top(nodes, classes, s)
+	if top < 0 {
+		p.t.advice = noHope
+		return false
+	}
+	within := p.m.Switches[top].Nodes.Clone()
+	within.And(nodes)
+	named := p.t.request.Required
+	if named != nil && !within.Contains(named) {
+		return false
+	}
+	nodes.Reset()
+	if named != nil {
+		copy(nodes, named)
+		s.mark(named)
+	}
+	best, light, ok := p.lightest(classes, within)
+	if !ok {
+		p.t.advice = noHope
+		return false
+	}
+	p.t.advice = withoutOneTaken
+	if !p.takeLight(light, nodes, s) {
+		return false
+	}
+	best.Or(nodes)
+	if !p.takeLeaves(best, nodes, s) {
+		return false
+	}
+	p.countLeaves(nodes)
+	return true
+}
+
+// switches are the switches during a choice.
+type switches struct {
+	m     *Machine
+	used  []bool
+	nodes []int // that the job could get
+	cpus  []int // at first; 0 until 24.11
+	dist  []int // sums of the distances to those in use
+}
+
+func (p *pick) switches(nodes Bits) *switches {
+	n := len(p.m.Switches)
+	counts := make([]int, 3*n)
+	s := &switches{m: p.m, used: make([]bool, n), nodes: counts[:n:n], cpus: counts[n : 2*n : 2*n], dist: counts[2*n:]}
+	if p.m.Since2411 {
+		for i := range p.m.Switches {
+			for node := range nodes.All {
+				if p.m.Switches[i].Nodes.Has(node) {
+					s.cpus[i] += p.t.rooms[node].cpus
+				}
+			}
+		}
+	}
+	return s
+}
+
+// mark marks the switches that reach one of the nodes.
+func (s *switches) mark(nodes Bits) {
+	for i := range s.m.Switches {
+		s.used[i] = s.used[i] || s.m.Switches[i].Nodes.Overlaps(nodes)
+	}
+}
+
+// taken takes nodes from the counts of a leaf and the switches above.
+func (s *switches) taken(leaf, count int) {
+	if !s.m.Since2411 {
+		return
+	}
+	for i := leaf; ; i = s.m.Switches[i].Parent {
+		s.nodes[i] = max(0, s.nodes[i]-count)
+		if s.m.Switches[i].Parent == i {
+			return
+		}
+	}
+}
+
+func (s *switches) addDistance(from int) {
+	for i, d := range s.m.Switches[from].Distance {
+		s.dist[i] = min(far, s.dist[i]+d)
+	}
+}
+
+// countLeaves notes whether a job that still waits for few switches would use too many.
+func (p *pick) countLeaves(nodes Bits) {
+	if p.t.request.Switches == 0 || !p.t.request.Patient {
+		return
+	}
+	leaves := 0
+	for i := range p.m.Switches {
+		if s := &p.m.Switches[i]; s.Level == 0 && s.Nodes.Overlaps(nodes) {
+			leaves++
+		}
+	}
+	p.t.scattered = leaves > p.t.request.Switches
+}
+
+// class has the candidates of one weight.
+type class struct {
+	weight uint64
+	nodes  Bits
+}
+
+// classes returns the candidates by weight, lightest first.
+func (p *pick) classes(nodes Bits) []class {
+	var list []class
+	for i := range nodes.All {
+		w := p.t.weights[i]
+		at := slices.IndexFunc(list, func(c class) bool { return c.weight == w })
+		if at < 0 {
+			at = len(list)
+			list = append(list, class{w, NewBits(len(p.m.Nodes))})
+		}
+		list[at].nodes.Set(i)
+	}
+	slices.SortFunc(list, func(a, b class) int { return cmp.Compare(a.weight, b.weight) })
+	return list
+}
+
+// top returns the switch whose nodes count: the highest one with enough nodes that has the lightest
+// nodes, or, with named nodes, the highest one that has one of them; -1 if there is none.
+func (p *pick) top(nodes Bits, classes []class, of *switches) int {
+	top, lightest := -1, uint64(0)
+	named := p.t.request.Required
+	for i := range p.m.Switches {
+		s := &p.m.Switches[i]
+		if named != nil {
+			if s.Nodes.Overlaps(named) && (top < 0 || s.Level > p.m.Switches[top].Level) {
+				top = i
+			}
+			continue
+		}
+		if !p.enough(s.Nodes.CountAnd(nodes)) || p.m.Since2411 && p.cpus > of.cpus[i] {
+			continue
+		}
+		at := slices.IndexFunc(classes, func(c class) bool { return c.nodes.Overlaps(s.Nodes) })
+		if at < 0 {
+			continue
+		}
+		w := classes[at].weight
+		if top < 0 || s.Level >= p.m.Switches[top].Level && w <= lightest {
+			top, lightest = i, w
+		}
+	}
+	return top
+}
+
+// lightest adds weights until the nodes suffice; since 24.11 until they are as many as the job wants. light
+// are the nodes of all weights but the last.
+func (p *pick) lightest(classes []class, within Bits) (best, light Bits, ok bool) {
+	best, light = NewBits(len(p.m.Nodes)), NewBits(len(p.m.Nodes))
+	cpus, count := 0, 0
+	for k := range classes {
+		copy(light, best)
+		for i := range classes[k].nodes.All {
+			if p.has[i] > 0 || !within.Has(i) {
+				continue
+			}
+			if p.has[i] = p.offer(i); p.has[i] == 0 {
+				continue
+			}
+			best.Set(i)
+			cpus += p.has[i]
+			count++
+		}
+		ok = ok || cpus >= p.cpus && p.enough(count)
+		if ok && (!p.m.Since2411 || count >= p.nodes && cpus >= p.cpus) {
+			break
+		}
+	}
+	return best, light, ok
+}
+
+// takeLight takes all lighter nodes.
+func (p *pick) takeLight(light, nodes Bits, s *switches) bool {
+	taken := false
+	for i := range light.All {
+		if p.most == 0 {
+			break
+		}
+		p.take(i, p.has[i])
+		taken = true
+	}
+	if taken {
+		nodes.Or(light)
+		s.mark(light)
+	}
+	return p.most > 0
+}
+
+// takeLeaves takes the rest of the nodes, first of leaves already in use, then of the best leaf, and so on.
+func (p *pick) takeLeaves(best, nodes Bits, s *switches) bool {
+	for i := range p.m.Switches {
+		s.nodes[i] = p.m.Switches[i].Nodes.CountAnd(best)
+	}
+	total := 0
+	for i := range p.m.Switches {
+		if !s.used[i] || p.m.Switches[i].Level != 0 {
+			continue
+		}
+		before := nodes.Count()
+		if p.takeLeaf(i, best, nodes) {
+			return true
+		}
+		total += nodes.Count() - before
+		s.taken(i, total)
+	}
+	for i := range p.m.Switches {
+		if s.used[i] {
+			s.addDistance(i)
+		}
+	}
+	for before := p.nodes + 1; before != p.nodes; {
+		before = p.nodes
+		next := -1
+		for i := range p.m.Switches {
+			if !s.used[i] && p.m.Switches[i].Level == 0 {
+				next = p.betterLeaf(s, i, next)
+			}
+		}
+		if next < 0 {
+			break
+		}
+		s.addDistance(next)
+		if p.takeLeaf(next, best, nodes) {
+			return true
+		}
+		s.taken(next, s.nodes[next])
+		s.nodes[next] = 0
+	}
+	return p.least <= 0 && p.cpus <= 0
+}
+
+// takeLeaf takes the nodes of a leaf in their order. It reports true if the job has all that it wants.
+func (p *pick) takeLeaf(leaf int, best, nodes Bits) bool {
+	reached := p.m.Switches[leaf].Nodes
+	for i := range reached.All {
+		if p.most == 0 {
+			break
+		}
+		if !best.Has(i) || nodes.Has(i) || p.has[i] == 0 {
+			continue
+		}
+		p.take(i, p.has[i])
+		nodes.Set(i)
+		if p.done() {
+			return true
+		}
+	}
+	return false
+}
+
+// betterLeaf returns the better one of a leaf and the best leaf so far, or -1 (_topo_choose_best_switch).
+func (p *pick) betterLeaf(s *switches, leaf, best int) int {
+	if best < 0 || s.dist[leaf] >= far || s.nodes[leaf] == 0 {
+		if s.nodes[leaf] > 0 && s.dist[leaf] < far {
+			return leaf
+		}
+		return best
+	}
+	better, fits := p.compareSwitches(s, leaf, best)
+	closer := better >= 0
+	if p.m.Since2411 {
+		closer = fits
+	}
+	if s.dist[leaf] < s.dist[best] && closer || s.dist[leaf] == s.dist[best] && better > 0 {
+		return leaf
+	}
+	return best
+}
+
+// compareSwitches returns a number above 0 if the switch i fits the rest of the job better than j, and
+// one below 0 if it fits worse. fits says whether the switch that decided on the side of i suffices.
+func (p *pick) compareSwitches(s *switches, i, j int) (better int, fits bool) {
+	suffices := func(i int) bool { return s.nodes[i] >= p.nodes && (!p.m.Since2411 || s.cpus[i] >= p.cpus) }
+	for {
+		fits = suffices(i)
+		other := suffices(j)
+		switch {
+		case fits && other && s.nodes[i] != s.nodes[j]:
+			return s.nodes[j] - s.nodes[i], fits
+		case fits && other:
+			return p.m.Switches[j].Level - p.m.Switches[i].Level, fits
+		case fits:
+			return 1, fits
+		case other:
+			return -1, fits
+		}
+		up, over := p.m.Switches[i].Parent, p.m.Switches[j].Parent
+		if up == i && over == j || up == over {
+			break
+		}
+		i, j = up, over
+	}
+	if s.nodes[i] != s.nodes[j] {
+		return s.nodes[i] - s.nodes[j], fits
+	}
+	return p.m.Switches[j].Level - p.m.Switches[i].Level, fits
+}

@@ -1,0 +1,138 @@
+package selection
+
+// Running is a running job, for [Tester.WillRun].
+type Running struct {
+	*Allocation
+	// End is when the job will have reached its time limit, in seconds since 1970.
+	End int64
+}
+
+// Horizon are the parameters of [Tester.WillRun].
+type Horizon struct {
+	Now int64 // seconds since 1970
+	// Running are the running jobs in the order of their ends; jobs of one end in Slurm's order.
+	Running []Running
+	// Linear is bf_window_linear: by how many seconds each window is longer than the one before; 0 doubles it.
+	Linear int64
+	// PreferBusy is bf_busy_nodes.
+	PreferBusy bool
+	// GuessedEnd is after how many seconds a job is expected to end that should have ended already
+	// (KillWait + OverTimeLimit).
+	GuessedEnd int64
+	// NowOnly asks only whether the job can start now.
+	NowOnly bool
+
+	// The following hold since 24.11.
+
+	// Since2411 says that the release is 24.11 or newer. Since2605 says so for 26.05.
+	Since2411, Since2605 bool
+	// Begin is the earliest instant that is asked for. Until is when the next try would begin; 0 for none.
+	Begin, Until int64
+}
+
+// mostRemovals is the number of jobs after whose end a round makes no test.
+const mostRemovals = 200
+
+// WillRun looks for the instant, in seconds since 1970, at which a job could start, and for its nodes then
+// (_will_run_test in cons_common/job_test.c, _future_run_test in 24.11). It takes running jobs away in
+// the order of their ends, all of a window at a time, so the instant may be later than it need be. It
+// returns nil if there is none.
+func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
+	x.reweigh(set, h)
+	if !h.Since2411 || h.Begin <= h.Now {
+		if a := x.test(s, r, set, c, WillRun, false); a != nil {
+			return a, h.Now
+		}
+	}
+	if h.NowOnly {
+		return nil, 0
+	}
+	s.CopyTo(x.future)
+	running := h.Running
+	if h.Since2411 && h.Begin > 0 {
+		x.reweigh(set, h)
+		for len(running) > 0 && (running[0].End < h.Begin || h.Since2605 && running[0].End == h.Begin) {
+			x.Remove(x.future, running[0].Allocation)
+			running = running[1:]
+		}
+		if a := x.test(x.future, r, set, c, WillRun, false); a != nil {
+			return a, h.Now
+		}
+	}
+	return x.afterEnds(running, r, set, c, h)
+}
+
+// reweigh gives nodes their own weights again: since 24.11 a test does not remember earlier ones.
+func (x *Tester) reweigh(set Bits, h *Horizon) {
+	if !h.Since2411 {
+		return
+	}
+	for i := range set.All {
+		x.Weights[i] = x.Nodes[i].Weight << 16
+	}
+}
+
+// afterEnds takes running jobs away, a window at a time.
+func (x *Tester) afterEnds(running []Running, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
+	const step = 30
+	window, anchor := int64(step), int64(0)
+	for at := 0; at < len(running); {
+		last, removed, skip := -1, 0, false
+		for at < len(running) {
+			job := &running[at]
+			if h.Since2411 && h.Until > 0 && job.End > h.Until {
+				at = len(running)
+				break
+			}
+			at++
+			if !set.Overlaps(job.Nodes) {
+				continue
+			}
+			if anchor == 0 {
+				anchor = job.End + step - job.End%step
+			}
+			last = at - 1
+			x.Remove(x.future, job.Allocation)
+			if at < len(running) && running[at].End > anchor+window {
+				break
+			}
+			if at < len(running) {
+				if removed++; removed > mostRemovals+1 {
+					skip = true
+					break
+				}
+			}
+		}
+		if last < 0 {
+			return nil, 0
+		}
+		if skip {
+			continue
+		}
+		for grown := false; !grown || at < len(running) && running[at].End > anchor+window; grown = true {
+			if h.Linear > 0 {
+				window += h.Linear
+			} else {
+				window *= 2
+			}
+		}
+		if a := x.test(x.future, r, set, c, WillRun, h.PreferBusy); a != nil {
+			return a, h.startAfter(running[:last+1], a)
+		}
+	}
+	return nil, 0
+}
+
+// startAfter returns when a job can start that needs the ends of running jobs.
+func (h *Horizon) startAfter(ended []Running, a *Allocation) int64 {
+	last := len(ended) - 1
+	if h.Since2605 {
+		for last > 0 && !ended[last].Nodes.Overlaps(a.Nodes) {
+			last--
+		}
+	}
+	if end := ended[last].End; end > h.Now {
+		return end
+	}
+	return max(h.Now+1, ended[last].End+h.GuessedEnd)
+}
