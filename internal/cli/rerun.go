@@ -120,6 +120,8 @@ var simulatorChanges = map[string]change{
 	"cluster":    func(to, given *experiment.Spec) { to.Simulator.Cluster = given.Simulator.Cluster },
 	"processors": func(to, given *experiment.Spec) { to.Simulator.Processors = given.Simulator.Processors },
 	"filesystem": func(to, given *experiment.Spec) { to.Simulator.FileSystems = given.Simulator.FileSystems },
+	"slurm":      func(to, given *experiment.Spec) { to.Simulator.Release = given.Simulator.Release },
+	"lead":       func(to, given *experiment.Spec) { to.Simulator.Lead = given.Simulator.Lead },
 	"nodes": func(to, given *experiment.Spec) {
 		to.Simulator.Nodes, to.Simulator.NodeFactor = given.Simulator.Nodes, given.Simulator.NodeFactor
 	},

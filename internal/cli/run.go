@@ -167,7 +167,7 @@ const seedOfJobs = "the same seed gives the same bytes"
 
 // addSlurmFlag adds the flag that names the Slurm to run.
 func addSlurmFlag(f *pflag.FlagSet, slurm *string) {
-	f.StringVar(slurm, "slurm", "", "the Slurm to run: the `DIR` of a site's build or of the root of an image, or the version of an installed release (default $RMREPLAY_SLURM, or the machine's own)")
+	f.StringVar(slurm, "slurm", "", "which Slurm: the `DIR` of a site's build or of the root of an image, or the version of an installed release (default $RMREPLAY_SLURM, or the machine's own)")
 }
 
 // addSiteSlurmFlag adds the flag that names the release that the site runs.

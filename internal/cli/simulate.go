@@ -30,8 +30,9 @@ func (o *simulateOptions) addFlags(c *cobra.Command) {
 	f.IntVar(&o.simulator.Processors, "processors", 0, "size of the machine: `N` processors (default: that of the machine that the workload was recorded on)")
 	f.StringVar(&o.nodes, "nodes", "", "number of nodes: `N` of equal size, or a factor of the machine's size such as x2 or x0.5")
 	flags.FileSystems(f, &o.simulator.FileSystems)
-	f.StringVar(&o.simulator.Release, "slurm", "", "with --policy slurm: the `RELEASE` of Slurm that is modelled, such as 24.11 (default 22.05)")
-	flags.Duration(f, &o.simulator.Lead, "lead", 0, "with --policy slurm: start Slurm `DURATION` before the workload begins, as in replay (default: random, between one and six minutes)")
+	f.StringVar(&o.simulator.Release, "slurm", "", "which Slurm: the `RELEASE` that --policy slurm models, such as 24.11 (default 22.05)")
+	flags.Duration(f, &o.simulator.Lead, "lead", 0, "start Slurm `DURATION` before the workload begins, with --policy slurm (default: "+
+		"random, between one and six minutes)")
 	o.runOptions.addFlags(c, "those of --jitter, and the working hours of --feedback distribution")
 	flags.Alias(f, map[string]string{"procs": "processors"})
 }
@@ -47,15 +48,16 @@ slurm.conf. Virtual time jumps from event to event. The same input gives the sam
 
 Policies:
 
-` + describePolicies() + `  slurm          what Slurm's own scheduler would do with the slurm.conf of --cluster: a model
+` + describePolicies() + `  slurm          a model of Slurm's own scheduler with the slurm.conf of --cluster
 
 easy-textbook, easy-sjbf and easy++ take tie rules, as in
 easy-textbook:extra=first,end=before. Those of EASY can schedule by predicted run times
 instead of time limits, as in easy-sjbf:predict=nag,correct=incremental. Jobs still end
 at their limits.
-docs/SIMULATOR.md explains the rules and their sources. The policy slurm takes no processors:
-it needs --cluster, and --slurm says which release it models. It says what of Slurm it lacks, and
-a run that needs that is not valid. docs/SLURM-MODEL.md has its agreement with Slurm.
+docs/SIMULATOR.md explains the rules and their sources.
+
+The policy slurm needs --cluster. It says what of Slurm it lacks, and a run that needs
+that is not valid. docs/SLURM-MODEL.md has its agreement with Slurm.
 
 The exit status is 3 if the run is not valid, which means that a warning affects its
 result, and 130 if it was interrupted. The record of an interrupted run ends there.

@@ -81,7 +81,7 @@ func runTool(ctx context.Context, args []string, stdout io.Writer) error {
 	f.StringSliceVar(&o.limits, "limits", []string{""}, "`RATES` that policies count with (default: the bandwidth)")
 	f.StringVar(&o.rate, "rate", "50MiB/s", "`RATE` at which a job writes when it is alone")
 	f.StringVar(&o.engine, "engine", "sim", "`ENGINE`: sim, or slurm for the stock Slurm under virtual time")
-	f.StringVar(&o.slurm, "slurm", "", "the Slurm to run, as for rmreplay replay")
+	f.StringVar(&o.slurm, "slurm", "", "which Slurm, as for rmreplay replay")
 	f.IntVar(&o.realizations, "realizations", 30, "`N` seeds of every workload")
 	f.IntVarP(&o.parallel, "parallel", "j", 0, "at most `N` simulations at once (default: one for each CPU)")
 	f.StringVar(&o.results, "results", "", "the `FILE` (JSON Lines) that keeps results: those that it has are not "+

@@ -40,7 +40,7 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.on, "engine", "", "run the scheduler forward on `ENGINE` simulator or slurm (default: that of the run; simulator for a capture)")
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster (default: that of the run or of the capture)")
 	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`, the simulator's (default: that of the run, or easy)")
-	f.StringVar(&o.slurm, "slurm", "", "the Slurm to run: with --engine slurm, a `DIR` or the version of an installed release")
+	f.StringVar(&o.slurm, "slurm", "", "which Slurm: with --engine slurm, a `DIR` or the version of an installed release")
 	f.IntVar(&o.realizations, "realizations", 20, "make `N` realizations, each with other run times")
 	console.AddParallel(f, &o.parallel, "realizations")
 	console.AddSeed(f, &o.seed, "what is drawn")
