@@ -542,3 +542,39 @@ func TestTies(t *testing.T) {
 		}, all)
 	}
 }
+
+// TestClusterOrKey chooses jobs by their cluster or by a key, which cells of days answer.
+func TestClusterOrKey(t *testing.T) {
+	s, err := store.Open(t.Context(), t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	r := rand.New(rand.NewPCG(1, 1))
+	var entries []store.Entry
+	for seq := range int64(500) {
+		entries = append(entries, randomEntry(r, seq+1))
+	}
+	if _, err := s.Apply(t.Context(), entries); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	either := question.Any{
+		question.Like{Column: "partition", Pattern: "p1"},
+		question.Compare{Column: "cluster", Op: "=", Value: "c0"},
+	}
+	rolled := check(t, New(s), question.Question{
+		Where: question.All{
+			question.Compare{Column: "end_time", Op: ">=", Value: begin.AddDate(0, 0, 2).Add(5 * time.Hour)},
+			question.Compare{Column: "end_time", Op: "<", Value: begin.AddDate(0, 0, 30)},
+			either,
+		},
+		By:       []question.Key{question.Values{Column: "partition", Most: 300}},
+		Measures: []question.Measure{{Kind: question.Count}},
+	}, rowsOfStore(t, s))
+	if !rolled {
+		t.Error("no cells were used")
+	}
+}

@@ -165,7 +165,7 @@ func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) 
 	}
 	named := func(text string) bool { return strings.Contains(text, "cluster") }
 	source := c.source(days, gaps, inside, slices.ContainsFunc(slices.Concat(groups...), named) ||
-		slices.ContainsFunc(measures, func(m part) bool { return named(m.text) }))
+		slices.ContainsFunc(measures, func(m part) bool { return named(m.text) }) || named(outside.text))
 	source = part{source.text + " WHERE " + outside.text, append(source.args, outside.args...)}
 	return p.statement(source, groups, measures, number), true
 }
