@@ -69,7 +69,8 @@ func (s *settings) compare(ctx context.Context, seed uint64) error {
 	if err != nil {
 		return err
 	}
-	spec.Slurm, spec.Simulator = nil, &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: s.cluster, Release: s.slurm}
+	spec.Slurm = nil
+	spec.Simulator = &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: s.cluster, Release: s.slurm}
 	spec.Output = dir + "-model"
 	began := time.Now()
 	if _, err := experiment.Run(ctx, spec, experiment.Hooks{}); err != nil {
@@ -132,8 +133,8 @@ func (s *settings) report(title string, played, model map[key]run.Row, took time
 			different = append(different, k)
 		}
 	}
-	_, _ = fmt.Fprintf(os.Stdout, "%s: starts %s, of those that waited a minute %s, starts and nodes %s; model %.2fs\n", title,
-		share(equal, total), share(waitedEqual, waited), share(nodes, total), took.Seconds())
+	_, _ = fmt.Fprintf(os.Stdout, "%s: starts %s, of those that waited a minute %s, starts and nodes %s; model %.2fs\n",
+		title, share(equal, total), share(waitedEqual, waited), share(nodes, total), took.Seconds())
 	first := func(k key) int64 {
 		a, b := played[k].Start, model[k].Start
 		if a.IsZero() || !b.IsZero() && b < a {
@@ -144,8 +145,8 @@ func (s *settings) report(title string, played, model map[key]run.Row, took time
 	slices.SortFunc(different, func(x, y key) int { return int(first(x) - first(y)) })
 	for _, k := range different[:min(len(different), s.differences)] {
 		a, b := played[k], model[k]
-		_, _ = fmt.Fprintf(os.Stdout, "  %s_%d (%d): Slurm %s %s, priority %d; model %s %s, priority %d\n", k.job, k.task, a.RMJob, a.Start, a.Nodes, a.Priority,
-			b.Start, b.Nodes, b.Priority)
+		_, _ = fmt.Fprintf(os.Stdout, "  %s_%d (%d): Slurm %s %s, priority %d; model %s %s, priority %d\n",
+			k.job, k.task, a.RMJob, a.Start, a.Nodes, a.Priority, b.Start, b.Nodes, b.Priority)
 	}
 }
 
