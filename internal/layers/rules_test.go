@@ -342,7 +342,7 @@ var rules = []rule{
 		"internal/experiment", "internal/hpc", "internal/ioaware", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run", "internal/stats", "internal/supervise", "internal/workload/...",
 	}, offline,
 		"a tool is a program of its own"},
-	{"program", "tools/modelagreement", []string{"internal/experiment", "internal/run"}, offline,
+	{"program", "tools/modelagreement", []string{"internal/experiment", "internal/run", "internal/supervise"}, offline,
 		"a tool is a program of its own"},
 	{"program", "tools/sitepage", []string{"internal/compare", "internal/formats", "internal/hpc", "internal/metrics", "internal/run", "internal/waits"}, offline,
 		"a tool is a program of its own"},

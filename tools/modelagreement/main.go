@@ -22,6 +22,7 @@ import (
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/run"
+	"rmreplay/internal/supervise"
 )
 
 // settings are the flags.
@@ -31,6 +32,7 @@ type settings struct {
 }
 
 func main() {
+	supervise.RunIfGuard() // the guard of the daemons is this program again
 	var s settings
 	flag.StringVar(&s.cluster, "cluster", "", "`DIR` of the cluster")
 	flag.StringVar(&s.runs, "runs", "", "`DIR` that keeps the replays")
