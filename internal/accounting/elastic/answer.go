@@ -108,7 +108,7 @@ func (a *asking) row(bucket object, keys []any) error {
 	return nil
 }
 
-// weekHour is the row of an hour of a week, of which a cluster has one for each week.
+// weekHour adds up an hour of the week: the cluster answers with a row for each week.
 type weekHour struct {
 	row     []any
 	weights []float64 // of means

@@ -44,7 +44,7 @@ func newPlan(q question.Question) (*plan, error) {
 	return p, nil
 }
 
-// add adds a condition, of which limits of the range of ends are not in rest.
+// add adds a condition: to the range of ends if it is a limit of that, and otherwise to rest.
 func (p *plan) add(f question.Filter) {
 	switch of := f.(type) {
 	case nil:
@@ -234,8 +234,8 @@ func (p *plan) statement(source part, groups [][]string, measures []part, number
 	return part{text, append(args, source.args...)}
 }
 
-// choose returns rows in the order of their keys from one on, of which the buckets of texts are the first ones, and how
-// many jobs are in the others. The number of a row's jobs stands behind its measures.
+// choose sorts rows by their keys, beginning with the key from. Of the buckets of texts it keeps the first ones, and
+// returns how many jobs are in the others. The number of a row's jobs stands behind its measures.
 func (p *plan) choose(rows [][]any, from int) (chosen [][]any, left int64) {
 	if from == len(p.buckets) {
 		return rows, 0

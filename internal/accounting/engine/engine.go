@@ -258,7 +258,7 @@ func (p *Pool) giveBack(e *process) {
 		return
 	}
 	if len(p.idle) == 0 && !p.closed {
-		// If it cannot be started, the next question says so.
+		// An engine that cannot start fails the next question, with the reason.
 		if e, err := p.start(); err == nil {
 			p.idle = append(p.idle, e)
 		}

@@ -525,7 +525,7 @@ func TestKilledIdle(t *testing.T) {
 	}
 }
 
-// TestLanes asks six endless questions, of which two may run on in the slow lane, and plain ones beside them.
+// TestLanes asks six endless questions and plain ones beside them. Two endless ones may go on in the slow lane.
 func TestLanes(t *testing.T) {
 	dir := t.TempDir()
 	part(t, filepath.Join(dir, "1.parquet"), 0, 20_000)

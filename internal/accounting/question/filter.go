@@ -39,7 +39,7 @@ type Like struct {
 	AnyCase bool
 }
 
-// Failed holds for jobs that ended otherwise than their owners meant: those with one of [FailedStates].
+// Failed holds for jobs that ended in one of [FailedStates].
 type Failed struct{}
 
 // FailedStates are the states of failed jobs.
