@@ -182,7 +182,11 @@ func (b *Builder) Add(r *Job, text string) error {
 		b.Outside(r.ID, r.Submit, r.End)
 		return nil
 	}
-	b.fromTRES(r)
+	if b.opts.Record == nil {
+		b.fromTRES(r)
+	} else {
+		_ = TakeTRES(r) // who makes a workload of the record decides on the rest
+	}
 	if max(r.ReqCPUs, r.AllocCPUs, r.ReqNodes, r.AllocNodes) <= 0 {
 		return b.Unusable(RuleNoSize, text, "job %s: neither processors nor nodes", r.ID)
 	}
