@@ -363,7 +363,10 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 		if err := b.settleRecords(); err != nil {
 			return nil, err
 		}
-		b.w.Jobs, b.w.Rules, b.w.Rows = workload.JobsOf(), b.book.Counts, b.counted()
+		if b.rows.Jobs == 0 && len(b.w.Unusable) == b.rows.Read {
+			return nil, fmt.Errorf("no usable job in it%s", b.book.Summary())
+		}
+		b.w.Jobs, b.w.Rules, b.w.Rows, b.w.Mistake = workload.JobsOf(), b.book.Counts, b.counted(), b.book.Mistake()
 		return b.w, nil
 	}
 	if err := b.settle(); err != nil {
@@ -391,7 +394,7 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 	b.w.Jobs = workload.JobsOf(b.made...)
 	b.w.Sort()
 	b.w.Epoch = hpc.Unix(b.w.Jobs.Submit(0).UnixSeconds())
-	b.w.Rules, b.w.Rows = b.book.Counts, b.counted()
+	b.w.Rules, b.w.Rows, b.w.Mistake = b.book.Counts, b.counted(), b.book.Mistake()
 	return b.w, nil
 }
 
