@@ -178,8 +178,8 @@ func proposeMap(g *globals, source, output string) error {
 		g.Say("next: save the map as FILE, and rmreplay workload build --from table %s --map %s -o WORKLOAD", source, cmp.Or(fits, "FILE"))
 		return nil
 	}
-	return console.Usagef("--map is missing, so no workload was written (want --map %s, or a file with the map above)",
-		cmp.Or(fits, "FILE"))
+	return console.Usagef("--map is missing, so no workload was written (want the map above in a FILE, and then "+
+		"rmreplay workload build --from table %s --map %s -o %s)", source, cmp.Or(fits, "FILE"), output)
 }
 
 // passwordVariable holds a password. Every user of a machine can read command lines.
