@@ -220,6 +220,8 @@ var rules = []rule{
 		"internal/experiment", "internal/hpc", "internal/metrics", "internal/predict", "internal/predict/model", "internal/predict/online", "internal/run", "internal/stats", "internal/workload", "internal/workload/transform",
 	}, offline,
 		"a comparison makes sets of realizations and tests them; it knows no command line"},
+	{"use cases", "internal/acceptance", []string{"internal/experiment", "internal/hpc", "internal/replay", "internal/rm", "internal/rm/slurm/admission", "internal/slurmspec/...", "internal/workload"}, offline,
+		"slurmctld is asked by a run of its own; the caller prints what it says"},
 	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/input", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/spelling", "internal/stats"}, offline,
 		"a sweep runs command lines and reads their records; what a command does is not its concern"},
 	{"use cases", "internal/tune", []string{
@@ -316,7 +318,7 @@ var rules = []rule{
 		"the command group is a package of its own; a service listens"},
 	{"program", "internal/cli/generatecmd", []string{"internal/cli/console", "internal/flags", "internal/hpc", "internal/workload", "internal/workload/generate"}, offline,
 		"the command is a package of its own; internal/cli lends it what it reads and writes with"},
-	{"program", "internal/cli/sitecmd", []string{"internal/bundle", "internal/cli/console", "internal/experiment", "internal/flags", "internal/formats", "internal/output", "internal/workload", "internal/workload/complete", "internal/workload/transform"}, offline,
+	{"program", "internal/cli/sitecmd", []string{"internal/acceptance", "internal/bundle", "internal/cli/console", "internal/experiment", "internal/flags", "internal/formats", "internal/output", "internal/rm/slurm/admission", "internal/rm/slurm/conf", "internal/workload", "internal/workload/complete", "internal/workload/transform"}, offline,
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli", []string{
 		"internal/accounting/service", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/sitecmd", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
