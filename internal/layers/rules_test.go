@@ -160,8 +160,8 @@ var rules = []rule{
 	}, nil,
 		"Slurm is one resource manager; it knows no other, and not the loop that drives it"},
 	{"engines", "internal/rm/slurmmodel/...", []string{
-		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/slurm/admission", "internal/rm/slurm/associations", "internal/rm/slurm/conf", "internal/rm/slurm/jobdesc",
-		"internal/rm/slurm/nodes", "internal/rm/slurm/rpc", "internal/slurmspec/...", "internal/spelling", "internal/workload",
+		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/slurm/associations", "internal/rm/slurm/jobdesc",
+		"internal/rm/slurm/nodes", "internal/rm/slurm/rpc", "internal/slurmspec/...", "internal/workload",
 	}, computes,
 		"the model of Slurm's scheduler reads Slurm's files as Slurm's engine does, and decides without it"},
 
@@ -261,7 +261,7 @@ var rules = []rule{
 		"the store knows documents, and not who sends them or asks for them"},
 	{"accounting", "internal/accounting/store/storetest", []string{"internal/accounting/document", "internal/accounting/engine/enginetest", "internal/accounting/store"}, computes,
 		"tests of every package fill a store with the same synthetic jobs"},
-	{"accounting", "internal/accounting/intake", []string{"internal/accounting/document", "internal/accounting/store", "internal/wal"}, offline,
+	{"accounting", "internal/accounting/intake", []string{"internal/accounting/store", "internal/wal"}, offline,
 		"documents come in the same way whoever sends them; it knows no protocol"},
 	{"accounting", "internal/accounting/records", []string{"internal/accounting/document", "internal/finished", "internal/hpc", "internal/lines", "internal/run", "internal/slurmspec"}, computes,
 		"a finished job is a document, whichever source recorded it"},
@@ -283,7 +283,7 @@ var rules = []rule{
 		"sdiag's figures are those of a replay's slurmctld; they need to know neither jobs nor pages"},
 	{"accounting", "internal/accounting/elastic", []string{"internal/accounting/document", "internal/accounting/forward", "internal/accounting/question", "internal/accounting/search/query", "internal/accounting/store", "internal/lines", "internal/quantity"}, []string{"os/exec"},
 		"a cluster answers questions; it knows neither pages nor who asks"},
-	{"accounting", "internal/accounting/web", []string{"internal/accounting/document", "internal/accounting/embedded", "internal/accounting/engine", "internal/accounting/question", "internal/accounting/receive", "internal/accounting/rollup", "internal/accounting/store", "internal/figure", "internal/inert", "internal/quantity", "internal/spelling"}, []string{"os/exec"},
+	{"accounting", "internal/accounting/web", []string{"internal/accounting/document", "internal/accounting/embedded", "internal/accounting/engine", "internal/accounting/question", "internal/accounting/receive", "internal/accounting/rollup", "internal/accounting/store", "internal/figure", "internal/inert", "internal/quantity"}, []string{"os/exec"},
 		"pages read the store and draw; they neither write jobs nor know who sent them"},
 	{"accounting", "internal/accounting/service", []string{
 		"docs/schemas",
@@ -307,7 +307,7 @@ var rules = []rule{
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli/forecastcmd", []string{
 		"internal/accounts", "internal/cli/console",
-		"internal/experiment", "internal/finished", "internal/flags", "internal/forecast", "internal/forecast/capture", "internal/hpc", "internal/predict/...", "internal/run", "internal/slurmspec/...",
+		"internal/experiment", "internal/finished", "internal/flags", "internal/forecast", "internal/forecast/capture", "internal/hpc", "internal/predict/...", "internal/slurmspec/...",
 	}, nil,
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli/recordcmd", []string{"internal/cli/console", "internal/explain", "internal/flags", "internal/formats", "internal/hpc", "internal/jobtable", "internal/metrics", "internal/rm/slurm", "internal/run", "internal/vclock"}, offline,
@@ -324,7 +324,7 @@ var rules = []rule{
 		"internal/accounting/service", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/sitecmd", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
 		"internal/compare", "internal/experiment", "internal/fairstart", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
 		"internal/progress", "internal/replay", "internal/report", "internal/resources", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
-		"internal/vclock/...", "internal/workload/...",
+		"internal/workload/...",
 	}, offline,
 		"a command fills in what packages below do, and prints it"},
 	{"program", "cmd/rmreplay", []string{"internal/cli", "internal/supervise"}, nil,
