@@ -287,7 +287,7 @@ var rules = []rule{
 		"pages read the store and draw; they neither write jobs nor know who sent them"},
 	{"accounting", "internal/accounting/service", []string{
 		"docs/schemas",
-		"internal/accounting/document", "internal/accounting/elastic", "internal/accounting/forward", "internal/accounting/health", "internal/accounting/intake", "internal/accounting/kafka", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/accounting/web",
+		"internal/accounting/document", "internal/accounting/elastic", "internal/accounting/engine", "internal/accounting/forward", "internal/accounting/health", "internal/accounting/intake", "internal/accounting/kafka", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/accounting/web",
 		"internal/compare", "internal/finished", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/output", "internal/report", "internal/rm", "internal/run", "internal/slurmdb",
 		"internal/workload", "internal/workload/build",
 	}, nil,
