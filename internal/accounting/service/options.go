@@ -129,15 +129,16 @@ type Verified struct {
 	Migrated string   `json:"migrated,omitempty"` // what was found when an older directory was migrated
 }
 
-// Remove is what `accounting remove` removes.
+// Remove is what `accounting remove` removes, or what `accounting anonymize` does not remove but anonymizes.
 type Remove struct {
 	Users       []string
+	As          string   // what the users of anonymized jobs are called; empty to remove the jobs
 	ClusterName string   // empty for all
 	Start, End  hpc.Time // of the jobs' ends; 0 for no bound
 	DryRun      bool     // only count the jobs
 }
 
-// Removed is how many jobs were removed, or would be.
+// Removed is how many jobs were removed or anonymized, or would be.
 type Removed struct {
 	Jobs   int64 `json:"jobs"`
 	DryRun bool  `json:"dry_run,omitempty"`
