@@ -10,6 +10,7 @@ import (
 	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -38,6 +39,7 @@ type Engine struct {
 	over        []*job // ended ones that slurmctld has not forgotten
 	running     []*job // by end, and then by place in the list
 	horizon     []selection.Running
+	table       backfill.Table // of a cycle of backfill
 	nextNumber  uint32
 	nextPlace   int
 
