@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -39,6 +40,7 @@ type Engine struct {
 	over        []*job // ended ones that slurmctld has not forgotten
 	running     []*job // by end, and then by place in the list
 	horizon     []selection.Running
+	table       backfill.Table // of a cycle of backfill
 	nextNumber  uint32
 	nextPlace   int
 
