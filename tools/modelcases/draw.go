@@ -374,6 +374,10 @@ func (d *drawing) reservations() {
 func (d *drawing) cluster() string {
 	var b strings.Builder
 	b.WriteString("-- slurm.conf --\n")
+	if d.conf["AccountingStorageType"] == "" { // backfill of 22.05 crashes with this option if jobs have no QOS
+		d.conf["SchedulerParameters"] = strings.TrimPrefix(strings.TrimSuffix(strings.Replace(d.conf["SchedulerParameters"],
+			",assoc_limit_stop", "", 1), "assoc_limit_stop"), ",")
+	}
 	for _, key := range d.order {
 		fmt.Fprintf(&b, "%s=%s\n", key, d.conf[key])
 	}

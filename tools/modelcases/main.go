@@ -51,7 +51,7 @@ func main() {
 	flag.StringVar(&s.out, "out", "cases.jsonl", "`FILE` of the results")
 	flag.StringVar(&s.slurm, "slurm", "22.05", "`RELEASE` of Slurm")
 	flag.StringVar(&s.keep, "keep", "", "`DIR` that gets the scenarios of cases that differ")
-	flag.StringVar(&s.family, "family", "", "only cases of this `NAME`")
+	flag.StringVar(&s.family, "family", "", "only cases of these `NAMES`, with commas")
 	flag.Uint64Var(&s.from, "from", 1, "first case")
 	flag.Uint64Var(&s.to, "to", 100, "last case")
 	flag.BoolVar(&s.again, "again", false, "play the cases again that differed in the file, and only those")
@@ -122,7 +122,7 @@ func (s *settings) play(ctx context.Context) error {
 	for n := s.from; n <= s.to && ctx.Err() == nil; n++ {
 		c := Draw(n)
 		r, known := done[s.slurm][n]
-		if s.family != "" && c.Family != s.family || known && !(s.again && (r.Differ > 0 || r.Error != "")) || s.again && !known {
+		if !s.wanted(c.Family) || known && !(s.again && (r.Differ > 0 || r.Error != "")) || s.again && !known {
 			continue
 		}
 		r = s.one(ctx, n, c)
@@ -141,6 +141,11 @@ func (s *settings) play(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// wanted reports whether cases of a family are played.
+func (s *settings) wanted(family string) bool {
+	return s.family == "" || slices.Contains(strings.Split(s.family, ","), family)
 }
 
 // one plays a case.
