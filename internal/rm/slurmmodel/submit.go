@@ -174,6 +174,10 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 	r.SocketsPerNode, r.CoresPerSocket = given16(d.SocketsPerNode), given16(d.CoresPerSocket)
 	r.ThreadsPerCore = given16(d.ThreadsPerCore)
 	r.Contiguous, r.Spread = d.Contiguous == 1, d.Flags&rpc.FlagSpreadJob != 0
+	if r.Spread && j.maxNodes == 0 && r.Tasks > 0 {
+		j.maxNodes = min(len(e.tester.Nodes), r.Tasks)
+		r.MaxNodes = j.maxNodes
+	}
 	r.BlockCores = d.TaskDist>>4&0xf == 2
 	r.Switches, j.switchWait = given(d.ReqSwitch), e.par.maxSwitchWait
 	if w := given(d.Wait4Switch); d.Wait4Switch != slurmspec.NoVal {
