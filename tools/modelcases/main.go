@@ -3,8 +3,9 @@
 //
 //	go run ./tools/modelcases -out cases.jsonl -slurm 22.05 -from 1 -to 300
 //
-// The file gets a line a case, and a later call goes on behind the last one of its release. -show prints a
-// case as a scenario; -keep writes the scenarios of those that differ, with Slurm's answers, into a directory.
+// The file gets a line a case, and a later call plays the cases that it lacks. -show prints a case as a scenario.
+// -keep writes scenarios with Slurm's answers into a directory, and a case that has its answer there is played on
+// the model alone: so -again says in seconds what a change of the model means for all cases played before.
 package main
 
 import (
@@ -50,11 +51,11 @@ func main() {
 	var s settings
 	flag.StringVar(&s.out, "out", "cases.jsonl", "`FILE` of the results")
 	flag.StringVar(&s.slurm, "slurm", "22.05", "`RELEASE` of Slurm")
-	flag.StringVar(&s.keep, "keep", "", "`DIR` that gets the scenarios of cases that differ")
+	flag.StringVar(&s.keep, "keep", "", "`DIR` of scenarios with Slurm's answers")
 	flag.StringVar(&s.family, "family", "", "only cases of these `NAMES`, with commas")
 	flag.Uint64Var(&s.from, "from", 1, "first case")
 	flag.Uint64Var(&s.to, "to", 100, "last case")
-	flag.BoolVar(&s.again, "again", false, "play the cases again that differed in the file, and only those")
+	flag.BoolVar(&s.again, "again", false, "play the cases again that the file has, and only those")
 	show := flag.Uint64("show", 0, "print case `N` and end")
 	table := flag.Bool("table", false, "print the table of the file and end")
 	flag.Parse()
@@ -121,11 +122,11 @@ func (s *settings) play(ctx context.Context) error {
 	defer f.Close()
 	for n := s.from; n <= s.to && ctx.Err() == nil; n++ {
 		c := Draw(n)
-		r, known := done[s.slurm][n]
-		if !s.wanted(c.Family) || known && !(s.again && (r.Differ > 0 || r.Error != "")) || s.again && !known {
+		_, known := done[s.slurm][n]
+		if !s.wanted(c.Family) || known != s.again {
 			continue
 		}
-		r = s.one(ctx, n, c)
+		r := s.one(ctx, n, c)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -161,8 +162,7 @@ func (s *settings) one(ctx context.Context, n uint64, c Case) result {
 	if err := errors.Join(os.Mkdir(cluster, 0o700), scenario.WriteCluster(cluster, c.Cluster)); err != nil {
 		return fail(err)
 	}
-	played, err := scenario.Play(ctx, c.Lines, experiment.Spec{Seed: c.Seed, Output: filepath.Join(dir, "slurm"),
-		Slurm: &experiment.Slurm{Cluster: cluster, Installation: s.slurm}})
+	played, err := s.answer(ctx, n, c, dir)
 	if err != nil {
 		return fail(fmt.Errorf("on Slurm: %w", err))
 	}
@@ -178,15 +178,25 @@ func (s *settings) one(ctx context.Context, n uint64, c Case) result {
 	}
 	slices.SortStableFunc(differences, func(a, b string) int { return begin(a) - begin(b) })
 	r.First = differences[0]
+	return r
+}
+
+// answer returns what Slurm did with a case, as it is kept or by a replay.
+func (s *settings) answer(ctx context.Context, n uint64, c Case, dir string) (string, error) {
+	path := filepath.Join(s.keep, fmt.Sprintf("%d-%s.txt", n, s.slurm))
+	begins := text(c, fmt.Sprintf("replay slurm=%s seed=%d\n----\n", s.slurm, c.Seed))
 	if s.keep != "" {
-		answer := fmt.Sprintf("replay slurm=%s seed=%d\n----\n%s", s.slurm, c.Seed, played)
-		err := errors.Join(os.MkdirAll(s.keep, 0o755),
-			os.WriteFile(filepath.Join(s.keep, fmt.Sprintf("%d-%s.txt", n, s.slurm)), []byte(text(c, answer)), 0o644))
-		if err != nil {
-			return fail(err)
+		kept, err := os.ReadFile(path)
+		if answer, same := strings.CutPrefix(string(kept), begins); err == nil && same {
+			return answer, nil
 		}
 	}
-	return r
+	played, err := scenario.Play(ctx, c.Lines, experiment.Spec{Seed: c.Seed, Output: filepath.Join(dir, "slurm"),
+		Slurm: &experiment.Slurm{Cluster: filepath.Join(dir, "cluster"), Installation: s.slurm}})
+	if err != nil || s.keep == "" {
+		return played, err
+	}
+	return played, errors.Join(os.MkdirAll(s.keep, 0o755), os.WriteFile(path, []byte(begins+played), 0o600))
 }
 
 // begin is the earlier start of a difference's two.
