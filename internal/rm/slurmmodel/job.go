@@ -41,6 +41,7 @@ type job struct {
 	request            selection.Request
 	minNodes, maxNodes int // 0 for no maximum
 	useMinNodes        bool
+	exclusive          bool  // it shares its nodes with no other job
 	switchWait         int64 // seconds that it waits for switches
 	switchSince        int64 // since when it waits; 0 if it has not begun
 	excluded           selection.Bits

@@ -57,7 +57,7 @@ func (e *Engine) weigh(nodes selection.Bits) {
 // requestOf returns what a job wants, at this instant.
 func (e *Engine) requestOf(j *job) *selection.Request {
 	r := &j.request
-	r.Exclusive, r.Whole, r.LeastLoaded = j.of.job.Exclusive == "node" || j.of.job.Exclusive == "exclusive" || j.part.whole, j.part.whole, j.part.leastLoaded
+	r.Exclusive, r.Whole, r.LeastLoaded = j.exclusive, j.part.whole, j.part.leastLoaded
 	if r.Switches > 0 {
 		if j.switchSince == 0 {
 			j.switchSince = e.second()
@@ -67,14 +67,26 @@ func (e *Engine) requestOf(j *job) *selection.Request {
 	return r
 }
 
-// tryAtSubmission tests a new job against an empty machine. The test decides nothing here: what slurmctld
-// refuses is known. But it sets the weights of nodes, and the job begins to wait for switches.
+// tryAtSubmission tests in which partition a new job could run, now or ever (_select_nodes_parts in job_mgr.c).
+// The tests decide nothing here: what slurmctld refuses is known. But they set the weights of nodes, the job
+// begins to wait for switches, and it is considered in the last partition tried.
 func (e *Engine) tryAtSubmission(j *job) {
-	set := e.nodesFor(j)
-	e.weigh(set)
-	if c, ok := e.counts(j); ok {
-		e.tester.Test(e.state, e.requestOf(j), set, c, selection.TestOnly)
+	reason := j.reason
+	for _, j.part = range j.parts {
+		if !e.fitsPartition(j, false) {
+			continue
+		}
+		if j.priority == 0 || !e.account.beforeSelection(j) {
+			break
+		}
+		set := e.nodesFor(j)
+		if c, ok := e.counts(j); ok && set.Next(0) >= 0 {
+			if _, result := e.pick(j, set, e.available, c, selection.TestOnly); result != never {
+				break
+			}
+		}
 	}
+	j.reason = reason
 }
 
 // tryStart starts a job on nodes of a set, if it can (select_nodes).
@@ -83,14 +95,13 @@ func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdic
 		return overLimit
 	}
 	set := e.nodesFor(j)
-	e.weigh(set)
 	c, ok := e.counts(j)
 	result := wrongCounts
 	var alloc *selection.Allocation
 	var chosen selection.Bits
 	nodes := c.Wanted
 	if ok {
-		alloc, result = e.pick(j, set, within, c)
+		alloc, result = e.pick(j, set, within, c, selection.RunNow)
 		if alloc != nil {
 			chosen, nodes = alloc.Nodes, len(alloc.Parts)
 			j.totalCPUs = alloc.CPUs
@@ -120,8 +131,18 @@ func (e *Engine) explain(j *job, result verdict) {
 	}
 }
 
-// pick chooses nodes (_pick_best_nodes). Without nodes the verdict says why.
-func (e *Engine) pick(j *job, set, within selection.Bits, c selection.Counts) (*selection.Allocation, verdict) {
+// pick chooses nodes (_pick_best_nodes). Without nodes the verdict says why. In a partition with
+// OverSubscribe=EXCLUSIVE the job becomes one for whole nodes. Until 24.11 it stays so in its other partitions.
+func (e *Engine) pick(
+	j *job, set, within selection.Bits, c selection.Counts, mode selection.Mode,
+) (alloc *selection.Allocation, result verdict) {
+	exclusive := j.exclusive
+	j.exclusive = exclusive || j.part.whole
+	defer func() {
+		if e.rules.since2411 && (alloc == nil || mode == selection.TestOnly) {
+			j.exclusive = exclusive
+		}
+	}()
 	r := e.requestOf(j)
 	usable := set.Clone()
 	usable.And(within)
@@ -131,6 +152,7 @@ func (e *Engine) pick(j *job, set, within selection.Bits, c selection.Counts) (*
 		}
 		return nil, notAvailable
 	}
+	e.weigh(set)
 	candidates := usable.Clone()
 	busy := false
 	for i := range usable.All {
@@ -142,7 +164,7 @@ func (e *Engine) pick(j *job, set, within selection.Bits, c selection.Counts) (*
 	if r.Required != nil && !candidates.Contains(r.Required) {
 		return nil, nodesBusy
 	}
-	if alloc := e.tester.Test(e.state, r, candidates, c, selection.RunNow); alloc != nil {
+	if alloc := e.tester.Test(e.state, r, candidates, c, mode); alloc != nil {
 		return alloc, begun
 	}
 	if usable.Count() >= c.Min && e.tester.Test(e.state, r, usable, c, selection.TestOnly) != nil {

@@ -191,7 +191,7 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 		r.MaxNodes = j.maxNodes
 	}
 	e.describeMemory(j, d)
-	r.Exclusive, r.Whole, r.LeastLoaded = d.Shared == 0 || j.part.whole, j.part.whole, j.part.leastLoaded
+	j.exclusive = d.Shared == 0
 	var err error
 	r.Devices, err = deviceRequests(d.TRESPerNode)
 	return err
