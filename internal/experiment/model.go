@@ -85,7 +85,7 @@ func (e *modelEngine) admit(p *Prepared) error {
 	e.config.Release, e.config.Epoch = e.release, p.begin
 	e.config.Rejected = map[string]string{}
 	site.Foresee(w, func(job string, why admission.Finding) {
-		if why.Verdict == admission.Rejected {
+		if why.Verdict == admission.Rejected && why.Slurm != admission.NoSuchNodes { // which the model finds out itself
 			e.config.Rejected[job] = why.Text
 		}
 	})

@@ -175,6 +175,7 @@ type partition struct {
 	tier               int
 	maxMinutes         int64 // -1 for none
 	defaultMinutes     int64 // -1 for none
+	cpus               int   // of all nodes
 	minNodes, maxNodes int
 	memory             int64 // of jobs that ask for none, in MiB; 0 for all
 	memoryPerCPU       bool
@@ -289,7 +290,7 @@ func addSwitches(m *selection.Machine, lines []Switch) error {
 }
 
 // newPartition returns a partition of slurm.conf.
-func newPartition(cfg *Config, line *Partition, place map[string]int) (*partition, error) {
+func newPartition(cfg *Config, line *Partition, m *selection.Machine, place map[string]int) (*partition, error) {
 	p := &partition{
 		name: line.Name, nodes: selection.NewBits(len(place)),
 		tier:     int(number(line.Get, "PriorityTier", number(line.Get, "Priority", 1))),
@@ -299,6 +300,7 @@ func newPartition(cfg *Config, line *Partition, place map[string]int) (*partitio
 	}
 	for _, name := range line.Nodes {
 		p.nodes.Set(place[name])
+		p.cpus += m.Nodes[place[name]].CPUs
 	}
 	var err error
 	if p.maxMinutes, err = minutes(line.Get, "MaxTime"); err != nil {

@@ -45,6 +45,8 @@ type job struct {
 	switchWait         int64 // seconds that it waits for switches
 	switchSince        int64 // since when it waits; 0 if it has not begun
 	excluded           selection.Bits
+	ownMemory          bool           // it says how much memory it wants
+	hardware           hardware       // that it needs
 	capable            selection.Bits // nodes whose hardware and features serve it
 	needs              *needs         // dependencies; nil for none
 	totalCPUs          int            // that the last successful test gave it

@@ -68,25 +68,37 @@ func (e *Engine) requestOf(j *job) *selection.Request {
 }
 
 // tryAtSubmission tests in which partition a new job could run, now or ever (_select_nodes_parts in job_mgr.c).
-// The tests decide nothing here: what slurmctld refuses is known. But they set the weights of nodes, the job
-// begins to wait for switches, and it is considered in the last partition tried.
-func (e *Engine) tryAtSubmission(j *job) {
-	reason := j.reason
+// The tests set the weights of nodes, the job begins to wait for switches, and it is considered in the last
+// partition tried. It returns false if no nodes serve the job, so that slurmctld refuses it.
+func (e *Engine) tryAtSubmission(j *job) bool {
+	last, reason := wrongCounts, j.reason
 	for _, j.part = range j.parts {
-		if !e.fitsPartition(j, false) {
+		if !e.fitsPartition(j, false) && (len(j.parts) == 1 || e.rules.since2605) {
 			continue
 		}
-		if j.priority == 0 || !e.account.beforeSelection(j) {
+		if last = e.tryIn(j); last != never && last != wrongCounts {
 			break
-		}
-		set := e.nodesFor(j)
-		if c, ok := e.counts(j); ok && set.Next(0) >= 0 {
-			if _, result := e.pick(j, set, e.available, c, selection.TestOnly); result != never {
-				break
-			}
 		}
 	}
 	j.reason = reason
+	return last != never
+}
+
+// tryIn tests whether a new job could run in its partition, now or ever (select_nodes).
+func (e *Engine) tryIn(j *job) verdict {
+	if j.priority == 0 || !e.account.beforeSelection(j) {
+		return overLimit
+	}
+	set := e.nodesFor(j)
+	c, ok := e.counts(j)
+	switch {
+	case set.Next(0) < 0:
+		return never
+	case !ok:
+		return wrongCounts
+	}
+	_, result := e.pick(j, set, e.available, c, selection.TestOnly)
+	return result
 }
 
 // tryStart starts a job on nodes of a set, if it can (select_nodes).

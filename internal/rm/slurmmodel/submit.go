@@ -22,25 +22,30 @@ func (e *Engine) Submit(work *hpc.Job) error {
 	s := &submission{job: work, index: len(e.submissions) + 1}
 	e.submissions = append(e.submissions, s)
 	e.byID[work.ID] = s
-	answer := rm.Event{At: e.now, Kind: rm.Accepted, Job: work.ID, Task: -1, Submission: s.index}
-	j, err := e.create(s)
-	if err != nil {
+	at := len(e.events)
+	e.events = append(e.events, rm.Event{At: e.now, Kind: rm.Accepted, Job: work.ID, Task: -1, Submission: s.index})
+	refuse := func(why error) error {
 		s.gone = true
-		answer.Kind, answer.Reason = rm.Refused, err.Error()
-		e.events = append(e.events, answer)
+		e.events[at].Kind, e.events[at].Reason = rm.Refused, why.Error()
 		return nil
 	}
-	answer.RMJob = j.number
-	e.stats.Submitted += uint32(max(1, len(j.tasks)))
-	e.events = append(e.events, answer)
-	e.list = append(e.list, j)
-	e.byNumber[j.number] = j
+	j, err := e.create(s)
+	if err != nil {
+		return refuse(err)
+	}
 	if len(j.tasks) == 0 {
 		e.independent(j) // sets its begin time; that of an array is set when a queue is built
 	}
 	e.account.prioritize(j)
-	e.tryAtSubmission(j)
 	e.touch()
+	e.stats.Submitted += uint32(max(1, len(j.tasks)))
+	if !e.tryAtSubmission(j) {
+		e.account.forget(j)
+		return refuse(errors.New("requested node configuration is not available"))
+	}
+	e.events[at].RMJob = j.number
+	e.list = append(e.list, j)
+	e.byNumber[j.number] = j
 	e.loops.queued = true
 	return nil
 }
@@ -200,7 +205,7 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 // describeMemory sets the memory that a job asks for, or its partition's default.
 func (e *Engine) describeMemory(j *job, d *rpc.JobDesc) {
 	r := &j.request
-	if d.MinMemory == slurmspec.NoVal64 {
+	if j.ownMemory = d.MinMemory != slurmspec.NoVal64; !j.ownMemory {
 		r.Memory, r.MemoryPerCPU = j.part.memory, j.part.memoryPerCPU
 		return
 	}
@@ -247,7 +252,8 @@ func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 			return err
 		}
 	}
-	j.capable = e.serving(hardwareOf(&j.request, d))
+	j.hardware = hardwareOf(&j.request, d)
+	j.capable = e.serving(j.hardware)
 	return nil
 }
 
@@ -278,13 +284,19 @@ type hardware struct {
 func hardwareOf(r *selection.Request, d *rpc.JobDesc) hardware {
 	h := hardware{
 		cpus: r.MinCPUsPerNode, sockets: r.SocketsPerNode, cores: r.CoresPerSocket, threads: r.ThreadsPerCore,
-		memory: r.Memory, features: d.Features,
-	}
-	if r.MemoryPerCPU {
-		h.memory *= int64(max(1, r.MinCPUsPerNode))
+		features: d.Features,
 	}
 	if d.MinTmpDisk != slurmspec.NoVal {
 		h.disk = int64(d.MinTmpDisk)
+	}
+	return h.with(r)
+}
+
+// with returns the demand with the memory of a request.
+func (h hardware) with(r *selection.Request) hardware {
+	h.memory = r.Memory
+	if r.MemoryPerCPU {
+		h.memory *= int64(max(1, r.MinCPUsPerNode))
 	}
 	return h
 }
