@@ -63,6 +63,12 @@ func AddSeed(f *pflag.FlagSet, to *uint64, what string) {
 	f.Uint64Var(to, "seed", 1, "`SEED` of all random numbers: "+what)
 }
 
+// AddSlurm adds --slurm, which names the Slurm to run.
+func AddSlurm(f *pflag.FlagSet, to *string) {
+	f.StringVar(to, "slurm", "", "which Slurm: the `DIR` of a site's build or of the root of an image, or the version of "+
+		"an installed release (default $RMREPLAY_SLURM, or the machine's own)")
+}
+
 // AddQuiet adds -q, --quiet.
 func AddQuiet(f *pflag.FlagSet, to *bool) {
 	f.BoolVarP(to, "quiet", "q", false, "show no progress")
