@@ -13,10 +13,12 @@ import (
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/counters"
 	"rmreplay/internal/rm/slurm/fairshare"
 	"rmreplay/internal/rm/slurmmodel"
 	"rmreplay/internal/run"
@@ -170,9 +172,19 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 		return nil, err
 	}
 	defer record.Close()
+	var asked *counters.Counters
+	engine.At(p.begin, func() { // asked as slurmctld is in a replay, so that the records have the same statistics
+		asked = counters.Watch(engine, counters.Every, func(s rm.Statistics) { _ = record.Statistics(s) })
+	})
 	state, err := e.play(ctx, p, one.seed, engine, warnings, record, hooks)
+	var total *rm.Scheduler
+	if asked != nil {
+		asked.Ask()
+		sums := asked.Total()
+		total = &sums
+	}
 	ferr := record.Finish(state, func(m *run.Manifest) {
-		m.Finished, m.VirtualEnd = time.Now(), engine.Now()
+		m.Finished, m.VirtualEnd, m.Scheduler = time.Now(), engine.Now(), total
 		if state == run.StateFailed {
 			m.Error = err.Error()
 		}

@@ -230,6 +230,10 @@ func AffectedBy(warnings []Warning) bool {
 	return slices.ContainsFunc(warnings, func(w Warning) bool { return w.AffectsResult })
 }
 
+// OfSlurm reports whether Slurm or the model of it made the run. The record then has the reasons for which
+// all jobs waited. The simulator's other policies give reasons only where the queue does not explain a wait.
+func (m *Manifest) OfSlurm() bool { return m.Engine == "slurm" || m.Policy == "slurm" }
+
 // Doubt says why the run is not valid. It returns "" if the run is valid.
 func (m *Manifest) Doubt() string {
 	switch {

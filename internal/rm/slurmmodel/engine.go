@@ -10,6 +10,8 @@ import (
 	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -38,6 +40,7 @@ type Engine struct {
 	over        []*job // ended ones that slurmctld has not forgotten
 	running     []*job // by end, and then by place in the list
 	horizon     []selection.Running
+	table       backfill.Table // of a cycle of backfill
 	nextNumber  uint32
 	nextPlace   int
 
@@ -47,6 +50,9 @@ type Engine struct {
 	closed     selection.Bits // nodes with a job that shares none
 	completing []int16        // number of jobs that leave each node
 	leaving    int            // number of jobs that leave their nodes
+
+	stats  rpc.Stats // slurmctld's own counters
+	cycles uint32    // of backfill so far
 
 	changed int64 // the second of the last change of a job, a node, a partition or a reservation
 	refused []string

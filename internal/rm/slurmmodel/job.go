@@ -2,6 +2,7 @@ package slurmmodel
 
 import (
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -47,8 +48,11 @@ type job struct {
 	needs              *needs         // dependencies; nil for none
 	totalCPUs          int            // that the last successful test gave it
 	alloc              *selection.Allocation
-	account            *accounted // what accounting knows of it; nil without
-	well               bool       // it completed
+	account            *accounted  // what accounting knows of it; nil without
+	backfill           rm.Backfill // what backfill did with it in the cycle judged
+	judged             uint32      // number of the last cycle of backfill that judged it
+	told               told        // what was last reported of it while it waits
+	well               bool        // it completed
 }
 
 type state uint8

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/rpc"
 )
 
 // loops are slurmctld's periodic threads: the background loop (_slurmctld_background), the backfill thread
@@ -28,6 +29,7 @@ type loops struct {
 const (
 	jobEnds uint8 = iota
 	nodesAnswer
+	questions
 )
 
 // beginLoops starts the threads.
@@ -43,6 +45,7 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	l.queued = true // the nodes register
 	l.passEnd = at - hpc.Time(time.Hour)
 	e.changed = second
+	e.stats.Since = second
 }
 
 // nextTurn returns when the background loop turns after an instant.
@@ -98,6 +101,7 @@ func (e *Engine) pass() {
 	e.loops.requested, e.loops.full = false, false
 	e.schedule(full)
 	e.loops.passEnd = e.now
+	e.tell()
 }
 
 // request asks for a pass.
@@ -108,8 +112,11 @@ func (e *Engine) request(full bool) {
 
 // backgroundTurn is one turn of the background loop.
 func (e *Engine) backgroundTurn() {
-	const limitInterval, purgeInterval = 30, 60
+	const limitInterval, purgeInterval, day = 30, 60, 24 * 60 * 60
 	l, now := &e.loops, e.second()
+	if now/day != e.stats.Since/day {
+		e.stats = rpc.Stats{Since: now}
+	}
 	if now-l.lastLimit >= limitInterval {
 		l.lastLimit = now
 		e.enforceLimits()
@@ -161,6 +168,7 @@ func (e *Engine) backfillTurn() hpc.Time {
 		return e.now.Add(time.Second)
 	}
 	e.backfill()
+	e.tell()
 	e.loops.lastBackfill = now
 	return e.now.Add(time.Duration(e.par.bf.interval) * time.Second)
 }

@@ -31,6 +31,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 		return nil
 	}
 	answer.RMJob = j.number
+	e.stats.Submitted += uint32(max(1, len(j.tasks)))
 	e.events = append(e.events, answer)
 	e.list = append(e.list, j)
 	e.byNumber[j.number] = j
