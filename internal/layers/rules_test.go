@@ -186,14 +186,14 @@ var rules = []rule{
 	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/inert", "internal/rm", "internal/run", "internal/spelling", "internal/waits", "internal/workload", "internal/workload/transform"}, computes,
 		"a table is a function of a run record alone; its caller prints it"},
 	{"use cases", "internal/compare", []string{
-		"internal/compare/releases", "internal/fairstart", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/waits", "internal/workload"}, computes,
+		"internal/compare/releases", "internal/fairstart", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/waits", "internal/workload"}, computes,
 		"a comparison is a function of run records alone, whoever made them"},
 	{"use cases", "internal/figure", []string{"internal/hpc", "internal/quantity"}, computes,
 		"a figure draws series, whatever they mean"},
 	{"use cases", "internal/report/chart", []string{"internal/figure", "internal/metrics", "internal/quantity"}, computes,
 		"these figures follow from metrics, whatever is compared"},
 	{"use cases", "internal/report", []string{
-		"internal/compare", "internal/figure", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/report/chart", "internal/run", "internal/stats", "internal/waits"}, computes,
+		"internal/compare", "internal/explain", "internal/figure", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/report/chart", "internal/run", "internal/stats", "internal/waits"}, computes,
 		"a report shows run records and their comparison, whoever made them"},
 	{"use cases", "internal/predict/service", []string{"internal/hpc", "internal/jobjson", "internal/origin", "internal/predict", "internal/predict/model"}, []string{"os/..."},
 		"a service answers requests; its caller has the files, the clock and the listener"},
