@@ -81,10 +81,10 @@ func (e *modelEngine) admit(p *Prepared) error {
 	}
 	e.config = modelOf(e.cluster, w.Submitters())
 	e.config.Release, e.config.Epoch = e.release, p.begin
-	e.config.Rejected = map[string]string{}
+	e.config.Rejected = map[string]slurmmodel.Rejection{}
 	site.Foresee(w, func(job string, why admission.Finding) {
-		if why.Verdict == admission.Rejected {
-			e.config.Rejected[job] = why.Text
+		if why.Verdict == admission.Rejected && why.Rule != admission.RuleReservation { // which the model has itself
+			e.config.Rejected[job] = slurmmodel.Rejection{Reason: why.Text, Late: why.Rule == admission.RuleFeatures || why.Rule == admission.RuleNodes && why.Slurm == "ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE"}
 		}
 	})
 	e.missing = slurmmodel.Lacks(&e.config, w)

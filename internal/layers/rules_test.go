@@ -160,7 +160,7 @@ var rules = []rule{
 	}, nil,
 		"Slurm is one resource manager; it knows no other, and not the loop that drives it"},
 	{"engines", "internal/rm/slurmmodel/...", []string{
-		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/slurm/admission", "internal/rm/slurm/associations", "internal/rm/slurm/conf", "internal/rm/slurm/fairshare", "internal/rm/slurm/jobdesc",
+		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/window", "internal/rm/slurm/admission", "internal/rm/slurm/associations", "internal/rm/slurm/conf", "internal/rm/slurm/fairshare", "internal/rm/slurm/jobdesc",
 		"internal/rm/slurm/nodes", "internal/rm/slurm/rpc", "internal/slurmspec/...", "internal/spelling", "internal/workload",
 	}, computes,
 		"the model of Slurm's scheduler reads Slurm's files as Slurm's engine does, and decides without it"},

@@ -32,12 +32,20 @@ type Config struct {
 	Associations *associations.Set
 	// Usage is the fair-share usage with which slurmctld starts.
 	Usage Usage
-	// Rejected has the reason why slurmctld refuses a job, by the workload's ID. All other jobs are
-	// accepted.
-	Rejected map[string]string
+	// Rejected has the jobs that slurmctld refuses, by the workload's ID. All others are accepted, except for
+	// what reservations refuse.
+	Rejected map[string]Rejection
 	// Epoch is the instant at which virtual time begins. slurmctld has run for Lead by then.
 	Epoch hpc.Time
 	Lead  time.Duration
+}
+
+// Rejection is why slurmctld refuses a job.
+type Rejection struct {
+	Reason string
+	// Late says that slurmctld refuses the job after it has made its record: the job has a number, and backfill
+	// sees a change of jobs.
+	Late bool
 }
 
 // Usage is the fair-share usage with which slurmctld starts.
@@ -78,6 +86,7 @@ type parameters struct {
 	maxSwitchWait                  int64
 
 	killWait, overTimeLimit, minJobAge int64
+	reservationOverRun                 int64
 	epilog                             bool
 	killInvalidDepend                  bool
 	requeue                            bool
@@ -123,6 +132,10 @@ func readParameters(get func(string) (string, bool)) *parameters {
 	p.bf.spaceSize = int(o.number("bf_node_space_size", int64(p.bf.maxTest)))
 	p.killWait, p.overTimeLimit = number(get, "KillWait", 30), number(get, "OverTimeLimit", 0)*60
 	p.minJobAge, p.firstJob = number(get, "MinJobAge", 300), uint32(number(get, "FirstJobId", 1))
+	p.reservationOverRun = number(get, "ResvOverRun", 0) * 60
+	if text := strings.ToUpper(value(get, "ResvOverRun")); text == "UNLIMITED" || text == "INFINITE" {
+		p.reservationOverRun = endless * 60
+	}
 	p.epilog = value(get, "Epilog") != ""
 	p.killInvalidDepend = strings.Contains(strings.ToLower(value(get, "DependencyParameters")), "kill_invalid_depend")
 	p.requeue = number(get, "JobRequeue", 1) != 0

@@ -10,7 +10,9 @@ import (
 	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/window"
 )
 
 // Engine is the model of a slurmctld and its nodes. It is a [rm.ResourceManager].
@@ -23,6 +25,8 @@ type Engine struct {
 	place   map[string]int // of nodes
 	parts   []*partition
 	account *accounting // nil without
+
+	reservations *reservations.List
 
 	now    hpc.Time
 	loops  loops
@@ -73,6 +77,8 @@ func newEngine(cfg Config) (*Engine, error) {
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
 		byID: map[string]*submission{}, byNumber: map[uint32]*job{},
 	}
+	e.reservations = reservations.New(site{e})
+	e.reservations.Since2411, e.reservations.Shares = e.rules.since2411, e.rules.since2411 && !e.rules.since2605
 	n := len(m.Nodes)
 	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
 	e.completing = make([]int16, n)
@@ -167,6 +173,9 @@ func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 		o.TimeLimit = j.limit * 60
 	}
 	e.account.describe(j, o)
+	if r := j.reservation; r != nil && r.Name != window.Reservation {
+		o.Reservation = r.Name
+	}
 	if j.alloc == nil {
 		return o
 	}
@@ -191,14 +200,6 @@ func (e *Engine) BeginWindow() error { return nil }
 
 // Act implements [rm.ResourceManager].
 func (e *Engine) Act(action hpc.Action) error { return e.Can().CheckAction(action) }
-
-// Reserve implements [rm.ResourceManager]. The model has no reservations yet, so each is refused.
-func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
-	done := rm.Event{At: e.now, Kind: rm.Reserved, Task: -1}
-	done.Reason = e.refuse(ev.Action+" "+ev.Name, errors.New("the model of Slurm has no reservations yet"))
-	e.events = append(e.events, done)
-	return nil
-}
 
 // refuse counts an event that was not carried out, and returns its description.
 func (e *Engine) refuse(what string, err error) string {

@@ -2,6 +2,7 @@ package slurmmodel
 
 import (
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -46,9 +47,11 @@ type job struct {
 	capable            selection.Bits // nodes whose hardware and features serve it
 	needs              *needs         // dependencies; nil for none
 	totalCPUs          int            // that the last successful test gave it
+	chosenNodes        int            // that the last selection gave it (node_cnt_wag)
 	alloc              *selection.Allocation
-	account            *accounted // what accounting knows of it; nil without
-	well               bool       // it completed
+	reservation        *reservations.Reservation // that it names; nil for none
+	account            *accounted                // what accounting knows of it; nil without
+	well               bool                      // it completed
 }
 
 type state uint8

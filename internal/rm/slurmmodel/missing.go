@@ -3,9 +3,12 @@ package slurmmodel
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -40,11 +43,13 @@ func Lacks(cfg *Config, w *workload.Workload) []Missing {
 			list = append(list, Missing{jobRules[i].what, n})
 		}
 	}
+	if what := unlikeReservations(cfg, w.Reservations); what != "" {
+		list = append(list, Missing{what, w.Jobs.Len()})
+	}
 	for _, events := range []struct {
 		what string
 		n    int
 	}{
-		{"reservations, of which the workload has %d", len(w.Reservations)},
 		{"a check against Slurm of events of nodes, of which the workload has %d", len(w.NodeEvents)},
 	} {
 		if events.n > 0 {
@@ -52,6 +57,34 @@ func Lacks(cfg *Config, w *workload.Workload) []Missing {
 		}
 	}
 	return list
+}
+
+// unlikeReservations describes what reservations ask for and the model does not have; empty for nothing.
+func unlikeReservations(cfg *Config, events []hpc.ReservationEvent) string {
+	unsupported := reservations.Unsupported
+	if rulesOf(cfg.Release).since2605 {
+		unsupported = append(slices.Clip(unsupported), slurmspec.FlagFlex) // jobs of such do not start as in Slurm
+	}
+	var what []string
+	for i := range events {
+		r := &events[i].Reservation
+		for _, flag := range unsupported {
+			if r.HasFlag(flag) {
+				what = append(what, flag)
+			}
+		}
+		if r.Licenses != "" {
+			what = append(what, "licences")
+		}
+		if r.Features != "" {
+			what = append(what, "features")
+		}
+	}
+	if len(what) == 0 {
+		return ""
+	}
+	slices.Sort(what)
+	return "reservations with " + strings.Join(slices.Compact(what), ", ")
 }
 
 // configurationRules name what a configuration asks for and the model does not have.
@@ -143,7 +176,7 @@ var jobRules = []struct {
 	what string
 	asks func(*hpc.Job) bool
 }{
-	{"reservations of jobs", func(j *hpc.Job) bool { return j.Reservation != "" }},
+	{"several reservations for a job", func(j *hpc.Job) bool { return strings.Contains(j.Reservation, ",") }},
 	{"licences", func(j *hpc.Job) bool { return j.Licenses != "" }},
 	{"GPUs for the job, a socket or a task", func(j *hpc.Job) bool {
 		return j.GPUs != "" || j.GPUsPerSocket != "" || j.GPUsPerTask != "" || j.CPUsPerGPU > 0 || j.MemPerGPU > 0 || j.TasksPerGPU > 0

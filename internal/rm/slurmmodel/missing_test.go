@@ -65,15 +65,18 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"MaxCPUsPerNode of partitions (2 jobs)": func(c *Config, _ *workload.Workload) {
 			c.Partitions[0].Get = lines("MaxCPUsPerNode=2")
 		},
-		"reservations, of which the workload has 1 (2 jobs)": func(_ *Config, w *workload.Workload) {
-			w.Reservations = []hpc.ReservationEvent{{}}
+		"reservations with MAGNETIC, licences (2 jobs)": func(_ *Config, w *workload.Workload) {
+			w.Reservations = []hpc.ReservationEvent{
+				{Reservation: hpc.Reservation{Flags: []string{"MAINT"}}},
+				{Reservation: hpc.Reservation{Flags: []string{"MAGNETIC"}, Licenses: "matlab"}},
+			}
 		},
 		"a check against Slurm of events of nodes, of which the workload has 1 (2 jobs)": func(_ *Config, w *workload.Workload) {
 			w.NodeEvents = []hpc.NodeEvent{{}}
 		},
 		"licences (1 jobs)":                             job(func(j *hpc.Job) { j.Licenses = "matlab" }),
 		"deadlines (1 jobs)":                            job(func(j *hpc.Job) { j.Deadline = 1 }),
-		"reservations of jobs (1 jobs)":                 job(func(j *hpc.Job) { j.Reservation = "r" }),
+		"several reservations for a job (1 jobs)":       job(func(j *hpc.Job) { j.Reservation = "r,s" }),
 		"GPUs for the job, a socket or a task (1 jobs)": job(func(j *hpc.Job) { j.GPUs = "2" }),
 		"features with counts or brackets (1 jobs)":     job(func(j *hpc.Job) { j.Constraint = "[a|b]" }),
 	} {
