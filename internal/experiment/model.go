@@ -19,6 +19,7 @@ import (
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/fairshare"
 	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/rm/slurmmodel/coverage"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
@@ -30,7 +31,7 @@ type modelEngine struct {
 	release slurmspec.Release
 	cluster *conf.Cluster
 	config  slurmmodel.Config
-	missing []slurmmodel.Missing
+	missing []coverage.Missing
 	// halfLife is that of fair-share usage.
 	halfLife time.Duration
 }
@@ -87,7 +88,7 @@ func (e *modelEngine) admit(p *Prepared) error {
 			e.config.Rejected[job] = slurmmodel.Rejection{Reason: why.Text, Late: why.Rule == admission.RuleFeatures || why.Rule == admission.RuleNodes && why.Slurm == "ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE"}
 		}
 	})
-	e.missing = slurmmodel.Lacks(&e.config, w)
+	e.missing = coverage.Lacks(&e.config, w)
 	return nil
 }
 

@@ -203,7 +203,7 @@ var rules = []rule{
 	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/formats/sacct", "internal/formats/table", "internal/hpc", "internal/output", "internal/rm/slurm/conf", "internal/slurmdb", "internal/workload"}, offline,
 		"workloads are built of any source by its own package"},
 	{"use cases", "internal/experiment", []string{
-		"internal/bundle", "internal/compare", "internal/formats", "internal/hostlist", "internal/hpc", "internal/input", "internal/interrupt", "internal/ioaware", "internal/jobjson", "internal/metrics", "internal/output", "internal/predict/model", "internal/procfs", "internal/replay", "internal/rm", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/rm/slurmmodel", "internal/run", "internal/slurmspec/...", "internal/workload", "internal/workload/complete", "internal/workload/session", "internal/workload/transform",
+		"internal/bundle", "internal/compare", "internal/formats", "internal/hostlist", "internal/hpc", "internal/input", "internal/interrupt", "internal/ioaware", "internal/jobjson", "internal/metrics", "internal/output", "internal/predict/model", "internal/procfs", "internal/replay", "internal/rm", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/rm/slurmmodel/...", "internal/run", "internal/slurmspec/...", "internal/workload", "internal/workload/complete", "internal/workload/session", "internal/workload/transform",
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
 	{"use cases", "internal/forecast", []string{
