@@ -130,6 +130,7 @@ type buildReport struct {
 	Usage        int            `json:"usage_records"`
 	Start        string         `json:"start,omitempty"`
 	Rules        map[string]int `json:"rules"`
+	Mistake      string         `json:"first_mistake,omitempty"`
 	Missing      []string       `json:"missing"`
 	Files        []string       `json:"cluster_files"`
 	incomplete   bool           // no job has a time limit, or a user
@@ -177,8 +178,8 @@ func proposeMap(g *globals, source, output string) error {
 		g.Say("next: save the map as FILE, and rmreplay workload build --from table %s --map %s -o WORKLOAD", source, cmp.Or(fits, "FILE"))
 		return nil
 	}
-	return console.Usagef("--map is missing, so no workload was written (want --map %s, or a file with the map above)",
-		cmp.Or(fits, "FILE"))
+	return console.Usagef("--map is missing, so no workload was written (want the map above in a FILE, and then "+
+		"rmreplay workload build --from table %s --map %s -o %s)", source, cmp.Or(fits, "FILE"), output)
 }
 
 // passwordVariable holds a password. Every user of a machine can read command lines.
@@ -218,7 +219,7 @@ func newBuildReport(b *build.Result, output string, files []string) *buildReport
 	w := b.Workload
 	r := &buildReport{
 		Source: w.Source, Output: output, Jobs: w.Jobs.Len(), Presets: b.Presets(), Users: len(w.Users),
-		Reservations: len(w.Reservations), NodeEvents: len(w.NodeEvents), Usage: len(w.Usage), Rules: orEmpty(w.Rules),
+		Reservations: len(w.Reservations), NodeEvents: len(w.NodeEvents), Usage: len(w.Usage), Rules: orEmpty(w.Rules), Mistake: w.Mistake,
 		Missing: slices.Concat([]string{}, b.Missing), Files: slices.Concat([]string{}, files),
 	}
 	if w.Start != 0 {
@@ -240,13 +241,12 @@ func (r *buildReport) show(g *globals, asJSON bool) error {
 	for _, f := range r.Files {
 		fmt.Fprintf(&b, "wrote %s\n", f)
 	}
-	writeCounts(&b, "records of the source under a rule, and decisions", r.Rules)
+	writeCounts(&b, "records of the source under a rule, and decisions", r.Rules, r.Mistake)
 	for _, m := range r.Missing {
 		fmt.Fprintf(&b, "missing: %s\n", m)
 	}
 	if r.incomplete {
 		fmt.Fprintf(&b, "next: rmreplay workload complete %s --cluster DIR -o COMPLETED makes what is missing, by declared rules\n", r.Output)
 	}
-	err := g.Print(b.String())
-	return err
+	return g.Print(b.String())
 }

@@ -49,6 +49,9 @@ type Options struct {
 	Limit time.Duration
 	// AnswerMiB bounds the answers to one question, in MiB; 0 means 64.
 	AnswerMiB int
+	// Asked is told of each question when it has ended: how long it took, its waiting included, and its error. It may
+	// be nil.
+	Asked func(took time.Duration, err error)
 	// Attach is an old DuckDB database, which engines open read-only as schema old; empty for none.
 	Attach string
 }
@@ -182,9 +185,13 @@ func (p *Pool) Read(ctx context.Context, tables Tables, do func(q *Questioner) e
 	limit := fmt.Errorf("%w (limit %v)", ErrTime, p.opts.Limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, p.opts.Limit, limit)
 	defer cancel()
+	begin := time.Now()
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("asking the query engine: %w", err)
+		}
+		if p.opts.Asked != nil {
+			p.opts.Asked(time.Since(begin), err)
 		}
 	}()
 	s, err := p.lanes.enter(ctx)

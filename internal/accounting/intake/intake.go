@@ -177,6 +177,49 @@ func (in *Intake) Remove(ctx context.Context, f store.Filter) (jobs int64, err e
 	return jobs, in.journal.Prune(in.store.Durable())
 }
 
+// Anonymize replaces the documents of the jobs that a filter chooses, and returns their number. anonymous makes
+// a document of the stored one. The stored ones are removed, from the journal too. Jobs that come meanwhile stay
+// as they are. A call that fails can be repeated.
+func (in *Intake) Anonymize(
+	ctx context.Context, f store.Filter, anonymous func(d *store.Stored) ([]byte, error),
+) (jobs int64, err error) {
+	if err := in.journal.Turn(); err != nil {
+		return 0, err
+	}
+	f.Through = in.journal.Last()
+	if err := in.Wait(ctx, f.Through); err != nil {
+		return 0, err
+	}
+	v := in.store.View()
+	defer v.Close()
+	var batch []Arrival
+	size := 0
+	send := func() error {
+		_, err := in.Accept(batch...)
+		jobs += int64(len(batch))
+		batch, size = batch[:0], 0
+		return err
+	}
+	err = v.Each(ctx, f, func(d *store.Stored) error {
+		text, err := anonymous(d)
+		if err != nil {
+			return fmt.Errorf("document %d: %w", d.Seq, err)
+		}
+		batch, size = append(batch, Arrival{d.Source, d.Index, text}), size+len(text)
+		if len(batch) < batchEntries && size < batchBytes {
+			return nil
+		}
+		return send()
+	})
+	if err == nil {
+		err = send()
+	}
+	if err == nil {
+		_, err = in.Remove(ctx, f)
+	}
+	return jobs, err
+}
+
 // Close stops. What the store does not have stays in the journal.
 func (in *Intake) Close() error {
 	in.cancel()

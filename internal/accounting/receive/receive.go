@@ -155,10 +155,8 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	role := Read
-	if !strings.HasPrefix(r.URL.Path, Pages) {
-		if _, pattern := h.API.Handler(r); h.ingest[pattern] {
-			role = Ingest
-		}
+	if h.Takes(r) {
+		role = Ingest
 	}
 	known, allowed := h.access.allows(r, role)
 	switch {
@@ -174,6 +172,15 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	return false
+}
+
+// Takes reports whether a request brings documents.
+func (h *Handler) Takes(r *http.Request) bool {
+	if strings.HasPrefix(r.URL.Path, Pages) {
+		return false
+	}
+	_, pattern := h.API.Handler(r)
+	return h.ingest[pattern]
 }
 
 // Fail answers with an error as Elasticsearch writes it.

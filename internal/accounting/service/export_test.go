@@ -112,3 +112,45 @@ func TestRemove(t *testing.T) {
 		t.Error("jobs of a cluster that is not there are removed")
 	}
 }
+
+// TestAnonymize anonymizes the jobs of a user in a directory that a server has open.
+func TestAnonymize(t *testing.T) {
+	dir, svc := filepath.Join(t.TempDir(), "data"), service.New()
+	server := start(t, dir, freeAddress(t))
+	for n := range int64(60) {
+		if status, body, err := post(server.address, synthetic(n+1)); err != nil || status != 201 {
+			t.Fatal(status, body, err)
+		}
+	}
+	user, jobs := storetest.Entry(1).Job.User, int64(0)
+	for n := range int64(60) {
+		if storetest.Entry(n+1).Job.User == user {
+			jobs++
+		}
+	}
+	opts := service.Remove{Users: []string{user}, As: "somebody"}
+	for _, want := range []int64{jobs, 0} { // nothing is left to anonymize
+		if r, err := svc.Remove(t.Context(), dir, opts); err != nil || r.Jobs != want {
+			t.Errorf("%+v, %v, want %d", r, err, want)
+		}
+		if info, err := svc.Info(t.Context(), dir); err != nil || info.Jobs != 60 {
+			t.Error(info, err)
+		}
+	}
+	verified, err := svc.Verify(t.Context(), dir, func(int, int) {})
+	if err != nil || len(verified.Problems) > 0 {
+		t.Error(verified, err)
+	}
+	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if bytes.Contains(text, []byte(user)) {
+			t.Errorf("%s has the user's name", path)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}

@@ -130,7 +130,10 @@ func (s *site) health(ctx context.Context, opts Serve, say func(format string, a
 		words := strings.Fields(command)
 		pollers = append(pollers, &health.Poller{
 			Cluster: cluster, Command: words, Every: opts.SdiagEvery,
-			Add:     func(_ context.Context, h store.Health) error { return s.intake.Store().AddHealth(h) },
+			Add: func(_ context.Context, h store.Health) error {
+				s.figures.scheduler.set(&h)
+				return s.intake.Store().AddHealth(h)
+			},
 			Report:  func(err error) { say("rmreplay: %v", err) },
 			SetSize: func(_ context.Context, c store.Cluster) error { return s.intake.Store().SetCluster(c) },
 		})

@@ -54,6 +54,7 @@ type Imported struct {
 	Replaced  int            `json:"replaced"`      // an earlier import's record that differed
 	Kept      int            `json:"kept_received"` // jobs that Slurm itself had sent
 	Rules     map[string]int `json:"rules"`         // rules that records broke, and decisions
+	Mistake   string         `json:"first_mistake,omitempty"`
 	// Unnamed counts the documents in the directory, from before, that name no cluster. They stand under the
 	// name of their index, so records of their jobs may have been added beside them.
 	Unnamed int64 `json:"without_cluster"`
@@ -129,15 +130,16 @@ type Verified struct {
 	Migrated string   `json:"migrated,omitempty"` // what was found when an older directory was migrated
 }
 
-// Remove is what `accounting remove` removes.
+// Remove is what `accounting remove` removes, or what `accounting anonymize` does not remove but anonymizes.
 type Remove struct {
 	Users       []string
+	As          string   // what the users of anonymized jobs are called; empty to remove the jobs
 	ClusterName string   // empty for all
 	Start, End  hpc.Time // of the jobs' ends; 0 for no bound
 	DryRun      bool     // only count the jobs
 }
 
-// Removed is how many jobs were removed, or would be.
+// Removed is how many jobs were removed or anonymized, or would be.
 type Removed struct {
 	Jobs   int64 `json:"jobs"`
 	DryRun bool  `json:"dry_run,omitempty"`

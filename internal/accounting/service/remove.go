@@ -7,17 +7,19 @@ import (
 	"errors"
 	"net/http"
 
+	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
 )
 
-// removal is the body of a request to remove jobs.
+// removal is the body of a request to remove jobs, or to anonymize them.
 type removal struct {
 	Filter store.Filter
+	As     string // what the users of anonymized jobs are called; empty to remove the jobs
 	DryRun bool
 }
 
-// remove removes the jobs of a request, or counts them.
+// remove removes the jobs of a request, anonymizes them, or counts them.
 func (s *site) remove(w http.ResponseWriter, r *http.Request) {
 	var asked removal
 	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
@@ -26,11 +28,14 @@ func (s *site) remove(w http.ResponseWriter, r *http.Request) {
 	}
 	removed := Removed{DryRun: asked.DryRun}
 	var err error
-	if asked.DryRun {
+	switch {
+	case asked.DryRun:
 		v := s.intake.Store().View()
 		defer v.Close()
 		err = v.Each(r.Context(), asked.Filter, func(*store.Stored) error { removed.Jobs++; return nil })
-	} else {
+	case asked.As != "":
+		removed.Jobs, err = s.anonymize(r.Context(), asked)
+	default:
 		removed.Jobs, err = s.intake.Remove(r.Context(), asked.Filter)
 	}
 	if err != nil {
@@ -41,7 +46,18 @@ func (s *site) remove(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(removed) // a client that has gone does not need it
 }
 
-// Remove removes jobs from a data directory.
+// anonymize anonymizes the jobs of a request.
+func (s *site) anonymize(ctx context.Context, asked removal) (jobs int64, err error) {
+	a, err := document.NewAnonymizer(asked.Filter.Users, asked.As)
+	if err != nil {
+		return 0, err
+	}
+	return s.intake.Anonymize(ctx, asked.Filter, func(d *store.Stored) ([]byte, error) {
+		return a.Document(d.Document, d.Cluster)
+	})
+}
+
+// Remove removes jobs from a data directory, or anonymizes them.
 func (Service) Remove(ctx context.Context, dir string, opts Remove) (out *Removed, err error) {
 	c, err := connect(ctx, dir)
 	if err != nil {
@@ -51,7 +67,8 @@ func (Service) Remove(ctx context.Context, dir string, opts Remove) (out *Remove
 	if _, err := c.wait(ctx); err != nil {
 		return nil, err
 	}
-	asked := removal{store.Filter{Users: opts.Users, EndedFrom: at(opts.Start), EndedTo: at(opts.End)}, opts.DryRun}
+	asked := removal{As: opts.As, DryRun: opts.DryRun}
+	asked.Filter = store.Filter{Users: opts.Users, EndedFrom: at(opts.Start), EndedTo: at(opts.End)}
 	if opts.ClusterName != "" {
 		if err := c.knows(ctx, dir, opts.ClusterName); err != nil {
 			return nil, err

@@ -242,7 +242,8 @@ func checkAddresses(opts *Serve) error {
 func (s *site) serve(ctx context.Context, opts Serve, config *tls.Config, takes bool,
 	say func(format string, args ...any)) error {
 	server := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, WriteTimeout: answerTime,
+		Handler: s.figures.count(s.handler, s.handler.Takes), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
+		WriteTimeout:   answerTime,
 		MaxHeaderBytes: 64 << 10,
 		ErrorLog:       log.New(reporter(say), "", 0),
 	}

@@ -44,6 +44,7 @@ type site struct {
 	dir     string
 	intake  *intake.Intake
 	handler *receive.Handler
+	figures *figures
 	routes  []string // patterns of all paths
 	control *http.Server
 	closed  chan error // what the server on the socket ended with
@@ -58,11 +59,13 @@ func open(ctx context.Context, dir string, opts intake.Options, access *receive.
 func openAbout(ctx context.Context, dir string, opts intake.Options, access *receive.Access, jobs web.Source) (s *site,
 	err error) {
 	opts.Now = time.Now
+	f := newFigures()
+	opts.Store.Asked = f.asked
 	in, err := intake.Open(ctx, dir, opts)
 	if err != nil {
 		return nil, err
 	}
-	s = &site{dir: dir, intake: in, handler: receive.New(in, access), closed: make(chan error, 1)}
+	s = &site{dir: dir, intake: in, handler: receive.New(in, access), figures: f, closed: make(chan error, 1)}
 	s.register(jobs)
 	listener, err := listenSocket(dir)
 	if err != nil {
@@ -96,7 +99,9 @@ func (s *site) register(jobs web.Source) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(schemas.Accounting) // a client that has gone does not need it
 	})
-	s.routes = slices.Concat(s.handler.Routes(), api.Routes(), pages, []string{description})
+	const figures = "GET /metrics"
+	s.handler.API.Handle(figures, s.figures.handler(in))
+	s.routes = slices.Concat(s.handler.Routes(), api.Routes(), pages, []string{description, figures})
 }
 
 // Close ends the server on the socket and closes the directory.

@@ -49,6 +49,8 @@ type Options struct {
 	Readers int
 	// Engine is the program that answers questions, with its arguments; nil means the one that is installed.
 	Engine []string
+	// Asked is told of each question; see package engine. It may be nil.
+	Asked func(took time.Duration, err error)
 	// Report is told of errors that the store overcomes by itself. It may be nil.
 	Report func(err error)
 
@@ -213,7 +215,7 @@ func (s *Store) newPool(attach string) *engine.Pool {
 	}
 	return engine.New(engine.Options{
 		Program: s.opts.Engine, Dirs: dirs, Temp: s.path(tempDir), MemoryMiB: s.opts.Memory, Engines: s.opts.Readers,
-		Limit: s.opts.ReadTime, Attach: attach,
+		Limit: s.opts.ReadTime, Asked: s.opts.Asked, Attach: attach,
 	})
 }
 

@@ -225,6 +225,7 @@ type Filter struct {
 	Clusters           []string // any of them
 	Users              []string // any of these names
 	After              int64    // only arrivals behind this one
+	Through            int64    // only arrivals up to this one; 0 for all
 	// Where is a condition in SQL over the columns of jobs, for which an engine is needed. It is not for texts of
 	// strangers: it can read whatever the store has.
 	Where string
@@ -254,7 +255,7 @@ func (f *Filter) has(j *chosenRow) bool {
 	}
 	before := func(o columnar.Optional, t time.Time) bool { return o.OK && o.N < t.UnixMicro() }
 	from := func(o columnar.Optional, t time.Time) bool { return o.OK && o.N >= t.UnixMicro() }
-	return j.seq > f.After &&
+	return j.seq > f.After && (f.Through == 0 || j.seq <= f.Through) &&
 		(f.To.IsZero() || before(first(j.submit, j.start, j.end), f.To)) && (f.From.IsZero() || from(first(j.end, j.start, j.submit), f.From)) &&
 		(f.EndedFrom.IsZero() || from(j.end, f.EndedFrom)) && (f.EndedTo.IsZero() || before(j.end, f.EndedTo)) &&
 		(len(f.Clusters) == 0 || slices.Contains(f.Clusters, j.cluster)) &&

@@ -31,6 +31,6 @@ directory, or open the directory themselves.
 Pages and searches are answered by processes of rmreplay-engine, a program beside this
 one. All else works without it.`,
 	}
-	c.AddCommand(o.serve(), o.info(), o.importJobs(), o.reconcile(), o.export(), o.remove(), o.backup(), o.verify())
+	c.AddCommand(o.serve(), o.info(), o.importJobs(), o.reconcile(), o.export(), o.remove(), o.anonymize(), o.backup(), o.verify())
 	return c
 }

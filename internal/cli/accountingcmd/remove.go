@@ -13,47 +13,85 @@ import (
 
 func (o commands) remove() *cobra.Command {
 	var opts service.Remove
-	var window flags.Window
-	var asJSON bool
-	c := &cobra.Command{
-		Use:   "remove DIR",
-		Short: "Remove jobs of users, clusters or times for good",
-		Long: `Removes jobs with their documents from a data directory, while it is in use: those of
+	c := o.removing(&opts, "removed", "would remove", func() error {
+		if len(opts.Users) == 0 && opts.ClusterName == "" && opts.Start == 0 && opts.End == 0 {
+			return console.Usagef("all jobs would be removed (want --user-name, --cluster-name, --start or --end)")
+		}
+		return nil
+	})
+	c.Use = "remove DIR"
+	c.Short = "Remove jobs of users, clusters or times for good"
+	c.Long = `Removes jobs with their documents from a data directory, while it is in use: those of
 users, of a cluster, or those that ended between --start and --end. A job must match all
 that is given. Documents that later ones have replaced are removed, too.
 
 Slurm's own accounting, backups and exported files keep their copies, and accounting
-reconcile --fill adds again what slurmdbd still has.`,
-		Example: `  rmreplay accounting remove /var/lib/rmreplay --user-name alice --dry-run
+reconcile --fill adds again what slurmdbd still has. accounting anonymize keeps the jobs.`
+	c.Example = `  rmreplay accounting remove /var/lib/rmreplay --user-name alice --dry-run
   rmreplay accounting remove /var/lib/rmreplay --user-name alice \
     --user-name bob
-  rmreplay accounting remove /var/lib/rmreplay --cluster-name what-if`,
+  rmreplay accounting remove /var/lib/rmreplay --cluster-name what-if`
+	return c
+}
+
+func (o commands) anonymize() *cobra.Command {
+	var opts service.Remove
+	c := o.removing(&opts, "anonymized", "would anonymize", func() error {
+		if len(opts.Users) == 0 {
+			return console.Usagef("no user (want --user-name)")
+		}
+		if opts.As == "" {
+			return console.Usagef("--as is empty (want a name for the users)")
+		}
+		return nil
+	})
+	c.Use = "anonymize DIR"
+	c.Short = "Keep jobs of users without what is known of the users"
+	c.Long = `Replaces the documents of users' jobs in a data directory, while it is in use. What a job
+asked for, had and waited for stays, so that sums and waits stay. User and group go, and
+so does what the user wrote: names of jobs, the script, comments, directories, files.
+Where the user's name is a word of what stays, such as the account, it is replaced.
+
+Jobs that come later are not anonymized. Slurm's own accounting, backups and exported
+files keep their copies.`
+	c.Example = `  rmreplay accounting anonymize /var/lib/rmreplay --user-name alice --dry-run
+  rmreplay accounting anonymize /var/lib/rmreplay --user-name alice --as user1`
+	c.Flags().StringVar(&opts.As, "as", "anonymous", "`NAME` that the users get")
+	return c
+}
+
+// removing returns a command that changes the jobs that its flags choose. check returns an error for flags that choose
+// too much.
+func (o commands) removing(opts *service.Remove, done, would string, check func() error) *cobra.Command {
+	var window flags.Window
+	var asJSON bool
+	c := &cobra.Command{
 		Args: console.WantArgs("DIR"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if opts.Start, opts.End, err = window.Bounds(); err != nil {
 				return console.Usagef("%w", err)
 			}
-			if len(opts.Users) == 0 && opts.ClusterName == "" && opts.Start == 0 && opts.End == 0 {
-				return console.Usagef("all jobs would be removed (want --user-name, --cluster-name, --start or --end)")
+			if err := check(); err != nil {
+				return err
 			}
-			r, err := work.Remove(c.Context(), args[0], opts)
+			r, err := work.Remove(c.Context(), args[0], *opts)
 			if err != nil {
 				return console.BadInput(err)
 			}
 			if asJSON {
 				return o.PrintJSON(r)
 			}
-			verb := "removed"
+			verb := done
 			if r.DryRun {
-				verb = "would remove"
+				verb = would
 			}
 			return o.Print(fmt.Sprintf("%s %s\n", verb, quantity.Counted(int(r.Jobs), "job", "jobs")))
 		},
 	}
 	f := c.Flags()
 	f.StringArrayVar(&opts.Users, "user-name", nil, "`NAME` of a user (repeatable)")
-	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, if not the jobs of all are removed")
-	window.Add(f, "keep jobs that ended before", "keep jobs that ended then or later")
+	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, if not the jobs of all are chosen")
+	window.Add(f, "leave out jobs that ended before", "leave out jobs that ended then or later")
 	f.BoolVar(&opts.DryRun, "dry-run", false, "say what would be done")
 	console.AddJSON(c, &asJSON)
 	return c

@@ -23,6 +23,8 @@ type Engine struct {
 	tester  *selection.Tester
 	state   *selection.State
 	place   map[string]int // of nodes
+	configs []*hpc.Node    // of slurm.conf, by place
+	capable map[hardware]selection.Bits
 	parts   []*partition
 	account *accounting // nil without
 
@@ -75,16 +77,20 @@ func newEngine(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, par: readParameters(cfg.Get), rules: rulesOf(cfg.Release),
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
-		byID: map[string]*submission{}, byNumber: map[uint32]*job{},
+		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[hardware]selection.Bits{},
 	}
 	e.reservations = reservations.New(site{e})
 	e.reservations.Since2411, e.reservations.Shares = e.rules.since2411, e.rules.since2411 && !e.rules.since2605
 	n := len(m.Nodes)
+	e.configs = make([]*hpc.Node, n)
 	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
 	e.completing = make([]int16, n)
 	for i := range m.Nodes {
 		e.place[m.Nodes[i].Name] = i
 		e.up.Set(i)
+	}
+	for i := range cfg.Nodes {
+		e.configs[e.place[cfg.Nodes[i].Name]] = &e.cfg.Nodes[i]
 	}
 	e.available = e.up.Clone()
 	for i := range cfg.Partitions {

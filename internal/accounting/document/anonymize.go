@@ -1,0 +1,122 @@
+package document
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"rmreplay/internal/lines"
+)
+
+// impersonal are the keys that [Anonymize] keeps: what a job asked for, had and waited for, and where. The others
+// are chosen by the user (the names of jobs, files and comments), name the user, or are unknown.
+var impersonal = func() map[string]bool {
+	keys := make(map[string]bool)
+	for _, key := range []string{"jobid", "cluster", "state", "@submit", "@eligible", "@start", "@end", "@queue_wait",
+		"elapsed", "time_limit", "total_cpus", "total_nodes", "cpu_hours", "exit_code", "derived_ec", "account", "parent_accounts", "partition",
+		"qos", "reservation_name", "array_job_id", "array_task_id", "het_job_id", "het_job_offset", "pack_job_id", "pack_job_offset",
+		"ntasks", "ntasks_per_node", "ntasks_per_tres", "cpus_per_task", "priority", "nodes", "alloc_node", "failed_node",
+		"excluded_nodes", "orig_dependency", "features", "tres_req", "tres_alloc", "tres_req_raw", "tres_alloc_raw", "sluid",
+		"original_sluid"} {
+		keys[key] = true
+	}
+	return keys
+}()
+
+// Anonymizer writes documents of some users without what is known of them.
+type Anonymizer struct {
+	as    string
+	names *regexp.Regexp // the users' names as words
+}
+
+// NewAnonymizer returns an [Anonymizer] that calls all the users as.
+func NewAnonymizer(users []string, as string) (*Anonymizer, error) {
+	if len(users) == 0 || as == "" {
+		return nil, errors.New("anonymizing documents: no user, or no name to call them (want both)")
+	}
+	var words []byte
+	for _, name := range users {
+		if len(words) > 0 {
+			words = append(words, '|')
+		}
+		words = append(words, regexp.QuoteMeta(name)...)
+	}
+	names, err := regexp.Compile(`(^|[^0-9A-Za-z_.-])(` + string(words) + `)($|[^0-9A-Za-z_.-])`)
+	if err != nil {
+		return nil, fmt.Errorf("anonymizing documents: %w", err)
+	}
+	return &Anonymizer{as, names}, nil
+}
+
+// Document returns the document of one of the users with the new name. It keeps the values that say what the job
+// asked for, had and waited for; where one of the names is a word of such a value, such as an account that is called
+// like its user, the new name takes its place. cluster is what the document's run belongs to. The result is of the
+// same run as the document if the document has a start or a submission. It returns an error for a text that is no
+// JSON object.
+func (a *Anonymizer) Document(text []byte, cluster string) ([]byte, error) {
+	if !utf8.Valid(text) {
+		text = []byte(lines.UTF8(text))
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true))
+	var out bytes.Buffer
+	e := jsontext.NewEncoder(&out, jsontext.AllowDuplicateNames(true))
+	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
+		return nil, errors.New("anonymizing a document: it is no JSON object")
+	}
+	write := func(tokens ...jsontext.Token) error {
+		for _, t := range tokens {
+			if err := e.WriteToken(t); err != nil {
+				return fmt.Errorf("anonymizing a document: %w", err)
+			}
+		}
+		return nil
+	}
+	if err := write(jsontext.BeginObject, jsontext.String("username"), jsontext.String(a.as)); err != nil {
+		return nil, err
+	}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return nil, fmt.Errorf("anonymizing a document: %w", err)
+		}
+		key := name.String()
+		if kind := d.PeekKind(); !impersonal[key] || key == "cluster" || kind == '{' || kind == '[' {
+			if err := d.SkipValue(); err != nil {
+				return nil, fmt.Errorf("anonymizing a document: the value of %q: %w", key, err)
+			}
+			continue
+		}
+		value, err := d.ReadToken()
+		if err != nil {
+			return nil, fmt.Errorf("anonymizing a document: the value of %q: %w", key, err)
+		}
+		value = value.Clone()
+		if value.Kind() == '"' {
+			value = jsontext.String(a.rename(value.String()))
+		}
+		if err := write(jsontext.String(key), value); err != nil {
+			return nil, err
+		}
+	}
+	if token, err := d.ReadToken(); err != nil || token.Kind() != '}' {
+		return nil, errors.New("anonymizing a document: its object does not end")
+	}
+	if err := write(jsontext.String("cluster"), jsontext.String(cluster), jsontext.EndObject); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(out.Bytes()), nil
+}
+
+// rename puts the new name where one of the users' names is a word. Names that share the character between
+// them need another turn.
+func (a *Anonymizer) rename(text string) string {
+	for range 2 {
+		text = a.names.ReplaceAllString(text, "${1}"+strings.ReplaceAll(a.as, "$", "$$")+"${3}")
+	}
+	return text
+}
