@@ -9,8 +9,8 @@ var offline = []string{"net", "net/http/..."}
 
 // reserved are imports that only some packages may have.
 var reserved = []reservation{
-	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/sitecmd", "internal/cli/slurmcmd", "internal/cli/tunecmd"}, "commands and their help belong to internal/cli"},
-	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/iocmd", "internal/cli/reference", "internal/flags", "tools/feedbackpaper", "tools/iorig", "tools/predictpaper"}, "flags belong to commands"},
+	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/sitecmd", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/cli/usage"}, "commands and their help belong to internal/cli"},
+	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/iocmd", "internal/cli/reference", "internal/cli/usage", "internal/flags", "tools/feedbackpaper", "tools/iorig", "tools/predictpaper"}, "flags belong to commands"},
 	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
 	{"github.com/duckdb/...", []string{"internal/accounting/engine/duckdb"}, "an engine is a process of its own"},
 	{"github.com/parquet-go/parquet-go/...", []string{"internal/accounting/columnar", "internal/accounting/rollup", "internal/accounting/store", "internal/formats/table", "internal/run"}, "records, the store of finished jobs, and others' tables are files of Parquet"},
@@ -160,16 +160,15 @@ var rules = []rule{
 	}, nil,
 		"Slurm is one resource manager; it knows no other, and not the loop that drives it"},
 	{"engines", "internal/rm/slurmmodel/...", []string{
-		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/slurm/associations", "internal/rm/slurm/jobdesc",
-		"internal/rm/slurm/nodes", "internal/rm/slurm/rpc", "internal/slurmspec/...", "internal/workload",
+		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/slurm/associations", "internal/rm/slurm/fairshare", "internal/rm/slurm/jobdesc", "internal/rm/slurm/nodes", "internal/rm/slurm/rpc", "internal/rm/window", "internal/slurmspec/...", "internal/workload",
 	}, computes,
 		"the model of Slurm's scheduler reads Slurm's files as Slurm's engine does, and decides without it"},
 
-	{"use cases", "internal/replay", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/ioaware/driver", "internal/rm", "internal/slurmspec/...", "internal/workload", "internal/workload/session"}, computes,
+	{"use cases", "internal/replay", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/ioaware/driver", "internal/rm", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/session"}, computes,
 		"the loop drives a resource manager; its caller chooses which"},
 	{"use cases", "internal/waits", []string{"internal/hpc", "internal/rm", "internal/run"}, computes,
 		"why a job waited is a function of its row alone, so that all commands say the same"},
-	{"use cases", "internal/metrics", []string{"internal/bandwidth", "internal/hpc", "internal/ioaware", "internal/rm", "internal/run", "internal/slurmspec", "internal/waits"}, computes,
+	{"use cases", "internal/metrics", []string{"internal/bandwidth", "internal/hpc", "internal/ioaware", "internal/rm", "internal/run", "internal/slurmspec", "internal/spelling", "internal/waits"}, computes,
 		"metrics are a function of a run record alone, so that any record can be measured again"},
 	{"use cases", "internal/fairstart", []string{"internal/hpc", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run"}, computes,
 		"fair start times follow from a record and the simulator"},
@@ -182,7 +181,7 @@ var rules = []rule{
 		"internal/formats/pbs", "internal/formats/sacct", "internal/formats/swf", "internal/formats/trace", "internal/output", "internal/run", "internal/workload",
 	}, offline,
 		"the registry knows every format, and a run as a workload"},
-	{"use cases", "internal/explain", []string{"internal/hostlist", "internal/hpc", "internal/metrics", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/waits", "internal/workload"}, computes,
+	{"use cases", "internal/explain", []string{"internal/hostlist", "internal/hpc", "internal/metrics", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/spelling", "internal/waits", "internal/workload"}, computes,
 		"an explanation is a function of a run record alone, whoever made it"},
 	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/inert", "internal/rm", "internal/run", "internal/spelling", "internal/waits", "internal/workload", "internal/workload/transform"}, computes,
 		"a table is a function of a run record alone; its caller prints it"},
@@ -203,7 +202,7 @@ var rules = []rule{
 	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/formats/sacct", "internal/formats/table", "internal/hpc", "internal/output", "internal/rm/slurm/conf", "internal/slurmdb", "internal/workload"}, offline,
 		"workloads are built of any source by its own package"},
 	{"use cases", "internal/experiment", []string{
-		"internal/bundle", "internal/compare", "internal/formats", "internal/hostlist", "internal/hpc", "internal/input", "internal/interrupt", "internal/ioaware", "internal/jobjson", "internal/metrics", "internal/output", "internal/predict/model", "internal/procfs", "internal/replay", "internal/rm", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/rm/slurmmodel", "internal/run", "internal/slurmspec/...", "internal/workload", "internal/workload/complete", "internal/workload/session", "internal/workload/transform",
+		"internal/bundle", "internal/compare", "internal/formats", "internal/hostlist", "internal/hpc", "internal/input", "internal/interrupt", "internal/ioaware", "internal/jobjson", "internal/metrics", "internal/output", "internal/predict/model", "internal/procfs", "internal/replay", "internal/rm", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/rm/slurmmodel", "internal/rm/slurmmodel/...", "internal/run", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/complete", "internal/workload/session", "internal/workload/transform",
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
 	{"use cases", "internal/forecast", []string{
@@ -222,7 +221,7 @@ var rules = []rule{
 		"a comparison makes sets of realizations and tests them; it knows no command line"},
 	{"use cases", "internal/acceptance", []string{"internal/experiment", "internal/hpc", "internal/replay", "internal/rm", "internal/rm/slurm/admission", "internal/slurmspec/...", "internal/workload"}, offline,
 		"slurmctld is asked by a run of its own; the caller prints what it says"},
-	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/input", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/spelling", "internal/stats"}, offline,
+	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/filekind", "internal/input", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/spelling", "internal/stats"}, offline,
 		"a sweep runs command lines and reads their records; what a command does is not its concern"},
 	{"use cases", "internal/tune", []string{
 		"internal/experiment", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/spelling", "internal/stats", "internal/sweep",
@@ -301,6 +300,8 @@ var rules = []rule{
 		"a shell completes what commands say of themselves; it knows no package of the program"},
 	{"program", "internal/cli/reference", nil, offline,
 		"it reads commands, and knows no package of the program"},
+	{"program", "internal/cli/usage", []string{"internal/flags"}, offline,
+		"errors of usage are about commands and flags, and know no package of the program"},
 	{"program", "internal/cli/slurmcmd", []string{"internal/cli/console", "internal/rm/slurm/install", "internal/slurmstore"}, offline,
 		"the group is a package of its own, which internal/cli adds to the program"},
 	{"program", "internal/cli/predictcmd", []string{"internal/cli/console", "internal/experiment", "internal/flags", "internal/hpc", "internal/inert", "internal/output", "internal/predict/...", "internal/replay", "internal/report", "internal/wal", "internal/workload", "internal/workload/transform"}, nil,
@@ -321,10 +322,9 @@ var rules = []rule{
 	{"program", "internal/cli/sitecmd", []string{"internal/acceptance", "internal/bundle", "internal/cli/console", "internal/experiment", "internal/flags", "internal/formats", "internal/output", "internal/rm/slurm/admission", "internal/rm/slurm/conf", "internal/workload", "internal/workload/complete", "internal/workload/transform"}, offline,
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli", []string{
-		"internal/accounting/service", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/sitecmd", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
+		"internal/accounting/service", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/sitecmd", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/cli/usage", "internal/slurmstore",
 		"internal/compare", "internal/experiment", "internal/fairstart", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
-		"internal/progress", "internal/replay", "internal/report", "internal/resources", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
-		"internal/workload/...",
+		"internal/progress", "internal/replay", "internal/report", "internal/resources", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/spelling", "internal/sweep", "internal/workload/...",
 	}, offline,
 		"a command fills in what packages below do, and prints it"},
 	{"program", "cmd/rmreplay", []string{"internal/cli", "internal/supervise"}, nil,

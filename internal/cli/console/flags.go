@@ -27,6 +27,16 @@ func WantArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// AtMost accepts no more than n arguments.
+func AtMost(n int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > n {
+			return fmt.Errorf("%q: unexpected argument", args[n])
+		}
+		return nil
+	}
+}
+
 // Require makes flags of a command required. The program checks them before the command runs.
 func Require(c *cobra.Command, names ...string) {
 	for _, name := range names {
