@@ -85,6 +85,12 @@ func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 			q.MaxTime = jobjson.Seconds(time.Duration(*policy.MaxWall) * time.Minute)
 		}
 		q.Nodes, q.CPUs = mostOf(policy, "node"), mostOf(policy, "cpu")
+		if policy.MaxJobs != nil {
+			q.Running = int(*policy.MaxJobs)
+		}
+		if policy.MaxSubmit != nil {
+			q.Submitted = int(*policy.MaxSubmit)
+		}
 		list = append(list, q)
 	}
 	usual := func(q workload.SiteQOS) int {
