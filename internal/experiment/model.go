@@ -13,12 +13,15 @@ import (
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/counters"
 	"rmreplay/internal/rm/slurm/fairshare"
 	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/rm/slurmmodel/coverage"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
@@ -30,7 +33,7 @@ type modelEngine struct {
 	release slurmspec.Release
 	cluster *conf.Cluster
 	config  slurmmodel.Config
-	missing []slurmmodel.Missing
+	missing []coverage.Missing
 	// halfLife is that of fair-share usage.
 	halfLife time.Duration
 }
@@ -76,7 +79,7 @@ func (e *modelEngine) admit(p *Prepared) error {
 	if e.config, err = e.configure(p); err != nil {
 		return err
 	}
-	e.missing = slurmmodel.Lacks(&e.config, w)
+	e.missing = coverage.Lacks(&e.config, w)
 	return nil
 }
 
@@ -94,10 +97,10 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 	}
 	config = modelOf(cluster, w.Submitters())
 	config.Release, config.Epoch = e.release, p.begin
-	config.Rejected = map[string]string{}
+	config.Rejected = map[string]slurmmodel.Rejection{}
 	site.Foresee(w, func(job string, why admission.Finding) {
-		if why.Verdict == admission.Rejected {
-			config.Rejected[job] = why.Text
+		if why.Verdict == admission.Rejected && why.Rule != admission.RuleReservation { // which the model has itself
+			config.Rejected[job] = slurmmodel.Rejection{Reason: why.Text, Late: why.Rule == admission.RuleFeatures || why.Rule == admission.RuleNodes && why.Slurm == "ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE"}
 		}
 	})
 	return config, nil
@@ -188,9 +191,19 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 		return nil, err
 	}
 	defer record.Close()
+	var asked *counters.Counters
+	engine.At(p.begin, func() { // asked as slurmctld is in a replay, so that the records have the same statistics
+		asked = counters.Watch(engine, counters.Every, func(s rm.Statistics) { _ = record.Statistics(s) })
+	})
 	state, err := e.play(ctx, p, one.seed, engine, warnings, record, hooks)
+	var total *rm.Scheduler
+	if asked != nil {
+		asked.Ask()
+		sums := asked.Total()
+		total = &sums
+	}
 	ferr := record.Finish(state, func(m *run.Manifest) {
-		m.Finished, m.VirtualEnd = time.Now(), engine.Now()
+		m.Finished, m.VirtualEnd, m.Scheduler = time.Now(), engine.Now(), total
 		if state == run.StateFailed {
 			m.Error = err.Error()
 		}

@@ -23,6 +23,7 @@ type accounting struct {
 	shares   *fairshare.FairShare
 	limits   *limits.Limits // nil without slurmdbd
 	settings *priority.Settings
+	enforce  accounts.Enforcement
 	cluster  priority.Cluster
 	parts    map[*partition]*accountedPartition
 	basic    priority.Basic
@@ -38,12 +39,13 @@ type accountedPartition struct {
 
 // accounted is what accounting knows of a job. It is a [fairshare.Job].
 type accounted struct {
-	a       *accounting
-	job     *job
-	assoc   *accounts.Association
-	qos     *accounts.QOS
-	running *fairshare.Running
-	limits  *limits.Job
+	a        *accounting
+	job      *job
+	assoc    *accounts.Association
+	qos      *accounts.QOS
+	running  *fairshare.Running
+	limits   *limits.Job
+	priority priority.Parts // of the last computed priority
 }
 
 var _ fairshare.Job = (*accounted)(nil)
@@ -63,7 +65,8 @@ func newAccounting(e *Engine) (*accounting, error) {
 		}
 		a.accounts = accounts.New(e.cfg.Associations, a.table, shares.FairTree, release)
 		a.shares = fairshare.New(a.accounts, shares, e.cfg.Epoch.Add(-e.cfg.Lead).UnixSeconds(), a.useInitially())
-		a.limits = limits.New(a.accounts, a.shares, accounts.ReadEnforcement(get), a.settings.AccrueAlways, release)
+		a.enforce = accounts.ReadEnforcement(get)
+		a.limits = limits.New(a.accounts, a.shares, a.enforce, a.settings.AccrueAlways, release)
 	}
 	return a, a.readPartitions()
 }
@@ -221,6 +224,7 @@ func (a *accounting) compute(j *job, now int64) {
 		}
 	}
 	parts := a.settings.Of(&p, a.cluster, now)
+	of.priority = parts
 	j.priority = a.settings.Update(j.priority, parts.Sum())
 	if len(j.parts) > 1 {
 		j.perPart = a.settings.InPartitions(&p, &parts)
