@@ -23,6 +23,7 @@ type accounting struct {
 	shares   *fairshare.FairShare
 	limits   *limits.Limits // nil without slurmdbd
 	settings *priority.Settings
+	enforce  accounts.Enforcement
 	cluster  priority.Cluster
 	parts    map[*partition]*accountedPartition
 	basic    priority.Basic
@@ -64,7 +65,8 @@ func newAccounting(e *Engine) (*accounting, error) {
 		}
 		a.accounts = accounts.New(e.cfg.Associations, a.table, shares.FairTree, release)
 		a.shares = fairshare.New(a.accounts, shares, e.cfg.Epoch.Add(-e.cfg.Lead).UnixSeconds(), a.useInitially())
-		a.limits = limits.New(a.accounts, a.shares, accounts.ReadEnforcement(get), a.settings.AccrueAlways, release)
+		a.enforce = accounts.ReadEnforcement(get)
+		a.limits = limits.New(a.accounts, a.shares, a.enforce, a.settings.AccrueAlways, release)
 	}
 	return a, a.readPartitions()
 }

@@ -3,6 +3,7 @@ package slurmmodel
 import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/backfill"
+	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -309,19 +310,31 @@ func (t *trial) giveUp() (next, bool) {
 // attempt is one try from the instant t.later. again says that another one follows.
 func (t *trial) attempt() (result next, again bool) {
 	e, j := t.e, t.job
-	from := t.later
+	nodes, from, overlaps, answer := e.testReservations(j, t.later, true)
 	t.later = 0
+	if answer != reservations.Free {
+		return nextRecord, false
+	}
 	if e.rules.since2411 && from > t.end {
 		return t.giveUp()
 	}
 	t.free = append(t.free[:0], j.part.nodes...)
 	free := t.free
+	if nodes != nil {
+		free.And(nodes)
+	}
 	free.And(e.up)
 	free.And(e.available)
 	if e.rules.since2411 && j.excluded != nil {
 		free.AndNot(j.excluded)
 	}
 	t.later = t.table.Restrict(free, from, max(t.now, from)+t.limit*60)
+	if overlaps {
+		end := e.reservations.EndAfter(from, e.par.bf.resolution)
+		if end++; end > 1 && end < t.end && (t.later == 0 || end < t.later) {
+			t.later = end
+		}
+	}
 	if j.excluded != nil {
 		free.AndNot(j.excluded)
 	}
@@ -381,7 +394,7 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 			t.rejected = attempt{}
 			t.started++
 			return nextStarted, false
-		case overLimit:
+		case overLimit, reservationBusy, maintained:
 			j.estimate = t.original
 			t.judge(j, rm.OverLimit)
 			return nextRecord, false

@@ -12,7 +12,9 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurmmodel/backfill"
+	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/window"
 )
 
 // Engine is the model of a slurmctld and its nodes. It is a [rm.ResourceManager].
@@ -24,9 +26,11 @@ type Engine struct {
 	state   *selection.State
 	place   map[string]int // of nodes
 	configs []*hpc.Node    // of slurm.conf, by place
-	capable map[hardware]selection.Bits
+	capable map[demand]selection.Bits
 	parts   []*partition
 	account *accounting // nil without
+
+	reservations *reservations.List
 
 	now    hpc.Time
 	loops  loops
@@ -79,8 +83,10 @@ func newEngine(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, par: readParameters(cfg.Get), rules: rulesOf(cfg.Release),
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
-		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[hardware]selection.Bits{},
+		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[demand]selection.Bits{},
 	}
+	e.reservations = reservations.New(site{e})
+	e.reservations.Since2411, e.reservations.Shares = e.rules.since2411, e.rules.since2411 && !e.rules.since2605
 	n := len(m.Nodes)
 	e.configs = make([]*hpc.Node, n)
 	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
@@ -179,6 +185,9 @@ func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 		o.TimeLimit = j.limit * 60
 	}
 	e.account.describe(j, o)
+	if r := j.reservation; r != nil && r.Name != window.Reservation {
+		o.Reservation = r.Name
+	}
 	if j.alloc == nil {
 		return o
 	}
@@ -203,14 +212,6 @@ func (e *Engine) BeginWindow() error { return nil }
 
 // Act implements [rm.ResourceManager].
 func (e *Engine) Act(action hpc.Action) error { return e.Can().CheckAction(action) }
-
-// Reserve implements [rm.ResourceManager]. The model has no reservations yet, so each is refused.
-func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
-	done := rm.Event{At: e.now, Kind: rm.Reserved, Task: -1}
-	done.Reason = e.refuse(ev.Action+" "+ev.Name, errors.New("the model of Slurm has no reservations yet"))
-	e.events = append(e.events, done)
-	return nil
-}
 
 // refuse counts an event that was not carried out, and returns its description.
 func (e *Engine) refuse(what string, err error) string {

@@ -1,6 +1,11 @@
 package slurmmodel
 
-import "rmreplay/internal/slurmspec"
+import (
+	"slices"
+
+	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/slurmspec"
+)
 
 // attempt is a part of a queue in which a task of an array has been rejected: the other tasks of that
 // array are as hopeless.
@@ -41,6 +46,7 @@ type pass struct {
 	started  int
 	rejected attempt
 	exit     int // why it ended, see counters.go
+	blocked  []*reservations.Reservation
 }
 
 // record tries a record of the queue. It reports false if the pass ends.
@@ -52,6 +58,9 @@ func (p *pass) record(r record) bool {
 		}
 	}
 	if j.state != pending {
+		return true
+	}
+	if !e.fitsReservation(r) {
 		return true
 	}
 	j.priority, j.part = r.priority, r.part
@@ -100,7 +109,12 @@ func (p *pass) try(j *job) (goOn, started bool) {
 		return true, false
 	}
 	e.stats.MainDepthSum++
-	if j.part.failed {
+	switch {
+	case j.reservation != nil && slices.Contains(p.blocked, j.reservation):
+		j.reason = reasonPriority
+		e.touch()
+		return true, false
+	case j.reservation == nil && j.part.failed:
 		if j.reason == slurmspec.NoReason || j.reason == reasonResources {
 			j.reason = reasonPriority
 		}
@@ -135,8 +149,13 @@ func (p *pass) start(j *job) (goOn, started bool) {
 		block = true
 	case overLimit:
 		block = e.par.assocLimitStop
+	case reservationBusy, maintained, notUsable:
+		if j.reservation != nil {
+			e.available.AndNot(j.reservation.Nodes)
+		}
 	case never:
-		if len(j.parts) == 1 {
+		// Since 24.11 jobs of reservations are not held.
+		if len(j.parts) == 1 && (j.reservation == nil || !e.rules.since2411) {
 			e.hold(j, reasonConstraints)
 		}
 	case wrongCounts, notAvailable:
@@ -144,6 +163,12 @@ func (p *pass) start(j *job) (goOn, started bool) {
 	if named := j.request.Required; named != nil && named.Count() >= j.minNodes {
 		block = false
 		e.available.AndNot(named)
+	}
+	if block && j.reservation != nil {
+		block = false
+		if p.blockReservation(j) {
+			return false, false
+		}
 	}
 	if block && e.par.bf.minAge > 0 && (j.begin == 0 || e.second()-j.begin < e.par.bf.minAge) {
 		block = false

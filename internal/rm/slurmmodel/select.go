@@ -1,6 +1,9 @@
 package slurmmodel
 
 import (
+	"errors"
+
+	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -8,12 +11,15 @@ import (
 type verdict uint8
 
 const (
-	begun        verdict = iota
-	nodesBusy            // it could start if other jobs ended
-	overLimit            // a limit of an account or a QOS
-	notAvailable         // its nodes are down or kept for jobs of other partitions
-	never                // no node serves it
-	wrongCounts          // the partition has too few or too many nodes for it
+	begun           verdict = iota
+	nodesBusy               // it could start if other jobs ended
+	overLimit               // a limit of an account or a QOS
+	notAvailable            // its nodes are down or kept for jobs of other partitions
+	never                   // no node serves it
+	reservationBusy         // reservations have its nodes
+	maintained              // a reservation for maintenance has its partition
+	notUsable               // its own reservation has not begun
+	wrongCounts             // the partition has too few or too many nodes for it
 )
 
 // counts returns how many nodes a job gets in its partition (get_node_cnts). ok is false if the partition's
@@ -69,8 +75,8 @@ func (e *Engine) requestOf(j *job) *selection.Request {
 
 // tryAtSubmission tests in which partition a new job could run, now or ever (_select_nodes_parts in job_mgr.c).
 // The tests set the weights of nodes, the job begins to wait for switches, and it is considered in the last
-// partition tried. It returns false if no nodes serve the job, so that slurmctld refuses it.
-func (e *Engine) tryAtSubmission(j *job) bool {
+// partition tried. slurmctld refuses a job that no nodes serve.
+func (e *Engine) tryAtSubmission(j *job) error {
 	last, reason := wrongCounts, j.reason
 	for _, j.part = range j.parts {
 		if !e.fitsPartition(j, false) && (len(j.parts) == 1 || e.rules.since2605) {
@@ -81,7 +87,10 @@ func (e *Engine) tryAtSubmission(j *job) bool {
 		}
 	}
 	j.reason = reason
-	return last != never
+	if last == never {
+		return errConfiguration
+	}
+	return nil
 }
 
 // tryIn tests whether a new job could run in its partition, now or ever (select_nodes).
@@ -90,6 +99,9 @@ func (e *Engine) tryIn(j *job) verdict {
 		return overLimit
 	}
 	set := e.nodesFor(j)
+	if v := e.limitToReservation(j, set); v != begun {
+		return v
+	}
 	c, ok := e.counts(j)
 	switch {
 	case set.Next(0) < 0:
@@ -97,9 +109,15 @@ func (e *Engine) tryIn(j *job) verdict {
 	case !ok:
 		return wrongCounts
 	}
-	_, result := e.pick(j, set, e.available, c, selection.TestOnly)
+	alloc, result := e.pick(j, set, e.available, c, selection.TestOnly)
+	if alloc != nil {
+		j.chosenNodes = alloc.Nodes.Count()
+	}
 	return result
 }
+
+// errConfiguration is a refusal in slurmctld's words.
+var errConfiguration = errors.New("requested node configuration is not available")
 
 // tryStart starts a job on nodes of a set, if it can (select_nodes).
 func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdict {
@@ -107,6 +125,9 @@ func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdic
 		return overLimit
 	}
 	set := e.nodesFor(j)
+	if v := e.limitToReservation(j, set); v != begun {
+		return v
+	}
 	c, ok := e.counts(j)
 	result := wrongCounts
 	var alloc *selection.Allocation
@@ -116,7 +137,7 @@ func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdic
 		alloc, result = e.pick(j, set, within, c, selection.RunNow)
 		if alloc != nil {
 			chosen, nodes = alloc.Nodes, len(alloc.Parts)
-			j.totalCPUs = alloc.CPUs
+			j.totalCPUs, j.chosenNodes = alloc.CPUs, nodes
 		}
 	}
 	if !e.account.afterSelection(j, chosen, nodes) {
@@ -138,15 +159,43 @@ func (e *Engine) explain(j *job, result verdict) {
 	case notAvailable:
 		e.setReason(j, reasonNotAvailable)
 		e.touch()
+	case reservationBusy:
+		j.reason = reasonReservation
+	case maintained:
+		j.reason = reasonNotAvailable
 	default:
 		j.reason = reasonResources
 	}
 }
 
-// pick chooses nodes (_pick_best_nodes). Without nodes the verdict says why. In a partition with
-// OverSubscribe=EXCLUSIVE the job becomes one for whole nodes. Until 24.11 it stays so in its other partitions.
+// pick chooses nodes that reservations of others leave to the job (_get_req_features). Without nodes the verdict
+// says why.
 func (e *Engine) pick(
 	j *job, set, within selection.Bits, c selection.Counts, mode selection.Mode,
+) (*selection.Allocation, verdict) {
+	usable := set.Clone()
+	usable.And(within)
+	nodes, _, overlaps, answer := e.testReservations(j, e.second(), false)
+	switch {
+	case answer != reservations.Free:
+		usable.Reset()
+	case nodes != nil && j.reservation == nil:
+		usable.And(nodes)
+	}
+	alloc, result := e.pickBest(j, set, usable, c, mode)
+	switch {
+	case result == notAvailable && answer == reservations.Maintained:
+		result = maintained
+	case result == never && overlaps:
+		result = reservationBusy
+	}
+	return alloc, result
+}
+
+// pickBest chooses nodes of a set, of which only some are usable now (_pick_best_nodes). In a partition with
+// OverSubscribe=EXCLUSIVE the job becomes one for whole nodes. Until 24.11 it stays so in its other partitions.
+func (e *Engine) pickBest(
+	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
 ) (alloc *selection.Allocation, result verdict) {
 	exclusive := j.exclusive
 	j.exclusive = exclusive || j.part.whole
@@ -156,8 +205,6 @@ func (e *Engine) pick(
 		}
 	}()
 	r := e.requestOf(j)
-	usable := set.Clone()
-	usable.And(within)
 	if r.Required != nil && !usable.Contains(r.Required) {
 		if !set.Contains(r.Required) {
 			return nil, never
@@ -165,6 +212,7 @@ func (e *Engine) pick(
 		return nil, notAvailable
 	}
 	e.weigh(set)
+	e.outsideFlex(j, set)
 	candidates := usable.Clone()
 	busy := false
 	for i := range usable.All {
@@ -179,7 +227,7 @@ func (e *Engine) pick(
 	if alloc := e.tester.Test(e.state, r, candidates, c, mode); alloc != nil {
 		return alloc, begun
 	}
-	if usable.Count() >= c.Min && e.tester.Test(e.state, r, usable, c, selection.TestOnly) != nil {
+	if candidates.Count() >= c.Min && e.tester.Test(e.state, r, usable, c, selection.TestOnly) != nil {
 		return nil, nodesBusy
 	}
 	switch {

@@ -19,35 +19,48 @@ import (
 
 // Submit implements [rm.ResourceManager]. slurmctld answers at once.
 func (e *Engine) Submit(work *hpc.Job) error {
+	e.turnFirst()
 	s := &submission{job: work, index: len(e.submissions) + 1}
 	e.submissions = append(e.submissions, s)
 	e.byID[work.ID] = s
-	at := len(e.events)
-	e.events = append(e.events, rm.Event{At: e.now, Kind: rm.Accepted, Job: work.ID, Task: -1, Submission: s.index})
-	refuse := func(why error) error {
+	answer := rm.Event{At: e.now, Kind: rm.Accepted, Job: work.ID, Task: -1, Submission: s.index}
+	j, err := e.create(s)
+	if err == nil {
+		err = e.admitToReservation(j)
+		e.touch()
+	}
+	if err == nil {
+		e.list = append(e.list, j)
+		e.byNumber[j.number] = j
+		if len(j.tasks) == 0 {
+			e.independent(j) // sets its begin time; that of an array is set when a queue is built
+		}
+		e.account.prioritize(j)
+		err = e.tryAtSubmission(j)
+	}
+	if err != nil {
 		s.gone = true
-		e.events[at].Kind, e.events[at].Reason = rm.Refused, why.Error()
+		answer.Kind, answer.Reason = rm.Refused, err.Error()
+		e.events = append(e.events, answer)
+		e.drop(j)
 		return nil
 	}
-	j, err := e.create(s)
-	if err != nil {
-		return refuse(err)
-	}
-	if len(j.tasks) == 0 {
-		e.independent(j) // sets its begin time; that of an array is set when a queue is built
-	}
-	e.account.prioritize(j)
-	e.touch()
+	answer.RMJob = j.number
 	e.stats.Submitted += uint32(max(1, len(j.tasks)))
-	if !e.tryAtSubmission(j) {
-		e.account.forget(j)
-		return refuse(errors.New("requested node configuration is not available"))
-	}
-	e.events[at].RMJob = j.number
-	e.list = append(e.list, j)
-	e.byNumber[j.number] = j
+	e.events = append(e.events, answer)
 	e.loops.queued = true
 	return nil
+}
+
+// drop forgets a job that is refused; nil for one that has no record.
+func (e *Engine) drop(j *job) {
+	if j == nil {
+		return
+	}
+	e.account.forget(j)
+	e.remove(j)
+	delete(e.byNumber, j.number)
+	j.of.jobs = nil
 }
 
 // create makes the record of a job (_job_create in job_mgr.c). The error says why it is refused.
@@ -63,7 +76,12 @@ func (e *Engine) create(s *submission) (*job, error) {
 		return nil, err
 	}
 	j := &job{of: s, place: e.nextPlace, task: -1, submit: e.second(), limit: noMinutes, priority: slurmspec.NoVal}
-	if j.parts, err = e.partitionsOf(d.Partition); err != nil {
+	j.reservation = e.reservationOf(d.Reservation)
+	names := d.Partition
+	if names == "" && j.reservation != nil {
+		names = j.reservation.Partition
+	}
+	if j.parts, err = e.partitionsOf(names); err != nil {
 		return nil, err
 	}
 	j.part = j.parts[0]
@@ -252,8 +270,8 @@ func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 			return err
 		}
 	}
-	j.hardware = hardwareOf(&j.request, d)
-	j.capable = e.serving(j.hardware)
+	j.demand = demandOf(&j.request, d)
+	j.capable = e.serving(j.demand)
 	return nil
 }
 
@@ -274,15 +292,15 @@ func (e *Engine) nodeSet(list string) (selection.Bits, error) {
 	return set, nil
 }
 
-// hardware is what a job asks of the hardware and the features of each node.
-type hardware struct {
+// demand is what a job asks of the hardware and the features of each node.
+type demand struct {
 	cpus, sockets, cores, threads int
 	memory, disk                  int64
 	features                      string
 }
 
-func hardwareOf(r *selection.Request, d *rpc.JobDesc) hardware {
-	h := hardware{
+func demandOf(r *selection.Request, d *rpc.JobDesc) demand {
+	h := demand{
 		cpus: r.MinCPUsPerNode, sockets: r.SocketsPerNode, cores: r.CoresPerSocket, threads: r.ThreadsPerCore,
 		features: d.Features,
 	}
@@ -293,7 +311,7 @@ func hardwareOf(r *selection.Request, d *rpc.JobDesc) hardware {
 }
 
 // with returns the demand with the memory of a request.
-func (h hardware) with(r *selection.Request) hardware {
+func (h demand) with(r *selection.Request) demand {
 	h.memory = r.Memory
 	if r.MemoryPerCPU {
 		h.memory *= int64(max(1, r.MinCPUsPerNode))
@@ -302,7 +320,7 @@ func (h hardware) with(r *selection.Request) hardware {
 }
 
 // serving returns the nodes that serve jobs with a demand. Such jobs share the set.
-func (e *Engine) serving(h hardware) selection.Bits {
+func (e *Engine) serving(h demand) selection.Bits {
 	if set, known := e.capable[h]; known {
 		return set
 	}
@@ -318,7 +336,7 @@ func (e *Engine) serving(h hardware) selection.Bits {
 
 // servedBy reports whether the hardware and the features of a node serve a job (_build_node_list in
 // node_scheduler.c).
-func (h *hardware) servedBy(n *selection.Node, config *hpc.Node) bool {
+func (h *demand) servedBy(n *selection.Node, config *hpc.Node) bool {
 	if h.cpus > n.CPUs || h.memory > n.Memory || h.sockets > n.Sockets || h.cores > n.Cores || h.threads > n.Threads {
 		return false
 	}
