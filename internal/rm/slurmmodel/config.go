@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/fairshare"
-	"rmreplay/internal/rm/slurmmodel/hardware"
+	"rmreplay/internal/rm/slurmmodel/machine"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -67,7 +67,7 @@ type Partition struct {
 }
 
 // Switch is a line of topology.conf.
-type Switch = hardware.Switch
+type Switch = machine.Switch
 
 // parameters are the parts of slurm.conf that the scheduler reads.
 type parameters struct {
@@ -208,7 +208,7 @@ func newMachine(cfg *Config) (*selection.Machine, error) {
 		LeastLoaded: strings.Contains(params, "CR_LLN"), PackSerial: options(cfg.Get).has("pack_serial_at_end"),
 		TreeOptional: strings.Contains(strings.ToLower(value(cfg.Get, "TopologyParam")), "topooptional"),
 	}
-	if err := hardware.Add(m, cfg.Nodes, cfg.Switches); err != nil {
+	if err := machine.Add(m, cfg.Nodes, cfg.Switches); err != nil {
 		return nil, err
 	}
 	m.Prepare()
