@@ -70,8 +70,8 @@ func (e *modelEngine) fit(*workload.Workload) (workload.Cluster, error) { return
 
 func (e *modelEngine) admit(p *Prepared) error {
 	w := p.workload
-	if w.Start != 0 {
-		return p.checking(errors.New("the model of Slurm does not play windows (want a workload without a window, or rmreplay replay)"))
+	if w.Start != 0 && e.release.Since(slurmspec.R2311) {
+		return p.checking(errors.New("the model of Slurm since 23.11 does not play windows (want a workload without a window, --slurm 22.05, or rmreplay replay)"))
 	}
 	site, err := admission.New(e.cluster, w.Submitters(), admission.Options{Release: e.release})
 	if err != nil {
@@ -82,6 +82,7 @@ func (e *modelEngine) admit(p *Prepared) error {
 	}
 	e.config = modelOf(e.cluster, w.Submitters())
 	e.config.Release, e.config.Epoch = e.release, p.begin
+	e.config.PreRoll, e.config.PresetBurst = p.begin < w.Start, w.PresetBurst()
 	e.config.Rejected = map[string]slurmmodel.Rejection{}
 	site.Foresee(w, func(job string, why admission.Finding) {
 		if why.Verdict == admission.Rejected && why.Rule != admission.RuleReservation { // which the model has itself
