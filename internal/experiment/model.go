@@ -72,8 +72,8 @@ func (e *modelEngine) fit(*workload.Workload) (workload.Cluster, error) { return
 
 func (e *modelEngine) admit(p *Prepared) error {
 	w := p.workload
-	if w.Start != 0 {
-		return p.checking(errors.New("the model of Slurm does not play windows (want a workload without a window, or rmreplay replay)"))
+	if w.Start != 0 && e.release.Since(slurmspec.R2311) {
+		return p.checking(errors.New("the model of Slurm since 23.11 does not play windows (want a workload without a window, --slurm 22.05, or rmreplay replay)"))
 	}
 	var err error
 	if e.config, err = e.configure(p); err != nil {
@@ -97,6 +97,7 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 	}
 	config = modelOf(cluster, w.Submitters())
 	config.Release, config.Epoch = e.release, p.begin
+	config.PreRoll, config.PresetBurst = p.begin < w.Start, w.PresetBurst()
 	config.Rejected = map[string]string{}
 	site.Foresee(w, func(job string, why admission.Finding) {
 		own := why.Rule == admission.RuleReservation || why.Slurm == admission.NoSuchNodes // which the model has itself

@@ -56,15 +56,26 @@ func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 	if what := unlikeReservations(cfg, w.Reservations); what != "" {
 		list = append(list, Missing{what, w.Jobs.Len()})
 	}
-	for _, events := range []struct {
-		what string
-		n    int
-	}{
-		{"a check against Slurm of events of nodes, of which the workload has %d", len(w.NodeEvents)},
-	} {
-		if events.n > 0 {
-			list = append(list, Missing{fmt.Sprintf(events.what, events.n), w.Jobs.Len()})
+	if n := len(w.NodeEvents); n > 0 {
+		list = append(list, nodeEvents(cfg, w, n)...)
+	}
+	return list
+}
+
+// nodeEvents returns what events of nodes ask for and the model does not have.
+func nodeEvents(cfg *slurmmodel.Config, w *workload.Workload, n int) (list []Missing) {
+	if cfg.Release.Since(slurmspec.R2311) && !cfg.Release.Since(slurmspec.R2605) {
+		const what = "the order of what follows events of nodes, of which the workload has %d"
+		list = append(list, Missing{fmt.Sprintf(what, n), w.Jobs.Len()})
+	}
+	survivors := 0
+	for _, job := range w.Jobs.All() {
+		if job.NoKill {
+			survivors++
 		}
+	}
+	if survivors > 0 {
+		list = append(list, Missing{"jobs that outlive their nodes (--no-kill)", survivors})
 	}
 	return list
 }
@@ -149,6 +160,12 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		default:
 			return "TopologyPlugin=" + plugin
 		}
+	},
+	func(c *slurmmodel.Config) string {
+		if c.Release.Since(slurmspec.R2311) && strings.Contains(strings.ToLower(value(c.Get, "TopologyParam")), "dragonfly") {
+			return "TopologyParam=Dragonfly"
+		}
+		return ""
 	},
 	func(c *slurmmodel.Config) string {
 		o := options(c.Get)
