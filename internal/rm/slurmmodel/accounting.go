@@ -457,6 +457,14 @@ func (a *accounting) afterSelection(j *job, chosen selection.Bits, nodes int) bo
 // limited reports whether a job waits because of a limit.
 func (a *accounting) limited(j *job) bool { return limits.IsLimit(j.reason) }
 
+// preferred returns the nodes that limits of nodes make lighter for a job; nil for none.
+func (a *accounting) preferred(j *job) selection.Bits {
+	if a.limits == nil {
+		return nil
+	}
+	return a.limits.Preferred(a.view(j))
+}
+
 // mostNodes returns how many nodes limits allow a job; 0 for any number.
 func (a *accounting) mostNodes(j *job) int {
 	if a.limits == nil {

@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/rm/slurmmodel/machine"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/rm/window"
 )
@@ -27,7 +28,8 @@ type Engine struct {
 	state   *selection.State
 	place   map[string]int // of nodes
 	configs []*hpc.Node    // of slurm.conf, by place
-	capable map[demand]selection.Bits
+	kinds   []selection.Bits
+	capable map[machine.Demand]selection.Bits
 	parts   []*partition
 	account *accounting // nil without
 
@@ -85,7 +87,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, par: readParameters(cfg.Get), rules: rulesOf(cfg.Release),
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
-		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[demand]selection.Bits{},
+		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[machine.Demand]selection.Bits{},
 	}
 	if cfg.PreRoll {
 		e.par = readParameters(preRoll(cfg.Get, cfg.PresetBurst))
@@ -103,6 +105,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	for i := range cfg.Nodes {
 		e.configs[e.place[cfg.Nodes[i].Name]] = &e.cfg.Nodes[i]
 	}
+	e.kinds = machine.Kinds(cfg.Nodes, func(name string) int { return e.place[name] })
 	e.available = e.up.Clone()
 	for i := range cfg.Partitions {
 		p, err := newPartition(&cfg, &cfg.Partitions[i], m, e.place)

@@ -47,6 +47,9 @@ func (c *Counts) Overlap(set []uint64) int {
 	return n
 }
 
+// Nodes returns the nodes with any of the jobs as a set; nil if there has never been one.
+func (c *Counts) Nodes() []uint64 { return c.nodes }
+
 // AddNodes adds the nodes of a job that starts.
 func (c *Counts) AddNodes(set []uint64) {
 	if more := len(set) - len(c.nodes); more > 0 {
