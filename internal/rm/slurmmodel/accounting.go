@@ -444,14 +444,22 @@ func (a *accounting) beforeSelection(j *job) bool {
 	return a.told(j, l, a.limits.PreSelect(l))
 }
 
-// afterSelection compares a job with the limits of resources. Without nodes it is compared with what it
-// asks for on a number of nodes.
-func (a *accounting) afterSelection(j *job, chosen selection.Bits, nodes int) bool {
+// afterSelection compares a job with the limits of resources: those of its allocation, or, without one, those
+// that it asks for on a number of nodes.
+func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes int) bool {
 	if a.limits == nil {
 		return true
 	}
-	l := a.view(j)
-	return a.told(j, l, a.limits.PostSelect(l, a.request(j, nodes), chosen))
+	l, wants := a.view(j), a.request(j, nodes)
+	if alloc == nil {
+		return a.told(j, l, a.limits.PostSelect(l, wants, nil))
+	}
+	wants[tres.Memory] = 0
+	for i := range alloc.Parts {
+		wants[tres.Memory] += uint64(alloc.Parts[i].Memory)
+	}
+	wants[tres.Billing] = a.bill(j.part, wants)
+	return a.told(j, l, a.limits.PostSelect(l, wants, alloc.Nodes))
 }
 
 // limited reports whether a job waits because of a limit.

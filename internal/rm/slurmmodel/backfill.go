@@ -1,7 +1,10 @@
 package slurmmodel
 
 import (
+	"strings"
+
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -24,7 +27,8 @@ type cycle struct {
 	// reserved counts the reservations of one array in a row.
 	reserved   int
 	reservedOf *submission
-	free       selection.Bits // memory for a trial
+	free       selection.Bits          // memory for a trial
+	blocked    map[*accounts.QOS]int64 // until when the jobs of a QOS wait, with assoc_limit_stop
 }
 
 type userPart struct {
@@ -43,7 +47,7 @@ func (e *Engine) backfill() {
 		return
 	}
 	e.cycles++
-	c := cycle{e: e, now: e.second(), perUser: map[string]int{}, userIn: map[userPart]int{}}
+	c := cycle{e: e, now: e.second(), perUser: map[string]int{}, userIn: map[userPart]int{}, blocked: map[*accounts.QOS]int64{}}
 	c.table = &e.table
 	c.table.Begin(c.now, e.par.bf.window, e.par.bf.resolution, e.available)
 	c.table.Beyond = e.rules.since2411
@@ -246,7 +250,7 @@ func (t *trial) task() next {
 	if j.timeMin > 0 && j.timeMin < t.limit {
 		t.limit, t.granted, j.limit = j.timeMin, j.timeMin, j.timeMin
 	}
-	for t.later = t.now; ; {
+	for t.later = max(t.now, t.blocked[j.account.qos]); ; {
 		if result, again := t.attempt(); !again {
 			return result
 		}
@@ -388,18 +392,23 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 	}
 	j.estimate = start
 	if start <= t.now {
-		switch e.startBackfilled(j, free, t.granted) {
+		switch result := e.startBackfilled(j, free, t.granted); result {
 		case begun:
 			t.reserveRunning(j)
 			t.rejected = attempt{}
 			t.started++
 			return nextStarted, false
 		case overLimit, reservationBusy, maintained:
-			j.estimate = t.original
-			t.judge(j, rm.OverLimit)
-			return nextRecord, false
+			if result != overLimit || !e.par.assocLimitStop {
+				j.estimate = t.original
+				t.judge(j, rm.OverLimit)
+				return nextRecord, false
+			}
+			start = t.block()
+			j.estimate = start
+		default:
+			t.later = 0
 		}
-		t.later = 0
 	}
 	switch {
 	case start > t.now && t.nowOnly:
@@ -424,6 +433,19 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 	return t.reserve(alloc, start), false
 }
 
+// block returns when a job may start that a limit keeps from starting now, with assoc_limit_stop: when nodes become
+// free, or after 500 seconds. Jobs of its QOS start no earlier if the limit is one of the whole QOS.
+func (t *trial) block() int64 {
+	start := t.later
+	if start == 0 {
+		start = t.now + 500
+	}
+	if qos := t.job.account.qos; qos != nil && strings.HasPrefix(t.job.reason.String(), "QOSGrp") {
+		t.blocked[qos] = max(t.blocked[qos], start)
+	}
+	return start
+}
+
 // conflicts reports whether the nodes are planned for other jobs while the job would run.
 func (t *trial) conflicts(alloc *selection.Allocation, start int64) bool {
 	return t.table.Conflicts(alloc.Nodes, t.round(start), t.roundEnd(start+t.limit*60))
@@ -432,7 +454,7 @@ func (t *trial) conflicts(alloc *selection.Allocation, start int64) bool {
 // reserve plans a job, and returns what follows.
 func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	e, j, bf := t.e, t.job, &t.e.par.bf
-	if !e.par.assocLimitStop && !e.account.afterSelection(j, alloc.Nodes, len(alloc.Parts)) {
+	if !e.par.assocLimitStop && !e.account.afterSelection(j, nil, len(alloc.Parts)) {
 		t.judge(j, rm.OverLimit)
 		return nextRecord
 	}

@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurmmodel/backfill"
-	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/machine"
+	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/rm/window"
 )

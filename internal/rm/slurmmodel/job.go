@@ -3,8 +3,8 @@ package slurmmodel
 import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
-	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/machine"
+	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )

@@ -148,16 +148,15 @@ func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdic
 	c, ok := e.counts(j)
 	result := wrongCounts
 	var alloc *selection.Allocation
-	var chosen selection.Bits
 	nodes := c.Wanted
 	if ok {
 		alloc, result = e.pick(j, set, within, c, selection.RunNow)
 		if alloc != nil {
-			chosen, nodes = alloc.Nodes, len(alloc.Parts)
+			nodes = len(alloc.Parts)
 			j.totalCPUs, j.chosenNodes = alloc.CPUs, nodes
 		}
 	}
-	if !e.account.afterSelection(j, chosen, nodes) {
+	if !e.account.afterSelection(j, alloc, nodes) {
 		return overLimit
 	}
 	if result != begun {
