@@ -180,9 +180,11 @@ func (j *jobs) encodeSubmission(s *submission, index int) (body []byte, uid, gid
 	if !known {
 		return nil, 0, 0, fmt.Errorf("user %q does not exist (want one of the cluster's or the workload's)", job.User)
 	}
+	now := j.Now()
+	now -= now % hpc.Time(time.Millisecond) // the clock moves by nanoseconds within an instant
 	sub := jobdesc.Submission{
 		Request: job.Request, Dependency: dependency, Script: scriptOf(index), Args: []string{"script"},
-		StdOut: "/dev/null", StdErr: "/dev/null", UID: u.UID, GID: u.GID, Now: j.Now(),
+		StdOut: "/dev/null", StdErr: "/dev/null", UID: u.UID, GID: u.GID, Now: now,
 		Release: j.codec.Release(), SelectPlugin: j.selectPlugin,
 	}
 	if job.Group != "" {
