@@ -1,6 +1,7 @@
 package slurmmodel
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -165,7 +166,7 @@ func (a *accounting) admit(j *job) error {
 		}
 	}
 	l := a.view(j)
-	if !a.limits.Validate(l, a.request(j, j.minNodes)) {
+	if !a.limits.Validate(l, a.request(j, j.minNodes, j.request.MinCPUs)) {
 		return fmt.Errorf("job violates accounting/QOS policy (%s)", l.Reason)
 	}
 	if l.ByLimit && l.Minutes != slurmspec.NoVal && j.limit < 0 {
@@ -206,7 +207,7 @@ func (a *accounting) compute(j *job, now int64) {
 	of := j.account
 	p := priority.Job{
 		Association: of.assoc, QOS: of.qos, Accrue: j.accrue, Nodes: uint32(j.minNodes), CPUs: uint32(j.request.MinCPUs),
-		Minutes: slurmspec.NoVal, Nice: int64(j.of.job.Nice), TRES: a.request(j, j.minNodes),
+		Minutes: slurmspec.NoVal, Nice: int64(j.of.job.Nice), TRES: a.request(j, j.minNodes, j.request.MinCPUs),
 	}
 	if j.totalCPUs > 0 {
 		p.CPUs = uint32(j.totalCPUs)
@@ -231,13 +232,9 @@ func (a *accounting) compute(j *job, now int64) {
 	}
 }
 
-// request returns the resources that a job asks for on a number of nodes.
-func (a *accounting) request(j *job, nodes int) tres.Vector {
+// request returns the resources that a job asks for on a number of nodes with a number of CPUs.
+func (a *accounting) request(j *job, nodes, cpus int) tres.Vector {
 	v, r := a.table.Vector(), &j.request
-	cpus := j.totalCPUs
-	if cpus == 0 {
-		cpus = r.MinCPUs
-	}
 	v[tres.CPU], v[tres.Node] = uint64(cpus), uint64(nodes)
 	switch {
 	case r.MemoryPerCPU:
@@ -447,7 +444,7 @@ func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes i
 	if a.limits == nil {
 		return true
 	}
-	l, wants := a.view(j), a.request(j, nodes)
+	l, wants := a.view(j), a.request(j, nodes, cmp.Or(j.totalCPUs, j.request.MinCPUs))
 	if alloc == nil {
 		return a.told(j, l, a.limits.PostSelect(l, wants, nil))
 	}
