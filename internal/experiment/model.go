@@ -208,6 +208,41 @@ func (e *modelEngine) partial() []run.Warning {
 	return []run.Warning{{Code: "model-partial", Text: text, AffectsResult: true, Count: max(1, jobs)}}
 }
 
+// Guide leads the model of Slurm. Attach gets the engine before the run begins.
+type Guide interface {
+	slurmmodel.Guide
+	Attach(engine *slurmmodel.Engine)
+}
+
+// Follow makes a run of the model of Slurm that a guide leads, without a record, and returns the scheduler's
+// counters.
+func Follow(ctx context.Context, spec Spec, guide Guide) (*rm.Scheduler, error) {
+	p, err := prepare(spec, func(string, bool) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	e, ok := p.engine.(*modelEngine)
+	if !ok {
+		return nil, fmt.Errorf("following a record with %s (want the policy %s)", spec.Simulator.Policy, SlurmPolicy)
+	}
+	e.config.Guide = guide
+	engine, err := e.engine(spec.Seed)
+	if err != nil {
+		return nil, err
+	}
+	guide.Attach(engine)
+	asked := counters.Watch(engine, counters.Every, nil)
+	everything := watcher{func(rm.Event) error { return nil }, hpc.Never}
+	if _, err = p.play(ctx, engine, spec.Seed, everything, replay.Options{
+		DefaultLimit: e.cluster.DefaultLimit(), Processors: capacity(e.cluster).Processors,
+	}, p.spec.rewriters()...); err != nil {
+		return nil, fmt.Errorf("following a record with the model of Slurm: %w", err)
+	}
+	asked.Ask()
+	total := asked.Total()
+	return &total, nil
+}
+
 func (e *modelEngine) watch(ctx context.Context, p *Prepared, see watcher) (w Watched, err error) {
 	engine, err := e.engine(p.spec.Seed)
 	if err != nil {

@@ -38,6 +38,7 @@ func (e *Engine) backfill() {
 		e.touch()
 	}
 	queue := e.buildQueue(true)
+	e.announce(true, queue)
 	if len(queue) == 0 {
 		return
 	}

@@ -35,6 +35,8 @@ type Config struct {
 	// Epoch is the instant at which virtual time begins. slurmctld has run for Lead by then.
 	Epoch hpc.Time
 	Lead  time.Duration
+	// Guide overrules the model's decisions; nil for none.
+	Guide Guide
 }
 
 // Partition is a partition of slurm.conf.

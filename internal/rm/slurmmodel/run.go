@@ -75,7 +75,7 @@ func (e *Engine) planEnd(j *job) {
 		end, latencyFrom = e.now.Add(run), e.now
 	}
 	e.at(end.Add(nodes.ExitLatency(j.number, latencyFrom)), jobEnds, func() {
-		if j.state == running && j.endTimer == generation {
+		if j.state == running && j.endTimer == generation && e.mayEnd(j) {
 			e.complete(j)
 		}
 	})
@@ -184,7 +184,7 @@ func (j *job) wentWell() bool { return j.well }
 func (e *Engine) enforceLimits() {
 	now := e.second()
 	for _, j := range slices.Clone(e.running) {
-		if !j.endless && j.end <= now-e.par.overTimeLimit {
+		if !j.endless && j.end <= now-e.par.overTimeLimit && e.mayEnd(j) {
 			e.leave(j, hpc.TimedOut, true)
 		}
 	}

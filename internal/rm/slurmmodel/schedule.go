@@ -22,6 +22,7 @@ func (e *Engine) schedule(full bool) {
 		part.failed, part.tests = false, 0
 	}
 	queue := e.buildQueue(false)
+	e.announce(false, queue)
 	for _, r := range queue {
 		if !p.record(r) {
 			break

@@ -35,14 +35,48 @@ func (e *Engine) Submit(work *hpc.Job) error {
 	e.events = append(e.events, answer)
 	e.list = append(e.list, j)
 	e.byNumber[j.number] = j
-	if len(j.tasks) == 0 {
-		e.independent(j) // sets its begin time; that of an array is set when a queue is built
-	}
+	// This sets its begin time; that of an array is set when a queue is built.
+	independent := len(j.tasks) == 0 && e.independent(j)
 	e.account.prioritize(j)
+	if independent && !e.par.deferred {
+		e.compareWithQueue(j)
+	}
 	e.tryAtSubmission(j)
 	e.touch()
 	e.loops.queued = true
 	return nil
+}
+
+// compareWithQueue gives a new job the reason Priority if a job of the queue comes before it (_top_priority in
+// job_mgr.c). The jobs before that one are tested for their dependencies, which may set their begin times.
+func (e *Engine) compareWithQueue(j *job) {
+	if j.priority == 0 {
+		return
+	}
+	for i := 0; i < len(e.list); i++ {
+		other := e.list[i]
+		if other == j || other.state != pending || other.reason == reasonNodeLimit || other.reason == reasonTimeLimit ||
+			e.account.limited(other) {
+			continue
+		}
+		if least := e.par.bf.minAge; least > 0 && (other.begin == 0 || e.second()-other.begin < least) {
+			continue
+		}
+		if !e.independent(other) {
+			if i < len(e.list) && e.list[i] != other { // its dependency has cancelled it
+				i--
+			}
+			continue
+		}
+		mine, its := j.part, other.part
+		before := its.tier > mine.tier || its.tier == mine.tier && other.priority > j.priority
+		if before && (its == mine || its.nodes.Overlaps(mine.nodes)) {
+			if j.reason == slurmspec.NoReason {
+				j.reason = reasonPriority
+			}
+			return
+		}
+	}
 }
 
 // create makes the record of a job (_job_create in job_mgr.c). The error says why it is refused.
