@@ -240,11 +240,19 @@ func (f *Follower) waits(e *run.Event) {
 	f.compare(Reason, k, name == v.Reason, "lets it wait: "+e.Reason, "lets it wait: "+inputs(&v))
 	f.compare(Priority, k, e.Priority == v.Priority, fmt.Sprint("has it wait with ", e.Priority), "with "+inputs(&v))
 	if e.Start != 0 || v.Planned != 0 {
-		f.compare(Plan, k, e.Start == v.Planned, "plans it for "+e.Start.String(), "for "+v.Planned.String()+", "+inputs(&v))
+		f.compare(Plan, k, e.Start == v.Planned, "plans it "+planned(e.Start), planned(v.Planned)+", "+inputs(&v))
 	}
 	if reason, ok := slurmspec.ReasonNamed(name); ok && name != v.Reason {
 		f.engine.ForceReason(v.Job, v.Task.Task, reason)
 	}
+}
+
+// planned says for when a job is planned.
+func planned(at hpc.Time) string {
+	if at == 0 {
+		return "not at all"
+	}
+	return "for " + at.String()
 }
 
 // look returns the model's view of the job of an event. An event of an array is about the tasks that pend

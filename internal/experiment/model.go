@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -217,6 +218,7 @@ type Guide interface {
 // Follow makes a run of the model of Slurm that a guide leads, without a record, and returns the scheduler's
 // counters.
 func Follow(ctx context.Context, spec Spec, guide Guide) (*rm.Scheduler, error) {
+	spec.Output = os.DevNull // nothing is written
 	p, err := prepare(spec, func(string, bool) error { return nil })
 	if err != nil {
 		return nil, err

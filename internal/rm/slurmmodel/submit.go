@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/jobdesc"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -56,7 +57,7 @@ func (e *Engine) compareWithQueue(j *job) {
 	for i := 0; i < len(e.list); i++ {
 		other := e.list[i]
 		if other == j || other.state != pending || other.reason == reasonNodeLimit || other.reason == reasonTimeLimit ||
-			e.account.limited(other) {
+			e.passesOver(other.reason) {
 			continue
 		}
 		if least := e.par.bf.minAge; least > 0 && (other.begin == 0 || e.second()-other.begin < least) {
@@ -77,6 +78,17 @@ func (e *Engine) compareWithQueue(j *job) {
 			return
 		}
 	}
+}
+
+// passesOver reports whether a reason keeps a job from coming before a new one: a limit of an association or a
+// QOS (acct_policy_job_runnable_state in acct_policy.c). Before 24.11 those are left out whose reasons are newer
+// than others, such as limits of generic resources.
+func (e *Engine) passesOver(r slurmspec.Reason) bool {
+	const assocJobs, assocTime, qosJobs, qosTime, qosGrpCPU, assocSubmitted = 11, 13, 30, 32, 40, 70
+	if e.rules.since2411 {
+		return limits.IsLimit(r)
+	}
+	return r >= qosGrpCPU && r <= assocSubmitted || r >= assocJobs && r <= assocTime || r == qosJobs || r == qosTime
 }
 
 // create makes the record of a job (_job_create in job_mgr.c). The error says why it is refused.
