@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec/sbatch"
+	"rmreplay/internal/spelling"
 	"rmreplay/internal/waits"
 )
 
@@ -134,6 +135,13 @@ func (rec *Record) find(name string) (*run.Row, error) {
 				return &rec.rows[i], nil
 			}
 		}
+	}
+	var names []string
+	for i := range rec.rows {
+		names = append(names, (key{rec.rows[i].Job, rec.rows[i].Task}).String())
+	}
+	if near := spelling.Nearest(name, max(1, len(name)/3), names); near != "" {
+		return nil, fmt.Errorf("job %s: the run has no such job (did you mean %s?)", name, near)
 	}
 	return nil, fmt.Errorf("job %s: the run has no such job (rmreplay jobs lists them)", name)
 }

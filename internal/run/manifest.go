@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -356,6 +357,22 @@ func writeManifest(dir string, m Manifest) error {
 // ErrNotRun says that a directory is not a run record.
 var ErrNotRun = errors.New("not a run record")
 
+// notRun is the error about a directory without a manifest: the directory may not exist, or have runs in it.
+func notRun(dir string) error {
+	if _, err := os.Stat(dir); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotRun, err)
+	}
+	if runs, err := filepath.Glob(filepath.Join(globbed(dir), "*", manifestFile)); err == nil && len(runs) > 0 {
+		return fmt.Errorf("%w: no %s in %s (did you mean %s?)", ErrNotRun, manifestFile, dir, filepath.Dir(runs[0]))
+	}
+	return fmt.Errorf("%w: no %s in %s", ErrNotRun, manifestFile, dir)
+}
+
+// globbed quotes what a pattern of [filepath.Glob] would take for a wildcard.
+func globbed(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
 // mostManifest bounds a manifest, in bytes. That of a run with thousands of warnings has less than a megabyte.
 const mostManifest = 64 << 20
 
@@ -364,10 +381,10 @@ func readManifest(dir string) (*Manifest, error) {
 	path := filepath.Join(dir, manifestFile)
 	data, err := input.ReadFile(path, mostManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: no %s in %s", ErrNotRun, manifestFile, dir)
+		return nil, notRun(dir)
 	}
 	if errors.Is(err, syscall.ENOTDIR) {
-		return nil, fmt.Errorf("%w: %s is not a directory", ErrNotRun, dir)
+		return nil, fmt.Errorf("%w: %s is not a directory (replay and simulate make a run of a workload)", ErrNotRun, dir)
 	}
 	if err != nil {
 		return nil, err

@@ -63,10 +63,26 @@ func newAccounting(e *Engine) (*accounting, error) {
 			return nil, err
 		}
 		a.accounts = accounts.New(e.cfg.Associations, a.table, shares.FairTree, release)
-		a.shares = fairshare.New(a.accounts, shares, e.cfg.Epoch.Add(-e.cfg.Lead).UnixSeconds(), 0)
+		a.shares = fairshare.New(a.accounts, shares, e.cfg.Epoch.Add(-e.cfg.Lead).UnixSeconds(), a.useInitially())
 		a.limits = limits.New(a.accounts, a.shares, accounts.ReadEnforcement(get), a.settings.AccrueAlways, release)
 	}
 	return a, a.readPartitions()
+}
+
+// useInitially sets the usage with which slurmctld starts. It returns the second of its last reset, or 0 if
+// there is none.
+func (a *accounting) useInitially() int64 {
+	u := &a.e.cfg.Usage
+	if len(u.Own) == 0 {
+		return 0
+	}
+	for i := range u.Own {
+		own := &u.Own[i]
+		if of := a.accounts.Find(own.User, own.Account, own.Partition); of != nil {
+			of.SetUsage(own.Raw, u.OfCPUs)
+		}
+	}
+	return u.Reset.UnixSeconds()
 }
 
 // readPartitions reads what decides priorities and billing in partitions.

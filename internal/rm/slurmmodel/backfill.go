@@ -44,7 +44,8 @@ func (e *Engine) backfill() {
 	}
 	e.cycles++
 	c := cycle{e: e, now: e.second(), perUser: map[string]int{}, userIn: map[userPart]int{}}
-	c.table = backfill.New(c.now, e.par.bf.window, e.par.bf.resolution, e.available)
+	c.table = &e.table
+	c.table.Begin(c.now, e.par.bf.window, e.par.bf.resolution, e.available)
 	c.table.Beyond = e.rules.since2411
 	c.end = c.table.End()
 	for _, j := range e.list {

@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/associations"
+	"rmreplay/internal/rm/slurm/fairshare"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -29,6 +30,8 @@ type Config struct {
 	Switches []Switch
 	// Associations are the accounts, users and QOS; nil without slurmdbd.
 	Associations *associations.Set
+	// Usage is the fair-share usage with which slurmctld starts.
+	Usage Usage
 	// Rejected has the reason why slurmctld refuses a job, by the workload's ID. All other jobs are
 	// accepted.
 	Rejected map[string]string
@@ -37,6 +40,16 @@ type Config struct {
 	Lead  time.Duration
 	// Guide overrules the model's decisions; nil for none.
 	Guide Guide
+}
+
+// Usage is the fair-share usage with which slurmctld starts.
+type Usage struct {
+	// Own has the usage of associations without that of those below them.
+	Own []fairshare.Own
+	// OfCPUs says that the billing of jobs is their number of CPUs, so that the usage of CPUs is the same.
+	OfCPUs bool
+	// Reset is the instant from which the usage counts.
+	Reset hpc.Time
 }
 
 // Partition is a partition of slurm.conf.

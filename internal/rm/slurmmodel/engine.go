@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -22,6 +23,8 @@ type Engine struct {
 	tester  *selection.Tester
 	state   *selection.State
 	place   map[string]int // of nodes
+	configs []*hpc.Node    // of slurm.conf, by place
+	capable map[hardware]selection.Bits
 	parts   []*partition
 	account *accounting // nil without
 
@@ -37,6 +40,7 @@ type Engine struct {
 	over        []*job // ended ones that slurmctld has not forgotten
 	running     []*job // by end, and then by place in the list
 	horizon     []selection.Running
+	table       backfill.Table // of a cycle of backfill
 	nextNumber  uint32
 	nextPlace   int
 
@@ -75,14 +79,18 @@ func newEngine(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, par: readParameters(cfg.Get), rules: rulesOf(cfg.Release),
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
-		byID: map[string]*submission{}, byNumber: map[uint32]*job{},
+		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[hardware]selection.Bits{},
 	}
 	n := len(m.Nodes)
+	e.configs = make([]*hpc.Node, n)
 	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
 	e.completing = make([]int16, n)
 	for i := range m.Nodes {
 		e.place[m.Nodes[i].Name] = i
 		e.up.Set(i)
+	}
+	for i := range cfg.Nodes {
+		e.configs[e.place[cfg.Nodes[i].Name]] = &e.cfg.Nodes[i]
 	}
 	e.available = e.up.Clone()
 	for i := range cfg.Partitions {

@@ -46,7 +46,6 @@ func Lacks(cfg *Config, w *workload.Workload) []Missing {
 	}{
 		{"reservations, of which the workload has %d", len(w.Reservations)},
 		{"a check against Slurm of events of nodes, of which the workload has %d", len(w.NodeEvents)},
-		{"the usage before the workload, of which there are %d entries", len(w.Usage)},
 	} {
 		if events.n > 0 {
 			list = append(list, Missing{fmt.Sprintf(events.what, events.n), w.Jobs.Len()})

@@ -71,9 +71,6 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"a check against Slurm of events of nodes, of which the workload has 1 (2 jobs)": func(_ *Config, w *workload.Workload) {
 			w.NodeEvents = []hpc.NodeEvent{{}}
 		},
-		"the usage before the workload, of which there are 1 entries (2 jobs)": func(_ *Config, w *workload.Workload) {
-			w.Usage = []hpc.Usage{{}}
-		},
 		"licences (1 jobs)":                             job(func(j *hpc.Job) { j.Licenses = "matlab" }),
 		"deadlines (1 jobs)":                            job(func(j *hpc.Job) { j.Deadline = 1 }),
 		"reservations of jobs (1 jobs)":                 job(func(j *hpc.Job) { j.Reservation = "r" }),

@@ -276,7 +276,6 @@ func deviceRequests(list string) ([]selection.DeviceRequest, error) {
 
 // describeNodes sets the nodes that a job names, excludes or could run on.
 func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
-	n := len(e.tester.Nodes)
 	var err error
 	if d.ReqNodes != "" {
 		if j.request.Required, err = e.nodeSet(d.ReqNodes); err != nil {
@@ -290,12 +289,7 @@ func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 			return err
 		}
 	}
-	j.capable = selection.NewBits(n)
-	for i := range n {
-		if e.serves(i, &j.request, d) {
-			j.capable.Set(i)
-		}
-	}
+	j.capable = e.serving(hardwareOf(&j.request, d))
 	return nil
 }
 
@@ -316,29 +310,49 @@ func (e *Engine) nodeSet(list string) (selection.Bits, error) {
 	return set, nil
 }
 
-// serves reports whether the hardware and the features of a node serve a job (_build_node_list in
-// node_scheduler.c).
-func (e *Engine) serves(i int, r *selection.Request, d *rpc.JobDesc) bool {
-	n := &e.tester.Nodes[i]
-	memory := r.Memory
-	if r.MemoryPerCPU {
-		memory *= int64(max(1, r.MinCPUsPerNode))
-	}
-	if r.MinCPUsPerNode > n.CPUs || memory > n.Memory || r.SocketsPerNode > n.Sockets || r.CoresPerSocket > n.Cores ||
-		r.ThreadsPerCore > n.Threads {
-		return false
-	}
-	config := e.config(i)
-	if d.MinTmpDisk != slurmspec.NoVal && int64(d.MinTmpDisk) > config.TmpDisk {
-		return false
-	}
-	return d.Features == "" || matches(d.Features, config.Features)
+// hardware is what a job asks of the hardware and the features of each node.
+type hardware struct {
+	cpus, sockets, cores, threads int
+	memory, disk                  int64
+	features                      string
 }
 
-// config returns a node as slurm.conf has it.
-func (e *Engine) config(i int) *hpc.Node {
-	at := slices.IndexFunc(e.cfg.Nodes, func(n hpc.Node) bool { return n.Name == e.tester.Nodes[i].Name })
-	return &e.cfg.Nodes[at]
+func hardwareOf(r *selection.Request, d *rpc.JobDesc) hardware {
+	h := hardware{
+		cpus: r.MinCPUsPerNode, sockets: r.SocketsPerNode, cores: r.CoresPerSocket, threads: r.ThreadsPerCore,
+		memory: r.Memory, features: d.Features,
+	}
+	if r.MemoryPerCPU {
+		h.memory *= int64(max(1, r.MinCPUsPerNode))
+	}
+	if d.MinTmpDisk != slurmspec.NoVal {
+		h.disk = int64(d.MinTmpDisk)
+	}
+	return h
+}
+
+// serving returns the nodes that serve jobs with a demand. Such jobs share the set.
+func (e *Engine) serving(h hardware) selection.Bits {
+	if set, known := e.capable[h]; known {
+		return set
+	}
+	set := selection.NewBits(len(e.tester.Nodes))
+	for i := range e.tester.Nodes {
+		if h.servedBy(&e.tester.Nodes[i], e.configs[i]) {
+			set.Set(i)
+		}
+	}
+	e.capable[h] = set
+	return set
+}
+
+// servedBy reports whether the hardware and the features of a node serve a job (_build_node_list in
+// node_scheduler.c).
+func (h *hardware) servedBy(n *selection.Node, config *hpc.Node) bool {
+	if h.cpus > n.CPUs || h.memory > n.Memory || h.sockets > n.Sockets || h.cores > n.Cores || h.threads > n.Threads {
+		return false
+	}
+	return h.disk <= config.TmpDisk && (h.features == "" || matches(h.features, config.Features))
 }
 
 // matches evaluates features that "&" and "|" join, from left to right.
