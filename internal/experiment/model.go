@@ -258,7 +258,7 @@ func Follow(ctx context.Context, spec Spec, guide Guide) (*rm.Scheduler, error) 
 		return nil, fmt.Errorf("following a record with %s (want the policy %s)", spec.Simulator.Policy, SlurmPolicy)
 	}
 	e.config.Guide = guide
-	engine, err := e.engine(spec.Seed)
+	engine, _, err := e.engine(p, spec.Seed)
 	if err != nil {
 		return nil, err
 	}
