@@ -231,7 +231,7 @@ func (f *Follower) ended(p *period) {
 // waits compares what slurmctld said of a pending job, and gives it Slurm's reason.
 func (f *Follower) waits(e *run.Event) {
 	k := key{e.Job, e.Task}
-	v, known := f.look(e)
+	v, known := f.engine.Look(e.Job, e.Task)
 	if !known || v.State != hpc.Pending {
 		f.compare(Reason, k, false, "lets it wait: "+e.Reason, "does not have it pending")
 		return
@@ -243,7 +243,7 @@ func (f *Follower) waits(e *run.Event) {
 		f.compare(Plan, k, e.Start == v.Planned, "plans it "+planned(e.Start), planned(v.Planned)+", "+inputs(&v))
 	}
 	if reason, ok := slurmspec.ReasonNamed(name); ok && name != v.Reason {
-		f.engine.ForceReason(v.Job, v.Task.Task, reason)
+		f.engine.ForceReason(v, reason)
 	}
 }
 
@@ -253,15 +253,6 @@ func planned(at hpc.Time) string {
 		return "not at all"
 	}
 	return "for " + at.String()
-}
-
-// look returns the model's view of the job of an event. An event of an array is about the tasks that pend
-// together.
-func (f *Follower) look(e *run.Event) (slurmmodel.View, bool) {
-	if v, known := f.engine.Look(e.Job, e.Task); known || e.Task >= 0 {
-		return v, known
-	}
-	return f.engine.LookArray(e.Job)
 }
 
 // slurm says what the record has of a job that does not start now.

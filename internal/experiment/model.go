@@ -22,6 +22,7 @@ import (
 	"rmreplay/internal/rm/slurm/counters"
 	"rmreplay/internal/rm/slurm/fairshare"
 	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/rm/slurmmodel/coverage"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
@@ -33,7 +34,7 @@ type modelEngine struct {
 	release slurmspec.Release
 	cluster *conf.Cluster
 	config  slurmmodel.Config
-	missing []slurmmodel.Missing
+	missing []coverage.Missing
 	// halfLife is that of fair-share usage.
 	halfLife time.Duration
 }
@@ -84,13 +85,13 @@ func (e *modelEngine) admit(p *Prepared) error {
 	}
 	e.config = modelOf(e.cluster, w.Submitters())
 	e.config.Release, e.config.Epoch = e.release, p.begin
-	e.config.Rejected = map[string]string{}
+	e.config.Rejected = map[string]slurmmodel.Rejection{}
 	site.Foresee(w, func(job string, why admission.Finding) {
-		if why.Verdict == admission.Rejected {
-			e.config.Rejected[job] = why.Text
+		if why.Verdict == admission.Rejected && why.Rule != admission.RuleReservation { // which the model has itself
+			e.config.Rejected[job] = slurmmodel.Rejection{Reason: why.Text, Late: why.Rule == admission.RuleFeatures || why.Rule == admission.RuleNodes && why.Slurm == "ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE"}
 		}
 	})
-	e.missing = slurmmodel.Lacks(&e.config, w)
+	e.missing = coverage.Lacks(&e.config, w)
 	return nil
 }
 

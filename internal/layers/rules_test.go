@@ -160,7 +160,7 @@ var rules = []rule{
 	}, nil,
 		"Slurm is one resource manager; it knows no other, and not the loop that drives it"},
 	{"engines", "internal/rm/slurmmodel/...", []string{
-		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/slurm/admission", "internal/rm/slurm/associations", "internal/rm/slurm/conf", "internal/rm/slurm/fairshare", "internal/rm/slurm/jobdesc", "internal/rm/slurm/nodes", "internal/rm/slurm/rpc", "internal/slurmspec/...", "internal/spelling", "internal/workload",
+		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/slurm/associations", "internal/rm/slurm/fairshare", "internal/rm/slurm/jobdesc", "internal/rm/slurm/nodes", "internal/rm/slurm/rpc", "internal/rm/window", "internal/slurmspec/...", "internal/workload",
 	}, computes,
 		"the model of Slurm's scheduler reads Slurm's files as Slurm's engine does, and decides without it"},
 
@@ -202,7 +202,7 @@ var rules = []rule{
 	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/formats/sacct", "internal/formats/table", "internal/hpc", "internal/output", "internal/rm/slurm/conf", "internal/slurmdb", "internal/workload"}, offline,
 		"workloads are built of any source by its own package"},
 	{"use cases", "internal/experiment", []string{
-		"internal/bundle", "internal/compare", "internal/formats", "internal/hostlist", "internal/hpc", "internal/input", "internal/interrupt", "internal/ioaware", "internal/jobjson", "internal/metrics", "internal/output", "internal/predict/model", "internal/procfs", "internal/replay", "internal/rm", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/rm/slurmmodel", "internal/run", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/complete", "internal/workload/session", "internal/workload/transform",
+		"internal/bundle", "internal/compare", "internal/formats", "internal/hostlist", "internal/hpc", "internal/input", "internal/interrupt", "internal/ioaware", "internal/jobjson", "internal/metrics", "internal/output", "internal/predict/model", "internal/procfs", "internal/replay", "internal/rm", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/rm/slurmmodel", "internal/rm/slurmmodel/...", "internal/run", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/complete", "internal/workload/session", "internal/workload/transform",
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
 	{"use cases", "internal/agreement", []string{"internal/hpc", "internal/rm", "internal/rm/slurmmodel", "internal/run", "internal/slurmspec"}, computes,
@@ -326,7 +326,7 @@ var rules = []rule{
 	{"program", "internal/cli", []string{
 		"internal/accounting/service", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/sitecmd", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/cli/usage", "internal/slurmstore",
 		"internal/compare", "internal/experiment", "internal/fairstart", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
-		"internal/progress", "internal/replay", "internal/report", "internal/resources", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/spelling", "internal/sweep", "internal/vclock/...", "internal/workload/...",
+		"internal/progress", "internal/replay", "internal/report", "internal/resources", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/spelling", "internal/sweep", "internal/workload/...",
 	}, offline,
 		"a command fills in what packages below do, and prints it"},
 	{"program", "cmd/rmreplay", []string{"internal/cli", "internal/supervise"}, nil,

@@ -3,6 +3,8 @@ package slurmmodel
 import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/backfill"
+	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -14,7 +16,7 @@ type cycle struct {
 	end     int64 // of the window
 	depth   int   // records considered
 	tried   int   // jobs that reached a test
-	exit    int   // why it ended, see counters.go
+	exit    int   // why it ended, see package sdiag
 	started int
 	perUser map[string]int
 	userIn  map[userPart]int
@@ -63,7 +65,7 @@ func (e *Engine) backfill() {
 	}
 	for i, r := range queue {
 		if c.tried >= e.par.bf.maxTest {
-			c.exit = backfillTests
+			c.exit = sdiag.BackfillTests
 		} else if c.record(r) {
 			continue
 		}
@@ -71,7 +73,7 @@ func (e *Engine) backfill() {
 		break
 	}
 	e.flagPlanned()
-	c.count(len(queue))
+	e.stats.Backfill(sdiag.Pass{Queue: len(queue), Depth: c.depth, Tried: c.tried, Table: c.table.Records(), Exit: c.exit}, c.now)
 }
 
 // passOver notes that the cycle ended before it had judged the jobs of the rest of its queue.
@@ -89,19 +91,6 @@ func (c *cycle) judge(j *job, what rm.Backfill) {
 	if j.judged != c.e.cycles || what == rm.Planned {
 		j.judged, j.backfill = c.e.cycles, what
 	}
-}
-
-// count adds the cycle to slurmctld's counters.
-func (c *cycle) count(queue int) {
-	s := &c.e.stats
-	s.BackfillCycles++
-	s.BackfillQueue, s.BackfillTableSize = uint32(queue), uint32(c.table.Records())
-	s.BackfillQueueSum += s.BackfillQueue
-	s.BackfillTableSizeSum += s.BackfillTableSize
-	s.BackfillDepthSum += uint32(c.depth)
-	s.BackfillDepthTrySum += uint32(c.tried)
-	s.BackfillLastDepth, s.BackfillLastDepthTry, s.BackfillLastTime = uint32(c.depth), uint32(c.tried), c.now
-	c.e.countExit(&s.BackfillExits, c.exit, backfillExits)
 }
 
 // flagPlanned flags the nodes that are planned for jobs (_handle_planned). That is a change of nodes, so
@@ -166,7 +155,7 @@ func (c *cycle) record(r record) bool {
 			return false
 		case nextStarted:
 			if e.par.bf.maxStart > 0 && c.started >= e.par.bf.maxStart {
-				c.exit = backfillStarts
+				c.exit = sdiag.BackfillStarts
 				return false
 			}
 			if !head {
@@ -310,19 +299,31 @@ func (t *trial) giveUp() (next, bool) {
 // attempt is one try from the instant t.later. again says that another one follows.
 func (t *trial) attempt() (result next, again bool) {
 	e, j := t.e, t.job
-	from := t.later
+	nodes, from, overlaps, answer := e.testReservations(j, t.later, true)
 	t.later = 0
+	if answer != reservations.Free {
+		return nextRecord, false
+	}
 	if e.rules.since2411 && from > t.end {
 		return t.giveUp()
 	}
 	t.free = append(t.free[:0], j.part.nodes...)
 	free := t.free
+	if nodes != nil {
+		free.And(nodes)
+	}
 	free.And(e.up)
 	free.And(e.available)
 	if e.rules.since2411 && j.excluded != nil {
 		free.AndNot(j.excluded)
 	}
 	t.later = t.table.Restrict(free, from, max(t.now, from)+t.limit*60)
+	if overlaps {
+		end := e.reservations.EndAfter(from, e.par.bf.resolution)
+		if end++; end > 1 && end < t.end && (t.later == 0 || end < t.later) {
+			t.later = end
+		}
+	}
 	if j.excluded != nil {
 		free.AndNot(j.excluded)
 	}
@@ -382,7 +383,7 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 			t.rejected = attempt{}
 			t.started++
 			return nextStarted, false
-		case overLimit:
+		case overLimit, reservationBusy, maintained:
 			j.estimate = t.original
 			t.judge(j, rm.OverLimit)
 			return nextRecord, false
@@ -441,7 +442,7 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	}
 	if !bf.oneReservation || t.original == 0 {
 		if t.table.Records() >= bf.spaceSize {
-			t.exit = backfillTable
+			t.exit = sdiag.BackfillTable
 			return endCycle
 		}
 		t.table.Reserve(alloc.Nodes, t.round(start), t.roundEnd(start+t.limit*60))

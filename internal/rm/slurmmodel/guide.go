@@ -81,27 +81,18 @@ func (e *Engine) find(id string, task int) *job {
 		return nil
 	}
 	for _, j := range s.jobs {
-		if j.state != ended && (j.task == task || slices.Contains(j.tasks, task)) {
+		if j.state != ended && (j.task == task || task < 0 && j.isHead() || slices.Contains(j.tasks, task)) {
 			return j
 		}
 	}
 	return nil
 }
 
-// Look returns what the model knows of a task that has not ended.
+// Look returns what the model knows of a task that has not ended. Task -1 of an array stands for the tasks that
+// pend together.
 func (e *Engine) Look(id string, task int) (v View, ok bool) {
 	if j := e.find(id, task); j != nil {
 		return e.view(j), true
-	}
-	return v, false
-}
-
-// LookArray returns what the model knows of the tasks of an array that pend together.
-func (e *Engine) LookArray(id string) (v View, ok bool) {
-	if s := e.byID[id]; s != nil {
-		if j := e.byNumber[s.number]; j != nil && j.state == pending {
-			return e.view(j), true
-		}
 	}
 	return v, false
 }
@@ -123,7 +114,7 @@ func (e *Engine) guided(j *job, alloc *selection.Allocation) (*selection.Allocat
 	if e.cfg.Guide == nil {
 		return alloc, begun
 	}
-	nodes := e.nodeNames(alloc.Nodes)
+	nodes := e.tester.Names(alloc.Nodes)
 	switch on, blocks := e.cfg.Guide.Start(e.view(j), nodes); {
 	case on == nodes:
 		return alloc, begun
@@ -181,8 +172,6 @@ func (e *Engine) ForceEnd(id string, task int, how hpc.State) error {
 }
 
 // ForceReason gives a pending task another reason.
-func (e *Engine) ForceReason(id string, task int, reason slurmspec.Reason) {
-	if j := e.find(id, task); j != nil && j.state == pending {
-		e.setReason(j, reason)
-	}
+func (e *Engine) ForceReason(v View, reason slurmspec.Reason) {
+	e.setReason(e.find(v.Job, v.Task.Task), reason)
 }

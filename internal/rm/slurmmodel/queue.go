@@ -64,7 +64,7 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 	return queue
 }
 
-// compareRecords sorts by tier, priority, submission and number.
+// compareRecords sorts by reservation, tier, priority, submission and number.
 func compareRecords(a, b record) int {
 	pa, pb := a.job.priority, b.job.priority
 	if a.job.perPart != nil {
@@ -73,7 +73,13 @@ func compareRecords(a, b record) int {
 	if b.job.perPart != nil {
 		pb = b.priority
 	}
-	return cmp.Or(cmp.Compare(b.part.tier, a.part.tier), cmp.Compare(pb, pa), cmp.Compare(a.job.submit, b.job.submit),
+	reserved := func(r record) int {
+		if r.job.reservation != nil {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(reserved(a)-reserved(b), cmp.Compare(b.part.tier, a.part.tier), cmp.Compare(pb, pa), cmp.Compare(a.job.submit, b.job.submit),
 		cmp.Compare(a.job.id(), b.job.id()), cmp.Compare(taskOrder(a.job), taskOrder(b.job)))
 }
 

@@ -184,7 +184,8 @@ func (j *job) wentWell() bool { return j.well }
 func (e *Engine) enforceLimits() {
 	now := e.second()
 	for _, j := range slices.Clone(e.running) {
-		if !j.endless && j.end <= now-e.par.overTimeLimit && e.mayEnd(j) {
+		over := !j.endless && j.end <= now-e.par.overTimeLimit || e.reservationOver(j, now)
+		if over && e.mayEnd(j) {
 			e.leave(j, hpc.TimedOut, true)
 		}
 	}

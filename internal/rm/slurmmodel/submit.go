@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"rmreplay/internal/hostlist"
@@ -20,32 +19,50 @@ import (
 
 // Submit implements [rm.ResourceManager]. slurmctld answers at once.
 func (e *Engine) Submit(work *hpc.Job) error {
+	e.turnFirst()
 	s := &submission{job: work, index: len(e.submissions) + 1}
 	e.submissions = append(e.submissions, s)
 	e.byID[work.ID] = s
 	answer := rm.Event{At: e.now, Kind: rm.Accepted, Job: work.ID, Task: -1, Submission: s.index}
 	j, err := e.create(s)
+	if err == nil {
+		err = e.admitToReservation(j)
+		e.touch()
+	}
+	if err == nil {
+		e.list = append(e.list, j)
+		e.byNumber[j.number] = j
+		// This sets its begin time; that of an array is set when a queue is built.
+		independent := len(j.tasks) == 0 && e.independent(j)
+		e.account.prioritize(j)
+		if independent && !e.par.deferred {
+			e.compareWithQueue(j)
+		}
+		err = e.tryAtSubmission(j)
+	}
 	if err != nil {
 		s.gone = true
 		answer.Kind, answer.Reason = rm.Refused, err.Error()
 		e.events = append(e.events, answer)
+		e.drop(j)
 		return nil
 	}
 	answer.RMJob = j.number
 	e.stats.Submitted += uint32(max(1, len(j.tasks)))
 	e.events = append(e.events, answer)
-	e.list = append(e.list, j)
-	e.byNumber[j.number] = j
-	// This sets its begin time; that of an array is set when a queue is built.
-	independent := len(j.tasks) == 0 && e.independent(j)
-	e.account.prioritize(j)
-	if independent && !e.par.deferred {
-		e.compareWithQueue(j)
-	}
-	e.tryAtSubmission(j)
-	e.touch()
 	e.loops.queued = true
 	return nil
+}
+
+// drop forgets a job that is refused; nil for one that has no record.
+func (e *Engine) drop(j *job) {
+	if j == nil {
+		return
+	}
+	e.account.forget(j)
+	e.remove(j)
+	delete(e.byNumber, j.number)
+	j.of.jobs = nil
 }
 
 // compareWithQueue gives a new job the reason Priority if a job of the queue comes before it (_top_priority in
@@ -56,8 +73,8 @@ func (e *Engine) compareWithQueue(j *job) {
 	}
 	for i := 0; i < len(e.list); i++ {
 		other := e.list[i]
-		if other == j || other.state != pending || other.reason == reasonNodeLimit || other.reason == reasonTimeLimit ||
-			e.passesOver(other.reason) {
+		if other == j || other.reservation != j.reservation || other.state != pending || other.reason == reasonNodeLimit || other.reason == reasonTimeLimit ||
+			limits.KeepsBehind(other.reason, e.rules.since2411) {
 			continue
 		}
 		if least := e.par.bf.minAge; least > 0 && (other.begin == 0 || e.second()-other.begin < least) {
@@ -80,22 +97,15 @@ func (e *Engine) compareWithQueue(j *job) {
 	}
 }
 
-// passesOver reports whether a reason keeps a job from coming before a new one: a limit of an association or a
-// QOS (acct_policy_job_runnable_state in acct_policy.c). Before 24.11 those are left out whose reasons are newer
-// than others, such as limits of generic resources.
-func (e *Engine) passesOver(r slurmspec.Reason) bool {
-	const assocJobs, assocTime, qosJobs, qosTime, qosGrpCPU, assocSubmitted = 11, 13, 30, 32, 40, 70
-	if e.rules.since2411 {
-		return limits.IsLimit(r)
-	}
-	return r >= qosGrpCPU && r <= assocSubmitted || r >= assocJobs && r <= assocTime || r == qosJobs || r == qosTime
-}
-
 // create makes the record of a job (_job_create in job_mgr.c). The error says why it is refused.
 func (e *Engine) create(s *submission) (*job, error) {
 	work := s.job
 	if why, rejected := e.cfg.Rejected[work.ID]; rejected {
-		return nil, errors.New(why)
+		if why.Late {
+			e.nextNumber++
+			e.touch()
+		}
+		return nil, errors.New(why.Reason)
 	}
 	d, err := (&jobdesc.Submission{
 		Request: work.Request, Script: "#!/bin/sh\n", Args: []string{"script"}, Now: e.now, Release: e.cfg.Release,
@@ -104,7 +114,12 @@ func (e *Engine) create(s *submission) (*job, error) {
 		return nil, err
 	}
 	j := &job{of: s, place: e.nextPlace, task: -1, submit: e.second(), limit: noMinutes, priority: slurmspec.NoVal}
-	if j.parts, err = e.partitionsOf(d.Partition); err != nil {
+	j.reservation = e.reservationOf(d.Reservation)
+	names := d.Partition
+	if names == "" && j.reservation != nil {
+		names = j.reservation.Partition
+	}
+	if j.parts, err = e.partitionsOf(names); err != nil {
 		return nil, err
 	}
 	j.part = j.parts[0]
@@ -235,7 +250,7 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 	e.describeMemory(j, d)
 	r.Exclusive, r.Whole, r.LeastLoaded = d.Shared == 0 || j.part.whole, j.part.whole, j.part.leastLoaded
 	var err error
-	r.Devices, err = deviceRequests(d.TRESPerNode)
+	r.Devices, err = selection.ReadDevices(d.TRESPerNode)
 	return err
 }
 
@@ -248,30 +263,6 @@ func (e *Engine) describeMemory(j *job, d *rpc.JobDesc) {
 	}
 	r.Memory = int64(d.MinMemory &^ slurmspec.MemPerCPU)
 	r.MemoryPerCPU = d.MinMemory&slurmspec.MemPerCPU != 0 && r.Memory > 0
-}
-
-// deviceRequests reads --gres and --gpus-per-node as sbatch sends them.
-func deviceRequests(list string) ([]selection.DeviceRequest, error) {
-	var out []selection.DeviceRequest
-	for _, word := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
-		word = strings.TrimPrefix(strings.TrimPrefix(word, "gres:"), "gres/")
-		parts := strings.Split(strings.ReplaceAll(word, "=", ":"), ":")
-		d := selection.DeviceRequest{Kind: parts[0], Count: 1}
-		last := parts[len(parts)-1]
-		if n, err := strconv.Atoi(last); err == nil && len(parts) > 1 {
-			d.Count, parts = n, parts[:len(parts)-1]
-		}
-		if len(parts) > 2 {
-			return nil, fmt.Errorf("invalid generic resource (gres) specification: %s", word)
-		}
-		if len(parts) == 2 {
-			d.Type = parts[1]
-		}
-		if d.Count > 0 {
-			out = append(out, d)
-		}
-	}
-	return out, nil
 }
 
 // describeNodes sets the nodes that a job names, excludes or could run on.
@@ -289,7 +280,7 @@ func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 			return err
 		}
 	}
-	j.capable = e.serving(hardwareOf(&j.request, d))
+	j.capable = e.serving(demandOf(&j.request, d))
 	return nil
 }
 
@@ -310,15 +301,15 @@ func (e *Engine) nodeSet(list string) (selection.Bits, error) {
 	return set, nil
 }
 
-// hardware is what a job asks of the hardware and the features of each node.
-type hardware struct {
+// demand is what a job asks of the hardware and the features of each node.
+type demand struct {
 	cpus, sockets, cores, threads int
 	memory, disk                  int64
 	features                      string
 }
 
-func hardwareOf(r *selection.Request, d *rpc.JobDesc) hardware {
-	h := hardware{
+func demandOf(r *selection.Request, d *rpc.JobDesc) demand {
+	h := demand{
 		cpus: r.MinCPUsPerNode, sockets: r.SocketsPerNode, cores: r.CoresPerSocket, threads: r.ThreadsPerCore,
 		memory: r.Memory, features: d.Features,
 	}
@@ -332,7 +323,7 @@ func hardwareOf(r *selection.Request, d *rpc.JobDesc) hardware {
 }
 
 // serving returns the nodes that serve jobs with a demand. Such jobs share the set.
-func (e *Engine) serving(h hardware) selection.Bits {
+func (e *Engine) serving(h demand) selection.Bits {
 	if set, known := e.capable[h]; known {
 		return set
 	}
@@ -348,35 +339,9 @@ func (e *Engine) serving(h hardware) selection.Bits {
 
 // servedBy reports whether the hardware and the features of a node serve a job (_build_node_list in
 // node_scheduler.c).
-func (h *hardware) servedBy(n *selection.Node, config *hpc.Node) bool {
+func (h *demand) servedBy(n *selection.Node, config *hpc.Node) bool {
 	if h.cpus > n.CPUs || h.memory > n.Memory || h.sockets > n.Sockets || h.cores > n.Cores || h.threads > n.Threads {
 		return false
 	}
-	return h.disk <= config.TmpDisk && (h.features == "" || matches(h.features, config.Features))
+	return h.disk <= config.TmpDisk && (h.features == "" || selection.HasFeatures(h.features, config.Features))
 }
-
-// matches evaluates features that "&" and "|" join, from left to right.
-func matches(expression string, features []string) bool {
-	result, and := true, true
-	for expression != "" {
-		end := strings.IndexAny(expression, "&|,")
-		word, operator := expression, byte('&')
-		if end >= 0 {
-			word, operator = expression[:end], expression[end]
-			expression = expression[end+1:]
-		} else {
-			expression = ""
-		}
-		has := slices.Contains(features, strings.TrimSpace(word))
-		if and {
-			result = result && has
-		} else {
-			result = result || has
-		}
-		and = operator != '|'
-	}
-	return result
-}
-
-// compress writes node names as a host list.
-func compress(names []string) string { return hostlist.Compress(names) }

@@ -1,11 +1,17 @@
-package slurmmodel
+// Package coverage compares what a configuration and a workload use with what the model of Slurm's scheduler has.
+package coverage
 
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/rm/slurmmodel/keys"
+	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -20,7 +26,7 @@ func (m Missing) String() string { return fmt.Sprintf("%s (%d jobs)", m.What, m.
 
 // Lacks returns what a configuration and a workload use and the model does not have, with the number of
 // jobs concerned.
-func Lacks(cfg *Config, w *workload.Workload) []Missing {
+func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 	var list []Missing
 	for _, rule := range configurationRules {
 		if what := rule(cfg); what != "" {
@@ -40,11 +46,13 @@ func Lacks(cfg *Config, w *workload.Workload) []Missing {
 			list = append(list, Missing{jobRules[i].what, n})
 		}
 	}
+	if what := unlikeReservations(cfg, w.Reservations); what != "" {
+		list = append(list, Missing{what, w.Jobs.Len()})
+	}
 	for _, events := range []struct {
 		what string
 		n    int
 	}{
-		{"reservations, of which the workload has %d", len(w.Reservations)},
 		{"a check against Slurm of events of nodes, of which the workload has %d", len(w.NodeEvents)},
 	} {
 		if events.n > 0 {
@@ -54,16 +62,44 @@ func Lacks(cfg *Config, w *workload.Workload) []Missing {
 	return list
 }
 
+// unlikeReservations describes what reservations ask for and the model does not have; empty for nothing.
+func unlikeReservations(cfg *slurmmodel.Config, events []hpc.ReservationEvent) string {
+	unsupported := reservations.Unsupported
+	if cfg.Release.Since(slurmspec.R2605) {
+		unsupported = append(slices.Clip(unsupported), slurmspec.FlagFlex) // jobs of such do not start as in Slurm
+	}
+	var what []string
+	for i := range events {
+		r := &events[i].Reservation
+		for _, flag := range unsupported {
+			if r.HasFlag(flag) {
+				what = append(what, flag)
+			}
+		}
+		if r.Licenses != "" {
+			what = append(what, "licences")
+		}
+		if r.Features != "" {
+			what = append(what, "features")
+		}
+	}
+	if len(what) == 0 {
+		return ""
+	}
+	slices.Sort(what)
+	return "reservations with " + strings.Join(slices.Compact(what), ", ")
+}
+
 // configurationRules name what a configuration asks for and the model does not have.
-var configurationRules = []func(*Config) string{
-	func(c *Config) string {
-		kind := strings.ToLower(value(c.Get, "SelectType"))
-		if kind == "" && rulesOf(c.Release).since2411 || strings.HasSuffix(kind, "cons_tres") {
+var configurationRules = []func(*slurmmodel.Config) string{
+	func(c *slurmmodel.Config) string {
+		kind := strings.ToLower(keys.Value(c.Get, "SelectType"))
+		if kind == "" && c.Release.Since(slurmspec.R2411) || strings.HasSuffix(kind, "cons_tres") {
 			return ""
 		}
 		return "SelectType=" + cmp.Or(kind, "select/linear, the default before 24.11")
 	},
-	func(c *Config) string {
+	func(c *slurmmodel.Config) string {
 		for i := range c.Nodes {
 			switch n := &c.Nodes[i]; {
 			case n.State != "":
@@ -74,20 +110,20 @@ var configurationRules = []func(*Config) string{
 		}
 		return ""
 	},
-	func(c *Config) string {
-		if value(c.Get, "SuspendProgram") != "" {
+	func(c *slurmmodel.Config) string {
+		if keys.Value(c.Get, "SuspendProgram") != "" {
 			return "power saving (SuspendProgram)"
 		}
 		return ""
 	},
-	func(c *Config) string {
-		if kind := strings.ToLower(value(c.Get, "PreemptType")); kind != "" && kind != "preempt/none" {
+	func(c *slurmmodel.Config) string {
+		if kind := strings.ToLower(keys.Value(c.Get, "PreemptType")); kind != "" && kind != "preempt/none" {
 			return "preemption (PreemptType=" + kind + ")"
 		}
 		return ""
 	},
-	func(c *Config) string {
-		params := strings.ToUpper(value(c.Get, "SelectTypeParameters"))
+	func(c *slurmmodel.Config) string {
+		params := strings.ToUpper(keys.Value(c.Get, "SelectTypeParameters"))
 		for _, one := range []string{"CR_SOCKET", "CR_ONE_TASK_PER_CORE", "CR_CPU"} {
 			if strings.Contains(params, one) {
 				return "SelectTypeParameters=" + one
@@ -95,41 +131,41 @@ var configurationRules = []func(*Config) string{
 		}
 		return ""
 	},
-	func(c *Config) string {
-		switch plugin := strings.ToLower(value(c.Get, "TopologyPlugin")); plugin {
+	func(c *slurmmodel.Config) string {
+		switch plugin := strings.ToLower(keys.Value(c.Get, "TopologyPlugin")); plugin {
 		case "", "topology/tree", "topology/none", "topology/default", "topology/flat":
 			return ""
 		default:
 			return "TopologyPlugin=" + plugin
 		}
 	},
-	func(c *Config) string {
-		o := options(c.Get)
+	func(c *slurmmodel.Config) string {
+		o := keys.OptionsOf(c.Get)
 		for _, one := range []string{
 			"max_rpc_cnt", "reduce_completing_frag", "bf_licenses", "bf_topopt_enable", "bf_max_job_assoc",
 		} {
-			if o.has(one) {
+			if o.Has(one) {
 				return "SchedulerParameters=" + one
 			}
 		}
 		return ""
 	},
-	func(c *Config) string {
-		if number(c.Get, "CompleteWait", 0) > 0 {
+	func(c *slurmmodel.Config) string {
+		if keys.Number(c.Get, "CompleteWait", 0) > 0 {
 			return "CompleteWait"
 		}
 		return ""
 	},
-	func(c *Config) string {
+	func(c *slurmmodel.Config) string {
 		for _, p := range c.Partitions {
 			for _, key := range []string{
 				"MaxCPUsPerNode", "MaxMemPerCPU", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
 			} {
-				if text := value(p.Get, key); text != "" && !strings.EqualFold(text, "NO") && !strings.EqualFold(text, "UNLIMITED") {
+				if text := keys.Value(p.Get, key); text != "" && !strings.EqualFold(text, "NO") && !strings.EqualFold(text, "UNLIMITED") {
 					return key + " of partitions"
 				}
 			}
-			share := strings.ToUpper(cmp.Or(value(p.Get, "OverSubscribe"), value(p.Get, "Shared")))
+			share := strings.ToUpper(cmp.Or(keys.Value(p.Get, "OverSubscribe"), keys.Value(p.Get, "Shared")))
 			if strings.HasPrefix(share, "YES") || strings.HasPrefix(share, "FORCE") {
 				return "OverSubscribe=" + share
 			}
@@ -143,7 +179,7 @@ var jobRules = []struct {
 	what string
 	asks func(*hpc.Job) bool
 }{
-	{"reservations of jobs", func(j *hpc.Job) bool { return j.Reservation != "" }},
+	{"several reservations for a job", func(j *hpc.Job) bool { return strings.Contains(j.Reservation, ",") }},
 	{"licences", func(j *hpc.Job) bool { return j.Licenses != "" }},
 	{"GPUs for the job, a socket or a task", func(j *hpc.Job) bool {
 		return j.GPUs != "" || j.GPUsPerSocket != "" || j.GPUsPerTask != "" || j.CPUsPerGPU > 0 || j.MemPerGPU > 0 || j.TasksPerGPU > 0
