@@ -8,6 +8,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/fairshare"
+	"rmreplay/internal/rm/slurmmodel/charge"
 	"rmreplay/internal/rm/slurmmodel/hardware"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -35,6 +36,8 @@ type Config struct {
 	// Epoch is the instant at which virtual time begins. slurmctld has run for Lead by then.
 	Epoch hpc.Time
 	Lead  time.Duration
+	// Costs are the virtual times of the schedulers' computing.
+	Costs charge.Costs
 	// Guide overrules the model's decisions; nil for none.
 	Guide Guide
 }
@@ -78,6 +81,7 @@ type parameters struct {
 	maxStart                       int
 	deferred                       bool // defer: an epilog only queues the scheduler
 	assocLimitStop                 bool
+	limits                         charge.Limits
 	bf                             bfParameters
 	maxSwitchWait                  int64
 
@@ -124,6 +128,7 @@ func readParameters(get func(string) (string, bool)) *parameters {
 		runningReserve: o.Has("bf_running_job_reserve"), busy: o.Has("bf_busy_nodes"),
 		linear: o.Number("bf_window_linear", 0),
 	}
+	p.limits = charge.ReadLimits(o, keys.Number(get, "MessageTimeout", 10))
 	p.bf.off = p.bf.interval < 0 || strings.EqualFold(keys.Value(get, "SchedulerType"), "sched/builtin")
 	p.bf.spaceSize = int(o.Number("bf_node_space_size", int64(p.bf.maxTest)))
 	p.killWait, p.overTimeLimit = keys.Number(get, "KillWait", 30), keys.Number(get, "OverTimeLimit", 0)*60
@@ -155,7 +160,7 @@ type partition struct {
 	whole, leastLoaded bool
 	failed             bool // in the present pass of the main scheduler
 	planned            int  // jobs with reservations in the present cycle of backfill
-	tests              int  // jobs tested in the present cycle
+	tests              int  // jobs tested in the present pass of the main scheduler
 }
 
 // noMinutes stands for a time limit that is not given, endless for none.
@@ -207,4 +212,27 @@ func newPartition(cfg *Config, line *Partition, place map[string]int) (*partitio
 		}
 	}
 	return p, nil
+}
+
+// rules are the differences between releases of Slurm that the model knows.
+type rules struct {
+	// wholeSeconds says that the background loop wakes at whole seconds (since 23.11). Before, it wakes a
+	// second after its last turn, and keeps the phase of slurmctld's start.
+	wholeSeconds bool
+	// roundUp says that planned jobs end at the next multiple of bf_resolution (since 24.11). Before, they
+	// end at the previous one.
+	roundUp bool
+	// refuseForgotten says that a dependency on the success or failure of a job that slurmctld has forgotten
+	// is refused (since 23.02).
+	refuseForgotten bool
+	// since2411 are the rules of 24.11 of the will-run test and of backfill's tries, since2605 those of 26.05.
+	since2411, since2605 bool
+}
+
+func rulesOf(r slurmspec.Release) rules {
+	return rules{
+		refuseForgotten: r.Since(slurmspec.R2302),
+		wholeSeconds:    r.Since(slurmspec.R2311), roundUp: r.Since(slurmspec.R2411),
+		since2411: r.Since(slurmspec.R2411), since2605: r.Since(slurmspec.R2605),
+	}
 }

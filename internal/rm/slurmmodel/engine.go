@@ -55,6 +55,7 @@ type Engine struct {
 	leaving    int            // number of jobs that leave their nodes
 
 	stats  sdiag.Counters
+	cycle  *cycle // of backfill in progress
 	cycles uint32 // of backfill so far
 
 	changed int64 // the second of the last change of a job, a node, a partition or a reservation

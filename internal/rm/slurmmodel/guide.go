@@ -66,11 +66,7 @@ func (e *Engine) view(j *job) View {
 	if e.isPlanned(j) {
 		v.Planned = hpc.Unix(j.estimate)
 	}
-	for i := range j.part.nodes.All {
-		if e.available.Has(i) && e.state.Idle(i) {
-			v.IdleNodes++
-		}
-	}
+	v.IdleNodes = e.state.CountIdle(j.part.nodes, e.available)
 	return v
 }
 
@@ -172,6 +168,4 @@ func (e *Engine) ForceEnd(id string, task int, how hpc.State) error {
 }
 
 // ForceReason gives a pending task another reason.
-func (e *Engine) ForceReason(v View, reason slurmspec.Reason) {
-	e.setReason(e.find(v.Job, v.Task.Task), reason)
-}
+func (e *Engine) ForceReason(v View, r slurmspec.Reason) { e.setReason(e.find(v.Job, v.Task.Task), r) }

@@ -11,6 +11,7 @@ import (
 // (backfill_agent), the decay thread (_decay_thread) and the thread that schedules (_sched_agent).
 type loops struct {
 	turn, backfill, decay hpc.Time // when each is due next
+	busy                  hpc.Time // until when a scheduler computes, and nothing else happens
 
 	// Of the background loop, in seconds since 1970.
 	lastFull, lastSched, lastLimit, lastPurge, lastReservations int64
@@ -90,7 +91,7 @@ func (e *Engine) passAt() hpc.Time {
 // next returns the instant of what happens next.
 func (e *Engine) next() hpc.Time {
 	l := &e.loops
-	return min(l.turn, l.backfill, l.decay, e.passAt(), e.timers.Next())
+	return max(l.busy, min(l.turn, l.backfill, l.decay, e.passAt(), e.timers.Next()))
 }
 
 // step does the first thing that is due. Of things that are due at one instant, the pass follows its request
@@ -98,6 +99,8 @@ func (e *Engine) next() hpc.Time {
 func (e *Engine) step() {
 	l := &e.loops
 	switch {
+	case e.cycle != nil && !e.cycle.asleep && l.backfill <= e.now:
+		l.backfill = e.backfillTurn()
 	case e.passAt() <= e.now:
 		e.pass()
 	case e.timers.Next() <= e.now && e.timers[0].Class == jobEnds:
@@ -120,7 +123,7 @@ func (e *Engine) pass() {
 	full := e.loops.full
 	e.loops.requested, e.loops.full = false, false
 	e.schedule(full)
-	e.loops.passEnd = e.now
+	e.loops.passEnd = max(e.now, e.loops.busy)
 	e.tell()
 }
 
@@ -182,15 +185,20 @@ func (e *Engine) setEligible() {
 	}
 }
 
-// backfillTurn runs a cycle of backfill if it is due and there is work. It returns when the thread looks
-// again.
+// backfillTurn runs a cycle of backfill if it is due and there is work, or goes on with it. It returns when the
+// thread looks again.
 func (e *Engine) backfillTurn() hpc.Time {
-	now := e.second()
-	if now-e.loops.lastBackfill < e.par.bf.interval || e.changed < e.loops.lastBackfill {
-		return e.now.Add(time.Second)
+	if now := e.second(); e.cycle == nil {
+		if now-e.loops.lastBackfill < e.par.bf.interval || e.changed < e.loops.lastBackfill {
+			return e.now.Add(time.Second)
+		}
+		e.cycle = e.newCycle()
 	}
-	e.backfill()
+	if pause := e.cycle.goOn(); pause > 0 {
+		return e.now.Add(pause)
+	}
+	e.cycle = nil
 	e.tell()
-	e.loops.lastBackfill = now
+	e.loops.lastBackfill = e.second()
 	return e.now.Add(time.Duration(e.par.bf.interval) * time.Second)
 }

@@ -2,6 +2,7 @@ package slurmmodel
 
 import (
 	"slices"
+	"time"
 
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
@@ -35,7 +36,9 @@ func (e *Engine) schedule(full bool) {
 		}
 	}
 	copy(e.available, saved)
-	e.stats.Main(sdiag.Pass{Queue: len(queue), Depth: p.considered, Exit: p.exit})
+	took := p.took()
+	e.loops.busy = max(e.loops.busy, e.now.Add(took))
+	e.stats.Main(sdiag.Pass{Queue: len(queue), Depth: p.considered, Exit: p.exit, Took: took})
 }
 
 // pass is a pass of the main scheduler in progress.
@@ -48,6 +51,10 @@ type pass struct {
 	considered, exit int // for the statistics
 	blocked          []*reservations.Reservation
 }
+
+// took returns the virtual time that the pass has computed. slurmctld serves nobody meanwhile. Jobs that it
+// starts have the second in which it began.
+func (p *pass) took() time.Duration { return time.Duration(p.considered) * p.e.cfg.Costs.Main }
 
 // record tries a record of the queue. It reports false if the pass ends.
 func (p *pass) record(r record) bool {
@@ -79,6 +86,10 @@ func (p *pass) record(r record) bool {
 // try tries one job or task. goOn is false if the pass ends, and started is true if the job has started.
 func (p *pass) try(j *job) (goOn, started bool) {
 	e := p.e
+	if e.now.Add(p.took()).UnixSeconds()-e.second() >= e.par.limits.MainSeconds {
+		p.exit = sdiag.MainTime
+		return false, false
+	}
 	if e.par.maxStart > 0 && p.started >= e.par.maxStart {
 		p.exit = sdiag.MainStarts
 		return false, false

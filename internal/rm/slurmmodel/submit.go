@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/jobdesc"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
@@ -200,18 +201,7 @@ func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
 // _copy_job_desc_to_job_record in job_mgr.c).
 func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 	r := &j.request
-	given := func(n uint32) int {
-		if n == slurmspec.NoVal || n == slurmspec.Infinite {
-			return 0
-		}
-		return int(n)
-	}
-	given16 := func(n uint16) int {
-		if n == slurmspec.NoVal16 || n == slurmspec.Infinite16 {
-			return 0
-		}
-		return int(n)
-	}
+	given, given16 := keys.Given, keys.Given16
 	j.minNodes, j.maxNodes = max(1, given(d.MinNodes)), given(d.MaxNodes)
 	j.useMinNodes = d.Flags&rpc.FlagUseMinNodes != 0
 	r.MaxNodes, r.MinCPUs = j.maxNodes, given(d.MinCPUs)

@@ -67,3 +67,19 @@ func Minutes(get Get, key string) (int64, error) {
 	}
 	return int64((d + time.Minute - 1) / time.Minute), nil
 }
+
+// Given returns a number of a submission; 0 if it is not given.
+func Given(n uint32) int {
+	if n == slurmspec.NoVal || n == slurmspec.Infinite {
+		return 0
+	}
+	return int(n)
+}
+
+// Given16 is [Given] for a number of 16 bits.
+func Given16(n uint16) int {
+	if n == slurmspec.NoVal16 || n == slurmspec.Infinite16 {
+		return 0
+	}
+	return int(n)
+}

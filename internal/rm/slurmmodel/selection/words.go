@@ -105,3 +105,13 @@ func HasFeatures(expression string, features []string) bool {
 	}
 	return result
 }
+
+// CountIdle returns how many nodes of both sets have no jobs.
+func (s *State) CountIdle(a, b Bits) (n int) {
+	for i := range a.All {
+		if b.Has(i) && s.Idle(i) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,7 +1,6 @@
-package slurmmodel
+package keys
 
 import (
-	"rmreplay/internal/rm/slurmmodel/keys"
 	"strings"
 	"testing"
 )
@@ -22,7 +21,7 @@ func lines(text string) func(string) (string, bool) {
 // TestOptionsAreFoundAsSlurmctldFindsThem: anywhere in the text, in any case, and a value that is no number
 // is the default.
 func TestOptionsAreFoundAsSlurmctldFindsThem(t *testing.T) {
-	o := keys.OptionsOf(lines("SchedulerParameters=BF_Interval=45,bf_max_job_test=x,bf_busy_nodes"))
+	o := OptionsOf(lines("SchedulerParameters=BF_Interval=45,bf_max_job_test=x,bf_busy_nodes"))
 	if got := o.Number("bf_interval", 30); got != 45 {
 		t.Errorf("bf_interval is %d, want 45", got)
 	}
