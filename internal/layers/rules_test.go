@@ -205,6 +205,8 @@ var rules = []rule{
 		"internal/bundle", "internal/compare", "internal/formats", "internal/hostlist", "internal/hpc", "internal/input", "internal/interrupt", "internal/ioaware", "internal/jobjson", "internal/metrics", "internal/output", "internal/predict/model", "internal/procfs", "internal/replay", "internal/rm", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/rm/slurmmodel", "internal/rm/slurmmodel/...", "internal/run", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/complete", "internal/workload/session", "internal/workload/transform",
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
+	{"use cases", "internal/agreement", []string{"internal/hpc", "internal/rm", "internal/rm/slurmmodel", "internal/run", "internal/slurmspec"}, computes,
+		"the agreement compares a record with the model that follows it; its caller makes both runs"},
 	{"use cases", "internal/forecast", []string{
 		"internal/experiment", "internal/hostlist", "internal/hpc", "internal/predict", "internal/replay", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform",
 	}, offline,
@@ -344,7 +346,7 @@ var rules = []rule{
 		"internal/experiment", "internal/hpc", "internal/ioaware", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run", "internal/stats", "internal/supervise", "internal/workload/...",
 	}, offline,
 		"a tool is a program of its own"},
-	{"program", "tools/modelagreement", []string{"internal/experiment", "internal/run", "internal/supervise"}, offline,
+	{"program", "tools/modelagreement", []string{"internal/agreement", "internal/experiment", "internal/run", "internal/supervise"}, offline,
 		"a tool is a program of its own"},
 	{"program", "tools/sitepage", []string{"internal/compare", "internal/formats", "internal/hpc", "internal/metrics", "internal/run", "internal/waits"}, offline,
 		"a tool is a program of its own"},
