@@ -162,7 +162,7 @@ func (f *Follower) Start(v slurmmodel.View, nodes string) (on string, blocks boo
 		if !again {
 			f.differs(TooEarly, k, f.slurm(k, p), "starts it on "+nodes+", "+inputs(&v))
 		}
-		return "", !f.startsBehind(k, v.Partition)
+		return "", !f.startsBehind(k)
 	}
 	if p.nodes != nodes {
 		f.moved[k] = true
@@ -176,8 +176,10 @@ func (f *Follower) Start(v slurmmodel.View, nodes string) (on string, blocks boo
 
 // startsBehind reports whether another job starts in this second in the record. Then the one that waits does
 // not block the partition, or not for long.
-func (f *Follower) startsBehind(k key, _ string) bool {
-	return slices.ContainsFunc(f.truth.bySecond[f.now.second], func(p *period) bool { return p.key != k && !f.wanted[p.key] })
+func (f *Follower) startsBehind(k key) bool {
+	return slices.ContainsFunc(f.truth.bySecond[f.now.second], func(p *period) bool {
+		return p.key != k && !f.wanted[p.key]
+	})
 }
 
 // End implements [slurmmodel.Guide].
@@ -317,7 +319,8 @@ func (f *Follower) Report(n int, seed uint64) *Report {
 		out.Starts.join(chosen[i].starts)
 		out.Nodes.join(chosen[i].placed)
 	}
-	out.Reasons, out.Plans, out.Priorities, out.Ends = *f.counts[Reason], *f.counts[Plan], *f.counts[Priority], *f.counts[End]
+	out.Reasons, out.Plans = *f.counts[Reason], *f.counts[Plan]
+	out.Priorities, out.Ends = *f.counts[Priority], *f.counts[End]
 	for k := range f.truth.asked {
 		if k.task >= 0 || len(f.truth.byKey[k]) > 0 {
 			out.Asked++

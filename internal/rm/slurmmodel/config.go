@@ -192,11 +192,12 @@ func newMachine(cfg *Config) (*selection.Machine, error) {
 
 // newPartition returns a partition of slurm.conf.
 func newPartition(cfg *Config, line *Partition, place map[string]int) (*partition, error) {
+	sharing := cmp.Or(keys.Value(line.Get, "OverSubscribe"), keys.Value(line.Get, "Shared"))
 	p := &partition{
 		name: line.Name, nodes: selection.NewBits(len(place)),
 		tier:     int(keys.Number(line.Get, "PriorityTier", keys.Number(line.Get, "Priority", 1))),
 		minNodes: int(keys.Number(line.Get, "MinNodes", 0)), maxNodes: int(keys.Number(line.Get, "MaxNodes", 0)),
-		whole:       strings.EqualFold(cmp.Or(keys.Value(line.Get, "OverSubscribe"), keys.Value(line.Get, "Shared")), "EXCLUSIVE"),
+		whole:       strings.EqualFold(sharing, "EXCLUSIVE"),
 		leastLoaded: strings.EqualFold(keys.Value(line.Get, "LLN"), "YES"),
 	}
 	for _, name := range line.Nodes {

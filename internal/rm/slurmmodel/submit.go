@@ -74,7 +74,8 @@ func (e *Engine) compareWithQueue(j *job) {
 	}
 	for i := 0; i < len(e.list); i++ {
 		other := e.list[i]
-		if other == j || other.reservation != j.reservation || other.state != pending || other.reason == reasonNodeLimit || other.reason == reasonTimeLimit ||
+		if other == j || other.reservation != j.reservation || other.state != pending ||
+			other.reason == reasonNodeLimit || other.reason == reasonTimeLimit ||
 			limits.KeepsBehind(other.reason, e.rules.since2411) {
 			continue
 		}
