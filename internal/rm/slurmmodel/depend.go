@@ -265,7 +265,7 @@ func (j *job) name() string {
 // neverSatisfied cancels a job whose dependencies can never be met, or leaves it pending
 // (handle_invalid_dependency).
 func (e *Engine) neverSatisfied(j *job) {
-	kill := e.par.killInvalidDepend
+	kill := e.par.KillInvalidDepend
 	if asked := j.of.job.KillOnInvalidDep; asked != nil {
 		kill = *asked
 	}

@@ -36,7 +36,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 		// This sets its begin time; that of an array is set when a queue is built.
 		independent := len(j.tasks) == 0 && e.independent(j)
 		e.account.prioritize(j)
-		if independent && !e.par.deferred {
+		if independent && !e.par.Deferred {
 			e.compareWithQueue(j)
 		}
 		err = e.tryAtSubmission(j)
@@ -76,10 +76,10 @@ func (e *Engine) compareWithQueue(j *job) {
 		other := e.list[i]
 		if other == j || other.reservation != j.reservation || other.state != pending ||
 			other.reason == reasonNodeLimit || other.reason == reasonTimeLimit ||
-			limits.KeepsBehind(other.reason, e.rules.since2411) {
+			limits.KeepsBehind(other.reason, e.rules.Since2411) {
 			continue
 		}
-		if least := e.par.bf.minAge; least > 0 && (other.begin == 0 || e.second()-other.begin < least) {
+		if least := e.par.BF.MinAge; least > 0 && (other.begin == 0 || e.second()-other.begin < least) {
 			continue
 		}
 		if !e.independent(other) {
@@ -142,7 +142,7 @@ func (e *Engine) create(s *submission) (*job, error) {
 	if err := e.account.admit(j); err != nil {
 		return nil, err
 	}
-	if e.rules.refuseForgotten && j.needs.namesForgotten() {
+	if e.rules.RefuseForgotten && j.needs.namesForgotten() {
 		e.nextNumber++ // of the submission that is refused, before the engine submits the job without these dependencies
 	}
 	j.number, s.number = e.nextNumber, e.nextNumber
@@ -227,11 +227,11 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 		r.MaxNodes = j.maxNodes
 	}
 	r.BlockCores = d.TaskDist>>4&0xf == 2
-	r.Switches, j.switchWait = given(d.ReqSwitch), e.par.maxSwitchWait
+	r.Switches, j.switchWait = given(d.ReqSwitch), e.par.MaxSwitchWait
 	if w := given(d.Wait4Switch); d.Wait4Switch != slurmspec.NoVal {
 		j.switchWait = min(j.switchWait, int64(w))
 	}
-	if j.maxNodes == 0 && r.Tasks > 0 && e.rules.since2605 {
+	if j.maxNodes == 0 && r.Tasks > 0 && e.rules.Since2605 {
 		j.maxNodes, j.useMinNodes = r.Tasks, true
 		if r.TasksPerNode > 0 {
 			j.maxNodes = max(j.minNodes, (r.Tasks+r.TasksPerNode-1)/r.TasksPerNode)
