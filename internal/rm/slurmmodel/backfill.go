@@ -49,7 +49,7 @@ func (e *Engine) newCycle() *cycle {
 	c.depths = backfill.Depths{User: e.par.BF.MaxUser, Partition: e.par.BF.MaxPart, Both: e.par.BF.MaxUserPart}
 	c.table = &e.table
 	c.table.Begin(c.now, e.par.BF.Window, e.par.BF.Resolution, e.available)
-	c.table.Beyond = e.rules.Since2411
+	c.table.Beyond, c.table.Up = e.rules.Since2411, e.rules.RoundUp
 	c.end = c.table.End()
 	for _, j := range e.list {
 		if j.state == pending {
@@ -144,18 +144,8 @@ func (e *Engine) flagPlanned() {
 // (_bf_reserve_running).
 func (c *cycle) reserveRunning(j *job) {
 	if j.request.Exclusive && c.table.Records() < c.e.par.BF.SpaceSize {
-		c.table.Reserve(j.alloc.Nodes, 0, c.roundEnd(j.end))
+		c.table.Reserve(j.alloc.Nodes, 0, c.table.RoundEnd(j.end))
 	}
-}
-
-func (c *cycle) round(t int64) int64 { return t / c.e.par.BF.Resolution * c.e.par.BF.Resolution }
-
-// roundEnd rounds the end of a reservation.
-func (c *cycle) roundEnd(t int64) int64 {
-	if c.e.rules.RoundUp {
-		t += c.e.par.BF.Resolution - 1
-	}
-	return c.round(t)
 }
 
 // record tries a record of the queue, with all its tasks. It reports false if the cycle ends.
@@ -428,7 +418,7 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 
 // conflicts reports whether the nodes are planned for other jobs while the job would run.
 func (t *trial) conflicts(alloc *selection.Allocation, start int64) bool {
-	return t.table.Conflicts(alloc.Nodes, t.round(start), t.roundEnd(start+t.limit*60))
+	return t.table.Conflicts(alloc.Nodes, t.table.Round(start), t.table.RoundEnd(start+t.limit*60))
 }
 
 // reserve plans a job, and returns what follows.
@@ -458,7 +448,7 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 			t.exit = sdiag.BackfillTable
 			return endCycle
 		}
-		t.table.Reserve(alloc.Nodes, t.round(start), t.roundEnd(start+t.limit*60))
+		t.table.Reserve(alloc.Nodes, t.table.Round(start), t.table.RoundEnd(start+t.limit*60))
 	}
 	t.judge(j, rm.Planned)
 	if t.original != 0 && t.original < start {

@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/jobdesc"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/slurmmodel/demand"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -271,7 +272,7 @@ func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 			return err
 		}
 	}
-	j.demand = demandOf(&j.request, d)
+	j.demand = demand.Of(&j.request, d)
 	j.capable = e.serving(j.demand)
 	return nil
 }
@@ -293,53 +294,17 @@ func (e *Engine) nodeSet(list string) (selection.Bits, error) {
 	return set, nil
 }
 
-// demand is what a job asks of the hardware and the features of each node.
-type demand struct {
-	cpus, sockets, cores, threads int
-	memory, disk                  int64
-	features                      string
-}
-
-func demandOf(r *selection.Request, d *rpc.JobDesc) demand {
-	h := demand{
-		cpus: r.MinCPUsPerNode, sockets: r.SocketsPerNode, cores: r.CoresPerSocket, threads: r.ThreadsPerCore,
-		features: d.Features,
-	}
-	if d.MinTmpDisk != slurmspec.NoVal {
-		h.disk = int64(d.MinTmpDisk)
-	}
-	return h.with(r)
-}
-
-// with returns the demand with the memory of a request.
-func (h demand) with(r *selection.Request) demand {
-	h.memory = r.Memory
-	if r.MemoryPerCPU {
-		h.memory *= int64(max(1, r.MinCPUsPerNode))
-	}
-	return h
-}
-
 // serving returns the nodes that serve jobs with a demand. Such jobs share the set.
-func (e *Engine) serving(h demand) selection.Bits {
+func (e *Engine) serving(h demand.Demand) selection.Bits {
 	if set, known := e.capable[h]; known {
 		return set
 	}
 	set := selection.NewBits(len(e.tester.Nodes))
 	for i := range e.tester.Nodes {
-		if h.servedBy(&e.tester.Nodes[i], e.configs[i]) {
+		if h.ServedBy(&e.tester.Nodes[i], e.configs[i]) {
 			set.Set(i)
 		}
 	}
 	e.capable[h] = set
 	return set
-}
-
-// servedBy reports whether the hardware and the features of a node serve a job (_build_node_list in
-// node_scheduler.c).
-func (h *demand) servedBy(n *selection.Node, config *hpc.Node) bool {
-	if h.cpus > n.CPUs || h.memory > n.Memory || h.sockets > n.Sockets || h.cores > n.Cores || h.threads > n.Threads {
-		return false
-	}
-	return h.disk <= config.TmpDisk && (h.features == "" || selection.HasFeatures(h.features, config.Features))
 }
