@@ -169,7 +169,7 @@ func (e *Engine) testNeed(j *job, n *need) needState {
 	}
 	pendingOnes, complete, well, started := 0, true, true, int64(0)
 	for _, other := range n.on.jobs {
-		if task >= 0 && other.task != task && !contains(other.tasks, task) {
+		if task >= 0 && other.task != task && !slices.Contains(other.tasks, task) {
 			continue
 		}
 		switch {
@@ -179,7 +179,7 @@ func (e *Engine) testNeed(j *job, n *need) needState {
 		case other.state != ended:
 			complete = false
 		}
-		well = well && other.state == ended && other.wentWell()
+		well = well && other.state == ended && other.well
 		started = max(started, other.startedAt.UnixSeconds())
 	}
 	switch n.kind {
@@ -230,15 +230,6 @@ func either(good bool) needState {
 		return met
 	}
 	return failed
-}
-
-func contains(tasks []int, task int) bool {
-	for _, t := range tasks {
-		if t == task {
-			return true
-		}
-	}
-	return false
 }
 
 // testSingleton looks for jobs of the same user and name that run, or were submitted earlier.

@@ -92,7 +92,7 @@ func (e *Engine) guided(j *job, alloc *selection.Allocation) (*selection.Allocat
 
 // allocateOn returns an allocation on named nodes; nil if the job does not fit there.
 func (e *Engine) allocateOn(j *job, names string) *selection.Allocation {
-	set, err := e.nodeSet(names)
+	set, err := e.tester.SetOf(names, e.place)
 	if err != nil {
 		return nil
 	}

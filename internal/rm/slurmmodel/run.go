@@ -193,9 +193,6 @@ func (j *job) ends() []int {
 	return []int{j.task}
 }
 
-// wentWell reports whether an ended job completed.
-func (j *job) wentWell() bool { return j.well }
-
 // enforceLimits kills the jobs that have reached their time limits, in slurmctld's order (job_time_limit).
 func (e *Engine) enforceLimits() {
 	now := e.second()

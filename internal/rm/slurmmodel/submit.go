@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/jobdesc"
@@ -261,37 +260,20 @@ func (e *Engine) describeMemory(j *job, d *rpc.JobDesc) {
 func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 	var err error
 	if d.ReqNodes != "" {
-		if j.request.Required, err = e.nodeSet(d.ReqNodes); err != nil {
+		if j.request.Required, err = e.tester.SetOf(d.ReqNodes, e.place); err != nil {
 			return err
 		}
 		j.minNodes = max(j.minNodes, j.request.Required.Count())
 		j.request.MinCPUs = max(j.request.MinCPUs, j.minNodes)
 	}
 	if d.ExcNodes != "" {
-		if j.excluded, err = e.nodeSet(d.ExcNodes); err != nil {
+		if j.excluded, err = e.tester.SetOf(d.ExcNodes, e.place); err != nil {
 			return err
 		}
 	}
 	j.demand = demand.Of(&j.request, d)
 	j.capable = e.serving(j.demand)
 	return nil
-}
-
-// nodeSet returns the nodes of a host list.
-func (e *Engine) nodeSet(list string) (selection.Bits, error) {
-	names, err := hostlist.Expand(list)
-	if err != nil {
-		return nil, err
-	}
-	set := selection.NewBits(len(e.tester.Nodes))
-	for _, name := range names {
-		i, known := e.place[name]
-		if !known {
-			return nil, fmt.Errorf("invalid node name specified: %s", name)
-		}
-		set.Set(i)
-	}
-	return set, nil
 }
 
 // serving returns the nodes that serve jobs with a demand. Such jobs share the set.
