@@ -302,6 +302,16 @@ func (a *accounting) end(j *job) {
 	a.limits.Removed(l, true)
 }
 
+// requeue counts a job again that returns to the queue.
+func (a *accounting) requeue(j *job) {
+	j.account.running = nil
+	if a.limits == nil {
+		return
+	}
+	j.account.limits.Accrue, j.account.limits.Submit = 0, j.submit
+	a.limits.Submitted(a.view(j))
+}
+
 // forget forgets a pending job that is over.
 func (a *accounting) forget(j *job) {
 	if a.limits == nil || j.state != pending {

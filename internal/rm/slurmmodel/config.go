@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/fairshare"
-	"rmreplay/internal/rm/slurmmodel/hardware"
+	"rmreplay/internal/rm/slurmmodel/machine"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -37,6 +37,10 @@ type Config struct {
 	// Epoch is the instant at which virtual time begins. slurmctld has run for Lead by then.
 	Epoch hpc.Time
 	Lead  time.Duration
+	// PreRoll says that virtual time begins before the workload's window. At most PresetBurst preset jobs
+	// start together.
+	PreRoll     bool
+	PresetBurst int
 }
 
 // Rejection is why slurmctld refuses a job.
@@ -67,7 +71,7 @@ type Partition struct {
 }
 
 // Switch is a line of topology.conf.
-type Switch = hardware.Switch
+type Switch = machine.Switch
 
 // parameters are the parts of slurm.conf that the scheduler reads.
 type parameters struct {
@@ -207,8 +211,9 @@ func newMachine(cfg *Config) (*selection.Machine, error) {
 		CountMemory: strings.Contains(params, "MEMORY"), BlockCores: strings.Contains(params, "CR_CORE_DEFAULT_DIST_BLOCK"),
 		LeastLoaded: strings.Contains(params, "CR_LLN"), PackSerial: options(cfg.Get).has("pack_serial_at_end"),
 		TreeOptional: strings.Contains(strings.ToLower(value(cfg.Get, "TopologyParam")), "topooptional"),
+		Dragonfly:    strings.Contains(strings.ToLower(value(cfg.Get, "TopologyParam")), "dragonfly"),
 	}
-	if err := hardware.Add(m, cfg.Nodes, cfg.Switches); err != nil {
+	if err := machine.Add(m, cfg.Nodes, cfg.Switches); err != nil {
 		return nil, err
 	}
 	m.Prepare()

@@ -21,6 +21,7 @@ import (
 type Engine struct {
 	cfg     Config
 	par     *parameters
+	site    *parameters // of slurm.conf when the window has begun; nil before, and without a pre-roll
 	rules   rules
 	tester  *selection.Tester
 	state   *selection.State
@@ -31,6 +32,7 @@ type Engine struct {
 	account *accounting // nil without
 
 	reservations *reservations.List
+	siteBackfill bool // backfill has not read site yet
 
 	now    hpc.Time
 	loops  loops
@@ -85,6 +87,9 @@ func newEngine(cfg Config) (*Engine, error) {
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
 		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[demand]selection.Bits{},
 	}
+	if cfg.PreRoll {
+		e.par = readParameters(preRoll(cfg.Get, cfg.PresetBurst))
+	}
 	e.reservations = reservations.New(site{e})
 	e.reservations.Since2411, e.reservations.Shares = e.rules.since2411, e.rules.since2411 && !e.rules.since2605
 	n := len(m.Nodes)
@@ -124,6 +129,7 @@ func (e *Engine) Can() rm.Capabilities {
 	return rm.Capabilities{
 		Name: "the model of Slurm", FixedPriorities: true,
 		Commands: []rm.CommandKind{rm.Cancel, rm.Hold, rm.Release, rm.SetPriority, rm.SetTimeLimit},
+		PresetAt: presetAt,
 	}
 }
 
@@ -196,19 +202,6 @@ func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 	o.TRES = e.tresText(j.alloc)
 	return o
 }
-
-// PlanWindow implements [rm.ResourceManager].
-func (e *Engine) PlanWindow(rm.Window) ([]hpc.ReservationEvent, error) {
-	return nil, errors.New("the model of Slurm does not play windows yet (want a workload without a window, or a replay)")
-}
-
-// SubmitPreset implements [rm.ResourceManager].
-func (e *Engine) SubmitPreset(*hpc.Job) error {
-	return errors.New("the model of Slurm does not play jobs that ran before a window")
-}
-
-// BeginWindow implements [rm.ResourceManager].
-func (e *Engine) BeginWindow() error { return nil }
 
 // Act implements [rm.ResourceManager].
 func (e *Engine) Act(action hpc.Action) error { return e.Can().CheckAction(action) }

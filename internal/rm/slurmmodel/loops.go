@@ -42,8 +42,11 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	l.lastFull, l.lastSched, l.lastLimit, l.lastPurge, l.lastBackfill = second, second, second, second, second
 	l.lastReservations = second
 	l.backfill, l.decay = hpc.Never, at
-	if !e.par.bf.off {
+	switch {
+	case !e.par.bf.off:
 		l.backfill = at.Add(time.Duration(e.par.bf.interval) * time.Second)
+	case e.cfg.PreRoll:
+		l.backfill = at.Add(backfillOff)
 	}
 	l.queued = true // the nodes register
 	l.passEnd = at - hpc.Time(time.Hour)
@@ -181,9 +184,16 @@ func (e *Engine) setEligible() {
 	}
 }
 
+// backfillOff is how often backfill looks whether it is on again (BACKFILL_INTERVAL).
+const backfillOff = 30 * time.Second
+
 // backfillTurn runs a cycle of backfill if it is due and there is work. It returns when the thread looks
 // again.
 func (e *Engine) backfillTurn() hpc.Time {
+	e.readBackfill()
+	if e.par.bf.off {
+		return e.now.Add(backfillOff)
+	}
 	now := e.second()
 	if now-e.loops.lastBackfill < e.par.bf.interval || e.changed < e.loops.lastBackfill {
 		return e.now.Add(time.Second)

@@ -18,6 +18,7 @@ type attempt struct {
 // after default_queue_depth jobs.
 func (e *Engine) schedule(full bool) {
 	e.loops.first = true
+	e.readMain()
 	if e.par.schedInterval < 0 {
 		return
 	}

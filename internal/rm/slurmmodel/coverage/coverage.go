@@ -34,7 +34,11 @@ func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 		}
 	}
 	counts := make([]int, len(jobRules))
+	more := 0
 	for _, job := range w.Jobs.All() {
+		if memoryOverLimit(cfg, job) {
+			more++
+		}
 		for i := range jobRules {
 			if jobRules[i].asks(job) {
 				counts[i]++
@@ -46,18 +50,32 @@ func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 			list = append(list, Missing{jobRules[i].what, n})
 		}
 	}
+	if more > 0 {
+		list = append(list, Missing{"MaxMemPerCPU of partitions", more})
+	}
 	if what := unlikeReservations(cfg, w.Reservations); what != "" {
 		list = append(list, Missing{what, w.Jobs.Len()})
 	}
-	for _, events := range []struct {
-		what string
-		n    int
-	}{
-		{"a check against Slurm of events of nodes, of which the workload has %d", len(w.NodeEvents)},
-	} {
-		if events.n > 0 {
-			list = append(list, Missing{fmt.Sprintf(events.what, events.n), w.Jobs.Len()})
+	if n := len(w.NodeEvents); n > 0 {
+		list = append(list, nodeEvents(cfg, w, n)...)
+	}
+	return list
+}
+
+// nodeEvents returns what events of nodes ask for and the model does not have.
+func nodeEvents(cfg *slurmmodel.Config, w *workload.Workload, n int) (list []Missing) {
+	if cfg.Release.Since(slurmspec.R2311) && !cfg.Release.Since(slurmspec.R2605) {
+		const what = "the order of what follows events of nodes, of which the workload has %d"
+		list = append(list, Missing{fmt.Sprintf(what, n), w.Jobs.Len()})
+	}
+	survivors := 0
+	for _, job := range w.Jobs.All() {
+		if job.NoKill {
+			survivors++
 		}
+	}
+	if survivors > 0 {
+		list = append(list, Missing{"jobs that outlive their nodes (--no-kill)", survivors})
 	}
 	return list
 }
@@ -124,10 +142,14 @@ var configurationRules = []func(*slurmmodel.Config) string{
 	},
 	func(c *slurmmodel.Config) string {
 		params := strings.ToUpper(value(c.Get, "SelectTypeParameters"))
-		for _, one := range []string{"CR_SOCKET", "CR_ONE_TASK_PER_CORE", "CR_CPU"} {
+		for _, one := range []string{"CR_SOCKET", "CR_ONE_TASK_PER_CORE"} {
 			if strings.Contains(params, one) {
 				return "SelectTypeParameters=" + one
 			}
+		}
+		threads := func(n hpc.Node) bool { return n.ThreadsPerCore > 1 && n.CPUs != n.Sockets*n.CoresPerSocket }
+		if strings.Contains(params, "CR_CPU") && slices.ContainsFunc(c.Nodes, threads) {
+			return "SelectTypeParameters=CR_CPU with threads" // where each CPU is a core, it gives out cores
 		}
 		return ""
 	},
@@ -138,6 +160,12 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		default:
 			return "TopologyPlugin=" + plugin
 		}
+	},
+	func(c *slurmmodel.Config) string {
+		if c.Release.Since(slurmspec.R2311) && strings.Contains(strings.ToLower(value(c.Get, "TopologyParam")), "dragonfly") {
+			return "TopologyParam=Dragonfly"
+		}
+		return ""
 	},
 	func(c *slurmmodel.Config) string {
 		o := options(c.Get)
@@ -159,7 +187,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 	func(c *slurmmodel.Config) string {
 		for _, p := range c.Partitions {
 			for _, key := range []string{
-				"MaxCPUsPerNode", "MaxMemPerCPU", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
+				"MaxCPUsPerNode", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
 			} {
 				if text := value(p.Get, key); text != "" && !strings.EqualFold(text, "NO") && !strings.EqualFold(text, "UNLIMITED") {
 					return key + " of partitions"
@@ -193,6 +221,22 @@ var jobRules = []struct {
 		d := strings.ToLower(j.Distribution)
 		return strings.HasPrefix(d, "plane") || strings.HasPrefix(d, "arbitrary") || strings.HasPrefix(d, "hostfile")
 	}},
+}
+
+// memoryOverLimit reports whether a job has, or may have, more memory for a CPU than a partition's MaxMemPerCPU.
+// slurmctld gives such a job more CPUs.
+func memoryOverLimit(c *slurmmodel.Config, job *hpc.Job) bool {
+	for _, p := range c.Partitions {
+		limit := number(p.Get, "MaxMemPerCPU", 0)
+		if limit <= 0 || job.Partition != "" && !slices.Contains(strings.Split(job.Partition, ","), p.Name) {
+			continue
+		}
+		perCPU := cmp.Or(job.MemPerCPU, number(p.Get, "DefMemPerCPU", number(c.Get, "DefMemPerCPU", 0)))
+		if job.MemPerNode != 0 || job.MemPerGPU != 0 || perCPU == 0 || perCPU > limit {
+			return true
+		}
+	}
+	return false
 }
 
 // value returns a key of slurm.conf; empty if it is not there.
