@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -13,11 +14,16 @@ import (
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/counters"
+	"rmreplay/internal/rm/slurm/fairshare"
 	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/rm/slurmmodel/charge"
+	"rmreplay/internal/rm/slurmmodel/coverage"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
@@ -29,7 +35,10 @@ type modelEngine struct {
 	release slurmspec.Release
 	cluster *conf.Cluster
 	config  slurmmodel.Config
-	missing []slurmmodel.Missing
+	costs   charge.Costs
+	missing []coverage.Missing
+	// halfLife is that of fair-share usage.
+	halfLife time.Duration
 }
 
 func (e *modelEngine) check(spec *Spec) (err error) {
@@ -46,6 +55,8 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 		return fieldError("ties", "%s: slurmctld has an order of its own", s.Ties)
 	case s.NodeFactor != 0 && !isFactor(s.NodeFactor):
 		return fieldError("nodes", "x%g: not a factor (want, for example, x2 or x0.5)", s.NodeFactor)
+	case s.Clock != "" && e.setCosts(s.Clock) != nil:
+		return fieldError("clock", "%w", e.setCosts(s.Clock))
 	case s.Lead != 0 && s.Lead < ShortestLead:
 		return fieldError("lead", "%v: too short (want at least %v)", s.Lead, ShortestLead)
 	}
@@ -55,7 +66,44 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 			return fieldError("slurm", "%w", err)
 		}
 	}
-	e.cluster, err = OpenCluster(s.Cluster, s.NodeFactor)
+	if e.cluster, err = OpenCluster(s.Cluster, s.NodeFactor); err != nil {
+		return err
+	}
+	e.halfLife, err = decayHalfLife(e.cluster)
+	return inputError(err)
+}
+
+// ModelClock returns [Simulator.Clock] for a clock model: frozen, or charged with the costs of a job, such as
+// charged=50us,2ms. In place of the costs there may be the directory of a replay with the measured clock, whose
+// mean costs they become.
+func ModelClock(model string) (string, error) {
+	name, costs, given := strings.Cut(model, "=")
+	switch {
+	case model == "frozen":
+		return "", nil
+	case name == "measured":
+		return "", fmt.Errorf("%s: a model has no CPU time to measure (want frozen or charged=COSTS)", model)
+	case name != "charged" || !given:
+		return "", fmt.Errorf("%s: not a clock model (want frozen, or charged=COSTS such as charged=50us,2ms)", model)
+	}
+	if info, err := os.Stat(costs); err != nil || !info.IsDir() {
+		c, err := charge.Parse(costs)
+		return "charged=" + c.String(), err
+	}
+	r, err := run.Open(costs)
+	if err != nil {
+		return "", err
+	}
+	c, err := charge.Fit(r.Manifest.Scheduler)
+	if err != nil {
+		return "", fmt.Errorf("costs of %s: %w", costs, err)
+	}
+	return "charged=" + c.String(), nil
+}
+
+// setCosts sets the costs of a clock of [ModelClock].
+func (e *modelEngine) setCosts(clock string) (err error) {
+	e.costs, err = charge.Parse(strings.TrimPrefix(clock, "charged="))
 	return err
 }
 
@@ -63,26 +111,40 @@ func (e *modelEngine) fit(*workload.Workload) (workload.Cluster, error) { return
 
 func (e *modelEngine) admit(p *Prepared) error {
 	w := p.workload
-	if w.Start != 0 {
-		return p.checking(errors.New("the model of Slurm does not play windows (want a workload without a window, or rmreplay replay)"))
+	if w.Start != 0 && e.release.Since(slurmspec.R2311) {
+		return p.checking(errors.New("the model of Slurm since 23.11 does not play windows (want a workload without a window, --slurm 22.05, or rmreplay replay)"))
 	}
-	site, err := admission.New(e.cluster, w.Submitters(), admission.Options{Release: e.release})
+	var err error
+	if e.config, err = e.configure(p); err != nil {
+		return err
+	}
+	e.missing = coverage.Lacks(&e.config, w)
+	return nil
+}
+
+// configure returns the configuration with which the model plays a workload: the cluster's, with the users and
+// accounts that rules made, and with the jobs that Slurm will reject.
+func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err error) {
+	w := p.workload
+	cluster := withMade(e.cluster, w)
+	site, err := admission.New(cluster, w.Submitters(), admission.Options{Release: e.release})
 	if err != nil {
-		return inputError(fmt.Errorf("foreseeing rejections: %w", err))
+		return config, inputError(fmt.Errorf("foreseeing rejections: %w", err))
 	}
 	if err := refuseErrors(problemsOf(site)); err != nil {
-		return inputError(fmt.Errorf("checking the cluster: %w", err))
+		return config, inputError(fmt.Errorf("checking the cluster: %w", err))
 	}
-	e.config = modelOf(e.cluster, w.Submitters())
-	e.config.Release, e.config.Epoch = e.release, p.begin
-	e.config.Rejected = map[string]string{}
+	config = modelOf(cluster, w.Submitters())
+	config.Release, config.Epoch = e.release, p.begin
+	config.PreRoll, config.PresetBurst = p.begin < w.Start, w.PresetBurst()
+	config.Rejected = map[string]string{}
 	site.Foresee(w, func(job string, why admission.Finding) {
-		if why.Verdict == admission.Rejected {
-			e.config.Rejected[job] = why.Text
+		own := why.Rule == admission.RuleReservation || why.Slurm == admission.NoSuchNodes // which the model has itself
+		if why.Verdict == admission.Rejected && !own {
+			config.Rejected[job] = why.Text
 		}
 	})
-	e.missing = slurmmodel.Lacks(&e.config, w)
-	return nil
+	return config, nil
 }
 
 // modelOf returns the configuration of a cluster as the model takes it.
@@ -114,18 +176,47 @@ func switchOf(s conf.Statement) slurmmodel.Switch {
 	return slurmmodel.Switch{Name: s.Value, Nodes: names("Nodes"), Switches: names("Switches")}
 }
 
-// engine makes the engine of one realization. As in a replay, the seed decides how long slurmctld has run.
-func (e *modelEngine) engine(seed uint64) (*slurmmodel.Engine, error) {
+// engine makes the engine of one realization, and the warnings of what it cannot give it. As in a replay, the
+// seed decides how long slurmctld has run.
+func (e *modelEngine) engine(p *Prepared, seed uint64) (*slurmmodel.Engine, []run.Warning, error) {
 	config := e.config
+	if p.workload.Completion != nil { // each draw has other users, accounts and limits
+		var err error
+		if config, err = e.configure(p); err != nil {
+			return nil, nil, err
+		}
+	}
+	config.Costs = e.costs
 	if config.Lead = e.spec.Lead; config.Lead == 0 {
 		config.Lead = DrawLead(seed)
 	}
+	var warnings []run.Warning
+	if config.Associations != nil {
+		config.Usage = e.usage(&config, p.workload, p.begin.Add(-config.Lead), func(code, text string, affects bool) {
+			warnings = append(warnings, run.Warning{Code: code, Text: text, AffectsResult: affects, Count: 1})
+		})
+	}
 	engine, err := slurmmodel.New(config)
-	return engine, inputError(err)
+	return engine, warnings, inputError(err)
+}
+
+// usage returns the fair-share usage with which slurmctld starts at an instant, as a replay gives it
+// (giveUsage in package slurm).
+func (e *modelEngine) usage(c *slurmmodel.Config, w *workload.Workload, at hpc.Time, warn fairshare.Warn) slurmmodel.Usage {
+	given, accrued := replay.InitialUsage(w, at, e.halfLife)
+	usage := fairshare.Usage{Given: given, Accrued: accrued, At: replay.UsageInstant(w)}.Of(e.cluster)
+	known := fairshare.DeclaredAccounts(c.Associations)
+	if len(given) > 0 || w.Start > w.Epoch {
+		usage.CheckLimits(known, warn)
+	}
+	if len(given) == 0 {
+		return slurmmodel.Usage{}
+	}
+	return slurmmodel.Usage{Own: usage.Own(known, warn), OfCPUs: usage.BillsProcessors, Reset: usage.At}
 }
 
 func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hooks Hooks) (*metrics.Summary, error) {
-	engine, err := e.engine(one.seed)
+	engine, warnings, err := e.engine(p, one.seed)
 	if err != nil {
 		return nil, err
 	}
@@ -135,16 +226,29 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	}
 	manifest.Engine, manifest.Policy, manifest.Cluster = "sim", e.spec.Policy, capacity(e.cluster)
 	manifest.Cluster.Dir = absolute(e.spec.Cluster)
-	manifest.Clock = run.Clock{Model: "frozen"}
+	manifest.Clock = describeClock(0)
+	if e.costs != (charge.Costs{}) {
+		manifest.Clock = run.Clock{Model: "charged", MainJob: e.costs.Main.Seconds(), BackfillJob: e.costs.Backfill.Seconds()}
+	}
 	defer interrupt.Hold()() // until the record is complete
 	record, err := p.create(one, manifest, true)
 	if err != nil {
 		return nil, err
 	}
 	defer record.Close()
-	state, err := e.play(ctx, p, one.seed, engine, record, hooks)
+	var asked *counters.Counters
+	engine.At(p.begin, func() { // asked as slurmctld is in a replay, so that the records have the same statistics
+		asked = counters.Watch(engine, counters.Every, func(s rm.Statistics) { _ = record.Statistics(s) })
+	})
+	state, err := e.play(ctx, p, one.seed, engine, warnings, record, hooks)
+	var total *rm.Scheduler
+	if asked != nil {
+		asked.Ask()
+		sums := asked.Total()
+		total = &sums
+	}
 	ferr := record.Finish(state, func(m *run.Manifest) {
-		m.Finished, m.VirtualEnd = time.Now(), engine.Now()
+		m.Finished, m.VirtualEnd, m.Scheduler = time.Now(), engine.Now(), total
 		if state == run.StateFailed {
 			m.Error = err.Error()
 		}
@@ -155,8 +259,10 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	return summarize(record, nil, metrics.Options{Tau: metrics.DefaultTau})
 }
 
-// play runs the model, and warns of the inputs that it did not carry out and of what it lacks.
-func (e *modelEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *slurmmodel.Engine, record *run.Writer, hooks Hooks) (run.State, error) {
+// play runs the model. It records warnings, and those of inputs that it did not carry out and of what it lacks.
+func (e *modelEngine) play(
+	ctx context.Context, p *Prepared, seed uint64, engine *slurmmodel.Engine, warnings []run.Warning, record *run.Writer, hooks Hooks,
+) (run.State, error) {
 	hooks.Begin(p.begin)
 	for _, m := range e.missing {
 		hooks.Notice("the model of Slurm lacks " + m.String())
@@ -169,7 +275,7 @@ func (e *modelEngine) play(ctx context.Context, p *Prepared, seed uint64, engine
 	case err != nil:
 		return run.StateFailed, err
 	}
-	warnings := append(e.partial(), p.undone(result, engine.NeverStarts())...)
+	warnings = append(append(warnings, e.partial()...), p.undone(result, engine.NeverStarts())...)
 	if refused := engine.Refused(); len(refused) > 0 {
 		text := fmt.Sprintf("%d events of nodes or reservations were refused: %s", len(refused), few(refused, 5))
 		warnings = append(warnings, run.Warning{Code: "event-refused", Text: text, AffectsResult: true, Count: len(refused)})
@@ -196,13 +302,49 @@ func (e *modelEngine) partial() []run.Warning {
 	return []run.Warning{{Code: "model-partial", Text: text, AffectsResult: true, Count: max(1, jobs)}}
 }
 
+// Guide leads the model of Slurm. Attach gets the engine before the run begins.
+type Guide interface {
+	slurmmodel.Guide
+	Attach(engine *slurmmodel.Engine)
+}
+
+// Follow makes a run of the model of Slurm that a guide leads, without a record, and returns the scheduler's
+// counters.
+func Follow(ctx context.Context, spec Spec, guide Guide) (*rm.Scheduler, error) {
+	spec.Output = os.DevNull // nothing is written
+	p, err := prepare(spec, func(string, bool) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	e, ok := p.engine.(*modelEngine)
+	if !ok {
+		return nil, fmt.Errorf("following a record with %s (want the policy %s)", spec.Simulator.Policy, SlurmPolicy)
+	}
+	e.config.Guide = guide
+	engine, _, err := e.engine(p, spec.Seed)
+	if err != nil {
+		return nil, err
+	}
+	guide.Attach(engine)
+	asked := counters.Watch(engine, counters.Every, nil)
+	everything := watcher{func(rm.Event) error { return nil }, hpc.Never}
+	if _, err = p.play(ctx, engine, spec.Seed, everything, replay.Options{
+		DefaultLimit: e.cluster.DefaultLimit(), Processors: capacity(e.cluster).Processors,
+	}, p.spec.rewriters()...); err != nil {
+		return nil, fmt.Errorf("following a record with the model of Slurm: %w", err)
+	}
+	asked.Ask()
+	total := asked.Total()
+	return &total, nil
+}
+
 func (e *modelEngine) watch(ctx context.Context, p *Prepared, see watcher) (w Watched, err error) {
-	engine, err := e.engine(p.spec.Seed)
+	engine, warnings, err := e.engine(p, p.spec.Seed)
 	if err != nil {
 		return w, err
 	}
 	w.Result, err = p.play(ctx, ending{engine, see.until}, p.spec.Seed, see, replay.Options{Processors: capacity(e.cluster).Processors}, p.spec.rewriters()...)
-	for _, warning := range e.partial() {
+	for _, warning := range append(warnings, e.partial()...) {
 		w.Warnings = append(w.Warnings, warning.Text)
 	}
 	return w, err

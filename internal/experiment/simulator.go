@@ -21,6 +21,7 @@ import (
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/transform"
 )
 
 // simEngine is the built-in simulator as an engine.
@@ -48,6 +49,8 @@ func (e *simEngine) check(spec *Spec) (err error) {
 		return fieldError("slurm", "%s: belongs to policy %s", s.Release, SlurmPolicy)
 	case s.Lead != 0:
 		return fieldError("lead", "%v: belongs to policy %s", s.Lead, SlurmPolicy)
+	case s.Clock != "":
+		return fieldError("clock", "%s: belongs to policy %s", s.Clock, SlurmPolicy)
 	case s.Processors < 0:
 		return fieldError("processors", "%d: not above 0", s.Processors)
 	case s.Nodes < 0:
@@ -72,6 +75,7 @@ func (e *simEngine) fit(w *workload.Workload) (workload.Cluster, error) {
 	if e.config.FileSystems, err = fileSystemsOf(w, e.spec.FileSystems); err != nil {
 		return workload.Cluster{}, err
 	}
+	e.config.RecordedLimits = !transform.ChangesLimits(w.Transforms)
 	if e.trained != nil {
 		if err := e.trained.Before(w); err != nil {
 			return workload.Cluster{}, fieldError("policy", "%s: %w", e.spec.Policy, err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -140,11 +141,15 @@ type Versions struct {
 
 // Clock is the run's model of virtual time.
 type Clock struct {
-	// Model is "frozen" or "measured". With "frozen", the controller's computing takes no
-	// virtual time. With "measured", it takes its CPU time times Factor.
-	Model  string  `json:"model"`
-	Factor float64 `json:"factor,omitempty"`
-	Steps  int64   `json:"steps,omitempty"` // number of advances of virtual time
+	// Model is "frozen", "measured" or "charged". With "frozen", the controller's computing takes no
+	// virtual time. With "measured", it takes its CPU time times Factor. With "charged", of the model of
+	// Slurm, a job that the main scheduler considers takes MainJob seconds, and one for which backfill
+	// looks for nodes BackfillJob seconds.
+	Model       string  `json:"model"`
+	Factor      float64 `json:"factor,omitempty"`
+	MainJob     float64 `json:"main_job_s,omitempty"`
+	BackfillJob float64 `json:"backfill_job_s,omitempty"`
+	Steps       int64   `json:"steps,omitempty"` // number of advances of virtual time
 	// ComputingSeconds is the virtual time of the controller's computing. It is the sum over
 	// threads, which may compute at the same time.
 	ComputingSeconds float64 `json:"computing_s,omitempty"`
@@ -228,6 +233,10 @@ func addWarning(list []Warning, w Warning) []Warning {
 func AffectedBy(warnings []Warning) bool {
 	return slices.ContainsFunc(warnings, func(w Warning) bool { return w.AffectsResult })
 }
+
+// OfSlurm reports whether Slurm or the model of it made the run. The record then has the reasons for which
+// all jobs waited. The simulator's other policies give reasons only where the queue does not explain a wait.
+func (m *Manifest) OfSlurm() bool { return m.Engine == "slurm" || m.Policy == "slurm" }
 
 // Doubt says why the run is not valid. It returns "" if the run is valid.
 func (m *Manifest) Doubt() string {
@@ -352,6 +361,22 @@ func writeManifest(dir string, m Manifest) error {
 // ErrNotRun says that a directory is not a run record.
 var ErrNotRun = errors.New("not a run record")
 
+// notRun is the error about a directory without a manifest: the directory may not exist, or have runs in it.
+func notRun(dir string) error {
+	if _, err := os.Stat(dir); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotRun, err)
+	}
+	if runs, err := filepath.Glob(filepath.Join(globbed(dir), "*", manifestFile)); err == nil && len(runs) > 0 {
+		return fmt.Errorf("%w: no %s in %s (did you mean %s?)", ErrNotRun, manifestFile, dir, filepath.Dir(runs[0]))
+	}
+	return fmt.Errorf("%w: no %s in %s", ErrNotRun, manifestFile, dir)
+}
+
+// globbed quotes what a pattern of [filepath.Glob] would take for a wildcard.
+func globbed(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
 // mostManifest bounds a manifest, in bytes. That of a run with thousands of warnings has less than a megabyte.
 const mostManifest = 64 << 20
 
@@ -360,10 +385,10 @@ func readManifest(dir string) (*Manifest, error) {
 	path := filepath.Join(dir, manifestFile)
 	data, err := input.ReadFile(path, mostManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: no %s in %s", ErrNotRun, manifestFile, dir)
+		return nil, notRun(dir)
 	}
 	if errors.Is(err, syscall.ENOTDIR) {
-		return nil, fmt.Errorf("%w: %s is not a directory", ErrNotRun, dir)
+		return nil, fmt.Errorf("%w: %s is not a directory (replay and simulate make a run of a workload)", ErrNotRun, dir)
 	}
 	if err != nil {
 		return nil, err

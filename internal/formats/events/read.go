@@ -69,7 +69,7 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 	}
 	e.resolveDependencies()
 	e.w.Jobs = workload.JobsOf(e.jobs...)
-	e.w.Rules = e.book.Counts
+	e.w.Rules, e.w.Mistake = e.book.Counts, e.book.Mistake()
 	e.w.Sort()
 	return e.w, nil
 }
@@ -198,7 +198,7 @@ func (e *reader) submit(line int, at hpc.Time, words []string) error {
 		return err
 	}
 	e.last.bare = s.Script == ""
-	if words[len(words)-1] == s.Script {
+	if n := len(words); n > 0 && words[n-1] == s.Script {
 		e.last.script = s.Script
 	}
 	id, err := e.uniqueID(s.Request.Name, line)

@@ -37,7 +37,8 @@ func TestRead(t *testing.T) {
 	at := func(s float64) hpc.Time { return workload.DefaultEpoch.Add(time.Duration(s * float64(time.Second))) }
 	want := &workload.Workload{
 		Epoch: workload.DefaultEpoch, Source: "x.events",
-		Rules: map[string]int{workload.RuleOutOfOrder: 2, workload.RuleRenamed: 1},
+		Rules:   map[string]int{workload.RuleOutOfOrder: 2, workload.RuleRenamed: 1},
+		Mistake: "submitted at 2024-01-01T00:00:05Z, after a job that was submitted at 2024-01-01T00:00:10.75Z",
 		Jobs: workload.JobsOf([]*hpc.Job{
 			{ID: "jobid_1001", Submit: at(0), Behaviour: hpc.Behaviour{RunTime: 15 * time.Second},
 				Request: hpc.Request{Name: "jobid_1001", User: "user5", TimeLimit: 7 * time.Minute, Tasks: 12, Constraint: "a|b"}},
@@ -141,6 +142,7 @@ func BenchmarkRead5k(b *testing.B) {
 
 func FuzzRead(f *testing.F) {
 	f.Add("-dt 0 -e submit_batch_job | -J a -sim-walltime 5 pseudo.job\n-dt 1 -e cancel_job | -J a")
+	f.Add("-dt 0 -e submit_batch_job|\n-dt 1 -e cancel_job|") // sbatch and scancel without a word
 	f.Add("-dt 1.5 -e submit_batch_job | -J a -d a_1\n-dt 0 -e submit_batch_job | -J a -a 1-3")
 	f.Fuzz(func(t *testing.T, text string) {
 		w, err := events.Read(strings.NewReader(text), "fuzz", workload.ReadOptions{})

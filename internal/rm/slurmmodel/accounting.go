@@ -8,6 +8,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/fairshare"
+	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/priority"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -23,6 +24,7 @@ type accounting struct {
 	shares   *fairshare.FairShare
 	limits   *limits.Limits // nil without slurmdbd
 	settings *priority.Settings
+	enforce  accounts.Enforcement
 	cluster  priority.Cluster
 	parts    map[*partition]*accountedPartition
 	basic    priority.Basic
@@ -38,19 +40,20 @@ type accountedPartition struct {
 
 // accounted is what accounting knows of a job. It is a [fairshare.Job].
 type accounted struct {
-	a       *accounting
-	job     *job
-	assoc   *accounts.Association
-	qos     *accounts.QOS
-	running *fairshare.Running
-	limits  *limits.Job
+	a        *accounting
+	job      *job
+	assoc    *accounts.Association
+	qos      *accounts.QOS
+	running  *fairshare.Running
+	limits   *limits.Job
+	priority priority.Parts // of the last computed priority
 }
 
 var _ fairshare.Job = (*accounted)(nil)
 
 func newAccounting(e *Engine) (*accounting, error) {
 	get, release := e.cfg.Get, e.cfg.Release
-	table := tres.New(value(get, "AccountingStorageTRES"))
+	table := tres.New(keys.Value(get, "AccountingStorageTRES"))
 	a := &accounting{e: e, table: table, parts: map[*partition]*accountedPartition{}}
 	var err error
 	if a.settings, err = priority.ReadSettings(get, a.table, e.cfg.Associations != nil, release); err != nil {
@@ -62,10 +65,27 @@ func newAccounting(e *Engine) (*accounting, error) {
 			return nil, err
 		}
 		a.accounts = accounts.New(e.cfg.Associations, a.table, shares.FairTree, release)
-		a.shares = fairshare.New(a.accounts, shares, e.cfg.Epoch.Add(-e.cfg.Lead).UnixSeconds(), 0)
-		a.limits = limits.New(a.accounts, a.shares, accounts.ReadEnforcement(get), a.settings.AccrueAlways, release)
+		a.shares = fairshare.New(a.accounts, shares, e.cfg.Epoch.Add(-e.cfg.Lead).UnixSeconds(), a.useInitially())
+		a.enforce = accounts.ReadEnforcement(get)
+		a.limits = limits.New(a.accounts, a.shares, a.enforce, a.settings.AccrueAlways, release)
 	}
 	return a, a.readPartitions()
+}
+
+// useInitially sets the usage with which slurmctld starts. It returns the second of its last reset, or 0 if
+// there is none.
+func (a *accounting) useInitially() int64 {
+	u := &a.e.cfg.Usage
+	if len(u.Own) == 0 {
+		return 0
+	}
+	for i := range u.Own {
+		own := &u.Own[i]
+		if of := a.accounts.Find(own.User, own.Account, own.Partition); of != nil {
+			of.SetUsage(own.Raw, u.OfCPUs)
+		}
+	}
+	return u.Reset.UnixSeconds()
 }
 
 // readPartitions reads what decides priorities and billing in partitions.
@@ -74,7 +94,7 @@ func (a *accounting) readPartitions() error {
 	used := selection.NewBits(len(a.e.tester.Nodes))
 	for i, p := range a.e.parts {
 		get := a.e.cfg.Partitions[i].Get
-		factor := max(number(get, "PriorityJobFactor", 1), number(get, "Priority", 0))
+		factor := max(keys.Number(get, "PriorityJobFactor", 1), keys.Number(get, "Priority", 0))
 		of := &accountedPartition{priority: &priority.Partition{
 			JobFactor: uint16(factor), MaxMinutes: slurmspec.Infinite, TRES: a.total(p.nodes),
 		}}
@@ -82,10 +102,10 @@ func (a *accounting) readPartitions() error {
 			of.priority.MaxMinutes = uint32(p.maxMinutes)
 		}
 		var err error
-		if of.weights, err = a.table.Weights(value(get, "TRESBillingWeights")); err != nil {
+		if of.weights, err = a.table.Weights(keys.Value(get, "TRESBillingWeights")); err != nil {
 			return fmt.Errorf("partition %s: %w", p.name, err)
 		}
-		if name := strings.ToLower(value(get, "QOS")); name != "" && a.accounts != nil {
+		if name := strings.ToLower(keys.Value(get, "QOS")); name != "" && a.accounts != nil {
 			of.qos = a.accounts.QOS[name]
 		}
 		of.limits = &limits.Partition{QOS: of.qos, MaxMinutes: of.priority.MaxMinutes, DefaultMinutes: slurmspec.NoVal}
@@ -205,6 +225,7 @@ func (a *accounting) compute(j *job, now int64) {
 		}
 	}
 	parts := a.settings.Of(&p, a.cluster, now)
+	of.priority = parts
 	j.priority = a.settings.Update(j.priority, parts.Sum())
 	if len(j.parts) > 1 {
 		j.perPart = a.settings.InPartitions(&p, &parts)
@@ -280,6 +301,16 @@ func (a *accounting) end(j *job) {
 	l := a.view(j)
 	a.limits.Finish(l, a.e.second(), j.end)
 	a.limits.Removed(l, true)
+}
+
+// requeue counts a job again that returns to the queue.
+func (a *accounting) requeue(j *job) {
+	j.account.running = nil
+	if a.limits == nil {
+		return
+	}
+	j.account.limits.Accrue, j.account.limits.Submit = 0, j.submit
+	a.limits.Submitted(a.view(j))
 }
 
 // forget forgets a pending job that is over.
@@ -451,7 +482,10 @@ func (a *accounting) reservesNothing(j *job) bool {
 	return j.account.qos != nil && j.account.qos.NoReserve
 }
 
-// ignoresTimeLimit reports whether a job's QOS puts aside the time limit of partitions.
-func (a *accounting) ignoresTimeLimit(j *job) bool {
-	return j.account.qos != nil && j.account.qos.PartitionTimeLimit
+// ignores returns the QOS of a job, whose flags say which limits of partitions it may exceed.
+func (a *accounting) ignores(j *job) accounts.QOS {
+	if j.account.qos == nil {
+		return accounts.QOS{}
+	}
+	return *j.account.qos
 }

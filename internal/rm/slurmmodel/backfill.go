@@ -1,20 +1,31 @@
 package slurmmodel
 
 import (
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/backfill"
+	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"time"
 )
 
 // cycle is a cycle of the backfill scheduler in progress (_attempt_backfill in backfill.c).
 type cycle struct {
 	e       *Engine
-	now     int64
+	queue   []record
+	at      int   // place of the next record in the queue
+	now     int64 // when it began
 	table   *backfill.Table
 	end     int64 // of the window
+	depth   int   // records considered
 	tried   int   // jobs that reached a test
+	exit    int   // why it ended, see package sdiag
 	started int
-	perUser map[string]int
-	userIn  map[userPart]int
+	took    time.Duration // computed so far
+	spell   time.Duration // since the last pause
+	asleep  bool          // in a pause
+	changed int64         // last change when the pause began
+	depths  backfill.Depths
 	// rejected is the array and the partition in which no further task is tried.
 	rejected attempt
 	// reserved counts the reservations of one array in a row.
@@ -23,23 +34,21 @@ type cycle struct {
 	free       selection.Bits // memory for a trial
 }
 
-type userPart struct {
-	user string
-	part *partition
-}
-
-// backfill runs a cycle.
-func (e *Engine) backfill() {
+// newCycle begins a cycle.
+func (e *Engine) newCycle() *cycle {
 	if e.planned.Next(0) >= 0 { // the nodes lose the flag
 		e.planned.Reset()
 		e.touch()
 	}
-	queue := e.buildQueue(true)
-	if len(queue) == 0 {
-		return
+	c := &cycle{e: e, queue: e.buildQueue(true), now: e.second()}
+	e.announce(true, c.queue)
+	if len(c.queue) == 0 {
+		return c
 	}
-	c := cycle{e: e, now: e.second(), perUser: map[string]int{}, userIn: map[userPart]int{}}
-	c.table = backfill.New(c.now, e.par.bf.window, e.par.bf.resolution, e.available)
+	e.cycles++
+	c.depths = backfill.Depths{User: e.par.bf.maxUser, Partition: e.par.bf.maxPart, Both: e.par.bf.maxUserPart}
+	c.table = &e.table
+	c.table.Begin(c.now, e.par.bf.window, e.par.bf.resolution, e.available)
 	c.table.Beyond = e.rules.since2411
 	c.end = c.table.End()
 	for _, j := range e.list {
@@ -48,19 +57,70 @@ func (e *Engine) backfill() {
 		}
 	}
 	for _, p := range e.parts {
-		p.planned, p.tests = 0, 0
+		p.planned = 0
 	}
 	if e.par.bf.runningReserve {
 		for _, j := range e.running {
 			c.reserveRunning(j)
 		}
 	}
-	for _, r := range queue {
-		if c.tried >= e.par.bf.maxTest || !c.record(r) {
-			break
+	return c
+}
+
+// goOn tries the records of the queue. It returns after how much time it goes on: what a record cost, during
+// which nothing else happens, or a pause, in which others have their turn. It returns 0 at the end.
+func (c *cycle) goOn() time.Duration {
+	e := c.e
+	if c.asleep {
+		c.asleep, c.spell = false, 0
+		if c.changed != e.changed && !e.par.limits.Continue {
+			c.exit = sdiag.BackfillChanged
 		}
 	}
-	e.flagPlanned()
+	for c.at < len(c.queue) && c.exit == 0 {
+		tried := c.tried
+		switch {
+		case c.tried >= e.par.bf.maxTest:
+			c.exit = sdiag.BackfillTests
+		case e.second()-c.now >= e.par.limits.BackfillSeconds:
+			c.exit = sdiag.BackfillTime
+		case c.spell >= e.par.limits.Interval:
+			c.asleep, c.changed = true, e.changed
+			return e.par.limits.Sleep
+		case c.record(c.queue[c.at]):
+			c.at++
+		}
+		if cost := time.Duration(c.tried-tried) * e.cfg.Costs.Backfill; cost > 0 {
+			c.spell, c.took = c.spell+cost, c.took+cost
+			e.loops.busy = e.now.Add(cost)
+			return cost
+		}
+	}
+	if len(c.queue) > 0 {
+		c.passOver(c.queue[c.at:])
+		e.flagPlanned()
+		e.stats.Backfill(sdiag.Pass{
+			Queue: len(c.queue), Depth: c.depth, Tried: c.tried, Table: c.table.Records(), Exit: c.exit, Took: c.took,
+		}, c.now)
+	}
+	return 0
+}
+
+// passOver notes that the cycle ended before it had judged the jobs of the rest of its queue.
+func (c *cycle) passOver(rest []record) {
+	for _, r := range rest {
+		if j := r.job; j.state == pending && j.judged != c.e.cycles {
+			c.judge(j, rm.NotReached)
+		}
+	}
+}
+
+// judge notes what the cycle does with a job. Of several partitions the one counts in which the job is
+// planned, and otherwise the first.
+func (c *cycle) judge(j *job, what rm.Backfill) {
+	if j.judged != c.e.cycles || what == rm.Planned {
+		j.judged, j.backfill = c.e.cycles, what
+	}
 }
 
 // flagPlanned flags the nodes that are planned for jobs (_handle_planned). That is a change of nodes, so
@@ -111,11 +171,13 @@ func (c *cycle) record(r record) bool {
 	}
 	j.part, j.priority = r.part, r.priority
 	if !e.par.assocLimitStop && !e.account.beforeSelection(j) {
+		c.judge(j, rm.OverLimit)
 		return true
 	}
 	t := trial{cycle: c, original: j.estimate, nowOnly: c.nowOnly(j)}
 	for head := j.isHead(); ; {
 		t.job, t.counted = j, false
+		c.depth++
 		switch t.task() {
 		case nextRecord:
 			return true
@@ -123,6 +185,7 @@ func (c *cycle) record(r record) bool {
 			return false
 		case nextStarted:
 			if e.par.bf.maxStart > 0 && c.started >= e.par.bf.maxStart {
+				c.exit = sdiag.BackfillStarts
 				return false
 			}
 			if !head {
@@ -228,25 +291,11 @@ func (t *trial) limits() {
 
 // tooMany counts the job for the limits of tests, and reports whether one of them is exceeded.
 func (t *trial) tooMany() bool {
-	bf, j := &t.e.par.bf, t.job
-	user := j.of.job.User
-	if bf.maxPart > 0 {
-		if j.part.tests++; j.part.tests > bf.maxPart {
-			return true
-		}
+	why := t.depths.Beyond(t.job.of.job.User, t.job.part.name)
+	if why != "" {
+		t.judge(t.job, why)
 	}
-	if bf.maxUserPart > 0 {
-		key := userPart{user, j.part}
-		if t.userIn[key]++; t.userIn[key] > bf.maxUserPart {
-			return true
-		}
-	}
-	if bf.maxUser > 0 {
-		if t.perUser[user]++; t.perUser[user] > bf.maxUser {
-			return true
-		}
-	}
-	return false
+	return why != ""
 }
 
 // giveUp ends a trial that found no start, unless there is a later one to try.
@@ -256,25 +305,38 @@ func (t *trial) giveUp() (next, bool) {
 		return 0, true
 	}
 	t.job.estimate = t.original
+	t.judge(t.job, rm.NoNodes)
 	return nextRecord, false
 }
 
 // attempt is one try from the instant t.later. again says that another one follows.
 func (t *trial) attempt() (result next, again bool) {
 	e, j := t.e, t.job
-	from := t.later
+	nodes, from, overlaps, answer := e.testReservations(j, t.later, true)
 	t.later = 0
+	if answer != reservations.Free {
+		return nextRecord, false
+	}
 	if e.rules.since2411 && from > t.end {
 		return t.giveUp()
 	}
 	t.free = append(t.free[:0], j.part.nodes...)
 	free := t.free
+	if nodes != nil {
+		free.And(nodes)
+	}
 	free.And(e.up)
 	free.And(e.available)
 	if e.rules.since2411 && j.excluded != nil {
 		free.AndNot(j.excluded)
 	}
 	t.later = t.table.Restrict(free, from, max(t.now, from)+t.limit*60)
+	if overlaps {
+		end := e.reservations.EndAfter(from, e.par.bf.resolution)
+		if end++; end > 1 && end < t.end && (t.later == 0 || end < t.later) {
+			t.later = end
+		}
+	}
 	if j.excluded != nil {
 		free.AndNot(j.excluded)
 	}
@@ -334,8 +396,9 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 			t.rejected = attempt{}
 			t.started++
 			return nextStarted, false
-		case overLimit:
+		case overLimit, reservationBusy, maintained:
 			j.estimate = t.original
+			t.judge(j, rm.OverLimit)
 			return nextRecord, false
 		}
 		t.later = 0
@@ -345,6 +408,7 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 		if t.original != 0 && t.original < start {
 			j.estimate = t.original
 		}
+		t.judge(j, rm.NotPlanned)
 		return nextRecord, false
 	case t.later > 0 && start > t.later:
 		j.estimate = 0
@@ -353,6 +417,7 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 		if t.original != 0 && t.original < start {
 			j.estimate = t.original
 		}
+		t.judge(j, rm.BeyondWindow)
 		return nextRecord, false
 	case start > t.now && t.conflicts(alloc, start):
 		t.later, j.estimate = start, 0
@@ -370,13 +435,16 @@ func (t *trial) conflicts(alloc *selection.Allocation, start int64) bool {
 func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	e, j, bf := t.e, t.job, &t.e.par.bf
 	if !e.par.assocLimitStop && !e.account.afterSelection(j, alloc.Nodes, len(alloc.Parts)) {
+		t.judge(j, rm.OverLimit)
 		return nextRecord
 	}
 	if e.account.reservesNothing(j) {
+		t.judge(j, rm.NotPlanned)
 		return nextRecord
 	}
 	if bf.partReserve > 0 {
 		if j.part.planned >= bf.partReserve {
+			t.judge(j, rm.NotPlanned)
 			return nextRecord
 		}
 		j.part.planned++
@@ -387,10 +455,12 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	}
 	if !bf.oneReservation || t.original == 0 {
 		if t.table.Records() >= bf.spaceSize {
+			t.exit = sdiag.BackfillTable
 			return endCycle
 		}
 		t.table.Reserve(alloc.Nodes, t.round(start), t.roundEnd(start+t.limit*60))
 	}
+	t.judge(j, rm.Planned)
 	if t.original != 0 && t.original < start {
 		j.estimate = t.original
 	}

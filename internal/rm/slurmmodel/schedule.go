@@ -1,6 +1,13 @@
 package slurmmodel
 
-import "rmreplay/internal/slurmspec"
+import (
+	"slices"
+	"time"
+
+	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/rm/slurmmodel/sdiag"
+	"rmreplay/internal/slurmspec"
+)
 
 // attempt is a part of a queue in which a task of an array has been rejected: the other tasks of that
 // array are as hopeless.
@@ -13,6 +20,7 @@ type attempt struct {
 // after default_queue_depth jobs.
 func (e *Engine) schedule(full bool) {
 	e.loops.first = true
+	e.readMain()
 	if e.par.schedInterval < 0 {
 		return
 	}
@@ -21,22 +29,33 @@ func (e *Engine) schedule(full bool) {
 	for _, part := range e.parts {
 		part.failed, part.tests = false, 0
 	}
-	for _, r := range e.buildQueue(false) {
+	queue := e.buildQueue(false)
+	e.announce(false, queue)
+	for _, r := range queue {
 		if !p.record(r) {
 			break
 		}
 	}
 	copy(e.available, saved)
+	took := p.took()
+	e.loops.busy = max(e.loops.busy, e.now.Add(took))
+	e.stats.Main(sdiag.Pass{Queue: len(queue), Depth: p.considered, Exit: p.exit, Took: took})
 }
 
 // pass is a pass of the main scheduler in progress.
 type pass struct {
-	e        *Engine
-	full     bool
-	depth    int
-	started  int
-	rejected attempt
+	e                *Engine
+	full             bool
+	depth            int
+	started          int
+	rejected         attempt
+	considered, exit int // for the statistics
+	blocked          []*reservations.Reservation
 }
+
+// took returns the virtual time that the pass has computed. slurmctld serves nobody meanwhile. Jobs that it
+// starts have the second in which it began.
+func (p *pass) took() time.Duration { return time.Duration(p.considered) * p.e.cfg.Costs.Main }
 
 // record tries a record of the queue. It reports false if the pass ends.
 func (p *pass) record(r record) bool {
@@ -47,6 +66,9 @@ func (p *pass) record(r record) bool {
 		}
 	}
 	if j.state != pending {
+		return true
+	}
+	if !e.fitsReservation(r) {
 		return true
 	}
 	j.priority, j.part = r.priority, r.part
@@ -65,7 +87,12 @@ func (p *pass) record(r record) bool {
 // try tries one job or task. goOn is false if the pass ends, and started is true if the job has started.
 func (p *pass) try(j *job) (goOn, started bool) {
 	e := p.e
+	if e.now.Add(p.took()).UnixSeconds()-e.second() >= e.par.limits.MainSeconds {
+		p.exit = sdiag.MainTime
+		return false, false
+	}
 	if e.par.maxStart > 0 && p.started >= e.par.maxStart {
+		p.exit = sdiag.MainStarts
 		return false, false
 	}
 	if j.of.array != nil {
@@ -86,15 +113,20 @@ func (p *pass) try(j *job) (goOn, started bool) {
 			return true, false
 		}
 	}
-	if !p.full {
-		if p.depth++; p.depth > e.par.queueDepth+1 {
-			return false, false
-		}
+	if p.depth++; !p.full && p.depth > e.par.queueDepth+1 {
+		p.exit = sdiag.MainDepth
+		return false, false
 	}
 	if !e.fitsPartition(j, false) {
 		return true, false
 	}
-	if j.part.failed {
+	p.considered++
+	switch {
+	case j.reservation != nil && slices.Contains(p.blocked, j.reservation):
+		j.reason = reasonPriority
+		e.touch()
+		return true, false
+	case j.reservation == nil && j.part.failed:
 		if j.reason == slurmspec.NoReason || j.reason == reasonResources {
 			j.reason = reasonPriority
 		}
@@ -129,8 +161,13 @@ func (p *pass) start(j *job) (goOn, started bool) {
 		block = true
 	case overLimit:
 		block = e.par.assocLimitStop
+	case reservationBusy, maintained, notUsable:
+		if j.reservation != nil {
+			e.available.AndNot(j.reservation.Nodes)
+		}
 	case never:
-		if len(j.parts) == 1 {
+		// Since 24.11 jobs of reservations are not held.
+		if len(j.parts) == 1 && (j.reservation == nil || !e.rules.since2411) {
 			e.hold(j, reasonConstraints)
 		}
 	case wrongCounts, notAvailable:
@@ -138,6 +175,12 @@ func (p *pass) start(j *job) (goOn, started bool) {
 	if named := j.request.Required; named != nil && named.Count() >= j.minNodes {
 		block = false
 		e.available.AndNot(named)
+	}
+	if block && j.reservation != nil {
+		block = false
+		if p.blockReservation(j) {
+			return false, false
+		}
 	}
 	if block && e.par.bf.minAge > 0 && (j.begin == 0 || e.second()-j.begin < e.par.bf.minAge) {
 		block = false

@@ -2,6 +2,7 @@ package complete
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -233,6 +234,39 @@ func TestImplied(t *testing.T) {
 	}
 }
 
+// TestQOSOfManyJobs: a QOS that allows a user one job at a time was not that of jobs that ran beside each other,
+// and one that takes two was not that of three that waited.
+func TestQOSOfManyJobs(t *testing.T) {
+	facts := site()
+	facts.Partitions[0].QOS = nil
+	facts.QOS = []workload.SiteQOS{{Name: "one", Running: 1}, {Name: "two", Submitted: 2}, {Name: "any"}}
+	batch := func(starts ...int) *workload.Workload {
+		w := &workload.Workload{Source: "b", Epoch: start}
+		for i, at := range starts {
+			begin := start.Add(time.Duration(at) * time.Second)
+			w.Jobs.Append(&hpc.Job{
+				ID: fmt.Sprint(i), Submit: start, Request: hpc.Request{Tasks: 4}, Behaviour: hpc.Behaviour{RunTime: time.Minute},
+				Recorded: &hpc.Recorded{Start: begin, End: begin.Add(time.Minute), State: hpc.Completed},
+			})
+		}
+		return w
+	}
+	for _, c := range []struct {
+		w    *workload.Workload
+		want string
+	}{{batch(0), "[any one two]"}, {batch(0, 60), "[any one two]"}, {batch(0, 30), "[any two]"}, {batch(0, 60, 120), "[any one]"}, {batch(0, 1, 2), "[any]"}} {
+		seen := map[string]bool{}
+		for seed := range uint64(60) {
+			for _, job := range completed(t, c.w, Options{Site: facts, Seed: seed}).Jobs.All() {
+				seen[job.QOS] = true
+			}
+		}
+		if got := fmt.Sprint(slices.Sorted(maps.Keys(seen))); got != c.want {
+			t.Errorf("%d jobs have the QOS %s, want %s", c.w.Jobs.Len(), got, c.want)
+		}
+	}
+}
+
 // TestLike: what is learned from a log gives a workload like it.
 func TestLike(t *testing.T) {
 	log := bare(300)
@@ -249,6 +283,39 @@ func TestLike(t *testing.T) {
 	}
 	if len(users) != 2 || ratio < 1.5 || ratio > 6 {
 		t.Errorf("%d users, limits of %.1f times the run time; want 2 and about 3", len(users), ratio)
+	}
+}
+
+// TestSeldomMemory: where few jobs ask for memory, the others get some, unless a job's other options show that
+// the record has whole command lines.
+func TestSeldomMemory(t *testing.T) {
+	for _, c := range []struct {
+		asking int
+		option bool
+		want   int
+	}{{4, false, 56}, {4, true, 0}, {31, false, 0}, {0, true, 60}} {
+		w := bare(60)
+		for i, job := range w.Jobs.All() {
+			if i < c.asking {
+				job.MemPerNode = 700
+			}
+			if i == 59 && c.option {
+				job.Exclude = "n1"
+			}
+			w.Jobs.Set(i, job)
+		}
+		made := 0
+		for i, job := range completed(t, w, Options{Site: site()}).Jobs.All() {
+			if workload.MadeFields(job)["memory"] != "" {
+				made++
+			}
+			if i < c.asking && (job.MemPerNode != 700 || job.MemPerCPU != 0) {
+				t.Errorf("%+v: job %d asked for memory, and has %+v", c, i, job.Request)
+			}
+		}
+		if made != c.want {
+			t.Errorf("%+v: memory was made for %d jobs", c, made)
+		}
 	}
 }
 

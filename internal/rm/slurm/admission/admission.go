@@ -62,6 +62,8 @@ const (
 	RuleReservation = "reservation"
 	RuleDependency  = "dependency"
 	RuleLimit       = "limit"
+	// RuleSlurm is the kind of an answer of slurmctld's that the rules of this package do not foresee.
+	RuleSlurm = "slurm"
 )
 
 // The answers of slurmctld that the package foresees (slurm_errno.h).
@@ -97,6 +99,9 @@ const (
 	errPartitionAssoc    slurmspec.Errno = 2130
 	errPrefer            slurmspec.Errno = 2133
 )
+
+// NoSuchNodes is the Slurm of a [Finding] about a job that no nodes of its partitions serve.
+var NoSuchNodes = errNodeConfig.Name()
 
 // reject makes the finding of a rejected job.
 func reject(errno slurmspec.Errno, rule, text, remedy string) *Finding {

@@ -1,0 +1,240 @@
+// Package coverage compares what a configuration and a workload use with what the model of Slurm's scheduler has.
+package coverage
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/rm/slurmmodel/keys"
+	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/workload"
+)
+
+// Missing is something that a configuration or a workload uses and the model does not have.
+type Missing struct {
+	What string
+	Jobs int // that it concerns; all of the workload if the configuration asks for it
+}
+
+// String returns the description: "reservations (12 jobs)".
+func (m Missing) String() string { return fmt.Sprintf("%s (%d jobs)", m.What, m.Jobs) }
+
+// Lacks returns what a configuration and a workload use and the model does not have, with the number of
+// jobs concerned.
+func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
+	var list []Missing
+	for _, rule := range configurationRules {
+		if what := rule(cfg); what != "" {
+			list = append(list, Missing{what, w.Jobs.Len()})
+		}
+	}
+	counts := make([]int, len(jobRules))
+	more := 0
+	for _, job := range w.Jobs.All() {
+		if memoryOverLimit(cfg, job) {
+			more++
+		}
+		for i := range jobRules {
+			if jobRules[i].asks(job) {
+				counts[i]++
+			}
+		}
+	}
+	for i, n := range counts {
+		if n > 0 {
+			list = append(list, Missing{jobRules[i].what, n})
+		}
+	}
+	if more > 0 {
+		list = append(list, Missing{"MaxMemPerCPU of partitions", more})
+	}
+	if what := unlikeReservations(cfg, w.Reservations); what != "" {
+		list = append(list, Missing{what, w.Jobs.Len()})
+	}
+	if n := len(w.NodeEvents); n > 0 {
+		list = append(list, nodeEvents(cfg, w, n)...)
+	}
+	return list
+}
+
+// nodeEvents returns what events of nodes ask for and the model does not have.
+func nodeEvents(cfg *slurmmodel.Config, w *workload.Workload, n int) (list []Missing) {
+	if cfg.Release.Since(slurmspec.R2311) && !cfg.Release.Since(slurmspec.R2605) {
+		const what = "the order of what follows events of nodes, of which the workload has %d"
+		list = append(list, Missing{fmt.Sprintf(what, n), w.Jobs.Len()})
+	}
+	survivors := 0
+	for _, job := range w.Jobs.All() {
+		if job.NoKill {
+			survivors++
+		}
+	}
+	if survivors > 0 {
+		list = append(list, Missing{"jobs that outlive their nodes (--no-kill)", survivors})
+	}
+	return list
+}
+
+// unlikeReservations describes what reservations ask for and the model does not have; empty for nothing.
+func unlikeReservations(cfg *slurmmodel.Config, events []hpc.ReservationEvent) string {
+	unsupported := reservations.Unsupported
+	if cfg.Release.Since(slurmspec.R2605) {
+		unsupported = append(slices.Clip(unsupported), slurmspec.FlagFlex) // jobs of such do not start as in Slurm
+	}
+	var what []string
+	for i := range events {
+		r := &events[i].Reservation
+		for _, flag := range unsupported {
+			if r.HasFlag(flag) {
+				what = append(what, flag)
+			}
+		}
+		if r.Licenses != "" {
+			what = append(what, "licences")
+		}
+		if r.Features != "" {
+			what = append(what, "features")
+		}
+	}
+	if len(what) == 0 {
+		return ""
+	}
+	slices.Sort(what)
+	return "reservations with " + strings.Join(slices.Compact(what), ", ")
+}
+
+// configurationRules name what a configuration asks for and the model does not have.
+var configurationRules = []func(*slurmmodel.Config) string{
+	func(c *slurmmodel.Config) string {
+		kind := strings.ToLower(keys.Value(c.Get, "SelectType"))
+		if kind == "" && c.Release.Since(slurmspec.R2411) || strings.HasSuffix(kind, "cons_tres") {
+			return ""
+		}
+		return "SelectType=" + cmp.Or(kind, "select/linear, the default before 24.11")
+	},
+	func(c *slurmmodel.Config) string {
+		for i := range c.Nodes {
+			switch n := &c.Nodes[i]; {
+			case n.State != "":
+				return "State of nodes in slurm.conf"
+			case n.CoreSpecCount > 0 || n.CPUSpecList != "":
+				return "specialized cores of nodes"
+			}
+		}
+		return ""
+	},
+	func(c *slurmmodel.Config) string {
+		if keys.Value(c.Get, "SuspendProgram") != "" {
+			return "power saving (SuspendProgram)"
+		}
+		return ""
+	},
+	func(c *slurmmodel.Config) string {
+		if kind := strings.ToLower(keys.Value(c.Get, "PreemptType")); kind != "" && kind != "preempt/none" {
+			return "preemption (PreemptType=" + kind + ")"
+		}
+		return ""
+	},
+	func(c *slurmmodel.Config) string {
+		params := strings.ToUpper(keys.Value(c.Get, "SelectTypeParameters"))
+		for _, one := range []string{"CR_SOCKET", "CR_ONE_TASK_PER_CORE"} {
+			if strings.Contains(params, one) {
+				return "SelectTypeParameters=" + one
+			}
+		}
+		threads := func(n hpc.Node) bool { return n.ThreadsPerCore > 1 && n.CPUs != n.Sockets*n.CoresPerSocket }
+		if strings.Contains(params, "CR_CPU") && slices.ContainsFunc(c.Nodes, threads) {
+			return "SelectTypeParameters=CR_CPU with threads" // where each CPU is a core, it gives out cores
+		}
+		return ""
+	},
+	func(c *slurmmodel.Config) string {
+		switch plugin := strings.ToLower(keys.Value(c.Get, "TopologyPlugin")); plugin {
+		case "", "topology/tree", "topology/none", "topology/default", "topology/flat":
+			return ""
+		default:
+			return "TopologyPlugin=" + plugin
+		}
+	},
+	func(c *slurmmodel.Config) string {
+		if c.Release.Since(slurmspec.R2311) && strings.Contains(strings.ToLower(keys.Value(c.Get, "TopologyParam")), "dragonfly") {
+			return "TopologyParam=Dragonfly"
+		}
+		return ""
+	},
+	func(c *slurmmodel.Config) string {
+		o := keys.OptionsOf(c.Get)
+		for _, one := range []string{
+			"max_rpc_cnt", "reduce_completing_frag", "bf_licenses", "bf_topopt_enable", "bf_max_job_assoc",
+		} {
+			if o.Has(one) {
+				return "SchedulerParameters=" + one
+			}
+		}
+		return ""
+	},
+	func(c *slurmmodel.Config) string {
+		if keys.Number(c.Get, "CompleteWait", 0) > 0 {
+			return "CompleteWait"
+		}
+		return ""
+	},
+	func(c *slurmmodel.Config) string {
+		for _, p := range c.Partitions {
+			for _, key := range []string{
+				"MaxCPUsPerNode", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
+			} {
+				if text := keys.Value(p.Get, key); text != "" && !strings.EqualFold(text, "NO") && !strings.EqualFold(text, "UNLIMITED") {
+					return key + " of partitions"
+				}
+			}
+			share := strings.ToUpper(cmp.Or(keys.Value(p.Get, "OverSubscribe"), keys.Value(p.Get, "Shared")))
+			if strings.HasPrefix(share, "YES") || strings.HasPrefix(share, "FORCE") {
+				return "OverSubscribe=" + share
+			}
+		}
+		return ""
+	},
+}
+
+// jobRules name what jobs ask for and the model does not have.
+var jobRules = []struct {
+	what string
+	asks func(*hpc.Job) bool
+}{
+	{"several reservations for a job", func(j *hpc.Job) bool { return strings.Contains(j.Reservation, ",") }},
+	{"licences", func(j *hpc.Job) bool { return j.Licenses != "" }},
+	{"GPUs for the job, a socket or a task", func(j *hpc.Job) bool {
+		return j.GPUs != "" || j.GPUsPerSocket != "" || j.GPUsPerTask != "" || j.CPUsPerGPU > 0 || j.MemPerGPU > 0 || j.TasksPerGPU > 0
+	}},
+	{"deadlines", func(j *hpc.Job) bool { return j.Deadline > 0 }},
+	{"features with counts or brackets", func(j *hpc.Job) bool { return strings.ContainsAny(j.Constraint, "[(*") || j.Prefer != "" }},
+	{"--exclusive=user and mcs", func(j *hpc.Job) bool { return j.Exclusive == "user" || j.Exclusive == "mcs" }},
+	{"specialized cores", func(j *hpc.Job) bool { return j.CoreSpec > 0 || j.ThreadSpec > 0 }},
+	{"burst buffers", func(j *hpc.Job) bool { return j.BurstBuffer != "" }},
+	{"plane and arbitrary distributions", func(j *hpc.Job) bool {
+		d := strings.ToLower(j.Distribution)
+		return strings.HasPrefix(d, "plane") || strings.HasPrefix(d, "arbitrary") || strings.HasPrefix(d, "hostfile")
+	}},
+}
+
+// memoryOverLimit reports whether a job has, or may have, more memory for a CPU than a partition's MaxMemPerCPU.
+// slurmctld gives such a job more CPUs.
+func memoryOverLimit(c *slurmmodel.Config, job *hpc.Job) bool {
+	for _, p := range c.Partitions {
+		limit := keys.Number(p.Get, "MaxMemPerCPU", 0)
+		if limit <= 0 || job.Partition != "" && !slices.Contains(strings.Split(job.Partition, ","), p.Name) {
+			continue
+		}
+		perCPU := cmp.Or(job.MemPerCPU, keys.Number(p.Get, "DefMemPerCPU", keys.Number(c.Get, "DefMemPerCPU", 0)))
+		if job.MemPerNode != 0 || job.MemPerGPU != 0 || perCPU == 0 || perCPU > limit {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,118 @@
+package coverage
+
+import (
+	"strings"
+	"testing"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/workload"
+)
+
+// lines returns the keys of lines such as "SelectType=select/cons_tres".
+func lines(text string) func(string) (string, bool) {
+	keys := map[string]string{}
+	for line := range strings.FieldsSeq(text) {
+		key, v, _ := strings.Cut(line, "=")
+		keys[key] = v
+	}
+	return func(key string) (string, bool) {
+		v, ok := keys[key]
+		return v, ok
+	}
+}
+
+// TestLacksNamesWhatTheModelDoesNotHave: a site that asks for one thing more than the model has is told so.
+func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
+	plain := func() (*slurmmodel.Config, *workload.Workload) {
+		jobs := []*hpc.Job{{ID: "1"}, {ID: "2"}}
+		return &slurmmodel.Config{
+			Release: slurmspec.R2205, Get: lines("SelectType=select/cons_tres SelectTypeParameters=CR_Core_Memory"),
+			Nodes: []hpc.Node{{Name: "n1"}}, Partitions: []slurmmodel.Partition{{Name: "p", Nodes: []string{"n1"}, Get: lines("")}},
+		}, &workload.Workload{Jobs: workload.JobsOf(jobs...)}
+	}
+	cfg, w := plain()
+	if list := Lacks(cfg, w); len(list) > 0 {
+		t.Errorf("of a plain cluster the model lacks %v", list)
+	}
+	site := func(text string) func(*slurmmodel.Config, *workload.Workload) {
+		return func(c *slurmmodel.Config, _ *workload.Workload) { c.Get = lines(text) }
+	}
+	job := func(change func(*hpc.Job)) func(*slurmmodel.Config, *workload.Workload) {
+		return func(_ *slurmmodel.Config, w *workload.Workload) {
+			one := &hpc.Job{ID: "1"}
+			change(one)
+			w.Jobs = workload.JobsOf(one, &hpc.Job{ID: "2"})
+		}
+	}
+	const cons = "SelectType=select/cons_tres "
+	for want, change := range map[string]func(*slurmmodel.Config, *workload.Workload){
+		"SelectType=select/linear, the default before 24.11 (2 jobs)": site(""),
+		"SelectType=select/linear (2 jobs)":                           site("SelectType=select/linear"),
+		"preemption (PreemptType=preempt/qos) (2 jobs)":               site(cons + "PreemptType=preempt/qos"),
+		"SelectTypeParameters=CR_SOCKET (2 jobs)":                     site(cons + "SelectTypeParameters=CR_Socket"),
+		"SelectTypeParameters=CR_CPU with threads (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
+			c.Get = lines(cons + "SelectTypeParameters=CR_CPU")
+			c.Nodes[0] = hpc.Node{Name: "n1", Sockets: 1, CoresPerSocket: 4, ThreadsPerCore: 2, CPUs: 8}
+		},
+		"MaxMemPerCPU of partitions (1 jobs)": func(c *slurmmodel.Config, w *workload.Workload) {
+			c.Partitions[0].Get = lines("DefMemPerCPU=100 MaxMemPerCPU=100")
+			job(func(j *hpc.Job) { j.MemPerCPU = 101 })(c, w)
+		},
+		"TopologyPlugin=topology/block (2 jobs)":   site(cons + "TopologyPlugin=topology/block"),
+		"SchedulerParameters=bf_licenses (2 jobs)": site(cons + "SchedulerParameters=bf_licenses"),
+		"TopologyParam=Dragonfly (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
+			c.Release, c.Get = slurmspec.R2411, lines(cons+"SelectTypeParameters=CR_Core TopologyParam=Dragonfly")
+		},
+		"CompleteWait (2 jobs)":                  site(cons + "CompleteWait=5"),
+		"power saving (SuspendProgram) (2 jobs)": site(cons + "SuspendProgram=/bin/true"),
+		"State of nodes in slurm.conf (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
+			c.Nodes[0].State = "DOWN"
+		},
+		"specialized cores of nodes (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].CoreSpecCount = 1 },
+		"OverSubscribe=FORCE:2 (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
+			c.Partitions[0].Get = lines("OverSubscribe=FORCE:2")
+		},
+		"MaxCPUsPerNode of partitions (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
+			c.Partitions[0].Get = lines("MaxCPUsPerNode=2")
+		},
+		"reservations with MAGNETIC, licences (2 jobs)": func(_ *slurmmodel.Config, w *workload.Workload) {
+			w.Reservations = []hpc.ReservationEvent{
+				{Reservation: hpc.Reservation{Flags: []string{"MAINT"}}},
+				{Reservation: hpc.Reservation{Flags: []string{"MAGNETIC"}, Licenses: "matlab"}},
+			}
+		},
+		"the order of what follows events of nodes, of which the workload has 1 (2 jobs)": func(c *slurmmodel.Config, w *workload.Workload) {
+			c.Release, w.NodeEvents = slurmspec.R2411, []hpc.NodeEvent{{}}
+		},
+		"jobs that outlive their nodes (--no-kill) (1 jobs)": func(_ *slurmmodel.Config, w *workload.Workload) {
+			w.NodeEvents, w.Jobs = []hpc.NodeEvent{{}}, workload.JobsOf(&hpc.Job{ID: "1", Request: hpc.Request{NoKill: true}})
+		},
+		"licences (1 jobs)":                             job(func(j *hpc.Job) { j.Licenses = "matlab" }),
+		"deadlines (1 jobs)":                            job(func(j *hpc.Job) { j.Deadline = 1 }),
+		"several reservations for a job (1 jobs)":       job(func(j *hpc.Job) { j.Reservation = "r,s" }),
+		"GPUs for the job, a socket or a task (1 jobs)": job(func(j *hpc.Job) { j.GPUs = "2" }),
+		"features with counts or brackets (1 jobs)":     job(func(j *hpc.Job) { j.Constraint = "[a|b]" }),
+	} {
+		cfg, w := plain()
+		change(cfg, w)
+		list := Lacks(cfg, w)
+		if len(list) != 1 || list[0].String() != want {
+			t.Errorf("the model lacks %v, want %s", list, want)
+		}
+	}
+}
+
+// TestLacksNothing: what a configuration names and no job of it feels is no gap.
+func TestLacksNothing(t *testing.T) {
+	cfg := &slurmmodel.Config{
+		Release: slurmspec.R2205, Get: lines("SelectType=select/cons_tres SelectTypeParameters=CR_CPU_Memory"),
+		Nodes:      []hpc.Node{{Name: "n1", Sockets: 2, CoresPerSocket: 18, ThreadsPerCore: 2, CPUs: 36}},
+		Partitions: []slurmmodel.Partition{{Name: "p", Nodes: []string{"n1"}, Get: lines("DefMemPerCPU=7150 MaxMemPerCPU=7150")}},
+	}
+	w := &workload.Workload{Jobs: workload.JobsOf(&hpc.Job{ID: "1"}, &hpc.Job{ID: "2", Request: hpc.Request{MemPerCPU: 7150, Partition: "p"}})}
+	if list := Lacks(cfg, w); len(list) > 0 {
+		t.Errorf("the model lacks %v", list)
+	}
+}
