@@ -9,6 +9,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/stats"
 )
 
@@ -80,6 +81,9 @@ func (c *Comparison) renderSets(b *bytes.Buffer) {
 // renderPair writes the comparison of one set with the baseline.
 func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	name := Letter(p.Set) + " - " + Letter(p.Baseline)
+	if text := c.Answer(p); text != "" {
+		fmt.Fprintf(b, "\n%s\n", plainSpaces(text))
+	}
 	c.renderTable(b, p, "", c.Metrics)
 	if c.Inference {
 		b.WriteString("* stands after Holm's correction for the whole table\n")
@@ -106,6 +110,9 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	renderDivergences(b, p, zone)
 }
 
+// plainSpaces writes a text for a terminal.
+func plainSpaces(text string) string { return strings.ReplaceAll(text, quantity.Space, " ") }
+
 // renderTable writes the head of a table of figures and its lines.
 func (c *Comparison) renderTable(b *bytes.Buffer, p *Pair, title string, table []Metric) {
 	name := Letter(p.Set) + " - " + Letter(p.Baseline)
@@ -128,6 +135,11 @@ func (c *Comparison) renderWaits(b *bytes.Buffer, p *Pair) {
 	c.renderTable(b, p, "why jobs waited, mean", c.Waits)
 	if c.Inference {
 		b.WriteString("Holm's correction is for this table\n")
+	}
+	for _, set := range []int{p.Baseline, p.Set} {
+		if text := c.Unexplained(set); text != "" {
+			b.WriteString(plainSpaces(text) + "\n")
+		}
 	}
 }
 

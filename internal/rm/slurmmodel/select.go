@@ -125,6 +125,9 @@ func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdic
 	if !e.account.afterSelection(j, chosen, nodes) {
 		return overLimit
 	}
+	if result == begun {
+		alloc, result = e.guided(j, alloc)
+	}
 	if result != begun {
 		e.explain(j, result)
 		return result

@@ -337,6 +337,9 @@ func (m *Machine) evaluate(t *test, nodes Bits, c Counts, first bool) bool {
 	case m.PackSerial && r.MinCPUs == 1 && c.Wanted == 1:
 		return pick.ordered(nodes, pick.lastFirst)
 	case len(m.Switches) > 0 && !r.Contiguous && (!m.TreeOptional || r.Switches > 0):
+		if m.Dragonfly {
+			return pick.dragonfly(nodes)
+		}
 		return pick.tree(nodes)
 	}
 	return pick.consecutive(nodes)
