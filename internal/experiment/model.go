@@ -137,10 +137,11 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 	config = modelOf(cluster, w.Submitters())
 	config.Release, config.Epoch = e.release, p.begin
 	config.PreRoll, config.PresetBurst = p.begin < w.Start, w.PresetBurst()
-	config.Rejected = map[string]slurmmodel.Rejection{}
+	config.Rejected = map[string]string{}
 	site.Foresee(w, func(job string, why admission.Finding) {
-		if why.Verdict == admission.Rejected && why.Rule != admission.RuleReservation { // which the model has itself
-			config.Rejected[job] = slurmmodel.Rejection{Reason: why.Text, Late: why.Rule == admission.RuleFeatures || why.Rule == admission.RuleNodes && why.Slurm == "ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE"}
+		own := why.Rule == admission.RuleReservation || why.Slurm == admission.NoSuchNodes // which the model has itself
+		if why.Verdict == admission.Rejected && !own {
+			config.Rejected[job] = why.Text
 		}
 	})
 	return config, nil

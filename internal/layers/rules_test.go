@@ -207,6 +207,8 @@ var rules = []rule{
 		"a use case needs no command line: a server or a test makes a run with it"},
 	{"use cases", "internal/agreement", []string{"internal/hpc", "internal/rm", "internal/rm/slurmmodel", "internal/run", "internal/slurmspec"}, computes,
 		"the agreement compares a record with the model that follows it; its caller makes both runs"},
+	{"use cases", "internal/experiment/scenario", []string{"internal/experiment", "internal/hpc", "internal/rm/rmtest", "internal/run", "internal/workload"}, offline,
+		"small clusters and workloads are played alike by a test and by a tool"},
 	{"use cases", "internal/forecast", []string{
 		"internal/experiment", "internal/hostlist", "internal/hpc", "internal/predict", "internal/replay", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload", "internal/workload/transform",
 	}, offline,
@@ -347,6 +349,8 @@ var rules = []rule{
 	}, offline,
 		"a tool is a program of its own"},
 	{"program", "tools/modelagreement", []string{"internal/agreement", "internal/experiment", "internal/run", "internal/supervise"}, offline,
+		"a tool is a program of its own"},
+	{"program", "tools/modelcases", []string{"internal/experiment", "internal/experiment/scenario", "internal/supervise"}, offline,
 		"a tool is a program of its own"},
 	{"program", "tools/sitepage", []string{"internal/compare", "internal/formats", "internal/hpc", "internal/metrics", "internal/run", "internal/waits"}, offline,
 		"a tool is a program of its own"},

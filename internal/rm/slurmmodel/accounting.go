@@ -482,7 +482,10 @@ func (a *accounting) reservesNothing(j *job) bool {
 	return j.account.qos != nil && j.account.qos.NoReserve
 }
 
-// ignoresTimeLimit reports whether a job's QOS puts aside the time limit of partitions.
-func (a *accounting) ignoresTimeLimit(j *job) bool {
-	return j.account.qos != nil && j.account.qos.PartitionTimeLimit
+// ignores returns the QOS of a job, whose flags say which limits of partitions it may exceed.
+func (a *accounting) ignores(j *job) accounts.QOS {
+	if j.account.qos == nil {
+		return accounts.QOS{}
+	}
+	return *j.account.qos
 }

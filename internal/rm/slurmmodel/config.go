@@ -30,9 +30,9 @@ type Config struct {
 	Associations *associations.Set
 	// Usage is the fair-share usage with which slurmctld starts.
 	Usage Usage
-	// Rejected has the jobs that slurmctld refuses, by the workload's ID. All others are accepted, except for
-	// what reservations refuse.
-	Rejected map[string]Rejection
+	// Rejected has the reasons why slurmctld refuses jobs, by the workload's ID, but for what reservations refuse
+	// and for jobs that no nodes serve: the model finds these itself.
+	Rejected map[string]string
 	// Epoch is the instant at which virtual time begins. slurmctld has run for Lead by then.
 	Epoch hpc.Time
 	Lead  time.Duration
@@ -44,14 +44,6 @@ type Config struct {
 	Costs charge.Costs
 	// Guide overrules the model's decisions; nil for none.
 	Guide Guide
-}
-
-// Rejection is why slurmctld refuses a job.
-type Rejection struct {
-	Reason string
-	// Late says that slurmctld refuses the job after it has made its record: the job has a number, and backfill
-	// sees a change of jobs.
-	Late bool
 }
 
 // Usage is the fair-share usage with which slurmctld starts.
@@ -158,6 +150,7 @@ type partition struct {
 	tier               int
 	maxMinutes         int64 // -1 for none
 	defaultMinutes     int64 // -1 for none
+	cpus               int   // of all nodes
 	minNodes, maxNodes int
 	memory             int64 // of jobs that ask for none, in MiB; 0 for all
 	memoryPerCPU       bool
@@ -191,7 +184,7 @@ func newMachine(cfg *Config) (*selection.Machine, error) {
 }
 
 // newPartition returns a partition of slurm.conf.
-func newPartition(cfg *Config, line *Partition, place map[string]int) (*partition, error) {
+func newPartition(cfg *Config, line *Partition, m *selection.Machine, place map[string]int) (*partition, error) {
 	p := &partition{
 		name: line.Name, nodes: selection.NewBits(len(place)),
 		tier:     int(keys.Number(line.Get, "PriorityTier", keys.Number(line.Get, "Priority", 1))),
@@ -201,6 +194,7 @@ func newPartition(cfg *Config, line *Partition, place map[string]int) (*partitio
 	}
 	for _, name := range line.Nodes {
 		p.nodes.Set(place[name])
+		p.cpus += m.Nodes[place[name]].CPUs
 	}
 	var err error
 	if p.maxMinutes, err = keys.Minutes(line.Get, "MaxTime"); err != nil {

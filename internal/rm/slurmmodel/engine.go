@@ -105,7 +105,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	}
 	e.available = e.up.Clone()
 	for i := range cfg.Partitions {
-		p, err := newPartition(&cfg, &cfg.Partitions[i], e.place)
+		p, err := newPartition(&cfg, &cfg.Partitions[i], m, e.place)
 		if err != nil {
 			return nil, fmt.Errorf("partition %s: %w", cfg.Partitions[i].Name, err)
 		}

@@ -102,11 +102,7 @@ func (e *Engine) compareWithQueue(j *job) {
 func (e *Engine) create(s *submission) (*job, error) {
 	work := s.job
 	if why, rejected := e.cfg.Rejected[work.ID]; rejected {
-		if why.Late {
-			e.nextNumber++
-			e.touch()
-		}
-		return nil, errors.New(why.Reason)
+		return nil, errors.New(why)
 	}
 	d, err := (&jobdesc.Submission{
 		Request: work.Request, Script: "#!/bin/sh\n", Args: []string{"script"}, Now: e.now, Release: e.cfg.Release,
@@ -225,6 +221,10 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 	r.SocketsPerNode, r.CoresPerSocket = given16(d.SocketsPerNode), given16(d.CoresPerSocket)
 	r.ThreadsPerCore = given16(d.ThreadsPerCore)
 	r.Contiguous, r.Spread = d.Contiguous == 1, d.Flags&rpc.FlagSpreadJob != 0
+	if r.Spread && j.maxNodes == 0 && r.Tasks > 0 {
+		j.maxNodes = min(len(e.tester.Nodes), r.Tasks)
+		r.MaxNodes = j.maxNodes
+	}
 	r.BlockCores = d.TaskDist>>4&0xf == 2
 	r.Switches, j.switchWait = given(d.ReqSwitch), e.par.maxSwitchWait
 	if w := given(d.Wait4Switch); d.Wait4Switch != slurmspec.NoVal {
@@ -238,7 +238,7 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 		r.MaxNodes = j.maxNodes
 	}
 	e.describeMemory(j, d)
-	r.Exclusive, r.Whole, r.LeastLoaded = d.Shared == 0 || j.part.whole, j.part.whole, j.part.leastLoaded
+	j.exclusive = d.Shared == 0
 	var err error
 	r.Devices, err = selection.ReadDevices(d.TRESPerNode)
 	return err
@@ -247,7 +247,7 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 // describeMemory sets the memory that a job asks for, or its partition's default.
 func (e *Engine) describeMemory(j *job, d *rpc.JobDesc) {
 	r := &j.request
-	if d.MinMemory == slurmspec.NoVal64 {
+	if j.ownMemory = d.MinMemory != slurmspec.NoVal64; !j.ownMemory {
 		r.Memory, r.MemoryPerCPU = j.part.memory, j.part.memoryPerCPU
 		return
 	}
@@ -270,7 +270,8 @@ func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 			return err
 		}
 	}
-	j.capable = e.serving(demandOf(&j.request, d))
+	j.demand = demandOf(&j.request, d)
+	j.capable = e.serving(j.demand)
 	return nil
 }
 
@@ -301,13 +302,19 @@ type demand struct {
 func demandOf(r *selection.Request, d *rpc.JobDesc) demand {
 	h := demand{
 		cpus: r.MinCPUsPerNode, sockets: r.SocketsPerNode, cores: r.CoresPerSocket, threads: r.ThreadsPerCore,
-		memory: r.Memory, features: d.Features,
-	}
-	if r.MemoryPerCPU {
-		h.memory *= int64(max(1, r.MinCPUsPerNode))
+		features: d.Features,
 	}
 	if d.MinTmpDisk != slurmspec.NoVal {
 		h.disk = int64(d.MinTmpDisk)
+	}
+	return h.with(r)
+}
+
+// with returns the demand with the memory of a request.
+func (h demand) with(r *selection.Request) demand {
+	h.memory = r.Memory
+	if r.MemoryPerCPU {
+		h.memory *= int64(max(1, r.MinCPUsPerNode))
 	}
 	return h
 }

@@ -72,19 +72,20 @@ func (a *accounting) points(j *job) []rm.PriorityPart {
 
 // Why a job pends (enum job_state_reason in slurm.h).
 const (
-	reasonPriority       slurmspec.Reason = 1
-	reasonDependency     slurmspec.Reason = 2
-	reasonResources      slurmspec.Reason = 3
-	reasonNodeLimit      slurmspec.Reason = 4
-	reasonTimeLimit      slurmspec.Reason = 5
-	reasonHeldAdmin                       = slurmspec.HeldByAdmin
-	reasonBeginTime      slurmspec.Reason = 9
-	reasonReservation    slurmspec.Reason = 14
-	reasonNotAvailable   slurmspec.Reason = 15
-	reasonHeldUser                        = slurmspec.HeldByUser
-	reasonConstraints    slurmspec.Reason = 21
-	reasonNeverSatisfied                  = slurmspec.NeverSatisfied
-	reasonArrayLimit     slurmspec.Reason = 72
+	reasonPriority        slurmspec.Reason = 1
+	reasonDependency      slurmspec.Reason = 2
+	reasonResources       slurmspec.Reason = 3
+	reasonNodeLimit       slurmspec.Reason = 4
+	reasonTimeLimit       slurmspec.Reason = 5
+	reasonHeldAdmin                        = slurmspec.HeldByAdmin
+	reasonBeginTime       slurmspec.Reason = 9
+	reasonReservation     slurmspec.Reason = 14
+	reasonNotAvailable    slurmspec.Reason = 15
+	reasonHeldUser                         = slurmspec.HeldByUser
+	reasonConstraints     slurmspec.Reason = 21
+	reasonNeverSatisfied                   = slurmspec.NeverSatisfied
+	reasonPartitionConfig slurmspec.Reason = 178
+	reasonArrayLimit      slurmspec.Reason = 72
 
 	reasonReservationDeleted slurmspec.Reason = 198
 )
