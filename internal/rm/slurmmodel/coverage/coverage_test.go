@@ -60,10 +60,10 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Partitions[0].Get = lines("DefMemPerCPU=100 MaxMemPerCPU=100")
 			job(func(j *hpc.Job) { j.MemPerCPU = 101 })(c, w)
 		},
-		"TopologyPlugin=topology/block (2 jobs)":                      site(cons + "TopologyPlugin=topology/block"),
-		"SchedulerParameters=bf_licenses (2 jobs)":                    site(cons + "SchedulerParameters=bf_licenses"),
-		"CompleteWait (2 jobs)":                                       site(cons + "CompleteWait=5"),
-		"power saving (SuspendProgram) (2 jobs)":                      site(cons + "SuspendProgram=/bin/true"),
+		"TopologyPlugin=topology/block (2 jobs)":   site(cons + "TopologyPlugin=topology/block"),
+		"SchedulerParameters=bf_licenses (2 jobs)": site(cons + "SchedulerParameters=bf_licenses"),
+		"CompleteWait (2 jobs)":                    site(cons + "CompleteWait=5"),
+		"power saving (SuspendProgram) (2 jobs)":   site(cons + "SuspendProgram=/bin/true"),
 		"State of nodes in slurm.conf (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
 			c.Nodes[0].State = "DOWN"
 		},
