@@ -62,8 +62,11 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		},
 		"TopologyPlugin=topology/block (2 jobs)":   site(cons + "TopologyPlugin=topology/block"),
 		"SchedulerParameters=bf_licenses (2 jobs)": site(cons + "SchedulerParameters=bf_licenses"),
-		"CompleteWait (2 jobs)":                    site(cons + "CompleteWait=5"),
-		"power saving (SuspendProgram) (2 jobs)":   site(cons + "SuspendProgram=/bin/true"),
+		"TopologyParam=Dragonfly (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
+			c.Release, c.Get = slurmspec.R2411, lines(cons+"SelectTypeParameters=CR_Core TopologyParam=Dragonfly")
+		},
+		"CompleteWait (2 jobs)":                  site(cons + "CompleteWait=5"),
+		"power saving (SuspendProgram) (2 jobs)": site(cons + "SuspendProgram=/bin/true"),
 		"State of nodes in slurm.conf (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
 			c.Nodes[0].State = "DOWN"
 		},
@@ -80,8 +83,11 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 				{Reservation: hpc.Reservation{Flags: []string{"MAGNETIC"}, Licenses: "matlab"}},
 			}
 		},
-		"a check against Slurm of events of nodes, of which the workload has 1 (2 jobs)": func(_ *slurmmodel.Config, w *workload.Workload) {
-			w.NodeEvents = []hpc.NodeEvent{{}}
+		"the order of what follows events of nodes, of which the workload has 1 (2 jobs)": func(c *slurmmodel.Config, w *workload.Workload) {
+			c.Release, w.NodeEvents = slurmspec.R2411, []hpc.NodeEvent{{}}
+		},
+		"jobs that outlive their nodes (--no-kill) (1 jobs)": func(_ *slurmmodel.Config, w *workload.Workload) {
+			w.NodeEvents, w.Jobs = []hpc.NodeEvent{{}}, workload.JobsOf(&hpc.Job{ID: "1", Request: hpc.Request{NoKill: true}})
 		},
 		"licences (1 jobs)":                             job(func(j *hpc.Job) { j.Licenses = "matlab" }),
 		"deadlines (1 jobs)":                            job(func(j *hpc.Job) { j.Deadline = 1 }),
