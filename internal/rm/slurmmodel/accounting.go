@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/fairshare"
+	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/priority"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -53,7 +54,7 @@ var _ fairshare.Job = (*accounted)(nil)
 
 func newAccounting(e *Engine) (*accounting, error) {
 	get, release := e.cfg.Get, e.cfg.Release
-	table := tres.New(value(get, "AccountingStorageTRES"))
+	table := tres.New(keys.Value(get, "AccountingStorageTRES"))
 	a := &accounting{e: e, table: table, parts: map[*partition]*accountedPartition{}}
 	var err error
 	if a.settings, err = priority.ReadSettings(get, a.table, e.cfg.Associations != nil, release); err != nil {
@@ -94,7 +95,7 @@ func (a *accounting) readPartitions() error {
 	used := selection.NewBits(len(a.e.tester.Nodes))
 	for i, p := range a.e.parts {
 		get := a.e.cfg.Partitions[i].Get
-		factor := max(number(get, "PriorityJobFactor", 1), number(get, "Priority", 0))
+		factor := max(keys.Number(get, "PriorityJobFactor", 1), keys.Number(get, "Priority", 0))
 		of := &accountedPartition{priority: &priority.Partition{
 			JobFactor: uint16(factor), MaxMinutes: slurmspec.Infinite, TRES: a.total(p.nodes),
 		}}
@@ -102,10 +103,10 @@ func (a *accounting) readPartitions() error {
 			of.priority.MaxMinutes = uint32(p.maxMinutes)
 		}
 		var err error
-		if of.weights, err = a.table.Weights(value(get, "TRESBillingWeights")); err != nil {
+		if of.weights, err = a.table.Weights(keys.Value(get, "TRESBillingWeights")); err != nil {
 			return fmt.Errorf("partition %s: %w", p.name, err)
 		}
-		if name := strings.ToLower(value(get, "QOS")); name != "" && a.accounts != nil {
+		if name := strings.ToLower(keys.Value(get, "QOS")); name != "" && a.accounts != nil {
 			of.qos = a.accounts.QOS[name]
 		}
 		of.limits = &limits.Partition{QOS: of.qos, MaxMinutes: of.priority.MaxMinutes, DefaultMinutes: slurmspec.NoVal}
@@ -325,7 +326,7 @@ func (a *accounting) decay() {
 	switch {
 	case !a.settings.Multifactor:
 		return
-	case a.shares == nil && !a.e.rules.since2411: // without slurmdbd there is no such thread
+	case a.shares == nil && !a.e.rules.Since2411: // without slurmdbd there is no such thread
 		return
 	case a.shares == nil:
 		for _, j := range a.e.list {

@@ -7,21 +7,28 @@ import (
 	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"time"
 )
 
 // cycle is a cycle of the backfill scheduler in progress (_attempt_backfill in backfill.c).
 type cycle struct {
 	e       *Engine
-	now     int64
+	queue   []record
+	at      int   // place of the next record in the queue
+	now     int64 // when it began
 	table   *backfill.Table
 	end     int64 // of the window
 	depth   int   // records considered
 	tried   int   // jobs that reached a test
-	exit    int   // why it ended, see counters.go
+	exit    int   // why it ended, see package sdiag
 	started int
-	perUser map[string]int
-	userIn  map[userPart]int
+	took    time.Duration // computed so far
+	spell   time.Duration // since the last pause
+	asleep  bool          // in a pause
+	changed int64         // last change when the pause began
+	depths  backfill.Depths
 	// rejected is the array and the partition in which no further task is tried.
 	rejected attempt
 	// reserved counts the reservations of one array in a row.
@@ -31,26 +38,23 @@ type cycle struct {
 	blocked    map[*accounts.QOS]int64 // until when the jobs of a QOS wait, with assoc_limit_stop
 }
 
-type userPart struct {
-	user string
-	part *partition
-}
-
-// backfill runs a cycle.
-func (e *Engine) backfill() {
+// newCycle begins a cycle.
+func (e *Engine) newCycle() *cycle {
 	if e.planned.Next(0) >= 0 { // the nodes lose the flag
 		e.planned.Reset()
 		e.touch()
 	}
-	queue := e.buildQueue(true)
-	if len(queue) == 0 {
-		return
+	c := &cycle{e: e, queue: e.buildQueue(true), now: e.second()}
+	e.announce(true, c.queue)
+	if len(c.queue) == 0 {
+		return c
 	}
 	e.cycles++
-	c := cycle{e: e, now: e.second(), perUser: map[string]int{}, userIn: map[userPart]int{}, blocked: map[*accounts.QOS]int64{}}
+	c.blocked = map[*accounts.QOS]int64{}
+	c.depths = backfill.Depths{User: e.par.BF.MaxUser, Partition: e.par.BF.MaxPart, Both: e.par.BF.MaxUserPart}
 	c.table = &e.table
-	c.table.Begin(c.now, e.par.bf.window, e.par.bf.resolution, e.available)
-	c.table.Beyond = e.rules.since2411
+	c.table.Begin(c.now, e.par.BF.Window, e.par.BF.Resolution, e.available)
+	c.table.Beyond, c.table.Up = e.rules.Since2411, e.rules.RoundUp
 	c.end = c.table.End()
 	for _, j := range e.list {
 		if j.state == pending {
@@ -58,24 +62,53 @@ func (e *Engine) backfill() {
 		}
 	}
 	for _, p := range e.parts {
-		p.planned, p.tests = 0, 0
+		p.planned = 0
 	}
-	if e.par.bf.runningReserve {
+	if e.par.BF.RunningReserve {
 		for _, j := range e.running {
 			c.reserveRunning(j)
 		}
 	}
-	for i, r := range queue {
-		if c.tried >= e.par.bf.maxTest {
-			c.exit = backfillTests
-		} else if c.record(r) {
-			continue
+	return c
+}
+
+// goOn tries the records of the queue. It returns after how much time it goes on: what a record cost, during
+// which nothing else happens, or a pause, in which others have their turn. It returns 0 at the end.
+func (c *cycle) goOn() time.Duration {
+	e := c.e
+	if c.asleep {
+		c.asleep, c.spell = false, 0
+		if c.changed != e.changed && !e.par.Limits.Continue {
+			c.exit = sdiag.BackfillChanged
 		}
-		c.passOver(queue[i:])
-		break
 	}
-	e.flagPlanned()
-	c.count(len(queue))
+	for c.at < len(c.queue) && c.exit == 0 {
+		tried := c.tried
+		switch {
+		case c.tried >= e.par.BF.MaxTest:
+			c.exit = sdiag.BackfillTests
+		case e.second()-c.now >= e.par.Limits.BackfillSeconds:
+			c.exit = sdiag.BackfillTime
+		case c.spell >= e.par.Limits.Interval:
+			c.asleep, c.changed = true, e.changed
+			return e.par.Limits.Sleep
+		case c.record(c.queue[c.at]):
+			c.at++
+		}
+		if cost := time.Duration(c.tried-tried) * e.cfg.Costs.Backfill; cost > 0 {
+			c.spell, c.took = c.spell+cost, c.took+cost
+			e.loops.busy = e.now.Add(cost)
+			return cost
+		}
+	}
+	if len(c.queue) > 0 {
+		c.passOver(c.queue[c.at:])
+		e.flagPlanned()
+		e.stats.Backfill(sdiag.Pass{
+			Queue: len(c.queue), Depth: c.depth, Tried: c.tried, Table: c.table.Records(), Exit: c.exit, Took: c.took,
+		}, c.now)
+	}
+	return 0
 }
 
 // passOver notes that the cycle ended before it had judged the jobs of the rest of its queue.
@@ -95,28 +128,15 @@ func (c *cycle) judge(j *job, what rm.Backfill) {
 	}
 }
 
-// count adds the cycle to slurmctld's counters.
-func (c *cycle) count(queue int) {
-	s := &c.e.stats
-	s.BackfillCycles++
-	s.BackfillQueue, s.BackfillTableSize = uint32(queue), uint32(c.table.Records())
-	s.BackfillQueueSum += s.BackfillQueue
-	s.BackfillTableSizeSum += s.BackfillTableSize
-	s.BackfillDepthSum += uint32(c.depth)
-	s.BackfillDepthTrySum += uint32(c.tried)
-	s.BackfillLastDepth, s.BackfillLastDepthTry, s.BackfillLastTime = uint32(c.depth), uint32(c.tried), c.now
-	c.e.countExit(&s.BackfillExits, c.exit, backfillExits)
-}
-
 // flagPlanned flags the nodes that are planned for jobs (_handle_planned). That is a change of nodes, so
 // that the next cycle has work. Nodes with jobs do not get the flag. Since 24.11 full ones do not, but that
 // counts as a change.
 func (e *Engine) flagPlanned() {
-	if e.rules.since2411 && e.planned.Next(0) >= 0 {
+	if e.rules.Since2411 && e.planned.Next(0) >= 0 {
 		e.touch()
 	}
 	for i := range e.planned.All {
-		if e.rules.since2411 && e.tester.Full(e.state, i) || !e.rules.since2411 && !e.state.Idle(i) {
+		if e.rules.Since2411 && e.tester.Full(e.state, i) || !e.rules.Since2411 && !e.state.Idle(i) {
 			e.planned.Clear(i)
 		}
 	}
@@ -128,19 +148,9 @@ func (e *Engine) flagPlanned() {
 // reserveRunning puts a running job that has whole nodes into the table, from its beginning on
 // (_bf_reserve_running).
 func (c *cycle) reserveRunning(j *job) {
-	if j.request.Exclusive && c.table.Records() < c.e.par.bf.spaceSize {
-		c.table.Reserve(j.alloc.Nodes, 0, c.roundEnd(j.end))
+	if j.request.Exclusive && c.table.Records() < c.e.par.BF.SpaceSize {
+		c.table.Reserve(j.alloc.Nodes, 0, c.table.RoundEnd(j.end))
 	}
-}
-
-func (c *cycle) round(t int64) int64 { return t / c.e.par.bf.resolution * c.e.par.bf.resolution }
-
-// roundEnd rounds the end of a reservation.
-func (c *cycle) roundEnd(t int64) int64 {
-	if c.e.rules.roundUp {
-		t += c.e.par.bf.resolution - 1
-	}
-	return c.round(t)
 }
 
 // record tries a record of the queue, with all its tasks. It reports false if the cycle ends.
@@ -155,7 +165,7 @@ func (c *cycle) record(r record) bool {
 		return true
 	}
 	j.part, j.priority = r.part, r.priority
-	if !e.par.assocLimitStop && !e.account.beforeSelection(j) {
+	if !e.par.AssocLimitStop && !e.account.beforeSelection(j) {
 		c.judge(j, rm.OverLimit)
 		return true
 	}
@@ -169,8 +179,8 @@ func (c *cycle) record(r record) bool {
 		case endCycle:
 			return false
 		case nextStarted:
-			if e.par.bf.maxStart > 0 && c.started >= e.par.bf.maxStart {
-				c.exit = backfillStarts
+			if e.par.BF.MaxStart > 0 && c.started >= e.par.BF.MaxStart {
+				c.exit = sdiag.BackfillStarts
 				return false
 			}
 			if !head {
@@ -187,10 +197,10 @@ func (c *cycle) record(r record) bool {
 
 // nowOnly reports whether a job gets no reservation.
 func (c *cycle) nowOnly(j *job) bool {
-	bf := &c.e.par.bf
+	bf := &c.e.par.BF
 	least := c.e.reservePriority(j)
-	return least > 0 && j.priority < least || bf.minAge > 0 && j.begin > 0 && c.now-j.begin < bf.minAge ||
-		bf.oneReservation && j.estimate > 0 || bf.partReserve > 0 && j.part.planned >= bf.partReserve
+	return least > 0 && j.priority < least || bf.MinAge > 0 && j.begin > 0 && c.now-j.begin < bf.MinAge ||
+		bf.OneReservation && j.estimate > 0 || bf.PartReserve > 0 && j.part.planned >= bf.PartReserve
 }
 
 // next is what follows a trial.
@@ -276,28 +286,11 @@ func (t *trial) limits() {
 
 // tooMany counts the job for the limits of tests, and reports whether one of them is exceeded.
 func (t *trial) tooMany() bool {
-	bf, j := &t.e.par.bf, t.job
-	user := j.of.job.User
-	if bf.maxPart > 0 {
-		if j.part.tests++; j.part.tests > bf.maxPart {
-			t.judge(j, rm.PartitionDepth)
-			return true
-		}
+	why := t.depths.Beyond(t.job.of.job.User, t.job.part.name)
+	if why != "" {
+		t.judge(t.job, why)
 	}
-	if bf.maxUserPart > 0 {
-		key := userPart{user, j.part}
-		if t.userIn[key]++; t.userIn[key] > bf.maxUserPart {
-			t.judge(j, rm.UserDepth)
-			return true
-		}
-	}
-	if bf.maxUser > 0 {
-		if t.perUser[user]++; t.perUser[user] > bf.maxUser {
-			t.judge(j, rm.UserDepth)
-			return true
-		}
-	}
-	return false
+	return why != ""
 }
 
 // giveUp ends a trial that found no start, unless there is a later one to try.
@@ -319,7 +312,7 @@ func (t *trial) attempt() (result next, again bool) {
 	if answer != reservations.Free {
 		return nextRecord, false
 	}
-	if e.rules.since2411 && from > t.end {
+	if e.rules.Since2411 && from > t.end {
 		return t.giveUp()
 	}
 	t.free = append(t.free[:0], j.part.nodes...)
@@ -329,12 +322,12 @@ func (t *trial) attempt() (result next, again bool) {
 	}
 	free.And(e.up)
 	free.And(e.available)
-	if e.rules.since2411 && j.excluded != nil {
+	if e.rules.Since2411 && j.excluded != nil {
 		free.AndNot(j.excluded)
 	}
 	t.later = t.table.Restrict(free, from, max(t.now, from)+t.limit*60)
 	if overlaps {
-		end := e.reservations.EndAfter(from, e.par.bf.resolution)
+		end := e.reservations.EndAfter(from, e.par.BF.Resolution)
 		if end++; end > 1 && end < t.end && (t.later == 0 || end < t.later) {
 			t.later = end
 		}
@@ -365,9 +358,9 @@ func (t *trial) attempt() (result next, again bool) {
 func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation, int64) {
 	e := t.e
 	h := selection.Horizon{
-		Now: t.now, Running: e.horizon, Linear: e.par.bf.linear, PreferBusy: e.par.bf.busy,
-		GuessedEnd: e.par.killWait + e.par.overTimeLimit, NowOnly: t.nowOnly,
-		Since2411: e.rules.since2411, Since2605: e.rules.since2605, Begin: from, Until: t.later,
+		Now: t.now, Running: e.horizon, Linear: e.par.BF.Linear, PreferBusy: e.par.BF.Busy,
+		GuessedEnd: e.par.KillWait + e.par.OverTimeLimit, NowOnly: t.nowOnly,
+		Since2411: e.rules.Since2411, Since2605: e.rules.Since2605, Begin: from, Until: t.later,
 	}
 	alloc, start := e.tester.WillRun(e.state, e.requestOf(t.job), free, t.counts, &h)
 	if alloc != nil {
@@ -379,9 +372,9 @@ func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation,
 // decide starts a job that can start now, and plans one that can start later.
 func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, start int64) (result next, again bool) {
 	e, j := t.e, t.job
-	if start > t.now && e.rules.since2411 && t.conflicts(alloc, start) {
-		if t.later = start; e.rules.since2605 && start == from {
-			t.later += e.par.bf.resolution
+	if start > t.now && e.rules.Since2411 && t.conflicts(alloc, start) {
+		if t.later = start; e.rules.Since2605 && start == from {
+			t.later += e.par.BF.Resolution
 		}
 		j.estimate = 0
 		return 0, true
@@ -399,7 +392,7 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 			t.started++
 			return nextStarted, false
 		case overLimit, reservationBusy, maintained:
-			if result != overLimit || !e.par.assocLimitStop {
+			if result != overLimit || !e.par.AssocLimitStop {
 				j.estimate = t.original
 				t.judge(j, rm.OverLimit)
 				return nextRecord, false
@@ -420,7 +413,7 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 	case t.later > 0 && start > t.later:
 		j.estimate = 0
 		return 0, true
-	case start > t.now+e.par.bf.window:
+	case start > t.now+e.par.BF.Window:
 		if t.original != 0 && t.original < start {
 			j.estimate = t.original
 		}
@@ -448,13 +441,13 @@ func (t *trial) block() int64 {
 
 // conflicts reports whether the nodes are planned for other jobs while the job would run.
 func (t *trial) conflicts(alloc *selection.Allocation, start int64) bool {
-	return t.table.Conflicts(alloc.Nodes, t.round(start), t.roundEnd(start+t.limit*60))
+	return t.table.Conflicts(alloc.Nodes, t.table.Round(start), t.table.RoundEnd(start+t.limit*60))
 }
 
 // reserve plans a job, and returns what follows.
 func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
-	e, j, bf := t.e, t.job, &t.e.par.bf
-	if !e.par.assocLimitStop && !e.account.afterSelection(j, nil, len(alloc.Parts)) {
+	e, j, bf := t.e, t.job, &t.e.par.BF
+	if !e.par.AssocLimitStop && !e.account.afterSelection(j, nil, len(alloc.Parts)) {
 		t.judge(j, rm.OverLimit)
 		return nextRecord
 	}
@@ -462,8 +455,8 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 		t.judge(j, rm.NotPlanned)
 		return nextRecord
 	}
-	if bf.partReserve > 0 {
-		if j.part.planned >= bf.partReserve {
+	if bf.PartReserve > 0 {
+		if j.part.planned >= bf.PartReserve {
 			t.judge(j, rm.NotPlanned)
 			return nextRecord
 		}
@@ -473,12 +466,12 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	if t.original == 0 || start < t.original {
 		e.planned.Or(alloc.Nodes)
 	}
-	if !bf.oneReservation || t.original == 0 {
-		if t.table.Records() >= bf.spaceSize {
-			t.exit = backfillTable
+	if !bf.OneReservation || t.original == 0 {
+		if t.table.Records() >= bf.SpaceSize {
+			t.exit = sdiag.BackfillTable
 			return endCycle
 		}
-		t.table.Reserve(alloc.Nodes, t.round(start), t.roundEnd(start+t.limit*60))
+		t.table.Reserve(alloc.Nodes, t.table.Round(start), t.table.RoundEnd(start+t.limit*60))
 	}
 	t.judge(j, rm.Planned)
 	if t.original != 0 && t.original < start {
@@ -493,8 +486,8 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	}
 	t.reserved++
 	n := t.reserved
-	limited := e.rules.since2411 && a.limit > 0 && n+a.running >= a.limit
-	if n >= bf.maxArrayResv || n >= len(j.tasks) || limited {
+	limited := e.rules.Since2411 && a.limit > 0 && n+a.running >= a.limit
+	if n >= bf.MaxArrayResv || n >= len(j.tasks) || limited {
 		return nextRecord
 	}
 	return nextTask

@@ -5,15 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
-	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurmmodel/backfill"
+	"rmreplay/internal/rm/slurmmodel/demand"
 	"rmreplay/internal/rm/slurmmodel/machine"
+	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/rm/window"
 )
@@ -21,15 +22,15 @@ import (
 // Engine is the model of a slurmctld and its nodes. It is a [rm.ResourceManager].
 type Engine struct {
 	cfg     Config
-	par     *parameters
-	site    *parameters // of slurm.conf when the window has begun; nil before, and without a pre-roll
-	rules   rules
+	par     *parameters.Parameters
+	site    *parameters.Parameters // of slurm.conf when the window has begun; nil before, and without a pre-roll
+	rules   parameters.Rules
 	tester  *selection.Tester
 	state   *selection.State
 	place   map[string]int // of nodes
 	configs []*hpc.Node    // of slurm.conf, by place
 	kinds   []selection.Bits
-	capable map[machine.Demand]selection.Bits
+	capable map[demand.Demand]selection.Bits
 	parts   []*partition
 	account *accounting // nil without
 
@@ -59,8 +60,9 @@ type Engine struct {
 	completing []int16        // number of jobs that leave each node
 	leaving    int            // number of jobs that leave their nodes
 
-	stats  rpc.Stats // slurmctld's own counters
-	cycles uint32    // of backfill so far
+	stats  sdiag.Counters
+	cycle  *cycle // of backfill in progress
+	cycles uint32 // of backfill so far
 
 	changed int64 // the second of the last change of a job, a node, a partition or a reservation
 	refused []string
@@ -80,20 +82,20 @@ func New(cfg Config) (*Engine, error) {
 }
 
 func newEngine(cfg Config) (*Engine, error) {
-	m, err := newMachine(&cfg)
+	m, err := machine.New(cfg.Get, parameters.RulesOf(cfg.Release), cfg.Nodes, cfg.Switches)
 	if err != nil {
 		return nil, err
 	}
 	e := &Engine{
-		cfg: cfg, par: readParameters(cfg.Get), rules: rulesOf(cfg.Release),
+		cfg: cfg, par: parameters.Read(cfg.Get), rules: parameters.RulesOf(cfg.Release),
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
-		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[machine.Demand]selection.Bits{},
+		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[demand.Demand]selection.Bits{},
 	}
 	if cfg.PreRoll {
-		e.par = readParameters(preRoll(cfg.Get, cfg.PresetBurst))
+		e.par = parameters.Read(preRoll(cfg.Get, cfg.PresetBurst))
 	}
 	e.reservations = reservations.New(site{e})
-	e.reservations.Since2411, e.reservations.Shares = e.rules.since2411, e.rules.since2411 && !e.rules.since2605
+	e.reservations.Since2411, e.reservations.Shares = e.rules.Since2411, e.rules.Since2411 && !e.rules.Since2605
 	n := len(m.Nodes)
 	e.configs = make([]*hpc.Node, n)
 	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
@@ -117,7 +119,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	if len(e.parts) == 0 {
 		return nil, errors.New("a cluster without partitions (want at least one)")
 	}
-	e.nextNumber = e.par.firstJob
+	e.nextNumber = e.par.FirstJob
 	if e.account, err = newAccounting(e); err != nil {
 		return nil, err
 	}
@@ -201,8 +203,8 @@ func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 		return o
 	}
 	o.Start = hpc.Unix(j.startedAt.UnixSeconds())
-	o.Nodes, o.NodeCount, o.Processors = e.nodeNames(j.alloc.Nodes), len(j.alloc.Parts), j.alloc.CPUs
-	o.TRES = e.tresText(j.alloc)
+	o.Nodes, o.NodeCount, o.Processors = e.tester.Names(j.alloc.Nodes), len(j.alloc.Parts), j.alloc.CPUs
+	o.TRES = e.tester.TRES(j.alloc)
 	return o
 }
 
@@ -244,53 +246,4 @@ func (e *Engine) remove(j *job) {
 	if i := slices.Index(e.list, j); i >= 0 {
 		e.list = slices.Delete(e.list, i, i+1)
 	}
-}
-
-func (e *Engine) nodeNames(nodes selection.Bits) string {
-	names := make([]string, 0, nodes.Count())
-	for i := range nodes.All {
-		names = append(names, e.tester.Nodes[i].Name)
-	}
-	return compress(names)
-}
-
-// tresText returns an allocation in Slurm's form.
-func (e *Engine) tresText(a *selection.Allocation) string {
-	var memory int64
-	counts, typed := map[string]int{}, map[string]int{}
-	var kinds, types []string
-	for i := range a.Parts {
-		p := &a.Parts[i]
-		memory += p.Memory
-		for k := range e.tester.Nodes[p.Node].Devices {
-			d := &e.tester.Nodes[p.Node].Devices[k]
-			n := p.Devices(e.tester.Machine, k)
-			if n == 0 {
-				continue
-			}
-			if counts[d.Kind] == 0 {
-				kinds = append(kinds, d.Kind)
-			}
-			counts[d.Kind] += n
-			if d.Type != "" {
-				if typed[d.Kind+":"+d.Type] == 0 {
-					types = append(types, d.Kind+":"+d.Type)
-				}
-				typed[d.Kind+":"+d.Type] += n
-			}
-		}
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "cpu=%d", a.CPUs)
-	if memory > 0 {
-		fmt.Fprintf(&b, ",mem=%dM", memory)
-	}
-	fmt.Fprintf(&b, ",node=%d,billing=%d", len(a.Parts), a.CPUs)
-	for _, kind := range kinds {
-		fmt.Fprintf(&b, ",gres/%s=%d", kind, counts[kind])
-	}
-	for _, kind := range types {
-		fmt.Fprintf(&b, ",gres/%s=%d", kind, typed[kind])
-	}
-	return b.String()
 }

@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/slurmmodel/sdiag"
 )
 
 // loops are slurmctld's periodic threads: the background loop (_slurmctld_background), the backfill thread
 // (backfill_agent), the decay thread (_decay_thread) and the thread that schedules (_sched_agent).
 type loops struct {
 	turn, backfill, decay hpc.Time // when each is due next
+	busy                  hpc.Time // until when a scheduler computes, and nothing else happens
 
 	// Of the background loop, in seconds since 1970.
 	lastFull, lastSched, lastLimit, lastPurge, lastReservations int64
@@ -43,21 +44,22 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	l.lastReservations = second
 	l.backfill, l.decay = hpc.Never, at
 	switch {
-	case !e.par.bf.off:
-		l.backfill = at.Add(time.Duration(e.par.bf.interval) * time.Second)
+	case !e.par.BF.Off:
+		l.backfill = at.Add(time.Duration(e.par.BF.Interval) * time.Second)
 	case e.cfg.PreRoll:
 		l.backfill = at.Add(backfillOff)
 	}
 	l.queued = true // the nodes register
 	l.passEnd = at - hpc.Time(time.Hour)
 	e.changed = second
-	e.stats.Since = second
+	e.stats = sdiag.Counters{Exits: e.rules.WholeSeconds}
+	e.stats.Reset(second)
 }
 
 // nextTurn returns when the background loop turns after an instant. At whole seconds it turns after what an
 // administrator does at that instant, and before what users do ([Engine.turnFirst]).
 func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
-	if e.rules.wholeSeconds {
+	if e.rules.WholeSeconds {
 		return hpc.Unix(at.UnixSeconds() + 1).Add(afterAdministrators)
 	}
 	return at.Add(time.Second)
@@ -69,7 +71,7 @@ const afterAdministrators = 1
 // turnFirst lets the background loop turn before a request of a user at the same whole second: slurmctld sleeps
 // for a microsecond before it looks at such a request (_throttle_start in proc_req.c).
 func (e *Engine) turnFirst() {
-	if !e.rules.wholeSeconds || e.loops.turn != e.now.Add(afterAdministrators) {
+	if !e.rules.WholeSeconds || e.loops.turn != e.now.Add(afterAdministrators) {
 		return
 	}
 	e.now = e.loops.turn
@@ -83,7 +85,7 @@ func (e *Engine) passAt() hpc.Time {
 	if !e.loops.requested {
 		return hpc.Never
 	}
-	if at := e.loops.passEnd.Add(e.par.schedMinInterval); at >= e.now {
+	if at := e.loops.passEnd.Add(e.par.SchedMinInterval); at >= e.now {
 		return at.Add(time.Microsecond)
 	}
 	return e.now
@@ -92,7 +94,7 @@ func (e *Engine) passAt() hpc.Time {
 // next returns the instant of what happens next.
 func (e *Engine) next() hpc.Time {
 	l := &e.loops
-	return min(l.turn, l.backfill, l.decay, e.passAt(), e.timers.Next())
+	return max(l.busy, min(l.turn, l.backfill, l.decay, e.passAt(), e.timers.Next()))
 }
 
 // step does the first thing that is due. Of things that are due at one instant, the pass follows its request
@@ -100,6 +102,8 @@ func (e *Engine) next() hpc.Time {
 func (e *Engine) step() {
 	l := &e.loops
 	switch {
+	case e.cycle != nil && !e.cycle.asleep && l.backfill <= e.now:
+		l.backfill = e.backfillTurn()
 	case e.passAt() <= e.now:
 		e.pass()
 	case e.timers.Next() <= e.now && e.timers[0].Class == jobEnds:
@@ -107,7 +111,7 @@ func (e *Engine) step() {
 	case l.backfill <= e.now:
 		l.backfill = e.backfillTurn()
 	case l.decay <= e.now:
-		l.decay = l.decay.Add(time.Duration(e.par.calcPeriod) * time.Second)
+		l.decay = l.decay.Add(time.Duration(e.par.CalcPeriod) * time.Second)
 		e.account.decay()
 	case l.turn <= e.now:
 		l.turn = e.nextTurn(e.now)
@@ -122,7 +126,7 @@ func (e *Engine) pass() {
 	full := e.loops.full
 	e.loops.requested, e.loops.full = false, false
 	e.schedule(full)
-	e.loops.passEnd = e.now
+	e.loops.passEnd = max(e.now, e.loops.busy)
 	e.tell()
 }
 
@@ -137,7 +141,7 @@ func (e *Engine) backgroundTurn() {
 	const limitInterval, purgeInterval, day = 30, 60, 24 * 60 * 60
 	l, now := &e.loops, e.second()
 	if now/day != e.stats.Since/day {
-		e.stats = rpc.Stats{Since: now}
+		e.stats.Reset(now)
 	}
 	e.reservationsTurn(now)
 	if now-l.lastLimit >= limitInterval {
@@ -146,14 +150,14 @@ func (e *Engine) backgroundTurn() {
 		e.purgeReservations(now)
 	}
 	purge := int64(purgeInterval)
-	if e.par.minJobAge < purge {
-		purge = max(10, e.par.minJobAge)
+	if e.par.MinJobAge < purge {
+		purge = max(10, e.par.MinJobAge)
 	}
-	if e.par.minJobAge > 0 && now-l.lastPurge >= purge {
+	if e.par.MinJobAge > 0 && now-l.lastPurge >= purge {
 		l.lastPurge = now
 		e.purge()
 	}
-	interval, delay := e.par.schedInterval, e.par.batchSchedDelay
+	interval, delay := e.par.SchedInterval, e.par.BatchSchedDelay
 	if !l.first { // the options are read in the first pass
 		interval, delay = 60, 3
 	}
@@ -187,19 +191,24 @@ func (e *Engine) setEligible() {
 // backfillOff is how often backfill looks whether it is on again (BACKFILL_INTERVAL).
 const backfillOff = 30 * time.Second
 
-// backfillTurn runs a cycle of backfill if it is due and there is work. It returns when the thread looks
-// again.
+// backfillTurn runs a cycle of backfill if it is due and there is work, or goes on with it. It returns when the
+// thread looks again.
 func (e *Engine) backfillTurn() hpc.Time {
-	e.readBackfill()
-	if e.par.bf.off {
-		return e.now.Add(backfillOff)
+	if now := e.second(); e.cycle == nil {
+		e.readBackfill()
+		if e.par.BF.Off {
+			return e.now.Add(backfillOff)
+		}
+		if now-e.loops.lastBackfill < e.par.BF.Interval || e.changed < e.loops.lastBackfill {
+			return e.now.Add(time.Second)
+		}
+		e.cycle = e.newCycle()
 	}
-	now := e.second()
-	if now-e.loops.lastBackfill < e.par.bf.interval || e.changed < e.loops.lastBackfill {
-		return e.now.Add(time.Second)
+	if pause := e.cycle.goOn(); pause > 0 {
+		return e.now.Add(pause)
 	}
-	e.backfill()
+	e.cycle = nil
 	e.tell()
-	e.loops.lastBackfill = now
-	return e.now.Add(time.Duration(e.par.bf.interval) * time.Second)
+	e.loops.lastBackfill = e.second()
+	return e.now.Add(time.Duration(e.par.BF.Interval) * time.Second)
 }

@@ -2,8 +2,10 @@ package slurmmodel
 
 import (
 	"slices"
+	"time"
 
 	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -19,7 +21,7 @@ type attempt struct {
 func (e *Engine) schedule(full bool) {
 	e.loops.first = true
 	e.readMain()
-	if e.par.schedInterval < 0 {
+	if e.par.SchedInterval < 0 {
 		return
 	}
 	p := pass{e: e, full: full}
@@ -28,27 +30,32 @@ func (e *Engine) schedule(full bool) {
 		part.failed, part.tests = false, 0
 	}
 	queue := e.buildQueue(false)
+	e.announce(false, queue)
 	for _, r := range queue {
 		if !p.record(r) {
 			break
 		}
 	}
 	copy(e.available, saved)
-	e.stats.MainCycles++
-	e.stats.MainQueue = uint32(len(queue))
-	e.countExit(&e.stats.MainExits, p.exit, mainExits)
+	took := p.took()
+	e.loops.busy = max(e.loops.busy, e.now.Add(took))
+	e.stats.Main(sdiag.Pass{Queue: len(queue), Depth: p.considered, Exit: p.exit, Took: took})
 }
 
 // pass is a pass of the main scheduler in progress.
 type pass struct {
-	e        *Engine
-	full     bool
-	depth    int
-	started  int
-	rejected attempt
-	exit     int // why it ended, see counters.go
-	blocked  []*reservations.Reservation
+	e                *Engine
+	full             bool
+	depth            int
+	started          int
+	rejected         attempt
+	considered, exit int // for the statistics
+	blocked          []*reservations.Reservation
 }
+
+// took returns the virtual time that the pass has computed. slurmctld serves nobody meanwhile. Jobs that it
+// starts have the second in which it began.
+func (p *pass) took() time.Duration { return time.Duration(p.considered) * p.e.cfg.Costs.Main }
 
 // record tries a record of the queue. It reports false if the pass ends.
 func (p *pass) record(r record) bool {
@@ -80,8 +87,12 @@ func (p *pass) record(r record) bool {
 // try tries one job or task. goOn is false if the pass ends, and started is true if the job has started.
 func (p *pass) try(j *job) (goOn, started bool) {
 	e := p.e
-	if e.par.maxStart > 0 && p.started >= e.par.maxStart {
-		p.exit = mainStarts
+	if e.now.Add(p.took()).UnixSeconds()-e.second() >= e.par.Limits.MainSeconds {
+		p.exit = sdiag.MainTime
+		return false, false
+	}
+	if e.par.MaxStart > 0 && p.started >= e.par.MaxStart {
+		p.exit = sdiag.MainStarts
 		return false, false
 	}
 	if j.of.array != nil {
@@ -94,22 +105,22 @@ func (p *pass) try(j *job) (goOn, started bool) {
 			return true, false
 		}
 	}
-	if e.par.partitionDepth > 0 {
-		if j.part.tests++; j.part.tests > e.par.partitionDepth {
+	if e.par.PartitionDepth > 0 {
+		if j.part.tests++; j.part.tests > e.par.PartitionDepth {
 			if j.reason == slurmspec.NoReason {
 				e.setReason(j, reasonPriority)
 			}
 			return true, false
 		}
 	}
-	if p.depth++; !p.full && p.depth > e.par.queueDepth+1 {
-		p.exit = mainDepth
+	if p.depth++; !p.full && p.depth > e.par.QueueDepth+1 {
+		p.exit = sdiag.MainDepth
 		return false, false
 	}
 	if !e.fitsPartition(j, false) {
 		return true, false
 	}
-	e.stats.MainDepthSum++
+	p.considered++
 	switch {
 	case j.reservation != nil && slices.Contains(p.blocked, j.reservation):
 		j.reason = reasonPriority
@@ -149,14 +160,14 @@ func (p *pass) start(j *job) (goOn, started bool) {
 	case nodesBusy:
 		block = true
 	case overLimit:
-		block = e.par.assocLimitStop
+		block = e.par.AssocLimitStop
 	case reservationBusy, maintained, notUsable:
 		if j.reservation != nil {
 			e.available.AndNot(j.reservation.Nodes)
 		}
 	case never:
 		// Since 24.11 jobs of reservations are not held.
-		if len(j.parts) == 1 && (j.reservation == nil || !e.rules.since2411) {
+		if len(j.parts) == 1 && (j.reservation == nil || !e.rules.Since2411) {
 			e.hold(j, reasonConstraints)
 		}
 	case wrongCounts, notAvailable:
@@ -171,7 +182,7 @@ func (p *pass) start(j *job) (goOn, started bool) {
 			return false, false
 		}
 	}
-	if block && e.par.bf.minAge > 0 && (j.begin == 0 || e.second()-j.begin < e.par.bf.minAge) {
+	if block && e.par.BF.MinAge > 0 && (j.begin == 0 || e.second()-j.begin < e.par.BF.MinAge) {
 		block = false
 	}
 	if least := e.reservePriority(j); least > 0 && j.priority < least {
@@ -197,5 +208,5 @@ func (e *Engine) reservePriority(j *job) uint32 {
 	if least := e.account.reservePriority(j); least > 0 {
 		return least
 	}
-	return e.par.bf.minPriority
+	return e.par.BF.MinPriority
 }

@@ -5,15 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
-	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/jobdesc"
 	"rmreplay/internal/rm/slurm/rpc"
-	"rmreplay/internal/rm/slurmmodel/machine"
+	"rmreplay/internal/rm/slurmmodel/demand"
+	"rmreplay/internal/rm/slurmmodel/keys"
+	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -33,10 +33,12 @@ func (e *Engine) Submit(work *hpc.Job) error {
 	if err == nil {
 		e.list = append(e.list, j)
 		e.byNumber[j.number] = j
-		if len(j.tasks) == 0 {
-			e.independent(j) // sets its begin time; that of an array is set when a queue is built
-		}
+		// This sets its begin time; that of an array is set when a queue is built.
+		independent := len(j.tasks) == 0 && e.independent(j)
 		e.account.prioritize(j)
+		if independent && !e.par.Deferred {
+			e.compareWithQueue(j)
+		}
 		err = e.tryAtSubmission(j)
 	}
 	if err != nil {
@@ -62,6 +64,39 @@ func (e *Engine) drop(j *job) {
 	e.remove(j)
 	delete(e.byNumber, j.number)
 	j.of.jobs = nil
+}
+
+// compareWithQueue gives a new job the reason Priority if a job of the queue comes before it (_top_priority in
+// job_mgr.c). The jobs before that one are tested for their dependencies, which may set their begin times.
+func (e *Engine) compareWithQueue(j *job) {
+	if j.priority == 0 {
+		return
+	}
+	for i := 0; i < len(e.list); i++ {
+		other := e.list[i]
+		if other == j || other.reservation != j.reservation || other.state != pending ||
+			other.reason == reasonNodeLimit || other.reason == reasonTimeLimit ||
+			limits.KeepsBehind(other.reason, e.rules.Since2411) {
+			continue
+		}
+		if least := e.par.BF.MinAge; least > 0 && (other.begin == 0 || e.second()-other.begin < least) {
+			continue
+		}
+		if !e.independent(other) {
+			if i < len(e.list) && e.list[i] != other { // its dependency has cancelled it
+				i--
+			}
+			continue
+		}
+		mine, its := j.part, other.part
+		before := its.tier > mine.tier || its.tier == mine.tier && other.priority > j.priority
+		if before && (its == mine || its.nodes.Overlaps(mine.nodes)) {
+			if j.reason == slurmspec.NoReason {
+				j.reason = reasonPriority
+			}
+			return
+		}
+	}
 }
 
 // create makes the record of a job (_job_create in job_mgr.c). The error says why it is refused.
@@ -107,7 +142,7 @@ func (e *Engine) create(s *submission) (*job, error) {
 	if err := e.account.admit(j); err != nil {
 		return nil, err
 	}
-	if e.rules.refuseForgotten && j.needs.namesForgotten() {
+	if e.rules.RefuseForgotten && j.needs.namesForgotten() {
 		e.nextNumber++ // of the submission that is refused, before the engine submits the job without these dependencies
 	}
 	j.number, s.number = e.nextNumber, e.nextNumber
@@ -163,18 +198,7 @@ func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
 // _copy_job_desc_to_job_record in job_mgr.c).
 func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 	r := &j.request
-	given := func(n uint32) int {
-		if n == slurmspec.NoVal || n == slurmspec.Infinite {
-			return 0
-		}
-		return int(n)
-	}
-	given16 := func(n uint16) int {
-		if n == slurmspec.NoVal16 || n == slurmspec.Infinite16 {
-			return 0
-		}
-		return int(n)
-	}
+	given, given16 := keys.Given, keys.Given16
 	j.minNodes, j.maxNodes = max(1, given(d.MinNodes)), given(d.MaxNodes)
 	j.useMinNodes = d.Flags&rpc.FlagUseMinNodes != 0
 	r.MaxNodes, r.MinCPUs = j.maxNodes, given(d.MinCPUs)
@@ -203,11 +227,11 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 		r.MaxNodes = j.maxNodes
 	}
 	r.BlockCores = d.TaskDist>>4&0xf == 2
-	r.Switches, j.switchWait = given(d.ReqSwitch), e.par.maxSwitchWait
+	r.Switches, j.switchWait = given(d.ReqSwitch), e.par.MaxSwitchWait
 	if w := given(d.Wait4Switch); d.Wait4Switch != slurmspec.NoVal {
 		j.switchWait = min(j.switchWait, int64(w))
 	}
-	if j.maxNodes == 0 && r.Tasks > 0 && e.rules.since2605 {
+	if j.maxNodes == 0 && r.Tasks > 0 && e.rules.Since2605 {
 		j.maxNodes, j.useMinNodes = r.Tasks, true
 		if r.TasksPerNode > 0 {
 			j.maxNodes = max(j.minNodes, (r.Tasks+r.TasksPerNode-1)/r.TasksPerNode)
@@ -217,7 +241,7 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 	e.describeMemory(j, d)
 	j.exclusive = d.Shared == 0
 	var err error
-	r.Devices, err = deviceRequests(d.TRESPerNode)
+	r.Devices, err = selection.ReadDevices(d.TRESPerNode)
 	return err
 }
 
@@ -232,81 +256,28 @@ func (e *Engine) describeMemory(j *job, d *rpc.JobDesc) {
 	r.MemoryPerCPU = d.MinMemory&slurmspec.MemPerCPU != 0 && r.Memory > 0
 }
 
-// deviceRequests reads --gres and --gpus-per-node as sbatch sends them.
-func deviceRequests(list string) ([]selection.DeviceRequest, error) {
-	var out []selection.DeviceRequest
-	for _, word := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
-		word = strings.TrimPrefix(strings.TrimPrefix(word, "gres:"), "gres/")
-		parts := strings.Split(strings.ReplaceAll(word, "=", ":"), ":")
-		d := selection.DeviceRequest{Kind: parts[0], Count: 1}
-		last := parts[len(parts)-1]
-		if n, err := strconv.Atoi(last); err == nil && len(parts) > 1 {
-			d.Count, parts = n, parts[:len(parts)-1]
-		}
-		if len(parts) > 2 {
-			return nil, fmt.Errorf("invalid generic resource (gres) specification: %s", word)
-		}
-		if len(parts) == 2 {
-			d.Type = parts[1]
-		}
-		if d.Count > 0 {
-			out = append(out, d)
-		}
-	}
-	return out, nil
-}
-
 // describeNodes sets the nodes that a job names, excludes or could run on.
 func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 	var err error
 	if d.ReqNodes != "" {
-		if j.request.Required, err = e.nodeSet(d.ReqNodes); err != nil {
+		if j.request.Required, err = e.tester.SetOf(d.ReqNodes, e.place); err != nil {
 			return err
 		}
 		j.minNodes = max(j.minNodes, j.request.Required.Count())
 		j.request.MinCPUs = max(j.request.MinCPUs, j.minNodes)
 	}
 	if d.ExcNodes != "" {
-		if j.excluded, err = e.nodeSet(d.ExcNodes); err != nil {
+		if j.excluded, err = e.tester.SetOf(d.ExcNodes, e.place); err != nil {
 			return err
 		}
 	}
-	j.demand = demandOf(&j.request, d)
+	j.demand = demand.Of(&j.request, d)
 	j.capable = e.serving(j.demand)
 	return nil
 }
 
-// nodeSet returns the nodes of a host list.
-func (e *Engine) nodeSet(list string) (selection.Bits, error) {
-	names, err := hostlist.Expand(list)
-	if err != nil {
-		return nil, err
-	}
-	set := selection.NewBits(len(e.tester.Nodes))
-	for _, name := range names {
-		i, known := e.place[name]
-		if !known {
-			return nil, fmt.Errorf("invalid node name specified: %s", name)
-		}
-		set.Set(i)
-	}
-	return set, nil
-}
-
-// demandOf returns what a job asks of each node.
-func demandOf(r *selection.Request, d *rpc.JobDesc) machine.Demand {
-	h := machine.Demand{
-		CPUs: r.MinCPUsPerNode, Sockets: r.SocketsPerNode, Cores: r.CoresPerSocket, Threads: r.ThreadsPerCore,
-		Features: d.Features,
-	}
-	if d.MinTmpDisk != slurmspec.NoVal {
-		h.Disk = int64(d.MinTmpDisk)
-	}
-	return h.With(r)
-}
-
 // serving returns the nodes that serve jobs with a demand. Such jobs share the set.
-func (e *Engine) serving(h machine.Demand) selection.Bits {
+func (e *Engine) serving(h demand.Demand) selection.Bits {
 	if set, known := e.capable[h]; known {
 		return set
 	}
@@ -319,6 +290,3 @@ func (e *Engine) serving(h machine.Demand) selection.Bits {
 	e.capable[h] = set
 	return set
 }
-
-// compress writes node names as a host list.
-func compress(names []string) string { return hostlist.Compress(names) }
