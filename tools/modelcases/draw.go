@@ -47,6 +47,7 @@ type drawing struct {
 	nodes      []string // lines of slurm.conf
 	names      []string // of nodes
 	cores      int      // of a node
+	sockets    int      // of a node
 	memory     int      // of a node in MiB
 	partitions []string // lines of slurm.conf
 	files      []string // further ones, as in a scenario
@@ -121,7 +122,7 @@ func (d *drawing) plain() {
 	sockets := pick(d, 1, 2)
 	perSocket := pick(d, 2, 4, 8)
 	threads := pick(d, 1, 1, 1, 2)
-	d.cores, d.memory = sockets*perSocket, pick(d, 8000, 16000, 64000)
+	d.sockets, d.cores, d.memory = sockets, sockets*perSocket, pick(d, 8000, 16000, 64000)
 	for i := range pick(d, 3, 5, 8, 12) {
 		d.names = append(d.names, fmt.Sprintf("a%d", i+1))
 	}
@@ -203,7 +204,7 @@ func (d *drawing) gpus() {
 	}
 	half := number/2 - 1
 	text := fmt.Sprintf("%s File=/dev/nvidia[0-%d]\n%s File=/dev/nvidia[%d-%d]", line, half, line, half+1, number-1)
-	if d.chance(.4) && d.cores > 1 {
+	if d.chance(.4) && d.sockets > 1 { // since 23.11 Cores= must be those of whole sockets
 		text = fmt.Sprintf("%s File=/dev/nvidia[0-%d] Cores=0-%d\n%s File=/dev/nvidia[%d-%d] Cores=%d-%d", line, half, d.cores/2-1,
 			line, half+1, number-1, d.cores/2, d.cores-1)
 	}

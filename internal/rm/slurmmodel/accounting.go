@@ -131,22 +131,10 @@ func (a *accounting) total(nodes selection.Bits) tres.Vector {
 		v[tres.Memory] += uint64(n.Memory)
 		v[tres.Node]++
 		for k := range n.Devices {
-			a.addDevices(v, n.Devices[k].Kind, n.Devices[k].Type, n.Devices[k].Count)
+			a.table.AddGRES(v, n.Devices[k].Kind, n.Devices[k].Type, n.Devices[k].Count)
 		}
 	}
 	return v
-}
-
-func (a *accounting) addDevices(v tres.Vector, kind, typ string, count int) {
-	if i, tracked := a.table.Index("gres/" + kind); tracked {
-		v[i] += uint64(count)
-	}
-	if typ == "" {
-		return
-	}
-	if i, tracked := a.table.Index("gres/" + kind + ":" + typ); tracked {
-		v[i] += uint64(count)
-	}
 }
 
 // admit finds the association and the QOS of a new job.
@@ -244,7 +232,7 @@ func (a *accounting) request(j *job, nodes, cpus int) tres.Vector {
 		v[tres.Memory] = uint64(r.Memory) * uint64(nodes)
 	}
 	for _, d := range r.Devices {
-		a.addDevices(v, d.Kind, d.Type, d.Count*nodes)
+		a.table.AddGRES(v, d.Kind, d.Type, d.Count*nodes)
 	}
 	v[tres.Billing] = a.bill(j.part, v)
 	return v
@@ -264,7 +252,7 @@ func (a *accounting) allocated(j *job) tres.Vector {
 		n := &a.e.tester.Nodes[p.Node]
 		for k := range n.Devices {
 			if count := p.Devices(a.e.tester.Machine, k); count > 0 {
-				a.addDevices(v, n.Devices[k].Kind, n.Devices[k].Type, count)
+				a.table.AddGRES(v, n.Devices[k].Kind, n.Devices[k].Type, count)
 			}
 		}
 	}
@@ -449,10 +437,7 @@ func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes i
 	if alloc == nil {
 		return a.told(j, l, a.limits.PostSelect(l, wants, nil))
 	}
-	wants[tres.Memory] = 0
-	for i := range alloc.Parts {
-		wants[tres.Memory] += uint64(alloc.Parts[i].Memory)
-	}
+	wants[tres.Memory] = uint64(alloc.Memory())
 	wants[tres.Billing] = a.bill(j.part, wants)
 	return a.told(j, l, a.limits.PostSelect(l, wants, alloc.Nodes))
 }

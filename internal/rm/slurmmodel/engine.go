@@ -92,7 +92,7 @@ func newEngine(cfg Config) (*Engine, error) {
 		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[demand.Demand]selection.Bits{},
 	}
 	if cfg.PreRoll {
-		e.par = parameters.Read(preRoll(cfg.Get, cfg.PresetBurst))
+		e.par = parameters.Read(window.Keys(cfg.Get, cfg.PresetBurst))
 	}
 	e.reservations = reservations.New(site{e})
 	e.reservations.Since2411, e.reservations.Shares = e.rules.Since2411, e.rules.Since2411 && !e.rules.Since2605

@@ -32,17 +32,6 @@ const presetLead = 100 * time.Microsecond
 
 func presetAt(start, begin hpc.Time) hpc.Time { return min(start, begin).Add(-presetLead) }
 
-// preRoll returns keys of slurm.conf as slurmctld has them before the window begins.
-func preRoll(get func(string) (string, bool), burst int) func(string) (string, bool) {
-	return func(key string) (string, bool) {
-		text, known := get(key)
-		if key == "SchedulerParameters" {
-			return window.Scheduling(text, burst, 0), true
-		}
-		return text, known
-	}
-}
-
 // BeginWindow implements [rm.ResourceManager]: slurmctld reads the site's slurm.conf (read_slurm_conf). Each
 // thread takes its own parameters the next time that it works. Nodes forget the weights of earlier tests.
 func (e *Engine) BeginWindow() error {

@@ -53,30 +53,6 @@ func (e *Engine) nodesFor(j *job) selection.Bits {
 	return set
 }
 
-// weigh gives nodes the weights of slurm.conf again. Of nodes of one kind of which limits of nodes prefer only
-// some, the others are heavier.
-func (e *Engine) weigh(j *job, nodes selection.Bits) {
-	for i := range nodes.All {
-		e.tester.Weights[i] = e.tester.Nodes[i].Weight<<8 | 0xff
-	}
-	preferred := e.account.preferred(j)
-	if preferred == nil {
-		return
-	}
-	for _, kind := range e.kinds {
-		others := kind.Clone()
-		others.And(nodes)
-		all := others.Count()
-		others.AndNot(preferred)
-		if n := others.Count(); n == 0 || n == all {
-			continue
-		}
-		for i := range others.All {
-			e.tester.Weights[i] += 1 << 8
-		}
-	}
-}
-
 // requestOf returns what a job wants, at this instant.
 func (e *Engine) requestOf(j *job) *selection.Request {
 	r := &j.request
@@ -230,7 +206,7 @@ func (e *Engine) pickBest(
 		}
 		return nil, notAvailable
 	}
-	e.weigh(j, set)
+	e.tester.Weigh(set, e.account.preferred(j), e.kinds)
 	e.outsideFlex(j, set)
 	candidates := usable.Clone()
 	busy := false

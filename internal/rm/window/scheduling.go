@@ -48,3 +48,14 @@ func WithoutQueue(site string) []string {
 		})
 	})
 }
+
+// Keys returns keys of slurm.conf as slurmctld has them before the window begins.
+func Keys(get func(string) (string, bool), burst int) func(string) (string, bool) {
+	return func(key string) (string, bool) {
+		text, known := get(key)
+		if key == "SchedulerParameters" {
+			return Scheduling(text, burst, 0), true
+		}
+		return text, known
+	}
+}
