@@ -92,7 +92,7 @@ func playScenario(t *testing.T, dir, lines string, spec Spec) string {
 	}
 	w := &workload.Workload{
 		Source: "a scenario", Epoch: epoch, Jobs: workload.JobsOf(what.Jobs...), NodeEvents: what.Nodes,
-		Reservations: what.Reservations, Usage: what.Usage,
+		Reservations: what.Reservations, Usage: what.Usage, Start: what.Start,
 	}
 	spec.Workload, spec.Output, spec.DrainLimit = Workload{Value: w}, filepath.Join(t.TempDir(), "run"), 2*time.Hour
 	if _, err := Run(t.Context(), spec, Hooks{}); err != nil {
