@@ -424,12 +424,9 @@ func (a *accounting) view(j *job) *limits.Job {
 	return l
 }
 
-// told takes the reason that a check of limits has set.
+// told takes the reason that a check of limits has set. That is no change of the job for backfill.
 func (a *accounting) told(j *job, l *limits.Job, ok bool) bool {
-	if j.reason != l.Reason {
-		j.reason = l.Reason
-		a.e.touch()
-	}
+	j.reason = l.Reason
 	return ok
 }
 
