@@ -16,6 +16,7 @@ import (
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/build"
 )
@@ -57,12 +58,16 @@ func (o *buildOptions) addFlags(c *cobra.Command) {
 
 // kindList names the kinds of sources for a sentence.
 func kindList() string {
-	var names []string
+	names := kinds()
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+func kinds() (names []string) {
 	for _, k := range build.Kinds {
 		names = append(names, string(k))
 	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+	return names
 }
 
 func newWorkloadBuildCommand(g *globals) *cobra.Command {
@@ -188,7 +193,11 @@ const passwordVariable = "RMREPLAY_DB_PASSWORD"
 // parse returns the options that the flags ask for.
 func (o *buildOptions) parse() (how build.Options, err error) {
 	if !slices.Contains(build.Kinds, build.Kind(o.from)) {
-		return how, console.Usagef("--from %s: not known (want %s)", o.from, kindList())
+		if slices.Contains(formats.Names(), strings.ToLower(o.from)) {
+			return how, console.Usagef("--from %s: a workload already, which commands read without build (convert makes a trace "+
+				"of it)", o.from)
+		}
+		return how, console.Usagef("--from %s: not known (%s)", o.from, spelling.Meant(o.from, kinds()))
 	}
 	how.ReadOptions = workload.ReadOptions{Strict: o.strict, Cluster: o.clusterName}
 	how.Zone, how.UsageHalfLife, how.Password, how.Files = o.window.Location(), o.halfLife, os.Getenv(passwordVariable),

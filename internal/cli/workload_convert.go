@@ -11,6 +11,7 @@ import (
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
 )
 
@@ -72,7 +73,7 @@ func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 		opts.to = formats.ForFile(opts.output)
 	}
 	if !slices.Contains(formats.Names(), opts.to) {
-		return console.Usagef("--to %s: not a format (want %s)", opts.to, strings.Join(formats.Names(), ", "))
+		return console.Usagef("--to %s: not a format (%s)", opts.to, spelling.Meant(opts.to, formats.Names()))
 	}
 	if err := formats.Replaces(opts.output); err != nil {
 		return fmt.Errorf("writing the workload: %w", err)

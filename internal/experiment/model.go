@@ -13,10 +13,12 @@ import (
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/counters"
 	"rmreplay/internal/rm/slurm/fairshare"
 	"rmreplay/internal/rm/slurmmodel"
 	"rmreplay/internal/rm/slurmmodel/coverage"
@@ -73,24 +75,36 @@ func (e *modelEngine) admit(p *Prepared) error {
 	if w.Start != 0 && e.release.Since(slurmspec.R2311) {
 		return p.checking(errors.New("the model of Slurm since 23.11 does not play windows (want a workload without a window, --slurm 22.05, or rmreplay replay)"))
 	}
-	site, err := admission.New(e.cluster, w.Submitters(), admission.Options{Release: e.release})
-	if err != nil {
-		return inputError(fmt.Errorf("foreseeing rejections: %w", err))
+	var err error
+	if e.config, err = e.configure(p); err != nil {
+		return err
 	}
-	if err := refuseErrors(problemsOf(site)); err != nil {
-		return inputError(fmt.Errorf("checking the cluster: %w", err))
-	}
-	e.config = modelOf(e.cluster, w.Submitters())
-	e.config.Release, e.config.Epoch = e.release, p.begin
-	e.config.PreRoll, e.config.PresetBurst = p.begin < w.Start, w.PresetBurst()
-	e.config.Rejected = map[string]slurmmodel.Rejection{}
-	site.Foresee(w, func(job string, why admission.Finding) {
-		if why.Verdict == admission.Rejected && why.Rule != admission.RuleReservation { // which the model has itself
-			e.config.Rejected[job] = slurmmodel.Rejection{Reason: why.Text, Late: why.Rule == admission.RuleFeatures || why.Rule == admission.RuleNodes && why.Slurm == "ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE"}
-		}
-	})
 	e.missing = coverage.Lacks(&e.config, w)
 	return nil
+}
+
+// configure returns the configuration with which the model plays a workload: the cluster's, with the users and
+// accounts that rules made, and with the jobs that Slurm will reject.
+func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err error) {
+	w := p.workload
+	cluster := withMade(e.cluster, w)
+	site, err := admission.New(cluster, w.Submitters(), admission.Options{Release: e.release})
+	if err != nil {
+		return config, inputError(fmt.Errorf("foreseeing rejections: %w", err))
+	}
+	if err := refuseErrors(problemsOf(site)); err != nil {
+		return config, inputError(fmt.Errorf("checking the cluster: %w", err))
+	}
+	config = modelOf(cluster, w.Submitters())
+	config.Release, config.Epoch = e.release, p.begin
+	config.PreRoll, config.PresetBurst = p.begin < w.Start, w.PresetBurst()
+	config.Rejected = map[string]slurmmodel.Rejection{}
+	site.Foresee(w, func(job string, why admission.Finding) {
+		if why.Verdict == admission.Rejected && why.Rule != admission.RuleReservation { // which the model has itself
+			config.Rejected[job] = slurmmodel.Rejection{Reason: why.Text, Late: why.Rule == admission.RuleFeatures || why.Rule == admission.RuleNodes && why.Slurm == "ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE"}
+		}
+	})
+	return config, nil
 }
 
 // modelOf returns the configuration of a cluster as the model takes it.
@@ -126,12 +140,18 @@ func switchOf(s conf.Statement) slurmmodel.Switch {
 // seed decides how long slurmctld has run.
 func (e *modelEngine) engine(p *Prepared, seed uint64) (*slurmmodel.Engine, []run.Warning, error) {
 	config := e.config
+	if p.workload.Completion != nil { // each draw has other users, accounts and limits
+		var err error
+		if config, err = e.configure(p); err != nil {
+			return nil, nil, err
+		}
+	}
 	if config.Lead = e.spec.Lead; config.Lead == 0 {
 		config.Lead = DrawLead(seed)
 	}
 	var warnings []run.Warning
 	if config.Associations != nil {
-		config.Usage = e.usage(p.workload, p.begin.Add(-config.Lead), func(code, text string, affects bool) {
+		config.Usage = e.usage(&config, p.workload, p.begin.Add(-config.Lead), func(code, text string, affects bool) {
 			warnings = append(warnings, run.Warning{Code: code, Text: text, AffectsResult: affects, Count: 1})
 		})
 	}
@@ -141,10 +161,10 @@ func (e *modelEngine) engine(p *Prepared, seed uint64) (*slurmmodel.Engine, []ru
 
 // usage returns the fair-share usage with which slurmctld starts at an instant, as a replay gives it
 // (giveUsage in package slurm).
-func (e *modelEngine) usage(w *workload.Workload, at hpc.Time, warn fairshare.Warn) slurmmodel.Usage {
+func (e *modelEngine) usage(c *slurmmodel.Config, w *workload.Workload, at hpc.Time, warn fairshare.Warn) slurmmodel.Usage {
 	given, accrued := replay.InitialUsage(w, at, e.halfLife)
 	usage := fairshare.Usage{Given: given, Accrued: accrued, At: replay.UsageInstant(w)}.Of(e.cluster)
-	known := fairshare.DeclaredAccounts(e.config.Associations)
+	known := fairshare.DeclaredAccounts(c.Associations)
 	if len(given) > 0 || w.Start > w.Epoch {
 		usage.CheckLimits(known, warn)
 	}
@@ -172,9 +192,19 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 		return nil, err
 	}
 	defer record.Close()
+	var asked *counters.Counters
+	engine.At(p.begin, func() { // asked as slurmctld is in a replay, so that the records have the same statistics
+		asked = counters.Watch(engine, counters.Every, func(s rm.Statistics) { _ = record.Statistics(s) })
+	})
 	state, err := e.play(ctx, p, one.seed, engine, warnings, record, hooks)
+	var total *rm.Scheduler
+	if asked != nil {
+		asked.Ask()
+		sums := asked.Total()
+		total = &sums
+	}
 	ferr := record.Finish(state, func(m *run.Manifest) {
-		m.Finished, m.VirtualEnd = time.Now(), engine.Now()
+		m.Finished, m.VirtualEnd, m.Scheduler = time.Now(), engine.Now(), total
 		if state == run.StateFailed {
 			m.Error = err.Error()
 		}

@@ -16,6 +16,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
 	"rmreplay/internal/workload"
@@ -46,17 +47,24 @@ func (k key) String() string {
 
 // Open reads what is needed of a run. The error is that of reading the record.
 func Open(r *run.Run) (*Record, error) {
-	rec := &Record{manifest: &r.Manifest, end: r.Manifest.VirtualEnd, requests: map[string]*hpc.Job{}}
-	var err error
-	if rec.rows, err = r.Histories(); err != nil {
+	rows, err := r.Histories()
+	if err != nil {
 		return nil, err
 	}
+	admin, err := r.Administration()
+	if err != nil {
+		return nil, err
+	}
+	return Of(&r.Manifest, rows, admin)
+}
+
+// Of explains a run of which these are the histories of its jobs ([run.Run.Histories]), and what happened to the
+// machine. It fails if it cannot read what a job asked for.
+func Of(manifest *run.Manifest, rows []run.Row, admin run.Administration) (*Record, error) {
+	rec := &Record{manifest: manifest, rows: rows, end: manifest.VirtualEnd, requests: map[string]*hpc.Job{}, admin: admin}
 	for i := range rec.rows {
 		rec.end = max(rec.end, rec.rows[i].Submit, rec.rows[i].Start, rec.rows[i].End)
-		rec.reasons = rec.reasons || rec.rows[i].Reasons != nil && rec.manifest.Engine != "sim"
-	}
-	if rec.admin, err = r.Administration(); err != nil {
-		return nil, err
+		rec.reasons = rec.reasons || rec.rows[i].Reasons != nil && (rec.manifest.Engine != "sim" || rec.manifest.OfSlurm())
 	}
 	for i := range rec.rows {
 		row := &rec.rows[i]
@@ -65,7 +73,7 @@ func Open(r *run.Run) (*Record, error) {
 		}
 		job, err := run.DecodeJob([]byte(row.Request))
 		if err != nil {
-			return nil, fmt.Errorf("run record %s: row %d: %w", r.Dir, i, err)
+			return nil, fmt.Errorf("run record: row %d: %w", i, err)
 		}
 		rec.requests[row.Job] = job
 	}
@@ -114,13 +122,17 @@ type Span struct {
 	Reason string `json:"reason"`
 	// Planned is when the scheduler then planned the job to start; empty if it did not.
 	Planned Instant `json:"planned_start,omitzero"`
+	// Backfill is what the backfill scheduler did with the job; empty if the record does not have it.
+	Backfill rm.Backfill `json:"backfill,omitempty"`
 }
 
 // spans returns the reasons of a job from its submission until it started, ended or the run did.
 func (rec *Record) spans(row *run.Row) []Span {
 	list := []Span{}
 	for _, s := range waits.Of(row, rec.end) {
-		list = append(list, Span{Instant(s.From), Instant(s.To), s.To.Sub(s.From).Seconds(), s.Part, s.Reason, Instant(s.Planned)})
+		list = append(list, Span{
+			Instant(s.From), Instant(s.To), s.To.Sub(s.From).Seconds(), s.Part, s.Reason, Instant(s.Planned), s.Backfill,
+		})
 	}
 	return list
 }

@@ -39,12 +39,13 @@ type accountedPartition struct {
 
 // accounted is what accounting knows of a job. It is a [fairshare.Job].
 type accounted struct {
-	a       *accounting
-	job     *job
-	assoc   *accounts.Association
-	qos     *accounts.QOS
-	running *fairshare.Running
-	limits  *limits.Job
+	a        *accounting
+	job      *job
+	assoc    *accounts.Association
+	qos      *accounts.QOS
+	running  *fairshare.Running
+	limits   *limits.Job
+	priority priority.Parts // of the last computed priority
 }
 
 var _ fairshare.Job = (*accounted)(nil)
@@ -223,6 +224,7 @@ func (a *accounting) compute(j *job, now int64) {
 		}
 	}
 	parts := a.settings.Of(&p, a.cluster, now)
+	of.priority = parts
 	j.priority = a.settings.Update(j.priority, parts.Sum())
 	if len(j.parts) > 1 {
 		j.perPart = a.settings.InPartitions(&p, &parts)

@@ -10,6 +10,8 @@ import (
 	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/rm/window"
@@ -25,7 +27,7 @@ type Engine struct {
 	state   *selection.State
 	place   map[string]int // of nodes
 	configs []*hpc.Node    // of slurm.conf, by place
-	capable map[hardware]selection.Bits
+	capable map[demand]selection.Bits
 	parts   []*partition
 	account *accounting // nil without
 
@@ -44,6 +46,7 @@ type Engine struct {
 	over        []*job // ended ones that slurmctld has not forgotten
 	running     []*job // by end, and then by place in the list
 	horizon     []selection.Running
+	table       backfill.Table // of a cycle of backfill
 	nextNumber  uint32
 	nextPlace   int
 
@@ -53,6 +56,9 @@ type Engine struct {
 	closed     selection.Bits // nodes with a job that shares none
 	completing []int16        // number of jobs that leave each node
 	leaving    int            // number of jobs that leave their nodes
+
+	stats  rpc.Stats // slurmctld's own counters
+	cycles uint32    // of backfill so far
 
 	changed int64 // the second of the last change of a job, a node, a partition or a reservation
 	refused []string
@@ -79,7 +85,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, par: readParameters(cfg.Get), rules: rulesOf(cfg.Release),
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
-		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[hardware]selection.Bits{},
+		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[demand]selection.Bits{},
 	}
 	if cfg.PreRoll {
 		e.par = readParameters(preRoll(cfg.Get, cfg.PresetBurst))

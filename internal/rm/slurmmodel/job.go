@@ -2,6 +2,7 @@ package slurmmodel
 
 import (
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
@@ -49,9 +50,12 @@ type job struct {
 	totalCPUs          int            // that the last successful test gave it
 	chosenNodes        int            // that the last selection gave it (node_cnt_wag)
 	alloc              *selection.Allocation
-	reservation        *reservations.Reservation // that it names; nil for none
 	account            *accounted                // what accounting knows of it; nil without
+	backfill           rm.Backfill               // what backfill did with it in the cycle judged
+	judged             uint32                    // number of the last cycle of backfill that judged it
+	told               told                      // what was last reported of it while it waits
 	well               bool                      // it completed
+	reservation        *reservations.Reservation // that it names; nil for none
 }
 
 type state uint8

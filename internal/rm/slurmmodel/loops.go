@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/rpc"
 )
 
 // loops are slurmctld's periodic threads: the background loop (_slurmctld_background), the backfill thread
@@ -31,6 +32,7 @@ const (
 	jobEnds uint8 = iota
 	nodesAnswer
 	hostsAnswer // those that ran scripts of killed jobs
+	questions
 )
 
 // beginLoops starts the threads.
@@ -50,6 +52,7 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	l.queued = true // the nodes register
 	l.passEnd = at - hpc.Time(time.Hour)
 	e.changed = second
+	e.stats.Since = second
 }
 
 // nextTurn returns when the background loop turns after an instant. At whole seconds it turns after what an
@@ -121,6 +124,7 @@ func (e *Engine) pass() {
 	e.loops.requested, e.loops.full = false, false
 	e.schedule(full)
 	e.loops.passEnd = e.now
+	e.tell()
 }
 
 // request asks for a pass.
@@ -131,8 +135,11 @@ func (e *Engine) request(full bool) {
 
 // backgroundTurn is one turn of the background loop.
 func (e *Engine) backgroundTurn() {
-	const limitInterval, purgeInterval = 30, 60
+	const limitInterval, purgeInterval, day = 30, 60, 24 * 60 * 60
 	l, now := &e.loops, e.second()
+	if now/day != e.stats.Since/day {
+		e.stats = rpc.Stats{Since: now}
+	}
 	e.reservationsTurn(now)
 	if now-l.lastLimit >= limitInterval {
 		l.lastLimit = now
@@ -193,6 +200,7 @@ func (e *Engine) backfillTurn() hpc.Time {
 		return e.now.Add(time.Second)
 	}
 	e.backfill()
+	e.tell()
 	e.loops.lastBackfill = now
 	return e.now.Add(time.Duration(e.par.bf.interval) * time.Second)
 }

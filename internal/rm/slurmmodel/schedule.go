@@ -27,12 +27,16 @@ func (e *Engine) schedule(full bool) {
 	for _, part := range e.parts {
 		part.failed, part.tests = false, 0
 	}
-	for _, r := range e.buildQueue(false) {
+	queue := e.buildQueue(false)
+	for _, r := range queue {
 		if !p.record(r) {
 			break
 		}
 	}
 	copy(e.available, saved)
+	e.stats.MainCycles++
+	e.stats.MainQueue = uint32(len(queue))
+	e.countExit(&e.stats.MainExits, p.exit, mainExits)
 }
 
 // pass is a pass of the main scheduler in progress.
@@ -42,6 +46,7 @@ type pass struct {
 	depth    int
 	started  int
 	rejected attempt
+	exit     int // why it ended, see counters.go
 	blocked  []*reservations.Reservation
 }
 
@@ -76,6 +81,7 @@ func (p *pass) record(r record) bool {
 func (p *pass) try(j *job) (goOn, started bool) {
 	e := p.e
 	if e.par.maxStart > 0 && p.started >= e.par.maxStart {
+		p.exit = mainStarts
 		return false, false
 	}
 	if j.of.array != nil {
@@ -96,14 +102,14 @@ func (p *pass) try(j *job) (goOn, started bool) {
 			return true, false
 		}
 	}
-	if !p.full {
-		if p.depth++; p.depth > e.par.queueDepth+1 {
-			return false, false
-		}
+	if p.depth++; !p.full && p.depth > e.par.queueDepth+1 {
+		p.exit = mainDepth
+		return false, false
 	}
 	if !e.fitsPartition(j, false) {
 		return true, false
 	}
+	e.stats.MainDepthSum++
 	switch {
 	case j.reservation != nil && slices.Contains(p.blocked, j.reservation):
 		j.reason = reasonPriority

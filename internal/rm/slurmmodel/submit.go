@@ -46,6 +46,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 		return nil
 	}
 	answer.RMJob = j.number
+	e.stats.Submitted += uint32(max(1, len(j.tasks)))
 	e.events = append(e.events, answer)
 	e.loops.queued = true
 	return nil
@@ -269,7 +270,7 @@ func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 			return err
 		}
 	}
-	j.capable = e.serving(hardwareOf(&j.request, d))
+	j.capable = e.serving(demandOf(&j.request, d))
 	return nil
 }
 
@@ -290,15 +291,15 @@ func (e *Engine) nodeSet(list string) (selection.Bits, error) {
 	return set, nil
 }
 
-// hardware is what a job asks of the hardware and the features of each node.
-type hardware struct {
+// demand is what a job asks of the hardware and the features of each node.
+type demand struct {
 	cpus, sockets, cores, threads int
 	memory, disk                  int64
 	features                      string
 }
 
-func hardwareOf(r *selection.Request, d *rpc.JobDesc) hardware {
-	h := hardware{
+func demandOf(r *selection.Request, d *rpc.JobDesc) demand {
+	h := demand{
 		cpus: r.MinCPUsPerNode, sockets: r.SocketsPerNode, cores: r.CoresPerSocket, threads: r.ThreadsPerCore,
 		memory: r.Memory, features: d.Features,
 	}
@@ -312,7 +313,7 @@ func hardwareOf(r *selection.Request, d *rpc.JobDesc) hardware {
 }
 
 // serving returns the nodes that serve jobs with a demand. Such jobs share the set.
-func (e *Engine) serving(h hardware) selection.Bits {
+func (e *Engine) serving(h demand) selection.Bits {
 	if set, known := e.capable[h]; known {
 		return set
 	}
@@ -328,7 +329,7 @@ func (e *Engine) serving(h hardware) selection.Bits {
 
 // servedBy reports whether the hardware and the features of a node serve a job (_build_node_list in
 // node_scheduler.c).
-func (h *hardware) servedBy(n *selection.Node, config *hpc.Node) bool {
+func (h *demand) servedBy(n *selection.Node, config *hpc.Node) bool {
 	if h.cpus > n.CPUs || h.memory > n.Memory || h.sockets > n.Sockets || h.cores > n.Cores || h.threads > n.Threads {
 		return false
 	}

@@ -3,11 +3,15 @@
 // has. Running jobs are not in it: the tests of package selection know them.
 package backfill
 
-import "rmreplay/internal/rm/slurmmodel/selection"
+import (
+	"slices"
+
+	"rmreplay/internal/rm/slurmmodel/selection"
+)
 
 // Table is the plan of one cycle. All instants are in seconds since 1970.
 type Table struct {
-	first *interval
+	list []interval // each begins where the one before it ends
 	// records counts the intervals ever made in this cycle, as slurmctld does for bf_node_space_size.
 	records    int
 	resolution int64
@@ -15,61 +19,105 @@ type Table struct {
 	// of the second interval after it.
 	Beyond bool
 
-	all selection.Bits // memory for Restrict
+	all   selection.Bits   // memory for Restrict
+	spare []selection.Bits // sets that no interval has
 }
 
 // interval is a part of the window in which the same nodes are free.
 type interval struct {
 	begin, end int64
 	free       selection.Bits
-	next       *interval
 }
 
 // New returns a table that begins at now, rounded down to the resolution, and ends after the window, in
 // seconds. The nodes of free are free in all of it.
 func New(now, window, resolution int64, free selection.Bits) *Table {
+	t := &Table{}
+	t.Begin(now, window, resolution, free)
+	return t
+}
+
+// Begin makes the table that of a new cycle, as [New] does, in the memory that it has.
+func (t *Table) Begin(now, window, resolution int64, free selection.Bits) {
+	for _, i := range t.list {
+		t.spare = append(t.spare, i.free)
+	}
 	begin, end := now/resolution*resolution, (now+window)/resolution*resolution
-	return &Table{first: &interval{begin: begin, end: end, free: free.Clone()}, records: 1, resolution: resolution}
+	t.list = append(t.list[:0], interval{begin, end, t.copyOf(free)})
+	t.records, t.resolution = 1, resolution
+}
+
+func (t *Table) copyOf(set selection.Bits) selection.Bits {
+	last := len(t.spare) - 1
+	if last < 0 {
+		return set.Clone()
+	}
+	to := t.spare[last]
+	t.spare = t.spare[:last]
+	return append(to[:0], set...)
 }
 
 // End returns the end of the window.
-func (t *Table) End() int64 {
-	last := t.first
-	for last.next != nil {
-		last = last.next
-	}
-	return last.end
-}
+func (t *Table) End() int64 { return t.list[len(t.list)-1].end }
 
 // Records returns how many intervals the table has taken.
 func (t *Table) Records() int { return t.records }
+
+// endsAfter returns the index of the first interval that ends after an instant.
+func (t *Table) endsAfter(at int64) int {
+	low, high := 0, len(t.list)
+	for low < high {
+		if middle := int(uint(low+high) / 2); t.list[middle].end > at {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return low
+}
 
 // Restrict removes the nodes from a set that planned jobs have at some time from start to end. later is
 // when another try would find more nodes; 0 for never.
 func (t *Table) Restrict(set selection.Bits, start, end int64) (later int64) {
 	t.all = append(t.all[:0], set...)
-	for i := t.first; i != nil; i = i.next {
-		if i.end > start && i.next != nil && later == 0 && grows(t.all, set, i) {
+	empty := false
+	for k := t.endsAfter(start); k < len(t.list); k++ {
+		i := &t.list[k]
+		if later == 0 && k+1 < len(t.list) && grows(t.all, set, i.free, t.list[k+1].free) {
 			later = i.end
 		}
-		if i.end <= start {
-			continue
-		}
 		if i.begin > end {
-			if t.Beyond && later == 0 && i.next != nil && i.next.next != nil {
-				later = i.next.end
+			if t.Beyond && later == 0 && k+2 < len(t.list) {
+				later = t.list[k+1].end
 			}
 			break
 		}
-		set.And(i.free)
+		if !empty {
+			empty = intersect(set, i.free)
+		}
+		if empty && later > 0 { // what follows changes neither
+			break
+		}
 	}
 	return later
 }
 
-// grows reports whether nodes of the set become free at the end of an interval.
-func grows(all, set selection.Bits, i *interval) bool {
+// intersect removes the nodes from a set that are not free, and reports whether it is empty then.
+func intersect(set, free selection.Bits) bool {
+	rest := uint64(0)
+	free = free[:len(set)]
+	for k := range set {
+		set[k] &= free[k]
+		rest |= set[k]
+	}
+	return rest == 0
+}
+
+// grows reports whether nodes of a set become free after an interval.
+func grows(all, set, free, next selection.Bits) bool {
+	set, free, next = set[:len(all)], free[:len(all)], next[:len(all)]
 	for k := range all {
-		if all[k]&i.next.free[k]&^(set[k]&i.free[k]) != 0 {
+		if all[k]&next[k]&^(set[k]&free[k]) != 0 {
 			return true
 		}
 	}
@@ -78,8 +126,8 @@ func grows(all, set selection.Bits, i *interval) bool {
 
 // Conflicts reports whether one of the nodes is planned for another job between start and end.
 func (t *Table) Conflicts(nodes selection.Bits, start, end int64) bool {
-	for i := t.first; i != nil; i = i.next {
-		if i.end > start && i.begin < end && !i.free.Contains(nodes) {
+	for k := t.endsAfter(start); k < len(t.list) && t.list[k].begin < end; k++ {
+		if !t.list[k].free.Contains(nodes) {
 			return true
 		}
 	}
@@ -88,33 +136,24 @@ func (t *Table) Conflicts(nodes selection.Bits, start, end int64) bool {
 
 // Reserve plans nodes from start to end, which are multiples of the resolution.
 func (t *Table) Reserve(nodes selection.Bits, start, end int64) {
-	start = max(start, t.first.begin)
+	start = max(start, t.list[0].begin)
 	end = max(end, start+t.resolution)
-	before, placed := t.first, false
-	at := t.first
-	for ; at != nil; at = at.next {
-		if at.end > start {
-			t.split(at, start)
-			placed = true
-			break
-		}
-		if at.end == start {
-			placed = true
-			break
-		}
-		before = at
-	}
-	if !placed {
+	at := t.endsAfter(start - 1)
+	if at == len(t.list) {
 		return
 	}
-	var after *interval
-	for at = at.next; at != nil; at = at.next {
-		if end < at.end {
+	before := max(at-1, 0)
+	if t.list[at].end > start {
+		t.split(at, start)
+	}
+	after := len(t.list) + 1 // none
+	for at++; at < len(t.list); at++ {
+		if end < t.list[at].end {
 			t.split(at, end)
 		}
-		at.free.AndNot(nodes)
-		if at.end == end {
-			after = at.next
+		t.list[at].free.AndNot(nodes)
+		if t.list[at].end == end {
+			after = at + 1
 			break
 		}
 	}
@@ -122,17 +161,20 @@ func (t *Table) Reserve(nodes selection.Bits, start, end int64) {
 }
 
 // split cuts an interval at an instant.
-func (t *Table) split(i *interval, at int64) {
-	i.next = &interval{begin: at, end: i.end, free: i.free.Clone(), next: i.next}
-	i.end = at
+func (t *Table) split(k int, at int64) {
+	i := t.list[k]
+	t.list = slices.Insert(t.list, k+1, interval{at, i.end, t.copyOf(i.free)})
+	t.list[k].end = at
 	t.records++
 }
 
 // merge joins the first two neighbours with the same free nodes.
-func (t *Table) merge(from, to *interval) {
-	for i := from; i != to && i.next != nil; i = i.next {
-		if i.free.Equal(i.next.free) {
-			i.end, i.next = i.next.end, i.next.next
+func (t *Table) merge(from, to int) {
+	for k := from; k != to && k+1 < len(t.list); k++ {
+		if t.list[k].free.Equal(t.list[k+1].free) {
+			t.list[k].end = t.list[k+1].end
+			t.spare = append(t.spare, t.list[k+1].free)
+			t.list = slices.Delete(t.list, k+1, k+2)
 			return
 		}
 	}

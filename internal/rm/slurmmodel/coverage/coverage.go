@@ -34,7 +34,11 @@ func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 		}
 	}
 	counts := make([]int, len(jobRules))
+	more := 0
 	for _, job := range w.Jobs.All() {
+		if memoryOverLimit(cfg, job) {
+			more++
+		}
 		for i := range jobRules {
 			if jobRules[i].asks(job) {
 				counts[i]++
@@ -45,6 +49,9 @@ func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 		if n > 0 {
 			list = append(list, Missing{jobRules[i].what, n})
 		}
+	}
+	if more > 0 {
+		list = append(list, Missing{"MaxMemPerCPU of partitions", more})
 	}
 	if what := unlikeReservations(cfg, w.Reservations); what != "" {
 		list = append(list, Missing{what, w.Jobs.Len()})
@@ -135,10 +142,14 @@ var configurationRules = []func(*slurmmodel.Config) string{
 	},
 	func(c *slurmmodel.Config) string {
 		params := strings.ToUpper(value(c.Get, "SelectTypeParameters"))
-		for _, one := range []string{"CR_SOCKET", "CR_ONE_TASK_PER_CORE", "CR_CPU"} {
+		for _, one := range []string{"CR_SOCKET", "CR_ONE_TASK_PER_CORE"} {
 			if strings.Contains(params, one) {
 				return "SelectTypeParameters=" + one
 			}
+		}
+		threads := func(n hpc.Node) bool { return n.ThreadsPerCore > 1 && n.CPUs != n.Sockets*n.CoresPerSocket }
+		if strings.Contains(params, "CR_CPU") && slices.ContainsFunc(c.Nodes, threads) {
+			return "SelectTypeParameters=CR_CPU with threads" // where each CPU is a core, it gives out cores
 		}
 		return ""
 	},
@@ -176,7 +187,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 	func(c *slurmmodel.Config) string {
 		for _, p := range c.Partitions {
 			for _, key := range []string{
-				"MaxCPUsPerNode", "MaxMemPerCPU", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
+				"MaxCPUsPerNode", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
 			} {
 				if text := value(p.Get, key); text != "" && !strings.EqualFold(text, "NO") && !strings.EqualFold(text, "UNLIMITED") {
 					return key + " of partitions"
@@ -210,6 +221,22 @@ var jobRules = []struct {
 		d := strings.ToLower(j.Distribution)
 		return strings.HasPrefix(d, "plane") || strings.HasPrefix(d, "arbitrary") || strings.HasPrefix(d, "hostfile")
 	}},
+}
+
+// memoryOverLimit reports whether a job has, or may have, more memory for a CPU than a partition's MaxMemPerCPU.
+// slurmctld gives such a job more CPUs.
+func memoryOverLimit(c *slurmmodel.Config, job *hpc.Job) bool {
+	for _, p := range c.Partitions {
+		limit := number(p.Get, "MaxMemPerCPU", 0)
+		if limit <= 0 || job.Partition != "" && !slices.Contains(strings.Split(job.Partition, ","), p.Name) {
+			continue
+		}
+		perCPU := cmp.Or(job.MemPerCPU, number(p.Get, "DefMemPerCPU", number(c.Get, "DefMemPerCPU", 0)))
+		if job.MemPerNode != 0 || job.MemPerGPU != 0 || perCPU == 0 || perCPU > limit {
+			return true
+		}
+	}
+	return false
 }
 
 // value returns a key of slurm.conf; empty if it is not there.
