@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"rmreplay/internal/rm/slurm/counters"
 	"rmreplay/internal/rm/slurm/fairshare"
 	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/rm/slurmmodel/charge"
 	"rmreplay/internal/rm/slurmmodel/coverage"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
@@ -33,6 +35,7 @@ type modelEngine struct {
 	release slurmspec.Release
 	cluster *conf.Cluster
 	config  slurmmodel.Config
+	costs   charge.Costs
 	missing []coverage.Missing
 	// halfLife is that of fair-share usage.
 	halfLife time.Duration
@@ -52,6 +55,8 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 		return fieldError("ties", "%s: slurmctld has an order of its own", s.Ties)
 	case s.NodeFactor != 0 && !isFactor(s.NodeFactor):
 		return fieldError("nodes", "x%g: not a factor (want, for example, x2 or x0.5)", s.NodeFactor)
+	case s.Clock != "" && e.setCosts(s.Clock) != nil:
+		return fieldError("clock", "%w", e.setCosts(s.Clock))
 	case s.Lead != 0 && s.Lead < ShortestLead:
 		return fieldError("lead", "%v: too short (want at least %v)", s.Lead, ShortestLead)
 	}
@@ -66,6 +71,40 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 	}
 	e.halfLife, err = decayHalfLife(e.cluster)
 	return inputError(err)
+}
+
+// ModelClock returns [Simulator.Clock] for a clock model: frozen, or charged with the costs of a job, such as
+// charged=50us,2ms. In place of the costs there may be the directory of a replay with the measured clock, whose
+// mean costs they become.
+func ModelClock(model string) (string, error) {
+	name, costs, given := strings.Cut(model, "=")
+	switch {
+	case model == "frozen":
+		return "", nil
+	case name == "measured":
+		return "", fmt.Errorf("%s: a model has no CPU time to measure (want frozen or charged=COSTS)", model)
+	case name != "charged" || !given:
+		return "", fmt.Errorf("%s: not a clock model (want frozen, or charged=COSTS such as charged=50us,2ms)", model)
+	}
+	if info, err := os.Stat(costs); err != nil || !info.IsDir() {
+		c, err := charge.Parse(costs)
+		return "charged=" + c.String(), err
+	}
+	r, err := run.Open(costs)
+	if err != nil {
+		return "", err
+	}
+	c, err := charge.Fit(r.Manifest.Scheduler)
+	if err != nil {
+		return "", fmt.Errorf("costs of %s: %w", costs, err)
+	}
+	return "charged=" + c.String(), nil
+}
+
+// setCosts sets the costs of a clock of [ModelClock].
+func (e *modelEngine) setCosts(clock string) (err error) {
+	e.costs, err = charge.Parse(strings.TrimPrefix(clock, "charged="))
+	return err
 }
 
 func (e *modelEngine) fit(*workload.Workload) (workload.Cluster, error) { return Known(e.cluster), nil }
@@ -98,10 +137,11 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 	config = modelOf(cluster, w.Submitters())
 	config.Release, config.Epoch = e.release, p.begin
 	config.PreRoll, config.PresetBurst = p.begin < w.Start, w.PresetBurst()
-	config.Rejected = map[string]slurmmodel.Rejection{}
+	config.Rejected = map[string]string{}
 	site.Foresee(w, func(job string, why admission.Finding) {
-		if why.Verdict == admission.Rejected && why.Rule != admission.RuleReservation { // which the model has itself
-			config.Rejected[job] = slurmmodel.Rejection{Reason: why.Text, Late: why.Rule == admission.RuleFeatures || why.Rule == admission.RuleNodes && why.Slurm == "ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE"}
+		own := why.Rule == admission.RuleReservation || why.Slurm == admission.NoSuchNodes // which the model has itself
+		if why.Verdict == admission.Rejected && !own {
+			config.Rejected[job] = why.Text
 		}
 	})
 	return config, nil
@@ -146,6 +186,7 @@ func (e *modelEngine) engine(p *Prepared, seed uint64) (*slurmmodel.Engine, []ru
 			return nil, nil, err
 		}
 	}
+	config.Costs = e.costs
 	if config.Lead = e.spec.Lead; config.Lead == 0 {
 		config.Lead = DrawLead(seed)
 	}
@@ -185,7 +226,10 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	}
 	manifest.Engine, manifest.Policy, manifest.Cluster = "sim", e.spec.Policy, capacity(e.cluster)
 	manifest.Cluster.Dir = absolute(e.spec.Cluster)
-	manifest.Clock = run.Clock{Model: "frozen"}
+	manifest.Clock = describeClock(0)
+	if e.costs != (charge.Costs{}) {
+		manifest.Clock = run.Clock{Model: "charged", MainJob: e.costs.Main.Seconds(), BackfillJob: e.costs.Backfill.Seconds()}
+	}
 	defer interrupt.Hold()() // until the record is complete
 	record, err := p.create(one, manifest, true)
 	if err != nil {
@@ -256,6 +300,42 @@ func (e *modelEngine) partial() []run.Warning {
 	}
 	text := "model: partial: the model of Slurm lacks " + strings.Join(texts, "; ")
 	return []run.Warning{{Code: "model-partial", Text: text, AffectsResult: true, Count: max(1, jobs)}}
+}
+
+// Guide leads the model of Slurm. Attach gets the engine before the run begins.
+type Guide interface {
+	slurmmodel.Guide
+	Attach(engine *slurmmodel.Engine)
+}
+
+// Follow makes a run of the model of Slurm that a guide leads, without a record, and returns the scheduler's
+// counters.
+func Follow(ctx context.Context, spec Spec, guide Guide) (*rm.Scheduler, error) {
+	spec.Output = os.DevNull // nothing is written
+	p, err := prepare(spec, func(string, bool) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	e, ok := p.engine.(*modelEngine)
+	if !ok {
+		return nil, fmt.Errorf("following a record with %s (want the policy %s)", spec.Simulator.Policy, SlurmPolicy)
+	}
+	e.config.Guide = guide
+	engine, _, err := e.engine(p, spec.Seed)
+	if err != nil {
+		return nil, err
+	}
+	guide.Attach(engine)
+	asked := counters.Watch(engine, counters.Every, nil)
+	everything := watcher{func(rm.Event) error { return nil }, hpc.Never}
+	if _, err = p.play(ctx, engine, spec.Seed, everything, replay.Options{
+		DefaultLimit: e.cluster.DefaultLimit(), Processors: capacity(e.cluster).Processors,
+	}, p.spec.rewriters()...); err != nil {
+		return nil, fmt.Errorf("following a record with the model of Slurm: %w", err)
+	}
+	asked.Ask()
+	total := asked.Total()
+	return &total, nil
 }
 
 func (e *modelEngine) watch(ctx context.Context, p *Prepared, see watcher) (w Watched, err error) {

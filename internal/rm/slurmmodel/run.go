@@ -75,7 +75,7 @@ func (e *Engine) planEnd(j *job) {
 		end, latencyFrom = e.now.Add(run), e.now
 	}
 	e.at(end.Add(nodes.ExitLatency(j.number, latencyFrom)), jobEnds, func() {
-		if j.state == running && j.endTimer == generation {
+		if j.state == running && j.endTimer == generation && e.mayEnd(j) {
 			e.complete(j)
 		}
 	})
@@ -222,7 +222,8 @@ func (e *Engine) enforceLimits() {
 		if j.state != running {
 			continue
 		}
-		if !j.endless && j.end <= now-e.par.overTimeLimit || e.reservationOver(j, now) {
+		over := !j.endless && j.end <= now-e.par.overTimeLimit || e.reservationOver(j, now)
+		if over && e.mayEnd(j) {
 			e.leave(j, hpc.TimedOut, true)
 		}
 	}

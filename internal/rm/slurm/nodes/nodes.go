@@ -287,8 +287,10 @@ func (c *Cluster) Register(n int) {
 		if g.Type != "" {
 			flags |= rpc.GRESHasType
 		}
-		reg.GRES = append(reg.GRES, rpc.GRES{Name: g.Name, Type: g.Type, Count: uint64(g.Count), CPUs: uint32(hw.CPUs),
-			Flags: flags})
+		reg.GRES = append(reg.GRES, rpc.GRES{
+			Name: g.Name, Type: g.Type, Count: uint64(g.Count), CPUs: uint32(hw.CPUs), Cores: g.Cores, Links: g.Links,
+			Flags: flags,
+		})
 	}
 	c.env.Send(rpc.MessageNodeRegistration, c.codec.Body(&reg))
 }

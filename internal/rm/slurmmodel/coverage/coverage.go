@@ -5,11 +5,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
@@ -111,7 +111,7 @@ func unlikeReservations(cfg *slurmmodel.Config, events []hpc.ReservationEvent) s
 // configurationRules name what a configuration asks for and the model does not have.
 var configurationRules = []func(*slurmmodel.Config) string{
 	func(c *slurmmodel.Config) string {
-		kind := strings.ToLower(value(c.Get, "SelectType"))
+		kind := strings.ToLower(keys.Value(c.Get, "SelectType"))
 		if kind == "" && c.Release.Since(slurmspec.R2411) || strings.HasSuffix(kind, "cons_tres") {
 			return ""
 		}
@@ -129,19 +129,19 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
-		if value(c.Get, "SuspendProgram") != "" {
+		if keys.Value(c.Get, "SuspendProgram") != "" {
 			return "power saving (SuspendProgram)"
 		}
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
-		if kind := strings.ToLower(value(c.Get, "PreemptType")); kind != "" && kind != "preempt/none" {
+		if kind := strings.ToLower(keys.Value(c.Get, "PreemptType")); kind != "" && kind != "preempt/none" {
 			return "preemption (PreemptType=" + kind + ")"
 		}
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
-		params := strings.ToUpper(value(c.Get, "SelectTypeParameters"))
+		params := strings.ToUpper(keys.Value(c.Get, "SelectTypeParameters"))
 		for _, one := range []string{"CR_SOCKET", "CR_ONE_TASK_PER_CORE"} {
 			if strings.Contains(params, one) {
 				return "SelectTypeParameters=" + one
@@ -154,7 +154,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
-		switch plugin := strings.ToLower(value(c.Get, "TopologyPlugin")); plugin {
+		switch plugin := strings.ToLower(keys.Value(c.Get, "TopologyPlugin")); plugin {
 		case "", "topology/tree", "topology/none", "topology/default", "topology/flat":
 			return ""
 		default:
@@ -162,24 +162,24 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		}
 	},
 	func(c *slurmmodel.Config) string {
-		if c.Release.Since(slurmspec.R2311) && strings.Contains(strings.ToLower(value(c.Get, "TopologyParam")), "dragonfly") {
+		if c.Release.Since(slurmspec.R2311) && strings.Contains(strings.ToLower(keys.Value(c.Get, "TopologyParam")), "dragonfly") {
 			return "TopologyParam=Dragonfly"
 		}
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
-		o := options(c.Get)
+		o := keys.OptionsOf(c.Get)
 		for _, one := range []string{
 			"max_rpc_cnt", "reduce_completing_frag", "bf_licenses", "bf_topopt_enable", "bf_max_job_assoc",
 		} {
-			if o.has(one) {
+			if o.Has(one) {
 				return "SchedulerParameters=" + one
 			}
 		}
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
-		if number(c.Get, "CompleteWait", 0) > 0 {
+		if keys.Number(c.Get, "CompleteWait", 0) > 0 {
 			return "CompleteWait"
 		}
 		return ""
@@ -189,11 +189,11 @@ var configurationRules = []func(*slurmmodel.Config) string{
 			for _, key := range []string{
 				"MaxCPUsPerNode", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
 			} {
-				if text := value(p.Get, key); text != "" && !strings.EqualFold(text, "NO") && !strings.EqualFold(text, "UNLIMITED") {
+				if text := keys.Value(p.Get, key); text != "" && !strings.EqualFold(text, "NO") && !strings.EqualFold(text, "UNLIMITED") {
 					return key + " of partitions"
 				}
 			}
-			share := strings.ToUpper(cmp.Or(value(p.Get, "OverSubscribe"), value(p.Get, "Shared")))
+			share := strings.ToUpper(cmp.Or(keys.Value(p.Get, "OverSubscribe"), keys.Value(p.Get, "Shared")))
 			if strings.HasPrefix(share, "YES") || strings.HasPrefix(share, "FORCE") {
 				return "OverSubscribe=" + share
 			}
@@ -227,37 +227,14 @@ var jobRules = []struct {
 // slurmctld gives such a job more CPUs.
 func memoryOverLimit(c *slurmmodel.Config, job *hpc.Job) bool {
 	for _, p := range c.Partitions {
-		limit := number(p.Get, "MaxMemPerCPU", 0)
+		limit := keys.Number(p.Get, "MaxMemPerCPU", 0)
 		if limit <= 0 || job.Partition != "" && !slices.Contains(strings.Split(job.Partition, ","), p.Name) {
 			continue
 		}
-		perCPU := cmp.Or(job.MemPerCPU, number(p.Get, "DefMemPerCPU", number(c.Get, "DefMemPerCPU", 0)))
+		perCPU := cmp.Or(job.MemPerCPU, keys.Number(p.Get, "DefMemPerCPU", keys.Number(c.Get, "DefMemPerCPU", 0)))
 		if job.MemPerNode != 0 || job.MemPerGPU != 0 || perCPU == 0 || perCPU > limit {
 			return true
 		}
 	}
 	return false
 }
-
-// value returns a key of slurm.conf; empty if it is not there.
-func value(get func(string) (string, bool), key string) string {
-	text, _ := get(key)
-	return text
-}
-
-// number returns the number that a key has, or another if it is none.
-func number(get func(string) (string, bool), key string, otherwise int64) int64 {
-	if n, err := strconv.ParseInt(value(get, key), 10, 32); err == nil {
-		return n
-	}
-	return otherwise
-}
-
-// schedulerOptions is the text of SchedulerParameters, in lower case.
-type schedulerOptions string
-
-func options(get func(string) (string, bool)) schedulerOptions {
-	return schedulerOptions(strings.ToLower(value(get, "SchedulerParameters")))
-}
-
-func (o schedulerOptions) has(name string) bool { return strings.Contains(string(o), name) }

@@ -60,8 +60,8 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Partitions[0].Get = lines("DefMemPerCPU=100 MaxMemPerCPU=100")
 			job(func(j *hpc.Job) { j.MemPerCPU = 101 })(c, w)
 		},
-		"TopologyPlugin=topology/block (2 jobs)":                      site(cons + "TopologyPlugin=topology/block"),
-		"SchedulerParameters=bf_licenses (2 jobs)":                    site(cons + "SchedulerParameters=bf_licenses"),
+		"TopologyPlugin=topology/block (2 jobs)":   site(cons + "TopologyPlugin=topology/block"),
+		"SchedulerParameters=bf_licenses (2 jobs)": site(cons + "SchedulerParameters=bf_licenses"),
 		"TopologyParam=Dragonfly (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
 			c.Release, c.Get = slurmspec.R2411, lines(cons+"SelectTypeParameters=CR_Core TopologyParam=Dragonfly")
 		},

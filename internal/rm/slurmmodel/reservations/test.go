@@ -46,12 +46,9 @@ func (l *List) Test(w *Want, now int64, move bool) (nodes selection.Bits, start 
 		nodes, start, overlaps, answer = l.testOwn(w, now)
 		return nodes, start, overlaps, answer
 	}
-	nodes = selection.NewBits(l.cluster.Nodes())
 	start = w.Start
 	for moves := 0; ; moves++ {
-		for i := range l.cluster.Nodes() {
-			nodes.Set(i)
-		}
+		nodes = l.cluster.all()
 		var end int64
 		end, overlaps, answer = l.exclude(w, now, start, nodes, overlaps)
 		if answer == Free || !move || moves >= mostMoves {
@@ -92,10 +89,7 @@ func (l *List) testOwn(w *Want, now int64) (nodes selection.Bits, start int64, o
 		return nil, start, false, Denied
 	}
 	if own.has(flex) {
-		nodes = selection.NewBits(l.cluster.Nodes())
-		for i := range l.cluster.Nodes() {
-			nodes.Set(i)
-		}
+		nodes = l.cluster.all()
 	} else {
 		if own.End <= now {
 			own.advance(now)

@@ -329,11 +329,11 @@ func (m *Machine) evaluate(t *test, nodes Bits, c Counts, first bool) bool {
 	pick := newPick(m, t, c, first)
 	switch {
 	case r.Spread:
-		return pick.spread(nodes)
+		return pick.ordered(nodes, pick.byWeight)
 	case t.busy && !r.Contiguous:
 		return pick.ordered(nodes, pick.busyFirst)
 	case m.LeastLoaded || r.LeastLoaded:
-		return pick.ordered(nodes, pick.leastLoadedFirst)
+		return pick.leastLoaded(nodes)
 	case m.PackSerial && r.MinCPUs == 1 && c.Wanted == 1:
 		return pick.ordered(nodes, pick.lastFirst)
 	case len(m.Switches) > 0 && !r.Contiguous && (!m.TreeOptional || r.Switches > 0):
