@@ -1,4 +1,4 @@
-package experiment
+package experiment_test
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/experiment/scenario"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/rmtest"
@@ -67,14 +69,18 @@ func clockRun(t *testing.T, option, clock string) *run.Run {
 		t.Fatal(err)
 	}
 	w := &workload.Workload{Source: "a test", Epoch: epoch, Jobs: workload.JobsOf(jobs.Jobs...)}
-	spec := Spec{
-		Workload: Workload{Value: w}, Output: filepath.Join(t.TempDir(), "run"), Seed: 3,
-		Simulator: &Simulator{Policy: SlurmPolicy, Cluster: clusterOf(t, fmt.Sprintf(clockCluster, option)), Release: "24.11"},
-	}
-	if spec.Simulator.Clock, err = ModelClock(clock); err != nil {
+	cluster := t.TempDir()
+	if err := scenario.WriteCluster(cluster, fmt.Sprintf(clockCluster, option)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(t.Context(), spec, Hooks{}); err != nil {
+	spec := experiment.Spec{
+		Workload: experiment.Workload{Value: w}, Output: filepath.Join(t.TempDir(), "run"), Seed: 3,
+		Simulator: &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: cluster, Release: "24.11"},
+	}
+	if spec.Simulator.Clock, err = experiment.ModelClock(clock); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := experiment.Run(t.Context(), spec, experiment.Hooks{}); err != nil {
 		t.Fatal(err)
 	}
 	r, err := run.Open(spec.Output)
@@ -109,7 +115,7 @@ func TestModelClockRefused(t *testing.T) {
 		"charged=5": "such as 50us,2ms", "charged=" + t.TempDir(): "opening run record",
 		"charged=" + clockRun(t, "", "frozen").Dir: "want a replay with --clock measured",
 	} {
-		if _, err := ModelClock(model); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := experiment.ModelClock(model); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", model, err, want)
 		}
 	}

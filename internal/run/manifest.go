@@ -149,7 +149,7 @@ type Clock struct {
 	Factor      float64 `json:"factor,omitempty"`
 	MainJob     float64 `json:"main_job_s,omitempty"`
 	BackfillJob float64 `json:"backfill_job_s,omitempty"`
-	Steps  int64   `json:"steps,omitempty"` // number of advances of virtual time
+	Steps       int64   `json:"steps,omitempty"` // number of advances of virtual time
 	// ComputingSeconds is the virtual time of the controller's computing. It is the sum over
 	// threads, which may compute at the same time.
 	ComputingSeconds float64 `json:"computing_s,omitempty"`
