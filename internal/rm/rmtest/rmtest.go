@@ -117,7 +117,8 @@ func (p *parser) job(f *fields) (*hpc.Job, error) {
 	if on := f.text("on"); on != "" {
 		start := f.instant("started")
 		job.Recorded = &hpc.Recorded{
-			Eligible: submit, Start: start, End: start.Add(job.RunTime), State: hpc.Completed, Nodes: on, Processors: max(1, job.Tasks),
+			Eligible: submit, Start: start, End: start.Add(job.RunTime), State: hpc.Completed, Nodes: on,
+			Processors: max(1, job.Tasks),
 		}
 	}
 	for key := range f.values {

@@ -119,7 +119,8 @@ func (a *accounting) readPartitions() error {
 		list = append(list, of.priority)
 	}
 	priority.NormalizePartitions(list)
-	a.cluster = priority.Cluster{Nodes: uint32(len(a.e.tester.Nodes)), CPUs: uint32(amounts.Of(a.table, a.e.tester.Machine, used)[tres.CPU])}
+	m := a.e.tester.Machine
+	a.cluster = priority.Cluster{Nodes: uint32(len(m.Nodes)), CPUs: uint32(amounts.Of(a.table, m, used)[tres.CPU])}
 	return nil
 }
 

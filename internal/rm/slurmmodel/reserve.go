@@ -162,10 +162,11 @@ func (e *Engine) chooseReserved(among selection.Bits, count int, start int64) se
 	if e.rules.since2605 {
 		h.Begin = start
 	}
-	if alloc, _ := e.tester.WillRun(e.state, &r, among, selection.Counts{Min: count, Max: count, Wanted: count}, &h); alloc != nil {
-		return alloc.Nodes
+	alloc, _ := e.tester.WillRun(e.state, &r, among, selection.Counts{Min: count, Max: count, Wanted: count}, &h)
+	if alloc == nil {
+		return nil
 	}
-	return nil
+	return alloc.Nodes
 }
 
 // The refusals of jobs that name a reservation, in slurmctld's words.

@@ -12,7 +12,9 @@ import (
 )
 
 // Unsupported are the flags that the model does not have.
-var Unsupported = []string{"ANY_NODES", "FIRST_CORES", slurmspec.FlagTimeFloat, "REPLACE", "REPLACE_DOWN", slurmspec.FlagPurgeComp, "MAGNETIC"}
+var Unsupported = []string{
+	"ANY_NODES", "FIRST_CORES", slurmspec.FlagTimeFloat, "REPLACE", "REPLACE_DOWN", slurmspec.FlagPurgeComp, "MAGNETIC",
+}
 
 const (
 	year = 365 * 24 * 3600

@@ -51,9 +51,6 @@ func (r *Reservation) Flexible() bool { return r.has(flex) }
 // Holds reports whether pending jobs of the reservation are held when it is gone.
 func (r *Reservation) Holds() bool { return !r.has(noHold) }
 
-// recurs reports whether the reservation repeats.
-func (r *Reservation) recurs() bool { return r.has(hourly | daily | weekday | weekend | weekly) }
-
 // Active reports whether the reservation has begun and not ended.
 func (r *Reservation) Active(now int64) bool { return now >= r.Start && now < r.End }
 
@@ -90,7 +87,8 @@ func denies(list []string) bool {
 
 func matches(list []string, names ...string) bool {
 	return slices.ContainsFunc(list, func(name string) bool {
-		return slices.ContainsFunc(names, func(one string) bool { return strings.EqualFold(strings.TrimPrefix(name, "-"), one) })
+		name = strings.TrimPrefix(name, "-")
+		return slices.ContainsFunc(names, func(one string) bool { return strings.EqualFold(name, one) })
 	})
 }
 

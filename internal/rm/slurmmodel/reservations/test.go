@@ -60,7 +60,9 @@ func (l *List) Test(w *Want, now int64, move bool) (nodes selection.Bits, start 
 
 // exclude takes the nodes of reservations away that overlap a job's time. If one of them excludes the job as
 // a whole, its end is returned.
-func (l *List) exclude(w *Want, now, start int64, nodes selection.Bits, before bool) (end int64, overlaps bool, _ Answer) {
+func (l *List) exclude(
+	w *Want, now, start int64, nodes selection.Bits, before bool,
+) (end int64, overlaps bool, _ Answer) {
 	overlaps = before
 	for _, r := range l.all {
 		if r.End <= now {
