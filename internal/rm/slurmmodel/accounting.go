@@ -1,12 +1,14 @@
 package slurmmodel
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
 
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/accounts"
+	"rmreplay/internal/rm/slurmmodel/amounts"
 	"rmreplay/internal/rm/slurmmodel/fairshare"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/limits"
@@ -96,7 +98,7 @@ func (a *accounting) readPartitions() error {
 		get := a.e.cfg.Partitions[i].Get
 		factor := max(keys.Number(get, "PriorityJobFactor", 1), keys.Number(get, "Priority", 0))
 		of := &accountedPartition{priority: &priority.Partition{
-			JobFactor: uint16(factor), MaxMinutes: slurmspec.Infinite, TRES: a.total(p.nodes),
+			JobFactor: uint16(factor), MaxMinutes: slurmspec.Infinite, TRES: amounts.Of(a.table, a.e.tester.Machine, p.nodes),
 		}}
 		if p.maxMinutes >= 0 {
 			of.priority.MaxMinutes = uint32(p.maxMinutes)
@@ -117,35 +119,9 @@ func (a *accounting) readPartitions() error {
 		list = append(list, of.priority)
 	}
 	priority.NormalizePartitions(list)
-	a.cluster = priority.Cluster{Nodes: uint32(len(a.e.tester.Nodes)), CPUs: uint32(a.total(used)[tres.CPU])}
+	m := a.e.tester.Machine
+	a.cluster = priority.Cluster{Nodes: uint32(len(m.Nodes)), CPUs: uint32(amounts.Of(a.table, m, used)[tres.CPU])}
 	return nil
-}
-
-// total returns the resources of nodes.
-func (a *accounting) total(nodes selection.Bits) tres.Vector {
-	v := a.table.Vector()
-	for i := range nodes.All {
-		n := &a.e.tester.Nodes[i]
-		v[tres.CPU] += uint64(n.CPUs)
-		v[tres.Memory] += uint64(n.Memory)
-		v[tres.Node]++
-		for k := range n.Devices {
-			a.addDevices(v, n.Devices[k].Kind, n.Devices[k].Type, n.Devices[k].Count)
-		}
-	}
-	return v
-}
-
-func (a *accounting) addDevices(v tres.Vector, kind, typ string, count int) {
-	if i, tracked := a.table.Index("gres/" + kind); tracked {
-		v[i] += uint64(count)
-	}
-	if typ == "" {
-		return
-	}
-	if i, tracked := a.table.Index("gres/" + kind + ":" + typ); tracked {
-		v[i] += uint64(count)
-	}
 }
 
 // admit finds the association and the QOS of a new job.
@@ -234,43 +210,8 @@ func (a *accounting) compute(j *job, now int64) {
 
 // request returns the resources that a job asks for on a number of nodes.
 func (a *accounting) request(j *job, nodes int) tres.Vector {
-	v, r := a.table.Vector(), &j.request
-	cpus := j.totalCPUs
-	if cpus == 0 {
-		cpus = r.MinCPUs
-	}
-	v[tres.CPU], v[tres.Node] = uint64(cpus), uint64(nodes)
-	switch {
-	case r.MemoryPerCPU:
-		v[tres.Memory] = uint64(r.Memory) * uint64(cpus)
-	default:
-		v[tres.Memory] = uint64(r.Memory) * uint64(nodes)
-	}
-	for _, d := range r.Devices {
-		a.addDevices(v, d.Kind, d.Type, d.Count*nodes)
-	}
-	v[tres.Billing] = a.bill(j.part, v)
-	return v
-}
-
-func (a *accounting) bill(p *partition, v tres.Vector) uint64 {
-	return uint64(math.Trunc(a.table.Bill(a.parts[p].weights, v, a.settings.MaxTRES)))
-}
-
-// allocated returns the resources of a running job.
-func (a *accounting) allocated(j *job) tres.Vector {
-	v := a.table.Vector()
-	v[tres.CPU], v[tres.Node] = uint64(j.alloc.CPUs), uint64(len(j.alloc.Parts))
-	for i := range j.alloc.Parts {
-		p := &j.alloc.Parts[i]
-		v[tres.Memory] += uint64(p.Memory)
-		n := &a.e.tester.Nodes[p.Node]
-		for k := range n.Devices {
-			if count := p.Devices(a.e.tester.Machine, k); count > 0 {
-				a.addDevices(v, n.Devices[k].Kind, n.Devices[k].Type, count)
-			}
-		}
-	}
+	v := amounts.Requested(a.table, &j.request, cmp.Or(j.totalCPUs, j.request.MinCPUs), nodes)
+	v[tres.Billing] = uint64(math.Trunc(a.table.Bill(a.parts[j.part].weights, v, a.settings.MaxTRES)))
 	return v
 }
 
@@ -280,7 +221,7 @@ func (a *accounting) begin(j *job) {
 	if of.assoc == nil {
 		return
 	}
-	v := a.allocated(j)
+	v := amounts.Allocated(a.table, a.e.tester.Machine, j.alloc)
 	billing := a.table.Bill(a.parts[j.part].weights, v, a.settings.MaxTRES)
 	v[tres.Billing] = uint64(billing)
 	of.running = &fairshare.Running{
@@ -427,12 +368,9 @@ func (a *accounting) view(j *job) *limits.Job {
 	return l
 }
 
-// told takes the reason that a check of limits has set.
+// told takes the reason that a check of limits has set. That is no change of the job for backfill.
 func (a *accounting) told(j *job, l *limits.Job, ok bool) bool {
-	if j.reason != l.Reason {
-		j.reason = l.Reason
-		a.e.touch()
-	}
+	j.reason = l.Reason
 	return ok
 }
 

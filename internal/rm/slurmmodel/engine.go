@@ -93,8 +93,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	if cfg.PreRoll {
 		e.par = parameters.Read(preRoll(cfg.Get, cfg.PresetBurst))
 	}
-	e.reservations = reservations.New(site{e})
-	e.reservations.Since2411, e.reservations.Shares = e.rules.Since2411, e.rules.Since2411 && !e.rules.Since2605
+	e.reservations = e.newReservations()
 	n := len(m.Nodes)
 	e.configs = make([]*hpc.Node, n)
 	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)

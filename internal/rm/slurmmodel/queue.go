@@ -79,7 +79,8 @@ func compareRecords(a, b record) int {
 		}
 		return 1
 	}
-	return cmp.Or(reserved(a)-reserved(b), cmp.Compare(b.part.tier, a.part.tier), cmp.Compare(pb, pa), cmp.Compare(a.job.submit, b.job.submit),
+	return cmp.Or(reserved(a)-reserved(b),
+		cmp.Compare(b.part.tier, a.part.tier), cmp.Compare(pb, pa), cmp.Compare(a.job.submit, b.job.submit),
 		cmp.Compare(a.job.id(), b.job.id()), cmp.Compare(taskOrder(a.job), taskOrder(b.job)))
 }
 
