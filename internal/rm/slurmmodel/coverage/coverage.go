@@ -162,7 +162,8 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		}
 	},
 	func(c *slurmmodel.Config) string {
-		if c.Release.Since(slurmspec.R2311) && strings.Contains(strings.ToLower(keys.Value(c.Get, "TopologyParam")), "dragonfly") {
+		topology := strings.ToLower(keys.Value(c.Get, "TopologyParam"))
+		if c.Release.Since(slurmspec.R2311) && strings.Contains(topology, "dragonfly") {
 			return "TopologyParam=Dragonfly"
 		}
 		return ""
