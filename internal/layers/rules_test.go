@@ -207,7 +207,7 @@ var rules = []rule{
 		"internal/bundle", "internal/compare", "internal/formats", "internal/hostlist", "internal/hpc", "internal/input", "internal/interrupt", "internal/ioaware", "internal/jobjson", "internal/metrics", "internal/output", "internal/predict/model", "internal/procfs", "internal/replay", "internal/rm", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/rm/slurmmodel", "internal/rm/slurmmodel/...", "internal/run", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/complete", "internal/workload/session", "internal/workload/transform",
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
-	{"use cases", "internal/agreement", []string{"internal/hpc", "internal/rm", "internal/rm/slurmmodel", "internal/run", "internal/slurmspec"}, computes,
+	{"use cases", "internal/agreement", []string{"internal/hpc", "internal/rm", "internal/rm/slurmmodel", "internal/rm/slurmmodel/guide", "internal/run", "internal/slurmspec"}, computes,
 		"the agreement compares a record with the model that follows it; its caller makes both runs"},
 	{"use cases", "internal/experiment/scenario", []string{"internal/experiment", "internal/hpc", "internal/rm/rmtest", "internal/run", "internal/workload"}, offline,
 		"small clusters and workloads are played alike by a test and by a tool"},

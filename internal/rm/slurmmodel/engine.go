@@ -10,6 +10,9 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/backfill"
+	"rmreplay/internal/rm/slurmmodel/demand"
+	"rmreplay/internal/rm/slurmmodel/machine"
+	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -19,14 +22,14 @@ import (
 // Engine is the model of a slurmctld and its nodes. It is a [rm.ResourceManager].
 type Engine struct {
 	cfg     Config
-	par     *parameters
-	site    *parameters // of slurm.conf when the window has begun; nil before, and without a pre-roll
-	rules   rules
+	par     *parameters.Parameters
+	site    *parameters.Parameters // of slurm.conf when the window has begun; nil before, and without a pre-roll
+	rules   parameters.Rules
 	tester  *selection.Tester
 	state   *selection.State
 	place   map[string]int // of nodes
 	configs []*hpc.Node    // of slurm.conf, by place
-	capable map[demand]selection.Bits
+	capable map[demand.Demand]selection.Bits
 	parts   []*partition
 	account *accounting // nil without
 
@@ -78,17 +81,17 @@ func New(cfg Config) (*Engine, error) {
 }
 
 func newEngine(cfg Config) (*Engine, error) {
-	m, err := newMachine(&cfg)
+	m, err := machine.New(cfg.Get, parameters.RulesOf(cfg.Release), cfg.Nodes, cfg.Switches)
 	if err != nil {
 		return nil, err
 	}
 	e := &Engine{
-		cfg: cfg, par: readParameters(cfg.Get), rules: rulesOf(cfg.Release),
+		cfg: cfg, par: parameters.Read(cfg.Get), rules: parameters.RulesOf(cfg.Release),
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
-		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[demand]selection.Bits{},
+		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[demand.Demand]selection.Bits{},
 	}
 	if cfg.PreRoll {
-		e.par = readParameters(preRoll(cfg.Get, cfg.PresetBurst))
+		e.par = parameters.Read(preRoll(cfg.Get, cfg.PresetBurst))
 	}
 	e.reservations = e.newReservations()
 	n := len(m.Nodes)
@@ -113,7 +116,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	if len(e.parts) == 0 {
 		return nil, errors.New("a cluster without partitions (want at least one)")
 	}
-	e.nextNumber = e.par.firstJob
+	e.nextNumber = e.par.FirstJob
 	if e.account, err = newAccounting(e); err != nil {
 		return nil, err
 	}

@@ -132,7 +132,7 @@ func (e *Engine) newReservations() *reservations.List {
 		KnowsAccount: func(name string) bool { return e.account.accounts == nil || e.account.accounts.Account(name) != nil },
 		HeldAfter:    e.heldAfter, Choose: e.chooseReserved,
 	})
-	l.Since2411, l.Shares = e.rules.since2411, e.rules.since2411 && !e.rules.since2605
+	l.Since2411, l.Shares = e.rules.Since2411, e.rules.Since2411 && !e.rules.Since2605
 	return l
 }
 
@@ -151,15 +151,15 @@ func (e *Engine) heldAfter(instant int64, except *reservations.Reservation) []se
 // chooseReserved chooses nodes for a reservation. Since 24.11 they are those that a job would get (_resv_select),
 // and in 26.05 one that starts when the reservation begins.
 func (e *Engine) chooseReserved(among selection.Bits, count int, start int64) selection.Bits {
-	if !e.rules.since2411 {
+	if !e.rules.Since2411 {
 		return reservations.Choose(e.tester.Switches, among, count)
 	}
 	r := selection.Request{MinCPUs: count, CPUsPerTask: 1, MinCPUsPerNode: 1, MaxNodes: count, Exclusive: true}
 	h := selection.Horizon{
-		Now: e.second(), Running: e.horizon, Linear: e.par.bf.linear, GuessedEnd: e.par.killWait + e.par.overTimeLimit,
-		Since2411: true, Since2605: e.rules.since2605,
+		Now: e.second(), Running: e.horizon, Linear: e.par.BF.Linear, GuessedEnd: e.par.KillWait + e.par.OverTimeLimit,
+		Since2411: true, Since2605: e.rules.Since2605,
 	}
-	if e.rules.since2605 {
+	if e.rules.Since2605 {
 		h.Begin = start
 	}
 	alloc, _ := e.tester.WillRun(e.state, &r, among, selection.Counts{Min: count, Max: count, Wanted: count}, &h)
@@ -265,7 +265,7 @@ func (e *Engine) purgeReservations(now int64) {
 // reservationOver reports whether a job runs in a reservation that has ended for longer than ResvOverRun.
 func (e *Engine) reservationOver(j *job, now int64) bool {
 	r := j.reservation
-	return r != nil && !r.Flexible() && r.End+e.par.reservationOverRun < now
+	return r != nil && !r.Flexible() && r.End+e.par.ReservationOverRun < now
 }
 
 // blockReservation blocks a job's own reservation for the rest of a pass, after the job found too few free
@@ -273,10 +273,10 @@ func (e *Engine) reservationOver(j *job, now int64) bool {
 // reports whether the partition is blocked.
 func (p *pass) blockReservation(j *job) bool {
 	e := p.e
-	if e.rules.since2411 || len(p.blocked) < mostBlocked {
+	if e.rules.Since2411 || len(p.blocked) < mostBlocked {
 		p.blocked = append(p.blocked, j.reservation)
 	}
-	if !e.rules.since2411 || !j.reservation.Flexible() {
+	if !e.rules.Since2411 || !j.reservation.Flexible() {
 		return false
 	}
 	if j.part.failed {
@@ -296,5 +296,5 @@ const mostBlocked = 10
 // selection gave the job (_job_runnable_test3). Since 24.11 jobs of flexible reservations need not.
 func (e *Engine) fitsReservation(r record) bool {
 	own := r.job.reservation
-	return own == nil || e.rules.since2411 && own.Flexible() || own.Nodes.CountAnd(r.part.nodes) >= r.job.chosenNodes
+	return own == nil || e.rules.Since2411 && own.Flexible() || own.Nodes.CountAnd(r.part.nodes) >= r.job.chosenNodes
 }
