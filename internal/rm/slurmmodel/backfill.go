@@ -303,7 +303,7 @@ func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation,
 	e := t.e
 	h := selection.Horizon{
 		Now: t.now, Running: e.horizon, Linear: e.par.bf.linear, PreferBusy: e.par.bf.busy,
-		GuessedEnd: e.par.killWait + e.par.overTimeLimit, NowOnly: t.nowOnly,
+		GuessedEnd: e.par.killWait + e.par.overTimeLimit, NowOnly: t.nowOnly, Version: e.version,
 		Since2411: e.rules.since2411, Since2605: e.rules.since2605, Begin: from, Until: t.later,
 	}
 	alloc, start := e.tester.WillRun(e.state, e.requestOf(t.job), free, t.counts, &h)

@@ -39,6 +39,7 @@ type Engine struct {
 	over        []*job // ended ones that slurmctld has not forgotten
 	running     []*job // by end, and then by place in the list
 	horizon     []selection.Running
+	version     int            // of the running jobs and the state; changes with them
 	table       backfill.Table // of a cycle of backfill
 	nextNumber  uint32
 	nextPlace   int
@@ -99,7 +100,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	if len(e.parts) == 0 {
 		return nil, errors.New("a cluster without partitions (want at least one)")
 	}
-	e.nextNumber = e.par.firstJob
+	e.nextNumber, e.version = e.par.firstJob, 1
 	if e.account, err = newAccounting(e); err != nil {
 		return nil, err
 	}

@@ -45,6 +45,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 
 // run adds a job to the running ones.
 func (e *Engine) run(j *job) {
+	e.version++
 	at, _ := slices.BinarySearchFunc(e.running, j, compareEnds)
 	e.running = slices.Insert(e.running, at, j)
 	e.horizon = slices.Insert(e.horizon, at, selection.Running{Allocation: j.alloc, End: j.end})
@@ -90,6 +91,7 @@ func (e *Engine) complete(j *job) {
 // leave takes a job off its nodes. The nodes are free when they have answered, at the same instant but
 // after slurmctld's present work. at once says that their message starts a pass; otherwise it queues one.
 func (e *Engine) leave(j *job, how hpc.State, atOnce bool) {
+	e.version++
 	at := slices.Index(e.running, j)
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
 	e.tester.Remove(e.state, j.alloc)

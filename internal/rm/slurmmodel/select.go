@@ -47,13 +47,6 @@ func (e *Engine) nodesFor(j *job) selection.Bits {
 	return set
 }
 
-// weigh gives nodes the weights of slurm.conf again.
-func (e *Engine) weigh(nodes selection.Bits) {
-	for i := range nodes.All {
-		e.tester.Weights[i] = e.tester.Nodes[i].Weight<<8 | 0xff
-	}
-}
-
 // requestOf returns what a job wants, at this instant.
 func (e *Engine) requestOf(j *job) *selection.Request {
 	r := &j.request
@@ -71,7 +64,7 @@ func (e *Engine) requestOf(j *job) *selection.Request {
 // refuses is known. But it sets the weights of nodes, and the job begins to wait for switches.
 func (e *Engine) tryAtSubmission(j *job) {
 	set := e.nodesFor(j)
-	e.weigh(set)
+	e.tester.Weigh(set)
 	if c, ok := e.counts(j); ok {
 		e.tester.Test(e.state, e.requestOf(j), set, c, selection.TestOnly)
 	}
@@ -83,7 +76,7 @@ func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdic
 		return overLimit
 	}
 	set := e.nodesFor(j)
-	e.weigh(set)
+	e.tester.Weigh(set)
 	c, ok := e.counts(j)
 	result := wrongCounts
 	var alloc *selection.Allocation

@@ -46,6 +46,7 @@ type Tester struct {
 	// Weights are remembered between tests.
 	Weights Weights
 
+	memory     memory
 	rooms      []room
 	future     *State
 	scratch    test
@@ -55,11 +56,25 @@ type Tester struct {
 // NewTester returns a tester for a machine.
 func NewTester(m *Machine) *Tester {
 	n := len(m.Nodes)
-	return &Tester{
+	x := &Tester{
 		Machine: m, Weights: make(Weights, n), rooms: make([]room, n), future: m.NewState(),
 		scratch: test{candidates: NewBits(n), has: make([]int, n)}, nodes: NewBits(n), all: NewBits(n),
+		memory: newMemory(m),
+	}
+	for i := range x.Weights {
+		x.weigh(i)
+	}
+	return x
+}
+
+// Weigh gives nodes the weights of slurm.conf again.
+func (x *Tester) Weigh(nodes Bits) {
+	for i := range nodes.All {
+		x.weigh(i)
 	}
 }
+
+func (x *Tester) weigh(node int) { x.Weights[node] = x.Nodes[node].Weight<<8 | 0xff }
 
 // Test looks for nodes of a set on which a job can run, and returns its allocation, or nil. The set is
 // left as it is (_job_test).
