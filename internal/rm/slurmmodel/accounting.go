@@ -24,8 +24,11 @@ type accounting struct {
 	limits   *limits.Limits // nil without slurmdbd
 	settings *priority.Settings
 	cluster  priority.Cluster
-	parts    map[*partition]*accountedPartition
 	basic    priority.Basic
+
+	// Memory for one computation.
+	requested  tres.Vector
+	partitions []*priority.Partition
 }
 
 // accountedPartition is what accounting knows of a partition.
@@ -51,7 +54,7 @@ var _ fairshare.Job = (*accounted)(nil)
 func newAccounting(e *Engine) (*accounting, error) {
 	get, release := e.cfg.Get, e.cfg.Release
 	table := tres.New(value(get, "AccountingStorageTRES"))
-	a := &accounting{e: e, table: table, parts: map[*partition]*accountedPartition{}}
+	a := &accounting{e: e, table: table, requested: table.Vector()}
 	var err error
 	if a.settings, err = priority.ReadSettings(get, a.table, e.cfg.Associations != nil, release); err != nil {
 		return nil, err
@@ -93,7 +96,7 @@ func (a *accounting) readPartitions() error {
 			of.limits.DefaultMinutes = uint32(p.defaultMinutes)
 		}
 		used.Or(p.nodes)
-		a.parts[p] = of
+		p.account = of
 		list = append(list, of.priority)
 	}
 	priority.NormalizePartitions(list)
@@ -198,12 +201,14 @@ func (a *accounting) compute(j *job, now int64) {
 	if of.assoc != nil {
 		p.FairShare = a.shares.Factor(of.assoc)
 	}
+	a.partitions = a.partitions[:0]
 	for i, part := range j.parts {
-		p.Partitions = append(p.Partitions, a.parts[part].priority)
+		a.partitions = append(a.partitions, part.account.priority)
 		if part == j.part {
 			p.Own = i
 		}
 	}
+	p.Partitions = a.partitions
 	parts := a.settings.Of(&p, a.cluster, now)
 	j.priority = a.settings.Update(j.priority, parts.Sum())
 	if len(j.parts) > 1 {
@@ -211,9 +216,10 @@ func (a *accounting) compute(j *job, now int64) {
 	}
 }
 
-// request returns the resources that a job asks for on a number of nodes.
+// request returns the resources that a job asks for on a number of nodes. They hold until the next call.
 func (a *accounting) request(j *job, nodes int) tres.Vector {
-	v, r := a.table.Vector(), &j.request
+	v, r := a.requested, &j.request
+	clear(v)
 	cpus := j.totalCPUs
 	if cpus == 0 {
 		cpus = r.MinCPUs
@@ -233,7 +239,7 @@ func (a *accounting) request(j *job, nodes int) tres.Vector {
 }
 
 func (a *accounting) bill(p *partition, v tres.Vector) uint64 {
-	return uint64(math.Trunc(a.table.Bill(a.parts[p].weights, v, a.settings.MaxTRES)))
+	return uint64(math.Trunc(a.table.Bill(p.account.weights, v, a.settings.MaxTRES)))
 }
 
 // allocated returns the resources of a running job.
@@ -260,10 +266,10 @@ func (a *accounting) begin(j *job) {
 		return
 	}
 	v := a.allocated(j)
-	billing := a.table.Bill(a.parts[j.part].weights, v, a.settings.MaxTRES)
+	billing := a.table.Bill(j.part.account.weights, v, a.settings.MaxTRES)
 	v[tres.Billing] = uint64(billing)
 	of.running = &fairshare.Running{
-		Association: of.assoc, QOS: of.qos, PartitionQOS: a.parts[j.part].qos, User: strings.ToLower(j.of.job.User),
+		Association: of.assoc, QOS: of.qos, PartitionQOS: j.part.account.qos, User: strings.ToLower(j.of.job.User),
 		Start: j.estimate, LimitEnd: j.end, Billing: billing, TRES: v,
 	}
 	l := a.view(j)
@@ -340,6 +346,9 @@ func (of *accounted) Prioritize(now int64) {
 
 // accrue lets an eligible job gain age. Tasks of an array may become jobs of their own then.
 func (a *accounting) accrue(j *job) {
+	if j.accrue != 0 && len(j.tasks) == 0 { // it does already
+		return
+	}
 	if a.limits == nil {
 		if j.accrue == 0 && j.begin > 0 && j.begin <= a.e.second() && j.priority != 0 {
 			j.accrue = j.begin
@@ -377,14 +386,14 @@ func (a *accounting) view(j *job) *limits.Job {
 			Required: j.request.Required, Submit: j.submit,
 		}
 		for _, p := range j.parts {
-			of.limits.Partitions = append(of.limits.Partitions, a.parts[p].limits)
+			of.limits.Partitions = append(of.limits.Partitions, p.account.limits)
 		}
 		if len(j.parts) == 1 {
 			of.limits.Partitions = nil
 		}
 	}
 	l := of.limits
-	l.Partition, l.Tasks, l.Reason = a.parts[j.part].limits, len(j.tasks), j.reason
+	l.Partition, l.Tasks, l.Reason = j.part.account.limits, len(j.tasks), j.reason
 	l.Begin, l.Accrue, l.Held = j.begin, j.accrue, j.priority == 0
 	l.Dependent = j.reason == reasonDependency
 	switch l.Minutes = slurmspec.NoVal; {

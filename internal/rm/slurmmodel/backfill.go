@@ -38,7 +38,7 @@ func (e *Engine) backfill() {
 	if len(queue) == 0 {
 		return
 	}
-	c := cycle{e: e, now: e.second(), perUser: map[string]int{}, userIn: map[userPart]int{}}
+	c := cycle{e: e, now: e.second(), perUser: map[string]int{}, userIn: map[userPart]int{}, free: e.up.Clone()}
 	c.table = &e.table
 	c.table.Begin(c.now, e.par.bf.window, e.par.bf.resolution, e.available)
 	c.table.Beyond = e.rules.since2411
@@ -268,8 +268,8 @@ func (t *trial) attempt() (result next, again bool) {
 	if e.rules.since2411 && from > t.end {
 		return t.giveUp()
 	}
-	t.free = append(t.free[:0], j.part.nodes...)
 	free := t.free
+	copy(free, j.part.nodes)
 	free.And(e.up)
 	free.And(e.available)
 	if e.rules.since2411 && j.excluded != nil {

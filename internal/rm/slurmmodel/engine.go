@@ -36,6 +36,8 @@ type Engine struct {
 	byID        map[string]*submission
 	byNumber    map[uint32]*job
 	list        []*job // slurmctld's list of jobs, without ended ones
+	pending     []*job // memory for pendingJobs
+	queue       []record
 	over        []*job // ended ones that slurmctld has not forgotten
 	running     []*job // by end, and then by place in the list
 	horizon     []selection.Running

@@ -45,6 +45,7 @@ func (t *Table) Begin(now, window, resolution int64, free selection.Bits) {
 	begin, end := now/resolution*resolution, (now+window)/resolution*resolution
 	t.list = append(t.list[:0], interval{begin, end, t.copyOf(free)})
 	t.records, t.resolution = 1, resolution
+	t.all = append(t.all[:0], free...)
 }
 
 func (t *Table) copyOf(set selection.Bits) selection.Bits {
@@ -79,7 +80,7 @@ func (t *Table) endsAfter(at int64) int {
 // Restrict removes the nodes from a set that planned jobs have at some time from start to end. later is
 // when another try would find more nodes; 0 for never.
 func (t *Table) Restrict(set selection.Bits, start, end int64) (later int64) {
-	t.all = append(t.all[:0], set...)
+	copy(t.all, set)
 	empty := false
 	for k := t.endsAfter(start); k < len(t.list); k++ {
 		i := &t.list[k]
