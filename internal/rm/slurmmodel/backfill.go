@@ -230,19 +230,19 @@ func (t *trial) limits() {
 // tooMany counts the job for the limits of tests, and reports whether one of them is exceeded.
 func (t *trial) tooMany() bool {
 	bf, j := &t.e.par.bf, t.job
-	user := j.of.job.User
 	if bf.maxPart > 0 {
 		if j.part.tests++; j.part.tests > bf.maxPart {
 			return true
 		}
 	}
 	if bf.maxUserPart > 0 {
-		key := userPart{user, j.part}
+		key := userPart{j.of.job.User, j.part}
 		if t.userIn[key]++; t.userIn[key] > bf.maxUserPart {
 			return true
 		}
 	}
 	if bf.maxUser > 0 {
+		user := j.of.job.User
 		if t.perUser[user]++; t.perUser[user] > bf.maxUser {
 			return true
 		}
