@@ -131,7 +131,7 @@ func TestTableIsTheLinkedList(t *testing.T) {
 		}
 		pool := make([]question, 5) // so that questions are repeated
 		for k := range pool {
-			start := now - 100 + int64(rng.IntN(window+200))
+			start := now + int64(k/3*(rng.IntN(window+200)-100))
 			pool[k] = question{some(2), start, start + int64(rng.IntN(window))}
 		}
 		for step := range 200 {

@@ -20,14 +20,15 @@ type Table struct {
 	Beyond bool
 
 	spare []selection.Bits // sets that no interval has
-	known [8]restricted    // answers of Restrict since the last reservation
+	all   selection.Bits   // memory for Restrict
+	now   int64
+	known [8]restricted // answers of Restrict from now on, since the last reservation
 }
 
 // restricted is an answer of Restrict.
 type restricted struct {
 	in, out    selection.Bits
-	start, end int64
-	later      int64
+	end, later int64
 	valid      bool
 }
 
@@ -53,6 +54,7 @@ func (t *Table) Begin(now, window, resolution int64, free selection.Bits) {
 	begin, end := now/resolution*resolution, (now+window)/resolution*resolution
 	t.list = append(t.list[:0], interval{begin, end, t.copyOf(free)})
 	t.records, t.resolution = 1, resolution
+	t.now, t.all = now, append(t.all[:0], free...)
 	t.forget()
 	for k := range t.known {
 		t.known[k].in, t.known[k].out = append(t.known[k].in[:0], free...), append(t.known[k].out[:0], free...)
@@ -91,15 +93,19 @@ func (t *Table) endsAfter(at int64) int {
 // Restrict removes the nodes from a set that planned jobs have at some time from start to end. later is
 // when another try would find more nodes; 0 for never.
 func (t *Table) Restrict(set selection.Bits, start, end int64) (later int64) {
-	known := &t.known[uint64(start^end)*0x9e3779b97f4a7c15>>61]
-	if known.valid && known.start == start && known.end == end && known.in.Equal(set) {
+	if start != t.now { // each job asks from now on; later instants hardly repeat
+		copy(t.all, set)
+		return t.restrict(t.all, set, start, end)
+	}
+	known := &t.known[uint64(end)*0x9e3779b97f4a7c15>>61]
+	if known.valid && known.end == end && known.in.Equal(set) {
 		copy(set, known.out)
 		return known.later
 	}
 	copy(known.in, set)
 	later = t.restrict(known.in, set, start, end)
 	copy(known.out, set)
-	known.start, known.end, known.later, known.valid = start, end, later, true
+	known.end, known.later, known.valid = end, later, true
 	return later
 }
 

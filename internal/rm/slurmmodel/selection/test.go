@@ -38,6 +38,7 @@ type test struct {
 
 	candidates Bits  // memory for choose
 	has        []int // memory for a pick
+	pick       pick
 }
 
 // Tester makes tests on one machine. It keeps memory between tests.
@@ -372,12 +373,14 @@ type pick struct {
 	has     []int
 }
 
+// newPick begins a pick. It holds until the next one of the test.
 func newPick(m *Machine, t *test, c Counts, first bool) *pick {
 	clear(t.has)
-	return &pick{
+	t.pick = pick{
 		m: m, t: t, c: c, first: first, cpus: t.request.MinCPUs, nodes: max(c.Min, c.Wanted), least: c.Min, most: c.Max,
 		maximum: t.request.MinCPUs, has: t.has,
 	}
+	return &t.pick
 }
 
 // take gives a node to the job.
