@@ -12,6 +12,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/nodeset"
 )
 
 // demand is a job's demand for nodes.
@@ -317,15 +318,15 @@ func (n *nodes) among(q *demand, r *hpc.Request) error {
 type nodeSet struct {
 	nodes     []int32 // in the order of preference
 	ascending bool    // nodes are in the order of the list
-	members   nodeBits
+	members   nodeset.Set
 	positions []int32 // of all nodes in nodes, or -1; nil until they are needed
 }
 
 // newNodeSet returns the set of nodes in an order of preference.
 func (n *nodes) newNodeSet(list []int32) *nodeSet {
-	set := &nodeSet{nodes: list, ascending: slices.IsSorted(list), members: newNodeBits(len(n.list))}
+	set := &nodeSet{nodes: list, ascending: slices.IsSorted(list), members: nodeset.New(len(n.list))}
 	for _, i := range list {
-		set.members.set(i, true)
+		set.members.Set(int(i))
 	}
 	return set
 }

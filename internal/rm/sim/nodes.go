@@ -10,6 +10,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/nodeset"
 )
 
 // Cluster is a machine of nodes.
@@ -65,9 +66,9 @@ type nodes struct {
 	demands   map[demandKey]*demand
 	// occupied are nodes with jobs, filled are those whose processors all have one, and out are those that are down or
 	// drained. Jobs are those that run, and reservations that begin now.
-	occupied, filled, out nodeBits
-	used                  nodeBits // nodes with stays, also such as begin later
-	shut                  nodeBits // working memory of visit
+	occupied, filled, out nodeset.Set
+	used                  nodeset.Set // nodes with stays, also such as begin later
+	shut                  nodeset.Set // working memory of visit
 	sets                  map[setKey]*nodeSet
 	setSize               int // number of nodes in sets
 	reserved              []*reservation
@@ -140,12 +141,12 @@ func newCluster(c Cluster) (*Machine, error) {
 		}
 	}
 	n.full = make([]interval, len(n.list))
-	for _, set := range []*nodeBits{&n.occupied, &n.filled, &n.out, &n.used, &n.shut} {
-		*set = newNodeBits(len(n.list))
+	for _, set := range []*nodeset.Set{&n.occupied, &n.filled, &n.out, &n.used, &n.shut} {
+		*set = nodeset.New(len(n.list))
 	}
 	for i := range n.list {
 		n.list[i].equip(n)
-		n.out.set(int32(i), !n.list[i].usable())
+		n.out.Put(i, !n.list[i].usable())
 		n.note(int32(i))
 		m.processors += n.list[i].CPUs
 	}
@@ -444,9 +445,9 @@ type visit struct {
 	n         *nodes
 	j         *Job
 	at, until hpc.Time
-	limit     hpc.Time // the end by the job's time limit
-	missing   int      // tasks for which there is no room yet
-	shut      nodeBits // nodes that are known to have no room
+	limit     hpc.Time    // the end by the job's time limit
+	missing   int         // tasks for which there is no room yet
+	shut      nodeset.Set // nodes that are known to have no room
 }
 
 // visit returns the visit of a job's nodes from an instant on.
@@ -525,7 +526,7 @@ func (v *visit) some(from int, which func(*node) bool) (more bool) {
 	n, q := v.n, v.j.demand
 	full := n.crowded(q) != nil
 	for k, i := range q.among.nodes[from:] {
-		if v.shut.has(i) || full && n.full[i].has(v.at) || which != nil && !which(&n.list[i]) {
+		if v.shut.Has(int(i)) || full && n.full[i].has(v.at) || which != nil && !which(&n.list[i]) {
 			continue
 		}
 		if v.look(from+k, i); from+k >= q.required && v.done() {
@@ -538,7 +539,7 @@ func (v *visit) some(from int, which func(*node) bool) (more bool) {
 // look puts a node into order if it has room.
 func (v *visit) look(k int, i int32) {
 	n, d, q := v.n, &v.n.list[i], v.j.demand
-	if v.shut.has(i) || q.reservation != "" && !n.hypothetical && !n.admits(v.j, i, v.at, v.limit) {
+	if v.shut.Has(int(i)) || q.reservation != "" && !n.hypothetical && !n.admits(v.j, i, v.at, v.limit) {
 		return
 	}
 	if c := min(n.capacity(q, d, v.at, v.until), q.tasks); c > 0 {
