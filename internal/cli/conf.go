@@ -46,7 +46,7 @@ Each replay chooses its own directories and ports. Those in the list are example
 		},
 	}
 	addNodesFlag(c.Flags(), &nodes)
-	addSlurmFlag(c.Flags(), &slurm)
+	console.AddSlurm(c.Flags(), &slurm)
 	addSiteSlurmFlag(c.Flags(), &site)
 	console.AddJSON(c, &asJSON)
 	return c

@@ -43,7 +43,7 @@ run here.`,
 		},
 	}
 	c.Flags().StringVar(&cluster, "cluster", "", "`DIR` of the cluster: check the limits for a replay on it")
-	addSlurmFlag(c.Flags(), &slurm)
+	console.AddSlurm(c.Flags(), &slurm)
 	console.AddJSON(c, &asJSON)
 	return c
 }

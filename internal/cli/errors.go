@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/cli/usage"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/output"
 	"rmreplay/internal/resources"
@@ -51,5 +52,5 @@ func errorText(code int, err error) string {
 	if short := resources.Shortage(err); short != "" {
 		return err.Error() + " (" + short + ")"
 	}
-	return err.Error()
+	return err.Error() + usage.Near(err)
 }

@@ -35,7 +35,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 		"not free")
 	flags.Duration(f, &o.lead, "lead", 0, "start Slurm `DURATION` before the workload begins, at least 5s (default: "+
 		"random, between one and six minutes)")
-	addSlurmFlag(f, &o.slurm.Installation)
+	console.AddSlurm(f, &o.slurm.Installation)
 	addSiteSlurmFlag(f, &o.slurm.SiteSlurm)
 	f.BoolVar(&o.slurm.WithoutAccounting, "no-accounting", false,
 		"run without slurmdbd even if the site has it: without associations, limits, QOS and fair-share")

@@ -16,6 +16,8 @@ import (
 
 	"rmreplay/internal/cli/completion"
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/cli/usage"
+	"rmreplay/internal/flags"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/output"
 )
@@ -82,9 +84,9 @@ An interrupted command ends within two seconds and leaves no incomplete file. An
 interrupted run keeps what it has recorded and says so. A second signal ends the command
 at once.
 
-A DURATION is 90s, 5m, 1h30m, 2d, 08:00:00, 1-12:00:00 or a number of seconds. A TIME is
-2024-03-05, 2024-03-05T12:00, 2024-03-05T12:00:00, or seconds since 1970. It is in the
-zone of --timezone, unless it ends in Z or in an offset such as +01:00.`,
+A DURATION is 90s, 5m, 1h30m, 2h30, 2d, 08:00:00, 1-12:00 or a number of seconds. A TIME
+is 2024-03-05, 2024-03-05T12:00, 2024-03-05T12:00:00, or seconds since 1970. It is in
+the zone of --timezone, unless it ends in Z or in an offset such as +01:00.`,
 		Example: `  rmreplay doctor
   rmreplay workload generate example --seed 1 -o demo
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run
@@ -97,8 +99,8 @@ zone of --timezone, unless it ends in Z or in an offset such as +01:00.`,
 	root.SetErr(g.Stderr)
 	root.SetVersionTemplate("rmreplay {{.Version}}\n")
 	root.CompletionOptions.DisableDefaultCmd = true // completion.go has one for the shells that are tested
-	root.SetFlagErrorFunc(flagError)
-	root.SetUsageTemplate(usageTemplate(root))
+	root.SetFlagErrorFunc(usage.FlagError)
+	root.SetUsageTemplate(usage.Template(root))
 	for _, group := range groups {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
 		for _, c := range group.commands {
@@ -108,30 +110,31 @@ zone of --timezone, unless it ends in Z or in an offset such as +01:00.`,
 		}
 	}
 	root.AddCommand(completion.Command(g.Output), newVersionCommand(g), newDocsCommand(g))
-	root.SetHelpCommand(newHelpCommand())
+	root.SetHelpCommand(usage.HelpCommand())
 	g.watch(root)
-	completion.Register(root, flagValues, namesFile)
+	completion.Register(root, flagValues, usage.NamesFile)
 	return root
 }
 
 // watch makes c and every command below it set g.running when its arguments have been read. A
 // command that only groups others prints its help, and refuses an unknown subcommand.
 func (g *globals) watch(c *cobra.Command) {
+	flags.Numbers(c.Flags())
 	c.InitDefaultHelpFlag() // cobra skips -h before the name of a command only if it knows the flag
 	if c.HasSubCommands() && c.RunE == nil && c.Run == nil {
-		c.Annotations = map[string]string{groupsOnly: "true"}
+		c.Annotations = map[string]string{usage.GroupsOnly: "true"}
 		c.Args = cobra.ArbitraryArgs
 		c.RunE = func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
 				return c.Help()
 			case args[0] == "help":
-				return help(c, args[1:])
+				return usage.Help(c, args[1:])
 			}
-			return unknownCommand(c, args[0])
+			return usage.UnknownCommand(c, args[0])
 		}
 	} else if run := c.RunE; run != nil {
-		c.Args = withRequired(c.Args)
+		c.Args = usage.Required(c.Args)
 		c.RunE = func(c *cobra.Command, args []string) error {
 			g.running = true
 			return run(c, args)

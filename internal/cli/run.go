@@ -165,11 +165,6 @@ func factorOf(flag, text string) (float64, error) {
 // seedOfJobs is the usage of --seed for generated workloads.
 const seedOfJobs = "the same seed gives the same bytes"
 
-// addSlurmFlag adds the flag that names the Slurm to run.
-func addSlurmFlag(f *pflag.FlagSet, slurm *string) {
-	f.StringVar(slurm, "slurm", "", "which Slurm: the `DIR` of a site's build or of the root of an image, or the version of an installed release (default $RMREPLAY_SLURM, or the machine's own)")
-}
-
 // addSiteSlurmFlag adds the flag that names the release that the site runs.
 func addSiteSlurmFlag(f *pflag.FlagSet, site *string) {
 	f.StringVar(site, "site-slurm", "", "release `VERSION` of Slurm that the site runs (default: told by its keys)")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -29,11 +30,9 @@ var update = flag.Bool("update", false, "rewrite the expected output in testdata
 func TestMain(m *testing.M) {
 	// A replay in a script starts its guard from this binary.
 	supervise.RunIfGuard()
-	testscript.Main(tests{m}, map[string]func(){
-		"rmreplay": func() {
-			os.Exit(Main())
-		},
-	})
+	commands := map[string]func(){"rmreplay": func() { os.Exit(Main()) }}
+	maps.Copy(commands, oldKernels)
+	testscript.Main(tests{m}, commands)
 }
 
 // tests are the tests of this package.

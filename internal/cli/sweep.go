@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/cli/usage"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/sweep"
@@ -236,7 +237,7 @@ func sweepCheck(g *globals) sweep.CheckOption {
 		if err := c.Flags().Set(name, value); err != nil {
 			return false, err
 		}
-		return namesFile(flag), nil
+		return usage.NamesFile(flag), nil
 	}
 }
 

@@ -22,7 +22,7 @@ sbatch options"), the output of sacct -P or sacct --json, a CSV table, or the di
 a run. Files may be compressed with gzip. The commands recognize the format by the
 content. docs/FORMATS.md describes the formats.`,
 	}
-	c.AddCommand(newWorkloadInfoCommand(g), newWorkloadValidateCommand(g), newWorkloadConvertCommand(g), newWorkloadBuildCommand(g),
+	c.AddCommand(newWorkloadInfoCommand(g), sitecmd.Validate(lentTo(g)), newWorkloadConvertCommand(g), newWorkloadBuildCommand(g),
 		newWorkloadTransformCommand(g), newWorkloadGenerateCommand(g), newWorkloadSessionsCommand(g),
 		sitecmd.Complete(lentTo(g)))
 	return c

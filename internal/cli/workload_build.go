@@ -16,6 +16,7 @@ import (
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/build"
 )
@@ -57,12 +58,16 @@ func (o *buildOptions) addFlags(c *cobra.Command) {
 
 // kindList names the kinds of sources for a sentence.
 func kindList() string {
-	var names []string
+	names := kinds()
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+func kinds() (names []string) {
 	for _, k := range build.Kinds {
 		names = append(names, string(k))
 	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+	return names
 }
 
 func newWorkloadBuildCommand(g *globals) *cobra.Command {
@@ -130,6 +135,7 @@ type buildReport struct {
 	Usage        int            `json:"usage_records"`
 	Start        string         `json:"start,omitempty"`
 	Rules        map[string]int `json:"rules"`
+	Mistake      string         `json:"first_mistake,omitempty"`
 	Missing      []string       `json:"missing"`
 	Files        []string       `json:"cluster_files"`
 	incomplete   bool           // no job has a time limit, or a user
@@ -177,8 +183,8 @@ func proposeMap(g *globals, source, output string) error {
 		g.Say("next: save the map as FILE, and rmreplay workload build --from table %s --map %s -o WORKLOAD", source, cmp.Or(fits, "FILE"))
 		return nil
 	}
-	return console.Usagef("--map is missing, so no workload was written (want --map %s, or a file with the map above)",
-		cmp.Or(fits, "FILE"))
+	return console.Usagef("--map is missing, so no workload was written (want the map above in a FILE, and then "+
+		"rmreplay workload build --from table %s --map %s -o %s)", source, cmp.Or(fits, "FILE"), output)
 }
 
 // passwordVariable holds a password. Every user of a machine can read command lines.
@@ -187,7 +193,11 @@ const passwordVariable = "RMREPLAY_DB_PASSWORD"
 // parse returns the options that the flags ask for.
 func (o *buildOptions) parse() (how build.Options, err error) {
 	if !slices.Contains(build.Kinds, build.Kind(o.from)) {
-		return how, console.Usagef("--from %s: not known (want %s)", o.from, kindList())
+		if slices.Contains(formats.Names(), strings.ToLower(o.from)) {
+			return how, console.Usagef("--from %s: a workload already, which commands read without build (convert makes a trace "+
+				"of it)", o.from)
+		}
+		return how, console.Usagef("--from %s: not known (%s)", o.from, spelling.Meant(o.from, kinds()))
 	}
 	how.ReadOptions = workload.ReadOptions{Strict: o.strict, Cluster: o.clusterName}
 	how.Zone, how.UsageHalfLife, how.Password, how.Files = o.window.Location(), o.halfLife, os.Getenv(passwordVariable),
@@ -218,7 +228,7 @@ func newBuildReport(b *build.Result, output string, files []string) *buildReport
 	w := b.Workload
 	r := &buildReport{
 		Source: w.Source, Output: output, Jobs: w.Jobs.Len(), Presets: b.Presets(), Users: len(w.Users),
-		Reservations: len(w.Reservations), NodeEvents: len(w.NodeEvents), Usage: len(w.Usage), Rules: orEmpty(w.Rules),
+		Reservations: len(w.Reservations), NodeEvents: len(w.NodeEvents), Usage: len(w.Usage), Rules: orEmpty(w.Rules), Mistake: w.Mistake,
 		Missing: slices.Concat([]string{}, b.Missing), Files: slices.Concat([]string{}, files),
 	}
 	if w.Start != 0 {
@@ -240,13 +250,12 @@ func (r *buildReport) show(g *globals, asJSON bool) error {
 	for _, f := range r.Files {
 		fmt.Fprintf(&b, "wrote %s\n", f)
 	}
-	writeCounts(&b, "records of the source under a rule, and decisions", r.Rules)
+	writeCounts(&b, "records of the source under a rule, and decisions", r.Rules, r.Mistake)
 	for _, m := range r.Missing {
 		fmt.Fprintf(&b, "missing: %s\n", m)
 	}
 	if r.incomplete {
 		fmt.Fprintf(&b, "next: rmreplay workload complete %s --cluster DIR -o COMPLETED makes what is missing, by declared rules\n", r.Output)
 	}
-	err := g.Print(b.String())
-	return err
+	return g.Print(b.String())
 }

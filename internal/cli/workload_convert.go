@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
 )
 
@@ -71,7 +73,7 @@ func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 		opts.to = formats.ForFile(opts.output)
 	}
 	if !slices.Contains(formats.Names(), opts.to) {
-		return console.Usagef("--to %s: not a format (want %s)", opts.to, strings.Join(formats.Names(), ", "))
+		return console.Usagef("--to %s: not a format (%s)", opts.to, spelling.Meant(opts.to, formats.Names()))
 	}
 	if err := formats.Replaces(opts.output); err != nil {
 		return fmt.Errorf("writing the workload: %w", err)
@@ -89,10 +91,9 @@ func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "wrote %d jobs as %s to %s\n", w.Jobs.Len(), opts.to, opts.output)
-	writeCounts(&b, "records of the source under a rule", w.Rules)
-	writeCounts(&b, "what this format has no place for", losses)
-	err = g.Print(b.String())
-	return err
+	writeCounts(&b, "records of the source under a rule", w.Rules, w.Mistake)
+	writeCounts(&b, "what this format has no place for", losses, "")
+	return g.Print(b.String())
 }
 
 // orEmpty returns m, or an empty map if m is nil: JSON shows an object and not null.
@@ -103,18 +104,17 @@ func orEmpty[M ~map[string]int](m M) M {
 	return m
 }
 
-// writeCounts writes counts by name below a heading. It writes nothing if there are none.
-func writeCounts[M ~map[string]int](b *strings.Builder, heading string, counts M) {
+// writeCounts writes counts by name below a heading, and the first mistake among what they count, unless it is "".
+// It writes nothing if there are none.
+func writeCounts[M ~map[string]int](b *strings.Builder, heading string, counts M, first string) {
 	if len(counts) == 0 {
 		return
 	}
 	fmt.Fprintf(b, "%s:\n", heading)
-	names := make([]string, 0, len(counts))
-	for name := range counts {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		fmt.Fprintf(b, "  %-32s %8d\n", name, counts[name])
+	}
+	if first != "" {
+		fmt.Fprintf(b, "  the first mistake: %s\n", first)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/cli/usage"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/workload"
@@ -32,7 +33,7 @@ func (o *likeOptions) addFlags(c *cobra.Command) {
 func runGenerateLike(g *globals, c *cobra.Command, args []string, opts likeOptions) error {
 	switch {
 	case len(args) > 0:
-		return &console.ExitError{Code: console.ExitUsage, Err: unknownCommand(c, args[0])}
+		return &console.ExitError{Code: console.ExitUsage, Err: usage.UnknownCommand(c, args[0])}
 	case opts.like == "" && opts.output == "":
 		return c.Help()
 	case opts.like == "":

@@ -193,6 +193,8 @@ var transformSteps = []struct {
 		}
 		return transform.Merge(other, path), nil
 	})},
+	{"maintenance", "interval", "reserve nodes for maintenance: `START/DURATION`, or START/DURATION/NODES for some nodes",
+		maintenance},
 	{"jitter", "duration", jitterUsage, length(transform.Shake)},
 	{"map-partition", "pair", "move jobs from partition OLD to NEW: `OLD=NEW`, or *=NEW for all partitions",
 		func(pair string) (func(*transformOptions) (transform.Step, error), error) {
@@ -225,7 +227,7 @@ func parsed[T any](parse func(string) (T, error), wrong string,
 }
 
 func number(step func(*transformOptions, float64) (transform.Step, error)) parseStep {
-	return parsed(func(value string) (float64, error) { return strconv.ParseFloat(value, 64) }, "not a number", step)
+	return parsed(flags.ParseFactor, "", step)
 }
 
 func length(step func(time.Duration) (transform.Step, error)) parseStep {
@@ -268,6 +270,24 @@ func interval(text string) (func(*transformOptions) (transform.Step, error), err
 			return transform.Step{}, err
 		}
 		return transform.Window(start, end)
+	}, nil
+}
+
+// maintenance reads START/DURATION or START/DURATION/NODES.
+func maintenance(text string) (func(*transformOptions) (transform.Step, error), error) {
+	start, rest, ok := strings.Cut(text, "/")
+	long, nodes, _ := strings.Cut(rest, "/")
+	length, err := hpc.ParseDuration(long)
+	if !ok || start == "" || err != nil {
+		return nil, errors.New("not a maintenance (want START/DURATION, such as 2024-03-05T12:00/8h, or with nodes behind " +
+			"it: 2024-03-05T12:00/8h/n[1-16])")
+	}
+	return func(o *transformOptions) (transform.Step, error) {
+		from, err := o.window.Instant("maintenance", start)
+		if err != nil {
+			return transform.Step{}, err
+		}
+		return transform.Maintenance(from, length, nodes)
 	}, nil
 }
 

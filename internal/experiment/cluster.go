@@ -81,10 +81,18 @@ func openBundled(path string) (*conf.Cluster, error) {
 func Known(c *conf.Cluster) workload.Cluster {
 	known := workload.Cluster{
 		Partitions: map[string]int{}, Features: map[string]bool{}, Nodes: len(c.Nodes), NodeNames: map[string]bool{},
-		MaxArraySize: maxArraySize(c),
+		MaxArraySize: maxArraySize(c), WholeMemory: map[string]bool{},
 	}
 	for _, p := range c.Partitions {
 		known.Partitions[p.Name] = len(p.Nodes)
+	}
+	if site := Site(c); site.CountsMemory {
+		for _, p := range site.Partitions {
+			known.WholeMemory[p.Name] = !p.DefaultMemory
+			if p.Default {
+				known.WholeMemory[""] = !p.DefaultMemory
+			}
+		}
 	}
 	for _, n := range c.Nodes {
 		known.NodeNames[n.Name] = true

@@ -17,24 +17,35 @@ import (
 // RuleUndeclaredQOS is the rule of a partition's QOS without which slurmctld does not start.
 const RuleUndeclaredQOS = "undeclared_qos"
 
-// Foresee returns what Slurm will reject of a workload on a cluster, and the problems for which
-// slurmctld would not start. named is a Slurm as [install.FindSlurm] takes it, or a release that is
-// not installed, such as "26.05"; if it is empty, the default Slurm is taken. The error is a
+// Foresee returns what Slurm will reject of a workload on a cluster by rmreplay's rules, and the problems
+// for which slurmctld would not start. named is a Slurm as [install.FindSlurm] takes it, or a release that
+// is not installed, such as "26.05"; if it is empty, the default Slurm is taken. The error is a
 // [FieldError] or an [InputError].
-func Foresee(w *workload.Workload, cluster *conf.Cluster, named string) (*admission.Forecast, []workload.Problem, error) {
+func Foresee(w *workload.Workload, cluster *conf.Cluster, named string) (*admission.Forecast, []workload.Problem,
+	error) {
+	site, err := Rules(w, cluster, named)
+	if err != nil {
+		return nil, nil, err
+	}
+	return site.Foresee(w, nil), problemsOf(site), nil
+}
+
+// Rules returns the rules by which Slurm answers the submissions of a workload on a cluster. named and the
+// error are as for [Foresee].
+func Rules(w *workload.Workload, cluster *conf.Cluster, named string) (*admission.Site, error) {
 	in, _ := install.FindSlurm(named)
 	release := in.Release
 	if release.IsZero() && named != "" {
 		var err error
 		if release, err = slurmspec.ParseRelease(named); err != nil {
-			return nil, nil, fieldError("slurm", "%w", err)
+			return nil, fieldError("slurm", "%w", err)
 		}
 	}
 	site, err := admission.New(withMade(cluster, w), w.Submitters(), admission.Options{Release: release})
 	if err != nil {
-		return nil, nil, inputError(fmt.Errorf("foreseeing rejections: %w", err))
+		return nil, inputError(fmt.Errorf("foreseeing rejections: %w", err))
 	}
-	return site.Foresee(w, nil), problemsOf(site), nil
+	return site, nil
 }
 
 // problemsOf returns the problems of a site for which slurmctld would not start.

@@ -2,6 +2,8 @@ package experiment
 
 import (
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/transform"
 )
 
 // withoutLimits is a workload of which the record has no time limits: a job of 100 s that completed, one
@@ -88,5 +91,63 @@ func TestRecordedOutcomes(t *testing.T) {
 	s, err := metrics.Of(simulated, metrics.Options{})
 	if err != nil || s.JobsByState[hpc.Completed] != 3 || s.JobsByState[hpc.Failed] != 1 || s.JobsByState[hpc.Cancelled] != 1 {
 		t.Errorf("%v, states %v", err, s.JobsByState)
+	}
+}
+
+// A job that outlived its time limit on record ends at the limit with its recorded state, since a log does
+// not call each such job TIMEOUT. With other limits than the recorded ones it is a TIMEOUT.
+func TestOutlivedLimits(t *testing.T) {
+	states := []hpc.State{hpc.Completed, hpc.Failed, hpc.TimedOut, hpc.Completed, hpc.Completed}
+	outlived := func() *workload.Workload {
+		w := withoutLimits()
+		w.Jobs = workload.Jobs{}
+		for i, state := range states {
+			job := &hpc.Job{ID: strconv.Itoa(i), Submit: w.Epoch, Request: hpc.Request{User: "ada", Tasks: 1, TimeLimit: time.Hour},
+				Behaviour: hpc.Behaviour{RunTime: time.Hour + time.Minute},
+				Recorded:  &hpc.Recorded{Start: w.Epoch, End: w.Epoch.Add(time.Hour + time.Minute), State: state}}
+			switch i {
+			case 3: // its I/O makes it longer than its record
+				job.Recorded.End = w.Epoch.Add(50 * time.Minute)
+			case 4:
+				job.Made = "time_limit=published"
+			}
+			w.Jobs.Append(job)
+		}
+		return w
+	}
+	shorter, err := transform.LongestLimit(30 * time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shortened, _, err := transform.Apply(outlived(), transform.Environment{}, shorter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		w    *workload.Workload
+		want []hpc.State
+	}{
+		{outlived(), []hpc.State{hpc.Completed, hpc.Failed, hpc.TimedOut, hpc.TimedOut, hpc.TimedOut}},
+		{shortened, slices.Repeat([]hpc.State{hpc.TimedOut}, len(states))},
+	} {
+		spec := simulation(t)
+		spec.Workload.Value = test.w
+		if _, err := Run(t.Context(), spec, Hooks{}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := run.Open(spec.Output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := r.Jobs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			i, _ := strconv.Atoi(row.Job)
+			if row.State != test.want[i] || row.End.Sub(row.Start) != test.w.Jobs.At(i).TimeLimit {
+				t.Errorf("%v: job %d is %s after %s, want %s", test.w.Transforms, i, row.State, row.End.Sub(row.Start), test.want[i])
+			}
+		}
 	}
 }

@@ -13,11 +13,15 @@ import (
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/counters"
+	"rmreplay/internal/rm/slurm/fairshare"
 	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/rm/slurmmodel/coverage"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
@@ -29,7 +33,9 @@ type modelEngine struct {
 	release slurmspec.Release
 	cluster *conf.Cluster
 	config  slurmmodel.Config
-	missing []slurmmodel.Missing
+	missing []coverage.Missing
+	// halfLife is that of fair-share usage.
+	halfLife time.Duration
 }
 
 func (e *modelEngine) check(spec *Spec) (err error) {
@@ -55,8 +61,11 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 			return fieldError("slurm", "%w", err)
 		}
 	}
-	e.cluster, err = OpenCluster(s.Cluster, s.NodeFactor)
-	return err
+	if e.cluster, err = OpenCluster(s.Cluster, s.NodeFactor); err != nil {
+		return err
+	}
+	e.halfLife, err = decayHalfLife(e.cluster)
+	return inputError(err)
 }
 
 func (e *modelEngine) fit(*workload.Workload) (workload.Cluster, error) { return Known(e.cluster), nil }
@@ -75,13 +84,13 @@ func (e *modelEngine) admit(p *Prepared) error {
 	}
 	e.config = modelOf(e.cluster, w.Submitters())
 	e.config.Release, e.config.Epoch = e.release, p.begin
-	e.config.Rejected = map[string]string{}
+	e.config.Rejected = map[string]slurmmodel.Rejection{}
 	site.Foresee(w, func(job string, why admission.Finding) {
-		if why.Verdict == admission.Rejected {
-			e.config.Rejected[job] = why.Text
+		if why.Verdict == admission.Rejected && why.Rule != admission.RuleReservation { // which the model has itself
+			e.config.Rejected[job] = slurmmodel.Rejection{Reason: why.Text, Late: why.Rule == admission.RuleFeatures || why.Rule == admission.RuleNodes && why.Slurm == "ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE"}
 		}
 	})
-	e.missing = slurmmodel.Lacks(&e.config, w)
+	e.missing = coverage.Lacks(&e.config, w)
 	return nil
 }
 
@@ -114,18 +123,40 @@ func switchOf(s conf.Statement) slurmmodel.Switch {
 	return slurmmodel.Switch{Name: s.Value, Nodes: names("Nodes"), Switches: names("Switches")}
 }
 
-// engine makes the engine of one realization. As in a replay, the seed decides how long slurmctld has run.
-func (e *modelEngine) engine(seed uint64) (*slurmmodel.Engine, error) {
+// engine makes the engine of one realization, and the warnings of what it cannot give it. As in a replay, the
+// seed decides how long slurmctld has run.
+func (e *modelEngine) engine(p *Prepared, seed uint64) (*slurmmodel.Engine, []run.Warning, error) {
 	config := e.config
 	if config.Lead = e.spec.Lead; config.Lead == 0 {
 		config.Lead = DrawLead(seed)
 	}
+	var warnings []run.Warning
+	if config.Associations != nil {
+		config.Usage = e.usage(p.workload, p.begin.Add(-config.Lead), func(code, text string, affects bool) {
+			warnings = append(warnings, run.Warning{Code: code, Text: text, AffectsResult: affects, Count: 1})
+		})
+	}
 	engine, err := slurmmodel.New(config)
-	return engine, inputError(err)
+	return engine, warnings, inputError(err)
+}
+
+// usage returns the fair-share usage with which slurmctld starts at an instant, as a replay gives it
+// (giveUsage in package slurm).
+func (e *modelEngine) usage(w *workload.Workload, at hpc.Time, warn fairshare.Warn) slurmmodel.Usage {
+	given, accrued := replay.InitialUsage(w, at, e.halfLife)
+	usage := fairshare.Usage{Given: given, Accrued: accrued, At: replay.UsageInstant(w)}.Of(e.cluster)
+	known := fairshare.DeclaredAccounts(e.config.Associations)
+	if len(given) > 0 || w.Start > w.Epoch {
+		usage.CheckLimits(known, warn)
+	}
+	if len(given) == 0 {
+		return slurmmodel.Usage{}
+	}
+	return slurmmodel.Usage{Own: usage.Own(known, warn), OfCPUs: usage.BillsProcessors, Reset: usage.At}
 }
 
 func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hooks Hooks) (*metrics.Summary, error) {
-	engine, err := e.engine(one.seed)
+	engine, warnings, err := e.engine(p, one.seed)
 	if err != nil {
 		return nil, err
 	}
@@ -142,9 +173,19 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 		return nil, err
 	}
 	defer record.Close()
-	state, err := e.play(ctx, p, one.seed, engine, record, hooks)
+	var asked *counters.Counters
+	engine.At(p.begin, func() { // asked as slurmctld is in a replay, so that the records have the same statistics
+		asked = counters.Watch(engine, counters.Every, func(s rm.Statistics) { _ = record.Statistics(s) })
+	})
+	state, err := e.play(ctx, p, one.seed, engine, warnings, record, hooks)
+	var total *rm.Scheduler
+	if asked != nil {
+		asked.Ask()
+		sums := asked.Total()
+		total = &sums
+	}
 	ferr := record.Finish(state, func(m *run.Manifest) {
-		m.Finished, m.VirtualEnd = time.Now(), engine.Now()
+		m.Finished, m.VirtualEnd, m.Scheduler = time.Now(), engine.Now(), total
 		if state == run.StateFailed {
 			m.Error = err.Error()
 		}
@@ -155,8 +196,10 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	return summarize(record, nil, metrics.Options{Tau: metrics.DefaultTau})
 }
 
-// play runs the model, and warns of the inputs that it did not carry out and of what it lacks.
-func (e *modelEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *slurmmodel.Engine, record *run.Writer, hooks Hooks) (run.State, error) {
+// play runs the model. It records warnings, and those of inputs that it did not carry out and of what it lacks.
+func (e *modelEngine) play(
+	ctx context.Context, p *Prepared, seed uint64, engine *slurmmodel.Engine, warnings []run.Warning, record *run.Writer, hooks Hooks,
+) (run.State, error) {
 	hooks.Begin(p.begin)
 	for _, m := range e.missing {
 		hooks.Notice("the model of Slurm lacks " + m.String())
@@ -169,7 +212,7 @@ func (e *modelEngine) play(ctx context.Context, p *Prepared, seed uint64, engine
 	case err != nil:
 		return run.StateFailed, err
 	}
-	warnings := append(e.partial(), p.undone(result, engine.NeverStarts())...)
+	warnings = append(append(warnings, e.partial()...), p.undone(result, engine.NeverStarts())...)
 	if refused := engine.Refused(); len(refused) > 0 {
 		text := fmt.Sprintf("%d events of nodes or reservations were refused: %s", len(refused), few(refused, 5))
 		warnings = append(warnings, run.Warning{Code: "event-refused", Text: text, AffectsResult: true, Count: len(refused)})
@@ -197,12 +240,12 @@ func (e *modelEngine) partial() []run.Warning {
 }
 
 func (e *modelEngine) watch(ctx context.Context, p *Prepared, see watcher) (w Watched, err error) {
-	engine, err := e.engine(p.spec.Seed)
+	engine, warnings, err := e.engine(p, p.spec.Seed)
 	if err != nil {
 		return w, err
 	}
 	w.Result, err = p.play(ctx, ending{engine, see.until}, p.spec.Seed, see, replay.Options{Processors: capacity(e.cluster).Processors}, p.spec.rewriters()...)
-	for _, warning := range e.partial() {
+	for _, warning := range append(warnings, e.partial()...) {
 		w.Warnings = append(w.Warnings, warning.Text)
 	}
 	return w, err

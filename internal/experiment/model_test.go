@@ -90,7 +90,10 @@ func playScenario(t *testing.T, dir, lines string, spec Spec) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &workload.Workload{Source: "a scenario", Epoch: epoch, Jobs: workload.JobsOf(what.Jobs...)}
+	w := &workload.Workload{
+		Source: "a scenario", Epoch: epoch, Jobs: workload.JobsOf(what.Jobs...), NodeEvents: what.Nodes,
+		Reservations: what.Reservations, Usage: what.Usage,
+	}
 	spec.Workload, spec.Output, spec.DrainLimit = Workload{Value: w}, filepath.Join(t.TempDir(), "run"), 2*time.Hour
 	if _, err := Run(t.Context(), spec, Hooks{}); err != nil {
 		t.Fatalf("in %s: %v", dir, err)

@@ -81,6 +81,13 @@ func SlurmSeries(named string) string {
 	return in.Release.Series().String()
 }
 
+// SlurmVersion returns the version of a Slurm, such as "22.05.8". named is as in [Slurm.Installation].
+// That of a Slurm that cannot be found is "".
+func SlurmVersion(named string) string {
+	in, _ := install.FindSlurm(named) // the replay reports what is missing
+	return in.Version
+}
+
 // SlurmFiles returns the files and directories that decide what a Slurm does: its programs, and its
 // plugins with the library that they share. named is as in [Slurm.Installation]. A Slurm that cannot
 // be found has none.

@@ -21,6 +21,7 @@ import (
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/transform"
 )
 
 // simEngine is the built-in simulator as an engine.
@@ -72,6 +73,7 @@ func (e *simEngine) fit(w *workload.Workload) (workload.Cluster, error) {
 	if e.config.FileSystems, err = fileSystemsOf(w, e.spec.FileSystems); err != nil {
 		return workload.Cluster{}, err
 	}
+	e.config.RecordedLimits = !transform.ChangesLimits(w.Transforms)
 	if e.trained != nil {
 		if err := e.trained.Before(w); err != nil {
 			return workload.Cluster{}, fieldError("policy", "%s: %w", e.spec.Policy, err)

@@ -27,6 +27,7 @@ import (
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
 )
 
@@ -180,7 +181,11 @@ func ParseClock(model string) (float64, error) {
 		}
 		return 0, fmt.Errorf("%s: not a factor (want a number above 0 and at most %.0f, such as measured=1.5)", model, float64(mostClockFactor))
 	}
-	return 0, fmt.Errorf("%s: not a clock model (want frozen, measured or measured=F)", model)
+	meant := spelling.Nearest(name, 2, []string{"frozen", "measured"})
+	if meant == "" {
+		return 0, fmt.Errorf("%s: not a clock model (want frozen, measured or measured=F)", model)
+	}
+	return 0, fmt.Errorf("%s: not a clock model (did you mean %s?)", model, meant)
 }
 
 // describeClock returns the clock model of a factor, for the record.

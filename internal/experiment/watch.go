@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
@@ -16,16 +17,27 @@ import (
 // ErrEnough ends a run of [Watch] without an error.
 var ErrEnough = errors.New("the watcher has seen enough")
 
-// Watch makes the run that spec describes without a record: it calls see with every event. The run ends
-// early, without an error, as soon as see returns [ErrEnough], and at the instant until, which may be
-// [hpc.Never]; any other error of see ends it, too. The directory spec.Output, which must exist, gets the
-// daemons' logs. The result is that of the run so far.
-func Watch(ctx context.Context, spec Spec, until hpc.Time, see func(rm.Event) error) (Watched, error) {
+// Watcher is what [Watch] does with a run.
+type Watcher struct {
+	// See gets every event. [ErrEnough] ends the run without an error, and any other error ends it, too.
+	See func(rm.Event) error
+	// Until is the instant at which the run ends; it may be [hpc.Never].
+	Until hpc.Time
+	// Controller submits the jobs, in place of the users of the specification; nil for these.
+	Controller replay.Controller
+}
+
+// Watch makes the run that spec describes without a record. The directory spec.Output, which must exist,
+// gets the daemons' logs. The result is that of the run so far.
+func Watch(ctx context.Context, spec Spec, with Watcher) (Watched, error) {
 	p, err := prepare(spec, func(string, bool) error { return nil })
 	if err != nil {
 		return Watched{}, err
 	}
-	result, err := p.engine.watch(ctx, p, watcher{see, until})
+	if with.Controller != nil {
+		p.controller = func(time.Duration, uint64) replay.Controller { return with.Controller }
+	}
+	result, err := p.engine.watch(ctx, p, watcher{with.See, with.Until})
 	if errors.Is(err, ErrEnough) {
 		err = nil
 	}

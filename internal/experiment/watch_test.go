@@ -20,12 +20,12 @@ func TestWatchEnds(t *testing.T) {
 	}
 	until, started := w.Epoch.Add(time.Hour), 0
 	spec := Spec{Workload: Workload{Value: w}, Simulator: &Simulator{}, Output: t.TempDir()}
-	result, err := Watch(t.Context(), spec, until, func(e rm.Event) error {
+	result, err := Watch(t.Context(), spec, Watcher{Until: until, See: func(e rm.Event) error {
 		if e.Kind == rm.Started {
 			started++
 		}
 		return nil
-	})
+	}})
 	if err != nil || result.Now != until || started != 1 {
 		t.Errorf("it ends at %s, want %s; %d jobs have started; %v", result.Now, until, started, err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
 	"rmreplay/internal/workload"
@@ -53,7 +54,7 @@ func Open(r *run.Run) (*Record, error) {
 	}
 	for i := range rec.rows {
 		rec.end = max(rec.end, rec.rows[i].Submit, rec.rows[i].Start, rec.rows[i].End)
-		rec.reasons = rec.reasons || rec.rows[i].Reasons != nil && rec.manifest.Engine != "sim"
+		rec.reasons = rec.reasons || rec.rows[i].Reasons != nil && (rec.manifest.Engine != "sim" || rec.manifest.OfSlurm())
 	}
 	if rec.admin, err = r.Administration(); err != nil {
 		return nil, err
@@ -114,13 +115,17 @@ type Span struct {
 	Reason string `json:"reason"`
 	// Planned is when the scheduler then planned the job to start; empty if it did not.
 	Planned Instant `json:"planned_start,omitzero"`
+	// Backfill is what the backfill scheduler did with the job; empty if the record does not have it.
+	Backfill rm.Backfill `json:"backfill,omitempty"`
 }
 
 // spans returns the reasons of a job from its submission until it started, ended or the run did.
 func (rec *Record) spans(row *run.Row) []Span {
 	list := []Span{}
 	for _, s := range waits.Of(row, rec.end) {
-		list = append(list, Span{Instant(s.From), Instant(s.To), s.To.Sub(s.From).Seconds(), s.Part, s.Reason, Instant(s.Planned)})
+		list = append(list, Span{
+			Instant(s.From), Instant(s.To), s.To.Sub(s.From).Seconds(), s.Part, s.Reason, Instant(s.Planned), s.Backfill,
+		})
 	}
 	return list
 }

@@ -34,7 +34,7 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 		fmt.Fprintf(&b, ", %s of it since it was eligible", span(*s.SinceEligible))
 	}
 	if s.Priority != 0 {
-		fmt.Fprintf(&b, "\npriority     %d (a record does not have its parts)", s.Priority)
+		fmt.Fprintf(&b, "\npriority     %d%s", s.Priority, s.priorityParts())
 	}
 	b.WriteByte('\n')
 	s.renderParts(&b, zone)
@@ -49,6 +49,13 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 			fmt.Fprintf(&b, ", planned for %s", r.Planned.Text(zone))
 		}
 		b.WriteByte('\n')
+	}
+	for i, f := range s.Backfill {
+		label := ""
+		if i == 0 {
+			label = "backfill"
+		}
+		fmt.Fprintf(&b, "%-12s for %s it %s\n", label, span(f.Seconds), f.Verdict.Meaning())
 	}
 	if s.Planned != 0 {
 		fmt.Fprintf(&b, "planned      first seen at %s, to start at %s\n", s.Planned.Text(zone), s.PlannedStart.Text(zone))
@@ -71,6 +78,18 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// priorityParts writes the parts of the priority in points.
+func (s *Story) priorityParts() string {
+	if len(s.PriorityParts) == 0 {
+		return " (the record does not have its parts)"
+	}
+	list := make([]string, len(s.PriorityParts))
+	for i, p := range s.PriorityParts {
+		list[i] = fmt.Sprintf("%s %.0f", p.Name, p.Points)
+	}
+	return " = " + strings.Join(list, ", ")
 }
 
 // renderParts writes the lost runs and the parts of the wait.

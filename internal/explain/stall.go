@@ -437,6 +437,9 @@ func (s *situation) freeNodes(unusable int) {
 			continue
 		}
 		waitsForNodes++
+		if why.Backfill.Tried() {
+			continue // the record says that the nodes do not serve it
+		}
 		ends := s.at.Add(row.TimeLimit)
 		if s.nodesOf(row, s.perNode) <= free(row) && why.Planned == 0 && (first == 0 || row.TimeLimit > 0 && ends <= first) {
 			fits++

@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec/sbatch"
+	"rmreplay/internal/spelling"
 	"rmreplay/internal/waits"
 )
 
@@ -38,11 +39,15 @@ type Story struct {
 	Parts         []Part   `json:"wait_parts"`
 	// Lost are the runs of the job that ended in a requeue, or by a preemption for good.
 	Lost []Lost `json:"lost_runs"`
-	// Priority is that at the start, or the highest while it waited; 0 if there is none. A record
-	// does not have its parts.
-	Priority uint32 `json:"priority"`
+	// Priority is that at the start, or the highest while it waited; 0 if there is none. PriorityParts are
+	// its parts; empty if the record does not have them, as that of a replay on Slurm.
+	Priority      uint32            `json:"priority"`
+	PriorityParts []rm.PriorityPart `json:"priority_parts"`
 
 	Reasons []Span `json:"reasons"`
+	// Backfill adds up for how long the backfill scheduler did what with the job, the longest first;
+	// empty if the record does not have it.
+	Backfill []BackfillTime `json:"backfill"`
 	// Planned is when the scheduler first planned the job, as far as the record has it, and
 	// PlannedStart for when.
 	Planned      Instant `json:"first_planned_at"`
@@ -61,6 +66,12 @@ type Story struct {
 	LetStart []string `json:"let_it_start"`
 	// Causes are the causes of its wait, the largest first.
 	Causes []Cause `json:"causes"`
+}
+
+// BackfillTime is for how long the backfill scheduler did the same with a waiting job.
+type BackfillTime struct {
+	Verdict rm.Backfill `json:"verdict"`
+	Seconds float64     `json:"seconds"`
 }
 
 // Part is a part of a job's wait. Share is its share of the wait, from 0 to 1.
@@ -125,6 +136,13 @@ func (rec *Record) find(name string) (*run.Row, error) {
 			}
 		}
 	}
+	var names []string
+	for i := range rec.rows {
+		names = append(names, (key{rec.rows[i].Job, rec.rows[i].Task}).String())
+	}
+	if near := spelling.Nearest(name, max(1, len(name)/3), names); near != "" {
+		return nil, fmt.Errorf("job %s: the run has no such job (did you mean %s?)", name, near)
+	}
 	return nil, fmt.Errorf("job %s: the run has no such job (rmreplay jobs lists them)", name)
 }
 
@@ -142,6 +160,7 @@ func (rec *Record) Job(name string) (*Story, error) {
 		Job: name, User: row.User, Account: row.Account, Partition: row.Partition, QOS: row.QOS, State: row.State,
 		CPUs: rec.cpusOf(row), Nodes: rec.nodesOf(row, 0), Submit: Instant(row.Submit), Eligible: Instant(row.Eligible),
 		Start: Instant(row.Start), End: Instant(row.End), Priority: priorityOf(row), Reasons: rec.spans(row),
+		PriorityParts: slices.Concat([]rm.PriorityPart{}, row.PriorityParts), Backfill: []BackfillTime{},
 		Holders: []Holder{}, LetStart: []string{}, Causes: []Cause{},
 	}
 	if row.TimeLimit > 0 && row.TimeLimit != hpc.Unlimited {
@@ -160,6 +179,7 @@ func (rec *Record) Job(name string) (*Story, error) {
 			break
 		}
 	}
+	s.backfilled()
 	s.crowds(rec, row, until)
 	s.holders(rec, row)
 	s.letStart(rec, row)
@@ -197,6 +217,22 @@ func (s *Story) sums(rec *Record, row *run.Row) {
 			s.Lost = append(s.Lost, Lost{Instant(r.Start), Instant(r.End), r.Processors, r.NodeCount, r.PreemptedBy})
 		}
 	}
+}
+
+// backfilled adds up what the backfill scheduler did with the job while it waited.
+func (s *Story) backfilled() {
+	for _, span := range s.Reasons {
+		if span.Backfill == "" {
+			continue
+		}
+		at := slices.IndexFunc(s.Backfill, func(b BackfillTime) bool { return b.Verdict == span.Backfill })
+		if at < 0 {
+			at = len(s.Backfill)
+			s.Backfill = append(s.Backfill, BackfillTime{Verdict: span.Backfill})
+		}
+		s.Backfill[at].Seconds += span.Seconds
+	}
+	slices.SortStableFunc(s.Backfill, func(a, b BackfillTime) int { return cmp.Compare(b.Seconds, a.Seconds) })
 }
 
 // crowds finds the jobs that started before this one, since it might start.

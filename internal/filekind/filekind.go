@@ -26,6 +26,9 @@ type Kind struct {
 	recognize func(f *file) bool
 }
 
+// Experiment is the name of the kind of a file for sweep or tune.
+const Experiment = "an experiment file"
+
 // file is the beginning of a file.
 type file struct {
 	head  []byte
@@ -106,7 +109,7 @@ var kinds = []Kind{
 	{Name: "a gres.conf", Want: "want it beside slurm.conf in the cluster directory", Slurm: true,
 		recognize: anyLine(`(?i)^\s*(AutoDetect=|Name=\w+ (Type|File|Count)=)`)},
 	{Name: "a log of a Slurm daemon", Want: sacct, recognize: line(`^\[\d{4}-\d\d-\d\dt[\d:.]+\] `)},
-	{Name: "an experiment file", Want: "want rmreplay sweep FILE -o DIR", recognize: func(f *file) bool {
+	{Name: Experiment, Want: "want rmreplay sweep FILE -o DIR", recognize: func(f *file) bool {
 		return engine.Match(f.head) && workload.Match(f.head)
 	}},
 }

@@ -182,7 +182,11 @@ func (b *Builder) Add(r *Job, text string) error {
 		b.Outside(r.ID, r.Submit, r.End)
 		return nil
 	}
-	b.fromTRES(r)
+	if b.opts.Record == nil {
+		b.fromTRES(r)
+	} else {
+		_ = TakeTRES(r) // who makes a workload of the record decides on the rest
+	}
 	if max(r.ReqCPUs, r.AllocCPUs, r.ReqNodes, r.AllocNodes) <= 0 {
 		return b.Unusable(RuleNoSize, text, "job %s: neither processors nor nodes", r.ID)
 	}
@@ -359,7 +363,10 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 		if err := b.settleRecords(); err != nil {
 			return nil, err
 		}
-		b.w.Jobs, b.w.Rules, b.w.Rows = workload.JobsOf(), b.book.Counts, b.counted()
+		if b.rows.Jobs == 0 && len(b.w.Unusable) == b.rows.Read {
+			return nil, fmt.Errorf("no usable job in it%s", b.book.Summary())
+		}
+		b.w.Jobs, b.w.Rules, b.w.Rows, b.w.Mistake = workload.JobsOf(), b.book.Counts, b.counted(), b.book.Mistake()
 		return b.w, nil
 	}
 	if err := b.settle(); err != nil {
@@ -387,7 +394,7 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 	b.w.Jobs = workload.JobsOf(b.made...)
 	b.w.Sort()
 	b.w.Epoch = hpc.Unix(b.w.Jobs.Submit(0).UnixSeconds())
-	b.w.Rules, b.w.Rows = b.book.Counts, b.counted()
+	b.w.Rules, b.w.Rows, b.w.Mistake = b.book.Counts, b.counted(), b.book.Mistake()
 	return b.w, nil
 }
 

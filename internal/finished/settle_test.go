@@ -324,3 +324,21 @@ func TestResizedRecord(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingUsable checks that an import of which no record is usable fails with the first mistake, and that one
+// of which all records are left out by choice does not.
+func TestNothingUsable(t *testing.T) {
+	opts := workload.ReadOptions{Start: minute(50), Record: func(any) error { return nil }}
+	b := finished.NewBuilder("test", opts)
+	b.Row()
+	if err := b.Unusable(finished.RuleNoRecord, "x", "no record: %s", "x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Finish(); err == nil || !strings.Contains(err.Error(), "no usable job in it (record_unreadable 1; the first: no record: x)") {
+		t.Errorf("error %v", err)
+	}
+	w, err := buildAll(opts, []*finished.Job{ran("7", 0, 10, 30, hpc.Completed, "")})
+	if err != nil || w.Rules[finished.NoteOutside] != 1 || w.Mistake != "" {
+		t.Errorf("%+v, %v", w, err)
+	}
+}

@@ -81,7 +81,7 @@ func (r *realization) play(ctx context.Context, spec experiment.Spec) error {
 	if end != hpc.Never {
 		end = end.Add(time.Second) // on Slurm, starts of an instant are reported within a second
 	}
-	result, err := experiment.Watch(ctx, spec, end, r.see)
+	result, err := experiment.Watch(ctx, spec, experiment.Watcher{See: r.see, Until: end})
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,12 @@ func openDirectory(path string) (*workload.Workload, error) {
 				return nil, fmt.Errorf("reading workload: %s: %s", path, other.kind)
 			}
 		}
-		return nil, fmt.Errorf("reading workload: %s: a directory without manifest.json (want a workload file or a run's directory)", path)
+		hint := ""
+		if files, err := filepath.Glob(filepath.Join(path, "*.jsonl*")); err == nil && len(files) > 0 {
+			hint = fmt.Sprintf("; did you mean %s?", files[0])
+		}
+		return nil, fmt.Errorf("reading workload: %s: a directory without manifest.json (want a workload file or a run's "+
+			"directory%s)", path, hint)
 	}
 	return run.Workload(path)
 }

@@ -67,6 +67,7 @@ func TestOpen(t *testing.T) {
 
 func TestSave(t *testing.T) {
 	w := read(t, "-dt 0 -e submit_batch_job | -J a")
+	w.Mistake = "" // only whoever reads the source is told
 	for _, name := range []string{"w.jsonl", "w.jsonl.gz"} {
 		path := filepath.Join(t.TempDir(), name)
 		if err := Save(path, w); err != nil {

@@ -3,6 +3,7 @@ package hpc
 import (
 	"errors"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -11,40 +12,64 @@ import (
 var errNotDuration = errors.New(
 	"not a duration (want, for example, 90s, 5m, 1h30m, 2d, 08:00:00, 1-12:00:00 or a number of seconds)")
 
-// ParseDuration reads a duration as people write it: 90s, 5m, 1h30m, 2d, HH:MM:SS,
-// D-HH:MM:SS as Slurm prints it, or a plain number of seconds. The error says which forms are
-// accepted.
+// durationUnits are the units of durations, in seconds, by their names.
+var durationUnits = func() map[string]float64 {
+	units := map[string]float64{}
+	for names, seconds := range map[string]float64{
+		"ns": 1e-9, "us µs": 1e-6, "ms": 1e-3, "s sec secs second seconds": 1, "m min mins minute minutes": 60,
+		"h hr hrs hour hours": 3600, "d day days": 86400, "w week weeks": 7 * 86400,
+	} {
+		for name := range strings.FieldsSeq(names) {
+			units[name] = seconds
+		}
+	}
+	return units
+}()
+
+// amount is a number with a unit at the beginning of a duration.
+var amount = regexp.MustCompile(`^(\d+\.?\d*|\.\d+) *([a-zµ]*) *`)
+
+// ParseDuration reads a duration as people write it: 90s, 5m, 1h30m, 2h30, 5 min, 2d, 1w, HH:MM:SS,
+// D-HH:MM:SS, D-HH:MM and D-HH as Slurm reads them, or a plain number of seconds. The error says which forms
+// are accepted.
 func ParseDuration(text string) (time.Duration, error) {
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
 		return ofSeconds(seconds)
 	}
-	if strings.Contains(text, ":") {
+	if strings.Contains(text, ":") || dayed.MatchString(text) {
 		return parseClock(text)
 	}
-	rest, negative := strings.CutPrefix(text, "-")
-	days, more, found := strings.Cut(rest, "d")
-	if !found {
-		d, err := time.ParseDuration(text)
+	rest, negative := strings.CutPrefix(strings.ToLower(text), "-")
+	total, last := 0.0, 0.0 // in seconds; last is the unit before
+	for rest != "" {
+		m := amount.FindStringSubmatch(rest)
+		if m == nil {
+			return 0, errNotDuration
+		}
+		unit, known := durationUnits[m[2]]
+		switch {
+		case m[2] == "" && (last == 3600 || last == 60) && len(m[0]) == len(rest): // 2h30: what follows in the smaller unit
+			unit = last / 60
+		case !known:
+			return 0, errNotDuration
+		}
+		n, err := strconv.ParseFloat(m[1], 64)
 		if err != nil {
 			return 0, errNotDuration
 		}
-		return d, nil
+		total, last, rest = total+n*unit, unit, rest[len(m[0]):]
 	}
-	n, err := strconv.ParseFloat(days, 64)
-	if err != nil || n < 0 {
+	switch {
+	case last == 0:
 		return 0, errNotDuration
+	case negative:
+		total = -total
 	}
-	d := time.Duration(0)
-	if more != "" {
-		if d, err = time.ParseDuration(more); err != nil || d < 0 {
-			return 0, errNotDuration
-		}
-	}
-	if negative {
-		return ofSeconds(-n*86400 - d.Seconds())
-	}
-	return ofSeconds(n*86400 + d.Seconds())
+	return ofSeconds(total)
 }
+
+// dayed recognizes days and hours, as Slurm reads them: 1-12.
+var dayed = regexp.MustCompile(`^\d+-\d+$`)
 
 // ofSeconds refuses what is not a number and what a duration cannot hold.
 func ofSeconds(s float64) (time.Duration, error) {
@@ -54,14 +79,17 @@ func ofSeconds(s float64) (time.Duration, error) {
 	return time.Duration(math.Round(s * float64(time.Second))), nil
 }
 
-// parseClock reads HH:MM:SS and D-HH:MM:SS. Two numbers are refused: Slurm reads them as
-// minutes and seconds, and a person as hours and minutes.
+// parseClock reads HH:MM:SS, D-HH:MM:SS, D-HH:MM and D-HH. Two numbers without days are refused: Slurm reads
+// them as minutes and seconds, and a person as hours and minutes.
 func parseClock(text string) (time.Duration, error) {
 	days, clock, dayed := strings.Cut(text, "-")
 	if !dayed {
 		days, clock = "0", text
 	}
 	parts := strings.Split(clock, ":")
+	if dayed {
+		parts = append(parts, "00", "00")[:max(3, len(parts))]
+	}
 	if len(parts) != 3 {
 		return 0, errNotDuration
 	}

@@ -12,14 +12,17 @@ func TestParseDuration(t *testing.T) {
 		"90s": 90 * time.Second, "5m": 5 * time.Minute, "1h30m": 90 * time.Minute, "2d": 2 * day, "1.5d": 36 * time.Hour,
 		"1d12h": 36 * time.Hour, "1-00:00:00": day, "1-12:30:15": 36*time.Hour + 30*time.Minute + 15*time.Second,
 		"08:00:00": 8 * time.Hour, "100:00:00": 100 * time.Hour, "30": 30 * time.Second, "0.5": 500 * time.Millisecond,
-		"0": 0, "-1s": -time.Second, "-2d": -2 * day, "250ms": 250 * time.Millisecond,
+		"2h30": 150 * time.Minute, "5m30": 330 * time.Second, "5 min": 5 * time.Minute, "90 seconds": 90 * time.Second,
+		"2 hours 15 min": 135 * time.Minute, "1w": 7 * day, "1day": day, "1-12:00": 36 * time.Hour, "1-12": 36 * time.Hour,
+		"1H": time.Hour,
+		"0":  0, "-1s": -time.Second, "-2d": -2 * day, "250ms": 250 * time.Millisecond,
 	} {
 		got, err := ParseDuration(text)
 		if err != nil || got != want {
 			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "often", "12:30", "1:60:00", "1:00:60", "1-12", "d", "2dd", "1d-1h", "NaN", "Inf", "1e30", "9999999999d", "x:y:z", "-1:00:00"} {
+	for _, text := range []string{"", "often", "12:30", "1:60:00", "1:00:60", "1-12:60", "1d30", "30 5", "5 parsecs", "h", "1h h", "d", "2dd", "1d-1h", "NaN", "Inf", "1e30", "9999999999d", "x:y:z", "-1:00:00"} {
 		if got, err := ParseDuration(text); err == nil || !strings.Contains(err.Error(), "not a duration (want, for example, 90s") {
 			t.Errorf("%q: %v, %v; want an error", text, got, err)
 		}

@@ -86,19 +86,33 @@ func ParseFileSystem(text string) (f FileSystem, err error) {
 	return f, f.Check()
 }
 
-// ParseRate reads a rate: 200MiB/s, 1.5GB/s, or a number of bytes per second. The result is at
-// least 1.
+// byteUnits are the units of amounts of bytes. A single letter is what it is in Slurm's options: 1024 and its powers.
+var byteUnits = map[string]float64{
+	"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
+	"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,
+}
+
+// ParseBytes reads an amount of bytes: 200MiB, 1.5GB, 4G as Slurm's options have it, or a number. The case of
+// letters does not count. It reports false for anything else, and for less than a byte.
+func ParseBytes(text string) (int64, bool) {
+	text = strings.ToLower(strings.ReplaceAll(text, " ", ""))
+	n, err := strconv.ParseFloat(text, 64) // 14e6
+	factor, known := 1.0, true
+	if err != nil {
+		unit := strings.TrimLeft(text, "0123456789.")
+		factor, known = byteUnits[unit]
+		n, err = strconv.ParseFloat(strings.TrimSuffix(text, unit), 64)
+	}
+	if n *= factor; !known || err != nil || !(n >= 1) || n >= 1<<62 {
+		return 0, false
+	}
+	return int64(math.Round(n)), true
+}
+
+// ParseRate reads a rate: an amount of bytes as [ParseBytes] does, with or without "/s" behind it.
 func ParseRate(text string) (int64, error) {
-	number := strings.TrimSuffix(text, "/s")
-	unit := strings.TrimLeft(number, "0123456789.")
-	number = strings.TrimSuffix(number, unit)
-	factor, known := map[string]float64{
-		"": 1, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
-		"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
-	}[unit]
-	n, err := strconv.ParseFloat(number, 64)
-	if rate := n * factor; known && err == nil && rate >= 1 && rate < 1<<62 {
-		return int64(math.Round(rate)), nil
+	if n, ok := ParseBytes(strings.TrimSuffix(text, "/s")); ok {
+		return n, nil
 	}
 	return 0, fmt.Errorf("%q: not a rate (want, for example, 200MiB/s, 1.5GB/s or a number of bytes per second)", text)
 }

@@ -5,10 +5,11 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-// outcome is what run returns, and after which real time.
+// outcome is what run returns, and after which time.
 type outcome struct {
 	status int
 	ended  bool
@@ -26,8 +27,11 @@ func interrupted(command func(context.Context) int, after ...time.Duration) outc
 	return outcome{status, ended, time.Since(begun)}
 }
 
-// deaf does not look at its context.
-func deaf(context.Context) int { select {} }
+// deaf does not look at its context. It outlives every test.
+func deaf(context.Context) int {
+	time.Sleep(time.Hour)
+	return 8
+}
 
 // holding ends the given time after its context, with something held.
 func holding(d time.Duration) func(context.Context) int {
@@ -40,7 +44,7 @@ func holding(d time.Duration) func(context.Context) int {
 }
 
 func TestRun(t *testing.T) {
-	const slack = time.Second // of a busy machine
+	const slack = Grace / 10 // run looks that often
 	for name, tt := range map[string]struct {
 		command func(context.Context) int
 		signals []time.Duration
@@ -59,11 +63,14 @@ func TestRun(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			holds.number = 0
-			got := interrupted(tt.command, tt.signals...)
-			if got.status != tt.want.status || got.ended != tt.want.ended || got.took < tt.want.took || got.took > tt.atMost {
-				t.Errorf("%+v, want %+v and at most %v", got, tt.want, tt.atMost)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				holds.number, holds.released = 0, time.Time{}
+				got := interrupted(tt.command, tt.signals...)
+				time.Sleep(2 * time.Hour) // every command has ended then
+				if got.status != tt.want.status || got.ended != tt.want.ended || got.took < tt.want.took || got.took > tt.atMost {
+					t.Errorf("%+v, want %+v and at most %v", got, tt.want, tt.atMost)
+				}
+			})
 		})
 	}
 }

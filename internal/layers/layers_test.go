@@ -108,6 +108,8 @@ func TestCheckFails(t *testing.T) {
 			"the rule of internal/b/...: no package matches it"},
 		{"name without a package", []rule{good[0], {"high", "internal/b/...", []string{"internal/a", "internal/z"}, nil, ""}}, sound,
 			"the rule of internal/b/...: internal/z: no package matches it"},
+		{"permission that nobody uses", good, []goPackage{at("internal/a"), at("internal/b")},
+			"the rule of internal/b/...: no package of it imports internal/a (want no such permission)"},
 		{"two rules", append(slices.Clone(good), rule{"high", "internal/b/c", nil, nil, ""}), sound,
 			"internal/b/c: 2 rules are about it (want one)"},
 		{"not from the bottom up", []rule{good[1], good[0]}, sound,
@@ -123,14 +125,17 @@ func TestCheckReservedFails(t *testing.T) {
 	packages := []goPackage{
 		{ImportPath: module + "internal/cli", Imports: []string{"example.org/flags"}},
 		{ImportPath: module + "internal/a", Imports: []string{"example.org/flags/more"}},
+		{ImportPath: module + "internal/idle"},
 	}
 	got := checkReserved([]reservation{
-		{"example.org/flags/...", []string{"internal/cli"}, "flags belong to commands"},
+		{"example.org/flags/...", []string{"internal/cli", "internal/idle"}, "flags belong to commands"},
 		{"example.org/gone", []string{"internal/cli", "internal/away"}, ""},
 	}, packages)
 	want := []string{
 		"internal/a imports example.org/flags/more: flags belong to commands",
+		"example.org/flags is reserved for internal/idle, which does not import it",
 		"example.org/gone is reserved, and nobody imports it",
+		"example.org/gone is reserved for internal/cli, which does not import it",
 		"example.org/gone is reserved for internal/away, which is no package",
 	}
 	if !slices.Equal(got, want) {
@@ -177,6 +182,14 @@ func matches(pattern, path string) bool {
 	return path == pattern
 }
 
+// imports reports whether the package imports one of this module that a pattern is about.
+func (p goPackage) imports(pattern string) bool {
+	return slices.ContainsFunc(p.Imports, func(imported string) bool {
+		path, ours := strings.CutPrefix(imported, module)
+		return ours && matches(pattern, path)
+	})
+}
+
 // check returns what is wrong, in the order of the packages and then of the rules.
 func check(rules []rule, packages []goPackage) (problems []string) {
 	report := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
@@ -204,6 +217,9 @@ func check(rules []rule, packages []goPackage) (problems []string) {
 		for _, name := range r.may {
 			if !slices.ContainsFunc(packages, is(name)) {
 				report("the rule of %s: %s: no package matches it", r.packages, name)
+			}
+			if !slices.ContainsFunc(packages, func(p goPackage) bool { return is(r.packages)(p) && p.imports(name) }) {
+				report("the rule of %s: no package of it imports %s (want no such permission)", r.packages, name)
 			}
 			root := strings.TrimSuffix(name, "/...")
 			if slices.ContainsFunc(rules[i+1:], func(later rule) bool { return matches(later.packages, root) }) {
@@ -234,8 +250,16 @@ func checkReserved(reserved []reservation, packages []goPackage) (problems []str
 			problems = append(problems, strings.TrimSuffix(r.imported, "/...")+" is reserved, and nobody imports it")
 		}
 		for _, name := range r.by {
-			if !slices.ContainsFunc(packages, func(p goPackage) bool { return matches(name, strings.TrimPrefix(p.ImportPath, module)) }) {
-				problems = append(problems, fmt.Sprintf("%s is reserved for %s, which is no package", strings.TrimSuffix(r.imported, "/..."), name))
+			is := func(p goPackage) bool { return matches(name, strings.TrimPrefix(p.ImportPath, module)) }
+			uses := func(p goPackage) bool {
+				return is(p) && slices.ContainsFunc(p.Imports, func(i string) bool { return matches(r.imported, i) })
+			}
+			imported := strings.TrimSuffix(r.imported, "/...")
+			switch {
+			case !slices.ContainsFunc(packages, is):
+				problems = append(problems, fmt.Sprintf("%s is reserved for %s, which is no package", imported, name))
+			case !slices.ContainsFunc(packages, uses):
+				problems = append(problems, fmt.Sprintf("%s is reserved for %s, which does not import it", imported, name))
 			}
 		}
 	}

@@ -29,9 +29,9 @@ type ReasonTotal struct {
 // ReasonsOf adds up the waits of a run by reason, the largest first, also those of jobs that never
 // started. rows are the run's, with reasons ([run.Run.Histories]). Waits of preset jobs and those
 // before the window do not count. It returns nil for a run without reasons, and for
-// one of the simulator, whose reasons are events only where its queue does not explain a wait.
+// one of the simulator's other policies, whose reasons explain only some waits.
 func ReasonsOf(rows []run.Row, m *run.Manifest) []ReasonTotal {
-	if m.Engine == "sim" || !slices.ContainsFunc(rows, func(r run.Row) bool { return r.Reasons != nil }) {
+	if m.Engine == "sim" && !m.OfSlurm() || !slices.ContainsFunc(rows, func(r run.Row) bool { return r.Reasons != nil }) {
 		return nil
 	}
 	window := m.WindowStart

@@ -7,10 +7,10 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"strings"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
+	"rmreplay/internal/spelling"
 )
 
 // Float is a number that may have no value, which is NaN. JSON has neither NaN nor
@@ -106,18 +106,11 @@ func ParseBy(s string) (By, error) {
 	if by := By(s); slices.Contains(Groupings, by) {
 		return by, nil
 	}
-	return "", fmt.Errorf("%q: not something to group jobs by (want %s)", s, joinBy(Groupings))
-}
-
-func joinBy(list []By) string {
-	var b strings.Builder
-	for i, by := range list {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(string(by))
+	names := make([]string, len(Groupings))
+	for i, by := range Groupings {
+		names[i] = string(by)
 	}
-	return b.String()
+	return "", fmt.Errorf("%q: not something to group jobs by (%s)", s, spelling.Meant(s, names))
 }
 
 // Group is the metrics of the jobs of one group.

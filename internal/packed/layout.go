@@ -58,7 +58,7 @@ var kinds = map[reflect.Kind]kind{
 	reflect.Int8: integer8, reflect.Int16: integer16, reflect.Int32: integer32, reflect.Int64: integer64,
 	reflect.Int:   integer64,
 	reflect.Uint8: unsigned8, reflect.Uint16: unsigned16, reflect.Uint32: unsigned32, reflect.Uint64: unsigned64,
-	reflect.Uint: unsigned64,
+	reflect.Uint: unsigned64, reflect.Float64: unsigned64, // its bits
 }
 
 // maxFields is the maximum number of fields in a record.

@@ -27,6 +27,7 @@ type every struct {
 	Uint16  uint16
 	Uint32  uint32
 	Uint64  uint64
+	Float64 float64
 	String  string
 	Other   string
 	Struct  point
@@ -55,6 +56,8 @@ func draw(t *rapid.T, of reflect.Type) reflect.Value {
 		v.SetInt(x >> (64 - of.Bits()))
 	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		v.SetUint(rapid.Uint64().Draw(t, "number") >> (64 - of.Bits()))
+	case reflect.Float64:
+		v.SetFloat(rapid.Float64().Draw(t, "number"))
 	case reflect.Struct:
 		for i := range of.NumField() {
 			if of.Field(i).IsExported() {

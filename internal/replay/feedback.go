@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/session"
 )
@@ -50,7 +50,7 @@ func ParseModel(name string) (Model, error) {
 	for i, m := range Models {
 		names[i] = string(m)
 	}
-	return "", fmt.Errorf("%q: not a model of users (want %s)", name, strings.Join(names, ", "))
+	return "", fmt.Errorf("%q: not a model of users (%s)", name, spelling.Meant(name, names))
 }
 
 // Feedback describes users who react.

@@ -76,7 +76,8 @@ const (
 	Dependency EventKind = "dependency"
 	// Waiting says why a pending job waits, when that has changed: Reason, in Slurm's words. Its
 	// Outcome has the job's priority, and as Start the instant at which the scheduler plans the
-	// job to start; zero if it does not. For an array, Task -1 stands for all tasks that pend.
+	// job to start; zero if it does not. The model of Slurm adds the parts of the priority and what
+	// backfill did with the job. For an array, Task -1 stands for all tasks that pend.
 	Waiting EventKind = "waiting"
 )
 
@@ -119,6 +120,12 @@ type Outcome struct {
 	// Priority is the job's priority when it started; 0 if the resource manager does not report
 	// it.
 	Priority uint32
+	// Parts are the parts of Priority, which is their sum without its fraction; nil if the resource
+	// manager does not report them.
+	Parts []PriorityPart
+	// Backfill is what the backfill scheduler did with a pending job in the last cycle that concerned
+	// it; empty if the resource manager does not report it.
+	Backfill Backfill
 	// First is since when the job was the first in the queue of its partition: from then on it waited
 	// for resources, and before for the jobs before it. It is the start of a job that never was the
 	// first; zero for a job that did not wait, and if the resource manager does not report it.

@@ -83,6 +83,8 @@ func fill(t *testing.T, v reflect.Value, next *int) {
 		v.SetInt(int64(*next))
 	case reflect.Uint32:
 		v.SetUint(uint64(*next))
+	case reflect.Float64:
+		v.SetFloat(float64(*next) + 0.1)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(t, v.Elem(), next)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -229,6 +230,10 @@ func AffectedBy(warnings []Warning) bool {
 	return slices.ContainsFunc(warnings, func(w Warning) bool { return w.AffectsResult })
 }
 
+// OfSlurm reports whether Slurm or the model of it made the run. The record then has the reasons for which
+// all jobs waited. The simulator's other policies give reasons only where the queue does not explain a wait.
+func (m *Manifest) OfSlurm() bool { return m.Engine == "slurm" || m.Policy == "slurm" }
+
 // Doubt says why the run is not valid. It returns "" if the run is valid.
 func (m *Manifest) Doubt() string {
 	switch {
@@ -352,6 +357,22 @@ func writeManifest(dir string, m Manifest) error {
 // ErrNotRun says that a directory is not a run record.
 var ErrNotRun = errors.New("not a run record")
 
+// notRun is the error about a directory without a manifest: the directory may not exist, or have runs in it.
+func notRun(dir string) error {
+	if _, err := os.Stat(dir); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotRun, err)
+	}
+	if runs, err := filepath.Glob(filepath.Join(globbed(dir), "*", manifestFile)); err == nil && len(runs) > 0 {
+		return fmt.Errorf("%w: no %s in %s (did you mean %s?)", ErrNotRun, manifestFile, dir, filepath.Dir(runs[0]))
+	}
+	return fmt.Errorf("%w: no %s in %s", ErrNotRun, manifestFile, dir)
+}
+
+// globbed quotes what a pattern of [filepath.Glob] would take for a wildcard.
+func globbed(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
 // mostManifest bounds a manifest, in bytes. That of a run with thousands of warnings has less than a megabyte.
 const mostManifest = 64 << 20
 
@@ -360,10 +381,10 @@ func readManifest(dir string) (*Manifest, error) {
 	path := filepath.Join(dir, manifestFile)
 	data, err := input.ReadFile(path, mostManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: no %s in %s", ErrNotRun, manifestFile, dir)
+		return nil, notRun(dir)
 	}
 	if errors.Is(err, syscall.ENOTDIR) {
-		return nil, fmt.Errorf("%w: %s is not a directory", ErrNotRun, dir)
+		return nil, fmt.Errorf("%w: %s is not a directory (replay and simulate make a run of a workload)", ErrNotRun, dir)
 	}
 	if err != nil {
 		return nil, err

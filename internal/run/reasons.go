@@ -10,8 +10,9 @@ import (
 
 // Reasons are the reasons of pending jobs ([rm.Waiting]), by job.
 type Reasons struct {
-	events map[reasonKey][]Event // in their order; task -1 also stands for the tasks of an array
-	end    hpc.Time              // of the run, or the last event if that is later
+	events map[reasonKey][]Event           // in their order; task -1 also stands for the tasks of an array
+	starts map[reasonKey][]rm.PriorityPart // the parts of priorities at the last starts
+	end    hpc.Time                        // of the run, or the last event if that is later
 }
 
 type reasonKey struct {
@@ -21,12 +22,14 @@ type reasonKey struct {
 
 // NewReasons collects the reasons in the events of a run that ended at an instant.
 func NewReasons(events []Event, end hpc.Time) *Reasons {
-	r := &Reasons{events: map[reasonKey][]Event{}, end: end}
+	r := &Reasons{events: map[reasonKey][]Event{}, starts: map[reasonKey][]rm.PriorityPart{}, end: end}
 	for _, e := range events {
 		r.end = max(r.end, e.At)
-		if e.Kind == rm.Waiting {
-			k := reasonKey{e.Job, e.Task}
+		switch k := (reasonKey{e.Job, e.Task}); {
+		case e.Kind == rm.Waiting:
 			r.events[k] = append(r.events[k], e)
+		case e.Kind == rm.Started && len(e.Parts) > 0:
+			r.starts[k] = e.Parts
 		}
 	}
 	return r
@@ -42,6 +45,22 @@ type Span struct {
 	Reason   string
 	Planned  hpc.Time
 	Priority uint32
+	// Parts and Backfill are as in [Event].
+	Parts    []rm.PriorityPart
+	Backfill rm.Backfill
+}
+
+// Parts returns the parts of a job's priority: at its last start, or when it last was seen waiting. It
+// returns nil if they are not known.
+func (r *Reasons) Parts(row *Row) []rm.PriorityPart {
+	if row.Start != 0 {
+		return r.starts[reasonKey{row.Job, row.Task}]
+	}
+	spans := r.Of(row)
+	if len(spans) == 0 {
+		return nil
+	}
+	return spans[len(spans)-1].Parts
 }
 
 // Of returns the reasons of a job, from its first submission until its last start, its end or the
@@ -65,7 +84,9 @@ func (r *Reasons) Of(row *Row) []Span {
 			continue
 		}
 		add(e.At)
-		current = Span{From: e.At, Reason: e.Reason, Planned: e.Start, Priority: e.Priority}
+		current = Span{
+			From: e.At, Reason: e.Reason, Planned: e.Start, Priority: e.Priority, Parts: e.Parts, Backfill: e.Backfill,
+		}
 	}
 	add(until)
 	return list

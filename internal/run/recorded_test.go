@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/workload"
@@ -79,9 +81,13 @@ func TestReasons(t *testing.T) {
 	}
 	r := NewReasons([]Event{waiting(10, "a", -1, "Priority"), waiting(20, "a", 3, "Resources"), waiting(25, "b", -1, "Priority"), waiting(50, "a", 3, "Priority")}, at(60))
 	spans := r.Of(&Row{Job: "a", Task: 3, Submit: at(0), Start: at(40)})
-	want := []Span{{From: at(0), To: at(10)}, {at(10), at(20), "Priority", at(99), 7}, {at(20), at(40), "Resources", at(99), 7}}
-	if len(spans) != 3 || spans[0] != want[0] || spans[1] != want[1] || spans[2] != want[2] {
-		t.Errorf("%+v, want %+v", spans, want)
+	want := []Span{
+		{From: at(0), To: at(10)},
+		{From: at(10), To: at(20), Reason: "Priority", Planned: at(99), Priority: 7},
+		{From: at(20), To: at(40), Reason: "Resources", Planned: at(99), Priority: 7},
+	}
+	if diff := cmp.Diff(want, spans); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if list := r.Of(&Row{Job: "a", Task: 1, Submit: at(0), Start: at(40)}); len(list) != 2 || list[1].Reason != "Priority" || list[1].Planned != at(99) {
 		t.Errorf("task 1: %+v", list)

@@ -98,6 +98,8 @@ type Row struct {
 	// Reasons are why the job waited, from its submission to its last start. They come from the
 	// events: [Run.Histories] adds them. They are nil if the run has no reasons.
 	Reasons []Span `parquet:"-"`
+	// PriorityParts are the parts of Priority, from the events as well; nil if the run does not have them.
+	PriorityParts []rm.PriorityPart `parquet:"-"`
 }
 
 // Segment is a period in which a job held processors.
@@ -171,6 +173,11 @@ type Event struct {
 	Signal     int       `parquet:"signal"`
 	// Priority is that of a pending job ([rm.Waiting]); 0 for other events, and in older records.
 	Priority uint32 `parquet:"priority,optional"`
+	// Parts are the parts of the job's priority when it started, or of Priority; empty in records of
+	// engines that do not tell them.
+	Parts []rm.PriorityPart `parquet:"priority_parts,list"`
+	// Backfill is what the backfill scheduler did with a pending job ([rm.Waiting]); empty if not known.
+	Backfill rm.Backfill `parquet:"backfill,optional,dict"`
 }
 
 // newEvent returns e as a row.
@@ -180,6 +187,7 @@ func newEvent(e *rm.Event) Event {
 		row.State, row.Submit, row.Start, row.End = o.State, o.Submit, o.Start, o.End
 		row.Partition, row.Nodes, row.NodeCount, row.Processors = o.Partition, o.Nodes, o.NodeCount, o.Processors
 		row.ExitCode, row.Signal = o.ExitCode, o.Signal
+		row.Parts, row.Backfill = o.Parts, o.Backfill
 		if e.Kind == rm.Waiting {
 			row.Priority = o.Priority
 		}

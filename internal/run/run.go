@@ -3,7 +3,7 @@
 //	manifest.json      the run's inputs, software and course ([Manifest])
 //	jobs.parquet       a row for each job ([Row])
 //	events.parquet     all events, in order ([Event])
-//	scheduler.parquet  the scheduler's counters over the run ([Statistics]), on real Slurm
+//	scheduler.parquet  the scheduler's counters over the run ([Statistics]), on Slurm or its model
 //	logs/              the logs of the run's processes
 //	cluster/           the files of the site's configuration that the run read, without secrets
 //
@@ -150,7 +150,7 @@ func (r *Run) Histories() ([]Row, error) {
 		return rows, nil
 	}
 	for i := range rows {
-		rows[i].Reasons = reasons.Of(&rows[i])
+		rows[i].Reasons, rows[i].PriorityParts = reasons.Of(&rows[i]), reasons.Parts(&rows[i])
 	}
 	return rows, nil
 }
@@ -160,7 +160,13 @@ func (r *Run) Events() ([]Event, error) {
 	if r.journal != nil {
 		return r.journal.events, nil
 	}
-	return readTable[Event](filepath.Join(r.Dir, eventsFile))
+	events, err := readTable[Event](filepath.Join(r.Dir, eventsFile))
+	for i := range events {
+		if len(events[i].Parts) == 0 {
+			events[i].Parts = nil // as before it was written
+		}
+	}
+	return events, err
 }
 
 // Submissions returns the answered jobs as a workload. Each job is as in the original workload,

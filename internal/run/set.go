@@ -71,7 +71,7 @@ func OpenSet(dir string) (*Set, error) {
 	}
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("opening runs: %w: %s does not exist", ErrNotRun, dir)
+		return nil, fmt.Errorf("opening runs: %w", notRun(dir))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening runs: %w", err)

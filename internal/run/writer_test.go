@@ -71,12 +71,15 @@ func play(t *testing.T, w *Writer) {
 	do(w.Event(rm.Event{At: at(6), Kind: rm.NodeState, Task: -1, Reason: "n3 down"}))
 	do(w.Job(&hpc.Job{ID: "3", Submit: at(6)}))
 	do(w.Event(rm.Event{At: at(6), Kind: rm.Refused, Job: "3", Task: -1, Reason: "invalid account"}))
-	do(w.Event(taskEvent(7, rm.Started, "2", 1, &rm.Outcome{NodeCount: 1, Processors: 12, Nodes: "n5"})))
+	do(w.Event(taskEvent(7, rm.Started, "2", 1, &rm.Outcome{NodeCount: 1, Processors: 12, Nodes: "n5", Parts: parts})))
 	do(w.Event(event(63, rm.Ended, "1", &rm.Outcome{State: hpc.Completed, Submit: at(1), Start: at(3), End: at(63), NodeCount: 2, Processors: 24, Nodes: "n[1-2]"})))
 	if err != nil {
 		t.Fatal(err)
 	}
 }
+
+// parts are those of the priority of a job of play.
+var parts = []rm.PriorityPart{{Name: "age", Points: 12.75}, {Name: "nice", Points: -3}}
 
 // playedRows returns the rows of play, without their requests.
 func playedRows() []Row {
@@ -177,6 +180,9 @@ func TestCompleteAndPartial(t *testing.T) {
 	}
 	if diff := cmp.Diff(wantEvent, events[2]); diff != "" || len(events) != 9 {
 		t.Errorf("%d events, want 9; event 2: -want +got:\n%s", len(events), diff)
+	}
+	if diff := cmp.Diff(parts, events[7].Parts); diff != "" {
+		t.Errorf("parts of the priority: -want +got:\n%s", diff)
 	}
 
 	if rc.Partial || rc.Live || !rc.Manifest.Valid || rc.Manifest.State != StateComplete {

@@ -3,7 +3,10 @@
 // slurm.conf, of JSON and of CSV.
 package spelling
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Nearest returns the known name that is the fewest edits away from a mistyped one, and the
 // first in the order of the alphabet if several are. It returns "" if every known name is
@@ -18,6 +21,27 @@ func Nearest(mistyped string, most int, known []string) string {
 		}
 	}
 	return best
+}
+
+// Meant says what a wrong name may stand for, as errors do: "did you mean NAME?", or else "want" and all known
+// names. The case of letters does not count, and the beginning of a single name is enough.
+func Meant(wrong string, known []string) string {
+	lower := strings.ToLower(wrong)
+	near := Nearest(lower, max(1, len(lower)/3), known)
+	if near == "" && len(lower) > 1 {
+		for _, name := range known {
+			switch longer := strings.HasPrefix(name, lower) || strings.HasPrefix(lower, name); {
+			case longer && near != "":
+				return "want " + strings.Join(known, ", ")
+			case longer:
+				near = name
+			}
+		}
+	}
+	if near != "" {
+		return "did you mean " + near + "?"
+	}
+	return "want " + strings.Join(known, ", ")
 }
 
 // distance returns the number of edits between two names, or some number above limit if

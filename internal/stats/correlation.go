@@ -6,6 +6,9 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
+// rounding is the relative size of differences that arithmetic alone may make.
+const rounding = 1e-12
+
 // Intraclass returns the intraclass correlation of pairs, with its interval (Fisher, *Statistical Methods
 // for Research Workers*, 1925, section 38: z = artanh r has a standard error of 1/√(n − 3/2)). The two
 // numbers of a pair have no order. It has no value for fewer than two pairs, and for pairs that do not
@@ -27,7 +30,7 @@ func Intraclass(pairs [][2]float64, level float64) Interval {
 		common += a * b
 		all += (a*a + b*b) / 2
 	}
-	if all == 0 {
+	if all <= n*rounding*mean*rounding*mean { // equal values whose mean was rounded do not vary
 		return r
 	}
 	r.Estimate = max(-1, min(1, common/all))

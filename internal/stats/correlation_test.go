@@ -19,6 +19,7 @@ func TestIntraclassByHand(t *testing.T) {
 		{[][2]float64{{0, 1}, {3, 4}}, 0.8}, // deviations −2, −1, 1, 2: (2+2)/((4+1+1+4)/2)
 		{[][2]float64{{1, 2}}, math.NaN()},
 		{[][2]float64{{3, 3}, {3, 3}}, math.NaN()},
+		{[][2]float64{{17699.1, 17699.1}, {17699.1, 17699.1}, {17699.1, 17699.1}}, math.NaN()}, // their mean is rounded
 	} {
 		got := Intraclass(c.pairs, 0.95).Estimate
 		if math.Abs(got-c.want) > 1e-12 || math.IsNaN(got) != math.IsNaN(c.want) {

@@ -1,6 +1,8 @@
 package sweep
 
 import (
+	"fmt"
+
 	"github.com/goccy/go-yaml"
 )
 
@@ -11,10 +13,10 @@ import (
 // name the file and the line.
 func Decode(path string, into any) error {
 	text, err := readLimited(path)
-	if err == nil {
-		err = checkLimits(text)
+	if err != nil {
+		return fmt.Errorf("reading experiment: %w", err)
 	}
-	if err == nil {
+	if err = checkLimits(text); err == nil {
 		err = checkAliases(text)
 	}
 	if err == nil {

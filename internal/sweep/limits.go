@@ -8,6 +8,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"rmreplay/internal/filekind"
 )
 
 // The limits of an experiment file. They are far above any experiment. They bound the memory and
@@ -31,6 +33,10 @@ func readLimited(path string) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	if err != nil {
 		return nil, err
+	}
+	if kind, known := filekind.Of(text); known && kind.Name != filekind.Experiment {
+		return nil, fmt.Errorf("%s: %s, not an experiment (want a YAML file; see rmreplay sweep --help and rmreplay tune "+
+			"--help)", path, kind.Name)
 	}
 	if len(text) > maxBytes {
 		return nil, fmt.Errorf("%s: more than %d KiB (want less; is it an experiment file?)", path, maxBytes>>10)

@@ -60,8 +60,8 @@ func TestLongSleepTakesNoTime(t *testing.T) {
 	p := l.start(program(t, "clockwork"), "steps", "10000", "1000")
 	begin := time.Now()
 	l.run()
-	if took := time.Since(begin); took > 5*time.Second {
-		t.Errorf("10,000 s of virtual time took %v of took time", took)
+	if took := time.Since(begin); took > time.Minute { // a busy machine runs 10,000 steps in seconds
+		t.Errorf("10,000 s of virtual time took %v of real time", took)
 	}
 	p.check(t, "")
 	l.checkPassed(10000 * time.Second)

@@ -155,8 +155,10 @@ type Span struct {
 	Part     Part
 	// Reason is in Slurm's words; empty if the record does not have it.
 	Reason string
-	// Planned is when the scheduler then planned the job to start; 0 if it did not.
-	Planned hpc.Time
+	// Planned is when the scheduler then planned the job to start; 0 if it did not. Backfill is what the
+	// backfill scheduler did with the job; empty if the record does not have it.
+	Planned  hpc.Time
+	Backfill rm.Backfill
 }
 
 // Of returns the spans of a job's wait, in order. They are the whole wait: until the last start, or,
@@ -187,7 +189,7 @@ func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 			until := min(max(cut, from), to)
 			if until > from {
 				after := from >= eligible
-				s := Span{From: from, To: until, Reason: why.Reason, Planned: why.Planned}
+				s := Span{From: from, To: until, Reason: why.Reason, Planned: why.Planned, Backfill: why.Backfill}
 				s.classify(row, p, why.From, from < begin, after, eligible)
 				if s.Part == Unknown && after && ordered {
 					if s.Part = Resources; from < first {

@@ -155,13 +155,15 @@ type Lack struct {
 }
 
 // Lacks returns the fields that a workload lacks, in the order of [Fields]. A job without a time limit
-// or a user lacks it. Accounts, QOS, partitions and memory have defaults, so they are lacking only if
-// no job has them. Whether jobs asked for whole nodes is not known of records without any option that
-// only a command line has. Usage is lacking if the workload has a record and none of usage.
+// or a user lacks it. Accounts, QOS and partitions have defaults, so they are lacking only if no job has
+// them. Memory is lacking, too, if most jobs have none and no job has an option that only a command line
+// has: many schedulers give memory to nobody who does not ask, and their users seldom ask. Whether jobs
+// asked for whole nodes is not known of records without any such option. Usage is lacking if the workload
+// has a record and none of usage.
 func Lacks(w *Workload) (list []Lack) {
 	n := w.Jobs.Len()
-	var noLimit, noUser, recorded int
-	var account, qos, partition, memory, option bool
+	var noLimit, noUser, noMemory, recorded int
+	var account, qos, partition, option, perNode bool
 	for _, job := range w.Jobs.All() {
 		if job.TimeLimit == 0 {
 			noLimit++
@@ -169,13 +171,19 @@ func Lacks(w *Workload) (list []Lack) {
 		if job.User == "" {
 			noUser++
 		}
+		if job.MemPerNode == 0 && job.MemPerCPU == 0 && job.MemPerGPU == 0 {
+			noMemory++
+		}
 		if job.Recorded != nil {
 			recorded++
 		}
 		account, qos, partition = account || job.Account != "", qos || job.QOS != "", partition || job.Partition != ""
-		memory = memory || job.MemPerNode != 0 || job.MemPerCPU != 0 || job.MemPerGPU != 0
 		option = option || job.Exclusive != "" || job.Dependency != "" || job.Switches != 0 || job.NodeList != "" || job.Exclude != "" ||
-			job.Oversubscribe || job.TasksPerNode != 0 || job.Contiguous
+			job.Oversubscribe || job.Contiguous
+		perNode = perNode || job.TasksPerNode != 0 // other systems record that, too
+	}
+	if noMemory < n && (option || 2*noMemory <= n) {
+		noMemory = 0 // a job without memory has the default
 	}
 	all := func(have bool) int {
 		if have {
@@ -184,8 +192,8 @@ func Lacks(w *Workload) (list []Lack) {
 		return n
 	}
 	for _, l := range []Lack{
-		{FieldPartition, all(partition)}, {FieldUser, noUser}, {FieldAccount, all(account)}, {FieldMemory, all(memory)},
-		{FieldExclusive, all(option || recorded == 0)}, {FieldTimeLimit, noLimit}, {FieldQOS, all(qos)},
+		{FieldPartition, all(partition)}, {FieldUser, noUser}, {FieldAccount, all(account)}, {FieldMemory, noMemory},
+		{FieldExclusive, all(option || perNode || recorded == 0)}, {FieldTimeLimit, noLimit}, {FieldQOS, all(qos)},
 		{FieldUsage, all(len(w.Usage) > 0 || recorded == 0)},
 	} {
 		if l.Jobs > 0 {

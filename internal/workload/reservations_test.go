@@ -75,7 +75,8 @@ func TestReservationsAt(t *testing.T) {
 	}
 }
 
-// Ten times as many reservations may take ten times as long, and not a hundred times.
+// A hundred times as many reservations may take a hundred times as long, and not ten thousand times. Between the
+// two is room for caches and for a busy machine.
 func TestReservationsAtIsLinear(t *testing.T) {
 	took := func(n int) time.Duration {
 		events := make([]hpc.ReservationEvent, n)
@@ -92,7 +93,7 @@ func TestReservationsAtIsLinear(t *testing.T) {
 		}
 		return best
 	}
-	if short, long := took(3000), took(30000); long > 40*short {
-		t.Errorf("3,000 take %v, 30,000 take %v", short, long)
+	if short, long := took(1000), took(100_000); long > 2000*short {
+		t.Errorf("1,000 take %v, 100,000 take %v", short, long)
 	}
 }

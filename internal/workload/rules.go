@@ -43,6 +43,9 @@ func (b *RuleBook) Note(what string, n int) {
 	b.Counts[what] += n
 }
 
+// Mistake returns the first mistake, in words, or "".
+func (b *RuleBook) Mistake() string { return b.first }
+
 // Summary lists the counts for an error, with the first mistake: " (rule 3, other_rule 1; the first: field 2:
 // no submit time)". It is empty if there are none.
 func (b *RuleBook) Summary() string {

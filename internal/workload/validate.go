@@ -25,6 +25,9 @@ type Cluster struct {
 	// MaxArraySize is the key of slurm.conf: one more than the largest index. 0 means not
 	// known.
 	MaxArraySize int
+	// WholeMemory are the partitions that give out memory and have no default for it: a job that asks for none
+	// gets all memory of its nodes. The default partition has the empty name as well.
+	WholeMemory map[string]bool
 }
 
 // WindowReservation is the name of the reservation in which preset jobs run until the window
@@ -81,6 +84,7 @@ const (
 	RuleUnknownPartition  = "unknown_partition"
 	RuleTooManyNodes      = "too_many_nodes"
 	RuleUnknownFeature    = "unknown_feature"
+	RuleAllMemory         = "takes_all_memory"
 	RuleBadArray          = "bad_array"
 	RuleNoSuchTask        = "no_such_task"
 	RuleTooManyTasks      = "too_many_tasks"
@@ -136,15 +140,15 @@ func ValidateIn(w *Workload, cluster Cluster, zone *time.Location) []Problem {
 	for i, p := range v.problems {
 		problems[i] = p.Problem
 	}
-	return oncePerWindow(problems)
+	return inOne(inOne(problems, RulePresetNodes), RuleAllMemory)
 }
 
-// oncePerWindow keeps the first of the problems that a record without nodes has with every preset job,
-// and adds their number.
-func oncePerWindow(problems []Problem) []Problem {
+// inOne keeps the first of the problems of a rule that many jobs have for one reason, and adds their
+// number.
+func inOne(problems []Problem, rule string) []Problem {
 	first, n := -1, 0
 	for i := range problems {
-		if problems[i].Rule == RulePresetNodes {
+		if problems[i].Rule == rule {
 			if n++; n == 1 {
 				first = i
 			}
@@ -154,7 +158,7 @@ func oncePerWindow(problems []Problem) []Problem {
 		return problems
 	}
 	problems[first].Text += fmt.Sprintf("; so it is for %d jobs in all", n)
-	rest := slices.DeleteFunc(problems[first+1:], func(p Problem) bool { return p.Rule == RulePresetNodes })
+	rest := slices.DeleteFunc(problems[first+1:], func(p Problem) bool { return p.Rule == rule })
 	return problems[:first+1+len(rest)]
 }
 
@@ -394,6 +398,10 @@ func (v *validator) size(job *hpc.Job) {
 		if largest > 0 {
 			nodes = largest
 		}
+	}
+	if v.cluster.WholeMemory[job.Partition] && job.MemPerNode == 0 && job.MemPerCPU == 0 && job.MemPerGPU == 0 {
+		v.report(Warning, job.ID, RuleAllMemory, "asks for no memory, and its partition has no DefMemPerCPU or DefMemPerNode: "+
+			"it takes all memory of its nodes, and no job runs beside it (rmreplay workload complete gives it memory)")
 	}
 	if nodes > 0 && job.MinNodes > nodes {
 		v.report(Warning, job.ID, RuleTooManyNodes, "asks for %d nodes, where there are %d", job.MinNodes, nodes)

@@ -12,7 +12,7 @@ import (
 
 func TestValidate(t *testing.T) {
 	cluster := Cluster{
-		Partitions: map[string]int{"batch": 10, "gpu": 4}, Nodes: 14, MaxArraySize: 100,
+		Partitions: map[string]int{"batch": 10, "gpu": 4, "mem": 2}, Nodes: 14, MaxArraySize: 100, WholeMemory: map[string]bool{"mem": true},
 		NodeNames: map[string]bool{"n1": true, "n2": true},
 		Users:     map[string]bool{"u": true}, Features: map[string]bool{"ib": true, "a100": true},
 	}
@@ -102,6 +102,12 @@ func TestValidate(t *testing.T) {
 		{"negative wait for switches", func(_ *Workload, a, _ *hpc.Job) { a.SwitchWait = -1 }, []problem{{"error", "a", RuleNegativeTime}}},
 		{"negative tasks", func(_ *Workload, a, _ *hpc.Job) { a.Tasks = -1 }, []problem{{"error", "a", RuleNegativeNumber}}},
 		{"all memory", func(_ *Workload, a, _ *hpc.Job) { a.MemPerNode = hpc.AllMemory }, nil},
+		{"no memory where that is all of a node's", func(_ *Workload, a, b *hpc.Job) {
+			a.Partition, b.Partition = "mem", "mem"
+		}, []problem{{"warning", "a", RuleAllMemory}}},
+		{"some memory there", func(_ *Workload, a, b *hpc.Job) {
+			a.Partition, a.MemPerCPU, b.Partition, b.MemPerNode = "mem", 1, "mem", hpc.AllMemory
+		}, nil},
 		{"negative memory", func(_ *Workload, a, _ *hpc.Job) { a.MemPerNode = -2 }, []problem{{"error", "a", RuleNegativeNumber}}},
 		{"largest exit code", func(_ *Workload, a, _ *hpc.Job) { a.ExitCode = 255 }, nil},
 		{"too large an exit code", func(_ *Workload, a, _ *hpc.Job) { a.ExitCode = 256 }, []problem{{"error", "a", RuleBadExitCode}}},

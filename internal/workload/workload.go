@@ -37,6 +37,9 @@ type Workload struct {
 	Source string
 	// Rules counts the records of the source that fell under each named rule.
 	Rules map[string]int
+	// Mistake is the first mistake of the source that fell under a rule, in words, for people who read the counts;
+	// "" if there was none, and of a workload that was written and read again.
+	Mistake string
 
 	// Transforms are the changes made to the workload since it was read from its source, in
 	// order, each as the options of the command that made it.

@@ -9,6 +9,8 @@ package document
 
 import (
 	"time"
+
+	"rmreplay/internal/slurmspec"
 )
 
 // Int is an integer that may be unknown.
@@ -72,8 +74,8 @@ type Job struct {
 func (j *Job) Ran() bool { return !j.Start.IsZero() && (j.NodeList != "" || j.Elapsed.Value > 0) }
 
 // Finished reports whether the document is about an end. jobcomp/kafka can also send a document
-// when a job starts (JobCompParams=enable_job_start).
-func (j *Job) Finished() bool { return j.State != "" || !j.End.IsZero() }
+// when a job starts (JobCompParams=enable_job_start), and records may have been written while a job waited or ran.
+func (j *Job) Finished() bool { return !j.End.IsZero() || slurmspec.ParseJobState(j.State).Ended() }
 
 // EndBy makes an end after an instant a bad value, and what was computed from it unknown. Run stays, so that
 // it is the one of [Identify].

@@ -75,7 +75,9 @@ func (p *parser) member(key string, v value) {
 	}
 	field, known := fields[key]
 	if !known {
-		p.job.Marks |= UnknownKey
+		if !unread[key] {
+			p.job.Marks |= UnknownKey
+		}
 		return
 	}
 	if p.given&(1<<field.bit) != 0 {
@@ -126,7 +128,7 @@ func (p *parser) object(text string) {
 				p.job.Marks |= NotJSON
 				return
 			}
-			if _, known := fields[key]; known {
+			if _, known := fields[key]; known || unread[key] {
 				p.job.Marks |= BadValue
 			} else {
 				p.job.Marks |= UnknownKey
@@ -278,11 +280,21 @@ func init() {
 		p.job.ScriptBytes = Known(int64(len(v.text)))
 		return true
 	})
-	// These say what other keys say, too.
-	for _, key := range []string{"@queue_wait", "cpu_hours", "pack_job_id", "pack_job_offset", "tres_req_raw",
-		"tres_alloc_raw", "submit_line"} {
-		register(key, func(*parser, value) bool { return true })
+}
+
+// unread are keys that a [Job] has no field for: they say what other keys say, too, or are of records, and package
+// records reads them.
+var unread = keys("@queue_wait", "cpu_hours", "pack_job_id", "pack_job_offset", "tres_req_raw", "tres_alloc_raw",
+	"submit_line", "array_task_str", "req_cpus", "req_nodes", "req_cpus_per_node", "req_mem", "req_mem_per_node",
+	"req_mem_per_cpu", "req_gpus", "req_gres", "licenses", "suspended", "run_time", "restarts", "held", "flags",
+	"used_memory", "moved_bytes", "whole_line")
+
+func keys(names ...string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
 	}
+	return set
 }
 
 // integer reads a whole number.

@@ -82,6 +82,14 @@ func TestReleases(t *testing.T) {
 			func(j *document.Job) bool {
 				return j.Marks == document.StartEvent && !j.Elapsed.Known && j.Run == 1709251260
 			}},
+		"a record of a job that ran": {`{"jobid":7,"cluster":"moor","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:01:00","nodes":"n1","state":"RUNNING","time_limit":null}`,
+			func(j *document.Job) bool {
+				return j.Marks == document.StartEvent && !j.Finished() && !j.Elapsed.Known && !j.Limit.Known && j.Run == 1709251260
+			}},
+		"a requeue": {`{"jobid":7,"cluster":"moor","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:01:00","@end":"2024-03-01T00:02:00","nodes":"n1","state":"PENDING"}`,
+			func(j *document.Job) bool { return j.Marks == 0 && j.Finished() && j.Elapsed.Value == 60 }},
+		"keys of records": {`{"jobid":7,"cluster":"moor","@submit":"2024-03-01T00:00:00","array_task_str":"1-3","req_mem":8,"held":true,"state":"CANCELLED"}`,
+			func(j *document.Job) bool { return j.Marks == 0 }},
 	} {
 		if j := document.Parse([]byte(c.text), "vale"); !c.want(&j) {
 			t.Errorf("%s: %+v", name, j)

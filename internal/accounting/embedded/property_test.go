@@ -509,7 +509,7 @@ func TestPatterns(t *testing.T) {
 				match(v, strings.Repeat("a", 200), question.Like{Column: "user_name", Pattern: pattern, AnyCase: anyCase})
 			}
 		}
-		if took := time.Since(began); took > 2*time.Second {
+		if took := time.Since(began); took > time.Minute { // exponential ones would take years
 			t.Errorf("the patterns took %v", took)
 		}
 		return nil

@@ -365,7 +365,7 @@ func TestCancel(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", query, err)
 		}
-		if d := time.Since(begin); d > 5*time.Second {
+		if d := time.Since(begin); d > time.Minute {
 			t.Errorf("%s: ended after %v", query, d)
 		}
 		var n int64
@@ -384,7 +384,7 @@ func TestTime(t *testing.T) {
 		if !errors.Is(err, engine.ErrTime) || errors.Is(err, engine.ErrBusy) {
 			t.Errorf("%s: %v", query, err)
 		}
-		if d := time.Since(begin); d < limit || d > limit+5*time.Second {
+		if d := time.Since(begin); d < limit || d > limit+time.Minute {
 			t.Errorf("%s: ended after %v", query, d)
 		}
 	}

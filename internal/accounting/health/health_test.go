@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +22,8 @@ import (
 
 	"rmreplay/internal/accounting/health"
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/rpc/rpctest"
 	"rmreplay/internal/slurmspec"
 )
@@ -190,13 +193,13 @@ func capture(t *testing.T, c *controller) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Submitted != 3 || s.Main.Count == 0 || s.Since.After(s.Time) || time.Since(s.Time) > time.Hour || len(s.RPCs) == 0 {
+	if s.JobsSubmitted != 3 || s.MainCycles == 0 || s.Since > s.At || time.Since(s.At.Std()) > time.Hour || len(s.Requests) == 0 {
 		t.Errorf("%+v of %s", s, text)
 	}
 	outputs := map[string]string{".txt": text}
 	exits := c.slurm.Release.Since(slurmspec.R2311)
-	if (s.Main.Exits != nil) != exits || (s.Backfill.Exits != nil) != exits {
-		t.Errorf("exits: %v, %v", s.Main.Exits, s.Backfill.Exits)
+	if (s.MainExits != nil) != exits || (s.BackfillExits != nil) != exits {
+		t.Errorf("exits: %v, %v", s.MainExits, s.BackfillExits)
 	}
 	if c.slurm.Release.Since(slurmspec.R2405) {
 		encoded, err := c.slurm.RunClient(t, c.conf, c.dir, "", "sdiag", "--json")
@@ -207,12 +210,13 @@ func capture(t *testing.T, c *controller) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if j.Submitted != s.Submitted || len(j.Main.Exits) != len(s.Main.Exits) || len(j.Backfill.Exits) != len(s.Backfill.Exits) || j.Main.Count < s.Main.Count || j.Main.Max < s.Main.Max {
+		if j.JobsSubmitted != s.JobsSubmitted || len(j.MainExits) != len(s.MainExits) ||
+			len(j.BackfillExits) != len(s.BackfillExits) || j.MainCycles < s.MainCycles || j.MainMax < s.MainMax {
 			t.Errorf("the text says %+v, the JSON %+v", s, j)
 		}
-		for name := range j.Main.Exits {
-			if _, ok := s.Main.Exits[name]; !ok {
-				t.Errorf("the text has no exit %q: %v", name, s.Main.Exits)
+		for _, e := range j.MainExits {
+			if !slices.ContainsFunc(s.MainExits, func(o rm.Exits) bool { return o.Name == e.Name }) {
+				t.Errorf("the text has no exit %q: %v", e.Name, s.MainExits)
 			}
 		}
 		outputs[".json"] = encoded
@@ -235,7 +239,7 @@ func capture(t *testing.T, c *controller) {
 }
 
 // parse reads an output of sdiag of either form.
-func parse(name string, text []byte) (*health.Sample, error) {
+func parse(name string, text []byte) (*rm.Statistics, error) {
 	if filepath.Ext(name) == ".json" {
 		return health.ParseJSON(text)
 	}
@@ -342,7 +346,7 @@ func FuzzParse(f *testing.F) {
 				continue
 			}
 			h := health.Between("c", s, s)
-			if s.Main.Sum < 0 || s.Backfill.Depth < 0 || h.Interval != 0 {
+			if s.MainSum < 0 || s.BackfillDepth < 0 || s.At < 0 || h.Interval != 0 {
 				t.Errorf("%+v, %+v", s, h)
 			}
 		}
@@ -352,16 +356,21 @@ func FuzzParse(f *testing.F) {
 // TestBetween checks intervals across a midnight, a restart and a clock that was set back.
 func TestBetween(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2024, 3, 5, 23, 59, s, 0, time.UTC) }
-	day := at(0).Truncate(24 * time.Hour)
-	before := &health.Sample{
-		Time: at(0), Since: day, Submitted: 10, Main: health.Cycles{Count: 100, Sum: 5000, Max: 400, Last: 20, Depth: 700, Exits: map[string]int64{"end_job_queue": 90, "licenses": 10}},
-		RPCs: []health.RPC{{Name: "PING", Count: 7, Total: 70}, {Name: "SUBMIT", Count: 5, Total: 9}},
+	instant := func(t time.Time) hpc.Time { return hpc.Unix(t.Unix()) }
+	const micro = time.Microsecond
+	day := instant(at(0).Truncate(24 * time.Hour))
+	before := &rm.Statistics{
+		At: instant(at(0)), Since: day, JobsSubmitted: 10,
+		MainCycles: 100, MainSum: 5000 * micro, MainMax: 400 * micro, MainLast: 20 * micro, MainDepth: 700,
+		MainExits: []rm.Exits{{Name: "end_job_queue", Count: 90}, {Name: "licenses", Count: 10}},
+		Requests:  []rm.Requests{{Type: "PING", Count: 7, Time: 70 * micro}, {Type: "SUBMIT", Count: 5, Time: 9 * micro}},
 	}
-	later := &health.Sample{
-		Time: at(30), Since: day, Submitted: 14, Main: health.Cycles{Count: 110, Sum: 5600, Max: 400, Last: 30, Depth: 760, Exits: map[string]int64{"end_job_queue": 99, "licenses": 10, "max_rpc_cnt": 1}},
-		RPCs: []health.RPC{{Name: "PING", Count: 9, Total: 90}, {Name: "SUBMIT", Count: 5, Total: 9}},
+	later := &rm.Statistics{
+		At: instant(at(30)), Since: day, JobsSubmitted: 14,
+		MainCycles: 110, MainSum: 5600 * micro, MainMax: 400 * micro, MainLast: 30 * micro, MainDepth: 760,
+		MainExits: []rm.Exits{{Name: "end_job_queue", Count: 99}, {Name: "licenses", Count: 10}, {Name: "max_rpc_cnt", Count: 1}},
+		Requests:  []rm.Requests{{Type: "PING", Count: 9, Time: 90 * micro}, {Type: "SUBMIT", Count: 5, Time: 9 * micro}},
 	}
-	micro := time.Microsecond
 	want := store.Health{
 		Cluster: "c", At: at(30), Interval: 30 * time.Second, Submitted: 4, Main: store.Cycles{Count: 10, Sum: 600 * micro, Longest: 30 * micro, Depth: 60, Last: 30 * micro},
 		Counts: []store.HealthCount{{Kind: "main", Name: "end_job_queue", Count: 9}, {Kind: "main", Name: "max_rpc_cnt", Count: 1}, {Kind: "rpc", Name: "PING", Count: 2, Micros: 20}},
@@ -371,8 +380,9 @@ func TestBetween(t *testing.T) {
 	}
 	// Midnight resets all counters but those of requests.
 	next := *later
-	next.Time, next.Since, next.Submitted = at(90), at(60), 3
-	next.Main = health.Cycles{Count: 2, Sum: 100, Max: 80, Last: 20, Depth: 5, Exits: map[string]int64{"end_job_queue": 2}}
+	next.At, next.Since, next.JobsSubmitted = instant(at(90)), instant(at(60)), 3
+	next.MainCycles, next.MainSum, next.MainMax, next.MainLast, next.MainDepth = 2, 100*micro, 80*micro, 20*micro, 5
+	next.MainExits = []rm.Exits{{Name: "end_job_queue", Count: 2}}
 	got := health.Between("c", later, &next)
 	want = store.Health{
 		Cluster: "c", At: at(90), Interval: 30 * time.Second, Submitted: 3, Main: store.Cycles{Count: 2, Sum: 100 * micro, Longest: 80 * micro, Depth: 5, Last: 20 * micro},
@@ -382,17 +392,17 @@ func TestBetween(t *testing.T) {
 		t.Error(diff)
 	}
 	// A slurmctld that was started anew has fewer requests, too.
-	next.RPCs = []health.RPC{{Name: "PING", Count: 1, Total: 5}}
+	next.Requests = []rm.Requests{{Type: "PING", Count: 1, Time: 5 * micro}}
 	if got := health.Between("c", later, &next); got.Counts[len(got.Counts)-1] != (store.HealthCount{Kind: "rpc", Name: "PING", Count: 1, Micros: 5}) {
 		t.Errorf("%+v", got.Counts)
 	}
 	// A slurmctld that has just started counts from 1970 on.
 	fresh := *before
-	fresh.Since = time.Unix(0, 0)
+	fresh.Since = 0
 	if got := health.Between("c", &fresh, later); got.Submitted != 4 || got.Interval != 30*time.Second {
 		t.Errorf("%+v", got)
 	}
-	for _, first := range []*health.Sample{nil, later} {
+	for _, first := range []*rm.Statistics{nil, later} {
 		if got := health.Between("c", first, later); got.Interval != 0 || got.Submitted != 0 || len(got.Counts) != 0 || got.Main.Last != 30*micro {
 			t.Errorf("%+v", got)
 		}
@@ -480,7 +490,7 @@ func TestPoller(t *testing.T) {
 		p := &health.Poller{Cluster: "c", Command: c.command}
 		for range 2 {
 			s, err := p.Ask(t.Context())
-			if c.want == "" && (err != nil || s.Submitted != 3) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			if c.want == "" && (err != nil || s.JobsSubmitted != 3) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("%v: %+v, %v (want %q)", c.command, s, err, c.want)
 			}
 		}

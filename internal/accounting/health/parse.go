@@ -5,11 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 )
 
 // errMeans says that a release's JSON has the means of cycles only and not their sums: 23.02 and
@@ -57,22 +62,21 @@ func counter(text string) (int64, error) {
 	return v, nil
 }
 
-// exits are the reasons that the JSON has for the ends of cycles.
-type exits map[string]number
+// ends are the reasons that the JSON has for the ends of cycles.
+type ends map[string]number
 
-func (e exits) counts() map[string]int64 {
-	if e == nil {
-		return nil
+func (e ends) exits() (list []rm.Exits) {
+	for _, name := range slices.Sorted(maps.Keys(e)) {
+		list = append(list, rm.Exits{Name: name, Count: int64(e[name])})
 	}
-	out := make(map[string]int64, len(e))
-	for name, n := range e {
-		out[name] = int64(n)
-	}
-	return out
+	return list
 }
 
+// micros is a number of microseconds as a duration; those of [counter] do not overflow it.
+func micros(n number) time.Duration { return time.Duration(n) * time.Microsecond }
+
 // ParseJSON reads the output of sdiag --json, of Slurm 24.05 and newer.
-func ParseJSON(text []byte) (*Sample, error) {
+func ParseJSON(text []byte) (*rm.Statistics, error) {
 	var answer struct {
 		Statistics *struct {
 			ReqTime           number `json:"req_time"`
@@ -96,7 +100,7 @@ func ParseJSON(text []byte) (*Sample, error) {
 			CycleTotal  number  `json:"schedule_cycle_total"`
 			CycleDepth  number  `json:"schedule_cycle_depth"`
 			QueueLength number  `json:"schedule_queue_length"`
-			Exit        exits   `json:"schedule_exit"`
+			Exit        ends    `json:"schedule_exit"`
 
 			BFJobs     number `json:"bf_last_backfilled_jobs"`
 			BFCycles   number `json:"bf_cycle_counter"`
@@ -107,7 +111,7 @@ func ParseJSON(text []byte) (*Sample, error) {
 			BFTried    number `json:"bf_depth_try_sum"`
 			BFQueueLen number `json:"bf_queue_len"`
 			BFTable    number `json:"bf_table_size"`
-			BFExit     exits  `json:"bf_exit"`
+			BFExit     ends   `json:"bf_exit"`
 
 			RPCs []struct {
 				TypeID      number `json:"type_id"`
@@ -127,40 +131,43 @@ func ParseJSON(text []byte) (*Sample, error) {
 	if a.CycleSum == nil {
 		return nil, errMeans
 	}
-	s := &Sample{
-		Time: time.Unix(int64(a.ReqTime), 0).UTC(), Since: time.Unix(int64(a.ReqTimeStart), 0).UTC(),
+	s := &rm.Statistics{
 		ServerThreads: int64(a.ServerThreadCount), Agents: int64(a.AgentCount),
 		AgentQueue: int64(a.AgentQueueSize), DBDQueue: int64(a.DBDAgentQueueSize),
-		JobsPending: int64(a.JobsPending), JobsRunning: int64(a.JobsRunning),
-		Submitted: int64(a.JobsSubmitted), Started: int64(a.JobsStarted), Completed: int64(a.JobsCompleted),
-		Main: Cycles{
-			Count: int64(a.CycleTotal), Sum: int64(*a.CycleSum), Last: int64(a.CycleLast), Max: int64(a.CycleMax),
-			Depth: int64(a.CycleDepth), Queue: int64(a.QueueLength), Exits: a.Exit.counts(),
-		},
-		Backfill: Cycles{
-			Count: int64(a.BFCycles), Sum: int64(a.BFSum), Last: int64(a.BFLast), Max: int64(a.BFMax),
-			Depth: int64(a.BFDepth), Tried: int64(a.BFTried), Queue: int64(a.BFQueueLen), Exits: a.BFExit.counts(),
-		},
-		Cancelled: int64(a.JobsCanceled), Failed: int64(a.JobsFailed), Backfilled: int64(a.BFJobs), Table: int64(a.BFTable),
+		JobsPending: int64(a.JobsPending), JobsRunning: int64(a.JobsRunning), JobsSubmitted: int64(a.JobsSubmitted),
+		JobsStarted: int64(a.JobsStarted), JobsCompleted: int64(a.JobsCompleted), JobsCancelled: int64(a.JobsCanceled),
+		JobsFailed: int64(a.JobsFailed), JobsBackfilled: int64(a.BFJobs),
+		MainCycles: int64(a.CycleTotal), MainSum: micros(*a.CycleSum), MainLast: micros(a.CycleLast),
+		MainMax: micros(a.CycleMax), MainDepth: int64(a.CycleDepth), MainQueue: int64(a.QueueLength),
+		MainExits:      a.Exit.exits(),
+		BackfillCycles: int64(a.BFCycles), BackfillSum: micros(a.BFSum), BackfillLast: micros(a.BFLast),
+		BackfillMax: micros(a.BFMax), BackfillDepth: int64(a.BFDepth), BackfillTried: int64(a.BFTried),
+		BackfillQueue: int64(a.BFQueueLen), BackfillTable: int64(a.BFTable), BackfillExits: a.BFExit.exits(),
 	}
-	byName := make(map[string]RPC)
+	byName := make(map[string]rm.Requests)
 	for _, r := range a.RPCs {
 		name := r.MessageType
 		if name == "" {
 			name = fmt.Sprint(int64(r.TypeID))
 		}
-		byName[name] = RPC{Name: name, Count: int64(r.Count), Total: int64(r.TotalTime)}
+		byName[name] = rm.Requests{Type: name, Count: int64(r.Count), Time: micros(r.TotalTime)}
 	}
-	s.RPCs = sortRPCs(byName)
-	return s, s.check()
+	return complete(s, int64(a.ReqTime), int64(a.ReqTimeStart), byName)
 }
 
-// check refuses samples that cannot be.
-func (s *Sample) check() error {
-	if s.Time.Unix() < 1e9 {
-		return fmt.Errorf("reading the output of sdiag: its time is %s", s.Time.Format(time.RFC3339))
+// complete adds the requests in the order of their names, and the instants in seconds since the Unix
+// epoch. It refuses instants that cannot be.
+func complete(s *rm.Statistics, at, since int64, requests map[string]rm.Requests) (*rm.Statistics, error) {
+	const first, last = 1_000_000_000, 9_000_000_000 // 2001 and 2255
+	if at < first || at > last || since > last {
+		return nil, fmt.Errorf("reading the output of sdiag: its time is %s, and it counts since %s",
+			time.Unix(at, 0).UTC().Format(time.RFC3339), time.Unix(since, 0).UTC().Format(time.RFC3339))
 	}
-	return nil
+	s.At, s.Since = hpc.Unix(at), hpc.Unix(since)
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		s.Requests = append(s.Requests, requests[name])
+	}
+	return s, nil
 }
 
 // exitNames are the names that sdiag prints for the ends of cycles (schedule_exit2string and
@@ -204,31 +211,31 @@ var sections = []struct {
 // ParseText reads the output of sdiag without options, of any release. It has the means of cycles as
 // whole numbers, so the sums are a little too small: a difference of two is exact to the number of
 // cycles since midnight, in microseconds or jobs.
-func ParseText(text []byte) (*Sample, error) {
-	s := &Sample{}
+func ParseText(text []byte) (*rm.Statistics, error) {
+	s := &rm.Statistics{}
 	var mean means
+	var at, since int64 // seconds
+	// Durations are read as the microseconds that the text has.
 	head := map[string]*int64{
 		"Server thread count": &s.ServerThreads, "Agent queue size": &s.AgentQueue, "Agent count": &s.Agents,
-		"DBD Agent queue size": &s.DBDQueue,
-		"Jobs submitted":       &s.Submitted, "Jobs started": &s.Started, "Jobs completed": &s.Completed,
-		"Jobs canceled": &s.Cancelled,
-		"Jobs failed":   &s.Failed, "Jobs pending": &s.JobsPending, "Jobs running": &s.JobsRunning,
+		"DBD Agent queue size": &s.DBDQueue, "Jobs submitted": &s.JobsSubmitted, "Jobs started": &s.JobsStarted,
+		"Jobs completed": &s.JobsCompleted, "Jobs canceled": &s.JobsCancelled, "Jobs failed": &s.JobsFailed,
+		"Jobs pending": &s.JobsPending, "Jobs running": &s.JobsRunning,
 	}
 	fields := map[int]map[string]*int64{
 		inHead: head,
 		inMain: {
-			"Last cycle": &s.Main.Last, "Max cycle": &s.Main.Max, "Total cycles": &s.Main.Count, "Mean cycle": &mean.cycle,
-			"Mean depth cycle": &mean.depth, "Last queue length": &s.Main.Queue,
+			"Last cycle": (*int64)(&s.MainLast), "Max cycle": (*int64)(&s.MainMax), "Total cycles": &s.MainCycles,
+			"Mean cycle": &mean.cycle, "Mean depth cycle": &mean.depth, "Last queue length": &s.MainQueue,
 		},
 		inBackfill: {
-			"Total backfilled jobs (since last stats cycle start)": &s.Backfilled, "Total cycles": &s.Backfill.Count,
-			"Last cycle": &s.Backfill.Last,
-			"Max cycle":  &s.Backfill.Max, "Mean cycle": &mean.bfCycle, "Depth Mean": &mean.bfDepth,
-			"Depth Mean (try depth)": &mean.bfTried,
-			"Last queue length":      &s.Backfill.Queue, "Last table size": &s.Table,
+			"Total backfilled jobs (since last stats cycle start)": &s.JobsBackfilled, "Total cycles": &s.BackfillCycles,
+			"Last cycle": (*int64)(&s.BackfillLast), "Max cycle": (*int64)(&s.BackfillMax), "Mean cycle": &mean.bfCycle,
+			"Depth Mean": &mean.bfDepth, "Depth Mean (try depth)": &mean.bfTried,
+			"Last queue length": &s.BackfillQueue, "Last table size": &s.BackfillTable,
 		},
 	}
-	byName := make(map[string]RPC)
+	byName := make(map[string]rm.Requests)
 	section := inHead
 	seen := 0
 lines:
@@ -246,7 +253,7 @@ lines:
 			}
 			continue
 		}
-		if is, err := s.instant(line); err != nil {
+		if is, err := instant(line, &at, &since); err != nil {
 			return nil, err
 		} else if is {
 			continue
@@ -269,26 +276,25 @@ lines:
 		}
 		switch section {
 		case inMainExits:
-			s.Main.exit(name, n)
+			s.MainExits = exit(s.MainExits, name, n)
 		case inBackfillExits:
-			s.Backfill.exit(name, n)
+			s.BackfillExits = exit(s.BackfillExits, name, n)
 		default:
 			*to = n
 			seen++
 		}
 	}
-	if s.Time.IsZero() || seen < len(head) {
+	if at == 0 || seen < len(head) {
 		return nil, fmt.Errorf("reading the output of sdiag: it has %d of the lines of its statistics: %.200q", seen, text)
 	}
-	if err := s.multiply(mean); err != nil {
+	if err := multiply(s, mean); err != nil {
 		return nil, err
 	}
-	s.RPCs = sortRPCs(byName)
-	return s, s.check()
+	return complete(s, at, since, byName)
 }
 
 // addRPC takes a line of the requests by type.
-func addRPC(byName map[string]RPC, line string) error {
+func addRPC(byName map[string]rm.Requests, line string) error {
 	m := rpcSyntax.FindStringSubmatch(line)
 	if m == nil {
 		return nil
@@ -298,24 +304,23 @@ func addRPC(byName map[string]RPC, line string) error {
 	if err := errors.Join(err, err2); err != nil {
 		return fmt.Errorf("reading the output of sdiag: %q: %w", line, err)
 	}
-	byName[m[1]] = RPC{Name: m[1], Count: n, Total: total}
+	byName[m[1]] = rm.Requests{Type: m[1], Count: n, Time: micros(number(total))}
 	return nil
 }
 
-// instant takes a line with the time of the output, or since when it counts, and tells whether it is one.
-func (s *Sample) instant(line string) (is bool, err error) {
+// instant takes a line with the time of the output, or since when it counts, in seconds, and tells whether
+// it is one.
+func instant(line string, at, since *int64) (is bool, err error) {
 	m := instantSyntax.FindStringSubmatch(line)
 	if m == nil {
 		return false, nil
 	}
-	at, err := counter(m[1])
-	if err != nil {
-		return false, fmt.Errorf("reading the output of sdiag: %q: %w", line, err)
-	}
+	to := at
 	if strings.HasPrefix(line, "Data") {
-		s.Since = time.Unix(at, 0).UTC()
-	} else {
-		s.Time = time.Unix(at, 0).UTC()
+		to = since
+	}
+	if *to, err = counter(m[1]); err != nil {
+		return false, fmt.Errorf("reading the output of sdiag: %q: %w", line, err)
 	}
 	return true, nil
 }
@@ -323,31 +328,33 @@ func (s *Sample) instant(line string) (is bool, err error) {
 // means are those of the text: microseconds, and jobs.
 type means struct{ cycle, depth, bfCycle, bfDepth, bfTried int64 }
 
-// multiply makes sums of the means.
-func (s *Sample) multiply(mean means) error {
+// multiply makes sums of the means, and durations of the microseconds in their place.
+func multiply(s *rm.Statistics, mean means) error {
 	for _, product := range []struct {
 		to             *int64
 		count, average int64
 	}{
-		{&s.Main.Sum, s.Main.Count, mean.cycle}, {&s.Main.Depth, s.Main.Count, mean.depth},
-		{&s.Backfill.Sum, s.Backfill.Count, mean.bfCycle}, {&s.Backfill.Depth, s.Backfill.Count, mean.bfDepth},
-		{&s.Backfill.Tried, s.Backfill.Count, mean.bfTried},
+		{(*int64)(&s.MainSum), s.MainCycles, mean.cycle}, {&s.MainDepth, s.MainCycles, mean.depth},
+		{(*int64)(&s.BackfillSum), s.BackfillCycles, mean.bfCycle}, {&s.BackfillDepth, s.BackfillCycles, mean.bfDepth},
+		{&s.BackfillTried, s.BackfillCycles, mean.bfTried},
 	} {
 		if product.count > 0 && product.average > most/product.count {
 			return fmt.Errorf("reading the output of sdiag: %d cycles with a mean of %d", product.count, product.average)
 		}
 		*product.to = product.count * product.average
 	}
+	for _, d := range []*time.Duration{
+		&s.MainLast, &s.MainMax, &s.MainSum, &s.BackfillLast, &s.BackfillMax, &s.BackfillSum,
+	} {
+		*d *= time.Microsecond
+	}
 	return nil
 }
 
-// exit counts the ends of cycles for a reason that sdiag prints.
-func (c *Cycles) exit(name string, n int64) {
-	if c.Exits == nil {
-		c.Exits = make(map[string]int64)
-	}
+// exit adds the ends of cycles for a reason that sdiag prints.
+func exit(list []rm.Exits, name string, n int64) []rm.Exits {
 	if short, ok := exitNames[name]; ok {
 		name = short
 	}
-	c.Exits[name] = n
+	return append(list, rm.Exits{Name: name, Count: n})
 }

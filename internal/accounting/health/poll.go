@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/rm"
 )
 
 const (
@@ -37,8 +38,8 @@ type Poller struct {
 	// SetSize keeps the size of the cluster; nil if nobody wants it.
 	SetSize func(ctx context.Context, c store.Cluster) error
 
-	text bool    // sdiag prints no JSON with all counters
-	last *Sample // of the last answer
+	text bool           // sdiag prints no JSON with all counters
+	last *rm.Statistics // of the last answer
 	away bool
 	// sized is when the size was asked for, and unsized the error that was reported about it.
 	sized   time.Time
@@ -76,7 +77,7 @@ func (p *Poller) poll(ctx context.Context) {
 		p.Report(fmt.Errorf("the scheduler of %s answers again", p.Cluster))
 	}
 	p.size(ctx)
-	if p.last != nil && !s.Time.After(p.last.Time) {
+	if p.last != nil && s.At <= p.last.At {
 		return // the same second, or a clock that was set back
 	}
 	if err := p.Add(ctx, Between(p.Cluster, p.last, s)); err != nil && ctx.Err() == nil {
@@ -104,12 +105,12 @@ func (p *Poller) size(ctx context.Context) {
 }
 
 // Ask runs sdiag once. It takes JSON if it has all counters, because texts have rounded means.
-func (p *Poller) Ask(ctx context.Context) (*Sample, error) {
+func (p *Poller) Ask(ctx context.Context) (*rm.Statistics, error) {
 	var first error
 	if !p.text {
 		out, err := p.run(ctx, p.sdiag("--json"))
 		if err == nil {
-			var s *Sample
+			var s *rm.Statistics
 			if s, err = ParseJSON(out); err == nil {
 				return s, nil
 			}

@@ -1,10 +1,13 @@
 // Package records turns finished jobs of other sources into documents, and documents into finished
-// jobs. Documents have the keys of Slurm's own (package document), and submit_line beside them.
+// jobs. Documents have the keys of Slurm's own (package document), and beside them what Slurm's have no key
+// for, so that a job comes back as it was.
 package records
 
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -36,7 +39,7 @@ type fields struct {
 	WCKey       string  `json:"wc_key,omitempty"`
 	Reservation string  `json:"reservation_name,omitempty"`
 	Name        string  `json:"job_name,omitempty"`
-	Limit       int64   `json:"time_limit,omitempty"`
+	Limit       limit   `json:"time_limit,omitempty"`
 	Nodes       string  `json:"nodes,omitempty"`
 	TotalCPUs   *int    `json:"total_cpus,omitempty"`
 	TotalNodes  *int    `json:"total_nodes,omitempty"`
@@ -52,8 +55,104 @@ type fields struct {
 	Dependency  string  `json:"orig_dependency,omitempty"`
 	Features    string  `json:"features,omitempty"`
 	Comment     string  `json:"comment,omitempty"`
-	SubmitLine  string  `json:"submit_line,omitempty"`
 	Script      string  `json:"script,omitempty"`
+	beyond
+}
+
+// beyond is what a record says and Slurm's documents have no key for. Package document knows the keys. Slurm's
+// commands have the same names where they have any.
+type beyond struct {
+	SubmitLine  string `json:"submit_line,omitempty"`
+	ArrayTasks  string `json:"array_task_str,omitempty"` // of an array, those that never started
+	ReqCPUs     int    `json:"req_cpus,omitempty"`
+	ReqNodes    int    `json:"req_nodes,omitempty"`
+	CPUsPerNode int    `json:"req_cpus_per_node,omitempty"`
+	MemPerNode  int64  `json:"req_mem_per_node,omitempty"` // MiB
+	MemPerCPU   int64  `json:"req_mem_per_cpu,omitempty"`  // MiB
+	Memory      int64  `json:"req_mem,omitempty"`          // MiB
+	GPUs        string `json:"req_gpus,omitempty"`
+	GRES        string `json:"req_gres,omitempty"` // on each node
+	Licenses    string `json:"licenses,omitempty"`
+	Suspended   int64  `json:"suspended,omitempty"` // seconds
+	RunTime     *int64 `json:"run_time,omitempty"`  // seconds, without those in which it was suspended
+	Restarts    int    `json:"restarts,omitempty"`
+	Held        bool   `json:"held,omitempty"`
+	Flags       string `json:"flags,omitempty"`
+	UsedMemory  int64  `json:"used_memory,omitempty"` // bytes
+	MovedBytes  int64  `json:"moved_bytes,omitempty"`
+	WholeLine   bool   `json:"whole_line,omitempty"`
+}
+
+// beyondOf returns what a job's record says beyond Slurm's keys. It leaves out what follows from them.
+func beyondOf(r *finished.Job) beyond {
+	follows := finished.Job{ReqTRES: r.ReqTRES}
+	_ = finished.TakeTRES(&follows) // a list with a mistake says what can be read of it, here and there
+	b := beyond{
+		SubmitLine: r.SubmitLine, ArrayTasks: r.ArrayRest, ReqCPUs: r.ReqCPUs, ReqNodes: r.ReqNodes,
+		CPUsPerNode: r.TasksPerNode, MemPerNode: r.MemPerNode, MemPerCPU: r.MemPerCPU, Memory: r.Memory, GPUs: r.GPUs,
+		GRES: r.GRES, Licenses: r.Licenses, Suspended: int64(r.Suspended / time.Second), Restarts: r.Restarts,
+		Held: r.Held, Flags: r.Flags, UsedMemory: r.UsedMemory, MovedBytes: r.MovedBytes, WholeLine: r.WholeLine,
+	}
+	if r.Elapsed >= 0 {
+		b.RunTime = new(int64(r.Elapsed / time.Second))
+	}
+	if b.ReqCPUs == follows.ReqCPUs {
+		b.ReqCPUs = 0
+	}
+	if b.ReqNodes == follows.ReqNodes {
+		b.ReqNodes = 0
+	}
+	if b.Memory == follows.Memory {
+		b.Memory = 0
+	}
+	if b.GPUs == follows.GPUs {
+		b.GPUs = ""
+	}
+	return b
+}
+
+// add adds to a job what its document says beyond Slurm's keys. It leaves out what makes no sense, since anybody may
+// have sent the document.
+func (b *beyond) add(r *finished.Job) {
+	const most = 1 << 40 // of processors, nodes, and MiB of memory
+	r.SubmitLine, r.Licenses, r.Flags, r.GPUs, r.GRES = b.SubmitLine, b.Licenses, b.Flags, b.GPUs, b.GRES
+	r.Held, r.WholeLine = b.Held, b.WholeLine
+	r.ReqCPUs = cmp.Or(int(within(int64(b.ReqCPUs), 0, most)), r.ReqCPUs)
+	r.ReqNodes = cmp.Or(int(within(int64(b.ReqNodes), 0, most)), r.ReqNodes)
+	r.TasksPerNode = int(within(int64(b.CPUsPerNode), 0, most))
+	r.MemPerNode = within(b.MemPerNode, hpc.AllMemory, most)
+	r.MemPerCPU, r.Memory = within(b.MemPerCPU, 0, most), within(b.Memory, 0, most)
+	r.Restarts = int(within(int64(b.Restarts), 0, math.MaxInt32))
+	r.UsedMemory, r.MovedBytes = within(b.UsedMemory, 0, 1<<60), within(b.MovedBytes, 0, 1<<60)
+	r.Suspended = time.Duration(within(b.Suspended, 0, slurmspec.MaxSeconds)) * time.Second
+	if b.RunTime != nil && within(*b.RunTime, 0, slurmspec.MaxSeconds) == *b.RunTime {
+		r.Elapsed = time.Duration(*b.RunTime) * time.Second
+	}
+	_ = finished.TakeTRES(r) // the parser has marked a list with a mistake
+}
+
+// within returns n, or 0 if it is out of bounds.
+func within(n, least, most int64) int64 {
+	if n < least || n > most {
+		return 0
+	}
+	return n
+}
+
+// limit is a time limit in seconds: absent for a job without one, as in Slurm's documents, and null in a record that
+// does not say it.
+type limit = json.RawMessage
+
+var noLimit, unknownLimit = limit(nil), limit("null")
+
+func limitOf(d time.Duration) limit {
+	switch {
+	case d == hpc.Unlimited:
+		return noLimit
+	case d <= 0:
+		return unknownLimit
+	}
+	return limit(strconv.FormatInt(int64(d/time.Second), 10))
 }
 
 // Document returns the document of a finished job. cluster stands for a missing cluster.
@@ -65,7 +164,7 @@ func Document(r *finished.Job, cluster string) ([]byte, error) {
 		Name: r.Name, Nodes: r.NodeList, TotalCPUs: amount(r.AllocCPUs, r.Start), TotalNodes: amount(r.AllocNodes, r.Start),
 		ExitCode: slurmspec.ExitCode{Status: r.ExitCode, Signal: r.Signal}.String(), TRESReq: r.ReqTRES, TRESAlloc: r.AllocTRES,
 		Priority: r.Priority, WorkDir: r.WorkDir, Dependency: r.Dependency, Features: r.Constraint, Comment: r.Comment,
-		SubmitLine: r.SubmitLine, Script: r.Script,
+		Script: r.Script, Limit: limitOf(r.TimeLimit), beyond: beyondOf(r),
 	}
 	switch isTask := r.ArrayJob != 0 && r.ArrayTask >= 0; {
 	case f.JobID != 0 || isTask: // a task without a number is told apart by its index
@@ -83,9 +182,12 @@ func Document(r *finished.Job, cluster string) ([]byte, error) {
 	if f.End == "" && r.Start != 0 && r.Elapsed > 0 && r.State.Ended() {
 		f.End = instant(r.Start.Add(r.Elapsed))
 	}
-	f.Limit = seconds(r.TimeLimit)
-	if r.ArrayJob != 0 && r.ArrayTask >= 0 {
+	switch {
+	case r.ArrayJob == 0:
+	case r.ArrayTask >= 0:
 		f.ArrayJob, f.ArrayTask = r.ArrayJob, &r.ArrayTask
+	case r.ArrayRest != "":
+		f.ArrayJob = r.ArrayJob
 	}
 	if r.HetJob != 0 {
 		f.HetJob, f.HetOffset = r.HetJob, &r.HetOffset
@@ -100,7 +202,7 @@ func RunDocument(r *run.Row, cluster string) ([]byte, error) {
 		JobID: r.RMJob, Cluster: cluster, User: r.User, Group: r.Group,
 		Submit: instant(max(r.Submit, r.Resubmit)), Eligible: instant(r.Eligible), Start: instant(r.Start), End: instant(r.End),
 		State: string(r.State), Partition: r.Partition, Account: r.Account, QOS: r.QOS, Reservation: r.Reservation, Name: r.Name,
-		Limit: seconds(r.TimeLimit), Nodes: r.Nodes, TotalCPUs: amount(r.Processors, r.Start), TotalNodes: amount(r.NodeCount, r.Start),
+		Limit: limitOf(r.TimeLimit), Nodes: r.Nodes, TotalCPUs: amount(r.Processors, r.Start), TotalNodes: amount(r.NodeCount, r.Start),
 		ExitCode: slurmspec.ExitCode{Status: r.ExitCode, Signal: r.Signal}.String(), TRESAlloc: r.TRES,
 	}
 	switch {
@@ -151,13 +253,6 @@ func instant(t hpc.Time) string {
 	return t.Std().UTC().Format(layout)
 }
 
-func seconds(d time.Duration) int64 {
-	if d <= 0 || d == hpc.Unlimited {
-		return 0
-	}
-	return int64(d / time.Second)
-}
-
 // leadingNumber returns the number at the beginning of a job's name, or 0.
 func leadingNumber(id string) uint32 {
 	end := strings.IndexFunc(id, func(r rune) bool { return r < '0' || r > '9' })
@@ -206,16 +301,27 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 	}
 	// What only the document has.
 	var more struct {
-		JobID      json.Number `json:"jobid"`
-		SubmitLine string      `json:"submit_line"`
-		Script     string      `json:"script"`
+		JobID  json.Number `json:"jobid"`
+		Limit  limit       `json:"time_limit"`
+		Script string      `json:"script"`
+		beyond
 	}
-	if json.Unmarshal([]byte(lines.UTF8(text)), &more) == nil {
-		r.SubmitLine, r.Script = more.SubmitLine, more.Script
-		if more.JobID == "" { // a part of a whole, which has the number
-			r.Number = 0
-		}
+	err := json.Unmarshal([]byte(lines.UTF8(text)), &more)
+	if _, other := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !other { // else the other keys were read
+		return r, j.Marks
 	}
+	r.Script = more.Script
+	if more.JobID == "" { // a part of a whole, which has the number
+		r.Number = 0
+	}
+	if string(more.Limit) == string(unknownLimit) {
+		r.TimeLimit = 0
+	}
+	if j.ArrayJobID.Known && !j.ArrayTaskID.Known && more.ArrayTasks != "" {
+		r.ArrayJob, r.ArrayRest = uint32(j.ArrayJobID.Value), more.ArrayTasks
+		r.ID = strconv.Itoa(int(r.ArrayJob)) + "_[" + r.ArrayRest + "]"
+	}
+	more.add(r)
 	return r, j.Marks
 }
 

@@ -2,6 +2,7 @@ package records_test
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -18,29 +19,50 @@ import (
 // at is an instant in minutes.
 func at(minute int64) hpc.Time { return hpc.Unix(1709251200 + 60*minute) }
 
-// TestBack checks that a finished job becomes a document without a mark and the same job again.
+// TestBack checks that finished jobs become documents without a mark and the same jobs again, whatever a record
+// says.
 func TestBack(t *testing.T) {
 	priority := uint32(77)
-	job := finished.Job{
-		ID: "16_3", Cluster: "vale", Number: 17, ArrayJob: 16, ArrayTask: 3, Elapsed: -1, Name: "Mü\tller \"x\"", User: "ann", Group: "staff",
+	jobs := []finished.Job{{
+		ID: "16_3", Cluster: "vale", Number: 17, ArrayJob: 16, ArrayTask: 3, Elapsed: 6 * time.Minute, Name: "Mü\tller \"x\"", User: "ann", Group: "staff",
 		Account: "physics", Partition: "batch", QOS: "normal", WCKey: "w", Reservation: "r", UID: 1000, GID: 100, HasUID: true, Constraint: "fast", Comment: "c",
-		Submit: at(0), Eligible: at(1), Start: at(2), End: at(9), TimeLimit: 30 * time.Minute, State: hpc.Failed, ExitCode: 3, Priority: &priority,
+		Submit: at(0), Eligible: at(1), Start: at(2), End: at(9), TimeLimit: 30 * time.Minute, State: hpc.Failed, ExitCode: 3, Signal: 9, Priority: &priority,
 		ReqCPUs: 4, ReqNodes: 1, AllocCPUs: 8, AllocNodes: 2, ReqTRES: "cpu=4,mem=8G,node=1", AllocTRES: "cpu=8,mem=16G,node=2", NodeList: "n[1-2]",
-		Dependency: "afterok:3", SubmitLine: "sbatch -n 4 x", Script: "#!/bin/sh\nexit 3\n", WorkDir: "/home/ann",
+		Memory: 8192, Licenses: "matlab:1", Suspended: time.Minute, Restarts: 2, Held: true, Flags: "SchedBackfill", UsedMemory: 1 << 40, MovedBytes: 1 << 50,
+		Dependency: "afterok:3", SubmitLine: "sbatch -n 4 x", Script: "#!/bin/sh\nexit 3\n", WorkDir: "/home/ann", WholeLine: true,
+	}, {
+		ID: "16_[1,4-9%2]", Number: 16, ArrayJob: 16, ArrayTask: -1, ArrayRest: "1,4-9%2", Elapsed: -1, Cluster: "vale", Submit: at(0), End: at(5), State: hpc.Cancelled,
+		TimeLimit: hpc.Unlimited, ReqCPUs: 4, ReqNodes: 2, MemPerCPU: 2800, GPUs: "a100:2,h100:1",
+	}, {
+		ID: "30+1", Number: 31, HetJob: 30, HetOffset: 1, ArrayTask: -1, Cluster: "vale", Submit: at(0), Start: at(1), State: hpc.Running, AllocCPUs: 4, AllocNodes: 1,
+		NodeList: "n1", ReqCPUs: 1, MemPerNode: hpc.AllMemory, GRES: "gpu:2,shard:1", TasksPerNode: 2,
+	}}
+	said := map[string]bool{}
+	for i := range jobs {
+		job := &jobs[i]
+		text, err := records.Document(job, "other")
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, marks := records.Finished(text, "")
+		if marks&^document.StartEvent != 0 || marks != 0 && job.State.Ended() {
+			t.Errorf("%s: %q", text, marks.Names())
+		}
+		if diff := cmp.Diff(job, back); diff != "" {
+			t.Errorf("%s: -before +after\n%s", job.ID, diff)
+		}
+		for field, v := range reflect.ValueOf(job).Elem().Fields() {
+			said[field.Name] = said[field.Name] || !v.IsZero()
+		}
 	}
-	text, err := records.Document(&job, "other")
-	if err != nil {
-		t.Fatal(err)
-	}
-	back, marks := records.Finished(text, "")
-	if marks != 0 {
-		t.Errorf("%s: %q", text, marks.Names())
-	}
-	if diff := cmp.Diff(&job, back); diff != "" {
-		t.Errorf("-before +after\n%s", diff)
+	for name, is := range said {
+		if !is {
+			t.Errorf("no job of this test has %s", name)
+		}
 	}
 	cancelled := finished.Job{ID: "18", Number: 18, ArrayTask: -1, Elapsed: -1, Submit: at(0), End: at(5), State: hpc.Cancelled, TimeLimit: hpc.Unlimited}
-	if text, err = records.Document(&cancelled, "vale"); err != nil {
+	text, err := records.Document(&cancelled, "vale")
+	if err != nil {
 		t.Fatal(err)
 	}
 	unknown := finished.Job{ID: "19", Number: 19, ArrayTask: -1, Submit: at(0), Start: at(1), End: at(5), State: hpc.Completed, AllocCPUs: 64}

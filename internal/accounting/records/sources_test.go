@@ -85,10 +85,10 @@ func jsonOf(facts []fact) string {
 	return string(text)
 }
 
-// documentsOf imports a text of sacct and reads the documents again.
+// documentsOf imports a text of sacct and reads the documents again. The rules are those of both.
 func documentsOf(text string) (*workload.Workload, error) {
 	b := finished.NewBuilder("documents", workload.ReadOptions{})
-	_, _, err := sacct.Accounting(strings.NewReader(text), "sacct", workload.ReadOptions{Record: func(record any) error {
+	imported, _, err := sacct.Accounting(strings.NewReader(text), "sacct", workload.ReadOptions{Record: func(record any) error {
 		text, err := records.Document(record.(*finished.Job), "")
 		if err != nil {
 			return err
@@ -100,7 +100,17 @@ func documentsOf(text string) (*workload.Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.Finish()
+	w, err := b.Finish()
+	if err != nil {
+		return nil, err
+	}
+	for rule, n := range imported.Rules {
+		if w.Rules == nil {
+			w.Rules = make(map[string]int)
+		}
+		w.Rules[rule] += n
+	}
+	return w, nil
 }
 
 const tableMap = `
@@ -160,6 +170,107 @@ func TestSourcesAgree(t *testing.T) {
 			}
 		}
 	})
+}
+
+// drawRows draws records of jobs, arrays and heterogeneous jobs in any state, with some of the columns that sacct has.
+func drawRows(t *rapid.T) string {
+	columns := []string{"JobID", "Submit", "Start", "End", "State", "ReqCPUS"}
+	optional := []string{
+		"JobIDRaw", "User", "UID", "GID", "Eligible", "Elapsed", "Suspended", "ExitCode", "Timelimit", "AllocCPUS", "NNodes", "ReqNodes", "ReqMem", "ReqGRES", "ReqTRES",
+		"AllocTRES", "NodeList", "Licenses", "Restarts", "Reason", "Flags", "Priority", "SubmitLine", "WorkDir", "Constraints",
+	}
+	for _, name := range optional {
+		if rapid.Bool().Draw(t, name) {
+			columns = append(columns, name)
+		}
+	}
+	text := strings.Join(columns, "|") + "\n"
+	for n := range rapid.IntRange(1, 4).Draw(t, "rows") {
+		row := drawRow(t, 10*(n+1))
+		var values []string
+		for _, name := range columns {
+			values = append(values, row[name])
+		}
+		text += strings.Join(values, "|") + "\n"
+	}
+	return text
+}
+
+// drawRow draws the values of a record by their columns.
+func drawRow(t *rapid.T, number int) map[string]string {
+	word := func(name string, words ...string) string { return rapid.SampledFrom(words).Draw(t, name) }
+	nodes := rapid.IntRange(1, 3).Draw(t, "nodes")
+	cpus := nodes * rapid.IntRange(1, 8).Draw(t, "cpus")
+	v := map[string]string{
+		"JobID": fmt.Sprint(number), "JobIDRaw": fmt.Sprint(number), "User": word("user", "ann", "bob"), "UID": "1001", "GID": "100",
+		"Submit": "2024-06-10T06:17:48", "Eligible": word("eligible", "2024-06-10T06:17:48", "2024-06-10T06:18:00", "Unknown"), "Start": "Unknown", "End": "Unknown",
+		"Elapsed": "00:00:00", "ExitCode": word("exit", "0:0", "3:0", "0:9"), "Timelimit": word("limit", "", "01:00:00", "UNLIMITED", "Partition_Limit"), "ReqCPUS": fmt.Sprint(cpus),
+		"AllocCPUS": "0", "NNodes": fmt.Sprint(nodes), "ReqNodes": fmt.Sprint(nodes), "ReqMem": word("memory", "", "8G", "2800Mc", "100Gn", "0n"),
+		"ReqGRES": word("gres", "", "gpu:2", "PER_NODE:gpu:a100:1"), "NodeList": "None assigned", "Licenses": word("licenses", "", "matlab:2"),
+		"Restarts": word("restarts", "0", "1"), "Reason": word("reason", "None", "JobHeldUser", "Priority"), "Flags": word("flags", "", "SchedBackfill"), "Priority": word("priority", "", "77"),
+		"ReqTRES":    word("tres", "", fmt.Sprintf("billing=4,cpu=%d,mem=8G,node=%d", cpus, nodes), fmt.Sprintf("cpu=%d,gres/gpu=%d,gres/gpu:a100=%d,node=%d", cpus, 2*nodes, 2*nodes, nodes)),
+		"SubmitLine": word("line", "", "sbatch job.sh", "sbatch --mem-per-cpu=2800 --gres=gpu:2 job.sh", "sbatch -d afterok:9 job.sh"), "WorkDir": "/home/ann", "Constraints": word("features", "", "fast"),
+	}
+	started, ended := true, true
+	switch v["State"] = word("state", "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED by 7", "RUNNING", "PENDING", "NODE_FAIL"); v["State"] {
+	case "CANCELLED by 7":
+		started = rapid.Bool().Draw(t, "started")
+	case "RUNNING":
+		ended = false
+	case "PENDING":
+		started, ended = false, false
+	}
+	if started {
+		v["Start"], v["AllocCPUS"], v["NodeList"] = "2024-06-10T06:20:00", fmt.Sprint(cpus), []string{"n1", "n[1-2]", "n[1-3]"}[nodes-1]
+		v["AllocTRES"] = word("allocated", "", fmt.Sprintf("cpu=%d,mem=4G,node=%d", cpus, nodes), fmt.Sprintf("cpu=%d,gres/gpu=%d,mem=4G,node=%d", cpus, nodes, nodes))
+	}
+	if ended {
+		v["End"], v["Elapsed"], v["Suspended"] = "2024-06-10T06:50:00", "00:30:00", "00:00:00"
+		if started && rapid.Bool().Draw(t, "suspended") {
+			v["Elapsed"], v["Suspended"] = "00:20:00", "00:10:00"
+		}
+	}
+	switch kind := word("kind", "job", "task", "component", "tasks", "tasks"); {
+	case kind == "task":
+		v["JobID"], v["JobIDRaw"] = fmt.Sprintf("%d_3", number), fmt.Sprint(number+1)
+	case kind == "component":
+		v["JobID"], v["JobIDRaw"] = fmt.Sprintf("%d+1", number), fmt.Sprint(number+1)
+	case kind == "tasks" && !started:
+		v["JobID"] = fmt.Sprintf("%d_[%s]", number, word("list", "1-4", "2,7-9%2", "1,4,7,1...%2"))
+		if strings.Contains(v["JobID"], "...") {
+			v["SubmitLine"] = word("array", "sbatch --array=1-30:3%2 job.sh", "sbatch job.sh")
+		}
+	}
+	return v
+}
+
+// TestDocumentsAgree checks that a workload of imported records is that of the records themselves, whatever columns
+// they have, and that the rules of the import and of the workload are together those of the records.
+func TestDocumentsAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := drawRows(t)
+		want, _, err := sacct.Accounting(strings.NewReader(text), "sacct", workload.ReadOptions{})
+		got, err2 := documentsOf(text)
+		if err != nil || err2 != nil {
+			if err == nil || err2 == nil {
+				t.Fatalf("sacct: %v; documents: %v\n%s", err, err2, text)
+			}
+			return // all of them are lists of tasks that are cut
+		}
+		if diff := cmp.Diff(jobsOf(want), jobsOf(got)); diff != "" {
+			t.Fatalf("-sacct +documents\n%s%s", diff, text)
+		}
+		if diff := cmp.Diff([]any{want.Rules, want.Users}, []any{got.Rules, got.Users}); diff != "" {
+			t.Fatalf("rules and users: -sacct +documents\n%s%s", diff, text)
+		}
+	})
+}
+
+func jobsOf(w *workload.Workload) (jobs []hpc.Job) {
+	for _, job := range w.Jobs.All() {
+		jobs = append(jobs, *job)
+	}
+	return jobs
 }
 
 // TestResourcesOfDocument checks that a workload of documents has the memory, GPUs, licenses and other

@@ -24,46 +24,12 @@ func HealthOf(cluster string, list []rm.Statistics) (out []store.Health) {
 	if len(list) == 0 {
 		return nil
 	}
-	since := list[0].Since.Std().UTC()
-	before := &health.Sample{Time: since, Since: since}
+	before := &rm.Statistics{At: list[0].Since, Since: list[0].Since}
 	for i := range list {
-		now := sampleOf(&list[i])
-		if h := health.Between(cluster, before, now); h.Interval > 0 {
+		if h := health.Between(cluster, before, &list[i]); h.Interval > 0 {
 			out = append(out, h)
-			before = now
+			before = &list[i]
 		}
-	}
-	return out
-}
-
-// sampleOf returns a row of a record as sdiag would have shown it.
-func sampleOf(s *rm.Statistics) *health.Sample {
-	out := &health.Sample{
-		Time: s.At.Std().UTC(), Since: s.Since.Std().UTC(),
-		ServerThreads: s.ServerThreads, AgentQueue: s.AgentQueue, Agents: s.Agents, DBDQueue: s.DBDQueue,
-		JobsPending: s.JobsPending, JobsRunning: s.JobsRunning, Submitted: s.JobsSubmitted, Started: s.JobsStarted,
-		Completed: s.JobsCompleted, Cancelled: s.JobsCancelled, Failed: s.JobsFailed, Backfilled: s.JobsBackfilled,
-		Table: s.BackfillTable,
-		Main: health.Cycles{
-			Count: s.MainCycles, Sum: s.MainSum.Microseconds(), Last: s.MainLast.Microseconds(), Max: s.MainMax.Microseconds(),
-			Depth: s.MainDepth, Queue: s.MainQueue, Exits: exitsOf(s.MainExits),
-		},
-		Backfill: health.Cycles{
-			Count: s.BackfillCycles, Sum: s.BackfillSum.Microseconds(), Last: s.BackfillLast.Microseconds(),
-			Max:   s.BackfillMax.Microseconds(),
-			Depth: s.BackfillDepth, Tried: s.BackfillTried, Queue: s.BackfillQueue, Exits: exitsOf(s.BackfillExits),
-		},
-	}
-	for _, r := range s.Requests {
-		out.RPCs = append(out.RPCs, health.RPC{Name: r.Type, Count: r.Count, Total: r.Time.Microseconds()})
-	}
-	return out
-}
-
-func exitsOf(list []rm.Exits) map[string]int64 {
-	out := make(map[string]int64, len(list))
-	for _, e := range list {
-		out[e.Name] = e.Count
 	}
 	return out
 }

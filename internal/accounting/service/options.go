@@ -54,6 +54,7 @@ type Imported struct {
 	Replaced  int            `json:"replaced"`      // an earlier import's record that differed
 	Kept      int            `json:"kept_received"` // jobs that Slurm itself had sent
 	Rules     map[string]int `json:"rules"`         // rules that records broke, and decisions
+	Mistake   string         `json:"first_mistake,omitempty"`
 	// Unnamed counts the documents in the directory, from before, that name no cluster. They stand under the
 	// name of their index, so records of their jobs may have been added beside them.
 	Unnamed int64 `json:"without_cluster"`

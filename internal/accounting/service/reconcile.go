@@ -72,7 +72,7 @@ func (Service) Reconcile(ctx context.Context, dir string, from Records, fill boo
 		return nil, err
 	}
 	all := recorded{jobs: map[string]record{}, runs: map[jobRun]string{}, clusters: map[string]bool{}}
-	if err := read(ctx, from, map[string]int{}, all.add, nil); err != nil {
+	if err := read(ctx, from, &Imported{Rules: map[string]int{}}, all.add, nil); err != nil {
 		return nil, err
 	}
 	out = &Reconciled{Records: len(all.jobs), Missing: []string{}, Differing: []Difference{}}

@@ -144,7 +144,7 @@ func (Service) Import(ctx context.Context, dir string, from Records) (out *Impor
 		return nil, err
 	}
 	out = &Imported{Rules: map[string]int{}, Unnamed: info.Counts["no_cluster"]}
-	err = read(ctx, from, out.Rules, func(source store.Source, cluster string, text []byte) error {
+	err = read(ctx, from, out, func(source store.Source, cluster string, text []byte) error {
 		if source != send.source {
 			if err := send.flush(); err != nil {
 				return err
@@ -175,8 +175,8 @@ func (Service) Import(ctx context.Context, dir string, from Records) (out *Impor
 }
 
 // read calls each with the document of each job of the sources, and described with each run. It adds to
-// the counts of rules. described may be nil.
-func read(ctx context.Context, from Records, rules map[string]int,
+// the counts of rules in out, and sets the mistake. described may be nil.
+func read(ctx context.Context, from Records, out *Imported,
 	each func(source store.Source, cluster string, text []byte) error, described func(name string, r *run.Run) error,
 ) error {
 	opts := workload.ReadOptions{Cluster: from.ClusterName, Start: from.Start, End: from.End, Zone: from.Zone.Location()}
@@ -223,8 +223,9 @@ func read(ctx context.Context, from Records, rules map[string]int,
 		return err
 	}
 	for name, n := range r.Workload.Rules {
-		rules[name] += n
+		out.Rules[name] += n
 	}
+	out.Mistake = r.Workload.Mistake
 	return nil
 }
 

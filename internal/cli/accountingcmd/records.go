@@ -81,6 +81,9 @@ func importedText(r *service.Imported) string {
 	for _, name := range sorted(r.Rules) {
 		text += fmt.Sprintf("  %s: %d\n", name, r.Rules[name])
 	}
+	if r.Mistake != "" {
+		text += fmt.Sprintf("  the first mistake: %s\n", r.Mistake)
+	}
 	if r.Unnamed > 0 && r.Added > 0 {
 		text += fmt.Sprintf("note: %d documents in the directory name no cluster, and stand under the name of their index. "+
 			"If that is not the "+

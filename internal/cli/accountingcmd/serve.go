@@ -131,8 +131,8 @@ func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 	flags.Duration(f, &opts.SdiagEvery, "sdiag-every", time.Minute, "`DURATION` between two runs of sdiag")
 	flags.Duration(f, &opts.SdiagKeep, "sdiag-keep", 400*24*time.Hour,
 		"`DURATION` for which sdiag's figures are kept; 0 for ever")
-	f.IntVar(&opts.MemoryMiB, "memory", 512, "`MIB` of memory that all processes that answer questions may use; the "+
-		"server has up to 256 beside")
+	flags.Memory(f, &opts.MemoryMiB, "memory", 512, "`MIB` of memory, or an amount such as 4G, that all processes that "+
+		"answer questions may use; the server has up to 256 beside")
 }
 
 // leastMemory is in MiB.

@@ -27,6 +27,16 @@ func WantArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// AtMost accepts no more than n arguments.
+func AtMost(n int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > n {
+			return fmt.Errorf("%q: unexpected argument", args[n])
+		}
+		return nil
+	}
+}
+
 // Require makes flags of a command required. The program checks them before the command runs.
 func Require(c *cobra.Command, names ...string) {
 	for _, name := range names {
@@ -51,6 +61,12 @@ func AddOutput(f *pflag.FlagSet, to *string, kind, what string) {
 // AddSeed adds --seed.
 func AddSeed(f *pflag.FlagSet, to *uint64, what string) {
 	f.Uint64Var(to, "seed", 1, "`SEED` of all random numbers: "+what)
+}
+
+// AddSlurm adds --slurm, which names the Slurm to run.
+func AddSlurm(f *pflag.FlagSet, to *string) {
+	f.StringVar(to, "slurm", "", "which Slurm: the `DIR` of a site's build or of the root of an image, or the version of "+
+		"an installed release (default $RMREPLAY_SLURM, or the machine's own)")
 }
 
 // AddQuiet adds -q, --quiet.

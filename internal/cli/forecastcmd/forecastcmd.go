@@ -251,7 +251,7 @@ docs/FORECAST.md describes the method, its limits and measurements.`,
   rmreplay forecast --freeze demo/run --at 2024-03-05T12:00:00
   rmreplay forecast queue --submit "-N 4 -t 8:00:00 -p normal" --submit-as ann \
     --what-if limit=4:00:00 --what-if "partition=short limit=1:00:00"`,
-		Args: cobra.MaximumNArgs(1),
+		Args: console.AtMost(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.forecast(c.Context(), args, opts) },
 	}
 	f := c.Flags()

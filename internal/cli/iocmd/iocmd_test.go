@@ -277,8 +277,8 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		{[]string{"serve", "--state", state}, `required flag(s) "bandwidth" not set`},
-		{[]string{"serve", "--state", state, "--bandwidth", "0"}, "want a number above 0"},
-		{[]string{"serve", "--state", state, "--bandwidth", "10 apples"}, "want a number above 0"},
+		{[]string{"serve", "--state", state, "--bandwidth", "0"}, "not a rate"},
+		{[]string{"serve", "--state", state, "--bandwidth", "10 apples"}, "not a rate"},
 		{[]string{"serve", "--state", state, "--bandwidth", "1GB", "--source", "nfs:x"}, "want KIND:FILES with a kind of ldms, jobstats, collectl, darshan, sacct"},
 		{[]string{"serve", "--state", state, "--bandwidth", "1GB", "--source", "ldms:["}, "syntax error in pattern"},
 		{[]string{"serve", "--state", state, "--bandwidth", "1GB", "--connections", "0"}, "want 1 or more"},
@@ -301,7 +301,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestBandwidth(t *testing.T) {
-	for text, want := range map[string]bandwidth{"150MiB": 150 << 20, "80GB": 80e9, "14e6": 14e6, "1.5kB": 1500, "7B": 7} {
+	for text, want := range map[string]bandwidth{"150MiB": 150 << 20, "80GB": 80e9, "14e6": 14e6, "1.5kB": 1500, "7B": 7, "200MiB/s": 200 << 20, "4G": 4 << 30} {
 		var b bandwidth
 		if err := b.Set(text); err != nil || b != want {
 			t.Errorf("%s: %v, %v", text, b, err)

@@ -6,13 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioservice"
 	"rmreplay/internal/ioservice/counters"
 	"rmreplay/internal/ioservice/recorded"
@@ -25,22 +25,11 @@ type bandwidth float64
 func (b *bandwidth) Type() string   { return "bytes" }
 func (b *bandwidth) String() string { return strconv.FormatFloat(float64(*b), 'g', -1, 64) }
 
-// units are the units of bandwidths.
-var units = map[string]float64{
-	"": 1, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
-	"TiB": 1 << 40,
-}
-
 // Set reads the value.
 func (b *bandwidth) Set(text string) error {
-	number := strings.TrimRight(text, "BkMGTKi")
-	unit, known := units[text[len(number):]]
-	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || !known || !(n > 0) || n > 1e18 {
-		return errors.New("not bytes per second (want a number above 0 with kB, MB, GB, TB, KiB, MiB, GiB or TiB)")
-	}
-	*b = bandwidth(n * unit)
-	return nil
+	n, err := hpc.ParseRate(text)
+	*b = bandwidth(n)
+	return err
 }
 
 // learnReport is what `io learn` has done.

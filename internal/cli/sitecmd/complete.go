@@ -1,5 +1,6 @@
-// Package sitecmd has the commands about records of a site that say less than a replay needs, or more than
-// others may see: `workload complete` and `site export`. Package cli adds them to the program.
+// Package sitecmd has the commands about records of a site that do not fit a replay: `workload validate`
+// finds what a cluster does not run, `workload complete` makes what was not recorded, and `site export`
+// takes out what others may not see. Package cli adds them to the program.
 package sitecmd
 
 import (

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -31,6 +32,9 @@ import (
 func Read(dir string) (*forecast.Queue, error) {
 	q, err := read(dir)
 	if err != nil {
+		if _, no := os.Stat(filepath.Join(dir, "manifest.json")); no == nil {
+			return nil, fmt.Errorf("reading the capture %s: a run (want it frozen at an instant: --freeze %s --at TIME)", dir, dir)
+		}
 		return nil, fmt.Errorf("reading the capture %s: %w", dir, err)
 	}
 	return q, nil

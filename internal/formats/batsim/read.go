@@ -136,7 +136,7 @@ func (s *reader) read(r io.Reader) error {
 	if s.w.Jobs.Len() == 0 {
 		return fmt.Errorf("no usable job in it%s", s.book.Summary())
 	}
-	s.w.Rules = s.book.Counts
+	s.w.Rules, s.w.Mistake = s.book.Counts, s.book.Mistake()
 	s.w.Sort()
 	return nil
 }

@@ -28,7 +28,8 @@ func TestRead(t *testing.T) {
 	at := func(s int64) hpc.Time { return hpc.Unix(1709280000 + s) }
 	want := &workload.Workload{
 		Epoch: at(0), Source: "x.csv", Rules: map[string]int{workload.RuleOutOfOrder: 1},
-		Users: []hpc.User{{Name: "ann", UID: 7, Group: "g", GID: 8}},
+		Mistake: "submitted at 2024-03-01T08:00:00Z, after a job that was submitted at 2024-03-01T08:00:10Z",
+		Users:   []hpc.User{{Name: "ann", UID: 7, Group: "g", GID: 8}},
 		Jobs: workload.JobsOf(
 			&hpc.Job{ID: "a", Submit: at(0), Request: hpc.Request{User: "ann", TimeLimit: hpc.Unlimited}, Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited}},
 			&hpc.Job{

@@ -81,7 +81,7 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 	if t.w.Jobs.Len() == 0 {
 		return nil, fmt.Errorf("reading csv: %s: no job in it", name)
 	}
-	t.w.Rules = t.book.Counts
+	t.w.Rules, t.w.Mistake = t.book.Counts, t.book.Mistake()
 	t.w.Sort()
 	t.w.Epoch = hpc.Unix(t.w.Jobs.Submit(0).UnixSeconds())
 	return t.w, nil

@@ -69,7 +69,7 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 	}
 	e.resolveDependencies()
 	e.w.Jobs = workload.JobsOf(e.jobs...)
-	e.w.Rules = e.book.Counts
+	e.w.Rules, e.w.Mistake = e.book.Counts, e.book.Mistake()
 	e.w.Sort()
 	return e.w, nil
 }

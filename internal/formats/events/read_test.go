@@ -37,7 +37,8 @@ func TestRead(t *testing.T) {
 	at := func(s float64) hpc.Time { return workload.DefaultEpoch.Add(time.Duration(s * float64(time.Second))) }
 	want := &workload.Workload{
 		Epoch: workload.DefaultEpoch, Source: "x.events",
-		Rules: map[string]int{workload.RuleOutOfOrder: 2, workload.RuleRenamed: 1},
+		Rules:   map[string]int{workload.RuleOutOfOrder: 2, workload.RuleRenamed: 1},
+		Mistake: "submitted at 2024-01-01T00:00:05Z, after a job that was submitted at 2024-01-01T00:00:10.75Z",
 		Jobs: workload.JobsOf([]*hpc.Job{
 			{ID: "jobid_1001", Submit: at(0), Behaviour: hpc.Behaviour{RunTime: 15 * time.Second},
 				Request: hpc.Request{Name: "jobid_1001", User: "user5", TimeLimit: 7 * time.Minute, Tasks: 12, Constraint: "a|b"}},

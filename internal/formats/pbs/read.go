@@ -37,6 +37,12 @@ const (
 	NoteChunks = "chunks_averaged"
 	// NoteHostDropped counts jobs that asked for hosts by their names.
 	NoteHostDropped = "named_host_dropped"
+	// NoteNodesShared counts jobs whose nodes shared hosts: Torque's nodes are virtual, and its schedulers may
+	// place several on one host (JOBNODEMATCHPOLICY of Maui and Moab). Such a job has the hosts of its run.
+	NoteNodesShared = "nodes_shared_hosts"
+	// NoteVirtualMemory counts jobs that limit their virtual memory and ask for no memory. The two differ, so
+	// that their memory is not known.
+	NoteVirtualMemory = "virtual_memory_only"
 )
 
 // recognize takes a first line with a date, a type and a job, and then keys with values.
@@ -171,6 +177,7 @@ type job struct {
 	text    string   // the last record
 	deleted hpc.Time // when somebody deleted it or the server aborted it
 	asked   bool     // a record had what it asked for
+	shared  bool     // its nodes shared hosts, which was counted
 	closed  bool     // it has ended, and the builder has it
 }
 

@@ -86,6 +86,39 @@ func TestProfessional(t *testing.T) {
 	}
 }
 
+// TestSharedNodes: Torque's nodes are virtual. Where several were on one host, the job has its hosts; where
+// each had one, and where nothing is known of hosts, it has what it asked for.
+func TestSharedNodes(t *testing.T) {
+	ask := " Resource_List.nodect=4 Resource_List.nodes=4:ppn=2 Exit_status=0"
+	for hosts, want := range map[string]hpc.Request{
+		"exec_host=a/0-3+b/0-3":             {Tasks: 8, MinNodes: 2, MaxNodes: 2},
+		"exec_host=a/0-7":                   {Tasks: 8, MinNodes: 1, MaxNodes: 1},
+		"exec_host=a/0-1+b/0-1+c/0-1+d/0-1": {Tasks: 8, MinNodes: 4, MaxNodes: 4, TasksPerNode: 2},
+		"":                                  {Tasks: 8, MinNodes: 4, TasksPerNode: 2},
+	} {
+		end := proEnd("7", hosts+ask)
+		w := parse(t, strings.Replace(end, ";E;", ";S;", 1)+end)
+		got, shared := w.Jobs.At(0).Request, 0
+		if want.TasksPerNode == 0 {
+			shared = 1
+		}
+		if got.Tasks != want.Tasks || got.MinNodes != want.MinNodes || got.MaxNodes != want.MaxNodes ||
+			got.TasksPerNode != want.TasksPerNode || w.Rules[NoteNodesShared] != shared {
+			t.Errorf("%s: %+v, %v", hosts, got, w.Rules)
+		}
+	}
+}
+
+// TestVirtualMemory: a limit of virtual memory is no request for memory, and is said.
+func TestVirtualMemory(t *testing.T) {
+	for ask, n := range map[string]int{"vmem=8gb": 1, "pvmem=2gb": 1, "vmem=8gb Resource_List.mem=4gb": 0, "mem=4gb": 0} {
+		w := parse(t, proEnd("7", "exec_host=a/0 Resource_List.nodes=1 Exit_status=0 Resource_List."+ask))
+		if j := w.Jobs.At(0); (j.MemPerNode == 0) != (n == 1) || w.Rules[NoteVirtualMemory] != n {
+			t.Errorf("%s: %+v, %v", ask, j.Request, w.Rules)
+		}
+	}
+}
+
 func TestArraysAndRuns(t *testing.T) {
 	size := " exec_host=a/0 Resource_List.nodes=1:ppn=1 Exit_status=0"
 	w := parse(t, proEnd("9[1]", size)+proEnd("9[2]", size)+proEnd("9[]", size))

@@ -47,6 +47,13 @@ func (s *reader) read(j *job, text []byte) error {
 		if request.uneven() {
 			s.b.Note(NoteChunks)
 		}
+		if request.virtual && j.Memory == 0 && j.MemPerCPU == 0 {
+			s.b.Note(NoteVirtualMemory)
+		}
+	}
+	if request.shared && !j.shared {
+		j.shared = true
+		s.b.Note(NoteNodesShared)
 	}
 	return nil
 }
@@ -157,6 +164,8 @@ type request struct {
 	cpus, gpus int // in total
 	nodes      int
 	host       bool // it asked for a host by its name
+	virtual    bool // it limited its virtual memory
+	shared     bool // its nodes were on fewer hosts
 	// On machines of Cray, PBS Professional counts processing elements. The list then has one
 	// processor in ncpus and select, which stands for the program that starts them.
 	elements, perNode, depth int
@@ -199,6 +208,8 @@ func (q *request) resource(j *finished.Job, name, value string) (err error) {
 		j.Memory, err = mebibytes(value)
 	case "pmem":
 		j.MemPerCPU, err = mebibytes(value)
+	case "vmem", "pvmem":
+		q.virtual = true
 	case "qos":
 		j.QOS = value
 	case "software":
@@ -308,6 +319,9 @@ func (q *request) set(j *finished.Job) bool {
 	if cpus = cmp.Or(max(q.cpus, cpus), nodes); cpus == 0 && nodes == 0 {
 		return false
 	}
+	if q.shared = !q.isSelect && len(q.chunks) > 0 && j.AllocNodes < nodes && j.AllocCPUs >= cpus; q.shared {
+		nodes = 0 // as chunks that may share a node; fewer processors would be those of the script's host alone
+	}
 	j.ReqCPUs, j.ReqNodes = cpus, nodes
 	if gpus = cmp.Or(q.gpus, gpus); gpus > 0 {
 		j.GPUs = strconv.Itoa(gpus)
@@ -317,7 +331,7 @@ func (q *request) set(j *finished.Job) bool {
 	}
 	if len(q.chunks) == 1 {
 		c := q.chunks[0]
-		if !q.isSelect && c.count > 1 && cpus == c.count*c.cpus {
+		if !q.isSelect && !q.shared && c.count > 1 && cpus == c.count*c.cpus {
 			j.TasksPerNode = c.cpus
 		}
 		j.Constraint = strings.Join(c.features, "&")

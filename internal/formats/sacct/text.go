@@ -578,17 +578,19 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 	var r finished.Job
 	var err error
 	if r.Submit, err = s.time(get(c.submit)); err != nil {
-		return s.b.Unusable(finished.RuleNoRecord, string(text), "Submit: %v", timeError(err))
+		return s.b.Unusable(finished.RuleNoRecord, string(text), "job %.40s: Submit %.40q: %v", id, get(c.submit),
+			timeError(err))
 	}
 	if r.End, err = s.end(get); err != nil {
-		return s.b.Unusable(finished.RuleNoRecord, string(text), "End: %v", timeError(err))
+		return s.b.Unusable(finished.RuleNoRecord, string(text), "job %.40s: End %.40q: %v", id, get(c.end), timeError(err))
 	}
 	if r.Submit > 0 && !s.opts.InWindow(r.Submit, r.End) {
 		s.b.Outside(string(id), r.Submit, r.End)
 		return nil
 	}
 	if r.Start, err = s.time(get(c.start)); err != nil {
-		return s.b.Unusable(finished.RuleNoRecord, string(text), "Start: %v", timeError(err))
+		return s.b.Unusable(finished.RuleNoRecord, string(text), "job %.40s: Start %.40q: %v", id, get(c.start),
+			timeError(err))
 	}
 	if err := parseJobID(&r, string(id)); err != nil {
 		return s.b.Unusable(finished.RuleNoRecord, string(text), "JobID: %v", err)

@@ -209,10 +209,10 @@ func TestSacctBarsAndLines(t *testing.T) {
 func TestSacctRules(t *testing.T) {
 	good := sacctLine("1", "a", "", 0, 10, 20, "COMPLETED")
 	for _, tt := range []struct{ lines, rule, want string }{
-		{"2|b|c|yesterday||||4\n", finished.RuleNoRecord, "Submit: not a time"},
-		{"2|b|c|2024-02-30T00:00:00||||4\n", finished.RuleNoRecord, "Submit: not a time"},
-		{"2|b|c|9999-02-20T00:00:00||||4\n", finished.RuleNoRecord, "Submit: not a time"},
-		{"2|b|c|-5||||4\n", finished.RuleNoRecord, "Submit: not a time"},
+		{"2|b|c|yesterday||||4\n", finished.RuleNoRecord, `job 2: Submit "yesterday": not a time`},
+		{"2|b|c|2024-02-30T00:00:00||||4\n", finished.RuleNoRecord, `job 2: Submit "2024-02-30T00:00:00": not a time`},
+		{"2|b|c|9999-02-20T00:00:00||||4\n", finished.RuleNoRecord, `job 2: Submit "9999-02-20T00:00:00": not a time`},
+		{"2|b|c|-5||||4\n", finished.RuleNoRecord, `job 2: Submit "-5": not a time`},
 		{"two|b|c|2024-02-20T00:00:00||||4\n", finished.RuleNoRecord, `JobID: "two": not a job's number`},
 		{sacctLine("2_x", "b", "", 0, 10, 20, "COMPLETED"), finished.RuleNoRecord, "not a task's number"},
 		{sacctLine("2", "b", "", -1, 10, 20, "COMPLETED"), finished.RuleNoSubmit, "job 2: no submit time"},
@@ -561,7 +561,7 @@ func TestLastColumn(t *testing.T) {
 	for _, more := range []string{"", "8|b" + times + "z\n"} {
 		text := strings.Replace(header+"6|a"+times+"x\ny\n7|a"+times+"x\ny\n"+more, "7|a|2024-03-01T08:00:00", "7|a|2024-03-00T08:00:00", 1)
 		_, _, err := sacct.Accounting(strings.NewReader(text), "x.sacct", workload.ReadOptions{Strict: true})
-		if err == nil || !strings.HasPrefix(err.Error(), "reading sacct: x.sacct:4: Submit: ") {
+		if err == nil || !strings.HasPrefix(err.Error(), "reading sacct: x.sacct:4: job 7: Submit ") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -570,7 +570,7 @@ func TestLastColumn(t *testing.T) {
 // TestTimeFormat checks that times in a format of the user's name the variable that made them.
 func TestTimeFormat(t *testing.T) {
 	_, err := sacct.Read(strings.NewReader("JobID|User|Submit|Start|End|State|ReqCPUS\n1|a|18 May 08:00|18 May 08:10|18 May 09:00|COMPLETED|4\n"), "x", workload.ReadOptions{})
-	if err == nil || !strings.Contains(err.Error(), "Submit: not a time") || !strings.Contains(err.Error(), "SLURM_TIME_FORMAT was set (want it unset)") {
+	if err == nil || !strings.Contains(err.Error(), `job 1: Submit "18 May 08:00": not a time`) || !strings.Contains(err.Error(), "SLURM_TIME_FORMAT was set (want it unset)") {
 		t.Errorf("error %v", err)
 	}
 }

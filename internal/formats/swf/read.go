@@ -133,7 +133,7 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 	if err := s.dropParts(); err != nil {
 		return nil, fmt.Errorf("reading SWF: %s: %w", name, err)
 	}
-	s.w.Rules = s.book.Counts
+	s.w.Rules, s.w.Mistake = s.book.Counts, s.book.Mistake()
 	s.w.Rows = workload.Rows{Read: s.records, Jobs: s.w.Jobs.Len(), Dropped: len(s.w.Unusable)}
 	s.w.Sort()
 	return s.w, nil

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"rmreplay/internal/hpc"
 )
 
 // Propose writes a map for a table as YAML, from the names of its columns and the values of the
@@ -107,7 +109,11 @@ var hints = []struct{ suffix, unit string }{
 	{"min", "minutes"},
 	{"hours", "hours"}, {"hrs", "hours"}, {"days", "days"}, {"ms", "ms"}, {"mib", "MiB"}, {"gib", "GiB"}, {"kib", "KiB"},
 	{"mb", "MB"}, {"gb", "GB"}, {"kb", "kB"}, {"bytes", "B"},
+	{"milli", milli}, {"millicores", milli},
 }
+
+// milli is the unit of counts of thousandths, such as Kubernetes' of CPUs.
+const milli = "milli"
 
 // hinted splits a column's name into what it names, in its plain form, and its unit.
 func hinted(column string) (rest, unit string) {
@@ -412,8 +418,12 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 		default:
 			parts = append(parts, "unit: "+unit)
 		}
+	case aCount:
+		if named, unit := hinted(column); unit == milli && !slices.Contains(spec.aliases, plain(column)) {
+			parts, guess = append(parts, "times: 0.001"), "guess: thousandths of "+named+", rounded up"
+		}
 	case aState:
-		if strange := p.strange(values); digits {
+		if strange := p.strange(column); digits {
 			parts, guess = append(parts, "unit: slurm"), "guess: the numbers of Slurm's states"
 		} else if len(strange) > 0 {
 			parts = append(parts, "values: {"+strings.Join(strange, ", ")+"}")
@@ -439,12 +449,19 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 	return text
 }
 
-// strange returns the states that are not known, with a state that they could mean.
-func (p *proposal) strange(values []string) (list []string) {
+// strange returns the states that are not known, with a state that they could mean. A job that has an end
+// neither runs nor waits: somebody ended it.
+func (p *proposal) strange(column string) (list []string) {
 	var field Field
-	for _, text := range values {
-		entry := strconv.Quote(text) + ": FAILED"
-		if _, err := field.state(text); err != nil && !slices.Contains(list, entry) && len(list) < 20 {
+	at, end := slices.Index(p.columns, column), slices.Index(p.columns, p.fields["end"])
+	for _, row := range p.rows {
+		text, meaning := row[at], hpc.Failed
+		state, err := field.state(text)
+		if (state == hpc.Running || state == hpc.Pending) && end >= 0 && !field.isUnknown(row[end], nil) {
+			err, meaning = errState, hpc.Cancelled
+		}
+		entry := strconv.Quote(text) + ": " + string(meaning)
+		if err != nil && !field.isUnknown(text, nil) && !slices.Contains(list, entry) && len(list) < 20 {
 			list = append(list, entry)
 		}
 	}

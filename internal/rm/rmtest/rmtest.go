@@ -4,7 +4,9 @@
 //
 //	job ID at=S run=S [limit=S] [cancel=S] [exit=N] [run.TASK=S] [exit.TASK=N] [sbatch options]
 //	node at=S LIST STATE [reason]
-//	reservation at=S create|update|delete NAME [start=S] [duration=S] [nodes=LIST] [users=LIST]
+//	reservation at=S create|update|delete NAME [start=S] [duration=S] [nodes=LIST] [count=N] [partition=NAME]
+//		[users=LIST] [accounts=LIST] [flags=LIST]
+//	usage ACCOUNT[/USER] raw=N
 //
 // S is a number of seconds. at and start count from the beginning of the scenario, cancel
 // counts from the submission, and run=unlimited is a job that only its time limit ends.
@@ -28,6 +30,7 @@ type Scenario struct {
 	Jobs         []*hpc.Job
 	Nodes        []hpc.NodeEvent
 	Reservations []hpc.ReservationEvent
+	Usage        []hpc.Usage // before the scenario
 }
 
 // Parse reads the lines of a scenario that begins at epoch. Every job asks for one task
@@ -81,13 +84,14 @@ func (p *parser) line(words []string) error {
 		})
 	case "reservation":
 		r := hpc.Reservation{Name: f.names[1], Start: f.instant("start"), Duration: f.duration("duration"),
-			Nodes: f.text("nodes")}
-		if users := f.text("users"); users != "" {
-			r.Users = strings.Split(users, ",")
-		}
+			Nodes: f.text("nodes"), NodeCount: f.number("count"), Partition: f.text("partition"),
+			Users: f.list("users"), Accounts: f.list("accounts"), Flags: f.list("flags")}
 		p.Reservations = append(p.Reservations, hpc.ReservationEvent{At: f.instant("at"), Action: f.names[0], Reservation: r})
+	case "usage":
+		account, user, _ := strings.Cut(f.names[0], "/")
+		p.Usage = append(p.Usage, hpc.Usage{Account: account, User: user, Raw: float64(f.number("raw"))})
 	default:
-		return fmt.Errorf("%q: not an input (want job, node or reservation)", words[0])
+		return fmt.Errorf("%q: not an input (want job, node, reservation or usage)", words[0])
 	}
 	return f.rest()
 }
@@ -146,6 +150,14 @@ func (f *fields) text(key string) string {
 	value := f.values[key]
 	delete(f.values, key)
 	return value
+}
+
+// list is a list whose items commas separate; nil where the line has none.
+func (f *fields) list(key string) []string {
+	if value := f.text(key); value != "" {
+		return strings.Split(value, ",")
+	}
+	return nil
 }
 
 func (f *fields) number(key string) int {

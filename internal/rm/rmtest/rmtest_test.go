@@ -12,7 +12,8 @@ func TestParse(t *testing.T) {
 		# a comment
 		job a at=5 run=unlimited limit=90 cancel=7 exit=3 run.2=15 exit.2=4 -n 4 -J "two words" # more
 		node at=100 c[1-2] down bad disk
-		reservation at=1 create r start=30 duration=20 nodes=n3 users=ann,ben
+		reservation at=1 create r start=30 duration=20 nodes=n3 users=ann,ben flags=MAINT,FLEX count=2 partition=p accounts=x
+		usage red/ann raw=500
 	`, hpc.Unix(1000), "--uid=ann", "-t", "60")
 	if err != nil {
 		t.Fatal(err)
@@ -30,11 +31,17 @@ func TestParse(t *testing.T) {
 	if r.Action != "create" || r.Name != "r" || r.Start != hpc.Unix(1030) || r.Duration != 20*time.Second || r.Nodes != "n3" || len(r.Users) != 2 {
 		t.Errorf("reservation %+v", r)
 	}
+	if r.NodeCount != 2 || r.Partition != "p" || len(r.Flags) != 2 || len(r.Accounts) != 1 {
+		t.Errorf("reservation %+v", r)
+	}
+	if got, want := s.Usage[0], (hpc.Usage{Account: "red", User: "ann", Raw: 500}); got != want {
+		t.Errorf("usage %+v, want %+v", got, want)
+	}
 }
 
 func TestParseRefuses(t *testing.T) {
 	for line, want := range map[string]string{
-		"start a":                 `start a: "start": not an input (want job, node or reservation)`,
+		"start a":                 `start a: "start": not an input (want job, node, reservation or usage)`,
 		"job a at=x":              "job a at=x: at=x: not a number",
 		"job a at=1 runs=5":       "job a at=1 runs=5: runs=: not a key of this line",
 		"node at=1 n1 down run=5": "node at=1 n1 down run=5: run=: not a key of this line",

@@ -27,6 +27,9 @@ type Config struct {
 	Epoch hpc.Time
 	// FileSystems are shared by the jobs that do I/O.
 	FileSystems []hpc.FileSystem
+	// RecordedLimits says that the jobs have the time limits of their records. A job that outlived its
+	// limit there keeps its recorded state when it is ended at that limit.
+	RecordedLimits bool
 	// Lean leaves out the outcomes of events and the reasons of pending jobs, for a driver that only
 	// needs instants.
 	Lean bool
@@ -288,7 +291,7 @@ func (e *Engine) foresee(j *Job) {
 func (e *Engine) end(j *Job) {
 	var state hpc.State
 	switch {
-	case j.cut:
+	case j.cut && !(e.cfg.RecordedLimits && j.outlived()):
 		state = hpc.TimedOut
 	case j.exitCode() != 0:
 		state = hpc.Failed

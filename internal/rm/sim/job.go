@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -85,6 +86,15 @@ func (j *Job) recordedEnd() hpc.State {
 		}
 	}
 	return hpc.Completed
+}
+
+// outlived reports whether the record of a job has a run that lasted longer than its time limit, and
+// that did not end in TIMEOUT for it. Resource managers look at limits every half minute or minute only,
+// and logs in SWF have one state for all failures.
+func (j *Job) outlived() bool {
+	r := j.of.job.Recorded
+	return j.task < 0 && r != nil && r.Start != 0 && r.State.Ended() && r.State != hpc.TimedOut &&
+		!strings.Contains(j.of.job.Made, "time_limit=") && j.Limit == j.of.job.TimeLimit && r.End.Sub(r.Start) > j.Limit
 }
 
 // after returns t + d without overflow. It returns [hpc.Never] for an unlimited d.

@@ -96,7 +96,7 @@ func countEvery(clockFactor float64) time.Duration {
 	if clockFactor > 0 {
 		return time.Hour
 	}
-	return 10 * time.Minute
+	return counters.Every
 }
 
 // checkClock warns about functions that the daemons import and the virtual clock does not handle.

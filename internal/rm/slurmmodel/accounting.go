@@ -23,6 +23,7 @@ type accounting struct {
 	shares   *fairshare.FairShare
 	limits   *limits.Limits // nil without slurmdbd
 	settings *priority.Settings
+	enforce  accounts.Enforcement
 	cluster  priority.Cluster
 	basic    priority.Basic
 
@@ -41,12 +42,13 @@ type accountedPartition struct {
 
 // accounted is what accounting knows of a job. It is a [fairshare.Job].
 type accounted struct {
-	a       *accounting
-	job     *job
-	assoc   *accounts.Association
-	qos     *accounts.QOS
-	running *fairshare.Running
-	limits  *limits.Job
+	a        *accounting
+	job      *job
+	assoc    *accounts.Association
+	qos      *accounts.QOS
+	running  *fairshare.Running
+	limits   *limits.Job
+	priority priority.Parts // of the last computed priority
 }
 
 var _ fairshare.Job = (*accounted)(nil)
@@ -65,10 +67,27 @@ func newAccounting(e *Engine) (*accounting, error) {
 			return nil, err
 		}
 		a.accounts = accounts.New(e.cfg.Associations, a.table, shares.FairTree, release)
-		a.shares = fairshare.New(a.accounts, shares, e.cfg.Epoch.Add(-e.cfg.Lead).UnixSeconds(), 0)
-		a.limits = limits.New(a.accounts, a.shares, accounts.ReadEnforcement(get), a.settings.AccrueAlways, release)
+		a.shares = fairshare.New(a.accounts, shares, e.cfg.Epoch.Add(-e.cfg.Lead).UnixSeconds(), a.useInitially())
+		a.enforce = accounts.ReadEnforcement(get)
+		a.limits = limits.New(a.accounts, a.shares, a.enforce, a.settings.AccrueAlways, release)
 	}
 	return a, a.readPartitions()
+}
+
+// useInitially sets the usage with which slurmctld starts. It returns the second of its last reset, or 0 if
+// there is none.
+func (a *accounting) useInitially() int64 {
+	u := &a.e.cfg.Usage
+	if len(u.Own) == 0 {
+		return 0
+	}
+	for i := range u.Own {
+		own := &u.Own[i]
+		if of := a.accounts.Find(own.User, own.Account, own.Partition); of != nil {
+			of.SetUsage(own.Raw, u.OfCPUs)
+		}
+	}
+	return u.Reset.UnixSeconds()
 }
 
 // readPartitions reads what decides priorities and billing in partitions.
@@ -210,6 +229,7 @@ func (a *accounting) compute(j *job, now int64) {
 	}
 	p.Partitions = a.partitions
 	parts := a.settings.Of(&p, a.cluster, now)
+	of.priority = parts
 	j.priority = a.settings.Update(j.priority, parts.Sum())
 	if len(j.parts) > 1 {
 		j.perPart = a.settings.InPartitions(&p, &parts)

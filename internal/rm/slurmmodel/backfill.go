@@ -1,7 +1,9 @@
 package slurmmodel
 
 import (
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/backfill"
+	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -11,7 +13,9 @@ type cycle struct {
 	now     int64
 	table   *backfill.Table
 	end     int64 // of the window
+	depth   int   // records considered
 	tried   int   // jobs that reached a test
+	exit    int   // why it ended, see counters.go
 	started int
 	perUser map[string]int
 	userIn  map[userPart]int
@@ -38,6 +42,7 @@ func (e *Engine) backfill() {
 	if len(queue) == 0 {
 		return
 	}
+	e.cycles++
 	c := cycle{e: e, now: e.second(), perUser: map[string]int{}, userIn: map[userPart]int{}, free: e.up.Clone()}
 	c.table = &e.table
 	c.table.Begin(c.now, e.par.bf.window, e.par.bf.resolution, e.available)
@@ -56,12 +61,47 @@ func (e *Engine) backfill() {
 			c.reserveRunning(j)
 		}
 	}
-	for _, r := range queue {
-		if c.tried >= e.par.bf.maxTest || !c.record(r) {
-			break
+	for i, r := range queue {
+		if c.tried >= e.par.bf.maxTest {
+			c.exit = backfillTests
+		} else if c.record(r) {
+			continue
 		}
+		c.passOver(queue[i:])
+		break
 	}
 	e.flagPlanned()
+	c.count(len(queue))
+}
+
+// passOver notes that the cycle ended before it had judged the jobs of the rest of its queue.
+func (c *cycle) passOver(rest []record) {
+	for _, r := range rest {
+		if j := r.job; j.state == pending && j.judged != c.e.cycles {
+			c.judge(j, rm.NotReached)
+		}
+	}
+}
+
+// judge notes what the cycle does with a job. Of several partitions the one counts in which the job is
+// planned, and otherwise the first.
+func (c *cycle) judge(j *job, what rm.Backfill) {
+	if j.judged != c.e.cycles || what == rm.Planned {
+		j.judged, j.backfill = c.e.cycles, what
+	}
+}
+
+// count adds the cycle to slurmctld's counters.
+func (c *cycle) count(queue int) {
+	s := &c.e.stats
+	s.BackfillCycles++
+	s.BackfillQueue, s.BackfillTableSize = uint32(queue), uint32(c.table.Records())
+	s.BackfillQueueSum += s.BackfillQueue
+	s.BackfillTableSizeSum += s.BackfillTableSize
+	s.BackfillDepthSum += uint32(c.depth)
+	s.BackfillDepthTrySum += uint32(c.tried)
+	s.BackfillLastDepth, s.BackfillLastDepthTry, s.BackfillLastTime = uint32(c.depth), uint32(c.tried), c.now
+	c.e.countExit(&s.BackfillExits, c.exit, backfillExits)
 }
 
 // flagPlanned flags the nodes that are planned for jobs (_handle_planned). That is a change of nodes, so
@@ -112,11 +152,13 @@ func (c *cycle) record(r record) bool {
 	}
 	j.part, j.priority = r.part, r.priority
 	if !e.par.assocLimitStop && !e.account.beforeSelection(j) {
+		c.judge(j, rm.OverLimit)
 		return true
 	}
 	t := trial{cycle: c, original: j.estimate, nowOnly: c.nowOnly(j)}
 	for head := j.isHead(); ; {
 		t.job, t.counted = j, false
+		c.depth++
 		switch t.task() {
 		case nextRecord:
 			return true
@@ -124,6 +166,7 @@ func (c *cycle) record(r record) bool {
 			return false
 		case nextStarted:
 			if e.par.bf.maxStart > 0 && c.started >= e.par.bf.maxStart {
+				c.exit = backfillStarts
 				return false
 			}
 			if !head {
@@ -232,18 +275,21 @@ func (t *trial) tooMany() bool {
 	bf, j := &t.e.par.bf, t.job
 	if bf.maxPart > 0 {
 		if j.part.tests++; j.part.tests > bf.maxPart {
+			t.judge(j, rm.PartitionDepth)
 			return true
 		}
 	}
 	if bf.maxUserPart > 0 {
 		key := userPart{j.of.job.User, j.part}
 		if t.userIn[key]++; t.userIn[key] > bf.maxUserPart {
+			t.judge(j, rm.UserDepth)
 			return true
 		}
 	}
 	if bf.maxUser > 0 {
 		user := j.of.job.User
 		if t.perUser[user]++; t.perUser[user] > bf.maxUser {
+			t.judge(j, rm.UserDepth)
 			return true
 		}
 	}
@@ -257,25 +303,38 @@ func (t *trial) giveUp() (next, bool) {
 		return 0, true
 	}
 	t.job.estimate = t.original
+	t.judge(t.job, rm.NoNodes)
 	return nextRecord, false
 }
 
 // attempt is one try from the instant t.later. again says that another one follows.
 func (t *trial) attempt() (result next, again bool) {
 	e, j := t.e, t.job
-	from := t.later
+	nodes, from, overlaps, answer := e.testReservations(j, t.later, true)
 	t.later = 0
+	if answer != reservations.Free {
+		return nextRecord, false
+	}
 	if e.rules.since2411 && from > t.end {
 		return t.giveUp()
 	}
 	free := t.free
 	copy(free, j.part.nodes)
+	if nodes != nil {
+		free.And(nodes)
+	}
 	free.And(e.up)
 	free.And(e.available)
 	if e.rules.since2411 && j.excluded != nil {
 		free.AndNot(j.excluded)
 	}
 	t.later = t.table.Restrict(free, from, max(t.now, from)+t.limit*60)
+	if overlaps {
+		end := e.reservations.EndAfter(from, e.par.bf.resolution)
+		if end++; end > 1 && end < t.end && (t.later == 0 || end < t.later) {
+			t.later = end
+		}
+	}
 	if j.excluded != nil {
 		free.AndNot(j.excluded)
 	}
@@ -335,8 +394,9 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 			t.rejected = attempt{}
 			t.started++
 			return nextStarted, false
-		case overLimit:
+		case overLimit, reservationBusy, maintained:
 			j.estimate = t.original
+			t.judge(j, rm.OverLimit)
 			return nextRecord, false
 		}
 		t.later = 0
@@ -346,6 +406,7 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 		if t.original != 0 && t.original < start {
 			j.estimate = t.original
 		}
+		t.judge(j, rm.NotPlanned)
 		return nextRecord, false
 	case t.later > 0 && start > t.later:
 		j.estimate = 0
@@ -354,6 +415,7 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 		if t.original != 0 && t.original < start {
 			j.estimate = t.original
 		}
+		t.judge(j, rm.BeyondWindow)
 		return nextRecord, false
 	case start > t.now && t.conflicts(alloc, start):
 		t.later, j.estimate = start, 0
@@ -371,13 +433,16 @@ func (t *trial) conflicts(alloc *selection.Allocation, start int64) bool {
 func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	e, j, bf := t.e, t.job, &t.e.par.bf
 	if !e.par.assocLimitStop && !e.account.afterSelection(j, alloc.Nodes, len(alloc.Parts)) {
+		t.judge(j, rm.OverLimit)
 		return nextRecord
 	}
 	if e.account.reservesNothing(j) {
+		t.judge(j, rm.NotPlanned)
 		return nextRecord
 	}
 	if bf.partReserve > 0 {
 		if j.part.planned >= bf.partReserve {
+			t.judge(j, rm.NotPlanned)
 			return nextRecord
 		}
 		j.part.planned++
@@ -388,10 +453,12 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	}
 	if !bf.oneReservation || t.original == 0 {
 		if t.table.Records() >= bf.spaceSize {
+			t.exit = backfillTable
 			return endCycle
 		}
 		t.table.Reserve(alloc.Nodes, t.round(start), t.roundEnd(start+t.limit*60))
 	}
+	t.judge(j, rm.Planned)
 	if t.original != 0 && t.original < start {
 		j.estimate = t.original
 	}

@@ -2,16 +2,16 @@ package slurmmodel
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/associations"
+	"rmreplay/internal/rm/slurm/fairshare"
+	"rmreplay/internal/rm/slurmmodel/hardware"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -29,12 +29,32 @@ type Config struct {
 	Switches []Switch
 	// Associations are the accounts, users and QOS; nil without slurmdbd.
 	Associations *associations.Set
-	// Rejected has the reason why slurmctld refuses a job, by the workload's ID. All other jobs are
-	// accepted.
-	Rejected map[string]string
+	// Usage is the fair-share usage with which slurmctld starts.
+	Usage Usage
+	// Rejected has the jobs that slurmctld refuses, by the workload's ID. All others are accepted, except for
+	// what reservations refuse.
+	Rejected map[string]Rejection
 	// Epoch is the instant at which virtual time begins. slurmctld has run for Lead by then.
 	Epoch hpc.Time
 	Lead  time.Duration
+}
+
+// Rejection is why slurmctld refuses a job.
+type Rejection struct {
+	Reason string
+	// Late says that slurmctld refuses the job after it has made its record: the job has a number, and backfill
+	// sees a change of jobs.
+	Late bool
+}
+
+// Usage is the fair-share usage with which slurmctld starts.
+type Usage struct {
+	// Own has the usage of associations without that of those below them.
+	Own []fairshare.Own
+	// OfCPUs says that the billing of jobs is their number of CPUs, so that the usage of CPUs is the same.
+	OfCPUs bool
+	// Reset is the instant from which the usage counts.
+	Reset hpc.Time
 }
 
 // Partition is a partition of slurm.conf.
@@ -46,11 +66,8 @@ type Partition struct {
 	Get func(key string) (string, bool)
 }
 
-// Switch is a line of topology.conf. It has either nodes or switches.
-type Switch struct {
-	Name            string
-	Nodes, Switches []string
-}
+// Switch is a line of topology.conf.
+type Switch = hardware.Switch
 
 // parameters are the parts of slurm.conf that the scheduler reads.
 type parameters struct {
@@ -65,6 +82,7 @@ type parameters struct {
 	maxSwitchWait                  int64
 
 	killWait, overTimeLimit, minJobAge int64
+	reservationOverRun                 int64
 	epilog                             bool
 	killInvalidDepend                  bool
 	requeue                            bool
@@ -110,6 +128,10 @@ func readParameters(get func(string) (string, bool)) *parameters {
 	p.bf.spaceSize = int(o.number("bf_node_space_size", int64(p.bf.maxTest)))
 	p.killWait, p.overTimeLimit = number(get, "KillWait", 30), number(get, "OverTimeLimit", 0)*60
 	p.minJobAge, p.firstJob = number(get, "MinJobAge", 300), uint32(number(get, "FirstJobId", 1))
+	p.reservationOverRun = number(get, "ResvOverRun", 0) * 60
+	if text := strings.ToUpper(value(get, "ResvOverRun")); text == "UNLIMITED" || text == "INFINITE" {
+		p.reservationOverRun = endless * 60
+	}
 	p.epilog = value(get, "Epilog") != ""
 	p.killInvalidDepend = strings.Contains(strings.ToLower(value(get, "DependencyParameters")), "kill_invalid_depend")
 	p.requeue = number(get, "JobRequeue", 1) != 0
@@ -187,93 +209,11 @@ func newMachine(cfg *Config) (*selection.Machine, error) {
 		LeastLoaded: strings.Contains(params, "CR_LLN"), PackSerial: options(cfg.Get).has("pack_serial_at_end"),
 		TreeOptional: strings.Contains(strings.ToLower(value(cfg.Get, "TopologyParam")), "topooptional"),
 	}
-	nodes := slices.Clone(cfg.Nodes)
-	slices.SortStableFunc(nodes, func(a, b hpc.Node) int { return hostlist.Natural(a.Name, b.Name) })
-	for _, n := range nodes {
-		m.Nodes = append(m.Nodes, newNode(n))
-	}
-	if len(m.Nodes) == 0 {
-		return nil, errors.New("a cluster without nodes (want at least one)")
-	}
-	if err := addSwitches(m, cfg.Switches); err != nil {
+	if err := hardware.Add(m, cfg.Nodes, cfg.Switches); err != nil {
 		return nil, err
 	}
 	m.Prepare()
 	return m, nil
-}
-
-// newNode returns the hardware of a node.
-func newNode(n hpc.Node) selection.Node {
-	out := selection.Node{
-		Name: n.Name, Sockets: max(1, n.Sockets), Cores: max(1, n.CoresPerSocket), Threads: max(1, n.ThreadsPerCore),
-		CPUs: n.CPUs, Memory: n.RealMemory - n.MemSpecLimit, Weight: uint64(n.Weight),
-	}
-	if n.CPUs == out.Sockets*out.Cores { // CPUs are cores, whatever the threads
-		out.Threads = 1
-	}
-	for _, g := range n.GRES {
-		out.Devices = append(out.Devices, newDevice(g, &out))
-	}
-	return out
-}
-
-// newDevice returns a generic resource, with the socket to which its cores belong.
-func newDevice(g hpc.GRES, n *selection.Node) selection.Device {
-	d := selection.Device{Kind: g.Name, Type: g.Type, Count: int(g.Count)}
-	first, _, _ := strings.Cut(strings.NewReplacer("-", ",").Replace(g.Cores), ",")
-	if core, err := strconv.Atoi(first); err == nil && g.Cores != "" {
-		d.BySocket = make([]int, n.Sockets)
-		d.BySocket[min(core/n.Cores, n.Sockets-1)] = d.Count
-	}
-	return d
-}
-
-// addSwitches gives the machine its switches.
-func addSwitches(m *selection.Machine, lines []Switch) error {
-	if len(lines) == 0 {
-		return nil
-	}
-	index, place := map[string]int{}, map[string]int{}
-	for i := range m.Nodes {
-		place[m.Nodes[i].Name] = i
-	}
-	for i, line := range lines {
-		index[line.Name] = i
-		m.Switches = append(m.Switches, selection.Switch{Name: line.Name, Nodes: selection.NewBits(len(m.Nodes)), Parent: i})
-	}
-	var fill func(i, depth int) error
-	fill = func(i, depth int) error {
-		s := &m.Switches[i]
-		if depth > len(lines) {
-			return fmt.Errorf("switch %s is below itself", s.Name)
-		}
-		for _, name := range lines[i].Nodes {
-			at, known := place[name]
-			if !known {
-				return fmt.Errorf("switch %s has node %s, which slurm.conf does not have", s.Name, name)
-			}
-			s.Nodes.Set(at)
-		}
-		for _, name := range lines[i].Switches {
-			child, known := index[name]
-			if !known {
-				return fmt.Errorf("switch %s has switch %s, which topology.conf does not have", s.Name, name)
-			}
-			if err := fill(child, depth+1); err != nil {
-				return err
-			}
-			m.Switches[child].Parent = i
-			s.Level = max(s.Level, m.Switches[child].Level+1)
-			s.Nodes.Or(m.Switches[child].Nodes)
-		}
-		return nil
-	}
-	for i := range lines {
-		if err := fill(i, 0); err != nil {
-			return fmt.Errorf("reading topology.conf: %w", err)
-		}
-	}
-	return nil
 }
 
 // newPartition returns a partition of slurm.conf.

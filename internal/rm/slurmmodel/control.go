@@ -17,20 +17,28 @@ func (e *Engine) Do(c rm.Command) error {
 	if err := e.Can().Check(c); err != nil {
 		return err
 	}
+	e.turnFirst()
 	s := e.byID[c.Job]
 	if s == nil {
 		e.events = append(e.events, at(e.now, c.Unknown()))
 		return nil
 	}
-	changed := false
+	changed, over := false, false
 	for _, j := range slices.Clone(s.jobs) {
-		if j.state == ended || j.state == completing || !slices.ContainsFunc(j.ends(), c.For) {
+		if !slices.ContainsFunc(j.ends(), c.For) {
+			continue
+		}
+		if j.state == ended || j.state == completing {
+			over = true
 			continue
 		}
 		changed = true
 		e.change(j, c)
 	}
 	if c.Kind == rm.Cancel {
+		if changed && !over { // slurmctld does not count the request if a task of the array is over already
+			e.stats.Cancelled++
+		}
 		return nil // the end of the job is the event
 	}
 	var refused error

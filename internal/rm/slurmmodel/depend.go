@@ -78,7 +78,8 @@ func (n *needs) namesForgotten() bool {
 // in job_mgr.c).
 func (e *Engine) independent(j *job) bool {
 	now := e.second()
-	if j.reason == reasonHeldUser || j.reason == reasonHeldAdmin || j.reason == reasonNeverSatisfied {
+	switch j.reason {
+	case reasonHeldUser, reasonHeldAdmin, reasonNeverSatisfied, reasonReservationDeleted:
 		return false
 	}
 	switch e.testNeeds(j) {
@@ -100,6 +101,10 @@ func (e *Engine) independent(j *job) bool {
 	}
 	if j.begin > now {
 		j.reason = reasonBeginTime
+		return false
+	}
+	if !e.inReservation(j) {
+		j.reason = reasonReservation
 		return false
 	}
 	if j.begin == 0 && j.priority != 0 {

@@ -10,8 +10,12 @@ import (
 	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurmmodel/backfill"
+	"rmreplay/internal/rm/slurmmodel/hardware"
+	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/window"
 )
 
 // Engine is the model of a slurmctld and its nodes. It is a [rm.ResourceManager].
@@ -23,9 +27,11 @@ type Engine struct {
 	state   *selection.State
 	place   map[string]int // of nodes
 	configs []*hpc.Node    // of slurm.conf, by place
-	capable map[hardware]selection.Bits
+	capable map[hardware.Demand]selection.Bits
 	parts   []*partition
 	account *accounting // nil without
+
+	reservations *reservations.List
 
 	now    hpc.Time
 	loops  loops
@@ -53,6 +59,9 @@ type Engine struct {
 	completing []int16        // number of jobs that leave each node
 	leaving    int            // number of jobs that leave their nodes
 
+	stats  rpc.Stats // slurmctld's own counters
+	cycles uint32    // of backfill so far
+
 	changed int64 // the second of the last change of a job, a node, a partition or a reservation
 	refused []string
 	events  []rm.Event
@@ -78,8 +87,10 @@ func newEngine(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, par: readParameters(cfg.Get), rules: rulesOf(cfg.Release),
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
-		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[hardware]selection.Bits{},
+		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[hardware.Demand]selection.Bits{},
 	}
+	e.reservations = reservations.New(site{e})
+	e.reservations.Since2411, e.reservations.Shares = e.rules.since2411, e.rules.since2411 && !e.rules.since2605
 	n := len(m.Nodes)
 	e.configs = make([]*hpc.Node, n)
 	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
@@ -178,6 +189,9 @@ func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 		o.TimeLimit = j.limit * 60
 	}
 	e.account.describe(j, o)
+	if r := j.reservation; r != nil && r.Name != window.Reservation {
+		o.Reservation = r.Name
+	}
 	if j.alloc == nil {
 		return o
 	}
@@ -202,14 +216,6 @@ func (e *Engine) BeginWindow() error { return nil }
 
 // Act implements [rm.ResourceManager].
 func (e *Engine) Act(action hpc.Action) error { return e.Can().CheckAction(action) }
-
-// Reserve implements [rm.ResourceManager]. The model has no reservations yet, so each is refused.
-func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
-	done := rm.Event{At: e.now, Kind: rm.Reserved, Task: -1}
-	done.Reason = e.refuse(ev.Action+" "+ev.Name, errors.New("the model of Slurm has no reservations yet"))
-	e.events = append(e.events, done)
-	return nil
-}
 
 // refuse counts an event that was not carried out, and returns its description.
 func (e *Engine) refuse(what string, err error) string {

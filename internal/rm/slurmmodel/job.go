@@ -2,6 +2,8 @@ package slurmmodel
 
 import (
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -46,9 +48,14 @@ type job struct {
 	capable            selection.Bits // nodes whose hardware and features serve it
 	needs              *needs         // dependencies; nil for none
 	totalCPUs          int            // that the last successful test gave it
+	chosenNodes        int            // that the last selection gave it (node_cnt_wag)
 	alloc              *selection.Allocation
-	account            *accounted // what accounting knows of it; nil without
-	well               bool       // it completed
+	account            *accounted                // what accounting knows of it; nil without
+	backfill           rm.Backfill               // what backfill did with it in the cycle judged
+	judged             uint32                    // number of the last cycle of backfill that judged it
+	told               told                      // what was last reported of it while it waits
+	well               bool                      // it completed
+	reservation        *reservations.Reservation // that it names; nil for none
 }
 
 type state uint8

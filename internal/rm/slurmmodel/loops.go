@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/rpc"
 )
 
 // loops are slurmctld's periodic threads: the background loop (_slurmctld_background), the backfill thread
@@ -12,8 +13,10 @@ type loops struct {
 	turn, backfill, decay hpc.Time // when each is due next
 
 	// Of the background loop, in seconds since 1970.
-	lastFull, lastSched, lastLimit, lastPurge int64
-	queued                                    bool // something wants a pass
+	lastFull, lastSched, lastLimit, lastPurge, lastReservations int64
+
+	queued   bool // something wants a pass
+	validate bool // nodes of reservations may have gone out of service
 
 	// Of the backfill thread.
 	lastBackfill int64
@@ -28,6 +31,7 @@ type loops struct {
 const (
 	jobEnds uint8 = iota
 	nodesAnswer
+	questions
 )
 
 // beginLoops starts the threads.
@@ -36,6 +40,7 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	second := at.UnixSeconds()
 	l.turn = e.nextTurn(at)
 	l.lastFull, l.lastSched, l.lastLimit, l.lastPurge, l.lastBackfill = second, second, second, second, second
+	l.lastReservations = second
 	l.backfill, l.decay = hpc.Never, at
 	if !e.par.bf.off {
 		l.backfill = at.Add(time.Duration(e.par.bf.interval) * time.Second)
@@ -43,14 +48,31 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	l.queued = true // the nodes register
 	l.passEnd = at - hpc.Time(time.Hour)
 	e.changed = second
+	e.stats.Since = second
 }
 
-// nextTurn returns when the background loop turns after an instant.
+// nextTurn returns when the background loop turns after an instant. At whole seconds it turns after what an
+// administrator does at that instant, and before what users do ([Engine.turnFirst]).
 func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 	if e.rules.wholeSeconds {
-		return hpc.Unix(at.UnixSeconds() + 1)
+		return hpc.Unix(at.UnixSeconds() + 1).Add(afterAdministrators)
 	}
 	return at.Add(time.Second)
+}
+
+// afterAdministrators is how much later than a whole second the loop turns, for the order alone.
+const afterAdministrators = 1
+
+// turnFirst lets the background loop turn before a request of a user at the same whole second: slurmctld sleeps
+// for a microsecond before it looks at such a request (_throttle_start in proc_req.c).
+func (e *Engine) turnFirst() {
+	if !e.rules.wholeSeconds || e.loops.turn != e.now.Add(afterAdministrators) {
+		return
+	}
+	e.now = e.loops.turn
+	for e.next() <= e.now {
+		e.step()
+	}
 }
 
 // passAt returns when the thread that schedules runs next.
@@ -98,6 +120,7 @@ func (e *Engine) pass() {
 	e.loops.requested, e.loops.full = false, false
 	e.schedule(full)
 	e.loops.passEnd = e.now
+	e.tell()
 }
 
 // request asks for a pass.
@@ -108,11 +131,16 @@ func (e *Engine) request(full bool) {
 
 // backgroundTurn is one turn of the background loop.
 func (e *Engine) backgroundTurn() {
-	const limitInterval, purgeInterval = 30, 60
+	const limitInterval, purgeInterval, day = 30, 60, 24 * 60 * 60
 	l, now := &e.loops, e.second()
+	if now/day != e.stats.Since/day {
+		e.stats = rpc.Stats{Since: now}
+	}
+	e.reservationsTurn(now)
 	if now-l.lastLimit >= limitInterval {
 		l.lastLimit = now
 		e.enforceLimits()
+		e.purgeReservations(now)
 	}
 	purge := int64(purgeInterval)
 	if e.par.minJobAge < purge {
@@ -161,6 +189,7 @@ func (e *Engine) backfillTurn() hpc.Time {
 		return e.now.Add(time.Second)
 	}
 	e.backfill()
+	e.tell()
 	e.loops.lastBackfill = now
 	return e.now.Add(time.Duration(e.par.bf.interval) * time.Second)
 }

@@ -67,8 +67,14 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 	return queue
 }
 
-// compareRecords sorts by tier, priority, submission and number. Equal ones keep their places.
+// compareRecords sorts by reservation, tier, priority, submission and number. Equal ones keep their places.
 func compareRecords(a, b record) int {
+	if reserved := b.job.reservation != nil; reserved != (a.job.reservation != nil) {
+		if reserved {
+			return 1
+		}
+		return -1
+	}
 	if by := cmp.Compare(b.part.tier, a.part.tier); by != 0 {
 		return by
 	}

@@ -11,11 +11,14 @@ const (
 	reasonTimeLimit      slurmspec.Reason = 5
 	reasonHeldAdmin                       = slurmspec.HeldByAdmin
 	reasonBeginTime      slurmspec.Reason = 9
+	reasonReservation    slurmspec.Reason = 14
 	reasonNotAvailable   slurmspec.Reason = 15
 	reasonHeldUser                        = slurmspec.HeldByUser
 	reasonConstraints    slurmspec.Reason = 21
 	reasonNeverSatisfied                  = slurmspec.NeverSatisfied
 	reasonArrayLimit     slurmspec.Reason = 72
+
+	reasonReservationDeleted slurmspec.Reason = 198
 )
 
 // setReason notes why a job pends.

@@ -39,7 +39,13 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 	e.run(j)
 	e.account.begin(j)
 	e.touch()
-	e.emit(j, rm.Started, "", e.outcome(j, hpc.Running))
+	e.stats.Started++
+	if byBackfill {
+		e.stats.BackfilledJobs++
+	}
+	outcome := e.outcome(j, hpc.Running)
+	outcome.Parts = e.account.points(j)
+	e.emit(j, rm.Started, "", outcome)
 	e.planEnd(j)
 }
 
@@ -79,6 +85,7 @@ func (e *Engine) planEnd(j *job) {
 // complete ends a job whose script has ended (job_complete in job_mgr.c).
 func (e *Engine) complete(j *job) {
 	how := hpc.Completed
+	e.stats.Completed++
 	switch {
 	case j.of.job.ExitCodeOf(j.task) != 0:
 		how = hpc.Failed
@@ -179,7 +186,7 @@ func (j *job) wentWell() bool { return j.well }
 func (e *Engine) enforceLimits() {
 	now := e.second()
 	for _, j := range slices.Clone(e.running) {
-		if !j.endless && j.end <= now-e.par.overTimeLimit {
+		if !j.endless && j.end <= now-e.par.overTimeLimit || e.reservationOver(j, now) {
 			e.leave(j, hpc.TimedOut, true)
 		}
 	}

@@ -1,6 +1,11 @@
 package slurmmodel
 
-import "rmreplay/internal/slurmspec"
+import (
+	"slices"
+
+	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/slurmspec"
+)
 
 // attempt is a part of a queue in which a task of an array has been rejected: the other tasks of that
 // array are as hopeless.
@@ -21,12 +26,16 @@ func (e *Engine) schedule(full bool) {
 	for _, part := range e.parts {
 		part.failed, part.tests = false, 0
 	}
-	for _, r := range e.buildQueue(false) {
+	queue := e.buildQueue(false)
+	for _, r := range queue {
 		if !p.record(r) {
 			break
 		}
 	}
 	copy(e.available, saved)
+	e.stats.MainCycles++
+	e.stats.MainQueue = uint32(len(queue))
+	e.countExit(&e.stats.MainExits, p.exit, mainExits)
 }
 
 // pass is a pass of the main scheduler in progress.
@@ -36,6 +45,8 @@ type pass struct {
 	depth    int
 	started  int
 	rejected attempt
+	exit     int // why it ended, see counters.go
+	blocked  []*reservations.Reservation
 }
 
 // record tries a record of the queue. It reports false if the pass ends.
@@ -47,6 +58,9 @@ func (p *pass) record(r record) bool {
 		}
 	}
 	if j.state != pending {
+		return true
+	}
+	if !e.fitsReservation(r) {
 		return true
 	}
 	j.priority, j.part = r.priority, r.part
@@ -66,6 +80,7 @@ func (p *pass) record(r record) bool {
 func (p *pass) try(j *job) (goOn, started bool) {
 	e := p.e
 	if e.par.maxStart > 0 && p.started >= e.par.maxStart {
+		p.exit = mainStarts
 		return false, false
 	}
 	if j.of.array != nil {
@@ -86,15 +101,20 @@ func (p *pass) try(j *job) (goOn, started bool) {
 			return true, false
 		}
 	}
-	if !p.full {
-		if p.depth++; p.depth > e.par.queueDepth+1 {
-			return false, false
-		}
+	if p.depth++; !p.full && p.depth > e.par.queueDepth+1 {
+		p.exit = mainDepth
+		return false, false
 	}
 	if !e.fitsPartition(j, false) {
 		return true, false
 	}
-	if j.part.failed {
+	e.stats.MainDepthSum++
+	switch {
+	case j.reservation != nil && slices.Contains(p.blocked, j.reservation):
+		j.reason = reasonPriority
+		e.touch()
+		return true, false
+	case j.reservation == nil && j.part.failed:
 		if j.reason == slurmspec.NoReason || j.reason == reasonResources {
 			j.reason = reasonPriority
 		}
@@ -129,8 +149,13 @@ func (p *pass) start(j *job) (goOn, started bool) {
 		block = true
 	case overLimit:
 		block = e.par.assocLimitStop
+	case reservationBusy, maintained, notUsable:
+		if j.reservation != nil {
+			e.available.AndNot(j.reservation.Nodes)
+		}
 	case never:
-		if len(j.parts) == 1 {
+		// Since 24.11 jobs of reservations are not held.
+		if len(j.parts) == 1 && (j.reservation == nil || !e.rules.since2411) {
 			e.hold(j, reasonConstraints)
 		}
 	case wrongCounts, notAvailable:
@@ -138,6 +163,12 @@ func (p *pass) start(j *job) (goOn, started bool) {
 	if named := j.request.Required; named != nil && named.Count() >= j.minNodes {
 		block = false
 		e.available.AndNot(named)
+	}
+	if block && j.reservation != nil {
+		block = false
+		if p.blockReservation(j) {
+			return false, false
+		}
 	}
 	if block && e.par.bf.minAge > 0 && (j.begin == 0 || e.second()-j.begin < e.par.bf.minAge) {
 		block = false

@@ -1,6 +1,9 @@
 package slurmmodel
 
 import (
+	"errors"
+
+	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -8,12 +11,15 @@ import (
 type verdict uint8
 
 const (
-	begun        verdict = iota
-	nodesBusy            // it could start if other jobs ended
-	overLimit            // a limit of an account or a QOS
-	notAvailable         // its nodes are down or kept for jobs of other partitions
-	never                // no node serves it
-	wrongCounts          // the partition has too few or too many nodes for it
+	begun           verdict = iota
+	nodesBusy               // it could start if other jobs ended
+	overLimit               // a limit of an account or a QOS
+	notAvailable            // its nodes are down or kept for jobs of other partitions
+	never                   // no node serves it
+	reservationBusy         // reservations have its nodes
+	maintained              // a reservation for maintenance has its partition
+	notUsable               // its own reservation has not begun
+	wrongCounts             // the partition has too few or too many nodes for it
 )
 
 // counts returns how many nodes a job gets in its partition (get_node_cnts). ok is false if the partition's
@@ -60,15 +66,31 @@ func (e *Engine) requestOf(j *job) *selection.Request {
 	return r
 }
 
-// tryAtSubmission tests a new job against an empty machine. The test decides nothing here: what slurmctld
-// refuses is known. But it sets the weights of nodes, and the job begins to wait for switches.
-func (e *Engine) tryAtSubmission(j *job) {
+// tryAtSubmission tests a new job against an empty machine. It sets the weights of nodes, and the job begins to
+// wait for switches. What slurmctld refuses is known but for jobs of reservations: it refuses those that no
+// node of theirs serves.
+func (e *Engine) tryAtSubmission(j *job) error {
 	set := e.nodesFor(j)
-	e.tester.Weigh(set)
-	if c, ok := e.counts(j); ok {
-		e.tester.Test(e.state, e.requestOf(j), set, c, selection.TestOnly)
+	v := e.limitToReservation(j, set)
+	if v == begun {
+		e.tester.Weigh(set)
+		e.outsideFlex(j, set)
+		if c, ok := e.counts(j); ok {
+			if alloc := e.tester.Test(e.state, e.requestOf(j), set, c, selection.TestOnly); alloc != nil {
+				j.chosenNodes = alloc.Nodes.Count()
+			} else {
+				v = never
+			}
+		}
 	}
+	if v == never && j.reservation != nil {
+		return errConfiguration
+	}
+	return nil
 }
+
+// errConfiguration is a refusal in slurmctld's words.
+var errConfiguration = errors.New("requested node configuration is not available")
 
 // tryStart starts a job on nodes of a set, if it can (select_nodes).
 func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdict {
@@ -76,7 +98,11 @@ func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdic
 		return overLimit
 	}
 	set := e.nodesFor(j)
+	if v := e.limitToReservation(j, set); v != begun {
+		return v
+	}
 	e.tester.Weigh(set)
+	e.outsideFlex(j, set)
 	c, ok := e.counts(j)
 	result := wrongCounts
 	var alloc *selection.Allocation
@@ -86,7 +112,7 @@ func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdic
 		alloc, result = e.pick(j, set, within, c)
 		if alloc != nil {
 			chosen, nodes = alloc.Nodes, len(alloc.Parts)
-			j.totalCPUs = alloc.CPUs
+			j.totalCPUs, j.chosenNodes = alloc.CPUs, nodes
 		}
 	}
 	if !e.account.afterSelection(j, chosen, nodes) {
@@ -108,16 +134,40 @@ func (e *Engine) explain(j *job, result verdict) {
 	case notAvailable:
 		e.setReason(j, reasonNotAvailable)
 		e.touch()
+	case reservationBusy:
+		j.reason = reasonReservation
+	case maintained:
+		j.reason = reasonNotAvailable
 	default:
 		j.reason = reasonResources
 	}
 }
 
-// pick chooses nodes (_pick_best_nodes). Without nodes the verdict says why.
+// pick chooses nodes that reservations of others leave to the job (_get_req_features). Without nodes the verdict
+// says why.
 func (e *Engine) pick(j *job, set, within selection.Bits, c selection.Counts) (*selection.Allocation, verdict) {
-	r := e.requestOf(j)
 	usable := set.Clone()
 	usable.And(within)
+	nodes, _, overlaps, answer := e.testReservations(j, e.second(), false)
+	switch {
+	case answer != reservations.Free:
+		usable.Reset()
+	case nodes != nil && j.reservation == nil:
+		usable.And(nodes)
+	}
+	alloc, result := e.pickBest(j, set, usable, c)
+	switch {
+	case result == notAvailable && answer == reservations.Maintained:
+		result = maintained
+	case result == never && overlaps:
+		result = reservationBusy
+	}
+	return alloc, result
+}
+
+// pickBest chooses nodes of a set, of which only some are usable now (_pick_best_nodes).
+func (e *Engine) pickBest(j *job, set, usable selection.Bits, c selection.Counts) (*selection.Allocation, verdict) {
+	r := e.requestOf(j)
 	if r.Required != nil && !usable.Contains(r.Required) {
 		if !set.Contains(r.Required) {
 			return nil, never

@@ -13,42 +13,66 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/jobdesc"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/slurmmodel/hardware"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
 
 // Submit implements [rm.ResourceManager]. slurmctld answers at once.
 func (e *Engine) Submit(work *hpc.Job) error {
+	e.turnFirst()
 	s := &submission{job: work, index: len(e.submissions) + 1}
 	e.submissions = append(e.submissions, s)
 	e.byID[work.ID] = s
 	answer := rm.Event{At: e.now, Kind: rm.Accepted, Job: work.ID, Task: -1, Submission: s.index}
 	j, err := e.create(s)
+	if err == nil {
+		err = e.admitToReservation(j)
+		e.touch()
+	}
+	if err == nil {
+		e.list = append(e.list, j)
+		e.byNumber[j.number] = j
+		if len(j.tasks) == 0 {
+			e.independent(j) // sets its begin time; that of an array is set when a queue is built
+		}
+		e.account.prioritize(j)
+		err = e.tryAtSubmission(j)
+	}
 	if err != nil {
 		s.gone = true
 		answer.Kind, answer.Reason = rm.Refused, err.Error()
 		e.events = append(e.events, answer)
+		e.drop(j)
 		return nil
 	}
 	answer.RMJob = j.number
+	e.stats.Submitted += uint32(max(1, len(j.tasks)))
 	e.events = append(e.events, answer)
-	e.list = append(e.list, j)
-	e.byNumber[j.number] = j
-	if len(j.tasks) == 0 {
-		e.independent(j) // sets its begin time; that of an array is set when a queue is built
-	}
-	e.account.prioritize(j)
-	e.tryAtSubmission(j)
-	e.touch()
 	e.loops.queued = true
 	return nil
+}
+
+// drop forgets a job that is refused; nil for one that has no record.
+func (e *Engine) drop(j *job) {
+	if j == nil {
+		return
+	}
+	e.account.forget(j)
+	e.remove(j)
+	delete(e.byNumber, j.number)
+	j.of.jobs = nil
 }
 
 // create makes the record of a job (_job_create in job_mgr.c). The error says why it is refused.
 func (e *Engine) create(s *submission) (*job, error) {
 	work := s.job
 	if why, rejected := e.cfg.Rejected[work.ID]; rejected {
-		return nil, errors.New(why)
+		if why.Late {
+			e.nextNumber++
+			e.touch()
+		}
+		return nil, errors.New(why.Reason)
 	}
 	d, err := (&jobdesc.Submission{
 		Request: work.Request, Script: "#!/bin/sh\n", Args: []string{"script"}, Now: e.now, Release: e.cfg.Release,
@@ -57,7 +81,12 @@ func (e *Engine) create(s *submission) (*job, error) {
 		return nil, err
 	}
 	j := &job{of: s, place: e.nextPlace, task: -1, submit: e.second(), limit: noMinutes, priority: slurmspec.NoVal}
-	if j.parts, err = e.partitionsOf(d.Partition); err != nil {
+	j.reservation = e.reservationOf(d.Reservation)
+	names := d.Partition
+	if names == "" && j.reservation != nil {
+		names = j.reservation.Partition
+	}
+	if j.parts, err = e.partitionsOf(names); err != nil {
 		return nil, err
 	}
 	j.part = j.parts[0]
@@ -243,7 +272,7 @@ func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 			return err
 		}
 	}
-	j.capable = e.serving(hardwareOf(&j.request, d))
+	j.capable = e.serving(demandOf(&j.request, d))
 	return nil
 }
 
@@ -264,72 +293,34 @@ func (e *Engine) nodeSet(list string) (selection.Bits, error) {
 	return set, nil
 }
 
-// hardware is what a job asks of the hardware and the features of each node.
-type hardware struct {
-	cpus, sockets, cores, threads int
-	memory, disk                  int64
-	features                      string
-}
-
-func hardwareOf(r *selection.Request, d *rpc.JobDesc) hardware {
-	h := hardware{
-		cpus: r.MinCPUsPerNode, sockets: r.SocketsPerNode, cores: r.CoresPerSocket, threads: r.ThreadsPerCore,
-		memory: r.Memory, features: d.Features,
+// demandOf returns what a job asks of each node.
+func demandOf(r *selection.Request, d *rpc.JobDesc) hardware.Demand {
+	h := hardware.Demand{
+		CPUs: r.MinCPUsPerNode, Sockets: r.SocketsPerNode, Cores: r.CoresPerSocket, Threads: r.ThreadsPerCore,
+		Memory: r.Memory, Features: d.Features,
 	}
 	if r.MemoryPerCPU {
-		h.memory *= int64(max(1, r.MinCPUsPerNode))
+		h.Memory *= int64(max(1, r.MinCPUsPerNode))
 	}
 	if d.MinTmpDisk != slurmspec.NoVal {
-		h.disk = int64(d.MinTmpDisk)
+		h.Disk = int64(d.MinTmpDisk)
 	}
 	return h
 }
 
 // serving returns the nodes that serve jobs with a demand. Such jobs share the set.
-func (e *Engine) serving(h hardware) selection.Bits {
+func (e *Engine) serving(h hardware.Demand) selection.Bits {
 	if set, known := e.capable[h]; known {
 		return set
 	}
 	set := selection.NewBits(len(e.tester.Nodes))
 	for i := range e.tester.Nodes {
-		if h.servedBy(&e.tester.Nodes[i], e.configs[i]) {
+		if h.ServedBy(&e.tester.Nodes[i], e.configs[i]) {
 			set.Set(i)
 		}
 	}
 	e.capable[h] = set
 	return set
-}
-
-// servedBy reports whether the hardware and the features of a node serve a job (_build_node_list in
-// node_scheduler.c).
-func (h *hardware) servedBy(n *selection.Node, config *hpc.Node) bool {
-	if h.cpus > n.CPUs || h.memory > n.Memory || h.sockets > n.Sockets || h.cores > n.Cores || h.threads > n.Threads {
-		return false
-	}
-	return h.disk <= config.TmpDisk && (h.features == "" || matches(h.features, config.Features))
-}
-
-// matches evaluates features that "&" and "|" join, from left to right.
-func matches(expression string, features []string) bool {
-	result, and := true, true
-	for expression != "" {
-		end := strings.IndexAny(expression, "&|,")
-		word, operator := expression, byte('&')
-		if end >= 0 {
-			word, operator = expression[:end], expression[end]
-			expression = expression[end+1:]
-		} else {
-			expression = ""
-		}
-		has := slices.Contains(features, strings.TrimSpace(word))
-		if and {
-			result = result && has
-		} else {
-			result = result || has
-		}
-		and = operator != '|'
-	}
-	return result
 }
 
 // compress writes node names as a host list.

@@ -252,6 +252,39 @@ func TestLike(t *testing.T) {
 	}
 }
 
+// TestSeldomMemory: where few jobs ask for memory, the others get some, unless a job's other options show that
+// the record has whole command lines.
+func TestSeldomMemory(t *testing.T) {
+	for _, c := range []struct {
+		asking int
+		option bool
+		want   int
+	}{{4, false, 56}, {4, true, 0}, {31, false, 0}, {0, true, 60}} {
+		w := bare(60)
+		for i, job := range w.Jobs.All() {
+			if i < c.asking {
+				job.MemPerNode = 700
+			}
+			if i == 59 && c.option {
+				job.Exclude = "n1"
+			}
+			w.Jobs.Set(i, job)
+		}
+		made := 0
+		for i, job := range completed(t, w, Options{Site: site()}).Jobs.All() {
+			if workload.MadeFields(job)["memory"] != "" {
+				made++
+			}
+			if i < c.asking && (job.MemPerNode != 700 || job.MemPerCPU != 0) {
+				t.Errorf("%+v: job %d asked for memory, and has %+v", c, i, job.Request)
+			}
+		}
+		if made != c.want {
+			t.Errorf("%+v: memory was made for %d jobs", c, made)
+		}
+	}
+}
+
 // TestRules: rules with values do what they say, and others are refused with what there is.
 func TestRules(t *testing.T) {
 	for text, want := range map[string]func(*hpc.Job) bool{

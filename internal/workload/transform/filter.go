@@ -104,6 +104,9 @@ func meantField(problem string, env any) string {
 	if m == nil {
 		return ""
 	}
+	if compared := regexp.MustCompile(`(==|!=|\bin|,|\[)\s*` + m[1] + `\b`); compared.MatchString(problem) {
+		return fmt.Sprintf("; want a text in quotes: %q", m[1])
+	}
 	var fields []string
 	for _, f := range reflect.VisibleFields(reflect.TypeOf(env)) {
 		if name := f.Tag.Get("expr"); name != "" {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -51,6 +52,16 @@ func TimeLimitAccuracy(factor, share float64) (Step, error) {
 
 // rounding, in seconds, prevents 1.1 x 3600 from becoming 3961.
 const rounding = 1e-6
+
+// ChangesLimits reports whether one of the steps of a workload ([workload.Workload.Transforms]) set time
+// limits of jobs, so that their limits are not those of their records.
+func ChangesLimits(steps []string) bool {
+	return slices.ContainsFunc(steps, func(step string) bool {
+		option, _, _ := strings.Cut(step, " ")
+		return slices.Contains([]string{"--time-limit-accuracy", "--time-limit-model", "--max-time-limit", "--limits-from",
+			"--scale-runtime", "--chain"}, option)
+	})
+}
 
 // setLimit sets the time limit. A minimum time limit (--time-min) cannot be longer.
 func setLimit(job *hpc.Job, limit time.Duration) {

@@ -273,8 +273,8 @@ type checker struct {
 
 func (k *checker) policy(q namedPolicy) {
 	owner, p := "QOS "+q.name, q.policy
-	k.tresLimit(owner, "MaxTRESPerAccount", "QOS", "PerAccount", p.MaxTRESPerAccount, 1)
-	k.tresLimit(owner, "MaxTRESPerUser", "QOS", "PerUser", p.MaxTRESPerUser, 1)
+	k.tresLimit(owner, "MaxTRESPerAccount", "Max", "PerAccount", p.MaxTRESPerAccount, 1)
+	k.tresLimit(owner, "MaxTRESPerUser", "QOSMax", "PerUser", p.MaxTRESPerUser, 1)
 	k.groups(owner, "QOS", p.Limits, 1)
 	k.each(owner, "QOS", p.Limits, 1)
 	if p.MaxSubmitPerAccount != nil {
@@ -284,8 +284,8 @@ func (k *checker) policy(q namedPolicy) {
 	k.count(owner, "MaxSubmitJobs", p.MaxSubmit)
 	for _, name := range slices.Sorted(maps.Keys(p.MinTRESPerJob)) {
 		if least := p.MinTRESPerJob[name]; !k.set["Min "+name] && k.tres[name] < least {
-			k.find(limit{owner: owner, name: fmt.Sprintf("MinTRESPerJob=%s=%d", name, least), reason: "QOSMin" + short(name),
-				least: true})
+			k.find(limit{owner: owner, name: fmt.Sprintf("MinTRESPerJob=%s=%d", name, least),
+				reason: limitReason("QOSMin", name, ""), least: true})
 		} else {
 			k.set["Min "+name] = true
 		}
@@ -294,19 +294,19 @@ func (k *checker) policy(q namedPolicy) {
 
 // groups checks the limits of a group of jobs, of which one job may exceed each.
 func (k *checker) groups(owner, kind string, l associations.Limits, factor float64) {
-	k.tresLimit(owner, "GrpTRES", kind+"Grp", "Limit", l.GrpTRES, factor)
+	k.tresLimit(owner, "GrpTRES", kind+"Grp", "", l.GrpTRES, factor)
 	k.count(owner, "GrpSubmitJobs", l.GrpSubmit)
-	k.tresMinutes(owner, "GrpTRESMins", kind+"Grp", "MinutesLimit", l.GrpTRESMins, true)
+	k.tresMinutes(owner, "GrpTRESMins", kind+"Grp", "Minutes", l.GrpTRESMins, true)
 	k.tresMinutes(owner, "GrpTRESRunMins", kind+"Grp", "RunMinutes", l.GrpTRESRunMins, false)
 	k.wall(owner, "GrpWall", kind+"GrpWallLimit", l.GrpWall, true)
 }
 
 // each checks the limits of each job.
 func (k *checker) each(owner, kind string, l associations.Limits, factor float64) {
-	k.tresMinutes(owner, "MaxTRESMinsPerJob", kind+"Max", "MinutesPerJobLimit", l.MaxTRESMinutesPerJob, false)
+	k.tresMinutes(owner, "MaxTRESMinsPerJob", kind+"Max", "MinutesPerJob", l.MaxTRESMinutesPerJob, false)
 	wall := kind + "MaxWallDurationPerJobLimit"
 	k.wall(owner, "MaxWall", wall, l.MaxWall, false)
-	k.tresLimit(owner, "MaxTRESPerJob", kind+"Max", "PerJobLimit", l.MaxTRESPerJob, factor)
+	k.tresLimit(owner, "MaxTRESPerJob", kind+"Max", "PerJob", l.MaxTRESPerJob, factor)
 	if k.nodes > 0 {
 		perNode := associations.TRES{}
 		for name, n := range l.MaxTRESPerNode {
@@ -344,8 +344,8 @@ func (k *checker) tresLimit(owner, name, before, behind string, limits associati
 			most = int64(float64(most) * factor)
 		}
 		if k.takes(owner, name+" "+tres) && k.tres[tres] > most {
-			k.find(limit{owner: owner, name: fmt.Sprintf("%s=%s=%d", name, tres, limits[tres]), reason: before + short(tres) +
-				behind})
+			k.find(limit{owner: owner, name: fmt.Sprintf("%s=%s=%d", name, tres, limits[tres]), reason: limitReason(before,
+				tres, behind)})
 		}
 	}
 }
@@ -354,8 +354,8 @@ func (k *checker) tresMinutes(owner, name, before, behind string, limits associa
 	for _, tres := range slices.Sorted(maps.Keys(limits)) {
 		n := k.tres[tres]
 		if k.takes(owner, name+" "+tres) && n > 0 && k.minutes > limits[tres]/n {
-			k.find(limit{owner: owner, name: fmt.Sprintf("%s=%s=%d", name, tres, limits[tres]), reason: before + short(tres) +
-				behind, safe: safe})
+			k.find(limit{owner: owner, name: fmt.Sprintf("%s=%s=%d", name, tres, limits[tres]), reason: limitReason(before,
+				tres, behind), safe: safe})
 		}
 	}
 }
@@ -372,18 +372,27 @@ func (k *checker) count(owner, name string, most *int64) {
 	}
 }
 
-// short is a TRES as it stands in the reasons of pending jobs (job_reason_string).
-func short(tres string) string {
+// tresNames are the TRES as they stand in the reasons of pending jobs.
+var tresNames = map[string][]string{
+	"bb": {"BB"}, "billing": {"Billing"}, "cpu": {"Cpu", "CPU"}, "energy": {"Energy"}, "gres": {"GRES"},
+	"license": {"License"}, "mem": {"Mem", "Memory"}, "node": {"Node"},
+}
+
+// limitReason returns the reason for which a job pends because of a limit of a TRES. Slurm's names
+// (job_reason_string) differ between TRES in the TRES' own name and in their end.
+func limitReason(before, tres, behind string) string {
 	kind, _, _ := strings.Cut(tres, "/")
-	switch kind {
-	case "cpu":
-		return "CPU"
-	case "mem":
-		return "Memory"
-	case "gres":
-		return "GRES"
-	case "license":
-		return "License"
+	names, known := tresNames[kind]
+	if !known {
+		names = []string{"Unknown"}
 	}
-	return strings.ToUpper(kind[:1]) + kind[1:]
+	for _, name := range names {
+		for _, end := range []string{"", "Limit", "NotSatisfied"} {
+			reason := before + name + behind + end
+			if _, is := slurmspec.ReasonNamed(reason); is {
+				return reason
+			}
+		}
+	}
+	return before + names[0] + behind
 }

@@ -62,6 +62,8 @@ const (
 	RuleReservation = "reservation"
 	RuleDependency  = "dependency"
 	RuleLimit       = "limit"
+	// RuleSlurm is the kind of an answer of slurmctld's that the rules of this package do not foresee.
+	RuleSlurm = "slurm"
 )
 
 // The answers of slurmctld that the package foresees (slurm_errno.h).

@@ -8,6 +8,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -50,6 +51,31 @@ func TestGroups(t *testing.T) {
 	}
 	if g = f.Groups[1]; g.Rule != RuleDependency || g.Jobs[0] != "8" {
 		t.Errorf("%+v", g)
+	}
+}
+
+// TestLimitReasons: Slurm knows each reason that a limit of a TRES has.
+func TestLimitReasons(t *testing.T) {
+	for tres := range tresNames {
+		for _, parts := range [][2]string{
+			{"QOSGrp", ""}, {"AssocGrp", ""}, {"QOSGrp", "Minutes"}, {"AssocGrp", "Minutes"}, {"QOSGrp", "RunMinutes"},
+			{"AssocGrp", "RunMinutes"}, {"QOSMax", "PerJob"}, {"AssocMax", "PerJob"}, {"QOSMax", "PerUser"},
+			{"Max", "PerAccount"}, {"QOSMin", ""}, {"AssocMax", "MinutesPerJob"},
+		} {
+			reason := limitReason(parts[0], tres, parts[1])
+			if _, known := slurmspec.ReasonNamed(reason); !known {
+				t.Errorf("%s of %v: %s is no reason of Slurm's", tres, parts, reason)
+			}
+		}
+	}
+	for want, is := range map[string]string{
+		"QOSGrpMemLimit": limitReason("QOSGrp", "mem", ""), "AssocGrpCPUMinutesLimit": limitReason("AssocGrp", "cpu", "Minutes"),
+		"QOSMinCpuNotSatisfied": limitReason("QOSMin", "cpu", ""), "QOSMaxGRESPerUser": limitReason("QOSMax", "gres/gpu", "PerUser"),
+		"AssocGrpUnknown": limitReason("AssocGrp", "ic/ofed", ""),
+	} {
+		if is != want {
+			t.Errorf("the reason is %s, want %s", is, want)
+		}
 	}
 }
 

@@ -25,15 +25,34 @@ type Forecast struct {
 	Groups []Group `json:"groups"`
 	// Changes says that the workload's actions may change the rules during the replay.
 	Changes bool `json:"actions"`
+	// Asked says what a slurmctld was asked; nil if the rules of this package foresee all.
+	Asked *Asked `json:"asked,omitempty"`
+}
+
+// Asked says of which jobs a slurmctld has decided.
+type Asked struct {
+	Slurm    string `json:"slurm"`    // its version
+	Requests int    `json:"requests"` // different submissions
+	ByRules  int    `json:"by_rules"` // jobs that it could not be asked about
 }
 
 // examples is the number of jobs that a group names.
 const examples = 5
 
-// Foresee judges all jobs of a workload. each, if not nil, gets the finding of every job that has
-// one. Jobs that run or pend when the window begins are judged like others; an operator submits those
-// that run.
+// Judge returns why slurmctld does not run a job, or nil. The reservations are those at the instant of its
+// submission.
+type Judge func(job *hpc.Job, reservations Reservations) *Finding
+
+// Foresee judges all jobs of a workload by the site's rules. each, if not nil, gets the finding of every job
+// that has one.
 func (s *Site) Foresee(w *workload.Workload, each func(job string, why Finding)) *Forecast {
+	return Tally(w, s.Judge, each)
+}
+
+// Tally groups what a judge says of the jobs of a workload. each, if not nil, gets the finding of every job
+// that has one. Jobs that pend when the window begins are judged like others; those that run then are not,
+// since an operator submits them.
+func Tally(w *workload.Workload, judge Judge, each func(job string, why Finding)) *Forecast {
 	f := &Forecast{Changes: len(w.Actions) > 0}
 	groups := map[Finding]*Group{}
 	rejected := map[string]bool{}
@@ -42,7 +61,7 @@ func (s *Site) Foresee(w *workload.Workload, each func(job string, why Finding))
 		there.advance(max(job.Submit, w.Start))
 		why := brokenDependency(job, rejected)
 		if why == nil && !w.Preset(job) {
-			why = s.Judge(job, there.find)
+			why = judge(job, there.find)
 		}
 		if why == nil {
 			continue

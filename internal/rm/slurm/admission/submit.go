@@ -310,7 +310,7 @@ func (c *creation) withinDeadline() *Finding {
 	case late(j.TimeMin):
 		return reject(errTimeMin, RuleTime, "--time-min does not fit before --deadline", "correct --deadline or --time-min")
 	case late(j.TimeLimit) && !newer && j.TimeMin == slurmspec.NoVal:
-		c.waits = pend("Deadline", RuleTime,
+		c.waits = pend("DeadLine", RuleTime,
 			"the time limit does not fit before --deadline, at which slurmctld ends the jobs",
 			"correct --deadline, or shorten the jobs' time limits")
 	case late(j.TimeLimit) && newer && (j.TimeMin == slurmspec.NoVal || j.TimeMin == 0):

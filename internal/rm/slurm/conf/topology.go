@@ -26,7 +26,8 @@ func (c *Cluster) checkTopology() (err error) {
 		return nil
 	case c.Topology == nil:
 		s, _ := c.statement("TopologyPlugin")
-		return s.errorf("TopologyPlugin=%s needs a topology.conf beside slurm.conf", s.Value)
+		return s.errorf("TopologyPlugin=%s needs a topology.conf beside slurm.conf (want that file, or the line left out: "+
+			"then switches are as if they were not there)", s.Value)
 	default:
 		c.topology, err = c.switches()
 	}

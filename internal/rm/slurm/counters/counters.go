@@ -52,6 +52,8 @@ type Counters struct {
 }
 
 const (
+	// Every is the usual interval of the questions, in virtual time.
+	Every = 10 * time.Minute
 	// countBefore is how long before the end of each interval the question is asked.
 	countBefore = time.Second
 	// countAtMidnight is the interval between questions from a second before midnight to a

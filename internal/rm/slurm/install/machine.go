@@ -40,7 +40,6 @@ func Machine(needs Needs) []Check {
 		checkScratch(),
 		checkPreload(),
 		checkLoopback(),
-		checkBindToDevice(),
 		checkProc(),
 		checkTemp(),
 		checkUser(),
@@ -202,35 +201,6 @@ func checkLoopback() Check {
 	_ = conn.Close() // nothing was sent
 	c.OK, c.Found = true, "127.1.2.3 answers"
 	return c
-}
-
-// checkBindToDevice binds a socket to the loopback device. Linux allows that without privileges
-// since 5.7.
-func checkBindToDevice() Check {
-	c := Check{
-		Name: "binding to lo", Why: "one listening socket serves all nodes and is out of reach from other machines",
-		Required: true,
-		Fix:      "use Linux 5.7 or later",
-	}
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err == nil {
-		err = unix.BindToDevice(fd, "lo")
-		_ = unix.Close(fd) // nothing was sent
-	}
-	if err != nil {
-		c.Found = fmt.Sprintf("Linux %s: %v", kernelRelease(), err)
-		return c
-	}
-	c.OK, c.Found = true, "Linux "+kernelRelease()
-	return c
-}
-
-func kernelRelease() string {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return "of unknown version"
-	}
-	return unix.ByteSliceToString(u.Release[:])
 }
 
 // checkProc reads the state of another process's thread, as the clock does.

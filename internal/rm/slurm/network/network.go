@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"time"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/rm/slurm/rpc"
@@ -101,10 +102,6 @@ func mostOpen(release slurmspec.Release) int {
 	return 200
 }
 
-// loopback is the interface that the nodes' port is bound to. One socket on it serves all
-// addresses of 127.0.0.0/8, and no other machine can reach it.
-const loopback = "lo"
-
 // Listen opens the port of all compute nodes. socket makes TCP sockets in the daemons' network.
 // source is the address from which the driver will connect to slurmctld, and pipe the path of the
 // named pipe of finished jobs. The caller must call [Network.Connect] before it sends or polls,
@@ -121,7 +118,7 @@ func Listen(socket func() (int, error), source [4]byte, pipe string, handlers Ha
 		return nil, fmt.Errorf("opening the network: %w", err)
 	}
 	if err = n.listenNodes(); err != nil {
-		return nil, fmt.Errorf("listening for the compute nodes on interface %s: %w", loopback, err)
+		return nil, fmt.Errorf("listening for the compute nodes on the loopback interface: %w", err)
 	}
 	// The driver opens the pipe for writing, too: then it does not end when slurmctld closes
 	// and opens it again.
@@ -136,7 +133,8 @@ func Listen(socket func() (int, error), source [4]byte, pipe string, handlers Ha
 	return n, nil
 }
 
-// listenNodes opens the port of all compute nodes and sets NodePort.
+// listenNodes opens the port of all compute nodes and sets NodePort. One socket serves all addresses
+// of 127.0.0.0/8, and no other machine can reach it.
 func (n *Network) listenNodes() (err error) {
 	if n.listener, err = n.socket(); err != nil {
 		return err
@@ -144,7 +142,7 @@ func (n *Network) listenNodes() (err error) {
 	if err = unix.SetNonblock(n.listener, true); err != nil {
 		return err
 	}
-	if err = unix.BindToDevice(n.listener, loopback); err != nil {
+	if err = onlyLoopback(n.listener); err != nil {
 		return err
 	}
 	if err = unix.Bind(n.listener, &unix.SockaddrInet4{}); err != nil {
@@ -159,6 +157,27 @@ func (n *Network) listenNodes() (err error) {
 	}
 	n.NodePort = addr.(*unix.SockaddrInet4).Port
 	return nil
+}
+
+// onlyLoopback makes a socket, and the connections that it accepts, deaf to packets of all interfaces but
+// the loopback one. Any process may attach such a filter; before Linux 5.7, binding a socket to an
+// interface took a privilege (socket(7)).
+func onlyLoopback(fd int) error {
+	program, err := bpf.Assemble([]bpf.Instruction{
+		bpf.LoadExtension{Num: bpf.ExtLinkLayerType},
+		bpf.JumpIf{Val: unix.ARPHRD_LOOPBACK, SkipFalse: 1},
+		bpf.RetConstant{Val: 1<<32 - 1}, // the packet's bytes that are kept
+		bpf.RetConstant{Val: 0},
+	})
+	if err != nil {
+		return err
+	}
+	filter := make([]unix.SockFilter, len(program))
+	for i, in := range program {
+		filter[i] = unix.SockFilter{Code: in.Op, Jt: in.Jt, Jf: in.Jf, K: in.K}
+	}
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
 }
 
 // Connect sets the address at which slurmctld listens, the codec of its release, and the clock

@@ -10,6 +10,7 @@ import (
 type memory struct {
 	classes map[string]int
 	version int
+	outside int            // changes of weights by then
 	first   map[uint64]int // the newest answer with a hash, counted from 1
 	list    []remembered
 	// devices are the nodes whose weights tests change; nil since 24.11, where no test sees those of
@@ -66,8 +67,12 @@ func (x *Tester) Classify(r *Request) {
 
 // answer returns the answer to a question, from the memory or by tests.
 func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *Horizon) answer {
-	if m.version != h.Version || len(m.list) >= mostRemembered {
-		m.version, m.list = h.Version, m.list[:0]
+	outside := x.outside
+	if x.Since2411 {
+		outside = 0 // each question gives its nodes their weights
+	}
+	if m.version != h.Version || m.outside != outside || len(m.list) >= mostRemembered {
+		m.version, m.outside, m.list = h.Version, outside, m.list[:0]
 		clear(m.first)
 	}
 	q := question{

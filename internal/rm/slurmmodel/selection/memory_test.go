@@ -112,7 +112,11 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 		if q.until > 0 {
 			h.Until = h.Begin + q.until
 		}
-		switch rng.IntN(8) {
+		switch rng.IntN(9) {
+		case 8: // a job has a flexible reservation
+			i := rng.IntN(len(m.Nodes))
+			quick.AddWeight(i, 1<<40)
+			slow.AddWeight(i, 1<<40)
 		case 0: // a job starts
 			slow.Weigh(set)
 			quick.Weigh(set)

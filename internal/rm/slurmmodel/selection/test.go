@@ -48,6 +48,7 @@ type Tester struct {
 	Weights Weights
 
 	memory     memory
+	outside    int // counts changes of weights beyond their lowest bytes
 	rooms      []room
 	future     *State
 	scratch    test
@@ -71,11 +72,20 @@ func NewTester(m *Machine) *Tester {
 // Weigh gives nodes the weights of slurm.conf again.
 func (x *Tester) Weigh(nodes Bits) {
 	for i := range nodes.All {
+		if x.Weights[i]>>8 != x.Nodes[i].Weight {
+			x.outside++
+		}
 		x.weigh(i)
 	}
 }
 
 func (x *Tester) weigh(node int) { x.Weights[node] = x.Nodes[node].Weight<<8 | 0xff }
+
+// AddWeight makes a node heavier than all that do not have the weight, a bit above those of slurm.conf.
+func (x *Tester) AddWeight(node int, weight uint64) {
+	x.Weights[node] |= weight
+	x.outside++
+}
 
 // Test looks for nodes of a set on which a job can run, and returns its allocation, or nil. The set is
 // left as it is (_job_test).

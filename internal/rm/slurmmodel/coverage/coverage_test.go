@@ -1,10 +1,11 @@
-package slurmmodel
+package coverage
 
 import (
 	"strings"
 	"testing"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurmmodel"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
@@ -24,29 +25,29 @@ func lines(text string) func(string) (string, bool) {
 
 // TestLacksNamesWhatTheModelDoesNotHave: a site that asks for one thing more than the model has is told so.
 func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
-	plain := func() (*Config, *workload.Workload) {
+	plain := func() (*slurmmodel.Config, *workload.Workload) {
 		jobs := []*hpc.Job{{ID: "1"}, {ID: "2"}}
-		return &Config{
+		return &slurmmodel.Config{
 			Release: slurmspec.R2205, Get: lines("SelectType=select/cons_tres SelectTypeParameters=CR_Core_Memory"),
-			Nodes: []hpc.Node{{Name: "n1"}}, Partitions: []Partition{{Name: "p", Nodes: []string{"n1"}, Get: lines("")}},
+			Nodes: []hpc.Node{{Name: "n1"}}, Partitions: []slurmmodel.Partition{{Name: "p", Nodes: []string{"n1"}, Get: lines("")}},
 		}, &workload.Workload{Jobs: workload.JobsOf(jobs...)}
 	}
 	cfg, w := plain()
 	if list := Lacks(cfg, w); len(list) > 0 {
 		t.Errorf("of a plain cluster the model lacks %v", list)
 	}
-	site := func(text string) func(*Config, *workload.Workload) {
-		return func(c *Config, _ *workload.Workload) { c.Get = lines(text) }
+	site := func(text string) func(*slurmmodel.Config, *workload.Workload) {
+		return func(c *slurmmodel.Config, _ *workload.Workload) { c.Get = lines(text) }
 	}
-	job := func(change func(*hpc.Job)) func(*Config, *workload.Workload) {
-		return func(_ *Config, w *workload.Workload) {
+	job := func(change func(*hpc.Job)) func(*slurmmodel.Config, *workload.Workload) {
+		return func(_ *slurmmodel.Config, w *workload.Workload) {
 			one := &hpc.Job{ID: "1"}
 			change(one)
 			w.Jobs = workload.JobsOf(one, &hpc.Job{ID: "2"})
 		}
 	}
 	const cons = "SelectType=select/cons_tres "
-	for want, change := range map[string]func(*Config, *workload.Workload){
+	for want, change := range map[string]func(*slurmmodel.Config, *workload.Workload){
 		"SelectType=select/linear, the default before 24.11 (2 jobs)": site(""),
 		"SelectType=select/linear (2 jobs)":                           site("SelectType=select/linear"),
 		"preemption (PreemptType=preempt/qos) (2 jobs)":               site(cons + "PreemptType=preempt/qos"),
@@ -55,28 +56,28 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"SchedulerParameters=bf_licenses (2 jobs)":                    site(cons + "SchedulerParameters=bf_licenses"),
 		"CompleteWait (2 jobs)":                                       site(cons + "CompleteWait=5"),
 		"power saving (SuspendProgram) (2 jobs)":                      site(cons + "SuspendProgram=/bin/true"),
-		"State of nodes in slurm.conf (2 jobs)": func(c *Config, _ *workload.Workload) {
+		"State of nodes in slurm.conf (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
 			c.Nodes[0].State = "DOWN"
 		},
-		"specialized cores of nodes (2 jobs)": func(c *Config, _ *workload.Workload) { c.Nodes[0].CoreSpecCount = 1 },
-		"OverSubscribe=FORCE:2 (2 jobs)": func(c *Config, _ *workload.Workload) {
+		"specialized cores of nodes (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].CoreSpecCount = 1 },
+		"OverSubscribe=FORCE:2 (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
 			c.Partitions[0].Get = lines("OverSubscribe=FORCE:2")
 		},
-		"MaxCPUsPerNode of partitions (2 jobs)": func(c *Config, _ *workload.Workload) {
+		"MaxCPUsPerNode of partitions (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
 			c.Partitions[0].Get = lines("MaxCPUsPerNode=2")
 		},
-		"reservations, of which the workload has 1 (2 jobs)": func(_ *Config, w *workload.Workload) {
-			w.Reservations = []hpc.ReservationEvent{{}}
+		"reservations with MAGNETIC, licences (2 jobs)": func(_ *slurmmodel.Config, w *workload.Workload) {
+			w.Reservations = []hpc.ReservationEvent{
+				{Reservation: hpc.Reservation{Flags: []string{"MAINT"}}},
+				{Reservation: hpc.Reservation{Flags: []string{"MAGNETIC"}, Licenses: "matlab"}},
+			}
 		},
-		"a check against Slurm of events of nodes, of which the workload has 1 (2 jobs)": func(_ *Config, w *workload.Workload) {
+		"a check against Slurm of events of nodes, of which the workload has 1 (2 jobs)": func(_ *slurmmodel.Config, w *workload.Workload) {
 			w.NodeEvents = []hpc.NodeEvent{{}}
-		},
-		"the usage before the workload, of which there are 1 entries (2 jobs)": func(_ *Config, w *workload.Workload) {
-			w.Usage = []hpc.Usage{{}}
 		},
 		"licences (1 jobs)":                             job(func(j *hpc.Job) { j.Licenses = "matlab" }),
 		"deadlines (1 jobs)":                            job(func(j *hpc.Job) { j.Deadline = 1 }),
-		"reservations of jobs (1 jobs)":                 job(func(j *hpc.Job) { j.Reservation = "r" }),
+		"several reservations for a job (1 jobs)":       job(func(j *hpc.Job) { j.Reservation = "r,s" }),
 		"GPUs for the job, a socket or a task (1 jobs)": job(func(j *hpc.Job) { j.GPUs = "2" }),
 		"features with counts or brackets (1 jobs)":     job(func(j *hpc.Job) { j.Constraint = "[a|b]" }),
 	} {
@@ -86,20 +87,5 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		if len(list) != 1 || list[0].String() != want {
 			t.Errorf("the model lacks %v, want %s", list, want)
 		}
-	}
-}
-
-// TestOptionsAreFoundAsSlurmctldFindsThem: anywhere in the text, in any case, and a value that is no number
-// is the default.
-func TestOptionsAreFoundAsSlurmctldFindsThem(t *testing.T) {
-	o := options(lines("SchedulerParameters=BF_Interval=45,bf_max_job_test=x,bf_busy_nodes"))
-	if got := o.number("bf_interval", 30); got != 45 {
-		t.Errorf("bf_interval is %d, want 45", got)
-	}
-	if got := o.number("bf_max_job_test", 500); got != 500 {
-		t.Errorf("bf_max_job_test=x is %d, want the default, 500", got)
-	}
-	if !o.has("bf_busy_nodes") || o.has("bf_one_resv_per_job") {
-		t.Error("bf_busy_nodes is not found, or an option that is not there is")
 	}
 }

@@ -1,11 +1,17 @@
-package slurmmodel
+// Package coverage compares what a configuration and a workload use with what the model of Slurm's scheduler has.
+package coverage
 
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -20,7 +26,7 @@ func (m Missing) String() string { return fmt.Sprintf("%s (%d jobs)", m.What, m.
 
 // Lacks returns what a configuration and a workload use and the model does not have, with the number of
 // jobs concerned.
-func Lacks(cfg *Config, w *workload.Workload) []Missing {
+func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 	var list []Missing
 	for _, rule := range configurationRules {
 		if what := rule(cfg); what != "" {
@@ -40,13 +46,14 @@ func Lacks(cfg *Config, w *workload.Workload) []Missing {
 			list = append(list, Missing{jobRules[i].what, n})
 		}
 	}
+	if what := unlikeReservations(cfg, w.Reservations); what != "" {
+		list = append(list, Missing{what, w.Jobs.Len()})
+	}
 	for _, events := range []struct {
 		what string
 		n    int
 	}{
-		{"reservations, of which the workload has %d", len(w.Reservations)},
 		{"a check against Slurm of events of nodes, of which the workload has %d", len(w.NodeEvents)},
-		{"the usage before the workload, of which there are %d entries", len(w.Usage)},
 	} {
 		if events.n > 0 {
 			list = append(list, Missing{fmt.Sprintf(events.what, events.n), w.Jobs.Len()})
@@ -55,16 +62,44 @@ func Lacks(cfg *Config, w *workload.Workload) []Missing {
 	return list
 }
 
+// unlikeReservations describes what reservations ask for and the model does not have; empty for nothing.
+func unlikeReservations(cfg *slurmmodel.Config, events []hpc.ReservationEvent) string {
+	unsupported := reservations.Unsupported
+	if cfg.Release.Since(slurmspec.R2605) {
+		unsupported = append(slices.Clip(unsupported), slurmspec.FlagFlex) // jobs of such do not start as in Slurm
+	}
+	var what []string
+	for i := range events {
+		r := &events[i].Reservation
+		for _, flag := range unsupported {
+			if r.HasFlag(flag) {
+				what = append(what, flag)
+			}
+		}
+		if r.Licenses != "" {
+			what = append(what, "licences")
+		}
+		if r.Features != "" {
+			what = append(what, "features")
+		}
+	}
+	if len(what) == 0 {
+		return ""
+	}
+	slices.Sort(what)
+	return "reservations with " + strings.Join(slices.Compact(what), ", ")
+}
+
 // configurationRules name what a configuration asks for and the model does not have.
-var configurationRules = []func(*Config) string{
-	func(c *Config) string {
+var configurationRules = []func(*slurmmodel.Config) string{
+	func(c *slurmmodel.Config) string {
 		kind := strings.ToLower(value(c.Get, "SelectType"))
-		if kind == "" && rulesOf(c.Release).since2411 || strings.HasSuffix(kind, "cons_tres") {
+		if kind == "" && c.Release.Since(slurmspec.R2411) || strings.HasSuffix(kind, "cons_tres") {
 			return ""
 		}
 		return "SelectType=" + cmp.Or(kind, "select/linear, the default before 24.11")
 	},
-	func(c *Config) string {
+	func(c *slurmmodel.Config) string {
 		for i := range c.Nodes {
 			switch n := &c.Nodes[i]; {
 			case n.State != "":
@@ -75,19 +110,19 @@ var configurationRules = []func(*Config) string{
 		}
 		return ""
 	},
-	func(c *Config) string {
+	func(c *slurmmodel.Config) string {
 		if value(c.Get, "SuspendProgram") != "" {
 			return "power saving (SuspendProgram)"
 		}
 		return ""
 	},
-	func(c *Config) string {
+	func(c *slurmmodel.Config) string {
 		if kind := strings.ToLower(value(c.Get, "PreemptType")); kind != "" && kind != "preempt/none" {
 			return "preemption (PreemptType=" + kind + ")"
 		}
 		return ""
 	},
-	func(c *Config) string {
+	func(c *slurmmodel.Config) string {
 		params := strings.ToUpper(value(c.Get, "SelectTypeParameters"))
 		for _, one := range []string{"CR_SOCKET", "CR_ONE_TASK_PER_CORE", "CR_CPU"} {
 			if strings.Contains(params, one) {
@@ -96,7 +131,7 @@ var configurationRules = []func(*Config) string{
 		}
 		return ""
 	},
-	func(c *Config) string {
+	func(c *slurmmodel.Config) string {
 		switch plugin := strings.ToLower(value(c.Get, "TopologyPlugin")); plugin {
 		case "", "topology/tree", "topology/none", "topology/default", "topology/flat":
 			return ""
@@ -104,7 +139,7 @@ var configurationRules = []func(*Config) string{
 			return "TopologyPlugin=" + plugin
 		}
 	},
-	func(c *Config) string {
+	func(c *slurmmodel.Config) string {
 		o := options(c.Get)
 		for _, one := range []string{
 			"max_rpc_cnt", "reduce_completing_frag", "bf_licenses", "bf_topopt_enable", "bf_max_job_assoc",
@@ -115,13 +150,13 @@ var configurationRules = []func(*Config) string{
 		}
 		return ""
 	},
-	func(c *Config) string {
+	func(c *slurmmodel.Config) string {
 		if number(c.Get, "CompleteWait", 0) > 0 {
 			return "CompleteWait"
 		}
 		return ""
 	},
-	func(c *Config) string {
+	func(c *slurmmodel.Config) string {
 		for _, p := range c.Partitions {
 			for _, key := range []string{
 				"MaxCPUsPerNode", "MaxMemPerCPU", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
@@ -144,7 +179,7 @@ var jobRules = []struct {
 	what string
 	asks func(*hpc.Job) bool
 }{
-	{"reservations of jobs", func(j *hpc.Job) bool { return j.Reservation != "" }},
+	{"several reservations for a job", func(j *hpc.Job) bool { return strings.Contains(j.Reservation, ",") }},
 	{"licences", func(j *hpc.Job) bool { return j.Licenses != "" }},
 	{"GPUs for the job, a socket or a task", func(j *hpc.Job) bool {
 		return j.GPUs != "" || j.GPUsPerSocket != "" || j.GPUsPerTask != "" || j.CPUsPerGPU > 0 || j.MemPerGPU > 0 || j.TasksPerGPU > 0
@@ -159,3 +194,26 @@ var jobRules = []struct {
 		return strings.HasPrefix(d, "plane") || strings.HasPrefix(d, "arbitrary") || strings.HasPrefix(d, "hostfile")
 	}},
 }
+
+// value returns a key of slurm.conf; empty if it is not there.
+func value(get func(string) (string, bool), key string) string {
+	text, _ := get(key)
+	return text
+}
+
+// number returns the number that a key has, or another if it is none.
+func number(get func(string) (string, bool), key string, otherwise int64) int64 {
+	if n, err := strconv.ParseInt(value(get, key), 10, 32); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// schedulerOptions is the text of SchedulerParameters, in lower case.
+type schedulerOptions string
+
+func options(get func(string) (string, bool)) schedulerOptions {
+	return schedulerOptions(strings.ToLower(value(get, "SchedulerParameters")))
+}
+
+func (o schedulerOptions) has(name string) bool { return strings.Contains(string(o), name) }

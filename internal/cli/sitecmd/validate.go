@@ -1,12 +1,14 @@
-package cli
+package sitecmd
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/acceptance"
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
@@ -19,15 +21,17 @@ import (
 type validateOptions struct {
 	cluster string
 	slurm   string
+	rules   bool
 	all     bool
 	zone    flags.Zone
 	json    bool
 }
 
 func (o *validateOptions) addFlags(c *cobra.Command) {
-	c.Flags().StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: check the workload against it, and foresee "+
-		"what Slurm rejects")
-	addSlurmFlag(c.Flags(), &o.slurm)
+	c.Flags().StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: check the workload against it, and ask "+
+		"Slurm what it rejects")
+	console.AddSlurm(c.Flags(), &o.slurm)
+	c.Flags().BoolVar(&o.rules, "rules", false, "foresee rejections by rules, without starting Slurm")
 	c.Flags().BoolVar(&o.all, "all", false, fmt.Sprintf("list all problems, not only the first %d of each rule",
 		mostOfRule))
 	o.zone.Add(c.Flags())
@@ -37,7 +41,8 @@ func (o *validateOptions) addFlags(c *cobra.Command) {
 // mostOfRule is the number of problems of one rule that the command prints without --all.
 const mostOfRule = 10
 
-func newWorkloadValidateCommand(g *globals) *cobra.Command {
+// Validate returns the command `workload validate`.
+func Validate(l Lent) *cobra.Command {
 	var opts validateOptions
 	c := &cobra.Command{
 		Use:   "validate WORKLOAD",
@@ -46,16 +51,22 @@ func newWorkloadValidateCommand(g *globals) *cobra.Command {
 the workload contradicts itself or leaves out what a replay needs. A warning means that
 the resource manager may reject or end a job, or that a date looks wrong; both may be
 intended. With --cluster, the command also checks users, partitions, sizes, features, and
-the slurm.conf files of actions against a cluster, and foresees which jobs slurmctld
-rejects, and which it accepts and never starts: grouped by the cause, with slurmctld's
-answer, the number of jobs, a few of them, and a remedy.
+the slurm.conf files of actions against a cluster, and says which jobs slurmctld rejects,
+and which it accepts and never starts: grouped by the cause, with slurmctld's answer, the
+number of jobs, a few of them, and a remedy.
+
+For that it starts the daemons of Slurm under the virtual clock, and submits each
+different request once to the idle machine: a day's workload takes some seconds. Jobs that
+name a reservation, and those beyond the 5,000 most frequent requests, are judged by
+rules. With --rules all are, and no Slurm is needed. Rules also serve while the workload
+has errors.
 
 The exit status is 4 if there are errors, and 0 if there are only warnings.`,
 		Example: `  rmreplay workload validate demo/day.jsonl
   rmreplay workload validate demo/day.jsonl --cluster demo/cluster --json`,
 		Args: console.WantArgs("WORKLOAD"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return runWorkloadValidate(g, args[0], opts)
+		RunE: func(c *cobra.Command, args []string) error {
+			return l.runValidate(c.Context(), args[0], opts)
 		},
 	}
 	opts.addFlags(c)
@@ -73,8 +84,8 @@ type validateReport struct {
 	Forecast *admission.Forecast `json:"forecast,omitempty"`
 }
 
-func runWorkloadValidate(g *globals, path string, opts validateOptions) error {
-	w, err := g.readWorkload(path, workload.ReadOptions{})
+func (l Lent) runValidate(ctx context.Context, path string, opts validateOptions) error {
+	w, err := l.Read(path)
 	if err != nil {
 		return err
 	}
@@ -88,21 +99,16 @@ func runWorkloadValidate(g *globals, path string, opts validateOptions) error {
 	if opts.json {
 		zone = time.UTC
 	}
-	problems := experiment.Check(w, cluster, zone)
-	var forecast *admission.Forecast
+	r := newValidateReport(w, experiment.Check(w, cluster, zone))
 	if cluster != nil {
-		var more []workload.Problem
-		if forecast, more, err = experiment.Foresee(w, cluster, opts.slurm); err != nil {
+		if err := l.foresee(ctx, r, w, cluster, opts); err != nil {
 			return err
 		}
-		problems = append(problems, more...)
 	}
-	r := newValidateReport(w, problems)
-	r.Forecast = forecast
 	if opts.json {
-		err = g.PrintJSON(r)
+		err = l.PrintJSON(r)
 	} else {
-		err = r.render(g, opts.all)
+		err = l.Print(r.render(opts.all))
 	}
 	if err != nil {
 		return err
@@ -113,11 +119,33 @@ func runWorkloadValidate(g *globals, path string, opts validateOptions) error {
 	return nil
 }
 
-func newValidateReport(w *workload.Workload, problems []workload.Problem) *validateReport {
-	r := &validateReport{Source: w.Source, Jobs: w.Jobs.Len(), Problems: problems}
-	if r.Problems == nil {
-		r.Problems = []workload.Problem{}
+// foresee adds to the report what Slurm does not run.
+func (l Lent) foresee(ctx context.Context, r *validateReport, w *workload.Workload, cluster *conf.Cluster,
+	opts validateOptions) error {
+	forecast, problems, err := experiment.Foresee(w, cluster, opts.slurm)
+	if err != nil {
+		return err
 	}
+	r.add(problems)
+	if !opts.rules && r.Errors == 0 {
+		forecast, err = acceptance.Ask(ctx, w, acceptance.Options{Cluster: opts.cluster, Slurm: opts.slurm,
+			Say: func(text string) { l.Say("%s", text) }})
+		if experiment.IsMissing(err) {
+			err = fmt.Errorf("%w (workload validate --rules foresees rejections without Slurm)", err)
+		}
+	}
+	r.Forecast = forecast
+	return err
+}
+
+func newValidateReport(w *workload.Workload, problems []workload.Problem) *validateReport {
+	r := &validateReport{Source: w.Source, Jobs: w.Jobs.Len(), Problems: []workload.Problem{}}
+	r.add(problems)
+	return r
+}
+
+func (r *validateReport) add(problems []workload.Problem) {
+	r.Problems = append(r.Problems, problems...)
 	for _, p := range problems {
 		if p.Severity == workload.Error {
 			r.Errors++
@@ -125,10 +153,9 @@ func newValidateReport(w *workload.Workload, problems []workload.Problem) *valid
 			r.Warnings++
 		}
 	}
-	return r
 }
 
-func (r *validateReport) render(g *globals, all bool) error {
+func (r *validateReport) render(all bool) string {
 	var b strings.Builder
 	shown := map[string]int{}
 	var rules []string // in the order of their first problem
@@ -147,8 +174,7 @@ func (r *validateReport) render(g *globals, all bool) error {
 	}
 	r.renderForecast(&b)
 	fmt.Fprintf(&b, "%s: %d jobs, %d errors, %d warnings\n", r.Source, r.Jobs, r.Errors, r.Warnings)
-	err := g.Print(b.String())
-	return err
+	return b.String()
 }
 
 // renderForecast writes what Slurm does not run, the largest group first.
@@ -168,6 +194,9 @@ func (r *validateReport) renderForecast(b *strings.Builder) {
 			more = fmt.Sprintf(" and %d more", n)
 		}
 		fmt.Fprintf(b, "\n        jobs: %s%s\n        remedy: %s\n", strings.Join(g.Jobs, ", "), more, g.Remedy)
+	}
+	if f.Asked != nil && f.Asked.ByRules > 0 {
+		fmt.Fprintf(b, "        Rules judge %d jobs: they name a reservation, or their requests are rare.\n", f.Asked.ByRules)
 	}
 	if f.Changes {
 		fmt.Fprintf(b, "        The workload's actions may change the rules; they are not carried out here.\n")

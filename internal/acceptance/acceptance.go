@@ -1,0 +1,311 @@
+// Package acceptance asks the real slurmctld which jobs of a workload it accepts and which of them can
+// start. It starts the daemons of the chosen release with the cluster under the virtual clock and submits
+// each different request of the workload once, one after the other, to the idle machine. So the answers
+// are right by construction, for each release.
+//
+// Package [rmreplay/internal/rm/slurm/admission] has rules for the same question. The model of Slurm needs
+// them, since it runs without Slurm, and so do the remedies here.
+package acceptance
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/replay"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/admission"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/workload"
+)
+
+// Options say which Slurm is asked, and with which cluster.
+type Options struct {
+	// Cluster is a directory, a slurm.conf or a bundle, as [experiment.OpenCluster] takes it.
+	Cluster string
+	// Slurm is as [experiment.Slurm.Installation]; "" is the default Slurm.
+	Slurm string
+	// Say gets what is done, for people; nil if nobody wants to know.
+	Say func(text string)
+}
+
+// mostRequests bounds what is asked: each takes some 5 ms of CPU time, and 20 ms on thousands of nodes.
+const mostRequests = 5000
+
+// Ask returns what Slurm does not run of a workload. Rules judge jobs that name a reservation, since
+// it exists at instants of the workload and the machine that is asked has none, and those whose requests
+// are not among the most frequent [mostRequests]. Limits that
+// depend on other jobs in the queue, such as MaxSubmitJobs, are asked of each request alone. Errors are
+// those of [experiment.Run]; [experiment.IsMissing] tells that this Slurm is not installed.
+func Ask(ctx context.Context, w *workload.Workload, o Options) (*admission.Forecast, error) {
+	return ask(ctx, w, o, nil)
+}
+
+// ask is [Ask]. each, if not nil, gets the finding of every job that has one.
+func ask(ctx context.Context, w *workload.Workload, o Options, each func(string, admission.Finding)) (
+	*admission.Forecast, error) {
+	cluster, err := experiment.OpenCluster(o.Cluster, 0)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := experiment.Rules(w, cluster, o.Slurm)
+	if err != nil {
+		return nil, err
+	}
+	q := newInquiry(w, mostRequests)
+	if len(q.jobs) > 0 {
+		if version := experiment.SlurmVersion(o.Slurm); o.Say != nil && version != "" {
+			o.Say(fmt.Sprintf("asking slurmctld %s about %d requests of %d jobs", version, len(q.jobs), w.Jobs.Len()))
+		}
+		if err := q.ask(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	byRules := 0
+	f := admission.Tally(w, func(job *hpc.Job, reservations admission.Reservations) *admission.Finding {
+		foreseen := rules.Judge(job, reservations)
+		request, _ := requestOf(job)
+		a, asked := q.answers[request]
+		if !asked {
+			byRules++
+			return foreseen
+		}
+		return a.finding(foreseen)
+	}, each)
+	f.Asked = &admission.Asked{Slurm: experiment.SlurmVersion(o.Slurm), Requests: len(q.jobs), ByRules: byRules}
+	return f, nil
+}
+
+// request is what slurmctld decides about: jobs with equal requests get equal answers.
+type request struct {
+	hpc.Request
+	made string // see [hpc.Job.Made]: the accounts that rules made follow from it
+}
+
+// somePriority stands for all explicit priorities but 0, which holds the job.
+var somePriority = uint32(1)
+
+// requestOf returns the request of a job without what decides about no acceptance, and whether slurmctld
+// can be asked about it.
+func requestOf(job *hpc.Job) (r request, can bool) {
+	if job.Reservation != "" {
+		return r, false
+	}
+	r = request{job.Request, job.Made}
+	const longest = 1024 // characters; slurmctld refuses longer ones
+	for _, text := range []*string{&r.Name, &r.Comment} {
+		if len(*text) <= longest {
+			*text = ""
+		}
+	}
+	if p := r.Priority; p != nil {
+		if *p == 0 {
+			r.Hold = true
+		}
+		r.Priority = &somePriority
+	}
+	r.Dependency, r.Begin, r.Signal, r.DelayBoot, r.SwitchWait = "", 0, "", 0, 0
+	r.Requeue, r.KillOnInvalidDep = nil, nil
+	return r, true
+}
+
+// answer is what slurmctld says of a request.
+type answer struct {
+	refused string // the reason; "" if it accepted all submissions
+	pending string // the last reason to wait of a job that did not start; "" if all started
+}
+
+// slurmsName finds the name of slurmctld's answer in the reason of a refusal. rmreplay's own have none.
+var slurmsName = regexp.MustCompile(`ESLURM_[A-Z0-9_]+`)
+
+// finding returns what the answer means, or nil for a job that starts. foreseen is what the rules say: if
+// it is of the same kind, it has the better words.
+func (a *answer) finding(foreseen *admission.Finding) *admission.Finding {
+	var is admission.Finding
+	switch {
+	case a.refused != "":
+		is = admission.Finding{Verdict: admission.Rejected, Slurm: slurmsName.FindString(a.refused), Text: a.refused,
+			Remedy: "compare the options of the jobs with the cluster's configuration"}
+	case a.pending != "":
+		is = admission.Finding{Verdict: admission.NeverStarts, Slurm: a.pending,
+			Text:   "the jobs do not start on the idle machine",
+			Remedy: "compare the options of the jobs with the nodes, partitions and limits of the cluster"}
+	default:
+		return nil
+	}
+	is.Rule = admission.RuleSlurm
+	if foreseen != nil && means(foreseen, &is) {
+		is.Rule, is.Text, is.Remedy = foreseen.Rule, foreseen.Text, foreseen.Remedy
+	}
+	return &is
+}
+
+// means reports whether what the rules foresee has the cause of slurmctld's answer. For some jobs that
+// never start they know the answer to the submission and not the reason to wait, which differs between
+// releases.
+func means(foreseen, is *admission.Finding) bool {
+	return foreseen.Verdict == is.Verdict && (foreseen.Slurm == is.Slurm ||
+		is.Verdict == admission.NeverStarts && slurmsName.MatchString(foreseen.Slurm))
+}
+
+// patience is the virtual time after which a job that has not started on the idle machine is taken for
+// one that never does. It is some cycles of the backfill scheduler, and of the questions for reasons.
+const patience = 5 * time.Minute
+
+// deadline is the reason of a job that cannot end before its deadline.
+var deadline, _ = slurmspec.ReasonNamed("DeadLine")
+
+// inquiry is a set of requests and the answers to them.
+type inquiry struct {
+	w       *workload.Workload
+	answers map[request]*answer
+	// jobs are the submissions, in order; of has what each is for, by the job's ID.
+	jobs []*hpc.Job
+	of   map[string]submission
+	// open is what is known of the submission that was made last.
+	open struct {
+		reason  string // the last reason to wait
+		started bool
+	}
+}
+
+// submission is what a submission is for. A held job tells nothing about its start.
+type submission struct {
+	*answer
+	held bool
+}
+
+// newInquiry chooses what is asked: the most frequent requests, of equal ones the first in the workload.
+func newInquiry(w *workload.Workload, most int) *inquiry {
+	q := &inquiry{w: w, answers: map[request]*answer{}, of: map[string]submission{}}
+	jobs := map[request]int{}
+	var order []request
+	for _, job := range w.Jobs.All() {
+		r, can := requestOf(job)
+		if !can || w.Preset(job) {
+			continue
+		}
+		if jobs[r]++; jobs[r] == 1 {
+			order = append(order, r)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b request) int { return cmp.Compare(jobs[b], jobs[a]) })
+	for _, r := range order[:min(most, len(order))] {
+		q.answers[r] = &answer{}
+		q.add(r, q.answers[r])
+	}
+	return q
+}
+
+// add adds the submissions of a request. An array is asked twice: whole and held, for the limits of its
+// size, and as its last task alone, since all its tasks are alike.
+func (q *inquiry) add(r request, a *answer) {
+	if array, err := hpc.ParseArray(r.Array); r.Array != "" && err == nil && len(array.Tasks) > 1 {
+		whole := r
+		whole.Hold = true
+		q.submit(whole, a)
+		r.Array = strconv.Itoa(array.Tasks[len(array.Tasks)-1])
+	}
+	q.submit(r, a)
+}
+
+func (q *inquiry) submit(r request, a *answer) {
+	job := &hpc.Job{
+		ID: "request-" + strconv.Itoa(len(q.jobs)+1), Submit: q.w.Epoch, Request: r.Request, Made: r.made,
+		Behaviour: hpc.Behaviour{RunTime: time.Second, CancelAfter: patience},
+	}
+	if r.Hold {
+		job.CancelAfter = time.Second
+	}
+	q.jobs = append(q.jobs, job)
+	q.of[job.ID] = submission{a, r.Hold}
+}
+
+// ask submits the requests to the daemons.
+func (q *inquiry) ask(ctx context.Context, o Options) error {
+	logs, err := os.MkdirTemp("", "rmreplay-acceptance-")
+	if err != nil {
+		return fmt.Errorf("making a directory for the daemons' logs: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(logs) }() // what stays there is in a directory of temporary files
+	w := *q.w
+	w.Jobs = workload.JobsOf(q.jobs...)
+	w.Reservations, w.NodeEvents, w.Actions, w.Start, w.Usage, w.FileSystems = nil, nil, nil, 0, nil, nil
+	result, err := experiment.Watch(ctx, experiment.Spec{
+		Workload: experiment.Workload{Value: &w}, Output: logs,
+		Slurm: &experiment.Slurm{
+			Installation: o.Slurm, Cluster: o.Cluster, Lead: time.Minute, ReasonsEvery: 30 * time.Second,
+		},
+	}, experiment.Watcher{See: q.see, Until: hpc.Never, Controller: &oneByOne{begin: w.Begin(), jobs: len(q.jobs)}})
+	if err != nil {
+		return fmt.Errorf("asking slurmctld: %w", err)
+	}
+	if open := result.Undrained; len(open) > 0 {
+		return fmt.Errorf("asking slurmctld: %d of %d requests have no answer, the first of them %s",
+			len(open), len(q.jobs), open[0])
+	}
+	return nil
+}
+
+// see takes an event. One submission is open at a time.
+func (q *inquiry) see(e rm.Event) error {
+	of, known := q.of[e.Job]
+	open := &q.open
+	if !known {
+		return nil
+	}
+	switch e.Kind {
+	case rm.Refused:
+		if of.refused == "" {
+			of.refused = strings.TrimPrefix(e.Reason, "a submission was refused: ")
+		}
+	case rm.Accepted:
+		open.reason, open.started = "unknown", false
+	case rm.Waiting:
+		open.reason = e.Reason
+	case rm.Started:
+		open.started = true
+	case rm.Ended:
+		open.started = open.started || e.Outcome.Start != 0
+		if e.Outcome.State == hpc.Deadlined {
+			open.reason = deadline.String()
+		}
+		if !open.started && !of.held {
+			of.pending = open.reason
+		}
+	}
+	return nil
+}
+
+// oneByOne submits each job when the one before has ended, so that each meets an idle machine.
+type oneByOne struct {
+	begin      hpc.Time
+	jobs, next int
+}
+
+// Begin implements [replay.Controller].
+func (c *oneByOne) Begin() replay.Decisions { return c.submit(c.begin) }
+
+// Event implements [replay.Controller].
+func (c *oneByOne) Event(e *replay.Event) replay.Decisions {
+	if !e.Over {
+		return replay.Decisions{}
+	}
+	return c.submit(e.At.Add(time.Second)) // the nodes are free again then
+}
+
+func (c *oneByOne) submit(at hpc.Time) (d replay.Decisions) {
+	if c.next < c.jobs {
+		d.Submit = []replay.Submission{{Job: c.next, At: at}}
+		c.next++
+	}
+	return d
+}

@@ -1,0 +1,212 @@
+package acceptance
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/rmtest"
+	"rmreplay/internal/rm/slurm/admission"
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/supervise"
+	"rmreplay/internal/workload"
+)
+
+func TestMain(m *testing.M) {
+	supervise.RunIfGuard() // of the daemons
+	os.Exit(m.Run())
+}
+
+// site is a cluster, and jobs.txt in it has a job for every reason to reject it.
+const site = "../experiment/testdata/admission"
+
+// TestAsk asks the three releases about a job for every reason to reject it. The rules of package
+// admission, which a replay of these jobs confirms (experiment.TestAdmission), must say the same of each
+// job, and of the jobs that never start the same reason. Where slurmctld's answer is not the rules', the
+// finding has no words of theirs, and the comparison fails.
+func TestAsk(t *testing.T) {
+	w := jobs(t)
+	for _, named := range []string{"", "24.11", "26.05"} {
+		for _, enforce := range []string{"ALL", "NO"} {
+			t.Run(named+enforce, func(t *testing.T) {
+				needSlurm(t, named)
+				dir := cluster(t, "EnforcePartLimits="+enforce)
+				is := map[string]admission.Finding{}
+				f, err := ask(t.Context(), w, Options{Cluster: dir, Slurm: named},
+					func(job string, why admission.Finding) { is[job] = why })
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := map[string]admission.Finding{}
+				foreseen := rules(t, w, dir, named).Foresee(w, func(job string, why admission.Finding) { want[job] = why })
+				for _, job := range w.Jobs.All() {
+					a, b := is[job.ID], want[job.ID]
+					if means(&b, &a) {
+						a.Slurm = b.Slurm
+					}
+					if a != b {
+						t.Errorf("%s: slurmctld says %+v, the rules %+v", job.ID, a, b)
+					}
+				}
+				if f.Rejected != foreseen.Rejected || f.NeverStarts != foreseen.NeverStarts || f.Rejected < 50 {
+					t.Errorf("%d rejected and %d that never start, want %d (50 at least) and %d", f.Rejected, f.NeverStarts,
+						foreseen.Rejected, foreseen.NeverStarts)
+				}
+				if a := f.Asked; a.Requests < 100 || a.Requests+a.ByRules > w.Jobs.Len()+2 || a.ByRules != 4 || a.Slurm == "" {
+					t.Errorf("it asked %+v about %d jobs", *a, w.Jobs.Len())
+				}
+			})
+		}
+	}
+}
+
+// TestFinding: slurmctld's answer counts, whatever the rules say; their words count if they mean the same.
+func TestFinding(t *testing.T) {
+	words := func(verdict admission.Verdict, slurm string) *admission.Finding {
+		return &admission.Finding{Verdict: verdict, Rule: "nodes", Slurm: slurm, Text: "too many", Remedy: "ask for fewer"}
+	}
+	const refusal = "more than one: ESLURM_INVALID_NODE_COUNT: the number of nodes is not possible"
+	for name, c := range map[string]struct {
+		is       answer
+		foreseen *admission.Finding
+		slurm    string // of the finding; "" for none
+		rule     string
+	}{
+		"starts":              {answer{}, words(admission.Rejected, "ESLURM_INVALID_NODE_COUNT"), "", ""},
+		"refused, foreseen":   {answer{refused: refusal}, words(admission.Rejected, "ESLURM_INVALID_NODE_COUNT"), "ESLURM_INVALID_NODE_COUNT", "nodes"},
+		"refused, not so":     {answer{refused: refusal}, words(admission.Rejected, "ESLURM_INVALID_QOS"), "ESLURM_INVALID_NODE_COUNT", "slurm"},
+		"refused, unforeseen": {answer{refused: refusal}, nil, "ESLURM_INVALID_NODE_COUNT", "slurm"},
+		"refused before it pends": {answer{refused: refusal, pending: "Resources"}, words(admission.NeverStarts, "Resources"),
+			"ESLURM_INVALID_NODE_COUNT", "slurm"},
+		"pends, foreseen": {answer{pending: "BadConstraints"}, words(admission.NeverStarts, "BadConstraints"), "BadConstraints", "nodes"},
+		"pends, by the answer": {answer{pending: "PartitionConfig"}, words(admission.NeverStarts, "ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE"),
+			"PartitionConfig", "nodes"},
+		"pends, not so": {answer{pending: "BadConstraints"}, words(admission.NeverStarts, "Licenses"), "BadConstraints", "slurm"},
+	} {
+		f := c.is.finding(c.foreseen)
+		if f == nil {
+			f = &admission.Finding{}
+		}
+		if f.Slurm != c.slurm || f.Rule != c.rule || c.rule == "nodes" != (f.Text == "too many") {
+			t.Errorf("%s: %+v", name, *f)
+		}
+		if c.is.refused != "" && (f.Verdict != admission.Rejected || c.rule == "slurm" && f.Text != refusal) {
+			t.Errorf("%s: %+v", name, *f)
+		}
+	}
+}
+
+// TestRequests: jobs that differ only in what decides about no acceptance are one request; arrays are two
+// submissions; jobs of reservations and those that run when the window begins are not asked about.
+func TestRequests(t *testing.T) {
+	priority, held := uint32(7), uint32(0)
+	base := hpc.Request{User: "ada", Tasks: 2, TimeLimit: time.Hour}
+	with := func(change func(r *hpc.Job)) *hpc.Job {
+		job := &hpc.Job{ID: "j", Submit: 1000 * hpc.Second, Request: base}
+		change(job)
+		return job
+	}
+	for name, c := range map[string]struct {
+		job  *hpc.Job
+		more int // submissions beside the one of the base
+	}{
+		"later":       {with(func(j *hpc.Job) { j.Submit *= 2; j.RunTime = time.Hour }), 0},
+		"named":       {with(func(j *hpc.Job) { j.Name, j.Comment, j.Dependency = "n", "c", "afterok:1" }), 0},
+		"long name":   {with(func(j *hpc.Job) { j.Name = strings.Repeat("n", 2000) }), 1},
+		"begin":       {with(func(j *hpc.Job) { j.Begin = time.Hour }), 0},
+		"limit":       {with(func(j *hpc.Job) { j.TimeLimit *= 2 }), 1},
+		"user":        {with(func(j *hpc.Job) { j.User = "bob" }), 1},
+		"priority":    {with(func(j *hpc.Job) { j.Priority = &priority }), 1},
+		"held":        {with(func(j *hpc.Job) { j.Priority = &held }), 1},
+		"array":       {with(func(j *hpc.Job) { j.Array = "1-9" }), 2},
+		"one task":    {with(func(j *hpc.Job) { j.Array = "9" }), 1},
+		"reservation": {with(func(j *hpc.Job) { j.Reservation = "r" }), 0},
+		"preset": {with(func(j *hpc.Job) {
+			j.TimeLimit *= 3
+			j.Recorded = &hpc.Recorded{Start: 1}
+		}), 0},
+	} {
+		w := &workload.Workload{Start: 500 * hpc.Second, Jobs: workload.JobsOf(with(func(*hpc.Job) {}), c.job)}
+		if q := newInquiry(w, 100); len(q.jobs) != 1+c.more {
+			t.Errorf("%s: %d submissions, want %d", name, len(q.jobs), 1+c.more)
+		}
+	}
+}
+
+// TestFrequentFirst: what is asked has a bound, and the most frequent requests come first.
+func TestFrequentFirst(t *testing.T) {
+	w := &workload.Workload{}
+	for i := range 12 {
+		job := &hpc.Job{ID: strconv.Itoa(i), Request: hpc.Request{User: "ada", Tasks: 1}}
+		if i%4 != 0 {
+			job.Tasks = 2 + i%2 // 3 and 2: six and three jobs
+		}
+		w.Jobs.Append(job)
+	}
+	q := newInquiry(w, 2)
+	if len(q.jobs) != 2 || q.jobs[0].Tasks != 3 || q.jobs[1].Tasks != 1 || len(q.answers) != 2 {
+		t.Errorf("%d submissions of %d requests; the first is %+v", len(q.jobs), len(q.answers), q.jobs[0])
+	}
+}
+
+func needSlurm(t *testing.T, named string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED by -short: starts real Slurm")
+	}
+	if in, err := install.FindSlurm(named); err != nil || in.Need(true) != nil {
+		t.Skipf("NOT TESTED on Slurm %s: %v", named, err)
+	}
+}
+
+func rules(t *testing.T, w *workload.Workload, dir, named string) *admission.Site {
+	t.Helper()
+	c, err := experiment.OpenCluster(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	site, err := experiment.Rules(w, c, named)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return site
+}
+
+// cluster returns a copy of the site with a line more in slurm.conf.
+func cluster(t *testing.T, line string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(site)); err != nil {
+		t.Fatal(err)
+	}
+	conf := filepath.Join(dir, "slurm.conf")
+	text, err := os.ReadFile(conf)
+	if err == nil {
+		err = os.WriteFile(conf, append(text, []byte(line+"\n")...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func jobs(t *testing.T) *workload.Workload {
+	t.Helper()
+	lines, err := os.ReadFile(filepath.Join(site, "jobs.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	epoch := hpc.Unix(1709596800)
+	what, err := rmtest.Parse(string(lines), epoch, "--uid=ada", "-t", "10")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &workload.Workload{
+		Source: "a job for each reason", Epoch: epoch, Jobs: workload.JobsOf(what.Jobs...), Reservations: what.Reservations,
+	}
+}

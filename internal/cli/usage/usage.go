@@ -1,0 +1,236 @@
+// Package usage says in one voice what is wrong with a command line, and what was meant: commands,
+// flags, values, arguments and paths.
+package usage
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"rmreplay/internal/flags"
+)
+
+// GroupsOnly annotates a command that does nothing without one of its subcommands.
+const GroupsOnly = "groups-only"
+
+// Template is cobra's template without the line "[flags]" for commands that need a
+// subcommand.
+func Template(c *cobra.Command) string {
+	const runnable = "{{if .Runnable}}\n  {{.UseLine}}"
+	return strings.Replace(c.UsageTemplate(), runnable, `{{if and .Runnable (not (index .Annotations "`+GroupsOnly+`"))}}
+  {{.UseLine}}`, 1)
+}
+
+// HelpCommand returns the help command. Cobra's own prints the help of the program for an
+// unknown command and exits with 0.
+func HelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Print the help of a command",
+		Long:  `Prints the help of a command, as --help does.`,
+		Example: `  rmreplay help replay
+  rmreplay help workload build`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error { return Help(c.Root(), args) },
+	}
+}
+
+// Help prints the help of the command that the names lead to from c.
+func Help(c *cobra.Command, names []string) error {
+	found, rest, err := c.Find(names)
+	if err != nil || len(rest) > 0 {
+		return UnknownCommand(found, rest[0])
+	}
+	return found.Help()
+}
+
+// UnknownCommand returns an error that names the command that was meant, or all commands.
+func UnknownCommand(c *cobra.Command, name string) error {
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("%s: %s has no commands", name, c.CommandPath())
+	}
+	meant := elsewhere(c.Root(), strings.ToLower(name))
+	if near := flags.Nearest(name, names); near != "" && len(meant) == 0 {
+		meant = []string{near}
+	}
+	if len(meant) > 0 {
+		return fmt.Errorf("%s: no such command of %s (did you mean %s?)", name, c.CommandPath(), strings.Join(meant, ", or "))
+	}
+	return fmt.Errorf("%s: no such command of %s (want %s)", name, c.CommandPath(), strings.Join(names, ", "))
+}
+
+// elsewhere returns the commands of the whole program that have a name, or that do what the name says.
+func elsewhere(c *cobra.Command, name string) (paths []string) {
+	if path, ok := otherCommands[name]; ok {
+		return []string{c.Name() + " " + path}
+	}
+	for _, sub := range c.Commands() {
+		if !sub.IsAvailableCommand() {
+			continue
+		}
+		if sub.Name() == name {
+			paths = append(paths, sub.CommandPath())
+		}
+		paths = append(paths, elsewhere(sub, name)...)
+	}
+	return paths
+}
+
+// FlagError says in the words of the other errors what is wrong with a flag.
+func FlagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var bare *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown) && c.Annotations[GroupsOnly] != "" && c.Flags().NArg() > 0:
+		return UnknownCommand(c, c.Flags().Arg(0)) // the flag is one of the command that was meant
+	case errors.As(err, &unknown):
+		return unknownFlag(c, unknown)
+	case errors.As(err, &bare):
+		return fmt.Errorf("--%s needs a value (want %s)", bare.GetFlag().Name, usageOf(bare.GetFlag()))
+	case errors.As(err, &invalid):
+		return fmt.Errorf("--%s %s: %w", invalid.GetFlag().Name, invalid.GetValue(), plainCause(invalid))
+	}
+	return err
+}
+
+// unknownFlag returns an error that names the flag that was meant. Letters after one dash may
+// be a name that misses its second dash.
+func unknownFlag(c *cobra.Command, unknown *pflag.NotExistError) error {
+	dashes, name := "--", unknown.GetSpecifiedName()
+	if letters := unknown.GetSpecifiedShortnames(); letters != "" {
+		dashes, name = "-", letters
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	meant := flags.Nearest(name, names)
+	for _, other := range otherFlags[strings.ToLower(name)] {
+		if slices.Contains(names, other) {
+			meant = other
+			break
+		}
+	}
+	if meant != "" {
+		return fmt.Errorf("unknown flag: %s%s (did you mean --%s?)", dashes, name, meant)
+	}
+	return fmt.Errorf("unknown flag: %s%s", dashes, name)
+}
+
+// plainCause says why a value is wrong: the cause that the flag gives, or for a number the type
+// of the flag in place of the parser's name.
+func plainCause(invalid *pflag.InvalidValueError) error {
+	cause := invalid.Unwrap()
+	var number *strconv.NumError
+	if !errors.As(cause, &number) {
+		return cause
+	}
+	switch kind := invalid.GetFlag().Value.Type(); kind {
+	case "bool":
+		return errors.New("neither true nor false")
+	case "float64":
+		return errors.New("not a number")
+	case "uint64":
+		return errors.New("not a whole number (want 0 or more)")
+	}
+	return errors.New("not a whole number")
+}
+
+// usageOf returns how a flag is given: -o FILE, or --policy POLICY.
+func usageOf(f *pflag.Flag) string {
+	value, _ := pflag.UnquoteUsage(f)
+	if f.Shorthand != "" {
+		return "-" + f.Shorthand + " " + value
+	}
+	return "--" + f.Name + " " + value
+}
+
+// NamesFile reports whether the value of a flag is the path of a file or directory.
+func NamesFile(f *pflag.Flag) bool {
+	kind, _ := pflag.UnquoteUsage(f)
+	return slices.Contains([]string{"DIR", "FILE", "RUN", "WORKLOAD"}, kind)
+}
+
+// Required checks the required flags after the arguments, and that no path is empty: an empty
+// path would mean the current directory. Cobra's own check of required flags, which comes later,
+// does not say how a flag is given.
+func Required(args cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, given []string) error {
+		if args != nil {
+			if err := args(c, given); err != nil {
+				return inWords(c, err)
+			}
+		}
+		var wrong error
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			switch {
+			case wrong != nil:
+			case !f.Changed && len(f.Annotations[cobra.BashCompOneRequiredFlag]) > 0:
+				wrong = fmt.Errorf("--%s is missing (want %s)", f.Name, usageOf(f))
+			case f.Changed && f.Value.Type() == "string" && f.Value.String() == "" && NamesFile(f):
+				wrong = fmt.Errorf("--%s is empty (want %s)", f.Name, usageOf(f))
+			}
+		})
+		return wrong
+	}
+}
+
+// inWords adds how the command is given to an error about its arguments.
+func inWords(c *cobra.Command, err error) error {
+	text := err.Error()
+	switch form, _, _ := strings.Cut(c.UseLine(), " [flags]"); {
+	case strings.HasSuffix(text, " is missing"):
+		return fmt.Errorf("%s (want %s)", text, form)
+	case clock.MatchString(text):
+		return fmt.Errorf("%s (want a date and its time as one word, such as 2024-03-05T08:00)", text)
+	}
+	return err
+}
+
+// clock recognizes a time of day that stands where an argument should be.
+var clock = regexp.MustCompile(`^"\d\d?:\d\d(:\d\d)?": unexpected argument`)
+
+// Near returns what a path may have been meant to be, if an error says that it does not exist; else "".
+func Near(err error) string {
+	var missing *fs.PathError
+	if !errors.As(err, &missing) || !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	dir, name := filepath.Split(filepath.Clean(missing.Path))
+	entries, err := os.ReadDir(cmp.Or(dir, "."))
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if meant := flags.Nearest(name, names); meant != "" {
+		return fmt.Sprintf(" (did you mean %s?)", filepath.Join(dir, meant))
+	}
+	for _, e := range entries { // the directory may hold the one that was meant
+		if _, err := os.Stat(filepath.Join(dir, e.Name(), name)); e.IsDir() && err == nil {
+			return fmt.Sprintf(" (did you mean %s?)", filepath.Join(dir, e.Name()))
+		}
+	}
+	return ""
+}

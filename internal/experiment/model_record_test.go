@@ -1,0 +1,149 @@
+package experiment
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"rmreplay/internal/explain"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/rmtest"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+)
+
+// recordCluster has one queue in which backfill tries few jobs, and priorities of several parts.
+const recordCluster = `-- slurm.conf --
+ClusterName=tiny
+SlurmctldHost=ctl
+SlurmUser=slurm
+StateSaveLocation=/var/spool/slurmctld
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+PriorityType=priority/multifactor
+PriorityWeightJobSize=1000
+PriorityWeightPartition=500
+PriorityWeightAge=1000
+PriorityWeightFairshare=5000
+PriorityWeightTRES=cpu=100
+PriorityCalcPeriod=1
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageEnforce=associations
+SchedulerParameters=bf_max_job_test=4,bf_max_job_user=3,bf_window=60
+NodeName=a[1-4] CPUs=4
+PartitionName=all Nodes=a[1-4] Default=YES MaxTime=3:00:00
+-- users --
+ann:1001:red:2001
+bob:1002:red:2001`
+
+// recordJobs fill the cluster, with one that needs all of it and others behind that.
+const recordJobs = `job full at=0 run=600 -n 12 -t 20
+job all at=5 run=60 -n 16 -t 10
+job b1 at=6 run=60 -n 4 -t 5 --nice=10
+job b2 at=7 run=900 -n 4 -t 100
+job b3 at=8 run=900 -n 4 -t 100
+job b4 at=9 run=900 -n 4 -t 100 --uid=bob
+job b5 at=10 run=900 -n 4 -t 100 --uid=bob
+job later at=11 run=60 -n 16 -t 170 --uid=bob
+job dep at=12 run=10 -n 1 -d afterok:b1`
+
+// TestModelRecord looks into the record of the model's run: it has what a replay's has, the parts of
+// priorities, and what backfill did.
+func TestModelRecord(t *testing.T) {
+	dir := clusterOf(t, recordCluster)
+	record := func() *run.Run {
+		epoch := hpc.Unix(1709640000) // noon
+		what, err := rmtest.Parse(recordJobs, epoch, "--uid=ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &workload.Workload{Source: "a test", Epoch: epoch, Jobs: workload.JobsOf(what.Jobs...)}
+		spec := Spec{
+			Workload: Workload{Value: w}, Output: filepath.Join(t.TempDir(), "run"), Seed: 3,
+			Simulator: &Simulator{Policy: SlurmPolicy, Cluster: dir},
+		}
+		if _, err := Run(t.Context(), spec, Hooks{}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := run.Open(spec.Output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := record()
+	events, err := r.Events()
+	if err != nil {
+		t.Fatal(err)
+	}
+	did := checkModelEvents(t, events)
+	for _, want := range []rm.Backfill{rm.Planned, rm.UserDepth, rm.NotReached, rm.NoNodes, rm.BeyondWindow} {
+		if did[want] == 0 {
+			t.Errorf("backfill never %s: %v", want, did)
+		}
+	}
+	if s := r.Manifest.Scheduler; s == nil || s.JobsSubmitted != 9 || s.JobsStarted != 9 || s.JobsCompleted != 9 ||
+		s.JobsBackfilled == 0 || s.BackfillDepthMean <= 0 || s.BackfillQueueMean < s.BackfillTriedMean {
+		t.Errorf("statistics: %+v", s)
+	}
+	if rows, err := r.Statistics(); err != nil || len(rows) < 2 || rows[0].MainCycles == 0 {
+		t.Errorf("%d rows of statistics (%v), want one every ten minutes", len(rows), err)
+	}
+	checkModelStory(t, r)
+	other := record()
+	for _, name := range []string{"events.parquet", "jobs.parquet", "scheduler.parquet"} {
+		a, _ := os.ReadFile(filepath.Join(r.Dir, name))
+		if b, _ := os.ReadFile(filepath.Join(other.Dir, name)); !bytes.Equal(a, b) || len(a) == 0 {
+			t.Errorf("%s differs between two runs of one seed", name)
+		}
+	}
+}
+
+// checkModelEvents checks that the parts of priorities add up to them, and counts what backfill did.
+func checkModelEvents(t *testing.T, events []run.Event) map[rm.Backfill]int {
+	t.Helper()
+	did := map[rm.Backfill]int{}
+	for _, e := range events {
+		if e.Kind != rm.Waiting {
+			continue
+		}
+		did[e.Backfill]++
+		sum := 0.0
+		for _, p := range e.Parts {
+			sum += p.Points
+		}
+		if uint32(sum) != e.Priority || e.Priority == 0 || e.Reason == "" {
+			t.Errorf("job %s at %s: reason %q, priority %d, parts %v", e.Job, e.At, e.Reason, e.Priority, e.Parts)
+		}
+		if e.Backfill == rm.Planned && e.Start <= e.At {
+			t.Errorf("job %s is planned at %s for %s", e.Job, e.At, e.Start)
+		}
+	}
+	return did
+}
+
+// checkModelStory checks what explain says of jobs that waited.
+func checkModelStory(t *testing.T, r *run.Run) {
+	t.Helper()
+	record, err := explain.Open(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for job, want := range map[string]rm.Backfill{"later": rm.Planned, "all": rm.BeyondWindow, "b3": rm.NoNodes} {
+		story, err := record.Job(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(story.PriorityParts) < 4 || len(story.Backfill) == 0 || story.Backfill[0].Verdict != want {
+			t.Errorf("job %s: parts %v, backfill %v", job, story.PriorityParts, story.Backfill)
+		}
+		var b bytes.Buffer
+		if err := story.Render(&b, time.UTC); err != nil || !bytes.Contains(b.Bytes(), []byte("fairshare")) ||
+			!bytes.Contains(b.Bytes(), []byte(want.Meaning())) {
+			t.Errorf("job %s: %s", job, b.String())
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package rm
+
+// PriorityPart is a part of a job's priority, in points.
+type PriorityPart struct {
+	// Name is a column of Slurm's sprio -l in lower case: age, assoc, fairshare, jobsize, partition, qos,
+	// site, nice, or tres/ and a resource.
+	Name string `parquet:"name,dict" json:"name"`
+	// Points are what the part adds; those of nice are negative if it lowers the priority.
+	Points float64 `parquet:"points" json:"points"`
+}
+
+// Backfill is what the backfill scheduler did with a job in a cycle.
+type Backfill string
+
+// What a cycle of backfill does with a job that it does not start.
+const (
+	// Planned jobs have a start in the plan, and nodes that others may not have then.
+	Planned Backfill = "planned"
+	// NotReached are jobs behind the one at which the cycle ended: bf_max_job_test, bf_max_job_start,
+	// bf_node_space_size, bf_max_time, or because it stopped after a pause.
+	NotReached Backfill = "not-reached"
+	// UserDepth and PartitionDepth are jobs beyond bf_max_job_user, bf_max_job_part or
+	// bf_max_job_user_part.
+	UserDepth      Backfill = "user-depth"
+	PartitionDepth Backfill = "partition-depth"
+	// OverLimit are jobs that a limit of an association or a QOS keeps.
+	OverLimit Backfill = "over-limit"
+	// NoNodes are jobs for which too few nodes are free of planned jobs until the end of the window.
+	NoNodes Backfill = "no-nodes"
+	// BeyondWindow are jobs that could start after bf_window.
+	BeyondWindow Backfill = "beyond-window"
+	// NotPlanned are jobs that cannot start now and may not be planned: bf_min_age_reserve,
+	// bf_min_prio_reserve, bf_one_resv_per_job, bf_job_part_count_reserve, a QOS with NoReserve.
+	NotPlanned Backfill = "not-planned"
+)
+
+// Tried reports whether a cycle looked for nodes for the job.
+func (b Backfill) Tried() bool {
+	return b == Planned || b == NoNodes || b == BeyondWindow || b == NotPlanned || b == OverLimit
+}
+
+// Meaning says for people what a cycle did with a job.
+func (b Backfill) Meaning() string { return backfillMeanings[b] }
+
+var backfillMeanings = map[Backfill]string{
+	Planned:        "planned it",
+	NotReached:     "ended before it came to it",
+	UserDepth:      "had tried as many jobs of its user as it may (bf_max_job_user)",
+	PartitionDepth: "had tried as many jobs of its partition as it may (bf_max_job_part)",
+	OverLimit:      "found it over a limit of its association or QOS",
+	NoNodes:        "found too few nodes that are free of planned jobs",
+	BeyondWindow:   "could start it only after bf_window",
+	NotPlanned:     "could not start it at once, and may not plan it",
+}

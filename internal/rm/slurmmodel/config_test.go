@@ -1,0 +1,34 @@
+package slurmmodel
+
+import (
+	"strings"
+	"testing"
+)
+
+// lines returns the keys of lines such as "SelectType=select/cons_tres".
+func lines(text string) func(string) (string, bool) {
+	keys := map[string]string{}
+	for line := range strings.FieldsSeq(text) {
+		key, v, _ := strings.Cut(line, "=")
+		keys[key] = v
+	}
+	return func(key string) (string, bool) {
+		v, ok := keys[key]
+		return v, ok
+	}
+}
+
+// TestOptionsAreFoundAsSlurmctldFindsThem: anywhere in the text, in any case, and a value that is no number
+// is the default.
+func TestOptionsAreFoundAsSlurmctldFindsThem(t *testing.T) {
+	o := options(lines("SchedulerParameters=BF_Interval=45,bf_max_job_test=x,bf_busy_nodes"))
+	if got := o.number("bf_interval", 30); got != 45 {
+		t.Errorf("bf_interval is %d, want 45", got)
+	}
+	if got := o.number("bf_max_job_test", 500); got != 500 {
+		t.Errorf("bf_max_job_test=x is %d, want the default, 500", got)
+	}
+	if !o.has("bf_busy_nodes") || o.has("bf_one_resv_per_job") {
+		t.Error("bf_busy_nodes is not found, or an option that is not there is")
+	}
+}

@@ -1,0 +1,107 @@
+// Package hardware turns nodes of slurm.conf and switches of topology.conf into the machine on which jobs are placed.
+package hardware
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurmmodel/selection"
+)
+
+// Switch is a line of topology.conf. It has either nodes or switches.
+type Switch struct {
+	Name            string
+	Nodes, Switches []string
+}
+
+// Add gives a machine its nodes, in slurmctld's order, and its switches. The error names a switch that is wrong.
+func Add(m *selection.Machine, nodes []hpc.Node, switches []Switch) error {
+	nodes = slices.Clone(nodes)
+	slices.SortStableFunc(nodes, func(a, b hpc.Node) int { return hostlist.Natural(a.Name, b.Name) })
+	for _, n := range nodes {
+		m.Nodes = append(m.Nodes, newNode(n))
+	}
+	if len(m.Nodes) == 0 {
+		return errors.New("a cluster without nodes (want at least one)")
+	}
+	return addSwitches(m, switches)
+}
+
+// newNode returns the hardware of a node.
+func newNode(n hpc.Node) selection.Node {
+	out := selection.Node{
+		Name: n.Name, Sockets: max(1, n.Sockets), Cores: max(1, n.CoresPerSocket), Threads: max(1, n.ThreadsPerCore),
+		CPUs: n.CPUs, Memory: n.RealMemory - n.MemSpecLimit, Weight: uint64(n.Weight),
+	}
+	if n.CPUs == out.Sockets*out.Cores { // CPUs are cores, whatever the threads
+		out.Threads = 1
+	}
+	for _, g := range n.GRES {
+		out.Devices = append(out.Devices, newDevice(g, &out))
+	}
+	return out
+}
+
+// newDevice returns a generic resource, with the socket to which its cores belong.
+func newDevice(g hpc.GRES, n *selection.Node) selection.Device {
+	d := selection.Device{Kind: g.Name, Type: g.Type, Count: int(g.Count)}
+	first, _, _ := strings.Cut(strings.NewReplacer("-", ",").Replace(g.Cores), ",")
+	if core, err := strconv.Atoi(first); err == nil && g.Cores != "" {
+		d.BySocket = make([]int, n.Sockets)
+		d.BySocket[min(core/n.Cores, n.Sockets-1)] = d.Count
+	}
+	return d
+}
+
+// addSwitches gives the machine its switches.
+func addSwitches(m *selection.Machine, lines []Switch) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	index, place := map[string]int{}, map[string]int{}
+	for i := range m.Nodes {
+		place[m.Nodes[i].Name] = i
+	}
+	for i, line := range lines {
+		index[line.Name] = i
+		m.Switches = append(m.Switches, selection.Switch{Name: line.Name, Nodes: selection.NewBits(len(m.Nodes)), Parent: i})
+	}
+	var fill func(i, depth int) error
+	fill = func(i, depth int) error {
+		s := &m.Switches[i]
+		if depth > len(lines) {
+			return fmt.Errorf("switch %s is below itself", s.Name)
+		}
+		for _, name := range lines[i].Nodes {
+			at, known := place[name]
+			if !known {
+				return fmt.Errorf("switch %s has node %s, which slurm.conf does not have", s.Name, name)
+			}
+			s.Nodes.Set(at)
+		}
+		for _, name := range lines[i].Switches {
+			child, known := index[name]
+			if !known {
+				return fmt.Errorf("switch %s has switch %s, which topology.conf does not have", s.Name, name)
+			}
+			if err := fill(child, depth+1); err != nil {
+				return err
+			}
+			m.Switches[child].Parent = i
+			s.Level = max(s.Level, m.Switches[child].Level+1)
+			s.Nodes.Or(m.Switches[child].Nodes)
+		}
+		return nil
+	}
+	for i := range lines {
+		if err := fill(i, 0); err != nil {
+			return fmt.Errorf("reading topology.conf: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package reservations
+
+import (
+	"fmt"
+	"slices"
+
+	"rmreplay/internal/rm/slurmmodel/selection"
+)
+
+// chooseNodes gives a reservation a number of nodes of its partition or the default one (_select_nodes). Nodes
+// of other reservations at that time come last, and only with OVERLAP or MAINT; in 24.11 also those of
+// reservations that have one of these flags.
+func (l *List) chooseNodes(r *Reservation, count int) error {
+	all, name, known := l.cluster.PartitionNodes(r.Partition)
+	if !known {
+		return fmt.Errorf("invalid partition name specified: %s", r.Partition)
+	}
+	r.Partition, r.named, r.allNodes = name, false, false
+	r.flags &^= partNodes
+	chosen := l.pick(r, all, count)
+	if chosen == nil {
+		return fmt.Errorf("%d nodes are not free", count)
+	}
+	r.Nodes = chosen
+	return nil
+}
+
+// pick chooses a number of nodes of a set for a reservation; nil if there are too few.
+func (l *List) pick(r *Reservation, among selection.Bits, count int) selection.Bits {
+	available := among.Clone()
+	available.And(l.cluster.Available())
+	unreserved, shared := available.Clone(), available.Clone()
+	for _, o := range l.all {
+		if o == r || !meet(r, o) {
+			continue
+		}
+		unreserved.AndNot(o.Nodes)
+		if !o.has(maint | overlap) {
+			shared.AndNot(o.Nodes)
+		}
+	}
+	pools := []selection.Bits{unreserved}
+	if l.Shares {
+		pools = append(pools, shared)
+	}
+	if r.has(maint | overlap) {
+		pools = append(pools, available)
+	}
+	if r.has(maint) {
+		pools = append(pools, among.Clone())
+	}
+	chosen := selection.NewBits(l.cluster.Nodes())
+	for _, pool := range pools {
+		pool.AndNot(chosen)
+		if left := count - chosen.Count(); left > 0 && pool.Next(0) >= 0 {
+			if some := l.pickCount(r, pool, min(left, pool.Count())); some != nil {
+				chosen.Or(some)
+			}
+		}
+	}
+	if chosen.Count() < count {
+		return nil
+	}
+	return chosen
+}
+
+// pickCount chooses nodes on which no job runs when the reservation begins (_pick_node_cnt). With IGNORE_JOBS
+// it also takes those of running jobs, of as few jobs as it needs.
+func (l *List) pickCount(r *Reservation, pool selection.Bits, count int) selection.Bits {
+	if pool.Count() == count && r.has(ignoreJobs) {
+		return l.cluster.Choose(pool, count, r.Start)
+	}
+	free := pool.Clone()
+	held := l.cluster.HeldAfter(r.Start-1, nil)
+	for _, nodes := range held {
+		free.AndNot(nodes)
+	}
+	if free.Count() >= count {
+		return l.cluster.Choose(free, count, r.Start)
+	}
+	if !r.has(ignoreJobs) {
+		return nil
+	}
+	for _, nodes := range held {
+		some := pool.Clone()
+		some.And(nodes)
+		free.Or(some)
+		if free.Count() >= count {
+			return l.cluster.Choose(free, count, r.Start)
+		}
+	}
+	return nil
+}
+
+// Choose chooses nodes of a set as releases before 24.11 do: the first ones, or with topology/tree those of the
+// leaves of the lowest and smallest switch that has enough, the fullest leaves first unless one suffices
+// (select_p_resv_test). It returns nil if no switch has enough.
+func Choose(switches []selection.Switch, pool selection.Bits, count int) selection.Bits {
+	chosen := make(selection.Bits, len(pool))
+	if len(switches) == 0 {
+		take(chosen, pool, count)
+		return chosen
+	}
+	number := make([]int, len(switches))
+	best := -1
+	for i := range switches {
+		number[i] = pool.CountAnd(switches[i].Nodes)
+		if number[i] < count {
+			continue
+		}
+		if best < 0 || switches[i].Level < switches[best].Level ||
+			switches[i].Level == switches[best].Level && number[i] < number[best] {
+			best = i
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	for i := range switches {
+		if switches[i].Level != 0 || !switches[best].Nodes.Contains(switches[i].Nodes) {
+			number[i] = 0
+		}
+	}
+	for left := count; left > 0; left = count - chosen.Count() {
+		leaf := bestLeaf(number, left)
+		if leaf < 0 {
+			return nil
+		}
+		some := pool.Clone()
+		some.And(switches[leaf].Nodes)
+		take(chosen, some, left)
+		number[leaf] = 0
+	}
+	return chosen
+}
+
+// bestLeaf returns the smallest leaf that suffices, or else the largest one; -1 if none has nodes.
+func bestLeaf(number []int, left int) int {
+	best := -1
+	for i, n := range number {
+		switch {
+		case n == 0:
+		case best < 0, n >= left && number[best] < left, n >= left && n < number[best], n < left && n > number[best]:
+			best = i
+		}
+	}
+	return best
+}
+
+// take moves the first nodes of a set.
+func take(to, from selection.Bits, count int) {
+	for i := range from.All {
+		if count == 0 {
+			return
+		}
+		to.Set(i)
+		count--
+	}
+}
+
+// replaceNodes gives a reservation whose nodes slurmctld chose other nodes for those out of service
+// (_validate_node_choice).
+func (l *List) replaceNodes(r *Reservation) {
+	if r.named || r.has(static) {
+		return
+	}
+	available := l.cluster.Available()
+	kept := r.Nodes.Clone()
+	kept.And(available)
+	lost := r.Nodes.Count() - kept.Count()
+	if lost == 0 {
+		return
+	}
+	among, _, known := l.cluster.PartitionNodes(r.Partition)
+	if !known {
+		return
+	}
+	among = slices.Clone(among)
+	among.And(available)
+	among.AndNot(r.Nodes)
+	if more := l.pick(r, among, lost); more != nil {
+		kept.Or(more)
+		r.Nodes = kept
+	}
+}

@@ -1,0 +1,139 @@
+package reservations
+
+import "rmreplay/internal/rm/slurmmodel/selection"
+
+// Want is what a job wants, as reservations see it.
+type Want struct {
+	// Own is the reservation that the job names; nil for none. Who is who asks.
+	Own *Reservation
+	Who Who
+	// Start is the instant at which it would start, and Seconds its time limit.
+	Start, Seconds int64
+	// Partition and PartitionNodes are those of the partition in which it is considered.
+	Partition      string
+	PartitionNodes selection.Bits
+	// Required are the nodes that it names; nil for none.
+	Required selection.Bits
+	// Begin is its begin time.
+	Begin int64
+}
+
+// Answer says whether reservations let a job start.
+type Answer uint8
+
+const (
+	// Free says that the job may start on the nodes that are left.
+	Free Answer = iota
+	// Later says that the job's own reservation has not begun.
+	Later
+	// Ended says that the job's own reservation has ended or does not have the nodes that the job names.
+	Ended
+	// Denied says that the job's user may not use its reservation.
+	Denied
+	// Maintained says that a reservation has all nodes of the partition.
+	Maintained
+	// Busy says that a reservation has a node that the job names.
+	Busy
+)
+
+// mostMoves is how often a start is moved behind a reservation.
+const mostMoves = 10
+
+// Test looks which nodes reservations leave to a job (job_test_resv). nodes are those left. overlaps says that
+// reservations of others took some. With move the start may be later; it is returned.
+func (l *List) Test(w *Want, now int64, move bool) (nodes selection.Bits, start int64, overlaps bool, answer Answer) {
+	if w.Own != nil {
+		nodes, start, overlaps, answer = l.testOwn(w, now)
+		return nodes, start, overlaps, answer
+	}
+	nodes = selection.NewBits(l.cluster.Nodes())
+	start = w.Start
+	for moves := 0; ; moves++ {
+		for i := range l.cluster.Nodes() {
+			nodes.Set(i)
+		}
+		var end int64
+		end, overlaps, answer = l.exclude(w, now, start, nodes, overlaps)
+		if answer == Free || !move || moves >= mostMoves {
+			return nodes, start, overlaps, answer
+		}
+		start = end
+	}
+}
+
+// exclude takes the nodes of reservations away that overlap a job's time. If one of them excludes the job as
+// a whole, its end is returned.
+func (l *List) exclude(w *Want, now, start int64, nodes selection.Bits, before bool) (end int64, overlaps bool, _ Answer) {
+	overlaps = before
+	for _, r := range l.all {
+		if r.End <= now {
+			r.advance(now)
+		}
+		if r.Start >= start+w.Seconds || r.End <= start {
+			continue
+		}
+		switch {
+		case r.allNodes, r.has(partNodes) && r.Partition == w.Partition, r.has(maint) && r.Nodes.Contains(w.PartitionNodes):
+			return r.End, overlaps, Maintained
+		case w.Required != nil && w.Required.Overlaps(r.Nodes):
+			return r.End, overlaps, Busy
+		}
+		nodes.AndNot(r.Nodes)
+		overlaps = overlaps || r.Nodes.Overlaps(w.PartitionNodes)
+	}
+	return 0, overlaps, Free
+}
+
+// testOwn looks which nodes of its own reservation a job may use.
+func (l *List) testOwn(w *Want, now int64) (nodes selection.Bits, start int64, overlaps bool, _ Answer) {
+	own := w.Own
+	start = w.Start
+	if !own.Admits(w.Who) {
+		return nil, start, false, Denied
+	}
+	if own.has(flex) {
+		nodes = selection.NewBits(l.cluster.Nodes())
+		for i := range l.cluster.Nodes() {
+			nodes.Set(i)
+		}
+	} else {
+		if own.End <= now {
+			own.advance(now)
+		}
+		switch {
+		case start < own.Start:
+			return nil, own.Start, false, Later
+		case start > own.End, w.Required != nil && !own.Nodes.Contains(w.Required):
+			return nil, start, false, Ended
+		}
+		nodes = own.Nodes.Clone()
+		if l.Since2411 {
+			nodes.And(w.PartitionNodes)
+		}
+	}
+	for _, r := range l.all {
+		if own.has(maint) || own.has(overlap) && !r.has(maint) || r == own || r.Start >= start+w.Seconds || r.End <= start {
+			continue
+		}
+		if nodes.Overlaps(r.Nodes) {
+			overlaps = true
+			nodes.AndNot(r.Nodes)
+		}
+	}
+	return nodes, start, overlaps, Free
+}
+
+// Now reports whether a reservation lets its jobs start at all at this instant (job_test_resv_now).
+func (l *List) Now(own *Reservation, who Who, now int64) Answer {
+	switch {
+	case !own.Admits(who):
+		return Denied
+	case own.has(flex):
+		return Free
+	case now < own.Start:
+		return Later
+	case now > own.End:
+		return Ended
+	}
+	return Free
+}

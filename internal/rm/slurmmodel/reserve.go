@@ -1,0 +1,314 @@
+package slurmmodel
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/rm/slurmmodel/selection"
+)
+
+// Reserve implements [rm.ResourceManager].
+func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
+	done := rm.Event{At: e.now, Kind: rm.Reserved, Task: -1, Reason: ev.Action + " " + ev.Name}
+	err := e.reserve(ev)
+	if err != nil {
+		done.Reason = e.refuse(done.Reason, err)
+	}
+	e.events = append(e.events, done)
+	return nil
+}
+
+func (e *Engine) reserve(ev hpc.ReservationEvent) error {
+	now := e.second()
+	if ev.Action == "delete" {
+		gone, err := e.reservations.Delete(ev.Name, func(r *reservations.Reservation) bool {
+			return slices.ContainsFunc(e.list, func(j *job) bool { return j.reservation == r && j.state < completing })
+		})
+		e.touch()
+		if err != nil {
+			return err
+		}
+		e.leaveReservation(gone)
+		e.loops.queued = true
+		return nil
+	}
+	update := ev.Action == "update"
+	d, err := rpc.NewReservationDesc(ev.Reservation, update)
+	switch {
+	case err != nil:
+		return err
+	case update:
+		err = e.reservations.Update(d, now)
+	default:
+		err = e.reservations.Create(d, now)
+	}
+	if err != nil {
+		return err
+	}
+	e.touch()
+	e.loops.queued = true
+	return nil
+}
+
+// usesReservation reports whether a job runs in a reservation.
+func (e *Engine) usesReservation(r *reservations.Reservation) bool {
+	return slices.ContainsFunc(e.running, func(j *job) bool { return j.reservation == r })
+}
+
+// leaveReservation takes a reservation that is gone from its jobs. Pending ones are held, unless the reservation
+// says otherwise (_clear_job_resv).
+func (e *Engine) leaveReservation(r *reservations.Reservation) {
+	e.touch()
+	for _, j := range e.list {
+		if j.reservation != r {
+			continue
+		}
+		j.reservation = nil
+		if r.Holds() && j.state == pending && j.reason != reasonHeldAdmin {
+			e.hold(j, reasonReservationDeleted)
+		}
+	}
+}
+
+// who is a job as reservations know its user.
+func (e *Engine) who(j *job) reservations.Who {
+	who := reservations.Who{User: strings.ToLower(j.of.job.User), Accounts: []string{strings.ToLower(j.of.job.Account)}}
+	if j.account == nil || j.account.assoc == nil {
+		return who
+	}
+	who.Accounts = who.Accounts[:0]
+	for a := range j.account.assoc.Up {
+		if a.User == "" || len(who.Accounts) == 0 {
+			who.Accounts = append(who.Accounts, a.Account)
+		}
+		if !e.account.enforce.Associations {
+			break
+		}
+	}
+	return who
+}
+
+// testReservations looks which nodes reservations leave to a job that starts at an instant; nil for all.
+func (e *Engine) testReservations(
+	j *job, start int64, move bool,
+) (nodes selection.Bits, at int64, overlaps bool, _ reservations.Answer) {
+	if j.reservation == nil && !e.reservations.Any() {
+		return nil, start, false, reservations.Free
+	}
+	minutes := j.limit
+	if minutes < 0 {
+		if minutes = j.part.maxMinutes; minutes < 0 {
+			minutes = endless
+		}
+	}
+	want := reservations.Want{
+		Own: j.reservation, Start: start, Seconds: minutes * 60, Partition: j.part.name, PartitionNodes: j.part.nodes,
+		Required: j.request.Required,
+	}
+	if j.reservation != nil {
+		want.Who = e.who(j)
+	}
+	return e.reservations.Test(&want, e.second(), move)
+}
+
+// site is the cluster as reservations see it. It is a [reservations.Cluster].
+type site struct{ e *Engine }
+
+var _ reservations.Cluster = site{}
+
+// Node implements [reservations.Cluster].
+func (s site) Node(name string) (int, bool) {
+	i, ok := s.e.place[name]
+	return i, ok
+}
+
+// Nodes implements [reservations.Cluster].
+func (s site) Nodes() int { return len(s.e.tester.Nodes) }
+
+// PartitionNodes implements [reservations.Cluster].
+func (s site) PartitionNodes(name string) (selection.Bits, string, bool) {
+	list, err := s.e.partitionsOf(name)
+	if err != nil {
+		return nil, "", false
+	}
+	return list[0].nodes, list[0].name, true
+}
+
+// Available implements [reservations.Cluster].
+func (s site) Available() selection.Bits { return s.e.available }
+
+// HeldAfter implements [reservations.Cluster].
+func (s site) HeldAfter(instant int64, except *reservations.Reservation) []selection.Bits {
+	jobs := slices.Clone(s.e.running)
+	slices.SortFunc(jobs, func(a, b *job) int { return cmp.Compare(a.place, b.place) })
+	var held []selection.Bits
+	for _, j := range jobs {
+		if j.end > instant && (except == nil || j.reservation == nil || j.reservation.Name != except.Name) {
+			held = append(held, j.alloc.Nodes)
+		}
+	}
+	return held
+}
+
+// KnowsAccount implements [reservations.Cluster].
+func (s site) KnowsAccount(name string) bool {
+	return s.e.account.accounts == nil || s.e.account.accounts.Account(name) != nil
+}
+
+// Choose implements [reservations.Cluster]. Since 24.11 the nodes are those that a job would get (_resv_select),
+// and in 26.05 one that starts when the reservation begins.
+func (s site) Choose(among selection.Bits, count int, start int64) selection.Bits {
+	e := s.e
+	if !e.rules.since2411 {
+		return reservations.Choose(e.tester.Switches, among, count)
+	}
+	r := selection.Request{MinCPUs: count, CPUsPerTask: 1, MinCPUsPerNode: 1, MaxNodes: count, Exclusive: true}
+	h := selection.Horizon{
+		Now: e.second(), Running: e.horizon, Linear: e.par.bf.linear, GuessedEnd: e.par.killWait + e.par.overTimeLimit,
+		Since2411: true, Since2605: e.rules.since2605,
+	}
+	if e.rules.since2605 {
+		h.Begin = start
+	}
+	alloc, _ := e.tester.WillRun(e.state, &r, among, selection.Counts{Min: count, Max: count, Wanted: count}, &h)
+	if alloc == nil {
+		return nil
+	}
+	return alloc.Nodes
+}
+
+// The refusals of jobs that name a reservation, in slurmctld's words.
+var (
+	errReservation       = errors.New("requested reservation is invalid")
+	errReservationAccess = errors.New("access denied to requested reservation")
+)
+
+// reservationOf finds the reservation that a new job names.
+func (e *Engine) reservationOf(name string) *reservations.Reservation {
+	first, _, _ := strings.Cut(name, ",")
+	return e.reservations.Find(first)
+}
+
+// admitToReservation returns an error if a new job may not use the reservation that it names
+// (validate_job_resv). slurmctld has made its record and given it a number by then.
+func (e *Engine) admitToReservation(j *job) error {
+	switch {
+	case j.of.job.Reservation == "":
+		return nil
+	case j.reservation == nil:
+		return errReservation
+	case !j.reservation.Admits(e.who(j)):
+		return errReservationAccess
+	}
+	return nil
+}
+
+// inReservation reports whether a job may start as far as its own reservation is concerned
+// (job_test_resv_now).
+func (e *Engine) inReservation(j *job) bool {
+	return j.reservation == nil || e.reservations.Now(j.reservation, e.who(j), e.second()) == reservations.Free
+}
+
+// limitToReservation removes the nodes from a set that a job's own reservation does not have
+// (_build_node_list). The verdict is begun if the job may start on the others.
+func (e *Engine) limitToReservation(j *job, set selection.Bits) verdict {
+	if j.reservation == nil {
+		return begun
+	}
+	nodes, _, overlaps, answer := e.testReservations(j, e.second(), false)
+	switch {
+	case answer == reservations.Later:
+		e.setReason(j, reasonReservation)
+		return notUsable
+	case answer != reservations.Free, j.request.Required != nil && !nodes.Contains(j.request.Required):
+		e.setReason(j, reasonReservation)
+		return never
+	case overlaps && nodes.Next(0) < 0:
+		e.setReason(j, reasonNotAvailable)
+		return reservationBusy
+	}
+	set.And(nodes)
+	return begun
+}
+
+// outsideFlex makes the nodes heavier that are outside a job's flexible reservation (_set_sched_weight).
+func (e *Engine) outsideFlex(j *job, set selection.Bits) {
+	const outside = 0x10000000000
+	if j.reservation == nil || !j.reservation.Flexible() {
+		return
+	}
+	for i := range set.All {
+		if !j.reservation.Nodes.Has(i) {
+			e.tester.AddWeight(i, outside)
+		}
+	}
+}
+
+// reservationsTurn is the part of the background loop that looks after reservations: every five seconds their
+// beginnings and ends, and nodes in place of those that have gone out of service.
+func (e *Engine) reservationsTurn(now int64) {
+	const interval = 5
+	l := &e.loops
+	if now-l.lastReservations >= interval {
+		l.lastReservations = now
+		begins, changed := e.reservations.Tick(now)
+		l.queued = l.queued || begins
+		if changed {
+			e.touch()
+		}
+	}
+	if l.validate {
+		l.validate = false
+		e.reservations.Validate()
+	}
+}
+
+// purgeReservations ends jobs and reservations whose time is over (job_time_limit, job_resv_check).
+func (e *Engine) purgeReservations(now int64) {
+	for _, gone := range e.reservations.Purge(now, e.usesReservation) {
+		e.leaveReservation(gone)
+	}
+}
+
+// reservationOver reports whether a job runs in a reservation that has ended for longer than ResvOverRun.
+func (e *Engine) reservationOver(j *job, now int64) bool {
+	r := j.reservation
+	return r != nil && !r.Flexible() && r.End+e.par.reservationOverRun < now
+}
+
+// blockReservation blocks a job's own reservation for the rest of a pass, after the job found too few free
+// nodes. Since 24.11 a job of a flexible one also blocks its partition, but for nodes in reservations. It
+// reports whether the partition is blocked.
+func (p *pass) blockReservation(j *job) bool {
+	e := p.e
+	if e.rules.since2411 || len(p.blocked) < mostBlocked {
+		p.blocked = append(p.blocked, j.reservation)
+	}
+	if !e.rules.since2411 || !j.reservation.Flexible() {
+		return false
+	}
+	if j.part.failed {
+		return true // the pass ends
+	}
+	j.part.failed = true
+	outside := j.part.nodes.Clone()
+	outside.AndNot(e.reservations.Reserved())
+	e.available.AndNot(outside)
+	return false
+}
+
+// mostBlocked is how many reservations a pass remembers as blocked before 24.11 (MAX_FAILED_RESV).
+const mostBlocked = 10
+
+// fitsReservation reports whether a job's reservation and a partition share as many nodes as the last
+// selection gave the job (_job_runnable_test3). Since 24.11 jobs of flexible reservations need not.
+func (e *Engine) fitsReservation(r record) bool {
+	own := r.job.reservation
+	return own == nil || e.rules.since2411 && own.Flexible() || own.Nodes.CountAnd(r.part.nodes) >= r.job.chosenNodes
+}

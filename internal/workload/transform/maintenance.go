@@ -1,0 +1,49 @@
+package transform
+
+import (
+	"fmt"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/workload"
+)
+
+// Maintenance reserves nodes (a host list, or ALL) for maintenance, from an instant for so long. The reservation
+// exists from the beginning of the workload, as one that was announced: no job starts that would run into it, and
+// jobs that run already may. The error says what is wrong with an argument. The step fails for an instant before
+// the workload begins.
+func Maintenance(from hpc.Time, length time.Duration, nodes string) (Step, error) {
+	switch {
+	case length <= 0 || length == hpc.Unlimited:
+		return Step{}, fmt.Errorf("%v is not how long a maintenance takes (want a time above 0, such as 8h)", length)
+	case nodes == "":
+		nodes = "ALL"
+	}
+	text := "--maintenance " + instant(from) + "/" + hpc.FormatDuration(length)
+	if nodes != "ALL" {
+		text += "/" + nodes
+	}
+	return Step{text, func(w *workload.Workload, _ *Environment) (int, error) {
+		begin := w.Start
+		if begin == 0 {
+			begin = w.Epoch
+			if w.Jobs.Len() > 0 {
+				begin = min(begin, w.Jobs.Submit(0))
+			}
+		}
+		if from < begin {
+			return 0, fmt.Errorf("%s is before the workload begins, at %s (want a later instant)", from, begin)
+		}
+		taken := map[string]bool{}
+		for _, ev := range w.Reservations {
+			taken[ev.Name] = true
+		}
+		reservation := hpc.Reservation{
+			Name: freeName("maintenance", taken), Start: from, Duration: length, Nodes: nodes, Users: []string{"root"},
+			Flags: []string{slurmspec.FlagMaint, "IGNORE_JOBS"},
+		}
+		w.Reservations = append(w.Reservations, hpc.ReservationEvent{At: begin, Action: "create", Reservation: reservation})
+		return 0, nil
+	}}, nil
+}

@@ -1,0 +1,61 @@
+package transform
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+// A maintenance is a reservation from the beginning of the workload on, with a free name.
+func TestMaintenance(t *testing.T) {
+	start := hpc.Unix(1_709_600_000)
+	w := &workload.Workload{Epoch: start.Add(-time.Hour), Start: start}
+	whole, err := Maintenance(start.Add(8*time.Hour), 2*time.Hour, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	some, err := Maintenance(start, time.Hour, "n[1-4]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, results, err := Apply(w, Environment{}, whole, some)
+	if err != nil || len(out.Reservations) != 2 || len(w.Reservations) != 0 {
+		t.Fatalf("%v, %+v", err, out)
+	}
+	if !strings.HasSuffix(results[0].Step, "/2h") || !strings.HasSuffix(results[1].Step, "/1h/n[1-4]") {
+		t.Errorf("steps %+v", results)
+	}
+	for i, want := range []hpc.Reservation{
+		{Name: "maintenance", Start: start, Duration: time.Hour, Nodes: "n[1-4]"},
+		{Name: "maintenance~2", Start: start.Add(8 * time.Hour), Duration: 2 * time.Hour, Nodes: "ALL"},
+	} {
+		found := false
+		for _, ev := range out.Reservations {
+			r := ev.Reservation
+			found = found || ev.At == start && ev.Action == "create" && r.Start == want.Start && r.Duration == want.Duration &&
+				r.Nodes == want.Nodes && r.HasFlag("MAINT") && r.HasFlag("IGNORE_JOBS") && len(r.Users) == 1
+		}
+		if !found {
+			t.Errorf("reservation %d of %+v is missing: %+v", i, want, out.Reservations)
+		}
+	}
+	if out.Reservations[0].Name == out.Reservations[1].Name {
+		t.Errorf("two reservations are called %s", out.Reservations[0].Name)
+	}
+	if problems := workload.Validate(out, workload.Cluster{}); len(problems) > 0 {
+		t.Errorf("problems %+v", problems)
+	}
+	if _, err := Maintenance(start, 0, ""); err == nil {
+		t.Error("a maintenance of no time")
+	}
+	early, err := Maintenance(start.Add(-time.Second), time.Hour, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Apply(w, Environment{}, early); err == nil || !strings.Contains(err.Error(), "before the workload begins") {
+		t.Errorf("error %v", err)
+	}
+}
