@@ -32,6 +32,9 @@ type demand struct {
 	possible bool // for an empty machine with all nodes in service
 	size     int  // number of processors that a job will hold, as far as known before its start
 	failed   failure
+
+	emptyKind int32 // the kind of node of which emptyRoom is the number of tasks; 0 for none
+	emptyRoom int
 }
 
 // demandKey tells demands apart.

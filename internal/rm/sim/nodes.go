@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"math/bits"
 	"slices"
@@ -95,6 +96,7 @@ const (
 type node struct {
 	hpc.Node
 	has   []int64 // amount of each resource
+	kind  int32   // equal for nodes with equal resources; from 1
 	stays []stay
 	down  bool
 	drain bool
@@ -144,8 +146,14 @@ func newCluster(c Cluster) (*Machine, error) {
 	for _, set := range []*nodeset.Set{&n.occupied, &n.filled, &n.out, &n.used, &n.shut} {
 		*set = nodeset.New(len(n.list))
 	}
+	kinds := map[string]int32{}
 	for i := range n.list {
 		n.list[i].equip(n)
+		key := fmt.Sprint(n.list[i].has)
+		if kinds[key] == 0 {
+			kinds[key] = int32(len(kinds) + 1)
+		}
+		n.list[i].kind = kinds[key]
 		n.out.Put(i, !n.list[i].usable())
 		n.note(int32(i))
 		m.processors += n.list[i].CPUs
@@ -237,7 +245,7 @@ func (n *nodes) earliest(j *Job, notBefore hpc.Time) hpc.Time {
 	if n.m.reservations == 0 {
 		from = max(from, n.foresee(j))
 	}
-	for _, t := range n.ends(notBefore) {
+	for t := range n.ends(notBefore) {
 		if t >= from && n.place(j, t) {
 			return t
 		}
@@ -245,14 +253,9 @@ func (n *nodes) earliest(j *Job, notBefore hpc.Time) hpc.Time {
 	return hpc.Never
 }
 
-// ends returns an instant and all later ones at which a job may begin to fit, in order.
-func (n *nodes) ends(first hpc.Time) []hpc.Time {
+// ends goes through an instant and all later ones at which a job may begin to fit, in order.
+func (n *nodes) ends(first hpc.Time) iter.Seq[hpc.Time] {
 	times := []hpc.Time{first}
-	for j := range n.m.Running() {
-		if j.Due > first && j.Due != hpc.Never {
-			times = append(times, j.Due)
-		}
-	}
 	if n.m.reservations > 0 {
 		times = n.reservedEnds(times, first)
 	}
@@ -264,7 +267,34 @@ func (n *nodes) ends(first hpc.Time) []hpc.Time {
 		}
 	}
 	slices.Sort(times)
-	return slices.Compact(times)
+	return func(yield func(hpc.Time) bool) {
+		last := hpc.Time(math.MinInt64)
+		next := func(t hpc.Time) bool {
+			if t == last {
+				return true
+			}
+			last = t
+			return yield(t)
+		}
+		for j := range n.m.Running() {
+			if j.Due <= first || j.Due == hpc.Never {
+				continue
+			}
+			for ; len(times) > 0 && times[0] <= j.Due; times = times[1:] {
+				if !next(times[0]) {
+					return
+				}
+			}
+			if !next(j.Due) {
+				return
+			}
+		}
+		for _, t := range times {
+			if !next(t) {
+				return
+			}
+		}
+	}
 }
 
 // reservedEnds adds the ends of reservations of waiting jobs that are behind an instant.
@@ -287,9 +317,15 @@ func (n *nodes) add(j *Job, at hpc.Time) {
 	found := n.found
 	j.placement = &found
 	until := after(at, j.Expected)
+	var uses []int64 // of the node before, which is often of the same kind with as many tasks
+	kind, tasks := int32(0), int32(0)
 	for k, i := range j.placement.nodes {
 		d := &n.list[i]
-		d.stays = append(d.stays, stay{interval{at, until}, n.uses(j, d, int64(j.placement.tasks[k])), j})
+		if d.kind != kind || j.placement.tasks[k] != tasks {
+			kind, tasks = d.kind, j.placement.tasks[k]
+			uses = n.uses(j, d, int64(tasks))
+		}
+		d.stays = append(d.stays, stay{interval{at, until}, uses, j})
 		n.findFull(i)
 	}
 }
@@ -348,14 +384,33 @@ const wholeNode = -1
 // capacity returns the number of a job's tasks for which a node has room in an interval.
 func (n *nodes) capacity(q *demand, d *node, from, until hpc.Time) int {
 	stays := d.stays
-	if n.hypothetical || n.empty {
+	switch {
+	case n.hypothetical || n.empty:
 		stays = nil
+	case q.perNode[cpu] == wholeNode: // others have some of it meanwhile, or it is as good as empty
+		for i := range stays {
+			s := &stays[i]
+			if s.uses[cpu] > 0 && s.until > max(s.from, from) && (s.from <= from || s.from < until) {
+				return 0
+			}
+		}
 	}
+	if len(stays) > 0 {
+		return q.capacity(d.has, stays, from, until)
+	}
+	if q.emptyKind != d.kind { // nodes of a kind follow one another
+		q.emptyKind, q.emptyRoom = d.kind, q.capacity(d.has, nil, from, until)
+	}
+	return q.emptyRoom
+}
+
+// capacity returns the number of tasks for which resources suffice beside stays in an interval.
+func (q *demand) capacity(amounts []int64, stays []stay, from, until hpc.Time) int {
 	most := math.MaxInt32
 	if q.tasksPerNode > 0 {
 		most = q.tasksPerNode
 	}
-	for r, has := range d.has {
+	for r, has := range amounts {
 		perTask, fixed := q.perTask[r], q.perNode[r]
 		if perTask == 0 && fixed == 0 {
 			continue
@@ -572,7 +627,7 @@ func (n *nodes) enough(order []int, tasks int) bool {
 // fill puts tasks on the nodes of order. The nodes that the job names, and its smallest number of
 // nodes, get at least one task each. The first nodes get the rest.
 func (n *nodes) fill(q *demand) bool {
-	p := placement{}
+	p := placement{nodes: make([]int32, 0, len(n.order)), tasks: make([]int32, 0, len(n.order))}
 	least := max(q.minNodes, q.required)
 	left := q.tasks
 	for pos, k := range n.order {
