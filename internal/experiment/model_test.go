@@ -67,7 +67,7 @@ func TestModelScenarios(t *testing.T) {
 }
 
 // clusterOf writes the files of a cluster.
-func clusterOf(t *testing.T, text string) string {
+func clusterOf(t testing.TB, text string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, part := range strings.Split("\n"+text, "\n-- ")[1:] {

@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/nodeset"
+	"rmreplay/internal/slurmspec/sbatch"
 )
 
 // demand is a job's demand for nodes.
@@ -285,14 +286,14 @@ func (n *nodes) among(q *demand, r *hpc.Request) error {
 	if err != nil {
 		return fmt.Errorf("--exclude=%s: %w", r.Exclude, err)
 	}
-	wants, err := parseConstraint(r.Constraint)
+	wants, err := sbatch.ParseFeatures(r.Constraint)
 	if err != nil {
 		return err
 	}
 	var set []int32
 	for _, name := range q.partition.Nodes {
 		i := n.index[name]
-		if wants.met(n.list[i].Features) && !slices.Contains(excluded, name) {
+		if wants.Met(n.list[i].Features) && !slices.Contains(excluded, name) {
 			set = append(set, int32(i))
 		}
 	}
@@ -336,35 +337,6 @@ func (n *nodes) newNodeSet(list []int32) *nodeSet {
 
 // mostInSets bounds the memory of the sets of nodes, since each job may name other nodes.
 const mostInSets = 1 << 22
-
-// constraint has alternative lists of features. A node must have all features of one list.
-type constraint [][]string
-
-// parseConstraint reads the part of --constraint that is simulated: features joined by "&", ","
-// or "|". "|" has the lowest precedence.
-func parseConstraint(s string) (constraint, error) {
-	if s == "" {
-		return nil, nil
-	}
-	if strings.ContainsAny(s, "[]()*") {
-		return nil, fmt.Errorf("--constraint=%s: counts and groups of features are not simulated", s)
-	}
-	var c constraint
-	for option := range strings.SplitSeq(s, "|") {
-		c = append(c, strings.FieldsFunc(option, func(r rune) bool { return r == '&' || r == ',' }))
-	}
-	return c, nil
-}
-
-// met reports whether features meet the constraint.
-func (c constraint) met(features []string) bool {
-	if len(c) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(c, func(all []string) bool {
-		return !slices.ContainsFunc(all, func(f string) bool { return !slices.Contains(features, f) })
-	})
-}
 
 // measure computes a job's demand, size and time limit. An error says why it can never run on
 // these nodes.

@@ -268,18 +268,13 @@ func (n *nodes) ends(first hpc.Time) iter.Seq[hpc.Time] {
 	}
 	slices.Sort(times)
 	return func(yield func(hpc.Time) bool) {
-		last := hpc.Time(math.MinInt64)
+		last := first - 1
 		next := func(t hpc.Time) bool {
-			if t == last {
-				return true
-			}
-			last = t
-			return yield(t)
+			before := last
+			last = max(last, t)
+			return t <= before || t == hpc.Never || yield(t)
 		}
 		for j := range n.m.Running() {
-			if j.Due <= first || j.Due == hpc.Never {
-				continue
-			}
 			for ; len(times) > 0 && times[0] <= j.Due; times = times[1:] {
 				if !next(times[0]) {
 					return
@@ -289,10 +284,7 @@ func (n *nodes) ends(first hpc.Time) iter.Seq[hpc.Time] {
 				return
 			}
 		}
-		for _, t := range times {
-			if !next(t) {
-				return
-			}
+		for ; len(times) > 0 && next(times[0]); times = times[1:] {
 		}
 	}
 }
@@ -565,7 +557,7 @@ func (v *visit) open(set *nodeSet, which func(w int) uint64) (more bool) {
 	for w, members := range set.members {
 		for left := members & which(w) &^ v.shut[w]; left != 0; left &= left - 1 {
 			i := int32(64*w + bits.TrailingZeros64(left))
-			if full && v.n.full[i].has(v.at) {
+			if full && v.n.used.Has(int(i)) && v.n.full[i].has(v.at) {
 				continue
 			}
 			if v.look(int(set.position(v.n, i)), i); v.done() {
