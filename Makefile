@@ -4,6 +4,9 @@ GO       ?= go
 CC       := gcc
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 30s
+# How much make test-long does.
+HITS       ?= 1000
+FUZZBUDGET ?= 3600
 # A package's tests may start daemons; none takes this long unless it hangs.
 TIMEOUT  ?= 30m
 # The tests run these releases of Slurm, whichever is installed. The directory has a link to each
@@ -114,6 +117,12 @@ test: deps build ## go vet and all tests, those on three releases of Slurm and i
 	@$(MAKE) --no-print-directory slurm-releases
 	$(GO) vet $(PACKAGES)
 	@RMREPLAY_SLURM_ROOTS=$(SLURM_ROOTS) $(GO) run $(GOTESTSUM) --format pkgname --format-hide-empty-pkg -- -count 1 -timeout $(TIMEOUT) $(PACKAGES)
+
+.PHONY: test-long
+test-long: deps build ## hours: long forms of tests, HITS replays that are hit, fuzzing for FUZZBUDGET seconds; a summary
+	@tools/install-deps $(TEST_PACKAGES)
+	@$(MAKE) --no-print-directory slurm-releases
+	@RMREPLAY_SLURM_ROOTS=$(SLURM_ROOTS) tools/test-long $(HITS) $(FUZZBUDGET)
 
 # Without root, Slurm and a browser: see CONTRIBUTING.md. Results of unchanged packages are Go's cached ones.
 .PHONY: check

@@ -15,7 +15,7 @@ import (
 // flagValues are the values that a shell completes.
 var flagValues = completion.Values{
 	"by":               console.Groupings,
-	"clock":            func() []string { return []string{"frozen", "measured", "measured="} },
+	"clock":            func() []string { return []string{"frozen", "measured", "measured=", "charged="} },
 	"feedback":         modelNames,
 	"from":             kindNames,
 	"launch-delay":     func() []string { return delays },

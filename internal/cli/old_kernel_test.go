@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
 )
 
@@ -76,6 +78,30 @@ func answerAsOldKernel(flags uint32) error {
 	}
 	all := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&all)), 0, 0)
+}
+
+// TestWithoutLoopback checks what doctor says in a network without a loopback interface, as that of some containers:
+// replays run where they make a network of their own.
+func TestWithoutLoopback(t *testing.T) {
+	needSlurm(t)
+	const user = 12345 // not root, who could not become another user
+	for network, want := range map[string]string{
+		"":       "\nreplays on real Slurm can run here\n",
+		"shared": "\nmissing  loopback addresses  ",
+	} {
+		cmd := exec.Command(program(t), "doctor")
+		cmd.Env = append(os.Environ(), install.NetworkVariable+"="+network)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: user, HostID: os.Geteuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: user, HostID: os.Getegid(), Size: 1}}}
+		out, err := cmd.CombinedOutput()
+		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
+			t.Skipf("SKIPPED: a network without a loopback interface is not tested: %v", err)
+		}
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%s=%s: %v\n%s\nwant %q", install.NetworkVariable, network, err, out, want)
+		}
+	}
 }
 
 // TestOldKernel replays with the answers of an older kernel, and wants the jobs of a replay without them.

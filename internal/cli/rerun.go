@@ -122,6 +122,7 @@ var simulatorChanges = map[string]change{
 	"filesystem": func(to, given *experiment.Spec) { to.Simulator.FileSystems = given.Simulator.FileSystems },
 	"slurm":      func(to, given *experiment.Spec) { to.Simulator.Release = given.Simulator.Release },
 	"lead":       func(to, given *experiment.Spec) { to.Simulator.Lead = given.Simulator.Lead },
+	"clock":      func(to, given *experiment.Spec) { to.Simulator.Clock = given.Simulator.Clock },
 	"nodes": func(to, given *experiment.Spec) {
 		to.Simulator.Nodes, to.Simulator.NodeFactor = given.Simulator.Nodes, given.Simulator.NodeFactor
 	},

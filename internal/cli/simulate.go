@@ -20,6 +20,7 @@ type simulateOptions struct {
 	runOptions
 	simulator experiment.Simulator
 	nodes     string // a number, or a factor such as x2
+	clock     string
 }
 
 func (o *simulateOptions) addFlags(c *cobra.Command) {
@@ -33,6 +34,8 @@ func (o *simulateOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.simulator.Release, "slurm", "", "which Slurm: the `RELEASE` that --policy slurm models, such as 24.11 (default 22.05)")
 	flags.Duration(f, &o.simulator.Lead, "lead", 0, "start Slurm `DURATION` before the workload begins, with --policy slurm (default: "+
 		"random, between one and six minutes)")
+	f.StringVar(&o.clock, "clock", "frozen", "virtual time that slurmctld's computing takes, with --policy slurm: `MODEL` frozen "+
+		"(none), charged=MAIN,BACKFILL (of each job, such as 50us,2ms) or charged=RUN (as in a replay with the measured clock)")
 	o.runOptions.addFlags(c, "those of --jitter, and the working hours of --feedback distribution")
 	flags.Alias(f, map[string]string{"procs": "processors"})
 }
@@ -103,6 +106,9 @@ func (o *simulateOptions) spec(path string) (experiment.Spec, error) {
 	}
 	simulator := o.simulator
 	spec.Simulator = &simulator
+	if simulator.Clock, err = experiment.ModelClock(o.clock); err != nil {
+		return spec, console.Usagef("--clock %w", err)
+	}
 	n, nerr := strconv.Atoi(o.nodes)
 	switch {
 	case nerr == nil && n <= 0:

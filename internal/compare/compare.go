@@ -63,7 +63,8 @@ func Load(s *run.Set) (Set, error) {
 		if err != nil {
 			return Set{}, err
 		}
-		out.Runs = append(out.Runs, Realization{Name: r.Dir, Manifest: &r.Manifest, Rows: rows, Administration: administration})
+		out.Runs = append(out.Runs, Realization{Name: r.Dir, Manifest: &r.Manifest, Rows: rows,
+			Administration: administration})
 	}
 	if len(s.Runs) > 0 {
 		log, err := controllerLog(s.Runs[0])
@@ -198,8 +199,8 @@ type Comparison struct {
 	Reason    string `json:"no_inference_reason,omitempty"`
 
 	Metrics []Metric `json:"metrics"`
-	// Fairness has the figures of fairness, for groupings with more than one group. Their p-values are corrected for each other, and not for
-	// those of Metrics.
+	// Fairness has the figures of fairness, for groupings with more than one group. Their p-values are corrected
+	// for each other, and not for those of Metrics.
 	Fairness []Metric `json:"fairness"`
 	// ShowFairness says that people asked for them.
 	ShowFairness bool `json:"-"`
@@ -285,7 +286,8 @@ func analyse(sets []Set, opts Options) (*Comparison, error) {
 		}
 	}
 	opts = opts.withDefaults()
-	c := &Comparison{ShowFairness: opts.Fairness || opts.FairStart != "", Version: Version, Level: opts.Level, Seed: opts.Seed, Pairs: []Pair{}}
+	c := &Comparison{ShowFairness: opts.Fairness || opts.FairStart != "", Version: Version, Level: opts.Level,
+		Seed: opts.Seed, Pairs: []Pair{}}
 	for _, s := range sets {
 		c.Sets = append(c.Sets, describe(s))
 	}
@@ -332,8 +334,10 @@ func describe(s Set) SetInfo {
 	info := SetInfo{Name: s.Name}
 	for _, r := range s.Runs {
 		info.Runs = append(info.Runs, RunInfo{
-			Name: r.Name, Engine: r.Manifest.Engine, Policy: r.Manifest.Policy, Slurm: r.Manifest.Versions.Slurm, Clock: r.Manifest.Clock.Model,
-			Seed: r.Manifest.Seed, State: r.Manifest.State, Valid: r.Manifest.Valid, Doubt: r.Manifest.Doubt(), Jobs: len(r.Rows),
+			Name: r.Name, Engine: r.Manifest.Engine, Policy: r.Manifest.Policy, Slurm: r.Manifest.Versions.Slurm,
+			Clock: r.Manifest.Clock.Model,
+			Seed:  r.Manifest.Seed, State: r.Manifest.State, Valid: r.Manifest.Valid, Doubt: r.Manifest.Doubt(),
+			Jobs: len(r.Rows),
 		})
 	}
 	return info
@@ -383,14 +387,17 @@ func warnings(sets []Set, c *Comparison) []string {
 				"and intervals of no width say nothing about chance", s.Name, n))
 		}
 		if n := len(s.Runs); n > 1 && n < fewRuns {
-			list = append(list, fmt.Sprintf("%s: %d runs are too few for trustworthy intervals (want %d or more)", s.Name, n, fewRuns))
+			list = append(list, fmt.Sprintf("%s: %d runs are too few for trustworthy intervals (want %d or more)", s.Name, n,
+				fewRuns))
 		}
 		if n := len(s.Runs); i > 0 && c.Inference {
 			p, figures := stats.SmallestP(len(sets[0].Runs), n, stats.TestOptions{}), correctedFor(c.Metrics)
 			if p > 1-c.Level {
-				list = append(list, fmt.Sprintf("%d and %d runs: no p-value can be below %.2g, however large the difference", len(sets[0].Runs), n, p))
+				list = append(list, fmt.Sprintf("%d and %d runs: no p-value can be below %.2g, however large the difference",
+					len(sets[0].Runs), n, p))
 			} else if c.SmallestP(len(sets[0].Runs), n) > 1-c.Level {
-				list = append(list, fmt.Sprintf("%d and %d runs: no p-value can be below %.2g, and none is significant after the correction for %d figures (want more runs)",
+				list = append(list, fmt.Sprintf("%d and %d runs: no p-value can be below %.2g, and none is significant after the "+
+					"correction for %d figures (want more runs)",
 					len(sets[0].Runs), n, p, figures))
 			}
 		}
@@ -452,7 +459,8 @@ func tabulate(sets []Set) [][]table {
 	out := make([][]table, len(sets))
 	for i, s := range sets {
 		for _, r := range s.Runs {
-			t := table{Realization: r, byKey: make(map[Key]*run.Row, len(r.Rows)), accepted: make(map[string]Key), rejected: make(map[string]*run.Row)}
+			t := table{Realization: r, byKey: make(map[Key]*run.Row, len(r.Rows)), accepted: make(map[string]Key),
+				rejected: make(map[string]*run.Row)}
 			for k := range r.Rows {
 				t.add(&r.Rows[k])
 			}

@@ -110,7 +110,9 @@ func (c *Comparison) drawsOf(sets []Set, pair [2]int) *Draws {
 func drawnAlike(runs []Realization) bool {
 	first := runs[0].Manifest.Made
 	return len(first) > 0 && !slices.ContainsFunc(runs, func(r Realization) bool {
-		return !slices.EqualFunc(r.Manifest.Made, first, func(a, b workload.MadeField) bool { return a.Field == b.Field && a.Rule == b.Rule })
+		return !slices.EqualFunc(r.Manifest.Made, first, func(a, b workload.MadeField) bool {
+			return a.Field == b.Field && a.Rule == b.Rule
+		})
 	})
 }
 
@@ -204,7 +206,8 @@ func renderDraws(b *bytes.Buffer, d *Draws) {
 	}
 	fmt.Fprintf(b, "\nover %d draws of what was not recorded (%s):\n", d.Figures[0].Draws, strings.Join(names, ", "))
 	for _, f := range d.Figures {
-		fmt.Fprintf(b, "  %-12s %s to %s with %.0f %% of draws, median %s", f.Label, f.Low.Clock(), f.High.Clock(), 100*float64(f.Coverage), f.Median.Clock())
+		fmt.Fprintf(b, "  %-12s %s to %s with %.0f %% of draws, median %s", f.Label, f.Low.Clock(), f.High.Clock(),
+			100*float64(f.Coverage), f.Median.Clock())
 		if f.Recorded.Known() {
 			fmt.Fprintf(b, "; recorded %s, %s", f.Recorded.Clock(), f.where())
 		}
@@ -244,7 +247,8 @@ const fewPairs = 10
 func (d *Draws) doubt() string {
 	switch {
 	case len(d.Fields) == 0 || !d.Fields[0].Share.Known():
-		return "the mean wait is the same in all draws, or there are too few realizations to say what it depends on (want --realizations 20 or more)"
+		return "the mean wait is the same in all draws, or there are too few realizations to say what it depends on (want " +
+			"--realizations 20 or more)"
 	case d.Fields[0].Pairs < fewPairs:
 		return fmt.Sprintf("%d pairs of realizations say little of that (want --realizations 20 or more)", d.Fields[0].Pairs)
 	case len(d.Fields) > 1 && d.Fields[1].Low > 0 && d.Fields[0].Low < d.Fields[1].High:

@@ -67,14 +67,14 @@ type MetricDifference struct {
 	Paired bool `json:"paired,omitempty"`
 }
 
-// quantity is one figure with its value in each run of each set.
-type quantity struct {
+// gauge is one figure with its value in each run of each set.
+type gauge struct {
 	metrics.Figure
 	values [][]metrics.Float
 }
 
 // any reports whether a run has a value other than 0.
-func (q *quantity) any() bool {
+func (q *gauge) any() bool {
 	return slices.ContainsFunc(slices.Concat(q.values...), func(v metrics.Float) bool { return v.Known() && v != 0 })
 }
 
@@ -85,7 +85,7 @@ func Reacted(m *run.Manifest) bool { return m.Feedback != nil && m.Feedback.Mode
 // measure computes the figures of all runs of all sets, those of why jobs waited, and those of their
 // fairness. Lateness is
 // among the figures if users reacted in any run.
-func measure(sets []Set, opts Options) (figures, waiting, fairness []quantity, err error) {
+func measure(sets []Set, opts Options) (figures, waiting, fairness []gauge, err error) {
 	measured := make([][]*metrics.Metrics, len(sets))
 	feedback := make([][]*metrics.Feedback, len(sets))
 	served := make([][]*map[metrics.By]metrics.Fairness, len(sets))
@@ -109,10 +109,10 @@ func measure(sets []Set, opts Options) (figures, waiting, fairness []quantity, e
 		}
 	}
 	figures = quantities(measured, metrics.Figures)
-	waiting = slices.DeleteFunc(quantities(measured, metrics.WaitFigures), func(q quantity) bool { return !q.any() })
+	waiting = slices.DeleteFunc(quantities(measured, metrics.WaitFigures), func(q gauge) bool { return !q.any() })
 	if reacted {
 		for _, f := range metrics.FeedbackFigures {
-			figures = append(figures, quantity{f.Figure, each(feedback, f.Of)})
+			figures = append(figures, gauge{f.Figure, each(feedback, f.Of)})
 		}
 	}
 	for _, f := range metrics.FairnessFigures {
@@ -120,11 +120,11 @@ func measure(sets []Set, opts Options) (figures, waiting, fairness []quantity, e
 			continue
 		}
 		of := func(all *map[metrics.By]metrics.Fairness) metrics.Float { return f.Of((*all)[f.By]) }
-		fairness = append(fairness, quantity{f.Figure, each(served, of)})
+		fairness = append(fairness, gauge{f.Figure, each(served, of)})
 	}
 	if opts.FairStart != "" {
 		for _, f := range metrics.FairStartFigures {
-			fairness = append(fairness, quantity{f.Figure, each(started, f.Of)})
+			fairness = append(fairness, gauge{f.Figure, each(started, f.Of)})
 		}
 	}
 	return figures, waiting, fairness, nil
@@ -138,10 +138,10 @@ func hasGroups(served [][]*map[metrics.By]metrics.Fairness, by metrics.By) bool 
 
 // quantities computes figures of metrics. A nil entry stands for a run that has no metrics
 // to compute them from.
-func quantities(measured [][]*metrics.Metrics, figures []metrics.Figure) []quantity {
-	var list []quantity
+func quantities(measured [][]*metrics.Metrics, figures []metrics.Figure) []gauge {
+	var list []gauge
 	for _, f := range figures {
-		list = append(list, quantity{f, each(measured, f.Of)})
+		list = append(list, gauge{f, each(measured, f.Of)})
 	}
 	return list
 }
@@ -162,7 +162,7 @@ func each[T any](table [][]*T, value func(*T) metrics.Float) [][]metrics.Float {
 }
 
 // compareQuantities returns the table of figures.
-func compareQuantities(list []quantity, opts Options) []Metric {
+func compareQuantities(list []gauge, opts Options) []Metric {
 	var table []Metric
 	for _, q := range list {
 		m := Metric{Key: q.Key, Label: q.Label, Unit: q.Unit, Better: q.Better, Differences: []MetricDifference{}}

@@ -46,9 +46,9 @@ func compareIO(sets []Set, opts Options) ([]Metric, error) {
 			all[i] = append(all[i], &measured{&computed, io})
 		}
 	}
-	var list []quantity
+	var list []gauge
 	for _, f := range metrics.IOFigures(names) {
-		list = append(list, quantity{f.Figure, each(all, func(m *measured) metrics.Float { return f.Of(m.Metrics, m.IO) })})
+		list = append(list, gauge{f.Figure, each(all, func(m *measured) metrics.Float { return f.Of(m.Metrics, m.IO) })})
 	}
 	table := compareQuantities(list, opts)
 	for i := 1; i < len(sets); i++ {

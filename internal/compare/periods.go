@@ -207,7 +207,8 @@ func (q periodQuantity) of(sides [2][]sampled, opts Options) PeriodQuantity {
 // periodFactors are the strata of each factor.
 var periodFactors = []periodFactor{
 	{"mix of jobs (partition, processors, time limit)", func(s *sampled) string {
-		return fmt.Sprintf("%s %s %d", s.row.Partition, metrics.GroupName(s.row, metrics.BySize), doubling(s.row.TimeLimit.Hours()))
+		return fmt.Sprintf("%s %s %d", s.row.Partition, metrics.GroupName(s.row, metrics.BySize),
+			doubling(s.row.TimeLimit.Hours()))
 	}},
 	{"users", func(s *sampled) string { return s.row.User }},
 	{"load at submission", func(s *sampled) string { return fmt.Sprint(doubling(4 * s.load)) }},

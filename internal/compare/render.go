@@ -9,6 +9,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/stats"
 )
 
@@ -80,6 +81,9 @@ func (c *Comparison) renderSets(b *bytes.Buffer) {
 // renderPair writes the comparison of one set with the baseline.
 func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	name := Letter(p.Set) + " - " + Letter(p.Baseline)
+	if text := c.Answer(p); text != "" {
+		fmt.Fprintf(b, "\n%s\n", plainSpaces(text))
+	}
 	c.renderTable(b, p, "", c.Metrics)
 	if c.Inference {
 		b.WriteString("* stands after Holm's correction for the whole table\n")
@@ -89,7 +93,8 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	if t := p.Schedules; t != nil {
 		fmt.Fprintf(b, "\nschedules as a whole (the waits of all jobs; smallest p possible %.2g):\n", float64(t.SmallestP))
 		fmt.Fprintf(b, "  energy test   p = %s, inhomogeneity %s of 1\n", pValue(t.Energy.P), t.Energy.Inhomogeneity.Text())
-		fmt.Fprintf(b, "  depth test    p = %s, quality of %s in %s %s, of %s in %s %s (0.5: no difference)\n", pValue(t.Depth.P),
+		fmt.Fprintf(b, "  depth test    p = %s, quality of %s in %s %s, of %s in %s %s (0.5: no difference)\n",
+			pValue(t.Depth.P),
 			Letter(p.Set), Letter(p.Baseline), t.Depth.QBaseline.Text(), Letter(p.Baseline), Letter(p.Set), t.Depth.QSet.Text())
 	}
 	c.renderWaits(b, p)
@@ -104,6 +109,9 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	}
 	renderDivergences(b, p, zone)
 }
+
+// plainSpaces writes a text for a terminal.
+func plainSpaces(text string) string { return strings.ReplaceAll(text, quantity.Space, " ") }
 
 // renderTable writes the head of a table of figures and its lines.
 func (c *Comparison) renderTable(b *bytes.Buffer, p *Pair, title string, table []Metric) {
@@ -128,6 +136,11 @@ func (c *Comparison) renderWaits(b *bytes.Buffer, p *Pair) {
 	if c.Inference {
 		b.WriteString("Holm's correction is for this table\n")
 	}
+	for _, set := range []int{p.Baseline, p.Set} {
+		if text := c.Unexplained(set); text != "" {
+			b.WriteString(plainSpaces(text) + "\n")
+		}
+	}
 }
 
 // renderFairness writes the figures of fairness of one set and the baseline.
@@ -148,7 +161,8 @@ func (c *Comparison) renderPower(b *bytes.Buffer, p *Pair) {
 		stats.Detectable(na, nb, 1-c.Level, detectPower), 100*detectPower)
 	for i := range c.Metrics {
 		if d := c.Metrics[i].difference(p.Set); c.Metrics[i].Key == "mean_wait_s" && d != nil && d.Detectable.Known() {
-			fmt.Fprintf(b, "(of the mean wait %s s; what was found is %s standard deviations)\n", d.Detectable.Text(), d.HedgesG.Text())
+			fmt.Fprintf(b, "(of the mean wait %s s; what was found is %s standard deviations)\n", d.Detectable.Text(),
+				d.HedgesG.Text())
 		}
 	}
 }
@@ -162,7 +176,8 @@ func (c *Comparison) renderMetric(b *bytes.Buffer, m *Metric, p *Pair) {
 	if m.Unit != "" {
 		label += " [" + m.Unit + "]"
 	}
-	fmt.Fprintf(b, "%-24s%12s%12s%12s", label, m.Format(m.Sets[p.Baseline].Mean), m.Format(m.Sets[p.Set].Mean), m.FormatDifference(d.Difference))
+	fmt.Fprintf(b, "%-24s%12s%12s%12s", label, m.Format(m.Sets[p.Baseline].Mean), m.Format(m.Sets[p.Set].Mean),
+		m.FormatDifference(d.Difference))
 	if !c.Inference {
 		fmt.Fprintf(b, "%10s\n", signedPercent(d.Relative))
 		return
@@ -230,7 +245,8 @@ func renderJobs(b *bytes.Buffer, v *JobView, name string) {
 	if v.NoStart[0]+v.NoStart[1] > 0 {
 		fmt.Fprintf(b, ", %d started in one only", v.NoStart[0]+v.NoStart[1])
 	}
-	fmt.Fprintf(b, "\n%-14s%9s%12s%12s%12s%12s%12s%12s\n", "  seconds", "changed", "mean", "mean abs", "p5", "median", "p95", "largest")
+	fmt.Fprintf(b, "\n%-14s%9s%12s%12s%12s%12s%12s%12s\n", "  seconds", "changed", "mean", "mean abs", "p5", "median",
+		"p95", "largest")
 	for _, row := range []struct {
 		name string
 		Spread
@@ -260,7 +276,8 @@ func renderJobs(b *bytes.Buffer, v *JobView, name string) {
 // renderReleases writes what two releases of Slurm make of the same workload and configuration.
 func renderReleases(b *bytes.Buffer, p *Pair) {
 	r := p.Releases
-	fmt.Fprintf(b, "\nSlurm %s in %s and %s in %s, in their first runs:\n", r.Baseline, Letter(p.Baseline), r.Set, Letter(p.Set))
+	fmt.Fprintf(b, "\nSlurm %s in %s and %s in %s, in their first runs:\n", r.Baseline, Letter(p.Baseline), r.Set,
+		Letter(p.Set))
 	if len(r.Configuration) == 0 {
 		b.WriteString("  configuration: adapted to both in the same way\n")
 	}
@@ -279,14 +296,16 @@ func renderReleases(b *bytes.Buffer, p *Pair) {
 	}
 	fmt.Fprintf(b, "  submissions: sbatch makes %d of %d otherwise\n", r.Submissions.Different, r.Submissions.Compared)
 	for _, f := range r.Submissions.Fields {
-		fmt.Fprintf(b, "    %s: %s, first job %s: %s instead of %s\n", f.Name, plural(f.Jobs, "job"), f.Job, f.Set, f.Baseline)
+		fmt.Fprintf(b, "    %s: %s, first job %s: %s instead of %s\n", f.Name, plural(f.Jobs, "job"), f.Job, f.Set,
+			f.Baseline)
 	}
 	if q := r.Priorities; q.Different > 0 {
 		when := "after"
 		if len(p.Divergences) == 0 || q.At <= hpc.Time(p.Divergences[0].At) {
 			when = "before"
 		}
-		fmt.Fprintf(b, "  priorities at submission: %d of %d differ, first that of job %s, %s the first divergence: %d instead of %d\n",
+		fmt.Fprintf(b, "  priorities at submission: %d of %d differ, first that of job %s, %s the first divergence: %d "+
+			"instead of %d\n",
 			q.Different, q.Compared, q.First, when, q.Set, q.Baseline)
 	} else if q.Compared > 0 {
 		fmt.Fprintf(b, "  priorities at submission: the same for all of %s\n", plural(q.Compared, "job"))
@@ -305,7 +324,8 @@ func (p *Pair) Agreement() string {
 	case v.Matched == 0:
 		return "no job in common: the runs have no job of the same ID, so they cannot be compared job by job"
 	case v.Only[0]+v.Only[1] > 0:
-		return fmt.Sprintf("no divergence in the %s that both sides have: their first runs agree in each of them; %d and %d jobs are on one side only",
+		return fmt.Sprintf("no divergence in the %s that both sides have: their first runs agree in each of them; %d and "+
+			"%d jobs are on one side only",
 			plural(v.Matched, "job"), v.Only[0], v.Only[1])
 	}
 	return "no divergence: the first runs of both sides agree in every job"
@@ -341,7 +361,8 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 			fmt.Fprintf(b, "  %s: started %s on %s; just before, %d jobs waited and %d ran on %d nodes (%d processors)\n",
 				Letter(side.set), started, orNone(s.Nodes), s.Queued, s.Running, s.BusyNodes, s.BusyProcessors)
 			if len(s.OnlyQueued)+len(s.OnlyRunning) > 0 || s.OnlyBusy != "" {
-				fmt.Fprintf(b, "     only here: waiting %s; running %s; busy %s\n", names(s.OnlyQueued), names(s.OnlyRunning), orNone(s.OnlyBusy))
+				fmt.Fprintf(b, "     only here: waiting %s; running %s; busy %s\n", names(s.OnlyQueued), names(s.OnlyRunning),
+					orNone(s.OnlyBusy))
 			}
 		}
 		if len(d.Overtook) > 0 {
@@ -381,7 +402,8 @@ func orNone(s string) string {
 }
 
 func (c *Comparison) renderDistances(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\ndistances between runs over the waits of %d jobs [s], mean ± standard deviation:\n", c.Distances.Jobs)
+	fmt.Fprintf(b, "\ndistances between runs over the waits of %d jobs [s], mean ± standard deviation:\n",
+		c.Distances.Jobs)
 	for _, block := range c.Distances.Blocks {
 		if block.Pairs == 0 {
 			continue
@@ -397,7 +419,8 @@ func (c *Comparison) renderDistances(b *bytes.Buffer) {
 func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group) {
 	for set := 1; set < len(c.Sets); set++ {
 		fmt.Fprintf(b, "\n%-22s%16s%14s%14s%14s%24s%8s%12s%8s\n", fmt.Sprintf("by %s, %s - %s", by, Letter(set), Letter(0)),
-			"jobs", "mean wait "+Letter(0), "mean wait "+Letter(set), "difference", fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "sum [h]", "share")
+			"jobs", "mean wait "+Letter(0), "mean wait "+Letter(set), "difference", fmt.Sprintf("%.4g %% interval", 100*c.Level),
+			"p", "sum [h]", "share")
 		for _, g := range ByChange(groups, set) {
 			sum, share := g.change(groups, set)
 			for i := range g.Metrics {
@@ -410,8 +433,10 @@ func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group
 				if d.Low.Known() {
 					interval = d.Low.Text() + " to " + d.High.Text()
 				}
-				fmt.Fprintf(b, "%-22s%16s%14s%14s%14s%24s%8s%12s%8s\n", orNone(g.Name), fmt.Sprintf("%d/%d", g.Jobs[0], g.Jobs[set]),
-					m.Sets[0].Mean.Text(), m.Sets[set].Mean.Text(), d.Difference.Text(), interval, pValue(d.P), (sum / 3600).Text(), share.Percent())
+				fmt.Fprintf(b, "%-22s%16s%14s%14s%14s%24s%8s%12s%8s\n", orNone(g.Name),
+					fmt.Sprintf("%d/%d", g.Jobs[0], g.Jobs[set]),
+					m.Sets[0].Mean.Text(), m.Sets[set].Mean.Text(), d.Difference.Text(), interval, pValue(d.P), (sum / 3600).Text(),
+					share.Percent())
 			}
 		}
 		renderSides(b, by, groups, set)
@@ -432,6 +457,7 @@ func renderSides(b *bytes.Buffer, by metrics.By, groups []Group, set int) {
 			gained -= sum
 		}
 	}
-	fmt.Fprintf(b, "by %s, %d wait longer, by %s h in all, and %d shorter, by %s h; sum: over jobs, share: of all changes\n",
+	fmt.Fprintf(b, "by %s, %d wait longer, by %s h in all, and %d shorter, by %s h; sum: over jobs, share: of all "+
+		"changes\n",
 		by, losers, (lost / 3600).Text(), winners, (gained / 3600).Text())
 }

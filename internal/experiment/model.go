@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"rmreplay/internal/rm/slurm/counters"
 	"rmreplay/internal/rm/slurm/fairshare"
 	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/rm/slurmmodel/charge"
 	"rmreplay/internal/rm/slurmmodel/coverage"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
@@ -33,6 +35,7 @@ type modelEngine struct {
 	release slurmspec.Release
 	cluster *conf.Cluster
 	config  slurmmodel.Config
+	costs   charge.Costs
 	missing []coverage.Missing
 	// halfLife is that of fair-share usage.
 	halfLife time.Duration
@@ -52,6 +55,8 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 		return fieldError("ties", "%s: slurmctld has an order of its own", s.Ties)
 	case s.NodeFactor != 0 && !isFactor(s.NodeFactor):
 		return fieldError("nodes", "x%g: not a factor (want, for example, x2 or x0.5)", s.NodeFactor)
+	case s.Clock != "" && e.setCosts(s.Clock) != nil:
+		return fieldError("clock", "%w", e.setCosts(s.Clock))
 	case s.Lead != 0 && s.Lead < ShortestLead:
 		return fieldError("lead", "%v: too short (want at least %v)", s.Lead, ShortestLead)
 	}
@@ -68,30 +73,78 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 	return inputError(err)
 }
 
+// ModelClock returns [Simulator.Clock] for a clock model: frozen, or charged with the costs of a job, such as
+// charged=50us,2ms. In place of the costs there may be the directory of a replay with the measured clock, whose
+// mean costs they become.
+func ModelClock(model string) (string, error) {
+	name, costs, given := strings.Cut(model, "=")
+	switch {
+	case model == "frozen":
+		return "", nil
+	case name == "measured":
+		return "", fmt.Errorf("%s: a model has no CPU time to measure (want frozen or charged=COSTS)", model)
+	case name != "charged" || !given:
+		return "", fmt.Errorf("%s: not a clock model (want frozen, or charged=COSTS such as charged=50us,2ms)", model)
+	}
+	if info, err := os.Stat(costs); err != nil || !info.IsDir() {
+		c, err := charge.Parse(costs)
+		return "charged=" + c.String(), err
+	}
+	r, err := run.Open(costs)
+	if err != nil {
+		return "", err
+	}
+	c, err := charge.Fit(r.Manifest.Scheduler)
+	if err != nil {
+		return "", fmt.Errorf("costs of %s: %w", costs, err)
+	}
+	return "charged=" + c.String(), nil
+}
+
+// setCosts sets the costs of a clock of [ModelClock].
+func (e *modelEngine) setCosts(clock string) (err error) {
+	e.costs, err = charge.Parse(strings.TrimPrefix(clock, "charged="))
+	return err
+}
+
 func (e *modelEngine) fit(*workload.Workload) (workload.Cluster, error) { return Known(e.cluster), nil }
 
 func (e *modelEngine) admit(p *Prepared) error {
 	w := p.workload
-	if w.Start != 0 {
-		return p.checking(errors.New("the model of Slurm does not play windows (want a workload without a window, or rmreplay replay)"))
+	if w.Start != 0 && e.release.Since(slurmspec.R2311) {
+		return p.checking(errors.New("the model of Slurm since 23.11 does not play windows (want a workload without a window, --slurm 22.05, or rmreplay replay)"))
 	}
-	site, err := admission.New(e.cluster, w.Submitters(), admission.Options{Release: e.release})
-	if err != nil {
-		return inputError(fmt.Errorf("foreseeing rejections: %w", err))
+	var err error
+	if e.config, err = e.configure(p); err != nil {
+		return err
 	}
-	if err := refuseErrors(problemsOf(site)); err != nil {
-		return inputError(fmt.Errorf("checking the cluster: %w", err))
-	}
-	e.config = modelOf(e.cluster, w.Submitters())
-	e.config.Release, e.config.Epoch = e.release, p.begin
-	e.config.Rejected = map[string]slurmmodel.Rejection{}
-	site.Foresee(w, func(job string, why admission.Finding) {
-		if why.Verdict == admission.Rejected && why.Rule != admission.RuleReservation { // which the model has itself
-			e.config.Rejected[job] = slurmmodel.Rejection{Reason: why.Text, Late: why.Rule == admission.RuleFeatures || why.Rule == admission.RuleNodes && why.Slurm == "ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE"}
-		}
-	})
 	e.missing = coverage.Lacks(&e.config, w)
 	return nil
+}
+
+// configure returns the configuration with which the model plays a workload: the cluster's, with the users and
+// accounts that rules made, and with the jobs that Slurm will reject.
+func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err error) {
+	w := p.workload
+	cluster := withMade(e.cluster, w)
+	site, err := admission.New(cluster, w.Submitters(), admission.Options{Release: e.release})
+	if err != nil {
+		return config, inputError(fmt.Errorf("foreseeing rejections: %w", err))
+	}
+	if err := refuseErrors(problemsOf(site)); err != nil {
+		return config, inputError(fmt.Errorf("checking the cluster: %w", err))
+	}
+	config = modelOf(cluster, w.Submitters())
+	config.Release, config.Epoch = e.release, p.begin
+	config.PreRoll, config.PresetBurst = p.begin < w.Start, w.PresetBurst()
+	config.Rejected = map[string]string{}
+	site.Foresee(w, func(job string, why admission.Finding) {
+		own := why.Rule == admission.RuleReservation || why.Slurm == admission.NoSuchNodes // which the model has itself
+		if why.Verdict == admission.Rejected && !own {
+			config.Rejected[job] = why.Text
+		}
+	})
+	return config, nil
 }
 
 // modelOf returns the configuration of a cluster as the model takes it.
@@ -127,12 +180,19 @@ func switchOf(s conf.Statement) slurmmodel.Switch {
 // seed decides how long slurmctld has run.
 func (e *modelEngine) engine(p *Prepared, seed uint64) (*slurmmodel.Engine, []run.Warning, error) {
 	config := e.config
+	if p.workload.Completion != nil { // each draw has other users, accounts and limits
+		var err error
+		if config, err = e.configure(p); err != nil {
+			return nil, nil, err
+		}
+	}
+	config.Costs = e.costs
 	if config.Lead = e.spec.Lead; config.Lead == 0 {
 		config.Lead = DrawLead(seed)
 	}
 	var warnings []run.Warning
 	if config.Associations != nil {
-		config.Usage = e.usage(p.workload, p.begin.Add(-config.Lead), func(code, text string, affects bool) {
+		config.Usage = e.usage(&config, p.workload, p.begin.Add(-config.Lead), func(code, text string, affects bool) {
 			warnings = append(warnings, run.Warning{Code: code, Text: text, AffectsResult: affects, Count: 1})
 		})
 	}
@@ -142,10 +202,10 @@ func (e *modelEngine) engine(p *Prepared, seed uint64) (*slurmmodel.Engine, []ru
 
 // usage returns the fair-share usage with which slurmctld starts at an instant, as a replay gives it
 // (giveUsage in package slurm).
-func (e *modelEngine) usage(w *workload.Workload, at hpc.Time, warn fairshare.Warn) slurmmodel.Usage {
+func (e *modelEngine) usage(c *slurmmodel.Config, w *workload.Workload, at hpc.Time, warn fairshare.Warn) slurmmodel.Usage {
 	given, accrued := replay.InitialUsage(w, at, e.halfLife)
 	usage := fairshare.Usage{Given: given, Accrued: accrued, At: replay.UsageInstant(w)}.Of(e.cluster)
-	known := fairshare.DeclaredAccounts(e.config.Associations)
+	known := fairshare.DeclaredAccounts(c.Associations)
 	if len(given) > 0 || w.Start > w.Epoch {
 		usage.CheckLimits(known, warn)
 	}
@@ -166,7 +226,10 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	}
 	manifest.Engine, manifest.Policy, manifest.Cluster = "sim", e.spec.Policy, capacity(e.cluster)
 	manifest.Cluster.Dir = absolute(e.spec.Cluster)
-	manifest.Clock = run.Clock{Model: "frozen"}
+	manifest.Clock = describeClock(0)
+	if e.costs != (charge.Costs{}) {
+		manifest.Clock = run.Clock{Model: "charged", MainJob: e.costs.Main.Seconds(), BackfillJob: e.costs.Backfill.Seconds()}
+	}
 	defer interrupt.Hold()() // until the record is complete
 	record, err := p.create(one, manifest, true)
 	if err != nil {
@@ -237,6 +300,42 @@ func (e *modelEngine) partial() []run.Warning {
 	}
 	text := "model: partial: the model of Slurm lacks " + strings.Join(texts, "; ")
 	return []run.Warning{{Code: "model-partial", Text: text, AffectsResult: true, Count: max(1, jobs)}}
+}
+
+// Guide leads the model of Slurm. Attach gets the engine before the run begins.
+type Guide interface {
+	slurmmodel.Guide
+	Attach(engine *slurmmodel.Engine)
+}
+
+// Follow makes a run of the model of Slurm that a guide leads, without a record, and returns the scheduler's
+// counters.
+func Follow(ctx context.Context, spec Spec, guide Guide) (*rm.Scheduler, error) {
+	spec.Output = os.DevNull // nothing is written
+	p, err := prepare(spec, func(string, bool) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	e, ok := p.engine.(*modelEngine)
+	if !ok {
+		return nil, fmt.Errorf("following a record with %s (want the policy %s)", spec.Simulator.Policy, SlurmPolicy)
+	}
+	e.config.Guide = guide
+	engine, _, err := e.engine(p, spec.Seed)
+	if err != nil {
+		return nil, err
+	}
+	guide.Attach(engine)
+	asked := counters.Watch(engine, counters.Every, nil)
+	everything := watcher{func(rm.Event) error { return nil }, hpc.Never}
+	if _, err = p.play(ctx, engine, spec.Seed, everything, replay.Options{
+		DefaultLimit: e.cluster.DefaultLimit(), Processors: capacity(e.cluster).Processors,
+	}, p.spec.rewriters()...); err != nil {
+		return nil, fmt.Errorf("following a record with the model of Slurm: %w", err)
+	}
+	asked.Ask()
+	total := asked.Total()
+	return &total, nil
 }
 
 func (e *modelEngine) watch(ctx context.Context, p *Prepared, see watcher) (w Watched, err error) {

@@ -3,6 +3,8 @@ package experiment
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,11 +24,7 @@ import (
 func BenchmarkModel(b *testing.B) {
 	b.Run("example", func(b *testing.B) {
 		day, files := example.Example(97)
-		var text strings.Builder
-		for name, content := range files {
-			fmt.Fprintf(&text, "-- %s --\n%s\n", name, content)
-		}
-		benchmarkModel(b, clusterOf(b, text.String()), Workload{Value: day})
+		benchmarkModel(b, clusterWith(b, files), Workload{Value: day})
 	})
 	b.Run("micro", func(b *testing.B) {
 		dir := realdata.Path(b, "slurm", "micro")
@@ -79,8 +77,7 @@ func userTime(b *testing.B) time.Duration {
 // nodes have had time for them. Jobs have up to a quarter of the nodes.
 func bursts(b *testing.B, jobs, nodes, queue int) (dir string, w *workload.Workload) {
 	b.Helper()
-	dir = clusterOf(b, fmt.Sprintf(`-- slurm.conf --
-ClusterName=bursts
+	dir = clusterWith(b, map[string]string{"users": "ann:1001:red:2001\n", "slurm.conf": fmt.Sprintf(`ClusterName=bursts
 SlurmctldHost=ctl
 SlurmUser=slurm
 StateSaveLocation=/var/spool/slurmctld
@@ -89,9 +86,7 @@ SelectTypeParameters=CR_Core
 SchedulerParameters=bf_continue,bf_max_job_test=2000
 NodeName=n[1-%d] CPUs=16 Sockets=2 CoresPerSocket=8
 PartitionName=all Nodes=ALL Default=YES MaxTime=60
--- users --
-ann:1001:red:2001
-`, nodes))
+`, nodes)})
 	rng := rand.New(rand.NewPCG(1, 1))
 	var lines strings.Builder
 	for i := range jobs {
@@ -105,4 +100,16 @@ ann:1001:red:2001
 		b.Fatal(err)
 	}
 	return dir, &workload.Workload{Source: "bursts", Epoch: epoch, Jobs: workload.JobsOf(what.Jobs...)}
+}
+
+// clusterWith writes the files of a cluster.
+func clusterWith(b *testing.B, files map[string]string) string {
+	b.Helper()
+	dir := b.TempDir()
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return dir
 }

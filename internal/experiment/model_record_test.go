@@ -1,4 +1,4 @@
-package experiment
+package experiment_test
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/experiment/scenario"
 	"rmreplay/internal/explain"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
@@ -53,7 +55,10 @@ job dep at=12 run=10 -n 1 -d afterok:b1`
 // TestModelRecord looks into the record of the model's run: it has what a replay's has, the parts of
 // priorities, and what backfill did.
 func TestModelRecord(t *testing.T) {
-	dir := clusterOf(t, recordCluster)
+	dir := t.TempDir()
+	if err := scenario.WriteCluster(dir, recordCluster); err != nil {
+		t.Fatal(err)
+	}
 	record := func() *run.Run {
 		epoch := hpc.Unix(1709640000) // noon
 		what, err := rmtest.Parse(recordJobs, epoch, "--uid=ann")
@@ -61,11 +66,11 @@ func TestModelRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := &workload.Workload{Source: "a test", Epoch: epoch, Jobs: workload.JobsOf(what.Jobs...)}
-		spec := Spec{
-			Workload: Workload{Value: w}, Output: filepath.Join(t.TempDir(), "run"), Seed: 3,
-			Simulator: &Simulator{Policy: SlurmPolicy, Cluster: dir},
+		spec := experiment.Spec{
+			Workload: experiment.Workload{Value: w}, Output: filepath.Join(t.TempDir(), "run"), Seed: 3,
+			Simulator: &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: dir},
 		}
-		if _, err := Run(t.Context(), spec, Hooks{}); err != nil {
+		if _, err := experiment.Run(t.Context(), spec, experiment.Hooks{}); err != nil {
 			t.Fatal(err)
 		}
 		r, err := run.Open(spec.Output)

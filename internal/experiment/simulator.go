@@ -49,6 +49,8 @@ func (e *simEngine) check(spec *Spec) (err error) {
 		return fieldError("slurm", "%s: belongs to policy %s", s.Release, SlurmPolicy)
 	case s.Lead != 0:
 		return fieldError("lead", "%v: belongs to policy %s", s.Lead, SlurmPolicy)
+	case s.Clock != "":
+		return fieldError("clock", "%s: belongs to policy %s", s.Clock, SlurmPolicy)
 	case s.Processors < 0:
 		return fieldError("processors", "%d: not above 0", s.Processors)
 	case s.Nodes < 0:

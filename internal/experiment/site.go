@@ -84,7 +84,13 @@ func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 		if policy.MaxWall != nil {
 			q.MaxTime = jobjson.Seconds(time.Duration(*policy.MaxWall) * time.Minute)
 		}
-		q.Nodes, q.CPUs = int(policy.MaxTRESPerJob["node"]), int(policy.MaxTRESPerJob["cpu"])
+		q.Nodes, q.CPUs = mostOf(policy, "node"), mostOf(policy, "cpu")
+		if policy.MaxJobs != nil {
+			q.Running = int(*policy.MaxJobs)
+		}
+		if policy.MaxSubmit != nil {
+			q.Submitted = int(*policy.MaxSubmit)
+		}
 		list = append(list, q)
 	}
 	usual := func(q workload.SiteQOS) int {
@@ -97,6 +103,17 @@ func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 		return cmp.Or(cmp.Compare(usual(a), usual(b)), cmp.Compare(a.Name, b.Name))
 	})
 	return list
+}
+
+// mostOf returns how much of a resource a job of a QOS may have; 0 without a limit. A job that asks for more
+// than its user may have never starts.
+func mostOf(policy *associations.Policy, resource string) (most int) {
+	for _, limits := range []associations.TRES{policy.MaxTRESPerJob, policy.MaxTRESPerUser, policy.MaxTRESPerAccount, policy.GrpTRES} {
+		if limit, set := limits[resource]; set && limit > 0 && (most == 0 || int(limit) < most) {
+			most = int(limit)
+		}
+	}
+	return most
 }
 
 // draw returns what a realization of a set plays: the workload with the fields that nobody recorded

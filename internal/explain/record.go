@@ -47,17 +47,24 @@ func (k key) String() string {
 
 // Open reads what is needed of a run. The error is that of reading the record.
 func Open(r *run.Run) (*Record, error) {
-	rec := &Record{manifest: &r.Manifest, end: r.Manifest.VirtualEnd, requests: map[string]*hpc.Job{}}
-	var err error
-	if rec.rows, err = r.Histories(); err != nil {
+	rows, err := r.Histories()
+	if err != nil {
 		return nil, err
 	}
+	admin, err := r.Administration()
+	if err != nil {
+		return nil, err
+	}
+	return Of(&r.Manifest, rows, admin)
+}
+
+// Of explains a run of which these are the histories of its jobs ([run.Run.Histories]), and what happened to the
+// machine. It fails if it cannot read what a job asked for.
+func Of(manifest *run.Manifest, rows []run.Row, admin run.Administration) (*Record, error) {
+	rec := &Record{manifest: manifest, rows: rows, end: manifest.VirtualEnd, requests: map[string]*hpc.Job{}, admin: admin}
 	for i := range rec.rows {
 		rec.end = max(rec.end, rec.rows[i].Submit, rec.rows[i].Start, rec.rows[i].End)
 		rec.reasons = rec.reasons || rec.rows[i].Reasons != nil && (rec.manifest.Engine != "sim" || rec.manifest.OfSlurm())
-	}
-	if rec.admin, err = r.Administration(); err != nil {
-		return nil, err
 	}
 	for i := range rec.rows {
 		row := &rec.rows[i]
@@ -66,7 +73,7 @@ func Open(r *run.Run) (*Record, error) {
 		}
 		job, err := run.DecodeJob([]byte(row.Request))
 		if err != nil {
-			return nil, fmt.Errorf("run record %s: row %d: %w", r.Dir, i, err)
+			return nil, fmt.Errorf("run record: row %d: %w", i, err)
 		}
 		rec.requests[row.Job] = job
 	}

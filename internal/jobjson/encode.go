@@ -34,8 +34,10 @@ func AppendFields(b []byte, job *hpc.Job) []byte {
 		b = Seconds(job.CancelAfter).append(append(b, `,"cancel_after_s":`...))
 	}
 	b = appendInstant(b, `,"end_at":`, job.EndAt)
-	b = appendTasks(b, `,"task_run_times_s":`, job.TaskRunTimes, func(b []byte, d time.Duration) []byte { return Seconds(d).append(b) })
-	b = appendTasks(b, `,"task_exit_codes":`, job.TaskExitCodes, func(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 10) })
+	b = appendTasks(b, `,"task_run_times_s":`, job.TaskRunTimes,
+		func(b []byte, d time.Duration) []byte { return Seconds(d).append(b) })
+	b = appendTasks(b, `,"task_exit_codes":`, job.TaskExitCodes,
+		func(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 10) })
 	b = appendPhases(b, job.IO)
 	if job.Recorded != nil {
 		b = appendRecorded(append(b, `,"recorded":{`...), job.Recorded)
@@ -167,7 +169,10 @@ func appendTasks[V any](b []byte, label string, tasks map[int]V, value func([]by
 		return b
 	}
 	b = append(append(b, label...), '{')
-	keys := slices.SortedFunc(maps.Keys(tasks), func(x, y int) int { return strings.Compare(strconv.Itoa(x), strconv.Itoa(y)) })
+	keys := slices.SortedFunc(maps.Keys(tasks), func(x, y int) int {
+		return strings.Compare(strconv.Itoa(x),
+			strconv.Itoa(y))
+	})
 	for i, task := range keys {
 		if i > 0 {
 			b = append(b, ',')

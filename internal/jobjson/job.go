@@ -199,7 +199,8 @@ func (j *Job) Decode(epoch *Epoch) *hpc.Job {
 	job.SwitchWait, job.DelayBoot = time.Duration(d.SwitchWait), time.Duration(d.DelayBoot)
 	job.TaskRunTimes = eachTask(j.TaskRunTimes, func(d Seconds) time.Duration { return time.Duration(d) })
 	for _, p := range j.IO {
-		job.IO = append(job.IO, hpc.Phase{Duration: time.Duration(p.Duration), FileSystem: p.FileSystem, Bytes: p.Bytes, Rate: p.Rate})
+		job.IO = append(job.IO, hpc.Phase{Duration: time.Duration(p.Duration), FileSystem: p.FileSystem, Bytes: p.Bytes,
+			Rate: p.Rate})
 	}
 	if rec := j.Recorded; rec != nil {
 		at := func(t Instant) hpc.Time { return t.At(epoch) }
@@ -207,7 +208,8 @@ func (j *Job) Decode(epoch *Epoch) *hpc.Job {
 			Eligible: at(rec.Eligible), Start: at(rec.Start), End: at(rec.End),
 			State: rec.State, Nodes: rec.Nodes, Processors: rec.Processors, Priority: rec.Priority,
 			TaskStarts: eachTask(rec.TaskStarts, at), TaskEnds: eachTask(rec.TaskEnds, at), TaskNodes: rec.TaskNodes,
-			UsedMemory: rec.UsedMemory, MovedBytes: rec.MovedBytes, TaskUsedMemory: rec.TaskUsedMemory, TaskMovedBytes: rec.TaskMovedBytes,
+			UsedMemory: rec.UsedMemory, MovedBytes: rec.MovedBytes, TaskUsedMemory: rec.TaskUsedMemory,
+			TaskMovedBytes: rec.TaskMovedBytes,
 		}
 	}
 	return job

@@ -33,7 +33,8 @@ type Options struct {
 }
 
 // Default are the columns of a table that names none.
-var Default = []string{"id", "user", "account", "partition", "qos", "cpus", "nodes", "time_limit", "submit", "wait", "run_time", "state"}
+var Default = []string{"id", "user", "account", "partition", "qos", "cpus", "nodes", "time_limit", "submit", "wait",
+	"run_time", "state"}
 
 // Fields are what a filter can use: the fields of `workload transform --filter`, and what happened
 // to the job. A duration is in seconds, and is -1 if the job did not get that far.

@@ -66,15 +66,12 @@ var WaitFigures = func() []Figure {
 	}}
 	for _, part := range waits.Parts {
 		list = append(list, Figure{
-			"mean_wait_" + string(part) + "_s", "wait: " + partName(part), "s", Lower,
+			"mean_wait_" + string(part) + "_s", "wait: " + part.Words(), "s", Lower,
 			func(m *Metrics) Float { return m.MeanPart(part) }, "waiting " + part.Meaning() + ", on average over jobs",
 		})
 	}
 	return list
 }()
-
-// partName is a part's name for people.
-func partName(p waits.Part) string { return strings.ReplaceAll(string(p), "_", " ") }
 
 // RenderWaitParts writes the table of the parts of waits.
 func RenderWaitParts(b *bytes.Buffer, list []WaitPart) {
@@ -83,7 +80,7 @@ func RenderWaitParts(b *bytes.Buffer, list []WaitPart) {
 	}
 	fmt.Fprintf(b, "\n%-22s%9s%16s%9s%14s\n", "why jobs waited", "jobs", "waited", "share", "mean wait")
 	for _, p := range list {
-		fmt.Fprintf(b, "%-22s%9d%16s%9s%14s\n", "  "+partName(p.Part), p.Jobs, clock(p.Seconds), percent(p.Share), clock(p.Mean))
+		fmt.Fprintf(b, "%-22s%9d%16s%9s%14s\n", "  "+p.Part.Words(), p.Jobs, clock(p.Seconds), percent(p.Share), clock(p.Mean))
 	}
 }
 
@@ -102,7 +99,7 @@ func renderGroupParts(b *bytes.Buffer, groups []Group) {
 		var parts []string
 		for i, p := range g.WaitParts {
 			if i < listedParts || p.Part == waits.Unknown {
-				parts = append(parts, partName(p.Part)+" "+percent(p.Share))
+				parts = append(parts, p.Part.Words()+" "+percent(p.Share))
 			}
 		}
 		if len(parts) == 0 {

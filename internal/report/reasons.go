@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"image/color"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"rmreplay/internal/compare"
+	"rmreplay/internal/explain"
 	"rmreplay/internal/figure"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
@@ -17,36 +19,33 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// notRecorded names the waits of which a run has no reason.
-const notRecorded = "not recorded"
-
 // newReasons returns the figure of why jobs waited over time, with a panel for the first run of each
-// set. It returns nil if no run records reasons.
+// set. It returns nil if no run says why.
 func newReasons(sets []compare.Set, c *courses) (*Figure, error) {
 	sets = sets[:min(len(sets), chart.MostPanels)]
-	names := reasonNames(sets)
-	if len(names) == 0 {
+	names := partNames(sets)
+	if len(names) == 0 || slices.Equal(names, []waits.Part{waits.Unknown}) {
 		return nil, nil
 	}
 	f := &Figure{
 		Name: "pending-reasons", Title: "Why jobs waited", Width: figure.Wide,
-		Caption: "Waiting jobs by the reason that slurmctld gave, one above the other, in the first run of each set. " +
-			"A replay looks every few minutes, so it has no reason for the beginning of a wait and for short waits.",
+		Caption: "Waiting jobs by the part of their wait, one above the other, in the first run of each set. A replay looks " +
+			"every few minutes, so the reason of short waits is unknown.",
 		Data: &Table{Head: []string{"time, " + c.zone.String()}, Folded: true},
 	}
 	if len(sets) > 1 {
 		f.Data.Head = append(f.Data.Head, "set")
 	}
 	colour := func(part int) color.RGBA {
-		if names[part] == notRecorded {
+		if names[part] == waits.Unknown {
 			return figure.Colours[len(figure.Colours)-1]
 		}
 		return groupColour(part, len(names))
 	}
 	var entries figure.Swatches
 	for i, name := range names {
-		f.Data.Head = append(f.Data.Head, name)
-		entries = append(entries, figure.Entry{Colour: colour(i), Name: quantity.Name(name)})
+		f.Data.Head = append(f.Data.Head, name.Words())
+		entries = append(entries, figure.Entry{Colour: colour(i), Name: name.Words()})
 	}
 	for k := range sets {
 		p := figure.NewPlot("", "", "waiting jobs")
@@ -70,66 +69,82 @@ func newReasons(sets []compare.Set, c *courses) (*Figure, error) {
 	return f, nil
 }
 
-// eachReason calls a function for each period for which a job of a run had one reason. The name of a
-// reason has no details.
-func eachReason(r *compare.Realization, call func(name string, from, to hpc.Time)) {
-	if !slices.ContainsFunc(r.Rows, func(row run.Row) bool { return row.Reasons != nil }) {
-		return
-	}
+// eachPart calls a function for each period of a wait of a run that belongs to one part.
+func eachPart(r *compare.Realization, call func(part waits.Part, from, to hpc.Time)) {
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if row.State == hpc.Rejected || row.Start != 0 && row.Start < r.Manifest.WindowStart {
 			continue // a preset job did not wait
 		}
 		for _, span := range waits.Of(row, r.Manifest.VirtualEnd) {
-			name, _, _ := strings.Cut(span.Reason, ":")
-			if name == "" {
-				name = notRecorded
-			}
-			call(name, span.From, span.To)
+			call(span.Part, span.From, span.To)
 		}
 	}
 }
 
-// reasonNames returns the reasons of all sets, the one with the longest waits first. Those beyond
-// the sixth are others, and unknown ones come last.
-func reasonNames(sets []compare.Set) []string {
-	waits := make(map[string]float64)
+// partNames returns the parts that the waits of all sets have, the longest first and unknown last.
+func partNames(sets []compare.Set) (names []waits.Part) {
+	sums := make(map[waits.Part]float64)
 	for k := range sets {
-		eachReason(&sets[k].Runs[0], func(name string, from, to hpc.Time) { waits[name] += to.Sub(from).Seconds() })
+		eachPart(&sets[k].Runs[0], func(part waits.Part, from, to hpc.Time) { sums[part] += to.Sub(from).Seconds() })
 	}
-	var names []string
-	for name := range waits {
-		if name != notRecorded {
-			names = append(names, name)
+	for _, part := range waits.Parts {
+		if sums[part] > 0 {
+			names = append(names, part)
 		}
 	}
-	slices.Sort(names)
-	sortBy(names, func(name string) float64 { return -waits[name] })
-	if len(names) > listedGroups {
-		names = append(names[:listedGroups], "others")
-	}
-	if waits[notRecorded] > 0 {
-		names = append(names, notRecorded)
-	}
+	slices.SortStableFunc(names, func(a, b waits.Part) int {
+		return cmp.Or(strings.Compare(last(a), last(b)), cmp.Compare(sums[b], sums[a]))
+	})
 	return names
 }
 
-// reasonParts returns the number of jobs that waited for each reason, as means of the bins.
-func (c *courses) reasonParts(r *compare.Realization, names []string) [][]float64 {
+// last orders unknown behind the other parts.
+func last(part waits.Part) string {
+	if part == waits.Unknown {
+		return "unknown"
+	}
+	return ""
+}
+
+// reasonParts returns the number of jobs that waited, by the parts of their waits, as means of the bins.
+func (c *courses) reasonParts(r *compare.Realization, names []waits.Part) [][]float64 {
 	curves := make([]curve, len(names))
 	shift, width := c.shift(r), c.width()
 	place := func(t hpc.Time) float64 { return t.Add(shift).Sub(c.from).Seconds() / width }
-	eachReason(r, func(name string, from, to hpc.Time) {
-		at := slices.Index(names, name)
-		if at < 0 {
-			at = slices.Index(names, "others")
-		}
-		curves[at].add(place(from), place(to), 1)
+	eachPart(r, func(part waits.Part, from, to hpc.Time) {
+		curves[slices.Index(names, part)].add(place(from), place(to), 1)
 	})
 	var parts [][]float64
 	for i := range curves {
 		parts = append(parts, curves[i].values())
 	}
 	return parts
+}
+
+// causesOf returns the largest causes of the waits of a run, and who held the processors for which its jobs waited.
+func causesOf(r *compare.Realization) ([]Block, error) {
+	record, err := explain.Of(r.Manifest, r.Rows, r.Administration)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]*run.Row, len(r.Rows))
+	for i := range r.Rows {
+		rows[i] = &r.Rows[i]
+	}
+	group := record.Groups(rows).Groupings[0].Groups
+	if len(group) == 0 || len(group[0].Causes) == 0 {
+		return nil, nil
+	}
+	g := group[0]
+	causes := &Table{Head: []string{"cause", "hours", "share", "waited for", "examples"}, Prose: true}
+	for _, c := range g.Causes {
+		causes.Rows = append(causes.Rows, []string{cmp.Or(string(c.Kind), "not known"), quantity.Decimal(c.Seconds / 3600),
+			quantity.Percent(c.Share), c.Text, strings.Join(c.Examples, ", ")})
+	}
+	rivals := &Table{Head: []string{"who held processors", "mean processors", "share"}}
+	for _, v := range g.Rivals {
+		rivals.Rows = append(rivals.Rows, []string{v.Name, quantity.Decimal(v.Processors), quantity.Percent(v.Share)})
+	}
+	return []Block{{Table: causes}, {Table: rivals}}, nil
 }

@@ -9,20 +9,16 @@ import (
 	"rmreplay/internal/compare"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
 
 // The areas of all reasons together are the queue.
 func TestPendingReasons(t *testing.T) {
 	r := mustReport(t)
 	first := &r.Sets[0].Runs[0]
-	names := reasonNames(r.Sets)
-	if len(names) != listedGroups+2 || names[listedGroups] != "others" || names[listedGroups+1] != notRecorded {
-		t.Errorf("reasons %q", names)
-	}
-	for _, name := range names {
-		if strings.ContainsAny(name, ":") {
-			t.Errorf("reason %q has details", name)
-		}
+	names := partNames(r.Sets)
+	if len(names) < 3 || names[len(names)-1] != waits.Unknown {
+		t.Errorf("parts %q", names)
 	}
 	queue := r.courses.sets[0][0].queued
 	parts := r.courses.reasonParts(first, names)
@@ -59,8 +55,8 @@ func TestWithoutReasons(t *testing.T) {
 	}
 	quiet.Manifest.WindowStart = quiet.Rows[0].Start.Add(time.Second)
 	quiet.Rows[0].Reasons = run.NewReasons([]run.Event{{At: quiet.Rows[0].Submit, Kind: rm.Waiting, Job: quiet.Rows[0].Job, Task: -1, Reason: "Priority"}}, quiet.Manifest.VirtualEnd).Of(&quiet.Rows[0])
-	for _, name := range reasonNames([]compare.Set{{Runs: []compare.Realization{quiet}}}) {
-		if name != notRecorded {
+	for _, name := range partNames([]compare.Set{{Runs: []compare.Realization{quiet}}}) {
+		if name != waits.Unknown {
 			t.Errorf("a preset job waits for %s", name)
 		}
 	}

@@ -51,6 +51,11 @@ func (r *Report) summary() (Section, error) {
 		s.Blocks = append(s.Blocks, paragraph("%s no jobs.", quantity.Plural(len(r.Sets), "The run has", "The runs have")))
 		return s, nil
 	}
+	for i := range c.Pairs {
+		if text := c.Answer(&c.Pairs[i]); text != "" {
+			s.Blocks = append(s.Blocks, verdict("%s", text))
+		}
+	}
 	if len(c.Sets) > 1 && !c.Inference {
 		s.Blocks = append(s.Blocks, warning("No inference is possible: %s. The differences may be due to chance alone.", c.Reason))
 	}
@@ -399,6 +404,22 @@ func (r *Report) waiting() (Section, error) {
 	}
 	s.Blocks = append(s.Blocks, paragraph("The mean wait of all jobs that started, in its parts, which add up to it. Unknown is the waiting for which a run has no reason."))
 	s.Blocks = append(s.Blocks, r.figures(r.Comparison.Waits)...)
+	for i, set := range r.Sets {
+		if text := r.Comparison.Unexplained(i); text != "" && len(r.Sets) > 1 {
+			s.Blocks = append(s.Blocks, paragraph("%s.", text))
+		}
+		of := " in " + setName(i, set)
+		if r.single() {
+			of = ""
+		}
+		s.Blocks = append(s.Blocks, paragraph("The largest causes of the waits%s%s, and who held processors while jobs waited for nodes:",
+			of, quantity.Plural(len(set.Runs), "", ", of the first run")))
+		blocks, err := causesOf(&set.Runs[0])
+		if err != nil {
+			return s, err
+		}
+		s.Blocks = append(s.Blocks, blocks...)
+	}
 	return s, nil
 }
 

@@ -141,11 +141,15 @@ type Versions struct {
 
 // Clock is the run's model of virtual time.
 type Clock struct {
-	// Model is "frozen" or "measured". With "frozen", the controller's computing takes no
-	// virtual time. With "measured", it takes its CPU time times Factor.
-	Model  string  `json:"model"`
-	Factor float64 `json:"factor,omitempty"`
-	Steps  int64   `json:"steps,omitempty"` // number of advances of virtual time
+	// Model is "frozen", "measured" or "charged". With "frozen", the controller's computing takes no
+	// virtual time. With "measured", it takes its CPU time times Factor. With "charged", of the model of
+	// Slurm, a job that the main scheduler considers takes MainJob seconds, and one for which backfill
+	// looks for nodes BackfillJob seconds.
+	Model       string  `json:"model"`
+	Factor      float64 `json:"factor,omitempty"`
+	MainJob     float64 `json:"main_job_s,omitempty"`
+	BackfillJob float64 `json:"backfill_job_s,omitempty"`
+	Steps       int64   `json:"steps,omitempty"` // number of advances of virtual time
 	// ComputingSeconds is the virtual time of the controller's computing. It is the sum over
 	// threads, which may compute at the same time.
 	ComputingSeconds float64 `json:"computing_s,omitempty"`

@@ -28,7 +28,8 @@ var daemonPaths = []string{
 
 // libraryPaths are where a root may have libraries.
 var libraryPaths = []string{
-	"usr/lib/*-linux-gnu", "lib/*-linux-gnu", "usr/lib64", "lib64", "usr/local/lib64", "usr/local/lib", "usr/lib", "lib", "opt/slurm/lib", "opt/slurm/*/lib",
+	"usr/lib/*-linux-gnu", "lib/*-linux-gnu", "usr/lib64", "lib64", "usr/local/lib64", "usr/local/lib", "usr/lib", "lib",
+	"opt/slurm/lib", "opt/slurm/*/lib",
 }
 
 // machines are the architectures of programs that run on this machine.
@@ -102,7 +103,8 @@ func (t *tree) loader(program string) (string, error) {
 		}
 		return "", fmt.Errorf("the root lacks its dynamic loader %q", name)
 	}
-	return "", errors.New("a static program (want one that is linked dynamically: the preload library must be loaded into it)")
+	return "", errors.New(
+		"a static program (want one that is linked dynamically: the preload library must be loaded into it)")
 }
 
 // missingLibrary matches what a loader says of a library that it does not find.
@@ -210,8 +212,10 @@ func (t *tree) confine(c *exec.Cmd) error {
 			continue
 		}
 		c.SysProcAttr.Chroot = t.dir
-		c.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(id), Gid: uint32(id)} // changing from root drops all capabilities
+		// changing from root drops all capabilities
+		c.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(id), Gid: uint32(id)}
 		return nil
 	}
-	return fmt.Errorf("the users %d to %d all have accounts (want one without, to run the archive's programs)", firstStranger, lastStranger)
+	return fmt.Errorf("the users %d to %d all have accounts (want one without, to run the archive's programs)",
+		firstStranger, lastStranger)
 }

@@ -32,7 +32,8 @@ var databasePackages = []string{"mariadb-server-core-10.5", "mariadb-server-core
 // What a database root must have.
 var (
 	mariadbPaths = []string{"usr/sbin/mariadbd", "usr/libexec/mariadbd", "usr/bin/mariadbd", "usr/local/sbin/mariadbd"}
-	wrapperPaths = []string{"usr/lib/*-linux-gnu/libnss_wrapper.so", "usr/lib64/libnss_wrapper.so", "usr/lib/libnss_wrapper.so"}
+	wrapperPaths = []string{"usr/lib/*-linux-gnu/libnss_wrapper.so", "usr/lib64/libnss_wrapper.so",
+		"usr/lib/libnss_wrapper.so"}
 )
 
 // InstalledDatabase returns the database root of the user's store, or that of [SharedDir]. The error is
@@ -61,7 +62,10 @@ func (s *Store) InstallDatabase(ctx context.Context, req Request, hooks Hooks) (
 	}
 	var made Slurm
 	err = s.unpacked(func(t *tree, scratch string) error {
-		made.Source, err = fill(ctx, t, req, hooks, func() (string, error) { return databaseFromDebian(ctx, t, req, scratch, hooks) })
+		made.Source, err = fill(ctx, t, req, hooks, func() (string,
+			error) {
+			return databaseFromDebian(ctx, t, req, scratch, hooks)
+		})
 		if err != nil {
 			return err
 		}
@@ -77,7 +81,8 @@ func (s *Store) InstallDatabase(ctx context.Context, req Request, hooks Hooks) (
 }
 
 // databaseFromDebian fills the tree with the packages of the first suite that the mirror has.
-func databaseFromDebian(ctx context.Context, t *tree, req Request, scratch string, hooks Hooks) (source string, err error) {
+func databaseFromDebian(ctx context.Context, t *tree, req Request, scratch string, hooks Hooks) (source string,
+	err error) {
 	a, err := newApt(ctx, scratch, req, hooks)
 	if err != nil {
 		return "", err
@@ -125,7 +130,8 @@ func (s *Store) RemoveDatabase() (Database, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return one, &InputError{"database", errors.New("the store has none (want a release that rmreplay slurm list shows)")}
 	case err == nil && filepath.Dir(one.Path) != s.dir:
-		return one, &InputError{"database", fmt.Errorf("in %s, for all users (as root: rmreplay slurm remove database)", s.shared)}
+		return one, &InputError{"database", fmt.Errorf("in %s, for all users (as root: rmreplay slurm remove database)",
+			s.shared)}
 	}
 	if err == nil {
 		err = s.locked(func() error { return os.Rename(one.Path, s.temporary()) })

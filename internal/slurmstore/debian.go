@@ -44,7 +44,8 @@ var packages = []string{
 }
 
 // fromDebian fills the tree with the packages of the first suite that has the release.
-func fromDebian(ctx context.Context, t *tree, req Request, want slurmspec.Release, scratch string, hooks Hooks) (source string, err error) {
+func fromDebian(ctx context.Context, t *tree, req Request, want slurmspec.Release, scratch string,
+	hooks Hooks) (source string, err error) {
 	a, err := newApt(ctx, scratch, req, hooks)
 	if err != nil {
 		return "", err
@@ -66,7 +67,8 @@ func fromDebian(ctx context.Context, t *tree, req Request, want slurmspec.Releas
 		}
 		if means(want, release) {
 			source = fmt.Sprintf("Debian %s (slurmctld %s)", suite, versions["slurmctld"])
-			return source, a.install(ctx, t, slices.Sorted(maps.Keys(versions)), fmt.Sprintf("Slurm %v of Debian's %s", release, suite))
+			return source, a.install(ctx, t, slices.Sorted(maps.Keys(versions)),
+				fmt.Sprintf("Slurm %v of Debian's %s", release, suite))
 		}
 		seen = append(seen, fmt.Sprintf("%s has %v", suite, release))
 		toward := want.Compare(release)
@@ -75,7 +77,9 @@ func fromDebian(ctx context.Context, t *tree, req Request, want slurmspec.Releas
 		}
 		direction = toward
 	}
-	return "", &InputError{req.Version, fmt.Errorf("no suite of Debian has this release (%s; to install another build: %s)", strings.Join(seen, ", "), Offline)}
+	return "", &InputError{req.Version,
+		fmt.Errorf("no suite of Debian has this release (%s; to install another build: %s)", strings.Join(seen, ", "),
+			Offline)}
 }
 
 // install unpacks packages of the suite that was indexed last into the tree, with everything that
@@ -121,7 +125,8 @@ func newApt(ctx context.Context, dir string, req Request, hooks Hooks) (*apt, er
 	if req.unsigned {
 		signed = "trusted=yes"
 	} else if _, err := os.Stat(keyring); err != nil {
-		return nil, &MissingError{doing, fmt.Errorf("%s is missing (install with: apt-get install debian-archive-keyring)", keyring)}
+		return nil, &MissingError{doing, fmt.Errorf("%s is missing (install with: apt-get install debian-archive-keyring)",
+			keyring)}
 	}
 	for _, sub := range []string{"state/lists/partial", "cache/archives/partial", "etc/none"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
@@ -205,7 +210,8 @@ func (a *apt) index(ctx context.Context, suite string, packages []string) (map[s
 // returns their files.
 func (a *apt) download(ctx context.Context, names []string) ([]string, error) {
 	const doing = "downloading the packages"
-	if _, err := a.run(ctx, "apt-get", append([]string{"-q", "-y", "--download-only", "install"}, names...)...); err != nil {
+	if _, err := a.run(ctx, "apt-get", append([]string{"-q", "-y", "--download-only", "install"},
+		names...)...); err != nil {
 		return nil, a.refused(ctx, doing, err)
 	}
 	files, err := filepath.Glob(filepath.Join(a.dir, "cache/archives/*.deb"))
@@ -327,7 +333,8 @@ func (t *tail) Write(p []byte) (int, error) {
 
 // String returns the last lines in one.
 func (t *tail) String() string {
-	lines := strings.FieldsFunc(strings.ToValidUTF8(string(t.text), "?"), func(r rune) bool { return r == '\n' || r == '\r' })
+	lines := strings.FieldsFunc(strings.ToValidUTF8(string(t.text), "?"),
+		func(r rune) bool { return r == '\n' || r == '\r' })
 	return strings.Join(lines[max(0, len(lines)-3):], "; ")
 }
 

@@ -54,7 +54,10 @@ func (s *Store) Install(ctx context.Context, req Request, hooks Hooks) (one Slur
 		}
 	}
 	err = s.unpacked(func(t *tree, scratch string) error {
-		one.Source, err = fill(ctx, t, req, hooks, func() (string, error) { return fromDebian(ctx, t, req, want, scratch, hooks) })
+		one.Source, err = fill(ctx, t, req, hooks, func() (string,
+			error) {
+			return fromDebian(ctx, t, req, want, scratch, hooks)
+		})
 		if err != nil {
 			return err
 		}
@@ -73,8 +76,8 @@ func (s *Store) Install(ctx context.Context, req Request, hooks Hooks) (one Slur
 	return one, had, err
 }
 
-// unpacked calls f with an empty tree in the store and a directory for its scratch files, which does not exist. It removes
-// both afterwards, unless f has moved the tree.
+// unpacked calls f with an empty tree in the store and a directory for its scratch files, which does not
+// exist. It removes both afterwards, unless f has moved the tree.
 func (s *Store) unpacked(f func(t *tree, scratch string) error) (err error) {
 	defer interrupt.Hold()() // until the temporary directory is removed
 	if err := s.sweep(); err != nil {
@@ -97,7 +100,8 @@ func (s *Store) unpacked(f func(t *tree, scratch string) error) (err error) {
 
 // fill fills the tree from what the request names, or by fromNetwork. It returns the source in words. All
 // users can read root's tree then.
-func fill(ctx context.Context, t *tree, req Request, hooks Hooks, fromNetwork func() (string, error)) (source string, err error) {
+func fill(ctx context.Context, t *tree, req Request, hooks Hooks, fromNetwork func() (string, error)) (source string,
+	err error) {
 	if req.From == "" {
 		source, err = fromNetwork()
 	} else {

@@ -164,7 +164,8 @@ func listDir(dir string) (list []Slurm, err error) {
 		}
 		one, err := describe(filepath.Join(dir, e.Name()))
 		if err == nil && (one.Version != e.Name() || one.Release().String() != one.Version) {
-			err = fmt.Errorf("listing the store of Slurm releases: %s: version %q in a directory of another name", one.Path, one.Version)
+			err = fmt.Errorf("listing the store of Slurm releases: %s: version %q in a directory of another name", one.Path,
+				one.Version)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w (want a root that rmreplay slurm install made; remove anything else)", err)
@@ -198,7 +199,8 @@ func (s *Store) Remove(version string) (Slurm, error) {
 	}
 	shared := func(one Slurm) bool { return filepath.Dir(one.Path) != s.dir }
 	if !slices.ContainsFunc(found, func(one Slurm) bool { return !shared(one) }) {
-		return Slurm{}, &InputError{version, fmt.Errorf("in %s, for all users (as root: rmreplay slurm remove %s)", s.shared, version)}
+		return Slurm{}, &InputError{version, fmt.Errorf("in %s, for all users (as root: rmreplay slurm remove %s)", s.shared,
+			version)}
 	}
 	found = slices.DeleteFunc(found, shared)
 	if len(found) > 1 {
@@ -206,7 +208,8 @@ func (s *Store) Remove(version string) (Slurm, error) {
 		for _, one := range found {
 			names = append(names, one.Version)
 		}
-		return Slurm{}, &InputError{version, fmt.Errorf("several releases are meant (want one of %s)", strings.Join(names, ", "))}
+		return Slurm{}, &InputError{version, fmt.Errorf("several releases are meant (want one of %s)",
+			strings.Join(names, ", "))}
 	}
 	one := found[0]
 	err = s.locked(func() error { return os.Rename(one.Path, s.temporary()) })

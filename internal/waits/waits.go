@@ -48,6 +48,9 @@ const (
 // Parts are all parts, in the order of tables.
 var Parts = []Part{Dependency, BeginTime, Held, OwnLimit, Limit, Reservation, Outage, Priority, Resources, Requeued, Unknown}
 
+// Words is the part's name for people: "begin time".
+func (p Part) Words() string { return strings.ReplaceAll(string(p), "_", " ") }
+
 // Meaning says for people what a part is.
 func (p Part) Meaning() string { return meanings[p] }
 

@@ -87,12 +87,15 @@ type SitePartition struct {
 	DefaultMemory bool `json:"default_memory,omitempty"`
 }
 
-// SiteQOS has the limits of a QOS for a single job; 0 without one.
+// SiteQOS has the limits of a QOS for a single job, and for the jobs of a user; 0 without one.
 type SiteQOS struct {
 	Name    string          `json:"name"`
 	MaxTime jobjson.Seconds `json:"max_time_s,omitzero"`
 	Nodes   int             `json:"max_nodes,omitempty"`
 	CPUs    int             `json:"max_cpus,omitempty"`
+	// Running and Submitted are how many jobs a user may have running, and in all, at a time.
+	Running   int `json:"max_running,omitempty"`
+	Submitted int `json:"max_submitted,omitempty"`
 }
 
 // Likeness is what was learned from a log that has the fields.

@@ -6,6 +6,9 @@
 //
 // DIR keeps the replays, so that each is made once. Equal is a job that starts in the same second, or that
 // starts in neither run.
+//
+// With -lockstep the model follows the replay instead: each decision is made in Slurm's state, and compared by
+// itself, at a number of instants that the seed draws, or at all of them.
 package main
 
 import (
@@ -20,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/agreement"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/run"
 	"rmreplay/internal/supervise"
@@ -29,6 +33,7 @@ import (
 type settings struct {
 	workload, cluster, runs, slurm string
 	differences                    int
+	lockstep                       string // a number of instants or "all"; empty without
 }
 
 func main() {
@@ -38,6 +43,7 @@ func main() {
 	flag.StringVar(&s.runs, "runs", "", "`DIR` that keeps the replays")
 	flag.StringVar(&s.slurm, "slurm", "22.05", "`RELEASE` of Slurm")
 	flag.IntVar(&s.differences, "differences", 1, "print the first `N` differences")
+	flag.StringVar(&s.lockstep, "lockstep", "", "compare single decisions at `N` instants, or at all")
 	seeds := flag.String("seeds", "1", "`LIST` of seeds")
 	flag.Parse()
 	if s.workload = flag.Arg(0); flag.NArg() != 1 || s.cluster == "" || s.runs == "" {
@@ -62,17 +68,21 @@ func (s *settings) compare(ctx context.Context, seed uint64) error {
 	dir := filepath.Join(s.runs, fmt.Sprintf("%s-%s-%d", name, s.slurm, seed))
 	spec := experiment.Spec{Workload: experiment.Workload{Path: s.workload}, Seed: seed, Output: dir, Overwrite: true}
 	if r, err := run.Open(dir); err != nil || r.Manifest.State != run.StateComplete {
-		spec.Slurm = &experiment.Slurm{Cluster: s.cluster, Installation: s.slurm}
+		spec.Slurm = &experiment.Slurm{Cluster: s.cluster, Installation: s.slurm, ReasonsEvery: 2 * time.Minute}
 		if _, err := experiment.Run(ctx, spec, experiment.Hooks{}); err != nil && !errors.Is(err, context.Canceled) {
 			return fmt.Errorf("replaying: %w", err)
 		}
+	}
+	spec.Slurm = nil
+	spec.Simulator = &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: s.cluster, Release: s.slurm}
+	title := fmt.Sprintf("%s seed %d, Slurm %s", name, seed, s.slurm)
+	if s.lockstep != "" {
+		return s.follow(ctx, title, spec, dir)
 	}
 	played, err := rows(dir)
 	if err != nil {
 		return err
 	}
-	spec.Slurm = nil
-	spec.Simulator = &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: s.cluster, Release: s.slurm}
 	spec.Output = dir + "-model"
 	began := time.Now()
 	if _, err := experiment.Run(ctx, spec, experiment.Hooks{}); err != nil {
@@ -83,8 +93,31 @@ func (s *settings) compare(ctx context.Context, seed uint64) error {
 	if err != nil {
 		return err
 	}
-	s.report(fmt.Sprintf("%s seed %d, Slurm %s", name, seed, s.slurm), played, model, took)
+	s.report(title, played, model, took)
 	return nil
+}
+
+// follow makes the model follow a replay, and prints how well its decisions agree.
+func (s *settings) follow(ctx context.Context, title string, spec experiment.Spec, dir string) error {
+	instants, err := strconv.Atoi(s.lockstep)
+	if s.lockstep != "all" && (err != nil || instants <= 0) {
+		return fmt.Errorf("-lockstep %s: not a number of instants (want, for example, 200, or all)", s.lockstep)
+	}
+	record, err := run.Open(dir)
+	if err != nil {
+		return err
+	}
+	follower, err := agreement.NewFollower(record)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	counted, err := experiment.Follow(ctx, spec, follower)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(os.Stdout, "%s, in lockstep for %.2fs\n", title, time.Since(began).Seconds())
+	return follower.Report(instants, spec.Seed).Render(os.Stdout, s.differences, record.Manifest.Scheduler, counted)
 }
 
 // key is a job or a task of an array.

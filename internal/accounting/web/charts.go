@@ -139,7 +139,8 @@ func drawTimeline(label string) func(r *request, t *table, s scale) (*chart, err
 		f := r.newFigure(r.panel, p, 230)
 		frame := f.Frame()
 		shift := r.shift.Seconds() // a selection is one of the page's range of time
-		c := &chart{Axis: &axis{Field: "end_time", Left: frame.Left, Right: frame.Right, Low: p.X.Min - shift, High: p.X.Max - shift}}
+		c := &chart{Axis: &axis{Field: "end_time", Left: frame.Left, Right: frame.Right, Low: p.X.Min - shift,
+			High: p.X.Max - shift}}
 		for i, row := range t.Rows {
 			c.Spots = append(c.Spots, column0(frame, edges[i], edges[i+1], t.links[i], r.describe(t, row)))
 		}
@@ -191,7 +192,8 @@ func seconds1970(v any) float64 {
 // column0 is a spot over the whole height of a chart.
 func column0(frame figure.Frame, from, to float64, href, title string) spot {
 	left, right := frame.X(from), frame.X(to)
-	return spot{X: 1000 * left, W: 1000 * (right - left), Y: 1000 * frame.Top, H: 1000 * (frame.Bottom - frame.Top), Href: href, Title: title}
+	return spot{X: 1000 * left, W: 1000 * (right - left), Y: 1000 * frame.Top, H: 1000 * (frame.Bottom - frame.Top),
+		Href: href, Title: title}
 }
 
 // describe says what a row of a table has, in a line.
@@ -238,7 +240,8 @@ func drawDistribution(name string) func(r *request, t *table, s scale) (*chart, 
 		scaleTo(&p.Y, s.top)
 		f := r.newFigure(r.panel, p, 210)
 		frame := f.Frame()
-		c := &chart{Axis: &axis{Field: name, Logarithmic: logarithmic, Left: frame.Left, Right: frame.Right, Low: p.X.Min, High: p.X.Max}}
+		c := &chart{Axis: &axis{Field: name, Logarithmic: logarithmic, Left: frame.Left, Right: frame.Right, Low: p.X.Min,
+			High: p.X.Max}}
 		for i, row := range t.Rows {
 			c.Spots = append(c.Spots, column0(frame, edges[i], edges[i+1], t.links[i], r.describe(t, row)))
 		}
@@ -280,18 +283,21 @@ func drawRings(r *request, t *table, _ scale) (*chart, error) {
 			share := value(row[2]) / total
 			shade := color.NRGBA{base.R, base.G, base.B, uint8(max(70, 205-45*k))}
 			if err := wedge(middle, outer, at, at+share, shade, t.links[i],
-				fmt.Sprintf("partition %s, QOS %s: %s CPU hours, %s", orUnknown(name), orUnknown(row[1].(string)), r.write(hours, row[2]), quantity.Percent(share))); err != nil {
+				fmt.Sprintf("partition %s, QOS %s: %s CPU hours, %s", orUnknown(name), orUnknown(row[1].(string)),
+					r.write(hours, row[2]), quantity.Percent(share))); err != nil {
 				return nil, err
 			}
 			at, sum, i = at+share, sum+value(row[2]), i+1
 		}
 		href := r.only("partition", name)
 		if err := wedge(inner, middle, from, at, base, href,
-			fmt.Sprintf("partition %s: %s CPU hours, %s", orUnknown(name), r.write(hours, sum), quantity.Percent(at-from))); err != nil {
+			fmt.Sprintf("partition %s: %s CPU hours, %s", orUnknown(name), r.write(hours, sum),
+				quantity.Percent(at-from))); err != nil {
 			return nil, err
 		}
 		if partition < 8 {
-			c.Legend = append(c.Legend, legendEntry{Colour: colourClass(partition), Name: orUnknown(name), Value: quantity.Percent(at - from), Href: href})
+			c.Legend = append(c.Legend, legendEntry{Colour: colourClass(partition), Name: orUnknown(name),
+				Value: quantity.Percent(at - from), Href: href})
 		}
 	}
 	const height = 250
@@ -348,7 +354,8 @@ func addCells(p *plot.Plot, g cells, top float64) {
 // cellSpot is a spot over a cell of a heat map.
 func cellSpot(frame figure.Frame, column, row float64, href, title string) spot {
 	left, right, top, bottom := frame.X(column-0.5), frame.X(column+0.5), frame.Y(row+0.5), frame.Y(row-0.5)
-	return spot{X: 1000 * left, W: 1000 * (right - left), Y: 1000 * top, H: 1000 * (bottom - top), Href: href, Title: title}
+	return spot{X: 1000 * left, W: 1000 * (right - left), Y: 1000 * top, H: 1000 * (bottom - top), Href: href,
+		Title: title}
 }
 
 // drawWeek draws the submissions by hour and weekday. Monday is on top.
@@ -370,7 +377,8 @@ func drawWeek(r *request, t *table, s scale) (*chart, error) {
 	for i, row := range t.Rows {
 		if value(row[2]) > 0 {
 			c.Spots = append(c.Spots, cellSpot(frame, float64(i%24), float64(6-i/24), t.links[i],
-				fmt.Sprintf("%s %02d:00: %s; mean wait since eligible %s", row[0], row[1], quantity.Counted(int(value(row[2])), "job", "jobs"), r.write(seconds, row[3]))))
+				fmt.Sprintf("%s %02d:00: %s; mean wait since eligible %s", row[0], row[1],
+					quantity.Counted(int(value(row[2])), "job", "jobs"), r.write(seconds, row[3]))))
 		}
 	}
 	return c.finish(f)
@@ -397,15 +405,18 @@ func drawLimits(r *request, t *table, s scale) (*chart, error) {
 	p := figure.NewPlot("", "time limit", "run time")
 	addCells(p, cells{last - first + 1, tall + 1, func(c, row int) float64 { return jobs[[2]int{first + c, row}] }}, s.top)
 	lower := func(class int) string { return quantity.Roughly(math.Floor(math.Exp2(float64(class - 1)))) }
-	p.X.Tick.Marker = figure.CellEdges{Cells: last - first + 1, Most: 5, Label: func(c int) string { return lower(first + c) }}
-	p.Y.Tick.Marker = figure.CellEdges{First: 1, Cells: tall + 1, Most: 7, Label: lower} // 0 would be beside the first limit
+	p.X.Tick.Marker = figure.CellEdges{Cells: last - first + 1, Most: 5,
+		Label: func(c int) string { return lower(first + c) }}
+	// 0 would be beside the first limit
+	p.Y.Tick.Marker = figure.CellEdges{First: 1, Cells: tall + 1, Most: 7, Label: lower}
 	f := r.newFigure(r.panel, p, 280)
 	f.Legend = figure.ColourScale{Low: "1 job", High: quantity.Counted(int(s.top), "job", "jobs")}
 	frame := f.Frame()
 	c := &chart{}
 	for i, row := range t.Rows {
 		c.Spots = append(c.Spots, cellSpot(frame, float64(class(row[0])-first), float64(class(row[2])), t.links[i],
-			fmt.Sprintf("limit from %s, run time from %s: %s", r.write(seconds, row[0]), r.write(seconds, row[2]), quantity.Counted(int(value(row[4])), "job", "jobs"))))
+			fmt.Sprintf("limit from %s, run time from %s: %s", r.write(seconds, row[0]), r.write(seconds, row[2]),
+				quantity.Counted(int(value(row[4])), "job", "jobs"))))
 	}
 	return c.finish(f)
 }

@@ -69,22 +69,40 @@ type table struct {
 // panels are those of the page, in their order.
 var panels = []*panel{
 	{name: "summary", title: "Summary", about: "The finished jobs of this view.", wide: true, shape: shapeSummary},
-	{name: "jobs", title: "Finished jobs", about: "How many jobs ended, by state.", wide: true, shape: shapeStates, draw: drawTimeline("jobs")},
-	{name: "utilization", title: "Utilization", about: "Processors that finished jobs held. Jobs that still run are not in it.", shape: shapeUtilization, draw: drawTimeline("")},
-	{name: "shares", title: "CPU hours by partition and QOS", about: "The inner ring has the partitions, the outer ring the QOS within each.", shape: shapeShares, draw: drawRings},
-	{name: "users", title: "Top users", about: "The ten users with the longest total run time.", shape: shapeTop("user_name", "user", 2)},
-	{name: "accounts", title: "Top accounts", about: "The ten accounts with the most CPU hours.", shape: shapeTop("account", "account", 3)},
-	{name: "waits", title: "Waits since eligible", about: "From eligible, or else submission, to start. Jobs that never ran are not in it.", shape: shapeClasses("wait_s", "wait since eligible", 2, "s", seconds), draw: drawDistribution("wait_s")},
-	{name: "runs", title: "Run times", about: "From start to end.", shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
-	{name: "sizes", title: "Job sizes", about: "Allocated nodes.", shape: shapeClasses("nodes", "nodes", 1, "", number), draw: drawDistribution("nodes")},
-	{name: "requested", title: "Time used of the time limit", about: "Run time in per cent of the time limit. Jobs without a limit are not in it.", shape: shapeLimitUsed, draw: drawDistribution("limit_used")},
-	{name: "limits", title: "Requested against used time", about: "Each cell counts the jobs with such a limit and such a run time.", shape: shapeLimits, draw: drawLimits},
-	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other jobs, and above them what jobs asked for by their limits and did not use.", shape: shapeWaste, draw: drawTimeline("CPU hours")},
-	{name: "exits", title: "Exit codes", about: "How the jobs' scripts ended.", shape: shapeExits, draw: drawTimeline("jobs")},
-	{name: "week", title: "Submissions by hour and weekday", about: "Each cell counts the jobs that were submitted in that hour of that weekday.", shape: shapeWeek, draw: drawWeek},
-	{name: "partitions", title: "Top partitions", about: "The ten partitions with the most CPU hours.", shape: shapeTop("partition", "partition", 3)},
-	{name: "names", title: "Top job names", about: "The ten job names with the most jobs.", shape: shapeTop("job_name", "job name", 1)},
-	{name: "table", title: "Jobs", about: "One row a job. The number opens everything that is known of the job.", wide: true, shape: shapeJobs},
+	{name: "jobs", title: "Finished jobs", about: "How many jobs ended, by state.", wide: true, shape: shapeStates,
+		draw: drawTimeline("jobs")},
+	{name: "utilization", title: "Utilization",
+		about: "Processors that finished jobs held. Jobs that still run are not in it.", shape: shapeUtilization,
+		draw: drawTimeline("")},
+	{name: "shares", title: "CPU hours by partition and QOS", about: "The inner ring has the partitions, the outer ring " +
+		"the QOS within each.", shape: shapeShares, draw: drawRings},
+	{name: "users", title: "Top users", about: "The ten users with the longest total run time.",
+		shape: shapeTop("user_name", "user", 2)},
+	{name: "accounts", title: "Top accounts", about: "The ten accounts with the most CPU hours.",
+		shape: shapeTop("account", "account", 3)},
+	{name: "waits", title: "Waits since eligible", about: "From eligible, or else submission, to start. Jobs that never " +
+		"ran are not in it.", shape: shapeClasses("wait_s", "wait since eligible", 2, "s", seconds),
+		draw: drawDistribution("wait_s")},
+	{name: "runs", title: "Run times", about: "From start to end.",
+		shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
+	{name: "sizes", title: "Job sizes", about: "Allocated nodes.", shape: shapeClasses("nodes", "nodes", 1, "", number),
+		draw: drawDistribution("nodes")},
+	{name: "requested", title: "Time used of the time limit", about: "Run time in per cent of the time limit. Jobs " +
+		"without a limit are not in it.", shape: shapeLimitUsed, draw: drawDistribution("limit_used")},
+	{name: "limits", title: "Requested against used time", about: "Each cell counts the jobs with such a limit and such " +
+		"a run time.", shape: shapeLimits, draw: drawLimits},
+	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other jobs, and above them what jobs " +
+		"asked for by their limits and did not use.", shape: shapeWaste, draw: drawTimeline("CPU hours")},
+	{name: "exits", title: "Exit codes", about: "How the jobs' scripts ended.", shape: shapeExits,
+		draw: drawTimeline("jobs")},
+	{name: "week", title: "Submissions by hour and weekday", about: "Each cell counts the jobs that were submitted in " +
+		"that hour of that weekday.", shape: shapeWeek, draw: drawWeek},
+	{name: "partitions", title: "Top partitions", about: "The ten partitions with the most CPU hours.",
+		shape: shapeTop("partition", "partition", 3)},
+	{name: "names", title: "Top job names", about: "The ten job names with the most jobs.",
+		shape: shapeTop("job_name", "job name", 1)},
+	{name: "table", title: "Jobs", about: "One row a job. The number opens everything that is known of the job.",
+		wide: true, shape: shapeJobs},
 }
 
 func panelOf(name string) *panel {
@@ -219,7 +237,8 @@ func timeTable(r *request, b buckets) *table {
 func shapeStates(r *request, _ *sizes, raw [][]any) *table {
 	t := pivot(r, r.buckets(), raw, "jobs", count)
 	t.names = "state"
-	fixed := map[string]int{"COMPLETED": 0, "FAILED": 1, "TIMEOUT": 4, "OUT_OF_MEMORY": 3, "NODE_FAIL": 6, "CANCELLED": 5, "PREEMPTED": 2, "PENDING": 2}
+	fixed := map[string]int{"COMPLETED": 0, "FAILED": 1, "TIMEOUT": 4, "OUT_OF_MEMORY": 3, "NODE_FAIL": 6, "CANCELLED": 5,
+		"PREEMPTED": 2, "PENDING": 2}
 	for _, c := range t.series {
 		colour, ok := fixed[t.Columns[c].Name]
 		if !ok {
@@ -263,7 +282,8 @@ func plainColours(t *table) *table {
 
 func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
 	t := timeTable(r, r.buckets())
-	t.Columns = append(t.Columns, column{"completed", "completed", "h", hours}, column{"failed", "failed", "h", hours}, column{"other", "cancelled and others", "h", hours}, column{"unused", "asked for, not used", "h", hours})
+	t.Columns = append(t.Columns, column{"completed", "completed", "h", hours}, column{"failed", "failed", "h", hours},
+		column{"other", "cancelled and others", "h", hours}, column{"unused", "asked for, not used", "h", hours})
 	t.series, t.colours = []int{2, 3, 4, 5}, []int{0, 1, 5, 7}
 	for i := range t.Rows {
 		t.Rows[i] = append(t.Rows[i], 0.0, 0.0, 0.0, 0.0)
@@ -329,9 +349,11 @@ func shapeShares(r *request, _ *sizes, raw [][]any) *table {
 	}
 	slices.SortStableFunc(raw, func(a, b []any) int {
 		p, q := a[0].(string), b[0].(string)
-		return cmp.Or(cmp.Compare(sums[q], sums[p]), strings.Compare(p, q), cmp.Compare(value(b[2]), value(a[2])), strings.Compare(a[1].(string), b[1].(string)))
+		return cmp.Or(cmp.Compare(sums[q], sums[p]), strings.Compare(p, q), cmp.Compare(value(b[2]), value(a[2])),
+			strings.Compare(a[1].(string), b[1].(string)))
 	})
-	t := &table{bar: 2, Columns: []column{{"partition", "partition", "", word}, {"qos", "QOS", "", word}, {"cpu_hours", "CPU hours", "h", hours}, {"share", "share", "%", percent}, {"jobs", "jobs", "", count}}}
+	t := &table{bar: 2, Columns: []column{{"partition", "partition", "", word}, {"qos", "QOS", "", word},
+		{"cpu_hours", "CPU hours", "h", hours}, {"share", "share", "%", percent}, {"jobs", "jobs", "", count}}}
 	for _, row := range raw {
 		t.Rows = append(t.Rows, []any{row[0], row[1], row[2], ratio(value(row[2]), total), row[3]})
 		t.links = append(t.links, r.only("partition", row[0].(string), "qos", row[1].(string)))
@@ -359,9 +381,12 @@ func shapeTop(name, label string, bar int) func(r *request, _ *sizes, raw [][]an
 	}
 }
 
-func shapeClasses(name, label string, classes int, unit string, f format) func(r *request, _ *sizes, raw [][]any) *table {
+func shapeClasses(name, label string, classes int, unit string, f format) func(r *request, _ *sizes,
+	raw [][]any) *table {
 	return func(r *request, _ *sizes, raw [][]any) *table {
-		t := &table{series: []int{2}, colours: []int{0}, Columns: []column{{"from", label + " from", unit, f}, {"below", "below", unit, f}, {"jobs", "jobs", "", count}, {"cpu_hours", "CPU hours", "h", hours}, {"share", "jobs up to here", "%", percent}}}
+		t := &table{series: []int{2}, colours: []int{0}, Columns: []column{{"from", label + " from", unit, f},
+			{"below", "below", unit, f}, {"jobs", "jobs", "", count}, {"cpu_hours", "CPU hours", "h", hours},
+			{"share", "jobs up to here", "%", percent}}}
 		at := make(map[int64][]any)
 		total := 0.0
 		for _, row := range raw {
@@ -401,7 +426,9 @@ func shapeClasses(name, label string, classes int, unit string, f format) func(r
 // the limits that the field has.
 func (r *request) between(name string, low, high float64) string {
 	return r.url(func(v url.Values) {
-		v["f"] = slices.DeleteFunc(v["f"], func(s string) bool { return strings.HasPrefix(s, name+">=") || strings.HasPrefix(s, name+"<") })
+		v["f"] = slices.DeleteFunc(v["f"], func(s string) bool {
+			return strings.HasPrefix(s, name+">=") || strings.HasPrefix(s, name+"<")
+		})
 		if low > 0 {
 			v.Add("f", fmt.Sprintf("%s>=%g", name, low))
 		}
@@ -412,7 +439,8 @@ func (r *request) between(name string, low, high float64) string {
 }
 
 func shapeLimitUsed(r *request, _ *sizes, raw [][]any) *table {
-	t := &table{series: []int{2}, colours: []int{2}, Columns: []column{{"from", "used from", "%", percent}, {"below", "below", "%", percent}, {"jobs", "jobs", "", count}, {"cpu_hours", "CPU hours", "h", hours}}}
+	t := &table{series: []int{2}, colours: []int{2}, Columns: []column{{"from", "used from", "%", percent},
+		{"below", "below", "%", percent}, {"jobs", "jobs", "", count}, {"cpu_hours", "CPU hours", "h", hours}}}
 	for k := range 21 {
 		low, high := float64(5*k), float64(5*k+5)
 		if k == 20 {
@@ -434,18 +462,23 @@ func shapeLimitUsed(r *request, _ *sizes, raw [][]any) *table {
 }
 
 func shapeLimits(r *request, _ *sizes, raw [][]any) *table {
-	t := &table{series: []int{4}, colours: []int{0}, Columns: []column{{"limit_from", "limit from", "s", seconds}, {"limit_below", "below", "s", seconds}, {"run_from", "run time from", "s", seconds}, {"run_below", "below", "s", seconds}, {"jobs", "jobs", "", count}, {"cpu_hours", "CPU hours", "h", hours}}}
+	t := &table{series: []int{4}, colours: []int{0}, Columns: []column{{"limit_from", "limit from", "s", seconds},
+		{"limit_below", "below", "s", seconds}, {"run_from", "run time from", "s", seconds},
+		{"run_below", "below", "s", seconds}, {"jobs", "jobs", "", count}, {"cpu_hours", "CPU hours", "h", hours}}}
 	for _, row := range raw {
 		limit, run := row[0].(int64), row[1].(int64)
-		edges := []float64{question.ClassEdge(limit, 1), question.ClassEdge(limit+1, 1), question.ClassEdge(run, 1), question.ClassEdge(run+1, 1)}
+		edges := []float64{question.ClassEdge(limit, 1), question.ClassEdge(limit+1, 1), question.ClassEdge(run, 1),
+			question.ClassEdge(run+1, 1)}
 		t.Rows = append(t.Rows, []any{edges[0], edges[1], edges[2], edges[3], row[2], row[3]})
-		t.links = append(t.links, r.add(fmt.Sprintf("limit_s>=%.0f", edges[0]), fmt.Sprintf("limit_s<%.0f", edges[1]), fmt.Sprintf("elapsed_s>=%.0f", edges[2]), fmt.Sprintf("elapsed_s<%.0f", edges[3])))
+		t.links = append(t.links, r.add(fmt.Sprintf("limit_s>=%.0f", edges[0]), fmt.Sprintf("limit_s<%.0f", edges[1]),
+			fmt.Sprintf("elapsed_s>=%.0f", edges[2]), fmt.Sprintf("elapsed_s<%.0f", edges[3])))
 	}
 	return t
 }
 
 func shapeWeek(r *request, _ *sizes, raw [][]any) *table {
-	t := &table{series: []int{2}, colours: []int{0}, Columns: []column{{"weekday", "weekday", "", word}, {"hour", "hour", "", number}, {"jobs", "jobs", "", count}, {"wait", "mean wait since eligible", "s", seconds}}}
+	t := &table{series: []int{2}, colours: []int{0}, Columns: []column{{"weekday", "weekday", "", word},
+		{"hour", "hour", "", number}, {"jobs", "jobs", "", count}, {"wait", "mean wait since eligible", "s", seconds}}}
 	for k := range 168 {
 		t.Rows = append(t.Rows, []any{time.Weekday((k/24 + 1) % 7).String(), int64(k % 24), int64(0), nil})
 		t.links = append(t.links, r.add(fmt.Sprintf("weekday=%d", k/24), fmt.Sprintf("hour=%d", k%24)))

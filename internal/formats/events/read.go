@@ -198,7 +198,7 @@ func (e *reader) submit(line int, at hpc.Time, words []string) error {
 		return err
 	}
 	e.last.bare = s.Script == ""
-	if words[len(words)-1] == s.Script {
+	if n := len(words); n > 0 && words[n-1] == s.Script {
 		e.last.script = s.Script
 	}
 	id, err := e.uniqueID(s.Request.Name, line)

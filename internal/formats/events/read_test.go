@@ -142,6 +142,7 @@ func BenchmarkRead5k(b *testing.B) {
 
 func FuzzRead(f *testing.F) {
 	f.Add("-dt 0 -e submit_batch_job | -J a -sim-walltime 5 pseudo.job\n-dt 1 -e cancel_job | -J a")
+	f.Add("-dt 0 -e submit_batch_job|\n-dt 1 -e cancel_job|") // sbatch and scancel without a word
 	f.Add("-dt 1.5 -e submit_batch_job | -J a -d a_1\n-dt 0 -e submit_batch_job | -J a -a 1-3")
 	f.Fuzz(func(t *testing.T, text string) {
 		w, err := events.Read(strings.NewReader(text), "fuzz", workload.ReadOptions{})

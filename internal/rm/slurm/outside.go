@@ -1,10 +1,10 @@
 package slurm
 
 import (
-	"slices"
 	"strings"
 
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/window"
 )
 
 // OutsideScheduling has the settings with which slurmctld starts the jobs that a driver outside it
@@ -21,9 +21,6 @@ const (
 func Outside(c *conf.Cluster) *conf.Cluster {
 	const why = "a driver outside slurmctld decides on starts, by holds and releases (--io-schedule)"
 	site, _ := c.Get("SchedulerParameters")
-	kept := slices.DeleteFunc(options(site), func(option string) bool {
-		return slices.ContainsFunc(queueParameters, func(p string) bool { return hasPrefixFold(option, p) })
-	})
-	parameters := strings.Join(append(kept, OutsideParameters), ",")
+	parameters := strings.Join(append(window.WithoutQueue(site), OutsideParameters), ",")
 	return c.With("SchedulerType", OutsideScheduler, why).With("SchedulerParameters", parameters, why)
 }

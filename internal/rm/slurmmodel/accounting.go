@@ -8,6 +8,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/fairshare"
+	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/priority"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -55,7 +56,7 @@ var _ fairshare.Job = (*accounted)(nil)
 
 func newAccounting(e *Engine) (*accounting, error) {
 	get, release := e.cfg.Get, e.cfg.Release
-	table := tres.New(value(get, "AccountingStorageTRES"))
+	table := tres.New(keys.Value(get, "AccountingStorageTRES"))
 	a := &accounting{e: e, table: table, requested: table.Vector()}
 	var err error
 	if a.settings, err = priority.ReadSettings(get, a.table, e.cfg.Associations != nil, release); err != nil {
@@ -96,7 +97,7 @@ func (a *accounting) readPartitions() error {
 	used := selection.NewBits(len(a.e.tester.Nodes))
 	for i, p := range a.e.parts {
 		get := a.e.cfg.Partitions[i].Get
-		factor := max(number(get, "PriorityJobFactor", 1), number(get, "Priority", 0))
+		factor := max(keys.Number(get, "PriorityJobFactor", 1), keys.Number(get, "Priority", 0))
 		of := &accountedPartition{priority: &priority.Partition{
 			JobFactor: uint16(factor), MaxMinutes: slurmspec.Infinite, TRES: a.total(p.nodes),
 		}}
@@ -104,10 +105,10 @@ func (a *accounting) readPartitions() error {
 			of.priority.MaxMinutes = uint32(p.maxMinutes)
 		}
 		var err error
-		if of.weights, err = a.table.Weights(value(get, "TRESBillingWeights")); err != nil {
+		if of.weights, err = a.table.Weights(keys.Value(get, "TRESBillingWeights")); err != nil {
 			return fmt.Errorf("partition %s: %w", p.name, err)
 		}
-		if name := strings.ToLower(value(get, "QOS")); name != "" && a.accounts != nil {
+		if name := strings.ToLower(keys.Value(get, "QOS")); name != "" && a.accounts != nil {
 			of.qos = a.accounts.QOS[name]
 		}
 		of.limits = &limits.Partition{QOS: of.qos, MaxMinutes: of.priority.MaxMinutes, DefaultMinutes: slurmspec.NoVal}
@@ -308,6 +309,16 @@ func (a *accounting) end(j *job) {
 	a.limits.Removed(l, true)
 }
 
+// requeue counts a job again that returns to the queue.
+func (a *accounting) requeue(j *job) {
+	j.account.running = nil
+	if a.limits == nil {
+		return
+	}
+	j.account.limits.Accrue, j.account.limits.Submit = 0, j.submit
+	a.limits.Submitted(a.view(j))
+}
+
 // forget forgets a pending job that is over.
 func (a *accounting) forget(j *job) {
 	if a.limits == nil || j.state != pending {
@@ -480,7 +491,10 @@ func (a *accounting) reservesNothing(j *job) bool {
 	return j.account.qos != nil && j.account.qos.NoReserve
 }
 
-// ignoresTimeLimit reports whether a job's QOS puts aside the time limit of partitions.
-func (a *accounting) ignoresTimeLimit(j *job) bool {
-	return j.account.qos != nil && j.account.qos.PartitionTimeLimit
+// ignores returns the QOS of a job, whose flags say which limits of partitions it may exceed.
+func (a *accounting) ignores(j *job) accounts.QOS {
+	if j.account.qos == nil {
+		return accounts.QOS{}
+	}
+	return *j.account.qos
 }

@@ -4,21 +4,28 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"time"
 )
 
 // cycle is a cycle of the backfill scheduler in progress (_attempt_backfill in backfill.c).
 type cycle struct {
 	e       *Engine
-	now     int64
+	queue   []record
+	at      int   // place of the next record in the queue
+	now     int64 // when it began
 	table   *backfill.Table
 	end     int64 // of the window
 	depth   int   // records considered
 	tried   int   // jobs that reached a test
-	exit    int   // why it ended, see counters.go
+	exit    int   // why it ended, see package sdiag
 	started int
-	perUser map[string]int
-	userIn  map[userPart]int
+	took    time.Duration // computed so far
+	spell   time.Duration // since the last pause
+	asleep  bool          // in a pause
+	changed int64         // last change when the pause began
+	depths  backfill.Depths
 	// rejected is the array and the partition in which no further task is tried.
 	rejected attempt
 	// reserved counts the reservations of one array in a row.
@@ -27,23 +34,20 @@ type cycle struct {
 	free       selection.Bits // memory for a trial
 }
 
-type userPart struct {
-	user string
-	part *partition
-}
-
-// backfill runs a cycle.
-func (e *Engine) backfill() {
+// newCycle begins a cycle.
+func (e *Engine) newCycle() *cycle {
 	if e.planned.Next(0) >= 0 { // the nodes lose the flag
 		e.planned.Reset()
 		e.touch()
 	}
-	queue := e.buildQueue(true)
-	if len(queue) == 0 {
-		return
+	c := &cycle{e: e, queue: e.buildQueue(true), now: e.second()}
+	e.announce(true, c.queue)
+	if len(c.queue) == 0 {
+		return c
 	}
 	e.cycles++
-	c := cycle{e: e, now: e.second(), perUser: map[string]int{}, userIn: map[userPart]int{}, free: e.up.Clone()}
+	c.depths = backfill.Depths{User: e.par.bf.maxUser, Partition: e.par.bf.maxPart, Both: e.par.bf.maxUserPart}
+	c.free = e.up.Clone()
 	c.table = &e.table
 	c.table.Begin(c.now, e.par.bf.window, e.par.bf.resolution, e.available)
 	c.table.Beyond = e.rules.since2411
@@ -54,24 +58,53 @@ func (e *Engine) backfill() {
 		}
 	}
 	for _, p := range e.parts {
-		p.planned, p.tests = 0, 0
+		p.planned = 0
 	}
 	if e.par.bf.runningReserve {
 		for _, j := range e.running {
 			c.reserveRunning(j)
 		}
 	}
-	for i, r := range queue {
-		if c.tried >= e.par.bf.maxTest {
-			c.exit = backfillTests
-		} else if c.record(r) {
-			continue
+	return c
+}
+
+// goOn tries the records of the queue. It returns after how much time it goes on: what a record cost, during
+// which nothing else happens, or a pause, in which others have their turn. It returns 0 at the end.
+func (c *cycle) goOn() time.Duration {
+	e := c.e
+	if c.asleep {
+		c.asleep, c.spell = false, 0
+		if c.changed != e.changed && !e.par.limits.Continue {
+			c.exit = sdiag.BackfillChanged
 		}
-		c.passOver(queue[i:])
-		break
 	}
-	e.flagPlanned()
-	c.count(len(queue))
+	for c.at < len(c.queue) && c.exit == 0 {
+		tried := c.tried
+		switch {
+		case c.tried >= e.par.bf.maxTest:
+			c.exit = sdiag.BackfillTests
+		case e.second()-c.now >= e.par.limits.BackfillSeconds:
+			c.exit = sdiag.BackfillTime
+		case c.spell >= e.par.limits.Interval:
+			c.asleep, c.changed = true, e.changed
+			return e.par.limits.Sleep
+		case c.record(c.queue[c.at]):
+			c.at++
+		}
+		if cost := time.Duration(c.tried-tried) * e.cfg.Costs.Backfill; cost > 0 {
+			c.spell, c.took = c.spell+cost, c.took+cost
+			e.loops.busy = e.now.Add(cost)
+			return cost
+		}
+	}
+	if len(c.queue) > 0 {
+		c.passOver(c.queue[c.at:])
+		e.flagPlanned()
+		e.stats.Backfill(sdiag.Pass{
+			Queue: len(c.queue), Depth: c.depth, Tried: c.tried, Table: c.table.Records(), Exit: c.exit, Took: c.took,
+		}, c.now)
+	}
+	return 0
 }
 
 // passOver notes that the cycle ended before it had judged the jobs of the rest of its queue.
@@ -89,19 +122,6 @@ func (c *cycle) judge(j *job, what rm.Backfill) {
 	if j.judged != c.e.cycles || what == rm.Planned {
 		j.judged, j.backfill = c.e.cycles, what
 	}
-}
-
-// count adds the cycle to slurmctld's counters.
-func (c *cycle) count(queue int) {
-	s := &c.e.stats
-	s.BackfillCycles++
-	s.BackfillQueue, s.BackfillTableSize = uint32(queue), uint32(c.table.Records())
-	s.BackfillQueueSum += s.BackfillQueue
-	s.BackfillTableSizeSum += s.BackfillTableSize
-	s.BackfillDepthSum += uint32(c.depth)
-	s.BackfillDepthTrySum += uint32(c.tried)
-	s.BackfillLastDepth, s.BackfillLastDepthTry, s.BackfillLastTime = uint32(c.depth), uint32(c.tried), c.now
-	c.e.countExit(&s.BackfillExits, c.exit, backfillExits)
 }
 
 // flagPlanned flags the nodes that are planned for jobs (_handle_planned). That is a change of nodes, so
@@ -166,7 +186,7 @@ func (c *cycle) record(r record) bool {
 			return false
 		case nextStarted:
 			if e.par.bf.maxStart > 0 && c.started >= e.par.bf.maxStart {
-				c.exit = backfillStarts
+				c.exit = sdiag.BackfillStarts
 				return false
 			}
 			if !head {
@@ -272,28 +292,11 @@ func (t *trial) limits() {
 
 // tooMany counts the job for the limits of tests, and reports whether one of them is exceeded.
 func (t *trial) tooMany() bool {
-	bf, j := &t.e.par.bf, t.job
-	if bf.maxPart > 0 {
-		if j.part.tests++; j.part.tests > bf.maxPart {
-			t.judge(j, rm.PartitionDepth)
-			return true
-		}
+	why := t.depths.Beyond(t.job.of.job.User, t.job.part.name)
+	if why != "" {
+		t.judge(t.job, why)
 	}
-	if bf.maxUserPart > 0 {
-		key := userPart{j.of.job.User, j.part}
-		if t.userIn[key]++; t.userIn[key] > bf.maxUserPart {
-			t.judge(j, rm.UserDepth)
-			return true
-		}
-	}
-	if bf.maxUser > 0 {
-		user := j.of.job.User
-		if t.perUser[user]++; t.perUser[user] > bf.maxUser {
-			t.judge(j, rm.UserDepth)
-			return true
-		}
-	}
-	return false
+	return why != ""
 }
 
 // giveUp ends a trial that found no start, unless there is a later one to try.
@@ -453,7 +456,7 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	}
 	if !bf.oneReservation || t.original == 0 {
 		if t.table.Records() >= bf.spaceSize {
-			t.exit = backfillTable
+			t.exit = sdiag.BackfillTable
 			return endCycle
 		}
 		t.table.Reserve(alloc.Nodes, t.round(start), t.roundEnd(start+t.limit*60))

@@ -2,11 +2,8 @@ package slurmmodel
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 
-	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/slurmspec"
@@ -135,58 +132,4 @@ func (e *Engine) setLimit(j *job, c rm.Command) {
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
 	j.end = j.estimate + j.limit*60
 	e.run(j)
-}
-
-// SetNode implements [rm.ResourceManager]. A node that goes down ends the runs of its jobs.
-func (e *Engine) SetNode(ev hpc.NodeEvent) error {
-	done := rm.Event{At: e.now, Kind: rm.NodeState, Task: -1, Reason: ev.Nodes + " " + ev.State}
-	if ev.Reason != "" {
-		done.Reason += ": " + ev.Reason
-	}
-	if err := e.setNodes(ev); err != nil {
-		done.Reason = e.refuse(done.Reason, err)
-	}
-	e.events = append(e.events, done)
-	e.touch()
-	e.loops.queued = true
-	return nil
-}
-
-func (e *Engine) setNodes(ev hpc.NodeEvent) error {
-	names, err := hostlist.Expand(ev.Nodes)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if _, known := e.place[name]; !known {
-			return fmt.Errorf("there is no node %s", name)
-		}
-	}
-	for _, name := range names {
-		i := e.place[name]
-		switch strings.ToLower(ev.State) {
-		case "down", "fail":
-			e.up.Clear(i)
-			e.available.Clear(i)
-			e.loseJobs(i)
-		case "drain":
-			e.available.Clear(i)
-		case "resume":
-			e.up.Set(i)
-			e.available.Set(i)
-		default:
-			return fmt.Errorf("%q: not a state (want down, fail, drain or resume)", ev.State)
-		}
-	}
-	return nil
-}
-
-// loseJobs ends the runs of the jobs on a node that went down.
-func (e *Engine) loseJobs(node int) {
-	for _, j := range slices.Clone(e.running) {
-		if !j.alloc.Nodes.Has(node) {
-			continue
-		}
-		e.leave(j, hpc.NodeFail, true)
-	}
 }

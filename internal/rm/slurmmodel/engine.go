@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
-	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurmmodel/backfill"
-	"rmreplay/internal/rm/slurmmodel/hardware"
 	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/rm/window"
 )
@@ -22,16 +20,18 @@ import (
 type Engine struct {
 	cfg     Config
 	par     *parameters
+	site    *parameters // of slurm.conf when the window has begun; nil before, and without a pre-roll
 	rules   rules
 	tester  *selection.Tester
 	state   *selection.State
 	place   map[string]int // of nodes
 	configs []*hpc.Node    // of slurm.conf, by place
-	capable map[hardware.Demand]selection.Bits
+	capable map[demand]selection.Bits
 	parts   []*partition
 	account *accounting // nil without
 
 	reservations *reservations.List
+	siteBackfill bool // backfill has not read site yet
 
 	now    hpc.Time
 	loops  loops
@@ -41,11 +41,11 @@ type Engine struct {
 	submissions []*submission
 	byID        map[string]*submission
 	byNumber    map[uint32]*job
-	list        []*job // slurmctld's list of jobs, without ended ones
-	pending     []*job // memory for pendingJobs
-	queue       []record
-	over        []*job // ended ones that slurmctld has not forgotten
-	running     []*job // by end, and then by place in the list
+	list        []*job      // slurmctld's list of jobs, without ended ones
+	pending     []*job      // memory for pendingJobs
+	queues      [2][]record // memory for buildQueue
+	over        []*job      // ended ones that slurmctld has not forgotten
+	running     []*job      // by end, and then by place in the list
 	horizon     []selection.Running
 	version     int            // of the running jobs and the state; changes with them
 	table       backfill.Table // of a cycle of backfill
@@ -59,8 +59,9 @@ type Engine struct {
 	completing []int16        // number of jobs that leave each node
 	leaving    int            // number of jobs that leave their nodes
 
-	stats  rpc.Stats // slurmctld's own counters
-	cycles uint32    // of backfill so far
+	stats  sdiag.Counters
+	cycle  *cycle // of backfill in progress
+	cycles uint32 // of backfill so far
 
 	changed int64 // the second of the last change of a job, a node, a partition or a reservation
 	refused []string
@@ -87,7 +88,10 @@ func newEngine(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, par: readParameters(cfg.Get), rules: rulesOf(cfg.Release),
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
-		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[hardware.Demand]selection.Bits{},
+		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[demand]selection.Bits{},
+	}
+	if cfg.PreRoll {
+		e.par = readParameters(preRoll(cfg.Get, cfg.PresetBurst))
 	}
 	e.reservations = reservations.New(site{e})
 	e.reservations.Since2411, e.reservations.Shares = e.rules.since2411, e.rules.since2411 && !e.rules.since2605
@@ -104,7 +108,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	}
 	e.available = e.up.Clone()
 	for i := range cfg.Partitions {
-		p, err := newPartition(&cfg, &cfg.Partitions[i], e.place)
+		p, err := newPartition(&cfg, &cfg.Partitions[i], m, e.place)
 		if err != nil {
 			return nil, fmt.Errorf("partition %s: %w", cfg.Partitions[i].Name, err)
 		}
@@ -128,6 +132,7 @@ func (e *Engine) Can() rm.Capabilities {
 	return rm.Capabilities{
 		Name: "the model of Slurm", FixedPriorities: true,
 		Commands: []rm.CommandKind{rm.Cancel, rm.Hold, rm.Release, rm.SetPriority, rm.SetTimeLimit},
+		PresetAt: presetAt,
 	}
 }
 
@@ -196,23 +201,10 @@ func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 		return o
 	}
 	o.Start = hpc.Unix(j.startedAt.UnixSeconds())
-	o.Nodes, o.NodeCount, o.Processors = e.nodeNames(j.alloc.Nodes), len(j.alloc.Parts), j.alloc.CPUs
-	o.TRES = e.tresText(j.alloc)
+	o.Nodes, o.NodeCount, o.Processors = e.tester.Names(j.alloc.Nodes), len(j.alloc.Parts), j.alloc.CPUs
+	o.TRES = e.tester.TRES(j.alloc)
 	return o
 }
-
-// PlanWindow implements [rm.ResourceManager].
-func (e *Engine) PlanWindow(rm.Window) ([]hpc.ReservationEvent, error) {
-	return nil, errors.New("the model of Slurm does not play windows yet (want a workload without a window, or a replay)")
-}
-
-// SubmitPreset implements [rm.ResourceManager].
-func (e *Engine) SubmitPreset(*hpc.Job) error {
-	return errors.New("the model of Slurm does not play jobs that ran before a window")
-}
-
-// BeginWindow implements [rm.ResourceManager].
-func (e *Engine) BeginWindow() error { return nil }
 
 // Act implements [rm.ResourceManager].
 func (e *Engine) Act(action hpc.Action) error { return e.Can().CheckAction(action) }
@@ -252,53 +244,4 @@ func (e *Engine) remove(j *job) {
 	if i := slices.Index(e.list, j); i >= 0 {
 		e.list = slices.Delete(e.list, i, i+1)
 	}
-}
-
-func (e *Engine) nodeNames(nodes selection.Bits) string {
-	names := make([]string, 0, nodes.Count())
-	for i := range nodes.All {
-		names = append(names, e.tester.Nodes[i].Name)
-	}
-	return compress(names)
-}
-
-// tresText returns an allocation in Slurm's form.
-func (e *Engine) tresText(a *selection.Allocation) string {
-	var memory int64
-	counts, typed := map[string]int{}, map[string]int{}
-	var kinds, types []string
-	for i := range a.Parts {
-		p := &a.Parts[i]
-		memory += p.Memory
-		for k := range e.tester.Nodes[p.Node].Devices {
-			d := &e.tester.Nodes[p.Node].Devices[k]
-			n := p.Devices(e.tester.Machine, k)
-			if n == 0 {
-				continue
-			}
-			if counts[d.Kind] == 0 {
-				kinds = append(kinds, d.Kind)
-			}
-			counts[d.Kind] += n
-			if d.Type != "" {
-				if typed[d.Kind+":"+d.Type] == 0 {
-					types = append(types, d.Kind+":"+d.Type)
-				}
-				typed[d.Kind+":"+d.Type] += n
-			}
-		}
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "cpu=%d", a.CPUs)
-	if memory > 0 {
-		fmt.Fprintf(&b, ",mem=%dM", memory)
-	}
-	fmt.Fprintf(&b, ",node=%d,billing=%d", len(a.Parts), a.CPUs)
-	for _, kind := range kinds {
-		fmt.Fprintf(&b, ",gres/%s=%d", kind, counts[kind])
-	}
-	for _, kind := range types {
-		fmt.Fprintf(&b, ",gres/%s=%d", kind, typed[kind])
-	}
-	return b.String()
 }

@@ -42,9 +42,12 @@ type job struct {
 	request            selection.Request
 	minNodes, maxNodes int // 0 for no maximum
 	useMinNodes        bool
+	exclusive          bool  // it shares its nodes with no other job
 	switchWait         int64 // seconds that it waits for switches
 	switchSince        int64 // since when it waits; 0 if it has not begun
 	excluded           selection.Bits
+	ownMemory          bool           // it says how much memory it wants
+	demand             demand         // of hardware and features
 	capable            selection.Bits // nodes whose hardware and features serve it
 	needs              *needs         // dependencies; nil for none
 	totalCPUs          int            // that the last successful test gave it

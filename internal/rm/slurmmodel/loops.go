@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/slurmmodel/sdiag"
 )
 
 // loops are slurmctld's periodic threads: the background loop (_slurmctld_background), the backfill thread
 // (backfill_agent), the decay thread (_decay_thread) and the thread that schedules (_sched_agent).
 type loops struct {
 	turn, backfill, decay hpc.Time // when each is due next
+	busy                  hpc.Time // until when a scheduler computes, and nothing else happens
 
 	// Of the background loop, in seconds since 1970.
 	lastFull, lastSched, lastLimit, lastPurge, lastReservations int64
@@ -42,13 +43,17 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	l.lastFull, l.lastSched, l.lastLimit, l.lastPurge, l.lastBackfill = second, second, second, second, second
 	l.lastReservations = second
 	l.backfill, l.decay = hpc.Never, at
-	if !e.par.bf.off {
+	switch {
+	case !e.par.bf.off:
 		l.backfill = at.Add(time.Duration(e.par.bf.interval) * time.Second)
+	case e.cfg.PreRoll:
+		l.backfill = at.Add(backfillOff)
 	}
 	l.queued = true // the nodes register
 	l.passEnd = at - hpc.Time(time.Hour)
 	e.changed = second
-	e.stats.Since = second
+	e.stats = sdiag.Counters{Exits: e.rules.wholeSeconds}
+	e.stats.Reset(second)
 }
 
 // nextTurn returns when the background loop turns after an instant. At whole seconds it turns after what an
@@ -89,7 +94,7 @@ func (e *Engine) passAt() hpc.Time {
 // next returns the instant of what happens next.
 func (e *Engine) next() hpc.Time {
 	l := &e.loops
-	return min(l.turn, l.backfill, l.decay, e.passAt(), e.timers.Next())
+	return max(l.busy, min(l.turn, l.backfill, l.decay, e.passAt(), e.timers.Next()))
 }
 
 // step does the first thing that is due. Of things that are due at one instant, the pass follows its request
@@ -97,6 +102,8 @@ func (e *Engine) next() hpc.Time {
 func (e *Engine) step() {
 	l := &e.loops
 	switch {
+	case e.cycle != nil && !e.cycle.asleep && l.backfill <= e.now:
+		l.backfill = e.backfillTurn()
 	case e.passAt() <= e.now:
 		e.pass()
 	case e.timers.Next() <= e.now && e.timers[0].Class == jobEnds:
@@ -119,7 +126,7 @@ func (e *Engine) pass() {
 	full := e.loops.full
 	e.loops.requested, e.loops.full = false, false
 	e.schedule(full)
-	e.loops.passEnd = e.now
+	e.loops.passEnd = max(e.now, e.loops.busy)
 	e.tell()
 }
 
@@ -134,7 +141,7 @@ func (e *Engine) backgroundTurn() {
 	const limitInterval, purgeInterval, day = 30, 60, 24 * 60 * 60
 	l, now := &e.loops, e.second()
 	if now/day != e.stats.Since/day {
-		e.stats = rpc.Stats{Since: now}
+		e.stats.Reset(now)
 	}
 	e.reservationsTurn(now)
 	if now-l.lastLimit >= limitInterval {
@@ -181,15 +188,27 @@ func (e *Engine) setEligible() {
 	}
 }
 
-// backfillTurn runs a cycle of backfill if it is due and there is work. It returns when the thread looks
-// again.
+// backfillOff is how often backfill looks whether it is on again (BACKFILL_INTERVAL).
+const backfillOff = 30 * time.Second
+
+// backfillTurn runs a cycle of backfill if it is due and there is work, or goes on with it. It returns when the
+// thread looks again.
 func (e *Engine) backfillTurn() hpc.Time {
-	now := e.second()
-	if now-e.loops.lastBackfill < e.par.bf.interval || e.changed < e.loops.lastBackfill {
-		return e.now.Add(time.Second)
+	if now := e.second(); e.cycle == nil {
+		e.readBackfill()
+		if e.par.bf.off {
+			return e.now.Add(backfillOff)
+		}
+		if now-e.loops.lastBackfill < e.par.bf.interval || e.changed < e.loops.lastBackfill {
+			return e.now.Add(time.Second)
+		}
+		e.cycle = e.newCycle()
 	}
-	e.backfill()
+	if pause := e.cycle.goOn(); pause > 0 {
+		return e.now.Add(pause)
+	}
+	e.cycle = nil
 	e.tell()
-	e.loops.lastBackfill = now
+	e.loops.lastBackfill = e.second()
 	return e.now.Add(time.Duration(e.par.bf.interval) * time.Second)
 }

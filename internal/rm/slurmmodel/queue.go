@@ -33,7 +33,11 @@ func (e *Engine) pendingJobs() []*job {
 // sort_job_queue2 in job_scheduler.c). The queue holds until the next call.
 func (e *Engine) buildQueue(forBackfill bool) []record {
 	e.splitCorresponding()
-	queue := e.queue[:0]
+	memory := &e.queues[0]
+	if forBackfill { // a cycle may last while the main scheduler makes passes
+		memory = &e.queues[1]
+	}
+	queue := (*memory)[:0]
 	for _, j := range e.pendingJobs() {
 		if j.state != pending {
 			continue // its dependency has cancelled it
@@ -63,7 +67,7 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 		}
 	}
 	slices.SortFunc(queue, compareRecords)
-	e.queue = queue
+	*memory = queue
 	return queue
 }
 
@@ -102,8 +106,8 @@ func taskOrder(j *job) int {
 	return j.task
 }
 
-// fitsPartition compares a job with the limits of the partition in which it is considered
-// (job_limits_check).
+// fitsPartition compares a job with the limits of the partition in which it is considered, and gives it the
+// partition's memory if it asks for none (job_limits_check).
 func (e *Engine) fitsPartition(j *job, forBackfill bool) bool {
 	p := j.part
 	limit := j.limit
@@ -112,18 +116,24 @@ func (e *Engine) fitsPartition(j *job, forBackfill bool) bool {
 	}
 	reason := slurmspec.NoReason
 	switch {
-	case p.maxMinutes >= 0 && limit > p.maxMinutes && !e.account.ignoresTimeLimit(j):
-		reason = reasonTimeLimit
-	case p.maxNodes > 0 && j.minNodes > p.maxNodes, j.maxNodes > 0 && j.maxNodes < p.minNodes,
-		j.minNodes > p.nodes.Count():
+	case j.request.MinCPUs > p.cpus:
+		reason = reasonPartitionConfig
+	case j.minNodes > p.nodes.Count(), j.minNodes < p.minNodes && !e.account.ignores(j).PartitionMinNodes,
+		p.maxNodes > 0 && max(j.minNodes, j.maxNodes) > p.maxNodes && !e.account.ignores(j).PartitionMaxNodes:
 		reason = reasonNodeLimit
+	case p.maxMinutes >= 0 && limit > p.maxMinutes && !e.account.ignores(j).PartitionTimeLimit:
+		reason = reasonTimeLimit
 	}
 	if reason != slurmspec.NoReason {
 		e.setReason(j, reason)
 		return false
 	}
-	if j.reason == reasonTimeLimit || j.reason == reasonNodeLimit {
+	if j.reason == reasonTimeLimit || j.reason == reasonNodeLimit || j.reason == reasonPartitionConfig {
 		e.setReason(j, slurmspec.NoReason)
+	}
+	if r := &j.request; !j.ownMemory && (r.Memory != p.memory || r.MemoryPerCPU != p.memoryPerCPU) {
+		r.Memory, r.MemoryPerCPU = p.memory, p.memoryPerCPU
+		j.capable = e.serving(j.demand.with(r))
 	}
 	return true
 }

@@ -76,7 +76,7 @@ func (e *Engine) planEnd(j *job) {
 		end, latencyFrom = e.now.Add(run), e.now
 	}
 	e.at(end.Add(nodes.ExitLatency(j.number, latencyFrom)), jobEnds, func() {
-		if j.state == running && j.endTimer == generation {
+		if j.state == running && j.endTimer == generation && e.mayEnd(j) {
 			e.complete(j)
 		}
 	})
@@ -97,7 +97,11 @@ func (e *Engine) complete(j *job) {
 
 // leave takes a job off its nodes. The nodes are free when they have answered, at the same instant but
 // after slurmctld's present work. at once says that their message starts a pass; otherwise it queues one.
-func (e *Engine) leave(j *job, how hpc.State, atOnce bool) {
+func (e *Engine) leave(j *job, how hpc.State, atOnce bool) { e.vacate(j, how, atOnce, false) }
+
+// vacate takes a job off its nodes as leave does. With requeue the job returns to the queue. Nodes that are down
+// do not answer; if none does, the job is over at once.
+func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
 	e.version++
 	at := slices.Index(e.running, j)
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
@@ -106,21 +110,33 @@ func (e *Engine) leave(j *job, how hpc.State, atOnce bool) {
 	if a := j.of.array; a != nil {
 		a.running--
 	}
-	for i := range j.alloc.Nodes.All {
+	answering := e.answering(j)
+	for i := range answering.All {
 		e.completing[i]++
 	}
 	e.leaving++
 	e.account.end(j)
 	e.touch()
-	e.at(e.now, nodesAnswer, func() {
-		for i := range j.alloc.Nodes.All {
+	over := func() {
+		for i := range answering.All {
 			e.completing[i]--
 		}
 		e.leaving--
 		if j.request.Exclusive {
 			e.closed.AndNot(j.alloc.Nodes)
 		}
-		e.finish(j, how, "")
+		if requeue {
+			e.requeue(j, how)
+		} else {
+			e.finish(j, how, "")
+		}
+	}
+	if answering.Next(0) < 0 {
+		over()
+		return
+	}
+	e.at(e.now, nodesAnswer, func() {
+		over()
 		switch {
 		case !atOnce:
 			e.at(e.now.Add(watchdogNap), nodesAnswer, func() { e.loops.queued = true })
@@ -182,11 +198,15 @@ func (j *job) ends() []int {
 // wentWell reports whether an ended job completed.
 func (j *job) wentWell() bool { return j.well }
 
-// enforceLimits kills the jobs that have reached their time limits (job_time_limit).
+// enforceLimits kills the jobs that have reached their time limits, in slurmctld's order (job_time_limit).
 func (e *Engine) enforceLimits() {
 	now := e.second()
-	for _, j := range slices.Clone(e.running) {
-		if !j.endless && j.end <= now-e.par.overTimeLimit || e.reservationOver(j, now) {
+	for _, j := range slices.Clone(e.list) {
+		if j.state != running {
+			continue
+		}
+		over := !j.endless && j.end <= now-e.par.overTimeLimit || e.reservationOver(j, now)
+		if over && e.mayEnd(j) {
 			e.leave(j, hpc.TimedOut, true)
 		}
 	}

@@ -2,8 +2,10 @@ package slurmmodel
 
 import (
 	"slices"
+	"time"
 
 	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -18,6 +20,7 @@ type attempt struct {
 // after default_queue_depth jobs.
 func (e *Engine) schedule(full bool) {
 	e.loops.first = true
+	e.readMain()
 	if e.par.schedInterval < 0 {
 		return
 	}
@@ -27,27 +30,32 @@ func (e *Engine) schedule(full bool) {
 		part.failed, part.tests = false, 0
 	}
 	queue := e.buildQueue(false)
+	e.announce(false, queue)
 	for _, r := range queue {
 		if !p.record(r) {
 			break
 		}
 	}
 	copy(e.available, saved)
-	e.stats.MainCycles++
-	e.stats.MainQueue = uint32(len(queue))
-	e.countExit(&e.stats.MainExits, p.exit, mainExits)
+	took := p.took()
+	e.loops.busy = max(e.loops.busy, e.now.Add(took))
+	e.stats.Main(sdiag.Pass{Queue: len(queue), Depth: p.considered, Exit: p.exit, Took: took})
 }
 
 // pass is a pass of the main scheduler in progress.
 type pass struct {
-	e        *Engine
-	full     bool
-	depth    int
-	started  int
-	rejected attempt
-	exit     int // why it ended, see counters.go
-	blocked  []*reservations.Reservation
+	e                *Engine
+	full             bool
+	depth            int
+	started          int
+	rejected         attempt
+	considered, exit int // for the statistics
+	blocked          []*reservations.Reservation
 }
+
+// took returns the virtual time that the pass has computed. slurmctld serves nobody meanwhile. Jobs that it
+// starts have the second in which it began.
+func (p *pass) took() time.Duration { return time.Duration(p.considered) * p.e.cfg.Costs.Main }
 
 // record tries a record of the queue. It reports false if the pass ends.
 func (p *pass) record(r record) bool {
@@ -79,8 +87,12 @@ func (p *pass) record(r record) bool {
 // try tries one job or task. goOn is false if the pass ends, and started is true if the job has started.
 func (p *pass) try(j *job) (goOn, started bool) {
 	e := p.e
+	if e.now.Add(p.took()).UnixSeconds()-e.second() >= e.par.limits.MainSeconds {
+		p.exit = sdiag.MainTime
+		return false, false
+	}
 	if e.par.maxStart > 0 && p.started >= e.par.maxStart {
-		p.exit = mainStarts
+		p.exit = sdiag.MainStarts
 		return false, false
 	}
 	if j.of.array != nil {
@@ -102,13 +114,13 @@ func (p *pass) try(j *job) (goOn, started bool) {
 		}
 	}
 	if p.depth++; !p.full && p.depth > e.par.queueDepth+1 {
-		p.exit = mainDepth
+		p.exit = sdiag.MainDepth
 		return false, false
 	}
 	if !e.fitsPartition(j, false) {
 		return true, false
 	}
-	e.stats.MainDepthSum++
+	p.considered++
 	switch {
 	case j.reservation != nil && slices.Contains(p.blocked, j.reservation):
 		j.reason = reasonPriority

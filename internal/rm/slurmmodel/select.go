@@ -56,7 +56,7 @@ func (e *Engine) nodesFor(j *job) selection.Bits {
 // requestOf returns what a job wants, at this instant.
 func (e *Engine) requestOf(j *job) *selection.Request {
 	r := &j.request
-	r.Exclusive, r.Whole, r.LeastLoaded = j.of.job.Exclusive == "node" || j.of.job.Exclusive == "exclusive" || j.part.whole, j.part.whole, j.part.leastLoaded
+	r.Exclusive, r.Whole, r.LeastLoaded = j.exclusive, j.part.whole, j.part.leastLoaded
 	if r.Switches > 0 {
 		if j.switchSince == 0 {
 			j.switchSince = e.second()
@@ -66,27 +66,47 @@ func (e *Engine) requestOf(j *job) *selection.Request {
 	return r
 }
 
-// tryAtSubmission tests a new job against an empty machine. It sets the weights of nodes, and the job begins to
-// wait for switches. What slurmctld refuses is known but for jobs of reservations: it refuses those that no
-// node of theirs serves.
+// tryAtSubmission tests in which partition a new job could run, now or ever (_select_nodes_parts in job_mgr.c).
+// The tests set the weights of nodes, the job begins to wait for switches, and it is considered in the last
+// partition tried. slurmctld refuses a job that no nodes serve.
 func (e *Engine) tryAtSubmission(j *job) error {
-	set := e.nodesFor(j)
-	v := e.limitToReservation(j, set)
-	if v == begun {
-		e.tester.Weigh(set)
-		e.outsideFlex(j, set)
-		if c, ok := e.counts(j); ok {
-			if alloc := e.tester.Test(e.state, e.requestOf(j), set, c, selection.TestOnly); alloc != nil {
-				j.chosenNodes = alloc.Nodes.Count()
-			} else {
-				v = never
-			}
+	last, reason := wrongCounts, j.reason
+	for _, j.part = range j.parts {
+		if !e.fitsPartition(j, false) && (len(j.parts) == 1 || e.rules.since2605) {
+			continue
+		}
+		if last = e.tryIn(j); last != never && last != wrongCounts {
+			break
 		}
 	}
-	if v == never && j.reservation != nil {
+	j.reason = reason
+	if last == never {
 		return errConfiguration
 	}
 	return nil
+}
+
+// tryIn tests whether a new job could run in its partition, now or ever (select_nodes).
+func (e *Engine) tryIn(j *job) verdict {
+	if j.priority == 0 || !e.account.beforeSelection(j) {
+		return overLimit
+	}
+	set := e.nodesFor(j)
+	if v := e.limitToReservation(j, set); v != begun {
+		return v
+	}
+	c, ok := e.counts(j)
+	switch {
+	case set.Next(0) < 0:
+		return never
+	case !ok:
+		return wrongCounts
+	}
+	alloc, result := e.pick(j, set, e.available, c, selection.TestOnly)
+	if alloc != nil {
+		j.chosenNodes = alloc.Nodes.Count()
+	}
+	return result
 }
 
 // errConfiguration is a refusal in slurmctld's words.
@@ -101,15 +121,13 @@ func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdic
 	if v := e.limitToReservation(j, set); v != begun {
 		return v
 	}
-	e.tester.Weigh(set)
-	e.outsideFlex(j, set)
 	c, ok := e.counts(j)
 	result := wrongCounts
 	var alloc *selection.Allocation
 	var chosen selection.Bits
 	nodes := c.Wanted
 	if ok {
-		alloc, result = e.pick(j, set, within, c)
+		alloc, result = e.pick(j, set, within, c, selection.RunNow)
 		if alloc != nil {
 			chosen, nodes = alloc.Nodes, len(alloc.Parts)
 			j.totalCPUs, j.chosenNodes = alloc.CPUs, nodes
@@ -117,6 +135,9 @@ func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdic
 	}
 	if !e.account.afterSelection(j, chosen, nodes) {
 		return overLimit
+	}
+	if result == begun {
+		alloc, result = e.guided(j, alloc)
 	}
 	if result != begun {
 		e.explain(j, result)
@@ -145,7 +166,9 @@ func (e *Engine) explain(j *job, result verdict) {
 
 // pick chooses nodes that reservations of others leave to the job (_get_req_features). Without nodes the verdict
 // says why.
-func (e *Engine) pick(j *job, set, within selection.Bits, c selection.Counts) (*selection.Allocation, verdict) {
+func (e *Engine) pick(
+	j *job, set, within selection.Bits, c selection.Counts, mode selection.Mode,
+) (*selection.Allocation, verdict) {
 	usable := set.Clone()
 	usable.And(within)
 	nodes, _, overlaps, answer := e.testReservations(j, e.second(), false)
@@ -155,7 +178,7 @@ func (e *Engine) pick(j *job, set, within selection.Bits, c selection.Counts) (*
 	case nodes != nil && j.reservation == nil:
 		usable.And(nodes)
 	}
-	alloc, result := e.pickBest(j, set, usable, c)
+	alloc, result := e.pickBest(j, set, usable, c, mode)
 	switch {
 	case result == notAvailable && answer == reservations.Maintained:
 		result = maintained
@@ -165,8 +188,18 @@ func (e *Engine) pick(j *job, set, within selection.Bits, c selection.Counts) (*
 	return alloc, result
 }
 
-// pickBest chooses nodes of a set, of which only some are usable now (_pick_best_nodes).
-func (e *Engine) pickBest(j *job, set, usable selection.Bits, c selection.Counts) (*selection.Allocation, verdict) {
+// pickBest chooses nodes of a set, of which only some are usable now (_pick_best_nodes). In a partition with
+// OverSubscribe=EXCLUSIVE the job becomes one for whole nodes. Until 24.11 it stays so in its other partitions.
+func (e *Engine) pickBest(
+	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
+) (alloc *selection.Allocation, result verdict) {
+	exclusive := j.exclusive
+	j.exclusive = exclusive || j.part.whole
+	defer func() {
+		if e.rules.since2411 && (alloc == nil || mode == selection.TestOnly) {
+			j.exclusive = exclusive
+		}
+	}()
 	r := e.requestOf(j)
 	if r.Required != nil && !usable.Contains(r.Required) {
 		if !set.Contains(r.Required) {
@@ -174,6 +207,8 @@ func (e *Engine) pickBest(j *job, set, usable selection.Bits, c selection.Counts
 		}
 		return nil, notAvailable
 	}
+	e.tester.Weigh(set)
+	e.outsideFlex(j, set)
 	candidates := usable.Clone()
 	busy := false
 	for i := range usable.All {
@@ -185,10 +220,10 @@ func (e *Engine) pickBest(j *job, set, usable selection.Bits, c selection.Counts
 	if r.Required != nil && !candidates.Contains(r.Required) {
 		return nil, nodesBusy
 	}
-	if alloc := e.tester.Test(e.state, r, candidates, c, selection.RunNow); alloc != nil {
+	if alloc := e.tester.Test(e.state, r, candidates, c, mode); alloc != nil {
 		return alloc, begun
 	}
-	if usable.Count() >= c.Min && e.tester.Test(e.state, r, usable, c, selection.TestOnly) != nil {
+	if candidates.Count() >= c.Min && e.tester.Test(e.state, r, usable, c, selection.TestOnly) != nil {
 		return nil, nodesBusy
 	}
 	switch {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"rmreplay/internal/hostlist"
@@ -13,7 +12,8 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/jobdesc"
 	"rmreplay/internal/rm/slurm/rpc"
-	"rmreplay/internal/rm/slurmmodel/hardware"
+	"rmreplay/internal/rm/slurmmodel/keys"
+	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -33,10 +33,12 @@ func (e *Engine) Submit(work *hpc.Job) error {
 	if err == nil {
 		e.list = append(e.list, j)
 		e.byNumber[j.number] = j
-		if len(j.tasks) == 0 {
-			e.independent(j) // sets its begin time; that of an array is set when a queue is built
-		}
+		// This sets its begin time; that of an array is set when a queue is built.
+		independent := len(j.tasks) == 0 && e.independent(j)
 		e.account.prioritize(j)
+		if independent && !e.par.deferred {
+			e.compareWithQueue(j)
+		}
 		err = e.tryAtSubmission(j)
 	}
 	if err != nil {
@@ -64,15 +66,43 @@ func (e *Engine) drop(j *job) {
 	j.of.jobs = nil
 }
 
+// compareWithQueue gives a new job the reason Priority if a job of the queue comes before it (_top_priority in
+// job_mgr.c). The jobs before that one are tested for their dependencies, which may set their begin times.
+func (e *Engine) compareWithQueue(j *job) {
+	if j.priority == 0 {
+		return
+	}
+	for i := 0; i < len(e.list); i++ {
+		other := e.list[i]
+		if other == j || other.reservation != j.reservation || other.state != pending || other.reason == reasonNodeLimit || other.reason == reasonTimeLimit ||
+			limits.KeepsBehind(other.reason, e.rules.since2411) {
+			continue
+		}
+		if least := e.par.bf.minAge; least > 0 && (other.begin == 0 || e.second()-other.begin < least) {
+			continue
+		}
+		if !e.independent(other) {
+			if i < len(e.list) && e.list[i] != other { // its dependency has cancelled it
+				i--
+			}
+			continue
+		}
+		mine, its := j.part, other.part
+		before := its.tier > mine.tier || its.tier == mine.tier && other.priority > j.priority
+		if before && (its == mine || its.nodes.Overlaps(mine.nodes)) {
+			if j.reason == slurmspec.NoReason {
+				j.reason = reasonPriority
+			}
+			return
+		}
+	}
+}
+
 // create makes the record of a job (_job_create in job_mgr.c). The error says why it is refused.
 func (e *Engine) create(s *submission) (*job, error) {
 	work := s.job
 	if why, rejected := e.cfg.Rejected[work.ID]; rejected {
-		if why.Late {
-			e.nextNumber++
-			e.touch()
-		}
-		return nil, errors.New(why.Reason)
+		return nil, errors.New(why)
 	}
 	d, err := (&jobdesc.Submission{
 		Request: work.Request, Script: "#!/bin/sh\n", Args: []string{"script"}, Now: e.now, Release: e.cfg.Release,
@@ -168,18 +198,7 @@ func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
 // _copy_job_desc_to_job_record in job_mgr.c).
 func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 	r := &j.request
-	given := func(n uint32) int {
-		if n == slurmspec.NoVal || n == slurmspec.Infinite {
-			return 0
-		}
-		return int(n)
-	}
-	given16 := func(n uint16) int {
-		if n == slurmspec.NoVal16 || n == slurmspec.Infinite16 {
-			return 0
-		}
-		return int(n)
-	}
+	given, given16 := keys.Given, keys.Given16
 	j.minNodes, j.maxNodes = max(1, given(d.MinNodes)), given(d.MaxNodes)
 	j.useMinNodes = d.Flags&rpc.FlagUseMinNodes != 0
 	r.MaxNodes, r.MinCPUs = j.maxNodes, given(d.MinCPUs)
@@ -203,6 +222,10 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 	r.SocketsPerNode, r.CoresPerSocket = given16(d.SocketsPerNode), given16(d.CoresPerSocket)
 	r.ThreadsPerCore = given16(d.ThreadsPerCore)
 	r.Contiguous, r.Spread = d.Contiguous == 1, d.Flags&rpc.FlagSpreadJob != 0
+	if r.Spread && j.maxNodes == 0 && r.Tasks > 0 {
+		j.maxNodes = min(len(e.tester.Nodes), r.Tasks)
+		r.MaxNodes = j.maxNodes
+	}
 	r.BlockCores = d.TaskDist>>4&0xf == 2
 	r.Switches, j.switchWait = given(d.ReqSwitch), e.par.maxSwitchWait
 	if w := given(d.Wait4Switch); d.Wait4Switch != slurmspec.NoVal {
@@ -216,45 +239,21 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 		r.MaxNodes = j.maxNodes
 	}
 	e.describeMemory(j, d)
-	r.Exclusive, r.Whole, r.LeastLoaded = d.Shared == 0 || j.part.whole, j.part.whole, j.part.leastLoaded
+	j.exclusive = d.Shared == 0
 	var err error
-	r.Devices, err = deviceRequests(d.TRESPerNode)
+	r.Devices, err = selection.ReadDevices(d.TRESPerNode)
 	return err
 }
 
 // describeMemory sets the memory that a job asks for, or its partition's default.
 func (e *Engine) describeMemory(j *job, d *rpc.JobDesc) {
 	r := &j.request
-	if d.MinMemory == slurmspec.NoVal64 {
+	if j.ownMemory = d.MinMemory != slurmspec.NoVal64; !j.ownMemory {
 		r.Memory, r.MemoryPerCPU = j.part.memory, j.part.memoryPerCPU
 		return
 	}
 	r.Memory = int64(d.MinMemory &^ slurmspec.MemPerCPU)
 	r.MemoryPerCPU = d.MinMemory&slurmspec.MemPerCPU != 0 && r.Memory > 0
-}
-
-// deviceRequests reads --gres and --gpus-per-node as sbatch sends them.
-func deviceRequests(list string) ([]selection.DeviceRequest, error) {
-	var out []selection.DeviceRequest
-	for _, word := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
-		word = strings.TrimPrefix(strings.TrimPrefix(word, "gres:"), "gres/")
-		parts := strings.Split(strings.ReplaceAll(word, "=", ":"), ":")
-		d := selection.DeviceRequest{Kind: parts[0], Count: 1}
-		last := parts[len(parts)-1]
-		if n, err := strconv.Atoi(last); err == nil && len(parts) > 1 {
-			d.Count, parts = n, parts[:len(parts)-1]
-		}
-		if len(parts) > 2 {
-			return nil, fmt.Errorf("invalid generic resource (gres) specification: %s", word)
-		}
-		if len(parts) == 2 {
-			d.Type = parts[1]
-		}
-		if d.Count > 0 {
-			out = append(out, d)
-		}
-	}
-	return out, nil
 }
 
 // describeNodes sets the nodes that a job names, excludes or could run on.
@@ -272,7 +271,8 @@ func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 			return err
 		}
 	}
-	j.capable = e.serving(demandOf(&j.request, d))
+	j.demand = demandOf(&j.request, d)
+	j.capable = e.serving(j.demand)
 	return nil
 }
 
@@ -293,29 +293,41 @@ func (e *Engine) nodeSet(list string) (selection.Bits, error) {
 	return set, nil
 }
 
-// demandOf returns what a job asks of each node.
-func demandOf(r *selection.Request, d *rpc.JobDesc) hardware.Demand {
-	h := hardware.Demand{
-		CPUs: r.MinCPUsPerNode, Sockets: r.SocketsPerNode, Cores: r.CoresPerSocket, Threads: r.ThreadsPerCore,
-		Memory: r.Memory, Features: d.Features,
-	}
-	if r.MemoryPerCPU {
-		h.Memory *= int64(max(1, r.MinCPUsPerNode))
+// demand is what a job asks of the hardware and the features of each node.
+type demand struct {
+	cpus, sockets, cores, threads int
+	memory, disk                  int64
+	features                      string
+}
+
+func demandOf(r *selection.Request, d *rpc.JobDesc) demand {
+	h := demand{
+		cpus: r.MinCPUsPerNode, sockets: r.SocketsPerNode, cores: r.CoresPerSocket, threads: r.ThreadsPerCore,
+		features: d.Features,
 	}
 	if d.MinTmpDisk != slurmspec.NoVal {
-		h.Disk = int64(d.MinTmpDisk)
+		h.disk = int64(d.MinTmpDisk)
+	}
+	return h.with(r)
+}
+
+// with returns the demand with the memory of a request.
+func (h demand) with(r *selection.Request) demand {
+	h.memory = r.Memory
+	if r.MemoryPerCPU {
+		h.memory *= int64(max(1, r.MinCPUsPerNode))
 	}
 	return h
 }
 
 // serving returns the nodes that serve jobs with a demand. Such jobs share the set.
-func (e *Engine) serving(h hardware.Demand) selection.Bits {
+func (e *Engine) serving(h demand) selection.Bits {
 	if set, known := e.capable[h]; known {
 		return set
 	}
 	set := selection.NewBits(len(e.tester.Nodes))
 	for i := range e.tester.Nodes {
-		if h.ServedBy(&e.tester.Nodes[i], e.configs[i]) {
+		if h.servedBy(&e.tester.Nodes[i], e.configs[i]) {
 			set.Set(i)
 		}
 	}
@@ -323,5 +335,11 @@ func (e *Engine) serving(h hardware.Demand) selection.Bits {
 	return set
 }
 
-// compress writes node names as a host list.
-func compress(names []string) string { return hostlist.Compress(names) }
+// servedBy reports whether the hardware and the features of a node serve a job (_build_node_list in
+// node_scheduler.c).
+func (h *demand) servedBy(n *selection.Node, config *hpc.Node) bool {
+	if h.cpus > n.CPUs || h.memory > n.Memory || h.sockets > n.Sockets || h.cores > n.Cores || h.threads > n.Threads {
+		return false
+	}
+	return h.disk <= config.TmpDisk && (h.features == "" || selection.HasFeatures(h.features, config.Features))
+}

@@ -3,6 +3,7 @@ package slurmmodel
 import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -43,28 +44,56 @@ func (e *Engine) waiting(j *job) *rm.Outcome {
 	return o
 }
 
-// points returns the parts of a job's priority as sprio names them; nil if the priority is not computed.
+// At calls f when virtual time reaches t, after everything that slurmctld does then.
+func (e *Engine) At(t hpc.Time, f func()) { e.at(t, questions, f) }
+
+// AskStats answers with slurmctld's own counters, as sdiag shows them.
+func (e *Engine) AskStats(answer func(*rpc.Stats, error)) {
+	s := e.stats.Stats
+	s.Time = e.second()
+	for _, j := range e.list {
+		switch n := uint32(max(1, len(j.tasks))); j.state {
+		case pending:
+			s.Pending += n
+		case running:
+			s.Running++
+		}
+	}
+	answer(&s, nil)
+}
+
+// points returns the parts of a job's priority; nil if the priority is not computed.
 func (a *accounting) points(j *job) []rm.PriorityPart {
-	p := &j.account.priority
 	if !a.settings.Multifactor || j.direct || j.priority == 0 {
 		return nil
 	}
-	list := make([]rm.PriorityPart, 0, 8)
-	add := func(name string, points float64) {
-		if points != 0 {
-			list = append(list, rm.PriorityPart{Name: name, Points: points})
-		}
+	return j.account.priority.List(a.table)
+}
+
+// Why a job pends (enum job_state_reason in slurm.h).
+const (
+	reasonPriority        slurmspec.Reason = 1
+	reasonDependency      slurmspec.Reason = 2
+	reasonResources       slurmspec.Reason = 3
+	reasonNodeLimit       slurmspec.Reason = 4
+	reasonTimeLimit       slurmspec.Reason = 5
+	reasonHeldAdmin                        = slurmspec.HeldByAdmin
+	reasonBeginTime       slurmspec.Reason = 9
+	reasonReservation     slurmspec.Reason = 14
+	reasonNotAvailable    slurmspec.Reason = 15
+	reasonHeldUser                         = slurmspec.HeldByUser
+	reasonConstraints     slurmspec.Reason = 21
+	reasonNeverSatisfied                   = slurmspec.NeverSatisfied
+	reasonPartitionConfig slurmspec.Reason = 178
+	reasonArrayLimit      slurmspec.Reason = 72
+
+	reasonReservationDeleted slurmspec.Reason = 198
+)
+
+// setReason notes why a job pends.
+func (e *Engine) setReason(j *job, reason slurmspec.Reason) {
+	if j.reason != reason {
+		j.reason = reason
+		e.touch()
 	}
-	add("age", p.Age)
-	add("assoc", p.Association)
-	add("fairshare", p.FairShare)
-	add("jobsize", p.Size)
-	add("partition", p.Partition)
-	add("qos", p.QOS)
-	add("site", float64(p.Site))
-	for i, points := range p.TRES {
-		add("tres/"+a.table.Name(i), points)
-	}
-	add("nice", -float64(p.Nice))
-	return list
 }

@@ -2,6 +2,7 @@ package complete
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -230,6 +231,39 @@ func TestImplied(t *testing.T) {
 	}
 	if long == 0 {
 		t.Error("no draw was longer than 3 hours, so the test shows nothing")
+	}
+}
+
+// TestQOSOfManyJobs: a QOS that allows a user one job at a time was not that of jobs that ran beside each other,
+// and one that takes two was not that of three that waited.
+func TestQOSOfManyJobs(t *testing.T) {
+	facts := site()
+	facts.Partitions[0].QOS = nil
+	facts.QOS = []workload.SiteQOS{{Name: "one", Running: 1}, {Name: "two", Submitted: 2}, {Name: "any"}}
+	batch := func(starts ...int) *workload.Workload {
+		w := &workload.Workload{Source: "b", Epoch: start}
+		for i, at := range starts {
+			begin := start.Add(time.Duration(at) * time.Second)
+			w.Jobs.Append(&hpc.Job{
+				ID: fmt.Sprint(i), Submit: start, Request: hpc.Request{Tasks: 4}, Behaviour: hpc.Behaviour{RunTime: time.Minute},
+				Recorded: &hpc.Recorded{Start: begin, End: begin.Add(time.Minute), State: hpc.Completed},
+			})
+		}
+		return w
+	}
+	for _, c := range []struct {
+		w    *workload.Workload
+		want string
+	}{{batch(0), "[any one two]"}, {batch(0, 60), "[any one two]"}, {batch(0, 30), "[any two]"}, {batch(0, 60, 120), "[any one]"}, {batch(0, 1, 2), "[any]"}} {
+		seen := map[string]bool{}
+		for seed := range uint64(60) {
+			for _, job := range completed(t, c.w, Options{Site: facts, Seed: seed}).Jobs.All() {
+				seen[job.QOS] = true
+			}
+		}
+		if got := fmt.Sprint(slices.Sorted(maps.Keys(seen))); got != c.want {
+			t.Errorf("%d jobs have the QOS %s, want %s", c.w.Jobs.Len(), got, c.want)
+		}
 	}
 }
 

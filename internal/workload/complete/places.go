@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/jobjson"
 	"rmreplay/internal/workload"
 )
@@ -107,11 +108,41 @@ func (m *maker) memory(field *workload.MadeField) {
 	})
 }
 
-// fittingQOS returns the QOS that a partition allows and whose limits admit the job, in the site's order.
+// atOnce returns how many jobs of a batch ran, and how many were there, at one time in the record.
+func (m *maker) atOnce(b *batch) (running, submitted int) {
+	type change struct {
+		at     hpc.Time
+		run, n int
+	}
+	var changes []change
+	for _, i := range b.jobs {
+		f := &m.facts[i]
+		if f.end > 0 {
+			changes = append(changes, change{f.submit, 0, 1}, change{f.end, 0, -1})
+		}
+		if f.start > 0 && f.end > f.start {
+			changes = append(changes, change{f.start, 1, 0}, change{f.end, -1, 0})
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int { // ends first
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.run+a.n, b.run+b.n))
+	})
+	run, n := 0, 0
+	for _, c := range changes {
+		run, n = run+c.run, n+c.n
+		running, submitted = max(running, run), max(submitted, n)
+	}
+	return running, submitted
+}
+
+// fittingQOS returns the QOS that a partition allows and whose limits admit the job, in the site's order. Of a
+// batch so many jobs ran at once, and so many were there: its QOS allowed that to its user.
 func (m *maker) fittingQOS(f *fact, p *workload.SitePartition) (list []*workload.SiteQOS) {
+	b := &m.batches[f.batch]
 	for i := range m.c.Site.QOS {
 		q := &m.c.Site.QOS[i]
-		allowed := p == nil || len(p.QOS) == 0 || slices.Contains(p.QOS, q.Name)
+		allowed := (p == nil || len(p.QOS) == 0 || slices.Contains(p.QOS, q.Name)) &&
+			(q.Running == 0 || b.running <= q.Running) && (q.Submitted == 0 || b.submitted <= q.Submitted)
 		if allowed && (q.Nodes == 0 || f.nodes <= q.Nodes) && (q.CPUs == 0 || f.cpus <= q.CPUs) &&
 			(q.MaxTime == 0 || jsonSeconds(f.limit) <= q.MaxTime) {
 			list = append(list, q)

@@ -219,6 +219,8 @@ type batch struct {
 	run  time.Duration // the longest
 	// ended is the longest limit that ended one of its jobs; 0 if none did.
 	ended time.Duration
+	// running and submitted are how many of its jobs ran, and how many were there, at one time in the record.
+	running, submitted int
 }
 
 // betweenJobs is the time after which a user's next submission begins a new session: Zilber, Amit and
@@ -247,6 +249,10 @@ func newMaker(w *workload.Workload, c *workload.Completion) *maker {
 			m.batches[b].ended = max(m.batches[b].ended, limitOf(f.run))
 		}
 		m.facts[i] = f
+	}
+	for i := range m.batches {
+		b := &m.batches[i]
+		b.running, b.submitted = m.atOnce(b)
 	}
 	return m
 }

@@ -13,6 +13,7 @@ import (
 func TestMaintenance(t *testing.T) {
 	start := hpc.Unix(1_709_600_000)
 	w := &workload.Workload{Epoch: start.Add(-time.Hour), Start: start}
+	w.Jobs.Append(&hpc.Job{ID: "1", Submit: start.Add(time.Hour), Request: hpc.Request{User: "ada", Tasks: 1}})
 	whole, err := Maintenance(start.Add(8*time.Hour), 2*time.Hour, "")
 	if err != nil {
 		t.Fatal(err)
@@ -45,8 +46,10 @@ func TestMaintenance(t *testing.T) {
 	if out.Reservations[0].Name == out.Reservations[1].Name {
 		t.Errorf("two reservations are called %s", out.Reservations[0].Name)
 	}
-	if problems := workload.Validate(out, workload.Cluster{}); len(problems) > 0 {
-		t.Errorf("problems %+v", problems)
+	for _, p := range workload.Validate(out, workload.Cluster{}) {
+		if p.Severity == workload.Error {
+			t.Errorf("%s", p)
+		}
 	}
 	if _, err := Maintenance(start, 0, ""); err == nil {
 		t.Error("a maintenance of no time")

@@ -54,7 +54,8 @@ func Start(ctx context.Context, cfg Config) (d *Database, complaint string, err 
 		return nil, "", err
 	}
 	in := cfg.Install
-	if err := cfg.Daemons.Start(ctx, "slurmdbd", supervise.Command{Path: in.Slurmdbd, Args: []string{in.Slurmdbd, "-D"}}, cfg.Port); err != nil {
+	if err := cfg.Daemons.Start(ctx, "slurmdbd", supervise.Command{Path: in.Slurmdbd, Args: []string{in.Slurmdbd, "-D"}},
+		cfg.Port); err != nil {
 		return nil, "", err
 	}
 	cfg.Progress("filling the accounting database")
@@ -169,13 +170,15 @@ func (d *Database) startMariaDB(ctx context.Context) error {
 	// slurmdbd would create a missing database itself. But after that MariaDB's client library from
 	// version 3.4 on asks for TLS, which the server does not have: slurmdbd would connect again only
 	// after five seconds of virtual time (src/database/mysql_common.c).
-	statements := "CREATE DATABASE mysql;\nUSE mysql;\n" + string(tables) + "\nCREATE DATABASE " + slurmdbd.Database + ";\n" + registration(d.cfg.TRES)
+	statements := "CREATE DATABASE mysql;\nUSE mysql;\n" + string(tables) + "\nCREATE DATABASE " + slurmdbd.Database +
+		";\n" + registration(d.cfg.TRES)
 	if err := p.WriteFile([]byte(statements), "db.sql"); err != nil {
 		return fmt.Errorf("making the accounting database: %w", err)
 	}
 	socket := p.File("db.sock")
 	options := append([]string{"--no-defaults", "--datadir=" + p.File("db")}, databaseOptions...)
-	path, args := in.MariaDB(append(options, "--socket="+socket, "--pid-file="+p.File("db.pid"), "--tmpdir="+p.File("tmp"), "--init-file="+p.File("db.sql"))...)
+	path, args := in.MariaDB(append(options, "--socket="+socket, "--pid-file="+p.File("db.pid"), "--tmpdir="+p.File("tmp"),
+		"--init-file="+p.File("db.sql"))...)
 	err = d.cfg.Daemons.StartOutside("mariadb", supervise.Command{
 		Path: path, Args: args, Env: env, Dir: p.Dir, Stdout: log, Stderr: log,
 	})
@@ -213,7 +216,8 @@ func registration(list string) string {
 		"deleted tinyint default 0 not null, id int not null auto_increment, type tinytext not null, " +
 		"name tinytext not null default '', primary key (id), unique index udex (type(42), name(42))) " +
 		"auto_increment=1001 engine=innodb;\n" +
-		"INSERT IGNORE INTO " + slurmdbd.Database + ".tres_table (creation_time, type, name) VALUES " + strings.Join(rows, ", ") + ";\n"
+		"INSERT IGNORE INTO " + slurmdbd.Database + ".tres_table (creation_time, type, name) VALUES " +
+		strings.Join(rows, ", ") + ";\n"
 }
 
 // waitForSocket waits, in real time, until MariaDB accepts connections.
@@ -226,7 +230,8 @@ func (d *Database) waitForSocket(ctx context.Context, path string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("MariaDB did not accept connections within a minute; its last log lines:\n  %s", strings.Join(d.cfg.Daemons.LastLog("mariadb"), "\n  "))
+	return fmt.Errorf("MariaDB did not accept connections within a minute; its last log lines:\n  %s",
+		strings.Join(d.cfg.Daemons.LastLog("mariadb"), "\n  "))
 }
 
 // sacctFields are the columns that sacct prints for every job and each of its runs.
@@ -234,7 +239,8 @@ const sacctFields = "JobID,JobIDRaw,JobName,User,Group,Account,Partition,QOS,Sub
 
 // Sacct returns slurmdbd's records of the run's jobs up to now, as `sacct -P` prints them.
 func (d *Database) Sacct(ctx context.Context, now hpc.Time) (string, error) {
-	out, _, err := d.cfg.Daemons.Run(ctx, "", d.cfg.Install.Sacct, "-a", "-D", "-X", "-P", "-S", slurmspec.FormatTime(d.cfg.Since),
+	out, _, err := d.cfg.Daemons.Run(ctx, "", d.cfg.Install.Sacct, "-a", "-D", "-X", "-P", "-S",
+		slurmspec.FormatTime(d.cfg.Since),
 		"-E", slurmspec.FormatTime(now.Add(time.Hour)), "-o", sacctFields)
 	return out, err
 }
@@ -255,7 +261,8 @@ func (d *Database) Reservations(ctx context.Context, now hpc.Time) (string, erro
 const farAhead = 10 * 365 * 24 * time.Hour
 
 func (d *Database) list(ctx context.Context, now hpc.Time, what, fields string) (string, error) {
-	out, _, err := d.cfg.Daemons.Run(ctx, "", d.cfg.Install.Sacctmgr, "-P", "list", what, "Start="+slurmspec.FormatTime(d.cfg.Since),
+	out, _, err := d.cfg.Daemons.Run(ctx, "", d.cfg.Install.Sacctmgr, "-P", "list", what,
+		"Start="+slurmspec.FormatTime(d.cfg.Since),
 		"End="+slurmspec.FormatTime(now.Add(farAhead)), "Format="+fields)
 	return out, err
 }

@@ -100,6 +100,9 @@ const (
 	errPrefer            slurmspec.Errno = 2133
 )
 
+// NoSuchNodes is the Slurm of a [Finding] about a job that no nodes of its partitions serve.
+var NoSuchNodes = errNodeConfig.Name()
+
 // reject makes the finding of a rejected job.
 func reject(errno slurmspec.Errno, rule, text, remedy string) *Finding {
 	return &Finding{Verdict: Rejected, Rule: rule, Slurm: errno.Name(), Text: text, Remedy: remedy}

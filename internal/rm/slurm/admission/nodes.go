@@ -337,7 +337,9 @@ func (c *creation) capacityOf(n *hpc.Node, d *demand) (k capacity, lacks string)
 	if d.tasksPerNode > 0 && !d.exclusive && !d.overcommit {
 		k.cpus = min(k.cpus, d.tasksPerNode*d.cpusPerTask)
 	}
-	k.cpus -= k.cpus % d.cpusPerTask
+	if c.countsMemory && perCPU && memory > 0 || c.release.Since(slurmspec.R2411) && len(d.gres) == 0 {
+		k.cpus -= k.cpus % d.cpusPerTask
+	}
 	return k, ""
 }
 

@@ -47,10 +47,12 @@ const mostMistakes = 1000
 // Read reads the commands of a cluster. name stands for the file in mistakes.
 func Read(commands []byte, name, cluster string) *Set {
 	s := &Set{
-		Accounts: map[string]bool{"root": true}, Users: map[string]map[string]bool{"root": {"root": true}}, QOS: map[string]bool{"normal": true},
+		Accounts: map[string]bool{"root": true}, Users: map[string]map[string]bool{"root": {"root": true}},
+		QOS:      map[string]bool{"normal": true},
 		Policies: map[string]*Policy{"normal": {}}, WCKeys: map[string][]string{},
-		Associations: []*Association{{Account: "root", QOS: []string{"normal"}, Shares: 1}, {Account: "root", User: "root", Shares: 1}},
-		clusters:     map[string]bool{}, pairs: map[string]int{}, lines: map[string]int{},
+		Associations: []*Association{{Account: "root", QOS: []string{"normal"}, Shares: 1},
+			{Account: "root", User: "root", Shares: 1}},
+		clusters: map[string]bool{}, pairs: map[string]int{}, lines: map[string]int{},
 	}
 	cluster = strings.ToLower(cluster)
 	err := lines.Each(bytes.NewReader(commands), name, func(number int, line []byte) error {
@@ -95,7 +97,8 @@ func (s *Set) command(text, cluster string, line int) error {
 		return err
 	}
 	if on := c.list("clusters"); c.entity.name != "cluster" && len(on) > 0 {
-		if err := s.known("cluster", on, func(name string) bool { return s.clusters[name] || name == cluster }, nil); err != nil {
+		if err := s.known("cluster", on, func(name string) bool { return s.clusters[name] || name == cluster },
+			nil); err != nil {
 			return err
 		}
 		if !slices.Contains(on, cluster) {
@@ -127,7 +130,8 @@ func (s *Set) references(c *command) error {
 		}
 	}
 	for _, option := range []string{"accounts", "defaultaccount", "parent"} {
-		if err := s.known("account", c.list(option), func(name string) bool { return s.Accounts[name] }, s.Accounts); err != nil {
+		if err := s.known("account", c.list(option), func(name string) bool { return s.Accounts[name] },
+			s.Accounts); err != nil {
 			return err
 		}
 	}

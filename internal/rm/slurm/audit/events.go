@@ -51,7 +51,8 @@ func around(got, want hpc.Time) bool {
 // that other inputs change nodes (an administrator's actions). Events before begin count as
 // events at begin. configured are the nodes that slurm.conf takes out of service: their outages from before
 // begin are expected, until an event ends them.
-func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool, configured []string) (differences []string, err error) {
+func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool, configured []string) (
+	differences []string, err error) {
 	rows, err := parseSpans(list, "NodeName")
 	if err != nil {
 		return nil, fmt.Errorf("reading sacctmgr's list of events: %w", err)
@@ -82,7 +83,8 @@ func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool, c
 		for _, s := range joined(got[node]) {
 			at := slices.IndexFunc(list, func(w outage) bool { return w.covers(s) })
 			if at < 0 && !others {
-				differences = append(differences, fmt.Sprintf("node %s: out of service from %v, slurmdbd says; the workload has no such event", node, s))
+				differences = append(differences, fmt.Sprintf(
+					"node %s: out of service from %v, slurmdbd says; the workload has no such event", node, s))
 			}
 			if at >= 0 {
 				list = slices.Delete(list, at, at+1)
@@ -96,7 +98,9 @@ func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool, c
 	}
 	for node, list := range got {
 		if _, ok := want[node]; !ok && !others {
-			differences = append(differences, fmt.Sprintf("node %s: out of service from %v (%s), slurmdbd says; the workload has no such event", node, list[0], list[0].reason))
+			differences = append(differences, fmt.Sprintf(
+				"node %s: out of service from %v (%s), slurmdbd says; the workload has no such event",
+				node, list[0], list[0].reason))
 		}
 	}
 	slices.Sort(differences)
@@ -198,11 +202,17 @@ func Reservations(list string, events []hpc.ReservationEvent) (differences []str
 			differences = append(differences, fmt.Sprintf("reservation %s: slurmdbd does not have it", r.name))
 		case r.moving:
 		case !slices.ContainsFunc(rows, func(s span) bool { return around(s.start, r.start) && around(s.end, r.end) }):
-			differences = append(differences, fmt.Sprintf("reservation %s: from %v, slurmdbd has it from %v", r.name, r.span, rows[len(rows)-1]))
+			differences = append(differences, fmt.Sprintf("reservation %s: from %v, slurmdbd has it from %v",
+				r.name, r.span, rows[len(rows)-1]))
 		case r.nodes != "" && !slices.ContainsFunc(rows, func(s span) bool { return sameNodes(s.nodes, r.nodes) }):
-			differences = append(differences, fmt.Sprintf("reservation %s: of %s, slurmdbd has it of %s", r.name, r.nodes, rows[len(rows)-1].nodes))
-		case r.count > 0 && !slices.ContainsFunc(rows, func(s span) bool { n, err := hostlist.Count(s.nodes); return err == nil && n == r.count }):
-			differences = append(differences, fmt.Sprintf("reservation %s: of %d nodes, slurmdbd has it of %s", r.name, r.count, rows[len(rows)-1].nodes))
+			differences = append(differences, fmt.Sprintf("reservation %s: of %s, slurmdbd has it of %s",
+				r.name, r.nodes, rows[len(rows)-1].nodes))
+		case r.count > 0 && !slices.ContainsFunc(rows, func(s span) bool {
+			n, err := hostlist.Count(s.nodes)
+			return err == nil && n == r.count
+		}):
+			differences = append(differences, fmt.Sprintf("reservation %s: of %d nodes, slurmdbd has it of %s",
+				r.name, r.count, rows[len(rows)-1].nodes))
 		}
 	}
 	return differences, nil
@@ -225,7 +235,8 @@ func reservations(events []hpc.ReservationEvent) []booking {
 		at, known := open[ev.Name]
 		switch ev.Action {
 		case "create":
-			b := booking{name: ev.Name, span: span{start: ev.Start, end: ev.Start.Add(finite(ev.Duration))}, exactEnd: rpc.ExactEnd(ev.Reservation)}
+			b := booking{name: ev.Name, span: span{start: ev.Start, end: ev.Start.Add(finite(ev.Duration))},
+				exactEnd: rpc.ExactEnd(ev.Reservation)}
 			if !strings.EqualFold(ev.Nodes, "ALL") && !changesByItself(ev.Flags) {
 				b.nodes = ev.Nodes
 			}

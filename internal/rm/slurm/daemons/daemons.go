@@ -63,7 +63,8 @@ type Daemons struct {
 // New starts the guard, and with it the network of all processes. [Daemons.Ready] must come before
 // any other process is started.
 func New(cfg Config) (*Daemons, error) {
-	d := &Daemons{cfg: cfg, ready: make(chan struct{}), notices: make(chan supervise.Exit, 4096), names: map[int]string{}, clients: map[int]*Client{}}
+	d := &Daemons{cfg: cfg, ready: make(chan struct{}), notices: make(chan supervise.Exit, 4096), names: map[int]string{},
+		clients: map[int]*Client{}}
 	opts := supervise.Options{Remove: []string{cfg.Sandbox.Dir}, Network: cfg.Network}
 	if !cfg.Sandbox.OwnUser() {
 		opts.User = &cfg.Sandbox.User
@@ -212,7 +213,8 @@ func (d *Daemons) StartClient(stdin, path string, args []string, exited func(*Cl
 	d.started++
 	cl := &Client{name: filepath.Base(path), args: args, exited: exited}
 	cl.base = d.cfg.Sandbox.File("out", cl.name+"-"+strconv.Itoa(d.started))
-	c := supervise.Command{Path: path, Args: append([]string{path}, args...), Stdout: cl.base + ".out", Stderr: cl.base + ".err"}
+	c := supervise.Command{Path: path, Args: append([]string{path}, args...), Stdout: cl.base + ".out", Stderr: cl.base +
+		".err"}
 	if stdin != "" {
 		c.Stdin = cl.base + ".in"
 		if err := os.WriteFile(c.Stdin, []byte(stdin), 0o600); err != nil {

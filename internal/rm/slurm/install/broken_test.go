@@ -209,6 +209,11 @@ func TestIncompletePrefix(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("without %s: error %v, want %q", file, err, want)
 		}
+		for _, row := range Examine(prefix, Needs{Nodes: 1}).Checks {
+			if row.Name == "clock's functions" && row.Status != OK {
+				t.Errorf("without %s: %s: %s", file, row.Name, row.Found)
+			}
+		}
 	}
 }
 

@@ -231,25 +231,29 @@ func SupportedSeries() string {
 
 // InstallCommand returns the command that installs the packages of the requirements on Debian
 // and its derivatives, and the one that needs no root. The first leaves out recommended packages, which
-// include slurmd and a configured database server.
+// include slurmd and a configured database server. Other systems get a copy of the store.
 func InstallCommand(reqs []Requirement) string {
-	return "apt-get install --no-install-recommends " + strings.Join(packages(reqs), " ") + "; without root: " + storeCommand(reqs)
+	command, option := storeCommand(reqs)
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return "this system's package manager; without root: a copy of ~/.cache/rmreplay/slurm from a machine with apt-get (there: " +
+			command + ")" + option
+	}
+	return "apt-get install --no-install-recommends " + strings.Join(packages(reqs), " ") + "; without root: " + command + option
 }
 
 // stableRelease is the supported series that Debian's stable suite has: the store gets it fastest.
 const stableRelease = "24.11"
 
-// storeCommand returns the command that puts the requirements into the user's store.
-func storeCommand(reqs []Requirement) string {
-	slurm := slices.ContainsFunc(reqs, func(r Requirement) bool { return r.Slurm })
-	others := slices.ContainsFunc(reqs, func(r Requirement) bool { return !r.Slurm })
-	switch {
-	case slurm && others:
-		return "rmreplay slurm install " + stableRelease + " --with-database, and --slurm " + stableRelease
-	case slurm:
-		return "rmreplay slurm install " + stableRelease + ", and --slurm " + stableRelease
+// storeCommand returns the command that puts the requirements into the user's store, and how a replay names them.
+func storeCommand(reqs []Requirement) (command, option string) {
+	command = "rmreplay slurm install"
+	if slices.ContainsFunc(reqs, func(r Requirement) bool { return r.Slurm }) {
+		command, option = command+" "+stableRelease, ", and --slurm "+stableRelease
 	}
-	return "rmreplay slurm install --with-database"
+	if slices.ContainsFunc(reqs, func(r Requirement) bool { return !r.Slurm }) {
+		command += " --with-database"
+	}
+	return command, option
 }
 
 // packages returns the Debian packages that have the requirements, each once.

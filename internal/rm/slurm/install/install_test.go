@@ -208,6 +208,15 @@ func TestWithoutRoot(t *testing.T) {
 			t.Errorf("without %v, Slurm %q: %v, want the end %q", tt.remove, tt.dir, err, tt.want)
 		}
 	}
+	t.Setenv("PATH", t.TempDir()) // a machine without apt-get
+	h := newFakeHome(t)
+	h.remove("bin/sacct")
+	h.remove("sbin/mariadbd")
+	const want = "(install with: this system's package manager; without root: a copy of ~/.cache/rmreplay/slurm from a machine " +
+		"with apt-get (there: rmreplay slurm install 24.11 --with-database), and --slurm 24.11)"
+	if err := h.f.find().Need(true); err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("without apt-get: %v, want the end %q", err, want)
+	}
 	if !supported(stableRelease + ".1") {
 		t.Errorf("%s is not supported", stableRelease)
 	}

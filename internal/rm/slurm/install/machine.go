@@ -39,12 +39,11 @@ func Machine(needs Needs) []Check {
 	list := []Check{
 		checkScratch(),
 		checkPreload(),
-		checkLoopback(),
 		checkProc(),
 		checkTemp(),
 		checkUser(),
-		checkNetwork(),
 	}
+	list = append(list, checkNetwork()...)
 	return append(list, needs.checks()...)
 }
 
@@ -181,11 +180,11 @@ func checkPreload() Check {
 	return c
 }
 
-// checkLoopback connects to an address of the kind that the nodes of a replay have.
+// checkLoopback connects to an address of the kind that the nodes of a replay have, in the network of this machine.
 func checkLoopback() Check {
 	c := Check{
 		Name: "loopback addresses", Why: "each compute node has one in 127.0.0.0/8", Required: true,
-		Fix: "ip address add 127.0.0.1/8 dev lo; ip link set lo up",
+		Fix: "ip address add 127.0.0.1/8 dev lo; ip link set lo up (as root), or " + allowNamespaces,
 	}
 	l, err := net.Listen("tcp4", "127.1.2.3:0")
 	if err != nil {

@@ -37,8 +37,9 @@ func (e *NetworkError) Error() string {
 // Unwrap returns the wrapped error.
 func (e *NetworkError) Unwrap() error { return e.Err }
 
-// checkNetwork starts a guard as a replay does, and says which network the daemons would have.
-func checkNetwork() Check {
+// checkNetwork starts a guard as a replay does, and says which network the daemons would have. If it is that of
+// this machine, it must have a loopback interface.
+func checkNetwork() []Check {
 	c := Check{
 		Name: "private network", Why: "no other process reaches the daemons", OK: true,
 		Fix: allowNamespaces + ", or unset " + NetworkVariable,
@@ -50,23 +51,23 @@ func checkNetwork() Check {
 	}
 	if err != nil {
 		c.OK, c.Required, c.Found = false, true, err.Error()
-		return c
+		return []Check{c}
 	}
 	defer func() { _ = guard.Close() }() // it has done nothing
-	switch {
-	case guard.Network() == supervise.PrivateNetwork:
+	if guard.Network() == supervise.PrivateNetwork {
 		c.Found = "the daemons have a network of their own"
-	case guard.WhyShared() == nil:
-		c.Found = "not wanted: the daemons refuse strangers' connections on loopback"
-	default:
+		return []Check{c}
+	}
+	c.Found = "not wanted: the daemons refuse strangers' connections on loopback"
+	if guard.WhyShared() != nil {
 		c.Found = fmt.Sprintf("none (%v): the daemons refuse strangers' connections on loopback", guard.WhyShared())
 	}
-	if addresses, err := net.InterfaceAddrs(); guard.Network() != supervise.PrivateNetwork && err == nil && !findsAddresses(addresses) {
+	if addresses, err := net.InterfaceAddrs(); err == nil && !findsAddresses(addresses) {
 		c.OK, c.Required = false, true
 		c.Found += "; no interface has an address but 127.0.0.1, so the C library finds no addresses (AI_ADDRCONFIG)"
 		c.Fix = "ip address add 127.0.0.2/8 dev lo (as root), or " + allowNamespaces
 	}
-	return c
+	return []Check{c, checkLoopback()}
 }
 
 // findsAddresses says whether getaddrinfo(3) finds IPv4 addresses on a machine whose interfaces have these: see

@@ -41,7 +41,7 @@ type Report struct {
 func Examine(slurm string, needs Needs) *Report {
 	in, err := FindSlurm(slurm)
 	checks := Machine(needs)
-	if in.Slurmctld != "" {
+	if in.Slurmctld != "" && in.PluginDir != "" { // otherwise plugins are missing
 		checks = append([]Check{in.checkImports()}, checks...)
 	}
 	r := newReport(in, err, checks)

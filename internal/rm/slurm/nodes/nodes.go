@@ -189,7 +189,8 @@ func (c *Cluster) Handle(index int, m *rpc.Message) (*rpc.Message, error) {
 		}
 		if c.nodes[i].down {
 			if reply != nil {
-				reply.Returns = append(reply.Returns, rpc.Return{Err: uint32(slurmspec.ErrCommunication), Type: rpc.ForwardFailed, Node: name})
+				reply.Returns = append(reply.Returns, rpc.Return{Err: uint32(slurmspec.ErrCommunication), Type: rpc.ForwardFailed,
+					Node: name})
 			}
 			continue
 		}
@@ -245,7 +246,8 @@ func (c *Cluster) decode(m *rpc.Message) (func(node int) *answer, error) {
 			return nil, err
 		}
 		return func(n int) *answer { return c.signal(n, s) }, nil
-	case rpc.RequestReconfigure, rpc.RequestReconfigureWithConfig, rpc.RequestShutdown, rpc.RequestRebootNodes, rpc.RequestJobNotify:
+	case rpc.RequestReconfigure, rpc.RequestReconfigureWithConfig, rpc.RequestShutdown, rpc.RequestRebootNodes,
+		rpc.RequestJobNotify:
 		return func(int) *answer { return nil }, nil
 	}
 	// Health checks, time limit updates and the like change nothing on a node.
@@ -285,7 +287,10 @@ func (c *Cluster) Register(n int) {
 		if g.Type != "" {
 			flags |= rpc.GRESHasType
 		}
-		reg.GRES = append(reg.GRES, rpc.GRES{Name: g.Name, Type: g.Type, Count: uint64(g.Count), CPUs: uint32(hw.CPUs), Flags: flags})
+		reg.GRES = append(reg.GRES, rpc.GRES{
+			Name: g.Name, Type: g.Type, Count: uint64(g.Count), CPUs: uint32(hw.CPUs), Cores: g.Cores, Links: g.Links,
+			Flags: flags,
+		})
 	}
 	c.env.Send(rpc.MessageNodeRegistration, c.codec.Body(&reg))
 }
@@ -308,7 +313,8 @@ func (c *Cluster) prolog(n int, p *rpc.PrologLaunch) *answer {
 	}
 	// slurmctld sends prolog and launch from two threads, so the launch may arrive first. slurmd
 	// lets it wait, too (_wait_for_request_launch_prolog).
-	if j := c.jobs[p.JobID]; d > 0 && j != nil && j.running && j.host == n && j.script.RunTime != hpc.Unlimited && j.script.End == 0 {
+	if j := c.jobs[p.JobID]; d > 0 && j != nil && j.running && j.host == n && j.script.RunTime != hpc.Unlimited &&
+		j.script.End == 0 {
 		c.plan(j, j.end.Add(d))
 	}
 	c.sendAt(n, end, rpc.RequestCompleteProlog, c.codec.Body(&done))
@@ -347,7 +353,8 @@ func (c *Cluster) firstEnd(j *job, start hpc.Time) hpc.Time {
 	if until, runs := c.nodes[j.host].prologs[j.launch.JobID]; runs {
 		start = until
 	}
-	return start.Add(j.script.RunTime).Add(ExitLatency(j.launch.JobID, start) + c.delays.of(c.delays.Launch, "launch", j.launch.JobID, int(j.launch.RestartCount), host))
+	return start.Add(j.script.RunTime).Add(ExitLatency(j.launch.JobID, start) +
+		c.delays.of(c.delays.Launch, "launch", j.launch.JobID, int(j.launch.RestartCount), host))
 }
 
 // ExitLatency returns the time between a script's end and the message about it: 1 to 100 ms,

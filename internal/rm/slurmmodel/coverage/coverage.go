@@ -5,11 +5,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
@@ -34,7 +34,11 @@ func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 		}
 	}
 	counts := make([]int, len(jobRules))
+	more := 0
 	for _, job := range w.Jobs.All() {
+		if memoryOverLimit(cfg, job) {
+			more++
+		}
 		for i := range jobRules {
 			if jobRules[i].asks(job) {
 				counts[i]++
@@ -46,18 +50,32 @@ func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 			list = append(list, Missing{jobRules[i].what, n})
 		}
 	}
+	if more > 0 {
+		list = append(list, Missing{"MaxMemPerCPU of partitions", more})
+	}
 	if what := unlikeReservations(cfg, w.Reservations); what != "" {
 		list = append(list, Missing{what, w.Jobs.Len()})
 	}
-	for _, events := range []struct {
-		what string
-		n    int
-	}{
-		{"a check against Slurm of events of nodes, of which the workload has %d", len(w.NodeEvents)},
-	} {
-		if events.n > 0 {
-			list = append(list, Missing{fmt.Sprintf(events.what, events.n), w.Jobs.Len()})
+	if n := len(w.NodeEvents); n > 0 {
+		list = append(list, nodeEvents(cfg, w, n)...)
+	}
+	return list
+}
+
+// nodeEvents returns what events of nodes ask for and the model does not have.
+func nodeEvents(cfg *slurmmodel.Config, w *workload.Workload, n int) (list []Missing) {
+	if cfg.Release.Since(slurmspec.R2311) && !cfg.Release.Since(slurmspec.R2605) {
+		const what = "the order of what follows events of nodes, of which the workload has %d"
+		list = append(list, Missing{fmt.Sprintf(what, n), w.Jobs.Len()})
+	}
+	survivors := 0
+	for _, job := range w.Jobs.All() {
+		if job.NoKill {
+			survivors++
 		}
+	}
+	if survivors > 0 {
+		list = append(list, Missing{"jobs that outlive their nodes (--no-kill)", survivors})
 	}
 	return list
 }
@@ -93,7 +111,7 @@ func unlikeReservations(cfg *slurmmodel.Config, events []hpc.ReservationEvent) s
 // configurationRules name what a configuration asks for and the model does not have.
 var configurationRules = []func(*slurmmodel.Config) string{
 	func(c *slurmmodel.Config) string {
-		kind := strings.ToLower(value(c.Get, "SelectType"))
+		kind := strings.ToLower(keys.Value(c.Get, "SelectType"))
 		if kind == "" && c.Release.Since(slurmspec.R2411) || strings.HasSuffix(kind, "cons_tres") {
 			return ""
 		}
@@ -111,28 +129,32 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
-		if value(c.Get, "SuspendProgram") != "" {
+		if keys.Value(c.Get, "SuspendProgram") != "" {
 			return "power saving (SuspendProgram)"
 		}
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
-		if kind := strings.ToLower(value(c.Get, "PreemptType")); kind != "" && kind != "preempt/none" {
+		if kind := strings.ToLower(keys.Value(c.Get, "PreemptType")); kind != "" && kind != "preempt/none" {
 			return "preemption (PreemptType=" + kind + ")"
 		}
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
-		params := strings.ToUpper(value(c.Get, "SelectTypeParameters"))
-		for _, one := range []string{"CR_SOCKET", "CR_ONE_TASK_PER_CORE", "CR_CPU"} {
+		params := strings.ToUpper(keys.Value(c.Get, "SelectTypeParameters"))
+		for _, one := range []string{"CR_SOCKET", "CR_ONE_TASK_PER_CORE"} {
 			if strings.Contains(params, one) {
 				return "SelectTypeParameters=" + one
 			}
 		}
+		threads := func(n hpc.Node) bool { return n.ThreadsPerCore > 1 && n.CPUs != n.Sockets*n.CoresPerSocket }
+		if strings.Contains(params, "CR_CPU") && slices.ContainsFunc(c.Nodes, threads) {
+			return "SelectTypeParameters=CR_CPU with threads" // where each CPU is a core, it gives out cores
+		}
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
-		switch plugin := strings.ToLower(value(c.Get, "TopologyPlugin")); plugin {
+		switch plugin := strings.ToLower(keys.Value(c.Get, "TopologyPlugin")); plugin {
 		case "", "topology/tree", "topology/none", "topology/default", "topology/flat":
 			return ""
 		default:
@@ -140,18 +162,24 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		}
 	},
 	func(c *slurmmodel.Config) string {
-		o := options(c.Get)
+		if c.Release.Since(slurmspec.R2311) && strings.Contains(strings.ToLower(keys.Value(c.Get, "TopologyParam")), "dragonfly") {
+			return "TopologyParam=Dragonfly"
+		}
+		return ""
+	},
+	func(c *slurmmodel.Config) string {
+		o := keys.OptionsOf(c.Get)
 		for _, one := range []string{
 			"max_rpc_cnt", "reduce_completing_frag", "bf_licenses", "bf_topopt_enable", "bf_max_job_assoc",
 		} {
-			if o.has(one) {
+			if o.Has(one) {
 				return "SchedulerParameters=" + one
 			}
 		}
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
-		if number(c.Get, "CompleteWait", 0) > 0 {
+		if keys.Number(c.Get, "CompleteWait", 0) > 0 {
 			return "CompleteWait"
 		}
 		return ""
@@ -159,13 +187,13 @@ var configurationRules = []func(*slurmmodel.Config) string{
 	func(c *slurmmodel.Config) string {
 		for _, p := range c.Partitions {
 			for _, key := range []string{
-				"MaxCPUsPerNode", "MaxMemPerCPU", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
+				"MaxCPUsPerNode", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
 			} {
-				if text := value(p.Get, key); text != "" && !strings.EqualFold(text, "NO") && !strings.EqualFold(text, "UNLIMITED") {
+				if text := keys.Value(p.Get, key); text != "" && !strings.EqualFold(text, "NO") && !strings.EqualFold(text, "UNLIMITED") {
 					return key + " of partitions"
 				}
 			}
-			share := strings.ToUpper(cmp.Or(value(p.Get, "OverSubscribe"), value(p.Get, "Shared")))
+			share := strings.ToUpper(cmp.Or(keys.Value(p.Get, "OverSubscribe"), keys.Value(p.Get, "Shared")))
 			if strings.HasPrefix(share, "YES") || strings.HasPrefix(share, "FORCE") {
 				return "OverSubscribe=" + share
 			}
@@ -195,25 +223,18 @@ var jobRules = []struct {
 	}},
 }
 
-// value returns a key of slurm.conf; empty if it is not there.
-func value(get func(string) (string, bool), key string) string {
-	text, _ := get(key)
-	return text
-}
-
-// number returns the number that a key has, or another if it is none.
-func number(get func(string) (string, bool), key string, otherwise int64) int64 {
-	if n, err := strconv.ParseInt(value(get, key), 10, 32); err == nil {
-		return n
+// memoryOverLimit reports whether a job has, or may have, more memory for a CPU than a partition's MaxMemPerCPU.
+// slurmctld gives such a job more CPUs.
+func memoryOverLimit(c *slurmmodel.Config, job *hpc.Job) bool {
+	for _, p := range c.Partitions {
+		limit := keys.Number(p.Get, "MaxMemPerCPU", 0)
+		if limit <= 0 || job.Partition != "" && !slices.Contains(strings.Split(job.Partition, ","), p.Name) {
+			continue
+		}
+		perCPU := cmp.Or(job.MemPerCPU, keys.Number(p.Get, "DefMemPerCPU", keys.Number(c.Get, "DefMemPerCPU", 0)))
+		if job.MemPerNode != 0 || job.MemPerGPU != 0 || perCPU == 0 || perCPU > limit {
+			return true
+		}
 	}
-	return otherwise
+	return false
 }
-
-// schedulerOptions is the text of SchedulerParameters, in lower case.
-type schedulerOptions string
-
-func options(get func(string) (string, bool)) schedulerOptions {
-	return schedulerOptions(strings.ToLower(value(get, "SchedulerParameters")))
-}
-
-func (o schedulerOptions) has(name string) bool { return strings.Contains(string(o), name) }

@@ -52,10 +52,21 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"SelectType=select/linear (2 jobs)":                           site("SelectType=select/linear"),
 		"preemption (PreemptType=preempt/qos) (2 jobs)":               site(cons + "PreemptType=preempt/qos"),
 		"SelectTypeParameters=CR_SOCKET (2 jobs)":                     site(cons + "SelectTypeParameters=CR_Socket"),
-		"TopologyPlugin=topology/block (2 jobs)":                      site(cons + "TopologyPlugin=topology/block"),
-		"SchedulerParameters=bf_licenses (2 jobs)":                    site(cons + "SchedulerParameters=bf_licenses"),
-		"CompleteWait (2 jobs)":                                       site(cons + "CompleteWait=5"),
-		"power saving (SuspendProgram) (2 jobs)":                      site(cons + "SuspendProgram=/bin/true"),
+		"SelectTypeParameters=CR_CPU with threads (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
+			c.Get = lines(cons + "SelectTypeParameters=CR_CPU")
+			c.Nodes[0] = hpc.Node{Name: "n1", Sockets: 1, CoresPerSocket: 4, ThreadsPerCore: 2, CPUs: 8}
+		},
+		"MaxMemPerCPU of partitions (1 jobs)": func(c *slurmmodel.Config, w *workload.Workload) {
+			c.Partitions[0].Get = lines("DefMemPerCPU=100 MaxMemPerCPU=100")
+			job(func(j *hpc.Job) { j.MemPerCPU = 101 })(c, w)
+		},
+		"TopologyPlugin=topology/block (2 jobs)":   site(cons + "TopologyPlugin=topology/block"),
+		"SchedulerParameters=bf_licenses (2 jobs)": site(cons + "SchedulerParameters=bf_licenses"),
+		"TopologyParam=Dragonfly (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
+			c.Release, c.Get = slurmspec.R2411, lines(cons+"SelectTypeParameters=CR_Core TopologyParam=Dragonfly")
+		},
+		"CompleteWait (2 jobs)":                  site(cons + "CompleteWait=5"),
+		"power saving (SuspendProgram) (2 jobs)": site(cons + "SuspendProgram=/bin/true"),
 		"State of nodes in slurm.conf (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
 			c.Nodes[0].State = "DOWN"
 		},
@@ -72,8 +83,11 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 				{Reservation: hpc.Reservation{Flags: []string{"MAGNETIC"}, Licenses: "matlab"}},
 			}
 		},
-		"a check against Slurm of events of nodes, of which the workload has 1 (2 jobs)": func(_ *slurmmodel.Config, w *workload.Workload) {
-			w.NodeEvents = []hpc.NodeEvent{{}}
+		"the order of what follows events of nodes, of which the workload has 1 (2 jobs)": func(c *slurmmodel.Config, w *workload.Workload) {
+			c.Release, w.NodeEvents = slurmspec.R2411, []hpc.NodeEvent{{}}
+		},
+		"jobs that outlive their nodes (--no-kill) (1 jobs)": func(_ *slurmmodel.Config, w *workload.Workload) {
+			w.NodeEvents, w.Jobs = []hpc.NodeEvent{{}}, workload.JobsOf(&hpc.Job{ID: "1", Request: hpc.Request{NoKill: true}})
 		},
 		"licences (1 jobs)":                             job(func(j *hpc.Job) { j.Licenses = "matlab" }),
 		"deadlines (1 jobs)":                            job(func(j *hpc.Job) { j.Deadline = 1 }),
@@ -87,5 +101,18 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		if len(list) != 1 || list[0].String() != want {
 			t.Errorf("the model lacks %v, want %s", list, want)
 		}
+	}
+}
+
+// TestLacksNothing: what a configuration names and no job of it feels is no gap.
+func TestLacksNothing(t *testing.T) {
+	cfg := &slurmmodel.Config{
+		Release: slurmspec.R2205, Get: lines("SelectType=select/cons_tres SelectTypeParameters=CR_CPU_Memory"),
+		Nodes:      []hpc.Node{{Name: "n1", Sockets: 2, CoresPerSocket: 18, ThreadsPerCore: 2, CPUs: 36}},
+		Partitions: []slurmmodel.Partition{{Name: "p", Nodes: []string{"n1"}, Get: lines("DefMemPerCPU=7150 MaxMemPerCPU=7150")}},
+	}
+	w := &workload.Workload{Jobs: workload.JobsOf(&hpc.Job{ID: "1"}, &hpc.Job{ID: "2", Request: hpc.Request{MemPerCPU: 7150, Partition: "p"}})}
+	if list := Lacks(cfg, w); len(list) > 0 {
+		t.Errorf("the model lacks %v", list)
 	}
 }

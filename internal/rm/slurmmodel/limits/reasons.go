@@ -149,3 +149,14 @@ func (l *Limits) word(i int) string {
 	}
 	return "Unknown"
 }
+
+// KeepsBehind reports whether a pending job with a reason does not come before a new job, since a limit keeps
+// it (acct_policy_job_runnable_state in acct_policy.c). Before 24.11 the reasons that are newer than others do
+// not count, such as limits of generic resources.
+func KeepsBehind(r slurmspec.Reason, since2411 bool) bool {
+	const assocJobs, assocTime, qosJobs, qosTime, qosGrpCPU, assocSubmitted = 11, 13, 30, 32, 40, 70
+	if since2411 {
+		return IsLimit(r)
+	}
+	return r >= qosGrpCPU && r <= assocSubmitted || r >= assocJobs && r <= assocTime || r == qosJobs || r == qosTime
+}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/tres"
 	"rmreplay/internal/slurmspec"
@@ -83,6 +84,28 @@ type Parts struct {
 func (p *Parts) Sum() uint32 {
 	sum := p.Age + p.Association + p.FairShare + p.Size + p.Partition + p.QOS + p.tres()
 	return truncate(sum + float64(p.Site) - float64(p.Nice))
+}
+
+// List returns the parts that are not zero, as sprio -l names them.
+func (p *Parts) List(table *tres.Table) []rm.PriorityPart {
+	list := make([]rm.PriorityPart, 0, 8)
+	add := func(name string, points float64) {
+		if points != 0 {
+			list = append(list, rm.PriorityPart{Name: name, Points: points})
+		}
+	}
+	add("age", p.Age)
+	add("assoc", p.Association)
+	add("fairshare", p.FairShare)
+	add("jobsize", p.Size)
+	add("partition", p.Partition)
+	add("qos", p.QOS)
+	add("site", float64(p.Site))
+	for i, points := range p.TRES {
+		add("tres/"+table.Name(i), points)
+	}
+	add("nice", -float64(p.Nice))
+	return list
 }
 
 func (p *Parts) tres() float64 {

@@ -171,13 +171,10 @@ func (p *pick) ordered(nodes Bits, less func(a, b int) int) bool {
 		if p.most == 0 || p.done() {
 			break
 		}
-		if p.most == 1 && p.has[i] < p.cpus {
-			continue
-		}
 		p.take(i, p.has[i])
 		nodes.Set(i)
 	}
-	return p.done() || p.cpus <= 0 && p.enough(0)
+	return p.cpus <= 0 && p.least <= 0
 }
 
 // candidates returns the nodes that can serve the job, without those that it names, and leaves only the
@@ -222,38 +219,10 @@ func (p *pick) busyFirst(a, b int) int {
 	return 1
 }
 
-// leastLoadedFirst puts the node first that has the largest share of its CPUs free, within a weight
-// (_eval_nodes_lln).
-func (p *pick) leastLoadedFirst(a, b int) int {
-	if by := p.byWeight(a, b); by != 0 {
-		return by
-	}
-	x := p.t.rooms[a].cpus * p.m.Nodes[b].CPUs
-	y := p.t.rooms[b].cpus * p.m.Nodes[a].CPUs
-	return y - x
-}
-
 // lastFirst puts the last node first, within a weight (_eval_nodes_serial).
 func (p *pick) lastFirst(a, b int) int {
 	if by := p.byWeight(a, b); by != 0 {
 		return by
 	}
 	return b - a
-}
-
-// spread takes as many nodes as possible, lighter ones first (_eval_nodes_spread).
-func (p *pick) spread(nodes Bits) bool {
-	if done, ok := p.required(nodes); done || !ok {
-		return ok
-	}
-	order := p.candidates(nodes)
-	slices.SortStableFunc(order, p.byWeight)
-	for _, i := range order {
-		if p.most == 0 || p.done() {
-			break
-		}
-		p.take(i, p.has[i])
-		nodes.Set(i)
-	}
-	return p.done() || p.cpus <= 0 && p.enough(0)
 }

@@ -17,6 +17,8 @@ type Machine struct {
 	LeastLoaded bool
 	// TreeOptional is TopologyParam=TopoOptional: only jobs with --switches look at switches.
 	TreeOptional bool
+	// Dragonfly is TopologyParam=Dragonfly: jobs that do not fit one leaf spread over all.
+	Dragonfly bool
 	// Since2411 and Since2605 say that the release is that or newer.
 	Since2411, Since2605 bool
 

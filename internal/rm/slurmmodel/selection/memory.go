@@ -33,8 +33,8 @@ type question struct {
 	class                                  int
 	counts                                 Counts
 	exclusive, whole, leastLoaded, patient bool
-	now, nowOnly, busy                     bool
-	linear                                 int64
+	memoryPerCPU, now, nowOnly, busy       bool
+	memory, linear                         int64
 	ended, considered                      int // running jobs
 }
 
@@ -52,10 +52,11 @@ func newMemory(m *Machine) memory {
 }
 
 // Classify sets the class of a request. The request must not change afterwards, but for what its partition and
-// the time it has waited decide: Exclusive, Whole, LeastLoaded and Patient.
+// the time it has waited decide: Exclusive, Whole, LeastLoaded, Patient, Memory and MemoryPerCPU.
 func (x *Tester) Classify(r *Request) {
 	plain := *r
 	plain.Class, plain.Exclusive, plain.Whole, plain.LeastLoaded, plain.Patient = 0, false, false, false, false
+	plain.Memory, plain.MemoryPerCPU = 0, false
 	key := fmt.Sprintf("%+v", plain)
 	class, known := x.memory.classes[key]
 	if !known {
@@ -77,7 +78,7 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 	}
 	q := question{
 		class: r.Class, counts: c, exclusive: r.Exclusive, whole: r.Whole, leastLoaded: r.LeastLoaded,
-		patient: r.Patient, now: h.asksNow(), nowOnly: h.NowOnly, busy: h.PreferBusy, linear: h.Linear,
+		patient: r.Patient, memory: r.Memory, memoryPerCPU: r.MemoryPerCPU, now: h.asksNow(), nowOnly: h.NowOnly, busy: h.PreferBusy, linear: h.Linear,
 		ended: h.ended(), considered: h.considered(),
 	}
 	hash := m.hash(&q, set, x.Weights)

@@ -112,7 +112,10 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 		if q.until > 0 {
 			h.Until = h.Begin + q.until
 		}
-		switch rng.IntN(9) {
+		switch rng.IntN(10) {
+		case 9: // slurmctld is a new one
+			quick.ClearWeights()
+			slow.ClearWeights()
 		case 8: // a job has a flexible reservation
 			i := rng.IntN(len(m.Nodes))
 			quick.AddWeight(i, 1<<40)

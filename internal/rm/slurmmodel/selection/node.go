@@ -6,6 +6,7 @@ type room struct {
 	cpus    int     // that the job may use; fewer once the job has taken its part
 	devices int     // generic resources that the job may use
 	most    int     // cpus and devices at first, by which hopeless nodes are left out
+	free    int     // CPUs of the free cores, whatever the job may use of them
 	cores   []int16 // usable, by socket
 	kept    []int16 // cores before generic resources reduced them
 }
@@ -94,6 +95,7 @@ func (m *Machine) look(t *test, node int) {
 			at.cores[k] = t.state.free[node*m.stride+k]
 		}
 	}
+	at.free = at.count() * n.Threads
 	if !m.takeCPUs(r, n, at) {
 		return
 	}

@@ -63,23 +63,25 @@ func NewTester(m *Machine) *Tester {
 		scratch: test{candidates: NewBits(n), has: make([]int, n)}, nodes: NewBits(n), all: NewBits(n),
 		memory: newMemory(m),
 	}
-	for i := range x.Weights {
-		x.weigh(i)
-	}
 	return x
 }
 
 // Weigh gives nodes the weights of slurm.conf again.
 func (x *Tester) Weigh(nodes Bits) {
 	for i := range nodes.All {
-		if x.Weights[i]>>8 != x.Nodes[i].Weight {
+		own := x.Nodes[i].Weight<<8 | 0xff
+		if x.Weights[i]|0xff != own || x.Weights[i] == 0 {
 			x.outside++
 		}
-		x.weigh(i)
+		x.Weights[i] = own
 	}
 }
 
-func (x *Tester) weigh(node int) { x.Weights[node] = x.Nodes[node].Weight<<8 | 0xff }
+// ClearWeights forgets the weights of earlier tests, as a new slurmctld does.
+func (x *Tester) ClearWeights() {
+	clear(x.Weights)
+	x.outside++
+}
 
 // AddWeight makes a node heavier than all that do not have the weight, a bit above those of slurm.conf.
 func (x *Tester) AddWeight(node int, weight uint64) {
@@ -355,14 +357,17 @@ func (m *Machine) evaluate(t *test, nodes Bits, c Counts, first bool) bool {
 	pick := newPick(m, t, c, first)
 	switch {
 	case r.Spread:
-		return pick.spread(nodes)
+		return pick.ordered(nodes, pick.byWeight)
 	case t.busy && !r.Contiguous:
 		return pick.ordered(nodes, pick.busyFirst)
 	case m.LeastLoaded || r.LeastLoaded:
-		return pick.ordered(nodes, pick.leastLoadedFirst)
+		return pick.leastLoaded(nodes)
 	case m.PackSerial && r.MinCPUs == 1 && c.Wanted == 1:
 		return pick.ordered(nodes, pick.lastFirst)
 	case len(m.Switches) > 0 && !r.Contiguous && (!m.TreeOptional || r.Switches > 0):
+		if m.Dragonfly {
+			return pick.dragonfly(nodes)
+		}
 		return pick.tree(nodes)
 	}
 	return pick.consecutive(nodes)

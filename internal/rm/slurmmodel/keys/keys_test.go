@@ -1,4 +1,4 @@
-package slurmmodel
+package keys
 
 import (
 	"strings"
@@ -21,14 +21,14 @@ func lines(text string) func(string) (string, bool) {
 // TestOptionsAreFoundAsSlurmctldFindsThem: anywhere in the text, in any case, and a value that is no number
 // is the default.
 func TestOptionsAreFoundAsSlurmctldFindsThem(t *testing.T) {
-	o := options(lines("SchedulerParameters=BF_Interval=45,bf_max_job_test=x,bf_busy_nodes"))
-	if got := o.number("bf_interval", 30); got != 45 {
+	o := OptionsOf(lines("SchedulerParameters=BF_Interval=45,bf_max_job_test=x,bf_busy_nodes"))
+	if got := o.Number("bf_interval", 30); got != 45 {
 		t.Errorf("bf_interval is %d, want 45", got)
 	}
-	if got := o.number("bf_max_job_test", 500); got != 500 {
+	if got := o.Number("bf_max_job_test", 500); got != 500 {
 		t.Errorf("bf_max_job_test=x is %d, want the default, 500", got)
 	}
-	if !o.has("bf_busy_nodes") || o.has("bf_one_resv_per_job") {
+	if !o.Has("bf_busy_nodes") || o.Has("bf_one_resv_per_job") {
 		t.Error("bf_busy_nodes is not found, or an option that is not there is")
 	}
 }

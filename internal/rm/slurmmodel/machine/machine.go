@@ -1,5 +1,5 @@
-// Package hardware turns nodes of slurm.conf and switches of topology.conf into the machine on which jobs are placed.
-package hardware
+// Package machine turns nodes of slurm.conf and switches of topology.conf into the machine on which jobs are placed.
+package machine
 
 import (
 	"errors"

@@ -1,0 +1,118 @@
+// Package agreement measures how well the model of Slurm's scheduler agrees with Slurm on a recorded
+// replay. [Follower] makes the model decide in Slurm's state: whatever the model would do, the jobs start and
+// end as in the record, and each decision is compared by itself. So a difference does not hide the next one.
+package agreement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/run"
+)
+
+// key is a job, or a task of an array.
+type key struct {
+	job  string
+	task int
+}
+
+func (k key) String() string {
+	if k.task < 0 {
+		return k.job
+	}
+	return fmt.Sprintf("%s_%d", k.job, k.task)
+}
+
+// period is a run of a job in the record.
+type period struct {
+	key
+	begin    hpc.Time // to the nanosecond
+	nodes    string
+	last     bool  // the job did not run again
+	end      int64 // second at which it gave its nodes back; 0 if the record ends before
+	state    hpc.State
+	priority uint32 // at the start; 0 if not known, and for a job that started at once
+}
+
+// truth is what a record says.
+type truth struct {
+	periods  []*period // by begin
+	byKey    map[key][]*period
+	bySecond map[int64][]*period // starts
+	waiting  []run.Event
+	asked    map[key]bool // jobs with a recorded reason
+	waited   int          // jobs that waited a second or more
+}
+
+// atOnce is how long after it became eligible a job has started at once.
+const atOnce = 10 * time.Second
+
+// readTruth reads a record.
+func readTruth(r *run.Run) (*truth, error) {
+	events, err := r.Events()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := r.Jobs()
+	if err != nil {
+		return nil, err
+	}
+	t := &truth{byKey: map[key][]*period{}, bySecond: map[int64][]*period{}, asked: map[key]bool{}}
+	for i := range events {
+		t.add(&events[i])
+	}
+	for i := range rows {
+		row := &rows[i]
+		list := t.byKey[key{row.Job, row.Task}]
+		if row.Start.UnixSeconds() > row.Submit.UnixSeconds() {
+			t.waited++
+		}
+		if len(list) == 0 {
+			continue
+		}
+		p := list[len(list)-1]
+		// Of a job that started at once, accounting has the priority with which it was submitted.
+		if p.last = true; row.Start.Sub(max(row.Submit, row.Eligible)) > atOnce {
+			p.priority = row.Priority
+		}
+	}
+	slices.SortStableFunc(t.periods, func(a, b *period) int { return cmp.Compare(a.begin, b.begin) })
+	return t, nil
+}
+
+// add reads an event.
+func (t *truth) add(e *run.Event) {
+	k := key{e.Job, e.Task}
+	list := t.byKey[k]
+	switch e.Kind {
+	case rm.Started:
+		p := &period{key: k, begin: e.At, nodes: e.Nodes}
+		t.periods, t.byKey[k] = append(t.periods, p), append(list, p)
+		second := e.At.UnixSeconds()
+		t.bySecond[second] = append(t.bySecond[second], p)
+	case rm.Ended, rm.Requeue:
+		if len(list) == 0 || list[len(list)-1].end != 0 {
+			return
+		}
+		p := list[len(list)-1]
+		p.end, p.state = e.End.UnixSeconds(), e.State
+		if e.End == 0 {
+			p.end = e.At.UnixSeconds()
+		}
+	case rm.Waiting:
+		t.waiting = append(t.waiting, *e)
+		t.asked[k] = true
+	}
+}
+
+// run returns a run of a task by its number from 0; nil if the record has no such run.
+func (t *truth) run(k key, number int) *period {
+	if list := t.byKey[k]; number < len(list) {
+		return list[number]
+	}
+	return nil
+}

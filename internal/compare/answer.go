@@ -1,0 +1,89 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
+	"rmreplay/internal/waits"
+)
+
+// Answer says in one sentence what a set does to the waits and to the use of the machine, beside the baseline, and how
+// sure that is. It returns "" if one of them has no waits.
+func (c *Comparison) Answer(p *Pair) string {
+	wait, d := c.figure("mean_wait_s", p)
+	if wait == nil || !d.Difference.Known() {
+		return ""
+	}
+	name := func(set int) string { return Letter(set) + " (" + quantity.Name(c.Sets[set].Name) + ")" }
+	was, is := wait.Sets[p.Baseline].Mean, wait.Sets[p.Set].Mean
+	var text string
+	switch change := d.Difference; {
+	case math.Abs(float64(change)) < 0.5:
+		text = fmt.Sprintf("On average, jobs wait as long in %s as in %s: %s", name(p.Set), name(p.Baseline), quantity.Duration(is))
+	default:
+		how := "longer"
+		if change < 0 {
+			how = "shorter"
+		}
+		text = fmt.Sprintf("On average, jobs wait %s %s in %s than in %s: %s instead of %s",
+			quantity.Duration(metrics.Float(math.Abs(float64(change)))), how, name(p.Set), name(p.Baseline), quantity.Duration(is),
+			quantity.Duration(was))
+	}
+	if use, d := c.figure("utilization", p); use != nil && d.Difference.Known() {
+		before, after := quantity.Percent(use.Sets[p.Baseline].Mean), quantity.Percent(use.Sets[p.Set].Mean)
+		if before != after {
+			text += fmt.Sprintf("; jobs hold %s of the machine instead of %s", after, before)
+		}
+	}
+	switch {
+	case !c.Inference:
+		text += ". These runs cannot say how much of it is chance"
+	case !d.P.Known():
+	case float64(d.P) <= 1-c.Level:
+		text += fmt.Sprintf(". The mean waits differ by more than chance (p = %s, not corrected for other figures)",
+			quantity.Probability(d.P))
+	default:
+		text += fmt.Sprintf(". The difference of the mean waits may be chance (p = %s)", quantity.Probability(d.P))
+	}
+	return text + "."
+}
+
+// figure returns a metric and its difference in a pair; nil if it is not there.
+func (c *Comparison) figure(key string, p *Pair) (*Metric, *MetricDifference) {
+	for i := range c.Metrics {
+		m := &c.Metrics[i]
+		for k := range m.Differences {
+			if d := &m.Differences[k]; m.Key == key && d.Set == p.Set && d.Baseline == p.Baseline {
+				return m, d
+			}
+		}
+	}
+	return nil, nil
+}
+
+// unexplained is the share of a set's waits from which on the other parts are only lower bounds.
+const unexplained = 0.05
+
+// Unexplained says of which share of its waits a set does not know the reason, if that is much. A reader would take
+// the other parts, which may be larger, for what they are.
+func (c *Comparison) Unexplained(set int) string {
+	total, unknown := 0.0, 0.0
+	for i := range c.Waits {
+		part, isPart := strings.CutPrefix(c.Waits[i].Key, "mean_wait_")
+		mean := float64(c.Waits[i].Sets[set].Mean)
+		if !isPart || strings.HasPrefix(part, "since_") || math.IsNaN(mean) {
+			continue
+		}
+		if total += mean; part == string(waits.Unknown)+"_s" {
+			unknown = mean
+		}
+	}
+	if total == 0 || unknown/total < unexplained {
+		return ""
+	}
+	return fmt.Sprintf("%s: for %s of the waits the record does not say why, so each other part may be larger", Letter(set),
+		quantity.Percent(metrics.Float(unknown/total)))
+}

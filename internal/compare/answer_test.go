@@ -1,0 +1,58 @@
+package compare
+
+import (
+	"strings"
+	"testing"
+
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
+	"rmreplay/internal/waits"
+)
+
+// The answer has the direction, the amounts and how sure they are.
+func TestAnswer(t *testing.T) {
+	for _, test := range []struct {
+		wait, use [2]metrics.Float // of the baseline and of the other set
+		p         metrics.Float
+		inference bool
+		want      []string
+	}{
+		{[2]metrics.Float{100, 160}, [2]metrics.Float{0.5, 0.4}, 0.01, true,
+			[]string{"wait 1 min longer in B (other) than in A (base): 2 min 40 s instead of 1 min 40 s", "hold 40.0 % of the machine instead of 50.0 %", "more than chance (p = 0.010"}},
+		{[2]metrics.Float{160, 100}, [2]metrics.Float{0.5, 0.5}, 0.4, true, []string{"1 min shorter in B", "may be chance (p = 0.40"}},
+		{[2]metrics.Float{160, 160.2}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false, []string{"wait as long in B (other) as in A (base)", "cannot say how much of it is chance"}},
+		{[2]metrics.Float{metrics.NoValue(), 160}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false, nil},
+	} {
+		c := &Comparison{Sets: []SetInfo{{Name: "base"}, {Name: "other"}}, Inference: test.inference, Level: 0.95}
+		figure := func(key string, v [2]metrics.Float) Metric {
+			return Metric{Key: key, Sets: []Estimate{{Mean: v[0]}, {Mean: v[1]}}, Differences: []MetricDifference{{Set: 1, Difference: v[1] - v[0], P: test.p}}}
+		}
+		c.Metrics = []Metric{figure("utilization", test.use), figure("mean_wait_s", test.wait)}
+		got := strings.ReplaceAll(c.Answer(&Pair{Set: 1}), quantity.Space, " ")
+		if (got == "") != (test.want == nil) {
+			t.Errorf("%v: %q", test.wait, got)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%v: %q lacks %q", test.wait, got, want)
+			}
+		}
+		if test.use[0] == test.use[1] && strings.Contains(got, "machine") {
+			t.Errorf("%q: the use of the machine is the same", got)
+		}
+	}
+}
+
+// A record that does not know why jobs waited says so, from a share on.
+func TestUnexplained(t *testing.T) {
+	part := func(p waits.Part, a, b metrics.Float) Metric {
+		return Metric{Key: "mean_wait_" + string(p) + "_s", Sets: []Estimate{{Mean: a}, {Mean: b}}}
+	}
+	c := &Comparison{Waits: []Metric{{Key: "mean_wait_since_eligible_s", Sets: []Estimate{{Mean: 1e6}, {Mean: 1e6}}}, part(waits.Priority, 75, 99), part(waits.Unknown, 25, 1)}}
+	if got := strings.ReplaceAll(c.Unexplained(0), quantity.Space, " "); !strings.HasPrefix(got, "A: for 25.0 % of the waits") {
+		t.Errorf("%q", got)
+	}
+	if got := c.Unexplained(1); got != "" {
+		t.Errorf("%q", got)
+	}
+}

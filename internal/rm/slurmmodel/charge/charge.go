@@ -1,0 +1,88 @@
+// Package charge has the virtual time that the computing of slurmctld's schedulers takes. Real controllers do
+// not reach the ends of long queues: bf_max_time and max_sched_time end their cycles, and backfill gives others
+// a turn after each bf_yield_interval.
+package charge
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"rmreplay/internal/rm"
+)
+
+// Costs are virtual times; 0 for none, as with the frozen clock.
+type Costs struct {
+	// Main is for each job that a pass of the main scheduler considers.
+	Main time.Duration
+	// Backfill is for each job for which a cycle of backfill looks for nodes.
+	Backfill time.Duration
+}
+
+// Fit returns the mean costs that a controller's counters show, as sdiag has them. The error says that they
+// show none.
+func Fit(s *rm.Scheduler) (Costs, error) {
+	if s == nil || s.MainMean+s.BackfillMean == 0 {
+		return Costs{}, fmt.Errorf("no cycle took time (want a replay with --clock measured)")
+	}
+	mean := func(cycle, jobs float64) time.Duration {
+		if jobs == 0 {
+			return 0
+		}
+		return time.Duration(cycle / jobs * float64(time.Second))
+	}
+	return Costs{mean(s.MainMean, s.MainDepthMean), mean(s.BackfillMean, s.BackfillTriedMean)}, nil
+}
+
+// Parse reads costs as [Costs.String] writes them.
+func Parse(text string) (c Costs, err error) {
+	main, backfill, both := strings.Cut(text, ",")
+	if both {
+		if c.Main, err = time.ParseDuration(main); err == nil {
+			c.Backfill, err = time.ParseDuration(backfill)
+		}
+	}
+	if !both || err != nil || c.Main < 0 || c.Backfill < 0 || c.Main > most || c.Backfill > most {
+		return Costs{}, fmt.Errorf("%s: not the costs of a job (want those of the main scheduler and of backfill, "+
+			"each at most %v, such as 50us,2ms)", text, most)
+	}
+	return c, nil
+}
+
+// most is the largest cost of a job.
+const most = time.Minute
+
+// String returns "50µs,2ms".
+func (c Costs) String() string { return fmt.Sprintf("%v,%v", c.Main, c.Backfill) }
+
+// Limits are the parts of slurm.conf that end cycles which take time.
+type Limits struct {
+	MainSeconds     int64 // max_sched_time
+	BackfillSeconds int64 // bf_max_time
+	// Interval is after how much computing backfill pauses, and Sleep for how long; Continue says that it goes
+	// on afterwards although jobs or nodes have changed.
+	Interval, Sleep time.Duration
+	Continue        bool
+}
+
+// Options are those of SchedulerParameters.
+type Options interface {
+	Has(name string) bool
+	Number(name string, otherwise int64) int64
+}
+
+// ReadLimits reads slurm.conf. The defaults are those of _load_config in backfill.c and of _schedule in
+// job_scheduler.c.
+func ReadLimits(o Options, messageTimeout int64) Limits {
+	l := Limits{
+		MainSeconds:     min(max(messageTimeout/2, 1), 2),
+		BackfillSeconds: o.Number("bf_max_time", o.Number("bf_interval", 30)),
+		Interval:        time.Duration(o.Number("bf_yield_interval", 2_000_000)) * time.Microsecond,
+		Sleep:           time.Duration(o.Number("bf_yield_sleep", 500_000)) * time.Microsecond,
+		Continue:        o.Has("bf_continue"),
+	}
+	if n := o.Number("max_sched_time", 0); n > 0 && n <= messageTimeout/2 {
+		l.MainSeconds = n
+	}
+	return l
+}

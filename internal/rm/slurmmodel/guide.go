@@ -1,0 +1,171 @@
+package slurmmodel
+
+import (
+	"fmt"
+	"slices"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/slurmspec"
+)
+
+// Guide overrules the model, so that it makes each decision in the state of another scheduler
+// ([Config.Guide]). The inputs of the workload are as always.
+type Guide interface {
+	// Pass says that a pass of the main scheduler, or a cycle of backfill, begins with a queue of jobs.
+	Pass(backfill bool, queue []Task)
+	// Start says that the model would start a job on nodes, a host list. It returns the nodes on which the
+	// job starts; "" keeps it waiting, and blocks says whether the jobs behind it in its partition wait
+	// with it.
+	Start(v View, nodes string) (on string, blocks bool)
+	// End reports whether a running job ends now, as the model would have it.
+	End(t Task) bool
+}
+
+// Task names a job, or a task of an array, in its present run.
+type Task struct {
+	Job  string // the workload's ID
+	Task int    // -1 for a job that is no array; of tasks that pend together the first
+	// Restarts is the number of its earlier runs.
+	Restarts int
+}
+
+// View is what the model knows of a job at an instant.
+type View struct {
+	Task
+	Partition string
+	State     hpc.State
+	Priority  uint32
+	Parts     []rm.PriorityPart
+	Reason    string   // in Slurm's words
+	Planned   hpc.Time // start that backfill plans; 0 for none
+	Backfill  rm.Backfill
+	// IdleNodes is the number of nodes of its partition in service and without jobs.
+	IdleNodes int
+}
+
+// taskOf returns the task for which a record stands.
+func taskOf(j *job) Task {
+	t := Task{j.of.job.ID, j.task, j.restarts}
+	if j.isHead() {
+		t.Task = j.tasks[0]
+	}
+	return t
+}
+
+// view returns what is known of a job.
+func (e *Engine) view(j *job) View {
+	v := View{
+		Task: taskOf(j), Partition: j.part.name, State: hpc.Pending, Priority: j.priority,
+		Parts: e.account.points(j), Reason: j.reason.String(), Backfill: j.backfill,
+	}
+	if j.state != pending {
+		v.State = hpc.Running
+	}
+	if e.isPlanned(j) {
+		v.Planned = hpc.Unix(j.estimate)
+	}
+	v.IdleNodes = e.state.CountIdle(j.part.nodes, e.available)
+	return v
+}
+
+// find returns the record of a task that has not ended; nil if there is none.
+func (e *Engine) find(id string, task int) *job {
+	s := e.byID[id]
+	if s == nil {
+		return nil
+	}
+	for _, j := range s.jobs {
+		if j.state != ended && (j.task == task || task < 0 && j.isHead() || slices.Contains(j.tasks, task)) {
+			return j
+		}
+	}
+	return nil
+}
+
+// Look returns what the model knows of a task that has not ended. Task -1 of an array stands for the tasks that
+// pend together.
+func (e *Engine) Look(id string, task int) (v View, ok bool) {
+	if j := e.find(id, task); j != nil {
+		return e.view(j), true
+	}
+	return v, false
+}
+
+// announce tells the guide the queue of a pass.
+func (e *Engine) announce(byBackfill bool, queue []record) {
+	if e.cfg.Guide == nil {
+		return
+	}
+	list := make([]Task, len(queue))
+	for i, r := range queue {
+		list[i] = taskOf(r.job)
+	}
+	e.cfg.Guide.Pass(byBackfill, list)
+}
+
+// guided asks the guide about a start, and returns the allocation with which the job starts.
+func (e *Engine) guided(j *job, alloc *selection.Allocation) (*selection.Allocation, verdict) {
+	if e.cfg.Guide == nil {
+		return alloc, begun
+	}
+	nodes := e.tester.Names(alloc.Nodes)
+	switch on, blocks := e.cfg.Guide.Start(e.view(j), nodes); {
+	case on == nodes:
+		return alloc, begun
+	case on != "":
+		if other := e.allocateOn(j, on); other != nil {
+			return other, begun
+		}
+		return alloc, begun
+	case blocks:
+		return nil, nodesBusy
+	}
+	return nil, overLimit
+}
+
+// allocateOn returns an allocation on named nodes; nil if the job does not fit there.
+func (e *Engine) allocateOn(j *job, names string) *selection.Allocation {
+	set, err := e.nodeSet(names)
+	if err != nil {
+		return nil
+	}
+	n := set.Count()
+	return e.tester.Test(e.state, e.requestOf(j), set, selection.Counts{Min: n, Max: n, Wanted: n}, selection.RunNow)
+}
+
+// mayEnd reports whether a running job ends now.
+func (e *Engine) mayEnd(j *job) bool { return e.cfg.Guide == nil || e.cfg.Guide.End(taskOf(j)) }
+
+// ForceStart starts a pending task on nodes, as if it had begun at an instant of this second. The error says
+// why it cannot.
+func (e *Engine) ForceStart(id string, task int, nodes string, at hpc.Time) error {
+	j := e.find(id, task)
+	if j == nil || j.state != pending || taskOf(j).Task != task {
+		return fmt.Errorf("the model does not have job %s pending", id)
+	}
+	alloc := e.allocateOn(j, nodes)
+	if alloc == nil {
+		return fmt.Errorf("job %s does not fit on %s in the model", id, nodes)
+	}
+	now := e.now
+	e.now = at
+	j.totalCPUs = alloc.CPUs
+	e.start(j, alloc, false)
+	e.now = now
+	return nil
+}
+
+// ForceEnd ends a task with a state. The error says that the model does not have it running.
+func (e *Engine) ForceEnd(id string, task int, how hpc.State) error {
+	j := e.find(id, task)
+	if j == nil || j.state != running {
+		return fmt.Errorf("the model does not have job %s running", id)
+	}
+	e.leave(j, how, e.par.epilog)
+	return nil
+}
+
+// ForceReason gives a pending task another reason.
+func (e *Engine) ForceReason(v View, r slurmspec.Reason) { e.setReason(e.find(v.Job, v.Task.Task), r) }

@@ -1,0 +1,85 @@
+// Package keys reads values of slurm.conf as slurmctld does.
+package keys
+
+import (
+	"fmt"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Get returns the value of a key, and whether there is one.
+type Get = func(key string) (string, bool)
+
+// Value returns the value of a key; "" for none.
+func Value(get Get, key string) string {
+	text, _ := get(key)
+	return text
+}
+
+// Number returns the value of a key as a number; otherwise if it is none.
+func Number(get Get, key string, otherwise int64) int64 {
+	if n, err := strconv.ParseInt(Value(get, key), 10, 32); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// Options is the text of SchedulerParameters, in lower case. slurmctld looks for options in it as text, so that
+// "bf_interval=" is found anywhere.
+type Options string
+
+// OptionsOf returns the SchedulerParameters.
+func OptionsOf(get Get) Options { return Options(strings.ToLower(Value(get, "SchedulerParameters"))) }
+
+// Has reports whether an option is there.
+func (o Options) Has(name string) bool { return strings.Contains(string(o), name) }
+
+// Number returns the value of an option; otherwise if it is no number.
+func (o Options) Number(name string, otherwise int64) int64 {
+	_, text, found := strings.Cut(string(o), name+"=")
+	if !found {
+		return otherwise
+	}
+	text, _, _ = strings.Cut(text, ",")
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil {
+		return otherwise
+	}
+	return n
+}
+
+// Minutes returns a time limit in minutes, rounded up; -1 for none.
+func Minutes(get Get, key string) (int64, error) {
+	text := Value(get, key)
+	if text == "" || slices.Contains([]string{"UNLIMITED", "INFINITE", "NONE"}, strings.ToUpper(text)) {
+		return -1, nil
+	}
+	d, err := slurmspec.ParseTimeLimit(text)
+	if err != nil {
+		return 0, fmt.Errorf("%s=%s: %w", key, text, err)
+	}
+	if d == hpc.Unlimited {
+		return -1, nil
+	}
+	return int64((d + time.Minute - 1) / time.Minute), nil
+}
+
+// Given returns a number of a submission; 0 if it is not given.
+func Given(n uint32) int {
+	if n == slurmspec.NoVal || n == slurmspec.Infinite {
+		return 0
+	}
+	return int(n)
+}
+
+// Given16 is [Given] for a number of 16 bits.
+func Given16(n uint16) int {
+	if n == slurmspec.NoVal16 || n == slurmspec.Infinite16 {
+		return 0
+	}
+	return int(n)
+}

@@ -1,0 +1,79 @@
+// Package sdiag has the counters of slurmctld that Slurm's sdiag shows, as the model counts them.
+package sdiag
+
+import (
+	"time"
+
+	"rmreplay/internal/rm/slurm/rpc"
+)
+
+// Why cycles of the main scheduler and of backfill end, by their places in the lists of counters
+// (schedule_exit_t and bf_exit_t in slurmctld.h). The first is the end of the queue.
+const (
+	MainDepth  = 1 // default_queue_depth
+	MainStarts = 2 // sched_max_job_start
+	MainTime   = 5 // max_sched_time
+	mainExits  = 6
+
+	BackfillStarts  = 1 // bf_max_job_start
+	BackfillTests   = 2 // bf_max_job_test
+	BackfillChanged = 3 // without bf_continue
+	BackfillTable   = 4 // bf_node_space_size
+	BackfillTime    = 5 // bf_max_time
+	backfillExits   = 6
+)
+
+// Counters are slurmctld's counters.
+type Counters struct {
+	rpc.Stats
+	// Exits says that slurmctld counts why cycles end, as it does since 23.11.
+	Exits bool
+}
+
+// Reset makes the counters begin anew at a second.
+func (c *Counters) Reset(second int64) { c.Stats = rpc.Stats{Since: second} }
+
+// Pass is a pass of the main scheduler, or a cycle of backfill.
+type Pass struct {
+	// Queue is the length of its queue, Depth the number of jobs that it considered, and Tried of
+	// backfill the number of those for which it looked for nodes.
+	Queue, Depth, Tried int
+	// Table is the size of backfill's table.
+	Table int
+	// Exit is why it ended.
+	Exit int
+	// Took is the virtual time that it computed.
+	Took time.Duration
+}
+
+// Main adds a pass of the main scheduler.
+func (c *Counters) Main(p Pass) {
+	c.MainCycles++
+	c.MainQueue = uint32(p.Queue)
+	c.MainDepthSum += uint32(p.Depth)
+	c.MainLast, c.MainMax, c.MainSum = p.Took, max(c.MainMax, p.Took), c.MainSum+p.Took
+	c.exit(&c.MainExits, p.Exit, mainExits)
+}
+
+// Backfill adds a cycle of backfill that began at a second.
+func (c *Counters) Backfill(p Pass, second int64) {
+	c.BackfillCycles++
+	c.BackfillQueue, c.BackfillTableSize = uint32(p.Queue), uint32(p.Table)
+	c.BackfillQueueSum += c.BackfillQueue
+	c.BackfillTableSizeSum += c.BackfillTableSize
+	c.BackfillLastDepth, c.BackfillLastDepthTry, c.BackfillLastTime = uint32(p.Depth), uint32(p.Tried), second
+	c.BackfillDepthSum += c.BackfillLastDepth
+	c.BackfillDepthTrySum += c.BackfillLastDepthTry
+	c.BackfillLast, c.BackfillMax, c.BackfillSum = p.Took, max(c.BackfillMax, p.Took), c.BackfillSum+p.Took
+	c.exit(&c.BackfillExits, p.Exit, backfillExits)
+}
+
+func (c *Counters) exit(counts *[]uint32, why, of int) {
+	if !c.Exits {
+		return
+	}
+	if *counts == nil {
+		*counts = make([]uint32, of)
+	}
+	(*counts)[why]++
+}

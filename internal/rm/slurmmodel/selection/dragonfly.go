@@ -1,0 +1,123 @@
+package selection
+
+// dragonfly takes nodes by topology/tree with TopologyParam=Dragonfly (_eval_nodes_dfly): all of one leaf if that
+// suffices, of the one with the most nodes unless the job has nodes already, or else of all leaves in turn.
+func (p *pick) dragonfly(nodes Bits) bool {
+	if done, ok := p.required(nodes); done || !ok {
+		p.countLeaves(nodes)
+		return ok
+	}
+	classes := p.classes(nodes)
+	s := p.switches(nodes)
+	top := p.highest(nodes)
+	if top < 0 {
+		p.t.advice = noHope
+		return false
+	}
+	within := p.m.Switches[top].Nodes.Clone()
+	within.And(nodes)
+	named := p.t.request.Required
+	if named != nil && !within.Contains(named) {
+		return false
+	}
+	nodes.Reset()
+	if named != nil {
+		copy(nodes, named)
+		s.mark(named)
+	}
+	best, light, ok := p.lightest(classes, within)
+	if !ok {
+		p.t.advice = noHope
+		return false
+	}
+	p.t.advice = withoutOneTaken
+	if !p.takeLight(light, nodes, s) {
+		return false
+	}
+	best.Or(nodes)
+	if leaf := p.onlyLeaf(s, best); leaf >= 0 && p.leafSuffices(leaf, best, nodes) && p.takeLeaf(leaf, best, nodes) {
+		p.countLeaves(nodes)
+		return true
+	}
+	ok = p.takeInTurn(best, nodes)
+	p.countLeaves(nodes)
+	return ok
+}
+
+// highest returns the highest switch that has candidates, or one of the named nodes; -1 if there is none.
+func (p *pick) highest(nodes Bits) int {
+	if named := p.t.request.Required; named != nil {
+		nodes = named
+	}
+	top := -1
+	for i := range p.m.Switches {
+		s := &p.m.Switches[i]
+		if s.Nodes.Overlaps(nodes) && (top < 0 || s.Level > p.m.Switches[top].Level) {
+			top = i
+		}
+	}
+	return top
+}
+
+// onlyLeaf returns the only leaf in use, or the one with the most nodes if none is; -1 if several are.
+func (p *pick) onlyLeaf(s *switches, best Bits) int {
+	used, largest, most := -1, -1, 0
+	for i := range p.m.Switches {
+		if p.m.Switches[i].Level != 0 {
+			continue
+		}
+		if s.used[i] {
+			if used >= 0 {
+				return -1
+			}
+			used = i
+		}
+		if n := p.m.Switches[i].Nodes.CountAnd(best); largest < 0 || n > most {
+			largest, most = i, n
+		}
+	}
+	if used >= 0 {
+		return used
+	}
+	return largest
+}
+
+// leafSuffices reports whether the nodes of a leaf serve the rest of the job.
+func (p *pick) leafSuffices(leaf int, best, nodes Bits) bool {
+	cpus, count := 0, 0
+	for i := range p.m.Switches[leaf].Nodes.All {
+		if best.Has(i) && !nodes.Has(i) && p.has[i] > 0 {
+			cpus += p.has[i]
+			count++
+		}
+	}
+	return cpus >= p.cpus && p.enough(count)
+}
+
+// takeInTurn takes a node of each leaf, and again, until the job has all that it wants.
+func (p *pick) takeInTurn(best, nodes Bits) bool {
+	for taken := true; taken; {
+		taken = false
+		for i := range p.m.Switches {
+			if p.m.Switches[i].Level != 0 {
+				continue
+			}
+			for node := range p.m.Switches[i].Nodes.All {
+				if !best.Has(node) || nodes.Has(node) || p.has[node] == 0 {
+					continue
+				}
+				p.take(node, p.has[node])
+				nodes.Set(node)
+				taken = true
+				switch {
+				case p.done():
+					return true
+				case p.most == 0:
+					return false
+				}
+				break
+			}
+		}
+	}
+	return p.least <= 0 && p.cpus <= 0
+}

@@ -1,0 +1,56 @@
+package selection
+
+// leastLoaded takes the nodes that have the largest shares of their CPUs free, lighter ones first
+// (_eval_nodes_lln). Until 26.05 each look at a node leaves the job no more of it than it needs then.
+func (p *pick) leastLoaded(nodes Bits) bool {
+	if done, ok := p.required(nodes); done || !ok {
+		return ok
+	}
+	named := p.t.request.Required
+	classes := p.classes(nodes)
+	nodes.Reset()
+	if named != nil {
+		copy(nodes, named)
+	}
+	for k := range classes {
+		if named != nil {
+			classes[k].nodes.AndNot(named)
+		}
+		for last := -1; ; {
+			i := p.mostFree(classes[k].nodes, last)
+			if i < 0 {
+				break
+			}
+			last = p.t.rooms[i].free
+			p.take(i, p.has[i])
+			nodes.Set(i)
+			classes[k].nodes.Clear(i)
+			if p.done() || p.most == 0 {
+				return p.cpus <= 0 && p.least <= 0
+			}
+		}
+	}
+	return p.cpus <= 0 && p.least <= 0
+}
+
+// mostFree returns the node of a set that has the largest share of its CPUs free, the first one of equal
+// ones; -1 if no node serves. A node that has as many as the last one taken ends the search.
+func (p *pick) mostFree(set Bits, last int) int {
+	best := -1
+	for i := range set.All {
+		cpus := p.offer(i)
+		if !p.m.Since2605 && cpus > 0 {
+			cpus = p.use(i, cpus)
+		}
+		if cpus == 0 {
+			continue
+		}
+		p.has[i] = cpus
+		if best < 0 || p.t.rooms[best].free*p.m.Nodes[i].CPUs < p.t.rooms[i].free*p.m.Nodes[best].CPUs {
+			if best = i; p.t.rooms[i].free == last {
+				break
+			}
+		}
+	}
+	return best
+}

@@ -1,0 +1,50 @@
+package window
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// scheduling has Slurm's scheduling parameters of the pre-roll. Within a second of a submission, the main
+// scheduler looks at the first few jobs of the queue. It looks at the whole queue once an hour. Backfill is
+// off (-1), or so rare that only its phase matters.
+const scheduling = "default_queue_depth=%d,batch_sched_delay=0,sched_interval=3600,bf_interval=%d"
+
+// slack is the number of jobs that the scheduler looks at beyond a burst of preset jobs. They are preset jobs
+// that wait for nodes of other jobs that end a little late.
+const slack = 8
+
+// queueOptions has the prefixes of the options in SchedulerParameters that decide when and how the schedulers
+// and preemption go through the queue. All other options decide which jobs slurmctld accepts and which
+// resources they get.
+var queueOptions = []string{
+	"assoc_limit_", "batch_sched_delay", "bf_", "build_queue_timeout", "default_queue_depth", "defer", "max_job_bf", "max_rpc_c",
+	"max_sched_time", "partition_job_depth", "preempt_", "reduce_completing_frag", "sched_",
+}
+
+// Scheduling returns the SchedulerParameters of the pre-roll for those of a site. Until the window begins,
+// slurmctld looks no further down the queue than the preset jobs, of which at most burst start together. Only
+// preset jobs may start then. With the site's parameters the schedulers would keep trying all other jobs,
+// which takes as much CPU time as a day of a full machine.
+//
+// backfill is the interval of backfill cycles, which the barrier keeps from starting jobs; 0 for none.
+func Scheduling(site string, burst int, backfill time.Duration) string {
+	every := -1
+	if backfill > 0 {
+		every = int(backfill / time.Second)
+	}
+	return strings.Join(append(WithoutQueue(site), fmt.Sprintf(scheduling, burst+slack, every)), ",")
+}
+
+// WithoutQueue returns the options of SchedulerParameters that do not decide how the queue is gone through.
+func WithoutQueue(site string) []string {
+	list := strings.FieldsFunc(site, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	return slices.DeleteFunc(list, func(option string) bool {
+		return slices.ContainsFunc(queueOptions, func(prefix string) bool {
+			return len(option) >= len(prefix) && strings.EqualFold(option[:len(prefix)], prefix)
+		})
+	})
+}

@@ -1,0 +1,425 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// Case is a small cluster and a workload.
+type Case struct {
+	Family, Cluster, Lines string
+	Seed                   uint64 // of the runs
+}
+
+// families are what cases are about. Each changes a plain cluster and the jobs.
+var families = []struct {
+	name string
+	draw func(d *drawing)
+}{
+	{"shared", (*drawing).shared},
+	{"queues", (*drawing).queues},
+	{"arrays", (*drawing).arrays},
+	{"gpus", (*drawing).gpus},
+	{"features", (*drawing).features},
+	{"partitions", (*drawing).manyPartitions},
+	{"tree", (*drawing).tree},
+	{"fairshare", (*drawing).fairshare},
+	{"limits", (*drawing).limits},
+	{"nodes", (*drawing).events},
+	{"reservations", (*drawing).reservations},
+}
+
+// Draw returns the case of a number. Only that decides.
+func Draw(number uint64) Case {
+	d := &drawing{Rand: rand.New(rand.NewPCG(number, 0x6361736573))}
+	f := families[number%uint64(len(families))]
+	d.plain()
+	f.draw(d)
+	return Case{Family: f.name, Cluster: d.cluster(), Lines: d.lines(), Seed: number + 1}
+}
+
+// drawing is a case that is being drawn.
+type drawing struct {
+	*rand.Rand
+	conf       map[string]string
+	order      []string // keys of conf
+	nodes      []string // lines of slurm.conf
+	names      []string // of nodes
+	cores      int      // of a node
+	memory     int      // of a node in MiB
+	partitions []string // lines of slurm.conf
+	files      []string // further ones, as in a scenario
+	jobs       int
+	// job adds options to those of a job with a number, which may be none.
+	job   []func(i int) string
+	extra []string // lines of the workload that are no jobs
+	pace  []int    // seconds between submissions
+	wide  int      // bound of a job's tasks
+	chain bool     // jobs may depend on others
+}
+
+func pick[T any](d *drawing, list ...T) T { return list[d.IntN(len(list))] }
+
+func (d *drawing) chance(p float64) bool { return d.Float64() < p }
+
+// set sets a key of slurm.conf.
+func (d *drawing) set(key, value string) {
+	if _, ok := d.conf[key]; !ok {
+		d.order = append(d.order, key)
+	}
+	d.conf[key] = value
+}
+
+// plain draws what each case has: nodes with cores and memory, and the parameters of the scheduler.
+func (d *drawing) plain() {
+	d.conf = map[string]string{}
+	d.set("ClusterName", "tiny")
+	d.set("SlurmctldHost", "ctl")
+	d.set("SlurmUser", "slurm")
+	d.set("StateSaveLocation", "/var/spool/slurmctld")
+	d.set("SelectType", "select/cons_tres")
+	d.set("SelectTypeParameters", pick(d, "CR_Core_Memory", "CR_Core_Memory", "CR_Core", "CR_Core_Memory,CR_LLN"))
+	if d.chance(.7) {
+		d.set("PriorityType", "priority/multifactor")
+		d.set("PriorityWeightAge", pick(d, "0", "1000"))
+		d.set("PriorityMaxAge", pick(d, "0:10:00", "1:00:00", "7-0"))
+		d.set("PriorityWeightJobSize", pick(d, "0", "1000"))
+		if d.chance(.3) {
+			d.set("PriorityFavorSmall", "YES")
+		}
+		d.set("PriorityWeightPartition", "500")
+		d.set("PriorityCalcPeriod", pick(d, "1", "2", "5"))
+	} else {
+		d.set("PriorityType", "priority/basic")
+	}
+	var scheduler []string
+	for _, o := range []struct {
+		name   string
+		values []string
+		p      float64
+	}{
+		{"bf_interval", []string{"5", "10", "30", "60"}, .6}, {"bf_resolution", []string{"1", "60", "300"}, .3},
+		{"bf_max_job_test", []string{"5", "20", "100"}, .3}, {"default_queue_depth", []string{"5", "10", "100"}, .3},
+		{"sched_interval", []string{"10", "30", "60"}, .4}, {"bf_window", []string{"60", "1440"}, .2},
+		{"bf_max_job_user", []string{"2", "10"}, .15}, {"bf_max_job_part", []string{"5", "20"}, .1},
+		{"sched_min_interval", []string{"0", "1000000", "5000000"}, .2}, {"partition_job_depth", []string{"3", "10"}, .1},
+	} {
+		if d.chance(o.p) {
+			scheduler = append(scheduler, o.name+"="+pick(d, o.values...))
+		}
+	}
+	for _, o := range []string{"bf_continue", "defer", "bf_one_resv_per_job", "pack_serial_at_end", "assoc_limit_stop", "bf_window_linear=60",
+		"bf_min_prio_reserve=100", "bf_running_job_reserve"} {
+		if d.chance(.08) {
+			scheduler = append(scheduler, o)
+		}
+	}
+	if len(scheduler) > 0 {
+		d.set("SchedulerParameters", strings.Join(scheduler, ","))
+	}
+	sockets := pick(d, 1, 2)
+	perSocket := pick(d, 2, 4, 8)
+	threads := pick(d, 1, 1, 1, 2)
+	d.cores, d.memory = sockets*perSocket, pick(d, 8000, 16000, 64000)
+	for i := range pick(d, 3, 5, 8, 12) {
+		d.names = append(d.names, fmt.Sprintf("a%d", i+1))
+	}
+	d.nodes = []string{fmt.Sprintf("NodeName=a[1-%d] CPUs=%d Sockets=%d CoresPerSocket=%d ThreadsPerCore=%d RealMemory=%d",
+		len(d.names), d.cores*threads, sockets, perSocket, threads, d.memory)}
+	d.partitions = []string{fmt.Sprintf("PartitionName=all Nodes=ALL Default=YES DefMemPerCPU=%d MaxTime=60",
+		d.memory/(2*d.cores*threads))}
+	d.jobs, d.pace, d.wide = 20+d.IntN(80), []int{0, 0, 1, 1, 5, 12, 15, 20, 20}, max(2, d.cores*len(d.names)/3)
+}
+
+// shared draws requests of cores and memory.
+func (d *drawing) shared() {
+	d.job = append(d.job, func(int) string {
+		switch d.IntN(9) {
+		case 0:
+			return fmt.Sprintf("-c %d", 1+d.IntN(d.cores))
+		case 1:
+			return fmt.Sprintf("--mem=%d", d.memory/pick(d, 1, 2, 3, 8))
+		case 2:
+			return fmt.Sprintf("--mem-per-cpu=%d", d.memory/d.cores/pick(d, 1, 2, 4))
+		case 3:
+			return fmt.Sprintf("-N %d -n %d --ntasks-per-node=%d", 2, 4, 2)
+		case 4:
+			return "--exclusive"
+		case 5:
+			return fmt.Sprintf("-N %d", 1+d.IntN(len(d.names)))
+		case 6:
+			return pick(d, "--spread-job", "--contiguous", "--nice=50", "--threads-per-core=1")
+		}
+		return ""
+	})
+}
+
+// queues draws many jobs on few nodes.
+func (d *drawing) queues() {
+	d.jobs, d.pace = 100+d.IntN(100), []int{0, 0, 0, 1, 2, 5}
+	d.set("PriorityType", pick(d, "priority/basic", "priority/multifactor"))
+	if d.chance(.5) {
+		d.partitions[0] = strings.Replace(d.partitions[0], "Default=YES", "Default=YES OverSubscribe=EXCLUSIVE", 1)
+	}
+	d.job = append(d.job, func(int) string {
+		if d.chance(.1) {
+			return "--time-min=1"
+		}
+		return ""
+	})
+}
+
+// arrays draws arrays, dependencies, begin times and holds.
+func (d *drawing) arrays() {
+	d.chain = true
+	d.job = append(d.job, func(i int) string {
+		switch d.IntN(8) {
+		case 0:
+			return fmt.Sprintf("-a 1-%d", 2+d.IntN(8))
+		case 1:
+			return fmt.Sprintf("-a 0-%d%%%d", 3+d.IntN(8), 1+d.IntN(3))
+		case 2:
+			return fmt.Sprintf("--begin=now+%d", 30+d.IntN(600))
+		case 3:
+			return pick(d, "-H", "--nice=100", "--nice=1")
+		}
+		return ""
+	})
+}
+
+// gpus draws nodes with GPUs, and jobs that ask for some.
+func (d *drawing) gpus() {
+	d.set("GresTypes", "gpu")
+	typed, number := d.chance(.5), pick(d, 2, 4, 8)
+	what := fmt.Sprintf("gpu:%d", number)
+	if typed {
+		what = fmt.Sprintf("gpu:fast:%d", number)
+	}
+	d.nodes[0] += " Gres=" + what
+	line := "Name=gpu"
+	if typed {
+		line += " Type=fast"
+	}
+	half := number/2 - 1
+	text := fmt.Sprintf("%s File=/dev/nvidia[0-%d]\n%s File=/dev/nvidia[%d-%d]", line, half, line, half+1, number-1)
+	if d.chance(.4) && d.cores > 1 {
+		text = fmt.Sprintf("%s File=/dev/nvidia[0-%d] Cores=0-%d\n%s File=/dev/nvidia[%d-%d] Cores=%d-%d", line, half, d.cores/2-1,
+			line, half+1, number-1, d.cores/2, d.cores-1)
+	}
+	d.files = append(d.files, "-- gres.conf --\n"+text)
+	d.job = append(d.job, func(int) string {
+		n := 1 + d.IntN(number)
+		switch d.IntN(6) {
+		case 0, 1:
+			return fmt.Sprintf("--gres=gpu:%d", n)
+		case 2:
+			if typed {
+				return fmt.Sprintf("--gres=gpu:fast:%d", n)
+			}
+			return fmt.Sprintf("--gpus-per-node=%d", n)
+		case 3:
+			return fmt.Sprintf("-N 2 -n 2 --gpus-per-node=%d", n)
+		}
+		return ""
+	})
+}
+
+// features draws kinds of nodes with weights and features.
+func (d *drawing) features() {
+	d.nodes[0] += fmt.Sprintf(" Weight=%d Feature=old", pick(d, 1, 5, 10))
+	d.nodes = append(d.nodes, fmt.Sprintf("NodeName=b[1-4] CPUs=16 Sockets=2 CoresPerSocket=8 RealMemory=64000 Weight=%d Feature=new,%s",
+		pick(d, 1, 3, 10), pick(d, "fast", "big,fast")), "NodeName=c1 CPUs=4 CoresPerSocket=4 RealMemory=256000 Weight=20 Feature=big")
+	d.job = append(d.job, func(int) string {
+		return pick(d, "", "", "", "-C new", "-C old", "-C fast|old", "-C new&fast", "-C big", "-w a1", "-x a1,b2", "--mem=60000", "-N 2-3",
+			"--exclusive -C new")
+	})
+}
+
+// manyPartitions draws partitions with tiers and limits over the same nodes, and jobs in several of them.
+func (d *drawing) manyPartitions() {
+	last := len(d.names)
+	half := max(1, last/2)
+	for _, p := range []struct{ name, nodes string }{
+		{"long", fmt.Sprintf("a[1-%d]", half)}, {"short", "ALL"}, {"top", fmt.Sprintf("a[%d-%d]", half, last)},
+	} {
+		line := fmt.Sprintf("PartitionName=%s Nodes=%s MaxTime=%d DefMemPerCPU=100", p.name, p.nodes, pick(d, 60, 120))
+		for _, o := range []struct {
+			text string
+			p    float64
+		}{
+			{fmt.Sprintf("PriorityTier=%d", pick(d, 1, 2, 5)), .5}, {fmt.Sprintf("PriorityJobFactor=%d", pick(d, 1, 10, 100)), .4},
+			{fmt.Sprintf("MaxNodes=%d", pick(d, 1, 2, half)), .3}, {"OverSubscribe=EXCLUSIVE", .2}, {"LLN=YES", .1},
+		} {
+			if d.chance(o.p) {
+				line += " " + o.text
+			}
+		}
+		d.partitions = append(d.partitions, line)
+	}
+	d.job = append(d.job, func(int) string {
+		return pick(d, "", "-p long", "-p short", "-p top", "-p short,long", "-p all,top", "-p long,short,top")
+	})
+}
+
+// tree draws switches, and jobs that want few of them.
+func (d *drawing) tree() {
+	d.nodes[0] = strings.Replace(d.nodes[0], fmt.Sprintf("a[1-%d]", len(d.names)), "a[1-12]", 1)
+	for len(d.names) < 12 {
+		d.names = append(d.names, fmt.Sprintf("a%d", len(d.names)+1))
+	}
+	d.set("TopologyPlugin", "topology/tree")
+	leaf := pick(d, 3, 4, 6)
+	var text strings.Builder
+	for k := range 12 / leaf {
+		fmt.Fprintf(&text, "SwitchName=s%d Nodes=a[%d-%d]\n", k+1, k*leaf+1, (k+1)*leaf)
+	}
+	fmt.Fprintf(&text, "SwitchName=top Switches=s[1-%d]", 12/leaf)
+	d.files = append(d.files, "-- topology.conf --\n"+text.String())
+	d.job = append(d.job, func(int) string {
+		n := 1 + d.IntN(8)
+		switch d.IntN(4) {
+		case 0:
+			return fmt.Sprintf("-N %d", n)
+		case 1:
+			return fmt.Sprintf("-N %d --switches=1@%d", 1+d.IntN(leaf), 1+d.IntN(5))
+		case 2:
+			return fmt.Sprintf("-N %d --exclusive", n)
+		}
+		return ""
+	})
+}
+
+// accounting draws accounts, users and QOS. assoc and qos draw what they have beside their names.
+func (d *drawing) accounting(enforce string, assoc, qos func() string) {
+	d.set("AccountingStorageType", "accounting_storage/slurmdbd")
+	d.set("AccountingStorageEnforce", enforce)
+	d.set("PriorityType", "priority/multifactor")
+	d.set("PriorityWeightFairshare", pick(d, "1000", "10000"))
+	d.set("PriorityWeightQOS", "1000")
+	d.set("PriorityDecayHalfLife", pick(d, "0:30:00", "4:00:00", "7-0"))
+	lines := []string{"add qos name=high priority=100 " + qos(), "add qos name=low priority=1 " + qos(),
+		"modify qos where name=normal set priority=10", "add cluster name=tiny fairshare=1 qos=normal,high,low",
+		"add account name=red description=red organization=x fairshare=3 " + assoc(),
+		"add account name=blue description=blue organization=x fairshare=1 " + assoc(),
+		"add account name=sky description=sky organization=x parent=blue fairshare=2 " + assoc()}
+	for _, u := range [][2]string{{"ann", "red"}, {"bob", "red"}, {"cat", "blue"}, {"dan", "sky"}} {
+		lines = append(lines, fmt.Sprintf("add user name=%s account=%s defaultaccount=%s fairshare=%d %s", u[0], u[1], u[1], 1+d.IntN(5), assoc()))
+	}
+	d.files = append(d.files, "-- accounts.sacctmgr --\n"+strings.Join(lines, "\n"))
+	d.job = append(d.job, func(int) string { return pick(d, "", "", "-q high", "-q low") })
+}
+
+// fairshare draws users with shares.
+func (d *drawing) fairshare() {
+	if d.chance(.3) {
+		d.set("PriorityFlags", pick(d, "NO_FAIR_TREE", "MAX_TRES", "SMALL_RELATIVE_TO_TIME", "ACCRUE_ALWAYS"))
+	}
+	if d.chance(.3) {
+		d.set("PriorityWeightTRES", "cpu=1000,mem=500")
+	}
+	nothing := func() string { return "" }
+	d.accounting("associations", nothing, nothing)
+}
+
+// limits draws limits of associations and QOS.
+func (d *drawing) limits() {
+	draw := func(p float64, list ...string) func() string {
+		return func() string {
+			var out []string
+			for _, one := range list {
+				name, values, _ := strings.Cut(one, "=")
+				if d.chance(p) {
+					out = append(out, name+"="+pick(d, strings.Split(values, "|")...))
+				}
+			}
+			return strings.Join(out, " ")
+		}
+	}
+	common := []string{"grptres=cpu=8|cpu=16|node=3|mem=20000", "grpjobs=3|6", "grpsubmitjobs=8|15", "maxtresperjob=cpu=6|node=2|mem=9000",
+		"maxwall=10|30", "grptresrunmins=cpu=200|cpu=600"}
+	p := pick(d, .1, .2, .35)
+	d.accounting(pick(d, "associations,limits,qos", "associations,limits", "associations,limits,qos,safe"),
+		draw(p, append(common, "maxjobs=2|4", "maxsubmitjobs=5|10")...),
+		draw(p, append(common, "maxjobsperuser=2|3", "maxtresperuser=cpu=4|cpu=12|node=2", "maxjobsperaccount=3|5",
+			"maxtresperaccount=cpu=10|mem=20000", "maxsubmitjobsperuser=6|12", "mintresperjob=cpu=2", "usagefactor=0.5|2")...))
+}
+
+// events draws nodes that fail, are drained and return.
+func (d *drawing) events() {
+	if d.chance(.3) {
+		d.set("JobRequeue", "0")
+	}
+	for at := 60 + d.IntN(200); at < 900; at += 40 + d.IntN(300) {
+		d.extra = append(d.extra, fmt.Sprintf("node at=%d %s %s test", at, pick(d, d.names...), pick(d, "down", "drain", "resume", "resume")))
+	}
+	for i, name := range d.names {
+		d.extra = append(d.extra, fmt.Sprintf("node at=%d %s resume", 1000+i, name))
+	}
+	d.job = append(d.job, func(int) string { return pick(d, "", "", "", "--no-requeue", "--requeue", "-N 2", "-a 1-3") })
+}
+
+// reservations draws reservations of nodes for users, and maintenance.
+func (d *drawing) reservations() {
+	for i := range 1 + d.IntN(3) {
+		start := 100 + d.IntN(900)
+		at := start - d.IntN(start)
+		d.extra = append(d.extra, fmt.Sprintf("reservation at=%d create r%d start=%d duration=%d nodes=%s users=%s", at, i, start,
+			60*(1+d.IntN(15)), pick(d, d.names...), pick(d, "root", "ann", "bob,cat")))
+	}
+	d.job = append(d.job, func(int) string { return pick(d, "", "", "", "", "-N 2", "--reservation=r0") })
+}
+
+// cluster returns the files of the cluster.
+func (d *drawing) cluster() string {
+	var b strings.Builder
+	b.WriteString("-- slurm.conf --\n")
+	if d.conf["AccountingStorageType"] == "" { // backfill of 22.05 crashes with this option if jobs have no QOS
+		d.conf["SchedulerParameters"] = strings.TrimPrefix(strings.TrimSuffix(strings.Replace(d.conf["SchedulerParameters"],
+			",assoc_limit_stop", "", 1), "assoc_limit_stop"), ",")
+	}
+	for _, key := range d.order {
+		fmt.Fprintf(&b, "%s=%s\n", key, d.conf[key])
+	}
+	b.WriteString(strings.Join(append(d.nodes, d.partitions...), "\n"))
+	for _, f := range append(d.files, "-- users --\nann:1001:red:2001\nbob:1002:red:2001\ncat:1003:blue:2002\ndan:1004:blue:2002") {
+		b.WriteString("\n" + f)
+	}
+	return b.String()
+}
+
+// lines returns the lines of the workload.
+func (d *drawing) lines() string {
+	var b strings.Builder
+	for at, i := 0, 0; i < d.jobs; i++ {
+		at += pick(d, d.pace...)
+		limit := 2 + d.IntN(14)
+		words := []string{fmt.Sprintf("job j%d at=%d run=%d", i, at, 20+d.IntN(50*limit))}
+		if d.chance(.05) {
+			words = append(words, fmt.Sprintf("cancel=%d", 1+d.IntN(300)))
+		}
+		if d.chance(.05) {
+			words = append(words, "exit=1")
+		}
+		words = append(words, fmt.Sprintf("-t %d --uid=%s", limit, pick(d, "ann", "bob", "cat", "dan")))
+		var own []string
+		for _, more := range d.job {
+			if text := more(i); text != "" {
+				own = append(own, text)
+			}
+		}
+		options := strings.Join(own, " ")
+		if !strings.Contains(options, "-n ") {
+			words = append(words, fmt.Sprintf("-n %d", 1+d.IntN(pick(d, 2, 4, d.wide))))
+		}
+		if d.chain && i > 3 && d.chance(.15) {
+			options += fmt.Sprintf(" -d %s:j%d", pick(d, "afterok", "afterany", "after", "afternotok"), i-1-d.IntN(3))
+		}
+		words = append(words, strings.TrimSpace(options))
+		b.WriteString(strings.TrimSpace(strings.Join(words, " ")) + "\n")
+	}
+	for _, line := range d.extra {
+		b.WriteString(line + "\n")
+	}
+	return b.String()
+}
