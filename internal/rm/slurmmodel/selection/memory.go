@@ -78,7 +78,8 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 	}
 	q := question{
 		class: r.Class, counts: c, exclusive: r.Exclusive, whole: r.Whole, leastLoaded: r.LeastLoaded,
-		patient: r.Patient, memory: r.Memory, memoryPerCPU: r.MemoryPerCPU, now: h.asksNow(), nowOnly: h.NowOnly, busy: h.PreferBusy, linear: h.Linear,
+		patient: r.Patient, memory: r.Memory, memoryPerCPU: r.MemoryPerCPU, now: h.asksNow(), nowOnly: h.NowOnly,
+		busy: h.PreferBusy, linear: h.Linear,
 		ended: h.ended(), considered: h.considered(),
 	}
 	hash := m.hash(&q, set, x.Weights)
