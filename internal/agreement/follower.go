@@ -9,6 +9,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/rm/slurmmodel/guide"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 )
@@ -66,7 +67,7 @@ type instant struct {
 	decisions, starts, placed Count // jobs of the queues; starts of either side; nodes of starts of both
 }
 
-// Follower is a [slurmmodel.Guide] that makes the model follow a record.
+// Follower is a [guide.Guide] that makes the model follow a record.
 type Follower struct {
 	truth  *truth
 	engine *slurmmodel.Engine
@@ -82,7 +83,7 @@ type Follower struct {
 	kept     map[*period]bool // runs whose end the model would have earlier
 }
 
-var _ slurmmodel.Guide = (*Follower)(nil)
+var _ guide.Guide = (*Follower)(nil)
 
 // NewFollower returns a follower of a record. The error is that of reading it, or says that it is not a
 // replay's.
@@ -142,16 +143,16 @@ func (f *Follower) begin(second int64) {
 	f.now, f.queue, f.wanted, f.moved = instant{second: second}, map[key]bool{}, map[key]bool{}, map[key]bool{}
 }
 
-// Pass implements [slurmmodel.Guide].
-func (f *Follower) Pass(_ bool, queue []slurmmodel.Task) {
+// Pass implements [guide.Guide].
+func (f *Follower) Pass(_ bool, queue []guide.Task) {
 	f.begin(f.engine.Now().UnixSeconds())
 	for _, t := range queue {
 		f.queue[key{t.Job, t.Task}] = true
 	}
 }
 
-// Start implements [slurmmodel.Guide].
-func (f *Follower) Start(v slurmmodel.View, nodes string) (on string, blocks bool) {
+// Start implements [guide.Guide].
+func (f *Follower) Start(v guide.View, nodes string) (on string, blocks bool) {
 	now := f.engine.Now()
 	f.begin(now.UnixSeconds())
 	k := key{v.Job, v.Task.Task}
@@ -162,7 +163,7 @@ func (f *Follower) Start(v slurmmodel.View, nodes string) (on string, blocks boo
 		if !again {
 			f.differs(TooEarly, k, f.slurm(k, p), "starts it on "+nodes+", "+inputs(&v))
 		}
-		return "", !f.startsBehind(k, v.Partition)
+		return "", !f.startsBehind(k)
 	}
 	if p.nodes != nodes {
 		f.moved[k] = true
@@ -176,12 +177,14 @@ func (f *Follower) Start(v slurmmodel.View, nodes string) (on string, blocks boo
 
 // startsBehind reports whether another job starts in this second in the record. Then the one that waits does
 // not block the partition, or not for long.
-func (f *Follower) startsBehind(k key, _ string) bool {
-	return slices.ContainsFunc(f.truth.bySecond[f.now.second], func(p *period) bool { return p.key != k && !f.wanted[p.key] })
+func (f *Follower) startsBehind(k key) bool {
+	return slices.ContainsFunc(f.truth.bySecond[f.now.second], func(p *period) bool {
+		return p.key != k && !f.wanted[p.key]
+	})
 }
 
-// End implements [slurmmodel.Guide].
-func (f *Follower) End(t slurmmodel.Task) bool {
+// End implements [guide.Guide].
+func (f *Follower) End(t guide.Task) bool {
 	p := f.truth.run(key{t.Job, t.Task}, t.Restarts)
 	if p == nil || p.end == 0 || !p.last || p.end <= f.engine.Now().UnixSeconds() {
 		return true
@@ -270,7 +273,7 @@ func (f *Follower) slurm(k key, p *period) string {
 }
 
 // inputs says what the model knows of a job.
-func inputs(v *slurmmodel.View) string {
+func inputs(v *guide.View) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "reason %s, priority %d", v.Reason, v.Priority)
 	for i, p := range v.Parts {
@@ -317,7 +320,8 @@ func (f *Follower) Report(n int, seed uint64) *Report {
 		out.Starts.join(chosen[i].starts)
 		out.Nodes.join(chosen[i].placed)
 	}
-	out.Reasons, out.Plans, out.Priorities, out.Ends = *f.counts[Reason], *f.counts[Plan], *f.counts[Priority], *f.counts[End]
+	out.Reasons, out.Plans = *f.counts[Reason], *f.counts[Plan]
+	out.Priorities, out.Ends = *f.counts[Priority], *f.counts[End]
 	for k := range f.truth.asked {
 		if k.task >= 0 || len(f.truth.byKey[k]) > 0 {
 			out.Asked++

@@ -34,7 +34,8 @@ const unseen = "not in the record, so that the model has its own: weights of nod
 // counters of both; either may be nil. It returns w's error.
 func (r *Report) Render(w io.Writer, differences int, recorded, model *rm.Scheduler) error {
 	p := printer{w: w}
-	p.line("decisions at %d of %d instants: %s; starts %s; nodes %s", r.Instants, r.AllInstants, r.Decisions, r.Starts, r.Nodes)
+	p.line("decisions at %d of %d instants: %s; starts %s; nodes %s",
+		r.Instants, r.AllInstants, r.Decisions, r.Starts, r.Nodes)
 	p.line("over the run: reasons %s, plans %s, priorities %s, ends %s", r.Reasons, r.Plans, r.Priorities, r.Ends)
 	if recorded != nil && model != nil {
 		p.line("passes of the main scheduler %d (the model %d), cycles of backfill %d (%d), jobs backfilled %d (%d)",

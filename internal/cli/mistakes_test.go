@@ -135,6 +135,7 @@ var mistakes = []struct{ line, want string }{
 	{"sweep six.jsonl -o x", "a trace of rmreplay, not an experiment"},
 	{"tune six.jsonl -o x", "a trace of rmreplay, not an experiment"},
 	{"forecast run", "--freeze run --at TIME"},
+	{"workload build --from table six.csv -o x", "a workload already, which commands read without build and map"},
 	{"workload build --from sacct six.jsonl -o x", "reads it as a workload without build"},
 	{"workload build --from sacct site/cluster -o x", "accounts.sacctmgr in the cluster directory"},
 	{"simulate six.jsonl --cluster site/cluster -o run", "want a new directory, or --overwrite"},
@@ -153,7 +154,7 @@ func TestMistakes(t *testing.T) {
 		"workload generate example --seed 1 -o site",
 		"workload transform site/day.jsonl --start 2024-03-05T08:00 --end 2024-03-05T14:00 -o six.jsonl",
 		"simulate six.jsonl --cluster site/cluster -o run -q",
-		"workload convert run --to sacct -o records.txt",
+		"workload convert run --to sacct -o records.txt", "workload convert six.jsonl --to csv -o six.csv",
 	} {
 		if code, messages := run(strings.Fields(line)...); code != 0 {
 			t.Fatalf("%s: %s", line, messages)

@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits/waitstest"
 )
 
 // preempted is a line of slurmctld.log that says which job had to end for which.
@@ -23,7 +22,7 @@ var preempted = regexp.MustCompile(`\[([0-9T:.-]+)\] preempted JobId=\S+ .*to re
 
 // TestPreemptionDay replays the example's jobs of four hours with preemption by QOS and by partition, on
 // three releases: every preemption in slurmctld.log is in the record with its instant and the job that
-// preempted, explain names both, and the parts of each wait add up to it.
+// preempted, explain names both, and all commands say the same of the waits, whose parts add up to them.
 func TestPreemptionDay(t *testing.T) {
 	needSlurm(t)
 	scratch := t.TempDir()
@@ -117,15 +116,11 @@ func checkPreemptions(t *testing.T, dir string, kind [2]string, command func(arg
 	case !slices.Equal(recorded, logged) || len(logged) == 0 && kind[0] == "qos": // releases differ in the others
 		t.Errorf("the record has preemptions at %q, slurmctld.log at %q", recorded, logged)
 	}
-	checkParts(t, rows, dir, command)
+	waitstest.Check(t, dir)
 }
 
 // story is what explain --json says of a job, as far as the tests look at it.
 type story struct {
-	Wait  float64 `json:"wait_s"`
-	Parts []struct {
-		Seconds float64 `json:"wait_s"`
-	} `json:"wait_parts"`
 	Lost []struct {
 		End         time.Time `json:"end"`
 		PreemptedBy string    `json:"preempted_by"`
@@ -154,23 +149,4 @@ func checkLost(t *testing.T, dir string, row *run.Row, lost run.Segment, command
 		}
 	}
 	t.Errorf("job %s was preempted by %s at %s; explain says %+v", row.Job, lost.PreemptedBy, lost.End, s.Lost)
-}
-
-// checkParts checks that the parts of the waits of jobs with several runs, and of some others, add up.
-func checkParts(t *testing.T, rows []run.Row, dir string, command func(args ...string) string) {
-	t.Helper()
-	for i := range rows {
-		row := &rows[i]
-		if row.State == hpc.Rejected || len(row.Segments) == 0 && i%50 != 0 {
-			continue
-		}
-		s := explained(t, dir, row, command)
-		sum := 0.0
-		for _, p := range s.Parts {
-			sum += p.Seconds
-		}
-		if math.Abs(sum-s.Wait) > 1e-3 {
-			t.Errorf("job %s waited %v s, and the parts add up to %v", row.Job, s.Wait, sum)
-		}
-	}
 }

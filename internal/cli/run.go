@@ -142,8 +142,12 @@ func (g *globals) printSet(workload, dir string, list []experiment.Realization) 
 	fmt.Fprintf(&b, "%-16s %8s %6s %9s %12s %12s %12s %8s\n", "realization", "seed", "valid", "jobs", "makespan", "mean wait", "utilization", "wall")
 	for _, r := range list {
 		m := r.Summary
-		fmt.Fprintf(&b, "%-16s %8d %6t %9d %10.0f s %10.1f s %10.1f %% %6.1f s\n",
+		fmt.Fprintf(&b, "%-16s %8d %6t %9d %10.0f s %10.1f s %10.1f %% %6.1f s",
 			filepath.Base(r.Dir), r.Seed, m.Valid, m.Jobs, m.MakespanSeconds, m.Wait.Mean, 100*m.Utilization, m.WallSeconds)
+		if m.Rejected > 0 {
+			fmt.Fprintf(&b, "  %d rejected", m.Rejected)
+		}
+		b.WriteString("\n")
 	}
 	if made := experiment.DrawnAnew(list[0].Made); made != "" {
 		fmt.Fprintf(&b, "drawn anew in each: %s\nnext: rmreplay compare %s %s\n", made, workload, dir)

@@ -6,11 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/rm/slurm/install"
 )
 
 // statusOf returns a field of /proc/PID/status.
@@ -36,6 +38,8 @@ func TestDaemonsAreNotRoot(t *testing.T) {
 	wrappers := map[string][]string{"own capabilities": nil}
 	if os.Geteuid() == 0 {
 		wrappers["container"] = setpriv(t, "--bounding-set", "-sys_ptrace,-sys_admin,-net_admin")
+		wrappers["shared network"] = slices.Concat([]string{"env", install.NetworkVariable + "=shared"},
+			setpriv(t, "--bounding-set", "-sys_ptrace,-sys_admin,-net_admin,-net_raw"))
 	}
 	for name, wrapper := range wrappers {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -173,8 +174,25 @@ func runWorkloadBuild(ctx context.Context, g *globals, source string, opts build
 	return newBuildReport(b, opts.output, files).show(g, opts.json)
 }
 
+// isConverted reports whether a file is a table that `workload convert --to csv` wrote.
+func isConverted(path string) bool {
+	const beginning = "id,submit,"
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, len(beginning))
+	_, err = io.ReadFull(f, head)
+	return err == nil && string(head) == beginning
+}
+
 // proposeMap prints a map for a table. With -o that is not what the user wanted.
 func proposeMap(g *globals, source, output string) error {
+	if isConverted(source) {
+		return console.BadInput(fmt.Errorf("%s: a workload already, which commands read without build and map (convert makes a "+
+			"trace of it)", source))
+	}
 	fits, err := build.ProposeMap(g.Stdout, source)
 	if err != nil {
 		return console.BadInput(err)

@@ -21,6 +21,7 @@ import (
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
 	"rmreplay/internal/supervise"
+	"rmreplay/internal/waits/waitstest"
 	"rmreplay/internal/workload"
 )
 
@@ -118,7 +119,7 @@ PartitionName=batch Nodes=n[1-2] Default=YES
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkWaits(t, spec.Output)
+	waitstest.Check(t, spec.Output)
 	if s.Jobs != 3 || Valid(s) != nil || ended != 3 || !slices.Contains(steps, "starting slurmctld") {
 		t.Errorf("%d jobs, valid %v, %d ended, steps %q", s.Jobs, Valid(s), ended, steps)
 	}

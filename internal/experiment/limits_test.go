@@ -80,6 +80,11 @@ func TestRecordedOutcomes(t *testing.T) {
 	w := withoutLimits()
 	w.Jobs.Append(&hpc.Job{ID: "z", Submit: w.Epoch.Add(time.Minute), Request: hpc.Request{User: "ada", Tasks: 1}, Behaviour: hpc.Behaviour{RunTime: time.Second},
 		Recorded: &hpc.Recorded{Start: w.Epoch.Add(time.Minute), End: w.Epoch.Add(61 * time.Second), State: hpc.Cancelled}})
+	killed := w.Epoch.Add(2 * time.Minute) // as accounting has a job that was cancelled while it ran, and an array
+	w.Jobs.Append(&hpc.Job{ID: "zz", Submit: killed, Request: hpc.Request{User: "ada", Tasks: 1}, Behaviour: hpc.Behaviour{RunTime: time.Second, ExitCode: 1},
+		Recorded: &hpc.Recorded{Start: killed, End: killed.Add(time.Second), State: hpc.Cancelled}})
+	w.Jobs.Append(&hpc.Job{ID: "zzz", Submit: killed, Request: hpc.Request{User: "ada", Tasks: 1, Array: "1-2"},
+		Behaviour: hpc.Behaviour{RunTime: time.Second, TaskExitCodes: map[int]int{2: 1}}, Recorded: &hpc.Recorded{Start: killed, End: killed.Add(time.Second), State: hpc.Cancelled}})
 	spec.Workload.Value = w
 	if _, err := Run(t.Context(), spec, Hooks{}); err != nil {
 		t.Fatal(err)
@@ -89,7 +94,7 @@ func TestRecordedOutcomes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := metrics.Of(simulated, metrics.Options{})
-	if err != nil || s.JobsByState[hpc.Completed] != 3 || s.JobsByState[hpc.Failed] != 1 || s.JobsByState[hpc.Cancelled] != 1 {
+	if err != nil || s.JobsByState[hpc.Completed] != 4 || s.JobsByState[hpc.Failed] != 1 || s.JobsByState[hpc.Cancelled] != 3 {
 		t.Errorf("%v, states %v", err, s.JobsByState)
 	}
 }

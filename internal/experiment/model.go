@@ -24,6 +24,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel"
 	"rmreplay/internal/rm/slurmmodel/charge"
 	"rmreplay/internal/rm/slurmmodel/coverage"
+	"rmreplay/internal/rm/slurmmodel/guide"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
@@ -304,13 +305,13 @@ func (e *modelEngine) partial() []run.Warning {
 
 // Guide leads the model of Slurm. Attach gets the engine before the run begins.
 type Guide interface {
-	slurmmodel.Guide
+	guide.Guide
 	Attach(engine *slurmmodel.Engine)
 }
 
 // Follow makes a run of the model of Slurm that a guide leads, without a record, and returns the scheduler's
 // counters.
-func Follow(ctx context.Context, spec Spec, guide Guide) (*rm.Scheduler, error) {
+func Follow(ctx context.Context, spec Spec, leader Guide) (*rm.Scheduler, error) {
 	spec.Output = os.DevNull // nothing is written
 	p, err := prepare(spec, func(string, bool) error { return nil })
 	if err != nil {
@@ -320,12 +321,12 @@ func Follow(ctx context.Context, spec Spec, guide Guide) (*rm.Scheduler, error) 
 	if !ok {
 		return nil, fmt.Errorf("following a record with %s (want the policy %s)", spec.Simulator.Policy, SlurmPolicy)
 	}
-	e.config.Guide = guide
+	e.config.Guide = leader
 	engine, _, err := e.engine(p, spec.Seed)
 	if err != nil {
 		return nil, err
 	}
-	guide.Attach(engine)
+	leader.Attach(engine)
 	asked := counters.Watch(engine, counters.Every, nil)
 	everything := watcher{func(rm.Event) error { return nil }, hpc.Never}
 	if _, err = p.play(ctx, engine, spec.Seed, everything, replay.Options{

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -104,6 +105,38 @@ func RaiseLoopback() error {
 		return fmt.Errorf("giving the loopback interface an address: %w", err)
 	}
 	return nil
+}
+
+// HearLoopback makes a TCP socket deaf to all interfaces but the loopback one: no other machine reaches it, at
+// whichever address it listens. The error is that of setsockopt(2). It is EPERM if the process has no
+// privilege in the socket's network and the kernel allows neither way.
+func HearLoopback(fd int) error {
+	err := unix.BindToDevice(fd, "lo")
+	if errors.Is(err, unix.EPERM) { // before Linux 5.7 it takes the capability NET_RAW
+		return dropOthers(fd)
+	}
+	return err
+}
+
+// dropOthers attaches a filter to a socket, and to the connections that it accepts, that drops packets of all
+// interfaces but the loopback one. Old kernels let any process attach it. New ones want the capability NET_ADMIN
+// for TCP, but bind sockets to interfaces.
+func dropOthers(fd int) error {
+	program, err := bpf.Assemble([]bpf.Instruction{
+		bpf.LoadExtension{Num: bpf.ExtLinkLayerType},
+		bpf.JumpIf{Val: unix.ARPHRD_LOOPBACK, SkipFalse: 1},
+		bpf.RetConstant{Val: 1<<32 - 1}, // the packet's bytes that are kept
+		bpf.RetConstant{Val: 0},
+	})
+	if err != nil {
+		return err
+	}
+	filter := make([]unix.SockFilter, len(program))
+	for i, in := range program {
+		filter[i] = unix.SockFilter{Code: in.Op, Jt: in.Jt, Jf: in.Jf, K: in.K}
+	}
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
 }
 
 // batch is the number of sockets that the guard makes at a time.

@@ -136,11 +136,11 @@ func AppendQueued(list []Period, row *run.Row) []Period {
 		}
 	}
 	for i, s := range row.Segments {
-		eligible := s.Eligible
-		if i == last && row.Start != 0 {
-			eligible = row.Eligible
+		start, eligible := s.Start, s.Eligible
+		if i == last && row.Start != 0 { // the row has it from the accounting, a segment from when it was seen
+			start, eligible = row.Start, row.Eligible
 		}
-		add(s.Start, eligible)
+		add(start, eligible)
 		if waits = s.EndedBy == rm.Requeue; waits {
 			p = Period{From: s.End, Again: true}
 		}

@@ -60,6 +60,9 @@ func TestParts(t *testing.T) {
 			reason(0, 10, "Resources"), reason(10, 40, "Resources"), reason(40, 60, "Priority")}, Segments: []run.Segment{
 			{Start: at(10), End: at(40), EndedBy: rm.Requeue, Eligible: at(3)}, {Start: at(60), End: at(90), EndedBy: rm.Ended}}}, 25,
 			map[Part]int{Resources: 10, Requeued: 20}},
+		{"the last start is the row's", run.Row{Submit: at(0), Eligible: at(0), Start: at(59), Segments: []run.Segment{
+			{Start: at(10), End: at(40), EndedBy: rm.Requeue, Eligible: at(0)}, {Start: at(60), End: at(90), EndedBy: rm.Ended}}}, 29,
+			map[Part]int{Unknown: 10, Requeued: 19}},
 		{"a suspension is not waiting", run.Row{Submit: at(0), Eligible: at(0), Start: at(10), Segments: []run.Segment{
 			{Start: at(10), End: at(20), EndedBy: rm.Suspend}, {Start: at(50), End: at(60), EndedBy: rm.Ended}}}, 10, map[Part]int{Unknown: 10}},
 	} {

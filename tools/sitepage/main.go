@@ -7,12 +7,15 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,8 +31,9 @@ const level = 0.95
 
 func main() {
 	without := flag.String("without", "", "also leave out the jobs submitted on `DAY` (UTC), such as 2024-01-03")
+	nodes := flag.Int("nodes", 0, "the partition has `N` nodes: say how much of the waiting the record's own jobs explain")
 	flag.Parse()
-	if err := write(os.Stdout, *without, flag.Args()); err != nil {
+	if err := write(os.Stdout, *without, *nodes, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "sitepage:", err)
 		os.Exit(1)
 	}
@@ -40,7 +44,10 @@ type started struct {
 	submit hpc.Time
 	wait   float64 // seconds
 	cpus   int
-	weight float64 // node hours, or processor hours without nodes
+	weight float64 // node hours
+
+	start, end hpc.Time
+	nodes      int
 }
 
 // group is a selection of jobs.
@@ -49,7 +56,7 @@ type group struct {
 	has  func(*started) bool
 }
 
-func write(out io.Writer, without string, paths []string) error {
+func write(out io.Writer, without string, nodes int, paths []string) error {
 	var w strings.Builder
 	if len(paths) != 2 {
 		return errors.New("want the record and the directory of the draws")
@@ -87,8 +94,57 @@ func write(out io.Writer, without string, paths []string) error {
 			writeRow(&w, f, g, recorded, drawn)
 		}
 	}
+	if nodes > 0 {
+		fmt.Fprintf(&w, "\nWhile the jobs waited, their nodes were free by the record for %s of the time (%d nodes, each "+
+			"running job on nodes of its own).\n", metrics.Float(unexplained(recorded, nodes)).Percent(), nodes)
+	}
 	_, err = io.WriteString(out, w.String())
 	return err
+}
+
+// unexplained returns the share of all waiting during which the running jobs of the record left so many nodes
+// free as the waiting job got, although none of them shares a node. What held such jobs back is not in the
+// record: no schedule of its jobs alone has these waits. Waits up to a minute do not count.
+func unexplained(jobs []started, nodes int) float64 {
+	busy := map[hpc.Time]int{}
+	for i := range jobs {
+		busy[jobs[i].start] += jobs[i].nodes
+		busy[jobs[i].end] -= jobs[i].nodes
+	}
+	times := slices.Sorted(maps.Keys(busy))
+	level := make([]int, len(times)) // nodes in use from each instant on
+	for i, t := range times {
+		level[i] = busy[t]
+		if i > 0 {
+			level[i] += level[i-1]
+		}
+	}
+	var all, free float64
+	for i := range jobs {
+		j := &jobs[i]
+		if j.wait <= 60 {
+			continue
+		}
+		all += j.wait
+		at, exact := slices.BinarySearch(times, j.submit)
+		if !exact {
+			at--
+		}
+		for from := j.submit; from < j.start; at++ {
+			until := j.start
+			if at+1 < len(times) {
+				until = min(until, times[at+1])
+			}
+			if at < 0 || nodes-level[at] >= j.nodes {
+				free += until.Sub(from).Seconds()
+			}
+			from = until
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return free / all
 }
 
 func writeRow(w *strings.Builder, f figure, g group, recorded []started, drawn [][]started) {
@@ -119,9 +175,11 @@ func jobsOf(r *run.Run) (list []started, err error) {
 		if !ok {
 			continue
 		}
+		nodes := max(cmp.Or(row.NodeCount, row.AskedMinNodes), 1) // a record without lists of nodes has what was asked for
 		list = append(list, started{
 			submit: row.Submit, wait: wait.Seconds(), cpus: row.Processors,
-			weight: float64(max(row.NodeCount, 1)) * row.End.Sub(row.Start).Hours(),
+			weight: float64(nodes) * row.End.Sub(row.Start).Hours(),
+			start:  row.Start, end: row.End, nodes: nodes,
 		})
 	}
 	return list, nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func TestPage(t *testing.T) {
 		submit := day.Add(time.Duration(i) * 12 * time.Hour)
 		begin := submit.Add(time.Duration(i) * 100 * time.Second)
 		jobs = append(jobs, &hpc.Job{
-			ID: string(rune('a' + i)), Submit: submit, Request: hpc.Request{Tasks: 8}, Behaviour: hpc.Behaviour{RunTime: time.Hour},
+			ID: string(rune('a' + i)), Submit: submit, Request: hpc.Request{Tasks: 8, MinNodes: []int{1, 2, 1, 1}[i]}, Behaviour: hpc.Behaviour{RunTime: time.Hour},
 			Recorded: &hpc.Recorded{Start: begin, End: begin.Add(time.Hour), State: hpc.Completed, Processors: 8},
 		})
 	}
@@ -37,7 +38,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := write(&b, "2024-01-03", []string{record, draws}); err != nil {
+	if err := write(&b, "2024-01-03", 2, []string{record, draws}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -45,18 +46,41 @@ func TestPage(t *testing.T) {
 		"| mean wait | jobs | recorded | draws, median | draws, interval |",
 		"| all | 4 | 00:02:30 | 00:00:20 | 00:00:10 to 00:00:30 |",
 		"| without 2024-01-03 | 2 | 00:04:10 | 00:00:20 | 00:00:10 to 00:00:30 |",
+		"| all | 4 | 00:02:20 | 00:00:20 |", // by node-hours: jobs of 1, 2, 1 and 1 nodes waited 0, 100, 200 and 300 s
 		"| 4 to 15 CPUs | 4 |", "| submitted 08 to 12 h UTC | 2 | 00:01:40 |", "| submitted 20 to 24 h UTC | 2 |",
+		"their nodes were free by the record for 100.0% of the time (2 nodes",
 		"| all | 4 | 75.0% | 0.0% | 0.0% to 0.0% |",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
-	if err := write(&b, "yesterday", []string{record, draws}); err == nil || !strings.Contains(err.Error(), "not a day") {
+	if err := write(&b, "yesterday", 0, []string{record, draws}); err == nil || !strings.Contains(err.Error(), "not a day") {
 		t.Error(err)
 	}
-	if err := write(&b, "", []string{record}); err == nil {
+	if err := write(&b, "", 0, []string{record}); err == nil {
 		t.Error("one path is enough")
+	}
+}
+
+// TestUnexplained: of the 190 s that b waits for a node, both are taken for 90 s. Waits of a minute do not count.
+func TestUnexplained(t *testing.T) {
+	at := func(s int) hpc.Time { return hpc.Unix(int64(1_700_000_000 + s)) }
+	job := func(submit, start, end, nodes int) started {
+		return started{submit: at(submit), start: at(start), end: at(end), nodes: nodes, wait: float64(start - submit)}
+	}
+	a, b := job(0, 0, 100, 2), job(10, 200, 300, 1)
+	for _, c := range []struct {
+		jobs  []started
+		nodes int
+		want  float64
+	}{
+		{[]started{a, b}, 2, 100.0 / 190}, {[]started{b, a}, 3, 1}, {[]started{a, job(10, 100, 300, 1)}, 2, 0},
+		{[]started{a, job(40, 100, 300, 1)}, 9, 0}, {[]started{job(0, 70, 80, 1)}, 1, 1},
+	} {
+		if got := unexplained(c.jobs, c.nodes); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%+v on %d nodes: %g, want %g", c.jobs, c.nodes, got, c.want)
+		}
 	}
 }
 

@@ -76,6 +76,10 @@ func New(source string, opts workload.ReadOptions) finished.Reader {
 // RulePartial counts records of parts of jobs that were checkpointed, where another record has the whole job.
 const RulePartial = "gwf_partial_execution"
 
+// RuleAbsurdMemory counts records that ask for more memory for a processor than a node has. Their memory is not
+// known.
+const RuleAbsurdMemory = "gwf_absurd_memory"
+
 type reader struct {
 	b     *finished.Builder
 	start int64 // UnixStartTime of the header, if times count from it
@@ -152,6 +156,8 @@ const (
 	// 1973, before any log, and three years are more than any log has.
 	firstAbsolute = 1e8
 	maxSeconds    = 4e9
+	// mostKiB is the largest request for memory, in KiB for a processor: 4 TiB, as much as large nodes have.
+	mostKiB = 4 << 30
 )
 
 // job reads a record. An error names the field.
@@ -193,7 +199,13 @@ func (s *reader) job(fields []string) (*finished.Job, error) {
 	if limit > 0 {
 		j.TimeLimit = seconds(limit)
 	}
-	if memory > 0 {
+	switch {
+	case memory > mostKiB:
+		if err := s.b.Fall(RuleAbsurdMemory, "job %s: ReqMemory (field %d): %.0f KiB for a processor are more than %d TiB: the log may "+
+			"have bytes there", j.ID, fieldMemory+1, memory, mostKiB>>30); err != nil {
+			return nil, err
+		}
+	case memory > 0:
 		j.MemPerCPU = int64(math.Ceil(memory / 1024))
 	}
 	if j.AllocCPUs == 0 && runTime > 0 {

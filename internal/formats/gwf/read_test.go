@@ -62,6 +62,20 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// TestAbsurdMemory: a log with bytes where KiB belong asks for more than any node has, and says so.
+func TestAbsurdMemory(t *testing.T) {
+	fields := strings.Fields(record("1", 10, 0, 1, 1, 1, -1, 1))
+	fields[fieldMemory] = "68719476736"
+	w := parse(t, strings.Join(fields, " ")+"\n")
+	if j := w.Jobs.At(0); j.MemPerCPU != 0 || w.Rules[RuleAbsurdMemory] != 1 {
+		t.Errorf("%+v, %v", j.Request, w.Rules)
+	}
+	fields[fieldMemory] = "2048"
+	if j := parse(t, strings.Join(fields, " ")+"\n").Jobs.At(0); j.MemPerCPU != 2 {
+		t.Errorf("%+v", j.Request)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add("# UnixStartTime: 1100000000\n" + record("1", 10, 0, 1, 1, 1, -1, 1) + record("x", 1100000000, -1, 3, 1, 4, 60, 5))
 	f.Fuzz(func(t *testing.T, text string) {

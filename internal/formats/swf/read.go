@@ -58,6 +58,7 @@ const (
 	RuleBadWait      = "swf_negative_wait"      // field 3 is negative and not -1
 	RuleNoJobBefore  = "swf_job_before_unknown" // field 17 names no earlier job of the log
 	RuleBadHeader    = "swf_bad_header"         // UnixStartTime is no time
+	RuleAbsurdMemory = "swf_absurd_memory"      // field 10 is more than 4 TiB for a processor
 )
 
 // The fields of an SWF record, as indices. The format numbers them from 1; see
@@ -332,7 +333,13 @@ func (s *reader) job(r *record, size, line int) error {
 	if r[fieldTimeLimit].mantissa > 0 {
 		job.TimeLimit = duration(r[fieldTimeLimit])
 	}
-	if kib := whole(r[fieldRequestedMemory]); kib > 0 && kib < maxKiB {
+	switch kib := whole(r[fieldRequestedMemory]); {
+	case kib > mostKiB:
+		if err := s.book.Fall(RuleAbsurdMemory, "job %d: %d KiB of memory for a processor are more than %d TiB: the log may have bytes there",
+			whole(r[fieldNumber]), kib, mostKiB>>30); err != nil {
+			return err
+		}
+	case kib > 0:
 		job.MemPerCPU = (kib + 1023) / 1024
 	}
 	job.User = s.names.users.name(whole(r[fieldUser]))
@@ -372,9 +379,12 @@ func (s *reader) job(r *record, size, line int) error {
 	return s.order.Job(&s.book, job.Submit)
 }
 
-// maxKiB is the largest amount of memory, in KiB for a processor, that is accepted as a
-// request.
-const maxKiB = 1 << 40
+const (
+	// maxKiB is the largest amount of memory in use, in KiB for a processor, that is accepted.
+	maxKiB = 1 << 40
+	// mostKiB is the largest request for memory, in KiB for a processor: 4 TiB, as much as large nodes have.
+	mostKiB = 4 << 30
+)
 
 // identify gives the job its ID and its dependency.
 func (s *reader) identify(job *hpc.Job, r *record, line int) error {

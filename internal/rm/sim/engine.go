@@ -293,8 +293,6 @@ func (e *Engine) end(j *Job) {
 	switch {
 	case j.cut && !(e.cfg.RecordedLimits && j.outlived()):
 		state = hpc.TimedOut
-	case j.exitCode() != 0:
-		state = hpc.Failed
 	default:
 		state = j.recordedEnd()
 	}

@@ -75,15 +75,19 @@ func (j *Job) held() int {
 // exitCode returns the exit code of its script.
 func (j *Job) exitCode() int { return j.of.job.ExitCodeOf(int(j.task)) }
 
-// recordedEnd returns how a job ends that ends by itself with exit code 0: as its record says, if that is
-// an end that the simulator has no cause for. Logs have jobs that failed without an exit code, and jobs
-// that were cancelled while they ran, for as long as they ran.
+// recordedEnd returns how a job ends that ends by itself: as its record says, if that is an end that the
+// simulator has no cause for. Logs have jobs that failed without an exit code, and jobs that were cancelled while
+// they ran, for as long as they ran. The record of an array says how its tasks ended that have an exit code.
 func (j *Job) recordedEnd() hpc.State {
-	if r := j.of.job.Recorded; j.task < 0 && r != nil && r.Start != 0 { // tasks of arrays have exit codes
+	code := j.exitCode()
+	if r := j.of.job.Recorded; r != nil && r.Start != 0 && (j.task < 0 || code != 0) {
 		switch r.State {
 		case hpc.Failed, hpc.Cancelled, hpc.NodeFail, hpc.OutOfMemory, hpc.BootFail:
 			return r.State
 		}
+	}
+	if code != 0 {
+		return hpc.Failed
 	}
 	return hpc.Completed
 }

@@ -335,7 +335,7 @@ func (a *accounting) decay() {
 	switch {
 	case !a.settings.Multifactor:
 		return
-	case a.shares == nil && !a.e.rules.since2411: // without slurmdbd there is no such thread
+	case a.shares == nil && !a.e.rules.Since2411: // without slurmdbd there is no such thread
 		return
 	case a.shares == nil:
 		for _, j := range a.e.list {

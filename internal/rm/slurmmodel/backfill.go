@@ -46,11 +46,11 @@ func (e *Engine) newCycle() *cycle {
 		return c
 	}
 	e.cycles++
-	c.depths = backfill.Depths{User: e.par.bf.maxUser, Partition: e.par.bf.maxPart, Both: e.par.bf.maxUserPart}
+	c.depths = backfill.Depths{User: e.par.BF.MaxUser, Partition: e.par.BF.MaxPart, Both: e.par.BF.MaxUserPart}
 	c.free = e.up.Clone()
 	c.table = &e.table
-	c.table.Begin(c.now, e.par.bf.window, e.par.bf.resolution, e.available)
-	c.table.Beyond = e.rules.since2411
+	c.table.Begin(c.now, e.par.BF.Window, e.par.BF.Resolution, e.available)
+	c.table.Beyond, c.table.Up = e.rules.Since2411, e.rules.RoundUp
 	c.end = c.table.End()
 	for _, j := range e.list {
 		if j.state == pending {
@@ -60,7 +60,7 @@ func (e *Engine) newCycle() *cycle {
 	for _, p := range e.parts {
 		p.planned = 0
 	}
-	if e.par.bf.runningReserve {
+	if e.par.BF.RunningReserve {
 		for _, j := range e.running {
 			c.reserveRunning(j)
 		}
@@ -74,20 +74,20 @@ func (c *cycle) goOn() time.Duration {
 	e := c.e
 	if c.asleep {
 		c.asleep, c.spell = false, 0
-		if c.changed != e.changed && !e.par.limits.Continue {
+		if c.changed != e.changed && !e.par.Limits.Continue {
 			c.exit = sdiag.BackfillChanged
 		}
 	}
 	for c.at < len(c.queue) && c.exit == 0 {
 		tried := c.tried
 		switch {
-		case c.tried >= e.par.bf.maxTest:
+		case c.tried >= e.par.BF.MaxTest:
 			c.exit = sdiag.BackfillTests
-		case e.second()-c.now >= e.par.limits.BackfillSeconds:
+		case e.second()-c.now >= e.par.Limits.BackfillSeconds:
 			c.exit = sdiag.BackfillTime
-		case c.spell >= e.par.limits.Interval:
+		case c.spell >= e.par.Limits.Interval:
 			c.asleep, c.changed = true, e.changed
-			return e.par.limits.Sleep
+			return e.par.Limits.Sleep
 		case c.record(c.queue[c.at]):
 			c.at++
 		}
@@ -128,11 +128,11 @@ func (c *cycle) judge(j *job, what rm.Backfill) {
 // that the next cycle has work. Nodes with jobs do not get the flag. Since 24.11 full ones do not, but that
 // counts as a change.
 func (e *Engine) flagPlanned() {
-	if e.rules.since2411 && e.planned.Next(0) >= 0 {
+	if e.rules.Since2411 && e.planned.Next(0) >= 0 {
 		e.touch()
 	}
 	for i := range e.planned.All {
-		if e.rules.since2411 && e.tester.Full(e.state, i) || !e.rules.since2411 && !e.state.Idle(i) {
+		if e.rules.Since2411 && e.tester.Full(e.state, i) || !e.rules.Since2411 && !e.state.Idle(i) {
 			e.planned.Clear(i)
 		}
 	}
@@ -144,19 +144,9 @@ func (e *Engine) flagPlanned() {
 // reserveRunning puts a running job that has whole nodes into the table, from its beginning on
 // (_bf_reserve_running).
 func (c *cycle) reserveRunning(j *job) {
-	if j.request.Exclusive && c.table.Records() < c.e.par.bf.spaceSize {
-		c.table.Reserve(j.alloc.Nodes, 0, c.roundEnd(j.end))
+	if j.request.Exclusive && c.table.Records() < c.e.par.BF.SpaceSize {
+		c.table.Reserve(j.alloc.Nodes, 0, c.table.RoundEnd(j.end))
 	}
-}
-
-func (c *cycle) round(t int64) int64 { return t / c.e.par.bf.resolution * c.e.par.bf.resolution }
-
-// roundEnd rounds the end of a reservation.
-func (c *cycle) roundEnd(t int64) int64 {
-	if c.e.rules.roundUp {
-		t += c.e.par.bf.resolution - 1
-	}
-	return c.round(t)
 }
 
 // record tries a record of the queue, with all its tasks. It reports false if the cycle ends.
@@ -171,7 +161,7 @@ func (c *cycle) record(r record) bool {
 		return true
 	}
 	j.part, j.priority = r.part, r.priority
-	if !e.par.assocLimitStop && !e.account.beforeSelection(j) {
+	if !e.par.AssocLimitStop && !e.account.beforeSelection(j) {
 		c.judge(j, rm.OverLimit)
 		return true
 	}
@@ -185,7 +175,7 @@ func (c *cycle) record(r record) bool {
 		case endCycle:
 			return false
 		case nextStarted:
-			if e.par.bf.maxStart > 0 && c.started >= e.par.bf.maxStart {
+			if e.par.BF.MaxStart > 0 && c.started >= e.par.BF.MaxStart {
 				c.exit = sdiag.BackfillStarts
 				return false
 			}
@@ -203,10 +193,10 @@ func (c *cycle) record(r record) bool {
 
 // nowOnly reports whether a job gets no reservation.
 func (c *cycle) nowOnly(j *job) bool {
-	bf := &c.e.par.bf
+	bf := &c.e.par.BF
 	least := c.e.reservePriority(j)
-	return least > 0 && j.priority < least || bf.minAge > 0 && j.begin > 0 && c.now-j.begin < bf.minAge ||
-		bf.oneReservation && j.estimate > 0 || bf.partReserve > 0 && j.part.planned >= bf.partReserve
+	return least > 0 && j.priority < least || bf.MinAge > 0 && j.begin > 0 && c.now-j.begin < bf.MinAge ||
+		bf.OneReservation && j.estimate > 0 || bf.PartReserve > 0 && j.part.planned >= bf.PartReserve
 }
 
 // next is what follows a trial.
@@ -318,7 +308,7 @@ func (t *trial) attempt() (result next, again bool) {
 	if answer != reservations.Free {
 		return nextRecord, false
 	}
-	if e.rules.since2411 && from > t.end {
+	if e.rules.Since2411 && from > t.end {
 		return t.giveUp()
 	}
 	free := t.free
@@ -328,12 +318,12 @@ func (t *trial) attempt() (result next, again bool) {
 	}
 	free.And(e.up)
 	free.And(e.available)
-	if e.rules.since2411 && j.excluded != nil {
+	if e.rules.Since2411 && j.excluded != nil {
 		free.AndNot(j.excluded)
 	}
 	t.later = t.table.Restrict(free, from, max(t.now, from)+t.limit*60)
 	if overlaps {
-		end := e.reservations.EndAfter(from, e.par.bf.resolution)
+		end := e.reservations.EndAfter(from, e.par.BF.Resolution)
 		if end++; end > 1 && end < t.end && (t.later == 0 || end < t.later) {
 			t.later = end
 		}
@@ -364,9 +354,10 @@ func (t *trial) attempt() (result next, again bool) {
 func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation, int64) {
 	e := t.e
 	h := selection.Horizon{
-		Now: t.now, Running: e.horizon, Linear: e.par.bf.linear, PreferBusy: e.par.bf.busy,
-		GuessedEnd: e.par.killWait + e.par.overTimeLimit, NowOnly: t.nowOnly, Version: e.version,
-		Since2411: e.rules.since2411, Since2605: e.rules.since2605, Begin: from, Until: t.later,
+		Now: t.now, Running: e.horizon, Linear: e.par.BF.Linear, PreferBusy: e.par.BF.Busy,
+		GuessedEnd: e.par.KillWait + e.par.OverTimeLimit, NowOnly: t.nowOnly,
+		Since2411: e.rules.Since2411, Since2605: e.rules.Since2605, Begin: from, Until: t.later,
+		Version: e.version,
 	}
 	alloc, start := e.tester.WillRun(e.state, e.requestOf(t.job), free, t.counts, &h)
 	if alloc != nil {
@@ -378,9 +369,9 @@ func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation,
 // decide starts a job that can start now, and plans one that can start later.
 func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, start int64) (result next, again bool) {
 	e, j := t.e, t.job
-	if start > t.now && e.rules.since2411 && t.conflicts(alloc, start) {
-		if t.later = start; e.rules.since2605 && start == from {
-			t.later += e.par.bf.resolution
+	if start > t.now && e.rules.Since2411 && t.conflicts(alloc, start) {
+		if t.later = start; e.rules.Since2605 && start == from {
+			t.later += e.par.BF.Resolution
 		}
 		j.estimate = 0
 		return 0, true
@@ -414,7 +405,7 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 	case t.later > 0 && start > t.later:
 		j.estimate = 0
 		return 0, true
-	case start > t.now+e.par.bf.window:
+	case start > t.now+e.par.BF.Window:
 		if t.original != 0 && t.original < start {
 			j.estimate = t.original
 		}
@@ -429,13 +420,13 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 
 // conflicts reports whether the nodes are planned for other jobs while the job would run.
 func (t *trial) conflicts(alloc *selection.Allocation, start int64) bool {
-	return t.table.Conflicts(alloc.Nodes, t.round(start), t.roundEnd(start+t.limit*60))
+	return t.table.Conflicts(alloc.Nodes, t.table.Round(start), t.table.RoundEnd(start+t.limit*60))
 }
 
 // reserve plans a job, and returns what follows.
 func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
-	e, j, bf := t.e, t.job, &t.e.par.bf
-	if !e.par.assocLimitStop && !e.account.afterSelection(j, alloc.Nodes, len(alloc.Parts)) {
+	e, j, bf := t.e, t.job, &t.e.par.BF
+	if !e.par.AssocLimitStop && !e.account.afterSelection(j, alloc.Nodes, len(alloc.Parts)) {
 		t.judge(j, rm.OverLimit)
 		return nextRecord
 	}
@@ -443,8 +434,8 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 		t.judge(j, rm.NotPlanned)
 		return nextRecord
 	}
-	if bf.partReserve > 0 {
-		if j.part.planned >= bf.partReserve {
+	if bf.PartReserve > 0 {
+		if j.part.planned >= bf.PartReserve {
 			t.judge(j, rm.NotPlanned)
 			return nextRecord
 		}
@@ -454,12 +445,12 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	if t.original == 0 || start < t.original {
 		e.planned.Or(alloc.Nodes)
 	}
-	if !bf.oneReservation || t.original == 0 {
-		if t.table.Records() >= bf.spaceSize {
+	if !bf.OneReservation || t.original == 0 {
+		if t.table.Records() >= bf.SpaceSize {
 			t.exit = sdiag.BackfillTable
 			return endCycle
 		}
-		t.table.Reserve(alloc.Nodes, t.round(start), t.roundEnd(start+t.limit*60))
+		t.table.Reserve(alloc.Nodes, t.table.Round(start), t.table.RoundEnd(start+t.limit*60))
 	}
 	t.judge(j, rm.Planned)
 	if t.original != 0 && t.original < start {
@@ -474,8 +465,8 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	}
 	t.reserved++
 	n := t.reserved
-	limited := e.rules.since2411 && a.limit > 0 && n+a.running >= a.limit
-	if n >= bf.maxArrayResv || n >= len(j.tasks) || limited {
+	limited := e.rules.Since2411 && a.limit > 0 && n+a.running >= a.limit
+	if n >= bf.MaxArrayResv || n >= len(j.tasks) || limited {
 		return nextRecord
 	}
 	return nextTask

@@ -169,7 +169,7 @@ func (e *Engine) testNeed(j *job, n *need) needState {
 	}
 	pendingOnes, complete, well, started := 0, true, true, int64(0)
 	for _, other := range n.on.jobs {
-		if task >= 0 && other.task != task && !contains(other.tasks, task) {
+		if task >= 0 && other.task != task && !slices.Contains(other.tasks, task) {
 			continue
 		}
 		switch {
@@ -179,7 +179,7 @@ func (e *Engine) testNeed(j *job, n *need) needState {
 		case other.state != ended:
 			complete = false
 		}
-		well = well && other.state == ended && other.wentWell()
+		well = well && other.state == ended && other.well
 		started = max(started, other.startedAt.UnixSeconds())
 	}
 	switch n.kind {
@@ -232,15 +232,6 @@ func either(good bool) needState {
 	return failed
 }
 
-func contains(tasks []int, task int) bool {
-	for _, t := range tasks {
-		if t == task {
-			return true
-		}
-	}
-	return false
-}
-
 // testSingleton looks for jobs of the same user and name that run, or were submitted earlier.
 func (e *Engine) testSingleton(j *job) needState {
 	for _, other := range e.list {
@@ -265,7 +256,7 @@ func (j *job) name() string {
 // neverSatisfied cancels a job whose dependencies can never be met, or leaves it pending
 // (handle_invalid_dependency).
 func (e *Engine) neverSatisfied(j *job) {
-	kill := e.par.killInvalidDepend
+	kill := e.par.KillInvalidDepend
 	if asked := j.of.job.KillOnInvalidDep; asked != nil {
 		kill = *asked
 	}

@@ -10,6 +10,9 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/backfill"
+	"rmreplay/internal/rm/slurmmodel/demand"
+	"rmreplay/internal/rm/slurmmodel/machine"
+	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -19,14 +22,14 @@ import (
 // Engine is the model of a slurmctld and its nodes. It is a [rm.ResourceManager].
 type Engine struct {
 	cfg     Config
-	par     *parameters
-	site    *parameters // of slurm.conf when the window has begun; nil before, and without a pre-roll
-	rules   rules
+	par     *parameters.Parameters
+	site    *parameters.Parameters // of slurm.conf when the window has begun; nil before, and without a pre-roll
+	rules   parameters.Rules
 	tester  *selection.Tester
 	state   *selection.State
 	place   map[string]int // of nodes
 	configs []*hpc.Node    // of slurm.conf, by place
-	capable map[demand]selection.Bits
+	capable map[demand.Demand]selection.Bits
 	parts   []*partition
 	account *accounting // nil without
 
@@ -81,20 +84,20 @@ func New(cfg Config) (*Engine, error) {
 }
 
 func newEngine(cfg Config) (*Engine, error) {
-	m, err := newMachine(&cfg)
+	m, err := machine.New(cfg.Get, parameters.RulesOf(cfg.Release), cfg.Nodes, cfg.Switches)
 	if err != nil {
 		return nil, err
 	}
 	e := &Engine{
-		cfg: cfg, par: readParameters(cfg.Get), rules: rulesOf(cfg.Release),
+		cfg: cfg, par: parameters.Read(cfg.Get), rules: parameters.RulesOf(cfg.Release),
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
-		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[demand]selection.Bits{},
+		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[demand.Demand]selection.Bits{},
 	}
 	if cfg.PreRoll {
-		e.par = readParameters(preRoll(cfg.Get, cfg.PresetBurst))
+		e.par = parameters.Read(preRoll(cfg.Get, cfg.PresetBurst))
 	}
 	e.reservations = reservations.New(site{e})
-	e.reservations.Since2411, e.reservations.Shares = e.rules.since2411, e.rules.since2411 && !e.rules.since2605
+	e.reservations.Since2411, e.reservations.Shares = e.rules.Since2411, e.rules.Since2411 && !e.rules.Since2605
 	n := len(m.Nodes)
 	e.configs = make([]*hpc.Node, n)
 	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
@@ -117,7 +120,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	if len(e.parts) == 0 {
 		return nil, errors.New("a cluster without partitions (want at least one)")
 	}
-	e.nextNumber, e.version = e.par.firstJob, 1
+	e.nextNumber, e.version = e.par.FirstJob, 1
 	if e.account, err = newAccounting(e); err != nil {
 		return nil, err
 	}

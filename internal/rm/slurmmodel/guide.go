@@ -5,49 +5,14 @@ import (
 	"slices"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurmmodel/guide"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
 
-// Guide overrules the model, so that it makes each decision in the state of another scheduler
-// ([Config.Guide]). The inputs of the workload are as always.
-type Guide interface {
-	// Pass says that a pass of the main scheduler, or a cycle of backfill, begins with a queue of jobs.
-	Pass(backfill bool, queue []Task)
-	// Start says that the model would start a job on nodes, a host list. It returns the nodes on which the
-	// job starts; "" keeps it waiting, and blocks says whether the jobs behind it in its partition wait
-	// with it.
-	Start(v View, nodes string) (on string, blocks bool)
-	// End reports whether a running job ends now, as the model would have it.
-	End(t Task) bool
-}
-
-// Task names a job, or a task of an array, in its present run.
-type Task struct {
-	Job  string // the workload's ID
-	Task int    // -1 for a job that is no array; of tasks that pend together the first
-	// Restarts is the number of its earlier runs.
-	Restarts int
-}
-
-// View is what the model knows of a job at an instant.
-type View struct {
-	Task
-	Partition string
-	State     hpc.State
-	Priority  uint32
-	Parts     []rm.PriorityPart
-	Reason    string   // in Slurm's words
-	Planned   hpc.Time // start that backfill plans; 0 for none
-	Backfill  rm.Backfill
-	// IdleNodes is the number of nodes of its partition in service and without jobs.
-	IdleNodes int
-}
-
 // taskOf returns the task for which a record stands.
-func taskOf(j *job) Task {
-	t := Task{j.of.job.ID, j.task, j.restarts}
+func taskOf(j *job) guide.Task {
+	t := guide.Task{Job: j.of.job.ID, Task: j.task, Restarts: j.restarts}
 	if j.isHead() {
 		t.Task = j.tasks[0]
 	}
@@ -55,8 +20,8 @@ func taskOf(j *job) Task {
 }
 
 // view returns what is known of a job.
-func (e *Engine) view(j *job) View {
-	v := View{
+func (e *Engine) view(j *job) guide.View {
+	v := guide.View{
 		Task: taskOf(j), Partition: j.part.name, State: hpc.Pending, Priority: j.priority,
 		Parts: e.account.points(j), Reason: j.reason.String(), Backfill: j.backfill,
 	}
@@ -86,7 +51,7 @@ func (e *Engine) find(id string, task int) *job {
 
 // Look returns what the model knows of a task that has not ended. Task -1 of an array stands for the tasks that
 // pend together.
-func (e *Engine) Look(id string, task int) (v View, ok bool) {
+func (e *Engine) Look(id string, task int) (v guide.View, ok bool) {
 	if j := e.find(id, task); j != nil {
 		return e.view(j), true
 	}
@@ -98,7 +63,7 @@ func (e *Engine) announce(byBackfill bool, queue []record) {
 	if e.cfg.Guide == nil {
 		return
 	}
-	list := make([]Task, len(queue))
+	list := make([]guide.Task, len(queue))
 	for i, r := range queue {
 		list[i] = taskOf(r.job)
 	}
@@ -127,7 +92,7 @@ func (e *Engine) guided(j *job, alloc *selection.Allocation) (*selection.Allocat
 
 // allocateOn returns an allocation on named nodes; nil if the job does not fit there.
 func (e *Engine) allocateOn(j *job, names string) *selection.Allocation {
-	set, err := e.nodeSet(names)
+	set, err := e.tester.SetOf(names, e.place)
 	if err != nil {
 		return nil
 	}
@@ -163,9 +128,11 @@ func (e *Engine) ForceEnd(id string, task int, how hpc.State) error {
 	if j == nil || j.state != running {
 		return fmt.Errorf("the model does not have job %s running", id)
 	}
-	e.leave(j, how, e.par.epilog)
+	e.leave(j, how, e.par.Epilog)
 	return nil
 }
 
 // ForceReason gives a pending task another reason.
-func (e *Engine) ForceReason(v View, r slurmspec.Reason) { e.setReason(e.find(v.Job, v.Task.Task), r) }
+func (e *Engine) ForceReason(v guide.View, r slurmspec.Reason) {
+	e.setReason(e.find(v.Job, v.Task.Task), r)
+}

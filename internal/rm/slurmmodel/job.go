@@ -3,6 +3,7 @@ package slurmmodel
 import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurmmodel/demand"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
@@ -47,7 +48,7 @@ type job struct {
 	switchSince        int64 // since when it waits; 0 if it has not begun
 	excluded           selection.Bits
 	ownMemory          bool           // it says how much memory it wants
-	demand             demand         // of hardware and features
+	demand             demand.Demand  // of hardware and features
 	capable            selection.Bits // nodes whose hardware and features serve it
 	needs              *needs         // dependencies; nil for none
 	totalCPUs          int            // that the last successful test gave it

@@ -44,22 +44,22 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	l.lastReservations = second
 	l.backfill, l.decay = hpc.Never, at
 	switch {
-	case !e.par.bf.off:
-		l.backfill = at.Add(time.Duration(e.par.bf.interval) * time.Second)
+	case !e.par.BF.Off:
+		l.backfill = at.Add(time.Duration(e.par.BF.Interval) * time.Second)
 	case e.cfg.PreRoll:
 		l.backfill = at.Add(backfillOff)
 	}
 	l.queued = true // the nodes register
 	l.passEnd = at - hpc.Time(time.Hour)
 	e.changed = second
-	e.stats = sdiag.Counters{Exits: e.rules.wholeSeconds}
+	e.stats = sdiag.Counters{Exits: e.rules.WholeSeconds}
 	e.stats.Reset(second)
 }
 
 // nextTurn returns when the background loop turns after an instant. At whole seconds it turns after what an
 // administrator does at that instant, and before what users do ([Engine.turnFirst]).
 func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
-	if e.rules.wholeSeconds {
+	if e.rules.WholeSeconds {
 		return hpc.Unix(at.UnixSeconds() + 1).Add(afterAdministrators)
 	}
 	return at.Add(time.Second)
@@ -71,7 +71,7 @@ const afterAdministrators = 1
 // turnFirst lets the background loop turn before a request of a user at the same whole second: slurmctld sleeps
 // for a microsecond before it looks at such a request (_throttle_start in proc_req.c).
 func (e *Engine) turnFirst() {
-	if !e.rules.wholeSeconds || e.loops.turn != e.now.Add(afterAdministrators) {
+	if !e.rules.WholeSeconds || e.loops.turn != e.now.Add(afterAdministrators) {
 		return
 	}
 	e.now = e.loops.turn
@@ -85,7 +85,7 @@ func (e *Engine) passAt() hpc.Time {
 	if !e.loops.requested {
 		return hpc.Never
 	}
-	if at := e.loops.passEnd.Add(e.par.schedMinInterval); at >= e.now {
+	if at := e.loops.passEnd.Add(e.par.SchedMinInterval); at >= e.now {
 		return at.Add(time.Microsecond)
 	}
 	return e.now
@@ -111,7 +111,7 @@ func (e *Engine) step() {
 	case l.backfill <= e.now:
 		l.backfill = e.backfillTurn()
 	case l.decay <= e.now:
-		l.decay = l.decay.Add(time.Duration(e.par.calcPeriod) * time.Second)
+		l.decay = l.decay.Add(time.Duration(e.par.CalcPeriod) * time.Second)
 		e.account.decay()
 	case l.turn <= e.now:
 		l.turn = e.nextTurn(e.now)
@@ -150,14 +150,14 @@ func (e *Engine) backgroundTurn() {
 		e.purgeReservations(now)
 	}
 	purge := int64(purgeInterval)
-	if e.par.minJobAge < purge {
-		purge = max(10, e.par.minJobAge)
+	if e.par.MinJobAge < purge {
+		purge = max(10, e.par.MinJobAge)
 	}
-	if e.par.minJobAge > 0 && now-l.lastPurge >= purge {
+	if e.par.MinJobAge > 0 && now-l.lastPurge >= purge {
 		l.lastPurge = now
 		e.purge()
 	}
-	interval, delay := e.par.schedInterval, e.par.batchSchedDelay
+	interval, delay := e.par.SchedInterval, e.par.BatchSchedDelay
 	if !l.first { // the options are read in the first pass
 		interval, delay = 60, 3
 	}
@@ -196,10 +196,10 @@ const backfillOff = 30 * time.Second
 func (e *Engine) backfillTurn() hpc.Time {
 	if now := e.second(); e.cycle == nil {
 		e.readBackfill()
-		if e.par.bf.off {
+		if e.par.BF.Off {
 			return e.now.Add(backfillOff)
 		}
-		if now-e.loops.lastBackfill < e.par.bf.interval || e.changed < e.loops.lastBackfill {
+		if now-e.loops.lastBackfill < e.par.BF.Interval || e.changed < e.loops.lastBackfill {
 			return e.now.Add(time.Second)
 		}
 		e.cycle = e.newCycle()
@@ -210,5 +210,5 @@ func (e *Engine) backfillTurn() hpc.Time {
 	e.cycle = nil
 	e.tell()
 	e.loops.lastBackfill = e.second()
-	return e.now.Add(time.Duration(e.par.bf.interval) * time.Second)
+	return e.now.Add(time.Duration(e.par.BF.Interval) * time.Second)
 }

@@ -68,11 +68,11 @@ func (e *Engine) loseJobs(node int) {
 		if j.state != running || !j.alloc.Nodes.Has(node) {
 			continue
 		}
-		requeue := e.par.requeue
+		requeue := e.par.Requeue
 		if wish := j.of.job.Requeue; wish != nil {
 			requeue = *wish
 		}
-		e.vacate(j, hpc.NodeFail, e.par.epilog, requeue)
+		e.vacate(j, hpc.NodeFail, e.par.Epilog, requeue)
 	}
 }
 

@@ -7,12 +7,13 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/window"
 )
 
 // PlanWindow implements [rm.ResourceManager], as a replay does.
 func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {
-	if e.rules.wholeSeconds {
+	if e.rules.WholeSeconds {
 		return nil, errors.New("the model of Slurm does not play windows since 23.11, whose slurmctld restarts when " +
 			"it reads its configuration (want --slurm 22.05, or a replay)")
 	}
@@ -48,7 +49,7 @@ func (e *Engine) BeginWindow() error {
 	if !e.cfg.PreRoll {
 		return nil
 	}
-	e.site = readParameters(e.cfg.Get)
+	e.site = parameters.Read(e.cfg.Get)
 	e.siteBackfill = true
 	e.tester.ClearWeights()
 	e.touch()
@@ -61,11 +62,11 @@ func (e *Engine) readMain() {
 	if e.site == nil {
 		return
 	}
-	bf := e.par.bf
-	bf.minAge, bf.minPriority = e.site.bf.minAge, e.site.bf.minPriority
+	bf := e.par.BF
+	bf.MinAge, bf.MinPriority = e.site.BF.MinAge, e.site.BF.MinPriority
 	site := *e.site
 	if e.siteBackfill { // backfill has not read its own yet
-		site.bf = bf
+		site.BF = bf
 	}
 	e.par = &site
 }
@@ -73,6 +74,6 @@ func (e *Engine) readMain() {
 // readBackfill gives backfill the parameters of slurm.conf anew.
 func (e *Engine) readBackfill() {
 	if e.siteBackfill {
-		e.siteBackfill, e.par.bf = false, e.site.bf
+		e.siteBackfill, e.par.BF = false, e.site.BF
 	}
 }

@@ -133,7 +133,7 @@ func (e *Engine) fitsPartition(j *job, forBackfill bool) bool {
 	}
 	if r := &j.request; !j.ownMemory && (r.Memory != p.memory || r.MemoryPerCPU != p.memoryPerCPU) {
 		r.Memory, r.MemoryPerCPU = p.memory, p.memoryPerCPU
-		j.capable = e.serving(j.demand.with(r))
+		j.capable = e.serving(j.demand.With(r))
 	}
 	return true
 }

@@ -165,15 +165,15 @@ func (s site) KnowsAccount(name string) bool {
 // and in 26.05 one that starts when the reservation begins.
 func (s site) Choose(among selection.Bits, count int, start int64) selection.Bits {
 	e := s.e
-	if !e.rules.since2411 {
+	if !e.rules.Since2411 {
 		return reservations.Choose(e.tester.Switches, among, count)
 	}
 	r := selection.Request{MinCPUs: count, CPUsPerTask: 1, MinCPUsPerNode: 1, MaxNodes: count, Exclusive: true}
 	h := selection.Horizon{
-		Now: e.second(), Running: e.horizon, Linear: e.par.bf.linear, GuessedEnd: e.par.killWait + e.par.overTimeLimit,
-		Since2411: true, Since2605: e.rules.since2605,
+		Now: e.second(), Running: e.horizon, Linear: e.par.BF.Linear, GuessedEnd: e.par.KillWait + e.par.OverTimeLimit,
+		Since2411: true, Since2605: e.rules.Since2605,
 	}
-	if e.rules.since2605 {
+	if e.rules.Since2605 {
 		h.Begin = start
 	}
 	alloc, _ := e.tester.WillRun(e.state, &r, among, selection.Counts{Min: count, Max: count, Wanted: count}, &h)
@@ -279,7 +279,7 @@ func (e *Engine) purgeReservations(now int64) {
 // reservationOver reports whether a job runs in a reservation that has ended for longer than ResvOverRun.
 func (e *Engine) reservationOver(j *job, now int64) bool {
 	r := j.reservation
-	return r != nil && !r.Flexible() && r.End+e.par.reservationOverRun < now
+	return r != nil && !r.Flexible() && r.End+e.par.ReservationOverRun < now
 }
 
 // blockReservation blocks a job's own reservation for the rest of a pass, after the job found too few free
@@ -287,10 +287,10 @@ func (e *Engine) reservationOver(j *job, now int64) bool {
 // reports whether the partition is blocked.
 func (p *pass) blockReservation(j *job) bool {
 	e := p.e
-	if e.rules.since2411 || len(p.blocked) < mostBlocked {
+	if e.rules.Since2411 || len(p.blocked) < mostBlocked {
 		p.blocked = append(p.blocked, j.reservation)
 	}
-	if !e.rules.since2411 || !j.reservation.Flexible() {
+	if !e.rules.Since2411 || !j.reservation.Flexible() {
 		return false
 	}
 	if j.part.failed {
@@ -310,5 +310,5 @@ const mostBlocked = 10
 // selection gave the job (_job_runnable_test3). Since 24.11 jobs of flexible reservations need not.
 func (e *Engine) fitsReservation(r record) bool {
 	own := r.job.reservation
-	return own == nil || e.rules.since2411 && own.Flexible() || own.Nodes.CountAnd(r.part.nodes) >= r.job.chosenNodes
+	return own == nil || e.rules.Since2411 && own.Flexible() || own.Nodes.CountAnd(r.part.nodes) >= r.job.chosenNodes
 }

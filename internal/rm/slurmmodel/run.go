@@ -89,10 +89,10 @@ func (e *Engine) complete(j *job) {
 	switch {
 	case j.of.job.ExitCodeOf(j.task) != 0:
 		how = hpc.Failed
-	case !j.endless && j.end+e.par.overTimeLimit < e.second():
+	case !j.endless && j.end+e.par.OverTimeLimit < e.second():
 		how = hpc.TimedOut
 	}
-	e.leave(j, how, e.par.epilog)
+	e.leave(j, how, e.par.Epilog)
 }
 
 // leave takes a job off its nodes. The nodes are free when they have answered, at the same instant but
@@ -140,7 +140,7 @@ func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
 		switch {
 		case !atOnce:
 			e.at(e.now.Add(watchdogNap), nodesAnswer, func() { e.loops.queued = true })
-		case e.par.deferred:
+		case e.par.Deferred:
 			e.loops.queued = true
 		default:
 			e.request(false)
@@ -195,9 +195,6 @@ func (j *job) ends() []int {
 	return []int{j.task}
 }
 
-// wentWell reports whether an ended job completed.
-func (j *job) wentWell() bool { return j.well }
-
 // enforceLimits kills the jobs that have reached their time limits, in slurmctld's order (job_time_limit).
 func (e *Engine) enforceLimits() {
 	now := e.second()
@@ -205,7 +202,7 @@ func (e *Engine) enforceLimits() {
 		if j.state != running {
 			continue
 		}
-		over := !j.endless && j.end <= now-e.par.overTimeLimit || e.reservationOver(j, now)
+		over := !j.endless && j.end <= now-e.par.OverTimeLimit || e.reservationOver(j, now)
 		if over && e.mayEnd(j) {
 			e.leave(j, hpc.TimedOut, true)
 		}
@@ -225,7 +222,7 @@ func (e *Engine) purge() {
 	kept := e.over[:0]
 	for _, j := range e.over {
 		array := j.of.array != nil && j.number == j.of.number && (j.of.array.running > 0 || len(j.of.jobs) > 1)
-		if array || j.end > now-e.par.minJobAge {
+		if array || j.end > now-e.par.MinJobAge {
 			kept = append(kept, j)
 			continue
 		}

@@ -21,7 +21,7 @@ type attempt struct {
 func (e *Engine) schedule(full bool) {
 	e.loops.first = true
 	e.readMain()
-	if e.par.schedInterval < 0 {
+	if e.par.SchedInterval < 0 {
 		return
 	}
 	p := pass{e: e, full: full}
@@ -87,11 +87,11 @@ func (p *pass) record(r record) bool {
 // try tries one job or task. goOn is false if the pass ends, and started is true if the job has started.
 func (p *pass) try(j *job) (goOn, started bool) {
 	e := p.e
-	if e.now.Add(p.took()).UnixSeconds()-e.second() >= e.par.limits.MainSeconds {
+	if e.now.Add(p.took()).UnixSeconds()-e.second() >= e.par.Limits.MainSeconds {
 		p.exit = sdiag.MainTime
 		return false, false
 	}
-	if e.par.maxStart > 0 && p.started >= e.par.maxStart {
+	if e.par.MaxStart > 0 && p.started >= e.par.MaxStart {
 		p.exit = sdiag.MainStarts
 		return false, false
 	}
@@ -105,15 +105,15 @@ func (p *pass) try(j *job) (goOn, started bool) {
 			return true, false
 		}
 	}
-	if e.par.partitionDepth > 0 {
-		if j.part.tests++; j.part.tests > e.par.partitionDepth {
+	if e.par.PartitionDepth > 0 {
+		if j.part.tests++; j.part.tests > e.par.PartitionDepth {
 			if j.reason == slurmspec.NoReason {
 				e.setReason(j, reasonPriority)
 			}
 			return true, false
 		}
 	}
-	if p.depth++; !p.full && p.depth > e.par.queueDepth+1 {
+	if p.depth++; !p.full && p.depth > e.par.QueueDepth+1 {
 		p.exit = sdiag.MainDepth
 		return false, false
 	}
@@ -160,14 +160,14 @@ func (p *pass) start(j *job) (goOn, started bool) {
 	case nodesBusy:
 		block = true
 	case overLimit:
-		block = e.par.assocLimitStop
+		block = e.par.AssocLimitStop
 	case reservationBusy, maintained, notUsable:
 		if j.reservation != nil {
 			e.available.AndNot(j.reservation.Nodes)
 		}
 	case never:
 		// Since 24.11 jobs of reservations are not held.
-		if len(j.parts) == 1 && (j.reservation == nil || !e.rules.since2411) {
+		if len(j.parts) == 1 && (j.reservation == nil || !e.rules.Since2411) {
 			e.hold(j, reasonConstraints)
 		}
 	case wrongCounts, notAvailable:
@@ -182,7 +182,7 @@ func (p *pass) start(j *job) (goOn, started bool) {
 			return false, false
 		}
 	}
-	if block && e.par.bf.minAge > 0 && (j.begin == 0 || e.second()-j.begin < e.par.bf.minAge) {
+	if block && e.par.BF.MinAge > 0 && (j.begin == 0 || e.second()-j.begin < e.par.BF.MinAge) {
 		block = false
 	}
 	if least := e.reservePriority(j); least > 0 && j.priority < least {
@@ -208,5 +208,5 @@ func (e *Engine) reservePriority(j *job) uint32 {
 	if least := e.account.reservePriority(j); least > 0 {
 		return least
 	}
-	return e.par.bf.minPriority
+	return e.par.BF.MinPriority
 }

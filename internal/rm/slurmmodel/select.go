@@ -72,7 +72,7 @@ func (e *Engine) requestOf(j *job) *selection.Request {
 func (e *Engine) tryAtSubmission(j *job) error {
 	last, reason := wrongCounts, j.reason
 	for _, j.part = range j.parts {
-		if !e.fitsPartition(j, false) && (len(j.parts) == 1 || e.rules.since2605) {
+		if !e.fitsPartition(j, false) && (len(j.parts) == 1 || e.rules.Since2605) {
 			continue
 		}
 		if last = e.tryIn(j); last != never && last != wrongCounts {
@@ -196,7 +196,7 @@ func (e *Engine) pickBest(
 	exclusive := j.exclusive
 	j.exclusive = exclusive || j.part.whole
 	defer func() {
-		if e.rules.since2411 && (alloc == nil || mode == selection.TestOnly) {
+		if e.rules.Since2411 && (alloc == nil || mode == selection.TestOnly) {
 			j.exclusive = exclusive
 		}
 	}()

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/jobdesc"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/slurmmodel/demand"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -36,7 +36,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 		// This sets its begin time; that of an array is set when a queue is built.
 		independent := len(j.tasks) == 0 && e.independent(j)
 		e.account.prioritize(j)
-		if independent && !e.par.deferred {
+		if independent && !e.par.Deferred {
 			e.compareWithQueue(j)
 		}
 		err = e.tryAtSubmission(j)
@@ -74,11 +74,12 @@ func (e *Engine) compareWithQueue(j *job) {
 	}
 	for i := 0; i < len(e.list); i++ {
 		other := e.list[i]
-		if other == j || other.reservation != j.reservation || other.state != pending || other.reason == reasonNodeLimit || other.reason == reasonTimeLimit ||
-			limits.KeepsBehind(other.reason, e.rules.since2411) {
+		if other == j || other.reservation != j.reservation || other.state != pending ||
+			other.reason == reasonNodeLimit || other.reason == reasonTimeLimit ||
+			limits.KeepsBehind(other.reason, e.rules.Since2411) {
 			continue
 		}
-		if least := e.par.bf.minAge; least > 0 && (other.begin == 0 || e.second()-other.begin < least) {
+		if least := e.par.BF.MinAge; least > 0 && (other.begin == 0 || e.second()-other.begin < least) {
 			continue
 		}
 		if !e.independent(other) {
@@ -142,7 +143,7 @@ func (e *Engine) create(s *submission) (*job, error) {
 	if err := e.account.admit(j); err != nil {
 		return nil, err
 	}
-	if e.rules.refuseForgotten && j.needs.namesForgotten() {
+	if e.rules.RefuseForgotten && j.needs.namesForgotten() {
 		e.nextNumber++ // of the submission that is refused, before the engine submits the job without these dependencies
 	}
 	j.number, s.number = e.nextNumber, e.nextNumber
@@ -227,11 +228,11 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 		r.MaxNodes = j.maxNodes
 	}
 	r.BlockCores = d.TaskDist>>4&0xf == 2
-	r.Switches, j.switchWait = given(d.ReqSwitch), e.par.maxSwitchWait
+	r.Switches, j.switchWait = given(d.ReqSwitch), e.par.MaxSwitchWait
 	if w := given(d.Wait4Switch); d.Wait4Switch != slurmspec.NoVal {
 		j.switchWait = min(j.switchWait, int64(w))
 	}
-	if j.maxNodes == 0 && r.Tasks > 0 && e.rules.since2605 {
+	if j.maxNodes == 0 && r.Tasks > 0 && e.rules.Since2605 {
 		j.maxNodes, j.useMinNodes = r.Tasks, true
 		if r.TasksPerNode > 0 {
 			j.maxNodes = max(j.minNodes, (r.Tasks+r.TasksPerNode-1)/r.TasksPerNode)
@@ -260,86 +261,33 @@ func (e *Engine) describeMemory(j *job, d *rpc.JobDesc) {
 func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 	var err error
 	if d.ReqNodes != "" {
-		if j.request.Required, err = e.nodeSet(d.ReqNodes); err != nil {
+		if j.request.Required, err = e.tester.SetOf(d.ReqNodes, e.place); err != nil {
 			return err
 		}
 		j.minNodes = max(j.minNodes, j.request.Required.Count())
 		j.request.MinCPUs = max(j.request.MinCPUs, j.minNodes)
 	}
 	if d.ExcNodes != "" {
-		if j.excluded, err = e.nodeSet(d.ExcNodes); err != nil {
+		if j.excluded, err = e.tester.SetOf(d.ExcNodes, e.place); err != nil {
 			return err
 		}
 	}
-	j.demand = demandOf(&j.request, d)
+	j.demand = demand.Of(&j.request, d)
 	j.capable = e.serving(j.demand)
 	return nil
 }
 
-// nodeSet returns the nodes of a host list.
-func (e *Engine) nodeSet(list string) (selection.Bits, error) {
-	names, err := hostlist.Expand(list)
-	if err != nil {
-		return nil, err
-	}
-	set := selection.NewBits(len(e.tester.Nodes))
-	for _, name := range names {
-		i, known := e.place[name]
-		if !known {
-			return nil, fmt.Errorf("invalid node name specified: %s", name)
-		}
-		set.Set(i)
-	}
-	return set, nil
-}
-
-// demand is what a job asks of the hardware and the features of each node.
-type demand struct {
-	cpus, sockets, cores, threads int
-	memory, disk                  int64
-	features                      string
-}
-
-func demandOf(r *selection.Request, d *rpc.JobDesc) demand {
-	h := demand{
-		cpus: r.MinCPUsPerNode, sockets: r.SocketsPerNode, cores: r.CoresPerSocket, threads: r.ThreadsPerCore,
-		features: d.Features,
-	}
-	if d.MinTmpDisk != slurmspec.NoVal {
-		h.disk = int64(d.MinTmpDisk)
-	}
-	return h.with(r)
-}
-
-// with returns the demand with the memory of a request.
-func (h demand) with(r *selection.Request) demand {
-	h.memory = r.Memory
-	if r.MemoryPerCPU {
-		h.memory *= int64(max(1, r.MinCPUsPerNode))
-	}
-	return h
-}
-
 // serving returns the nodes that serve jobs with a demand. Such jobs share the set.
-func (e *Engine) serving(h demand) selection.Bits {
+func (e *Engine) serving(h demand.Demand) selection.Bits {
 	if set, known := e.capable[h]; known {
 		return set
 	}
 	set := selection.NewBits(len(e.tester.Nodes))
 	for i := range e.tester.Nodes {
-		if h.servedBy(&e.tester.Nodes[i], e.configs[i]) {
+		if h.ServedBy(&e.tester.Nodes[i], e.configs[i]) {
 			set.Set(i)
 		}
 	}
 	e.capable[h] = set
 	return set
-}
-
-// servedBy reports whether the hardware and the features of a node serve a job (_build_node_list in
-// node_scheduler.c).
-func (h *demand) servedBy(n *selection.Node, config *hpc.Node) bool {
-	if h.cpus > n.CPUs || h.memory > n.Memory || h.sockets > n.Sockets || h.cores > n.Cores || h.threads > n.Threads {
-		return false
-	}
-	return h.disk <= config.TmpDisk && (h.features == "" || selection.HasFeatures(h.features, config.Features))
 }

@@ -242,12 +242,22 @@ func Window(from, to hpc.Time) (Step, error) {
 			}
 			n = arrays.Split(w, from)
 		}
+		homeless := 0 // ran at the start on nodes that are not known
 		n += keep(w, func(job *hpc.Job) bool {
 			if to != 0 && job.Submit >= to {
 				return false
 			}
-			return from == 0 || job.Submit >= from || stillThere(job, from)
+			if from == 0 || job.Submit >= from || stillThere(job, from) {
+				return true
+			}
+			if r := job.Recorded; r != nil && r.Start != 0 && r.Start < from && r.End > from {
+				homeless++
+			}
+			return false
 		})
+		if homeless > 0 {
+			env.note("jobs that ran at %s on nodes that the record does not name left out: %d", from, homeless)
+		}
 		if w.Jobs.Len() == 0 {
 			return 0, errors.New("no job is in the window")
 		}

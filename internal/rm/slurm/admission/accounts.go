@@ -139,7 +139,14 @@ func (c *creation) checkLimits() *Finding {
 	for _, p := range c.partitions {
 		first, second := c.order(p)
 		strict := first.policy == nil || first.policy.Has("denyonlimit") || second.policy.Has("denyonlimit")
-		l := c.exceeded(p, first, second, strict)
+		l := c.exceeded(c.ask(p), first, second, strict)
+		if l == nil {
+			// What whole nodes have counts when the job is to start (acct_policy_job_runnable_post_select).
+			if l = c.exceeded(c.askWhole(p), first, second, strict); l != nil {
+				waits = l
+				continue
+			}
+		}
 		switch {
 		case l == nil:
 			open = true
@@ -225,10 +232,24 @@ func (c *creation) ask(p *partition) ask {
 	return a
 }
 
+// askWhole is what the job has if it gets whole nodes: at least the CPUs of the smallest ones.
+func (c *creation) askWhole(p *partition) ask {
+	a := c.ask(p)
+	if len(p.classes) == 0 || !p.exclusive && c.j.Shared != 0 {
+		return a
+	}
+	least := p.classes[0].node.CPUs
+	for _, k := range p.classes {
+		least = min(least, k.node.CPUs)
+	}
+	a.tres["cpu"] = max(a.tres["cpu"], a.nodes*int64(least))
+	return a
+}
+
 // exceeded returns the first limit that the job alone exceeds. A limit of the first QOS hides those
 // of the same kind behind it.
-func (c *creation) exceeded(p *partition, first, second namedPolicy, strict bool) *limit {
-	k := &checker{ask: c.ask(p), strict: strict, safe: c.safe, set: map[string]bool{}}
+func (c *creation) exceeded(a ask, first, second namedPolicy, strict bool) *limit {
+	k := &checker{ask: a, strict: strict, safe: c.safe, set: map[string]bool{}}
 	for _, q := range []namedPolicy{first, second} {
 		if q.policy != nil {
 			k.policy(q)

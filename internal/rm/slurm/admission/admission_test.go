@@ -79,6 +79,38 @@ func TestLimitReasons(t *testing.T) {
 	}
 }
 
+// TestRulesOfReleases has requests whose answers random comparisons with slurmctld have shown
+// (acceptance.TestRandomRequests).
+func TestRulesOfReleases(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		request hpc.Request
+		want    map[slurmspec.Release]Verdict
+	}{
+		{"several tasks on a node and no number of tasks", hpc.Request{TasksPerNode: 2},
+			map[slurmspec.Release]Verdict{slurmspec.R2205: "", slurmspec.R2605: NeverStarts}},
+		{"with a number of tasks", hpc.Request{TasksPerNode: 2, Tasks: 2},
+			map[slurmspec.Release]Verdict{slurmspec.R2205: "", slurmspec.R2605: ""}},
+		{"more tasks on a node than CPUs, with --overcommit", hpc.Request{TasksPerNode: 5, Tasks: 10, Overcommit: true},
+			map[slurmspec.Release]Verdict{slurmspec.R2205: Rejected, slurmspec.R2605: Rejected}},
+		{"more CPUs on a node than its tasks have", hpc.Request{TasksPerNode: 1, Tasks: 2, MinCPUsPerNode: 2},
+			map[slurmspec.Release]Verdict{slurmspec.R2205: Rejected, slurmspec.R2605: Rejected}},
+	} {
+		for release, want := range c.want {
+			s := site(t, small)
+			s.release = release
+			c.request.User = "ada"
+			var is Verdict
+			if why := s.Judge(&hpc.Job{ID: "j", Request: c.request}, nil); why != nil {
+				is = why.Verdict
+			}
+			if is != want {
+				t.Errorf("%s, %s: %q, want %q", c.name, release, is, want)
+			}
+		}
+	}
+}
+
 func TestMeets(t *testing.T) {
 	n := &hpc.Node{Features: []string{"a", "b"}}
 	for text, want := range map[string]bool{

@@ -322,16 +322,19 @@ func (c *creation) capacityOf(n *hpc.Node, d *demand) (k capacity, lacks string)
 		case !perCPU && int64(memory) > free:
 			return k, RuleMemory
 		case perCPU && memory > 0:
-			if k.cpus = min(k.cpus, free/int64(memory)); k.cpus == 0 {
-				return k, RuleMemory
+			if k.cpus = min(k.cpus, free/int64(memory)); k.cpus == 0 || d.exclusive && int64(memory)*int64(n.CPUs) > free {
+				return k, RuleMemory // a whole node has the memory of all its CPUs
 			}
 		}
 	}
 	least := d.cpusPerTask
-	if d.tasksPerNode > 0 && !d.overcommit {
+	if d.tasksPerNode > 0 { // --overcommit does not help
 		least *= d.tasksPerNode
 	}
 	if k.cpus < max(least, 1) || k.cpus < int64(j.MinCPUsPerNode) {
+		return k, RuleCPUs
+	}
+	if d.tasksPerNode > 0 && !d.exclusive && int64(j.MinCPUsPerNode) > d.tasksPerNode*d.cpusPerTask {
 		return k, RuleCPUs
 	}
 	if d.tasksPerNode > 0 && !d.exclusive && !d.overcommit {

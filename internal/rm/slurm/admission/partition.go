@@ -338,15 +338,33 @@ func (s *Site) wrongAccount(p *partition, v *viewer) *Finding {
 	if name == "" {
 		name = "no account"
 	}
+	accounts := s.lineage(v)
+	in := func(list []string) bool {
+		return slices.ContainsFunc(accounts, func(account string) bool { return slices.Contains(list, account) })
+	}
 	switch {
-	case p.AllowAccounts != nil && !slices.Contains(p.AllowAccounts, v.account):
+	case p.AllowAccounts != nil && !in(p.AllowAccounts):
 		return reject(errPartConfig, RuleAccount, fmt.Sprintf("partition %s has AllowAccounts=%s; the jobs have %s", p.Name,
 			strings.Join(p.AllowAccounts, ","), name),
 			"add account "+name+" to AllowAccounts in slurm.conf")
-	case v.account != "" && slices.Contains(p.DenyAccounts, v.account):
+	case in(p.DenyAccounts):
 		return reject(errPartConfig, RuleAccount, fmt.Sprintf("partition %s has DenyAccounts=%s; the jobs have %s", p.Name,
 			strings.Join(p.DenyAccounts, ","), name),
 			"take account "+name+" out of DenyAccounts in slurm.conf")
 	}
 	return nil
+}
+
+// lineage returns the account of a submission and, since associations know theirs (23.11), the accounts
+// above it: AllowAccounts and DenyAccounts mean subaccounts, too (slurm.conf(5)).
+func (s *Site) lineage(v *viewer) (accounts []string) {
+	if v.account != "" {
+		accounts = []string{v.account}
+	}
+	if v.association != nil && s.release.Since(slurmspec.R2311) {
+		for _, a := range s.standingOf(v.association).line {
+			accounts = append(accounts, a.Account)
+		}
+	}
+	return accounts
 }

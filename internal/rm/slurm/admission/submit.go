@@ -154,8 +154,7 @@ type creation struct {
 func (c *creation) judge() *Finding {
 	for _, check := range []func() *Finding{
 		c.nodeList, c.choosePartitions, c.findAssociation, c.findQOS, c.checkPartitions, c.checkMemory, c.checkLicenses,
-		c.checkGRES,
-		c.checkLimits, c.excludeNodes, c.checkRecord, c.checkReservations, c.start,
+		c.checkGRES, c.checkLimits, c.checkTasks, c.excludeNodes, c.checkRecord, c.checkReservations, c.start,
 	} {
 		if why := check(); why != nil {
 			return why
@@ -233,6 +232,20 @@ func (c *creation) checkPartitions() *Finding {
 		return failed
 	}
 	return c.withinLimits()
+}
+
+// checkTasks finds a job that slurmctld 26.05 accepts and for which it finds no nodes, although its manual
+// does not say so: it asks for several tasks on a node and has one task at most. 22.05 and 24.11 start it,
+// and so does 26.05 with --overcommit, --mincpus and generic resources.
+func (c *creation) checkTasks() *Finding {
+	r := &c.job.Request
+	if !c.release.Since(slurmspec.R2605) || c.waits != nil || r.TasksPerNode <= 1 || r.Tasks > 1 || r.Overcommit ||
+		r.MinCPUsPerNode > 0 || len(gresOf(c.j)) > 0 {
+		return nil
+	}
+	c.waits = pend("Resources", RuleTasks, "slurmctld starts no job with --ntasks-per-node and at most one task",
+		"let the jobs ask for their tasks (--ntasks)")
+	return nil
 }
 
 // always reports whether slurmctld rejects for a reason without EnforcePartLimits, too.

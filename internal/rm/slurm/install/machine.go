@@ -154,8 +154,13 @@ func checkScratch() Check {
 
 // checkPreload loads the preload library into a process, as a replay will.
 func checkPreload() Check {
-	c := Check{Name: "preload library", Why: "puts the daemons under virtual time", Required: true, Fix: "make build"}
-	dir, _, _ := ScratchDir() // checkScratch reports its error
+	c := Check{Name: "preload library", Why: "puts the daemons under virtual time", Required: true,
+		Fix: "build rmreplay on this machine, whose C library may be older than glibc 2.22"}
+	dir, _, _ := ScratchDir()
+	if dir == "" { // checkScratch says why
+		c.Found, c.Fix = "not tried: it lies in the state directory", "mend the state directory"
+		return c
+	}
 	probe, err := unnamedFile(dir)
 	if err == nil {
 		defer probe.Close()

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"rmreplay/internal/supervise"
 )
 
@@ -56,7 +58,7 @@ func checkNetwork() []Check {
 	defer func() { _ = guard.Close() }() // it has done nothing
 	if guard.Network() == supervise.PrivateNetwork {
 		c.Found = "the daemons have a network of their own"
-		return []Check{c}
+		return []Check{c, checkReach(guard)}
 	}
 	c.Found = "not wanted: the daemons refuse strangers' connections on loopback"
 	if guard.WhyShared() != nil {
@@ -67,7 +69,24 @@ func checkNetwork() []Check {
 		c.Found += "; no interface has an address but 127.0.0.1, so the C library finds no addresses (AI_ADDRCONFIG)"
 		c.Fix = "ip address add 127.0.0.2/8 dev lo (as root), or " + allowNamespaces
 	}
-	return []Check{c, checkLoopback()}
+	return []Check{c, checkReach(guard), checkLoopback()}
+}
+
+// checkReach makes a socket of the daemons' network deaf to other machines, as that of the nodes.
+func checkReach(guard *supervise.Guard) Check {
+	c := Check{Name: "out of reach", Why: "other machines must not reach the nodes' port", Required: true,
+		Fix: "use Linux 5.7 or later, or " + allowNamespaces}
+	fd, err := guard.Socket()
+	if err == nil {
+		err = supervise.HearLoopback(fd)
+		_ = unix.Close(fd) // nothing was sent
+	}
+	if err != nil {
+		c.Found = "a port that only this machine reaches: " + err.Error()
+		return c
+	}
+	c.OK, c.Found = true, "only this machine reaches the nodes' port"
+	return c
 }
 
 // findsAddresses says whether getaddrinfo(3) finds IPv4 addresses on a machine whose interfaces have these: see

@@ -14,11 +14,11 @@ import (
 	"net/netip"
 	"time"
 
-	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/supervise"
 )
 
 // Clock is the part of the virtual clock that the network informs of its messages.
@@ -142,7 +142,7 @@ func (n *Network) listenNodes() (err error) {
 	if err = unix.SetNonblock(n.listener, true); err != nil {
 		return err
 	}
-	if err = onlyLoopback(n.listener); err != nil {
+	if err = supervise.HearLoopback(n.listener); err != nil {
 		return err
 	}
 	if err = unix.Bind(n.listener, &unix.SockaddrInet4{}); err != nil {
@@ -157,27 +157,6 @@ func (n *Network) listenNodes() (err error) {
 	}
 	n.NodePort = addr.(*unix.SockaddrInet4).Port
 	return nil
-}
-
-// onlyLoopback makes a socket, and the connections that it accepts, deaf to packets of all interfaces but
-// the loopback one. Any process may attach such a filter; before Linux 5.7, binding a socket to an
-// interface took a privilege (socket(7)).
-func onlyLoopback(fd int) error {
-	program, err := bpf.Assemble([]bpf.Instruction{
-		bpf.LoadExtension{Num: bpf.ExtLinkLayerType},
-		bpf.JumpIf{Val: unix.ARPHRD_LOOPBACK, SkipFalse: 1},
-		bpf.RetConstant{Val: 1<<32 - 1}, // the packet's bytes that are kept
-		bpf.RetConstant{Val: 0},
-	})
-	if err != nil {
-		return err
-	}
-	filter := make([]unix.SockFilter, len(program))
-	for i, in := range program {
-		filter[i] = unix.SockFilter{Code: in.Op, Jt: in.Jt, Jf: in.Jf, K: in.K}
-	}
-	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
-		&unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
 }
 
 // Connect sets the address at which slurmctld listens, the codec of its release, and the clock

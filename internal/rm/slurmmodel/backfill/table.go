@@ -18,6 +18,8 @@ type Table struct {
 	// Beyond is a rule of 24.11: if no nodes become free before a job's end, the next try begins at the end
 	// of the second interval after it.
 	Beyond bool
+	// Up is a rule of 24.11: ends are rounded up.
+	Up bool
 
 	spare []selection.Bits // sets that no interval has
 	all   selection.Bits   // memory for Restrict
@@ -169,6 +171,17 @@ func (t *Table) Conflicts(nodes selection.Bits, start, end int64) bool {
 		}
 	}
 	return false
+}
+
+// Round returns the last multiple of the resolution until a second.
+func (t *Table) Round(second int64) int64 { return second / t.resolution * t.resolution }
+
+// RoundEnd rounds the end of a reservation.
+func (t *Table) RoundEnd(second int64) int64 {
+	if t.Up {
+		second += t.resolution - 1
+	}
+	return t.Round(second)
 }
 
 // Reserve plans nodes from start to end, which are multiples of the resolution.

@@ -10,6 +10,8 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurmmodel/keys"
+	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -104,4 +106,21 @@ func addSwitches(m *selection.Machine, lines []Switch) error {
 		}
 	}
 	return nil
+}
+
+// New returns the machine of a slurm.conf. The error says what is wrong with its nodes or switches.
+func New(get keys.Get, rules parameters.Rules, nodes []hpc.Node, switches []Switch) (*selection.Machine, error) {
+	params := strings.ToUpper(keys.Value(get, "SelectTypeParameters"))
+	m := &selection.Machine{
+		Since2411: rules.Since2411, Since2605: rules.Since2605,
+		CountMemory: strings.Contains(params, "MEMORY"), BlockCores: strings.Contains(params, "CR_CORE_DEFAULT_DIST_BLOCK"),
+		LeastLoaded: strings.Contains(params, "CR_LLN"), PackSerial: keys.OptionsOf(get).Has("pack_serial_at_end"),
+		TreeOptional: strings.Contains(strings.ToLower(keys.Value(get, "TopologyParam")), "topooptional"),
+		Dragonfly:    strings.Contains(strings.ToLower(keys.Value(get, "TopologyParam")), "dragonfly"),
+	}
+	if err := Add(m, nodes, switches); err != nil {
+		return nil, err
+	}
+	m.Prepare()
+	return m, nil
 }

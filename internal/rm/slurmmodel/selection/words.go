@@ -115,3 +115,20 @@ func (s *State) CountIdle(a, b Bits) (n int) {
 	}
 	return n
 }
+
+// SetOf returns the nodes of a host list. place has the places of nodes by name.
+func (m *Machine) SetOf(list string, place map[string]int) (Bits, error) {
+	names, err := hostlist.Expand(list)
+	if err != nil {
+		return nil, err
+	}
+	set := NewBits(len(m.Nodes))
+	for _, name := range names {
+		i, known := place[name]
+		if !known {
+			return nil, fmt.Errorf("invalid node name specified: %s", name)
+		}
+		set.Set(i)
+	}
+	return set, nil
+}

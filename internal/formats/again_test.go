@@ -1,0 +1,54 @@
+package formats
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+// Each format that we write is read again, whatever the file is called, with the same jobs, times and sizes.
+func TestEveryFormatIsRead(t *testing.T) {
+	epoch := hpc.Unix(1_709_600_000)
+	w := &workload.Workload{Source: "example", Epoch: epoch, MachineProcessors: 64}
+	for i := range 20 {
+		submit := epoch.Add(time.Duration(i) * time.Minute)
+		start := submit.Add(time.Duration(i*i) * time.Second)
+		run := time.Duration(60+i) * time.Second
+		w.Jobs.Append(&hpc.Job{ID: string(rune('a' + i)), Submit: submit, Behaviour: hpc.Behaviour{RunTime: run},
+			Request:  hpc.Request{Name: "job", User: "ada", Account: "physics", Partition: "batch", Tasks: 1 + i%8, TimeLimit: time.Hour},
+			Recorded: &hpc.Recorded{Eligible: submit, Start: start, End: start.Add(run), State: hpc.Completed, Processors: 1 + i%8}})
+	}
+	for _, format := range Names() {
+		for _, name := range []string{"x." + format, "x.txt", "plain"} {
+			path := filepath.Join(t.TempDir(), name)
+			f, err := os.Create(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Write(f, w, format); err != nil {
+				t.Fatalf("%s: %v", format, err)
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			again, err := Open(path)
+			if err != nil || again.Jobs.Len() != w.Jobs.Len() {
+				t.Errorf("%s as %s: %v", format, name, err)
+				continue
+			}
+			for i, job := range again.Jobs.All() {
+				want := w.Jobs.At(i)
+				since := job.Submit.Sub(again.Jobs.Submit(0)) - want.Submit.Sub(w.Jobs.Submit(0))
+				if math.Abs(since.Seconds()) > 0.5 || job.RunTime != want.RunTime || workload.CPUs(&job.Request) != want.Tasks ||
+					job.TimeLimit != want.TimeLimit {
+					t.Errorf("%s: job %d is %+v, want %+v", format, i, job, want)
+				}
+			}
+		}
+	}
+}

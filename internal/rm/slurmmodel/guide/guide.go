@@ -1,0 +1,42 @@
+// Package guide is how another scheduler's decisions overrule those of the model.
+package guide
+
+import (
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+)
+
+// Guide overrules the model, so that it makes each decision in the state of another scheduler
+// (Guide in the configuration of package slurmmodel). The inputs of the workload are as always.
+type Guide interface {
+	// Pass says that a pass of the main scheduler, or a cycle of backfill, begins with a queue of jobs.
+	Pass(backfill bool, queue []Task)
+	// Start says that the model would start a job on nodes, a host list. It returns the nodes on which the
+	// job starts; "" keeps it waiting, and blocks says whether the jobs behind it in its partition wait
+	// with it.
+	Start(v View, nodes string) (on string, blocks bool)
+	// End reports whether a running job ends now, as the model would have it.
+	End(t Task) bool
+}
+
+// Task names a job, or a task of an array, in its present run.
+type Task struct {
+	Job  string // the workload's ID
+	Task int    // -1 for a job that is no array; of tasks that pend together the first
+	// Restarts is the number of its earlier runs.
+	Restarts int
+}
+
+// View is what the model knows of a job at an instant.
+type View struct {
+	Task
+	Partition string
+	State     hpc.State
+	Priority  uint32
+	Parts     []rm.PriorityPart
+	Reason    string   // in Slurm's words
+	Planned   hpc.Time // start that backfill plans; 0 for none
+	Backfill  rm.Backfill
+	// IdleNodes is the number of nodes of its partition in service and without jobs.
+	IdleNodes int
+}
