@@ -28,8 +28,11 @@ type accounting struct {
 	settings *priority.Settings
 	enforce  accounts.Enforcement
 	cluster  priority.Cluster
-	parts    map[*partition]*accountedPartition
 	basic    priority.Basic
+
+	// Memory for one computation.
+	requested  tres.Vector
+	partitions []*priority.Partition
 }
 
 // accountedPartition is what accounting knows of a partition.
@@ -56,7 +59,7 @@ var _ fairshare.Job = (*accounted)(nil)
 func newAccounting(e *Engine) (*accounting, error) {
 	get, release := e.cfg.Get, e.cfg.Release
 	table := tres.New(keys.Value(get, "AccountingStorageTRES"))
-	a := &accounting{e: e, table: table, parts: map[*partition]*accountedPartition{}}
+	a := &accounting{e: e, table: table, requested: table.Vector()}
 	var err error
 	if a.settings, err = priority.ReadSettings(get, a.table, e.cfg.Associations != nil, release); err != nil {
 		return nil, err
@@ -115,7 +118,7 @@ func (a *accounting) readPartitions() error {
 			of.limits.DefaultMinutes = uint32(p.defaultMinutes)
 		}
 		used.Or(p.nodes)
-		a.parts[p] = of
+		p.account = of
 		list = append(list, of.priority)
 	}
 	priority.NormalizePartitions(list)
@@ -194,12 +197,14 @@ func (a *accounting) compute(j *job, now int64) {
 	if of.assoc != nil {
 		p.FairShare = a.shares.Factor(of.assoc)
 	}
+	a.partitions = a.partitions[:0]
 	for i, part := range j.parts {
-		p.Partitions = append(p.Partitions, a.parts[part].priority)
+		a.partitions = append(a.partitions, part.account.priority)
 		if part == j.part {
 			p.Own = i
 		}
 	}
+	p.Partitions = a.partitions
 	parts := a.settings.Of(&p, a.cluster, now)
 	of.priority = parts
 	j.priority = a.settings.Update(j.priority, parts.Sum())
@@ -208,10 +213,11 @@ func (a *accounting) compute(j *job, now int64) {
 	}
 }
 
-// request returns the resources that a job asks for on a number of nodes.
+// request returns the resources that a job asks for on a number of nodes. They hold until the next call.
 func (a *accounting) request(j *job, nodes int) tres.Vector {
-	v := amounts.Requested(a.table, &j.request, cmp.Or(j.totalCPUs, j.request.MinCPUs), nodes)
-	v[tres.Billing] = uint64(math.Trunc(a.table.Bill(a.parts[j.part].weights, v, a.settings.MaxTRES)))
+	v := a.requested
+	amounts.Requested(a.table, v, &j.request, cmp.Or(j.totalCPUs, j.request.MinCPUs), nodes)
+	v[tres.Billing] = uint64(math.Trunc(a.table.Bill(j.part.account.weights, v, a.settings.MaxTRES)))
 	return v
 }
 
@@ -222,10 +228,10 @@ func (a *accounting) begin(j *job) {
 		return
 	}
 	v := amounts.Allocated(a.table, a.e.tester.Machine, j.alloc)
-	billing := a.table.Bill(a.parts[j.part].weights, v, a.settings.MaxTRES)
+	billing := a.table.Bill(j.part.account.weights, v, a.settings.MaxTRES)
 	v[tres.Billing] = uint64(billing)
 	of.running = &fairshare.Running{
-		Association: of.assoc, QOS: of.qos, PartitionQOS: a.parts[j.part].qos, User: strings.ToLower(j.of.job.User),
+		Association: of.assoc, QOS: of.qos, PartitionQOS: j.part.account.qos, User: strings.ToLower(j.of.job.User),
 		Start: j.estimate, LimitEnd: j.end, Billing: billing, TRES: v,
 	}
 	l := a.view(j)
@@ -312,6 +318,9 @@ func (of *accounted) Prioritize(now int64) {
 
 // accrue lets an eligible job gain age. Tasks of an array may become jobs of their own then.
 func (a *accounting) accrue(j *job) {
+	if j.accrue != 0 && len(j.tasks) == 0 { // it does already
+		return
+	}
 	if a.limits == nil {
 		if j.accrue == 0 && j.begin > 0 && j.begin <= a.e.second() && j.priority != 0 {
 			j.accrue = j.begin
@@ -349,14 +358,14 @@ func (a *accounting) view(j *job) *limits.Job {
 			Required: j.request.Required, Submit: j.submit,
 		}
 		for _, p := range j.parts {
-			of.limits.Partitions = append(of.limits.Partitions, a.parts[p].limits)
+			of.limits.Partitions = append(of.limits.Partitions, p.account.limits)
 		}
 		if len(j.parts) == 1 {
 			of.limits.Partitions = nil
 		}
 	}
 	l := of.limits
-	l.Partition, l.Tasks, l.Reason = a.parts[j.part].limits, len(j.tasks), j.reason
+	l.Partition, l.Tasks, l.Reason = j.part.account.limits, len(j.tasks), j.reason
 	l.Begin, l.Accrue, l.Held = j.begin, j.accrue, j.priority == 0
 	l.Dependent = j.reason == reasonDependency
 	switch l.Minutes = slurmspec.NoVal; {

@@ -44,10 +44,13 @@ type Engine struct {
 	submissions []*submission
 	byID        map[string]*submission
 	byNumber    map[uint32]*job
-	list        []*job // slurmctld's list of jobs, without ended ones
-	over        []*job // ended ones that slurmctld has not forgotten
-	running     []*job // by end, and then by place in the list
+	list        []*job      // slurmctld's list of jobs, without ended ones
+	pending     []*job      // memory for pendingJobs
+	queues      [2][]record // memory for buildQueue
+	over        []*job      // ended ones that slurmctld has not forgotten
+	running     []*job      // by end, and then by place in the list
 	horizon     []selection.Running
+	version     int            // of the running jobs and the state; changes with them
 	table       backfill.Table // of a cycle of backfill
 	nextNumber  uint32
 	nextPlace   int
@@ -116,7 +119,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	if len(e.parts) == 0 {
 		return nil, errors.New("a cluster without partitions (want at least one)")
 	}
-	e.nextNumber = e.par.FirstJob
+	e.nextNumber, e.version = e.par.FirstJob, 1
 	if e.account, err = newAccounting(e); err != nil {
 		return nil, err
 	}

@@ -231,7 +231,7 @@ func (e *Engine) outsideFlex(j *job, set selection.Bits) {
 	}
 	for i := range set.All {
 		if !j.reservation.Nodes.Has(i) {
-			e.tester.Weights[i] |= outside
+			e.tester.AddWeight(i, outside)
 		}
 	}
 }

@@ -51,6 +51,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 
 // run adds a job to the running ones.
 func (e *Engine) run(j *job) {
+	e.version++
 	at, _ := slices.BinarySearchFunc(e.running, j, compareEnds)
 	e.running = slices.Insert(e.running, at, j)
 	e.horizon = slices.Insert(e.horizon, at, selection.Running{Allocation: j.alloc, End: j.end})
@@ -102,6 +103,7 @@ func (e *Engine) leave(j *job, how hpc.State, atOnce bool) { e.vacate(j, how, at
 // do not answer; if none does, the job is over at once. Without an epilog the nodes that ran no script of a
 // killed job are free before all those that did.
 func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
+	e.version++
 	at := slices.Index(e.running, j)
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
 	e.tester.Remove(e.state, j.alloc)

@@ -53,13 +53,6 @@ func (e *Engine) nodesFor(j *job) selection.Bits {
 	return set
 }
 
-// weigh gives nodes the weights of slurm.conf again.
-func (e *Engine) weigh(nodes selection.Bits) {
-	for i := range nodes.All {
-		e.tester.Weights[i] = e.tester.Nodes[i].Weight<<8 | 0xff
-	}
-}
-
 // requestOf returns what a job wants, at this instant.
 func (e *Engine) requestOf(j *job) *selection.Request {
 	r := &j.request
@@ -214,7 +207,7 @@ func (e *Engine) pickBest(
 		}
 		return nil, notAvailable
 	}
-	e.weigh(set)
+	e.tester.Weigh(set)
 	e.outsideFlex(j, set)
 	candidates := usable.Clone()
 	busy := false

@@ -33,10 +33,10 @@ func addDevices(table *tres.Table, v tres.Vector, kind, typ string, count int) {
 	}
 }
 
-// Requested returns the resources that a job asks for with a number of CPUs on a number of nodes, without its
+// Requested sets a vector to the resources that a job asks for with a number of CPUs on a number of nodes, without its
 // billing.
-func Requested(table *tres.Table, r *selection.Request, cpus, nodes int) tres.Vector {
-	v := table.Vector()
+func Requested(table *tres.Table, v tres.Vector, r *selection.Request, cpus, nodes int) {
+	clear(v)
 	v[tres.CPU], v[tres.Node] = uint64(cpus), uint64(nodes)
 	v[tres.Memory] = uint64(r.Memory) * uint64(nodes)
 	if r.MemoryPerCPU {
@@ -45,7 +45,6 @@ func Requested(table *tres.Table, r *selection.Request, cpus, nodes int) tres.Ve
 	for _, d := range r.Devices {
 		addDevices(table, v, d.Kind, d.Type, d.Count*nodes)
 	}
-	return v
 }
 
 // Allocated returns the resources of a running job, without its billing.
