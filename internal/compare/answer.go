@@ -22,15 +22,16 @@ func (c *Comparison) Answer(p *Pair) string {
 	var text string
 	switch change := d.Difference; {
 	case math.Abs(float64(change)) < 0.5:
-		text = fmt.Sprintf("On average, jobs wait as long in %s as in %s: %s", name(p.Set), name(p.Baseline), quantity.Duration(is))
+		text = fmt.Sprintf("On average, jobs wait as long in %s as in %s: %s", name(p.Set), name(p.Baseline),
+			quantity.Duration(is))
 	default:
 		how := "longer"
 		if change < 0 {
 			how = "shorter"
 		}
 		text = fmt.Sprintf("On average, jobs wait %s %s in %s than in %s: %s instead of %s",
-			quantity.Duration(metrics.Float(math.Abs(float64(change)))), how, name(p.Set), name(p.Baseline), quantity.Duration(is),
-			quantity.Duration(was))
+			quantity.Duration(metrics.Float(math.Abs(float64(change)))), how, name(p.Set), name(p.Baseline),
+			quantity.Duration(is), quantity.Duration(was))
 	}
 	if use, d := c.figure("utilization", p); use != nil && d.Difference.Known() {
 		before, after := quantity.Percent(use.Sets[p.Baseline].Mean), quantity.Percent(use.Sets[p.Set].Mean)
@@ -84,6 +85,6 @@ func (c *Comparison) Unexplained(set int) string {
 	if total == 0 || unknown/total < unexplained {
 		return ""
 	}
-	return fmt.Sprintf("%s: for %s of the waits the record does not say why, so each other part may be larger", Letter(set),
-		quantity.Percent(metrics.Float(unknown/total)))
+	return fmt.Sprintf("%s: for %s of the waits the record does not say why, so each other part may be larger",
+		Letter(set), quantity.Percent(metrics.Float(unknown/total)))
 }

@@ -152,7 +152,8 @@ var rules = []rule{
 		"the record is the same for every engine; it knows events, not who made them"},
 	{"engines", "internal/predict/online", []string{"internal/hpc", "internal/predict", "internal/predict/model"}, computes,
 		"a learner in a scheduler's loop knows what the scheduler tells it, and no scheduler"},
-	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/bandwidth", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/predict", "internal/predict/model", "internal/predict/online", "internal/rm", "internal/rm/window", "internal/slurmspec/...", "internal/spelling"}, computes,
+	{"engines", "internal/rm/nodeset", nil, computes, "sets of nodes for the engines that compute"},
+	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/bandwidth", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/predict", "internal/predict/model", "internal/predict/online", "internal/rm", "internal/rm/nodeset", "internal/rm/window", "internal/slurmspec/...", "internal/spelling"}, computes,
 		"the simulator is one resource manager and knows no other"},
 	{"engines", "internal/rm/slurm/...", []string{
 		"internal/accounts", "internal/agenda", "internal/bandwidth", "internal/filekind", "internal/hostlist", "internal/hpc", "internal/input", "internal/lines", "internal/procfs", "internal/resources", "internal/rm", "internal/rm/window",
@@ -160,7 +161,7 @@ var rules = []rule{
 	}, nil,
 		"Slurm is one resource manager; it knows no other, and not the loop that drives it"},
 	{"engines", "internal/rm/slurmmodel/...", []string{
-		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/slurm/associations", "internal/rm/slurm/fairshare", "internal/rm/slurm/jobdesc", "internal/rm/slurm/nodes", "internal/rm/slurm/rpc", "internal/rm/window", "internal/slurmspec/...", "internal/workload",
+		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/nodeset", "internal/rm/slurm/associations", "internal/rm/slurm/fairshare", "internal/rm/slurm/jobdesc", "internal/rm/slurm/nodes", "internal/rm/slurm/rpc", "internal/rm/window", "internal/slurmspec/...", "internal/workload",
 	}, computes,
 		"the model of Slurm's scheduler reads Slurm's files as Slurm's engine does, and decides without it"},
 

@@ -44,7 +44,7 @@ func Play(ctx context.Context, lines string, spec experiment.Spec) (string, erro
 	}
 	spec.Workload.Value = &workload.Workload{
 		Source: "a scenario", Epoch: Epoch, Jobs: workload.JobsOf(what.Jobs...), NodeEvents: what.Nodes,
-		Reservations: what.Reservations, Usage: what.Usage,
+		Reservations: what.Reservations, Usage: what.Usage, Start: what.Start,
 	}
 	spec.DrainLimit = 2 * time.Hour
 	if _, err := experiment.Run(ctx, spec, experiment.Hooks{}); err != nil {

@@ -7,6 +7,9 @@
 //	reservation at=S create|update|delete NAME [start=S] [duration=S] [nodes=LIST] [count=N] [partition=NAME]
 //		[users=LIST] [accounts=LIST] [flags=LIST]
 //	usage ACCOUNT[/USER] raw=N
+//	window at=S
+//
+// A window begins at=S; jobs that ran then also have started=S on=LIST.
 //
 // S is a number of seconds. at and start count from the beginning of the scenario, cancel
 // counts from the submission, and run=unlimited is a job that only its time limit ends.
@@ -31,6 +34,7 @@ type Scenario struct {
 	Nodes        []hpc.NodeEvent
 	Reservations []hpc.ReservationEvent
 	Usage        []hpc.Usage // before the scenario
+	Start        hpc.Time    // of the window; 0 without one
 }
 
 // Parse reads the lines of a scenario that begins at epoch. Every job asks for one task
@@ -87,11 +91,13 @@ func (p *parser) line(words []string) error {
 			Nodes: f.text("nodes"), NodeCount: f.number("count"), Partition: f.text("partition"),
 			Users: f.list("users"), Accounts: f.list("accounts"), Flags: f.list("flags")}
 		p.Reservations = append(p.Reservations, hpc.ReservationEvent{At: f.instant("at"), Action: f.names[0], Reservation: r})
+	case "window":
+		p.Start = f.instant("at")
 	case "usage":
 		account, user, _ := strings.Cut(f.names[0], "/")
 		p.Usage = append(p.Usage, hpc.Usage{Account: account, User: user, Raw: float64(f.number("raw"))})
 	default:
-		return fmt.Errorf("%q: not an input (want job, node, reservation or usage)", words[0])
+		return fmt.Errorf("%q: not an input (want job, node, reservation, usage or window)", words[0])
 	}
 	return f.rest()
 }
@@ -108,6 +114,13 @@ func (p *parser) job(f *fields) (*hpc.Job, error) {
 		job.TimeLimit = limit
 	}
 	job.RunTime, job.CancelAfter, job.ExitCode = f.duration("run"), f.duration("cancel"), f.number("exit")
+	if on := f.text("on"); on != "" {
+		start := f.instant("started")
+		job.Recorded = &hpc.Recorded{
+			Eligible: submit, Start: start, End: start.Add(job.RunTime), State: hpc.Completed, Nodes: on,
+			Processors: max(1, job.Tasks),
+		}
+	}
 	for key := range f.values {
 		what, index, _ := strings.Cut(key, ".")
 		task, err := strconv.Atoi(index)

@@ -14,6 +14,8 @@ func TestParse(t *testing.T) {
 		node at=100 c[1-2] down bad disk
 		reservation at=1 create r start=30 duration=20 nodes=n3 users=ann,ben flags=MAINT,FLEX count=2 partition=p accounts=x
 		usage red/ann raw=500
+		window at=60
+		job b at=0 run=90 started=30 on=n[1-2]
 	`, hpc.Unix(1000), "--uid=ann", "-t", "60")
 	if err != nil {
 		t.Fatal(err)
@@ -34,6 +36,9 @@ func TestParse(t *testing.T) {
 	if r.NodeCount != 2 || r.Partition != "p" || len(r.Flags) != 2 || len(r.Accounts) != 1 {
 		t.Errorf("reservation %+v", r)
 	}
+	if b := s.Jobs[1].Recorded; s.Start != hpc.Unix(1060) || b.Start != hpc.Unix(1030) || b.End != hpc.Unix(1120) || b.Nodes != "n[1-2]" {
+		t.Errorf("the window begins at %v, and the preset job is %+v", s.Start, b)
+	}
 	if got, want := s.Usage[0], (hpc.Usage{Account: "red", User: "ann", Raw: 500}); got != want {
 		t.Errorf("usage %+v, want %+v", got, want)
 	}
@@ -41,7 +46,7 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for line, want := range map[string]string{
-		"start a":                 `start a: "start": not an input (want job, node, reservation or usage)`,
+		"start a":                 `start a: "start": not an input (want job, node, reservation, usage or window)`,
 		"job a at=x":              "job a at=x: at=x: not a number",
 		"job a at=1 runs=5":       "job a at=1 runs=5: runs=: not a key of this line",
 		"node at=1 n1 down run=5": "node at=1 n1 down run=5: run=: not a key of this line",

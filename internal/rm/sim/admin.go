@@ -66,7 +66,7 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) error {
 		default:
 			return fmt.Errorf("%q: not a state (want down, fail, drain or resume)", ev.State)
 		}
-		n.out.set(int32(n.index[name]), !d.usable())
+		n.out.Put(n.index[name], !d.usable())
 	}
 	return nil
 }

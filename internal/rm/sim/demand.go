@@ -12,6 +12,8 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/nodeset"
+	"rmreplay/internal/slurmspec/sbatch"
 )
 
 // demand is a job's demand for nodes.
@@ -31,6 +33,9 @@ type demand struct {
 	possible bool // for an empty machine with all nodes in service
 	size     int  // number of processors that a job will hold, as far as known before its start
 	failed   failure
+
+	emptyKind int32 // the kind of node of which emptyRoom is the number of tasks; 0 for none
+	emptyRoom int
 }
 
 // demandKey tells demands apart.
@@ -281,14 +286,14 @@ func (n *nodes) among(q *demand, r *hpc.Request) error {
 	if err != nil {
 		return fmt.Errorf("--exclude=%s: %w", r.Exclude, err)
 	}
-	wants, err := parseConstraint(r.Constraint)
+	wants, err := sbatch.ParseFeatures(r.Constraint)
 	if err != nil {
 		return err
 	}
 	var set []int32
 	for _, name := range q.partition.Nodes {
 		i := n.index[name]
-		if wants.met(n.list[i].Features) && !slices.Contains(excluded, name) {
+		if wants.Met(n.list[i].Features) && !slices.Contains(excluded, name) {
 			set = append(set, int32(i))
 		}
 	}
@@ -317,50 +322,21 @@ func (n *nodes) among(q *demand, r *hpc.Request) error {
 type nodeSet struct {
 	nodes     []int32 // in the order of preference
 	ascending bool    // nodes are in the order of the list
-	members   nodeBits
+	members   nodeset.Set
 	positions []int32 // of all nodes in nodes, or -1; nil until they are needed
 }
 
 // newNodeSet returns the set of nodes in an order of preference.
 func (n *nodes) newNodeSet(list []int32) *nodeSet {
-	set := &nodeSet{nodes: list, ascending: slices.IsSorted(list), members: newNodeBits(len(n.list))}
+	set := &nodeSet{nodes: list, ascending: slices.IsSorted(list), members: nodeset.New(len(n.list))}
 	for _, i := range list {
-		set.members.set(i, true)
+		set.members.Set(int(i))
 	}
 	return set
 }
 
 // mostInSets bounds the memory of the sets of nodes, since each job may name other nodes.
 const mostInSets = 1 << 22
-
-// constraint has alternative lists of features. A node must have all features of one list.
-type constraint [][]string
-
-// parseConstraint reads the part of --constraint that is simulated: features joined by "&", ","
-// or "|". "|" has the lowest precedence.
-func parseConstraint(s string) (constraint, error) {
-	if s == "" {
-		return nil, nil
-	}
-	if strings.ContainsAny(s, "[]()*") {
-		return nil, fmt.Errorf("--constraint=%s: counts and groups of features are not simulated", s)
-	}
-	var c constraint
-	for option := range strings.SplitSeq(s, "|") {
-		c = append(c, strings.FieldsFunc(option, func(r rune) bool { return r == '&' || r == ',' }))
-	}
-	return c, nil
-}
-
-// met reports whether features meet the constraint.
-func (c constraint) met(features []string) bool {
-	if len(c) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(c, func(all []string) bool {
-		return !slices.ContainsFunc(all, func(f string) bool { return !slices.Contains(features, f) })
-	})
-}
 
 // measure computes a job's demand, size and time limit. An error says why it can never run on
 // these nodes.

@@ -291,7 +291,7 @@ func (e *Engine) foresee(j *Job) {
 func (e *Engine) end(j *Job) {
 	var state hpc.State
 	switch {
-	case j.cut && !(e.cfg.RecordedLimits && j.outlived()):
+	case j.cut && (!e.cfg.RecordedLimits || !j.outlived()):
 		state = hpc.TimedOut
 	default:
 		state = j.recordedEnd()

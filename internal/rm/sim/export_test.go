@@ -132,7 +132,7 @@ func (n *nodes) auditReservations(j *Job, node int32) error {
 	for _, r := range n.reserved {
 		own := r.name == j.demand.reservation
 		free := n.find(j.demand.reservation) != nil && n.find(j.demand.reservation).overlaps
-		if !own && !free && r.nodes.has(node) && r.start < after(j.Start, j.Limit) && r.end > j.Start {
+		if !own && !free && r.nodes.Has(int(node)) && r.start < after(j.Start, j.Limit) && r.end > j.Start {
 			return fmt.Errorf("starts on a node of reservation %s", r.name)
 		}
 	}

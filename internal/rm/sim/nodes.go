@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"math/bits"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/nodeset"
 )
 
 // Cluster is a machine of nodes.
@@ -65,9 +67,9 @@ type nodes struct {
 	demands   map[demandKey]*demand
 	// occupied are nodes with jobs, filled are those whose processors all have one, and out are those that are down or
 	// drained. Jobs are those that run, and reservations that begin now.
-	occupied, filled, out nodeBits
-	used                  nodeBits // nodes with stays, also such as begin later
-	shut                  nodeBits // working memory of visit
+	occupied, filled, out nodeset.Set
+	used                  nodeset.Set // nodes with stays, also such as begin later
+	shut                  nodeset.Set // working memory of visit
 	sets                  map[setKey]*nodeSet
 	setSize               int // number of nodes in sets
 	reserved              []*reservation
@@ -94,6 +96,7 @@ const (
 type node struct {
 	hpc.Node
 	has   []int64 // amount of each resource
+	kind  int32   // equal for nodes with equal resources; from 1
 	stays []stay
 	down  bool
 	drain bool
@@ -140,12 +143,18 @@ func newCluster(c Cluster) (*Machine, error) {
 		}
 	}
 	n.full = make([]interval, len(n.list))
-	for _, set := range []*nodeBits{&n.occupied, &n.filled, &n.out, &n.used, &n.shut} {
-		*set = newNodeBits(len(n.list))
+	for _, set := range []*nodeset.Set{&n.occupied, &n.filled, &n.out, &n.used, &n.shut} {
+		*set = nodeset.New(len(n.list))
 	}
+	kinds := map[string]int32{}
 	for i := range n.list {
 		n.list[i].equip(n)
-		n.out.set(int32(i), !n.list[i].usable())
+		key := fmt.Sprint(n.list[i].has)
+		if kinds[key] == 0 {
+			kinds[key] = int32(len(kinds) + 1)
+		}
+		n.list[i].kind = kinds[key]
+		n.out.Put(i, !n.list[i].usable())
 		n.note(int32(i))
 		m.processors += n.list[i].CPUs
 	}
@@ -236,7 +245,7 @@ func (n *nodes) earliest(j *Job, notBefore hpc.Time) hpc.Time {
 	if n.m.reservations == 0 {
 		from = max(from, n.foresee(j))
 	}
-	for _, t := range n.ends(notBefore) {
+	for t := range n.ends(notBefore) {
 		if t >= from && n.place(j, t) {
 			return t
 		}
@@ -244,14 +253,9 @@ func (n *nodes) earliest(j *Job, notBefore hpc.Time) hpc.Time {
 	return hpc.Never
 }
 
-// ends returns an instant and all later ones at which a job may begin to fit, in order.
-func (n *nodes) ends(first hpc.Time) []hpc.Time {
+// ends goes through an instant and all later ones at which a job may begin to fit, in order.
+func (n *nodes) ends(first hpc.Time) iter.Seq[hpc.Time] {
 	times := []hpc.Time{first}
-	for j := range n.m.Running() {
-		if j.Due > first && j.Due != hpc.Never {
-			times = append(times, j.Due)
-		}
-	}
 	if n.m.reservations > 0 {
 		times = n.reservedEnds(times, first)
 	}
@@ -263,7 +267,26 @@ func (n *nodes) ends(first hpc.Time) []hpc.Time {
 		}
 	}
 	slices.Sort(times)
-	return slices.Compact(times)
+	return func(yield func(hpc.Time) bool) {
+		last := first - 1
+		next := func(t hpc.Time) bool {
+			before := last
+			last = max(last, t)
+			return t <= before || t == hpc.Never || yield(t)
+		}
+		for j := range n.m.Running() {
+			for ; len(times) > 0 && times[0] <= j.Due; times = times[1:] {
+				if !next(times[0]) {
+					return
+				}
+			}
+			if !next(j.Due) {
+				return
+			}
+		}
+		for ; len(times) > 0 && next(times[0]); times = times[1:] {
+		}
+	}
 }
 
 // reservedEnds adds the ends of reservations of waiting jobs that are behind an instant.
@@ -286,9 +309,15 @@ func (n *nodes) add(j *Job, at hpc.Time) {
 	found := n.found
 	j.placement = &found
 	until := after(at, j.Expected)
+	var uses []int64 // of the node before, which is often of the same kind with as many tasks
+	kind, tasks := int32(0), int32(0)
 	for k, i := range j.placement.nodes {
 		d := &n.list[i]
-		d.stays = append(d.stays, stay{interval{at, until}, n.uses(j, d, int64(j.placement.tasks[k])), j})
+		if d.kind != kind || j.placement.tasks[k] != tasks {
+			kind, tasks = d.kind, j.placement.tasks[k]
+			uses = n.uses(j, d, int64(tasks))
+		}
+		d.stays = append(d.stays, stay{interval{at, until}, uses, j})
 		n.findFull(i)
 	}
 }
@@ -347,14 +376,33 @@ const wholeNode = -1
 // capacity returns the number of a job's tasks for which a node has room in an interval.
 func (n *nodes) capacity(q *demand, d *node, from, until hpc.Time) int {
 	stays := d.stays
-	if n.hypothetical || n.empty {
+	switch {
+	case n.hypothetical || n.empty:
 		stays = nil
+	case q.perNode[cpu] == wholeNode: // others have some of it meanwhile, or it is as good as empty
+		for i := range stays {
+			s := &stays[i]
+			if s.uses[cpu] > 0 && s.until > max(s.from, from) && (s.from <= from || s.from < until) {
+				return 0
+			}
+		}
 	}
+	if len(stays) > 0 {
+		return q.capacity(d.has, stays, from, until)
+	}
+	if q.emptyKind != d.kind { // nodes of a kind follow one another
+		q.emptyKind, q.emptyRoom = d.kind, q.capacity(d.has, nil, from, until)
+	}
+	return q.emptyRoom
+}
+
+// capacity returns the number of tasks for which resources suffice beside stays in an interval.
+func (q *demand) capacity(amounts []int64, stays []stay, from, until hpc.Time) int {
 	most := math.MaxInt32
 	if q.tasksPerNode > 0 {
 		most = q.tasksPerNode
 	}
-	for r, has := range d.has {
+	for r, has := range amounts {
 		perTask, fixed := q.perTask[r], q.perNode[r]
 		if perTask == 0 && fixed == 0 {
 			continue
@@ -444,9 +492,9 @@ type visit struct {
 	n         *nodes
 	j         *Job
 	at, until hpc.Time
-	limit     hpc.Time // the end by the job's time limit
-	missing   int      // tasks for which there is no room yet
-	shut      nodeBits // nodes that are known to have no room
+	limit     hpc.Time    // the end by the job's time limit
+	missing   int         // tasks for which there is no room yet
+	shut      nodeset.Set // nodes that are known to have no room
 }
 
 // visit returns the visit of a job's nodes from an instant on.
@@ -509,7 +557,7 @@ func (v *visit) open(set *nodeSet, which func(w int) uint64) (more bool) {
 	for w, members := range set.members {
 		for left := members & which(w) &^ v.shut[w]; left != 0; left &= left - 1 {
 			i := int32(64*w + bits.TrailingZeros64(left))
-			if full && v.n.full[i].has(v.at) {
+			if full && v.n.used.Has(int(i)) && v.n.full[i].has(v.at) {
 				continue
 			}
 			if v.look(int(set.position(v.n, i)), i); v.done() {
@@ -525,7 +573,7 @@ func (v *visit) some(from int, which func(*node) bool) (more bool) {
 	n, q := v.n, v.j.demand
 	full := n.crowded(q) != nil
 	for k, i := range q.among.nodes[from:] {
-		if v.shut.has(i) || full && n.full[i].has(v.at) || which != nil && !which(&n.list[i]) {
+		if v.shut.Has(int(i)) || full && n.full[i].has(v.at) || which != nil && !which(&n.list[i]) {
 			continue
 		}
 		if v.look(from+k, i); from+k >= q.required && v.done() {
@@ -538,7 +586,7 @@ func (v *visit) some(from int, which func(*node) bool) (more bool) {
 // look puts a node into order if it has room.
 func (v *visit) look(k int, i int32) {
 	n, d, q := v.n, &v.n.list[i], v.j.demand
-	if v.shut.has(i) || q.reservation != "" && !n.hypothetical && !n.admits(v.j, i, v.at, v.limit) {
+	if v.shut.Has(int(i)) || q.reservation != "" && !n.hypothetical && !n.admits(v.j, i, v.at, v.limit) {
 		return
 	}
 	if c := min(n.capacity(q, d, v.at, v.until), q.tasks); c > 0 {
@@ -571,7 +619,7 @@ func (n *nodes) enough(order []int, tasks int) bool {
 // fill puts tasks on the nodes of order. The nodes that the job names, and its smallest number of
 // nodes, get at least one task each. The first nodes get the rest.
 func (n *nodes) fill(q *demand) bool {
-	p := placement{}
+	p := placement{nodes: make([]int32, 0, len(n.order)), tasks: make([]int32, 0, len(n.order))}
 	least := max(q.minNodes, q.required)
 	left := q.tasks
 	for pos, k := range n.order {

@@ -6,6 +6,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/nodeset"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -13,7 +14,7 @@ import (
 type reservation struct {
 	name            string
 	start, end      hpc.Time
-	nodes           nodeBits
+	nodes           nodeset.Set
 	users, accounts []string
 	// flexible is Slurm's flag FLEX: until the reservation ends, its jobs may use other nodes
 	// and other times.
@@ -27,11 +28,11 @@ type reservation struct {
 
 // covers reports whether the reservation has a node at some instant of an interval.
 func (r *reservation) covers(node int32, from, until hpc.Time) bool {
-	return r.nodes.has(node) && r.start < until && r.end > from
+	return r.nodes.Has(int(node)) && r.start < until && r.end > from
 }
 
 // shut adds the reservation's nodes to a set if it has them at some instant of an interval.
-func (r *reservation) shut(to nodeBits, from, until hpc.Time) {
+func (r *reservation) shut(to nodeset.Set, from, until hpc.Time) {
 	if r.start >= until || r.end <= from {
 		return
 	}
@@ -60,7 +61,7 @@ func (r *reservation) holds(node int32, from, until hpc.Time) bool {
 	if r.flexible {
 		return from < r.end
 	}
-	return r.nodes.has(node) && r.start <= from && until <= r.end
+	return r.nodes.Has(int(node)) && r.start <= from && until <= r.end
 }
 
 // find returns the reservation with a name, or nil.
@@ -152,7 +153,7 @@ func (n *nodes) describe(r *reservation, ev hpc.ReservationEvent) error {
 // choose gives a reservation its nodes: the named nodes, or the requested number of nodes of the
 // partition that no other reservation has then.
 func (n *nodes) choose(r *reservation, ev hpc.ReservationEvent) error {
-	chosen := newNodeBits(len(n.list))
+	chosen := nodeset.New(len(n.list))
 	pool := make([]string, 0, len(n.list))
 	if ev.Partition != "" {
 		p, err := n.partition(ev.Partition)
@@ -182,7 +183,7 @@ func (n *nodes) choose(r *reservation, ev hpc.ReservationEvent) error {
 			return fmt.Errorf("there is no node %s", name)
 		}
 		if left > 0 && (ev.Nodes != "" || !n.taken(r, int32(i))) {
-			chosen.set(int32(i), true)
+			chosen.Set(i)
 			left--
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/nodeset"
 )
 
 // Generation tells states of a machine apart between which there may be more room: a job that does not fit does
@@ -43,24 +44,9 @@ type failure struct {
 // covers reports whether a job cannot fit either.
 func (f *failure) covers(j *Job) bool { return int64(j.Expected) >= f.job && int64(j.Limit) >= f.limit }
 
-// nodeBits is a set of nodes by their places in the list.
-type nodeBits []uint64
-
-func newNodeBits(nodes int) nodeBits { return make(nodeBits, (nodes+63)/64) }
-
-func (b nodeBits) has(i int32) bool { return b[i/64]>>(i%64)&1 != 0 }
-
-func (b nodeBits) set(i int32, to bool) {
-	if to {
-		b[i/64] |= 1 << (i % 64)
-	} else {
-		b[i/64] &^= 1 << (i % 64)
-	}
-}
-
 // crowded returns the nodes that have no room now for a job with a demand, whatever it asks for beside processors; nil
 // if it asks for none.
-func (n *nodes) crowded(q *demand) nodeBits {
+func (n *nodes) crowded(q *demand) nodeset.Set {
 	switch {
 	case n.hypothetical, n.empty:
 	case q.perNode[cpu] == wholeNode:
@@ -94,9 +80,9 @@ func (n *nodes) note(node int32) {
 			used += s.uses[cpu]
 		}
 	}
-	n.used.set(node, len(d.stays) > 0)
-	n.occupied.set(node, begun)
-	n.filled.set(node, used >= d.has[cpu])
+	n.used.Put(int(node), len(d.stays) > 0)
+	n.occupied.Put(int(node), begun)
+	n.filled.Put(int(node), used >= d.has[cpu])
 }
 
 // foresee returns an instant before which a job does not fit if nothing but the ends of running jobs makes room:
@@ -107,7 +93,7 @@ func (n *nodes) foresee(j *Job) hpc.Time {
 	clear(f.caps)
 	crowded := n.crowded(q)
 	for k, i := range set.nodes {
-		if crowded == nil || !crowded.has(i) {
+		if crowded == nil || !crowded.Has(int(i)) {
 			f.look(int32(k), n.m.now)
 		}
 	}

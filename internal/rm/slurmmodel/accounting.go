@@ -8,6 +8,7 @@ import (
 
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/accounts"
+	"rmreplay/internal/rm/slurmmodel/amounts"
 	"rmreplay/internal/rm/slurmmodel/fairshare"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/limits"
@@ -27,8 +28,11 @@ type accounting struct {
 	settings *priority.Settings
 	enforce  accounts.Enforcement
 	cluster  priority.Cluster
-	parts    map[*partition]*accountedPartition
 	basic    priority.Basic
+
+	// Memory for one computation.
+	requested  tres.Vector
+	partitions []*priority.Partition
 }
 
 // accountedPartition is what accounting knows of a partition.
@@ -55,7 +59,7 @@ var _ fairshare.Job = (*accounted)(nil)
 func newAccounting(e *Engine) (*accounting, error) {
 	get, release := e.cfg.Get, e.cfg.Release
 	table := tres.New(keys.Value(get, "AccountingStorageTRES"))
-	a := &accounting{e: e, table: table, parts: map[*partition]*accountedPartition{}}
+	a := &accounting{e: e, table: table, requested: table.Vector()}
 	var err error
 	if a.settings, err = priority.ReadSettings(get, a.table, e.cfg.Associations != nil, release); err != nil {
 		return nil, err
@@ -97,7 +101,7 @@ func (a *accounting) readPartitions() error {
 		get := a.e.cfg.Partitions[i].Get
 		factor := max(keys.Number(get, "PriorityJobFactor", 1), keys.Number(get, "Priority", 0))
 		of := &accountedPartition{priority: &priority.Partition{
-			JobFactor: uint16(factor), MaxMinutes: slurmspec.Infinite, TRES: a.total(p.nodes),
+			JobFactor: uint16(factor), MaxMinutes: slurmspec.Infinite, TRES: amounts.Of(a.table, a.e.tester.Machine, p.nodes),
 		}}
 		if p.maxMinutes >= 0 {
 			of.priority.MaxMinutes = uint32(p.maxMinutes)
@@ -114,27 +118,13 @@ func (a *accounting) readPartitions() error {
 			of.limits.DefaultMinutes = uint32(p.defaultMinutes)
 		}
 		used.Or(p.nodes)
-		a.parts[p] = of
+		p.account = of
 		list = append(list, of.priority)
 	}
 	priority.NormalizePartitions(list)
-	a.cluster = priority.Cluster{Nodes: uint32(len(a.e.tester.Nodes)), CPUs: uint32(a.total(used)[tres.CPU])}
+	m := a.e.tester.Machine
+	a.cluster = priority.Cluster{Nodes: uint32(len(m.Nodes)), CPUs: uint32(amounts.Of(a.table, m, used)[tres.CPU])}
 	return nil
-}
-
-// total returns the resources of nodes.
-func (a *accounting) total(nodes selection.Bits) tres.Vector {
-	v := a.table.Vector()
-	for i := range nodes.All {
-		n := &a.e.tester.Nodes[i]
-		v[tres.CPU] += uint64(n.CPUs)
-		v[tres.Memory] += uint64(n.Memory)
-		v[tres.Node]++
-		for k := range n.Devices {
-			a.table.AddGRES(v, n.Devices[k].Kind, n.Devices[k].Type, n.Devices[k].Count)
-		}
-	}
-	return v
 }
 
 // admit finds the association and the QOS of a new job.
@@ -207,12 +197,14 @@ func (a *accounting) compute(j *job, now int64) {
 	if of.assoc != nil {
 		p.FairShare = a.shares.Factor(of.assoc)
 	}
+	a.partitions = a.partitions[:0]
 	for i, part := range j.parts {
-		p.Partitions = append(p.Partitions, a.parts[part].priority)
+		a.partitions = append(a.partitions, part.account.priority)
 		if part == j.part {
 			p.Own = i
 		}
 	}
+	p.Partitions = a.partitions
 	parts := a.settings.Of(&p, a.cluster, now)
 	of.priority = parts
 	j.priority = a.settings.Update(j.priority, parts.Sum())
@@ -221,41 +213,11 @@ func (a *accounting) compute(j *job, now int64) {
 	}
 }
 
-// request returns the resources that a job asks for on a number of nodes with a number of CPUs.
+// request returns the resources that a job asks for on a number of nodes with a number of CPUs. They hold until the next call.
 func (a *accounting) request(j *job, nodes, cpus int) tres.Vector {
-	v, r := a.table.Vector(), &j.request
-	v[tres.CPU], v[tres.Node] = uint64(cpus), uint64(nodes)
-	switch {
-	case r.MemoryPerCPU:
-		v[tres.Memory] = uint64(r.Memory) * uint64(cpus)
-	default:
-		v[tres.Memory] = uint64(r.Memory) * uint64(nodes)
-	}
-	for _, d := range r.Devices {
-		a.table.AddGRES(v, d.Kind, d.Type, d.Count*nodes)
-	}
-	v[tres.Billing] = a.bill(j.part, v)
-	return v
-}
-
-func (a *accounting) bill(p *partition, v tres.Vector) uint64 {
-	return uint64(math.Trunc(a.table.Bill(a.parts[p].weights, v, a.settings.MaxTRES)))
-}
-
-// allocated returns the resources of a running job.
-func (a *accounting) allocated(j *job) tres.Vector {
-	v := a.table.Vector()
-	v[tres.CPU], v[tres.Node] = uint64(j.alloc.CPUs), uint64(len(j.alloc.Parts))
-	for i := range j.alloc.Parts {
-		p := &j.alloc.Parts[i]
-		v[tres.Memory] += uint64(p.Memory)
-		n := &a.e.tester.Nodes[p.Node]
-		for k := range n.Devices {
-			if count := p.Devices(a.e.tester.Machine, k); count > 0 {
-				a.table.AddGRES(v, n.Devices[k].Kind, n.Devices[k].Type, count)
-			}
-		}
-	}
+	v := a.requested
+	amounts.Requested(a.table, v, &j.request, cpus, nodes)
+	v[tres.Billing] = uint64(math.Trunc(a.table.Bill(j.part.account.weights, v, a.settings.MaxTRES)))
 	return v
 }
 
@@ -265,11 +227,11 @@ func (a *accounting) begin(j *job) {
 	if of.assoc == nil {
 		return
 	}
-	v := a.allocated(j)
-	billing := a.table.Bill(a.parts[j.part].weights, v, a.settings.MaxTRES)
+	v := amounts.Allocated(a.table, a.e.tester.Machine, j.alloc)
+	billing := a.table.Bill(j.part.account.weights, v, a.settings.MaxTRES)
 	v[tres.Billing] = uint64(billing)
 	of.running = &fairshare.Running{
-		Association: of.assoc, QOS: of.qos, PartitionQOS: a.parts[j.part].qos, User: strings.ToLower(j.of.job.User),
+		Association: of.assoc, QOS: of.qos, PartitionQOS: j.part.account.qos, User: strings.ToLower(j.of.job.User),
 		Start: j.estimate, LimitEnd: j.end, Billing: billing, TRES: v,
 	}
 	l := a.view(j)
@@ -356,6 +318,9 @@ func (of *accounted) Prioritize(now int64) {
 
 // accrue lets an eligible job gain age. Tasks of an array may become jobs of their own then.
 func (a *accounting) accrue(j *job) {
+	if j.accrue != 0 && len(j.tasks) == 0 { // it does already
+		return
+	}
 	if a.limits == nil {
 		if j.accrue == 0 && j.begin > 0 && j.begin <= a.e.second() && j.priority != 0 {
 			j.accrue = j.begin
@@ -393,14 +358,14 @@ func (a *accounting) view(j *job) *limits.Job {
 			Required: j.request.Required, Submit: j.submit,
 		}
 		for _, p := range j.parts {
-			of.limits.Partitions = append(of.limits.Partitions, a.parts[p].limits)
+			of.limits.Partitions = append(of.limits.Partitions, p.account.limits)
 		}
 		if len(j.parts) == 1 {
 			of.limits.Partitions = nil
 		}
 	}
 	l := of.limits
-	l.Partition, l.Tasks, l.Reason = a.parts[j.part].limits, len(j.tasks), j.reason
+	l.Partition, l.Tasks, l.Reason = j.part.account.limits, len(j.tasks), j.reason
 	l.Begin, l.Accrue, l.Held = j.begin, j.accrue, j.priority == 0
 	l.Dependent = j.reason == reasonDependency
 	switch l.Minutes = slurmspec.NoVal; {
@@ -412,7 +377,7 @@ func (a *accounting) view(j *job) *limits.Job {
 	return l
 }
 
-// told takes the reason that a check of limits has set. That is a change of the job only once a queue is built.
+// told takes the reason that a check of limits has set. That is no change of the job for backfill.
 func (a *accounting) told(j *job, l *limits.Job, ok bool) bool {
 	j.reason = l.Reason
 	return ok
@@ -438,7 +403,7 @@ func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes i
 		return a.told(j, l, a.limits.PostSelect(l, wants, nil))
 	}
 	wants[tres.Memory] = uint64(alloc.Memory())
-	wants[tres.Billing] = a.bill(j.part, wants)
+	wants[tres.Billing] = uint64(math.Trunc(a.table.Bill(j.part.account.weights, wants, a.settings.MaxTRES)))
 	return a.told(j, l, a.limits.PostSelect(l, wants, alloc.Nodes))
 }
 

@@ -52,6 +52,7 @@ func (e *Engine) newCycle() *cycle {
 	e.cycles++
 	c.blocked = map[*accounts.QOS]int64{}
 	c.depths = backfill.Depths{User: e.par.BF.MaxUser, Partition: e.par.BF.MaxPart, Both: e.par.BF.MaxUserPart}
+	c.free = e.up.Clone()
 	c.table = &e.table
 	c.table.Begin(c.now, e.par.BF.Window, e.par.BF.Resolution, e.available)
 	c.table.Beyond, c.table.Up = e.rules.Since2411, e.rules.RoundUp
@@ -315,8 +316,8 @@ func (t *trial) attempt() (result next, again bool) {
 	if e.rules.Since2411 && from > t.end {
 		return t.giveUp()
 	}
-	t.free = append(t.free[:0], j.part.nodes...)
 	free := t.free
+	copy(free, j.part.nodes)
 	if nodes != nil {
 		free.And(nodes)
 	}
@@ -361,6 +362,7 @@ func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation,
 		Now: t.now, Running: e.horizon, Linear: e.par.BF.Linear, PreferBusy: e.par.BF.Busy,
 		GuessedEnd: e.par.KillWait + e.par.OverTimeLimit, NowOnly: t.nowOnly,
 		Since2411: e.rules.Since2411, Since2605: e.rules.Since2605, Begin: from, Until: t.later,
+		Version: e.version,
 	}
 	alloc, start := e.tester.WillRun(e.state, e.requestOf(t.job), free, t.counts, &h)
 	if alloc != nil {

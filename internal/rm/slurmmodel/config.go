@@ -81,6 +81,7 @@ type partition struct {
 	memory             int64 // of jobs that ask for none, in MiB; 0 for all
 	memoryPerCPU       bool
 	whole, leastLoaded bool
+	account            *accountedPartition
 	failed             bool // in the present pass of the main scheduler
 	planned            int  // jobs with reservations in the present cycle of backfill
 	tests              int  // jobs tested in the present pass of the main scheduler

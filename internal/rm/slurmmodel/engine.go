@@ -45,10 +45,13 @@ type Engine struct {
 	submissions []*submission
 	byID        map[string]*submission
 	byNumber    map[uint32]*job
-	list        []*job // slurmctld's list of jobs, without ended ones
-	over        []*job // ended ones that slurmctld has not forgotten
-	running     []*job // by end, and then by place in the list
+	list        []*job      // slurmctld's list of jobs, without ended ones
+	pending     []*job      // memory for pendingJobs
+	queues      [2][]record // memory for buildQueue
+	over        []*job      // ended ones that slurmctld has not forgotten
+	running     []*job      // by end, and then by place in the list
 	horizon     []selection.Running
+	version     int            // of the running jobs and the state; changes with them
 	table       backfill.Table // of a cycle of backfill
 	nextNumber  uint32
 	nextPlace   int
@@ -94,8 +97,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	if cfg.PreRoll {
 		e.par = parameters.Read(window.Keys(cfg.Get, cfg.PresetBurst))
 	}
-	e.reservations = reservations.New(site{e})
-	e.reservations.Since2411, e.reservations.Shares = e.rules.Since2411, e.rules.Since2411 && !e.rules.Since2605
+	e.reservations = e.newReservations()
 	n := len(m.Nodes)
 	e.configs = make([]*hpc.Node, n)
 	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
@@ -119,7 +121,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	if len(e.parts) == 0 {
 		return nil, errors.New("a cluster without partitions (want at least one)")
 	}
-	e.nextNumber = e.par.FirstJob
+	e.nextNumber, e.version = e.par.FirstJob, 1
 	if e.account, err = newAccounting(e); err != nil {
 		return nil, err
 	}

@@ -32,6 +32,7 @@ type loops struct {
 const (
 	jobEnds uint8 = iota
 	nodesAnswer
+	hostsAnswer // those that ran scripts of killed jobs
 	questions
 )
 

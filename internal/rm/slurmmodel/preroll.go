@@ -40,7 +40,7 @@ func (e *Engine) BeginWindow() error {
 	}
 	e.site = parameters.Read(e.cfg.Get)
 	e.siteBackfill = true
-	clear(e.tester.Weights)
+	e.tester.ClearWeights()
 	e.touch()
 	e.loops.queued = true
 	return nil

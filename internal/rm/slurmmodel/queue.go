@@ -13,25 +13,31 @@ type record struct {
 	part     *partition
 	priority uint32
 	head     bool // the record stands for several tasks
+	place    int  // before the queue is sorted
 }
 
 // pendingJobs returns the pending jobs in slurmctld's order. It is a copy: tasks of arrays may start
-// meanwhile.
+// meanwhile. It holds until the next call.
 func (e *Engine) pendingJobs() []*job {
-	var list []*job
+	list := e.pending[:0]
 	for _, j := range e.list {
 		if j.state == pending {
 			list = append(list, j)
 		}
 	}
+	e.pending = list
 	return list
 }
 
 // buildQueue returns the jobs that may start, in the order in which they are tried (build_job_queue and
-// sort_job_queue2 in job_scheduler.c).
+// sort_job_queue2 in job_scheduler.c). The queue holds until the next call.
 func (e *Engine) buildQueue(forBackfill bool) []record {
 	e.splitCorresponding()
-	var queue []record
+	memory := &e.queues[0]
+	if forBackfill { // a cycle may last while the main scheduler makes passes
+		memory = &e.queues[1]
+	}
+	queue := (*memory)[:0]
 	for _, j := range e.pendingJobs() {
 		if j.state != pending {
 			continue // its dependency has cancelled it
@@ -53,19 +59,29 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 			if !e.fitsPartition(j, forBackfill) {
 				continue
 			}
-			r := record{job: j, part: p, priority: j.priority, head: j.isHead()}
+			r := record{job: j, part: p, priority: j.priority, head: j.isHead(), place: len(queue)}
 			if j.perPart != nil {
 				r.priority = j.perPart[i]
 			}
 			queue = append(queue, r)
 		}
 	}
-	slices.SortStableFunc(queue, compareRecords)
+	slices.SortFunc(queue, compareRecords)
+	*memory = queue
 	return queue
 }
 
-// compareRecords sorts by reservation, tier, priority, submission and number.
+// compareRecords sorts by reservation, tier, priority, submission and number. Equal ones keep their places.
 func compareRecords(a, b record) int {
+	if reserved := b.job.reservation != nil; reserved != (a.job.reservation != nil) {
+		if reserved {
+			return 1
+		}
+		return -1
+	}
+	if by := cmp.Compare(b.part.tier, a.part.tier); by != 0 {
+		return by
+	}
 	pa, pb := a.job.priority, b.job.priority
 	if a.job.perPart != nil {
 		pa = a.priority
@@ -73,14 +89,13 @@ func compareRecords(a, b record) int {
 	if b.job.perPart != nil {
 		pb = b.priority
 	}
-	reserved := func(r record) int {
-		if r.job.reservation != nil {
-			return 0
-		}
-		return 1
+	if by := cmp.Compare(pb, pa); by != 0 {
+		return by
 	}
-	return cmp.Or(reserved(a)-reserved(b), cmp.Compare(b.part.tier, a.part.tier), cmp.Compare(pb, pa), cmp.Compare(a.job.submit, b.job.submit),
-		cmp.Compare(a.job.id(), b.job.id()), cmp.Compare(taskOrder(a.job), taskOrder(b.job)))
+	if by := cmp.Compare(a.job.submit, b.job.submit); by != 0 {
+		return by
+	}
+	return cmp.Or(cmp.Compare(a.job.id(), b.job.id()), cmp.Compare(taskOrder(a.job), taskOrder(b.job)), a.place-b.place)
 }
 
 // taskOrder is the task's number; several tasks come last.
@@ -126,8 +141,8 @@ func (e *Engine) fitsPartition(j *job, forBackfill bool) bool {
 // splitCorresponding gives tasks of arrays with an aftercorr dependency records of their own, so that each
 // has its own dependency.
 func (e *Engine) splitCorresponding() {
-	const most = 10 // correspond_after_task_cnt
-	for _, j := range slices.Clone(e.list) {
+	const most = 10            // correspond_after_task_cnt
+	for _, j := range e.list { // of the present: split adds to its end
 		if j.state != pending || !j.isHead() || j.needs == nil || !slices.ContainsFunc(j.needs.list, func(n need) bool { return n.kind == "aftercorr" }) {
 			continue
 		}

@@ -117,35 +117,27 @@ func (e *Engine) testReservations(
 	return e.reservations.Test(&want, e.second(), move)
 }
 
-// site is the cluster as reservations see it. It is a [reservations.Cluster].
-type site struct{ e *Engine }
-
-var _ reservations.Cluster = site{}
-
-// Node implements [reservations.Cluster].
-func (s site) Node(name string) (int, bool) {
-	i, ok := s.e.place[name]
-	return i, ok
+// newReservations returns the list of reservations, with the cluster as it sees it.
+func (e *Engine) newReservations() *reservations.List {
+	l := reservations.New(&reservations.Cluster{
+		Place:     e.place,
+		Available: func() selection.Bits { return e.available },
+		PartitionNodes: func(name string) (selection.Bits, string, bool) {
+			list, err := e.partitionsOf(name)
+			if err != nil {
+				return nil, "", false
+			}
+			return list[0].nodes, list[0].name, true
+		},
+		KnowsAccount: func(name string) bool { return e.account.accounts == nil || e.account.accounts.Account(name) != nil },
+		HeldAfter:    e.heldAfter, Choose: e.chooseReserved,
+	})
+	l.Since2411, l.Shares = e.rules.Since2411, e.rules.Since2411 && !e.rules.Since2605
+	return l
 }
 
-// Nodes implements [reservations.Cluster].
-func (s site) Nodes() int { return len(s.e.tester.Nodes) }
-
-// PartitionNodes implements [reservations.Cluster].
-func (s site) PartitionNodes(name string) (selection.Bits, string, bool) {
-	list, err := s.e.partitionsOf(name)
-	if err != nil {
-		return nil, "", false
-	}
-	return list[0].nodes, list[0].name, true
-}
-
-// Available implements [reservations.Cluster].
-func (s site) Available() selection.Bits { return s.e.available }
-
-// HeldAfter implements [reservations.Cluster].
-func (s site) HeldAfter(instant int64, except *reservations.Reservation) []selection.Bits {
-	jobs := slices.Clone(s.e.running)
+func (e *Engine) heldAfter(instant int64, except *reservations.Reservation) []selection.Bits {
+	jobs := slices.Clone(e.running)
 	slices.SortFunc(jobs, func(a, b *job) int { return cmp.Compare(a.place, b.place) })
 	var held []selection.Bits
 	for _, j := range jobs {
@@ -156,15 +148,9 @@ func (s site) HeldAfter(instant int64, except *reservations.Reservation) []selec
 	return held
 }
 
-// KnowsAccount implements [reservations.Cluster].
-func (s site) KnowsAccount(name string) bool {
-	return s.e.account.accounts == nil || s.e.account.accounts.Account(name) != nil
-}
-
-// Choose implements [reservations.Cluster]. Since 24.11 the nodes are those that a job would get (_resv_select),
+// chooseReserved chooses nodes for a reservation. Since 24.11 they are those that a job would get (_resv_select),
 // and in 26.05 one that starts when the reservation begins.
-func (s site) Choose(among selection.Bits, count int, start int64) selection.Bits {
-	e := s.e
+func (e *Engine) chooseReserved(among selection.Bits, count int, start int64) selection.Bits {
 	if !e.rules.Since2411 {
 		return reservations.Choose(e.tester.Switches, among, count)
 	}
@@ -245,7 +231,7 @@ func (e *Engine) outsideFlex(j *job, set selection.Bits) {
 	}
 	for i := range set.All {
 		if !j.reservation.Nodes.Has(i) {
-			e.tester.Weights[i] |= outside
+			e.tester.AddWeight(i, outside)
 		}
 	}
 }

@@ -51,6 +51,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 
 // run adds a job to the running ones.
 func (e *Engine) run(j *job) {
+	e.version++
 	at, _ := slices.BinarySearchFunc(e.running, j, compareEnds)
 	e.running = slices.Insert(e.running, at, j)
 	e.horizon = slices.Insert(e.horizon, at, selection.Running{Allocation: j.alloc, End: j.end})
@@ -99,8 +100,10 @@ func (e *Engine) complete(j *job) {
 func (e *Engine) leave(j *job, how hpc.State, atOnce bool) { e.vacate(j, how, atOnce, false) }
 
 // vacate takes a job off its nodes as leave does. With requeue the job returns to the queue. Nodes that are down
-// do not answer; if none does, the job is over at once.
+// do not answer; if none does, the job is over at once. Without an epilog the nodes that ran no script of a
+// killed job are free before all those that did.
 func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
+	e.version++
 	at := slices.Index(e.running, j)
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
 	e.tester.Remove(e.state, j.alloc)
@@ -116,9 +119,7 @@ func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
 	e.account.end(j)
 	e.touch()
 	over := func() {
-		for i := range answering.All {
-			e.completing[i]--
-		}
+		e.answer(j, answering)
 		e.leaving--
 		if j.request.Exclusive {
 			e.closed.AndNot(j.alloc.Nodes)
@@ -133,7 +134,17 @@ func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
 		over()
 		return
 	}
-	e.at(e.now, nodesAnswer, func() {
+	class := nodesAnswer
+	if atOnce && !e.par.Epilog {
+		class = hostsAnswer
+		others := answering.Clone()
+		others.Clear(answering.Next(0))
+		e.at(e.now, nodesAnswer, func() {
+			e.answer(j, others)
+			answering.AndNot(others)
+		})
+	}
+	e.at(e.now, class, func() {
 		over()
 		switch {
 		case !atOnce:
@@ -144,6 +155,16 @@ func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
 			e.request(false)
 		}
 	})
+}
+
+// answer frees nodes of a job that ends.
+func (e *Engine) answer(j *job, nodes selection.Bits) {
+	for i := range nodes.All {
+		e.completing[i]--
+	}
+	if j.request.Exclusive {
+		e.closed.AndNot(nodes)
+	}
 }
 
 // watchdogNap is how long the thread sleeps first that waits for the answers of a job's nodes (_wdog in

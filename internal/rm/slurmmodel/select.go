@@ -206,7 +206,8 @@ func (e *Engine) pickBest(
 		}
 		return nil, notAvailable
 	}
-	e.tester.Weigh(set, e.account.preferred(j), e.kinds)
+	e.tester.Weigh(set)
+	e.tester.Prefer(set, e.account.preferred(j), e.kinds)
 	e.outsideFlex(j, set)
 	candidates := usable.Clone()
 	busy := false

@@ -128,6 +128,7 @@ func (e *Engine) create(s *submission) (*job, error) {
 	if err := e.describeNodes(j, d); err != nil {
 		return nil, err
 	}
+	e.tester.Classify(&j.request)
 	if j.needs, err = e.needsOf(work.Dependency); err != nil {
 		return nil, err
 	}

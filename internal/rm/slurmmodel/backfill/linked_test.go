@@ -125,6 +125,15 @@ func TestTableIsTheLinkedList(t *testing.T) {
 		slow := &linked{records: 1, resolution: resolution, beyond: cycle%2 == 0}
 		slow.first = &record{begin: now / resolution * resolution, end: (now + window) / resolution * resolution, free: free.Clone()}
 		table.Beyond = slow.beyond
+		type question struct {
+			set        selection.Bits
+			start, end int64
+		}
+		pool := make([]question, 5) // so that questions are repeated
+		for k := range pool {
+			start := now + int64(k/3*(rng.IntN(window+200)-100))
+			pool[k] = question{some(2), start, start + int64(rng.IntN(window))}
+		}
 		for step := range 200 {
 			start := now - 100 + int64(rng.IntN(window+200))
 			end := start + int64(rng.IntN(window))
@@ -142,7 +151,9 @@ func TestTableIsTheLinkedList(t *testing.T) {
 					t.Fatalf("cycle %d, step %d: a conflict between %d and %d is %v, want %v", cycle, step, start, end, got, want)
 				}
 			case 2:
-				want := set.Clone()
+				q := pool[rng.IntN(len(pool))]
+				start, end = q.start, q.end
+				set, want := q.set.Clone(), q.set.Clone()
 				wanted := slow.restrict(want, start, end)
 				if later := table.Restrict(set, start, end); later != wanted || !set.Equal(want) {
 					t.Fatalf("cycle %d, step %d: from %d to %d: %v and %d, want %v and %d", cycle, step, start, end, set, later, want, wanted)

@@ -21,8 +21,17 @@ type Table struct {
 	// Up is a rule of 24.11: ends are rounded up.
 	Up bool
 
-	all   selection.Bits   // memory for Restrict
 	spare []selection.Bits // sets that no interval has
+	all   selection.Bits   // memory for Restrict
+	now   int64
+	known [8]restricted // answers of Restrict from now on, since the last reservation
+}
+
+// restricted is an answer of Restrict.
+type restricted struct {
+	in, out    selection.Bits
+	end, later int64
+	valid      bool
 }
 
 // interval is a part of the window in which the same nodes are free.
@@ -47,6 +56,11 @@ func (t *Table) Begin(now, window, resolution int64, free selection.Bits) {
 	begin, end := now/resolution*resolution, (now+window)/resolution*resolution
 	t.list = append(t.list[:0], interval{begin, end, t.copyOf(free)})
 	t.records, t.resolution = 1, resolution
+	t.now, t.all = now, append(t.all[:0], free...)
+	t.forget()
+	for k := range t.known {
+		t.known[k].in, t.known[k].out = append(t.known[k].in[:0], free...), append(t.known[k].out[:0], free...)
+	}
 }
 
 func (t *Table) copyOf(set selection.Bits) selection.Bits {
@@ -81,11 +95,34 @@ func (t *Table) endsAfter(at int64) int {
 // Restrict removes the nodes from a set that planned jobs have at some time from start to end. later is
 // when another try would find more nodes; 0 for never.
 func (t *Table) Restrict(set selection.Bits, start, end int64) (later int64) {
-	t.all = append(t.all[:0], set...)
+	if start != t.now { // each job asks from now on; later instants hardly repeat
+		copy(t.all, set)
+		return t.restrict(t.all, set, start, end)
+	}
+	known := &t.known[uint64(end)*0x9e3779b97f4a7c15>>61]
+	if known.valid && known.end == end && known.in.Equal(set) {
+		copy(set, known.out)
+		return known.later
+	}
+	copy(known.in, set)
+	later = t.restrict(known.in, set, start, end)
+	copy(known.out, set)
+	known.end, known.later, known.valid = end, later, true
+	return later
+}
+
+// forget forgets answers of Restrict.
+func (t *Table) forget() {
+	for k := range t.known {
+		t.known[k].valid = false
+	}
+}
+
+func (t *Table) restrict(all, set selection.Bits, start, end int64) (later int64) {
 	empty := false
 	for k := t.endsAfter(start); k < len(t.list); k++ {
 		i := &t.list[k]
-		if later == 0 && k+1 < len(t.list) && grows(t.all, set, i.free, t.list[k+1].free) {
+		if later == 0 && k+1 < len(t.list) && grows(all, set, i.free, t.list[k+1].free) {
 			later = i.end
 		}
 		if i.begin > end {
@@ -149,6 +186,7 @@ func (t *Table) RoundEnd(second int64) int64 {
 
 // Reserve plans nodes from start to end, which are multiples of the resolution.
 func (t *Table) Reserve(nodes selection.Bits, start, end int64) {
+	t.forget()
 	start = max(start, t.list[0].begin)
 	end = max(end, start+t.resolution)
 	at := t.endsAfter(start - 1)

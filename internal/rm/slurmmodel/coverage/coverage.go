@@ -162,7 +162,8 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		}
 	},
 	func(c *slurmmodel.Config) string {
-		if c.Release.Since(slurmspec.R2311) && strings.Contains(strings.ToLower(keys.Value(c.Get, "TopologyParam")), "dragonfly") {
+		variant := strings.ToLower(keys.Value(c.Get, "TopologyParam"))
+		if c.Release.Since(slurmspec.R2311) && strings.Contains(variant, "dragonfly") {
 			return "TopologyParam=Dragonfly"
 		}
 		return ""

@@ -8,12 +8,13 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/rm/slurm/rpc"
-	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
 
 // Unsupported are the flags that the model does not have.
-var Unsupported = []string{"ANY_NODES", "FIRST_CORES", slurmspec.FlagTimeFloat, "REPLACE", "REPLACE_DOWN", slurmspec.FlagPurgeComp, "MAGNETIC"}
+var Unsupported = []string{
+	"ANY_NODES", "FIRST_CORES", slurmspec.FlagTimeFloat, "REPLACE", "REPLACE_DOWN", slurmspec.FlagPurgeComp, "MAGNETIC",
+}
 
 const (
 	year = 365 * 24 * 3600
@@ -163,9 +164,9 @@ func (l *List) setNodes(r *Reservation, d *rpc.ReservationDesc) error {
 	if err != nil {
 		return err
 	}
-	r.Nodes = selection.NewBits(l.cluster.Nodes())
+	r.Nodes = l.cluster.none()
 	for _, name := range names {
-		i, known := l.cluster.Node(name)
+		i, known := l.cluster.Place[name]
 		if !known {
 			return fmt.Errorf("invalid node name specified: %s", name)
 		}
@@ -184,10 +185,7 @@ func (l *List) setAllNodes(r *Reservation) error {
 		return nil
 	}
 	r.allNodes = true
-	r.Nodes = selection.NewBits(l.cluster.Nodes())
-	for i := range l.cluster.Nodes() {
-		r.Nodes.Set(i)
-	}
+	r.Nodes = l.cluster.all()
 	return nil
 }
 

@@ -49,7 +49,7 @@ func (l *List) pick(r *Reservation, among selection.Bits, count int) selection.B
 	if r.has(maint) {
 		pools = append(pools, among.Clone())
 	}
-	chosen := selection.NewBits(l.cluster.Nodes())
+	chosen := l.cluster.none()
 	for _, pool := range pools {
 		pool.AndNot(chosen)
 		if left := count - chosen.Count(); left > 0 && pool.Next(0) >= 0 {

@@ -51,9 +51,6 @@ func (r *Reservation) Flexible() bool { return r.has(flex) }
 // Holds reports whether pending jobs of the reservation are held when it is gone.
 func (r *Reservation) Holds() bool { return !r.has(noHold) }
 
-// recurs reports whether the reservation repeats.
-func (r *Reservation) recurs() bool { return r.has(hourly | daily | weekday | weekend | weekly) }
-
 // Active reports whether the reservation has begun and not ended.
 func (r *Reservation) Active(now int64) bool { return now >= r.Start && now < r.End }
 
@@ -90,7 +87,8 @@ func denies(list []string) bool {
 
 func matches(list []string, names ...string) bool {
 	return slices.ContainsFunc(list, func(name string) bool {
-		return slices.ContainsFunc(names, func(one string) bool { return strings.EqualFold(strings.TrimPrefix(name, "-"), one) })
+		name = strings.TrimPrefix(name, "-")
+		return slices.ContainsFunc(names, func(one string) bool { return strings.EqualFold(name, one) })
 	})
 }
 
@@ -132,32 +130,41 @@ type List struct {
 	// nodes of reservations that have OVERLAP or MAINT.
 	Since2411, Shares bool
 
-	cluster Cluster
+	cluster *Cluster
 	all     []*Reservation
 }
 
 // Cluster is what a list needs to know of the cluster.
-type Cluster interface {
-	// Node returns the index of a node. ok is false if there is none of this name.
-	Node(name string) (index int, ok bool)
-	// Nodes is the number of nodes.
-	Nodes() int
+type Cluster struct {
+	// Place has the index of each node by its name.
+	Place map[string]int
 	// PartitionNodes returns the nodes of a partition, or of the default partition for an empty name, and the
 	// partition's name. ok is false if there is no such partition.
-	PartitionNodes(name string) (nodes selection.Bits, partition string, ok bool)
-	// Available are the nodes that are in service and not drained.
-	Available() selection.Bits
+	PartitionNodes func(name string) (nodes selection.Bits, partition string, ok bool)
+	// Available returns the nodes that are in service and not drained.
+	Available func() selection.Bits
 	// HeldAfter returns the nodes of running jobs that may run at an instant, job by job in the order of
 	// slurmctld's list. except leaves out the jobs of a reservation.
-	HeldAfter(instant int64, except *Reservation) []selection.Bits
+	HeldAfter func(instant int64, except *Reservation) []selection.Bits
 	// KnowsAccount reports whether accounting knows an account. Without accounting it knows any.
-	KnowsAccount(name string) bool
+	KnowsAccount func(name string) bool
 	// Choose chooses a number of nodes of a set for a reservation that begins at an instant; nil if it finds none.
-	Choose(among selection.Bits, count int, start int64) selection.Bits
+	Choose func(among selection.Bits, count int, start int64) selection.Bits
+}
+
+// none returns an empty set of nodes, and all returns the full one.
+func (c *Cluster) none() selection.Bits { return selection.NewBits(len(c.Place)) }
+
+func (c *Cluster) all() selection.Bits {
+	set := c.none()
+	for i := range len(c.Place) {
+		set.Set(i)
+	}
+	return set
 }
 
 // New returns an empty list.
-func New(c Cluster) *List { return &List{cluster: c} }
+func New(c *Cluster) *List { return &List{cluster: c} }
 
 // Any reports whether there are reservations.
 func (l *List) Any() bool { return len(l.all) > 0 }
@@ -172,7 +179,7 @@ func (l *List) Find(name string) *Reservation {
 
 // Reserved returns the nodes of all reservations.
 func (l *List) Reserved() selection.Bits {
-	set := selection.NewBits(l.cluster.Nodes())
+	set := l.cluster.none()
 	for _, r := range l.all {
 		set.Or(r.Nodes)
 	}

@@ -3,7 +3,6 @@ package reservations
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,36 +18,38 @@ type cluster struct {
 	down selection.Bits
 }
 
-func (c *cluster) Node(name string) (int, bool) {
-	i, err := strconv.Atoi(strings.TrimPrefix(name, "n"))
-	return i, err == nil && i < 8
-}
-func (c *cluster) Nodes() int { return 8 }
-func (c *cluster) PartitionNodes(name string) (selection.Bits, string, bool) {
-	switch name {
-	case "", "all":
-		return set(0, 1, 2, 3, 4, 5, 6, 7), "all", true
-	case "low":
-		return set(0, 1, 2, 3), "low", true
+func newList(c *cluster) *List {
+	place := map[string]int{}
+	for i := range 8 {
+		place["n"+strconv.Itoa(i)] = i
 	}
-	return nil, "", false
-}
-func (c *cluster) Available() selection.Bits {
-	all := set(0, 1, 2, 3, 4, 5, 6, 7)
-	if c.down != nil {
-		all.AndNot(c.down)
-	}
-	return all
-}
-func (c *cluster) HeldAfter(instant int64, _ *Reservation) []selection.Bits {
-	if c.end > instant {
-		return c.held
-	}
-	return nil
-}
-func (c *cluster) KnowsAccount(name string) bool { return name != "nobody" }
-func (c *cluster) Choose(among selection.Bits, count int, _ int64) selection.Bits {
-	return Choose(nil, among, count)
+	return New(&Cluster{
+		Place: place,
+		PartitionNodes: func(name string) (selection.Bits, string, bool) {
+			switch name {
+			case "", "all":
+				return set(0, 1, 2, 3, 4, 5, 6, 7), "all", true
+			case "low":
+				return set(0, 1, 2, 3), "low", true
+			}
+			return nil, "", false
+		},
+		Available: func() selection.Bits {
+			all := set(0, 1, 2, 3, 4, 5, 6, 7)
+			if c.down != nil {
+				all.AndNot(c.down)
+			}
+			return all
+		},
+		HeldAfter: func(instant int64, _ *Reservation) []selection.Bits {
+			if c.end > instant {
+				return c.held
+			}
+			return nil
+		},
+		KnowsAccount: func(name string) bool { return name != "nobody" },
+		Choose:       func(among selection.Bits, count int, _ int64) selection.Bits { return Choose(nil, among, count) },
+	})
 }
 
 func set(nodes ...int) selection.Bits {
@@ -93,7 +94,7 @@ func TestJobsOutside(t *testing.T) {
 		{"maintenance of some nodes", on("n[0-2]", "MAINT"), 0, 11, set(3, 4, 5, 6, 7), Free, 0},
 		{"all nodes", on("ALL"), 0, 11, set(0, 1, 2, 3, 4, 5, 6, 7), Free, 20},
 	} {
-		l := New(&cluster{})
+		l := newList(&cluster{})
 		if err := l.make(t, "r", 10, 20, c.of); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -107,7 +108,7 @@ func TestJobsOutside(t *testing.T) {
 
 // TestOwnReservation: a job in a reservation has its nodes while it lasts; with FLEX all nodes at any time.
 func TestOwnReservation(t *testing.T) {
-	l := New(&cluster{})
+	l := newList(&cluster{})
 	_ = l.make(t, "r", 10, 20, on("n[0-1]"))
 	_ = l.make(t, "flex", 10, 20, on("n[2-3]", "FLEX", "OVERLAP"))
 	_ = l.make(t, "work", 12, 15, on("n[1-2]", "MAINT"))
@@ -151,7 +152,7 @@ func TestCreateRefuses(t *testing.T) {
 		{"as many nodes as are free", func(r *hpc.Reservation) { r.NodeCount = 5 }, false},
 		{"more nodes than are free", func(r *hpc.Reservation) { r.NodeCount = 6 }, true},
 	} {
-		l := New(jobs)
+		l := newList(jobs)
 		if err := l.make(t, "first", 10, 20, on("n[0-1]")); err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +164,7 @@ func TestCreateRefuses(t *testing.T) {
 
 // TestUpdateKeeps: a refused update leaves the reservation as it was, and a duration counts from the start.
 func TestUpdateKeeps(t *testing.T) {
-	l := New(&cluster{})
+	l := newList(&cluster{})
 	_ = l.make(t, "a", 10, 20, on("n0"))
 	_ = l.make(t, "b", 30, 40, on("n0"))
 	longer := func(minutes int) error {
@@ -184,7 +185,7 @@ func TestUpdateKeeps(t *testing.T) {
 // TestPurge: a reservation goes when the periodic work has seen its end and no job runs in it. One that
 // repeats moves on.
 func TestPurge(t *testing.T) {
-	l := New(&cluster{})
+	l := newList(&cluster{})
 	_ = l.make(t, "once", 10, 20, on("n0"))
 	_ = l.make(t, "daily", 10, 20, on("n1", "DAILY"))
 	used := true
@@ -214,7 +215,7 @@ func TestPurge(t *testing.T) {
 // TestReplace: nodes that slurmctld has chosen are replaced when they go out of service, and named ones are not.
 func TestReplace(t *testing.T) {
 	c := &cluster{}
-	l := New(c)
+	l := newList(c)
 	_ = l.make(t, "chosen", 10, 20, func(r *hpc.Reservation) { r.NodeCount = 2 })
 	_ = l.make(t, "named", 10, 20, on("n[2-3]"))
 	c.down = set(1, 2)

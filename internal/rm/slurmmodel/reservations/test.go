@@ -46,12 +46,9 @@ func (l *List) Test(w *Want, now int64, move bool) (nodes selection.Bits, start 
 		nodes, start, overlaps, answer = l.testOwn(w, now)
 		return nodes, start, overlaps, answer
 	}
-	nodes = selection.NewBits(l.cluster.Nodes())
 	start = w.Start
 	for moves := 0; ; moves++ {
-		for i := range l.cluster.Nodes() {
-			nodes.Set(i)
-		}
+		nodes = l.cluster.all()
 		var end int64
 		end, overlaps, answer = l.exclude(w, now, start, nodes, overlaps)
 		if answer == Free || !move || moves >= mostMoves {
@@ -63,7 +60,9 @@ func (l *List) Test(w *Want, now int64, move bool) (nodes selection.Bits, start 
 
 // exclude takes the nodes of reservations away that overlap a job's time. If one of them excludes the job as
 // a whole, its end is returned.
-func (l *List) exclude(w *Want, now, start int64, nodes selection.Bits, before bool) (end int64, overlaps bool, _ Answer) {
+func (l *List) exclude(
+	w *Want, now, start int64, nodes selection.Bits, before bool,
+) (end int64, overlaps bool, _ Answer) {
 	overlaps = before
 	for _, r := range l.all {
 		if r.End <= now {
@@ -92,10 +91,7 @@ func (l *List) testOwn(w *Want, now int64) (nodes selection.Bits, start int64, o
 		return nil, start, false, Denied
 	}
 	if own.has(flex) {
-		nodes = selection.NewBits(l.cluster.Nodes())
-		for i := range l.cluster.Nodes() {
-			nodes.Set(i)
-		}
+		nodes = l.cluster.all()
 	} else {
 		if own.End <= now {
 			own.advance(now)

@@ -84,7 +84,7 @@ func sum(list []int) int {
 // counts their cores as free, but not their memory and generic resources (test 0).
 func (m *Machine) look(t *test, node int) {
 	r, n, at := t.request, &m.Nodes[node], &t.rooms[node]
-	at.ok = false
+	at.ok, at.devices = false, 0
 	if cap(at.cores) < m.stride {
 		at.cores, at.kept = make([]int16, m.stride), make([]int16, m.stride)
 	}

@@ -38,6 +38,7 @@ type test struct {
 
 	candidates Bits  // memory for choose
 	has        []int // memory for a pick
+	pick       pick
 }
 
 // Tester makes tests on one machine. It keeps memory between tests.
@@ -46,6 +47,8 @@ type Tester struct {
 	// Weights are remembered between tests.
 	Weights Weights
 
+	memory     memory
+	outside    int // counts changes of weights beyond their lowest bytes
 	rooms      []room
 	future     *State
 	scratch    test
@@ -55,10 +58,35 @@ type Tester struct {
 // NewTester returns a tester for a machine.
 func NewTester(m *Machine) *Tester {
 	n := len(m.Nodes)
-	return &Tester{
+	x := &Tester{
 		Machine: m, Weights: make(Weights, n), rooms: make([]room, n), future: m.NewState(),
 		scratch: test{candidates: NewBits(n), has: make([]int, n)}, nodes: NewBits(n), all: NewBits(n),
+		memory: newMemory(m),
 	}
+	return x
+}
+
+// Weigh gives nodes the weights of slurm.conf again.
+func (x *Tester) Weigh(nodes Bits) {
+	for i := range nodes.All {
+		own := x.Nodes[i].Weight<<8 | 0xff
+		if x.Weights[i]|0xff != own || x.Weights[i] == 0 {
+			x.outside++
+		}
+		x.Weights[i] = own
+	}
+}
+
+// ClearWeights forgets the weights of earlier tests, as a new slurmctld does.
+func (x *Tester) ClearWeights() {
+	clear(x.Weights)
+	x.outside++
+}
+
+// AddWeight makes a node heavier than all that do not have the weight, a bit above those of slurm.conf.
+func (x *Tester) AddWeight(node int, weight uint64) {
+	x.Weights[node] |= weight
+	x.outside++
 }
 
 // Test looks for nodes of a set on which a job can run, and returns its allocation, or nil. The set is
@@ -360,12 +388,14 @@ type pick struct {
 	has     []int
 }
 
+// newPick begins a pick. It holds until the next one of the test.
 func newPick(m *Machine, t *test, c Counts, first bool) *pick {
 	clear(t.has)
-	return &pick{
+	t.pick = pick{
 		m: m, t: t, c: c, first: first, cpus: t.request.MinCPUs, nodes: max(c.Min, c.Wanted), least: c.Min, most: c.Max,
 		maximum: t.request.MinCPUs, has: t.has,
 	}
+	return &t.pick
 }
 
 // take gives a node to the job.

@@ -16,10 +16,9 @@ func (p *pick) tree(nodes Bits) bool {
 	ok := p.tree1(nodes)
 	for ok && p.t.scattered && p.c.Wanted > p.c.Min {
 		p.c.Wanted--
-		again := newPick(p.m, p.t, p.c, p.first)
+		p = newPick(p.m, p.t, p.c, p.first)
 		copy(nodes, all)
 		p.t.scattered = false
-		*p = *again
 		ok = p.tree1(nodes)
 	}
 	return ok

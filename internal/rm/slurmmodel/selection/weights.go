@@ -1,11 +1,8 @@
 package selection
 
-// Weigh gives nodes of a set the weights of slurm.conf again (_sync_node_weight). Of nodes of one kind of which
-// limits of nodes prefer only some, the others are heavier (_build_node_list).
-func (x *Tester) Weigh(set, preferred Bits, kinds []Bits) {
-	for i := range set.All {
-		x.Weights[i] = x.Nodes[i].Weight<<8 | 0xff
-	}
+// Prefer makes nodes of a set heavier after [Tester.Weigh]: of nodes of one kind of which limits of nodes prefer
+// only some, the others (_build_node_list). preferred is nil for none.
+func (x *Tester) Prefer(set, preferred Bits, kinds []Bits) {
 	if preferred == nil {
 		return
 	}
@@ -19,6 +16,7 @@ func (x *Tester) Weigh(set, preferred Bits, kinds []Bits) {
 		}
 		for i := range others.All {
 			x.Weights[i] += 1 << 8
+			x.outside++
 		}
 	}
 }

@@ -1,5 +1,7 @@
 package selection
 
+import "sort"
+
 // Running is a running job, for [Tester.WillRun].
 type Running struct {
 	*Allocation
@@ -21,6 +23,9 @@ type Horizon struct {
 	GuessedEnd int64
 	// NowOnly asks only whether the job can start now.
 	NowOnly bool
+	// Version changes whenever Running does, or the state. Answers of the same version are remembered; 0 is
+	// for none.
+	Version int
 
 	// The following hold since 24.11.
 
@@ -36,30 +41,79 @@ const mostRemovals = 200
 // WillRun looks for the instant, in seconds since 1970, at which a job could start, and for its nodes then
 // (_will_run_test in cons_common/job_test.c, _future_run_test in 24.11). It takes running jobs away in
 // the order of their ends, all of a window at a time, so the instant may be later than it need be. It
-// returns nil if there is none.
+// returns nil if there is none. The caller must not change the allocation.
 func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
+	if r.Class == 0 || h.Version == 0 {
+		return x.willRun(s, r, set, c, h).at(h)
+	}
+	return x.memory.answer(x, s, r, set, c, h).at(h)
+}
+
+// answer is the nodes that a job could have; nil if there is no instant. If now is false, it could have them
+// after the end of a running job.
+type answer struct {
+	allocation *Allocation
+	now        bool
+	end        int64
+}
+
+// at returns the answer for the present.
+func (a answer) at(h *Horizon) (*Allocation, int64) {
+	switch {
+	case a.allocation == nil:
+		return nil, 0
+	case a.now:
+		return a.allocation, h.Now
+	case a.end > h.Now:
+		return a.allocation, a.end
+	}
+	return a.allocation, max(h.Now+1, a.end+h.GuessedEnd)
+}
+
+func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) answer {
 	x.reweigh(set, h)
-	if !h.Since2411 || h.Begin <= h.Now {
+	if h.asksNow() {
 		if a := x.test(s, r, set, c, WillRun, false); a != nil {
-			return a, h.Now
+			return answer{allocation: a, now: true}
 		}
 	}
 	if h.NowOnly {
-		return nil, 0
+		return answer{}
 	}
 	s.CopyTo(x.future)
 	running := h.Running
 	if h.Since2411 && h.Begin > 0 {
 		x.reweigh(set, h)
-		for len(running) > 0 && (running[0].End < h.Begin || h.Since2605 && running[0].End == h.Begin) {
-			x.Remove(x.future, running[0].Allocation)
-			running = running[1:]
+		for k := range h.ended() {
+			x.Remove(x.future, running[k].Allocation)
 		}
+		running = running[h.ended():]
 		if a := x.test(x.future, r, set, c, WillRun, false); a != nil {
-			return a, h.Now
+			return answer{allocation: a, now: true}
 		}
 	}
 	return x.afterEnds(running, r, set, c, h)
+}
+
+// asksNow reports whether a start at once is asked for.
+func (h *Horizon) asksNow() bool { return !h.Since2411 || h.Begin <= h.Now }
+
+// ended returns how many running jobs will have ended when the job may begin. Until 24.11 that is not asked.
+func (h *Horizon) ended() int {
+	if !h.Since2411 || h.Begin <= 0 {
+		return 0
+	}
+	return sort.Search(len(h.Running), func(k int) bool {
+		return h.Running[k].End > h.Begin || h.Running[k].End == h.Begin && !h.Since2605
+	})
+}
+
+// considered returns how many running jobs end before the next try would begin.
+func (h *Horizon) considered() int {
+	if !h.Since2411 || h.Until <= 0 {
+		return len(h.Running)
+	}
+	return sort.Search(len(h.Running), func(k int) bool { return h.Running[k].End > h.Until })
 }
 
 // reweigh gives nodes their own weights again: since 24.11 a test does not remember earlier ones.
@@ -73,7 +127,7 @@ func (x *Tester) reweigh(set Bits, h *Horizon) {
 }
 
 // afterEnds takes running jobs away, a window at a time.
-func (x *Tester) afterEnds(running []Running, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
+func (x *Tester) afterEnds(running []Running, r *Request, set Bits, c Counts, h *Horizon) answer {
 	const step = 30
 	window, anchor := int64(step), int64(0)
 	for at := 0; at < len(running); {
@@ -104,7 +158,7 @@ func (x *Tester) afterEnds(running []Running, r *Request, set Bits, c Counts, h 
 			}
 		}
 		if last < 0 {
-			return nil, 0
+			return answer{}
 		}
 		if skip {
 			continue
@@ -117,22 +171,19 @@ func (x *Tester) afterEnds(running []Running, r *Request, set Bits, c Counts, h 
 			}
 		}
 		if a := x.test(x.future, r, set, c, WillRun, h.PreferBusy); a != nil {
-			return a, h.startAfter(running[:last+1], a)
+			return answer{allocation: a, end: h.endBefore(running[:last+1], a)}
 		}
 	}
-	return nil, 0
+	return answer{}
 }
 
-// startAfter returns when a job can start that needs the ends of running jobs.
-func (h *Horizon) startAfter(ended []Running, a *Allocation) int64 {
+// endBefore returns the end after which a job can start that needs the ends of running jobs.
+func (h *Horizon) endBefore(ended []Running, a *Allocation) int64 {
 	last := len(ended) - 1
 	if h.Since2605 {
 		for last > 0 && !ended[last].Nodes.Overlaps(a.Nodes) {
 			last--
 		}
 	}
-	if end := ended[last].End; end > h.Now {
-		return end
-	}
-	return max(h.Now+1, ended[last].End+h.GuessedEnd)
+	return ended[last].End
 }

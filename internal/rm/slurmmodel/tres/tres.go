@@ -149,16 +149,3 @@ func (t *Table) Bill(weights []float64, amounts Vector, most bool) float64 {
 	}
 	return onNode + others
 }
-
-// AddGRES adds a number of generic resources to an amount, if the kind, or the type, is tracked.
-func (t *Table) AddGRES(v Vector, kind, typ string, count int) {
-	if i, tracked := t.Index("gres/" + kind); tracked {
-		v[i] += uint64(count)
-	}
-	if typ == "" {
-		return
-	}
-	if i, tracked := t.Index("gres/" + kind + ":" + typ); tracked {
-		v[i] += uint64(count)
-	}
-}

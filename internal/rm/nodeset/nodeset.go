@@ -1,0 +1,128 @@
+// Package nodeset has sets of nodes by their places in a list.
+package nodeset
+
+import "math/bits"
+
+// Set is a set of nodes by their indices, a bit each. All sets of a machine have the same length.
+type Set []uint64
+
+// New returns an empty set for n nodes.
+func New(n int) Set { return make(Set, (n+63)/64) }
+
+// Has reports whether node i is in the set.
+func (b Set) Has(i int) bool { return b[i>>6]>>(i&63)&1 != 0 }
+
+// Set adds node i.
+func (b Set) Set(i int) { b[i>>6] |= 1 << (i & 63) }
+
+// Clear removes node i.
+func (b Set) Clear(i int) { b[i>>6] &^= 1 << (i & 63) }
+
+// Put adds node i, or removes it.
+func (b Set) Put(i int, in bool) {
+	if in {
+		b.Set(i)
+	} else {
+		b.Clear(i)
+	}
+}
+
+// Reset removes all nodes.
+func (b Set) Reset() { clear(b) }
+
+// Count returns the number of nodes.
+func (b Set) Count() int {
+	n := 0
+	for _, w := range b {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// Clone returns a copy.
+func (b Set) Clone() Set { return append(Set(nil), b...) }
+
+// And removes the nodes that are not in other.
+func (b Set) And(other Set) {
+	for i, w := range other {
+		b[i] &= w
+	}
+}
+
+// AndNot removes the nodes of other.
+func (b Set) AndNot(other Set) {
+	for i, w := range other {
+		b[i] &^= w
+	}
+}
+
+// Or adds the nodes of other.
+func (b Set) Or(other Set) {
+	for i, w := range other {
+		b[i] |= w
+	}
+}
+
+// Overlaps reports whether the sets have a node in common.
+func (b Set) Overlaps(other Set) bool {
+	for i, w := range other {
+		if b[i]&w != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// CountAnd returns how many nodes the sets have in common.
+func (b Set) CountAnd(other Set) int {
+	n := 0
+	for i, w := range other {
+		n += bits.OnesCount64(b[i] & w)
+	}
+	return n
+}
+
+// Contains reports whether all nodes of other are in the set.
+func (b Set) Contains(other Set) bool {
+	for i, w := range other {
+		if w&^b[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Equal reports whether the sets are the same.
+func (b Set) Equal(other Set) bool {
+	for i, w := range other {
+		if b[i] != w {
+			return false
+		}
+	}
+	return true
+}
+
+// Next returns the first node at or after i, or -1.
+func (b Set) Next(i int) int {
+	if i>>6 >= len(b) {
+		return -1
+	}
+	if w := b[i>>6] >> (i & 63); w != 0 {
+		return i + bits.TrailingZeros64(w)
+	}
+	for k := i>>6 + 1; k < len(b); k++ {
+		if b[k] != 0 {
+			return k<<6 + bits.TrailingZeros64(b[k])
+		}
+	}
+	return -1
+}
+
+// All calls yield for each node, in the order of the indices. It is an iterator.
+func (b Set) All(yield func(int) bool) {
+	for i := b.Next(0); i >= 0; i = b.Next(i + 1) {
+		if !yield(i) {
+			return
+		}
+	}
+}

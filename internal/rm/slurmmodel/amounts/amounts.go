@@ -1,0 +1,65 @@
+// Package amounts counts the resources that jobs ask for and hold, as accounting tracks them (TRES).
+package amounts
+
+import (
+	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/tres"
+)
+
+// Of returns the resources of nodes.
+func Of(table *tres.Table, m *selection.Machine, nodes selection.Bits) tres.Vector {
+	v := table.Vector()
+	for i := range nodes.All {
+		n := &m.Nodes[i]
+		v[tres.CPU] += uint64(n.CPUs)
+		v[tres.Memory] += uint64(n.Memory)
+		v[tres.Node]++
+		for k := range n.Devices {
+			addDevices(table, v, n.Devices[k].Kind, n.Devices[k].Type, n.Devices[k].Count)
+		}
+	}
+	return v
+}
+
+func addDevices(table *tres.Table, v tres.Vector, kind, typ string, count int) {
+	if i, tracked := table.Index("gres/" + kind); tracked {
+		v[i] += uint64(count)
+	}
+	if typ == "" {
+		return
+	}
+	if i, tracked := table.Index("gres/" + kind + ":" + typ); tracked {
+		v[i] += uint64(count)
+	}
+}
+
+// Requested sets a vector to the resources that a job asks for with a number of CPUs on a number of nodes, without its
+// billing.
+func Requested(table *tres.Table, v tres.Vector, r *selection.Request, cpus, nodes int) {
+	clear(v)
+	v[tres.CPU], v[tres.Node] = uint64(cpus), uint64(nodes)
+	v[tres.Memory] = uint64(r.Memory) * uint64(nodes)
+	if r.MemoryPerCPU {
+		v[tres.Memory] = uint64(r.Memory) * uint64(cpus)
+	}
+	for _, d := range r.Devices {
+		addDevices(table, v, d.Kind, d.Type, d.Count*nodes)
+	}
+}
+
+// Allocated returns the resources of a running job, without its billing.
+func Allocated(table *tres.Table, m *selection.Machine, a *selection.Allocation) tres.Vector {
+	v := table.Vector()
+	v[tres.CPU], v[tres.Node] = uint64(a.CPUs), uint64(len(a.Parts))
+	for i := range a.Parts {
+		p := &a.Parts[i]
+		v[tres.Memory] += uint64(p.Memory)
+		n := &m.Nodes[p.Node]
+		for k := range n.Devices {
+			if count := p.Devices(m, k); count > 0 {
+				addDevices(table, v, n.Devices[k].Kind, n.Devices[k].Type, count)
+			}
+		}
+	}
+	return v
+}

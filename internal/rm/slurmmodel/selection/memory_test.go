@@ -1,0 +1,158 @@
+package selection_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"rmreplay/internal/rm/slurmmodel/selection"
+)
+
+// TestMemory asks random questions about random running jobs. The tester that remembers answers must give those of
+// one that makes all tests, and leave the same weights.
+func TestMemory(t *testing.T) {
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		m := randomMachine(rng)
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { compareMemory(t, rng, m) })
+	}
+}
+
+// randomMachine has nodes with and without GPUs, of two weights, and at times switches.
+func randomMachine(rng *rand.Rand) *selection.Machine {
+	m := &selection.Machine{CountMemory: rng.IntN(2) == 0, LeastLoaded: rng.IntN(6) == 0}
+	m.Since2411 = rng.IntN(2) == 0
+	m.Since2605 = m.Since2411 && rng.IntN(2) == 0
+	n := 4 + rng.IntN(70)
+	for i := range n {
+		node := selection.Node{
+			Name: fmt.Sprintf("n%d", i), Sockets: 2, Cores: 4, Threads: 1, CPUs: 8, Memory: 1000, Weight: uint64(1 + i/3%2),
+		}
+		if i%3 == 0 {
+			node.Devices = []selection.Device{{Kind: "gpu", Type: "a", Count: 4, BySocket: []int{2, 2}}}
+		}
+		m.Nodes = append(m.Nodes, node)
+	}
+	if rng.IntN(2) == 0 {
+		top := selection.Switch{Name: "top", Nodes: selection.NewBits(n), Parent: 2, Level: 1}
+		leaves := []selection.Switch{{Name: "a", Nodes: selection.NewBits(n), Parent: 2}, {Name: "b", Nodes: selection.NewBits(n), Parent: 2}}
+		for i := range n {
+			top.Nodes.Set(i)
+			leaves[2*i/n].Nodes.Set(i)
+		}
+		m.Switches = append(leaves, top)
+	}
+	m.Prepare()
+	return m
+}
+
+// requests are classes of jobs for a random machine.
+func requests(rng *rand.Rand) []selection.Request {
+	var list []selection.Request
+	for range 5 {
+		r := selection.Request{MinCPUs: 1 + rng.IntN(30), CPUsPerTask: 1, MinCPUsPerNode: 1, Memory: int64(100 * (1 + rng.IntN(8)))}
+		switch rng.IntN(4) {
+		case 0:
+			r.Devices = []selection.DeviceRequest{{Kind: "gpu", Count: 1 + rng.IntN(4)}}
+		case 1:
+			r.Exclusive = true
+		case 2:
+			r.TasksPerNode = 1 + rng.IntN(8)
+			r.MinCPUsPerNode = r.TasksPerNode
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// asked is a question about a random machine, with instants from now on.
+type asked struct {
+	request       selection.Request
+	counts        selection.Counts
+	set           selection.Bits
+	nowOnly, busy bool
+	begin, until  int64
+}
+
+func newAsked(rng *rand.Rand, classes []selection.Request, all selection.Bits) asked {
+	q := asked{request: classes[rng.IntN(len(classes))], set: all.Clone()}
+	q.request.Exclusive = q.request.Exclusive || rng.IntN(8) == 0
+	q.counts.Min = 1 + rng.IntN(3)
+	q.counts.Max, q.counts.Wanted = q.counts.Min+rng.IntN(2)*10, q.counts.Min
+	for range rng.IntN(3) {
+		q.set.Clear(rng.IntN(4))
+	}
+	q.nowOnly, q.busy = rng.IntN(5) == 0, rng.IntN(3) == 0
+	q.begin, q.until = int64(rng.IntN(3))*400, int64(rng.IntN(2)*rng.IntN(1000))
+	return q
+}
+
+func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
+	quick, slow, state := selection.NewTester(m), selection.NewTester(m), m.NewState()
+	classes := requests(rng)
+	for k := range classes {
+		quick.Classify(&classes[k])
+	}
+	all := selection.NewBits(len(m.Nodes))
+	for i := range m.Nodes {
+		all.Set(i)
+	}
+	h := selection.Horizon{Now: 1000, GuessedEnd: 30, Since2411: m.Since2411, Since2605: m.Since2605, Version: 1}
+	pool := make([]asked, 12) // so that questions are repeated
+	for k := range pool {
+		pool[k] = newAsked(rng, classes, all)
+	}
+	for step := range 400 {
+		q := pool[rng.IntN(len(pool))]
+		r, c, set := q.request, q.counts, q.set
+		h.Now += int64(rng.IntN(40))
+		h.NowOnly, h.PreferBusy, h.Begin, h.Until = q.nowOnly, q.busy, h.Now+q.begin, 0
+		if q.until > 0 {
+			h.Until = h.Begin + q.until
+		}
+		switch rng.IntN(10) {
+		case 9: // slurmctld is a new one
+			quick.ClearWeights()
+			slow.ClearWeights()
+		case 8: // a job has a flexible reservation
+			i := rng.IntN(len(m.Nodes))
+			quick.AddWeight(i, 1<<40)
+			slow.AddWeight(i, 1<<40)
+		case 0: // a job starts
+			slow.Weigh(set)
+			quick.Weigh(set)
+			a, b := quick.Test(state, &r, set, c, selection.RunNow), slow.Test(state, &r, set, c, selection.RunNow)
+			if !reflect.DeepEqual(a, b) {
+				t.Fatalf("step %d: nodes %v, want %v", step, a, b)
+			}
+			if a == nil {
+				continue
+			}
+			m.Add(state, a)
+			h.Running = append(h.Running, selection.Running{Allocation: a, End: h.Now + int64(rng.IntN(2000))})
+			slices.SortStableFunc(h.Running, func(x, y selection.Running) int { return int(x.End - y.End) })
+			h.Version++
+		case 1: // one ends
+			if len(h.Running) == 0 {
+				continue
+			}
+			k := rng.IntN(len(h.Running))
+			m.Remove(state, h.Running[k].Allocation)
+			h.Running = slices.Delete(h.Running, k, k+1)
+			h.Version++
+		default:
+			plain := h
+			plain.Version = 0
+			a, at := quick.WillRun(state, &r, set, c, &h)
+			b, want := slow.WillRun(state, &r, set, c, &plain)
+			if at != want || !reflect.DeepEqual(a, b) {
+				t.Fatalf("step %d: %v at %d, want %v at %d", step, a, at, b, want)
+			}
+			if !m.Since2411 && !slices.Equal(quick.Weights, slow.Weights) {
+				t.Fatalf("step %d: weights %v, want %v", step, quick.Weights, slow.Weights)
+			}
+		}
+	}
+}
