@@ -110,7 +110,8 @@ func (d *drawing) plain() {
 			scheduler = append(scheduler, o.name+"="+pick(d, o.values...))
 		}
 	}
-	for _, o := range []string{"bf_continue", "defer", "bf_one_resv_per_job", "pack_serial_at_end", "assoc_limit_stop", "bf_window_linear=60",
+	for _, o := range []string{"bf_continue", "defer", "bf_one_resv_per_job", "pack_serial_at_end",
+		"assoc_limit_stop", "bf_window_linear=60",
 		"bf_min_prio_reserve=100", "bf_running_job_reserve"} {
 		if d.chance(.08) {
 			scheduler = append(scheduler, o)
@@ -205,7 +206,8 @@ func (d *drawing) gpus() {
 	half := number/2 - 1
 	text := fmt.Sprintf("%s File=/dev/nvidia[0-%d]\n%s File=/dev/nvidia[%d-%d]", line, half, line, half+1, number-1)
 	if d.chance(.4) && d.sockets > 1 { // since 23.11 Cores= must be those of whole sockets
-		text = fmt.Sprintf("%s File=/dev/nvidia[0-%d] Cores=0-%d\n%s File=/dev/nvidia[%d-%d] Cores=%d-%d", line, half, d.cores/2-1,
+		text = fmt.Sprintf("%s File=/dev/nvidia[0-%d] Cores=0-%d\n%s File=/dev/nvidia[%d-%d] Cores=%d-%d",
+			line, half, d.cores/2-1,
 			line, half+1, number-1, d.cores/2, d.cores-1)
 	}
 	d.files = append(d.files, "-- gres.conf --\n"+text)
@@ -229,10 +231,13 @@ func (d *drawing) gpus() {
 // features draws kinds of nodes with weights and features.
 func (d *drawing) features() {
 	d.nodes[0] += fmt.Sprintf(" Weight=%d Feature=old", pick(d, 1, 5, 10))
-	d.nodes = append(d.nodes, fmt.Sprintf("NodeName=b[1-4] CPUs=16 Sockets=2 CoresPerSocket=8 RealMemory=64000 Weight=%d Feature=new,%s",
-		pick(d, 1, 3, 10), pick(d, "fast", "big,fast")), "NodeName=c1 CPUs=4 CoresPerSocket=4 RealMemory=256000 Weight=20 Feature=big")
+	d.nodes = append(d.nodes, fmt.Sprintf(
+		"NodeName=b[1-4] CPUs=16 Sockets=2 CoresPerSocket=8 RealMemory=64000 Weight=%d Feature=new,%s",
+		pick(d, 1, 3, 10), pick(d, "fast", "big,fast")),
+		"NodeName=c1 CPUs=4 CoresPerSocket=4 RealMemory=256000 Weight=20 Feature=big")
 	d.job = append(d.job, func(int) string {
-		return pick(d, "", "", "", "-C new", "-C old", "-C fast|old", "-C new&fast", "-C big", "-w a1", "-x a1,b2", "--mem=60000", "-N 2-3",
+		return pick(d, "", "", "", "-C new", "-C old", "-C fast|old", "-C new&fast", "-C big", "-w a1",
+			"-x a1,b2", "--mem=60000", "-N 2-3",
 			"--exclusive -C new")
 	})
 }
@@ -249,7 +254,8 @@ func (d *drawing) manyPartitions() {
 			text string
 			p    float64
 		}{
-			{fmt.Sprintf("PriorityTier=%d", pick(d, 1, 2, 5)), .5}, {fmt.Sprintf("PriorityJobFactor=%d", pick(d, 1, 10, 100)), .4},
+			{fmt.Sprintf("PriorityTier=%d", pick(d, 1, 2, 5)), .5},
+			{fmt.Sprintf("PriorityJobFactor=%d", pick(d, 1, 10, 100)), .4},
 			{fmt.Sprintf("MaxNodes=%d", pick(d, 1, 2, half)), .3}, {"OverSubscribe=EXCLUSIVE", .2}, {"LLN=YES", .1},
 		} {
 			if d.chance(o.p) {
@@ -305,7 +311,8 @@ func (d *drawing) accounting(enforce string, assoc, qos func() string) {
 		"add account name=blue description=blue organization=x fairshare=1 " + assoc(),
 		"add account name=sky description=sky organization=x parent=blue fairshare=2 " + assoc()}
 	for _, u := range [][2]string{{"ann", "red"}, {"bob", "red"}, {"cat", "blue"}, {"dan", "sky"}} {
-		lines = append(lines, fmt.Sprintf("add user name=%s account=%s defaultaccount=%s fairshare=%d %s", u[0], u[1], u[1], 1+d.IntN(5), assoc()))
+		lines = append(lines, fmt.Sprintf("add user name=%s account=%s defaultaccount=%s fairshare=%d %s",
+			u[0], u[1], u[1], 1+d.IntN(5), assoc()))
 	}
 	d.files = append(d.files, "-- accounts.sacctmgr --\n"+strings.Join(lines, "\n"))
 	d.job = append(d.job, func(int) string { return pick(d, "", "", "-q high", "-q low") })
@@ -337,7 +344,8 @@ func (d *drawing) limits() {
 			return strings.Join(out, " ")
 		}
 	}
-	common := []string{"grptres=cpu=8|cpu=16|node=3|mem=20000", "grpjobs=3|6", "grpsubmitjobs=8|15", "maxtresperjob=cpu=6|node=2|mem=9000",
+	common := []string{"grptres=cpu=8|cpu=16|node=3|mem=20000", "grpjobs=3|6", "grpsubmitjobs=8|15",
+		"maxtresperjob=cpu=6|node=2|mem=9000",
 		"maxwall=10|30", "grptresrunmins=cpu=200|cpu=600"}
 	p := pick(d, .1, .2, .35)
 	d.accounting(pick(d, "associations,limits,qos", "associations,limits", "associations,limits,qos,safe"),
@@ -352,7 +360,8 @@ func (d *drawing) events() {
 		d.set("JobRequeue", "0")
 	}
 	for at := 60 + d.IntN(200); at < 900; at += 40 + d.IntN(300) {
-		d.extra = append(d.extra, fmt.Sprintf("node at=%d %s %s test", at, pick(d, d.names...), pick(d, "down", "drain", "resume", "resume")))
+		d.extra = append(d.extra, fmt.Sprintf("node at=%d %s %s test", at, pick(d, d.names...),
+			pick(d, "down", "drain", "resume", "resume")))
 	}
 	for i, name := range d.names {
 		d.extra = append(d.extra, fmt.Sprintf("node at=%d %s resume", 1000+i, name))
@@ -365,7 +374,8 @@ func (d *drawing) reservations() {
 	for i := range 1 + d.IntN(3) {
 		start := 100 + d.IntN(900)
 		at := start - d.IntN(start)
-		d.extra = append(d.extra, fmt.Sprintf("reservation at=%d create r%d start=%d duration=%d nodes=%s users=%s", at, i, start,
+		d.extra = append(d.extra, fmt.Sprintf("reservation at=%d create r%d start=%d duration=%d nodes=%s users=%s",
+			at, i, start,
 			60*(1+d.IntN(15)), pick(d, d.names...), pick(d, "root", "ann", "bob,cat")))
 	}
 	d.job = append(d.job, func(int) string { return pick(d, "", "", "", "", "-N 2", "--reservation=r0") })
@@ -383,7 +393,8 @@ func (d *drawing) cluster() string {
 		fmt.Fprintf(&b, "%s=%s\n", key, d.conf[key])
 	}
 	b.WriteString(strings.Join(append(d.nodes, d.partitions...), "\n"))
-	for _, f := range append(d.files, "-- users --\nann:1001:red:2001\nbob:1002:red:2001\ncat:1003:blue:2002\ndan:1004:blue:2002") {
+	const users = "-- users --\nann:1001:red:2001\nbob:1002:red:2001\ncat:1003:blue:2002\ndan:1004:blue:2002"
+	for _, f := range append(d.files, users) {
 		b.WriteString("\n" + f)
 	}
 	return b.String()

@@ -60,27 +60,34 @@ func main() {
 	table := flag.Bool("table", false, "print the table of the file and end")
 	flag.Parse()
 	if *show > 0 {
-		fmt.Println(text(Draw(*show), ""))
+		say("%s\n", text(Draw(*show), ""))
 		return
 	}
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer cancel()
-	err := error(nil)
-	if !*table {
-		err = s.play(ctx)
-	}
-	if err == nil {
-		err = s.table()
-	}
-	if err != nil {
+	if err := s.run(*table); err != nil {
 		fmt.Fprintln(os.Stderr, "modelcases:", err)
 		os.Exit(1)
 	}
 }
 
+// run plays cases, if not only the table is wanted, and prints it.
+func (s *settings) run(only bool) error {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer cancel()
+	if !only {
+		if err := s.play(ctx); err != nil {
+			return err
+		}
+	}
+	return s.table()
+}
+
+// say prints to the standard output.
+func say(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format, args...) }
+
 // text is a case as a scenario of internal/experiment/testdata/model.
 func text(c Case, answer string) string {
-	return fmt.Sprintf("# Drawn at random: %s.\ncluster\n%s\n----\n\nworkload\n%s----\n\n%s", c.Family, c.Cluster, c.Lines, answer)
+	const form = "# Drawn at random: %s.\ncluster\n%s\n----\n\nworkload\n%s----\n\n%s"
+	return fmt.Sprintf(form, c.Family, c.Cluster, c.Lines, answer)
 }
 
 // read reads the results of the file. The last one of a case counts.
@@ -138,7 +145,7 @@ func (s *settings) play(ctx context.Context) error {
 			return err
 		}
 		if r.Differ > 0 || r.Error != "" {
-			fmt.Printf("%s\n", line)
+			say("%s\n", line)
 		}
 	}
 	return nil
@@ -157,7 +164,7 @@ func (s *settings) one(ctx context.Context, n uint64, c Case) result {
 	if err != nil {
 		return fail(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	cluster := filepath.Join(dir, "cluster")
 	if err := errors.Join(os.Mkdir(cluster, 0o700), scenario.WriteCluster(cluster, c.Cluster)); err != nil {
 		return fail(err)
@@ -240,7 +247,8 @@ func (s *settings) table() error {
 		}
 		for _, name := range slices.Sorted(maps.Keys(tallies)) {
 			t := tallies[name]
-			fmt.Printf("%s %-12s %4d of %4d cases without a difference (%.1f %%), %d not compared; %d of %d jobs differ\n", release, name,
+			say("%s %-12s %4d of %4d cases without a difference (%.1f %%), %d not compared; %d of %d jobs differ\n",
+				release, name,
 				t.equal, t.cases, 100*float64(t.equal)/float64(t.cases), t.failed, t.differ, t.jobs)
 		}
 	}

@@ -15,18 +15,14 @@ import (
 
 // impersonal are the keys that [Anonymize] keeps: what a job asked for, had and waited for, and where. The others
 // are chosen by the user (the names of jobs, files and comments), name the user, or are unknown.
-var impersonal = func() map[string]bool {
-	keys := make(map[string]bool)
-	for _, key := range []string{"jobid", "cluster", "state", "@submit", "@eligible", "@start", "@end", "@queue_wait",
-		"elapsed", "time_limit", "total_cpus", "total_nodes", "cpu_hours", "exit_code", "derived_ec", "account", "parent_accounts", "partition",
-		"qos", "reservation_name", "array_job_id", "array_task_id", "het_job_id", "het_job_offset", "pack_job_id", "pack_job_offset",
-		"ntasks", "ntasks_per_node", "ntasks_per_tres", "cpus_per_task", "priority", "nodes", "alloc_node", "failed_node",
-		"excluded_nodes", "orig_dependency", "features", "tres_req", "tres_alloc", "tres_req_raw", "tres_alloc_raw", "sluid",
-		"original_sluid"} {
-		keys[key] = true
-	}
-	return keys
-}()
+var impersonal = keys("jobid", "cluster", "state", "@submit", "@eligible", "@start", "@end", "@queue_wait", "elapsed",
+	"time_limit", "total_cpus", "total_nodes", "cpu_hours", "exit_code", "derived_ec", "account", "parent_accounts",
+	"partition", "qos", "reservation_name", "array_job_id", "array_task_id", "array_task_str", "het_job_id",
+	"het_job_offset", "pack_job_id", "pack_job_offset", "ntasks", "ntasks_per_node", "ntasks_per_tres", "cpus_per_task",
+	"priority", "nodes", "alloc_node", "failed_node", "excluded_nodes", "orig_dependency", "features", "tres_req",
+	"tres_alloc", "tres_req_raw", "tres_alloc_raw", "req_cpus", "req_nodes", "req_cpus_per_node", "req_mem",
+	"req_mem_per_node", "req_mem_per_cpu", "req_gpus", "req_gres", "licenses", "suspended", "run_time", "restarts", "held",
+	"flags", "used_memory", "moved_bytes", "whole_line", "sluid", "original_sluid")
 
 // Anonymizer writes documents of some users without what is known of them.
 type Anonymizer struct {

@@ -59,7 +59,7 @@ func TestAnonymizeFails(t *testing.T) {
 // TestKeysExist fails for a key that the package does not know, so that a key that is spelled wrong is found.
 func TestKeysExist(t *testing.T) {
 	for key := range impersonal {
-		if _, known := fields[key]; !known {
+		if _, known := fields[key]; !known && !unread[key] {
 			t.Errorf("%s is no key of a document", key)
 		}
 	}

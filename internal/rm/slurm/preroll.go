@@ -12,7 +12,9 @@ import (
 // preRoll changes the scheduling parameters of an adapted slurm.conf for the time before a
 // workload's window begins ([window.Scheduling]).
 func preRoll(adapted []byte, burst int, backfill time.Duration) []byte {
-	return replace(adapted, "SchedulerParameters", func(site string) string { return window.Scheduling(site, burst, backfill) })
+	return replace(adapted, "SchedulerParameters", func(site string) string {
+		return window.Scheduling(site, burst, backfill)
+	})
 }
 
 // keepPartitions changes an adapted slurm.conf. When slurmctld reads the result, it keeps an
