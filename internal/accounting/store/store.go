@@ -10,7 +10,7 @@
 //	store.json  what the store consists of: its parts, and how far they are; replaced as a whole
 //	jobs/       parts: [Columns], and each job's document as it came
 //	keys/       for each part, the keys of its rows (keys.go)
-//	cells/      for each part, its jobs counted ahead (cells.go)
+//	cells/      for each part, its jobs counted ahead (package rollup)
 //	gone/       numbers of rows that later documents have replaced, until their part is written anew
 //	health/, health_counts/  figures of schedulers
 //	fresh/      parts that the journal can make again, such as that of the last second; emptied at the start
