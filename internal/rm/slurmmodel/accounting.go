@@ -213,7 +213,8 @@ func (a *accounting) compute(j *job, now int64) {
 	}
 }
 
-// request returns the resources that a job asks for on a number of nodes with a number of CPUs. They hold until the next call.
+// request returns the resources that a job asks for on a number of nodes with a number of CPUs. They hold until the
+// next call.
 func (a *accounting) request(j *job, nodes, cpus int) tres.Vector {
 	v := a.requested
 	amounts.Requested(a.table, v, &j.request, cpus, nodes)
