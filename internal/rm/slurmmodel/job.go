@@ -43,6 +43,7 @@ type job struct {
 	request            selection.Request
 	minNodes, maxNodes int // 0 for no maximum
 	useMinNodes        bool
+	implicitMax        bool  // maxNodes follows from the number of tasks, since 26.05 (JOB_IMPLICIT_MAX_NODES)
 	exclusive          bool  // it shares its nodes with no other job
 	switchWait         int64 // seconds that it waits for switches
 	switchSince        int64 // since when it waits; 0 if it has not begun

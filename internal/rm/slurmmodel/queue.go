@@ -109,17 +109,20 @@ func taskOrder(j *job) int {
 // fitsPartition compares a job with the limits of the partition in which it is considered, and gives it the
 // partition's memory if it asks for none (job_limits_check).
 func (e *Engine) fitsPartition(j *job, forBackfill bool) bool {
-	p := j.part
-	limit := j.limit
+	p, limit := j.part, j.limit
 	if forBackfill && j.timeMin > 0 {
 		limit = j.timeMin
+	}
+	asked := j.minNodes
+	if !j.implicitMax {
+		asked = max(asked, j.maxNodes)
 	}
 	reason := slurmspec.NoReason
 	switch {
 	case j.request.MinCPUs > p.cpus:
 		reason = reasonPartitionConfig
 	case j.minNodes > p.nodes.Count(), j.minNodes < p.minNodes && !e.account.ignores(j).PartitionMinNodes,
-		p.maxNodes > 0 && max(j.minNodes, j.maxNodes) > p.maxNodes && !e.account.ignores(j).PartitionMaxNodes:
+		p.maxNodes > 0 && asked > p.maxNodes && !e.account.ignores(j).PartitionMaxNodes:
 		reason = reasonNodeLimit
 	case p.maxMinutes >= 0 && limit > p.maxMinutes && !e.account.ignores(j).PartitionTimeLimit:
 		reason = reasonTimeLimit

@@ -233,7 +233,7 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 		j.switchWait = min(j.switchWait, int64(w))
 	}
 	if j.maxNodes == 0 && r.Tasks > 0 && e.rules.Since2605 {
-		j.maxNodes, j.useMinNodes = r.Tasks, true
+		j.maxNodes, j.useMinNodes, j.implicitMax = r.Tasks, true, true
 		if r.TasksPerNode > 0 {
 			j.maxNodes = max(j.minNodes, (r.Tasks+r.TasksPerNode-1)/r.TasksPerNode)
 		}

@@ -149,7 +149,7 @@ func (m *Machine) choose(t *test, nodes Bits) bool {
 	if nodes.Count() < t.counts.Min {
 		return false
 	}
-	if m.Since2605 && t.counts.Max == 1 {
+	if m.Since2605 && t.counts.Max == 1 && !m.LeastLoaded && !t.request.LeastLoaded && !m.PackSerial {
 		return m.chooseOne(t, nodes)
 	}
 	for i := range nodes.All {
