@@ -110,7 +110,7 @@ func compareRandom(t *testing.T, rng *rand.Rand, n int, named, enforce string) {
 	if len(is) < n/4 || len(is) > n*19/20 {
 		t.Errorf("%d of %d random requests are refused or never start: the test has little to compare", len(is), n)
 	}
-	if differ > max(1, n/200) { // combinations of seldom options, of which docs/LIMITATIONS.md names the kinds
+	if differ > max(1, n/200) { // docs/LIMITATIONS.md names the kinds
 		t.Errorf("%d of %d random requests are answered otherwise than the rules say", differ, n)
 	}
 }

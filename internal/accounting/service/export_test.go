@@ -70,21 +70,27 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestRemove removes the jobs of a user from a directory that a server has open.
-func TestRemove(t *testing.T) {
-	dir, svc := filepath.Join(t.TempDir(), "data"), service.New()
+// sixty starts a server over sixty jobs. It returns its directory, one of the users, and the number of the user's jobs.
+func sixty(t *testing.T) (dir, user string, jobs int64) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "data")
 	server := start(t, dir, freeAddress(t))
+	user = storetest.Entry(1).Job.User
 	for n := range int64(60) {
 		if status, body, err := post(server.address, synthetic(n+1)); err != nil || status != 201 {
 			t.Fatal(status, body, err)
 		}
-	}
-	user, jobs := storetest.Entry(1).Job.User, int64(0)
-	for n := range int64(60) {
 		if storetest.Entry(n+1).Job.User == user {
 			jobs++
 		}
 	}
+	return dir, user, jobs
+}
+
+// TestRemove removes the jobs of a user from a directory that a server has open.
+func TestRemove(t *testing.T) {
+	dir, user, jobs := sixty(t)
+	svc := service.New()
 	opts := service.Remove{Users: []string{user}, DryRun: true}
 	for _, step := range []struct {
 		dry           bool
@@ -99,14 +105,8 @@ func TestRemove(t *testing.T) {
 			t.Errorf("%+v: %+v, %v", step, info, err)
 		}
 	}
-	segments, err := filepath.Glob(filepath.Join(dir, "journal", "*.segment"))
-	if err != nil || len(segments) == 0 {
-		t.Fatal(segments, err)
-	}
-	for _, path := range segments {
-		if text, err := os.ReadFile(path); err != nil || bytes.Contains(text, []byte(user)) {
-			t.Errorf("%s has documents of the user: %v", path, err)
-		}
+	if n := journalsWith(t, dir, user); n > 0 {
+		t.Errorf("%d files of the journal have documents of the user", n)
 	}
 	if _, err := svc.Remove(t.Context(), dir, service.Remove{ClusterName: "hill"}); err == nil {
 		t.Error("jobs of a cluster that is not there are removed")
@@ -115,18 +115,10 @@ func TestRemove(t *testing.T) {
 
 // TestAnonymize anonymizes the jobs of a user in a directory that a server has open.
 func TestAnonymize(t *testing.T) {
-	dir, svc := filepath.Join(t.TempDir(), "data"), service.New()
-	server := start(t, dir, freeAddress(t))
-	for n := range int64(60) {
-		if status, body, err := post(server.address, synthetic(n+1)); err != nil || status != 201 {
-			t.Fatal(status, body, err)
-		}
-	}
-	user, jobs := storetest.Entry(1).Job.User, int64(0)
-	for n := range int64(60) {
-		if storetest.Entry(n+1).Job.User == user {
-			jobs++
-		}
+	dir, user, jobs := sixty(t)
+	svc := service.New()
+	if n := journalsWith(t, dir, user); n == 0 {
+		t.Error("the journal never had the user's name")
 	}
 	opts := service.Remove{Users: []string{user}, As: "somebody"}
 	for _, want := range []int64{jobs, 0} { // nothing is left to anonymize
@@ -141,16 +133,34 @@ func TestAnonymize(t *testing.T) {
 	if err != nil || len(verified.Problems) > 0 {
 		t.Error(verified, err)
 	}
-	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		if bytes.Contains(text, []byte(user)) {
-			t.Errorf("%s has the user's name", path)
-		}
-		return err
-	}); err != nil {
-		t.Error(err)
+	if n := journalsWith(t, dir, user); n > 0 {
+		t.Errorf("%d files of the journal have the user's name", n)
 	}
+	table := filepath.Join(t.TempDir(), "jobs.csv")
+	if _, err := svc.Export(t.Context(), dir, service.Export{Output: table, Format: "csv"}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(table)
+	if err != nil || bytes.Contains(text, []byte(user)) || bytes.Count(text, []byte("somebody")) < int(jobs) {
+		t.Errorf("%d times the new name, want %d and never the old one: %v", bytes.Count(text, []byte("somebody")), jobs, err)
+	}
+}
+
+// journalsWith counts the files of a directory's journal that have a text.
+func journalsWith(t *testing.T, dir, text string) (n int) {
+	t.Helper()
+	segments, err := filepath.Glob(filepath.Join(dir, "journal", "*.segment"))
+	if err != nil || len(segments) == 0 {
+		t.Fatal(segments, err)
+	}
+	for _, path := range segments {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(content, []byte(text)) {
+			n++
+		}
+	}
+	return n
 }

@@ -20,7 +20,7 @@ type figures struct {
 	registry  *prometheus.Registry
 	questions *prometheus.HistogramVec
 	requests  *prometheus.CounterVec
-	scheduler schedulerFigures
+	scheduler *schedulerFigures
 }
 
 func newFigures() *figures {
@@ -37,7 +37,7 @@ func newFigures() *figures {
 	}
 	f.registry.MustRegister(f.questions, f.requests, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector())
-	f.registry.MustRegister(f.scheduler.collectors()...)
+	f.registry.MustRegister(f.scheduler.collectors...)
 	for _, outcome := range []string{"answered", "busy", "time", "memory", "large", "failed"} {
 		f.questions.WithLabelValues(outcome) // a rate needs the zero
 	}
@@ -152,27 +152,23 @@ func (d *directoryFigures) Collect(to chan<- prometheus.Metric) {
 
 // schedulerFigures are what sdiag said last of each cluster, and what it counted since the server started.
 type schedulerFigures struct {
-	gauges, counters []schedulerFigure
-	requests         *prometheus.CounterVec
-	seen             *prometheus.GaugeVec
+	collectors []prometheus.Collector
+	updates    []func(h *store.Health)
 }
 
-// schedulerFigure is one of them.
-type schedulerFigure struct {
-	gauge   *prometheus.GaugeVec
-	counter *prometheus.CounterVec
-	of      func(h *store.Health) float64
-}
-
-func newSchedulerFigures() (s schedulerFigures) {
-	name := func(last string) string { return "rmreplay_scheduler_" + last }
-	gauge := func(last, help string, of func(h *store.Health) float64) {
-		s.gauges = append(s.gauges, schedulerFigure{of: of,
-			gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name(last), Help: help}, []string{"cluster"})})
+func newSchedulerFigures() *schedulerFigures {
+	const prefix = "rmreplay_scheduler_"
+	s := new(schedulerFigures)
+	add := func(c prometheus.Collector, update func(h *store.Health)) {
+		s.collectors, s.updates = append(s.collectors, c), append(s.updates, update)
 	}
-	counter := func(last, help string, of func(h *store.Health) float64) {
-		s.counters = append(s.counters, schedulerFigure{of: of,
-			counter: prometheus.NewCounterVec(prometheus.CounterOpts{Name: name(last), Help: help}, []string{"cluster"})})
+	gauge := func(name, help string, of func(h *store.Health) float64) {
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, []string{"cluster"})
+		add(v, func(h *store.Health) { v.WithLabelValues(h.Cluster).Set(of(h)) })
+	}
+	counter := func(name, help string, of func(h *store.Health) float64) {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, []string{"cluster"})
+		add(v, func(h *store.Health) { v.WithLabelValues(h.Cluster).Add(max(0, of(h))) })
 	}
 	gauge("jobs_pending", "Pending jobs.",
 		func(h *store.Health) float64 { return float64(h.Pending) })
@@ -202,37 +198,23 @@ func newSchedulerFigures() (s schedulerFigures) {
 		func(h *store.Health) float64 { return float64(h.Backfill.Count) })
 	counter("backfill_seconds_total", "Time of the cycles of backfill.",
 		func(h *store.Health) float64 { return h.Backfill.Sum.Seconds() })
-	s.requests = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: name("requests_total"), Help: "Requests that slurmctld has handled, by type."}, []string{"cluster", "type"})
-	s.seen = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: name("seen_timestamp_seconds"), Help: "When sdiag answered last, in seconds since 1970."}, []string{"cluster"})
+	gauge("seen_timestamp_seconds", "When sdiag answered last, in seconds since 1970.",
+		func(h *store.Health) float64 { return float64(h.At.Unix()) })
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "requests_total",
+		Help: "Requests that slurmctld has handled, by type."}, []string{"cluster", "type"})
+	add(requests, func(h *store.Health) {
+		for _, c := range h.Counts {
+			if c.Kind == store.Requests && c.Count > 0 {
+				requests.WithLabelValues(h.Cluster, c.Name).Add(float64(c.Count))
+			}
+		}
+	})
 	return s
-}
-
-// collectors returns all of them.
-func (s *schedulerFigures) collectors() []prometheus.Collector {
-	out := []prometheus.Collector{s.requests, s.seen}
-	for _, f := range s.gauges {
-		out = append(out, f.gauge)
-	}
-	for _, f := range s.counters {
-		out = append(out, f.counter)
-	}
-	return out
 }
 
 // set takes what sdiag said.
 func (s *schedulerFigures) set(h *store.Health) {
-	for _, f := range s.gauges {
-		f.gauge.WithLabelValues(h.Cluster).Set(f.of(h))
+	for _, update := range s.updates {
+		update(h)
 	}
-	for _, f := range s.counters {
-		f.counter.WithLabelValues(h.Cluster).Add(max(0, f.of(h)))
-	}
-	for _, c := range h.Counts {
-		if c.Kind == store.Requests && c.Count > 0 {
-			s.requests.WithLabelValues(h.Cluster, c.Name).Add(float64(c.Count))
-		}
-	}
-	s.seen.WithLabelValues(h.Cluster).Set(float64(h.At.Unix()))
 }

@@ -35,16 +35,19 @@ func TestFiguresLint(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Error(problems, err)
 	}
-	f := &s.figures.scheduler
-	for name, got := range map[string]float64{
-		"7 pending":   testutil.ToFloat64(f.gauges[0].gauge.WithLabelValues("vale")) - 7,
-		"6 submitted": testutil.ToFloat64(f.counters[0].counter.WithLabelValues("vale")) - 6,
-		"8 pings":     testutil.ToFloat64(f.requests.WithLabelValues("vale", "REQUEST_PING")) - 8,
-		"seen":        testutil.ToFloat64(f.seen.WithLabelValues("vale")) - 1700000000,
-	} {
-		if got != 0 {
-			t.Errorf("%s: off by %g", name, got)
-		}
+	want := `# HELP rmreplay_scheduler_jobs_pending Pending jobs.
+# TYPE rmreplay_scheduler_jobs_pending gauge
+rmreplay_scheduler_jobs_pending{cluster="vale"} 7
+# HELP rmreplay_scheduler_jobs_submitted_total Submitted jobs.
+# TYPE rmreplay_scheduler_jobs_submitted_total counter
+rmreplay_scheduler_jobs_submitted_total{cluster="vale"} 6
+# HELP rmreplay_scheduler_requests_total Requests that slurmctld has handled, by type.
+# TYPE rmreplay_scheduler_requests_total counter
+rmreplay_scheduler_requests_total{cluster="vale",type="REQUEST_PING"} 8
+`
+	if err := testutil.GatherAndCompare(s.figures.registry, strings.NewReader(want), "rmreplay_scheduler_jobs_pending",
+		"rmreplay_scheduler_jobs_submitted_total", "rmreplay_scheduler_requests_total"); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -68,7 +71,7 @@ func TestGrafana(t *testing.T) {
 	f.questions.Describe(descriptions)
 	f.requests.Describe(descriptions)
 	(&directoryFigures{}).Describe(descriptions)
-	for _, c := range f.scheduler.collectors() {
+	for _, c := range f.scheduler.collectors {
 		c.Describe(descriptions)
 	}
 	close(descriptions)

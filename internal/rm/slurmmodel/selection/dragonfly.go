@@ -3,38 +3,10 @@ package selection
 // dragonfly takes nodes by topology/tree with TopologyParam=Dragonfly (_eval_nodes_dfly): all of one leaf if that
 // suffices, of the one with the most nodes unless the job has nodes already, or else of all leaves in turn.
 func (p *pick) dragonfly(nodes Bits) bool {
-	if done, ok := p.required(nodes); done || !ok {
-		p.countLeaves(nodes)
+	best, s, over, ok := p.enter(nodes, func([]class, *switches) int { return p.highest(nodes) })
+	if over {
 		return ok
 	}
-	classes := p.classes(nodes)
-	s := p.switches(nodes)
-	top := p.highest(nodes)
-	if top < 0 {
-		p.t.advice = noHope
-		return false
-	}
-	within := p.m.Switches[top].Nodes.Clone()
-	within.And(nodes)
-	named := p.t.request.Required
-	if named != nil && !within.Contains(named) {
-		return false
-	}
-	nodes.Reset()
-	if named != nil {
-		copy(nodes, named)
-		s.mark(named)
-	}
-	best, light, ok := p.lightest(classes, within)
-	if !ok {
-		p.t.advice = noHope
-		return false
-	}
-	p.t.advice = withoutOneTaken
-	if !p.takeLight(light, nodes, s) {
-		return false
-	}
-	best.Or(nodes)
 	if leaf := p.onlyLeaf(s, best); leaf >= 0 && p.leafSuffices(leaf, best, nodes) && p.takeLeaf(leaf, best, nodes) {
 		p.countLeaves(nodes)
 		return true

@@ -25,22 +25,36 @@ func (p *pick) tree(nodes Bits) bool {
 }
 
 func (p *pick) tree1(nodes Bits) bool {
-	if done, ok := p.required(nodes); done || !ok {
-		p.countLeaves(nodes)
+	best, s, over, ok := p.enter(nodes, func(classes []class, s *switches) int { return p.top(nodes, classes, s) })
+	if over {
 		return ok
 	}
-	classes := p.classes(nodes)
-	s := p.switches(nodes)
-	top := p.top(nodes, classes, s)
-	if top < 0 {
-		p.t.advice = noHope
+	if !p.takeLeaves(best, nodes, s) {
 		return false
 	}
-	within := p.m.Switches[top].Nodes.Clone()
+	p.countLeaves(nodes)
+	return true
+}
+
+// enter takes the nodes that a job names, and the lightest of those below the switch that top returns. It returns
+// what is left to choose from, and the switches. over says that the choice has ended, with ok as its result.
+func (p *pick) enter(nodes Bits, top func(classes []class, s *switches) int) (best Bits, s *switches, over, ok bool) {
+	if done, ok := p.required(nodes); done || !ok {
+		p.countLeaves(nodes)
+		return nil, s, true, ok
+	}
+	classes := p.classes(nodes)
+	s = p.switches(nodes)
+	at := top(classes, s)
+	if at < 0 {
+		p.t.advice = noHope
+		return nil, s, true, false
+	}
+	within := p.m.Switches[at].Nodes.Clone()
 	within.And(nodes)
 	named := p.t.request.Required
 	if named != nil && !within.Contains(named) {
-		return false
+		return nil, s, true, false
 	}
 	nodes.Reset()
 	if named != nil {
@@ -50,18 +64,14 @@ func (p *pick) tree1(nodes Bits) bool {
 	best, light, ok := p.lightest(classes, within)
 	if !ok {
 		p.t.advice = noHope
-		return false
+		return nil, s, true, false
 	}
 	p.t.advice = withoutOneTaken
 	if !p.takeLight(light, nodes, s) {
-		return false
+		return nil, s, true, false
 	}
 	best.Or(nodes)
-	if !p.takeLeaves(best, nodes, s) {
-		return false
-	}
-	p.countLeaves(nodes)
-	return true
+	return best, s, false, true
 }
 
 // switches are the switches during a choice.
