@@ -267,6 +267,44 @@ func TestQOSOfManyJobs(t *testing.T) {
 	}
 }
 
+// TestQOSOfSeveralBatches: a QOS that allows a user one job at a time is not that of two batches of the user
+// that ran beside each other, and is that of batches that followed one another.
+func TestQOSOfSeveralBatches(t *testing.T) {
+	facts := site()
+	facts.Partitions[0].QOS = nil
+	facts.QOS = []workload.SiteQOS{{Name: "one", Running: 1}, {Name: "two", Submitted: 2}, {Name: "any"}}
+	const length = 3 * time.Hour
+	for _, gap := range []time.Duration{time.Hour, 4 * time.Hour} {
+		w := &workload.Workload{Source: "b", Epoch: start}
+		for i := range 12 {
+			begin := start.Add(time.Duration(i) * gap)
+			w.Jobs.Append(&hpc.Job{
+				ID: fmt.Sprint(i), Submit: begin, Request: hpc.Request{Tasks: 4}, Behaviour: hpc.Behaviour{RunTime: length},
+				Recorded: &hpc.Recorded{Start: begin, End: begin.Add(length), State: hpc.Completed},
+			})
+		}
+		seen := map[string]bool{}
+		for seed := range uint64(60) {
+			out := completed(t, w, Options{Site: facts, Seed: seed, Rules: map[workload.Field]string{"user": "ada"}})
+			for i, job := range out.Jobs.All() {
+				seen[job.QOS] = true
+				others := 0
+				for k, other := range out.Jobs.All() {
+					if k < i && other.QOS == job.QOS && other.Recorded.End > job.Submit {
+						others++
+					}
+				}
+				if job.QOS == "one" && others > 0 || job.QOS == "two" && others > 1 {
+					t.Fatalf("gap %v, seed %d: job %d has the QOS %s beside %d others", gap, seed, i, job.QOS, others)
+				}
+			}
+		}
+		if len(seen) != 3 {
+			t.Errorf("gap %v: the QOS %v, want all three", gap, seen)
+		}
+	}
+}
+
 // TestLike: what is learned from a log gives a workload like it.
 func TestLike(t *testing.T) {
 	log := bare(300)
