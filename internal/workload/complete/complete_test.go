@@ -399,10 +399,11 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestAssociations: each made user may use its account and the site's QOS.
+// TestAssociations: each made user may use its account and the site's QOS, and QOS that the site does not have
+// are made.
 func TestAssociations(t *testing.T) {
 	out := completed(t, bare(100), Options{Site: site(), Seed: 1})
-	commands := Associations(out, nil)
+	commands := Associations(out, nil, map[string]bool{"normal": true, "short": true})
 	for _, job := range out.Jobs.All() {
 		for _, want := range []string{"add account name=" + job.Account + " parent=root QOS=normal,short\n", "add user name=" + job.User + " account=" + job.Account + "\n"} {
 			if strings.Count(commands, want) != 1 {
@@ -410,7 +411,17 @@ func TestAssociations(t *testing.T) {
 			}
 		}
 	}
-	if Associations(bare(3), nil) != "" {
-		t.Error("commands for a workload without made users")
+	if strings.Contains(commands, "qos name") {
+		t.Errorf("QOS that the site has are made:\n%s", commands)
+	}
+	for _, rules := range []map[workload.Field]string{{"qos": "long"}, {"qos": "long", "user": None, "account": None}} {
+		commands = Associations(completed(t, bare(9), Options{Rules: rules}), nil, map[string]bool{"normal": true})
+		if strings.Count(commands, "add qos name=long\nmodify account where name=root set qoslevel+=long\n") != 1 ||
+			strings.Count(commands, " QOS=long\n") != strings.Count(commands, "add account") {
+			t.Errorf("%v: the site has no QOS long:\n%s", rules, commands)
+		}
+	}
+	if Associations(bare(3), nil, nil) != "" {
+		t.Error("commands for a workload in which nothing was made")
 	}
 }
