@@ -12,8 +12,9 @@ type record struct {
 	job      *job
 	part     *partition
 	priority uint32
-	head     bool // the record stands for several tasks
-	place    int  // before the queue is sorted
+	head     bool   // the record stands for several tasks
+	place    int    // before the queue is sorted
+	rank     uint64 // reservation, tier (16 bits) and priority; higher ones first
 }
 
 // pendingJobs returns the pending jobs in slurmctld's order. It is a copy: tasks of arrays may start
@@ -63,6 +64,10 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 			if j.perPart != nil {
 				r.priority = j.perPart[i]
 			}
+			r.rank = uint64(p.tier)<<32 | uint64(r.priority)
+			if j.reservation != nil {
+				r.rank |= 1 << 63
+			}
 			queue = append(queue, r)
 		}
 	}
@@ -71,25 +76,9 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 	return queue
 }
 
-// compareRecords sorts by reservation, tier, priority, submission and number. Equal ones keep their places.
+// compareRecords sorts by rank, submission and number. Equal ones keep their places.
 func compareRecords(a, b record) int {
-	if reserved := b.job.reservation != nil; reserved != (a.job.reservation != nil) {
-		if reserved {
-			return 1
-		}
-		return -1
-	}
-	if by := cmp.Compare(b.part.tier, a.part.tier); by != 0 {
-		return by
-	}
-	pa, pb := a.job.priority, b.job.priority
-	if a.job.perPart != nil {
-		pa = a.priority
-	}
-	if b.job.perPart != nil {
-		pb = b.priority
-	}
-	if by := cmp.Compare(pb, pa); by != 0 {
+	if by := cmp.Compare(b.rank, a.rank); by != 0 {
 		return by
 	}
 	if by := cmp.Compare(a.job.submit, b.job.submit); by != 0 {

@@ -210,13 +210,16 @@ func (e *Engine) pickBest(
 	e.tester.Prefer(set, e.account.preferred(j), e.kinds)
 	e.outsideFlex(j, set)
 	candidates := usable.Clone()
-	busy := false
-	for i := range usable.All {
-		if e.completing[i] > 0 || e.closed.Has(i) || r.Exclusive && !e.state.Idle(i) {
+	candidates.AndNot(e.closed)
+	if r.Exclusive {
+		candidates.AndNot(e.state.Busy())
+	}
+	for i := 0; e.leaving > 0 && i < len(e.completing); i++ {
+		if e.completing[i] > 0 {
 			candidates.Clear(i)
-			busy = true
 		}
 	}
+	busy := candidates.Count() < usable.Count()
 	if r.Required != nil && !candidates.Contains(r.Required) {
 		return nil, nodesBusy
 	}

@@ -7,7 +7,7 @@ import "rmreplay/internal/rm"
 type Depths struct {
 	User, Partition, Both int
 
-	counts map[[2]string]int // by user and partition; one of both may be empty
+	counts map[[2]string]*int // by user and partition; one of both may be empty
 }
 
 // Beyond counts a job, and returns why it is beyond a limit; "" if it is not.
@@ -26,9 +26,13 @@ func (d *Depths) exceeded(most int, user, partition string) bool {
 		return false
 	}
 	if d.counts == nil {
-		d.counts = map[[2]string]int{}
+		d.counts = map[[2]string]*int{}
 	}
-	k := [2]string{user, partition}
-	d.counts[k]++
-	return d.counts[k] > most
+	n := d.counts[[2]string{user, partition}]
+	if n == nil {
+		n = new(int)
+		d.counts[[2]string{user, partition}] = n
+	}
+	*n++
+	return *n > most
 }

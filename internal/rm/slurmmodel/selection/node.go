@@ -18,12 +18,19 @@ func (m *Machine) usable(s *State, r *Request, set Bits) {
 	if r.MemoryPerCPU {
 		least *= int64(max(r.TasksPerNode, r.MinCPUsPerNode, r.CPUsPerTask, 1))
 	}
-	for i := range set.All {
+	if r.Whole {
+		set.AndNot(s.busy)
+	}
+	idle := m.CountMemory || len(r.Devices) > 0 // what idle nodes have decides, too
+	for i := set.Next(0); i >= 0; i = set.Next(i + 1) {
+		if !idle && !s.busy.Has(i) {
+			continue
+		}
 		free := m.Nodes[i].Memory - s.memory[i]
 		switch {
 		case m.CountMemory && least > 0 && free < least,
 			m.CountMemory && least == 0 && s.memory[i] > 0,
-			s.whole[i] > 0, r.Whole && s.jobs[i] > 0,
+			s.whole[i] > 0,
 			r.Exclusive && m.devicesUsed(s, i),
 			!m.hasDevices(s, r, i):
 			set.Clear(i)

@@ -48,7 +48,9 @@ type Tester struct {
 	Weights Weights
 
 	memory     memory
-	outside    int // counts changes of weights beyond their lowest bytes
+	empty      empty
+	outside    int  // counts changes of weights beyond their lowest bytes
+	own        Bits // nodes with the weights that Weigh gives
 	rooms      []room
 	future     *State
 	scratch    test
@@ -61,13 +63,17 @@ func NewTester(m *Machine) *Tester {
 	x := &Tester{
 		Machine: m, Weights: make(Weights, n), rooms: make([]room, n), future: m.NewState(),
 		scratch: test{candidates: NewBits(n), has: make([]int, n)}, nodes: NewBits(n), all: NewBits(n),
-		memory: newMemory(m),
+		memory: newMemory(m), own: NewBits(n),
 	}
 	return x
 }
 
 // Weigh gives nodes the weights of slurm.conf again.
 func (x *Tester) Weigh(nodes Bits) {
+	if x.own.Contains(nodes) {
+		return
+	}
+	x.own.Or(nodes)
 	for i := range nodes.All {
 		own := x.Nodes[i].Weight<<8 | 0xff
 		if x.Weights[i]|0xff != own || x.Weights[i] == 0 {
@@ -80,18 +86,23 @@ func (x *Tester) Weigh(nodes Bits) {
 // ClearWeights forgets the weights of earlier tests, as a new slurmctld does.
 func (x *Tester) ClearWeights() {
 	clear(x.Weights)
+	x.own.Reset()
 	x.outside++
 }
 
 // AddWeight makes a node heavier than all that do not have the weight, a bit above those of slurm.conf.
 func (x *Tester) AddWeight(node int, weight uint64) {
 	x.Weights[node] |= weight
+	x.own.Clear(node)
 	x.outside++
 }
 
 // Test looks for nodes of a set on which a job can run, and returns its allocation, or nil. The set is
 // left as it is (_job_test).
 func (x *Tester) Test(s *State, r *Request, set Bits, c Counts, mode Mode) *Allocation {
+	if mode == TestOnly && r.Class > 0 && len(r.Devices) == 0 && x.own.Contains(set) {
+		return x.empty.test(x, s, r, set, c)
+	}
 	return x.test(s, r, set, c, mode, false)
 }
 
@@ -100,6 +111,9 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	*t = test{
 		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
 		allCores: true, anew: mode == TestOnly, candidates: t.candidates, has: t.has,
+	}
+	if len(r.Devices) > 0 {
+		x.own.Reset() // see lookDevices
 	}
 	nodes, all := x.nodes, x.all
 	copy(nodes, set)
@@ -119,9 +133,12 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	if t.scattered {
 		return nil
 	}
+	if len(r.Devices) == 0 && !all.Overlaps(s.busy) { // all cores are free: the second choice is the first
+		return x.allocate(t, nodes.Clone())
+	}
 	t.allCores = false
 	if r.Exclusive {
-		for i := range all.All {
+		for i := all.NextAnd(s.busy, 0); i >= 0; i = all.NextAnd(s.busy, i+1) {
 			if x.coresUsed(s, i) {
 				all.Clear(i)
 			}
