@@ -198,7 +198,7 @@ var rules = []rule{
 		"a report shows run records and their comparison, whoever made them"},
 	{"use cases", "internal/predict/service", []string{"internal/hpc", "internal/jobjson", "internal/origin", "internal/predict", "internal/predict/model"}, []string{"os/..."},
 		"a service answers requests; its caller has the files, the clock and the listener"},
-	{"use cases", "internal/waits/waitstest", []string{"internal/compare", "internal/explain", "internal/hpc", "internal/jobtable", "internal/metrics", "internal/rm", "internal/run", "internal/waits"}, offline,
+	{"use cases", "internal/waits/waitstest", []string{"internal/compare", "internal/explain", "internal/formats", "internal/hpc", "internal/jobtable", "internal/metrics", "internal/rm", "internal/run", "internal/waits"}, offline,
 		"tests hold what all commands say of waits against one another"},
 	{"use cases", "internal/predict/page", []string{"internal/compare", "internal/figure", "internal/predict/evaluate", "internal/report"}, computes,
 		"a page shows a measurement, whoever made it"},
