@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"rmreplay/internal/experiment"
@@ -30,7 +29,7 @@ type Options struct {
 	Instants int
 	// Dir keeps the records of the replays in "slurm", and those of the model in "model".
 	Dir string
-	// Show, if not nil, is told how far the work is. Several goroutines call it.
+	// Show, if not nil, is told how far the work is, many times a second. Several goroutines call it.
 	Show func(text string)
 }
 
@@ -148,7 +147,8 @@ func (s *study) index(name string, n int) error {
 	}
 	index := run.SetIndex{Command: s.spec.Command, Seed: s.spec.Seed}
 	for i := range n {
-		index.Realizations = append(index.Realizations, run.SetEntry{Run: run.RealizationDir(i + 1), Seed: s.spec.Seed + uint64(i)})
+		one := run.SetEntry{Run: run.RealizationDir(i + 1), Seed: s.spec.Seed + uint64(i)}
+		index.Realizations = append(index.Realizations, one)
 	}
 	return run.WriteSetIndex(dir, index)
 }
@@ -168,21 +168,18 @@ func (s *study) replay(ctx context.Context, i int, dir string) error {
 		bounded, cancel = context.WithTimeout(ctx, time.Duration(share*float64(s.Within))/time.Duration(waves))
 	}
 	defer cancel()
-	var once sync.Mutex
-	var shown time.Time
 	hooks := experiment.Hooks{Progress: func(p replay.Progress) {
-		once.Lock()
-		defer once.Unlock()
-		if i == 0 && time.Since(shown) > time.Second {
-			shown = time.Now()
-			s.show("replaying on Slurm: %s, %d of %d jobs have ended in the first of %d replays", p.Now, p.Ended, p.Inputs, s.Realizations)
+		if i == 0 {
+			s.show("replaying on Slurm: at %s %d jobs have ended in the first of %d replays",
+				hpc.Unix(p.Now.UnixSeconds()), p.Ended, s.Realizations)
 		}
 	}}
 	_, err := experiment.Run(bounded, spec, hooks)
 	if err == nil || ctx.Err() != nil || bounded.Err() == nil {
 		return err
 	}
-	if r, opened := run.Open(dir); opened != nil || r.Manifest.State != run.StateInterrupted || r.Manifest.VirtualEnd == 0 {
+	r, opened := run.Open(dir)
+	if opened != nil || r.Manifest.State != run.StateInterrupted || r.Manifest.VirtualEnd == 0 {
 		return fmt.Errorf("replaying on Slurm within %v: %w", s.Within, ErrNothing)
 	}
 	return nil
@@ -226,7 +223,7 @@ func (s *study) compare(ctx context.Context, replays, models []*run.Run) (*Repor
 func newReport(replays, models []*run.Run, lockstep []*Lockstep, lacks []string) (*Report, error) {
 	first := &replays[0].Manifest
 	r := &Report{
-		Workload: first.Workload.Path, Slurm: first.Versions.Slurm, Of: first.Workload.Jobs, Lacks: lacks, Runs: []Whole{},
+		Workload: first.Workload.Path, Slurm: first.Versions.Slurm, Lacks: lacks, Runs: []Whole{},
 	}
 	all := hpc.Never // up to which all runs can be compared
 	var slurm, model []*history
@@ -260,6 +257,7 @@ func newReport(replays, models []*run.Run, lockstep []*Lockstep, lacks []string)
 	if r.Whole.Until = ""; all != hpc.Never {
 		r.Whole.Until = all.String()
 	}
+	r.Submissions, r.Of = first.Jobs.Submitted, first.Workload.Jobs
 	r.Begin = max(first.WindowStart, first.VirtualStart).String()
 	r.Figures = figuresOf(slurm, model, all)
 	if r.Jobs == 0 {

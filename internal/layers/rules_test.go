@@ -231,7 +231,7 @@ var rules = []rule{
 	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/filekind", "internal/input", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/spelling", "internal/stats"}, offline,
 		"a sweep runs command lines and reads their records; what a command does is not its concern"},
 	{"use cases", "internal/tune", []string{
-		"internal/experiment", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/spelling", "internal/stats", "internal/sweep",
+		"internal/experiment", "internal/metrics", "internal/output", "internal/quantity", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/spelling", "internal/stats", "internal/sweep",
 	}, offline,
 		"a search decides which runs of sweeps to make, and reads their records"},
 	{"use cases", "internal/ioservice/counters", []string{"internal/hpc", "internal/lines"}, computes,
@@ -322,7 +322,7 @@ var rules = []rule{
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli/agreementcmd", []string{"internal/agreement", "internal/cli/console", "internal/experiment", "internal/flags", "internal/output", "internal/run"}, offline,
 		"the command is a package of its own, which internal/cli adds to the program"},
-	{"program", "internal/cli/tunecmd", []string{"internal/cli/console", "internal/sweep", "internal/tune"}, offline,
+	{"program", "internal/cli/tunecmd", []string{"internal/cli/console", "internal/experiment", "internal/sweep", "internal/tune"}, offline,
 		"the command is a package of its own; internal/cli lends it the display of a sweep"},
 	{"program", "internal/cli/iocmd", []string{"internal/cli/console", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/ioaware/...", "internal/ioservice/...", "internal/output", "internal/run", "internal/wal", "internal/workload"}, nil,
 		"the command group is a package of its own; a service listens"},
