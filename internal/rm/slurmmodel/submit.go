@@ -110,7 +110,7 @@ func (e *Engine) create(s *submission) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &job{of: s, place: e.nextPlace, task: -1, submit: e.second(), limit: noMinutes, priority: slurmspec.NoVal}
+	j := &job{of: s, place: e.nextPlace, task: -1, submit: e.second(), limit: noMinutes, priority: slurmspec.NoVal, dependent: true}
 	j.reservation = e.reservationOf(d.Reservation)
 	names := d.Partition
 	if names == "" && j.reservation != nil {
