@@ -52,12 +52,19 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 		if forBackfill {
 			j.estimate = 0
 		}
+		if j.state == pending && j.priority == 0 && !isHeld(j.reason) {
+			e.setReason(j, reasonHeldAdmin)
+		}
 		if j.state != pending || j.priority == 0 || !independent {
 			continue
 		}
 		for i, p := range j.parts {
 			j.part = p
-			if !e.fitsPartition(j, forBackfill) {
+			refused := e.partitionRefuses(j, forBackfill)
+			if refused != slurmspec.NoReason || j.reason == reasonTimeLimit || j.reason == reasonNodeLimit {
+				e.setReason(j, refused)
+			}
+			if refused != slurmspec.NoReason {
 				continue
 			}
 			r := record{job: j, part: p, priority: j.priority, head: j.isHead(), place: len(queue)}
@@ -74,6 +81,11 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 	slices.SortFunc(queue, compareRecords)
 	*memory = queue
 	return queue
+}
+
+// isHeld reports whether a held job keeps its reason (_job_runnable_test1).
+func isHeld(r slurmspec.Reason) bool {
+	return r == reasonHeldAdmin || r == reasonHeldUser || r == reasonConstraints || r == reasonReservationDeleted
 }
 
 // compareRecords sorts by rank, submission and number. Equal ones keep their places.
@@ -95,9 +107,9 @@ func taskOrder(j *job) int {
 	return j.task
 }
 
-// fitsPartition compares a job with the limits of the partition in which it is considered, and gives it the
-// partition's memory if it asks for none (job_limits_check).
-func (e *Engine) fitsPartition(j *job, forBackfill bool) bool {
+// partitionRefuses compares a job with the limits of the partition in which it is considered, and gives it the
+// partition's memory if it asks for none (job_limits_check). It returns why the partition does not take the job.
+func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
 	p, limit := j.part, j.limit
 	if forBackfill && j.timeMin > 0 {
 		limit = j.timeMin
@@ -106,28 +118,20 @@ func (e *Engine) fitsPartition(j *job, forBackfill bool) bool {
 	if !j.implicitMax {
 		asked = max(asked, j.maxNodes)
 	}
-	reason := slurmspec.NoReason
 	switch {
 	case j.request.MinCPUs > p.cpus:
-		reason = reasonPartitionConfig
+		return reasonPartitionConfig
 	case j.minNodes > p.nodes.Count(), j.minNodes < p.minNodes && !e.account.ignores(j).PartitionMinNodes,
 		p.maxNodes > 0 && asked > p.maxNodes && !e.account.ignores(j).PartitionMaxNodes:
-		reason = reasonNodeLimit
+		return reasonNodeLimit
 	case p.maxMinutes >= 0 && limit > p.maxMinutes && !e.account.ignores(j).PartitionTimeLimit:
-		reason = reasonTimeLimit
-	}
-	if reason != slurmspec.NoReason {
-		e.setReason(j, reason)
-		return false
-	}
-	if j.reason == reasonTimeLimit || j.reason == reasonNodeLimit || j.reason == reasonPartitionConfig {
-		e.setReason(j, slurmspec.NoReason)
+		return reasonTimeLimit
 	}
 	if r := &j.request; !j.ownMemory && (r.Memory != p.memory || r.MemoryPerCPU != p.memoryPerCPU) {
 		r.Memory, r.MemoryPerCPU = p.memory, p.memoryPerCPU
 		j.capable = e.serving(j.demand.With(r))
 	}
-	return true
+	return slurmspec.NoReason
 }
 
 // splitCorresponding gives tasks of arrays with an aftercorr dependency records of their own, so that each
