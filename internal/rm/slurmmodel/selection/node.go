@@ -55,23 +55,48 @@ func (m *Machine) hasDevices(s *State, r *Request, node int) bool {
 		if len(m.Nodes[node].Devices) == 0 {
 			return false
 		}
-		if sum(m.devicesFor(s, &r.Devices[k], node, false)) < r.Devices[k].Count {
+		if m.countDevices(s, &r.Devices[k], node) < r.Devices[k].Count {
 			return false
 		}
 	}
 	return true
 }
 
-// devicesFor returns the free generic resources of a node that a request may have, by socket; the last
-// number is of those close to no socket. anew counts those in use, too.
-func (m *Machine) devicesFor(s *State, d *DeviceRequest, node int, anew bool) []int {
-	total, one := make([]int, m.stride+1), make([]int, m.stride+1)
+// countDevices returns how many free generic resources of a node a request may have.
+func (m *Machine) countDevices(s *State, d *DeviceRequest, node int) int {
+	n := 0
 	for i := range m.Nodes[node].Devices {
 		have := &m.Nodes[node].Devices[i]
-		if have.Kind != d.Kind || d.Type != "" && have.Type != d.Type {
+		if !d.wants(have) {
 			continue
 		}
-		m.freeDevices(s, node, i, anew, one)
+		if have.BySocket == nil {
+			n += have.Count
+		}
+		n += sum(have.BySocket)
+		at := (node*m.slots + i) * (m.stride + 1)
+		for _, used := range s.devices[at : at+m.stride+1] {
+			n -= int(used)
+		}
+	}
+	return n
+}
+
+// wants reports whether a generic resource is one of those that a request asks for.
+func (d *DeviceRequest) wants(have *Device) bool {
+	return have.Kind == d.Kind && (d.Type == "" || have.Type == d.Type)
+}
+
+// devicesFor returns the free generic resources of a node that a request may have, by socket; the last
+// number is of those close to no socket. They hold until the next call.
+func (t *test) devicesFor(m *Machine, d *DeviceRequest, node int) []int {
+	total, one := t.work.free, t.work.one
+	clear(total)
+	for i := range m.Nodes[node].Devices {
+		if !d.wants(&m.Nodes[node].Devices[i]) {
+			continue
+		}
+		m.freeDevices(t.state, node, i, t.anew, one)
 		for k := range one {
 			total[k] += one[k]
 		}
@@ -176,7 +201,7 @@ func (m *Machine) lookDevices(t *test, node int) bool {
 	near := 0
 	for k := range t.request.Devices {
 		d := &t.request.Devices[k]
-		free := m.devicesFor(t.state, d, node, t.anew)
+		free := t.devicesFor(m, d, node)
 		total := sum(free)
 		if total < d.Count {
 			return false

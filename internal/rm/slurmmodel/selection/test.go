@@ -36,9 +36,28 @@ type test struct {
 	scattered bool
 	advice    advice
 
-	candidates Bits  // memory for choose
-	has        []int // memory for a pick
-	pick       pick
+	work *work
+	pick pick
+}
+
+// work is memory for tests. What it has is of the last choice or pick.
+type work struct {
+	candidates          Bits
+	has                 []int
+	classes             []class
+	best, light, within Bits
+	switches            switches
+	have, tasks         []int // see distribution
+	free, one           []int // see devicesFor
+}
+
+func newWork(m *Machine) *work {
+	n := len(m.Nodes)
+	return &work{
+		candidates: NewBits(n), has: make([]int, n), best: NewBits(n), light: NewBits(n), within: NewBits(n),
+		switches: newSwitches(m), have: make([]int, n), tasks: make([]int, n),
+		free: make([]int, m.stride+1), one: make([]int, m.stride+1),
+	}
 }
 
 // Tester makes tests on one machine. It keeps memory between tests.
@@ -62,7 +81,7 @@ func NewTester(m *Machine) *Tester {
 	n := len(m.Nodes)
 	x := &Tester{
 		Machine: m, Weights: make(Weights, n), rooms: make([]room, n), future: m.NewState(),
-		scratch: test{candidates: NewBits(n), has: make([]int, n)}, nodes: NewBits(n), all: NewBits(n),
+		scratch: test{work: newWork(m)}, nodes: NewBits(n), all: NewBits(n),
 		memory: newMemory(m), own: NewBits(n),
 	}
 	return x
@@ -107,11 +126,6 @@ func (x *Tester) Test(s *State, r *Request, set Bits, c Counts, mode Mode) *Allo
 }
 
 func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy bool) *Allocation {
-	t := &x.scratch
-	*t = test{
-		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
-		allCores: true, anew: mode == TestOnly, candidates: t.candidates, has: t.has,
-	}
 	if len(r.Devices) > 0 {
 		x.own.Reset() // see lookDevices
 	}
@@ -119,11 +133,16 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	copy(nodes, set)
 	if mode != TestOnly {
 		x.usable(s, r, nodes)
-		if r.Required != nil && !nodes.Contains(r.Required) {
+		if nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required) {
 			return nil
 		}
 	}
 	copy(all, nodes)
+	t := &x.scratch
+	*t = test{
+		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
+		allCores: true, anew: mode == TestOnly, work: t.work,
+	}
 	if !x.choose(t, nodes) {
 		return nil
 	}
@@ -187,7 +206,7 @@ func (m *Machine) choose(t *test, nodes Bits) bool {
 		c.Max = max(r.Tasks, c.Min)
 	}
 	t.keepCores(nodes)
-	candidates := t.candidates
+	candidates := t.work.candidates
 	copy(candidates, nodes)
 	if m.evaluate(t, nodes, c, true) {
 		return t.trimCPUs(m, nodes)
@@ -407,10 +426,10 @@ type pick struct {
 
 // newPick begins a pick. It holds until the next one of the test.
 func newPick(m *Machine, t *test, c Counts, first bool) *pick {
-	clear(t.has)
+	clear(t.work.has)
 	t.pick = pick{
 		m: m, t: t, c: c, first: first, cpus: t.request.MinCPUs, nodes: max(c.Min, c.Wanted), least: c.Min, most: c.Max,
-		maximum: t.request.MinCPUs, has: t.has,
+		maximum: t.request.MinCPUs, has: t.work.has,
 	}
 	return &t.pick
 }
