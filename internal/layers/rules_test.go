@@ -9,7 +9,7 @@ var offline = []string{"net", "net/http/..."}
 
 // reserved are imports that only some packages may have.
 var reserved = []reservation{
-	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/sitecmd", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/cli/usage"}, "commands and their help belong to internal/cli"},
+	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/accountingcmd", "internal/cli/agreementcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/sitecmd", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/cli/usage"}, "commands and their help belong to internal/cli"},
 	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/iocmd", "internal/cli/reference", "internal/cli/usage", "internal/flags", "tools/feedbackpaper", "tools/iorig", "tools/predictpaper"}, "flags belong to commands"},
 	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
 	{"github.com/duckdb/...", []string{"internal/accounting/engine/duckdb"}, "an engine is a process of its own"},
@@ -208,8 +208,8 @@ var rules = []rule{
 		"internal/bundle", "internal/compare", "internal/formats", "internal/hostlist", "internal/hpc", "internal/input", "internal/interrupt", "internal/ioaware", "internal/jobjson", "internal/metrics", "internal/output", "internal/predict/model", "internal/procfs", "internal/replay", "internal/rm", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/rm/slurmmodel", "internal/rm/slurmmodel/...", "internal/run", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/complete", "internal/workload/session", "internal/workload/transform",
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
-	{"use cases", "internal/agreement", []string{"internal/hpc", "internal/rm", "internal/rm/slurmmodel", "internal/rm/slurmmodel/guide", "internal/run", "internal/slurmspec"}, computes,
-		"the agreement compares a record with the model that follows it; its caller makes both runs"},
+	{"use cases", "internal/agreement", []string{"internal/experiment", "internal/hpc", "internal/metrics", "internal/output", "internal/replay", "internal/rm", "internal/rm/slurmmodel", "internal/rm/slurmmodel/guide", "internal/run", "internal/slurmspec", "internal/waits"}, offline,
+		"the agreement makes runs of Slurm and of its model, and compares them; it knows no command line"},
 	{"use cases", "internal/experiment/scenario", []string{"internal/experiment", "internal/hpc", "internal/rm/rmtest", "internal/run", "internal/workload"}, offline,
 		"small clusters and workloads are played alike by a test and by a tool"},
 	{"use cases", "internal/forecast", []string{
@@ -320,6 +320,8 @@ var rules = []rule{
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli/recordcmd", []string{"internal/cli/console", "internal/explain", "internal/flags", "internal/formats", "internal/hpc", "internal/jobtable", "internal/metrics", "internal/rm/slurm", "internal/run", "internal/vclock"}, offline,
 		"the commands are a package of their own, which internal/cli adds to the program"},
+	{"program", "internal/cli/agreementcmd", []string{"internal/agreement", "internal/cli/console", "internal/experiment", "internal/flags", "internal/output", "internal/run"}, offline,
+		"the command is a package of its own, which internal/cli adds to the program"},
 	{"program", "internal/cli/tunecmd", []string{"internal/cli/console", "internal/sweep", "internal/tune"}, offline,
 		"the command is a package of its own; internal/cli lends it the display of a sweep"},
 	{"program", "internal/cli/iocmd", []string{"internal/cli/console", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/ioaware/...", "internal/ioservice/...", "internal/output", "internal/run", "internal/wal", "internal/workload"}, nil,
@@ -329,7 +331,7 @@ var rules = []rule{
 	{"program", "internal/cli/sitecmd", []string{"internal/acceptance", "internal/bundle", "internal/cli/console", "internal/experiment", "internal/flags", "internal/formats", "internal/output", "internal/rm/slurm/admission", "internal/rm/slurm/conf", "internal/workload", "internal/workload/complete", "internal/workload/transform"}, offline,
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli", []string{
-		"internal/accounting/service", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/sitecmd", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/cli/usage", "internal/slurmstore",
+		"internal/accounting/service", "internal/cli/accountingcmd", "internal/cli/agreementcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/sitecmd", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/cli/usage", "internal/slurmstore",
 		"internal/compare", "internal/experiment", "internal/fairstart", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
 		"internal/progress", "internal/replay", "internal/report", "internal/resources", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/spelling", "internal/sweep", "internal/workload/...",
 	}, offline,
@@ -350,8 +352,6 @@ var rules = []rule{
 	{"program", "tools/iorig", []string{
 		"internal/experiment", "internal/hpc", "internal/ioaware", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run", "internal/stats", "internal/supervise", "internal/workload/...",
 	}, offline,
-		"a tool is a program of its own"},
-	{"program", "tools/modelagreement", []string{"internal/agreement", "internal/experiment", "internal/run", "internal/supervise"}, offline,
 		"a tool is a program of its own"},
 	{"program", "tools/modelcases", []string{"internal/experiment", "internal/experiment/scenario", "internal/supervise"}, offline,
 		"a tool is a program of its own"},

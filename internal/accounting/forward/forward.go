@@ -520,7 +520,7 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 	}
 	var answer bulkAnswer
 	if err := json.Unmarshal(text, &answer); err != nil {
-		return batch, nil, fmt.Errorf("the answer is none to _bulk: %s", excerpt(text))
+		return batch, nil, fmt.Errorf("this is not a _bulk response: %s", excerpt(text))
 	}
 	if len(answer.Items) != len(batch) {
 		return batch, nil, fmt.Errorf("the answer is about %d documents, and %d were sent: %s", len(answer.Items), len(batch),

@@ -267,6 +267,44 @@ func TestQOSOfManyJobs(t *testing.T) {
 	}
 }
 
+// TestQOSOfSeveralBatches: a QOS that allows a user one job at a time is not that of two batches of the user
+// that ran beside each other, and is that of batches that followed one another.
+func TestQOSOfSeveralBatches(t *testing.T) {
+	facts := site()
+	facts.Partitions[0].QOS = nil
+	facts.QOS = []workload.SiteQOS{{Name: "one", Running: 1}, {Name: "two", Submitted: 2}, {Name: "any"}}
+	const length = 3 * time.Hour
+	for _, gap := range []time.Duration{time.Hour, 4 * time.Hour} {
+		w := &workload.Workload{Source: "b", Epoch: start}
+		for i := range 12 {
+			begin := start.Add(time.Duration(i) * gap)
+			w.Jobs.Append(&hpc.Job{
+				ID: fmt.Sprint(i), Submit: begin, Request: hpc.Request{Tasks: 4}, Behaviour: hpc.Behaviour{RunTime: length},
+				Recorded: &hpc.Recorded{Start: begin, End: begin.Add(length), State: hpc.Completed},
+			})
+		}
+		seen := map[string]bool{}
+		for seed := range uint64(60) {
+			out := completed(t, w, Options{Site: facts, Seed: seed, Rules: map[workload.Field]string{"user": "ada"}})
+			for i, job := range out.Jobs.All() {
+				seen[job.QOS] = true
+				others := 0
+				for k, other := range out.Jobs.All() {
+					if k < i && other.QOS == job.QOS && other.Recorded.End > job.Submit {
+						others++
+					}
+				}
+				if job.QOS == "one" && others > 0 || job.QOS == "two" && others > 1 {
+					t.Fatalf("gap %v, seed %d: job %d has the QOS %s beside %d others", gap, seed, i, job.QOS, others)
+				}
+			}
+		}
+		if len(seen) != 3 {
+			t.Errorf("gap %v: the QOS %v, want all three", gap, seen)
+		}
+	}
+}
+
 // TestLike: what is learned from a log gives a workload like it.
 func TestLike(t *testing.T) {
 	log := bare(300)
@@ -361,10 +399,11 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestAssociations: each made user may use its account and the site's QOS.
+// TestAssociations: each made user may use its account and the site's QOS, and QOS that the site does not have
+// are made.
 func TestAssociations(t *testing.T) {
 	out := completed(t, bare(100), Options{Site: site(), Seed: 1})
-	commands := Associations(out, nil)
+	commands := Associations(out, nil, map[string]bool{"normal": true, "short": true})
 	for _, job := range out.Jobs.All() {
 		for _, want := range []string{"add account name=" + job.Account + " parent=root QOS=normal,short\n", "add user name=" + job.User + " account=" + job.Account + "\n"} {
 			if strings.Count(commands, want) != 1 {
@@ -372,7 +411,17 @@ func TestAssociations(t *testing.T) {
 			}
 		}
 	}
-	if Associations(bare(3), nil) != "" {
-		t.Error("commands for a workload without made users")
+	if strings.Contains(commands, "qos name") {
+		t.Errorf("QOS that the site has are made:\n%s", commands)
+	}
+	for _, rules := range []map[workload.Field]string{{"qos": "long"}, {"qos": "long", "user": None, "account": None}} {
+		commands = Associations(completed(t, bare(9), Options{Rules: rules}), nil, map[string]bool{"normal": true})
+		if strings.Count(commands, "add qos name=long\nmodify account where name=root set qoslevel+=long\n") != 1 ||
+			strings.Count(commands, " QOS=long\n") != strings.Count(commands, "add account") {
+			t.Errorf("%v: the site has no QOS long:\n%s", rules, commands)
+		}
+	}
+	if Associations(bare(3), nil, nil) != "" {
+		t.Error("commands for a workload in which nothing was made")
 	}
 }

@@ -226,7 +226,7 @@ func (m *maker) bounds() []time.Duration {
 func (m *maker) siteBound(f *fact) time.Duration {
 	p := m.partition(f.partition)
 	longest := time.Duration(0)
-	for _, q := range m.fittingQOS(f, p) {
+	for _, q := range fittingQOS(m.batches[f.batch].qos, f, p) {
 		if q.MaxTime == 0 {
 			longest = 0
 			break

@@ -219,8 +219,7 @@ type batch struct {
 	run  time.Duration // the longest
 	// ended is the longest limit that ended one of its jobs; 0 if none did.
 	ended time.Duration
-	// running and submitted are how many of its jobs ran, and how many were there, at one time in the record.
-	running, submitted int
+	qos   []*workload.SiteQOS // that allow a user so many jobs at a time
 }
 
 // betweenJobs is the time after which a user's next submission begins a new session: Zilber, Amit and
@@ -251,8 +250,7 @@ func newMaker(w *workload.Workload, c *workload.Completion) *maker {
 		m.facts[i] = f
 	}
 	for i := range m.batches {
-		b := &m.batches[i]
-		b.running, b.submitted = m.atOnce(b)
+		m.batches[i].qos = m.counting(&m.batches[i], func(string) []int { return nil })
 	}
 	return m
 }

@@ -148,9 +148,12 @@ type class struct {
 // classes returns the candidates by weight, lightest first.
 func (p *pick) classes(nodes Bits) []class {
 	var list []class
+	at := 0
 	for i := range nodes.All {
 		w := p.t.weights[i]
-		at := slices.IndexFunc(list, func(c class) bool { return c.weight == w })
+		if at == len(list) || list[at].weight != w { // most nodes weigh as much as the one before
+			at = slices.IndexFunc(list, func(c class) bool { return c.weight == w })
+		}
 		if at < 0 {
 			at = len(list)
 			list = append(list, class{w, NewBits(len(p.m.Nodes))})
@@ -196,8 +199,8 @@ func (p *pick) lightest(classes []class, within Bits) (best, light Bits, ok bool
 	cpus, count := 0, 0
 	for k := range classes {
 		copy(light, best)
-		for i := range classes[k].nodes.All {
-			if p.has[i] > 0 || !within.Has(i) {
+		for i := classes[k].nodes.NextAnd(within, 0); i >= 0; i = classes[k].nodes.NextAnd(within, i+1) {
+			if p.has[i] > 0 {
 				continue
 			}
 			if p.has[i] = p.offer(i); p.has[i] == 0 {
@@ -278,11 +281,8 @@ func (p *pick) takeLeaves(best, nodes Bits, s *switches) bool {
 // takeLeaf takes the nodes of a leaf in their order. It reports true if the job has all that it wants.
 func (p *pick) takeLeaf(leaf int, best, nodes Bits) bool {
 	reached := p.m.Switches[leaf].Nodes
-	for i := range reached.All {
-		if p.most == 0 {
-			break
-		}
-		if !best.Has(i) || nodes.Has(i) || p.has[i] == 0 {
+	for i := reached.NextAnd(best, 0); i >= 0 && p.most != 0; i = reached.NextAnd(best, i+1) {
+		if nodes.Has(i) || p.has[i] == 0 {
 			continue
 		}
 		p.take(i, p.has[i])
