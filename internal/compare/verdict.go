@@ -217,8 +217,8 @@ func causes(v *run.Verdict, recorded *run.Manifest) []string {
 		}
 	}
 	if v.FreeNodes > 0.5 {
-		list = slices.Insert(list, 0, fmt.Sprintf("while jobs waited, their nodes were free by the record for %s of the time, "+
-			"so what held them back is not in it", metrics.Float(v.FreeNodes).Percent()))
+		list = slices.Insert(list, 0, fmt.Sprintf("while jobs waited, their nodes were free by the record for %s of the "+
+			"time, so what held them back is not in it", metrics.Float(v.FreeNodes).Percent()))
 	}
 	if v.OnlyRecorded > v.Jobs/100 {
 		list = slices.Insert(list, 0, fmt.Sprintf("%d jobs ran in production and not in the replay: rejected, or never "+
