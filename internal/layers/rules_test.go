@@ -279,6 +279,8 @@ var rules = []rule{
 		"what pages ask is data, which a database answers, or a cluster; it asks neither"},
 	{"accounting", "internal/accounting/embedded", []string{"internal/accounting/question", "internal/accounting/rollup", "internal/accounting/store", "internal/quantity"}, offline,
 		"the store answers questions; it knows neither pages nor who asks"},
+	{"accounting", "internal/accounting/servertest", nil, nil,
+		"tests start servers of others in one way, whatever talks to them"},
 	{"accounting", "internal/accounting/kafka", nil, offline[1:],
 		"a reader of messages; it knows neither jobs nor the journal that makes them durable"},
 	{"accounting", "internal/accounting/search/query", []string{"internal/accounting/engine", "internal/accounting/store"}, offline[:1],
