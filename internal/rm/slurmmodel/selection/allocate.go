@@ -8,13 +8,14 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	for i := range nodes.All {
 		a.Parts = append(a.Parts, Part{Node: i, CPUs: t.rooms[i].cpus})
 	}
-	if !r.Exclusive {
+	whole := r.Exclusive || r.Whole // no other job shares its nodes (NODE_CR_RESERVED)
+	if !whole {
 		m.distribute(r, a)
 	}
 	for i := range a.Parts {
 		p := &a.Parts[i]
 		n := &m.Nodes[p.Node]
-		if r.Exclusive {
+		if whole {
 			p.cores = make([]int16, n.Sockets)
 			for s := range p.cores {
 				p.cores[s] = int16(n.Cores)
