@@ -10,6 +10,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/slurmspec"
 	"time"
 )
 
@@ -163,6 +164,7 @@ func (c *cycle) record(r record) bool {
 			return true
 		}
 	}
+	defer func() { c.rejected.explain(e, j) }()
 	if j.state != pending || j.priority == 0 {
 		return true
 	}
@@ -188,9 +190,11 @@ func (c *cycle) record(r record) bool {
 			if !head {
 				return true
 			}
-			if j = e.byNumber[j.of.number]; j == nil || j.state != pending {
+			rest := e.byNumber[j.of.number]
+			if rest == nil || rest.state != pending {
 				return true
 			}
+			j = rest
 			j.part, j.priority = r.part, r.priority
 		case nextTask:
 		}
@@ -236,20 +240,19 @@ func (t *trial) task() next {
 		return nextRecord
 	}
 	if j.of.array != nil {
-		here := attempt{j.of, j.part}
-		if t.rejected == here {
+		if t.rejected.covers(j) {
 			return nextRecord
 		}
-		t.rejected = here
+		t.rejected = attempt{j, j.part}
 		if !e.arrayMayStart(j) {
 			return nextRecord
 		}
 	}
-	if !e.fitsPartition(j, true) || t.tooMany() || !e.hasLicenses(j) || !e.independent(j) {
+	if e.partitionRefuses(j, true) != slurmspec.NoReason || t.tooMany() || !e.hasLicenses(j) || !e.independent(j) {
 		return nextRecord
 	}
-	var ok bool
-	if t.counts, ok = e.counts(j); !ok || !e.meetsDeadline(j) {
+	var answer verdict
+	if t.counts, answer = e.counts(j); answer != begun || !e.meetsDeadline(j) {
 		return nextRecord
 	}
 	t.limits()

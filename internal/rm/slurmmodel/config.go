@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// What describes the cluster and its slurmctld.
+// Config, Usage, Partition and Switch describe the cluster and its slurmctld.
 type (
 	Config    = config.Config
 	Usage     = config.Usage

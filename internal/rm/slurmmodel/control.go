@@ -21,7 +21,7 @@ func (e *Engine) Do(c rm.Command) error {
 		return nil
 	}
 	changed, over := false, false
-	for _, j := range slices.Clone(s.jobs) {
+	for _, j := range slices.Backward(slices.Clone(s.jobs)) { // slurmctld begins with the newest record of an array
 		if !slices.ContainsFunc(j.ends(), c.For) {
 			continue
 		}

@@ -53,6 +53,8 @@ type job struct {
 	demand             demand.Demand  // of hardware and features
 	capable            selection.Bits // nodes whose hardware and features serve it
 	needs              *needs         // dependencies; nil for none
+	hopeless           bool           // its dependencies can never be met
+	dependent          bool           // a dependency holds it, or it has not been tested yet (JOB_DEPENDENT)
 	totalCPUs          int            // that the last successful test gave it
 	chosenNodes        int            // that the last selection gave it (node_cnt_wag)
 	alloc              *selection.Allocation
@@ -89,6 +91,7 @@ type submission struct {
 type array struct {
 	limit   int // largest number of tasks that run at once; 0 for any
 	running int
+	failed  bool // a task of it did not complete well
 }
 
 // isHead reports whether the record stands for tasks of an array that have no record of their own.

@@ -204,6 +204,9 @@ func (e *Engine) finish(j *job, how hpc.State, reason string) {
 	}
 	j.state = ended
 	j.well = how == hpc.Completed
+	if a := j.of.array; a != nil && !j.well {
+		a.failed = true
+	}
 	e.remove(j)
 	e.over = append(e.over, j)
 	e.touch()

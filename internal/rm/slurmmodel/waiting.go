@@ -19,7 +19,7 @@ type told struct {
 // comes and goes within a pass is not told.
 func (e *Engine) tell() {
 	for _, j := range e.list {
-		if j.state != pending || j.reason == slurmspec.NoReason {
+		if j.state != pending || j.reason == slurmspec.NoReason || j.hopeless {
 			continue
 		}
 		now := told{j.reason, j.backfill, j.told.planned || e.isPlanned(j)}

@@ -11,11 +11,12 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	if !r.Exclusive {
 		m.distribute(t, a)
 	}
+	cores := make([]int16, m.stride*len(a.Parts))
 	for i := range a.Parts {
 		p := &a.Parts[i]
 		n := &m.Nodes[p.Node]
+		p.cores = cores[i*m.stride : i*m.stride+n.Sockets : (i+1)*m.stride]
 		if r.Exclusive {
-			p.cores = make([]int16, n.Sockets)
 			for s := range p.cores {
 				p.cores[s] = int16(n.Cores)
 			}
@@ -54,7 +55,7 @@ func (m *Machine) distribute(t *test, a *Allocation) {
 		}
 	}
 	want = max(want, 1)
-	d := distribution{t: t, parts: a.Parts, have: make([]int, len(a.Parts)), left: want}
+	d := distribution{t: t, parts: a.Parts, have: t.work.have, left: want}
 	room := false
 	for n := range a.Parts {
 		d.have[n], a.Parts[n].CPUs = a.Parts[n].CPUs, 0
@@ -122,7 +123,6 @@ func (d *distribution) add(n int) {
 func (m *Machine) takeCores(r *Request, at *room, p *Part) {
 	n := &m.Nodes[p.Node]
 	per := r.cpusPerCore(n)
-	p.cores = make([]int16, n.Sockets)
 	cpus := p.CPUs
 	take := func(s int) {
 		p.cores[s]++

@@ -92,8 +92,8 @@ func (m *Machine) counted(node int, kind string) bool {
 // count returns how many resources of a node a request may name.
 func (n *Node) count(d *DeviceRequest) (sum int) {
 	for i := range n.Devices {
-		if of := &n.Devices[i]; of.Kind == d.Kind && (d.Type == "" || of.Type == d.Type) {
-			sum += of.Count
+		if d.wants(&n.Devices[i]) {
+			sum += n.Devices[i].Count
 		}
 	}
 	return sum
@@ -175,8 +175,7 @@ func (m *Machine) give(t *test, p *Part, d *DeviceRequest, most, socket int) (ha
 	width := m.stride + 1
 	free := make([]int, width)
 	for i := range m.Nodes[p.Node].Devices {
-		of := &m.Nodes[p.Node].Devices[i]
-		if of.Kind != d.Kind || d.Type != "" && of.Type != d.Type {
+		if !d.wants(&m.Nodes[p.Node].Devices[i]) {
 			continue
 		}
 		m.freeDevices(t.state, p.Node, i, false, free)

@@ -59,8 +59,8 @@ func (m *Machine) lookDevices(t *test, node int) bool {
 	near := 0
 	for k := range r.Devices {
 		d, o := &r.Devices[k], &at.offers[k]
-		free := m.devicesFor(t.state, d, node, t.anew)
-		*o = offered{bySocket: free[:m.Nodes[node].Sockets], any: free[m.stride], total: sum(free)}
+		free := t.devicesFor(m, d, node)
+		*o = offered{bySocket: append(o.bySocket[:0], free[:m.Nodes[node].Sockets]...), any: free[m.stride], total: sum(free)}
 		if !o.limitBySocket(d) || !m.limitOffer(t, node, d, o) {
 			return false
 		}
