@@ -3,6 +3,7 @@ package agreement
 import (
 	"fmt"
 	"math/rand/v2"
+	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 	"time"
@@ -290,7 +291,8 @@ func inputs(v *guide.View) string {
 	for i, p := range v.Parts {
 		fmt.Fprintf(&b, "%s%s %.2f", map[bool]string{true: " = ", false: " + "}[i == 0], p.Name, p.Points)
 	}
-	fmt.Fprintf(&b, ", partition %s with %d nodes without jobs", v.Partition, v.IdleNodes)
+	fmt.Fprintf(&b, ", partition %s with %d %s without jobs", v.Partition, v.IdleNodes,
+		quantity.Plural(v.IdleNodes, "node", "nodes"))
 	if v.Planned != 0 {
 		fmt.Fprintf(&b, ", planned for %s", v.Planned)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 	"sync"
@@ -175,7 +176,8 @@ func (s *study) replay(ctx context.Context, i int, dir string) error {
 		defer once.Unlock()
 		if i == 0 && time.Since(shown) > time.Second {
 			shown = time.Now()
-			s.show("replaying on Slurm: %s, %d of %d jobs have ended in the first of %d replays", p.Now, p.Ended, p.Inputs, s.Realizations)
+			s.show("replaying on Slurm: %s, %d of %d %s ended in the first of %d replays", p.Now, p.Ended, p.Inputs,
+				quantity.Plural(p.Inputs, "job has", "jobs have"), s.Realizations)
 		}
 	}}
 	_, err := experiment.Run(bounded, spec, hooks)

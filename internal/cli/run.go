@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 	"time"
@@ -117,7 +118,8 @@ func (o *runOptions) runSet(ctx context.Context, g *globals, spec experiment.Spe
 		}
 	}
 	if len(invalid) > 0 {
-		return console.Invalidf("%d of %d realizations are not valid: %s (rmreplay metrics RUN says why)", len(invalid), len(list), few(invalid, 5))
+		return console.Invalidf("%d of %d %s not valid: %s (rmreplay metrics RUN says why)", len(invalid), len(list),
+			quantity.Plural(len(list), "realization is", "realizations are"), few(invalid, 5))
 	}
 	return nil
 }

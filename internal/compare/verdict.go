@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 	"time"
@@ -216,8 +217,8 @@ func causes(v *run.Verdict, recorded *run.Manifest) []string {
 		}
 	}
 	if v.OnlyRecorded > v.Jobs/100 {
-		list = slices.Insert(list, 0, fmt.Sprintf("%d jobs ran in production and not in the replay: rejected, or never "+
-			"able to start", v.OnlyRecorded))
+		list = slices.Insert(list, 0, fmt.Sprintf("%d %s ran in production and not in the replay: rejected, or never "+
+			"able to start", v.OnlyRecorded, quantity.Plural(v.OnlyRecorded, "job", "jobs")))
 	}
 	return append(list, known, "priorities that an administrator set by hand")
 }

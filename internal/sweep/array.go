@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"rmreplay/internal/quantity"
 	"strconv"
 	"strings"
 
@@ -56,7 +57,8 @@ func (m *Maker) Submit(ctx context.Context, opts ArrayOptions) (*Array, error) {
 	}
 	out, err := askSlurm(ctx, "sbatch", "--parsable", a.Script)
 	if err != nil {
-		return nil, fmt.Errorf("submitting a job array of %d runs: %w", len(a.Runs), err)
+		return nil, fmt.Errorf("submitting a job array of %d %s: %w", len(a.Runs),
+			quantity.Plural(len(a.Runs), "run", "runs"), err)
 	}
 	a.Job, _, _ = strings.Cut(strings.TrimSpace(out), ";") // a cluster's name may follow
 	if err := writeJSON(p.path(arrayFile), a); err != nil {

@@ -24,6 +24,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"rmreplay/internal/quantity"
 	"strings"
 	"sync"
 	"time"
@@ -377,7 +378,8 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (agai
 	f.status.Sent += int64(sent)
 	f.mu.Unlock()
 	if len(refused) > 0 {
-		f.opts.Report(fmt.Errorf("forwarding: the cluster refuses %d documents, listed in %s: %s", len(refused),
+		f.opts.Report(fmt.Errorf("forwarding: the cluster refuses %d %s, listed in %s: %s", len(refused),
+			quantity.Plural(len(refused), "document", "documents"),
 			filepath.Join(f.opts.Dir, refusedFile), refused[0].Reason))
 	}
 	if len(again) > 0 {
@@ -523,7 +525,8 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 		return batch, nil, fmt.Errorf("this is not a _bulk response: %s", excerpt(text))
 	}
 	if len(answer.Items) != len(batch) {
-		return batch, nil, fmt.Errorf("the answer is about %d documents, and %d were sent: %s", len(answer.Items), len(batch),
+		return batch, nil, fmt.Errorf("the answer is about %d %s, and %d were sent: %s", len(answer.Items),
+			quantity.Plural(len(answer.Items), "document", "documents"), len(batch),
 			excerpt(text))
 	}
 	for n, i := range batch {

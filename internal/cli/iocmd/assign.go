@@ -3,6 +3,7 @@ package iocmd
 import (
 	"fmt"
 	"math"
+	"rmreplay/internal/quantity"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -93,9 +94,10 @@ func (o commands) runAssign(path string, opts *assignOptions) (err error) {
 	if opts.json {
 		return o.PrintJSON(report)
 	}
-	return o.Print(fmt.Sprintf("wrote %s: %d jobs have the I/O of their class\nunchanged: %d of classes without I/O, %d "+
+	return o.Print(fmt.Sprintf("wrote %s: %d %s the I/O of their class\nunchanged: %d of classes without I/O, %d "+
 		"that had I/O, %d without a class, %d of a class that the service does not know\n",
-		opts.output, report.Assigned, report.Idle, report.Had, report.NoClass, report.Unknown))
+		opts.output, report.Assigned,
+		quantity.Plural(report.Assigned, "job has", "jobs have"), report.Idle, report.Had, report.NoClass, report.Unknown))
 }
 
 // assign gives the jobs of a workload the rates of their classes, in bytes per second by the class's ID.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"rmreplay/internal/quantity"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -97,7 +98,8 @@ func (o commands) apply(ctx context.Context, modelPath, path string, opts applyO
 	case opts.output == "-":
 		return nil
 	}
-	return o.Print(fmt.Sprintf("%s: %d jobs of %s, predicted by %s (%s)\n%s", opts.output, applied.Jobs,
+	return o.Print(fmt.Sprintf("%s: %d %s of %s, predicted by %s (%s)\n%s", opts.output, applied.Jobs,
+		quantity.Plural(applied.Jobs, "job", "jobs"),
 		filepath.Base(path), filepath.Base(modelPath), m.Describe(), applied.Render()))
 }
 
