@@ -289,6 +289,9 @@ func (e *modelEngine) play(
 	return run.StateComplete, nil
 }
 
+// PartialPrefix begins the warning of a run of the model that names what it lacks, separated by semicolons.
+const PartialPrefix = "model: partial: the model of Slurm lacks "
+
 // partial returns the warning that the run is not Slurm's in all respects, if it is not.
 func (e *modelEngine) partial() []run.Warning {
 	if len(e.missing) == 0 {
@@ -299,7 +302,7 @@ func (e *modelEngine) partial() []run.Warning {
 		texts[i] = m.String()
 		jobs += m.Jobs
 	}
-	text := "model: partial: the model of Slurm lacks " + strings.Join(texts, "; ")
+	text := PartialPrefix + strings.Join(texts, "; ")
 	return []run.Warning{{Code: "model-partial", Text: text, AffectsResult: true, Count: max(1, jobs)}}
 }
 
@@ -310,8 +313,8 @@ type Guide interface {
 }
 
 // Follow makes a run of the model of Slurm that a guide leads, without a record, and returns the scheduler's
-// counters.
-func Follow(ctx context.Context, spec Spec, leader Guide) (*rm.Scheduler, error) {
+// counters. The run ends at an instant, which may be [hpc.Never].
+func Follow(ctx context.Context, spec Spec, leader Guide, until hpc.Time) (*rm.Scheduler, error) {
 	spec.Output = os.DevNull // nothing is written
 	p, err := prepare(spec, func(string, bool) error { return nil })
 	if err != nil {
@@ -329,9 +332,9 @@ func Follow(ctx context.Context, spec Spec, leader Guide) (*rm.Scheduler, error)
 	leader.Attach(engine)
 	asked := counters.Watch(engine, counters.Every, nil)
 	everything := watcher{func(rm.Event) error { return nil }, hpc.Never}
-	if _, err = p.play(ctx, engine, spec.Seed, everything, replay.Options{
+	if _, err = p.play(ctx, ending{engine, until}, spec.Seed, everything, replay.Options{
 		DefaultLimit: e.cluster.DefaultLimit(), Processors: capacity(e.cluster).Processors,
-	}, p.spec.rewriters()...); err != nil {
+	}, p.spec.rewriters()...); err != nil && !errors.Is(err, ErrEnough) {
 		return nil, fmt.Errorf("following a record with the model of Slurm: %w", err)
 	}
 	asked.Ask()
