@@ -21,7 +21,7 @@ func newDoctorCommand(g *globals) *cobra.Command {
 		Long: `Looks for everything that a replay on real Slurm needs: the daemons and commands in a
 supported release, their plugins, MariaDB, nss_wrapper, and what the kernel, the limits
 and the file systems of this machine allow: open files, processes, memory, and space. Each
-row shows what was found. Below a row that is not ok stands the command that mends it.
+row shows what was found. The line below a row that is not ok tells how to fix it.
 
 "clock's functions" is limited if Slurm imports a function that the virtual clock does
 not handle. A replay on that Slurm runs and warns.
@@ -70,7 +70,7 @@ func runDoctor(g *globals, cluster, slurm string, asJSON bool) error {
 	return report.Err()
 }
 
-// doctorText is the report for people: what is not well has the command that mends it below.
+// doctorText is the report for people: the line below a row that is not ok tells how to fix it.
 func doctorText(r *install.Report) string {
 	var b strings.Builder
 	width := 0

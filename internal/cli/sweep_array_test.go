@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/rpc/rpctest"
+	"rmreplay/internal/rm/slurm/slurmtest"
 	"rmreplay/internal/sweep"
 )
 
@@ -115,6 +117,10 @@ func startSlurm(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, _, _ = strings.Cut(host, ".")
+	slurm, err := install.FindSlurm("")
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	user := strings.TrimSpace(slurmCommand(t, "id", "-un"))
 	config := fmt.Sprintf(`ClusterName=array
@@ -145,7 +151,7 @@ NodeName=%[1]s NodeAddr=%[6]s CPUs=2 RealMemory=100
 PartitionName=p Nodes=ALL Default=YES State=UP
 `, host, freeLoopbackPort(t), freeLoopbackPort(t), user, dir, rpctest.OwnAddress(t))
 	conf := filepath.Join(dir, "slurm.conf")
-	writeFiles(t, dir, map[string]string{"slurm.conf": config})
+	writeFiles(t, dir, map[string]string{"slurm.conf": config, "cgroup.conf": slurmtest.CgroupConf(slurm.Release)})
 	daemon, node := filepath.Join(dir, "slurmctld"), filepath.Join(dir, "slurmd") // they look at their own names
 	if err := errors.Join(os.Symlink(controller, daemon), os.Symlink(slurmd, node), os.Mkdir(filepath.Join(dir, "state"), 0o700), os.Mkdir(filepath.Join(dir, "spool"), 0o755)); err != nil {
 		t.Fatal(err)

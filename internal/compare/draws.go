@@ -92,6 +92,9 @@ func (c *Comparison) drawsOf(sets []Set, pair [2]int) *Draws {
 				continue
 			}
 			f := newDrawnFigure(m, at, c.Level)
+			if f.Draws == 0 {
+				continue // no job started
+			}
 			if record {
 				f.Recorded = m.Sets[other].Mean
 				f.Inside = f.where() == inside

@@ -124,8 +124,8 @@ func ReadCourse(dir string) (*Course, error) {
 	return c, c.readEstimates(r)
 }
 
-// forgetUnstarted takes the run times from the jobs of the history that did not start in the run, because they
-// were held or the run ended before. Nobody learns them.
+// forgetUnstarted clears the run times of the jobs of the history that never started in the run, because they
+// were held or the run ended before.
 func (c *Course) forgetUnstarted() {
 	k := 0 // the case of a job or task: see [predict.CasesOf]
 	for _, job := range c.workload.Jobs.All() {

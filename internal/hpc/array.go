@@ -57,8 +57,8 @@ func ParseArray(spec string) (Array, error) {
 	return a, nil
 }
 
-// TasksOf returns the tasks of a job array, and -1 alone for a job that is none. So it does for a job whose
-// Array is no specification: its submission fails.
+// TasksOf returns the tasks of a job array, and [-1] for a job that is not an array. It also returns [-1] for a job
+// whose Array cannot be read: its submission fails.
 func TasksOf(job *Job) []int {
 	if job.Array != "" {
 		if array, err := ParseArray(job.Array); err == nil {

@@ -1,6 +1,5 @@
-// Package ioservice is the analytical service of scheduling with knowledge of the file system: it
-// learns from finished jobs what the next jobs of their class will do to the file system, and says so to
-// schedulers.
+// Package ioservice is the analytical service of scheduling with knowledge of the file system. It
+// learns from finished jobs, and predicts the I/O of each job class for schedulers.
 //
 // The rules, the protocol and the formulas are those of the Slurm-LDMS project
 // (github.com/algo74/py-sim-serv): Goponenko et al., "Workload-Adaptive Scheduling for Efficient Use of

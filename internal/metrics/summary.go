@@ -63,7 +63,7 @@ type Summary struct {
 	// Feedback is what reacting users did; nil for a rigid replay.
 	Feedback *Feedback `json:"feedback,omitempty"`
 
-	// Recorded holds a replay against the record of its workload; nil if there is none.
+	// Recorded compares a replay with the record of its workload; nil if the workload has no record.
 	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
 
 	// Reasons are the waits by the reason that the resource manager gave; nil if the run has none.

@@ -57,8 +57,8 @@ type Cases struct {
 	// NoStart counts jobs whose start is not recorded. They are taken to start when they are
 	// submitted, which is the earliest instant.
 	NoStart int
-	// LeftOut counts the source's records that are no jobs, by the rule that they fell under. One
-	// without a number where a run time should be is such a record.
+	// LeftOut counts the source's records that are not jobs, by the rule that excludes them, for example a
+	// record without a run time.
 	LeftOut map[string]int
 	// NoUser counts jobs without a user, and NoLimit those that do not ask for the target: jobs
 	// without a time limit, or without memory.

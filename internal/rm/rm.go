@@ -21,8 +21,8 @@ type ResourceManager interface {
 	// Can returns the capabilities of the resource manager. They never change.
 	Can() Capabilities
 	// Submit submits a job. The answer is an event, since a real controller may sleep for some
-	// virtual time before it answers. The job does not
-	// change until its last event, and may be another one afterwards.
+	// virtual time before it answers. The job
+	// must not be modified before its last event.
 	Submit(job *hpc.Job) error
 	// Do carries out a command to a submitted job. The outcome is a [Commanded] event. A
 	// cancelled job has an [Ended] event instead. A refused cancellation has a [Commanded]

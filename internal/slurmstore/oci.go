@@ -97,7 +97,7 @@ func (l ociLayout) manifest(ctx context.Context) (*document, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return nil, errors.New("an index within an index within an index (want a manifest)")
+	return nil, errors.New("indexes are nested too deeply (want a manifest)")
 }
 
 // choose returns the only manifest, or the one for this machine.

@@ -18,7 +18,7 @@ import (
 // their next turn: see await_turn in shim/clock.c. Virtual time does not depend on it.
 //
 // A CPU that others use as well would be worse than the kernel's choice. So the threads may run on
-// all CPUs again as soon as others use theirs, and the next try comes later and later.
+// all CPUs again as soon as others use theirs, and retries back off exponentially.
 type home struct {
 	word    *atomic.Uint32 // shared.home
 	choices []int          // CPUs that the driver may use

@@ -118,7 +118,7 @@ func (e *DeadlockError) Error() string {
 		e.Now, FormatThreads(e.Threads, e.Now))
 }
 
-// StallError means that nothing has come of After of real time, for one of three reasons. Virtual
+// StallError means no progress for After of real time, for one of three reasons. Virtual
 // time stood still, and no managed process used the CPU (CPU is 0); or the managed processes used so
 // much CPU time at one virtual instant that they will hardly come to an end. Or they asked a process
 // in real time again and again, which has not answered (Unanswered): each wait ended at its own time

@@ -250,8 +250,8 @@ func (c *Clock) repair() {
 	}
 }
 
-// starved reports whether a managed thread would run if it had a CPU, or a process in real time if it
-// had a CPU or its disk.
+// starved reports whether a managed thread is runnable, or a process in real time is runnable or blocked
+// on its disk.
 func (c *Clock) starved() bool {
 	for _, pid := range c.outside {
 		if states := procfs.TaskStates(pid); slices.Contains(states, 'R') || slices.Contains(states, 'D') {

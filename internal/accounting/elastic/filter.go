@@ -87,7 +87,7 @@ func (f *fields) filters(list []question.Filter) (all []object, err error) {
 	return all, nil
 }
 
-// exists holds for jobs that have a value. An empty text is none.
+// exists holds for jobs that have a value. "" counts as missing.
 func (f *fields) exists(column string, of field) object {
 	query := object{"exists": object{"field": of.name}}
 	if f := question.Fields[column]; f.Type != question.Text {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -21,7 +22,7 @@ const Member = "rmreplay"
 
 // Derived reports whether a column is in [Member]: the store computes it.
 func Derived(c store.Column) bool {
-	return c.Field == "" && c.Name != "seq" || c.Name == "wait_s"
+	return c.Field == "" && c.Name != "seq" || c.Name == "wait_since_eligible_s"
 }
 
 // member returns the text of [Member] for a document.
@@ -102,6 +103,13 @@ func ownProperties() map[string]any {
 // properties is the mapping of an index that the program makes.
 func properties() map[string]any {
 	all := ownProperties()
+	maps.Copy(all, slurmProperties())
+	return all
+}
+
+// slurmProperties is the mapping of Slurm's documents.
+func slurmProperties() map[string]any {
+	all := map[string]any{}
 	for _, name := range []string{"exit_code", "derived_ec"} {
 		all[name] = map[string]any{"type": "keyword"}
 	}

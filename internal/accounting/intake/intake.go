@@ -106,8 +106,8 @@ func (in *Intake) start(ctx context.Context) {
 // Store returns the store.
 func (in *Intake) Store() *store.Store { return in.store }
 
-// Accept makes documents durable and returns the number of the last one. With an error none is kept, unless it
-// is [wal.ErrSlow]: if the disk confirms them later, the client's repetitions are duplicates.
+// Accept makes documents durable and returns the number of the last one. On error nothing
+// is stored. After [wal.ErrSlow] they may be stored: the client's retries are deduplicated.
 func (in *Intake) Accept(arrivals ...Arrival) (last int64, err error) {
 	if len(arrivals) == 0 {
 		return 0, nil

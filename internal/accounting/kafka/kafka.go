@@ -25,7 +25,7 @@ type Options struct {
 	From string
 	// Group is the name of the consumer group, whose offsets the brokers keep.
 	Group string
-	// Accept makes documents durable. With an error none is kept, and the reader tries again.
+	// Accept makes documents durable. On error nothing is stored, and the reader tries again.
 	Accept func(topic string, documents [][]byte) error
 	// Report is told of errors that the reader overcomes by itself, such as a broker that is away: once
 	// until what failed has succeeded. It may be called from several goroutines.

@@ -16,6 +16,7 @@ import (
 
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/rm/slurm/rpc/rpctest"
+	"rmreplay/internal/rm/slurm/slurmtest"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -61,9 +62,7 @@ func newSite(t *testing.T, slurm *rpctest.Slurm, plugin, lines string) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slurm.Release.Since(slurmspec.R2411) {
-		write("cgroup.conf", "CgroupPlugin=disabled\n")
-	}
+	write("cgroup.conf", slurmtest.CgroupConf(slurm.Release))
 	write("db.sql", "CREATE DATABASE slurm_acct_db;\n")
 	write("slurmdbd.conf", fmt.Sprintf(`AuthType=auth/none
 DbdHost=localhost

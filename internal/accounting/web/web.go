@@ -100,7 +100,7 @@ func newServer(s *store.Store, jobs Source) *server {
 }
 
 // Register adds the pages of a store to the multiplexer of a server's pages, below [receive.Pages].
-// They are about the jobs of another source unless it is nil. Whoever serves the multiplexer
+// If jobs is not nil, it replaces the store. Whoever serves the multiplexer
 // authenticates the readers and refuses requests of other sites' pages. Register returns the patterns of the paths.
 func Register(mux *http.ServeMux, s *store.Store, jobs Source) (routes []string) {
 	v := newServer(s, jobs)

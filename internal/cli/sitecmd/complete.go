@@ -60,8 +60,8 @@ which a backfill scheduler could not have started the job when it did. TIMEOUT j
 their run time as the limit.`,
 		Example: `  rmreplay workload complete cirrus.jsonl --cluster site -o completed.jsonl
   rmreplay workload complete cirrus.jsonl --rule time_limit=4d -o fixed.jsonl
-  rmreplay simulate completed.jsonl --cluster site --realizations 20 -o draws
-  rmreplay compare cirrus.jsonl draws`,
+  rmreplay simulate completed.jsonl --cluster DIR --policy slurm --realizations 9 -o runs
+  rmreplay compare cirrus.jsonl runs`,
 		Args: console.WantArgs("WORKLOAD"),
 		RunE: func(_ *cobra.Command, args []string) error { return l.runComplete(args[0], &o) },
 	}
@@ -167,11 +167,11 @@ func newCompleteReport(path string, made *workload.Workload, o *completeFlags) *
 			r.Lacking = append(r.Lacking, lack.Field.Words())
 		}
 	}
-	on := ""
+	on := " --policy easy"
 	if o.cluster != "" {
-		on = " --cluster " + o.cluster
+		on = " --cluster " + o.cluster + " --policy slurm"
 	}
-	r.Next = []string{"rmreplay simulate " + o.output + on + " --policy easy --realizations 20 -o draws", "rmreplay compare " + path + " draws"}
+	r.Next = []string{"rmreplay simulate " + o.output + on + " --realizations 20 -o draws", "rmreplay compare " + path + " draws"}
 	return r
 }
 

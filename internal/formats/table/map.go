@@ -309,7 +309,7 @@ func (f *Field) check(spec fieldSpec) error {
 	units := unitsOf[spec.kind]
 	if _, known := units[f.Unit]; f.Unit != "" && !known {
 		if len(units) == 0 {
-			return fmt.Errorf("unit %s: it has none", f.Unit)
+			return fmt.Errorf("unit %s: the field takes no unit", f.Unit)
 		}
 		return fmt.Errorf("unit %s: not known (want %s)", f.Unit, strings.Join(slices.Sorted(maps.Keys(units)), ", "))
 	}
@@ -343,7 +343,7 @@ func (m *Map) origin(otherwise hpc.Time) (hpc.Time, error) {
 //go:embed maps/*.yaml
 var mapFiles embed.FS
 
-// MapNames returns the names of the maps that come along.
+// MapNames returns the names of the built-in maps.
 func MapNames() (names []string) {
 	files, _ := fs.Glob(mapFiles, "maps/*.yaml") // the pattern is right
 	for _, file := range files {
@@ -352,12 +352,12 @@ func MapNames() (names []string) {
 	return names
 }
 
-// NamedMap returns a map that comes along.
+// NamedMap returns a built-in map.
 func NamedMap(name string) (*Map, error) {
 	text, err := mapFiles.ReadFile("maps/" + name + ".yaml")
 	if err != nil {
 		near := cmp.Or(spelling.Nearest(name, 3, MapNames()), "a file")
-		return nil, fmt.Errorf("map %s: no file, and none that comes along (did you mean %s? known: %s)", name, near,
+		return nil, fmt.Errorf("map %s: neither a file nor a built-in map (did you mean %s? known: %s)", name, near,
 			strings.Join(MapNames(), ", "))
 	}
 	return ParseMap(text, strconv.Quote(name))

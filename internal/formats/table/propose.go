@@ -17,7 +17,7 @@ import (
 
 // Propose writes a map for a table as YAML, from the names of its columns and the values of the
 // first rows. Comments say what is a guess, which columns it could not place, and what is missing.
-// Its first return value is the name of a map that comes along and fits, or "". at and size are
+// Its first return value is the name of a built-in map that fits, or "". at and size are
 // those of the whole file; see [Reader.Read].
 func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name string) (fits string, err error) {
 	t, err := open(r, at, size, nil)
@@ -285,7 +285,7 @@ func (p *proposal) timeOf(values []string) string {
 	return best
 }
 
-// known returns the map that comes along whose columns the table has.
+// known returns the built-in map whose columns the table has.
 func (p *proposal) known() string {
 	for _, name := range MapNames() {
 		m, err := NamedMap(name)
@@ -316,7 +316,7 @@ func (p *proposal) write(w io.Writer, name, fits string) error {
 	fmt.Fprintf(&b, "# A map for %s, from the names of its columns and its first rows. Check it,\n# above all what is "+
 		"marked as a guess.\n", name)
 	if fits != "" {
-		fmt.Fprintf(&b, "# The columns are those of the map that comes along: --map %s\n", fits)
+		fmt.Fprintf(&b, "# The columns are those of the built-in map: --map %s\n", fits)
 	}
 	if t, ok := p.table.(*textTable); ok {
 		fmt.Fprintf(&b, "delimiter: %s\n", strconv.Quote(t.delimiter))

@@ -240,7 +240,7 @@ func TestMapErrors(t *testing.T) {
 		"fields: {" + rest + ", usr: x}":   "field usr: not known (did you mean user?)",
 		"fields: {" + rest + ", user: {}}": "field user: no column",
 		"fields: {" + rest + ", user: {column: x, value: y}}":       "field user: column and value",
-		"fields: {" + rest + ", user: {column: x, unit: h}}":        "field user: unit h: it has none",
+		"fields: {" + rest + ", user: {column: x, unit: h}}":        "field user: unit h: the field takes no unit",
 		"fields: {" + rest + ", time_limit: {column: x, unit: w}}":  "field time_limit: unit w: not known (want clock, d,",
 		"fields: {" + rest + ", eligible: {column: x, time: now}}":  `field eligible: time "now": not known`,
 		"fields: {" + rest + ", eligible: {column: x, time: '%Q'}}": "%Q is not known",
@@ -348,7 +348,7 @@ func checkJobs(t *testing.T, w *workload.Workload) {
 	}
 }
 
-// FuzzRead reads tables with the map that comes along or is proposed.
+// FuzzRead reads tables with the built-in map that fits, or the proposed one.
 func FuzzRead(f *testing.F) {
 	for name, text := range dataSets {
 		f.Add(name, text)

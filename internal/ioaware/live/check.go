@@ -97,7 +97,7 @@ func (c *Cluster) checkPartitions(text, selectType string) error {
 	}
 	for _, p := range c.Partitions {
 		if !seen[p] {
-			errs = append(errs, fmt.Errorf("partition %s: there is none (want one of %s)", p, strings.Join(sorted(seen), ", ")))
+			errs = append(errs, fmt.Errorf("partition %s does not exist (want one of %s)", p, strings.Join(sorted(seen), ", ")))
 		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })

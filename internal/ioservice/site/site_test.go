@@ -17,6 +17,8 @@ import (
 	"rmreplay/internal/ioservice"
 	"rmreplay/internal/ioservice/counters"
 	"rmreplay/internal/ioservice/server"
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/rm/slurm/slurmtest"
 )
 
 func TestTable(t *testing.T) {
@@ -123,10 +125,12 @@ PartitionName=all Nodes=n1 Default=YES
 		conf += "EpilogSlurmctld=" + epilog + "\n"
 	}
 	script := strings.Replace(lua, "/var/lib/rmreplay/classes", table, 1)
-	files := map[string]string{"slurm.conf": conf, "job_submit.lua": script}
-	if !strings.Contains(version(t), " 22.05.") { // later releases of slurmd want the file system of cgroups, or this
-		files["cgroup.conf"] = "CgroupPlugin=disabled\n"
+	slurm, err := install.FindSlurm("")
+	if err != nil {
+		t.Fatal(err)
 	}
+	files := map[string]string{"slurm.conf": conf, "job_submit.lua": script,
+		"cgroup.conf": slurmtest.CgroupConf(slurm.Release)}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -151,15 +155,6 @@ PartitionName=all Nodes=n1 Default=YES
 }
 
 // version returns what slurmctld says of its version: "slurm-wlm 24.11.5".
-func version(t *testing.T) string {
-	t.Helper()
-	out, err := exec.Command("slurmctld", "-V").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(out)
-}
-
 func userName(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("id", "-un").Output()

@@ -60,7 +60,7 @@ var actionCommands = []string{"scontrol", "sacctmgr", "scancel", "squeue", "sinf
 // running engine.
 func CheckAction(a hpc.Action) error {
 	if len(a.Run) > 0 && !slices.Contains(actionCommands, a.Run[0]) {
-		return fmt.Errorf("the action at %s runs %s, which is none of Slurm's commands (want one of %s; anything else is "+
+		return fmt.Errorf("the action at %s runs %s, which is not a Slurm command (want one of %s; anything else is "+
 			"for \"shell\")",
 			a.At, a.Run[0], strings.Join(actionCommands, ", "))
 	}

@@ -12,8 +12,9 @@ type record struct {
 	job      *job
 	part     *partition
 	priority uint32
-	head     bool // the record stands for several tasks
-	place    int  // before the queue is sorted
+	head     bool   // the record stands for several tasks
+	place    int    // before the queue is sorted
+	rank     uint64 // reservation, tier (16 bits) and priority; higher ones first
 }
 
 // pendingJobs returns the pending jobs in slurmctld's order. It is a copy: tasks of arrays may start
@@ -51,17 +52,28 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 		if forBackfill {
 			j.estimate = 0
 		}
+		if j.state == pending && j.priority == 0 && !isHeld(j.reason) {
+			e.setReason(j, reasonHeldAdmin)
+		}
 		if j.state != pending || j.priority == 0 || !independent {
 			continue
 		}
 		for i, p := range j.parts {
 			j.part = p
-			if !e.fitsPartition(j, forBackfill) {
+			refused := e.partitionRefuses(j, forBackfill)
+			if refused != slurmspec.NoReason || j.reason == reasonTimeLimit || j.reason == reasonNodeLimit {
+				e.setReason(j, refused)
+			}
+			if refused != slurmspec.NoReason {
 				continue
 			}
 			r := record{job: j, part: p, priority: j.priority, head: j.isHead(), place: len(queue)}
 			if j.perPart != nil {
 				r.priority = j.perPart[i]
+			}
+			r.rank = uint64(p.tier)<<32 | uint64(r.priority)
+			if j.reservation != nil {
+				r.rank |= 1 << 63
 			}
 			queue = append(queue, r)
 		}
@@ -71,25 +83,14 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 	return queue
 }
 
-// compareRecords sorts by reservation, tier, priority, submission and number. Equal ones keep their places.
+// isHeld reports whether a held job keeps its reason (_job_runnable_test1).
+func isHeld(r slurmspec.Reason) bool {
+	return r == reasonHeldAdmin || r == reasonHeldUser || r == reasonConstraints || r == reasonReservationDeleted
+}
+
+// compareRecords sorts by rank, submission and number. Equal ones keep their places.
 func compareRecords(a, b record) int {
-	if reserved := b.job.reservation != nil; reserved != (a.job.reservation != nil) {
-		if reserved {
-			return 1
-		}
-		return -1
-	}
-	if by := cmp.Compare(b.part.tier, a.part.tier); by != 0 {
-		return by
-	}
-	pa, pb := a.job.priority, b.job.priority
-	if a.job.perPart != nil {
-		pa = a.priority
-	}
-	if b.job.perPart != nil {
-		pb = b.priority
-	}
-	if by := cmp.Compare(pb, pa); by != 0 {
+	if by := cmp.Compare(b.rank, a.rank); by != 0 {
 		return by
 	}
 	if by := cmp.Compare(a.job.submit, b.job.submit); by != 0 {
@@ -106,9 +107,9 @@ func taskOrder(j *job) int {
 	return j.task
 }
 
-// fitsPartition compares a job with the limits of the partition in which it is considered, and gives it the
-// partition's memory if it asks for none (job_limits_check).
-func (e *Engine) fitsPartition(j *job, forBackfill bool) bool {
+// partitionRefuses compares a job with the limits of the partition in which it is considered, and gives it the
+// partition's memory if it asks for none (job_limits_check). It returns why the partition does not take the job.
+func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
 	p, limit := j.part, j.limit
 	if forBackfill && j.timeMin > 0 {
 		limit = j.timeMin
@@ -117,28 +118,20 @@ func (e *Engine) fitsPartition(j *job, forBackfill bool) bool {
 	if !j.implicitMax {
 		asked = max(asked, j.maxNodes)
 	}
-	reason := slurmspec.NoReason
 	switch {
 	case j.request.MinCPUs > p.cpus:
-		reason = reasonPartitionConfig
+		return reasonPartitionConfig
 	case j.minNodes > p.nodes.Count(), j.minNodes < p.minNodes && !e.account.ignores(j).PartitionMinNodes,
 		p.maxNodes > 0 && asked > p.maxNodes && !e.account.ignores(j).PartitionMaxNodes:
-		reason = reasonNodeLimit
+		return reasonNodeLimit
 	case p.maxMinutes >= 0 && limit > p.maxMinutes && !e.account.ignores(j).PartitionTimeLimit:
-		reason = reasonTimeLimit
-	}
-	if reason != slurmspec.NoReason {
-		e.setReason(j, reason)
-		return false
-	}
-	if j.reason == reasonTimeLimit || j.reason == reasonNodeLimit || j.reason == reasonPartitionConfig {
-		e.setReason(j, slurmspec.NoReason)
+		return reasonTimeLimit
 	}
 	if r := &j.request; !j.ownMemory && (r.Memory != p.memory || r.MemoryPerCPU != p.memoryPerCPU) {
 		r.Memory, r.MemoryPerCPU = p.memory, p.memoryPerCPU
 		j.capable = e.serving(j.demand.With(r))
 	}
-	return true
+	return slurmspec.NoReason
 }
 
 // splitCorresponding gives tasks of arrays with an aftercorr dependency records of their own, so that each

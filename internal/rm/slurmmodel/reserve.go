@@ -8,7 +8,6 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
-	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
@@ -25,35 +24,17 @@ func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 }
 
 func (e *Engine) reserve(ev hpc.ReservationEvent) error {
-	now := e.second()
-	if ev.Action == "delete" {
-		gone, err := e.reservations.Delete(ev.Name, func(r *reservations.Reservation) bool {
-			return slices.ContainsFunc(e.list, func(j *job) bool { return j.reservation == r && j.state < completing })
-		})
+	gone, err := e.reservations.Apply(ev, e.second(), func(r *reservations.Reservation) bool {
+		return slices.ContainsFunc(e.list, func(j *job) bool { return j.reservation == r && j.state < completing })
+	})
+	if err == nil || ev.Action == "delete" {
 		e.touch()
-		if err != nil {
-			return err
-		}
+	}
+	if gone != nil {
 		e.leaveReservation(gone)
-		e.loops.queued = true
-		return nil
 	}
-	update := ev.Action == "update"
-	d, err := rpc.NewReservationDesc(ev.Reservation, update)
-	switch {
-	case err != nil:
-		return err
-	case update:
-		err = e.reservations.Update(d, now)
-	default:
-		err = e.reservations.Create(d, now)
-	}
-	if err != nil {
-		return err
-	}
-	e.touch()
-	e.loops.queued = true
-	return nil
+	e.loops.queued = e.loops.queued || err == nil
+	return err
 }
 
 // usesReservation reports whether a job runs in a reservation.

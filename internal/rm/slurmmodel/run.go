@@ -33,6 +33,8 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 		a.running++
 	}
 	e.tester.Add(e.state, alloc)
+	j.licensed, _ = e.licenses.Choose(j.licenses)
+	e.licenses.Take(j.licensed)
 	if j.request.Exclusive {
 		e.closed.Or(alloc.Nodes)
 	}
@@ -121,6 +123,7 @@ func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
 	over := func() {
 		e.answer(j, answering)
 		e.leaving--
+		e.licenses.Return(j.licensed)
 		if j.request.Exclusive {
 			e.closed.AndNot(j.alloc.Nodes)
 		}
@@ -201,6 +204,9 @@ func (e *Engine) finish(j *job, how hpc.State, reason string) {
 	}
 	j.state = ended
 	j.well = how == hpc.Completed
+	if a := j.of.array; a != nil && !j.well {
+		a.failed = true
+	}
 	e.remove(j)
 	e.over = append(e.over, j)
 	e.touch()
@@ -233,6 +239,9 @@ func (e *Engine) enforceLimits() {
 func (e *Engine) purge() {
 	now := e.second()
 	for _, j := range e.pendingJobs() {
+		if e.rules.Since2411 && j.state == pending && !e.meetsDeadline(j) {
+			continue
+		}
 		if j.state == pending && j.reason != reasonNeverSatisfied && e.testNeeds(j) == failed {
 			e.neverSatisfied(j)
 		}

@@ -49,7 +49,7 @@ type Options struct {
 	More []string
 	// Columns are the names of the columns of sacct's output without a header.
 	Columns []string
-	// Map is the map of a table: the path of a file, or the name of one that comes along.
+	// Map is the map of a table: the path of a file, or the name of a built-in one.
 	Map string
 	// Accounting reads the jobs of a data directory of `rmreplay accounting`. Only the program with the
 	// accounting service has it.

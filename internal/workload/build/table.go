@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/formats/table"
 )
 
-// openMap opens the map of a table: a file if there is one, else a map that comes along.
+// openMap opens the map of a table: a file if there is one, else a built-in map.
 func openMap(path string) (*table.Map, error) {
 	text, err := os.ReadFile(path)
 	switch {
@@ -74,7 +74,7 @@ func withTable(path string, read func(r *bufio.Reader, at io.ReaderAt, size int6
 }
 
 // ProposeMap writes a map for a table as YAML; see [table.Propose]. It returns the name of a map
-// that comes along and fits, or "".
+// that is built in and fits, or "".
 func ProposeMap(w io.Writer, path string) (fits string, err error) {
 	err = withTable(path, func(r *bufio.Reader, at io.ReaderAt, size int64, name string) (err error) {
 		fits, err = table.Propose(w, r, at, size, name)
@@ -83,5 +83,5 @@ func ProposeMap(w io.Writer, path string) (fits string, err error) {
 	return fits, err
 }
 
-// MapNames returns the names of the maps that come along.
+// MapNames returns the names of the built-in maps.
 func MapNames() []string { return table.MapNames() }

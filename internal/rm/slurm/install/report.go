@@ -21,7 +21,7 @@ type Row struct {
 	Status string `json:"status"` // ok, missing or limited
 	Found  string `json:"found"`  // version and path, or what was there instead
 	Why    string `json:"why"`    // what needs it
-	Fix    string `json:"fix"`    // the command that mends it; empty if all is well
+	Fix    string `json:"fix"`    // the command that fixes it; empty if all is well
 }
 
 // Report says whether replays on real Slurm can run on this machine, and if not, why.

@@ -40,6 +40,16 @@ type Options struct {
 	Files map[string]string
 }
 
+// CgroupConf is the text of a cgroup.conf that lets slurmd start on a machine without a file system of cgroups, such
+// as a chroot or a container. Without it, slurmd looks for that file system to choose a plugin. A plugin that is
+// named does nothing before a task or a job of proctrack/cgroup needs it (src/common/cgroup.c).
+func CgroupConf(release slurmspec.Release) string {
+	if release.Since(slurmspec.R2311) {
+		return "CgroupPlugin=disabled\n"
+	}
+	return "CgroupPlugin=cgroup/v1\n"
+}
+
 // Start starts a site of a release, which ends with the test; an empty release is that of the machine.
 // It skips the test if the release is not installed, or this user cannot run slurmd,
 // and under -short.
@@ -72,10 +82,7 @@ func Start(t *testing.T, release string, o Options) *Site {
 	if err := link(in, bin); err != nil {
 		t.Skipf("SKIPPED: nothing is tried on a live Slurm %s: %v", release, err)
 	}
-	files := map[string]string{"slurm.conf": configuration(t, in, dir, o)}
-	if in.Release.Since(slurmspec.R2311) { // older ones do not know the plugin
-		files["cgroup.conf"] = "CgroupPlugin=disabled\n"
-	}
+	files := map[string]string{"slurm.conf": configuration(t, in, dir, o), "cgroup.conf": CgroupConf(in.Release)}
 	for name, text := range o.Files {
 		files[name] = text
 	}

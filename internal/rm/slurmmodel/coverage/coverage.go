@@ -189,6 +189,14 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
+		for _, key := range []string{"DefCpuPerGPU", "DefMemPerGPU"} {
+			if keys.Value(c.Get, key) != "" {
+				return key
+			}
+		}
+		return ""
+	},
+	func(c *slurmmodel.Config) string {
 		if keys.Number(c.Get, "CompleteWait", 0) > 0 {
 			return "CompleteWait"
 		}
@@ -197,7 +205,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 	func(c *slurmmodel.Config) string {
 		for _, p := range c.Partitions {
 			for _, key := range []string{
-				"MaxCPUsPerNode", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
+				"DefCpuPerGPU", "DefMemPerGPU", "MaxCPUsPerNode", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
 			} {
 				if text := keys.Value(p.Get, key); text != "" && !strings.EqualFold(text, "NO") && !strings.EqualFold(text, "UNLIMITED") {
 					return key + " of partitions"
@@ -218,11 +226,10 @@ var jobRules = []struct {
 	asks func(*hpc.Job) bool
 }{
 	{"several reservations for a job", func(j *hpc.Job) bool { return strings.Contains(j.Reservation, ",") }},
-	{"licences", func(j *hpc.Job) bool { return j.Licenses != "" }},
+	{"licences of other servers", func(j *hpc.Job) bool { return strings.Contains(j.Licenses, "@") }},
 	{"GPUs for the job, a socket or a task", func(j *hpc.Job) bool {
 		return j.GPUs != "" || j.GPUsPerSocket != "" || j.GPUsPerTask != "" || j.CPUsPerGPU > 0 || j.MemPerGPU > 0 || j.TasksPerGPU > 0
 	}},
-	{"deadlines", func(j *hpc.Job) bool { return j.Deadline > 0 }},
 	{"features with counts or brackets", func(j *hpc.Job) bool { return strings.ContainsAny(j.Constraint, "[(*") || j.Prefer != "" }},
 	{"--exclusive=user and mcs", func(j *hpc.Job) bool { return j.Exclusive == "user" || j.Exclusive == "mcs" }},
 	{"specialized cores", func(j *hpc.Job) bool { return j.CoreSpec > 0 || j.ThreadSpec > 0 }},

@@ -89,10 +89,10 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"jobs that outlive their nodes (--no-kill) (1 jobs)": func(_ *slurmmodel.Config, w *workload.Workload) {
 			w.NodeEvents, w.Jobs = []hpc.NodeEvent{{}}, workload.JobsOf(&hpc.Job{ID: "1", Request: hpc.Request{NoKill: true}})
 		},
-		"licences (1 jobs)":                             job(func(j *hpc.Job) { j.Licenses = "matlab" }),
-		"deadlines (1 jobs)":                            job(func(j *hpc.Job) { j.Deadline = 1 }),
+		"licences of other servers (1 jobs)":            job(func(j *hpc.Job) { j.Licenses = "matlab@flex" }),
 		"several reservations for a job (1 jobs)":       job(func(j *hpc.Job) { j.Reservation = "r,s" }),
 		"GPUs for the job, a socket or a task (1 jobs)": job(func(j *hpc.Job) { j.GPUs = "2" }),
+		"DefCpuPerGPU (2 jobs)":                         site(cons + "DefCpuPerGPU=4"),
 		"features with counts or brackets (1 jobs)":     job(func(j *hpc.Job) { j.Constraint = "[a|b]" }),
 	} {
 		cfg, w := plain()

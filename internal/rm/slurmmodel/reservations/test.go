@@ -58,6 +58,23 @@ func (l *List) Test(w *Want, now int64, move bool) (nodes selection.Bits, start 
 	}
 }
 
+// Next returns when the first reservation of nodes begins, after an instant and before another, that is not a job's
+// own; 0 if none does (job_time_adj_resv).
+func (l *List) Next(own *Reservation, nodes selection.Bits, now, before int64) (start int64) {
+	for _, r := range l.all {
+		if r.End <= now {
+			r.advance(now)
+		}
+		if r == own || r.Start <= now || r.Start >= before || !r.Nodes.Overlaps(nodes) {
+			continue
+		}
+		if start == 0 || r.Start < start {
+			start = r.Start
+		}
+	}
+	return start
+}
+
 // exclude takes the nodes of reservations away that overlap a job's time. If one of them excludes the job as
 // a whole, its end is returned.
 func (l *List) exclude(

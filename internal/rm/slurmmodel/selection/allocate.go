@@ -9,13 +9,14 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 		a.Parts = append(a.Parts, Part{Node: i, CPUs: t.rooms[i].cpus})
 	}
 	if !r.Exclusive {
-		m.distribute(r, a)
+		m.distribute(t, a)
 	}
+	cores := make([]int16, m.stride*len(a.Parts))
 	for i := range a.Parts {
 		p := &a.Parts[i]
 		n := &m.Nodes[p.Node]
+		p.cores = cores[i*m.stride : i*m.stride+n.Sockets : (i+1)*m.stride]
 		if r.Exclusive {
-			p.cores = make([]int16, n.Sockets)
 			for s := range p.cores {
 				p.cores[s] = int16(n.Cores)
 			}
@@ -40,7 +41,8 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 
 // distribute gives each node its CPUs: a task for each node, then the tasks that fill a core, and the
 // rest a core at a time in turn (dist_tasks_compute_c_b).
-func (m *Machine) distribute(r *Request, a *Allocation) {
+func (m *Machine) distribute(t *test, a *Allocation) {
+	r := t.request
 	want := max(len(a.Parts), len(a.Parts)*r.TasksPerNode, r.MinCPUs, len(a.Parts)*r.MinCPUsPerNode)
 	if !r.Overcommit && r.CPUsPerTask > 1 {
 		if r.TasksPerNode == 0 {
@@ -50,7 +52,8 @@ func (m *Machine) distribute(r *Request, a *Allocation) {
 		}
 	}
 	want = max(want, 1)
-	d := distribution{r: r, parts: a.Parts, have: make([]int, len(a.Parts)), tasks: make([]int, len(a.Parts)), left: want}
+	d := distribution{r: r, parts: a.Parts, have: t.work.have, tasks: t.work.tasks[:len(a.Parts)], left: want}
+	clear(d.tasks)
 	room := false
 	for n := range a.Parts {
 		d.have[n], a.Parts[n].CPUs = a.Parts[n].CPUs, 0
@@ -110,7 +113,6 @@ func (d *distribution) add(n int) {
 func (m *Machine) takeCores(r *Request, at *room, p *Part) {
 	n := &m.Nodes[p.Node]
 	per := r.cpusPerCore(n)
-	p.cores = make([]int16, n.Sockets)
 	cpus := p.CPUs
 	take := func(s int) {
 		p.cores[s]++
@@ -170,7 +172,7 @@ func (m *Machine) takeDevices(t *test, p *Part) {
 		left := d.Count
 		for _, close := range []bool{true, false} {
 			for i := range n.Devices {
-				if n.Devices[i].Kind != d.Kind || d.Type != "" && n.Devices[i].Type != d.Type {
+				if !d.wants(&n.Devices[i]) {
 					continue
 				}
 				m.freeDevices(t.state, p.Node, i, false, free)

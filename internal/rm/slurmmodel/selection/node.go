@@ -18,12 +18,19 @@ func (m *Machine) usable(s *State, r *Request, set Bits) {
 	if r.MemoryPerCPU {
 		least *= int64(max(r.TasksPerNode, r.MinCPUsPerNode, r.CPUsPerTask, 1))
 	}
-	for i := range set.All {
+	if r.Whole {
+		set.AndNot(s.busy)
+	}
+	idle := m.CountMemory || len(r.Devices) > 0 // what idle nodes have decides, too
+	for i := set.Next(0); i >= 0; i = set.Next(i + 1) {
+		if !idle && !s.busy.Has(i) {
+			continue
+		}
 		free := m.Nodes[i].Memory - s.memory[i]
 		switch {
 		case m.CountMemory && least > 0 && free < least,
 			m.CountMemory && least == 0 && s.memory[i] > 0,
-			s.whole[i] > 0, r.Whole && s.jobs[i] > 0,
+			s.whole[i] > 0,
 			r.Exclusive && m.devicesUsed(s, i),
 			!m.hasDevices(s, r, i):
 			set.Clear(i)
@@ -48,23 +55,48 @@ func (m *Machine) hasDevices(s *State, r *Request, node int) bool {
 		if len(m.Nodes[node].Devices) == 0 {
 			return false
 		}
-		if sum(m.devicesFor(s, &r.Devices[k], node, false)) < r.Devices[k].Count {
+		if m.countDevices(s, &r.Devices[k], node) < r.Devices[k].Count {
 			return false
 		}
 	}
 	return true
 }
 
-// devicesFor returns the free generic resources of a node that a request may have, by socket; the last
-// number is of those close to no socket. anew counts those in use, too.
-func (m *Machine) devicesFor(s *State, d *DeviceRequest, node int, anew bool) []int {
-	total, one := make([]int, m.stride+1), make([]int, m.stride+1)
+// countDevices returns how many free generic resources of a node a request may have.
+func (m *Machine) countDevices(s *State, d *DeviceRequest, node int) int {
+	n := 0
 	for i := range m.Nodes[node].Devices {
 		have := &m.Nodes[node].Devices[i]
-		if have.Kind != d.Kind || d.Type != "" && have.Type != d.Type {
+		if !d.wants(have) {
 			continue
 		}
-		m.freeDevices(s, node, i, anew, one)
+		if have.BySocket == nil {
+			n += have.Count
+		}
+		n += sum(have.BySocket)
+		at := (node*m.slots + i) * (m.stride + 1)
+		for _, used := range s.devices[at : at+m.stride+1] {
+			n -= int(used)
+		}
+	}
+	return n
+}
+
+// wants reports whether a generic resource is one of those that a request asks for.
+func (d *DeviceRequest) wants(have *Device) bool {
+	return have.Kind == d.Kind && (d.Type == "" || have.Type == d.Type)
+}
+
+// devicesFor returns the free generic resources of a node that a request may have, by socket; the last
+// number is of those close to no socket. They hold until the next call.
+func (t *test) devicesFor(m *Machine, d *DeviceRequest, node int) []int {
+	total, one := t.work.free, t.work.one
+	clear(total)
+	for i := range m.Nodes[node].Devices {
+		if !d.wants(&m.Nodes[node].Devices[i]) {
+			continue
+		}
+		m.freeDevices(t.state, node, i, t.anew, one)
 		for k := range one {
 			total[k] += one[k]
 		}
@@ -169,7 +201,7 @@ func (m *Machine) lookDevices(t *test, node int) bool {
 	near := 0
 	for k := range t.request.Devices {
 		d := &t.request.Devices[k]
-		free := m.devicesFor(t.state, d, node, t.anew)
+		free := t.devicesFor(m, d, node)
 		total := sum(free)
 		if total < d.Count {
 			return false

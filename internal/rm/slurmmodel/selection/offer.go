@@ -51,7 +51,7 @@ func (p *pick) tasks(node int) (least, most int) {
 // takes them evenly from the sockets (gres_select_filter_sock_core).
 func (p *pick) offerDevices(node int, d *DeviceRequest, cpus, least, most int) (int, int) {
 	r, n, at := p.t.request, &p.m.Nodes[node], &p.t.rooms[node]
-	free := p.m.devicesFor(p.t.state, d, node, p.t.anew)
+	free := p.t.devicesFor(p.m, d, node)
 	drop := func(s, count int) {
 		for range count {
 			at.cores[s]--
