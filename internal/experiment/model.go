@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,11 +63,8 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 	case s.Lead != 0 && s.Lead < ShortestLead:
 		return fieldError("lead", "%v: too short (want at least %v)", s.Lead, ShortestLead)
 	}
-	e.release = slurmspec.R2205
-	if s.Release != "" {
-		if e.release, err = slurmspec.ParseRelease(s.Release); err != nil {
-			return fieldError("slurm", "%w", err)
-		}
+	if e.release, err = slurmspec.ParseRelease(cmp.Or(s.Release, ModelRelease)); err != nil {
+		return fieldError("slurm", "%w", err)
 	}
 	if e.cluster, err = OpenCluster(s.Cluster, s.NodeFactor); err != nil {
 		return err
