@@ -324,7 +324,7 @@ func (f *Forwarder) next(ctx context.Context) (batch []item, err error) {
 			if err != nil {
 				return err
 			}
-			i.document = extend(i.document, own)
+			i.document = extend(i.document, own, &e)
 		}
 		size += len(i.document) + len(i.id) + 64
 		batch = append(batch, i)
