@@ -131,7 +131,7 @@ func TestNotes(t *testing.T) {
 		"200 of 600 jobs have no time limit":           func(j *hpc.Job, i int) { j.TimeLimit = time.Duration(i%3) * time.Hour },
 		"all run times are equal":                      func(j *hpc.Job, _ int) { j.RunTime = time.Minute },
 		"the starts of 600 jobs are not known":         func(j *hpc.Job, _ int) {},
-		"the ends of 1 job are not known":             func(j *hpc.Job, i int) { j.RunTime += time.Duration(1/(i+1)) * (hpc.Unlimited - j.RunTime) },
+		"the ends of 1 job are not known":              func(j *hpc.Job, i int) { j.RunTime += time.Duration(1/(i+1)) * (hpc.Unlimited - j.RunTime) },
 		"599 jobs are few: the scores depend on":       func(j *hpc.Job, i int) { j.RunTime += time.Duration(1/(i+1)) * (hpc.Unlimited - j.RunTime) },
 		"that are no jobs, by the rule bad-numbers: 2": func(*hpc.Job, int) {},
 	} {
