@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/admission"

@@ -3,12 +3,12 @@ package agreement
 import (
 	"fmt"
 	"math/rand/v2"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurmmodel"
 	"rmreplay/internal/rm/slurmmodel/guide"
 	"rmreplay/internal/run"

@@ -96,7 +96,8 @@ func (l *Lockstep) join(o *Lockstep) {
 
 // render writes the comparison of single decisions.
 func (l *Lockstep) render(b *strings.Builder) {
-	fmt.Fprintf(b, "\nsingle decisions, each in Slurm's state (%d of %d seconds with decisions)\n", l.Instants, l.AllInstants)
+	fmt.Fprintf(b, "\nsingle decisions, each in Slurm's state (%d of %d seconds with decisions)\n", l.Instants,
+		l.AllInstants)
 	for _, line := range []struct {
 		name string
 		is   Count

@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
@@ -31,7 +30,7 @@ type Options struct {
 	Instants int
 	// Dir keeps the records of the replays in "slurm", and those of the model in "model".
 	Dir string
-	// Show, if not nil, is told how far the work is. Several goroutines call it.
+	// Show, if not nil, is told how far the work is, many times a second. Several goroutines call it.
 	Show func(text string)
 }
 
@@ -86,20 +85,20 @@ func Measure(ctx context.Context, spec experiment.Spec, o Options) (*Report, err
 func Compare(ctx context.Context, replays, models []*run.Run, o Options) (*Report, error) {
 	for _, r := range replays {
 		if r.Manifest.Engine != "slurm" {
-			return nil, fmt.Errorf("comparing %s: made by %q (want a record of rmreplay replay)", r.Dir, r.Manifest.Engine)
+			return nil, unfit("comparing %s: made by %q (want a record of rmreplay replay)", r.Dir, r.Manifest.Engine)
 		}
 	}
 	first := replays[0]
 	spec, err := experiment.Again(first)
 	if err == nil && spec.Slurm == nil {
-		err = fmt.Errorf("comparing %s: %w", first.Dir, experiment.ErrNoSpec)
+		err = unfit("comparing %s: %w", first.Dir, experiment.ErrNoSpec)
 	}
 	if err != nil {
 		return nil, err
 	}
 	release, err := slurmspec.ParseRelease(first.Manifest.Versions.Slurm)
 	if err != nil {
-		return nil, fmt.Errorf("comparing %s: which Slurm made it: %w", first.Dir, err)
+		return nil, unfit("comparing %s: which Slurm made it: %w", first.Dir, err)
 	}
 	s := &study{Options: o, spec: spec, release: release.Series().String()}
 	if models == nil {
@@ -114,23 +113,28 @@ func Compare(ctx context.Context, replays, models []*run.Run, o Options) (*Repor
 	return s.compare(ctx, replays, pairs)
 }
 
+// unfit is the error of a record that cannot be compared.
+func unfit(format string, args ...any) error {
+	return &experiment.InputError{Err: fmt.Errorf(format, args...)}
+}
+
 // modelFor returns the run of the model that has the seed of a replay.
 func modelFor(r *run.Run, models []*run.Run) (*run.Run, error) {
 	for _, m := range models {
 		switch {
 		case m.Manifest.Engine != "sim" || m.Manifest.Policy != experiment.SlurmPolicy:
-			return nil, fmt.Errorf("comparing %s: not a run of the model (want one of rmreplay simulate --policy %s)", m.Dir,
+			return nil, unfit("comparing %s: not a run of the model (want one of rmreplay simulate --policy %s)", m.Dir,
 				experiment.SlurmPolicy)
 		case m.Manifest.State != run.StateComplete:
-			return nil, fmt.Errorf("comparing %s: %s (want a complete run)", m.Dir, m.Manifest.Doubt())
+			return nil, unfit("comparing %s: %s (want a complete run)", m.Dir, m.Manifest.Doubt())
 		case m.Manifest.Seed != r.Manifest.Seed:
 		case m.Manifest.Workload.SHA256 != r.Manifest.Workload.SHA256:
-			return nil, fmt.Errorf("comparing %s with %s: of different workloads (want runs of the same file)", m.Dir, r.Dir)
+			return nil, unfit("comparing %s with %s: of different workloads (want runs of the same file)", m.Dir, r.Dir)
 		default:
 			return m, nil
 		}
 	}
-	return nil, fmt.Errorf("comparing %s: no run of the model has its seed %d, which decides the phase of slurmctld "+
+	return nil, unfit("comparing %s: no run of the model has its seed %d, which decides the phase of slurmctld "+
 		"(want simulate --seed %d)", r.Dir, r.Manifest.Seed, r.Manifest.Seed)
 }
 
@@ -149,7 +153,8 @@ func (s *study) index(name string, n int) error {
 	}
 	index := run.SetIndex{Command: s.spec.Command, Seed: s.spec.Seed}
 	for i := range n {
-		index.Realizations = append(index.Realizations, run.SetEntry{Run: run.RealizationDir(i + 1), Seed: s.spec.Seed + uint64(i)})
+		one := run.SetEntry{Run: run.RealizationDir(i + 1), Seed: s.spec.Seed + uint64(i)}
+		index.Realizations = append(index.Realizations, one)
 	}
 	return run.WriteSetIndex(dir, index)
 }
@@ -169,22 +174,18 @@ func (s *study) replay(ctx context.Context, i int, dir string) error {
 		bounded, cancel = context.WithTimeout(ctx, time.Duration(share*float64(s.Within))/time.Duration(waves))
 	}
 	defer cancel()
-	var once sync.Mutex
-	var shown time.Time
 	hooks := experiment.Hooks{Progress: func(p replay.Progress) {
-		once.Lock()
-		defer once.Unlock()
-		if i == 0 && time.Since(shown) > time.Second {
-			shown = time.Now()
-			s.show("replaying on Slurm: %s, %d of %d %s ended in the first of %d replays", p.Now, p.Ended, p.Inputs,
-				quantity.Plural(p.Inputs, "job has", "jobs have"), s.Realizations)
+		if i == 0 {
+			s.show("replaying on Slurm: at %s %d %s ended in the first of %d replays", hpc.Unix(p.Now.UnixSeconds()), p.Ended,
+				quantity.Plural(p.Ended, "job has", "jobs have"), s.Realizations)
 		}
 	}}
 	_, err := experiment.Run(bounded, spec, hooks)
 	if err == nil || ctx.Err() != nil || bounded.Err() == nil {
 		return err
 	}
-	if r, opened := run.Open(dir); opened != nil || r.Manifest.State != run.StateInterrupted || r.Manifest.VirtualEnd == 0 {
+	r, opened := run.Open(dir)
+	if opened != nil || r.Manifest.State != run.StateInterrupted || r.Manifest.VirtualEnd == 0 {
 		return fmt.Errorf("replaying on Slurm within %v: %w", s.Within, ErrNothing)
 	}
 	return nil
@@ -228,7 +229,7 @@ func (s *study) compare(ctx context.Context, replays, models []*run.Run) (*Repor
 func newReport(replays, models []*run.Run, lockstep []*Lockstep, lacks []string) (*Report, error) {
 	first := &replays[0].Manifest
 	r := &Report{
-		Workload: first.Workload.Path, Slurm: first.Versions.Slurm, Of: first.Workload.Jobs, Lacks: lacks, Runs: []Whole{},
+		Workload: first.Workload.Path, Slurm: first.Versions.Slurm, Lacks: lacks, Runs: []Whole{},
 	}
 	all := hpc.Never // up to which all runs can be compared
 	var slurm, model []*history
@@ -262,6 +263,7 @@ func newReport(replays, models []*run.Run, lockstep []*Lockstep, lacks []string)
 	if r.Whole.Until = ""; all != hpc.Never {
 		r.Whole.Until = all.String()
 	}
+	r.Submissions, r.Of = first.Jobs.Submitted, first.Workload.Jobs
 	r.Begin = max(first.WindowStart, first.VirtualStart).String()
 	r.Figures = figuresOf(slurm, model, all)
 	if r.Jobs == 0 {

@@ -6,10 +6,10 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"rmreplay/internal/quantity"
 	"strings"
 
 	"rmreplay/internal/output"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
@@ -50,10 +50,12 @@ type Report struct {
 	Verdict  Verdict `json:"verdict"`
 	Workload string  `json:"workload"`
 	Slurm    string  `json:"slurm"` // the version
-	// Begin is when the compared part begins. Jobs is the number of jobs compared in a run, of the workload's Of.
-	Begin string `json:"begin"`
-	Jobs  int    `json:"jobs"`
-	Of    int    `json:"jobs_of_workload"`
+	// Begin is when the compared part begins. Jobs is the number of jobs and tasks of arrays compared in a run, and
+	// Submissions how many jobs of the workload's Of had been submitted when the first replay ended.
+	Begin       string `json:"begin"`
+	Jobs        int    `json:"jobs"`
+	Submissions int    `json:"submissions"`
+	Of          int    `json:"submissions_of_workload"`
 	// Whole sums up the runs of all seeds.
 	Whole    Whole    `json:"whole"`
 	Runs     []Whole  `json:"runs"`
@@ -95,8 +97,8 @@ func (r *Report) use() (Use, string) {
 	off, spread := r.meanWaits()
 	switch {
 	case r.Whole.Waited.All < fewWaits:
-		return Unknown, fmt.Sprintf("Only %d %s waited a minute, which is too few to trust the model for: compare a busier "+
-			"part of the workload.", r.Whole.Waited.All, quantity.Plural(r.Whole.Waited.All, "job", "jobs"))
+		return Unknown, fmt.Sprintf("Only %d %s waited a minute, which is too few to trust the model for: compare a "+
+			"busier part of the workload.", r.Whole.Waited.All, quantity.Plural(r.Whole.Waited.All, "job", "jobs"))
 	case r.Whole.Starts.Share() >= jobsStarts && r.Whole.Waited.Share() >= jobsWaited:
 		return ForJobs, "Use it in place of replays of such a workload, also for single jobs (simulate, explain, forecast, " +
 			"sweep, tune); not for options of jobs and of slurm.conf that this workload does not have."
@@ -104,11 +106,11 @@ func (r *Report) use() (Use, string) {
 		return ForMeans, fmt.Sprintf("Use it for means and for comparisons of settings, of many runs (sweep, the search of "+
 			"tune): its mean wait is within %.1f %% of Slurm's; not for the starts of single jobs.", 100*off)
 	case r.Lockstep.Starts.Share() >= screenStarts:
-		return ForScreens, fmt.Sprintf("Use it to choose settings that a replay then proves (the search of tune); not for figures: "+
-			"its mean wait is %.1f %% off, and Slurm's own runs differ by %.1f %%.", 100*off, 100*spread)
+		return ForScreens, fmt.Sprintf("Use it to choose settings that a replay then proves (the search of tune); not for "+
+			"figures: its mean wait is %.1f %% off, and Slurm's own runs differ by %.1f %%.", 100*off, 100*spread)
 	}
-	return ForNothing, fmt.Sprintf("Do not use it for this workload: its mean wait is %.1f %% off. Replay it on Slurm (rmreplay "+
-		"replay).", 100*off)
+	return ForNothing, fmt.Sprintf("Do not use it for this workload: its mean wait is %.1f %% off. Replay it on Slurm "+
+		"(rmreplay replay).", 100*off)
 }
 
 // meanWaits returns the relative difference of the mean waits, and by how much Slurm's own runs differ from their
@@ -133,8 +135,8 @@ func (r *Report) part() string {
 	if r.Whole.Until == "" {
 		return fmt.Sprintf("this workload (%d %s)", r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"))
 	}
-	return fmt.Sprintf("the part of this workload from %s to %s (%d of %d %s)", r.Begin, r.Whole.Until, r.Jobs, r.Of,
-		quantity.Plural(r.Of, "job", "jobs"))
+	return fmt.Sprintf("the part of this workload from %s to %s (%d %s, of %d of its %d submissions)", r.Begin,
+		r.Whole.Until, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"), r.Submissions, r.Of)
 }
 
 // seeds names the seeds.
@@ -158,8 +160,9 @@ func (r *Report) Render() string {
 	}
 	r.renderWhole(&b)
 	r.Lockstep.render(&b)
-	fmt.Fprintf(&b, "\nSlurm %s; a replay took %.1f s, a run of the model %.2f s\n", r.Slurm, r.ReplaySeconds/float64(len(r.Runs)),
-		r.ModelSeconds/float64(len(r.Runs)))
+	n := float64(len(r.Runs))
+	fmt.Fprintf(&b, "\nSlurm %s; a replay took %.1f s, a run of the model %.2f s\n", r.Slurm, r.ReplaySeconds/n,
+		r.ModelSeconds/n)
 	return b.String()
 }
 

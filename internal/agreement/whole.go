@@ -143,7 +143,9 @@ func (w *Whole) differs(k key, slurm, model *history, a, b int64) {
 	}
 	first := hpc.Unix(min(cmp.Or(a, b), cmp.Or(b, a)))
 	if w.First == nil || first < w.First.At {
-		w.First = &Divergence{Job: k.String(), At: first, Slurm: describe(slurm.rows[k], a), Model: describe(model.rows[k], b)}
+		w.First = &Divergence{
+			Job: k.String(), At: first, Slurm: describe(slurm.rows[k], a), Model: describe(model.rows[k], b),
+		}
 	}
 }
 
@@ -253,22 +255,24 @@ func mean(values []metrics.Float) (mean, low, high float64) {
 func (r *Report) renderWhole(b *strings.Builder) {
 	w := &r.Whole
 	fmt.Fprintf(b, "\nwhole runs with the same seed and phase (%s)\n", r.seeds())
-	fmt.Fprintf(b, "  %-16s %s\n  %-16s %s\n  %-16s %s\n", "same second", w.Starts, "of those waiting", w.Waited, "and nodes", w.Nodes)
+	fmt.Fprintf(b, "  same second      %s\n  of those waiting %s\n  and nodes        %s\n", w.Starts, w.Waited, w.Nodes)
 	if text := counts(w.Kinds); text != "" {
 		fmt.Fprintf(b, "  %-16s %s\n", "differ", text)
 	}
 	if f := w.First; f != nil {
-		fmt.Fprintf(b, "  first            %s: Slurm %s; the model %s\n  cause            %s\n", f.Job, f.Slurm, f.Model, f.Cause)
+		fmt.Fprintf(b, "  first            %s: Slurm %s; the model %s\n", f.Job, f.Slurm, f.Model)
+		fmt.Fprintf(b, "  cause            %s\n", f.Cause)
 	}
 	fmt.Fprintf(b, "\nwaits of the jobs that started, means over the seeds (lowest to highest)\n")
 	for _, f := range r.Figures {
 		m, low, high := mean(f.Slurm)
 		n, lowest, highest := mean(f.Model)
 		off := ""
-		if m != 0 && len(f.Slurm) > 0 {
-			off = fmt.Sprintf("%+.2f %%", 100*(n-m)/m)
+		if m != 0 {
+			off = fmt.Sprintf(", %+.2f %%", 100*(n-m)/m)
 		}
-		fmt.Fprintf(b, "  %-16s Slurm %.1f (%.1f to %.1f), model %.1f (%.1f to %.1f) %s\n", f.Name, m, low, high, n, lowest, highest, off)
+		fmt.Fprintf(b, "  %-16s Slurm %.1f (%.1f to %.1f), model %.1f (%.1f to %.1f)%s\n", f.Name, m, low, high, n, lowest,
+			highest, off)
 	}
 }
 

@@ -2,10 +2,10 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
-	"rmreplay/internal/quantity"
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurm/conf"
 )
 

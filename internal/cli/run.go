@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 )
 
 // The values of --time-limit.

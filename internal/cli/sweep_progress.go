@@ -2,13 +2,13 @@ package cli
 
 import (
 	"fmt"
-	"rmreplay/internal/quantity"
 	"slices"
 	"sync"
 	"time"
 
 	"rmreplay/internal/cli/console"
 	pace "rmreplay/internal/progress"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/sweep"
 )
 

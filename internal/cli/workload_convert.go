@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"maps"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
 )

@@ -3,12 +3,12 @@ package cli
 import (
 	"fmt"
 	"path/filepath"
-	"rmreplay/internal/quantity"
 
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/output"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload/generate"
 )
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"rmreplay/internal/quantity"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +9,7 @@ import (
 	"rmreplay/internal/cli/usage"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/generate"
 )

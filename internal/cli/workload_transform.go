@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"rmreplay/internal/quantity"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/transform"

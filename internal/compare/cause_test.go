@@ -67,6 +67,8 @@ func TestCausesOfRunTimes(t *testing.T) {
 			"true: it was ended 0 s after its time limit instead of 14 s; slurmctld looks for jobs beyond their limit every 30 s"},
 		{"simulated", timedOut(134, 120), timedOut(120, 120), nil, "true: it was ended 0 s after its time limit instead of 14 s"},
 		{"another limit", timedOut(120, 120), timedOut(180, 180), log, "true: it was ended at its time limit, which was 00:03:00 instead of 00:02:00"},
+		{"no limit in a record", timedOut(134, 0), timedOut(120, 120), nil,
+			"true: it was ended at its time limit, which was 00:02:00 instead of one that is not recorded"},
 		{"another end", timedOut(120, 120), job("x", 0, 0, 60, "n1"), log, "true: it ended as COMPLETED instead of TIMEOUT"},
 		{"requeued", job("x", 0, 0, 60, "n1"), with(job("x", 0, 0, 90, "n1"), func(r *run.Row) { r.Restarts = 1 }), log, "true: it was requeued once instead of 0 times"},
 		{"unknown", job("x", 0, 0, 60, "n1"), job("x", 0, 0, 90, "n1"), log, ""},

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"rmreplay/internal/quantity"
 	"slices"
 	"time"
 
@@ -26,6 +25,7 @@ import (
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/stats"
@@ -232,6 +232,7 @@ type RunInfo struct {
 	Engine string    `json:"engine"`
 	Policy string    `json:"policy,omitempty"`
 	Slurm  string    `json:"slurm,omitempty"` // the version of the stock Slurm
+	MadeBy string    `json:"made_by"`         // all of these for people, as [run.Manifest.MadeBy] says it
 	Clock  string    `json:"clock,omitempty"` // "frozen" or "measured"
 	Seed   uint64    `json:"seed"`
 	State  run.State `json:"state"`
@@ -336,8 +337,8 @@ func describe(s Set) SetInfo {
 	for _, r := range s.Runs {
 		info.Runs = append(info.Runs, RunInfo{
 			Name: r.Name, Engine: r.Manifest.Engine, Policy: r.Manifest.Policy, Slurm: r.Manifest.Versions.Slurm,
-			Clock: r.Manifest.Clock.Model,
-			Seed:  r.Manifest.Seed, State: r.Manifest.State, Valid: r.Manifest.Valid, Doubt: r.Manifest.Doubt(),
+			MadeBy: r.Manifest.MadeBy(), Clock: r.Manifest.Clock.Model,
+			Seed: r.Manifest.Seed, State: r.Manifest.State, Valid: r.Manifest.Valid, Doubt: r.Manifest.Doubt(),
 			Jobs: len(r.Rows),
 		})
 	}

@@ -266,13 +266,19 @@ func TestDivergenceOfStartsThatDidNotHappen(t *testing.T) {
 	}
 }
 
-// The same nodes in another order or notation are equal. Instants within the tolerance are
-// equal.
+// The same nodes in another order or notation are equal, and a record without nodes does not say that they were
+// others. Instants within the tolerance are equal.
 func TestToleranceAndNodes(t *testing.T) {
 	a := single("a", job("x", 0, 0, 100, "n[1-3]"))
 	b := single("b", job("x", 0, 1, 100, "n3,n[1-2]"))
 	if list := mustCompare(t, Options{}, a, b).Pairs[0].Divergences; len(list) != 0 {
 		t.Errorf("divergences %+v", list)
+	}
+	for _, nodes := range [][2]string{{"", "n1"}, {"n1", ""}} {
+		x, y := single("a", job("x", 0, 0, 100, nodes[0])), single("b", job("x", 0, 0, 100, nodes[1]))
+		if list := mustCompare(t, Options{}, x, y).Pairs[0].Divergences; len(list) != 0 {
+			t.Errorf("nodes %q: divergences %+v", nodes, list)
+		}
 	}
 	list := mustCompare(t, Options{Tolerance: time.Millisecond}, a, b).Pairs[0].Divergences
 	if len(list) != 1 || list[0].Kind != DivergedStart {

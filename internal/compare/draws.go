@@ -5,11 +5,11 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/stats"
 	"rmreplay/internal/workload"
@@ -93,6 +93,9 @@ func (c *Comparison) drawsOf(sets []Set, pair [2]int) *Draws {
 				continue
 			}
 			f := newDrawnFigure(m, at, c.Level)
+			if f.Draws == 0 {
+				continue // no job started
+			}
 			if record {
 				f.Recorded = m.Sets[other].Mean
 				f.Inside = f.where() == inside

@@ -5,12 +5,12 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"rmreplay/internal/quantity"
 	"slices"
 	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/stats"
 	"rmreplay/internal/waits"

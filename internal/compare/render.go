@@ -60,10 +60,7 @@ func (c *Comparison) renderSets(b *bytes.Buffer) {
 		if n := len(s.Runs); n > 1 {
 			what = fmt.Sprintf("%d %s", n, quantity.Plural(n, "realization", "realizations"))
 		}
-		engine := strings.TrimSpace(first.Engine + " " + first.Slurm)
-		if first.Policy != "" {
-			engine += " (" + first.Policy + ")"
-		}
+		engine := first.MadeBy
 		if first.Clock != "" {
 			engine += ", clock " + first.Clock
 		}

@@ -7,10 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/slurm"
 	"rmreplay/internal/run"

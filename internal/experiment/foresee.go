@@ -3,10 +3,10 @@ package experiment
 import (
 	"cmp"
 	"fmt"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/conf"

@@ -3,11 +3,11 @@ package experiment
 import (
 	"fmt"
 	"iter"
-	"rmreplay/internal/quantity"
 	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"

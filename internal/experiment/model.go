@@ -1,11 +1,11 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
@@ -62,11 +63,8 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 	case s.Lead != 0 && s.Lead < ShortestLead:
 		return fieldError("lead", "%v: too short (want at least %v)", s.Lead, ShortestLead)
 	}
-	e.release = slurmspec.R2205
-	if s.Release != "" {
-		if e.release, err = slurmspec.ParseRelease(s.Release); err != nil {
-			return fieldError("slurm", "%w", err)
-		}
+	if e.release, err = slurmspec.ParseRelease(cmp.Or(s.Release, ModelRelease)); err != nil {
+		return fieldError("slurm", "%w", err)
 	}
 	if e.cluster, err = OpenCluster(s.Cluster, s.NodeFactor); err != nil {
 		return err

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"rmreplay/internal/quantity"
 	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/slurm/conf"
@@ -64,6 +64,9 @@ func (s *Spec) recorded(seed uint64) (json.RawMessage, error) {
 		simulator.Cluster = absolute(simulator.Cluster)
 		simulator.Ties = cmp.Or(simulator.Ties, sim.EndsFirst)
 		simulator.Policy = cmp.Or(simulator.Policy, defaultPolicy)
+		if simulator.models() {
+			simulator.Release = cmp.Or(simulator.Release, ModelRelease)
+		}
 		if file := PolicyModel(simulator.Policy); file != "" {
 			simulator.Policy = strings.Replace(simulator.Policy, "predict=model:"+file, "predict=model:"+absolute(file), 1)
 		}

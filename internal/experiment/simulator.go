@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"rmreplay/internal/quantity"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/predict/model"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/sim/policy"

@@ -5,12 +5,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"rmreplay/internal/quantity"
 	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/waits"
 )
 

@@ -3,12 +3,12 @@ package explain
 import (
 	"cmp"
 	"fmt"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
 )

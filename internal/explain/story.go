@@ -3,12 +3,12 @@ package explain
 import (
 	"cmp"
 	"fmt"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strconv"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec/sbatch"

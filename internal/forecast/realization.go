@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"rmreplay/internal/quantity"
 	"slices"
 	"time"
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/workload"
 )
@@ -40,7 +40,7 @@ type realization struct {
 // watch returns a realization that waits for pending jobs of a queue, except those that never start.
 func (q *Queue) watch(w *workload.Workload, pending []Key, opts Options) *realization {
 	r := &realization{from: q.At, starts: map[Key][]hpc.Time{}, open: map[string]map[int]bool{},
-		whole: opts.Engine.Slurm != nil, unmet: newUnmet(w), past: q.past}
+		whole: LikeSlurm(&opts.Engine), unmet: newUnmet(w), past: q.past}
 	for _, key := range pending {
 		if r.open[key.Job] == nil {
 			r.open[key.Job] = map[int]bool{}
@@ -59,6 +59,9 @@ func (q *Queue) spec(w *workload.Workload, opts Options, dir string, seed uint64
 	if spec.Slurm == nil {
 		simulator := *spec.Simulator
 		spec.Simulator = &simulator
+		if q.states == nil && LikeSlurm(&spec) {
+			simulator.Lead, _ = q.Phase.align(w.Begin(), q.At) // its first backfill cycle comes within 30 seconds
+		}
 		return spec
 	}
 	slurm := *spec.Slurm

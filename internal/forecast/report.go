@@ -3,12 +3,12 @@ package forecast
 import (
 	"context"
 	"fmt"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )

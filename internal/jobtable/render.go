@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"rmreplay/internal/quantity"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"rmreplay/internal/inert"
+	"rmreplay/internal/quantity"
 )
 
 // Version is the version of the JSON encoding of a [Table].

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"rmreplay/internal/quantity"
 	"slices"
 
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 

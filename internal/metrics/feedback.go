@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"rmreplay/internal/quantity"
 	"slices"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 

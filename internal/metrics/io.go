@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"rmreplay/internal/quantity"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 

@@ -3,11 +3,11 @@ package metrics
 import (
 	"bytes"
 	"fmt"
-	"rmreplay/internal/quantity"
 	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 

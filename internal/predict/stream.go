@@ -3,12 +3,12 @@ package predict
 import (
 	"context"
 	"fmt"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strconv"
 
 	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 )
 

@@ -2,9 +2,9 @@ package progress
 
 import (
 	"fmt"
-	"rmreplay/internal/quantity"
 	"time"
 
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 )
 

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,6 +14,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/input"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
@@ -238,6 +238,26 @@ func AffectedBy(warnings []Warning) bool {
 // OfSlurm reports whether Slurm or the model of it made the run. The record then has the reasons for which
 // all jobs waited. The simulator's other policies give reasons only where the queue does not explain a wait.
 func (m *Manifest) OfSlurm() bool { return m.Engine == "slurm" || m.Policy == "slurm" }
+
+// MadeBy names for people what made the run: "slurm 22.05.8", "model of Slurm 22.05", "sim (easy)".
+func (m *Manifest) MadeBy() string {
+	if m.Engine != "slurm" && m.OfSlurm() {
+		var made struct {
+			Simulator struct {
+				Release string `json:"release"`
+			} `json:"simulator"`
+		}
+		if json.Unmarshal(m.Spec, &made) != nil || made.Simulator.Release == "" {
+			made.Simulator.Release = "22.05" // which is modelled unless the run was given another release
+		}
+		return "model of Slurm " + made.Simulator.Release
+	}
+	text := strings.TrimSpace(m.Engine + " " + m.Versions.Slurm)
+	if m.Policy != "" {
+		text += " (" + m.Policy + ")"
+	}
+	return text
+}
 
 // Doubt says why the run is not valid. It returns "" if the run is valid.
 func (m *Manifest) Doubt() string {

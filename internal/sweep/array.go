@@ -9,12 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"rmreplay/internal/quantity"
 	"strconv"
 	"strings"
 
+	"rmreplay/internal/experiment"
 	files "rmreplay/internal/input"
 	"rmreplay/internal/output"
+	"rmreplay/internal/quantity"
 )
 
 // ArrayOptions are the options of [Maker.Submit].
@@ -120,10 +121,14 @@ func (m *Maker) script(runs []int, opts ArrayOptions) (string, error) {
 		}
 		lines = append(lines, "#SBATCH "+o)
 	}
+	model := ""
+	if p.Experiment.Model {
+		model = " --policy=" + experiment.SlurmPolicy
+	}
 	lines = append(lines,
 		"# Written by rmreplay sweep: makes one run of the sweep in "+strconv.Quote(p.Dir)+".",
-		fmt.Sprintf(`exec %s sweep %s --output=%s --cell="$SLURM_ARRAY_TASK_ID"`, shellWord(m.Program),
-			shellWord(p.Experiment.Path), shellWord(p.Dir)),
+		fmt.Sprintf(`exec %s sweep %s --output=%s%s --cell="$SLURM_ARRAY_TASK_ID"`, shellWord(m.Program),
+			shellWord(p.Experiment.Path), shellWord(p.Dir), model),
 		"")
 	return strings.Join(lines, "\n"), nil
 }

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/output"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 

@@ -2,11 +2,11 @@ package tune
 
 import (
 	"fmt"
-	"rmreplay/internal/quantity"
 	"strings"
 	"text/tabwriter"
 
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 )
 
 // Render returns the result for people. Paths are relative to the directory of the tuning.
@@ -17,6 +17,7 @@ func (r *Result) Render() string {
 	if r.Proof != nil {
 		r.renderProof(&b)
 	}
+	r.renderStages(&b)
 	if len(r.Setting) > 0 {
 		r.renderSetting(&b)
 	}
@@ -52,6 +53,15 @@ func (r *Result) renderSearch(b *strings.Builder) {
 	if r.SearchGain.Known() {
 		fmt.Fprintf(b, "           %s %s in the search (biased: the setting was chosen for it)\n", r.Metric,
 			change(r.SearchGain, r.Want))
+	}
+}
+
+// renderStages writes what the stages on different engines cost and kept.
+func (r *Result) renderStages(b *strings.Builder) {
+	for _, s := range r.Stages {
+		on := map[string]string{"model": "the model of Slurm", "slurm": "Slurm"}[s.On]
+		fmt.Fprintf(b, "%-10s %s of runs on %s, %.1f s each; kept %d of %d settings\n", s.Name,
+			quantity.Duration(s.Seconds), on, float64(s.Seconds)/float64(max(1, s.Runs)), s.Kept, s.Settings)
 	}
 }
 

@@ -6,12 +6,12 @@ import (
 	"io"
 	"maps"
 	"math"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 )
 
 // Info is a summary of a workload: what its jobs ask for, and when they are submitted. A job

@@ -3,7 +3,6 @@ package workload
 import (
 	"fmt"
 	"iter"
-	"rmreplay/internal/quantity"
 	"runtime"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/slurmspec/sbatch"
 )

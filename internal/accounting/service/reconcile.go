@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 	"time"
 
 	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/quantity"
 )
 
 // shared are the fields that accounting records and Slurm's documents both have, with the same

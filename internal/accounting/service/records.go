@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"rmreplay/internal/quantity"
 	"strings"
 
 	"rmreplay/internal/accounting/document"
@@ -22,6 +21,7 @@ import (
 	"rmreplay/internal/finished"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/output"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/report"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmdb"

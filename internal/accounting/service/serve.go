@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"rmreplay/internal/quantity"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -26,6 +25,7 @@ import (
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/web"
 	"rmreplay/internal/interrupt"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload/build"
 )
 

@@ -3,7 +3,6 @@ package accountingcmd
 import (
 	"fmt"
 	"path/filepath"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
+	"rmreplay/internal/quantity"
 )
 
 func (o commands) export() *cobra.Command {

@@ -3,7 +3,6 @@ package accountingcmd
 import (
 	"fmt"
 	"os"
-	"rmreplay/internal/quantity"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +10,7 @@ import (
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
+	"rmreplay/internal/quantity"
 )
 
 // addFlags adds the flags that say how records are read.

@@ -3,7 +3,6 @@ package iocmd
 import (
 	"fmt"
 	"math"
-	"rmreplay/internal/quantity"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,7 @@ import (
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioservice"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 )
 

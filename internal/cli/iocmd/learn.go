@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"rmreplay/internal/quantity"
 	"strconv"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"rmreplay/internal/ioservice"
 	"rmreplay/internal/ioservice/counters"
 	"rmreplay/internal/ioservice/recorded"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"rmreplay/internal/quantity"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 	"rmreplay/internal/ioaware"
 	"rmreplay/internal/ioaware/driver"
 	"rmreplay/internal/ioaware/live"
+	"rmreplay/internal/quantity"
 )
 
 // clusterOptions are the flags of the commands that change a live cluster.

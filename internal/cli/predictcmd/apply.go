@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"rmreplay/internal/quantity"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 	"rmreplay/internal/output"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/evaluate"
+	"rmreplay/internal/quantity"
 )
 
 // applyOptions are the flags of `predict apply`.

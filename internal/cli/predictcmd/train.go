@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"rmreplay/internal/quantity"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"rmreplay/internal/output"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/model"
+	"rmreplay/internal/quantity"
 )
 
 // trainOptions are the flags of `predict train`.

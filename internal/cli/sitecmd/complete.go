@@ -5,7 +5,6 @@ package sitecmd
 
 import (
 	"fmt"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/complete"
 )

@@ -3,7 +3,6 @@ package sitecmd
 import (
 	"context"
 	"fmt"
-	"rmreplay/internal/quantity"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/workload"

@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioaware"
 	"rmreplay/internal/ioaware/driver"
+	"rmreplay/internal/quantity"
 )
 
 // Command runs one of Slurm's commands and returns what it prints, with times in UTC. The error has what

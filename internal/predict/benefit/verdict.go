@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/stats"
 )
 

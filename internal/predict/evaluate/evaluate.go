@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 	"time"
 
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/model"
+	"rmreplay/internal/quantity"
 )
 
 // Options are the choices of an [Evaluation].

@@ -3,11 +3,11 @@ package evaluate
 import (
 	"cmp"
 	"fmt"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 
 	"rmreplay/internal/predict"
+	"rmreplay/internal/quantity"
 )
 
 // Render returns the scores as text.

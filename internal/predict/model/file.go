@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/features"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 )
 

@@ -3,11 +3,11 @@ package page
 
 import (
 	"fmt"
-	"rmreplay/internal/quantity"
 
 	"rmreplay/internal/compare"
 	"rmreplay/internal/figure"
 	"rmreplay/internal/predict/evaluate"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/report"
 )
 

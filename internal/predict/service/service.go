@@ -14,7 +14,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"rmreplay/internal/quantity"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"rmreplay/internal/origin"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/model"
+	"rmreplay/internal/quantity"
 )
 
 const (

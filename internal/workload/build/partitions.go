@@ -7,11 +7,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/workload"
 )

@@ -3,12 +3,12 @@ package generate
 import (
 	"cmp"
 	"fmt"
-	"rmreplay/internal/quantity"
 	"slices"
 	"time"
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 )
 

@@ -6,11 +6,11 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
-	"rmreplay/internal/quantity"
 	"strconv"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 )
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"rmreplay/internal/quantity"
 	"slices"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 )
 

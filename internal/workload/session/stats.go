@@ -3,12 +3,12 @@ package session
 import (
 	"fmt"
 	"io"
-	"rmreplay/internal/quantity"
 	"slices"
 	"sort"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 )
 
 // Stats describe the graph of one user, or of all users together (Madon et al., FGCS 2024,

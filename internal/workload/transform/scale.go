@@ -3,12 +3,12 @@ package transform
 import (
 	"fmt"
 	"math"
-	"rmreplay/internal/quantity"
 	"strconv"
 	"time"
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 )
 
