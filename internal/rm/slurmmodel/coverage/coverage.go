@@ -179,15 +179,6 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		}
 		return ""
 	},
-	func(c *slurmmodel.Config) string { // random clusters showed other nodes there, for a reason that is not known
-		loaded := func(p slurmmodel.Partition) bool { return strings.EqualFold(keys.Value(p.Get, "LLN"), "YES") }
-		params := strings.ToUpper(keys.Value(c.Get, "SelectTypeParameters"))
-		if c.Release.Since(slurmspec.R2605) &&
-			(strings.Contains(params, "CR_LLN") || slices.ContainsFunc(c.Partitions, loaded)) {
-			return "nodes least loaded (LLN) as 26.05 chooses them"
-		}
-		return ""
-	},
 	func(c *slurmmodel.Config) string {
 		if keys.Number(c.Get, "CompleteWait", 0) > 0 {
 			return "CompleteWait"
