@@ -33,6 +33,8 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 		a.running++
 	}
 	e.tester.Add(e.state, alloc)
+	j.licensed, _ = e.licenses.Choose(j.licenses)
+	e.licenses.Take(j.licensed)
 	if j.request.Exclusive {
 		e.closed.Or(alloc.Nodes)
 	}
@@ -121,6 +123,7 @@ func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
 	over := func() {
 		e.answer(j, answering)
 		e.leaving--
+		e.licenses.Return(j.licensed)
 		if j.request.Exclusive {
 			e.closed.AndNot(j.alloc.Nodes)
 		}
@@ -243,6 +246,9 @@ func (e *Engine) enforceLimits() {
 func (e *Engine) purge() {
 	now := e.second()
 	for _, j := range e.pendingJobs() {
+		if e.rules.Since2411 && j.state == pending && !e.meetsDeadline(j) {
+			continue
+		}
 		if j.state == pending && j.reason != reasonNeverSatisfied && e.testNeeds(j) == failed {
 			e.neverSatisfied(j)
 		}

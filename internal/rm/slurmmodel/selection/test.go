@@ -36,9 +36,28 @@ type test struct {
 	scattered bool
 	advice    advice
 
-	candidates Bits  // memory for choose
-	has        []int // memory for a pick
-	pick       pick
+	work *work
+	pick pick
+}
+
+// work is memory for tests. What it has is of the last choice or pick.
+type work struct {
+	candidates          Bits
+	has                 []int
+	classes             []class
+	best, light, within Bits
+	switches            switches
+	have                []int // see distribution
+	free, one           []int // see devicesFor
+}
+
+func newWork(m *Machine) *work {
+	n := len(m.Nodes)
+	return &work{
+		candidates: NewBits(n), has: make([]int, n), best: NewBits(n), light: NewBits(n), within: NewBits(n),
+		switches: newSwitches(m), have: make([]int, n),
+		free: make([]int, m.stride+1), one: make([]int, m.stride+1),
+	}
 }
 
 // Tester makes tests on one machine. It keeps memory between tests.
@@ -62,7 +81,7 @@ func NewTester(m *Machine) *Tester {
 	n := len(m.Nodes)
 	x := &Tester{
 		Machine: m, Weights: make(Weights, n), rooms: make([]room, n), future: m.NewState(),
-		scratch: test{candidates: NewBits(n), has: make([]int, n)}, nodes: NewBits(n), all: NewBits(n),
+		scratch: test{work: newWork(m)}, nodes: NewBits(n), all: NewBits(n),
 		memory: newMemory(m), own: NewBits(n),
 	}
 	return x
@@ -107,11 +126,6 @@ func (x *Tester) Test(s *State, r *Request, set Bits, c Counts, mode Mode) *Allo
 }
 
 func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy bool) *Allocation {
-	t := &x.scratch
-	*t = test{
-		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
-		allCores: true, anew: mode == TestOnly, candidates: t.candidates, has: t.has,
-	}
 	if len(r.Devices) > 0 {
 		x.own.Reset() // see lookDevices
 	}
@@ -119,11 +133,16 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	copy(nodes, set)
 	if mode != TestOnly {
 		x.usable(s, r, nodes)
-		if r.Required != nil && !nodes.Contains(r.Required) {
+		if nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required) {
 			return nil
 		}
 	}
 	copy(all, nodes)
+	t := &x.scratch
+	*t = test{
+		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
+		allCores: true, anew: mode == TestOnly, work: t.work,
+	}
 	if !x.choose(t, nodes) {
 		return nil
 	}
@@ -187,7 +206,7 @@ func (m *Machine) choose(t *test, nodes Bits) bool {
 		c.Max = max(r.Tasks, c.Min)
 	}
 	t.keepCores(nodes)
-	candidates := t.candidates
+	candidates := t.work.candidates
 	copy(candidates, nodes)
 	if m.evaluate(t, nodes, c, true) {
 		return t.trimCPUs(m, nodes)
@@ -235,7 +254,9 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 			if cpus == 0 {
 				continue
 			}
-			if cpus = pick.use(i, cpus); cpus < t.request.MinCPUs {
+			cpus = pick.use(i, cpus)
+			if cpus = pick.takeDevices(i, cpus); cpus < t.request.MinCPUs || !pick.hasDevices(nil) {
+				clear(pick.totals)
 				continue
 			}
 			nodes.Set(i)
@@ -403,21 +424,27 @@ type pick struct {
 	most    int // nodes that it may still get
 	maximum int // CPUs that it may still get
 	has     []int
+
+	cpusForDevices int   // that each node gives at least because of its generic resources
+	totals         []int // generic resources taken, by request; nil if the job wants none for the whole of it
 }
 
 // newPick begins a pick. It holds until the next one of the test.
 func newPick(m *Machine, t *test, c Counts, first bool) *pick {
-	clear(t.has)
+	clear(t.work.has)
 	t.pick = pick{
 		m: m, t: t, c: c, first: first, cpus: t.request.MinCPUs, nodes: max(c.Min, c.Wanted), least: c.Min, most: c.Max,
-		maximum: t.request.MinCPUs, has: t.has,
+		maximum: t.request.MinCPUs, has: t.work.has,
+	}
+	if len(t.request.Devices) > 0 {
+		t.pick.beginDevices()
 	}
 	return &t.pick
 }
 
 // take gives a node to the job.
 func (p *pick) take(node, cpus int) {
-	cpus = p.use(node, cpus)
+	cpus = p.takeDevices(node, p.use(node, cpus))
 	p.nodes--
 	p.least--
 	p.most--
@@ -433,7 +460,7 @@ func (p *pick) use(node, cpus int) int {
 	}
 	left := p.maximum - max(p.least-1, 0)*r.cpusPerCore(&p.m.Nodes[node])
 	if cpus > left {
-		cpus = max(left, r.MinCPUsPerNode, 0)
+		cpus = max(left, r.MinCPUsPerNode, p.cpusForDevices, 0)
 		p.t.rooms[node].cpus = cpus
 	}
 	p.t.rooms[node].most = p.t.rooms[node].cpus + p.t.rooms[node].devices
@@ -441,7 +468,10 @@ func (p *pick) use(node, cpus int) int {
 }
 
 // done reports whether the job has all that it wants.
-func (p *pick) done() bool { return p.nodes <= 0 && p.cpus <= 0 }
+func (p *pick) done() bool { return p.nodes <= 0 && p.cpus <= 0 && p.hasDevices(nil) }
+
+// served reports whether the job has all that it needs.
+func (p *pick) served() bool { return p.least <= 0 && p.cpus <= 0 && p.hasDevices(nil) }
 
 // enough reports whether a number of nodes suffices (_enough_nodes).
 func (p *pick) enough(nodes int) bool {
