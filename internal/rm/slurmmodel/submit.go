@@ -193,7 +193,8 @@ func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
 	if d.BeginTime > j.submit {
 		j.begin = d.BeginTime
 	}
-	if j.deadline = d.Deadline; j.deadline > 0 && d.TimeLimit == slurmspec.NoVal && j.limit == noMinutes && j.timeMin == 0 {
+	j.deadline = d.Deadline
+	if j.deadline > 0 && d.TimeLimit == slurmspec.NoVal && j.limit == noMinutes && j.timeMin == 0 {
 		j.timeMin = 1
 	}
 	if d.Priority == 0 {
