@@ -8,7 +8,8 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	for i := range nodes.All {
 		a.Parts = append(a.Parts, Part{Node: i, CPUs: t.rooms[i].cpus})
 	}
-	if !r.Exclusive {
+	whole := r.Exclusive || r.Whole // no other job shares its nodes (NODE_CR_RESERVED)
+	if !whole {
 		m.distribute(t, a)
 	}
 	cores := make([]int16, m.stride*len(a.Parts))
@@ -16,7 +17,7 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 		p := &a.Parts[i]
 		n := &m.Nodes[p.Node]
 		p.cores = cores[i*m.stride : i*m.stride+n.Sockets : (i+1)*m.stride]
-		if r.Exclusive {
+		if whole {
 			for s := range p.cores {
 				p.cores[s] = int16(n.Cores)
 			}
