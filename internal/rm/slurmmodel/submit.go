@@ -37,7 +37,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 		// This sets its begin time; that of an array is set when a queue is built.
 		independent := len(j.tasks) == 0 && e.independent(j)
 		e.account.prioritize(j)
-		if independent && !e.par.Deferred && (e.rules.Since2411 || e.hasLicenses(j)) {
+		if independent && !e.par.Deferred && (e.rules.Since2411 || e.licenses.Free(j.licenses)) {
 			e.compareWithQueue(j)
 		}
 		err = e.tryAtSubmission(j)
