@@ -13,6 +13,8 @@ TIMEOUT  ?= 30m
 # but 22.05 where that is the installed one.
 SLURM_RELEASES := 22.05 24.11 26.05
 SLURM_ROOTS    := $(CURDIR)/build/slurm
+# Servers of others that the tests start, if Maven and a Java compiler are there.
+TEST_SERVERS   := $(CURDIR)/build/servers
 # What the tests need beside what replays need; the Containerfile has them too.
 TEST_PACKAGES  := chromium slurmd libjemalloc2 mariadb-client-core
 # Where make install puts the program; DESTDIR goes before it, for packagers.
@@ -104,9 +106,12 @@ deps: ## install Slurm, MariaDB and the rest, where they are missing (Debian and
 	@tools/install-deps
 
 # What tests need beside packages. Images make these once. The first one needs bin/rmreplay.
-.PHONY: slurm-releases gotestsum
+.PHONY: slurm-releases test-servers gotestsum
 slurm-releases:
 	@tools/slurm-releases $(SLURM_ROOTS) $(SLURM_RELEASES)
+
+test-servers:
+	@tools/test-servers $(TEST_SERVERS)
 
 gotestsum:
 	@$(GO) run $(GOTESTSUM) --version
@@ -114,15 +119,15 @@ gotestsum:
 .PHONY: test
 test: deps build ## go vet and all tests, those on three releases of Slurm and in a browser too
 	@tools/install-deps $(TEST_PACKAGES)
-	@$(MAKE) --no-print-directory slurm-releases
+	@$(MAKE) --no-print-directory slurm-releases test-servers
 	$(GO) vet $(PACKAGES)
-	@RMREPLAY_SLURM_ROOTS=$(SLURM_ROOTS) $(GO) run $(GOTESTSUM) --format pkgname --format-hide-empty-pkg -- -count 1 -timeout $(TIMEOUT) $(PACKAGES)
+	@RMREPLAY_SLURM_ROOTS=$(SLURM_ROOTS) RMREPLAY_TEST_SERVERS=$(TEST_SERVERS) $(GO) run $(GOTESTSUM) --format pkgname --format-hide-empty-pkg -- -count 1 -timeout $(TIMEOUT) $(PACKAGES)
 
 .PHONY: test-long
 test-long: deps build ## hours: long forms of tests, HITS replays that are hit, fuzzing for FUZZBUDGET seconds; a summary
 	@tools/install-deps $(TEST_PACKAGES)
-	@$(MAKE) --no-print-directory slurm-releases
-	@RMREPLAY_SLURM_ROOTS=$(SLURM_ROOTS) tools/test-long $(HITS) $(FUZZBUDGET)
+	@$(MAKE) --no-print-directory slurm-releases test-servers
+	@RMREPLAY_SLURM_ROOTS=$(SLURM_ROOTS) RMREPLAY_TEST_SERVERS=$(TEST_SERVERS) tools/test-long $(HITS) $(FUZZBUDGET)
 
 # Without root, Slurm and a browser: see CONTRIBUTING.md. Results of unchanged packages are Go's cached ones.
 .PHONY: check

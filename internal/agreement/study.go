@@ -12,6 +12,7 @@ import (
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
@@ -84,20 +85,20 @@ func Measure(ctx context.Context, spec experiment.Spec, o Options) (*Report, err
 func Compare(ctx context.Context, replays, models []*run.Run, o Options) (*Report, error) {
 	for _, r := range replays {
 		if r.Manifest.Engine != "slurm" {
-			return nil, fmt.Errorf("comparing %s: made by %q (want a record of rmreplay replay)", r.Dir, r.Manifest.Engine)
+			return nil, unfit("comparing %s: made by %q (want a record of rmreplay replay)", r.Dir, r.Manifest.Engine)
 		}
 	}
 	first := replays[0]
 	spec, err := experiment.Again(first)
 	if err == nil && spec.Slurm == nil {
-		err = fmt.Errorf("comparing %s: %w", first.Dir, experiment.ErrNoSpec)
+		err = unfit("comparing %s: %w", first.Dir, experiment.ErrNoSpec)
 	}
 	if err != nil {
 		return nil, err
 	}
 	release, err := slurmspec.ParseRelease(first.Manifest.Versions.Slurm)
 	if err != nil {
-		return nil, fmt.Errorf("comparing %s: which Slurm made it: %w", first.Dir, err)
+		return nil, unfit("comparing %s: which Slurm made it: %w", first.Dir, err)
 	}
 	s := &study{Options: o, spec: spec, release: release.Series().String()}
 	if models == nil {
@@ -112,23 +113,28 @@ func Compare(ctx context.Context, replays, models []*run.Run, o Options) (*Repor
 	return s.compare(ctx, replays, pairs)
 }
 
+// unfit is the error of a record that cannot be compared.
+func unfit(format string, args ...any) error {
+	return &experiment.InputError{Err: fmt.Errorf(format, args...)}
+}
+
 // modelFor returns the run of the model that has the seed of a replay.
 func modelFor(r *run.Run, models []*run.Run) (*run.Run, error) {
 	for _, m := range models {
 		switch {
 		case m.Manifest.Engine != "sim" || m.Manifest.Policy != experiment.SlurmPolicy:
-			return nil, fmt.Errorf("comparing %s: not a run of the model (want one of rmreplay simulate --policy %s)", m.Dir,
+			return nil, unfit("comparing %s: not a run of the model (want one of rmreplay simulate --policy %s)", m.Dir,
 				experiment.SlurmPolicy)
 		case m.Manifest.State != run.StateComplete:
-			return nil, fmt.Errorf("comparing %s: %s (want a complete run)", m.Dir, m.Manifest.Doubt())
+			return nil, unfit("comparing %s: %s (want a complete run)", m.Dir, m.Manifest.Doubt())
 		case m.Manifest.Seed != r.Manifest.Seed:
 		case m.Manifest.Workload.SHA256 != r.Manifest.Workload.SHA256:
-			return nil, fmt.Errorf("comparing %s with %s: of different workloads (want runs of the same file)", m.Dir, r.Dir)
+			return nil, unfit("comparing %s with %s: of different workloads (want runs of the same file)", m.Dir, r.Dir)
 		default:
 			return m, nil
 		}
 	}
-	return nil, fmt.Errorf("comparing %s: no run of the model has its seed %d, which decides the phase of slurmctld "+
+	return nil, unfit("comparing %s: no run of the model has its seed %d, which decides the phase of slurmctld "+
 		"(want simulate --seed %d)", r.Dir, r.Manifest.Seed, r.Manifest.Seed)
 }
 
@@ -170,8 +176,8 @@ func (s *study) replay(ctx context.Context, i int, dir string) error {
 	defer cancel()
 	hooks := experiment.Hooks{Progress: func(p replay.Progress) {
 		if i == 0 {
-			s.show("replaying on Slurm: at %s %d jobs have ended in the first of %d replays",
-				hpc.Unix(p.Now.UnixSeconds()), p.Ended, s.Realizations)
+			s.show("replaying on Slurm: at %s %d %s ended in the first of %d replays", hpc.Unix(p.Now.UnixSeconds()), p.Ended,
+				quantity.Plural(p.Ended, "job has", "jobs have"), s.Realizations)
 		}
 	}}
 	_, err := experiment.Run(bounded, spec, hooks)

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
@@ -61,11 +63,8 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 	case s.Lead != 0 && s.Lead < ShortestLead:
 		return fieldError("lead", "%v: too short (want at least %v)", s.Lead, ShortestLead)
 	}
-	e.release = slurmspec.R2205
-	if s.Release != "" {
-		if e.release, err = slurmspec.ParseRelease(s.Release); err != nil {
-			return fieldError("slurm", "%w", err)
-		}
+	if e.release, err = slurmspec.ParseRelease(cmp.Or(s.Release, ModelRelease)); err != nil {
+		return fieldError("slurm", "%w", err)
 	}
 	if e.cluster, err = OpenCluster(s.Cluster, s.NodeFactor); err != nil {
 		return err
@@ -278,7 +277,8 @@ func (e *modelEngine) play(
 	}
 	warnings = append(append(warnings, e.partial()...), p.undone(result, engine.NeverStarts())...)
 	if refused := engine.Refused(); len(refused) > 0 {
-		text := fmt.Sprintf("%d events of nodes or reservations were refused: %s", len(refused), few(refused, 5))
+		text := fmt.Sprintf("%d %s of nodes or reservations were refused: %s", len(refused),
+			quantity.Plural(len(refused), "event", "events"), few(refused, 5))
 		warnings = append(warnings, run.Warning{Code: "event-refused", Text: text, AffectsResult: true, Count: len(refused)})
 	}
 	for _, w := range warnings {

@@ -24,6 +24,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ import (
 
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/quantity"
 )
 
 const (
@@ -42,6 +44,8 @@ const (
 	maxDocuments = 5000
 	maxBytes     = 8 << 20 // of a request, unless one document is larger
 	maxAnswer    = 64 << 20
+	// growAfter is how many requests in a row must succeed before larger ones are tried again.
+	growAfter = 64
 )
 
 // Options configures [New].
@@ -84,6 +88,8 @@ type Forwarder struct {
 	index         string // empty: the documents' own
 	authorization string
 	prepared      map[string]bool // indices; of Run
+	most          int             // documents of a request; of Run
+	fine          int             // requests in a row that the cluster had room for; of Run
 
 	mu     sync.Mutex
 	status Status
@@ -114,7 +120,7 @@ func New(s *store.Store, opts Options) (*Forwarder, error) {
 	if opts.Report == nil {
 		opts.Report = func(error) {}
 	}
-	f := &Forwarder{store: s, opts: opts, prepared: map[string]bool{}}
+	f := &Forwarder{store: s, opts: opts, prepared: map[string]bool{}, most: maxDocuments}
 	target, index, err := Target(opts.URL)
 	switch {
 	case err != nil:
@@ -318,7 +324,7 @@ func (f *Forwarder) next(ctx context.Context) (batch []item, err error) {
 			if err != nil {
 				return err
 			}
-			i.document = extend(i.document, own)
+			i.document = extend(i.document, own, &e)
 		}
 		size += len(i.document) + len(i.id) + 64
 		batch = append(batch, i)
@@ -343,13 +349,15 @@ func oneLine(text []byte) []byte {
 	return b.Bytes()
 }
 
-// deliver sends a batch, the last one of the documents up to an arrival, and moves the position
-// behind the documents that the cluster has or has refused. It returns those to send again, and why. Where
-// it cannot note what came of them, these are all: those that the cluster has replace themselves.
-func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (again []item, err error) {
-	waiting := make([]item, 0, len(batch))
+// deliver sends a batch, the last one of the documents up to an arrival, or as much of it as a request has,
+// and moves the position behind the documents that the cluster has or has refused. It returns those that
+// are left to send, and why, if they have to be sent again. Where it cannot note what came of them, these
+// are all: those that the cluster has replace themselves.
+func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left []item, err error) {
+	part := batch[:min(len(batch), f.most)]
+	waiting := make([]item, 0, len(part))
 	var refused []refusal
-	for _, i := range batch {
+	for _, i := range part {
 		if i.document == nil {
 			refused = append(refused, refusal{Seq: i.seq, ID: i.id, Index: i.index, Reason: "the document is no JSON object"})
 		} else {
@@ -358,13 +366,15 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (agai
 	}
 	sent := len(waiting)
 	again, more, fault := f.send(ctx, waiting)
+	f.fit(len(waiting), fault)
 	sent -= len(again) + len(more)
 	refused = append(refused, more...)
 	if err := f.refuse(refused); err != nil {
 		return batch, err
 	}
-	if len(again) > 0 {
-		upTo = again[0].seq - 1
+	left = slices.Concat(again, batch[len(part):])
+	if len(left) > 0 {
+		upTo = left[0].seq - 1
 	}
 	f.mu.Lock()
 	p := position{f.identity(), upTo, f.status.Refused + int64(len(refused))}
@@ -377,13 +387,24 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (agai
 	f.status.Sent += int64(sent)
 	f.mu.Unlock()
 	if len(refused) > 0 {
-		f.opts.Report(fmt.Errorf("forwarding: the cluster refuses %d documents, listed in %s: %s", len(refused),
+		f.opts.Report(fmt.Errorf("forwarding: the cluster refuses %d %s, listed in %s: %s", len(refused),
+			quantity.Plural(len(refused), "document", "documents"),
 			filepath.Join(f.opts.Dir, refusedFile), refused[0].Reason))
 	}
-	if len(again) > 0 {
-		return again, fault
+	return left, fault
+}
+
+// fit makes requests smaller where a cluster has no room for one of n documents: a small node has none for
+// a large request, however long one waits.
+func (f *Forwarder) fit(n int, fault error) {
+	switch {
+	case errors.Is(fault, errBusy):
+		f.most, f.fine = max(n/2, 1), 0
+	case fault == nil:
+		if f.fine++; f.fine >= growAfter {
+			f.most, f.fine = min(2*f.most, maxDocuments), 0
+		}
 	}
-	return nil, nil
 }
 
 // refusal is a document that the cluster does not take.
@@ -428,6 +449,9 @@ func (f *Forwarder) refuse(list []refusal) error {
 // errTooLarge is the fault of a request that the cluster does not take as a whole.
 var errTooLarge = errors.New("the cluster refuses the request as a whole")
 
+// errBusy is the fault of a request that the cluster has no room for now.
+var errBusy = errors.New("the cluster has no room for the request")
+
 // send sends documents. It returns those to send again, with the reason, and those that were refused.
 // A request that is refused as a whole is sent in halves, so that one document does not hold up others.
 func (f *Forwarder) send(ctx context.Context, batch []item) (again []item, refused []refusal, fault error) {
@@ -471,7 +495,9 @@ func mendable(text json.RawMessage) bool {
 	case "validation_exception": // the cluster has as many shards as it may have
 	case "index_closed_exception", "cluster_block_exception":
 	case "illegal_argument_exception":
-		return strings.HasPrefix(fault.Reason, "pipeline with id [") && strings.HasSuffix(fault.Reason, "] does not exist")
+		return strings.HasPrefix(fault.Reason, "pipeline with id [") && strings.HasSuffix(fault.Reason, "] does not exist") ||
+			strings.HasPrefix(fault.Reason, "no write index is defined for alias [") ||
+			strings.HasPrefix(fault.Reason, "only write ops with an op_type of create are allowed in data streams")
 	default:
 		return false
 	}
@@ -513,6 +539,8 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 	case response.StatusCode == http.StatusRequestEntityTooLarge, response.StatusCode == http.StatusBadRequest &&
 		len(faultOf(text)) > 0 && !mendable(faultOf(text)):
 		return batch, nil, fmt.Errorf("%w: %s: %s", errTooLarge, response.Status, excerpt(text))
+	case response.StatusCode == http.StatusTooManyRequests:
+		return batch, nil, fmt.Errorf("%w: %s: %s", errBusy, response.Status, excerpt(text))
 	case response.StatusCode != http.StatusOK:
 		return batch, nil, fmt.Errorf("the cluster answers %s: %s", response.Status, excerpt(text))
 	case err != nil:
@@ -523,7 +551,8 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 		return batch, nil, fmt.Errorf("this is not a _bulk response: %s", excerpt(text))
 	}
 	if len(answer.Items) != len(batch) {
-		return batch, nil, fmt.Errorf("the answer is about %d documents, and %d were sent: %s", len(answer.Items), len(batch),
+		return batch, nil, fmt.Errorf("the answer is about %d %s, and %d were sent: %s", len(answer.Items),
+			quantity.Plural(len(answer.Items), "document", "documents"), len(batch),
 			excerpt(text))
 	}
 	for n, i := range batch {

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,8 +108,8 @@ func until(t *testing.T, f *forward.Forwarder, last int64) forward.Status {
 func await(t *testing.T, f *forward.Forwarder, what string, is func(s forward.Status) bool) {
 	t.Helper()
 	for start := time.Now(); !is(f.Status()); time.Sleep(time.Millisecond) {
-		if time.Since(start) > time.Minute {
-			t.Fatalf("after a minute: %+v, want %s", f.Status(), what)
+		if time.Since(start) > 5*time.Minute {
+			t.Fatalf("after five minutes: %+v, want %s", f.Status(), what)
 		}
 	}
 }
@@ -157,7 +159,7 @@ func TestFailures(t *testing.T) {
 		},
 		func(_ *cluster, w http.ResponseWriter, _ []map[string]any) { panic(http.ErrAbortHandler) },
 		func(_ *cluster, w http.ResponseWriter, _ []map[string]any) {
-			http.Redirect(w, &http.Request{Method: "POST"}, "/", http.StatusFound)
+			http.Redirect(w, &http.Request{Method: "POST", URL: new(url.URL)}, "/", http.StatusFound)
 		},
 		func(c *cluster, w http.ResponseWriter, items []map[string]any) { // it keeps them, and the answer is lost
 			c.keep(items)
@@ -362,6 +364,54 @@ func TestTooLarge(t *testing.T) {
 	}
 	if got := c.documents["slurm/"+store.ID(&entries[2].Job)]; !strings.Contains(got, "Jürgen") {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestBusy sends to a cluster that has no room for large requests.
+func TestBusy(t *testing.T) {
+	const jobs = 3000
+	c := &cluster{documents: map[string]string{}}
+	busy := 0
+	c.fail = func(_ int, w http.ResponseWriter, items []map[string]any) bool {
+		if len(items) <= 10 {
+			return false
+		}
+		busy++
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(w, `{"error":{"type":"rejected_execution_exception"},"status":429}`)
+		return true
+	}
+	server := httptest.NewServer(c)
+	defer server.Close()
+	status := until(t, open(t, newStore(t, jobs), server.URL, t.TempDir()), jobs)
+	// Eight halves, and then one attempt in 65.
+	if len(c.documents) != jobs || status.Sent != jobs || status.Refused != 0 || busy < 9 || busy > 8+jobs/5/60 {
+		t.Errorf("%d documents, %d requests had no room, %+v", len(c.documents), busy, status)
+	}
+}
+
+// templateFile has the template of indices that Slurm's plugin fills.
+const templateFile = "../../../packaging/elasticsearch/index-template.json"
+
+var update = flag.Bool("update", false, "write the index template anew")
+
+// TestTemplate compares the template with the types that the program gives its own indices.
+func TestTemplate(t *testing.T) {
+	mappings := map[string]any{"properties": forward.SlurmProperties()}
+	want, err := json.MarshalIndent(map[string]any{
+		"index_patterns": []string{"slurm*"}, "template": map[string]any{"mappings": mappings},
+	}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, '\n')
+	if *update {
+		if err := os.WriteFile(templateFile, want, 0o644); err != nil { //nolint:gosec // everybody reads it
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(templateFile); err != nil || string(got) != string(want) {
+		t.Errorf("%s differs from the program's types (want make golden): %v", templateFile, err)
 	}
 }
 

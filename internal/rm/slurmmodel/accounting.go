@@ -218,6 +218,7 @@ func (a *accounting) compute(j *job, now int64) {
 func (a *accounting) request(j *job, nodes, cpus int) tres.Vector {
 	v := a.requested
 	amounts.Requested(a.table, v, &j.request, cpus, nodes)
+	amounts.AddLicenses(a.table, v, j.licenses.List)
 	v[tres.Billing] = uint64(math.Trunc(a.table.Bill(j.part.account.weights, v, a.settings.MaxTRES)))
 	return v
 }
@@ -229,6 +230,7 @@ func (a *accounting) begin(j *job) {
 		return
 	}
 	v := amounts.Allocated(a.table, a.e.tester.Machine, j.alloc)
+	amounts.AddLicenses(a.table, v, j.licensed)
 	billing := a.table.Bill(j.part.account.weights, v, a.settings.MaxTRES)
 	v[tres.Billing] = uint64(billing)
 	of.running = &fairshare.Running{

@@ -6,6 +6,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/backfill"
+	"rmreplay/internal/rm/slurmmodel/deadline"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -247,11 +248,11 @@ func (t *trial) task() next {
 			return nextRecord
 		}
 	}
-	if e.partitionRefuses(j, true) != slurmspec.NoReason || t.tooMany() || !e.independent(j) {
+	if e.partitionRefuses(j, true) != slurmspec.NoReason || t.tooMany() || !e.hasLicenses(j) || !e.independent(j) {
 		return nextRecord
 	}
 	var answer verdict
-	if t.counts, answer = e.counts(j); answer != begun {
+	if t.counts, answer = e.counts(j); answer != begun || !e.meetsDeadline(j) {
 		return nextRecord
 	}
 	t.limits()
@@ -261,8 +262,12 @@ func (t *trial) task() next {
 			j.limit = limit
 		}
 	}()
-	if j.timeMin > 0 && j.timeMin < t.limit {
-		t.limit, t.granted, j.limit = j.timeMin, j.timeMin, j.timeMin
+	if left := deadline.Left(j.deadline, e.second()); left > 0 {
+		t.granted = min(t.limit, left)
+	} else if j.timeMin > 0 && j.timeMin < t.limit {
+		if t.limit, j.limit = j.timeMin, j.timeMin; !e.rules.Since2605 {
+			t.granted = j.timeMin
+		}
 	}
 	for t.later = max(t.now, t.blocked[j.account.qos]); ; {
 		if result, again := t.attempt(); !again {
@@ -390,8 +395,9 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 	}
 	j.estimate = start
 	if start <= t.now {
-		switch result := e.startBackfilled(j, free, t.granted); result {
+		switch result := e.tryStart(j, free, true); result {
 		case begun:
+			t.grantLimit(j)
 			t.reserveRunning(j)
 			t.rejected = attempt{}
 			t.started++
@@ -509,19 +515,4 @@ func (e *Engine) leavingFrom(nodes selection.Bits) bool {
 		}
 	}
 	return false
-}
-
-// startBackfilled starts a job on any of the nodes that are free in the table, with the time limit that it
-// gets (_start_job).
-func (e *Engine) startBackfilled(j *job, free selection.Bits, granted int64) verdict {
-	if j.timeMin == 0 {
-		granted = j.limit
-	}
-	limit := j.limit
-	j.limit = granted
-	result := e.tryStart(j, free, true)
-	if result != begun {
-		j.limit = limit
-	}
-	return result
 }

@@ -125,9 +125,13 @@ func (e *Engine) setLimit(j *job, c rm.Command) {
 	if j.endless = minutes == slurmspec.Infinite; j.endless {
 		j.limit = endless
 	}
-	if j.state != running {
-		return
+	if j.state == running {
+		e.reckonEnd(j)
 	}
+}
+
+// reckonEnd computes when a running job will have reached its time limit.
+func (e *Engine) reckonEnd(j *job) {
 	at := slices.Index(e.running, j)
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
 	j.end = j.estimate + j.limit*60

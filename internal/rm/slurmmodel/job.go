@@ -4,6 +4,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/demand"
+	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
@@ -63,6 +64,8 @@ type job struct {
 	told               told                      // what was last reported of it while it waits
 	well               bool                      // it completed
 	reservation        *reservations.Reservation // that it names; nil for none
+	licenses           licenses.Request
+	licensed           []licenses.License // that it holds
 }
 
 type state uint8

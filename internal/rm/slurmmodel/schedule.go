@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"rmreplay/internal/rm/slurmmodel/deadline"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/slurmspec"
@@ -142,6 +143,9 @@ func (p *pass) try(j *job) (goOn, started bool) {
 		e.touch()
 		return true, false
 	}
+	if !e.meetsDeadline(j) {
+		return true, false
+	}
 	if e.account.limited(j) && !e.account.beforeSelection(j) {
 		return true, false
 	}
@@ -154,7 +158,17 @@ func (p *pass) try(j *job) (goOn, started bool) {
 		p.fail(j.part)
 		return true, false
 	}
-	return p.start(j)
+	if !e.rules.Since2411 && !e.hasLicenses(j) {
+		j.reason = reasonLicenses
+		e.touch()
+		return true, false
+	}
+	limit := j.limit
+	j.limit = deadline.Limit(deadline.Left(j.deadline, e.second()), limit, j.part.defaultMinutes, j.part.maxMinutes)
+	if goOn, started = p.start(j); !started {
+		j.limit = limit
+	}
+	return goOn, started
 }
 
 // start tries to start a job, and keeps nodes for it if it must wait.
@@ -179,7 +193,7 @@ func (p *pass) start(j *job) (goOn, started bool) {
 		if len(j.parts) == 1 && (j.reservation == nil || !e.rules.Since2411) {
 			e.hold(j, reasonConstraints)
 		}
-	case wrongCounts, notAvailable:
+	case wrongCounts, notAvailable, unlicensed:
 	}
 	if named := j.request.Required; named != nil && named.Count() >= j.minNodes {
 		block = false

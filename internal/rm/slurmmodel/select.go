@@ -21,6 +21,7 @@ const (
 	maintained              // a reservation for maintenance has its partition
 	notUsable               // its own reservation has not begun
 	wrongCounts             // the partition has too few or too many nodes for it
+	unlicensed              // licences are in use, since 24.11
 )
 
 // counts returns how many nodes a job gets in its partition (get_node_cnts). The verdict says whether limits of the
@@ -175,6 +176,8 @@ func (e *Engine) explain(j *job, result verdict) {
 		j.reason = reasonReservation
 	case maintained:
 		j.reason = reasonNotAvailable
+	case unlicensed:
+		j.reason = reasonLicenses
 	default:
 		j.reason = reasonResources
 	}
@@ -240,17 +243,27 @@ func (e *Engine) pickBest(
 	if r.Required != nil && !candidates.Contains(r.Required) {
 		return nil, nodesBusy
 	}
-	if alloc := e.tester.Test(e.state, r, candidates, c, mode); alloc != nil {
-		return alloc, begun
+	// Since 24.11 the select plugin tests licences, in the place of its own test.
+	licensed := !e.rules.Since2411 || mode == selection.TestOnly || e.hasLicenses(j)
+	if licensed {
+		if alloc := e.tester.Test(e.state, r, candidates, c, mode); alloc != nil {
+			return alloc, begun
+		}
 	}
-	if candidates.Count() >= c.Min && e.tester.Test(e.state, r, usable, c, selection.TestOnly) != nil {
-		return nil, nodesBusy
-	}
+	fits := candidates.Count() >= c.Min && e.tester.Test(e.state, r, usable, c, selection.TestOnly) != nil
 	switch {
-	case e.tester.Test(e.state, r, set, c, selection.TestOnly) == nil:
+	case !fits && e.tester.Test(e.state, r, set, c, selection.TestOnly) == nil:
 		return nil, never
-	case busy:
+	case !licensed:
+		return nil, unlicensed
+	case fits, busy:
 		return nil, nodesBusy
 	}
 	return nil, notAvailable
+}
+
+// hasLicenses reports whether the licences that a job asks for are free.
+func (e *Engine) hasLicenses(j *job) bool {
+	_, free := e.licenses.Choose(j.licenses)
+	return free
 }

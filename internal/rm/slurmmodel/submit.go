@@ -12,7 +12,9 @@ import (
 	"rmreplay/internal/rm/slurm/jobdesc"
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurmmodel/demand"
+	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/limits"
+	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -26,7 +28,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 	answer := rm.Event{At: e.now, Kind: rm.Accepted, Job: work.ID, Task: -1, Submission: s.index}
 	j, err := e.create(s)
 	if err == nil {
-		err = e.admitToReservation(j)
+		err = reservations.Admit(j.of.job.Reservation != "", j.reservation, e.who(j))
 		e.touch()
 	}
 	if err == nil {
@@ -35,7 +37,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 		// This sets its begin time; that of an array is set when a queue is built.
 		independent := len(j.tasks) == 0 && e.independent(j)
 		e.account.prioritize(j)
-		if independent && !e.par.Deferred {
+		if independent && !e.par.Deferred && (e.rules.Since2411 || e.hasLicenses(j)) {
 			e.compareWithQueue(j)
 		}
 		err = e.tryAtSubmission(j)
@@ -105,13 +107,16 @@ func (e *Engine) create(s *submission) (*job, error) {
 		return nil, errors.New(why)
 	}
 	d, err := (&jobdesc.Submission{
-		Request: work.Request, Script: "#!/bin/sh\n", Args: []string{"script"}, Now: e.now, Release: e.cfg.Release,
+		Request: work.Request, Script: "#!/bin/sh\n", Args: []string{"script"}, Now: e.asked(), Release: e.cfg.Release,
 	}).JobDesc()
 	if err != nil {
 		return nil, err
 	}
-	j := &job{of: s, place: e.nextPlace, task: -1, submit: e.second(), limit: noMinutes, priority: slurmspec.NoVal, dependent: true}
-	j.reservation = e.reservationOf(d.Reservation)
+	j := &job{
+		of: s, place: e.nextPlace, task: -1, submit: e.second(), limit: noMinutes, priority: slurmspec.NoVal,
+		dependent: true,
+	}
+	j.reservation, j.licenses = e.reservationOf(d.Reservation), licenses.Read(d.Licenses)
 	names := d.Partition
 	if names == "" && j.reservation != nil {
 		names = j.reservation.Partition
@@ -188,7 +193,9 @@ func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
 	if d.BeginTime > j.submit {
 		j.begin = d.BeginTime
 	}
-	j.deadline = d.Deadline
+	if j.deadline = d.Deadline; j.deadline > 0 && d.TimeLimit == slurmspec.NoVal && j.limit == noMinutes && j.timeMin == 0 {
+		j.timeMin = 1
+	}
 	if d.Priority == 0 {
 		j.reason = reasonHeldUser
 	}

@@ -79,6 +79,7 @@ const (
 	reasonTimeLimit       slurmspec.Reason = 5
 	reasonHeldAdmin                        = slurmspec.HeldByAdmin
 	reasonBeginTime       slurmspec.Reason = 9
+	reasonLicenses        slurmspec.Reason = 10
 	reasonReservation     slurmspec.Reason = 14
 	reasonNotAvailable    slurmspec.Reason = 15
 	reasonHeldUser                         = slurmspec.HeldByUser
@@ -86,6 +87,7 @@ const (
 	reasonNeverSatisfied                   = slurmspec.NeverSatisfied
 	reasonPartitionConfig slurmspec.Reason = 178
 	reasonArrayLimit      slurmspec.Reason = 72
+	reasonDeadline        slurmspec.Reason = 167
 
 	reasonReservationDeleted slurmspec.Reason = 198
 )

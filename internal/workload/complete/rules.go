@@ -241,18 +241,24 @@ func newMaker(w *workload.Workload, c *workload.Completion) *maker {
 			b = len(m.batches)
 			m.batches, last[k] = append(m.batches, batch{}), b
 		}
-		f.batch = b
-		m.batches[b].jobs = append(m.batches[b].jobs, i)
-		m.batches[b].run = max(m.batches[b].run, f.run)
-		if f.timedOut && f.run > 0 {
-			m.batches[b].ended = max(m.batches[b].ended, limitOf(f.run))
-		}
 		m.facts[i] = f
+		m.join(b, i)
 	}
 	for i := range m.batches {
 		m.batches[i].qos = m.counting(&m.batches[i], func(string) []int { return nil })
 	}
 	return m
+}
+
+// join adds a job to a batch.
+func (m *maker) join(to, place int) {
+	b, f := &m.batches[to], &m.facts[place]
+	f.batch = to
+	b.jobs = append(b.jobs, place)
+	b.run = max(b.run, f.run)
+	if f.timedOut && f.run > 0 {
+		b.ended = max(b.ended, limitOf(f.run))
+	}
 }
 
 // make makes a field and counts its jobs.

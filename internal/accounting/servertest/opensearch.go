@@ -1,0 +1,107 @@
+package servertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// OpenSearch is a cluster of one node.
+type OpenSearch struct {
+	*Process
+	URL      string   // http://HOST:PORT
+	Settings []string // of opensearch.yml, NAME=VALUE, from the next Start on
+}
+
+// NewOpenSearch starts a cluster.
+func NewOpenSearch(t testing.TB) *OpenSearch {
+	t.Helper()
+	s := &OpenSearch{Process: newProcess(t, "opensearch")}
+	port := strconv.Itoa(freePort(t)) // the same after Kill
+	s.URL = "http://127.0.0.1:" + port
+	s.args = func() []string { return append([]string{s.dir, port}, s.Settings...) }
+	s.ready = func() error {
+		status, answer, err := s.request(http.MethodGet, "/_cluster/health?wait_for_status=yellow&timeout=1s", "")
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("%d: %s", status, answer)
+		}
+		return err
+	}
+	s.Start()
+	return s
+}
+
+// request sends a request with a body of JSON.
+func (s *OpenSearch) request(method, path, body string) (status int, answer []byte, err error) {
+	request, err := http.NewRequest(method, s.URL+path, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := (&http.Client{Timeout: time.Minute}).Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer response.Body.Close()
+	answer, err = io.ReadAll(response.Body)
+	return response.StatusCode, answer, err
+}
+
+// Ask sends a request, whose answer must have the status 200 or 201, and reads it into to, unless that is nil.
+func (s *OpenSearch) Ask(method, path, body string, to any) {
+	s.t.Helper()
+	status, answer, err := s.request(method, path, body)
+	if err == nil && status != http.StatusOK && status != http.StatusCreated {
+		err = fmt.Errorf("%d", status)
+	}
+	if err == nil && to != nil {
+		err = json.Unmarshal(answer, to)
+	}
+	if err != nil {
+		s.t.Fatalf("%s %s: %v: %.1000s", method, path, err, answer)
+	}
+}
+
+// Document is a document in an index.
+type Document struct {
+	Index  string          `json:"_index"`
+	ID     string          `json:"_id"`
+	Source json.RawMessage `json:"_source"`
+}
+
+// Each calls do with each document of the indices that a pattern names, in no order.
+func (s *OpenSearch) Each(pattern string, do func(d Document)) {
+	s.t.Helper()
+	s.Ask(http.MethodPost, "/"+pattern+"/_refresh", "", nil)
+	var page struct {
+		Scroll string `json:"_scroll_id"`
+		Hits   struct{ Hits []Document }
+	}
+	s.Ask(http.MethodPost, "/"+pattern+"/_search?scroll=1m", `{"size":5000,"sort":["_doc"]}`, &page)
+	for len(page.Hits.Hits) > 0 {
+		for _, d := range page.Hits.Hits {
+			do(d)
+		}
+		next := fmt.Sprintf(`{"scroll":"1m","scroll_id":%q}`, page.Scroll)
+		page.Hits.Hits = nil
+		s.Ask(http.MethodPost, "/_search/scroll", next, &page)
+	}
+	s.Ask(http.MethodDelete, "/_search/scroll", fmt.Sprintf(`{"scroll_id":%q}`, page.Scroll), nil)
+}
+
+// Count returns how many documents an index has: 0 if there is none.
+func (s *OpenSearch) Count(index string) (n int) {
+	s.t.Helper()
+	if status, _, err := s.request(http.MethodHead, "/"+index, ""); err == nil && status == http.StatusNotFound {
+		return 0
+	}
+	s.Ask(http.MethodPost, "/"+index+"/_refresh", "", nil)
+	var count struct{ Count int }
+	s.Ask(http.MethodGet, "/"+index+"/_count", "", &count)
+	return count.Count
+}

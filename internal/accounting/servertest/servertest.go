@@ -1,0 +1,149 @@
+// Package servertest starts the servers of others that the accounting talks to, for tests: OpenSearch and
+// Apache Kafka, as tools/test-servers makes them. A test is skipped where they are missing.
+package servertest
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Variable is the environment variable that names the directory of tools/test-servers.
+const Variable = "RMREPLAY_TEST_SERVERS"
+
+// A machine with other tests takes long to start a Java program.
+const patience = 4 * time.Minute
+
+// Process is a server in a process of its own, which ends with the test, also when the test is killed.
+type Process struct {
+	t     testing.TB
+	name  string // that tools/test-servers gives it
+	dir   string // its files
+	args  func() []string
+	ready func() error // nil once it answers
+	cmd   *exec.Cmd
+	stdin io.Closer
+	ended chan struct{}
+}
+
+// newProcess skips the test if the server is missing.
+func newProcess(t testing.TB, name string) *Process {
+	t.Helper()
+	if testing.Short() {
+		t.Skipf("SKIPPED by -short: a server of %s", name)
+	}
+	root := os.Getenv(Variable)
+	if root == "" {
+		t.Skipf("SKIPPED: nothing is tried with %s: %s names no directory (tools/test-servers)", name, Variable)
+	}
+	if _, err := os.Stat(filepath.Join(root, name, "classes", "made")); err != nil {
+		t.Skipf("SKIPPED: nothing is tried with %s: %v (tools/test-servers)", name, err)
+	}
+	if _, err := exec.LookPath("java"); err != nil {
+		t.Skipf("SKIPPED: nothing is tried with %s: %v", name, err)
+	}
+	p := &Process{t: t, name: name, dir: t.TempDir()}
+	t.Cleanup(p.Kill)
+	return p
+}
+
+// Start starts the server, anew after Kill, with the files that it had, and waits until it answers.
+func (p *Process) Start() {
+	p.t.Helper()
+	root := filepath.Join(os.Getenv(Variable), p.name)
+	log, err := os.OpenFile(p.log(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer log.Close()
+	// The simplest collector and compiler: a test's server lives for seconds.
+	p.cmd = exec.Command("java", append([]string{
+		"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp",
+		filepath.Join(root, "classes") + ":" + filepath.Join(root, "lib", "*"), "Server",
+	}, p.args()...)...)
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = p.dir, log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it ends after the test, whose last requests it answers
+	if p.stdin, err = p.cmd.StdinPipe(); err == nil {
+		err = p.cmd.Start()
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.ended = make(chan struct{})
+	go func(cmd *exec.Cmd, ended chan struct{}) {
+		defer close(ended)
+		_ = cmd.Wait() // the test kills it
+	}(p.cmd, p.ended)
+	p.await()
+}
+
+// await waits until the server answers.
+func (p *Process) await() {
+	p.t.Helper()
+	var err error
+	for begin := time.Now(); time.Since(begin) < patience; time.Sleep(50 * time.Millisecond) {
+		if err = p.ready(); err == nil {
+			return
+		}
+		select {
+		case <-p.ended:
+			p.t.Fatalf("%s has ended: %s", p.name, p.said())
+		default:
+		}
+	}
+	p.t.Fatalf("%s does not answer after %v: %v: %s", p.name, patience, err, p.said())
+}
+
+// Kill kills the server as kill -9 does, and waits for its end. A server that does not run is left alone.
+func (p *Process) Kill() {
+	if p.cmd == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill() // otherwise it has ended
+	<-p.ended
+	_ = p.stdin.Close() // nobody reads it
+	p.cmd = nil
+}
+
+// Pause stops the server's processors, so that requests wait for it. The function that it returns ends that.
+func (p *Process) Pause() (resume func()) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		p.t.Fatal(err)
+	}
+	return func() { _ = p.cmd.Process.Signal(syscall.SIGCONT) } // one that was killed need not go on
+}
+
+func (p *Process) log() string { return filepath.Join(p.dir, "output") }
+
+// said returns the end of what the server has written.
+func (p *Process) said() string {
+	text, err := os.ReadFile(p.log())
+	if err != nil {
+		return err.Error()
+	}
+	const most = 4000
+	return string(text[max(0, len(text)-most):])
+}
+
+// freePort returns a port of the loopback address that nobody uses now. It is below those that the kernel
+// gives to clients: one of these could get the port of a server that is away.
+func freePort(t testing.TB) int {
+	t.Helper()
+	for range 1000 {
+		port := 10000 + rand.IntN(20000)
+		if listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			defer listener.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return 0
+}
