@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurmmodel"
 	"rmreplay/internal/rm/slurmmodel/guide"
 	"rmreplay/internal/run"
@@ -290,7 +291,8 @@ func inputs(v *guide.View) string {
 	for i, p := range v.Parts {
 		fmt.Fprintf(&b, "%s%s %.2f", map[bool]string{true: " = ", false: " + "}[i == 0], p.Name, p.Points)
 	}
-	fmt.Fprintf(&b, ", partition %s with %d nodes without jobs", v.Partition, v.IdleNodes)
+	fmt.Fprintf(&b, ", partition %s with %d %s without jobs", v.Partition, v.IdleNodes,
+		quantity.Plural(v.IdleNodes, "node", "nodes"))
 	if v.Planned != 0 {
 		fmt.Fprintf(&b, ", planned for %s", v.Planned)
 	}

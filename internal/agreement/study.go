@@ -12,6 +12,7 @@ import (
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
@@ -175,8 +176,8 @@ func (s *study) replay(ctx context.Context, i int, dir string) error {
 	defer cancel()
 	hooks := experiment.Hooks{Progress: func(p replay.Progress) {
 		if i == 0 {
-			s.show("replaying on Slurm: at %s %d jobs have ended in the first of %d replays",
-				hpc.Unix(p.Now.UnixSeconds()), p.Ended, s.Realizations)
+			s.show("replaying on Slurm: at %s %d %s ended in the first of %d replays", hpc.Unix(p.Now.UnixSeconds()), p.Ended,
+				quantity.Plural(p.Ended, "job has", "jobs have"), s.Realizations)
 		}
 	}}
 	_, err := experiment.Run(bounded, spec, hooks)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/output"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
@@ -96,8 +97,8 @@ func (r *Report) use() (Use, string) {
 	off, spread := r.meanWaits()
 	switch {
 	case r.Whole.Waited.All < fewWaits:
-		return Unknown, fmt.Sprintf("Only %d jobs waited a minute, which is too few to trust the model for: compare a "+
-			"busier part of the workload.", r.Whole.Waited.All)
+		return Unknown, fmt.Sprintf("Only %d %s waited a minute, which is too few to trust the model for: compare a "+
+			"busier part of the workload.", r.Whole.Waited.All, quantity.Plural(r.Whole.Waited.All, "job", "jobs"))
 	case r.Whole.Starts.Share() >= jobsStarts && r.Whole.Waited.Share() >= jobsWaited:
 		return ForJobs, "Use it in place of replays of such a workload, also for single jobs (simulate, explain, forecast, " +
 			"sweep, tune); not for options of jobs and of slurm.conf that this workload does not have."
@@ -132,10 +133,10 @@ func (r *Report) meanWaits() (off, spread float64) {
 // part names what was compared.
 func (r *Report) part() string {
 	if r.Whole.Until == "" {
-		return fmt.Sprintf("this workload (%d jobs)", r.Jobs)
+		return fmt.Sprintf("this workload (%d %s)", r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"))
 	}
-	return fmt.Sprintf("the part of this workload from %s to %s (%d jobs, of %d of its %d submissions)", r.Begin,
-		r.Whole.Until, r.Jobs, r.Submissions, r.Of)
+	return fmt.Sprintf("the part of this workload from %s to %s (%d %s, of %d of its %d submissions)", r.Begin,
+		r.Whole.Until, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"), r.Submissions, r.Of)
 }
 
 // seeds names the seeds.

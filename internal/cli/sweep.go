@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/cli/usage"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/sweep"
 )
 
@@ -136,7 +137,8 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 		return fmt.Errorf("finding this program: %w", err)
 	}
 	if opts.cell > len(plan.Runs) {
-		return console.Usagef("--cell %d: the plan has %d runs", opts.cell, len(plan.Runs))
+		return console.Usagef("--cell %d: the plan has %d %s", opts.cell, len(plan.Runs),
+			quantity.Plural(len(plan.Runs), "run", "runs"))
 	}
 	if opts.dryRun {
 		outlook, err := (&sweep.Maker{Plan: plan, Version: Version()}).Outlook()
@@ -210,9 +212,11 @@ func (g *globals) finishSweep(plan *sweep.Plan, opts sweepOptions) error {
 	case err != nil:
 		return err
 	case bad > 0:
-		return fmt.Errorf("%d of %d runs failed or have not been made", bad, summary.Runs)
+		return fmt.Errorf("%d of %d %s failed or have not been made", bad, summary.Runs,
+			quantity.Plural(summary.Runs, "run", "runs"))
 	case summary.Invalid > 0:
-		return console.Invalidf("%d of %d runs are not valid", summary.Invalid, summary.Runs)
+		return console.Invalidf("%d of %d %s not valid", summary.Invalid, summary.Runs,
+			quantity.Plural(summary.Runs, "run is", "runs are"))
 	}
 	return nil
 }
@@ -289,13 +293,15 @@ func submitSweep(ctx context.Context, g *globals, maker *sweep.Maker, opts sweep
 		return err
 	}
 	if array == nil {
-		g.Say("rmreplay: all %d runs are complete; nothing is submitted", len(maker.Plan.Runs))
+		g.Say("rmreplay: all %d %s complete; nothing is submitted", len(maker.Plan.Runs),
+			quantity.Plural(len(maker.Plan.Runs), "run is", "runs are"))
 		return g.finishSweep(maker.Plan, opts)
 	}
 	if opts.json {
 		return g.PrintJSON(array)
 	}
-	err = g.Printf("submitted job array %s with %d of %d runs\nwhen it has ended: rmreplay sweep %s -o %s --collect\n",
-		array.Job, len(array.Runs), len(maker.Plan.Runs), maker.Plan.Experiment.Path, opts.output)
+	err = g.Printf("submitted job array %s with %d of %d %s\nwhen it has ended: rmreplay sweep %s -o %s --collect\n",
+		array.Job, len(array.Runs), len(maker.Plan.Runs),
+		quantity.Plural(len(maker.Plan.Runs), "run", "runs"), maker.Plan.Experiment.Path, opts.output)
 	return err
 }

@@ -246,7 +246,7 @@ func withJob(s Set, row run.Row) Set {
 func TestNoCommonJob(t *testing.T) {
 	for want, sets := range map[string][]Set{
 		"no job in common": {single("a", job("x", 0, 0, 5, "n1")), single("b", job("y", 0, 0, 5, "n1"))},
-		"no divergence in the 1 job that both sides have: their first runs agree in each of them; 0 and 1 jobs are on one side only": {
+		"no divergence in the 1 job that both sides have: their first runs agree in each of them; 0 and 1 job is on one side only": {
 			single("a", job("x", 0, 0, 5, "n1")), single("b", job("x", 0, 0, 5, "n1"), job("y", 0, 0, 5, "n2"))},
 		"no divergence: the first runs of both sides agree in every job": {single("a", job("x", 0, 0, 5, "n1")), single("b", job("x", 0, 0, 5, "n1"))},
 	} {

@@ -25,6 +25,7 @@ import (
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/stats"
@@ -381,25 +382,27 @@ func warnings(sets []Set, c *Comparison) []string {
 			}
 		}
 		if invalid > 0 {
-			list = append(list, fmt.Sprintf("%s: %d of %d runs are not complete and valid", s.Name, invalid, len(s.Runs)))
+			list = append(list, fmt.Sprintf("%s: %d of %d %s not complete and valid", s.Name, invalid, len(s.Runs),
+				quantity.Plural(len(s.Runs), "run is", "runs are")))
 		}
 		if n := len(s.Runs); n > 1 && c.Distances != nil && identical(c.Distances, i) {
-			list = append(list, fmt.Sprintf("%s: all %d runs have the same waits: they are one realization, "+
-				"and intervals of no width say nothing about chance", s.Name, n))
+			list = append(list, fmt.Sprintf("%s: all %d %s the same waits: they are one realization, "+
+				"and intervals of no width say nothing about chance", s.Name, n,
+				quantity.Plural(n, "run has", "runs have")))
 		}
 		if n := len(s.Runs); n > 1 && n < fewRuns {
-			list = append(list, fmt.Sprintf("%s: %d runs are too few for trustworthy intervals (want %d or more)", s.Name, n,
+			list = append(list, fmt.Sprintf("%s: %d %s too few for trustworthy intervals (want %d or more)", s.Name, n, quantity.Plural(n, "run is", "runs are"),
 				fewRuns))
 		}
 		if n := len(s.Runs); i > 0 && c.Inference {
 			p, figures := stats.SmallestP(len(sets[0].Runs), n, stats.TestOptions{}), correctedFor(c.Metrics)
 			if p > 1-c.Level {
-				list = append(list, fmt.Sprintf("%d and %d runs: no p-value can be below %.2g, however large the difference",
-					len(sets[0].Runs), n, p))
+				list = append(list, fmt.Sprintf("%d and %d %s: no p-value can be below %.2g, however large the difference",
+					len(sets[0].Runs), n, quantity.Plural(n, "run", "runs"), p))
 			} else if c.SmallestP(len(sets[0].Runs), n) > 1-c.Level {
-				list = append(list, fmt.Sprintf("%d and %d runs: no p-value can be below %.2g, and none is significant after the "+
+				list = append(list, fmt.Sprintf("%d and %d %s: no p-value can be below %.2g, and none is significant after the "+
 					"correction for %d figures (want more runs)",
-					len(sets[0].Runs), n, p, figures))
+					len(sets[0].Runs), n, quantity.Plural(n, "run", "runs"), p, figures))
 			}
 		}
 	}

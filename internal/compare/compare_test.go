@@ -165,7 +165,7 @@ func TestWarnings(t *testing.T) {
 		want string
 	}{
 		"twice":     {[]Set{single("a", same), single("a", same)}, "a is given twice"},
-		"doubtful":  {[]Set{single("a", same), doubtful}, "bad: 1 of 1 runs are not complete and valid"},
+		"doubtful":  {[]Set{single("a", same), doubtful}, "bad: 1 of 1 run is not complete and valid"},
 		"identical": {[]Set{{"s", []Realization{realization("s1", same), realization("s2", same)}}, single("a", same)}, "s: all 2 runs have the same waits"},
 		"few":       {[]Set{randomSet("a", 1, 3, 10), randomSet("b", 2, 3, 10)}, "no p-value can be below 0.1"},
 		"corrected": {[]Set{randomSet("a", 1, 5, 10), randomSet("b", 2, 5, 10)}, "5 and 5 runs: no p-value can be below 0.0079, and none is significant after the correction"},

@@ -11,6 +11,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
 	"rmreplay/internal/workload"
@@ -222,8 +223,8 @@ func causes(v *run.Verdict, recorded *run.Manifest) []string {
 			metrics.Float(v.FreeNodes).Percent()))
 	}
 	if v.OnlyRecorded > v.Jobs/100 {
-		list = slices.Insert(list, 0, fmt.Sprintf("%d jobs ran in production and not in the replay: rejected, or never "+
-			"able to start", v.OnlyRecorded))
+		list = slices.Insert(list, 0, fmt.Sprintf("%d %s ran in production and not in the replay: rejected, or never "+
+			"able to start", v.OnlyRecorded, quantity.Plural(v.OnlyRecorded, "job", "jobs")))
 	}
 	return append(list, known, "priorities that an administrator set by hand")
 }

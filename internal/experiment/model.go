@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
@@ -276,7 +277,8 @@ func (e *modelEngine) play(
 	}
 	warnings = append(append(warnings, e.partial()...), p.undone(result, engine.NeverStarts())...)
 	if refused := engine.Refused(); len(refused) > 0 {
-		text := fmt.Sprintf("%d events of nodes or reservations were refused: %s", len(refused), few(refused, 5))
+		text := fmt.Sprintf("%d %s of nodes or reservations were refused: %s", len(refused),
+			quantity.Plural(len(refused), "event", "events"), few(refused, 5))
 		warnings = append(warnings, run.Warning{Code: "event-refused", Text: text, AffectsResult: true, Count: len(refused)})
 	}
 	for _, w := range warnings {

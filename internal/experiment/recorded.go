@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/slurm/conf"
@@ -164,7 +165,7 @@ func Again(r *run.Run) (Spec, error) {
 	}
 	if n := r.Manifest.Jobs.NotSubmitted + r.Manifest.Jobs.Unanswered; n > 0 {
 		return s, inputError(fmt.Errorf("making %s again: %s has changed or is not there, and the record lacks %d of its "+
-			"%d jobs (want the file as it was)", r.Dir, path, n, made.Jobs))
+			"%d %s (want the file as it was)", r.Dir, path, n, made.Jobs, quantity.Plural(made.Jobs, "job", "jobs")))
 	}
 	s.Workload.SHA256 = made.SHA256
 	s.Workload.Value, err = r.Played()

@@ -11,6 +11,7 @@ import (
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/workload"
 )
@@ -174,14 +175,16 @@ func doubtsOf(all []*realization) (list []string) {
 	}
 	if late > 0 {
 		list = append(list, fmt.Sprintf(
-			"in %d of %d realizations a job that runs now did not, so its nodes were free too early", late, len(all)))
+			"in %d of %d %s a job that runs now did not, so its nodes were free too early", late, len(all),
+			quantity.Plural(len(all), "realization", "realizations")))
 	}
 	if lost > 0 {
-		list = append(list, fmt.Sprintf("in %d of %d realizations a pending job was refused, and so never starts (%s)", lost,
-			len(all), refused))
+		list = append(list, fmt.Sprintf("in %d of %d %s a pending job was refused, and so never starts (%s)", lost,
+			len(all), quantity.Plural(len(all), "realization", "realizations"), refused))
 	}
 	for _, text := range slices.Sorted(maps.Keys(warned)) {
-		list = append(list, fmt.Sprintf("in %d of %d realizations: %s", warned[text], len(all), text))
+		list = append(list, fmt.Sprintf("in %d of %d %s: %s", warned[text], len(all),
+			quantity.Plural(len(all), "realization", "realizations"), text))
 	}
 	return list
 }

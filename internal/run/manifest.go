@@ -14,6 +14,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/input"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
@@ -264,8 +265,8 @@ func (m *Manifest) Doubt() string {
 	case m.Valid:
 		return ""
 	case m.State == StateInterrupted:
-		return fmt.Sprintf("it was interrupted when %d of %d jobs had been submitted and %d had ended",
-			m.Jobs.Submitted, m.Workload.Jobs, m.Jobs.Ended)
+		return fmt.Sprintf("it was interrupted when %d of %d %s had been submitted and %d had ended",
+			m.Jobs.Submitted, m.Workload.Jobs, quantity.Plural(m.Workload.Jobs, "job", "jobs"), m.Jobs.Ended)
 	case m.State == StateFailed && m.Error != "":
 		return "it failed: " + m.Error
 	}

@@ -15,6 +15,7 @@ import (
 	"rmreplay/internal/experiment"
 	files "rmreplay/internal/input"
 	"rmreplay/internal/output"
+	"rmreplay/internal/quantity"
 )
 
 // ArrayOptions are the options of [Maker.Submit].
@@ -57,7 +58,8 @@ func (m *Maker) Submit(ctx context.Context, opts ArrayOptions) (*Array, error) {
 	}
 	out, err := askSlurm(ctx, "sbatch", "--parsable", a.Script)
 	if err != nil {
-		return nil, fmt.Errorf("submitting a job array of %d runs: %w", len(a.Runs), err)
+		return nil, fmt.Errorf("submitting a job array of %d %s: %w", len(a.Runs),
+			quantity.Plural(len(a.Runs), "run", "runs"), err)
 	}
 	a.Job, _, _ = strings.Cut(strings.TrimSpace(out), ";") // a cluster's name may follow
 	if err := writeJSON(p.path(arrayFile), a); err != nil {

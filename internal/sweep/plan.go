@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/output"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
@@ -184,7 +185,8 @@ func (e *Experiment) cells() int {
 func NewPlan(e *Experiment, dir string) (*Plan, error) {
 	p := &Plan{Experiment: e, Dir: dir, shared: map[string]*derived{}}
 	if n := e.cells() * len(e.Seeds); n > maxRuns {
-		return nil, fmt.Errorf("planning %s: %d runs (want at most %d)", e.Path, n, maxRuns)
+		return nil, fmt.Errorf("planning %s: %d %s (want at most %d)", e.Path, n,
+			quantity.Plural(n, "run", "runs"), maxRuns)
 	}
 	transforms := orNone(e.Transforms)
 	if e.Sim != nil {

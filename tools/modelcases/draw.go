@@ -37,6 +37,7 @@ var families = []family{
 var newer = []family{
 	{"licenses", (*drawing).licenses},
 	{"deadlines", (*drawing).deadlines},
+	{"jobgpus", (*drawing).jobGPUs},
 }
 
 // ofEach is how many numbers a newer family has.
@@ -220,6 +221,35 @@ func (d *drawing) gpus() {
 			return fmt.Sprintf("--gpus-per-node=%d", n)
 		case 3:
 			return fmt.Sprintf("-N 2 -n 2 --gpus-per-node=%d", n)
+		}
+		return ""
+	})
+}
+
+// jobGPUs draws jobs that ask for GPUs for all of the job, for each task or each socket, and for CPUs and memory of
+// each.
+func (d *drawing) jobGPUs() {
+	number, typed := d.withGPUs()
+	places := typed || strings.Contains(d.files[0], "Cores=")
+	d.job = append(d.job, func(int) string {
+		n := 1 + d.IntN(number)
+		switch d.IntN(10) {
+		case 0, 1:
+			return fmt.Sprintf("--gpus=%d", 1+d.IntN(2*number))
+		case 2:
+			return fmt.Sprintf("-n %d --gpus-per-task=%d", 1+d.IntN(4), 1+d.IntN(2))
+		case 3:
+			return fmt.Sprintf("-N 2 -n 4 --gpus=%d", 2+d.IntN(number))
+		case 4:
+			return fmt.Sprintf("-n 1 --gpus=%d --cpus-per-gpu=%d", n, 1+d.IntN(2))
+		case 5:
+			return fmt.Sprintf("-n 1 --gpus-per-node=%d --cpus-per-gpu=1", n)
+		case 6:
+			return fmt.Sprintf("--gpus=%d --mem-per-gpu=%d", n, d.memory/pick(d, 8, 16))
+		case 7:
+			if sockets := 1 + d.IntN(d.sockets); places {
+				return fmt.Sprintf("--sockets-per-node=%d --gpus-per-socket=1", sockets)
+			}
 		}
 		return ""
 	})

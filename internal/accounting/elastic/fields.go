@@ -22,6 +22,7 @@ const fieldsKept = time.Minute
 // fields are the cluster's fields by the columns that they stand for.
 type fields struct {
 	columns map[string]field
+	ownAPI  bool
 }
 
 // field is how a column is called on the cluster.
@@ -54,7 +55,7 @@ func (c *Cluster) known(ctx context.Context) (*fields, error) {
 	}
 	own := ownAPI(answer.Fields)
 	f := &fields{map[string]field{question.Exit: resolve(&question.Field{Name: question.Exit, Type: question.Text},
-		answer.Fields, own)}}
+		answer.Fields, own)}, own}
 	for name, known := range question.Fields {
 		if name == known.Name {
 			f.columns[name] = resolve(known, answer.Fields, own)

@@ -3,7 +3,9 @@ package elastic
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
+	"unicode"
 
 	"rmreplay/internal/accounting/question"
 )
@@ -55,25 +57,66 @@ func (f *fields) filter(chosen question.Filter) (object, error) {
 		if err != nil || field.name == "" {
 			return nothing, err
 		}
-		return f.exists(chosen.Column, field), nil
+		return f.started(chosen.Column, f.exists(chosen.Column, field)), nil
 	case question.Like:
 		field, err := f.of(chosen.Column)
 		if err != nil || field.name == "" {
 			return nothing, err
 		}
-		body := object{"value": chosen.Pattern}
-		if chosen.AnyCase {
-			body["case_insensitive"] = true
-		}
-		return object{"wildcard": object{field.name: body}}, nil
+		return f.like(field.name, chosen), nil
 	case question.Compare:
 		field, err := f.of(chosen.Column)
 		if err != nil || field.name == "" {
 			return nothing, err
 		}
-		return field.compare(chosen.Op, chosen.Value), nil
+		return f.started(chosen.Column, field.compare(chosen.Op, chosen.Value)), nil
 	}
 	return nil, fmt.Errorf("a filter of the type %T", chosen)
+}
+
+// like returns the query of a pattern. A cluster that ignores case does so for letters of ASCII alone, so others are a
+// choice in a regular expression.
+func (f *fields) like(name string, l question.Like) object {
+	folds := func(c rune) bool { return c > unicode.MaxASCII && unicode.SimpleFold(c) != c }
+	switch {
+	case !l.AnyCase:
+		return object{"wildcard": object{name: object{"value": l.Pattern}}}
+	case f.ownAPI || !strings.ContainsFunc(l.Pattern, folds):
+		return object{"wildcard": object{name: object{"value": l.Pattern, "case_insensitive": true}}}
+	}
+	return object{"regexp": object{name: object{"value": anyCase(l.Pattern), "flags": "NONE"}}}
+}
+
+// anyCase returns a pattern as a regular expression of Lucene for letters of any case.
+func anyCase(pattern string) string {
+	var b strings.Builder
+	quoted := false
+	for _, c := range pattern {
+		switch {
+		case !quoted && c == '\\':
+			quoted = true
+			continue
+		case !quoted && c == '*':
+			b.WriteString(".*")
+		case !quoted && c == '?':
+			b.WriteByte('.')
+		case unicode.SimpleFold(c) != c:
+			b.WriteString("[" + string(c))
+			for other := unicode.SimpleFold(c); other != c; other = unicode.SimpleFold(other) {
+				b.WriteRune(other)
+			}
+			b.WriteByte(']')
+		case c > unicode.MaxASCII || unicode.IsDigit(c):
+			b.WriteRune(c)
+		default:
+			b.WriteString(`\` + string(c))
+		}
+		quoted = false
+	}
+	if quoted { // a backslash at the end is one
+		b.WriteString(`\\`)
+	}
+	return b.String()
 }
 
 func (f *fields) filters(list []question.Filter) (all []object, err error) {
@@ -85,6 +128,16 @@ func (f *fields) filters(list []question.Filter) (all []object, err error) {
 		all = append(all, part)
 	}
 	return all, nil
+}
+
+// started leaves the jobs that never ran out of a query for starts: Slurm's documents have the instant of their end as
+// their start.
+func (f *fields) started(column string, query object) object {
+	nodes, err := f.of("node_list")
+	if column != "start_time" || err != nil || nodes.name == "" {
+		return query
+	}
+	return object{"bool": object{"filter": []object{query}, "must_not": []object{{"terms": object{nodes.name: notRun}}}}}
 }
 
 // exists holds for jobs that have a value. "" counts as missing.

@@ -31,10 +31,7 @@ func member(e *store.Entry) ([]byte, error) {
 	own := map[string]any{"id": store.ID(&e.Job), "limit_used": nil}
 	for i, c := range store.Columns {
 		if Derived(c) || c.Name == "cluster" {
-			own[c.Name] = row[i]
-		}
-		if at, ok := row[i].(time.Time); ok && Derived(c) {
-			own[c.Name] = at.Format("2006-01-02T15:04:05.000Z")
+			own[c.Name] = cellOf(row[i])
 		}
 	}
 	if e.Job.Elapsed.Known && e.Job.Limit.Known && e.Job.Limit.Value != 0 {
@@ -43,9 +40,10 @@ func member(e *store.Entry) ([]byte, error) {
 	return json.Marshal(own)
 }
 
-// extend adds [Member] to a document, unless it has such a member, and the member cluster to one that does
-// not name its cluster: in an index that the plugin fills, too, that is the field of all jobs.
-func extend(document, member []byte) []byte {
+// extend adds [Member] to a document, unless it has such a member, and the keys of Slurm that it lacks although the
+// store knows them: such as cluster, which not every document names, and cpu_hours, which imported records do not
+// have. In an index that the plugin fills, too, these are the fields of all jobs.
+func extend(document, member []byte, e *store.Entry) []byte {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(document, &members) != nil {
 		return document
@@ -55,13 +53,37 @@ func extend(document, member []byte) []byte {
 		own = member
 		document = insert(document, Member, own)
 	}
+	row := store.Row(e)
+	for i, c := range store.Columns {
+		if _, named := members[c.Field]; named || c.Field == "" || c.Field == "_index" || Derived(c) {
+			continue
+		}
+		value, err := json.Marshal(cellOf(row[i]))
+		if c.Name == "cluster" {
+			value, err = clusterOf(own)
+		}
+		if text := string(value); err == nil && text != "null" && text != `""` && text != "" {
+			document = insert(document, c.Field, value)
+		}
+	}
+	return document
+}
+
+// cellOf returns a value of a row as a document has it.
+func cellOf(value any) any {
+	if at, ok := value.(time.Time); ok {
+		return at.Format("2006-01-02T15:04:05.000Z")
+	}
+	return value
+}
+
+// clusterOf returns the cluster that a [Member] names, which may be that of the server that sent the document on.
+func clusterOf(member []byte) (json.RawMessage, error) {
 	var known struct {
 		Cluster json.RawMessage `json:"cluster"`
 	}
-	if _, named := members["cluster"]; named || json.Unmarshal(own, &known) != nil || known.Cluster == nil {
-		return document
-	}
-	return insert(document, "cluster", known.Cluster)
+	err := json.Unmarshal(member, &known)
+	return known.Cluster, err
 }
 
 // insert adds a member to an object without white space at its ends.

@@ -97,6 +97,7 @@ func TestDerived(t *testing.T) {
 	}
 	var sent struct {
 		JobID    int            `json:"jobid"`
+		CPUHours float64        `json:"cpu_hours"`
 		Cluster  string         `json:"cluster"`
 		Rmreplay map[string]any `json:"rmreplay"`
 	}
@@ -116,7 +117,7 @@ func TestDerived(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
-	if _, ok := sent.Rmreplay["user_name"]; ok || sent.JobID != 7 || sent.Cluster != "dale" {
+	if _, ok := sent.Rmreplay["user_name"]; ok || sent.JobID != 7 || sent.Cluster != "dale" || sent.CPUHours != 4 {
 		t.Errorf("%v", sent)
 	}
 	seen := 0

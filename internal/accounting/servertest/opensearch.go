@@ -94,11 +94,14 @@ func (s *OpenSearch) Each(pattern string, do func(d Document)) {
 	s.Ask(http.MethodDelete, "/_search/scroll", fmt.Sprintf(`{"scroll_id":%q}`, page.Scroll), nil)
 }
 
-// Count returns how many documents the indices have that a pattern names.
-func (s *OpenSearch) Count(pattern string) (n int) {
+// Count returns how many documents an index has: 0 if there is none.
+func (s *OpenSearch) Count(index string) (n int) {
 	s.t.Helper()
-	s.Ask(http.MethodPost, "/"+pattern+"/_refresh", "", nil)
+	if status, _, err := s.request(http.MethodHead, "/"+index, ""); err == nil && status == http.StatusNotFound {
+		return 0
+	}
+	s.Ask(http.MethodPost, "/"+index+"/_refresh", "", nil)
 	var count struct{ Count int }
-	s.Ask(http.MethodGet, "/"+pattern+"/_count", "", &count)
+	s.Ask(http.MethodGet, "/"+index+"/_count", "", &count)
 	return count.Count
 }

@@ -39,15 +39,20 @@ import (
 )
 
 // serveVariable makes the test's program a server over the directory that it names, on the address
-// behind it.
-const serveVariable = "RMREPLAY_TEST_SERVE"
+// behind it. It forwards to the URL of forwardVariable, and reads the topic of kafkaVariable.
+const (
+	serveVariable   = "RMREPLAY_TEST_SERVE"
+	forwardVariable = "RMREPLAY_TEST_FORWARD"
+	kafkaVariable   = "RMREPLAY_TEST_KAFKA"
+)
 
 func TestMain(m *testing.M) {
 	supervise.RunIfGuard() // of a replay's daemons
 	if dir, address, ok := strings.Cut(os.Getenv(serveVariable), " "); ok {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		err := service.New().Serve(ctx, service.Serve{Data: dir, Listen: []string{address}}, func(format string, args ...any) {
+		opts := service.Serve{Data: dir, Listen: []string{address}, Forward: os.Getenv(forwardVariable), Kafka: os.Getenv(kafkaVariable)}
+		err := service.New().Serve(ctx, opts, func(format string, args ...any) {
 			fmt.Fprintf(os.Stderr, format+"\n", args...)
 		})
 		if err != nil {

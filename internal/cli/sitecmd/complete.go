@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/complete"
 )
@@ -180,7 +181,7 @@ func (l Lent) showComplete(r *completeReport, asJSON bool) error {
 		return l.PrintJSON(r)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "wrote %s: %d jobs\n", r.Output, r.Jobs)
+	fmt.Fprintf(&b, "wrote %s: %d %s\n", r.Output, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"))
 	if len(r.Made) > 0 {
 		b.WriteString("nobody recorded these fields; rules made them, and a realization draws them anew:\n")
 	} else {

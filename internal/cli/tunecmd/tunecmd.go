@@ -13,6 +13,7 @@ import (
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/sweep"
 	"rmreplay/internal/tune"
 )
@@ -116,8 +117,9 @@ func (o commands) run(ctx context.Context, path string, opts options) error {
 		File: file, Dir: dir, Program: program, Version: o.Version, Parallel: opts.parallel, Model: opts.policy != "",
 		CheckOption: o.CheckOption, CheckVariant: o.CheckVariant, Observe: display.Run,
 		Step: func(s tune.Step) {
-			display.Step(fmt.Sprintf("%s: %d runs of %d settings on %d blocks (%d of %d runs are used)", s.What, s.Runs,
-				s.Settings, s.Blocks, s.Used, s.Budget))
+			display.Step(fmt.Sprintf("%s: %d %s of %d settings on %d blocks (%d of %d %s used)", s.What, s.Runs,
+				quantity.Plural(s.Runs, "run", "runs"),
+				s.Settings, s.Blocks, s.Used, s.Budget, quantity.Plural(s.Budget, "run is", "runs are")))
 		},
 	}
 	if err := tuner.Check(); err != nil {

@@ -51,8 +51,10 @@ type Engine struct {
 	list        []*job      // slurmctld's list of jobs, without ended ones
 	pending     []*job      // memory for pendingJobs
 	queues      [2][]record // memory for buildQueue
-	over        []*job      // ended ones that slurmctld has not forgotten
-	running     []*job      // by end, and then by place in the list
+	unsorted    []record
+	order       []ranked
+	over        []*job // ended ones that slurmctld has not forgotten
+	running     []*job // by end, and then by place in the list
 	horizon     []selection.Running
 	version     int            // of the running jobs and the state; changes with them
 	table       backfill.Table // of a cycle of backfill

@@ -12,9 +12,13 @@ type record struct {
 	job      *job
 	part     *partition
 	priority uint32
-	head     bool   // the record stands for several tasks
-	place    int    // before the queue is sorted
-	rank     uint64 // reservation, tier (16 bits) and priority; higher ones first
+	head     bool // the record stands for several tasks
+}
+
+// ranked is a record by its reservation, tier (16 bits) and priority. Higher ones are first.
+type ranked struct {
+	rank  uint64
+	place int // before the queue is sorted
 }
 
 // pendingJobs returns the pending jobs in slurmctld's order. It is a copy: tasks of arrays may start
@@ -38,7 +42,7 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 	if forBackfill { // a cycle may last while the main scheduler makes passes
 		memory = &e.queues[1]
 	}
-	queue := (*memory)[:0]
+	unsorted, order := e.unsorted[:0], e.order[:0]
 	for _, j := range e.pendingJobs() {
 		if j.state != pending {
 			continue // its dependency has cancelled it
@@ -67,19 +71,29 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 			if refused != slurmspec.NoReason {
 				continue
 			}
-			r := record{job: j, part: p, priority: j.priority, head: j.isHead(), place: len(queue)}
+			r := record{job: j, part: p, priority: j.priority, head: j.isHead()}
 			if j.perPart != nil {
 				r.priority = j.perPart[i]
 			}
-			r.rank = uint64(p.tier)<<32 | uint64(r.priority)
+			rank := uint64(p.tier)<<32 | uint64(r.priority)
 			if j.reservation != nil {
-				r.rank |= 1 << 63
+				rank |= 1 << 63
 			}
-			queue = append(queue, r)
+			order = append(order, ranked{rank, len(unsorted)})
+			unsorted = append(unsorted, r)
 		}
 	}
-	slices.SortFunc(queue, compareRecords)
-	*memory = queue
+	slices.SortFunc(order, func(a, b ranked) int {
+		if a.rank != b.rank {
+			return cmp.Compare(b.rank, a.rank)
+		}
+		return cmp.Or(compareJobs(unsorted[a.place].job, unsorted[b.place].job), a.place-b.place)
+	})
+	queue := (*memory)[:0]
+	for _, r := range order {
+		queue = append(queue, unsorted[r.place])
+	}
+	e.unsorted, e.order, *memory = unsorted, order, queue
 	return queue
 }
 
@@ -88,15 +102,9 @@ func isHeld(r slurmspec.Reason) bool {
 	return r == reasonHeldAdmin || r == reasonHeldUser || r == reasonConstraints || r == reasonReservationDeleted
 }
 
-// compareRecords sorts by rank, submission and number. Equal ones keep their places.
-func compareRecords(a, b record) int {
-	if by := cmp.Compare(b.rank, a.rank); by != 0 {
-		return by
-	}
-	if by := cmp.Compare(a.job.submit, b.job.submit); by != 0 {
-		return by
-	}
-	return cmp.Or(cmp.Compare(a.job.id(), b.job.id()), cmp.Compare(taskOrder(a.job), taskOrder(b.job)), a.place-b.place)
+// compareJobs sorts jobs of equal rank by submission and number. Records that are equal then keep their places.
+func compareJobs(a, b *job) int {
+	return cmp.Or(cmp.Compare(a.submit, b.submit), cmp.Compare(a.id(), b.id()), cmp.Compare(taskOrder(a), taskOrder(b)))
 }
 
 // taskOrder is the task's number; several tasks come last.

@@ -2,7 +2,6 @@ package slurmmodel
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"strings"
 
@@ -150,30 +149,10 @@ func (e *Engine) chooseReserved(among selection.Bits, count int, start int64) se
 	return alloc.Nodes
 }
 
-// The refusals of jobs that name a reservation, in slurmctld's words.
-var (
-	errReservation       = errors.New("requested reservation is invalid")
-	errReservationAccess = errors.New("access denied to requested reservation")
-)
-
 // reservationOf finds the reservation that a new job names.
 func (e *Engine) reservationOf(name string) *reservations.Reservation {
 	first, _, _ := strings.Cut(name, ",")
 	return e.reservations.Find(first)
-}
-
-// admitToReservation returns an error if a new job may not use the reservation that it names
-// (validate_job_resv). slurmctld has made its record and given it a number by then.
-func (e *Engine) admitToReservation(j *job) error {
-	switch {
-	case j.of.job.Reservation == "":
-		return nil
-	case j.reservation == nil:
-		return errReservation
-	case !j.reservation.Admits(e.who(j)):
-		return errReservationAccess
-	}
-	return nil
 }
 
 // inReservation reports whether a job may start as far as its own reservation is concerned

@@ -137,17 +137,20 @@ func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
 		over()
 		return
 	}
-	class := nodesAnswer
+	class, when := nodesAnswer, e.now
+	if e.rules.Since2411 && answering.Count() < len(j.alloc.Parts) {
+		when = when.Add(unreachable)
+	}
 	if atOnce && !e.par.Epilog {
 		class = hostsAnswer
 		others := answering.Clone()
 		others.Clear(answering.Next(0))
-		e.at(e.now, nodesAnswer, func() {
+		e.at(when, nodesAnswer, func() {
 			e.answer(j, others)
 			answering.AndNot(others)
 		})
 	}
-	e.at(e.now, class, func() {
+	e.at(when, class, func() {
 		over()
 		switch {
 		case !atOnce:
@@ -169,6 +172,10 @@ func (e *Engine) answer(j *job, nodes selection.Bits) {
 		e.closed.AndNot(nodes)
 	}
 }
+
+// unreachable is how long slurmctld tries to reach a node that is down. The answers of a job's other nodes come
+// afterwards, since they come through one tree of messages (start_msg_tree in forward.c).
+const unreachable = 10 * time.Millisecond
 
 // watchdogNap is how long the thread sleeps first that waits for the answers of a job's nodes (_wdog in
 // agent.c). It queues the scheduler afterwards if the nodes have no epilog.

@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/demand"
 	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/limits"
+	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -27,7 +28,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 	answer := rm.Event{At: e.now, Kind: rm.Accepted, Job: work.ID, Task: -1, Submission: s.index}
 	j, err := e.create(s)
 	if err == nil {
-		err = e.admitToReservation(j)
+		err = reservations.Admit(j.of.job.Reservation != "", j.reservation, e.who(j))
 		e.touch()
 	}
 	if err == nil {

@@ -44,7 +44,7 @@ func Requested(table *tres.Table, v tres.Vector, r *selection.Request, cpus, nod
 		v[tres.Memory] = uint64(r.Memory) * uint64(cpus)
 	}
 	for _, d := range r.Devices {
-		addDevices(table, v, d.Kind, d.Type, d.Count*nodes)
+		addDevices(table, v, d.Kind, d.Type, d.On(r, nodes))
 	}
 }
 

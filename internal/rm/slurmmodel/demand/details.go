@@ -1,6 +1,8 @@
 package demand
 
 import (
+	"slices"
+
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/parameters"
@@ -61,8 +63,67 @@ func Read(d *rpc.JobDesc, nodes int, maxSwitchWait int64, rules parameters.Rules
 		r.MemoryPerCPU = d.MinMemory&slurmspec.MemPerCPU != 0 && r.Memory > 0
 	}
 	j.Exclusive = d.Shared == 0
-	r.Devices, err = selection.ReadDevices(d.TRESPerNode)
-	return j, err
+	if r.Devices, err = devices(d); err != nil {
+		return j, err
+	}
+	for k := range r.Devices {
+		one := &r.Devices[k]
+		r.MemoryPerDevice = max(r.MemoryPerDevice, one.MemoryPer)
+		if one.PerTask > 0 && one.PerJob == 0 {
+			one.PerJob = r.Tasks * one.PerTask
+		}
+	}
+	if j.OwnMemory {
+		r.MemoryPerDevice = 0
+	}
+	j.OwnMemory = j.OwnMemory || r.MemoryPerDevice > 0
+	return j, nil
+}
+
+// devices reads the generic resources of a submission (gres_job_state_validate in gres.c).
+func devices(d *rpc.JobDesc) (list []selection.DeviceRequest, err error) {
+	for _, of := range []struct {
+		text string
+		set  func(r *selection.DeviceRequest, n int)
+	}{
+		{d.CPUsPerTRES, func(r *selection.DeviceRequest, n int) { r.CPUsPer = n }},
+		{d.TRESPerJob, func(r *selection.DeviceRequest, n int) { r.PerJob = n }},
+		{d.TRESPerNode, func(r *selection.DeviceRequest, n int) { r.Count = n }},
+		{d.TRESPerSocket, func(r *selection.DeviceRequest, n int) { r.PerSocket = n }},
+		{d.TRESPerTask, func(r *selection.DeviceRequest, n int) { r.PerTask = n }},
+		{d.MemPerTRES, func(r *selection.DeviceRequest, n int) { r.MemoryPer = int64(n) }},
+	} {
+		given, err := selection.ReadDevices(of.text)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range given {
+			at := slices.IndexFunc(list, func(r selection.DeviceRequest) bool { return r.Kind == one.Kind && r.Type == one.Type })
+			if at < 0 {
+				at = len(list)
+				list = append(list, selection.DeviceRequest{Kind: one.Kind, Type: one.Type})
+			}
+			of.set(&list[at], one.Count)
+		}
+	}
+	return withTypes(list), nil
+}
+
+// withTypes gives requests for resources of a type the CPUs and the memory that are given for those of any type.
+func withTypes(list []selection.DeviceRequest) []selection.DeviceRequest {
+	counted := list[:0:0]
+	for _, one := range list {
+		if one.Count+one.PerJob+one.PerSocket+one.PerTask == 0 {
+			continue
+		}
+		for _, of := range list {
+			if of.Kind == one.Kind && of.Type == "" {
+				one.CPUsPer, one.MemoryPer = max(one.CPUsPer, of.CPUsPer), max(one.MemoryPer, of.MemoryPer)
+			}
+		}
+		counted = append(counted, one)
+	}
+	return counted
 }
 
 // limitNodes gives jobs with --spread-job, and since 26.05 all jobs, a largest number of nodes that follows from

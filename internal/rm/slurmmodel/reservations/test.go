@@ -1,6 +1,10 @@
 package reservations
 
-import "rmreplay/internal/rm/slurmmodel/selection"
+import (
+	"errors"
+
+	"rmreplay/internal/rm/slurmmodel/selection"
+)
 
 // Want is what a job wants, as reservations see it.
 type Want struct {
@@ -35,6 +39,26 @@ const (
 	// Busy says that a reservation has a node that the job names.
 	Busy
 )
+
+// The refusals of jobs that name a reservation, in slurmctld's words.
+var (
+	errInvalid = errors.New("requested reservation is invalid")
+	errAccess  = errors.New("access denied to requested reservation")
+)
+
+// Admit returns an error if a new job may not use the reservation that it names, if it names one; r is nil if there
+// is none of the name (validate_job_resv).
+func Admit(names bool, r *Reservation, who Who) error {
+	switch {
+	case !names:
+		return nil
+	case r == nil:
+		return errInvalid
+	case !r.Admits(who):
+		return errAccess
+	}
+	return nil
+}
 
 // mostMoves is how often a start is moved behind a reservation.
 const mostMoves = 10

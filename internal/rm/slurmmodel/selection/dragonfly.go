@@ -57,14 +57,16 @@ func (p *pick) onlyLeaf(s *switches, best Bits) int {
 // leafSuffices reports whether the nodes of a leaf serve the rest of the job.
 func (p *pick) leafSuffices(leaf int, best, nodes Bits) bool {
 	cpus, count := 0, 0
+	var devices []int
 	of := p.m.Switches[leaf].Nodes
 	for i := of.NextAnd(best, 0); i >= 0; i = of.NextAnd(best, i+1) {
 		if !nodes.Has(i) && p.has[i] > 0 {
 			cpus += p.has[i]
 			count++
+			devices = p.addDevices(devices, i)
 		}
 	}
-	return cpus >= p.cpus && p.enough(count)
+	return cpus >= p.cpus && p.enough(count) && p.hasDevices(devices)
 }
 
 // takeInTurn takes a node of each leaf, and again, until the job has all that it wants.
@@ -96,5 +98,5 @@ func (p *pick) takeInTurn(best, nodes Bits) bool {
 			}
 		}
 	}
-	return p.least <= 0 && p.cpus <= 0
+	return p.served()
 }

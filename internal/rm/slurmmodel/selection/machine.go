@@ -142,6 +142,7 @@ type Part struct {
 	Node    int
 	CPUs    int
 	Memory  int64 // MiB
+	tasks   int   // 0 for a job that has its nodes for itself
 	cores   []int16
 	devices []int16 // by device and socket, as in a State
 }

@@ -3,12 +3,13 @@ package selection
 // room is what a node has for a job.
 type room struct {
 	ok      bool
-	cpus    int     // that the job may use; fewer once the job has taken its part
-	devices int     // generic resources that the job may use
-	most    int     // cpus and devices at first, by which hopeless nodes are left out
-	free    int     // CPUs of the free cores, whatever the job may use of them
-	cores   []int16 // usable, by socket
-	kept    []int16 // cores before generic resources reduced them
+	cpus    int       // that the job may use; fewer once the job has taken its part
+	devices int       // generic resources that the job may use
+	most    int       // cpus and devices at first, by which hopeless nodes are left out
+	free    int       // CPUs of the free cores, whatever the job may use of them
+	cores   []int16   // usable, by socket
+	kept    []int16   // cores before generic resources reduced them
+	offers  []offered // for each request of generic resources
 }
 
 // usable removes the nodes from a set that the job cannot use because of memory, generic resources or
@@ -17,6 +18,9 @@ func (m *Machine) usable(s *State, r *Request, set Bits) {
 	least := r.Memory
 	if r.MemoryPerCPU {
 		least *= int64(max(r.TasksPerNode, r.MinCPUsPerNode, r.CPUsPerTask, 1))
+	}
+	if r.MemoryPerDevice > 0 {
+		least = r.MemoryPerDevice
 	}
 	if r.Whole {
 		set.AndNot(s.busy)
@@ -55,7 +59,7 @@ func (m *Machine) hasDevices(s *State, r *Request, node int) bool {
 		if len(m.Nodes[node].Devices) == 0 {
 			return false
 		}
-		if m.countDevices(s, &r.Devices[k], node) < r.Devices[k].Count {
+		if m.countDevices(s, &r.Devices[k], node) < r.Devices[k].Least() {
 			return false
 		}
 	}
@@ -190,34 +194,6 @@ func (m *Machine) takeCPUs(r *Request, n *Node, at *room) bool {
 			at.cpus += int(at.cores[k]) * per
 		}
 	}
-	return true
-}
-
-// lookDevices counts the generic resources that the job may have on a node, and lets the node weigh less
-// the more of them are close to free cores. It reports false if they do not suffice.
-func (m *Machine) lookDevices(t *test, node int) bool {
-	at := &t.rooms[node]
-	at.devices = 0
-	near := 0
-	for k := range t.request.Devices {
-		d := &t.request.Devices[k]
-		free := t.devicesFor(m, d, node)
-		total := sum(free)
-		if total < d.Count {
-			return false
-		}
-		nearby := total
-		for s := range at.cores {
-			if at.cores[s] == 0 {
-				nearby -= free[s]
-			}
-		}
-		if d.Kind == "gpu" {
-			at.devices += total
-			near += min(nearby, d.Count)
-		}
-	}
-	t.weights[node] = t.weights[node]&^0xff | uint64(0xff-min(near, 0xff))
 	return true
 }
 

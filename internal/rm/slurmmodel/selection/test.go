@@ -47,7 +47,7 @@ type work struct {
 	classes             []class
 	best, light, within Bits
 	switches            switches
-	have, tasks         []int // see distribution
+	have                []int // see distribution
 	free, one           []int // see devicesFor
 }
 
@@ -55,7 +55,7 @@ func newWork(m *Machine) *work {
 	n := len(m.Nodes)
 	return &work{
 		candidates: NewBits(n), has: make([]int, n), best: NewBits(n), light: NewBits(n), within: NewBits(n),
-		switches: newSwitches(m), have: make([]int, n), tasks: make([]int, n),
+		switches: newSwitches(m), have: make([]int, n),
 		free: make([]int, m.stride+1), one: make([]int, m.stride+1),
 	}
 }
@@ -254,7 +254,9 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 			if cpus == 0 {
 				continue
 			}
-			if cpus = pick.use(i, cpus); cpus < t.request.MinCPUs {
+			cpus = pick.use(i, cpus)
+			if cpus = pick.takeDevices(i, cpus); cpus < t.request.MinCPUs || !pick.hasDevices(nil) {
+				clear(pick.totals)
 				continue
 			}
 			nodes.Set(i)
@@ -422,6 +424,9 @@ type pick struct {
 	most    int // nodes that it may still get
 	maximum int // CPUs that it may still get
 	has     []int
+
+	cpusForDevices int   // that each node gives at least because of its generic resources
+	totals         []int // generic resources taken, by request; nil if the job wants none for the whole of it
 }
 
 // newPick begins a pick. It holds until the next one of the test.
@@ -431,12 +436,15 @@ func newPick(m *Machine, t *test, c Counts, first bool) *pick {
 		m: m, t: t, c: c, first: first, cpus: t.request.MinCPUs, nodes: max(c.Min, c.Wanted), least: c.Min, most: c.Max,
 		maximum: t.request.MinCPUs, has: t.work.has,
 	}
+	if len(t.request.Devices) > 0 {
+		t.pick.beginDevices()
+	}
 	return &t.pick
 }
 
 // take gives a node to the job.
 func (p *pick) take(node, cpus int) {
-	cpus = p.use(node, cpus)
+	cpus = p.takeDevices(node, p.use(node, cpus))
 	p.nodes--
 	p.least--
 	p.most--
@@ -452,7 +460,7 @@ func (p *pick) use(node, cpus int) int {
 	}
 	left := p.maximum - max(p.least-1, 0)*r.cpusPerCore(&p.m.Nodes[node])
 	if cpus > left {
-		cpus = max(left, r.MinCPUsPerNode, 0)
+		cpus = max(left, r.MinCPUsPerNode, p.cpusForDevices, 0)
 		p.t.rooms[node].cpus = cpus
 	}
 	p.t.rooms[node].most = p.t.rooms[node].cpus + p.t.rooms[node].devices
@@ -460,7 +468,10 @@ func (p *pick) use(node, cpus int) int {
 }
 
 // done reports whether the job has all that it wants.
-func (p *pick) done() bool { return p.nodes <= 0 && p.cpus <= 0 }
+func (p *pick) done() bool { return p.nodes <= 0 && p.cpus <= 0 && p.hasDevices(nil) }
+
+// served reports whether the job has all that it needs.
+func (p *pick) served() bool { return p.least <= 0 && p.cpus <= 0 && p.hasDevices(nil) }
 
 // enough reports whether a number of nodes suffices (_enough_nodes).
 func (p *pick) enough(nodes int) bool {

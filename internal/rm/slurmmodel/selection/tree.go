@@ -212,6 +212,7 @@ func (p *pick) lightest(classes []class, within Bits) (best, light Bits, ok bool
 	best, light = p.t.work.best, p.t.work.light
 	best.Reset()
 	cpus, count := 0, 0
+	var devices []int
 	for k := range classes {
 		copy(light, best)
 		for i := classes[k].nodes.NextAnd(within, 0); i >= 0; i = classes[k].nodes.NextAnd(within, i+1) {
@@ -224,8 +225,9 @@ func (p *pick) lightest(classes []class, within Bits) (best, light Bits, ok bool
 			best.Set(i)
 			cpus += p.has[i]
 			count++
+			devices = p.addDevices(devices, i)
 		}
-		ok = ok || cpus >= p.cpus && p.enough(count)
+		ok = ok || cpus >= p.cpus && p.enough(count) && p.hasDevices(devices)
 		if ok && (!p.m.Since2411 || count >= p.nodes && cpus >= p.cpus) {
 			break
 		}
@@ -290,7 +292,7 @@ func (p *pick) takeLeaves(best, nodes Bits, s *switches) bool {
 		s.taken(next, s.nodes[next])
 		s.nodes[next] = 0
 	}
-	return p.least <= 0 && p.cpus <= 0
+	return p.served()
 }
 
 // takeLeaf takes the nodes of a leaf in their order. It reports true if the job has all that it wants.
