@@ -135,8 +135,9 @@ func (r *Report) part() string {
 	if r.Whole.Until == "" {
 		return fmt.Sprintf("this workload (%d %s)", r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"))
 	}
-	return fmt.Sprintf("the part of this workload from %s to %s (%d %s, of %d of its %d submissions)", r.Begin,
-		r.Whole.Until, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"), r.Submissions, r.Of)
+	return fmt.Sprintf("the part of this workload from %s to %s (%d %s, of %d of its %s)", r.Begin,
+		r.Whole.Until, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"), r.Submissions,
+		quantity.Counted(r.Of, "submission", "submissions"))
 }
 
 // seeds names the seeds.
