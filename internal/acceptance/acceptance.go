@@ -20,6 +20,7 @@ import (
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/admission"
@@ -63,7 +64,9 @@ func ask(ctx context.Context, w *workload.Workload, o Options, each func(string,
 	q := newInquiry(w, mostRequests)
 	if len(q.jobs) > 0 {
 		if version := experiment.SlurmVersion(o.Slurm); o.Say != nil && version != "" {
-			o.Say(fmt.Sprintf("asking slurmctld %s about %d requests of %d jobs", version, len(q.jobs), w.Jobs.Len()))
+			o.Say(fmt.Sprintf("asking slurmctld %s about %d %s of %d %s", version, len(q.jobs),
+				quantity.Plural(len(q.jobs), "request", "requests"), w.Jobs.Len(),
+				quantity.Plural(w.Jobs.Len(), "job", "jobs")))
 		}
 		if err := q.ask(ctx, o); err != nil {
 			return nil, err
@@ -249,8 +252,8 @@ func (q *inquiry) ask(ctx context.Context, o Options) error {
 		return fmt.Errorf("asking slurmctld: %w", err)
 	}
 	if open := result.Undrained; len(open) > 0 {
-		return fmt.Errorf("asking slurmctld: %d of %d requests have no answer, the first of them %s",
-			len(open), len(q.jobs), open[0])
+		return fmt.Errorf("asking slurmctld: %d of %d %s no answer, the first of them %s",
+			len(open), len(q.jobs), quantity.Plural(len(q.jobs), "request has", "requests have"), open[0])
 	}
 	return nil
 }

@@ -2,18 +2,32 @@ package agreement
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
 	"rmreplay/internal/rm/rmtest"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
+	"rmreplay/internal/supervise"
 	"rmreplay/internal/workload"
 )
+
+func TestMain(m *testing.M) {
+	supervise.RunIfGuard() // of the daemons
+	os.Exit(m.Run())
+}
 
 // configuration returns the slurm.conf of a small cluster with options of the scheduler.
 func configuration(t *testing.T, options string) string {
@@ -58,8 +72,8 @@ func spec(t *testing.T, options string) experiment.Spec {
 	}
 }
 
-// record makes a run of the model that passes for a replay on Slurm.
-func record(t *testing.T, options string) *run.Run {
+// record makes a run of the model that passes for a replay on Slurm. change may change its manifest further.
+func record(t *testing.T, options string, change func(m map[string]any)) *run.Run {
 	t.Helper()
 	s := spec(t, options)
 	s.Output = filepath.Join(t.TempDir(), "run")
@@ -67,9 +81,25 @@ func record(t *testing.T, options string) *run.Run {
 		t.Fatal(err)
 	}
 	path := filepath.Join(s.Output, "manifest.json")
-	data, err := os.ReadFile(path)
+	text, err := os.ReadFile(path)
+	m := map[string]any{}
 	if err == nil {
-		err = os.WriteFile(path, bytes.Replace(data, []byte(`"engine": "sim"`), []byte(`"engine": "slurm"`), 1), 0o600)
+		err = json.Unmarshal(text, &m)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m["engine"] = "slurm"
+	delete(m, "policy")
+	m["versions"].(map[string]any)["slurm"] = "22.05.8"
+	made := m["spec"].(map[string]any)
+	made["slurm"] = map[string]any{"cluster": s.Simulator.Cluster}
+	delete(made, "simulator")
+	if change != nil {
+		change(m)
+	}
+	if text, err = json.Marshal(m); err == nil {
+		err = os.WriteFile(path, text, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -81,30 +111,25 @@ func record(t *testing.T, options string) *run.Run {
 	return r
 }
 
-// follow makes the model with options follow a record.
-func follow(t *testing.T, r *run.Run, options string, instants int) *Report {
+// inLockstep makes the model with options follow a record.
+func inLockstep(t *testing.T, r *run.Run, options string, instants int) *Lockstep {
 	t.Helper()
-	f, err := NewFollower(r)
+	l, err := follow(t.Context(), spec(t, options), r, instants)
 	if err != nil {
 		t.Fatal(err)
 	}
-	counted, err := experiment.Follow(t.Context(), spec(t, options), f)
-	if err != nil {
-		t.Fatal(err)
+	var b strings.Builder
+	if l.render(&b); !strings.Contains(b.String(), l.Decisions.String()) {
+		t.Errorf("report:\n%s", b.String())
 	}
-	report := f.Report(instants, 1)
-	var b bytes.Buffer
-	if err := report.Render(&b, 3, r.Manifest.Scheduler, counted); err != nil || !strings.Contains(b.String(), report.Decisions.String()) {
-		t.Errorf("report: %v\n%s", err, b.String())
-	}
-	return report
+	return l
 }
 
 // TestFollow lets the model follow a run of its own, and one of a scheduler with other options: each decision
 // that differs is found, and none hides the next one, since all jobs start and end as recorded.
 func TestFollow(t *testing.T) {
-	r := record(t, "bf_interval=15")
-	same := follow(t, r, "bf_interval=15", 0)
+	r := record(t, "bf_interval=15", nil)
+	same := inLockstep(t, r, "bf_interval=15", 0)
 	for what, c := range map[string]Count{
 		"decisions": same.Decisions, "starts": same.Starts, "nodes": same.Nodes, "reasons": same.Reasons,
 		"plans": same.Plans, "ends": same.Ends,
@@ -117,19 +142,14 @@ func TestFollow(t *testing.T) {
 		t.Errorf("the same scheduler: %+v", same)
 	}
 
-	other := follow(t, r, "bf_interval=15,bf_max_job_test=1", 0)
-	late := 0
-	for i := range other.Differences {
-		if other.Differences[i].Kind == TooLate {
-			late++
-		}
-	}
+	other := inLockstep(t, r, "bf_interval=15,bf_max_job_test=1", 0)
+	late := other.Kinds[TooLate]
 	if late == 0 || other.Starts.Agree+late < 69 || len(other.Failed) != 0 || other.Ends.Agree != other.Ends.All || other.Ends.All < 60 ||
 		other.Decisions.Agree >= other.Decisions.All || other.Decisions.Agree < other.Decisions.All/2 {
 		t.Errorf("a scheduler without backfill: %d starts missed, %+v", late, other)
 	}
 
-	few := follow(t, r, "bf_interval=15,bf_max_job_test=1", 20)
+	few := inLockstep(t, r, "bf_interval=15,bf_max_job_test=1", 20)
 	if few.Instants != 20 || few.AllInstants != other.Instants || few.Decisions.All >= other.Decisions.All {
 		t.Errorf("20 instants: %+v", few)
 	}
@@ -137,9 +157,192 @@ func TestFollow(t *testing.T) {
 
 // TestFollowSimulation refuses a record that slurmctld did not make.
 func TestFollowSimulation(t *testing.T) {
-	r := record(t, "bf_interval=15")
+	r := record(t, "bf_interval=15", nil)
 	r.Manifest.Engine = "sim"
 	if _, err := NewFollower(r); err == nil || !strings.Contains(err.Error(), "want a record of rmreplay replay") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestCompare compares a record with the model of its own scheduler, and of another one: the verdict has the jobs
+// that differ, and the first of them the decision that caused it.
+func TestCompare(t *testing.T) {
+	r := record(t, "bf_interval=15", nil)
+	same, err := Compare(t.Context(), []*run.Run{r}, nil, Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := same.Whole; w.Starts.Agree != 69 || w.Nodes != w.Starts || w.Waited.All < fewWaits || w.First != nil ||
+		same.Verdict.Use != ForJobs || !strings.Contains(same.Verdict.Text, "100 % of Slurm's decisions") {
+		t.Errorf("the same scheduler: %+v\n%s", w, same.Render())
+	}
+
+	plain := spec(t, "bf_interval=15,bf_max_job_test=1")
+	plain.Output = filepath.Join(t.TempDir(), "plain")
+	if _, err := experiment.Run(t.Context(), plain, experiment.Hooks{}); err != nil {
+		t.Fatal(err)
+	}
+	model, err := run.Open(plain.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := Compare(t.Context(), []*run.Run{r}, []*run.Run{model}, Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := other.Whole
+	if w.Starts.All != 69 || w.Starts.Agree > 60 || w.Kinds[later] == 0 || w.First == nil || other.Verdict.Use == ForJobs {
+		t.Errorf("a scheduler without backfill: %+v\n%s", w, other.Render())
+	}
+	dir := t.TempDir()
+	if err := other.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	validate(t, filepath.Join(dir, resultFile))
+	for _, part := range []string{other.Verdict.Text, w.First.Job, w.First.Cause, "mean wait"} {
+		if text := other.Render(); part == "" || !strings.Contains(text, part) {
+			t.Errorf("%q is not in\n%s", part, text)
+		}
+	}
+}
+
+// TestCompareInterrupted compares a record up to its end alone: the jobs that the model starts afterwards do not
+// differ, and the verdict names the part.
+func TestCompareInterrupted(t *testing.T) {
+	end := hpc.Unix(1709640000).Add(25 * time.Minute)
+	r := record(t, "bf_interval=15", func(m map[string]any) {
+		m["state"], m["valid"], m["virtual_end"] = "interrupted", false, end.Std().Format(time.RFC3339)
+	})
+	report, err := Compare(t.Context(), []*run.Run{r}, nil, Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := int(report.Figures[0].Slurm[0])
+	if w := report.Whole; started < 10 || started > 60 || w.Starts.Agree != w.Starts.All || w.Until != end.Add(-tail).String() ||
+		report.Lockstep.Starts.All != started || report.Lockstep.Decisions.Agree != report.Lockstep.Decisions.All ||
+		!strings.Contains(report.Verdict.Text, w.Until) || report.Doubt != "" {
+		t.Errorf("%d started: %+v\n%s", started, w, report.Render())
+	}
+}
+
+// TestCompareRefuses refuses records that do not belong together.
+func TestCompareRefuses(t *testing.T) {
+	r := record(t, "bf_interval=15", nil)
+	other := spec(t, "bf_interval=15")
+	other.Seed, other.Output = 4, filepath.Join(t.TempDir(), "run")
+	if _, err := experiment.Run(t.Context(), other, experiment.Hooks{}); err != nil {
+		t.Fatal(err)
+	}
+	model, err := run.Open(other.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		replay, model *run.Run
+		want          string
+	}{
+		{r, model, "no run of the model has its seed 3"},
+		{r, r, "not a run of the model"},
+		{model, nil, "want a record of rmreplay replay"},
+		{record(t, "bf_interval=15", func(m map[string]any) {
+			made := m["spec"].(map[string]any)
+			made["simulator"], made["slurm"] = map[string]any{"policy": "slurm", "ties": "ends-first"}, nil
+		}), nil, "does not say how"},
+	} {
+		var models []*run.Run
+		if c.model != nil {
+			models = []*run.Run{c.model}
+		}
+		_, err := Compare(t.Context(), []*run.Run{c.replay}, models, Options{Dir: t.TempDir()})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %s", err, c.want)
+		}
+	}
+}
+
+// TestUse has a report for each use, and for too few waits.
+func TestUse(t *testing.T) {
+	report := func(starts, waited, decided Count, slurm, model metrics.Float) *Report {
+		return &Report{
+			Whole: Whole{Starts: starts, Waited: waited}, Lockstep: Lockstep{Starts: decided},
+			Figures: []Figure{{Name: meanWait, Slurm: []metrics.Float{slurm, slurm + 2}, Model: []metrics.Float{model, model + 2}}},
+		}
+	}
+	for want, r := range map[Use]*Report{
+		ForJobs:    report(Count{995, 1000}, Count{295, 300}, Count{990, 1000}, 100, 150),
+		ForMeans:   report(Count{900, 1000}, Count{200, 300}, Count{500, 1000}, 100, 104),
+		ForScreens: report(Count{900, 1000}, Count{200, 300}, Count{950, 1000}, 100, 150),
+		ForNothing: report(Count{900, 1000}, Count{200, 300}, Count{500, 1000}, 100, 150),
+		Unknown:    report(Count{1000, 1000}, Count{29, 29}, Count{500, 500}, 1, 1),
+	} {
+		if r.judge(); r.Verdict.Use != want {
+			t.Errorf("want %s: %+v", want, r.Verdict)
+		}
+	}
+	if got := percent(Count{99_999, 100_000}); got != "99.99 %" {
+		t.Errorf("99,999 of 100,000 are %s", got)
+	}
+}
+
+// validate holds a result against the schema in docs.
+func validate(t *testing.T, path string) {
+	t.Helper()
+	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "schemas", "agreement.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err == nil {
+		err = schema.Validate(value)
+	}
+	if err != nil {
+		t.Errorf("%s: %v", path, err)
+	}
+}
+
+// TestMeasure replays the jobs on Slurm and compares them with the model. The second time no replay is made.
+func TestMeasure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED by -short: replays on Slurm")
+	}
+	if in, err := install.FindSlurm(""); err != nil || in.Need(false) != nil {
+		t.Skip("SKIPPED: nothing is compared with Slurm: it is not installed")
+	}
+	s := spec(t, "bf_interval=15")
+	path := filepath.Join(t.TempDir(), "jobs.jsonl")
+	if err := formats.Save(path, s.Workload.Value); err != nil {
+		t.Fatal(err)
+	}
+	s.Workload, s.Slurm, s.Simulator = experiment.Workload{Path: path}, &experiment.Slurm{Cluster: s.Simulator.Cluster}, nil
+	if _, err := Measure(t.Context(), s, Options{Realizations: 1, Within: time.Millisecond, Dir: t.TempDir()}); !errors.Is(err, ErrNothing) {
+		t.Errorf("within a millisecond: %v", err)
+	}
+	how := Options{Realizations: 2, Dir: t.TempDir()}
+	report, err := Measure(t.Context(), s, how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := report.Whole; w.Starts.All != 2*69 || w.Starts.Share() < 0.97 || report.Lockstep.Decisions.Share() < 0.99 || len(report.Runs) != 2 {
+		t.Errorf("%+v\n%s", w, report.Render())
+	}
+	s.Slurm.Installation = "/nowhere" // so that it cannot be replayed
+	if _, err := Measure(t.Context(), s, Options{Realizations: 1, Dir: t.TempDir()}); !experiment.IsMissing(err) {
+		t.Errorf("without Slurm: %v", err)
+	}
+	s.Slurm.Installation = ""
+	before, err := os.Stat(filepath.Join(how.Dir, slurmDir, run.RealizationDir(1), "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Measure(t.Context(), s, how); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.Stat(filepath.Join(how.Dir, slurmDir, run.RealizationDir(1), "manifest.json"))
+	if err != nil || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("a complete replay was made again (%v)", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurmmodel"
 	"rmreplay/internal/rm/slurmmodel/guide"
 	"rmreplay/internal/run"
@@ -30,11 +31,11 @@ const (
 
 // Difference is a decision that differs, with the inputs of both sides.
 type Difference struct {
-	At    hpc.Time
-	Kind  Kind
-	Job   string
-	Slurm string
-	Model string
+	At    hpc.Time `json:"-"`
+	Kind  Kind     `json:"kind"`
+	Job   string   `json:"job"`
+	Slurm string   `json:"slurm"` // what slurmctld does
+	Model string   `json:"model"` // what the model does, and with which inputs
 }
 
 // String returns the difference on one line.
@@ -43,7 +44,18 @@ func (d *Difference) String() string {
 }
 
 // Count is a number of comparisons, and how many of them agree.
-type Count struct{ Agree, All int }
+type Count struct {
+	Agree int `json:"agree"`
+	All   int `json:"all"`
+}
+
+// Share returns the share that agrees, and 1 if nothing was compared.
+func (c Count) Share() float64 {
+	if c.All == 0 {
+		return 1
+	}
+	return float64(c.Agree) / float64(c.All)
+}
 
 // add counts a comparison.
 func (c *Count) add(agree bool) {
@@ -58,7 +70,7 @@ func (c Count) String() string {
 	if c.All == 0 {
 		return "0 of 0"
 	}
-	return fmt.Sprintf("%d of %d (%.2f %%)", c.Agree, c.All, 100*float64(c.Agree)/float64(c.All))
+	return fmt.Sprintf("%d of %d (%.2f %%)", c.Agree, c.All, 100*c.Share())
 }
 
 // instant is a second in which slurmctld or the model decided.
@@ -85,8 +97,8 @@ type Follower struct {
 
 var _ guide.Guide = (*Follower)(nil)
 
-// NewFollower returns a follower of a record. The error is that of reading it, or says that it is not a
-// replay's.
+// NewFollower returns a follower of a record, which may have been interrupted. The error is that of reading it, or
+// says that it is not a replay's.
 func NewFollower(r *run.Run) (*Follower, error) {
 	if r.Manifest.Engine != "slurm" {
 		return nil, fmt.Errorf("following %s: made by %q (want a record of rmreplay replay)", r.Dir, r.Manifest.Engine)
@@ -279,7 +291,8 @@ func inputs(v *guide.View) string {
 	for i, p := range v.Parts {
 		fmt.Fprintf(&b, "%s%s %.2f", map[bool]string{true: " = ", false: " + "}[i == 0], p.Name, p.Points)
 	}
-	fmt.Fprintf(&b, ", partition %s with %d nodes without jobs", v.Partition, v.IdleNodes)
+	fmt.Fprintf(&b, ", partition %s with %d %s without jobs", v.Partition, v.IdleNodes,
+		quantity.Plural(v.IdleNodes, "node", "nodes"))
 	if v.Planned != 0 {
 		fmt.Fprintf(&b, ", planned for %s", v.Planned)
 	}
@@ -303,7 +316,7 @@ func (f *Follower) differs(kind Kind, k key, slurm, model string) {
 
 // Report sums up. It takes n instants at which there were decisions, drawn by a seed; all of them if n is 0
 // or there are no more.
-func (f *Follower) Report(n int, seed uint64) *Report {
+func (f *Follower) Report(n int, seed uint64) *Lockstep {
 	f.begin(-1)
 	all := f.instants
 	chosen := slices.Clone(all)
@@ -312,7 +325,7 @@ func (f *Follower) Report(n int, seed uint64) *Report {
 		r.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
 		chosen = chosen[:n]
 	}
-	out := &Report{Instants: len(chosen), AllInstants: len(all), Jobs: f.truth.waited, Failed: f.failed}
+	out := &Lockstep{Instants: len(chosen), AllInstants: len(all), Jobs: f.truth.waited, Failed: f.failed}
 	at := map[int64]bool{}
 	for i := range chosen {
 		at[chosen[i].second] = true
@@ -329,9 +342,10 @@ func (f *Follower) Report(n int, seed uint64) *Report {
 	}
 	for _, d := range f.list {
 		if whole := f.counts[d.Kind] != nil; whole || at[d.At.UnixSeconds()] {
-			out.Differences = append(out.Differences, d)
+			out.all = append(out.all, d)
 		}
 	}
+	out.finish()
 	return out
 }
 

@@ -48,6 +48,18 @@ type truth struct {
 	waited   int          // jobs that waited a second or more
 }
 
+// tail is how long before the end of an interrupted record the comparison ends. What happened in its last
+// seconds may not have been recorded any more.
+const tail = 10 * time.Second
+
+// until returns the instant up to which a record can be compared: [hpc.Never] for a complete one.
+func until(m *run.Manifest) hpc.Time {
+	if m.State == run.StateComplete {
+		return hpc.Never
+	}
+	return hpc.Unix(m.VirtualEnd.Add(-tail).UnixSeconds())
+}
+
 // atOnce is how long after it became eligible a job has started at once.
 const atOnce = 10 * time.Second
 

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/cli/accountingcmd"
+	"rmreplay/internal/cli/agreementcmd"
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/cli/forecastcmd"
 	"rmreplay/internal/cli/iocmd"
@@ -20,7 +21,7 @@ var groups = []struct {
 	title    string
 	commands []func(*globals) *cobra.Command
 }{
-	{"Replay and simulate", []func(*globals) *cobra.Command{newReplayCommand, newSimulateCommand, newRerunCommand, newSweepCommand, newTuneCommand}},
+	{"Replay and simulate", []func(*globals) *cobra.Command{newReplayCommand, newSimulateCommand, newRerunCommand, newSweepCommand, newTuneCommand, printing(agreementcmd.New)}},
 	{"Workloads", []func(*globals) *cobra.Command{newWorkloadCommand, newPredictCommand, printing(forecastcmd.New)}},
 	{"Results", []func(*globals) *cobra.Command{newMetricsCommand, newCompareCommand, newReportCommand, printing(recordcmd.Jobs), printing(recordcmd.Explain)}},
 	{"Production", []func(*globals) *cobra.Command{printing(accountingcmd.New), printing(iocmd.New)}},

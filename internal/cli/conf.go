@@ -5,6 +5,7 @@ import (
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurm/conf"
 )
 
@@ -86,8 +87,10 @@ func runConfAdapt(g *globals, path, nodes, slurm, site string, asJSON bool) erro
 		}
 		return g.PrintJSON(r)
 	}
-	if err := g.Printf("%s: cluster %s, %d nodes, %d partitions\n\n",
-		cluster.Path, cluster.Name, len(cluster.Nodes), len(cluster.Partitions)); err != nil {
+	if err := g.Printf("%s: cluster %s, %d %s, %d %s\n\n",
+		cluster.Path, cluster.Name, len(cluster.Nodes),
+		quantity.Plural(len(cluster.Nodes), "node", "nodes"), len(cluster.Partitions),
+		quantity.Plural(len(cluster.Partitions), "partition", "partitions")); err != nil {
 		return err
 	}
 	return g.Render(adapted.Render)

@@ -38,7 +38,7 @@ var mistakes = []struct{ line, want string }{
 	{"workload generate exmaple", "did you mean example?"},
 	{"conf adpat site/cluster", "did you mean adapt?"},
 	{"accounting infos x", "did you mean info?"},
-	{"nonsense", "want accounting, compare,"},
+	{"nonsense", "want accounting, agreement, compare,"},
 
 	// Flags: mistyped, and of other programs.
 	{"simulate six.jsonl -o x -policy easy", "did you mean --policy?"},

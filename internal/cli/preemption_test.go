@@ -116,6 +116,7 @@ func checkPreemptions(t *testing.T, dir string, kind [2]string, command func(arg
 	case !slices.Equal(recorded, logged) || len(logged) == 0 && kind[0] == "qos": // releases differ in the others
 		t.Errorf("the record has preemptions at %q, slurmctld.log at %q", recorded, logged)
 	}
+	t.Logf("%d preemptions in slurmctld.log and in the record, %d suspensions", len(logged), stopped)
 	waitstest.Check(t, dir)
 }
 

@@ -16,6 +16,7 @@ import (
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 )
 
 // The values of --time-limit.
@@ -117,7 +118,8 @@ func (o *runOptions) runSet(ctx context.Context, g *globals, spec experiment.Spe
 		}
 	}
 	if len(invalid) > 0 {
-		return console.Invalidf("%d of %d realizations are not valid: %s (rmreplay metrics RUN says why)", len(invalid), len(list), few(invalid, 5))
+		return console.Invalidf("%d of %d %s not valid: %s (rmreplay metrics RUN says why)", len(invalid), len(list),
+			quantity.Plural(len(list), "realization is", "realizations are"), few(invalid, 5))
 	}
 	return nil
 }

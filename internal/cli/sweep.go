@@ -13,12 +13,14 @@ import (
 	"rmreplay/internal/cli/usage"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/sweep"
 )
 
 // sweepOptions are the flags of `sweep`.
 type sweepOptions struct {
 	output   string
+	policy   string
 	parallel int
 	on       string
 	sbatch   []string
@@ -33,6 +35,7 @@ func (o *sweepOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	console.AddOutput(f, &o.output, "`DIR`", "a new directory, or that of a sweep to continue")
 	console.AddParallel(f, &o.parallel, "runs, or tasks of the job array, which has no limit by default")
+	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`: slurm, to play the slurm part on the model of Slurm's scheduler")
 	f.StringVar(&o.on, "on", onLocal, "`WHERE` to run: here, or slurm (a job array, submitted with sbatch)")
 	f.StringArrayVar(&o.sbatch, "sbatch", nil, "with --on slurm: an `OPTION` of sbatch, such as "+
 		"--sbatch=--partition=long; may be repeated")
@@ -74,6 +77,10 @@ How many seeds a difference between two cells needs follows from how much the ru
 cell differ. The sweep says it before it begins, after the first three seeds, and below
 the table, as far as complete runs tell. --dry-run says it and makes no runs.
 
+With --policy slurm, the part for Slurm is simulated with the model of Slurm's scheduler, in
+about a second a run and without Slurm. Its cells begin with model_ in place of slurm_, so
+that DIR can have both. Options of replay that simulate does not have are errors.
+
 With --on slurm, the missing runs become the tasks of one job array, submitted with
 sbatch. DIR, the files of the experiment and this program must have the same paths on the
 cluster's nodes. When the array has ended, --collect makes the table.
@@ -82,6 +89,7 @@ The exit status is 1 if runs failed or, with --collect, are missing, and 3 if al
 were made and some are not valid.`,
 		Example: `  rmreplay sweep experiment.yaml -o tuning
   rmreplay sweep experiment.yaml -o tuning --parallel 4 --json
+  rmreplay sweep experiment.yaml -o tuning --policy slurm
   rmreplay sweep experiment.yaml -o tuning --dry-run
   rmreplay sweep experiment.yaml -o tuning --on slurm --sbatch=--time=2:00:00
   rmreplay sweep experiment.yaml -o tuning --collect
@@ -97,6 +105,9 @@ were made and some are not valid.`,
 
 func (o *sweepOptions) check() error {
 	switch {
+	case o.policy != "" && o.policy != experiment.SlurmPolicy:
+		return console.Usagef("--policy %s: not a model of Slurm (want %s; other policies are in sim.policies of the experiment)",
+			o.policy, experiment.SlurmPolicy)
 	case o.on != onLocal && o.on != onSlurm:
 		return console.Usagef("--on %s: not known (want %s or %s)", o.on, onLocal, onSlurm)
 	case len(o.sbatch) > 0 && o.on != onSlurm:
@@ -114,7 +125,7 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 	if err := opts.check(); err != nil {
 		return err
 	}
-	plan, err := sweep.Open(path, opts.output, sweepCheck(g), sweepCheckTogether)
+	plan, err := sweep.Open(path, opts.output, opts.policy != "", sweepCheck(g), sweepCheckTogether)
 	if err != nil {
 		return console.BadInput(err)
 	}
@@ -126,7 +137,8 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 		return fmt.Errorf("finding this program: %w", err)
 	}
 	if opts.cell > len(plan.Runs) {
-		return console.Usagef("--cell %d: the plan has %d runs", opts.cell, len(plan.Runs))
+		return console.Usagef("--cell %d: the plan has %d %s", opts.cell, len(plan.Runs),
+			quantity.Plural(len(plan.Runs), "run", "runs"))
 	}
 	if opts.dryRun {
 		outlook, err := (&sweep.Maker{Plan: plan, Version: Version()}).Outlook()
@@ -200,9 +212,11 @@ func (g *globals) finishSweep(plan *sweep.Plan, opts sweepOptions) error {
 	case err != nil:
 		return err
 	case bad > 0:
-		return fmt.Errorf("%d of %d runs failed or have not been made", bad, summary.Runs)
+		return fmt.Errorf("%d of %d %s failed or have not been made", bad, summary.Runs,
+			quantity.Plural(summary.Runs, "run", "runs"))
 	case summary.Invalid > 0:
-		return console.Invalidf("%d of %d runs are not valid", summary.Invalid, summary.Runs)
+		return console.Invalidf("%d of %d %s not valid", summary.Invalid, summary.Runs,
+			quantity.Plural(summary.Runs, "run is", "runs are"))
 	}
 	return nil
 }
@@ -279,13 +293,15 @@ func submitSweep(ctx context.Context, g *globals, maker *sweep.Maker, opts sweep
 		return err
 	}
 	if array == nil {
-		g.Say("rmreplay: all %d runs are complete; nothing is submitted", len(maker.Plan.Runs))
+		g.Say("rmreplay: all %d %s complete; nothing is submitted", len(maker.Plan.Runs),
+			quantity.Plural(len(maker.Plan.Runs), "run is", "runs are"))
 		return g.finishSweep(maker.Plan, opts)
 	}
 	if opts.json {
 		return g.PrintJSON(array)
 	}
-	err = g.Printf("submitted job array %s with %d of %d runs\nwhen it has ended: rmreplay sweep %s -o %s --collect\n",
-		array.Job, len(array.Runs), len(maker.Plan.Runs), maker.Plan.Experiment.Path, opts.output)
+	err = g.Printf("submitted job array %s with %d of %d %s\nwhen it has ended: rmreplay sweep %s -o %s --collect\n",
+		array.Job, len(array.Runs), len(maker.Plan.Runs),
+		quantity.Plural(len(maker.Plan.Runs), "run", "runs"), maker.Plan.Experiment.Path, opts.output)
 	return err
 }

@@ -167,7 +167,7 @@ PartitionName=p Nodes=ALL Default=YES State=UP
 			}
 		}
 	})
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		out, err := exec.Command("sinfo", "--noheader", "--format=%t").CombinedOutput()
 		if err == nil && strings.TrimSpace(string(out)) == "idle" {
 			return

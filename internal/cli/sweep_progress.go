@@ -8,6 +8,7 @@ import (
 
 	"rmreplay/internal/cli/console"
 	pace "rmreplay/internal/progress"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/sweep"
 )
 
@@ -120,7 +121,8 @@ func (t *sweepTable) state() []pace.Part {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	parts := []pace.Part{{Rank: 0, Text: fmt.Sprintf("%d of %d runs", t.over, t.runs)}}
+	parts := []pace.Part{{Rank: 0, Text: fmt.Sprintf("%d of %d %s", t.over, t.runs,
+		quantity.Plural(t.runs, "run", "runs"))}}
 	if t.failed > 0 {
 		parts = append(parts, pace.Part{Rank: 2, Text: fmt.Sprintf("%d failed", t.failed)})
 	}

@@ -17,6 +17,7 @@ import (
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/build"
@@ -263,8 +264,9 @@ func (r *buildReport) show(g *globals, asJSON bool) error {
 		return g.PrintJSON(r)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "wrote %s: %d jobs (%d preset), %d users, %d reservation events, %d node events\n",
-		r.Output, r.Jobs, r.Presets, r.Users, r.Reservations, r.NodeEvents)
+	fmt.Fprintf(&b, "wrote %s: %d %s (%d preset), %d %s, %d reservation events, %d node events\n",
+		r.Output, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"), r.Presets, r.Users,
+		quantity.Plural(r.Users, "user", "users"), r.Reservations, r.NodeEvents)
 	for _, f := range r.Files {
 		fmt.Fprintf(&b, "wrote %s\n", f)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
 )
@@ -90,7 +91,8 @@ func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 		return g.PrintJSON(convertReport{w.Source, opts.output, opts.to, w.Jobs.Len(), orEmpty(losses), orEmpty(w.Rules)})
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "wrote %d jobs as %s to %s\n", w.Jobs.Len(), opts.to, opts.output)
+	fmt.Fprintf(&b, "wrote %d %s as %s to %s\n", w.Jobs.Len(),
+		quantity.Plural(w.Jobs.Len(), "job", "jobs"), opts.to, opts.output)
 	writeCounts(&b, "records of the source under a rule", w.Rules, w.Mistake)
 	writeCounts(&b, "what this format has no place for", losses, "")
 	return g.Print(b.String())

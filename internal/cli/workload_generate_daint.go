@@ -8,6 +8,7 @@ import (
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/output"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload/generate"
 )
 
@@ -83,7 +84,8 @@ func runGenerateDaint(g *globals, opts daintOptions) error {
 			"loads": loadsJSON(made.Loads),
 		})
 	}
-	err = g.Printf("wrote the cluster %s and the workload %s (%d jobs, seed %d)\n", cluster, trace, w.Jobs.Len(),
+	err = g.Printf("wrote the cluster %s and the workload %s (%d %s, seed %d)\n", cluster, trace, w.Jobs.Len(),
+		quantity.Plural(w.Jobs.Len(), "job", "jobs"),
 		opts.seed)
 	return err
 }

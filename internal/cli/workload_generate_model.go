@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/cli/usage"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/generate"
 )
@@ -66,7 +67,8 @@ func (g *globals) saveGenerated(w *workload.Workload, path string, seed uint64, 
 	if asJSON {
 		return g.PrintJSON(map[string]any{"workload": path, "jobs": w.Jobs.Len(), "seed": seed})
 	}
-	err := g.Printf("wrote the workload %s (%d jobs, seed %d)\n", path, w.Jobs.Len(), seed)
+	err := g.Printf("wrote the workload %s (%d %s, seed %d)\n", path, w.Jobs.Len(),
+		quantity.Plural(w.Jobs.Len(), "job", "jobs"), seed)
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/transform"
@@ -395,12 +396,13 @@ func (r *transformReport) print(g *globals, asJSON bool) error {
 	}
 	var b strings.Builder
 	for _, s := range r.Steps {
-		fmt.Fprintf(&b, "%s: %d jobs changed, %d jobs now\n", s.Step, s.Changed, s.Jobs)
+		fmt.Fprintf(&b, "%s: %d %s changed, %d %s now\n", s.Step, s.Changed,
+			quantity.Plural(s.Changed, "job", "jobs"), s.Jobs, quantity.Plural(s.Jobs, "job", "jobs"))
 		for _, note := range s.Notes {
 			fmt.Fprintf(&b, "  %s\n", note)
 		}
 	}
-	fmt.Fprintf(&b, "wrote %s (%d jobs)\n", r.Output, r.Jobs)
+	fmt.Fprintf(&b, "wrote %s (%d %s)\n", r.Output, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"))
 	if r.ClusterOut != "" {
 		fmt.Fprintf(&b, "wrote the cluster %s\n", r.ClusterOut)
 	}

@@ -11,13 +11,21 @@ import (
 )
 
 // Answer says in one sentence what a set does to the waits and to the use of the machine, beside the baseline, and how
-// sure that is. It returns "" if one of them has no waits.
+// sure that is. Jobs that the set rejects come last. It returns "" if both have no waits.
 func (c *Comparison) Answer(p *Pair) string {
 	wait, d := c.figure("mean_wait_s", p)
-	if wait == nil || !d.Difference.Known() {
+	if wait == nil {
 		return ""
 	}
 	name := func(set int) string { return Letter(set) + " (" + quantity.Name(c.Sets[set].Name) + ")" }
+	if !d.Difference.Known() {
+		for _, at := range []int{p.Set, p.Baseline} {
+			if other := p.Set + p.Baseline - at; !wait.Sets[at].Mean.Known() && wait.Sets[other].Mean.Known() {
+				return fmt.Sprintf("No job of %s started, so its waits are not known%s.", name(at), c.rejections(at, p))
+			}
+		}
+		return ""
+	}
 	was, is := wait.Sets[p.Baseline].Mean, wait.Sets[p.Set].Mean
 	var text string
 	switch change := d.Difference; {
@@ -33,6 +41,7 @@ func (c *Comparison) Answer(p *Pair) string {
 			quantity.Duration(metrics.Float(math.Abs(float64(change)))), how, name(p.Set), name(p.Baseline),
 			quantity.Duration(is), quantity.Duration(was))
 	}
+	text += c.rejections(p.Set, p)
 	if use, d := c.figure("utilization", p); use != nil && d.Difference.Known() {
 		before, after := quantity.Percent(use.Sets[p.Baseline].Mean), quantity.Percent(use.Sets[p.Set].Mean)
 		if before != after {
@@ -50,6 +59,22 @@ func (c *Comparison) Answer(p *Pair) string {
 		text += fmt.Sprintf(". The difference of the mean waits may be chance (p = %s)", quantity.Probability(d.P))
 	}
 	return text + "."
+}
+
+// fewRejected is the share of rejected jobs up to which a mean of the waits of the others says little else.
+const fewRejected = 0.01
+
+// rejections says how many jobs a set rejects, whose waits do not count; "" if few.
+func (c *Comparison) rejections(set int, p *Pair) string {
+	rejected, _ := c.figure("rejected", p)
+	if rejected == nil || len(c.Sets[set].Runs) == 0 {
+		return ""
+	}
+	n, jobs := float64(rejected.Sets[set].Mean), float64(c.Sets[set].Runs[0].Jobs)
+	if !(n > fewRejected*jobs) {
+		return ""
+	}
+	return fmt.Sprintf("; %s of its jobs were rejected, whose waits do not count", quantity.Percent(metrics.Float(n/jobs)))
 }
 
 // figure returns a metric and its difference in a pair; nil if it is not there.

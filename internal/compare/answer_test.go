@@ -21,7 +21,8 @@ func TestAnswer(t *testing.T) {
 			[]string{"wait 1 min longer in B (other) than in A (base): 2 min 40 s instead of 1 min 40 s", "hold 40.0 % of the machine instead of 50.0 %", "more than chance (p = 0.010"}},
 		{[2]metrics.Float{160, 100}, [2]metrics.Float{0.5, 0.5}, 0.4, true, []string{"1 min shorter in B", "may be chance (p = 0.40"}},
 		{[2]metrics.Float{160, 160.2}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false, []string{"wait as long in B (other) as in A (base)", "cannot say how much of it is chance"}},
-		{[2]metrics.Float{metrics.NoValue(), 160}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false, nil},
+		{[2]metrics.Float{metrics.NoValue(), 160}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false, []string{"No job of A (base) started, so its waits are not known."}},
+		{[2]metrics.Float{metrics.NoValue(), metrics.NoValue()}, [2]metrics.Float{0.5, 0.5}, metrics.NoValue(), false, nil},
 	} {
 		c := &Comparison{Sets: []SetInfo{{Name: "base"}, {Name: "other"}}, Inference: test.inference, Level: 0.95}
 		figure := func(key string, v [2]metrics.Float) Metric {
@@ -39,6 +40,28 @@ func TestAnswer(t *testing.T) {
 		}
 		if test.use[0] == test.use[1] && strings.Contains(got, "machine") {
 			t.Errorf("%q: the use of the machine is the same", got)
+		}
+	}
+}
+
+// Rejected jobs have no waits, so the answer counts them.
+func TestAnswerRejected(t *testing.T) {
+	for _, test := range []struct {
+		wait     metrics.Float
+		rejected metrics.Float
+		want     string
+	}{
+		{160, 30, "2 min 40 s instead of 1 min 40 s; 30.0 % of its jobs were rejected, whose waits do not count. "},
+		{160, 1, "2 min 40 s instead of 1 min 40 s. "},
+		{metrics.NoValue(), 100, "No job of B (other) started, so its waits are not known; 100.0 % of its jobs were rejected, whose waits do not count."},
+	} {
+		c := &Comparison{Sets: []SetInfo{{Name: "base", Runs: []RunInfo{{Jobs: 100}}}, {Name: "other", Runs: []RunInfo{{Jobs: 100}}}}}
+		figure := func(key string, was, is metrics.Float) Metric {
+			return Metric{Key: key, Sets: []Estimate{{Mean: was}, {Mean: is}}, Differences: []MetricDifference{{Set: 1, Difference: is - was}}}
+		}
+		c.Metrics = []Metric{figure("mean_wait_s", 100, test.wait), figure("rejected", 0, test.rejected)}
+		if got := strings.ReplaceAll(c.Answer(&Pair{Set: 1}), quantity.Space, " "); !strings.Contains(got, test.want) {
+			t.Errorf("%q lacks %q", got, test.want)
 		}
 	}
 }

@@ -65,6 +65,14 @@ func jitter(m *run.Manifest) time.Duration {
 // in slurmctld.h).
 const timeLimitInterval = 30 * time.Second
 
+// limitText writes the time limit of a job, which a record may lack.
+func limitText(row *run.Row) string {
+	if row.TimeLimit == 0 {
+		return "one that is not recorded"
+	}
+	return seconds(row.TimeLimit).Clock()
+}
+
 // endings says why a job ran for another time. slurm says that slurmctld ran in both runs.
 func endings(x, y *run.Row, slurm bool) string {
 	after := func(row *run.Row) string {
@@ -72,8 +80,7 @@ func endings(x, y *run.Row, slurm bool) string {
 	}
 	switch {
 	case x.State == hpc.TimedOut && y.State == hpc.TimedOut && x.TimeLimit != y.TimeLimit:
-		return fmt.Sprintf("it was ended at its time limit, which was %s instead of %s", seconds(y.TimeLimit).Clock(),
-			seconds(x.TimeLimit).Clock())
+		return fmt.Sprintf("it was ended at its time limit, which was %s instead of %s", limitText(y), limitText(x))
 	case x.State == hpc.TimedOut && y.State == hpc.TimedOut:
 		text := fmt.Sprintf("it was ended %s s after its time limit instead of %s s", after(y), after(x))
 		if slurm {

@@ -67,6 +67,8 @@ func TestCausesOfRunTimes(t *testing.T) {
 			"true: it was ended 0 s after its time limit instead of 14 s; slurmctld looks for jobs beyond their limit every 30 s"},
 		{"simulated", timedOut(134, 120), timedOut(120, 120), nil, "true: it was ended 0 s after its time limit instead of 14 s"},
 		{"another limit", timedOut(120, 120), timedOut(180, 180), log, "true: it was ended at its time limit, which was 00:03:00 instead of 00:02:00"},
+		{"no limit in a record", timedOut(134, 0), timedOut(120, 120), nil,
+			"true: it was ended at its time limit, which was 00:02:00 instead of one that is not recorded"},
 		{"another end", timedOut(120, 120), job("x", 0, 0, 60, "n1"), log, "true: it ended as COMPLETED instead of TIMEOUT"},
 		{"requeued", job("x", 0, 0, 60, "n1"), with(job("x", 0, 0, 90, "n1"), func(r *run.Row) { r.Restarts = 1 }), log, "true: it was requeued once instead of 0 times"},
 		{"unknown", job("x", 0, 0, 60, "n1"), job("x", 0, 0, 90, "n1"), log, ""},
@@ -244,7 +246,7 @@ func withJob(s Set, row run.Row) Set {
 func TestNoCommonJob(t *testing.T) {
 	for want, sets := range map[string][]Set{
 		"no job in common": {single("a", job("x", 0, 0, 5, "n1")), single("b", job("y", 0, 0, 5, "n1"))},
-		"no divergence in the 1 job that both sides have: their first runs agree in each of them; 0 and 1 jobs are on one side only": {
+		"no divergence in the 1 job that both sides have: their first runs agree in each of them; 0 and 1 job is on one side only": {
 			single("a", job("x", 0, 0, 5, "n1")), single("b", job("x", 0, 0, 5, "n1"), job("y", 0, 0, 5, "n2"))},
 		"no divergence: the first runs of both sides agree in every job": {single("a", job("x", 0, 0, 5, "n1")), single("b", job("x", 0, 0, 5, "n1"))},
 	} {

@@ -25,6 +25,7 @@ import (
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/stats"
@@ -231,6 +232,7 @@ type RunInfo struct {
 	Engine string    `json:"engine"`
 	Policy string    `json:"policy,omitempty"`
 	Slurm  string    `json:"slurm,omitempty"` // the version of the stock Slurm
+	MadeBy string    `json:"made_by"`         // all of these for people, as [run.Manifest.MadeBy] says it
 	Clock  string    `json:"clock,omitempty"` // "frozen" or "measured"
 	Seed   uint64    `json:"seed"`
 	State  run.State `json:"state"`
@@ -335,8 +337,8 @@ func describe(s Set) SetInfo {
 	for _, r := range s.Runs {
 		info.Runs = append(info.Runs, RunInfo{
 			Name: r.Name, Engine: r.Manifest.Engine, Policy: r.Manifest.Policy, Slurm: r.Manifest.Versions.Slurm,
-			Clock: r.Manifest.Clock.Model,
-			Seed:  r.Manifest.Seed, State: r.Manifest.State, Valid: r.Manifest.Valid, Doubt: r.Manifest.Doubt(),
+			MadeBy: r.Manifest.MadeBy(), Clock: r.Manifest.Clock.Model,
+			Seed: r.Manifest.Seed, State: r.Manifest.State, Valid: r.Manifest.Valid, Doubt: r.Manifest.Doubt(),
 			Jobs: len(r.Rows),
 		})
 	}
@@ -380,25 +382,27 @@ func warnings(sets []Set, c *Comparison) []string {
 			}
 		}
 		if invalid > 0 {
-			list = append(list, fmt.Sprintf("%s: %d of %d runs are not complete and valid", s.Name, invalid, len(s.Runs)))
+			list = append(list, fmt.Sprintf("%s: %d of %d %s not complete and valid", s.Name, invalid, len(s.Runs),
+				quantity.Plural(len(s.Runs), "run is", "runs are")))
 		}
 		if n := len(s.Runs); n > 1 && c.Distances != nil && identical(c.Distances, i) {
-			list = append(list, fmt.Sprintf("%s: all %d runs have the same waits: they are one realization, "+
-				"and intervals of no width say nothing about chance", s.Name, n))
+			list = append(list, fmt.Sprintf("%s: all %d %s the same waits: they are one realization, "+
+				"and intervals of no width say nothing about chance", s.Name, n,
+				quantity.Plural(n, "run has", "runs have")))
 		}
 		if n := len(s.Runs); n > 1 && n < fewRuns {
-			list = append(list, fmt.Sprintf("%s: %d runs are too few for trustworthy intervals (want %d or more)", s.Name, n,
+			list = append(list, fmt.Sprintf("%s: %d %s too few for trustworthy intervals (want %d or more)", s.Name, n, quantity.Plural(n, "run is", "runs are"),
 				fewRuns))
 		}
 		if n := len(s.Runs); i > 0 && c.Inference {
 			p, figures := stats.SmallestP(len(sets[0].Runs), n, stats.TestOptions{}), correctedFor(c.Metrics)
 			if p > 1-c.Level {
-				list = append(list, fmt.Sprintf("%d and %d runs: no p-value can be below %.2g, however large the difference",
-					len(sets[0].Runs), n, p))
+				list = append(list, fmt.Sprintf("%d and %d %s: no p-value can be below %.2g, however large the difference",
+					len(sets[0].Runs), n, quantity.Plural(n, "run", "runs"), p))
 			} else if c.SmallestP(len(sets[0].Runs), n) > 1-c.Level {
-				list = append(list, fmt.Sprintf("%d and %d runs: no p-value can be below %.2g, and none is significant after the "+
+				list = append(list, fmt.Sprintf("%d and %d %s: no p-value can be below %.2g, and none is significant after the "+
 					"correction for %d figures (want more runs)",
-					len(sets[0].Runs), n, p, figures))
+					len(sets[0].Runs), n, quantity.Plural(n, "run", "runs"), p, figures))
 			}
 		}
 	}

@@ -165,7 +165,7 @@ func TestWarnings(t *testing.T) {
 		want string
 	}{
 		"twice":     {[]Set{single("a", same), single("a", same)}, "a is given twice"},
-		"doubtful":  {[]Set{single("a", same), doubtful}, "bad: 1 of 1 runs are not complete and valid"},
+		"doubtful":  {[]Set{single("a", same), doubtful}, "bad: 1 of 1 run is not complete and valid"},
 		"identical": {[]Set{{"s", []Realization{realization("s1", same), realization("s2", same)}}, single("a", same)}, "s: all 2 runs have the same waits"},
 		"few":       {[]Set{randomSet("a", 1, 3, 10), randomSet("b", 2, 3, 10)}, "no p-value can be below 0.1"},
 		"corrected": {[]Set{randomSet("a", 1, 5, 10), randomSet("b", 2, 5, 10)}, "5 and 5 runs: no p-value can be below 0.0079, and none is significant after the correction"},
@@ -266,13 +266,19 @@ func TestDivergenceOfStartsThatDidNotHappen(t *testing.T) {
 	}
 }
 
-// The same nodes in another order or notation are equal. Instants within the tolerance are
-// equal.
+// The same nodes in another order or notation are equal, and a record without nodes does not say that they were
+// others. Instants within the tolerance are equal.
 func TestToleranceAndNodes(t *testing.T) {
 	a := single("a", job("x", 0, 0, 100, "n[1-3]"))
 	b := single("b", job("x", 0, 1, 100, "n3,n[1-2]"))
 	if list := mustCompare(t, Options{}, a, b).Pairs[0].Divergences; len(list) != 0 {
 		t.Errorf("divergences %+v", list)
+	}
+	for _, nodes := range [][2]string{{"", "n1"}, {"n1", ""}} {
+		x, y := single("a", job("x", 0, 0, 100, nodes[0])), single("b", job("x", 0, 0, 100, nodes[1]))
+		if list := mustCompare(t, Options{}, x, y).Pairs[0].Divergences; len(list) != 0 {
+			t.Errorf("nodes %q: divergences %+v", nodes, list)
+		}
 	}
 	list := mustCompare(t, Options{Tolerance: time.Millisecond}, a, b).Pairs[0].Divergences
 	if len(list) != 1 || list[0].Kind != DivergedStart {

@@ -152,7 +152,7 @@ func differences(a, b *table, key Key, tolerance time.Duration) []Divergence {
 		return list
 	case apart(start, other):
 		add(DivergedStart, min(start, other))
-	case !sameNodes(x.Nodes, y.Nodes):
+	case x.Nodes != "" && y.Nodes != "" && !sameNodes(x.Nodes, y.Nodes): // a record without nodes does not differ
 		add(DivergedNodes, min(start, other))
 	}
 	if x.End != 0 && y.End != 0 && (x.End.Sub(x.Start)-y.End.Sub(y.Start)).Abs() > tolerance {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/stats"
 	"rmreplay/internal/workload"
@@ -92,6 +93,9 @@ func (c *Comparison) drawsOf(sets []Set, pair [2]int) *Draws {
 				continue
 			}
 			f := newDrawnFigure(m, at, c.Level)
+			if f.Draws == 0 {
+				continue // no job started
+			}
 			if record {
 				f.Recorded = m.Sets[other].Mean
 				f.Inside = f.where() == inside
@@ -204,7 +208,8 @@ func renderDraws(b *bytes.Buffer, d *Draws) {
 	for _, f := range d.Fields {
 		names = append(names, f.Field.Words())
 	}
-	fmt.Fprintf(b, "\nover %d draws of what was not recorded (%s):\n", d.Figures[0].Draws, strings.Join(names, ", "))
+	fmt.Fprintf(b, "\nover %d %s of what was not recorded (%s):\n", d.Figures[0].Draws,
+		quantity.Plural(d.Figures[0].Draws, "draw", "draws"), strings.Join(names, ", "))
 	for _, f := range d.Figures {
 		fmt.Fprintf(b, "  %-12s %s to %s with %.0f %% of draws, median %s", f.Label, f.Low.Clock(), f.High.Clock(),
 			100*float64(f.Coverage), f.Median.Clock())
@@ -250,7 +255,7 @@ func (d *Draws) doubt() string {
 		return "the mean wait is the same in all draws, or there are too few realizations to say what it depends on (want " +
 			"--realizations 20 or more)"
 	case d.Fields[0].Pairs < fewPairs:
-		return fmt.Sprintf("%d pairs of realizations say little of that (want --realizations 20 or more)", d.Fields[0].Pairs)
+		return fmt.Sprintf("%d %s of realizations say little of that (want --realizations 20 or more)", d.Fields[0].Pairs, quantity.Plural(d.Fields[0].Pairs, "pair", "pairs"))
 	case len(d.Fields) > 1 && d.Fields[1].Low > 0 && d.Fields[0].Low < d.Fields[1].High:
 		return fmt.Sprintf("these realizations cannot tell the first two apart (want more than %d)", d.Figures[0].Draws)
 	}

@@ -77,6 +77,19 @@ func TestDrawnFigure(t *testing.T) {
 	}
 }
 
+// TestDrawsWithoutStarts: where every job is rejected, the recorded waits are in no interval.
+func TestDrawsWithoutStarts(t *testing.T) {
+	runs, _ := drawnRuns(4, [3]float64{1, 1, 1}, 0)
+	record := []Realization{{Manifest: &run.Manifest{Engine: run.EngineRecorded}}}
+	nothing := []metrics.Float{metrics.NoValue(), metrics.NoValue(), metrics.NoValue(), metrics.NoValue()}
+	c := &Comparison{Level: 0.95, Metrics: []Metric{{Key: variable, Label: "mean wait", Sets: []Estimate{{Mean: 3000}, {Values: nothing}}}}}
+	d := c.drawsOf([]Set{{Runs: record}, {Runs: runs}}, [2]int{0, 1})
+	var b bytes.Buffer
+	if renderDraws(&b, d); len(d.Figures) > 0 || b.Len() > 0 {
+		t.Errorf("%+v\n%s", d, b.String())
+	}
+}
+
 // TestDrawsText: it names the field that the answer depends on, and says what cannot be told.
 func TestDrawsText(t *testing.T) {
 	d := &Draws{

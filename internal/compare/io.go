@@ -8,6 +8,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/stats"
 )
@@ -142,8 +143,9 @@ func fileSystems(m *run.Manifest) string {
 	for _, given := range m.FileSystems {
 		f := hpc.FileSystem(given)
 		f = f.Complete()
-		parts = append(parts, fmt.Sprintf("%s %.6g MiB/s (limit %.6g MiB/s, %d licenses)", f.Name,
-			float64(f.Bandwidth)/(1<<20), float64(f.Limit)/(1<<20), f.Licenses))
+		parts = append(parts, fmt.Sprintf("%s %.6g MiB/s (limit %.6g MiB/s, %d %s)", f.Name,
+			float64(f.Bandwidth)/(1<<20), float64(f.Limit)/(1<<20), f.Licenses,
+			quantity.Plural(f.Licenses, "license", "licenses")))
 	}
 	return strings.Join(parts, ", ")
 }

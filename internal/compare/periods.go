@@ -10,6 +10,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/stats"
 	"rmreplay/internal/waits"
@@ -276,8 +277,10 @@ func (f periodFactor) of(sides [2][]sampled) PeriodFactor {
 func (p *Periods) render(b *bytes.Buffer, first, second string) {
 	fmt.Fprintf(b, "\ntwo samples of jobs, because few or no jobs are on both sides (first runs)\n")
 	for i, letter := range []string{first, second} {
-		fmt.Fprintf(b, "  %s: %d jobs on %d days, load %s of %d processors\n",
-			letter, p.Jobs[i], p.Days[i], p.Load[i].Percent(), p.Processors[i])
+		fmt.Fprintf(b, "  %s: %d %s on %d %s, load %s of %d %s\n",
+			letter, p.Jobs[i], quantity.Plural(p.Jobs[i], "job", "jobs"), p.Days[i],
+			quantity.Plural(p.Days[i], "day", "days"), p.Load[i].Percent(), p.Processors[i],
+			quantity.Plural(p.Processors[i], "processor", "processors"))
 	}
 	fmt.Fprintf(b, "\n  %-24s", "")
 	for _, name := range []string{"mean ", "median ", "p90 "} {

@@ -58,12 +58,9 @@ func (c *Comparison) renderSets(b *bytes.Buffer) {
 		first := s.Runs[0]
 		what := "1 run"
 		if n := len(s.Runs); n > 1 {
-			what = fmt.Sprintf("%d realizations", n)
+			what = fmt.Sprintf("%d %s", n, quantity.Plural(n, "realization", "realizations"))
 		}
-		engine := strings.TrimSpace(first.Engine + " " + first.Slurm)
-		if first.Policy != "" {
-			engine += " (" + first.Policy + ")"
-		}
+		engine := first.MadeBy
 		if first.Clock != "" {
 			engine += ", clock " + first.Clock
 		}
@@ -71,7 +68,8 @@ func (c *Comparison) renderSets(b *bytes.Buffer) {
 		if i == 0 {
 			role = "  [baseline]"
 		}
-		fmt.Fprintf(b, "%s  %s: %s, %s, %d jobs%s\n", Letter(i), s.Name, what, engine, first.Jobs, role)
+		fmt.Fprintf(b, "%s  %s: %s, %s, %d %s%s\n", Letter(i), s.Name, what, engine, first.Jobs,
+			quantity.Plural(first.Jobs, "job", "jobs"), role)
 	}
 	if !c.Inference {
 		fmt.Fprintf(b, "\nNo inference is possible: %s.\nWhat follows is true of these runs alone.\n", c.Reason)
@@ -157,7 +155,7 @@ func (c *Comparison) renderFairness(b *bytes.Buffer, p *Pair) {
 // mean wait.
 func (c *Comparison) renderPower(b *bytes.Buffer, p *Pair) {
 	na, nb := len(c.Sets[p.Baseline].Runs), len(c.Sets[p.Set].Runs)
-	fmt.Fprintf(b, "%d and %d runs find a difference of %.2g standard deviations of a run in %.0f %% of cases\n", na, nb,
+	fmt.Fprintf(b, "%d and %d %s find a difference of %.2g standard deviations of a run in %.0f %% of cases\n", na, nb, quantity.Plural(nb, "run", "runs"),
 		stats.Detectable(na, nb, 1-c.Level, detectPower), 100*detectPower)
 	for i := range c.Metrics {
 		if d := c.Metrics[i].difference(p.Set); c.Metrics[i].Key == "mean_wait_s" && d != nil && d.Detectable.Known() {
@@ -238,7 +236,7 @@ func signedPercent(v metrics.Float) string {
 }
 
 func renderJobs(b *bytes.Buffer, v *JobView, name string) {
-	fmt.Fprintf(b, "\njob by job, %s: %d jobs on both sides", name, v.Matched)
+	fmt.Fprintf(b, "\njob by job, %s: %d %s on both sides", name, v.Matched, quantity.Plural(v.Matched, "job", "jobs"))
 	if v.Only[0]+v.Only[1] > 0 {
 		fmt.Fprintf(b, ", %d and %d on one only", v.Only[0], v.Only[1])
 	}
@@ -325,8 +323,8 @@ func (p *Pair) Agreement() string {
 		return "no job in common: the runs have no job of the same ID, so they cannot be compared job by job"
 	case v.Only[0]+v.Only[1] > 0:
 		return fmt.Sprintf("no divergence in the %s that both sides have: their first runs agree in each of them; %d and "+
-			"%d jobs are on one side only",
-			plural(v.Matched, "job"), v.Only[0], v.Only[1])
+			"%d %s on one side only",
+			plural(v.Matched, "job"), v.Only[0], v.Only[1], quantity.Plural(v.Only[1], "job is", "jobs are"))
 	}
 	return "no divergence: the first runs of both sides agree in every job"
 }
@@ -347,8 +345,9 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 			continue
 		}
 		fmt.Fprintf(b, "\nfirst divergence, %s: %s\n", d.At.Text(zone), d.Reason)
-		fmt.Fprintf(b, "  %s in %s, %d processors on %s, limit %s\n", orNone(d.User), orNone(d.Partition),
-			d.Processors, plural(d.NodeCount, "node"), d.TimeLimit.Clock())
+		fmt.Fprintf(b, "  %s in %s, %d %s on %s, limit %s\n", orNone(d.User), orNone(d.Partition),
+			d.Processors,
+			quantity.Plural(d.Processors, "processor", "processors"), plural(d.NodeCount, "node"), d.TimeLimit.Clock())
 		for _, side := range []struct {
 			set int
 			Situation
@@ -358,8 +357,11 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 			if s.By != "" {
 				started += " by the " + string(s.By) + " scheduler"
 			}
-			fmt.Fprintf(b, "  %s: started %s on %s; just before, %d jobs waited and %d ran on %d nodes (%d processors)\n",
-				Letter(side.set), started, orNone(s.Nodes), s.Queued, s.Running, s.BusyNodes, s.BusyProcessors)
+			fmt.Fprintf(b, "  %s: started %s on %s; just before, %d %s waited and %d ran on %d %s (%d %s)\n",
+				Letter(side.set), started, orNone(s.Nodes), s.Queued,
+				quantity.Plural(s.Queued, "job", "jobs"), s.Running, s.BusyNodes,
+				quantity.Plural(s.BusyNodes, "node", "nodes"), s.BusyProcessors,
+				quantity.Plural(s.BusyProcessors, "processor", "processors"))
 			if len(s.OnlyQueued)+len(s.OnlyRunning) > 0 || s.OnlyBusy != "" {
 				fmt.Fprintf(b, "     only here: waiting %s; running %s; busy %s\n", names(s.OnlyQueued), names(s.OnlyRunning),
 					orNone(s.OnlyBusy))
@@ -402,8 +404,8 @@ func orNone(s string) string {
 }
 
 func (c *Comparison) renderDistances(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\ndistances between runs over the waits of %d jobs [s], mean ± standard deviation:\n",
-		c.Distances.Jobs)
+	fmt.Fprintf(b, "\ndistances between runs over the waits of %d %s [s], mean ± standard deviation:\n",
+		c.Distances.Jobs, quantity.Plural(c.Distances.Jobs, "job", "jobs"))
 	for _, block := range c.Distances.Blocks {
 		if block.Pairs == 0 {
 			continue
@@ -412,7 +414,8 @@ func (c *Comparison) renderDistances(b *bytes.Buffer) {
 		if block.Sets[0] != block.Sets[1] {
 			where = Letter(block.Sets[0]) + " to " + Letter(block.Sets[1])
 		}
-		fmt.Fprintf(b, "  %-12s%12s ± %s (%d pairs)\n", where, block.Mean.Text(), block.Deviation.Text(), block.Pairs)
+		fmt.Fprintf(b, "  %-12s%12s ± %s (%d %s)\n", where, block.Mean.Text(), block.Deviation.Text(), block.Pairs,
+			quantity.Plural(block.Pairs, "pair", "pairs"))
 	}
 }
 

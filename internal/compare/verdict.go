@@ -11,6 +11,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
 	"rmreplay/internal/workload"
@@ -93,6 +94,7 @@ func newVerdict(recorded *table, replays []table) *run.Verdict {
 		}
 	}
 	sumUpVerdict(v, jobs)
+	v.FreeNodes = freeNodes(recorded, &replays[0])
 	if float64(v.SameStart) < agreement*float64(v.Jobs) {
 		v.Groups = groupsOf(jobs)
 		v.LookAt = causes(v, recorded.Manifest)
@@ -215,9 +217,14 @@ func causes(v *run.Verdict, recorded *run.Manifest) []string {
 			list = append(list, text)
 		}
 	}
+	if v.FreeNodes > 0.8 {
+		list = slices.Insert(list, 0, fmt.Sprintf("while jobs waited, the nodes that they got were free by the record "+
+			"for %s of the time, if production had the replay's nodes: what held them back is not in the record",
+			metrics.Float(v.FreeNodes).Percent()))
+	}
 	if v.OnlyRecorded > v.Jobs/100 {
-		list = slices.Insert(list, 0, fmt.Sprintf("%d jobs ran in production and not in the replay: rejected, or never "+
-			"able to start", v.OnlyRecorded))
+		list = slices.Insert(list, 0, fmt.Sprintf("%d %s ran in production and not in the replay: rejected, or never "+
+			"able to start", v.OnlyRecorded, quantity.Plural(v.OnlyRecorded, "job", "jobs")))
 	}
 	return append(list, known, "priorities that an administrator set by hand")
 }

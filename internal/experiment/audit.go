@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/slurm"
 	"rmreplay/internal/run"
@@ -66,7 +67,8 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 // unlike warns of jobs and actions that did not take the intended course.
 func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed int) (list []run.Warning) {
 	if n := len(result.Rejected); n > 0 {
-		text := fmt.Sprintf("%d jobs were rejected, of which %d ran when the workload was recorded or have no record: %s", n,
+		text := fmt.Sprintf("%d %s rejected, of which %d ran when the workload was recorded or have no record: %s", n,
+			quantity.Plural(n, "job was", "jobs were"),
 			len(result.Missing), e.foreseen.rejections(result.Rejected))
 		// With another number of nodes some jobs no longer fit. The user asked for their
 		// rejection.
@@ -79,7 +81,8 @@ func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed 
 		list = append(list, run.Warning{Code: "action-unfinished", Text: text, Count: n})
 	}
 	if unfixed > 0 {
-		text := fmt.Sprintf("%d jobs have no recorded priority to be fixed: Slurm computed theirs", unfixed)
+		text := fmt.Sprintf("%d %s no recorded priority to be fixed: Slurm computed theirs", unfixed,
+			quantity.Plural(unfixed, "job has", "jobs have"))
 		list = append(list, run.Warning{Code: "priority-not-fixed", Text: text, AffectsResult: true, Count: unfixed})
 	}
 	return list
@@ -90,7 +93,8 @@ func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed 
 func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warning) {
 	never = replay.NeverStart(p.workload, result.Undrained, never)
 	if n := len(never); n > 0 {
-		text := fmt.Sprintf("%d jobs can never start: dependency never satisfied: %s", n, few(never, 5))
+		text := fmt.Sprintf("%d %s can never start: dependency never satisfied: %s", n,
+			quantity.Plural(n, "job", "jobs"), few(never, 5))
 		ran := p.ranWhenRecorded(never)
 		if ran > 0 {
 			text += fmt.Sprintf(" (%d ran when the workload was recorded)", ran)
@@ -99,7 +103,8 @@ func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warn
 	}
 	undrained := without(result.Undrained, never)
 	if n := len(undrained); n > 0 {
-		text := fmt.Sprintf("%d jobs had not ended when nothing had happened for %v, and were given up: %s", n,
+		text := fmt.Sprintf("%d %s had not ended when nothing had happened for %v, and were given up: %s", n,
+			quantity.Plural(n, "job", "jobs"),
 			p.spec.DrainLimit, few(undrained, 5))
 		if why := countsText(result.PendingReasons); why != "" {
 			text += " (pending for " + why + ")"
@@ -107,7 +112,8 @@ func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warn
 		list = append(list, run.Warning{Code: "queue-not-drained", Text: text, AffectsResult: true, Count: n})
 	}
 	if n := len(result.LatePresets); n > 0 {
-		text := fmt.Sprintf("%d jobs that ran when the window began do not run here: %s", n, few(result.LatePresets, 5))
+		text := fmt.Sprintf("%d %s that ran when the window began do not run here: %s", n,
+			quantity.Plural(n, "job", "jobs"), few(result.LatePresets, 5))
 		list = append(list, run.Warning{Code: "preset-late", Text: text, AffectsResult: true, Count: n})
 	}
 	return list

@@ -54,6 +54,9 @@ func (e Executor) Do(ctx context.Context, n int, task func(ctx context.Context, 
 	return err
 }
 
+// AtOnce returns how many of n tasks run at the same time.
+func (e Executor) AtOnce(n int) int { return min(n, e.parallel()) }
+
 func (e Executor) parallel() int {
 	if e.Parallel > 0 {
 		return e.Parallel

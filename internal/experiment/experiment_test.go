@@ -204,7 +204,7 @@ func TestValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	var invalid *InvalidError
-	if err := Valid(s); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "the run is not valid: 1 jobs had not ended") {
+	if err := Valid(s); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "the run is not valid: 1 job had not ended") {
 		t.Errorf("%v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/conf"
@@ -87,7 +88,7 @@ func (f *foreseen) notice(jobs int) string {
 	if n := f.forecast.NeverStarts; n > 0 {
 		text += fmt.Sprintf(", and never start %d", n)
 	}
-	text += fmt.Sprintf(" of %d jobs", jobs)
+	text += fmt.Sprintf(" of %d %s", jobs, quantity.Plural(jobs, "job", "jobs"))
 	if groups := f.forecast.Groups; len(groups) > 0 {
 		text += fmt.Sprintf(", %d of them since %s", groups[0].Count, groups[0].Text)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
@@ -42,9 +43,9 @@ func (p *Prepared) unrecordedLimits(rows iter.Seq[*run.Row]) []run.Warning {
 	if len(ended) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%d jobs were ended at a default time limit, which their workload does not have; %d of them "+
+	text := fmt.Sprintf("%d %s ended at a default time limit, which their workload does not have; %d of them "+
 		"were COMPLETED on record: %s (%s)",
-		len(ended), completed, few(ended, 5), remedyOfLimits)
+		len(ended), quantity.Plural(len(ended), "job was", "jobs were"), completed, few(ended, 5), remedyOfLimits)
 	return []run.Warning{{Code: "limit-not-recorded", Text: text, AffectsResult: true, Count: len(ended)}}
 }
 
@@ -82,6 +83,6 @@ func checkDefaultLimits(w *workload.Workload, cluster *conf.Cluster) []workload.
 		return nil
 	}
 	return []workload.Problem{{Severity: workload.Warning, Rule: RuleDefaultLimit, Text: fmt.Sprintf(
-		"%d of %d jobs without a time limit run longer than the default limit of their partition, which ends them (%s; %s)",
-		ended, without, first, remedyOfLimits)}}
+		"%d of %d %s without a time limit run longer than the default limit of their partition, which ends them (%s; %s)",
+		ended, without, quantity.Plural(without, "job", "jobs"), first, remedyOfLimits)}}
 }

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
@@ -61,11 +63,8 @@ func (e *modelEngine) check(spec *Spec) (err error) {
 	case s.Lead != 0 && s.Lead < ShortestLead:
 		return fieldError("lead", "%v: too short (want at least %v)", s.Lead, ShortestLead)
 	}
-	e.release = slurmspec.R2205
-	if s.Release != "" {
-		if e.release, err = slurmspec.ParseRelease(s.Release); err != nil {
-			return fieldError("slurm", "%w", err)
-		}
+	if e.release, err = slurmspec.ParseRelease(cmp.Or(s.Release, ModelRelease)); err != nil {
+		return fieldError("slurm", "%w", err)
 	}
 	if e.cluster, err = OpenCluster(s.Cluster, s.NodeFactor); err != nil {
 		return err
@@ -278,7 +277,8 @@ func (e *modelEngine) play(
 	}
 	warnings = append(append(warnings, e.partial()...), p.undone(result, engine.NeverStarts())...)
 	if refused := engine.Refused(); len(refused) > 0 {
-		text := fmt.Sprintf("%d events of nodes or reservations were refused: %s", len(refused), few(refused, 5))
+		text := fmt.Sprintf("%d %s of nodes or reservations were refused: %s", len(refused),
+			quantity.Plural(len(refused), "event", "events"), few(refused, 5))
 		warnings = append(warnings, run.Warning{Code: "event-refused", Text: text, AffectsResult: true, Count: len(refused)})
 	}
 	for _, w := range warnings {
@@ -288,6 +288,9 @@ func (e *modelEngine) play(
 	}
 	return run.StateComplete, nil
 }
+
+// PartialPrefix begins the warning of a run of the model that names what it lacks, separated by semicolons.
+const PartialPrefix = "model: partial: the model of Slurm lacks "
 
 // partial returns the warning that the run is not Slurm's in all respects, if it is not.
 func (e *modelEngine) partial() []run.Warning {
@@ -299,7 +302,7 @@ func (e *modelEngine) partial() []run.Warning {
 		texts[i] = m.String()
 		jobs += m.Jobs
 	}
-	text := "model: partial: the model of Slurm lacks " + strings.Join(texts, "; ")
+	text := PartialPrefix + strings.Join(texts, "; ")
 	return []run.Warning{{Code: "model-partial", Text: text, AffectsResult: true, Count: max(1, jobs)}}
 }
 
@@ -310,8 +313,8 @@ type Guide interface {
 }
 
 // Follow makes a run of the model of Slurm that a guide leads, without a record, and returns the scheduler's
-// counters.
-func Follow(ctx context.Context, spec Spec, leader Guide) (*rm.Scheduler, error) {
+// counters. The run ends at an instant, which may be [hpc.Never].
+func Follow(ctx context.Context, spec Spec, leader Guide, until hpc.Time) (*rm.Scheduler, error) {
 	spec.Output = os.DevNull // nothing is written
 	p, err := prepare(spec, func(string, bool) error { return nil })
 	if err != nil {
@@ -329,9 +332,9 @@ func Follow(ctx context.Context, spec Spec, leader Guide) (*rm.Scheduler, error)
 	leader.Attach(engine)
 	asked := counters.Watch(engine, counters.Every, nil)
 	everything := watcher{func(rm.Event) error { return nil }, hpc.Never}
-	if _, err = p.play(ctx, engine, spec.Seed, everything, replay.Options{
+	if _, err = p.play(ctx, ending{engine, until}, spec.Seed, everything, replay.Options{
 		DefaultLimit: e.cluster.DefaultLimit(), Processors: capacity(e.cluster).Processors,
-	}, p.spec.rewriters()...); err != nil {
+	}, p.spec.rewriters()...); err != nil && !errors.Is(err, ErrEnough) {
 		return nil, fmt.Errorf("following a record with the model of Slurm: %w", err)
 	}
 	asked.Ask()

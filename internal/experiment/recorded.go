@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/slurm/conf"
@@ -63,6 +64,9 @@ func (s *Spec) recorded(seed uint64) (json.RawMessage, error) {
 		simulator.Cluster = absolute(simulator.Cluster)
 		simulator.Ties = cmp.Or(simulator.Ties, sim.EndsFirst)
 		simulator.Policy = cmp.Or(simulator.Policy, defaultPolicy)
+		if simulator.models() {
+			simulator.Release = cmp.Or(simulator.Release, ModelRelease)
+		}
 		if file := PolicyModel(simulator.Policy); file != "" {
 			simulator.Policy = strings.Replace(simulator.Policy, "predict=model:"+file, "predict=model:"+absolute(file), 1)
 		}
@@ -161,7 +165,7 @@ func Again(r *run.Run) (Spec, error) {
 	}
 	if n := r.Manifest.Jobs.NotSubmitted + r.Manifest.Jobs.Unanswered; n > 0 {
 		return s, inputError(fmt.Errorf("making %s again: %s has changed or is not there, and the record lacks %d of its "+
-			"%d jobs (want the file as it was)", r.Dir, path, n, made.Jobs))
+			"%d %s (want the file as it was)", r.Dir, path, n, made.Jobs, quantity.Plural(made.Jobs, "job", "jobs")))
 	}
 	s.Workload.SHA256 = made.SHA256
 	s.Workload.Value, err = r.Played()

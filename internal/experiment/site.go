@@ -73,10 +73,11 @@ func sitePartition(c *conf.Cluster, p conf.Partition) workload.SitePartition {
 }
 
 // siteQOS returns the QOS that the cluster's commands for sacctmgr declare: those that a partition or
-// Slurm itself is named after first, as the usual ones, and then those that allow more.
+// Slurm itself is named after first, as the usual ones, and then the others by name. Without such commands
+// they are those that the partitions need, and have no limits.
 func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	if c.Accounts == nil {
-		return nil
+		return neededQOS(c)
 	}
 	declared := associations.Read(c.Accounts, c.AccountsFile, c.Name)
 	for name, policy := range declared.Policies {
@@ -105,6 +106,32 @@ func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	return list
 }
 
+// neededQOS returns a QOS for each partition: the one of its name or else the first that it allows. Where every
+// partition allows Slurm's own QOS, the list is nil, because nothing is needed.
+func neededQOS(c *conf.Cluster) (list []workload.SiteQOS) {
+	const own = "normal"
+	needed := false
+	for _, p := range c.Partitions {
+		name := own
+		allows := func(name string) bool {
+			return slices.ContainsFunc(p.AllowQOS, func(q string) bool { return strings.EqualFold(q, name) })
+		}
+		if len(p.AllowQOS) > 0 && !allows(own) {
+			needed, name = true, strings.ToLower(p.AllowQOS[0])
+			if allows(p.Name) {
+				name = strings.ToLower(p.Name)
+			}
+		}
+		if !slices.ContainsFunc(list, func(q workload.SiteQOS) bool { return q.Name == name }) {
+			list = append(list, workload.SiteQOS{Name: name})
+		}
+	}
+	if !needed {
+		return nil
+	}
+	return list
+}
+
 // mostOf returns how much of a resource a job of a QOS may have; 0 without a limit. A job that asks for more
 // than its user may have never starts.
 func mostOf(policy *associations.Policy, resource string) (most int) {
@@ -125,7 +152,7 @@ func (p *Prepared) draw(set Set, r *Realization) (*Prepared, error) {
 	one := *p
 	var err error
 	one.workload, err = complete.Redraw(p.workload, func(place int, _ workload.Field) uint64 {
-		return set.drawOf(place, r.Number, p.spec.Seed)
+		return set.drawOf(place, len(p.workload.Completion.Fields), r.Number, p.spec.Seed)
 	})
 	if err != nil {
 		return nil, inputError(err)
@@ -142,14 +169,15 @@ func (p *Prepared) made() []workload.MadeField {
 	return p.workload.Completion.Fields
 }
 
-// drawOf returns the seed of a field's draw in a realization. The first half of the realizations draws all
-// fields by its own numbers. The second half uses the same draws of each field once more, in another
-// order for each field. So two realizations share the draw of one field and no other, and the correlation
-// of their results is the part of the variance that this field makes: replicated sampling (McKay,
-// NUREG/CR-6311, 1995; Mara and Rakoto Joseph, J. Stat. Comput. Simul. 78, 2008).
-func (s Set) drawOf(place, number int, seed uint64) uint64 {
+// drawOf returns the seed of the draw of one of some fields in a realization. The first half of the
+// realizations draws all fields by its own numbers. The second half uses the same draws of each field once
+// more, in another order for each field. So two realizations share the draw of one field and no other, and
+// the correlation of their results is the part of the variance that this field makes: replicated sampling
+// (McKay, NUREG/CR-6311, 1995; Mara and Rakoto Joseph, J. Stat. Comput. Simul. 78, 2008). A half with fewer
+// realizations than fields has too few orders for that: then each realization has draws of its own.
+func (s Set) drawOf(place, fields, number int, seed uint64) uint64 {
 	i, half := number-1, s.Count/2
-	if i < half || i >= 2*half {
+	if i < half || i >= 2*half || half < fields {
 		return seed + uint64(i)
 	}
 	return seed + uint64((i-half+place)%half)
@@ -164,14 +192,15 @@ func DrawnAnew(fields []workload.MadeField) string {
 	return strings.Join(parts, ", ")
 }
 
-// withMade returns a cluster whose commands for sacctmgr also make the users and accounts that rules made
+// withMade returns a cluster whose commands for sacctmgr also make the users, accounts and QOS that rules made
 // in a workload.
 func withMade(c *conf.Cluster, w *workload.Workload) *conf.Cluster {
 	if w.Completion == nil {
 		return c
 	}
 	accounts, _ := c.AccountCommands(w.Submitters())
-	commands := complete.Associations(w, associations.Read(accounts, c.AccountsFile, c.Name).Accounts)
+	declared := associations.Read(accounts, c.AccountsFile, c.Name)
+	commands := complete.Associations(w, declared.Accounts, declared.QOS)
 	if commands == "" {
 		return c
 	}

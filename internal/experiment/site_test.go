@@ -17,7 +17,7 @@ import (
 )
 
 // TestDrawOf: two realizations share the draw of one field or of none, and each field has a pair for each
-// realization of the first half.
+// realization of the first half. Of few realizations, all differ in all fields.
 func TestDrawOf(t *testing.T) {
 	const fields = 8
 	for _, n := range []int{1, 2, 7, 16, 17, 40} {
@@ -27,22 +27,22 @@ func TestDrawOf(t *testing.T) {
 			for k := 1; k < i; k++ {
 				common := 0
 				for f := range fields {
-					if set.drawOf(f, i, 5) == set.drawOf(f, k, 5) {
+					if set.drawOf(f, fields, i, 5) == set.drawOf(f, fields, k, 5) {
 						common++
 						pairs[f]++
 					}
 				}
-				if common > 1 && n >= 2*fields {
+				if common > 1 {
 					t.Errorf("%d realizations: %d and %d share %d draws", n, i, k, common)
 				}
 			}
 		}
 		for f, got := range pairs {
-			if got != n/2 {
-				t.Errorf("%d realizations: field %d has %d pairs, want %d", n, f, got, n/2)
+			if want := n / 2; got != want && (n >= 2*fields || got != 0) {
+				t.Errorf("%d realizations: field %d has %d pairs, want %d", n, f, got, want)
 			}
 		}
-		if set.drawOf(3, 1, 5) != 5 && n > 1 {
+		if set.drawOf(3, fields, 1, 5) != 5 && n > 1 {
 			t.Errorf("%d realizations: the first one does not have the seed's own draw", n)
 		}
 	}
@@ -67,7 +67,8 @@ func asRecorded(w *workload.Workload, limits bool) *workload.Workload {
 }
 
 // TestCompletionIsHonest hides the time limits of logs that have them. The mean wait with the true limits
-// lies among those of forty draws, which 95 of 100 further ones do.
+// lies among those of forty draws, which 95 of 100 further ones do: in the model of Slurm for the records of a
+// cluster with its configuration, and with EASY for logs of SWF.
 func TestCompletionIsHonest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates months of jobs a hundred times")
@@ -83,7 +84,7 @@ func TestCompletionIsHonest(t *testing.T) {
 			w.Jobs = w.Jobs.First(10_000) // a year of them takes minutes
 			spec := Spec{Simulator: &Simulator{Policy: "easy"}, Seed: 1}
 			if log[0] == "slurm" {
-				spec.Simulator.Cluster = realdata.Path(t, "slurm", "micro")
+				spec.Simulator.Cluster, spec.Simulator.Policy = realdata.Path(t, "slurm", "micro"), "slurm"
 			}
 			mean := func(w *workload.Workload, count int) (list []float64) {
 				spec.Workload.Value, spec.Output = w, filepath.Join(t.TempDir(), "set")
@@ -92,11 +93,17 @@ func TestCompletionIsHonest(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, r := range set {
+					if !r.Summary.Valid || r.Summary.Rejected > 0 {
+						t.Errorf("realization %d: valid %v, %d rejected", r.Number, r.Summary.Valid, r.Summary.Rejected)
+					}
 					list = append(list, float64(r.Summary.Wait.Mean))
 				}
 				return list
 			}
-			truth := mean(asRecorded(w, true), 1)[0]
+			truth := 0.0 // over eight seeds: slurmctld's cycles begin at another second in each
+			for _, one := range mean(asRecorded(w, true), 8) {
+				truth += one / 8
+			}
 			completed, err := complete.Complete(asRecorded(w, false), complete.Options{Seed: 1})
 			if err != nil {
 				t.Fatal(err)
@@ -104,7 +111,7 @@ func TestCompletionIsHonest(t *testing.T) {
 			draws := mean(completed, 40)
 			low, high := slices.Min(draws), slices.Max(draws)
 			t.Logf("mean wait %.0f s with the true limits, %.0f to %.0f s in 40 draws", truth, low, high)
-			if truth < low || truth > high || high > 3*low || low == high {
+			if truth < low || truth > high || high > 3.5*low || low == high {
 				t.Errorf("mean wait %.0f s with the true limits, %.0f to %.0f s in 40 draws", truth, low, high)
 			}
 		})

@@ -124,6 +124,18 @@ func (e *slurmEngine) admit(p *Prepared) error {
 		return p.checking(fmt.Errorf("it begins at %s: too early for Slurm, whose clock starts in 1970 (want an epoch near the submissions)",
 			p.begin.Std().Format(time.RFC3339)))
 	}
+	if err := e.find(); err != nil {
+		return err
+	}
+	e.foreseen = e.foresee(p.workload)
+	if err := refuseErrors(e.foreseen.problems); err != nil {
+		return inputError(fmt.Errorf("checking the cluster: %w", err))
+	}
+	return nil
+}
+
+// find finds Slurm, and returns an error if this machine cannot replay the cluster with it.
+func (e *slurmEngine) find() error {
 	e.install, _ = install.FindSlurm(e.spec.Installation) // Need reports what is missing for this run
 	accounting := e.cluster.Accounting() && !e.spec.WithoutAccounting
 	if err := e.install.Need(accounting); err != nil {
@@ -138,14 +150,17 @@ func (e *slurmEngine) admit(p *Prepared) error {
 	if _, err := install.DaemonUser(0); err != nil {
 		return err
 	}
-	if err := (install.Needs{Nodes: len(e.cluster.Nodes), Accounting: accounting}).Admit(); err != nil {
+	return (install.Needs{Nodes: len(e.cluster.Nodes), Accounting: accounting}).Admit()
+}
+
+// CanReplay returns an error if this machine cannot replay anything on a cluster, for example because it lacks
+// that Slurm ([IsMissing]). It starts nothing.
+func CanReplay(s Slurm) error {
+	e := &slurmEngine{}
+	if err := e.check(&Spec{Slurm: &s}); err != nil {
 		return err
 	}
-	e.foreseen = e.foresee(p.workload)
-	if err := refuseErrors(e.foreseen.problems); err != nil {
-		return inputError(fmt.Errorf("checking the cluster: %w", err))
-	}
-	return nil
+	return e.find()
 }
 
 // CheckAction returns an error if an action of a workload is wrong. start is when the

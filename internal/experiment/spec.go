@@ -119,7 +119,7 @@ type Simulator struct {
 	// FileSystems are the file systems that the jobs share. They take the place of those of the
 	// same name in the workload.
 	FileSystems []hpc.FileSystem `json:"-"`
-	// Release is the release of Slurm that the policy [SlurmPolicy] models, such as "24.11"; "" means 22.05.
+	// Release is the release of Slurm that the policy [SlurmPolicy] models, such as "24.11"; "" means [ModelRelease].
 	// Lead is the virtual time for which its slurmctld has run when the workload begins, as in [Slurm].
 	Release string        `json:"release,omitempty"`
 	Lead    time.Duration `json:"lead_ns,omitempty"`
@@ -128,8 +128,12 @@ type Simulator struct {
 	Clock string `json:"clock,omitempty"`
 }
 
-// SlurmPolicy is the policy that is a model of Slurm's scheduler, with the site's slurm.conf.
-const SlurmPolicy = "slurm"
+// SlurmPolicy is the policy that is a model of Slurm's scheduler, with the site's slurm.conf. ModelRelease is the
+// release of Slurm that it models unless another one is named.
+const (
+	SlurmPolicy  = "slurm"
+	ModelRelease = "22.05"
+)
 
 // models reports whether the simulation is a model of Slurm.
 func (s *Simulator) models() bool { return s.Policy == SlurmPolicy }

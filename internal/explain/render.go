@@ -10,6 +10,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/waits"
 )
 
@@ -144,8 +145,12 @@ func (c *Crowd) render(b *bytes.Buffer, label, what string) {
 // Render writes the stall for people, with dates in a time zone. It returns w's error.
 func (s *Stall) Render(w io.Writer, zone *time.Location) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "at           %s: %d jobs pending (%d processors), %d running\n", s.At.Text(zone), s.Pending, s.PendingCPUs, s.Running)
-	fmt.Fprintf(&b, "machine      %d of %d processors in use, jobs on %d of %d nodes\n", s.BusyProcessors, s.Processors, s.BusyNodes, s.Nodes)
+	fmt.Fprintf(&b, "at           %s: %d %s pending (%d %s), %d running\n", s.At.Text(zone), s.Pending,
+		quantity.Plural(s.Pending, "job", "jobs"), s.PendingCPUs,
+		quantity.Plural(s.PendingCPUs, "processor", "processors"), s.Running)
+	fmt.Fprintf(&b, "machine      %d of %d %s in use, jobs on %d of %d %s\n", s.BusyProcessors, s.Processors,
+		quantity.Plural(s.Processors, "processor", "processors"), s.BusyNodes, s.Nodes,
+		quantity.Plural(s.Nodes, "node", "nodes"))
 	renderCauses(&b, s.Causes)
 	for i, r := range s.Reasons {
 		label := ""
@@ -159,7 +164,7 @@ func (s *Stall) Render(w io.Writer, zone *time.Location) error {
 		if i == 0 {
 			label = "users"
 		}
-		fmt.Fprintf(&b, "%-12s %s: %d pending (%d processors), %d running (%d processors)\n", label, orNone(u.User), u.Pending, u.PendingCPUs, u.Running, u.HeldCPUs)
+		fmt.Fprintf(&b, "%-12s %s: %d pending (%d %s), %d running (%d %s)\n", label, orNone(u.User), u.Pending, u.PendingCPUs, quantity.Plural(u.PendingCPUs, "processor", "processors"), u.Running, u.HeldCPUs, quantity.Plural(u.HeldCPUs, "processor", "processors"))
 	}
 	_, err := w.Write(b.Bytes())
 	return err

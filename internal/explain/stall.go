@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
 )
@@ -297,8 +298,9 @@ func (s *situation) judge() {
 		u := s.stall.Users[0]
 		share := float64(u.PendingCPUs+u.HeldCPUs) / float64(max(1, s.stall.PendingCPUs+s.stall.BusyProcessors))
 		if share >= 0.5 {
-			s.add(Burst, u.User, share*inUse, "user %s has %d of %d pending jobs and holds %d of %d processors in use",
-				u.User, u.Pending, s.stall.Pending, u.HeldCPUs, s.stall.BusyProcessors)
+			s.add(Burst, u.User, share*inUse, "user %s has %d of %d pending jobs and holds %d of %d %s in use",
+				u.User, u.Pending, s.stall.Pending, u.HeldCPUs, s.stall.BusyProcessors,
+				quantity.Plural(s.stall.BusyProcessors, "processor", "processors"))
 		}
 	}
 	where, busy, all := "", s.stall.BusyProcessors, s.stall.Processors
@@ -382,7 +384,7 @@ func (s *situation) nodesAway() int {
 	}
 	for _, name := range sortedNames(idle) {
 		n := min(idle[name], total)
-		s.add(Reserved, name, float64(n)/float64(s.stall.Nodes), "reservation %s keeps %d of %d nodes without jobs", name, n, s.stall.Nodes)
+		s.add(Reserved, name, float64(n)/float64(s.stall.Nodes), "reservation %s keeps %d of %d %s without jobs", name, n, s.stall.Nodes, quantity.Plural(s.stall.Nodes, "node", "nodes"))
 	}
 	s.add(Outage, "", float64(down)/float64(s.stall.Nodes), "%d of %d nodes are down or drained", down, s.stall.Nodes)
 	return total + down

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec/sbatch"
@@ -350,7 +351,7 @@ func (s *Story) letStart(rec *Record, row *run.Row) {
 		case depends[other.Job] || depends[name]:
 			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s, on which it depends, ended at %s", name, other.End))
 		case freed:
-			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of %s ended at %s and freed %d processors on its nodes", name, other.User, other.End, other.Processors))
+			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of %s ended at %s and freed %d %s on its nodes", name, other.User, other.End, other.Processors, quantity.Plural(other.Processors, "processor", "processors")))
 		case other.User == row.User && s.limited():
 			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of the same user ended at %s, which left room below the limit", name, other.End))
 		}
@@ -451,7 +452,7 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 	}
 	if ranked > 0 {
 		s.Causes = append(s.Causes, Cause{Kind: Ranked, Weight: ranked, Text: fmt.Sprintf(
-			"jobs with a higher priority than %d took %d of %d processors that started before it", s.Priority, s.higher, s.before)})
+			"jobs with a higher priority than %d took %d of %d %s that started before it", s.Priority, s.higher, s.before, quantity.Plural(s.before, "processor", "processors"))})
 	}
 	slices.SortStableFunc(s.Causes, func(a, b Cause) int { return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Kind, b.Kind)) })
 	s.Causes = s.Causes[:min(3, len(s.Causes))]

@@ -1,11 +1,13 @@
 package forecast
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/slurmspec"
 )
 
 // EngineOf returns the engine that made the run of a course, to run its queue forward. Values of want that are
@@ -40,18 +42,27 @@ func EngineOf(c *Course, want experiment.Spec, fromStart bool) (experiment.Spec,
 		return want, nil
 	}
 	s := made.Simulator
-	want.Simulator = &experiment.Simulator{Policy: s.Policy, Cluster: s.Cluster, Ties: s.Ties}
+	want.Simulator = &experiment.Simulator{
+		Policy: s.Policy, Cluster: s.Cluster, Ties: s.Ties, Release: s.Release, Clock: s.Clock,
+	}
+	if fromStart {
+		want.Simulator.Lead = s.Lead
+	}
 	if s.Cluster == "" {
 		want.Simulator.Nodes, want.Simulator.Processors = m.Cluster.Nodes, m.Cluster.Processors
 	}
 	return want, nil
 }
 
-// Unplayed says what of a run changes its scheduling, and does not hold in forecasts.
-func Unplayed(c *Course) (notes []string) {
+// Unplayed says what of a run changes its scheduling, and does not hold in forecasts with an engine.
+func Unplayed(c *Course, engine *experiment.Spec) (notes []string) {
 	made, err := experiment.SpecOf(c.Dir, &c.Manifest)
 	if err != nil {
 		return nil // [EngineOf] says what is wrong, if the forecast needs the run's engine
+	}
+	var lacks []string
+	if made.Slurm != nil && engine.Slurm == nil && LikeSlurm(engine) {
+		_, lacks = experiment.Modelled(made, "")
 	}
 	scaled := made.Slurm != nil && isScaled(made.Slurm.NodeFactor) ||
 		made.Simulator != nil && made.Simulator.Cluster != "" && isScaled(made.Simulator.NodeFactor)
@@ -67,10 +78,35 @@ func Unplayed(c *Course) (notes []string) {
 			notes = append(notes, fmt.Sprintf("the run was made with --%s, which the forecast does not have", one.flag))
 		}
 	}
+	for _, flag := range lacks {
+		if flag == "--fixed-priorities" {
+			continue // noted above
+		}
+		notes = append(notes, fmt.Sprintf("the run was made with %s, which the model of Slurm does not have", flag))
+	}
 	return notes
 }
 
 func isScaled(factor float64) bool { return factor != 0 && factor != 1 }
+
+// OnModel gives an engine of [EngineOf] the model of Slurm's scheduler in place of what made the run, with a
+// release of Slurm, such as "22.05"; "" stands for that of the run.
+func OnModel(c *Course, engine experiment.Spec, release string) experiment.Spec {
+	if engine.Slurm == nil {
+		return engine
+	}
+	if made, err := slurmspec.ParseRelease(c.Manifest.Versions.Slurm); release == "" && err == nil {
+		release = made.Series().String()
+	}
+	engine, _ = experiment.Modelled(engine, release)
+	return engine
+}
+
+// LikeSlurm reports whether Slurm or the model of it runs a queue forward. Both have priorities, fair-share usage
+// and the phases of slurmctld's periodic work, and start jobs in whole seconds.
+func LikeSlurm(spec *experiment.Spec) bool {
+	return spec.Slurm != nil || spec.Simulator != nil && spec.Simulator.Policy == experiment.SlurmPolicy
+}
 
 // EngineName describes an engine in a few words.
 func EngineName(spec *experiment.Spec) string {
@@ -79,6 +115,8 @@ func EngineName(spec *experiment.Spec) string {
 		return "slurm " + spec.Slurm.Installation
 	case spec.Slurm != nil:
 		return "slurm"
+	case LikeSlurm(spec):
+		return "model of Slurm " + cmp.Or(spec.Simulator.Release, experiment.ModelRelease)
 	case spec.Simulator.Policy == "":
 		return "simulator (easy)"
 	}

@@ -41,13 +41,29 @@ func TestEngineOf(t *testing.T) {
 	if spec, err = EngineOf(c, experiment.Spec{}, false); err != nil || spec.Slurm.Lead != 0 {
 		t.Errorf("in a window: %+v %v", spec.Slurm, err)
 	}
-	notes := strings.Join(Unplayed(c), "\n")
+	notes := strings.Join(Unplayed(c, &spec), "\n")
 	if strings.Count(notes, "\n") != 1 || !strings.Contains(notes, "--fixed-priorities") || !strings.Contains(notes, "--nodes") {
 		t.Errorf("%q", notes)
 	}
+	c.Manifest.Versions.Slurm = "24.11.5"
+	spec, err = EngineOf(c, experiment.Spec{}, true)
+	model := OnModel(c, spec, "")
+	if err != nil || model.Slurm != nil || model.Simulator.Release != "24.11" || model.Simulator.Cluster != "/c" ||
+		model.Simulator.Lead != 2*time.Minute || EngineName(&model) != "model of Slurm 24.11" || !LikeSlurm(&model) {
+		t.Errorf("on the model: %+v %v", model.Simulator, err)
+	}
+	if notes := strings.Join(Unplayed(c, &model), "\n"); strings.Count(notes, "\n") != 6 || !strings.Contains(notes, "--epilog-delay, which the model") {
+		t.Errorf("on the model: %q", notes)
+	}
+	c = courseOf("sim", "", `{"workload":"/w","simulator":{"policy":"slurm","ties":"ends-first","cluster":"/c","release":"26.05","lead_ns":60000000000},
+		"feedback":"none","performance":1,"seed":1,"drain_limit_ns":1}`)
+	if spec, err = EngineOf(c, experiment.Spec{}, true); err != nil || spec.Simulator.Release != "26.05" || spec.Simulator.Lead != time.Minute ||
+		OnModel(c, spec, "").Simulator != spec.Simulator {
+		t.Errorf("of a run of the model: %+v %v", spec.Simulator, err)
+	}
 	c = courseOf("sim", "", `{"workload":"/w","simulator":{"policy":"easy","ties":"arrivals-first","nodes":8},"feedback":"fluid","performance":1,"seed":1,"drain_limit_ns":1}`)
-	if spec, err = EngineOf(c, experiment.Spec{}, false); err != nil || spec.Simulator.Ties != "arrivals-first" || spec.Simulator.Nodes != 8 || len(Unplayed(c)) != 1 {
-		t.Errorf("%+v %v %q", spec.Simulator, err, Unplayed(c))
+	if spec, err = EngineOf(c, experiment.Spec{}, false); err != nil || spec.Simulator.Ties != "arrivals-first" || spec.Simulator.Nodes != 8 || len(Unplayed(c, &spec)) != 1 {
+		t.Errorf("%+v %v %q", spec.Simulator, err, Unplayed(c, &spec))
 	}
 	c.Manifest.Spec = nil
 	if _, err = EngineOf(c, experiment.Spec{}, false); !errors.Is(err, experiment.ErrNoSpec) {

@@ -212,7 +212,7 @@ func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (*Evaluation
 		Seed: opts.Seed, Realizations: opts.realizations(), Horizon: opts.Horizon.Seconds(), Slurm: &Beside{},
 		Limits: &Beside{},
 	}
-	e.Notes = Unplayed(c)
+	e.Notes = Unplayed(c, &opts.Engine)
 	instants := opts.At
 	if len(instants) == 0 {
 		instants = c.instants(opts.Instants, opts.Seed)

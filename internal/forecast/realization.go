@@ -11,6 +11,7 @@ import (
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/workload"
 )
@@ -39,7 +40,7 @@ type realization struct {
 // watch returns a realization that waits for pending jobs of a queue, except those that never start.
 func (q *Queue) watch(w *workload.Workload, pending []Key, opts Options) *realization {
 	r := &realization{from: q.At, starts: map[Key][]hpc.Time{}, open: map[string]map[int]bool{},
-		whole: opts.Engine.Slurm != nil, unmet: newUnmet(w), past: q.past}
+		whole: LikeSlurm(&opts.Engine), unmet: newUnmet(w), past: q.past}
 	for _, key := range pending {
 		if r.open[key.Job] == nil {
 			r.open[key.Job] = map[int]bool{}
@@ -58,6 +59,9 @@ func (q *Queue) spec(w *workload.Workload, opts Options, dir string, seed uint64
 	if spec.Slurm == nil {
 		simulator := *spec.Simulator
 		spec.Simulator = &simulator
+		if q.states == nil && LikeSlurm(&spec) {
+			simulator.Lead, _ = q.Phase.align(w.Begin(), q.At) // its first backfill cycle comes within 30 seconds
+		}
 		return spec
 	}
 	slurm := *spec.Slurm
@@ -171,14 +175,16 @@ func doubtsOf(all []*realization) (list []string) {
 	}
 	if late > 0 {
 		list = append(list, fmt.Sprintf(
-			"in %d of %d realizations a job that runs now did not, so its nodes were free too early", late, len(all)))
+			"in %d of %d %s a job that runs now did not, so its nodes were free too early", late, len(all),
+			quantity.Plural(len(all), "realization", "realizations")))
 	}
 	if lost > 0 {
-		list = append(list, fmt.Sprintf("in %d of %d realizations a pending job was refused, and so never starts (%s)", lost,
-			len(all), refused))
+		list = append(list, fmt.Sprintf("in %d of %d %s a pending job was refused, and so never starts (%s)", lost,
+			len(all), quantity.Plural(len(all), "realization", "realizations"), refused))
 	}
 	for _, text := range slices.Sorted(maps.Keys(warned)) {
-		list = append(list, fmt.Sprintf("in %d of %d realizations: %s", warned[text], len(all), text))
+		list = append(list, fmt.Sprintf("in %d of %d %s: %s", warned[text], len(all),
+			quantity.Plural(len(all), "realization", "realizations"), text))
 	}
 	return list
 }

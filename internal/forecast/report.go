@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
@@ -186,7 +187,8 @@ func (r *Report) Render(zone *time.Location) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "forecast of %s at %s: %d running, %d pending\n", r.Source, r.At.In(zone).Format(time.RFC3339),
 		r.Running, len(r.Jobs))
-	fmt.Fprintf(&b, "%s, %d realizations, run times: %s, later submissions: %s\n", r.Engine, r.Realizations, r.RunTimes,
+	fmt.Fprintf(&b, "%s, %d %s, run times: %s, later submissions: %s\n", r.Engine, r.Realizations,
+		quantity.Plural(r.Realizations, "realization", "realizations"), r.RunTimes,
 		r.Arrivals)
 	for _, note := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", note)
@@ -257,8 +259,9 @@ func (r *Report) table(b *strings.Builder, first string, list []Waiting, zone *t
 // Render returns the evaluation as text.
 func (e *Evaluation) Render() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d instants, %d realizations on %s, run times: %s, later submissions: %s\n\n",
-		e.Run, len(e.Instants), e.Realizations, e.Engine, e.RunTimes, e.Arrivals)
+	fmt.Fprintf(&b, "%s: %d instants, %d %s on %s, run times: %s, later submissions: %s\n\n",
+		e.Run, len(e.Instants), e.Realizations,
+		quantity.Plural(e.Realizations, "realization", "realizations"), e.Engine, e.RunTimes, e.Arrivals)
 	fmt.Fprintf(&b, "%-20s %7s %7s %9s %9s %12s %12s %12s %12s\n", "instant", "waiting", "started", "exact", "P10-P90",
 		"median error", "mean error", "bias", "width")
 	line := func(name string, s *Score) {
@@ -273,22 +276,25 @@ func (e *Evaluation) Render() string {
 		fmt.Fprintf(&b, "note: %s\n", note)
 	}
 	if e.Horizon > 0 {
-		fmt.Fprintf(&b, "horizon %s: errors are those of %d jobs whose start and median are not after it; P10-P90 leaves "+
-			"out %d jobs whose start and P10 are (with them %.1f %%)\n",
-			slurmspec.FormatSpan(time.Duration(e.Horizon*float64(time.Second))), len(e.errors), e.Beyond, 100*e.CoveredAll)
+		fmt.Fprintf(&b, "horizon %s: errors are those of %d %s whose start and median are not after it; P10-P90 leaves "+
+			"out %d %s whose start and P10 are (with them %.1f %%)\n",
+			slurmspec.FormatSpan(time.Duration(e.Horizon*float64(time.Second))), len(e.errors),
+			quantity.Plural(len(e.errors), "job", "jobs"), e.Beyond,
+			quantity.Plural(e.Beyond, "job", "jobs"), 100*e.CoveredAll)
 	}
 	if e.Never > 0 {
-		fmt.Fprintf(&b, "%d jobs started in the run, and not in half of the realizations: their errors are not in the "+
-			"means\n", e.Never)
+		fmt.Fprintf(&b, "%d %s started in the run, and not in half of the realizations: their errors are not in the "+
+			"means\n", e.Never, quantity.Plural(e.Never, "job", "jobs"))
 	}
 	for _, other := range []struct {
 		name string
 		*Beside
 	}{{"Slurm's own estimate (squeue --start)", e.Slurm}, {"a forecast with time limits as run times", e.Limits}} {
 		if other.Beside != nil {
-			fmt.Fprintf(&b, "\nbeside %s, of %d jobs: median error %.0f s, here %.0f s; mean %.0f s, here %.0f s; here closer "+
+			fmt.Fprintf(&b, "\nbeside %s, of %d %s: median error %.0f s, here %.0f s; mean %.0f s, here %.0f s; here closer "+
 				"for %.0f %%, farther for %.0f %%\n",
-				other.name, other.Jobs, other.MedianError, other.ForecastError, other.MeanError, other.ForecastMean,
+				other.name, other.Jobs,
+				quantity.Plural(other.Jobs, "job", "jobs"), other.MedianError, other.ForecastError, other.MeanError, other.ForecastMean,
 				100*other.Closer, 100*other.Farther)
 		}
 	}

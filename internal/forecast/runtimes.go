@@ -91,7 +91,7 @@ func (q *Queue) learn(ctx context.Context, opts Options) (learned, error) {
 			switch {
 			case c.Ran() && c.End <= q.At || c.Gone != 0 && c.Gone <= q.At:
 			case opts.RunTimes == FromLimits:
-				of[arrival(c)] = newUntilLimit(c.Request, opts.Engine.Slurm != nil)
+				of[arrival(c)] = newUntilLimit(c.Request, LikeSlurm(&opts.Engine))
 			default:
 				of[arrival(c)] = learner.Distribution(predict.Submission{Number: -1 - int64(q.Workload.Jobs.Len()+i), At: q.At,
 					Request: c.Request})
@@ -100,7 +100,7 @@ func (q *Queue) learn(ctx context.Context, opts Options) (learned, error) {
 	}
 	for i, job := range q.Workload.Jobs.All() {
 		if opts.RunTimes == FromLimits {
-			of[job.ID] = newUntilLimit(&job.Request, opts.Engine.Slurm != nil)
+			of[job.ID] = newUntilLimit(&job.Request, LikeSlurm(&opts.Engine))
 			continue
 		}
 		request := job.Request

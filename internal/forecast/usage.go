@@ -14,7 +14,7 @@ import (
 
 // UseCluster makes the queues of a run have the fair-share usage and the phase of slurmctld's periodic
 // work of their instants. slurm.conf gives the half-life of usage (PriorityDecayHalfLife) and the
-// periods. Only real Slurm uses them.
+// periods. Only Slurm and the model of it use them.
 func (c *Course) UseCluster(dir string) error {
 	cluster, err := experiment.OpenCluster(dir, 0)
 	if err != nil {
@@ -26,12 +26,19 @@ func (c *Course) UseCluster(dir string) error {
 			return fmt.Errorf("reading %s: PriorityDecayHalfLife=%s: %w", cluster.Path, text, err)
 		}
 	}
-	if c.Manifest.Engine == "slurm" {
+	if c.Manifest.OfSlurm() {
 		made, err := experiment.SpecOf(c.Dir, &c.Manifest)
 		if err != nil {
 			return err
 		}
-		c.phase.Began = c.Manifest.VirtualStart.Add(-cmp.Or(made.Slurm.Lead, experiment.DrawLead(c.Manifest.Seed)))
+		lead := experiment.DrawLead(c.Manifest.Seed)
+		switch {
+		case made.Slurm != nil:
+			lead = cmp.Or(made.Slurm.Lead, lead)
+		case made.Simulator != nil:
+			lead = cmp.Or(made.Simulator.Lead, lead)
+		}
+		c.phase.Began = c.Manifest.VirtualStart.Add(-lead)
 	}
 	return c.phase.use(cluster)
 }
@@ -55,7 +62,7 @@ func Priorities(dir string) string {
 	if kind, _ := cluster.Get("PriorityType"); kind != "priority/multifactor" {
 		return ""
 	}
-	return "the site has priority/multifactor, and the simulator knows no priorities (want --engine slurm)"
+	return "the site has priority/multifactor, and the simulator knows no priorities (want --policy slurm, or --engine slurm)"
 }
 
 // usage returns the usage of each user in each account at an instant: the usage with which the run

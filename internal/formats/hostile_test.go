@@ -62,6 +62,12 @@ var hostileFormats = []hostileFormat{
 		},
 		func(id, submit, size, name string) string { return pbsJob(id, inEpoch(submit), size, name) },
 	}, {
+		"lsf",
+		func(r string) string {
+			return lsfJob("1", "1700000000", "4", "1") + r + lsfJob("3", "1700000090", "4", "3")
+		},
+		func(id, submit, size, name string) string { return lsfJob(id, inEpoch(submit), size, name) },
+	}, {
 		"gridengine",
 		func(r string) string {
 			return gridEngineJob("1", "1700000000", "4", "1") + r + gridEngineJob("3", "1700000090", "4", "3")
@@ -81,6 +87,12 @@ var hostileFormats = []hostileFormat{
 
 func pbsJob(id, submit, size, name string) string {
 	return fmt.Sprintf("03/01/2024 08:00:00;E;%s.s;user=u jobname=%s ctime=%s start=%s exec_host=n/0*%s Resource_List.select=1:ncpus=%s end=1800000000 Exit_status=0\n", id, name, submit, submit, size, size)
+}
+
+// lsfJob returns a record of LSF 9 up to the account, in which one host has all processors.
+func lsfJob(id, submit, size, name string) string {
+	return fmt.Sprintf(`"JOB_FINISH" "9.1" 1800000000 %s 501 33554432 %s %s 0 0 %s "u" "normal" "" "" "" "login" "/home/u" "" "out" "err" "1.41" 0 1 "n1" 64 60.0 "%s" "sleep"%s "" "proj" 0 %s`+"\n",
+		id, size, submit, submit, name, strings.Repeat(" -1", 19), size)
 }
 
 func gridEngineJob(id, submit, size, name string) string {

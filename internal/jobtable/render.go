@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"rmreplay/internal/inert"
+	"rmreplay/internal/quantity"
 )
 
 // Version is the version of the JSON encoding of a [Table].
@@ -106,11 +107,12 @@ func (t *Table) Render(w io.Writer, zone *time.Location) error {
 	}
 	switch {
 	case len(t.Rows) < t.Matched:
-		fmt.Fprintf(&b, "%d of %d jobs (%d in the run)\n", len(t.Rows), t.Matched, t.Jobs)
+		fmt.Fprintf(&b, "%d of %d %s (%d in the run)\n", len(t.Rows), t.Matched,
+			quantity.Plural(t.Matched, "job", "jobs"), t.Jobs)
 	case t.Matched < t.Jobs:
-		fmt.Fprintf(&b, "%d of %d jobs\n", t.Matched, t.Jobs)
+		fmt.Fprintf(&b, "%d of %d %s\n", t.Matched, t.Jobs, quantity.Plural(t.Jobs, "job", "jobs"))
 	default:
-		fmt.Fprintf(&b, "%d jobs\n", t.Jobs)
+		fmt.Fprintf(&b, "%d %s\n", t.Jobs, quantity.Plural(t.Jobs, "job", "jobs"))
 	}
 	_, err := w.Write(b.Bytes())
 	return err

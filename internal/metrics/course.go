@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
@@ -103,6 +104,7 @@ func (c *Course) render(b *bytes.Buffer, zone *time.Location) {
 		used = percent(peak(c.Used) / Float(c.Processors))
 	}
 	fmt.Fprintf(b, "use          %s  at most %s\n", spark(c.Used, float64(c.Processors)), used)
-	fmt.Fprintf(b, "queue        %s  at most %s jobs\n", spark(c.Queued, 0), number(peak(c.Queued)))
+	fmt.Fprintf(b, "queue        %s  at most %s %s\n", spark(c.Queued, 0), number(peak(c.Queued)),
+		quantity.Plural(int(math.Ceil(float64(peak(c.Queued)))), "job", "jobs"))
 	fmt.Fprintf(b, "mean wait    %s  at most %s\n", spark(c.Waits, 0), clock(peak(c.Waits)))
 }

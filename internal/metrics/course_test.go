@@ -27,7 +27,7 @@ func TestCourse(t *testing.T) {
 	}
 	var b bytes.Buffer
 	c.render(&b, time.UTC)
-	for _, want := range []string{"use          ▄▄▂▂  at most 50.0%\n", "queue        ██    at most 1 jobs\n", "mean wait    █     at most 00:00:50\n"} {
+	for _, want := range []string{"use          ▄▄▂▂  at most 50.0%\n", "queue        ██    at most 1 job\n", "mean wait    █     at most 00:00:50\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

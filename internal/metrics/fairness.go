@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
@@ -246,7 +247,8 @@ func (s *Summary) renderFairness(b *bytes.Buffer) {
 	if f == nil {
 		return
 	}
-	fmt.Fprintf(b, "\nfair start   %d of %d jobs (%s) started later than without later jobs\n", f.Unfair, f.Jobs,
+	fmt.Fprintf(b, "\nfair start   %d of %d %s (%s) started later than without later jobs\n", f.Unfair, f.Jobs,
+		quantity.Plural(f.Jobs, "job", "jobs"),
 		percent(f.UnfairShare()))
 	fmt.Fprintf(b, "  miss       mean %s s over all jobs, %s s over the unfair ones, max %s s\n", number(f.MeanMiss),
 		number(f.MeanUnfairMiss), number(f.MaxMiss))
@@ -256,7 +258,7 @@ func (s *Summary) renderFairness(b *bytes.Buffer) {
 	}
 	fmt.Fprintf(b, "  simulator  policy %s; %s\n", f.Policy, how)
 	if f.LeftOut > 0 {
-		fmt.Fprintf(b, "  left out   %d jobs\n", f.LeftOut)
+		fmt.Fprintf(b, "  left out   %d %s\n", f.LeftOut, quantity.Plural(f.LeftOut, "job", "jobs"))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
@@ -371,7 +372,8 @@ func (f *Feedback) render(b *bytes.Buffer, zone *time.Location) {
 		percent(f.Inner.Utilization))
 	fmt.Fprintf(b, "week         variation of the hours %s, recorded %s\n", number(f.Week.Variation),
 		number(f.Week.RecordedVariation))
-	fmt.Fprintf(b, "\n%-27s%14s%14s%14s\n", fmt.Sprintf("over %d users", f.Users.Users), "p10", "median", "p90")
+	fmt.Fprintf(b, "\n%-27s%14s%14s%14s\n", fmt.Sprintf("over %d %s", f.Users.Users,
+		quantity.Plural(f.Users.Users, "user", "users")), "p10", "median", "p90")
 	fmt.Fprintf(b, "%-27s%14s%14s%14s\n", "mean lateness", clock(f.Users.Mean.P10), clock(f.Users.Mean.Median),
 		clock(f.Users.Mean.P90))
 	a := f.Users.Additional

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"rmreplay/internal/quantity"
 	"slices"
 	"strings"
 	"time"
@@ -74,10 +75,13 @@ func (s *Summary) renderJobs(b *bytes.Buffer) {
 		fmt.Fprintf(b, "rejected     %d\n", s.Rejected)
 	}
 	if s.Requeues+s.Preemptions > 0 {
-		fmt.Fprintf(b, "lost runs    %d requeues, %d preemptions: %s processor hours\n", s.Requeues, s.Preemptions, number(s.LostProcessorSeconds/3600))
+		fmt.Fprintf(b, "lost runs    %d %s, %d %s: %s processor hours\n", s.Requeues,
+			quantity.Plural(s.Requeues, "requeue", "requeues"), s.Preemptions,
+			quantity.Plural(s.Preemptions, "preemption", "preemptions"), number(s.LostProcessorSeconds/3600))
 	}
 	if s.NotSubmitted > 0 {
-		fmt.Fprintf(b, "not reached  %d jobs of the workload were not submitted\n", s.NotSubmitted)
+		fmt.Fprintf(b, "not reached  %d %s of the workload were not submitted\n", s.NotSubmitted,
+			quantity.Plural(s.NotSubmitted, "job", "jobs"))
 	}
 	if len(s.LeftOut) > 0 {
 		var parts []string
@@ -92,7 +96,8 @@ func (s *Summary) renderJobs(b *bytes.Buffer) {
 func (s *Summary) renderMachine(b *bytes.Buffer) {
 	fmt.Fprintf(b, "makespan     %s\n", duration(s.MakespanSeconds))
 	fmt.Fprintf(b, "utilization  %s of processors, %s of nodes\n", percent(s.Utilization), percent(s.NodeUtilization))
-	fmt.Fprintf(b, "throughput   %d jobs, %s an hour\n", s.Throughput, number(s.ThroughputPerHour))
+	fmt.Fprintf(b, "throughput   %d %s, %s an hour\n", s.Throughput,
+		quantity.Plural(s.Throughput, "job", "jobs"), number(s.ThroughputPerHour))
 	fmt.Fprintf(b, "queue        %s jobs on average\n", number(s.MeanQueue))
 }
 

@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
 // RenderVerdict writes for people how a replay agrees with the record, in two to five lines. Dates
 // are in the given time zone.
 func RenderVerdict(b *bytes.Buffer, v *run.Verdict, zone *time.Location) {
-	fmt.Fprintf(b, "recorded against replayed: %s of %d jobs start within a minute of the record\n",
-		percent(ratio(float64(v.SameStart), float64(v.Jobs))), v.Jobs)
+	fmt.Fprintf(b, "recorded against replayed: %s of %d %s start within a minute of the record\n",
+		percent(ratio(float64(v.SameStart), float64(v.Jobs))), v.Jobs, quantity.Plural(v.Jobs, "job", "jobs"))
 	fmt.Fprintf(b, "  mean wait    %s recorded, %s replayed; median %s and %s\n",
 		clock(Float(v.RecordedMean)), clock(Float(v.ReplayedMean)), clock(Float(v.RecordedMedian)),
 		clock(Float(v.ReplayedMedian)))

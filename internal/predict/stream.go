@@ -8,6 +8,7 @@ import (
 
 	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 )
 
@@ -114,7 +115,8 @@ func (c *Cases) Check() error {
 	if c.Target == IO {
 		want = "the steps' TRESUsageInTot and TRESUsageOutTot of sacct, or a trace with io"
 	}
-	return fmt.Errorf("the %s is not recorded: none of %d jobs that ran has it (want %s)", c.Target.What(), c.NoValue,
+	return fmt.Errorf("the %s is not recorded: none of %d %s that ran has it (want %s)", c.Target.What(), c.NoValue,
+		quantity.Plural(c.NoValue, "job", "jobs"),
 		want)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 )
 
@@ -55,7 +56,7 @@ func (s *Set) Parts(now time.Time) []Part {
 	left, known := s.batch.Left()
 	return []Part{
 		{0, fmt.Sprintf("%3.0f%%", 100*sum/float64(s.total))},
-		{2, fmt.Sprintf("%d of %d realizations done", ended, s.total)},
+		{2, fmt.Sprintf("%d of %d %s done", ended, s.total, quantity.Plural(s.total, "realization", "realizations"))},
 		{3, fmt.Sprintf("%d running", len(s.running))},
 		Remaining(left, known && ended < s.total),
 	}

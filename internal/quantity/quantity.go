@@ -43,7 +43,7 @@ func Counted(n int, one, many string) string {
 }
 
 // Plural returns the form of a word for a number of things.
-func Plural(n int, one, many string) string {
+func Plural[N ~int | ~int32 | ~int64 | ~uint32](n N, one, many string) string {
 	if n == 1 {
 		return one
 	}

@@ -72,8 +72,9 @@ func newGantt(name, title string, r *compare.Realization, zone *time.Location) (
 	g.shareNodes(&r.Manifest.Cluster)
 	g.bands = newBands(&r.Administration, from, g.span, index)
 	g.Caption = fmt.Sprintf(
-		"Each row is one of %d nodes, each column a time (%s). Colours are partitions, unless another property is chosen. "+
-			"Jobs that share a node share its row. A requeued job is shown where it ran last.", len(g.nodes), g.zone())
+		"Each row is one of %d %s, each column a time (%s). Colours are partitions, unless another property is chosen. "+
+			"Jobs that share a node share its row. A requeued job is shown where it ran last.",
+		len(g.nodes), quantity.Plural(len(g.nodes), "node", "nodes"), g.zone())
 	g.Data, g.Bands = g.table(), g.bandTable()
 	g.image = g.picture(pictureWidth, pictureHeight)
 	var err error

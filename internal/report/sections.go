@@ -235,10 +235,6 @@ func (r *Report) setHead(i int) string {
 // describe returns the rows of the table of runs for a set.
 func describe(set compare.Set) []string {
 	m := set.Runs[0].Manifest
-	engine := strings.TrimSpace(m.Engine + " " + m.Versions.Slurm)
-	if m.Policy != "" {
-		engine += " (" + m.Policy + ")"
-	}
 	clock := m.Clock.Model
 	if m.Clock.Factor != 0 {
 		clock = fmt.Sprintf("%s × %g", clock, m.Clock.Factor)
@@ -259,7 +255,7 @@ func describe(set compare.Set) []string {
 		speedup = quantity.Count(int(math.Round(m.Speedup))) + quantity.Space + "×"
 	}
 	return []string{
-		quantity.Count(len(set.Runs)), engine, quantity.OrUnknown(clock), seedsOf(set), quantity.OrUnknown(machine), quantity.OrUnknown(m.Workload.Path), quantity.Count(len(set.Runs[0].Rows)),
+		quantity.Count(len(set.Runs)), m.MadeBy(), quantity.OrUnknown(clock), seedsOf(set), quantity.OrUnknown(machine), quantity.OrUnknown(m.Workload.Path), quantity.Count(len(set.Runs[0].Rows)),
 		quantity.Duration(virtual), speedup, statesOf(set),
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/input"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
@@ -238,14 +239,34 @@ func AffectedBy(warnings []Warning) bool {
 // all jobs waited. The simulator's other policies give reasons only where the queue does not explain a wait.
 func (m *Manifest) OfSlurm() bool { return m.Engine == "slurm" || m.Policy == "slurm" }
 
+// MadeBy names for people what made the run: "slurm 22.05.8", "model of Slurm 22.05", "sim (easy)".
+func (m *Manifest) MadeBy() string {
+	if m.Engine != "slurm" && m.OfSlurm() {
+		var made struct {
+			Simulator struct {
+				Release string `json:"release"`
+			} `json:"simulator"`
+		}
+		if json.Unmarshal(m.Spec, &made) != nil || made.Simulator.Release == "" {
+			made.Simulator.Release = "22.05" // which is modelled unless the run was given another release
+		}
+		return "model of Slurm " + made.Simulator.Release
+	}
+	text := strings.TrimSpace(m.Engine + " " + m.Versions.Slurm)
+	if m.Policy != "" {
+		text += " (" + m.Policy + ")"
+	}
+	return text
+}
+
 // Doubt says why the run is not valid. It returns "" if the run is valid.
 func (m *Manifest) Doubt() string {
 	switch {
 	case m.Valid:
 		return ""
 	case m.State == StateInterrupted:
-		return fmt.Sprintf("it was interrupted when %d of %d jobs had been submitted and %d had ended",
-			m.Jobs.Submitted, m.Workload.Jobs, m.Jobs.Ended)
+		return fmt.Sprintf("it was interrupted when %d of %d %s had been submitted and %d had ended",
+			m.Jobs.Submitted, m.Workload.Jobs, quantity.Plural(m.Workload.Jobs, "job", "jobs"), m.Jobs.Ended)
 	case m.State == StateFailed && m.Error != "":
 		return "it failed: " + m.Error
 	}

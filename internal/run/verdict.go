@@ -26,6 +26,10 @@ type Verdict struct {
 
 	// First is the job whose start differs first by more than a minute; nil if there is none.
 	First *FirstDifference `json:"first_difference,omitempty"`
+	// FreeNodes is the share of the recorded waits during which the record's own jobs left so many nodes free
+	// as the waiting job got: from 0 to 1, and 0 if the partitions are not known. Something that the record
+	// does not have held those jobs back.
+	FreeNodes float64 `json:"waits_with_free_nodes"`
 	// Groups have the largest shares in the sum of absolute differences, at most one of each
 	// kind, the largest first.
 	Groups []VerdictGroup `json:"groups"`

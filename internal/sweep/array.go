@@ -12,8 +12,10 @@ import (
 	"strconv"
 	"strings"
 
+	"rmreplay/internal/experiment"
 	files "rmreplay/internal/input"
 	"rmreplay/internal/output"
+	"rmreplay/internal/quantity"
 )
 
 // ArrayOptions are the options of [Maker.Submit].
@@ -56,7 +58,8 @@ func (m *Maker) Submit(ctx context.Context, opts ArrayOptions) (*Array, error) {
 	}
 	out, err := askSlurm(ctx, "sbatch", "--parsable", a.Script)
 	if err != nil {
-		return nil, fmt.Errorf("submitting a job array of %d runs: %w", len(a.Runs), err)
+		return nil, fmt.Errorf("submitting a job array of %d %s: %w", len(a.Runs),
+			quantity.Plural(len(a.Runs), "run", "runs"), err)
 	}
 	a.Job, _, _ = strings.Cut(strings.TrimSpace(out), ";") // a cluster's name may follow
 	if err := writeJSON(p.path(arrayFile), a); err != nil {
@@ -118,10 +121,14 @@ func (m *Maker) script(runs []int, opts ArrayOptions) (string, error) {
 		}
 		lines = append(lines, "#SBATCH "+o)
 	}
+	model := ""
+	if p.Experiment.Model {
+		model = " --policy=" + experiment.SlurmPolicy
+	}
 	lines = append(lines,
 		"# Written by rmreplay sweep: makes one run of the sweep in "+strconv.Quote(p.Dir)+".",
-		fmt.Sprintf(`exec %s sweep %s --output=%s --cell="$SLURM_ARRAY_TASK_ID"`, shellWord(m.Program),
-			shellWord(p.Experiment.Path), shellWord(p.Dir)),
+		fmt.Sprintf(`exec %s sweep %s --output=%s%s --cell="$SLURM_ARRAY_TASK_ID"`, shellWord(m.Program),
+			shellWord(p.Experiment.Path), shellWord(p.Dir), model),
 		"")
 	return strings.Join(lines, "\n"), nil
 }

@@ -50,6 +50,8 @@ type Experiment struct {
 	Slurm      *Slurm    `yaml:"slurm"`
 
 	Path string `yaml:"-"` // the path of the file
+	// Model plays the part for the stock Slurm on the model of Slurm's scheduler, with the options that both have.
+	Model bool `yaml:"-"`
 }
 
 // Sim is the part of the grid for the simulator: policies x machines.
@@ -241,13 +243,13 @@ func (s *Seeds) UnmarshalYAML(n ast.Node) error {
 // option, if the sweep sets it itself, or if its value is wrong.
 type CheckOption func(command, name, value string) (isPath bool, err error)
 
-// Load reads an experiment file. Its errors name the file and the line.
-func Load(path string, check CheckOption) (*Experiment, error) {
+// Load reads an experiment file, with model for [Experiment.Model]. Its errors name the file and the line.
+func Load(path string, model bool, check CheckOption) (*Experiment, error) {
 	text, err := readLimited(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading experiment: %w", err)
 	}
-	e, err := parse(path, text, check)
+	e, err := parse(path, text, model, check)
 	if err != nil {
 		return nil, located(path, err)
 	}
@@ -289,8 +291,8 @@ func suggest(err error) error {
 	return errorAt(token.Position.Line, "%s; did you mean %s?", unknown.GetMessage(), near)
 }
 
-func parse(path string, text []byte, check CheckOption) (*Experiment, error) {
-	e := &Experiment{Path: path}
+func parse(path string, text []byte, model bool, check CheckOption) (*Experiment, error) {
+	e := &Experiment{Path: path, Model: model}
 	if err := checkLimits(text); err != nil {
 		return nil, err
 	}
@@ -310,6 +312,9 @@ func parse(path string, text []byte, check CheckOption) (*Experiment, error) {
 		return nil, errors.New("neither sim nor slurm is there, so there is nothing to run")
 	case e.Slurm != nil && len(e.Slurm.Clusters) == 0:
 		return nil, errors.New("slurm has no clusters")
+	case e.Slurm == nil && e.Model:
+		return nil, errors.New("slurm is not there, so there is nothing to run on the model (without --policy, " +
+			"sim.policies may be slurm)")
 	}
 	if len(e.Seeds) == 0 {
 		e.Seeds = Seeds{1}
@@ -336,43 +341,61 @@ const (
 	transformCommand = "workload transform"
 )
 
+// slurmCommand returns the command of the part for Slurm.
+func (e *Experiment) slurmCommand() string {
+	if e.Model {
+		return simulateCommand
+	}
+	return replayCommand
+}
+
+// slurmOptions returns the options that all runs of the part for Slurm have.
+func (e *Experiment) slurmOptions() Options {
+	if e.Model {
+		return append(Options{{Name: "policy", Value: experiment.SlurmPolicy}}, e.Slurm.Options...)
+	}
+	return e.Slurm.Options
+}
+
 // axis is a list of variants and the command whose options they are.
 type axis struct {
 	what     string // the name of the axis in the file
 	variants []Variant
-	command  string // empty for edits
-	plain    string // the option that a single value sets; empty if there is none
-	named    bool   // a variant must have a name
+	command  string  // empty for edits
+	plain    string  // the option that a single value sets; empty if there is none
+	named    bool    // a variant must have a name
+	common   Options // that all variants have
 }
 
-// axes returns the axes of the grid, and the options that all variants of a command have.
-func (e *Experiment) axes() (axes []axis, common map[string]Options) {
-	axes = []axis{{"transforms", e.Transforms, transformCommand, "", true}}
-	common = map[string]Options{}
+// axes returns the axes of the grid.
+func (e *Experiment) axes() (axes []axis) {
+	axes = []axis{{"transforms", e.Transforms, transformCommand, "", true, nil}}
 	if e.Sim != nil {
 		axes = append(axes,
-			axis{"policies", e.Sim.Policies, simulateCommand, "policy", false},
-			axis{"machines", e.Sim.Machines, simulateCommand, "", false})
-		common[simulateCommand] = e.Sim.Options
+			axis{"policies", e.Sim.Policies, simulateCommand, "policy", false, e.Sim.Options},
+			axis{"machines", e.Sim.Machines, simulateCommand, "", false, e.Sim.Options})
 	}
 	if e.Slurm != nil {
 		axes = append(axes,
-			axis{"clusters", e.Slurm.Clusters, replayCommand, "cluster", false},
-			axis{"edits", e.Slurm.Edits, "", "", true},
-			axis{"releases", e.Slurm.Releases, replayCommand, "slurm", false})
-		common[replayCommand] = e.Slurm.Options
+			axis{"clusters", e.Slurm.Clusters, e.slurmCommand(), "cluster", false, e.slurmOptions()},
+			axis{"edits", e.Slurm.Edits, "", "", true, nil},
+			axis{"releases", e.Slurm.Releases, e.slurmCommand(), "slurm", false, e.slurmOptions()})
 	}
-	return axes, common
+	return axes
 }
 
 func (e *Experiment) check(check CheckOption) error {
-	axes, common := e.axes()
-	for command, options := range common {
-		if err := e.checkOptions(command, options, check); err != nil {
+	if e.Sim != nil {
+		if err := e.checkOptions(simulateCommand, e.Sim.Options, check); err != nil {
 			return err
 		}
 	}
-	for _, a := range axes {
+	if e.Slurm != nil {
+		if err := e.checkOptions(e.slurmCommand(), e.Slurm.Options, check); err != nil {
+			return err
+		}
+	}
+	for _, a := range e.axes() {
 		if err := e.checkAxis(a, check); err != nil {
 			return err
 		}
@@ -386,13 +409,12 @@ type CheckVariant func(command string, arguments []string) error
 
 // checkVariants checks the options of each variant together with the common ones.
 func (e *Experiment) checkVariants(check CheckVariant) error {
-	axes, common := e.axes()
-	for _, a := range axes {
+	for _, a := range e.axes() {
 		for _, v := range a.variants {
 			if a.command == "" {
 				continue
 			}
-			options := slices.Concat(common[a.command], v.Options)
+			options := slices.Concat(a.common, v.Options)
 			if a.what == "releases" { // a replay needs a cluster
 				options = slices.Concat(e.Slurm.Clusters[0].Options, options)
 			}

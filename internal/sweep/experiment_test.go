@@ -26,11 +26,16 @@ func checkNames(_, name, value string) (bool, error) {
 
 func load(t *testing.T, text string) (*Experiment, error) {
 	t.Helper()
+	return loadOn(t, text, false)
+}
+
+func loadOn(t *testing.T, text string, model bool) (*Experiment, error) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e, err := Load(path, checkNames)
+	e, err := Load(path, model, checkNames)
 	if err != nil {
 		err = errors.New(strings.ReplaceAll(err.Error(), path, "x.yaml"))
 	}
@@ -94,6 +99,37 @@ func TestPlan(t *testing.T) {
 	}
 	if len(p.derived) != 2+1+1 {
 		t.Errorf("%d derived inputs, want those of two seeds, of the fixed one, and a cluster", len(p.derived))
+	}
+}
+
+// On the model, the part for Slurm has the same edits and options as on Slurm, and cells of its own.
+func TestPlanOnTheModel(t *testing.T) {
+	e, err := loadOn(t, grid, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPlan(e, "/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := filepath.Dir(e.Path)
+	for number, want := range map[int]string{
+		19: "",
+		31: "simulate BASE/day.jsonl --policy=slurm --clock=measured=2 --cluster=BASE/site --cluster=/out/clusters/site_deep " +
+			"--seed=7 --output=/out/cells/model_site_deep_recorded/realization-001 --quiet",
+	} {
+		want = strings.ReplaceAll(want, "BASE", base)
+		if got := strings.Join(p.arguments(p.Runs[number-1]), " "); number > 24 && got != want ||
+			strings.Contains(got, "--policy=slurm") != (number > 24) {
+			t.Errorf("run %d:\ngot  %s\nwant %s", number, got, want)
+		}
+	}
+	m := &Maker{Plan: p, Program: "/bin/rmreplay"}
+	if got, err := m.script([]int{1}, ArrayOptions{}); err != nil || !strings.Contains(got, "--policy=slurm --cell=") {
+		t.Errorf("the script of an array: %v\n%s", err, got)
+	}
+	if _, err := loadOn(t, "workload: w\nsim: {}", true); err == nil || !strings.Contains(err.Error(), "nothing to run on the model") {
+		t.Errorf("without a part for Slurm: %v", err)
 	}
 }
 
@@ -188,7 +224,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("workload: w\nsim:\n  options: {<<: {procs: 1}}\n")
 	f.Add("workload: |\n  w\nseeds: [~]\nsim: !!map {}\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		e, err := parse("/x/x.yaml", []byte(text), checkNames)
+		e, err := parse("/x/x.yaml", []byte(text), len(text)%2 == 0, checkNames)
 		if err != nil || len(e.Seeds) > 100 {
 			return
 		}
@@ -226,7 +262,7 @@ func TestFingerprint(t *testing.T) {
 	}
 	prints := func(experiment, out, version string) []string {
 		write("x.yaml", experiment)
-		e, err := Load(filepath.Join(dir, "x.yaml"), checkNames)
+		e, err := Load(filepath.Join(dir, "x.yaml"), false, checkNames)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/stats"
 )
 
@@ -86,7 +87,8 @@ func (s *Summary) renderNeeds(b *strings.Builder) {
 	fmt.Fprintf(b, "\nseeds to find a difference between two cells in %.0f %% of cases (test at %.0f %%)\n", 100*needPower,
 		100*needAlpha)
 	fmt.Fprintf(b, "%-12s  %13s  %13s  %22s  %9s  %9s\n", "", "mean of cells", "deviation",
-		fmt.Sprintf("found with %d seeds", s.Needs[0].Seeds), "for 10 %", "for 5 %")
+		fmt.Sprintf("found with %d %s", s.Needs[0].Seeds,
+			quantity.Plural(s.Needs[0].Seeds, "seed", "seeds")), "for 10 %", "for 5 %")
 	freedom := math.MaxInt
 	for i, n := range s.Needs {
 		found := figure(n.Key, n.Detectable)
@@ -145,7 +147,9 @@ func (m *Maker) Outlook() (*Outlook, error) {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d cells x %d seeds = %d runs, of which %d are complete\n", o.Cells, o.Seeds, o.Runs, o.Complete)
+	fmt.Fprintf(&b, "%d %s x %d %s = %d %s, of which %d are complete\n", o.Cells,
+		quantity.Plural(o.Cells, "cell", "cells"), o.Seeds, quantity.Plural(o.Seeds, "seed", "seeds"), o.Runs,
+		quantity.Plural(o.Runs, "run", "runs"), o.Complete)
 	if s.renderNeeds(&b); len(s.Needs) == 0 {
 		b.WriteString("How many seeds a difference needs is known when cells have runs of two or more seeds.\n")
 	}

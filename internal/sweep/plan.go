@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/output"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
@@ -28,7 +29,7 @@ const (
 // Coordinates are the position of a cell in the grid. A coordinate is empty if the experiment
 // neither varies nor names it.
 type Coordinates struct {
-	Engine    string `json:"engine"` // "sim" or "slurm"
+	Engine    string `json:"engine"` // "sim", "slurm" or, for the model of Slurm, "model"
 	Policy    string `json:"policy,omitempty"`
 	Machine   string `json:"machine,omitempty"`
 	Cluster   string `json:"cluster,omitempty"`
@@ -103,9 +104,9 @@ type derived struct {
 }
 
 // Open reads an experiment file and plans its runs in the directory dir. It makes all paths
-// absolute, because the plan records them and tasks of a job array run in other directories.
-// Every error is an error in the input.
-func Open(path, dir string, check CheckOption, together CheckVariant) (*Plan, error) {
+// absolute, because the plan records them and tasks of a job array run in other directories. model is
+// [Experiment.Model]. Every error is an error in the input.
+func Open(path, dir string, model bool, check CheckOption, together CheckVariant) (*Plan, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("reading experiment: %w", err)
 	}
@@ -119,7 +120,7 @@ func Open(path, dir string, check CheckOption, together CheckVariant) (*Plan, er
 	if err := mayHold(dir); err != nil {
 		return nil, fmt.Errorf("planning: %w", err)
 	}
-	experiment, err := Load(path, check)
+	experiment, err := Load(path, model, check)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +185,8 @@ func (e *Experiment) cells() int {
 func NewPlan(e *Experiment, dir string) (*Plan, error) {
 	p := &Plan{Experiment: e, Dir: dir, shared: map[string]*derived{}}
 	if n := e.cells() * len(e.Seeds); n > maxRuns {
-		return nil, fmt.Errorf("planning %s: %d runs (want at most %d)", e.Path, n, maxRuns)
+		return nil, fmt.Errorf("planning %s: %d %s (want at most %d)", e.Path, n,
+			quantity.Plural(n, "run", "runs"), maxRuns)
 	}
 	transforms := orNone(e.Transforms)
 	if e.Sim != nil {
@@ -203,11 +205,14 @@ func NewPlan(e *Experiment, dir string) (*Plan, error) {
 			for _, edit := range orNone(e.Slurm.Edits) {
 				edited := p.edited(cluster, edit)
 				for _, release := range orNone(e.Slurm.Releases) {
-					options := slices.Concat(e.Slurm.Options, cluster.Options, release.Options)
+					options := slices.Concat(e.slurmOptions(), cluster.Options, release.Options)
 					for _, t := range transforms {
 						at := Coordinates{Engine: "slurm", Cluster: cluster.Name, Edit: edit.Name, Release: release.Name,
 							Transform: t.Name}
-						p.add(at, replayCommand, options, edited, t)
+						if e.Model {
+							at.Engine = "model"
+						}
+						p.add(at, e.slurmCommand(), options, edited, t)
 					}
 				}
 			}

@@ -76,7 +76,7 @@ func (r *Run) compute(version string, c contents) (string, error) {
 		return "", err
 	}
 	parts := []any{version, r.command, options, r.Seed}
-	if named, ok := r.options.Get("slurm"); ok {
+	if named, ok := r.options.Get("slurm"); ok && r.command == replayCommand {
 		programs, err := c.ofSlurm(named)
 		if err != nil {
 			return "", err

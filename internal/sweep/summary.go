@@ -10,6 +10,7 @@ import (
 
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/output"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
@@ -230,11 +231,12 @@ func (s *Summary) renderBad(b *strings.Builder) {
 			}
 		}
 		if n := len(invalid); n > 0 {
-			fmt.Fprintf(b, "not valid: %d of %d runs of %s (rmreplay metrics %s says why)\n", n, len(c.Runs), c.Cell, invalid[0])
+			fmt.Fprintf(b, "not valid: %d of %d %s of %s (rmreplay metrics %s says why)\n", n, len(c.Runs),
+				quantity.Plural(len(c.Runs), "run", "runs"), c.Cell, invalid[0])
 		}
 	}
 	if s.NotRun > 0 {
-		fmt.Fprintf(b, "%d of %d runs have not been made\n", s.NotRun, s.Runs)
+		fmt.Fprintf(b, "%d of %d %s not been made\n", s.NotRun, s.Runs, quantity.Plural(s.Runs, "run has", "runs have"))
 	}
 }
 

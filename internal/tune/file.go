@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/spelling"
 	"rmreplay/internal/sweep"
 )
@@ -425,9 +426,10 @@ func (f *File) complete() error {
 		f.Budget = s.DefaultBudget()
 	}
 	if f.Budget < s.Least() {
-		return fmt.Errorf("budget: %d runs for %d parameters and %d blocks (%d workloads x %d seeds): too few (want at "+
+		return fmt.Errorf("budget: %d %s for %d parameters and %d blocks (%d workloads x %d %s): too few (want at "+
 			"least %d; the default is %d)",
-			f.Budget, len(f.Space), s.Blocks, len(f.Workloads), f.Seeds, s.Least(), s.DefaultBudget())
+			f.Budget, quantity.Plural(f.Budget, "run", "runs"), len(f.Space), s.Blocks, len(f.Workloads), f.Seeds,
+			quantity.Plural(f.Seeds, "seed", "seeds"), s.Least(), s.DefaultBudget())
 	}
 	return nil
 }

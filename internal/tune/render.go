@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 )
 
 // Render returns the result for people. Paths are relative to the directory of the tuning.
@@ -16,6 +17,7 @@ func (r *Result) Render() string {
 	if r.Proof != nil {
 		r.renderProof(&b)
 	}
+	r.renderStages(&b)
 	if len(r.Setting) > 0 {
 		r.renderSetting(&b)
 	}
@@ -38,7 +40,8 @@ func (r *Result) renderSearch(b *strings.Builder) {
 			broken++
 		}
 	}
-	fmt.Fprintf(b, "\nsearch     %d runs of %d settings on %d blocks of %s", r.SearchRuns, len(r.Tried), r.Plan.Blocks,
+	fmt.Fprintf(b, "\nsearch     %d %s of %d settings on %d blocks of %s", r.SearchRuns,
+		quantity.Plural(r.SearchRuns, "run", "runs"), len(r.Tried), r.Plan.Blocks,
 		strings.Join(r.Plan.Workloads, ", "))
 	if broken > 0 {
 		fmt.Fprintf(b, "; %d of them with a broken constraint", broken)
@@ -53,6 +56,15 @@ func (r *Result) renderSearch(b *strings.Builder) {
 	}
 }
 
+// renderStages writes what the stages on different engines cost and kept.
+func (r *Result) renderStages(b *strings.Builder) {
+	for _, s := range r.Stages {
+		on := map[string]string{"model": "the model of Slurm", "slurm": "Slurm"}[s.On]
+		fmt.Fprintf(b, "%-10s %s of runs on %s, %.1f s each; kept %d of %d settings\n", s.Name,
+			quantity.Duration(s.Seconds), on, float64(s.Seconds)/float64(max(1, s.Runs)), s.Kept, s.Settings)
+	}
+}
+
 // change says in words how a relative gain reads.
 func change(gain metrics.Float, want string) string {
 	word := want
@@ -64,15 +76,16 @@ func change(gain metrics.Float, want string) string {
 
 func (r *Result) renderProof(b *strings.Builder) {
 	p := r.Proof
-	fmt.Fprintf(b, "held out   %d runs on %s, with seeds that the search did not see\n", r.HeldOutRuns,
+	fmt.Fprintf(b, "held out   %d %s on %s, with seeds that the search did not see\n", r.HeldOutRuns,
+		quantity.Plural(r.HeldOutRuns, "run", "runs"),
 		strings.Join(r.Plan.HeldOut, ", "))
 	if p.Failure != "" {
 		fmt.Fprintf(b, "           %s\n", p.Failure)
 		return
 	}
-	fmt.Fprintf(b, "           %s %s -> %s, %s (95 %% interval of the gain %s to %s), p = %s, %d pairs of %ss\n",
+	fmt.Fprintf(b, "           %s %s -> %s, %s (95 %% interval of the gain %s to %s), p = %s, %d %s of %ss\n",
 		r.Metric, p.Site.Text(), p.Best.Text(), change(p.Relative, r.Want), signed(p.RelativeLow), signed(p.RelativeHigh),
-		significance(p.P), p.Pairs, p.Unit)
+		significance(p.P), p.Pairs, quantity.Plural(p.Pairs, "pair", "pairs"), p.Unit)
 	if float64(p.SmallestP) > 1-Confidence {
 		fmt.Fprintf(b, "           so few different pairs can have no p-value below %.3g\n", float64(p.SmallestP))
 	}
@@ -195,8 +208,10 @@ func (p Plan) Render() string {
 	fmt.Fprintf(&b, "parameters  %s\n", strings.Join(p.Parameters, ", "))
 	fmt.Fprintf(&b, "search      at most %d runs in about %d races, on %d blocks of %s\n", p.Budget, p.Races, p.Blocks,
 		strings.Join(p.Workloads, ", "))
-	fmt.Fprintf(&b, "held out    %d runs on %s (%d seeds; the search has not seen the %s)\n", p.HeldOutRuns,
-		strings.Join(p.HeldOut, ", "), p.HeldOutSeeds, p.HeldOutUnseen)
+	fmt.Fprintf(&b, "held out    %d %s on %s (%d %s; the search has not seen the %s)\n", p.HeldOutRuns,
+		quantity.Plural(p.HeldOutRuns, "run", "runs"),
+		strings.Join(p.HeldOut, ", "), p.HeldOutSeeds,
+		quantity.Plural(p.HeldOutSeeds, "seed", "seeds"), p.HeldOutUnseen)
 	fmt.Fprintf(&b, "            the smallest p-value that they can have is %.2g\n", p.SmallestP)
 	return b.String()
 }

@@ -25,6 +25,8 @@ type stage struct {
 	dir       string
 	workloads []sweep.Variant
 	seeds     []uint64
+	model     bool    // the trials run on the model of Slurm
+	seconds   float64 // real time of the runs so far
 	locks     []io.Closer
 
 	settings []Setting // that have had a trial
@@ -32,8 +34,10 @@ type stage struct {
 }
 
 // newStage locks the directories of a stage. The locks end with the process, or with close.
-func (t *Tuner) newStage(dir string, workloads []sweep.Variant, firstSeed uint64, seeds int) (*stage, error) {
-	s := &stage{Tuner: t, dir: dir, workloads: workloads, known: map[string]bool{}}
+func (t *Tuner) newStage(
+	dir string, model bool, workloads []sweep.Variant, firstSeed uint64, seeds int,
+) (*stage, error) {
+	s := &stage{Tuner: t, dir: dir, model: model, workloads: workloads, known: map[string]bool{}}
 	for i := range seeds {
 		s.seeds = append(s.seeds, firstSeed+uint64(i))
 	}
@@ -68,7 +72,7 @@ func (s *stage) of(block int) (workload, seed int) {
 // plan lays out the runs of all known settings on a workload. The cells of a sweep are the settings.
 func (s *stage) plan(workload int) (*sweep.Plan, error) {
 	e := s.File.experiment(s.workloads[workload], s.settings)
-	e.Seeds = s.seeds
+	e.Seeds, e.Model = s.seeds, s.model
 	if err := e.Complete(s.CheckOption, s.CheckVariant); err != nil {
 		return nil, sweep.Located(s.File.Path, err)
 	}
@@ -155,9 +159,11 @@ func (s *stage) measure(ctx context.Context, trials []Trial) ([]Measurement, err
 			continue
 		}
 		workload, _ := s.of(trials[i].Block)
-		if results[i], err = s.File.read(filepath.Join(makers[workload].Plan.Dir, runs[i].Dir)); err != nil {
+		var took float64
+		if results[i], took, err = s.File.read(filepath.Join(makers[workload].Plan.Dir, runs[i].Dir)); err != nil {
 			return nil, err
 		}
+		s.seconds += took
 	}
 	return results, nil
 }
@@ -178,12 +184,13 @@ func cellOf(p *sweep.Plan, name string) *sweep.Cell {
 	panic(fmt.Sprintf("the plan of %s has no cell for setting %s", p.Dir, name))
 }
 
-// read reads the measurement from a complete record.
-func (f *File) read(dir string) (Measurement, error) {
+// read reads the measurement from a complete record, and the real time of its run in seconds.
+func (f *File) read(dir string) (m Measurement, seconds float64, err error) {
 	record, err := run.Open(dir)
 	if err != nil {
-		return Measurement{}, err
+		return m, 0, err
 	}
+	seconds = record.Manifest.WallSeconds
 	var groupings []metrics.By
 	for _, c := range f.Goal.Constraints {
 		if c.By != "" {
@@ -192,12 +199,12 @@ func (f *File) read(dir string) (Measurement, error) {
 	}
 	summary, err := metrics.Of(record, metrics.Options{}, groupings...)
 	if err != nil {
-		return Measurement{}, fmt.Errorf("reading %s: %w", dir, err)
+		return m, 0, fmt.Errorf("reading %s: %w", dir, err)
 	}
 	if !summary.Valid {
-		return Measurement{Failure: fmt.Sprintf("%s is not valid: %s", dir, summary.Doubt)}, nil
+		return Measurement{Failure: fmt.Sprintf("%s is not valid: %s", dir, summary.Doubt)}, seconds, nil
 	}
-	m := Measurement{Objective: float64(metrics.FigureOf(f.Goal.Metric).Of(&summary.Metrics)),
+	m = Measurement{Objective: float64(metrics.FigureOf(f.Goal.Metric).Of(&summary.Metrics)),
 		Limited: map[Quantity]float64{}}
 	for i, c := range f.Goal.Constraints {
 		figure := metrics.FigureOf(c.Metric)
@@ -214,5 +221,5 @@ func (f *File) read(dir string) (Measurement, error) {
 			add(g.Name, &g.Metrics)
 		}
 	}
-	return m, nil
+	return m, seconds, nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"rmreplay/internal/experiment"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/output"
 	"rmreplay/internal/sweep"
@@ -21,6 +22,8 @@ type Tuner struct {
 	Program  string // the path of rmreplay
 	Version  string // of rmreplay: runs of another version are repeated
 	Parallel int    // runs at once; 0 for the number of CPUs
+	// Model makes the runs of the search on the model of Slurm's scheduler. The proof runs on Slurm.
+	Model bool
 	// CheckOption and CheckVariant check options of commands, as those of a sweep.
 	CheckOption  sweep.CheckOption
 	CheckVariant sweep.CheckVariant
@@ -88,6 +91,10 @@ func (f *File) Plan() Plan {
 // Its errors are about the input.
 func (t *Tuner) Check() error {
 	f := t.File
+	if t.Model && f.Slurm == nil {
+		return sweep.Located(f.Path, errors.New("slurm is not there, so there is nothing to search on the model of Slurm "+
+			"(want no --policy)"))
+	}
 	if err := mayHold(t.Dir); err != nil {
 		return err
 	}
@@ -118,6 +125,13 @@ func (t *Tuner) Check() error {
 		e := f.experiment(w, settings)
 		if err := e.Complete(t.CheckOption, t.CheckVariant); err != nil {
 			return sweep.Located(f.Path, err)
+		}
+		if t.Model {
+			on := f.experiment(w, settings)
+			on.Model = true
+			if err := on.Complete(t.CheckOption, t.CheckVariant); err != nil {
+				return sweep.Located(f.Path, fmt.Errorf("on the model: %w", err))
+			}
 		}
 		if _, err := os.Stat(e.Workload); err != nil {
 			return sweep.Located(f.Path, sweep.ErrorAt(w.Line, "workload: %w", err))
@@ -151,7 +165,15 @@ func (f *File) cluster() string {
 // cannot be written.
 func (t *Tuner) Run(ctx context.Context) (*Result, error) {
 	f := t.File
-	searching, err := t.newStage(searchDir, f.Workloads, 1, f.Seeds)
+	if t.Model { // the proof must be possible before the search is made for it
+		installation, _ := f.Slurm.Options.Get("slurm")
+		without, _ := f.Slurm.Options.Get("no-accounting")
+		slurm := experiment.Slurm{Cluster: f.cluster(), Installation: installation, WithoutAccounting: without == "true"}
+		if err := experiment.CanReplay(slurm); err != nil {
+			return nil, fmt.Errorf("looking for the Slurm of the proof: %w", err)
+		}
+	}
+	searching, err := t.newStage(searchDir, t.Model, f.Workloads, 1, f.Seeds)
 	if err != nil {
 		return nil, err
 	}
@@ -165,6 +187,14 @@ func (t *Tuner) Run(ctx context.Context) (*Result, error) {
 	r, err := f.newResult(found)
 	if err != nil {
 		return nil, err
+	}
+	if t.Model {
+		kept := 0
+		if found.Best != found.Site {
+			kept = 1
+		}
+		took := metrics.Float(searching.seconds)
+		r.Stages = append(r.Stages, Stage{"search", "model", r.SearchRuns, len(r.Tried) - 1, kept, took})
 	}
 	if found.Best != found.Site {
 		if err := t.prove(ctx, found, r); err != nil {
@@ -187,7 +217,7 @@ func inputError(err error) error {
 // prove runs the best setting and the site's own on the held-out data.
 func (t *Tuner) prove(ctx context.Context, found *Found, r *Result) error {
 	f := t.File
-	proving, err := t.newStage(heldOutDir, f.heldOut(), firstHeldOutSeed, f.HeldOutSeeds)
+	proving, err := t.newStage(heldOutDir, false, f.heldOut(), firstHeldOutSeed, f.HeldOutSeeds)
 	if err != nil {
 		return err
 	}
@@ -215,6 +245,13 @@ func (t *Tuner) prove(ctx context.Context, found *Found, r *Result) error {
 	}
 	r.HeldOutRuns = len(trials)
 	r.Proof, r.Outcome = f.Goal.Prove(pairs, f.Seed)
+	if t.Model {
+		kept := 0
+		if r.Outcome == Better {
+			kept = 1
+		}
+		r.Stages = append(r.Stages, Stage{"held out", "slurm", len(trials), 1, kept, metrics.Float(proving.seconds)})
+	}
 	for w := range proving.workloads {
 		plan, err := proving.plan(w)
 		if err != nil {
@@ -269,6 +306,9 @@ type Result struct {
 	Proof    *Proof   `json:"proof"` // null if nothing was to be proven
 	Plan     Plan     `json:"plan"`
 
+	// Stages say what the search on the model and the proof on Slurm cost and kept; nil if both run on one engine.
+	Stages []Stage `json:"stages,omitempty"`
+
 	SearchRuns  int `json:"search_runs"`
 	HeldOutRuns int `json:"held_out_runs"`
 	// SearchGain is the relative gain in the search. It is biased, because the setting was chosen
@@ -277,6 +317,16 @@ type Result struct {
 	Races      []RaceResult   `json:"races"`
 	Tried      []TriedSetting `json:"tried"`
 	Records    []Record       `json:"records"` // of the proof
+}
+
+// Stage is a part of a tuning whose search runs on the model of Slurm.
+type Stage struct {
+	Name     string        `json:"name"` // "search" or "held out"
+	On       string        `json:"on"`   // "model" or "slurm"
+	Runs     int           `json:"runs"`
+	Settings int           `json:"settings"` // that were tried beside the site's own
+	Kept     int           `json:"kept"`     // of them
+	Seconds  metrics.Float `json:"run_wall_s"`
 }
 
 // Line is a line of a file in the cluster directory, or an option of `rmreplay simulate`.

@@ -60,7 +60,7 @@ func TestLongSleepTakesNoTime(t *testing.T) {
 	p := l.start(program(t, "clockwork"), "steps", "10000", "1000")
 	begin := time.Now()
 	l.run()
-	if took := time.Since(begin); took > time.Minute { // a busy machine runs 10,000 steps in seconds
+	if took := time.Since(begin); took > 3*time.Minute { // a busy machine runs 10,000 steps in seconds
 		t.Errorf("10,000 s of virtual time took %v of real time", took)
 	}
 	p.check(t, "")

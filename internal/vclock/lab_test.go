@@ -175,9 +175,10 @@ func (p *process) output() string {
 	return string(b)
 }
 
-// waitTo lets virtual time go on to limit, or until every process has ended.
+// waitTo lets virtual time go on to limit, or until every process has ended. Five minutes of real time are enough on
+// a machine with thirty other processes, too.
 func (l *lab) waitTo(limit hpc.Time) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	for {
 		for more := true; more; {
@@ -195,7 +196,7 @@ func (l *lab) waitTo(limit hpc.Time) error {
 		wake, err := l.Wait(ctx, limit)
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return fmt.Errorf("after a minute: %w\n%s", err, FormatThreads(l.Threads(), l.Now()))
+			return fmt.Errorf("after five minutes: %w\n%s", err, FormatThreads(l.Threads(), l.Now()))
 		case err != nil:
 			return err
 		case wake == AtLimit:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 )
 
 // Info is a summary of a workload: what its jobs ask for, and when they are submitted. A job
@@ -353,16 +354,18 @@ func sum(list []int) int {
 func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	p := printer{w: w}
 	p.line("%s", info.Source)
-	p.line("  jobs          %d%s", info.Jobs, note(info.Arrays > 0, " (%d arrays, %d tasks in all)", info.Arrays,
-		info.Tasks))
+	p.line("  jobs          %d%s", info.Jobs, note(info.Arrays > 0, " (%d arrays, %d %s in all)", info.Arrays,
+		info.Tasks, quantity.Plural(info.Tasks, "task", "tasks")))
 	p.line("  window        %s", span(info, zone))
 	if info.Preset+info.Waiting > 0 {
-		p.line("  at its start  %d jobs run, %d wait", info.Preset, info.Waiting)
+		p.line("  at its start  %d %s, %d wait", info.Preset,
+			quantity.Plural(info.Preset, "job runs", "jobs run"), info.Waiting)
 	}
 	p.line("  offered work  %s CPU-hours%s", hours(info.OfferedCPUS),
 		note(info.OfferedNodeS > 0, "; %s node-hours by jobs that name nodes", hours(info.OfferedNodeS)))
 	if info.OfferedLoad > 0 {
-		p.line("  offered load  %.1f %% of %d processors over the window", 100*info.OfferedLoad, info.MachineProcessors)
+		p.line("  offered load  %.1f %% of %d %s over the window", 100*info.OfferedLoad, info.MachineProcessors,
+			quantity.Plural(info.MachineProcessors, "processor", "processors"))
 	}
 	if info.RequestedS > 0 {
 		p.line("  time          %s of %s hours requested are used; on average %.0f %% of a job's limit", hours(info.UsedS),
@@ -379,7 +382,8 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	p.deciles(info.UsedDeciles)
 	p.hours(info.PerHour)
 	for _, rule := range sortedKeys(info.Rules) {
-		p.line("  rule %-28s %6d records", rule, info.Rules[rule])
+		n := info.Rules[rule]
+		p.line("  rule %-28s %6d %s", rule, n, quantity.Plural(n, "record", "records"))
 	}
 	return p.err
 }

@@ -91,7 +91,7 @@ func TestInfoOfWindow(t *testing.T) {
 	if info.Preset != 1 || info.Waiting != 1 || info.Begin != w.Start || info.WindowS != 90000-3900 || sum(info.PerHour) != 4 || info.PerHour[0] != 2 {
 		t.Errorf("%d run and %d wait at %s; %g s, by hour %v", info.Preset, info.Waiting, info.Begin, info.WindowS, info.PerHour)
 	}
-	if text := new(strings.Builder); info.Render(text, time.UTC) != nil || !strings.Contains(text.String(), "at its start  1 jobs run, 1 wait\n") {
+	if text := new(strings.Builder); info.Render(text, time.UTC) != nil || !strings.Contains(text.String(), "at its start  1 job runs, 1 wait\n") {
 		t.Errorf("text\n%s", text)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/slurmspec/sbatch"
 )
@@ -157,7 +158,7 @@ func inOne(problems []Problem, rule string) []Problem {
 	if n < 2 {
 		return problems
 	}
-	problems[first].Text += fmt.Sprintf("; so it is for %d jobs in all", n)
+	problems[first].Text += fmt.Sprintf("; so it is for %d %s in all", n, quantity.Plural(n, "job", "jobs"))
 	rest := slices.DeleteFunc(problems[first+1:], func(p Problem) bool { return p.Rule == rule })
 	return problems[:first+1+len(rest)]
 }
@@ -177,7 +178,7 @@ func (v *validator) lacks() {
 		}
 		text := l.Field.Words()
 		if n := v.w.Jobs.Len(); l.Jobs < n {
-			text += fmt.Sprintf(" (%d of %d jobs)", l.Jobs, n)
+			text += fmt.Sprintf(" (%d of %d %s)", l.Jobs, n, quantity.Plural(n, "job", "jobs"))
 		}
 		texts = append(texts, text)
 		v.usersSaid = v.usersSaid || l.Field == FieldUser
@@ -351,7 +352,8 @@ func (v *validator) times(job *hpc.Job) {
 	}
 	for _, task := range sortedKeys(job.TaskRunTimes) {
 		if d := job.TaskRunTimes[task]; d < 0 {
-			v.report(Error, job.ID, RuleNegativeTime, "task %d runs for %s (want 0 or more)", task, d)
+			v.report(Error, job.ID, RuleNegativeTime, "task %d %s for %s (want 0 or more)", task,
+				quantity.Plural(task, "run", "runs"), d)
 			return
 		}
 	}
@@ -404,7 +406,8 @@ func (v *validator) size(job *hpc.Job) {
 			"it takes all memory of its nodes, and no job runs beside it (rmreplay workload complete gives it memory)")
 	}
 	if nodes > 0 && job.MinNodes > nodes {
-		v.report(Warning, job.ID, RuleTooManyNodes, "asks for %d nodes, where there are %d", job.MinNodes, nodes)
+		v.report(Warning, job.ID, RuleTooManyNodes, "asks for %d %s, where there are %d", job.MinNodes,
+			quantity.Plural(job.MinNodes, "node", "nodes"), nodes)
 	}
 	for _, expr := range []string{job.NodeList, job.Exclude} {
 		if _, err := hostlist.Count(expr); err != nil {
@@ -461,7 +464,7 @@ func (v *validator) tasks(job *hpc.Job, a hpc.Array) {
 			}
 		case job.TimeLimit > 0 && d != hpc.Unlimited && d > job.TimeLimit:
 			if over++; over == 1 {
-				v.report(Warning, job.ID, RuleOverLimit, "task %d runs for %s but the time limit is %s: it will end in TIMEOUT", task, d, job.TimeLimit)
+				v.report(Warning, job.ID, RuleOverLimit, "task %d %s for %s but the time limit is %s: it will end in TIMEOUT", task, quantity.Plural(task, "run", "runs"), d, job.TimeLimit)
 			}
 		}
 	}

@@ -12,11 +12,13 @@ type Case struct {
 	Seed                   uint64 // of the runs
 }
 
-// families are what cases are about. Each changes a plain cluster and the jobs.
-var families = []struct {
+// family is what a case is about. It changes a plain cluster and the jobs.
+type family struct {
 	name string
 	draw func(d *drawing)
-}{
+}
+
+var families = []family{
 	{"shared", (*drawing).shared},
 	{"queues", (*drawing).queues},
 	{"arrays", (*drawing).arrays},
@@ -30,10 +32,24 @@ var families = []struct {
 	{"reservations", (*drawing).reservations},
 }
 
+// newer are families with numbers of their own, so that those of the others stay what they are: the first one from
+// a million on, the second from two millions on, and so on.
+var newer = []family{
+	{"licenses", (*drawing).licenses},
+	{"deadlines", (*drawing).deadlines},
+	{"jobgpus", (*drawing).jobGPUs},
+}
+
+// ofEach is how many numbers a newer family has.
+const ofEach = 1_000_000
+
 // Draw returns the case of a number. Only that decides.
 func Draw(number uint64) Case {
 	d := &drawing{Rand: rand.New(rand.NewPCG(number, 0x6361736573))}
 	f := families[number%uint64(len(families))]
+	if k := min(number/ofEach, uint64(len(newer))); k > 0 {
+		f = newer[k-1]
+	}
 	d.plain()
 	f.draw(d)
 	return Case{Family: f.name, Cluster: d.cluster(), Lines: d.lines(), Seed: number + 1}
@@ -190,10 +206,59 @@ func (d *drawing) arrays() {
 	})
 }
 
-// gpus draws nodes with GPUs, and jobs that ask for some.
+// gpus draws nodes with GPUs, and jobs that ask for some on each node.
 func (d *drawing) gpus() {
+	number, typed := d.withGPUs()
+	d.job = append(d.job, func(int) string {
+		n := 1 + d.IntN(number)
+		switch d.IntN(6) {
+		case 0, 1:
+			return fmt.Sprintf("--gres=gpu:%d", n)
+		case 2:
+			if typed {
+				return fmt.Sprintf("--gres=gpu:fast:%d", n)
+			}
+			return fmt.Sprintf("--gpus-per-node=%d", n)
+		case 3:
+			return fmt.Sprintf("-N 2 -n 2 --gpus-per-node=%d", n)
+		}
+		return ""
+	})
+}
+
+// jobGPUs draws jobs that ask for GPUs for all of the job, for each task or each socket, and for CPUs and memory of
+// each.
+func (d *drawing) jobGPUs() {
+	number, typed := d.withGPUs()
+	places := typed || strings.Contains(d.files[0], "Cores=")
+	d.job = append(d.job, func(int) string {
+		n := 1 + d.IntN(number)
+		switch d.IntN(10) {
+		case 0, 1:
+			return fmt.Sprintf("--gpus=%d", 1+d.IntN(2*number))
+		case 2:
+			return fmt.Sprintf("-n %d --gpus-per-task=%d", 1+d.IntN(4), 1+d.IntN(2))
+		case 3:
+			return fmt.Sprintf("-N 2 -n 4 --gpus=%d", 2+d.IntN(number))
+		case 4:
+			return fmt.Sprintf("-n 1 --gpus=%d --cpus-per-gpu=%d", n, 1+d.IntN(2))
+		case 5:
+			return fmt.Sprintf("-n 1 --gpus-per-node=%d --cpus-per-gpu=1", n)
+		case 6:
+			return fmt.Sprintf("--gpus=%d --mem-per-gpu=%d", n, d.memory/pick(d, 8, 16))
+		case 7:
+			if sockets := 1 + d.IntN(d.sockets); places {
+				return fmt.Sprintf("--sockets-per-node=%d --gpus-per-socket=1", sockets)
+			}
+		}
+		return ""
+	})
+}
+
+// withGPUs gives nodes GPUs. It returns how many, and whether they have a type.
+func (d *drawing) withGPUs() (number int, typed bool) {
 	d.set("GresTypes", "gpu")
-	typed, number := d.chance(.5), pick(d, 2, 4, 8)
+	typed, number = d.chance(.5), pick(d, 2, 4, 8)
 	what := fmt.Sprintf("gpu:%d", number)
 	if typed {
 		what = fmt.Sprintf("gpu:fast:%d", number)
@@ -211,21 +276,7 @@ func (d *drawing) gpus() {
 			line, half+1, number-1, d.cores/2, d.cores-1)
 	}
 	d.files = append(d.files, "-- gres.conf --\n"+text)
-	d.job = append(d.job, func(int) string {
-		n := 1 + d.IntN(number)
-		switch d.IntN(6) {
-		case 0, 1:
-			return fmt.Sprintf("--gres=gpu:%d", n)
-		case 2:
-			if typed {
-				return fmt.Sprintf("--gres=gpu:fast:%d", n)
-			}
-			return fmt.Sprintf("--gpus-per-node=%d", n)
-		case 3:
-			return fmt.Sprintf("-N 2 -n 2 --gpus-per-node=%d", n)
-		}
-		return ""
-	})
+	return number, typed
 }
 
 // features draws kinds of nodes with weights and features.
@@ -379,6 +430,38 @@ func (d *drawing) reservations() {
 			60*(1+d.IntN(15)), pick(d, d.names...), pick(d, "root", "ann", "bob,cat")))
 	}
 	d.job = append(d.job, func(int) string { return pick(d, "", "", "", "", "-N 2", "--reservation=r0") })
+}
+
+// licenses draws licences, of which jobs of a few partitions ask for some.
+func (d *drawing) licenses() {
+	d.set("Licenses", fmt.Sprintf("a:%d,b:%d", 1+d.IntN(4), 2+d.IntN(6)))
+	if d.chance(.4) {
+		d.manyPartitions()
+	}
+	d.job = append(d.job, func(int) string {
+		return pick(d, "", "", "-L a", "-L b:2", "-L a,b", "-L b", "-L a -a 1-4", "-L b -N 2", "-L a --exclusive")
+	})
+}
+
+// deadlines draws jobs that must end in time, some with a shortest time limit.
+func (d *drawing) deadlines() {
+	d.jobs, d.pace = 50+d.IntN(100), []int{0, 0, 0, 1, 2, 5, 10}
+	if d.chance(.3) {
+		d.partitions[0] += fmt.Sprintf(" DefaultTime=%d", 2+d.IntN(20))
+	}
+	d.job = append(d.job, func(int) string {
+		switch d.IntN(8) {
+		case 0, 1:
+			return fmt.Sprintf("--deadline=now+%d", 900+d.IntN(1500))
+		case 2:
+			return fmt.Sprintf("--deadline=now+%d --time-min=%d", 200+d.IntN(900), 1+d.IntN(2))
+		case 3:
+			return fmt.Sprintf("--deadline=now+%d -a 1-5", 900+d.IntN(900))
+		case 4:
+			return "--time-min=1"
+		}
+		return ""
+	})
 }
 
 // cluster returns the files of the cluster.

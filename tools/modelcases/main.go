@@ -43,7 +43,7 @@ type result struct {
 type settings struct {
 	out, slurm, keep, family string
 	from, to                 uint64
-	again                    bool
+	again, all               bool
 }
 
 func main() {
@@ -56,6 +56,7 @@ func main() {
 	flag.Uint64Var(&s.from, "from", 1, "first case")
 	flag.Uint64Var(&s.to, "to", 100, "last case")
 	flag.BoolVar(&s.again, "again", false, "play the cases again that the file has, and only those")
+	flag.BoolVar(&s.all, "all", false, "print all differences of each case")
 	show := flag.Uint64("show", 0, "print case `N` and end")
 	table := flag.Bool("table", false, "print the table of the file and end")
 	flag.Parse()
@@ -185,6 +186,11 @@ func (s *settings) one(ctx context.Context, n uint64, c Case) result {
 	}
 	slices.SortStableFunc(differences, func(a, b string) int { return begin(a) - begin(b) })
 	r.First = differences[0]
+	for _, d := range differences {
+		if s.all {
+			say("%d: %s\n", n, d)
+		}
+	}
 	return r
 }
 

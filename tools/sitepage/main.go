@@ -1,7 +1,8 @@
-// Sitepage writes the tables of a page that compares the record of a site with draws of what nobody
-// recorded, in Markdown: waits of all jobs, of all without one day, by size and by hour.
+// Sitepage writes the table of a page that compares the record of a site with draws of what nobody
+// recorded, in Markdown: waits of all jobs, of all without one day, by size and by hour. Each directory of
+// draws has two columns. Runs on Slurm are compared job by job with those of the model that have their seeds.
 //
-//	go run ./tools/sitepage -without 2024-01-03 record.jsonl draws > page.md
+//	go run ./tools/sitepage -without 2024-01-03 record.jsonl easy model replay > page.md
 //
 // tools/site-page makes the record and the draws from a table of jobs.
 package main
@@ -12,10 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,13 +25,16 @@ import (
 	"rmreplay/internal/waits"
 )
 
-const level = 0.95
+const (
+	level       = 0.95
+	slurmEngine = "slurm" // of runs on real daemons
+	slurmPolicy = "slurm" // of the simulator's model of slurmctld
+)
 
 func main() {
 	without := flag.String("without", "", "also leave out the jobs submitted on `DAY` (UTC), such as 2024-01-03")
-	nodes := flag.Int("nodes", 0, "the partition has `N` nodes: say how much of the waiting the record's own jobs explain")
 	flag.Parse()
-	if err := write(os.Stdout, *without, *nodes, flag.Args()); err != nil {
+	if err := write(os.Stdout, *without, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "sitepage:", err)
 		os.Exit(1)
 	}
@@ -45,27 +46,27 @@ type started struct {
 	wait   float64 // seconds
 	cpus   int
 	weight float64 // node hours
-
-	start, end hpc.Time
-	nodes      int
 }
 
 // group is a selection of jobs.
 type group struct {
-	name string
-	has  func(*started) bool
+	name  string // behind that of a figure
+	whole bool   // all jobs, or all without a day
+	has   func(*started) bool
 }
 
-func write(out io.Writer, without string, nodes int, paths []string) error {
-	var w strings.Builder
-	if len(paths) != 2 {
-		return errors.New("want the record and the directory of the draws")
+// draws are the runs of a directory.
+type draws struct {
+	name string
+	runs []*run.Run
+	jobs [][]started // of each run
+}
+
+func write(out io.Writer, without string, paths []string) error {
+	if len(paths) < 2 {
+		return errors.New("want the record and directories of draws")
 	}
 	record, err := formats.OpenRuns(paths[0])
-	if err != nil {
-		return err
-	}
-	draws, err := formats.OpenRuns(paths[1])
 	if err != nil {
 		return err
 	}
@@ -73,94 +74,137 @@ func write(out io.Writer, without string, nodes int, paths []string) error {
 	if err != nil {
 		return err
 	}
-	var drawn [][]started
-	for _, r := range draws.Runs {
-		jobs, err := jobsOf(r)
+	var sets []draws
+	for _, path := range paths[1:] {
+		d, err := openDraws(path)
 		if err != nil {
 			return err
 		}
-		drawn = append(drawn, jobs)
+		sets = append(sets, d)
 	}
 	groups, err := selections(without)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(&w, "%d draws (%s), %s; intervals have %.0f %% of draws.\n",
-		len(draws.Runs), draws.Runs[0].Manifest.Policy, filepath.Base(paths[0]), 100*level)
-	for _, f := range figures {
-		fmt.Fprintf(&w, "\n| %s | jobs | recorded | draws, median | draws, interval |\n", f.name)
-		w.WriteString("| --- | --- | --- | --- | --- |\n")
-		for _, g := range groups {
-			writeRow(&w, f, g, recorded, drawn)
+	var w strings.Builder
+	writeTable(&w, groups, recorded, sets)
+	for i := range sets {
+		for k := range sets {
+			if err := writeAgreement(&w, &sets[i], &sets[k]); err != nil {
+				return err
+			}
 		}
-	}
-	if nodes > 0 {
-		fmt.Fprintf(&w, "\nWhile the jobs waited, their nodes were free by the record for %s of the time (%d nodes, each "+
-			"running job on nodes of its own).\n", metrics.Float(unexplained(recorded, nodes)).Percent(), nodes)
 	}
 	_, err = io.WriteString(out, w.String())
 	return err
 }
 
-// unexplained returns the share of all waiting during which the running jobs of the record left so many nodes
-// free as the waiting job got, although none of them shares a node. What held such jobs back is not in the
-// record: no schedule of its jobs alone has these waits. Waits up to a minute do not count.
-func unexplained(jobs []started, nodes int) float64 {
-	busy := map[hpc.Time]int{}
-	for i := range jobs {
-		busy[jobs[i].start] += jobs[i].nodes
-		busy[jobs[i].end] -= jobs[i].nodes
+// openDraws reads the runs of a directory, and their jobs.
+func openDraws(path string) (d draws, err error) {
+	set, err := formats.OpenRuns(path)
+	if err != nil {
+		return d, err
 	}
-	times := slices.Sorted(maps.Keys(busy))
-	level := make([]int, len(times)) // nodes in use from each instant on
-	for i, t := range times {
-		level[i] = busy[t]
-		if i > 0 {
-			level[i] += level[i-1]
+	d.runs = set.Runs
+	for _, r := range d.runs {
+		jobs, err := jobsOf(r)
+		if err != nil {
+			return d, err
 		}
+		d.jobs = append(d.jobs, jobs)
 	}
-	var all, free float64
-	for i := range jobs {
-		j := &jobs[i]
-		if j.wait <= 60 {
-			continue
-		}
-		all += j.wait
-		at, exact := slices.BinarySearch(times, j.submit)
-		if !exact {
-			at--
-		}
-		for from := j.submit; from < j.start; at++ {
-			until := j.start
-			if at+1 < len(times) {
-				until = min(until, times[at+1])
-			}
-			if at < 0 || nodes-level[at] >= j.nodes {
-				free += until.Sub(from).Seconds()
-			}
-			from = until
-		}
+	switch m := &d.runs[0].Manifest; {
+	case m.Engine == slurmEngine:
+		d.name = "Slurm " + m.Versions.Slurm
+	case m.Policy == slurmPolicy:
+		d.name = "model of Slurm"
+	default:
+		d.name = m.Policy
 	}
-	if all == 0 {
-		return 0
-	}
-	return free / all
+	return d, nil
 }
 
-func writeRow(w *strings.Builder, f figure, g group, recorded []started, drawn [][]started) {
-	before := selected(recorded, g)
-	if len(before) == 0 {
-		return
+func writeTable(w *strings.Builder, groups []group, recorded []started, sets []draws) {
+	w.WriteString("| | jobs | recorded |")
+	for i := range sets {
+		n := len(sets[i].runs)
+		share := "all of them"
+		if over := compare.OverDraws(make([]float64, n), level); float64(over.Coverage) >= level {
+			share = fmt.Sprintf("%.0f %% of them", 100*float64(over.Coverage))
+		}
+		fmt.Fprintf(w, " %s, median of %d | %s |", sets[i].name, n, share)
 	}
+	w.WriteString("\n| --- | --- | --- |" + strings.Repeat(" --- | --- |", len(sets)) + "\n")
+	for _, f := range figures {
+		for _, g := range groups {
+			if before := selected(recorded, g); len(before) > 0 && (g.whole || f.everywhere) {
+				fmt.Fprintf(w, "| %s%s | %d | %s |", f.name, g.name, len(before), f.show(f.of(before)))
+				for i := range sets {
+					over := overDraws(f, g, sets[i].jobs)
+					fmt.Fprintf(w, " %s | %s to %s |", f.show(float64(over.Median)), f.show(float64(over.Low)), f.show(float64(over.High)))
+				}
+				w.WriteString("\n")
+			}
+		}
+	}
+}
+
+// overDraws returns a figure of a group of jobs over the draws in which some of them started.
+func overDraws(f figure, g group, drawn [][]started) compare.DrawnFigure {
 	var values []float64
 	for _, jobs := range drawn {
 		if chosen := selected(jobs, g); len(chosen) > 0 {
 			values = append(values, f.of(chosen))
 		}
 	}
-	over := compare.OverDraws(values, level)
-	fmt.Fprintf(w, "| %s | %d | %s | %s | %s to %s |\n", g.name, len(before), f.show(f.of(before)),
-		f.show(float64(over.Median)), f.show(float64(over.Low)), f.show(float64(over.High)))
+	return compare.OverDraws(values, level)
+}
+
+// writeAgreement says how many jobs start in the same second on Slurm and in the model, for each seed that both
+// have played.
+func writeAgreement(w *strings.Builder, model, slurm *draws) error {
+	if model.runs[0].Manifest.Policy != slurmPolicy || slurm.runs[0].Manifest.Engine != slurmEngine {
+		return nil
+	}
+	for _, real := range slurm.runs {
+		for _, r := range model.runs {
+			if r.Manifest.Seed != real.Manifest.Seed {
+				continue
+			}
+			same, jobs, err := sameStarts(r, real)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(w, "\nSeed %d: %d of %d jobs start in the same second in the model and on Slurm.\n", real.Manifest.Seed, same, jobs)
+		}
+	}
+	return nil
+}
+
+// sameStarts returns how many jobs of two runs start in the same second, and how many there are. A job that
+// starts in neither counts, too.
+func sameStarts(a, b *run.Run) (same, jobs int, err error) {
+	type job struct {
+		id   string
+		task int
+	}
+	starts := map[job]int64{}
+	rows, err := a.Jobs()
+	if err != nil {
+		return 0, 0, err
+	}
+	for i := range rows {
+		starts[job{rows[i].Job, rows[i].Task}] = rows[i].Start.Std().Unix()
+	}
+	if rows, err = b.Jobs(); err != nil {
+		return 0, 0, err
+	}
+	for i := range rows {
+		if start, known := starts[job{rows[i].Job, rows[i].Task}]; known && start == rows[i].Start.Std().Unix() {
+			same++
+		}
+	}
+	return same, max(len(rows), len(starts)), nil
 }
 
 // jobsOf returns the jobs of a run that started.
@@ -179,7 +223,6 @@ func jobsOf(r *run.Run) (list []started, err error) {
 		list = append(list, started{
 			submit: row.Submit, wait: wait.Seconds(), cpus: row.Processors,
 			weight: float64(nodes) * row.End.Sub(row.Start).Hours(),
-			start:  row.Start, end: row.End, nodes: nodes,
 		})
 	}
 	return list, nil
@@ -196,7 +239,7 @@ func selected(jobs []started, g group) (list []started) {
 
 // selections returns the groups of the tables.
 func selections(without string) ([]group, error) {
-	groups := []group{{"all", func(*started) bool { return true }}}
+	groups := []group{{"", true, func(*started) bool { return true }}}
 	if without != "" {
 		day, err := time.Parse(time.DateOnly, without)
 		if err != nil {
@@ -204,14 +247,14 @@ func selections(without string) ([]group, error) {
 		}
 		from, to := hpc.Time(day.UnixNano()), hpc.Time(day.AddDate(0, 0, 1).UnixNano())
 		other := func(j *started) bool { return j.submit < from || j.submit >= to }
-		groups = append(groups, group{"without " + without, other})
+		groups = append(groups, group{", without " + without, true, other})
 	}
 	for low := 1; low <= 1<<20; low *= 4 {
 		size := func(j *started) bool { return j.cpus >= low && j.cpus < 4*low }
-		groups = append(groups, group{fmt.Sprintf("%d to %d CPUs", low, 4*low-1), size})
+		groups = append(groups, group{fmt.Sprintf(", %d to %d CPUs", low, 4*low-1), false, size})
 	}
 	for hour := 0; hour < 24; hour += 4 {
-		groups = append(groups, group{fmt.Sprintf("submitted %02d to %02d h UTC", hour, hour+4), func(j *started) bool {
+		groups = append(groups, group{fmt.Sprintf(", submitted %02d to %02d h UTC", hour, hour+4), false, func(j *started) bool {
 			h := j.submit.Std().Hour()
 			return h >= hour && h < hour+4
 		}})
@@ -221,9 +264,10 @@ func selections(without string) ([]group, error) {
 
 // figure is a figure of the waits of jobs.
 type figure struct {
-	name string
-	of   func([]started) float64
-	show func(float64) string
+	name       string
+	everywhere bool // also by size and by hour
+	of         func([]started) float64
+	show       func(float64) string
 }
 
 func clock(seconds float64) string { return metrics.Float(seconds).Clock() }
@@ -239,11 +283,12 @@ func quantile(of func(metrics.Distribution) metrics.Float) func([]started) float
 }
 
 var figures = []figure{
-	{"mean wait", quantile(func(d metrics.Distribution) metrics.Float { return d.Mean }), clock},
-	{"median wait", quantile(func(d metrics.Distribution) metrics.Float { return d.Median }), clock},
-	{"P90 of waits", quantile(func(d metrics.Distribution) metrics.Float { return d.P90 }), clock},
-	{"P99 of waits", quantile(func(d metrics.Distribution) metrics.Float { return d.P99 }), clock},
-	{"jobs that wait over a minute", func(jobs []started) float64 {
+	{"jobs that started", false, func(jobs []started) float64 { return float64(len(jobs)) }, func(v float64) string { return fmt.Sprintf("%.0f", v) }},
+	{"mean wait", true, quantile(func(d metrics.Distribution) metrics.Float { return d.Mean }), clock},
+	{"median wait", false, quantile(func(d metrics.Distribution) metrics.Float { return d.Median }), clock},
+	{"P90 of waits", false, quantile(func(d metrics.Distribution) metrics.Float { return d.P90 }), clock},
+	{"P99 of waits", false, quantile(func(d metrics.Distribution) metrics.Float { return d.P99 }), clock},
+	{"jobs that wait over a minute", false, func(jobs []started) float64 {
 		n := 0
 		for i := range jobs {
 			if jobs[i].wait > 60 {
@@ -252,7 +297,7 @@ var figures = []figure{
 		}
 		return float64(n) / float64(len(jobs))
 	}, func(v float64) string { return metrics.Float(v).Percent() }},
-	{"mean wait by node-hours", func(jobs []started) float64 {
+	{"mean wait by node-hours", false, func(jobs []started) float64 {
 		sum, weights := 0.0, 0.0
 		for i := range jobs {
 			sum += jobs[i].wait * jobs[i].weight

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,7 +13,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestPage: the tables have the recorded figures, and the lowest and highest of few draws.
+// TestPage: the table has the recorded figures, and the lowest and highest of few draws of each kind.
 func TestPage(t *testing.T) {
 	dir := t.TempDir()
 	day := hpc.Time(time.Date(2024, 1, 3, 9, 0, 0, 0, time.UTC).UnixNano())
@@ -31,62 +30,52 @@ func TestPage(t *testing.T) {
 	if err := formats.Save(record, &workload.Workload{Source: "test", Epoch: day, Jobs: workload.JobsOf(jobs...)}); err != nil {
 		t.Fatal(err)
 	}
-	draws := filepath.Join(dir, "draws")
 	for k := range 3 {
-		if err := writeRun(filepath.Join(draws, run.RealizationDir(k+1)), jobs, time.Duration(10*(k+1))*time.Second); err != nil {
-			t.Fatal(err)
+		for policy, factor := range map[string]int{"easy": 10, "slurm": 20} {
+			set := filepath.Join(dir, policy, run.RealizationDir(k+1))
+			if err := writeRun(set, run.Manifest{Engine: "sim", Policy: policy, Seed: uint64(k)}, jobs, time.Duration(factor*(k+1))*time.Second); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
+	// On Slurm the second draw is the model's, but for the last job.
+	onSlurm := filepath.Join(dir, "replay")
+	if err := writeRun(filepath.Join(onSlurm, run.RealizationDir(2)), run.Manifest{Engine: slurmEngine, Seed: 1}, jobs[:3], 40*time.Second); err != nil {
+		t.Fatal(err)
+	}
 	var b strings.Builder
-	if err := write(&b, "2024-01-03", 2, []string{record, draws}); err != nil {
+	if err := write(&b, "2024-01-03", []string{record, filepath.Join(dir, "easy"), filepath.Join(dir, "slurm"), onSlurm}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"3 draws (easy), record.jsonl",
-		"| mean wait | jobs | recorded | draws, median | draws, interval |",
-		"| all | 4 | 00:02:30 | 00:00:20 | 00:00:10 to 00:00:30 |",
-		"| without 2024-01-03 | 2 | 00:04:10 | 00:00:20 | 00:00:10 to 00:00:30 |",
-		"| all | 4 | 00:02:20 | 00:00:20 |", // by node-hours: jobs of 1, 2, 1 and 1 nodes waited 0, 100, 200 and 300 s
-		"| 4 to 15 CPUs | 4 |", "| submitted 08 to 12 h UTC | 2 | 00:01:40 |", "| submitted 20 to 24 h UTC | 2 |",
-		"their nodes were free by the record for 100.0% of the time (2 nodes",
-		"| all | 4 | 75.0% | 0.0% | 0.0% to 0.0% |",
+		"| | jobs | recorded | easy, median of 3 | all of them | model of Slurm, median of 3 | all of them | Slurm 22.05, median of 1 | all of them |",
+		"| jobs that started | 4 | 4 | 4 | 4 to 4 | 4 | 4 to 4 | 3 | 3 to 3 |",
+		"| mean wait | 4 | 00:02:30 | 00:00:20 | 00:00:10 to 00:00:30 | 00:00:40 | 00:00:20 to 00:01:00 |",
+		"| mean wait, without 2024-01-03 | 2 | 00:04:10 | 00:00:20 | 00:00:10 to 00:00:30 |",
+		"| mean wait by node-hours | 4 | 00:02:20 | 00:00:20 |", // jobs of 1, 2, 1 and 1 nodes waited 0, 100, 200 and 300 s
+		"| mean wait, 4 to 15 CPUs | 4 |", "| mean wait, submitted 08 to 12 h UTC | 2 | 00:01:40 |", "| mean wait, submitted 20 to 24 h UTC | 2 |",
+		"| jobs that wait over a minute | 4 | 75.0% | 0.0% | 0.0% to 0.0% |",
+		"\nSeed 1: 3 of 4 jobs start in the same second in the model and on Slurm.\n",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
-	if err := write(&b, "yesterday", 0, []string{record, draws}); err == nil || !strings.Contains(err.Error(), "not a day") {
+	if strings.Count(b.String(), "Seed ") != 1 {
+		t.Errorf("other pairs than those of one seed:\n%s", b.String())
+	}
+	if err := write(&b, "yesterday", []string{record, onSlurm}); err == nil || !strings.Contains(err.Error(), "not a day") {
 		t.Error(err)
 	}
-	if err := write(&b, "", 0, []string{record}); err == nil {
+	if err := write(&b, "", []string{record}); err == nil {
 		t.Error("one path is enough")
 	}
 }
 
-// TestUnexplained: of the 190 s that b waits for a node, both are taken for 90 s. Waits of a minute do not count.
-func TestUnexplained(t *testing.T) {
-	at := func(s int) hpc.Time { return hpc.Unix(int64(1_700_000_000 + s)) }
-	job := func(submit, start, end, nodes int) started {
-		return started{submit: at(submit), start: at(start), end: at(end), nodes: nodes, wait: float64(start - submit)}
-	}
-	a, b := job(0, 0, 100, 2), job(10, 200, 300, 1)
-	for _, c := range []struct {
-		jobs  []started
-		nodes int
-		want  float64
-	}{
-		{[]started{a, b}, 2, 100.0 / 190}, {[]started{b, a}, 3, 1}, {[]started{a, job(10, 100, 300, 1)}, 2, 0},
-		{[]started{a, job(40, 100, 300, 1)}, 9, 0}, {[]started{job(0, 70, 80, 1)}, 1, 1},
-	} {
-		if got := unexplained(c.jobs, c.nodes); math.Abs(got-c.want) > 1e-12 {
-			t.Errorf("%+v on %d nodes: %g, want %g", c.jobs, c.nodes, got, c.want)
-		}
-	}
-}
-
 // writeRun writes a run in which each job waits for as long.
-func writeRun(dir string, jobs []*hpc.Job, wait time.Duration) error {
-	w, err := run.Create(dir, run.Manifest{Engine: "sim", Policy: "easy"}, run.Options{})
+func writeRun(dir string, m run.Manifest, jobs []*hpc.Job, wait time.Duration) error {
+	m.Versions.Slurm = "22.05"
+	w, err := run.Create(dir, m, run.Options{})
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ var impersonal = keys("jobid", "cluster", "state", "@submit", "@eligible", "@sta
 	"priority", "nodes", "alloc_node", "failed_node", "excluded_nodes", "orig_dependency", "features", "tres_req",
 	"tres_alloc", "tres_req_raw", "tres_alloc_raw", "req_cpus", "req_nodes", "req_cpus_per_node", "req_mem",
 	"req_mem_per_node", "req_mem_per_cpu", "req_gpus", "req_gres", "licenses", "suspended", "run_time", "restarts", "held",
-	"flags", "used_memory", "moved_bytes", "whole_line", "sluid", "original_sluid")
+	"flags", "waits", "used_memory", "moved_bytes", "whole_line", "sluid", "original_sluid")
 
 // Anonymizer writes documents of some users without what is known of them.
 type Anonymizer struct {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/waits"
 )
 
 // Int is an integer that may be unknown.
@@ -38,9 +39,12 @@ type Job struct {
 
 	State                        string // as the document has it: COMPLETED, PENDING of a requeued run, ...
 	Submit, Eligible, Start, End time.Time
-	// Elapsed and Limit are in seconds. Limit is unknown for a job without a limit. Wait is from
-	// Eligible, or else from Submit, to Start; it is unknown for a job that never ran.
-	Elapsed, Limit, Wait Int
+	// Elapsed and Limit are in seconds. Limit is unknown for a job without a limit.
+	Elapsed, Limit Int
+	// Wait, SinceEligible and WaitParts are as those of [waits.Sums], in seconds. They are unknown for a job that
+	// never ran. A document of Slurm says of the parts only how long the job depended on others; the rest is unknown.
+	Wait, SinceEligible Int
+	WaitParts           [len(waits.Sums{}.Parts)]Int
 
 	CPUs, Nodes, MemMiB, GPUs, Billing Int // allocated
 	ReqCPUs, ReqNodes, ReqMemMiB       Int // asked for

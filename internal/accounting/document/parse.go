@@ -51,6 +51,7 @@ type parser struct {
 	job      Job
 	given    uint64 // fields that came, by their position in the list
 	identity bool   // whether only the fields are set that Cluster, JobID and Run follow from
+	waits    string // of a run's document: see [WaitsText]
 }
 
 // read reads a whole document.
@@ -269,6 +270,10 @@ func init() {
 	registerText("features", func(j *Job) *string { return &j.Features })
 	registerText("tres_req", func(j *Job) *string { return &j.TRESReq })
 	registerText("tres_alloc", func(j *Job) *string { return &j.TRESAlloc })
+	register(WaitsKey, func(p *parser, v value) bool {
+		p.waits = v.text
+		return v.kind == '"'
+	})
 	registerText("comment", func(j *Job) *string { return &j.Comment })
 	registerText("admin_comment", func(j *Job) *string { return &j.AdminComment })
 	registerText("sluid", func(j *Job) *string { return &j.SLUID })
@@ -406,16 +411,8 @@ func (p *parser) times() {
 	} else {
 		j.Elapsed = Int{}
 	}
-	queued := j.Eligible
-	if queued.IsZero() || queued.After(j.Start) {
-		queued = j.Submit
-	}
-	switch {
-	case j.Start.IsZero() || queued.IsZero():
-	case queued.After(j.Start):
-		j.Marks |= TimesReverse
-	default:
-		j.Wait = Known(int64(j.Start.Sub(queued) / time.Second))
+	if !p.identity {
+		p.wait()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"rmreplay/internal/accounting/forward"
@@ -277,11 +278,17 @@ func (a *asking) unfiltered(m question.Measure) (measure, error) {
 	if errors.As(err, &absent) {
 		switch {
 		case m.Column == "wait_s" && m.Kind == question.Mean:
-			return a.meanWait()
+			return a.meanWait("submit_time")
+		case m.Column == "wait_since_eligible_s" && m.Kind == question.Mean:
+			return a.meanWait("eligible_time")
 		case m.Column == "node_hours" && m.Kind == question.Sum:
 			return a.nodeHours()
 		}
-		a.note("%s: not known, since %s.", m.Column, absent.Why)
+		name := m.Column
+		if strings.HasPrefix(name, "wait_") { // one note for all parts
+			name = "waits and their parts"
+		}
+		a.note("%s: not known, since %s.", name, absent.Why)
 		return unknown, nil
 	}
 	if err != nil || f.name == "" {
@@ -384,12 +391,12 @@ func (a *asking) nodeHours() (measure, error) {
 	return m, err
 }
 
-// meanWait is the mean of the times from eligible to start of jobs that ran, of a cluster whose
+// meanWait is the mean of the times from an instant to the start of jobs that ran, of a cluster whose
 // documents do not have them: the difference of the means.
-func (a *asking) meanWait() (measure, error) {
+func (a *asking) meanWait(since string) (measure, error) {
 	var names []string
 	var ran []object
-	for _, column := range []string{"start_time", "eligible_time", "node_list"} {
+	for _, column := range []string{"start_time", since, "node_list"} {
 		f, err := a.fields.of(column)
 		if err != nil || f.name == "" {
 			return unknown, err
@@ -399,9 +406,9 @@ func (a *asking) meanWait() (measure, error) {
 	return measure{object{
 		"filter": object{"bool": object{"filter": ran, "must_not": []object{{"terms": object{names[2]: notRun}}}}},
 		"aggs": object{"start": object{"avg": object{"field": names[0]}},
-			"eligible": object{"avg": object{"field": names[1]}}},
+			"since": object{"avg": object{"field": names[1]}}},
 	}, func(_, result object) any {
-		from, ok := number(result["eligible"].(object)["value"]).(float64)
+		from, ok := number(result["since"].(object)["value"]).(float64)
 		to, known := number(result["start"].(object)["value"]).(float64)
 		if !ok || !known {
 			return nil

@@ -175,9 +175,6 @@ func (q *Questioner) One(query string, args []any, to ...any) error {
 	return q.conn.QueryRowContext(q.ctx, query, args...).Scan(to...)
 }
 
-// Context returns the context of the question, which ends with its time.
-func (q *Questioner) Context() context.Context { return q.ctx }
-
 // Read calls do to ask queries over one version of the tables. It calls do again, from the beginning,
 // if the question has to move to the slow lane while that is full: do must set what it returns, not add
 // to it. Errors of Read wrap those of this package. The questioner is of no use after do has returned.

@@ -587,7 +587,7 @@ func TestPatience(t *testing.T) {
 
 // TestAgain holds that a question that the slow lane had no room for gets its answer there.
 func TestAgain(t *testing.T) {
-	p := pool(t, t.TempDir(), func(o *engine.Options) { o.Engines, o.Quick = 2, 20*time.Millisecond })
+	p := pool(t, t.TempDir(), func(o *engine.Options) { o.Engines, o.Quick, o.Limit = 2, 20*time.Millisecond, time.Minute })
 	var asking sync.WaitGroup
 	var calls atomic.Int64
 	for range 3 {
@@ -595,7 +595,7 @@ func TestAgain(t *testing.T) {
 			var n int64
 			err := p.Read(context.Background(), engine.Tables{}, func(q *engine.Questioner) error {
 				calls.Add(1)
-				return q.One("SELECT count(*) FROM range(8000) a, range(8000) b WHERE (a.range * b.range) % 7 = 1", nil, &n)
+				return q.One("SELECT count(*) FROM range(5000) a, range(5000) b WHERE (a.range * b.range) % 7 = 1", nil, &n)
 			})
 			if err != nil || n == 0 {
 				t.Errorf("got %d, %v", n, err)

@@ -117,12 +117,13 @@ func (p *Pool) start() (_ *process, err error) {
 }
 
 // settings are those of one engine. DuckDB's limit lets as many hungry questions spill as the slow lane
-// has seats. The kernel's limit is what all engines may have: DuckDB does not count all that it uses.
+// has seats, and does not count all that it uses. The kernel's limit, which counts what is mapped, is for a
+// process that grows faster than the pool looks.
 func (p *Pool) settings(temp string) wire.Settings {
 	room := p.opts.MemoryMiB - p.opts.Engines*idleMiB
 	return wire.Settings{
 		Dirs: p.opts.Dirs, Temp: temp, Threads: p.opts.Threads, Attach: p.opts.Attach,
-		MemoryMiB: room / p.opts.slow(), DataMiB: room + margin(), TempMiB: 8 * p.opts.MemoryMiB, AnswerMiB: p.opts.AnswerMiB,
+		MemoryMiB: room / p.opts.slow(), DataMiB: mapped(room), TempMiB: 8 * p.opts.MemoryMiB, AnswerMiB: p.opts.AnswerMiB,
 	}
 }
 

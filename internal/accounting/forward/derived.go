@@ -22,7 +22,7 @@ const Member = "rmreplay"
 
 // Derived reports whether a column is in [Member]: the store computes it.
 func Derived(c store.Column) bool {
-	return c.Field == "" && c.Name != "seq" || c.Name == "wait_s"
+	return c.Field == "" && c.Name != "seq" || c.Name == "wait_since_eligible_s"
 }
 
 // member returns the text of [Member] for a document.

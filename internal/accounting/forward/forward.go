@@ -32,6 +32,7 @@ import (
 
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/quantity"
 )
 
 const (
@@ -386,7 +387,8 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left
 	f.status.Sent += int64(sent)
 	f.mu.Unlock()
 	if len(refused) > 0 {
-		f.opts.Report(fmt.Errorf("forwarding: the cluster refuses %d documents, listed in %s: %s", len(refused),
+		f.opts.Report(fmt.Errorf("forwarding: the cluster refuses %d %s, listed in %s: %s", len(refused),
+			quantity.Plural(len(refused), "document", "documents"),
 			filepath.Join(f.opts.Dir, refusedFile), refused[0].Reason))
 	}
 	return left, fault
@@ -549,7 +551,8 @@ func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refus
 		return batch, nil, fmt.Errorf("this is not a _bulk response: %s", excerpt(text))
 	}
 	if len(answer.Items) != len(batch) {
-		return batch, nil, fmt.Errorf("the answer is about %d documents, and %d were sent: %s", len(answer.Items), len(batch),
+		return batch, nil, fmt.Errorf("the answer is about %d %s, and %d were sent: %s", len(answer.Items),
+			quantity.Plural(len(answer.Items), "document", "documents"), len(batch),
 			excerpt(text))
 	}
 	for n, i := range batch {

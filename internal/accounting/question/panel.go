@@ -1,8 +1,11 @@
 package question
 
 import (
+	"cmp"
 	"math"
 	"time"
+
+	"rmreplay/internal/waits"
 )
 
 // View is what a reader looks at: the jobs of a [Filter] that ended in a range of time.
@@ -14,6 +17,7 @@ type View struct {
 	// others they may lie outside of it.
 	Edges []time.Time
 	Zone  *time.Location
+	By    string // column of the groups of the panel groups; empty for partition
 }
 
 // Clock returns the clock of the view.
@@ -35,6 +39,7 @@ var (
 	sumUsed       = Measure{Kind: Sum, Column: "cpu_hours"}
 	sumFailed     = Measure{Kind: Sum, Column: "cpu_hours", Where: Failed{}}
 	meanWait      = Measure{Kind: Mean, Column: "wait_s"}
+	meanEligible  = Measure{Kind: Mean, Column: "wait_since_eligible_s"}
 	unused        = Measure{Kind: Unused}
 )
 
@@ -72,12 +77,20 @@ func byClass(each int, column string) *Panel {
 // byValue asks for the first ten values of a column.
 func byValue(column string, by int) *Panel {
 	return about(fixed(Values{Column: column, Most: 10, By: by, First: true}),
-		countJobs, sumElapsed, sumUsed, meanWait, countFailed, unused)
+		countJobs, sumElapsed, sumUsed, meanWait, meanEligible, countFailed, unused)
+}
+
+// sumParts are the sums of the parts of the waits, in the order of [waits.Parts].
+func sumParts() (list []Measure) {
+	for _, part := range waits.Parts {
+		list = append(list, Measure{Kind: Sum, Column: "wait_" + string(part) + "_s"})
+	}
+	return list
 }
 
 // Panels are those of the dashboards, by their names, but for the table of jobs.
 var Panels = map[string]*Panel{
-	"summary": about(fixed(), countJobs, countFailed, Measure{Kind: Distinct, Column: "user_name"}, meanWait, sumElapsed,
+	"summary": about(fixed(), countJobs, countFailed, Measure{Kind: Distinct, Column: "user_name"}, meanWait, meanEligible, sumElapsed,
 		sumUsed, sumFailed, unused, Measure{Kind: Sum, Column: "node_hours"}, Measure{Kind: Sum, Column: "gpu_hours"}),
 	"jobs":        about(overTime(Values{Column: "state", Most: 100}), countJobs),
 	"utilization": {askUtilization, rowsOfUtilization},
@@ -86,6 +99,11 @@ var Panels = map[string]*Panel{
 	"users": byValue("user_name", 1), "accounts": byValue("account", 2),
 	"partitions": byValue("partition", 2), "names": byValue("job_name", 0),
 	"waits": byClass(2, "wait_s"), "runs": byClass(2, "elapsed_s"), "sizes": byClass(1, "nodes"),
+	"reasons": about(fixed(), append([]Measure{meanWait}, sumParts()...)...),
+	"groups": about(func(v View) []Key {
+		return []Key{Values{Column: cmp.Or(v.By, "partition"), Most: 10, By: 1, First: true}}
+	},
+		append([]Measure{countJobs, {Kind: Sum, Column: "wait_s"}, meanWait, meanEligible}, sumParts()...)...),
 	"requested": about(fixed(Steps{Column: "limit_used", Width: 5, Count: 21}), countJobs, sumUsed),
 	"limits": {Questions: func(v View) []Question {
 		return []Question{{

@@ -18,6 +18,7 @@ import (
 	"rmreplay/internal/lines"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/waits"
 )
 
 // fields is a document.
@@ -81,6 +82,7 @@ type beyond struct {
 	UsedMemory  int64  `json:"used_memory,omitempty"` // bytes
 	MovedBytes  int64  `json:"moved_bytes,omitempty"`
 	WholeLine   bool   `json:"whole_line,omitempty"`
+	Waits       string `json:"waits,omitempty"` // of a run's job, as document.WaitsText writes it
 }
 
 // beyondOf returns what a job's record says beyond Slurm's keys. It leaves out what follows from them.
@@ -215,6 +217,9 @@ func RunDocument(r *run.Row, cluster string) ([]byte, error) {
 	}
 	if r.Priority != 0 {
 		f.Priority = &r.Priority
+	}
+	if s, ok := waits.Sum(r); ok {
+		f.Waits = document.WaitsText(&s)
 	}
 	ran(&f, r.Start)
 	return encode(f)

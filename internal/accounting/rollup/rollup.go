@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"rmreplay/internal/accounting/columnar"
 	"slices"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"rmreplay/internal/accounting/columnar"
+	"rmreplay/internal/waits"
 )
 
 // Rollup is a way in which jobs are counted ahead, for each UTC day of their ends and each cluster. Each part has a
@@ -73,8 +75,9 @@ func sinceQuarter(column string) string {
 // adding them, but for first_end and last_end.
 var Measures = map[string]string{
 	"jobs": "count(*)", "failed": "count(*) FILTER (" + Failed("state") + ")", "waits": "count(wait_s)",
-	"wait_s":    "sum(wait_s)::DOUBLE",
-	"elapsed_s": "sum(elapsed_s)::DOUBLE", "cpu_hours": "sum(cpu_hours)", "failed_cpu_hours": "sum(cpu_hours) FILTER (" +
+	"wait_s": "sum(wait_s)::DOUBLE", "eligible_waits": "count(wait_since_eligible_s)",
+	"wait_since_eligible_s": "sum(wait_since_eligible_s)::DOUBLE",
+	"elapsed_s":             "sum(elapsed_s)::DOUBLE", "cpu_hours": "sum(cpu_hours)", "failed_cpu_hours": "sum(cpu_hours) FILTER (" +
 		Failed("state") + ")",
 	"unused": "sum(" + Unused + ")", "node_hours": "sum(node_hours)", "gpu_hours": "sum(gpu_hours)",
 	"cpus": "sum(cpus)::DOUBLE", "cpu_starts": "sum(cpus::DOUBLE * " + sinceQuarter("start_time") + ")",
@@ -82,10 +85,20 @@ var Measures = map[string]string{
 	"first_end": "min(end_time)", "last_end": "max(end_time)",
 }
 
+// parts are the columns of the parts of waits, in the order of [waits.Parts]. Their measures have the same names.
+var parts = func() (names []string) {
+	for _, part := range waits.Parts {
+		name := "wait_" + string(part) + "_s"
+		names, Measures[name] = append(names, name), "sum("+name+")::DOUBLE"
+	}
+	return names
+}()
+
 // Rollups are those that there are, by their names.
 var Rollups = func() map[string]*Rollup {
 	all := make(map[string]*Rollup)
-	top := []string{"jobs", "failed", "waits", "wait_s", "elapsed_s", "cpu_hours", "unused"}
+	top := append([]string{"jobs", "failed", "waits", "wait_s", "eligible_waits", "wait_since_eligible_s", "elapsed_s",
+		"cpu_hours", "unused"}, parts...)
 	byText := func(column string, of func(j *Job) int32) *Rollup {
 		return &Rollup{"", map[string]string{"a": "coalesce(" + column + ", '')"}, "", top, func(j *Job, to *cellKey) bool {
 			to.a = of(j)
@@ -200,7 +213,7 @@ func (r *Rollup) Ahead(where string) string {
 }
 
 // Layout is the form of a file of cells. Columns that a rollup does not have are NULL in its rows.
-var Layout = columnar.New(
+var Layout = columnar.New(append(partColumns(),
 	columnar.Column{Name: "rollup", Kind: "VARCHAR", Null: false, Plain: false},
 	columnar.Column{Name: "day", Kind: "INTEGER", Null: true, Plain: false},
 	columnar.Column{Name: "cluster", Kind: "VARCHAR", Null: false, Plain: false},
@@ -211,6 +224,8 @@ var Layout = columnar.New(
 	columnar.Column{Name: "jobs", Kind: "BIGINT", Null: true, Plain: false}, columnar.Column{Name: "failed",
 		Kind: "BIGINT", Null: true, Plain: false}, columnar.Column{Name: "waits", Kind: "BIGINT", Null: true, Plain: false},
 	columnar.Column{Name: "wait_s", Kind: "DOUBLE", Null: true, Plain: true},
+	columnar.Column{Name: "eligible_waits", Kind: "BIGINT", Null: true, Plain: false},
+	columnar.Column{Name: "wait_since_eligible_s", Kind: "DOUBLE", Null: true, Plain: true},
 	columnar.Column{Name: "elapsed_s", Kind: "DOUBLE", Null: true, Plain: true},
 	columnar.Column{Name: "cpu_hours", Kind: "DOUBLE", Null: true, Plain: true},
 	columnar.Column{Name: "failed_cpu_hours", Kind: "DOUBLE", Null: true, Plain: true},
@@ -222,13 +237,21 @@ var Layout = columnar.New(
 	columnar.Column{Name: "cpu_ends", Kind: "DOUBLE", Null: true, Plain: true},
 	columnar.Column{Name: "first_end", Kind: "TIMESTAMP", Null: true, Plain: true},
 	columnar.Column{Name: "last_end", Kind: "TIMESTAMP", Null: true, Plain: true},
-)
+)...)
+
+func partColumns() (list []columnar.Column) {
+	for _, name := range parts {
+		list = append(list, columnar.Column{Name: name, Kind: "DOUBLE", Null: true, Plain: true})
+	}
+	return list
+}
 
 // Job is what cells are counted from. Texts are numbers in a dictionary; the empty one is 0.
 type Job struct {
-	Cluster, state, user, account, name, partition, qos                         int32
-	submit, start, End, wait, elapsed, limit, cpus, nodes, exitCode, exitSignal columnar.Optional
-	cpuHours, nodeHours, gpuHours                                               float64
+	Cluster, state, user, account, name, partition, qos                                        int32
+	submit, start, End, wait, sinceEligible, elapsed, limit, cpus, nodes, exitCode, exitSignal columnar.Optional
+	cpuHours, nodeHours, gpuHours                                                              float64
+	waitParts                                                                                  [len(waits.Sums{}.Parts)]columnar.Optional
 }
 
 func (j *Job) ran() bool {
@@ -236,30 +259,40 @@ func (j *Job) ran() bool {
 }
 
 // countedColumns are the columns that cells are counted from.
-var countedColumns = map[string]struct {
+var countedColumns = map[string]counted{
+	"cluster": {text: func(j *Job) *int32 { return &j.Cluster }}, "state": {text: func(j *Job) *int32 { return &j.state }},
+	"user_name":             {text: func(j *Job) *int32 { return &j.user }},
+	"account":               {text: func(j *Job) *int32 { return &j.account }},
+	"job_name":              {text: func(j *Job) *int32 { return &j.name }},
+	"partition":             {text: func(j *Job) *int32 { return &j.partition }},
+	"qos":                   {text: func(j *Job) *int32 { return &j.qos }},
+	"submit_time":           {number: func(j *Job) *columnar.Optional { return &j.submit }},
+	"start_time":            {number: func(j *Job) *columnar.Optional { return &j.start }},
+	"end_time":              {number: func(j *Job) *columnar.Optional { return &j.End }},
+	"wait_s":                {number: func(j *Job) *columnar.Optional { return &j.wait }},
+	"wait_since_eligible_s": {number: func(j *Job) *columnar.Optional { return &j.sinceEligible }},
+	"elapsed_s":             {number: func(j *Job) *columnar.Optional { return &j.elapsed }},
+	"limit_s":               {number: func(j *Job) *columnar.Optional { return &j.limit }},
+	"cpus":                  {number: func(j *Job) *columnar.Optional { return &j.cpus }},
+	"nodes":                 {number: func(j *Job) *columnar.Optional { return &j.nodes }},
+	"exit_code":             {number: func(j *Job) *columnar.Optional { return &j.exitCode }},
+	"exit_signal":           {number: func(j *Job) *columnar.Optional { return &j.exitSignal }},
+	"cpu_hours":             {hours: func(j *Job) *float64 { return &j.cpuHours }},
+	"node_hours":            {hours: func(j *Job) *float64 { return &j.nodeHours }},
+	"gpu_hours":             {hours: func(j *Job) *float64 { return &j.gpuHours }},
+}
+
+// counted says where a column's values go: a text, a whole number or a number of hours.
+type counted struct {
 	text   func(j *Job) *int32
 	number func(j *Job) *columnar.Optional
 	hours  func(j *Job) *float64
-}{
-	"cluster": {text: func(j *Job) *int32 { return &j.Cluster }}, "state": {text: func(j *Job) *int32 { return &j.state }},
-	"user_name":   {text: func(j *Job) *int32 { return &j.user }},
-	"account":     {text: func(j *Job) *int32 { return &j.account }},
-	"job_name":    {text: func(j *Job) *int32 { return &j.name }},
-	"partition":   {text: func(j *Job) *int32 { return &j.partition }},
-	"qos":         {text: func(j *Job) *int32 { return &j.qos }},
-	"submit_time": {number: func(j *Job) *columnar.Optional { return &j.submit }},
-	"start_time":  {number: func(j *Job) *columnar.Optional { return &j.start }},
-	"end_time":    {number: func(j *Job) *columnar.Optional { return &j.End }},
-	"wait_s":      {number: func(j *Job) *columnar.Optional { return &j.wait }},
-	"elapsed_s":   {number: func(j *Job) *columnar.Optional { return &j.elapsed }},
-	"limit_s":     {number: func(j *Job) *columnar.Optional { return &j.limit }},
-	"cpus":        {number: func(j *Job) *columnar.Optional { return &j.cpus }},
-	"nodes":       {number: func(j *Job) *columnar.Optional { return &j.nodes }},
-	"exit_code":   {number: func(j *Job) *columnar.Optional { return &j.exitCode }},
-	"exit_signal": {number: func(j *Job) *columnar.Optional { return &j.exitSignal }},
-	"cpu_hours":   {hours: func(j *Job) *float64 { return &j.cpuHours }},
-	"node_hours":  {hours: func(j *Job) *float64 { return &j.nodeHours }},
-	"gpu_hours":   {hours: func(j *Job) *float64 { return &j.gpuHours }},
+}
+
+func init() {
+	for i, name := range parts {
+		countedColumns[name] = counted{number: func(j *Job) *columnar.Optional { return &j.waitParts[i] }}
+	}
 }
 
 // Read reads what cells are counted from out of a part, and the texts of its numbers.
@@ -308,10 +341,11 @@ type cellKey struct {
 
 // cell is a cell of any rollup.
 type cell struct {
-	jobs, failed, waits                                                 int64
-	waitS, elapsedS, cpuHours, failedHours, unused, nodeHours, gpuHours sum
-	cpus, cpuStarts, cpuEnds                                            sum
-	first, last                                                         columnar.Optional
+	jobs, failed, waits, eligibleWaits                                                  int64
+	waitS, sinceEligibleS, elapsedS, cpuHours, failedHours, unused, nodeHours, gpuHours sum
+	cpus, cpuStarts, cpuEnds                                                            sum
+	first, last                                                                         columnar.Optional
+	waitParts                                                                           [len(waits.Sums{}.Parts)]sum
 }
 
 // sum is a sum that is NULL over nothing.
@@ -334,6 +368,15 @@ func (c *cell) add(j *Job, failed bool) {
 	if j.wait.OK {
 		c.waits++
 		c.waitS.add(float64(j.wait.N))
+	}
+	if j.sinceEligible.OK {
+		c.eligibleWaits++
+		c.sinceEligibleS.add(float64(j.sinceEligible.N))
+	}
+	for i, part := range j.waitParts {
+		if part.OK {
+			c.waitParts[i].add(float64(part.N))
+		}
 	}
 	if j.elapsed.OK {
 		c.elapsedS.add(float64(j.elapsed.N))
@@ -473,8 +516,12 @@ func (c *cell) value(measure string) parquet.Value {
 		return c.first.Value()
 	case "last_end":
 		return c.last.Value()
+	case "eligible_waits":
+		return columnar.Int(c.eligibleWaits)
 	case "wait_s":
 		s = c.waitS
+	case "wait_since_eligible_s":
+		s = c.sinceEligibleS
 	case "elapsed_s":
 		s = c.elapsedS
 	case "cpu_hours":
@@ -493,6 +540,8 @@ func (c *cell) value(measure string) parquet.Value {
 		s = c.cpuStarts
 	case "cpu_ends":
 		s = c.cpuEnds
+	default:
+		s = c.waitParts[slices.Index(parts, measure)]
 	}
 	if !s.OK {
 		return parquet.NullValue()

@@ -11,6 +11,7 @@ import (
 
 	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/quantity"
 )
 
 // shared are the fields that accounting records and Slurm's documents both have, with the same
@@ -98,8 +99,8 @@ func (Service) Reconcile(ctx context.Context, dir string, from Records, fill boo
 	}
 	if 2*out.Shifted > len(out.Missing) {
 		return nil, fmt.Errorf(
-			"adding the missing jobs: %s: %d of %d jobs that are missing are there at another hour: the records are of another "+
-				"time zone (want --timezone, the zone in which sacct printed them)", dir, out.Shifted, len(out.Missing))
+			"adding the missing jobs: %s: %d of %d %s that are missing are there at another hour: the records are of another "+
+				"time zone (want --timezone, the zone in which sacct printed them)", dir, out.Shifted, len(out.Missing), quantity.Plural(len(out.Missing), "job", "jobs"))
 	}
 	send := &sender{ctx: ctx, c: c, source: store.Reconciled}
 	for _, id := range out.Missing {

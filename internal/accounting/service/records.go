@@ -21,6 +21,7 @@ import (
 	"rmreplay/internal/finished"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/output"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/report"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmdb"
@@ -82,7 +83,8 @@ func (s *sender) flush() error {
 		return fmt.Errorf("reading the server's answer: %w", unexpected(err))
 	}
 	if len(result.Items) != s.n {
-		return fmt.Errorf("sending %d documents: the server answered about %d", s.n, len(result.Items))
+		return fmt.Errorf("sending %d %s: the server answered about %d", s.n,
+			quantity.Plural(s.n, "document", "documents"), len(result.Items))
 	}
 	for _, item := range result.Items {
 		for _, outcome := range item {
@@ -205,7 +207,7 @@ func read(ctx context.Context, from Records, out *Imported,
 		}
 	}
 	if from.ClusterName != "" && len(runs) > 1 {
-		return fmt.Errorf("reading %d runs: they would all be the cluster %s (want one run for --cluster-name)", len(runs),
+		return fmt.Errorf("reading %d %s: they would all be the cluster %s (want one run for --cluster-name)", len(runs), quantity.Plural(len(runs), "run", "runs"),
 			from.ClusterName)
 	}
 	names := runNames(runs)

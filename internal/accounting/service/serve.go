@@ -25,6 +25,7 @@ import (
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/web"
 	"rmreplay/internal/interrupt"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload/build"
 )
 
@@ -148,7 +149,8 @@ func (s *site) openRuns(ctx context.Context, runs []string, say func(format stri
 		return err
 	}
 	s.handler.Refuses = "this server shows runs, and takes no jobs (want accounting serve --data DIR)"
-	say("rmreplay: %d jobs of %d runs", imported.Added, len(runs))
+	say("rmreplay: %d %s of %d %s", imported.Added, quantity.Plural(imported.Added, "job", "jobs"), len(runs),
+		quantity.Plural(len(runs), "run", "runs"))
 	return nil
 }
 
@@ -173,8 +175,8 @@ func (s *site) sayTally(before tally, say func(format string, args ...any)) {
 	defer cancel()
 	_ = s.intake.Wait(ctx, s.intake.Status().Received) // what is not in the database is counted below
 	now := s.tally()
-	text := fmt.Sprintf("%d jobs new, %d already there, %d replaced by a later document",
-		now.outcome.Added-before.outcome.Added,
+	text := fmt.Sprintf("%d %s new, %d already there, %d replaced by a later document",
+		now.outcome.Added-before.outcome.Added, quantity.Plural(now.outcome.Added-before.outcome.Added, "job", "jobs"),
 		now.outcome.Duplicate-before.outcome.Duplicate, now.outcome.Replaced-before.outcome.Replaced)
 	if kept := now.outcome.Kept - before.outcome.Kept; kept > 0 {
 		text += fmt.Sprintf(", %d kept as Slurm sent them", kept)
@@ -187,7 +189,8 @@ func (s *site) sayTally(before tally, say func(format string, args ...any)) {
 			text += fmt.Sprintf("; %d marked %s", n, mark)
 		}
 	}
-	say("rmreplay: received %d documents: %s", now.received-before.received, text)
+	say("rmreplay: received %d %s: %s", now.received-before.received,
+		quantity.Plural(now.received-before.received, "document", "documents"), text)
 }
 
 // forward starts to pass documents on. The function that it returns ends that.

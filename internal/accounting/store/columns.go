@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"rmreplay/internal/accounting/columnar"
 	"rmreplay/internal/accounting/document"
+	"rmreplay/internal/waits"
 )
 
 // Column is a column of the table jobs.
@@ -24,7 +26,7 @@ type Column struct {
 // Columns lists the columns of the table jobs in their order. The store also has the column id:
 // cluster, jobid and run, separated by colons. Every column but seq, arrived, source, cluster,
 // jobid and run may be NULL, which stands for "not known".
-var Columns = []Column{
+var Columns = slices.Concat([]Column{
 	{"seq", "BIGINT NOT NULL", "", "number of the arrival, ascending", func(e *Entry) parquet.Value { return columnar.Int(e.Seq) }},
 	{"arrived", "TIMESTAMP NOT NULL", "", "when the document came (UTC)", func(e *Entry) parquet.Value { return columnar.Int(e.Arrived.UnixMicro()) }},
 	{"source", "VARCHAR NOT NULL", "", "received, kafka, imported, reconciled or run", func(e *Entry) parquet.Value { return columnar.Text(string(e.Source)) }},
@@ -38,7 +40,8 @@ var Columns = []Column{
 	{"start_time", "TIMESTAMP", "@start", "start; NULL for a job that never ran (UTC)", instant(func(j *document.Job) time.Time { return j.Start })},
 	{"end_time", "TIMESTAMP", "@end", "end (UTC)", instant(func(j *document.Job) time.Time { return j.End })},
 	{"elapsed_s", "BIGINT", "elapsed", "from start to end, in seconds; 0 for a job that never ran", number(func(j *document.Job) document.Int { return j.Elapsed })},
-	{"wait_s", "BIGINT", "@queue_wait", "from eligible, or else submit, to start, in seconds; NULL for a job that never ran", number(func(j *document.Job) document.Int { return j.Wait })},
+	{"wait_s", "BIGINT", "", "from submit to start, of a run's job without lost runs, in seconds; NULL for a job that never ran", number(func(j *document.Job) document.Int { return j.Wait })},
+	{"wait_since_eligible_s", "BIGINT", "@queue_wait", "the part of wait_s in which the job was eligible, in seconds; NULL if it is not known when it was", number(func(j *document.Job) document.Int { return j.SinceEligible })},
 	{"limit_s", "BIGINT", "time_limit", "time limit in seconds; NULL for none", number(func(j *document.Job) document.Int { return j.Limit })},
 	{"cpus", "BIGINT", "total_cpus", "allocated processors", number(func(j *document.Job) document.Int { return j.CPUs })},
 	{"nodes", "BIGINT", "total_nodes", "allocated nodes", number(func(j *document.Job) document.Int { return j.Nodes })},
@@ -95,6 +98,15 @@ var Columns = []Column{
 	{"original_sluid", "VARCHAR", "original_sluid", "unique ID of the job's first run (26.05)", job(func(j *document.Job) string { return j.OriginalSLUID })},
 	{"script_bytes", "BIGINT", "", "length of the batch script, which is only in the document", number(func(j *document.Job) document.Int { return j.ScriptBytes })},
 	{"marks", "VARCHAR", "", "rules that the document broke, separated by commas; NULL for none", text(marks)},
+}, waitColumns())
+
+// waitColumns are the parts of wait_s.
+func waitColumns() (list []Column) {
+	for i, part := range waits.Parts {
+		list = append(list, Column{"wait_" + string(part) + "_s", "BIGINT", "", "the part of wait_s in which the job waited " + part.Meaning() +
+			", in seconds; NULL if it is not known", number(func(j *document.Job) document.Int { return j.WaitParts[i] })})
+	}
+	return list
 }
 
 // text makes a column of a text, which is NULL if it is empty.

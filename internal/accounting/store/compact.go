@@ -147,7 +147,8 @@ func (s *Store) isDurable(seq int64) bool {
 // source is a part whose rows go into another one.
 type source struct {
 	part *part
-	rows []keyed // in their order
+	rows []keyed                 // in their order
+	anew map[int][]parquet.Value // of columns that take the place of the part's; see [Store.renew]
 }
 
 // hold returns a view whose first batches do not grow any more.
@@ -171,7 +172,7 @@ func (s *Store) seal(n int) error {
 	counts := map[string]int64{}
 	for _, b := range batches {
 		if b.part != nil {
-			from = append(from, source{b.part, b.rows})
+			from = append(from, source{part: b.part, rows: b.rows})
 		}
 		for name, n := range b.counts {
 			counts[name] += n
@@ -234,7 +235,13 @@ func (s *Store) rewrite(st *state, first, end int) error {
 		if err != nil {
 			return err
 		}
-		from = append(from, source{p, rows})
+		f := source{part: p, rows: rows}
+		if s.durable.Format < Format {
+			if err := f.renew(); err != nil {
+				return err
+			}
+		}
+		from = append(from, f)
 	}
 	drop := make(map[int64]bool)
 	s.writing.Lock()
@@ -374,12 +381,8 @@ func (p *partInfo) describe(jobs []rollup.Job, texts []string, rows []keyed) {
 func (s *Store) copyRows(path string, codec columnar.Codec, durable bool, from []source, drop func(seq int64) bool) (columnar.Sealed, error) {
 	return jobLayout.Write(path, codec, durable, func(column int, put func([]parquet.Value) error) error {
 		for _, f := range from {
-			r, err := f.part.reader()
-			if err != nil {
-				return err
-			}
 			at := 0
-			err = r.Each(column, 0, func(values []parquet.Value) (bool, error) {
+			err := f.each(column, func(values []parquet.Value) (bool, error) {
 				kept := values[:0]
 				for _, v := range values {
 					if !drop(f.rows[at].seq) {
@@ -427,7 +430,7 @@ func (s *Store) mergeFresh(st *state) error {
 		if b.part == nil {
 			continue
 		}
-		from = append(from, source{b.part, b.rows})
+		from = append(from, source{part: b.part, rows: b.rows})
 		merged.rows = append(merged.rows, b.rows...)
 		info.extend(b.part.info.FirstEnd)
 		info.extend(b.part.info.LastEnd)

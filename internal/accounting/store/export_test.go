@@ -1,5 +1,65 @@
 package store
 
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"rmreplay/internal/accounting/columnar"
+)
+
+// Older makes of a closed store one of format 4: its parts have no column of waits but wait_s, which was since
+// eligible.
+func Older(dir string) error {
+	m, err := readManifest(filepath.Join(dir, manifestFile))
+	if err != nil {
+		return err
+	}
+	var columns []columnar.Column
+	var from []int
+	for i, c := range jobLayout.Columns {
+		if c.Name == "wait_s" {
+			i = jobLayout.Index("wait_since_eligible_s")
+		} else if strings.HasPrefix(c.Name, "wait_") {
+			continue
+		}
+		columns, from = append(columns, c), append(from, i)
+	}
+	layout := columnar.New(columns...)
+	for i := range m.Parts {
+		path := filepath.Join(dir, jobsDir, m.Parts[i].Name+".parquet")
+		r, err := jobLayout.Open(path)
+		if err != nil {
+			return err
+		}
+		m.Parts[i].Jobs, err = layout.Write(path+".older", columnar.Small, false, func(column int, put func([]parquet.Value) error) error {
+			return r.Each(from[column], 0, func(values []parquet.Value) (bool, error) {
+				values = slices.Clone(values)
+				for k, v := range values {
+					values[k] = v.Level(0, v.DefinitionLevel(), column)
+				}
+				return true, put(values)
+			})
+		})
+		if err != nil {
+			return err
+		}
+		if err := os.Rename(path+".older", path); err != nil {
+			return err
+		}
+	}
+	m.Format = 4
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, manifestFile), text, 0o600)
+}
+
 // WithPartRows returns options of a store whose parts have few rows.
 func WithPartRows(opts Options, rows int) Options {
 	opts.partRows = rows

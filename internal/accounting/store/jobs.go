@@ -10,7 +10,7 @@ import (
 // jobLayout is the form of a part: [Columns], and the document as it came.
 var jobLayout = func() *columnar.Layout {
 	plain := map[string]bool{"seq": true, "arrived": true, "jobid": true, "run": true, "submit_time": true, "eligible_time": true,
-		"start_time": true, "end_time": true, "elapsed_s": true, "wait_s": true, "cpu_hours": true, "node_hours": true, "gpu_hours": true,
+		"start_time": true, "end_time": true, "elapsed_s": true, "wait_s": true, "wait_since_eligible_s": true, "cpu_hours": true, "node_hours": true, "gpu_hours": true,
 		"std_out": true, "std_err": true, "sluid": true, "original_sluid": true, "priority": true}
 	var columns []columnar.Column
 	for _, c := range Columns {

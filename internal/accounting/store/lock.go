@@ -36,10 +36,9 @@ func lock(dir string) (f *os.File, err error) {
 		}
 		return nil, errors.Join(err, f.Close())
 	}
-	if err := f.Truncate(0); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	if _, err := fmt.Fprintf(f, "%d\n", os.Getpid()); err != nil {
+	emptied := f.Truncate(0)
+	_, written := fmt.Fprintf(f, "%d\n", os.Getpid())
+	if err := errors.Join(emptied, written); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil

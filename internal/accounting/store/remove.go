@@ -82,7 +82,7 @@ func (s *Store) removeFrom(v *View, p *part, old func(j *chosenRow) bool) (jobs 
 	if err != nil {
 		return 0, err
 	}
-	from := []source{{p, rows}}
+	from := []source{{part: p, rows: rows}}
 	made, err := s.writePart(from, func(seq int64) bool { return drop[seq] })
 	if err != nil {
 		return 0, err

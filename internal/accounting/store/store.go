@@ -78,7 +78,7 @@ const (
 var directories = []string{jobsDir, keysDir, cellsDir, goneDir, healthDir, countsDir, freshDir, tempDir}
 
 // Format is the version of the directory's form. A newer one is refused.
-const Format = 4
+const Format = 5
 
 // ErrNewer is the error of a store that a newer version of the program made.
 var ErrNewer = errors.New("a newer version of the program made it")
@@ -294,10 +294,12 @@ func (s *Store) load(ctx context.Context) error {
 	if s.durable.Counts == nil {
 		s.durable.Counts = map[string]int64{}
 	}
-	if err := s.removeUnknown(); err != nil {
-		return err
+	for _, do := range []func() error{s.removeUnknown, s.adopt, s.renew} {
+		if err := do(); err != nil {
+			return err
+		}
 	}
-	return s.adopt()
+	return nil
 }
 
 func readManifest(path string) (m manifest, err error) {

@@ -152,6 +152,59 @@ func TestBackup(t *testing.T) {
 	}
 }
 
+// TestRenew opens a store of the version before, in which wait_s was since eligible. All columns are as the documents
+// say, and so are the counts; a second opening has nothing to do. Rows that are gone stay gone.
+func TestRenew(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, options(1000))
+	if err := storetest.Fill(t.Context(), s, 1, 2500); err != nil {
+		t.Fatal(err)
+	}
+	again := storetest.Entry(7)
+	again = store.ParseArrival(2501, again.Arrived, again.Source, again.Index, "vale", bytes.Replace(again.Document, []byte(`"priority":`), []byte(`"waits":"dependency=500,unknown=10,since_eligible=10","priority":1`), 1))
+	if _, err := s.Apply(t.Context(), []store.Entry{again}); err != nil {
+		t.Fatal(err)
+	}
+	const query = "SELECT sum(wait_s), sum(wait_since_eligible_s), sum(wait_unknown_s + coalesce(wait_dependency_s, 0)), count(*) FROM jobs"
+	waits := func() (list [4]int64) {
+		t.Helper()
+		if err := s.Read(t.Context(), func(v *store.Snapshot) error {
+			return v.One(query, nil, &list[0], &list[1], &list[2], &list[3])
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	want := waits()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Older(dir); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	opts := options(1000)
+	opts.Report = func(err error) { said = append(said, err.Error()) }
+	for range 2 {
+		s = open(t, dir, opts)
+		v := s.View()
+		found, err := v.Verify(t.Context(), func(int, int) {})
+		v.Close()
+		if err != nil || len(found.Problems) > 0 {
+			t.Errorf("%v %q", err, found.Problems)
+		}
+		if got := waits(); got != want || got[0] != got[2] || got[0] <= got[1] || got[3] != 2500 {
+			t.Errorf("sums %v (want %v: the first is larger than the second, and the third is the first)", got, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "2500") {
+		t.Errorf("%q", said)
+	}
+}
+
 // TestMigrate makes a store of one of the version before, which the first program that wrote such files has left
 // in a database.
 func TestMigrate(t *testing.T) {

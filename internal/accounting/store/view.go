@@ -162,8 +162,7 @@ func (p *part) rowsOf(seqs []int64, columns []string, do func(values []string)) 
 // Snapshot is what a [Store.Read] sees: a view, and an engine that answers questions about it.
 type Snapshot struct {
 	*View
-	ctx context.Context
-	q   *engine.Questioner
+	q *engine.Questioner
 }
 
 // Query runs a query. The caller closes the rows. Values go into args, never into the query's text.
@@ -198,9 +197,6 @@ func (v *Snapshot) All(query string, args ...any) (list [][]any, err error) {
 	return list, rows.Err()
 }
 
-// Context returns the context of the read, which ends when its time is over.
-func (v *Snapshot) Context() context.Context { return v.ctx }
-
 // Read calls do with a snapshot of the store, and with an engine of its own. A read ends with an error that wraps
 // [engine.ErrTime] after [Options.ReadTime]. The queries can neither write nor reach files of others. do may be called
 // again: a read that takes long begins again where it does not disturb others.
@@ -212,7 +208,7 @@ func (s *Store) Read(ctx context.Context, do func(v *Snapshot) error) error {
 
 // Ask is [Store.Read] of a view.
 func (v *View) Ask(ctx context.Context, do func(v *Snapshot) error) error {
-	return v.s.pool.Read(ctx, v.st.tables(), func(q *engine.Questioner) error { return do(&Snapshot{v, q.Context(), q}) })
+	return v.s.pool.Read(ctx, v.st.tables(), func(q *engine.Questioner) error { return do(&Snapshot{v, q}) })
 }
 
 // Filter chooses jobs. Its zero value chooses all.
@@ -246,12 +242,7 @@ type chosenRow struct {
 // has reports whether the filter chooses a job.
 func (f *Filter) has(j *chosenRow) bool {
 	first := func(list ...columnar.Optional) columnar.Optional {
-		for _, o := range list {
-			if o.OK {
-				return o
-			}
-		}
-		return columnar.Optional{}
+		return list[max(0, slices.IndexFunc(list, func(o columnar.Optional) bool { return o.OK }))]
 	}
 	before := func(o columnar.Optional, t time.Time) bool { return o.OK && o.N < t.UnixMicro() }
 	from := func(o columnar.Optional, t time.Time) bool { return o.OK && o.N >= t.UnixMicro() }

@@ -481,7 +481,7 @@ func exports(t *testing.T, r *reader) {
 	for panel, want := range map[string]struct {
 		lines int
 		first string
-	}{"users": {2, "user_name,jobs,elapsed,cpu_hours,wait,failed,unused_cpu_hours\nuser003,25,25,1600,0,0,1600\n"}, "table": {26, ",jobid,user_name,elapsed_s\n"}} {
+	}{"users": {2, "user_name,jobs,elapsed,cpu_hours,wait,wait_since_eligible,failed,unused_cpu_hours\nuser003,25,25,1600,0,0,0,1600\n"}, "table": {26, ",jobid,user_name,elapsed_s\n"}} {
 		r.click("#panel-"+panel+" .tools a", "CSV")
 		var text []byte
 		for range 200 {

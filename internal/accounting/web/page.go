@@ -74,6 +74,7 @@ type part struct {
 	Folded bool // the table is
 	Notes  []string
 	CSV    string
+	By     []cell // other groupings
 	Newer  string // the previous page of the table of jobs
 	Older  string
 	Range  string
@@ -211,6 +212,11 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 		}
 		if more {
 			out.Older = r.url(func(v url.Values) { v.Set("page", fmt.Sprint(r.page+1)) })
+		}
+	}
+	if a.panel.name == groups {
+		for _, name := range slices.DeleteFunc(slices.Clone(groupings), func(name string) bool { return name == r.by }) {
+			out.By = append(out.By, cell{Text: strings.TrimSuffix(name, "_name"), Href: r.url(func(v url.Values) { v.Set("by", name) })})
 		}
 	}
 	highest := 0.0

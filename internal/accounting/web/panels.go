@@ -80,9 +80,12 @@ var panels = []*panel{
 		shape: shapeTop("user_name", "user", 2)},
 	{name: "accounts", title: "Top accounts", about: "The ten accounts with the most CPU hours.",
 		shape: shapeTop("account", "account", 3)},
-	{name: "waits", title: "Waits since eligible", about: "From eligible, or else submission, to start. Jobs that never " +
-		"ran are not in it.", shape: shapeClasses("wait_s", "wait since eligible", 2, "s", seconds),
-		draw: drawDistribution("wait_s")},
+	{name: "waits", title: "Waits", about: "From submission to start. Jobs that never ran are not in it.",
+		shape: shapeClasses("wait_s", "wait", 2, "s", seconds),
+		draw:  drawDistribution("wait_s")},
+	{name: "reasons", title: "Why jobs waited", about: "The parts of all waits, which add up to them.", shape: shapeReasons},
+	{name: groups, title: "Who waited, and why", about: "The ten that waited longest together, and the largest parts of " +
+		"their waits.", shape: shapeGroups},
 	{name: "runs", title: "Run times", about: "From start to end.",
 		shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
 	{name: "sizes", title: "Job sizes", about: "Allocated nodes.", shape: shapeClasses("nodes", "nodes", 1, "", number),
@@ -116,16 +119,17 @@ func panelOf(name string) *panel {
 
 func shapeSummary(_ *request, _ *sizes, raw [][]any) *table {
 	if len(raw) == 0 {
-		raw = [][]any{{int64(0), int64(0), int64(0), nil, nil, nil, nil, nil, nil, nil}}
+		raw = [][]any{{int64(0), int64(0), int64(0), nil, nil, nil, nil, nil, nil, nil, nil}}
 	}
 	row := raw[0]
-	row[1], row[6] = ratio(value(row[1]), value(row[0])), ratio(value(orZero(row[6])), value(row[5]))
-	row[4], row[7] = inHours(row[4]), inHours(row[7])
+	row[1], row[7] = ratio(value(row[1]), value(row[0])), ratio(value(orZero(row[7])), value(row[6]))
+	row[5], row[8] = inHours(row[5]), inHours(row[8])
 	return &table{tiles: true, Rows: raw, Columns: []column{
 		{"jobs", "jobs", "", count},
 		{"failed", "failed, of the jobs", "%", percent},
 		{"users", "users", "", count},
-		{"wait", "mean wait since eligible", "s", seconds},
+		{"wait", "mean wait", "s", seconds},
+		{"wait_since_eligible", "mean wait since eligible", "s", seconds},
 		{"elapsed", "run time", "h", hours},
 		{"cpu_hours", "CPU hours", "h", hours},
 		{"failed_cpu_hours", "failed, of the CPU hours", "%", percent},
@@ -368,12 +372,13 @@ func shapeTop(name, label string, bar int) func(r *request, _ *sizes, raw [][]an
 			{"jobs", "jobs", "", count},
 			{"elapsed", "run time", "h", hours},
 			{"cpu_hours", "CPU hours", "h", hours},
-			{"wait", "mean wait since eligible", "s", seconds},
+			{"wait", "mean wait", "s", seconds},
+			{"wait_since_eligible", "mean wait since eligible", "s", seconds},
 			{"failed", "failed", "%", percent},
 			{"unused_cpu_hours", "CPU h not used", "h", hours},
 		}}
 		for _, row := range raw {
-			row[2], row[5], row[6] = inHours(row[2]), ratio(value(row[5]), value(row[1])), inHours(row[6])
+			row[2], row[6], row[7] = inHours(row[2]), ratio(value(row[6]), value(row[1])), inHours(row[7])
 			t.Rows = append(t.Rows, row)
 			t.links = append(t.links, r.only(name, row[0].(string)))
 		}
@@ -478,7 +483,7 @@ func shapeLimits(r *request, _ *sizes, raw [][]any) *table {
 
 func shapeWeek(r *request, _ *sizes, raw [][]any) *table {
 	t := &table{series: []int{2}, colours: []int{0}, Columns: []column{{"weekday", "weekday", "", word},
-		{"hour", "hour", "", number}, {"jobs", "jobs", "", count}, {"wait", "mean wait since eligible", "s", seconds}}}
+		{"hour", "hour", "", number}, {"jobs", "jobs", "", count}, {"wait", "mean wait", "s", seconds}}}
 	for k := range 168 {
 		t.Rows = append(t.Rows, []any{time.Weekday((k/24 + 1) % 7).String(), int64(k % 24), int64(0), nil})
 		t.links = append(t.links, r.add(fmt.Sprintf("weekday=%d", k/24), fmt.Sprintf("hour=%d", k%24)))

@@ -27,6 +27,9 @@ const utilization = "utilization"
 var defaultColumns = []string{"jobid", "user_name", "account", "partition", "qos", "state", "nodes", "cpus",
 	"submit_time", "start_time", "end_time", "elapsed_s"}
 
+// groupings are the columns that the panel groups offers.
+var groupings = []string{"partition", "user_name", "account", "qos"}
+
 // request is what a reader asks to see. All of it stands in the URL:
 //
 //	from, until  the range of the jobs' ends, as instants; each may be missing
@@ -36,6 +39,7 @@ var defaultColumns = []string{"jobid", "user_name", "account", "partition", "qos
 //	zone         a time zone; UTC if it is missing
 //	columns, sort, rows, page   of the table of jobs
 //	a, b, align  two clusters beside each other, and how they are aligned
+//	by           a column of texts: what the panel groups groups jobs by
 //	width        of charts, in CSS pixels
 type request struct {
 	values  url.Values
@@ -47,6 +51,7 @@ type request struct {
 	from, until time.Time
 	whole       bool // jobs without an end are shown too
 
+	by         string
 	columns    []string
 	sort       string
 	descending bool
@@ -64,7 +69,7 @@ type request struct {
 // parseRequest reads the parameters of a URL. The range of time is still open if it depends on the
 // newest job; see [request.bound].
 func parseRequest(values url.Values, now time.Time) (*request, error) {
-	r := &request{values: url.Values{}, zone: time.UTC, now: now, columns: defaultColumns, sort: "end_time",
+	r := &request{values: url.Values{}, zone: time.UTC, now: now, by: "partition", columns: defaultColumns, sort: "end_time",
 		descending: true, rows: 25, width: 640}
 	for name, list := range values {
 		for _, v := range list {
@@ -114,6 +119,16 @@ func parseRequest(values url.Values, now time.Time) (*request, error) {
 		slices.Sort(r.columns)
 		r.columns = slices.Compact(r.columns)
 		slices.SortFunc(r.columns, func(a, b string) int { return place(a) - place(b) })
+	}
+	if v := r.values.Get("by"); v != "" {
+		f, err := question.LookUp(v)
+		if err == nil && (f.Type != question.Text || f.Computed) {
+			err = fmt.Errorf("%s is no text (want a column such as %s)", v, strings.Join(groupings, ", "))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("by: %w", err)
+		}
+		r.by = f.Name
 	}
 	if v := r.values.Get("sort"); v != "" {
 		name, descending := strings.CutPrefix(v, "-")
@@ -214,7 +229,7 @@ func (r *request) view() question.View {
 	if r.panel.name == utilization {
 		edges = b.edges
 	}
-	return question.View{Chosen: r.chosen, From: r.from, Until: r.until, Whole: r.whole, Edges: edges, Zone: r.zone}
+	return question.View{Chosen: r.chosen, From: r.from, Until: r.until, Whole: r.whole, Edges: edges, Zone: r.zone, By: r.by}
 }
 
 // url returns the reference to the same page with other parameters.

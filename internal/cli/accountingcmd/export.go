@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
+	"rmreplay/internal/quantity"
 )
 
 func (o commands) export() *cobra.Command {
@@ -49,7 +50,7 @@ workload, as for workload build: jobs that ran at its start are preset jobs.
 			if asJSON {
 				return o.PrintJSON(r)
 			}
-			text := fmt.Sprintf("wrote %s: %d jobs\n", r.Output, r.Jobs)
+			text := fmt.Sprintf("wrote %s: %d %s\n", r.Output, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"))
 			for _, name := range sorted(r.Rules) {
 				text += fmt.Sprintf("  %s: %d\n", name, r.Rules[name])
 			}

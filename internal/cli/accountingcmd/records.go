@@ -10,6 +10,7 @@ import (
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
+	"rmreplay/internal/quantity"
 )
 
 // addFlags adds the flags that say how records are read.
@@ -76,8 +77,9 @@ import goes through it.`,
 }
 
 func importedText(r *service.Imported) string {
-	text := fmt.Sprintf("%d records: %d jobs added, %d already there, %d replaced, %d kept as Slurm sent them\n",
-		r.Records, r.Added, r.Duplicate, r.Replaced, r.Kept)
+	text := fmt.Sprintf("%d %s: %d %s added, %d already there, %d replaced, %d kept as Slurm sent them\n",
+		r.Records, quantity.Plural(r.Records, "record", "records"), r.Added,
+		quantity.Plural(r.Added, "job", "jobs"), r.Duplicate, r.Replaced, r.Kept)
 	for _, name := range sorted(r.Rules) {
 		text += fmt.Sprintf("  %s: %d\n", name, r.Rules[name])
 	}
@@ -85,10 +87,10 @@ func importedText(r *service.Imported) string {
 		text += fmt.Sprintf("  the first mistake: %s\n", r.Mistake)
 	}
 	if r.Unnamed > 0 && r.Added > 0 {
-		text += fmt.Sprintf("note: %d documents in the directory name no cluster, and stand under the name of their index. "+
+		text += fmt.Sprintf("note: %d %s in the directory name no cluster, and stand under the name of their index. "+
 			"If that is not the "+
 			"cluster's name, a record of such a job is a second job: rmreplay accounting reconcile --fill finds these jobs by "+
-			"number and start\n", r.Unnamed)
+			"number and start\n", r.Unnamed, quantity.Plural(r.Unnamed, "document", "documents"))
 	}
 	for _, why := range r.Unreported {
 		text += fmt.Sprintf("no report of %s\n", why)
@@ -132,7 +134,8 @@ missing or differs.`,
 				err = o.Print(reconciledText(r))
 			}
 			if lacks := len(r.Missing) - r.Filled; err == nil && (lacks > 0 || len(r.Differing) > 0) {
-				return console.Invalidf("%d jobs are missing, %d fields differ", lacks, len(r.Differing))
+				return console.Invalidf("%d %s missing, %d fields differ", lacks,
+					quantity.Plural(lacks, "job is", "jobs are"), len(r.Differing))
 			}
 			return err
 		},
@@ -145,12 +148,14 @@ missing or differs.`,
 
 func reconciledText(r *service.Reconciled) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d records: %d jobs are equal, %d are missing, %d fields differ; %d jobs are in the data directory only\n",
-		r.Records, r.Equal, len(r.Missing), len(r.Differing), r.Unknown)
+	fmt.Fprintf(&b, "%d %s: %d %s equal, %d are missing, %d fields differ; %d %s in the data directory only\n",
+		r.Records, quantity.Plural(r.Records, "record", "records"), r.Equal,
+		quantity.Plural(r.Equal, "job is", "jobs are"), len(r.Missing), len(r.Differing), r.Unknown,
+		quantity.Plural(r.Unknown, "job is", "jobs are"))
 	const most = 20 // of each kind, for people
 	if r.Unnamed > 0 {
-		fmt.Fprintf(&b, "%d jobs were found by number and start, because their documents name no cluster (see "+
-			"--cluster-name of accounting serve)\n", r.Unnamed)
+		fmt.Fprintf(&b, "%d %s found by number and start, because their documents name no cluster (see "+
+			"--cluster-name of accounting serve)\n", r.Unnamed, quantity.Plural(r.Unnamed, "job was", "jobs were"))
 	}
 	if r.Shifted > 0 {
 		fmt.Fprintf(&b, "%d of the missing jobs are in the data directory at another hour: the records are of another time "+
@@ -171,7 +176,7 @@ func reconciledText(r *service.Reconciled) string {
 		fmt.Fprintf(&b, "  %s: %s is %q in the records, and Slurm sent %q\n", d.Job, d.Field, d.Recorded, d.Received)
 	}
 	if r.Filled > 0 {
-		fmt.Fprintf(&b, "added %d jobs\n", r.Filled)
+		fmt.Fprintf(&b, "added %d %s\n", r.Filled, quantity.Plural(r.Filled, "job", "jobs"))
 	}
 	return b.String()
 }

@@ -55,7 +55,8 @@ func verifiedText(v *service.Verified) string {
 	for _, problem := range v.Problems {
 		fmt.Fprintf(&b, "wrong: %s\n", problem)
 	}
-	fmt.Fprintf(&b, "read %s of %d jobs in %d bytes\n", quantity.Counted(v.Parts, "part", "parts"), v.Jobs, v.Bytes)
+	fmt.Fprintf(&b, "read %s of %d %s in %d bytes\n", quantity.Counted(v.Parts, "part", "parts"), v.Jobs,
+		quantity.Plural(v.Jobs, "job", "jobs"), v.Bytes)
 	if len(v.Problems) == 0 {
 		b.WriteString("all as written\n")
 	}

@@ -21,6 +21,7 @@ import (
 	"rmreplay/internal/forecast/capture"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict/model"
+	"rmreplay/internal/slurmspec"
 )
 
 // commands makes the command and its subcommands.
@@ -39,8 +40,8 @@ type engineOptions struct {
 func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.on, "engine", "", "run the scheduler forward on `ENGINE` simulator or slurm (default: that of the run; simulator for a capture)")
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster (default: that of the run or of the capture)")
-	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`, the simulator's (default: that of the run, or easy)")
-	f.StringVar(&o.slurm, "slurm", "", "which Slurm: with --engine slurm, a `DIR` or the version of an installed release")
+	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`, the simulator's: slurm is the model of Slurm's scheduler (default: that of the run, or easy)")
+	f.StringVar(&o.slurm, "slurm", "", "which Slurm: with --engine slurm, a `DIR` or the version of an installed release; with --policy slurm, the release to model")
 	f.IntVar(&o.realizations, "realizations", 20, "make `N` realizations, each with other run times")
 	console.AddParallel(f, &o.parallel, "realizations")
 	console.AddSeed(f, &o.seed, "what is drawn")
@@ -81,11 +82,11 @@ func (o *engineOptions) engine(out commands, course *forecast.Course, captured s
 		if spec, err = forecast.EngineOf(course, spec, o.fromStart); err != nil && o.cluster == "" {
 			return spec, console.BadInput(err)
 		}
-		if on == "" {
-			on = "simulator"
-			if course.Manifest.Engine == "slurm" {
-				on = "slurm"
-			}
+		if on == "" && o.policy == "" && course.Manifest.Engine == "slurm" {
+			on = "slurm"
+		}
+		if o.policy == experiment.SlurmPolicy {
+			spec = forecast.OnModel(course, spec, o.slurm)
 		}
 	}
 	cluster, policy := cmp.Or(o.cluster, clusterOf(&spec), captured), o.policy
@@ -94,12 +95,14 @@ func (o *engineOptions) engine(out commands, course *forecast.Course, captured s
 	}
 	switch on {
 	case "", "simulator":
-		if o.slurm != "" {
-			return spec, console.Usagef("--slurm needs --engine slurm")
+		if o.slurm != "" && policy != experiment.SlurmPolicy {
+			return spec, console.Usagef("--slurm needs --engine slurm or --policy slurm")
 		}
-		simulator := experiment.Simulator{Policy: policy, Cluster: cluster}
-		if spec.Simulator != nil {
-			simulator.Ties = spec.Simulator.Ties
+		simulator := experiment.Simulator{Policy: policy, Cluster: cluster, Release: o.slurm}
+		if was := spec.Simulator; was != nil && was.Policy == experiment.SlurmPolicy && policy == was.Policy {
+			simulator.Release, simulator.Lead, simulator.Clock = cmp.Or(o.slurm, was.Release), was.Lead, was.Clock
+		} else if was != nil {
+			simulator.Ties = was.Ties
 		}
 		if cluster == "" && spec.Simulator != nil {
 			simulator = *spec.Simulator
@@ -109,6 +112,9 @@ func (o *engineOptions) engine(out commands, course *forecast.Course, captured s
 			return spec, console.Usagef("--cluster is missing: the machine is not known (want the directory of a slurm.conf)")
 		}
 		spec.Slurm, spec.Simulator = nil, &simulator
+		if err := o.checkModel(&simulator); err != nil {
+			return spec, err
+		}
 	case "slurm":
 		if cluster == "" {
 			return spec, console.Usagef("--cluster is missing: the site's configuration is not known (want the directory of a slurm.conf)")
@@ -129,6 +135,19 @@ func (o *engineOptions) engine(out commands, course *forecast.Course, captured s
 	return spec, nil
 }
 
+// checkModel refuses a release of Slurm whose model cannot begin at an instant.
+func (o *engineOptions) checkModel(s *experiment.Simulator) error {
+	release, err := slurmspec.ParseRelease(cmp.Or(s.Release, experiment.ModelRelease))
+	if s.Policy != experiment.SlurmPolicy || o.fromStart || err == nil && !release.Since(slurmspec.R2311) {
+		return nil
+	}
+	if err != nil {
+		return console.Usagef("--slurm %s: %w", s.Release, err)
+	}
+	return console.Usagef("--policy %s: the model of Slurm %s cannot begin at an instant (want --from-start for the record of "+
+		"a run, --slurm 22.05, or --engine slurm)", s.Policy, release)
+}
+
 // clusterOf returns the cluster directory of the engine of a run, or "".
 func clusterOf(spec *experiment.Spec) string {
 	switch {
@@ -140,13 +159,13 @@ func clusterOf(spec *experiment.Spec) string {
 	return ""
 }
 
-// useCluster gives the queues of a run their fair-share usage, if real Slurm runs them forward.
+// useCluster gives the queues of a run their fair-share usage, if Slurm or the model of it runs them forward.
 func (o *engineOptions) useCluster(out commands, course *forecast.Course) error {
 	spec, err := o.engine(out, course, "")
-	if err != nil || spec.Slurm == nil {
+	if err != nil || !forecast.LikeSlurm(&spec) {
 		return err
 	}
-	return console.BadInput(course.UseCluster(spec.Slurm.Cluster))
+	return console.BadInput(course.UseCluster(clusterOf(&spec)))
 }
 
 // learner returns the maker of what learns the run times; nil if nothing has to be learned.
@@ -232,7 +251,8 @@ func New(out console.Output) *cobra.Command {
 		Use:   "forecast [CAPTURE]",
 		Short: "Forecast when pending jobs start, by running the scheduler forward",
 		Long: `Takes the queue of a cluster, draws a run time for each job, and runs the scheduler
-forward from now, on the simulator or on real Slurm under virtual time. Many such
+forward from now: on the simulator, on the model of Slurm's scheduler (--policy slurm), or
+on real Slurm under virtual time (--engine slurm). Many such
 realizations give the distribution of each pending job's start: P10, P50 and P90, and with
 --starts-by the probability that it starts by an instant. Slurm's own estimate (squeue
 --start) is beside them.
@@ -248,7 +268,8 @@ says otherwise: later jobs with a higher priority would delay those that wait.
 docs/FORECAST.md describes the method, its limits and measurements.`,
 		Example: `  rmreplay forecast --cluster /etc/slurm --starts-by 2024-03-05T18:00
   rmreplay forecast queue --cluster vale --engine slurm --realizations 10
-  rmreplay forecast --freeze demo/run --at 2024-03-05T12:00:00
+  rmreplay forecast queue --cluster vale --policy slurm
+  rmreplay forecast --freeze demo/run --at 2024-03-05T12:00:00 --policy slurm
   rmreplay forecast queue --submit "-N 4 -t 8:00:00 -p normal" --submit-as ann \
     --what-if limit=4:00:00 --what-if "partition=short limit=1:00:00"`,
 		Args: console.AtMost(1),
@@ -311,13 +332,17 @@ func (o commands) forecast(ctx context.Context, args []string, opts forecastOpti
 			return err
 		}
 	}
-	if sim := made.Engine.Simulator; sim != nil && sim.Cluster != "" && (src.course == nil || src.course.Manifest.Engine == "slurm") {
+	if src.course != nil {
+		src.queue.Notes = append(src.queue.Notes, forecast.Unplayed(src.course, &made.Engine)...)
+	}
+	like := forecast.LikeSlurm(&made.Engine)
+	if sim := made.Engine.Simulator; !like && sim != nil && sim.Cluster != "" && (src.course == nil || src.course.Manifest.OfSlurm()) {
 		if note := forecast.Priorities(sim.Cluster); note != "" {
 			src.queue.Notes = append(src.queue.Notes, note)
 		}
 	}
-	if src.course == nil && made.Engine.Slurm != nil {
-		if err := src.queue.UseCluster(made.Engine.Slurm.Cluster); err != nil {
+	if src.course == nil && like {
+		if err := src.queue.UseCluster(clusterOf(&made.Engine)); err != nil {
 			return console.BadInput(err)
 		}
 	}
@@ -374,9 +399,6 @@ func (o commands) source(ctx context.Context, args []string, opts forecastOption
 			freeze = course.Rewind
 		}
 		q, err := freeze(at)
-		if err == nil {
-			q.Notes = append(q.Notes, forecast.Unplayed(course)...)
-		}
 		return &source{name: opts.run, queue: q, course: course}, console.BadInput(err)
 	case len(args) > 0:
 		q, err := capture.Read(args[0])

@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioservice"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 )
 
@@ -93,9 +94,10 @@ func (o commands) runAssign(path string, opts *assignOptions) (err error) {
 	if opts.json {
 		return o.PrintJSON(report)
 	}
-	return o.Print(fmt.Sprintf("wrote %s: %d jobs have the I/O of their class\nunchanged: %d of classes without I/O, %d "+
+	return o.Print(fmt.Sprintf("wrote %s: %d %s the I/O of their class\nunchanged: %d of classes without I/O, %d "+
 		"that had I/O, %d without a class, %d of a class that the service does not know\n",
-		opts.output, report.Assigned, report.Idle, report.Had, report.NoClass, report.Unknown))
+		opts.output, report.Assigned,
+		quantity.Plural(report.Assigned, "job has", "jobs have"), report.Idle, report.Had, report.NoClass, report.Unknown))
 }
 
 // assign gives the jobs of a workload the rates of their classes, in bytes per second by the class's ID.

@@ -16,6 +16,7 @@ import (
 	"rmreplay/internal/ioservice"
 	"rmreplay/internal/ioservice/counters"
 	"rmreplay/internal/ioservice/recorded"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
@@ -162,7 +163,8 @@ func (o commands) runLearn(path string, opts *stateOptions, zone *flags.Zone, as
 	if asJSON {
 		return o.PrintJSON(report)
 	}
-	return o.Print(fmt.Sprintf("learned from %d jobs; %d classes are known\nleft out: %d known already, %d without a "+
+	return o.Print(fmt.Sprintf("learned from %d %s; %d %s known\nleft out: %d known already, %d without a "+
 		"class, %d without bytes of a file system, %d not ended\n",
-		report.Learned, report.Classes, report.Known, report.NoClass, report.NoData, report.NotEnded))
+		report.Learned, quantity.Plural(report.Learned, "job", "jobs"), report.Classes,
+		quantity.Plural(report.Classes, "class is", "classes are"), report.Known, report.NoClass, report.NoData, report.NotEnded))
 }

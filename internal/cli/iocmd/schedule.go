@@ -15,6 +15,7 @@ import (
 	"rmreplay/internal/ioaware"
 	"rmreplay/internal/ioaware/driver"
 	"rmreplay/internal/ioaware/live"
+	"rmreplay/internal/quantity"
 )
 
 // clusterOptions are the flags of the commands that change a live cluster.
@@ -127,7 +128,7 @@ func (o commands) runSchedule(ctx context.Context, opts *scheduleOptions) error 
 			o.Say("job %s did not start after its release, and is held again", job)
 		}
 		if n := len(round.Released); n > 0 {
-			o.Say("released %d jobs: %s", n, few(round.Released))
+			o.Say("released %d %s: %s", n, quantity.Plural(n, "job", "jobs"), few(round.Released))
 		}
 	})
 	return nil
@@ -174,7 +175,7 @@ works: cron or a timer of systemd can run it every minute, on the machine of the
 			cluster := live.New(live.Config{Partitions: opts.partitions, Run: live.Exec, Now: now, Say: o.Say})
 			n, err := cluster.ReleaseAll(c.Context())
 			if n > 0 {
-				o.Say("released %d jobs", n)
+				o.Say("released %d %s", n, quantity.Plural(n, "job", "jobs"))
 			}
 			return err
 		},

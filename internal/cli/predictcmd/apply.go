@@ -15,6 +15,7 @@ import (
 	"rmreplay/internal/output"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/evaluate"
+	"rmreplay/internal/quantity"
 )
 
 // applyOptions are the flags of `predict apply`.
@@ -97,7 +98,8 @@ func (o commands) apply(ctx context.Context, modelPath, path string, opts applyO
 	case opts.output == "-":
 		return nil
 	}
-	return o.Print(fmt.Sprintf("%s: %d jobs of %s, predicted by %s (%s)\n%s", opts.output, applied.Jobs,
+	return o.Print(fmt.Sprintf("%s: %d %s of %s, predicted by %s (%s)\n%s", opts.output, applied.Jobs,
+		quantity.Plural(applied.Jobs, "job", "jobs"),
 		filepath.Base(path), filepath.Base(modelPath), m.Describe(), applied.Render()))
 }
 

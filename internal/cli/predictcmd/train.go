@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/output"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/model"
+	"rmreplay/internal/quantity"
 )
 
 // trainOptions are the flags of `predict train`.
@@ -113,8 +114,8 @@ func scored(c model.Check, of predict.Target) string {
 	if c.Jobs == 0 {
 		return "not scored, since none of its jobs was submitted after these had ended"
 	}
-	return fmt.Sprintf("mean absolute error %.0f %s, %.1f %% of %d jobs between P10 and P90", c.MAE, of.Unit(),
-		100*c.Coverage, c.Jobs)
+	return fmt.Sprintf("mean absolute error %.0f %s, %.1f %% of %d %s between P10 and P90", c.MAE, of.Unit(),
+		100*c.Coverage, c.Jobs, quantity.Plural(c.Jobs, "job", "jobs"))
 }
 
 // leftOut says how many jobs a training could not use, if any.
@@ -122,6 +123,6 @@ func leftOut(cases *predict.Cases) string {
 	if cases.NoValue == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the %s of %d jobs that ran is not recorded; the model does not learn from them\n",
-		cases.Target.What(), cases.NoValue)
+	return fmt.Sprintf("the %s of %d %s that ran is not recorded; the model does not learn from them\n",
+		cases.Target.What(), cases.NoValue, quantity.Plural(cases.NoValue, "job", "jobs"))
 }

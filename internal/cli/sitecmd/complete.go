@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/complete"
 )
@@ -60,8 +61,8 @@ which a backfill scheduler could not have started the job when it did. TIMEOUT j
 their run time as the limit.`,
 		Example: `  rmreplay workload complete cirrus.jsonl --cluster site -o completed.jsonl
   rmreplay workload complete cirrus.jsonl --rule time_limit=4d -o fixed.jsonl
-  rmreplay simulate completed.jsonl --cluster site --realizations 20 -o draws
-  rmreplay compare cirrus.jsonl draws`,
+  rmreplay simulate completed.jsonl --cluster DIR --policy slurm --realizations 9 -o runs
+  rmreplay compare cirrus.jsonl runs`,
 		Args: console.WantArgs("WORKLOAD"),
 		RunE: func(_ *cobra.Command, args []string) error { return l.runComplete(args[0], &o) },
 	}
@@ -167,11 +168,11 @@ func newCompleteReport(path string, made *workload.Workload, o *completeFlags) *
 			r.Lacking = append(r.Lacking, lack.Field.Words())
 		}
 	}
-	on := ""
+	on := " --policy easy"
 	if o.cluster != "" {
-		on = " --cluster " + o.cluster
+		on = " --cluster " + o.cluster + " --policy slurm"
 	}
-	r.Next = []string{"rmreplay simulate " + o.output + on + " --policy easy --realizations 20 -o draws", "rmreplay compare " + path + " draws"}
+	r.Next = []string{"rmreplay simulate " + o.output + on + " --realizations 20 -o draws", "rmreplay compare " + path + " draws"}
 	return r
 }
 
@@ -180,7 +181,7 @@ func (l Lent) showComplete(r *completeReport, asJSON bool) error {
 		return l.PrintJSON(r)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "wrote %s: %d jobs\n", r.Output, r.Jobs)
+	fmt.Fprintf(&b, "wrote %s: %d %s\n", r.Output, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"))
 	if len(r.Made) > 0 {
 		b.WriteString("nobody recorded these fields; rules made them, and a realization draws them anew:\n")
 	} else {

@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/output"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload/transform"
 )
 
@@ -170,7 +171,8 @@ func describeBundle(r *experiment.BundleReport) string {
 	if r.WindowStart != "" {
 		line("window", "from %s", r.WindowStart)
 	}
-	line("cluster", "%d nodes, %d users, %d usage records", r.Nodes, r.Users, r.Usage)
+	line("cluster", "%d %s, %d %s, %d usage %s", r.Nodes, quantity.Plural(r.Nodes, "node", "nodes"),
+		r.Users, quantity.Plural(r.Users, "user", "users"), r.Usage, quantity.Plural(r.Usage, "record", "records"))
 	line("events", "%d of reservations, %d of nodes", r.Reservations, r.NodeEvents)
 	for _, f := range r.Files {
 		line("file", "%s, %d bytes", f.Name, f.Bytes)

@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/workload"
@@ -114,7 +115,7 @@ func (l Lent) runValidate(ctx context.Context, path string, opts validateOptions
 		return err
 	}
 	if r.Errors > 0 {
-		return console.BadInput(fmt.Errorf("%s: %d errors", path, r.Errors))
+		return console.BadInput(fmt.Errorf("%s: %d %s", path, r.Errors, quantity.Plural(r.Errors, "error", "errors")))
 	}
 	return nil
 }
@@ -173,7 +174,8 @@ func (r *validateReport) render(all bool) string {
 		}
 	}
 	r.renderForecast(&b)
-	fmt.Fprintf(&b, "%s: %d jobs, %d errors, %d warnings\n", r.Source, r.Jobs, r.Errors, r.Warnings)
+	fmt.Fprintf(&b, "%s: %d %s, %d %s, %d %s\n", r.Source, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"), r.Errors,
+		quantity.Plural(r.Errors, "error", "errors"), r.Warnings, quantity.Plural(r.Warnings, "warning", "warnings"))
 	return b.String()
 }
 
@@ -183,7 +185,8 @@ func (r *validateReport) renderForecast(b *strings.Builder) {
 	if f == nil || len(f.Groups) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\nSlurm rejects %d jobs, and never starts %d others:\n", f.Rejected, f.NeverStarts)
+	fmt.Fprintf(b, "\nSlurm rejects %d %s, and never starts %d others:\n", f.Rejected,
+		quantity.Plural(f.Rejected, "job", "jobs"), f.NeverStarts)
 	for _, g := range f.Groups {
 		fmt.Fprintf(b, "%7d %s: %s", g.Count, g.Verdict, g.Text)
 		if g.Slurm != "" {
@@ -196,7 +199,7 @@ func (r *validateReport) renderForecast(b *strings.Builder) {
 		fmt.Fprintf(b, "\n        jobs: %s%s\n        remedy: %s\n", strings.Join(g.Jobs, ", "), more, g.Remedy)
 	}
 	if f.Asked != nil && f.Asked.ByRules > 0 {
-		fmt.Fprintf(b, "        Rules judge %d jobs: they name a reservation, or their requests are rare.\n", f.Asked.ByRules)
+		fmt.Fprintf(b, "        Rules judge %d %s: they name a reservation, or their requests are rare.\n", f.Asked.ByRules, quantity.Plural(f.Asked.ByRules, "job", "jobs"))
 	}
 	if f.Changes {
 		fmt.Fprintf(b, "        The workload's actions may change the rules; they are not carried out here.\n")

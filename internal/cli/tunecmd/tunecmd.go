@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/cli/console"
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/sweep"
 	"rmreplay/internal/tune"
 )
@@ -25,7 +27,7 @@ type Lent struct {
 }
 
 type options struct {
-	output              string
+	output, policy      string
 	parallel            int
 	quiet, json, dryRun bool
 }
@@ -60,6 +62,10 @@ held-out data, which no decision has seen: other workloads, or at least other se
 this test counts. The result is the lines for slurm.conf, with the gain and its interval,
 or that no better setting was found, which is a result too.
 
+With --policy slurm, the search runs on the model of Slurm's scheduler, in about a second
+a run, and the proof on real Slurm. The result says what each of them cost and kept. Run
+rmreplay agreement first: it says whether the model is good enough for the workload.
+
 Each trial is a run of a sweep in DIR. If the command was interrupted or killed, give it
 again: it keeps complete runs, and continues. DIR/tune.json and DIR/tune.txt hold the
 result. --dry-run makes no run. It checks the file and says how many runs it needs.
@@ -67,6 +73,7 @@ result. --dry-run makes no run. It checks the file and says how many runs it nee
 The exit status is 0 whether or not a better setting was found.`,
 		Example: `  rmreplay tune tune.yaml -o tuning --dry-run
   rmreplay tune tune.yaml -o tuning
+  rmreplay tune tune.yaml -o tuning --policy slurm
   rmreplay tune tune.yaml -o tuning --parallel 2 --json`,
 		Args: console.WantArgs("EXPERIMENT"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -75,6 +82,7 @@ The exit status is 0 whether or not a better setting was found.`,
 	}
 	f := c.Flags()
 	console.AddOutput(f, &opts.output, "`DIR`", "a new directory, or that of a tuning to continue")
+	f.StringVar(&opts.policy, "policy", "", "scheduling `POLICY`: slurm, to search on the model of Slurm's scheduler")
 	console.AddParallel(f, &opts.parallel, "runs")
 	console.AddQuiet(f, &opts.quiet)
 	console.AddJSON(c, &opts.json)
@@ -86,6 +94,9 @@ The exit status is 0 whether or not a better setting was found.`,
 func (o commands) run(ctx context.Context, path string, opts options) error {
 	if err := console.CheckParallel(opts.parallel); err != nil {
 		return err
+	}
+	if opts.policy != "" && opts.policy != experiment.SlurmPolicy {
+		return console.Usagef("--policy %s: not a model of Slurm (want %s)", opts.policy, experiment.SlurmPolicy)
 	}
 	file, err := tune.Load(path)
 	if err != nil {
@@ -103,11 +114,12 @@ func (o commands) run(ctx context.Context, path string, opts options) error {
 	display := o.Display(o.Progress(opts.quiet), plan.Budget+plan.HeldOutRuns, opts.parallel)
 	defer display.End()
 	tuner := &tune.Tuner{
-		File: file, Dir: dir, Program: program, Version: o.Version, Parallel: opts.parallel,
+		File: file, Dir: dir, Program: program, Version: o.Version, Parallel: opts.parallel, Model: opts.policy != "",
 		CheckOption: o.CheckOption, CheckVariant: o.CheckVariant, Observe: display.Run,
 		Step: func(s tune.Step) {
-			display.Step(fmt.Sprintf("%s: %d runs of %d settings on %d blocks (%d of %d runs are used)", s.What, s.Runs,
-				s.Settings, s.Blocks, s.Used, s.Budget))
+			display.Step(fmt.Sprintf("%s: %d %s of %d settings on %d blocks (%d of %d %s used)", s.What, s.Runs,
+				quantity.Plural(s.Runs, "run", "runs"),
+				s.Settings, s.Blocks, s.Used, s.Budget, quantity.Plural(s.Budget, "run is", "runs are")))
 		},
 	}
 	if err := tuner.Check(); err != nil {

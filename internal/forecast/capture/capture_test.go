@@ -124,7 +124,7 @@ func TestHostileCaptures(t *testing.T) {
 // TestUnreadableJobs checks that a job that makes no sense is left out and named, and that the others stay.
 func TestUnreadableJobs(t *testing.T) {
 	for _, tt := range []struct{ change, to, note string }{
-		{"JobId=20", "JobId=x", "1 jobs cannot be read and are left out; the first is jobs.txt:1: job x: JobId=x: not a number"},
+		{"JobId=20", "JobId=x", "1 job cannot be read and are left out; the first is jobs.txt:1: job x: JobId=x: not a number"},
 		{"3-6%2", "3-", "jobs.txt:1: job 20: ArrayTaskId="},
 		{"TimeLimit=01:00:00", "TimeLimit=soon", "jobs.txt:1: job 20: TimeLimit="},
 		{"NumTasks=2", "NumTasks=-2", "jobs.txt:1: job 20: NumTasks="},
@@ -271,7 +271,7 @@ func TestNames(t *testing.T) {
 	}
 	// A comment with the same text spoils no job but the one that is not there.
 	text := strings.Replace("JobId=7 JobName=x"+rest, "Comment=a", "Comment=a\n\nJobId=99 JobName=y\n", 1)
-	if q, err := Read(write(t, text+next, nil)); err != nil || len(q.Pending()) != 2 || !strings.Contains(q.Notes[0], "1 jobs cannot be read") {
+	if q, err := Read(write(t, text+next, nil)); err != nil || len(q.Pending()) != 2 || !strings.Contains(q.Notes[0], "1 job cannot be read") {
 		t.Errorf("a comment: %v, %v", err, q)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"rmreplay/internal/input"
 	"rmreplay/internal/lines"
 	"rmreplay/internal/predict"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
@@ -113,11 +114,13 @@ func build(source string, jobs []*job, stopped map[string]bool, opts workload.Re
 	}
 	w.Start = opts.Start
 	if n := len(w.Unusable); n > 0 {
-		notes = append(notes, fmt.Sprintf("%d jobs are left out (the first is %s: %s)", n, w.Unusable[0].Text,
+		notes = append(notes, fmt.Sprintf("%d %s left out (the first is %s: %s)", n,
+			quantity.Plural(n, "job is", "jobs are"), w.Unusable[0].Text,
 			w.Unusable[0].Rule))
 	}
 	if n := w.Rules[finished.RuleBadSubmitLine] + w.Rules[finished.RuleSubmitLineOption]; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d jobs ask for what makes no sense together; it is left out", n))
+		notes = append(notes, fmt.Sprintf("%d %s for what makes no sense together; it is left out", n,
+			quantity.Plural(n, "job asks", "jobs ask")))
 	}
 	return w, notes, nil
 }
@@ -205,7 +208,8 @@ func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes 
 	case skipped > 0 && len(list) == 0:
 		return nil, nil, first
 	case skipped > 0:
-		notes = append(notes, fmt.Sprintf("%d jobs cannot be read and are left out; the first is %v", skipped, first))
+		notes = append(notes, fmt.Sprintf("%d %s cannot be read and are left out; the first is %v", skipped,
+			quantity.Plural(skipped, "job", "jobs"), first))
 	}
 	if suspended > 0 {
 		notes = append(notes, fmt.Sprintf("%d suspended jobs are taken as running", suspended))
@@ -215,7 +219,8 @@ func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes 
 			components))
 	}
 	if lossy > 0 {
-		notes = append(notes, fmt.Sprintf("%d jobs ask for what a forecast leaves out (%s)", lossy,
+		notes = append(notes, fmt.Sprintf("%d %s for what a forecast leaves out (%s)", lossy,
+			quantity.Plural(lossy, "job asks", "jobs ask"),
 			strings.Join(slices.Sorted(maps.Keys(lost)), ", ")))
 	}
 	return list, notes, nil

@@ -20,6 +20,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioaware"
 	"rmreplay/internal/ioaware/driver"
+	"rmreplay/internal/quantity"
 )
 
 // Command runs one of Slurm's commands and returns what it prints, with times in UTC. The error has what
@@ -294,7 +295,8 @@ func (c *Cluster) forecast(state *driver.State) func(*job) ioaware.Estimate {
 func (c *Cluster) Release(name string) error {
 	j := c.jobs[name]
 	if c.DryRun {
-		c.Say("job %s would be released: %d nodes", name, max(j.Nodes, 1))
+		c.Say("job %s would be released: %d %s", name, max(j.Nodes, 1),
+			quantity.Plural(max(j.Nodes, 1), "node", "nodes"))
 		return nil
 	}
 	if _, err := c.Run(c.ctx, "scontrol", "release", name); err != nil {

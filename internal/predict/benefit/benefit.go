@@ -32,6 +32,7 @@ import (
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/model"
 	"rmreplay/internal/predict/online"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/transform"
@@ -179,7 +180,8 @@ func check(w *workload.Workload, o *Options) error {
 	}
 	switch {
 	case o.Set.Count < 2:
-		return fmt.Errorf("comparing: %d realizations have no spread (want 2 or more)", o.Set.Count)
+		return fmt.Errorf("comparing: %d %s no spread (want 2 or more)", o.Set.Count,
+			quantity.Plural(o.Set.Count, "realization has", "realizations have"))
 	case w.Jobs.Len() == 0:
 		return errors.New("comparing: the workload has no jobs")
 	case limited == 0:

@@ -102,7 +102,7 @@ func TestBadWorkloads(t *testing.T) {
 	}
 	o = options(t, busy())
 	o.Set.Count = 1
-	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "1 realizations have no spread") {
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "1 realization has no spread") {
 		t.Error(err)
 	}
 	o = options(t, busy())

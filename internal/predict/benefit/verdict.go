@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/stats"
 )
 
@@ -168,15 +169,17 @@ func (c *Comparison) sentence(v *Verdict, best *Contrast) string {
 		Undecided: "This comparison does not show that prediction helps this site",
 	}[v.Outcome]
 	text := fmt.Sprintf("%s: with %s the mean bounded slowdown differs by %s from that of the same policy with time "+
-		"limits (95 %% interval %s to %s, p = %s, %d realizations); the weeks with a lower one number %d, those with a "+
+		"limits (95 %% interval %s to %s, p = %s, %d %s); the weeks with a lower one number %d, those with a "+
 		"higher one %d (p = %s).",
 		found, best.Scheduler, percent(best.Difference), percent(float64(best.Low)), percent(float64(best.High)),
-		number(best.P), c.Realizations, best.WeeksBetter, best.WeeksWorse, number(best.WeeksP))
+		number(best.P), c.Realizations,
+		quantity.Plural(c.Realizations, "realization", "realizations"), best.WeeksBetter, best.WeeksWorse, number(best.WeeksP))
 	if gain := c.contrast(bound).Difference; gain < 0 && best.Difference < 0 {
 		text += fmt.Sprintf(" With clairvoyance it differs by %s.", percent(gain))
 	}
 	if smallest := tests * stats.SmallestPairedP(c.Realizations, stats.TestOptions{}); smallest >= level {
-		text += fmt.Sprintf(" %d realizations are too few to show anything (want 8 or more).", c.Realizations)
+		text += fmt.Sprintf(" %d %s too few to show anything (want 8 or more).", c.Realizations,
+			quantity.Plural(c.Realizations, "realization is", "realizations are"))
 	}
 	return text
 }
@@ -198,8 +201,9 @@ func number(p metrics.Float) string {
 // Render returns the comparison as text.
 func (c *Comparison) Render() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d jobs, %d weeks, %d realizations of each scheduler\n", c.Source, c.Jobs, c.Weeks,
-		c.Realizations)
+	fmt.Fprintf(&b, "%s: %d %s, %d %s, %d %s of each scheduler\n", c.Source, c.Jobs,
+		quantity.Plural(c.Jobs, "job", "jobs"), c.Weeks, quantity.Plural(c.Weeks, "week", "weeks"),
+		c.Realizations, quantity.Plural(c.Realizations, "realization", "realizations"))
 	for _, note := range c.Notes {
 		fmt.Fprintf(&b, "note: %s\n", note)
 	}

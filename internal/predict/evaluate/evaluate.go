@@ -12,6 +12,7 @@ import (
 
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/model"
+	"rmreplay/internal/quantity"
 )
 
 // Options are the choices of an [Evaluation].
@@ -122,7 +123,7 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 	}
 	e.Scored, e.Users, e.Mean = int(values.count), len(users), values.mean
 	if e.Scored == 0 {
-		return nil, fmt.Errorf("evaluating predictions: %s: no job with a %s among %d jobs", source, e.Target.What(), e.Jobs)
+		return nil, fmt.Errorf("evaluating predictions: %s: no job with a %s among %d %s", source, e.Target.What(), e.Jobs, quantity.Plural(e.Jobs, "job", "jobs"))
 	}
 	e.note(values.squares == 0)
 	for _, rule := range slices.Sorted(maps.Keys(cases.LeftOut)) {
@@ -163,12 +164,13 @@ func (e *Evaluation) note(constant bool) {
 		}
 	}
 	what := e.Target.What()
-	add(e.NoValue > 0, "the %s of %d jobs that ran is not recorded; they are not scored, and no model learns from them",
-		what, e.NoValue)
+	add(e.NoValue > 0, "the %s of %d %s that ran is not recorded; they are not scored, and no model learns from them",
+		what, e.NoValue, quantity.Plural(e.NoValue, "job", "jobs"))
 	add(constant && e.Target.Measured(), "the %s is the same for all jobs, so R² has no meaning and is 0", what)
 	add(constant && !e.Target.Measured(), "all run times are equal, so R² has no meaning and is 0")
 	add(e.NoUser == e.Jobs, "no job has a user, so nothing is known of users' histories")
-	add(e.NoUser > 0 && e.NoUser < e.Jobs, "%d of %d jobs have no user; they count as one user's", e.NoUser, e.Jobs)
+	add(e.NoUser > 0 && e.NoUser < e.Jobs, "%d of %d %s no user; they count as one user's", e.NoUser, e.Jobs,
+		quantity.Plural(e.Jobs, "job has", "jobs have"))
 	add(e.Users == 1 && e.NoUser < e.Jobs, "there is one user only")
 	asked := "a time limit"
 	switch e.Target {
@@ -178,12 +180,16 @@ func (e *Evaluation) note(constant bool) {
 		asked = "requested I/O"
 	}
 	add(e.NoLimit == e.Jobs, "no job has %s; the model limit predicts the mean %s of ended jobs instead", asked, what)
-	add(e.NoLimit > 0 && e.NoLimit < e.Jobs, "%d of %d jobs have no %s", e.NoLimit, e.Jobs,
+	add(e.NoLimit > 0 && e.NoLimit < e.Jobs, "%d of %d %s no %s", e.NoLimit, e.Jobs,
+		quantity.Plural(e.Jobs, "job has", "jobs have"),
 		strings.TrimPrefix(asked, "a "))
-	add(e.NoStart > 0, "the starts of %d jobs are not known; they are taken to start at their submission", e.NoStart)
-	add(e.NeverRan > 0, "%d jobs never ran and are not scored", e.NeverRan)
-	add(e.Unknown > 0, "the ends of %d jobs are not known; they are not scored", e.Unknown)
-	add(e.Scored < 1000, "%d jobs are few: the scores depend on chance", e.Scored)
+	add(e.NoStart > 0, "the starts of %d %s are not known; they are taken to start at their submission", e.NoStart,
+		quantity.Plural(e.NoStart, "job", "jobs"))
+	add(e.NeverRan > 0, "%d %s never ran and are not scored", e.NeverRan, quantity.Plural(e.NeverRan, "job", "jobs"))
+	add(e.Unknown > 0, "the ends of %d %s are not known; they are not scored", e.Unknown,
+		quantity.Plural(e.Unknown, "job", "jobs"))
+	add(e.Scored < 1000, "%d %s few: the scores depend on chance", e.Scored,
+		quantity.Plural(e.Scored, "job is", "jobs are"))
 }
 
 // measure plays the cases to one model. twins are the numbers of those that are twins.

@@ -131,7 +131,7 @@ func TestNotes(t *testing.T) {
 		"200 of 600 jobs have no time limit":           func(j *hpc.Job, i int) { j.TimeLimit = time.Duration(i%3) * time.Hour },
 		"all run times are equal":                      func(j *hpc.Job, _ int) { j.RunTime = time.Minute },
 		"the starts of 600 jobs are not known":         func(j *hpc.Job, _ int) {},
-		"the ends of 1 jobs are not known":             func(j *hpc.Job, i int) { j.RunTime += time.Duration(1/(i+1)) * (hpc.Unlimited - j.RunTime) },
+		"the ends of 1 job are not known":              func(j *hpc.Job, i int) { j.RunTime += time.Duration(1/(i+1)) * (hpc.Unlimited - j.RunTime) },
 		"599 jobs are few: the scores depend on":       func(j *hpc.Job, i int) { j.RunTime += time.Duration(1/(i+1)) * (hpc.Unlimited - j.RunTime) },
 		"that are no jobs, by the rule bad-numbers: 2": func(*hpc.Job, int) {},
 	} {
@@ -163,7 +163,7 @@ func TestRunEnds(t *testing.T) {
 	}
 	w := jobs([]int{1})
 	w.Jobs.Change(0, func(j *hpc.Job) { j.RunTime = hpc.Unlimited })
-	if _, err := Run(t.Context(), "w", cases(t, w), Options{}); err == nil || !strings.Contains(err.Error(), "w: no job with a run time among 1 jobs") {
+	if _, err := Run(t.Context(), "w", cases(t, w), Options{}); err == nil || !strings.Contains(err.Error(), "w: no job with a run time among 1 job") {
 		t.Errorf("nothing ran: %v", err)
 	}
 }

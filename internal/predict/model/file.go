@@ -19,6 +19,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/features"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 )
 
@@ -129,7 +130,8 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 		}
 	}
 	if ended < leastJobs {
-		return nil, fmt.Errorf("training a model: %d jobs with a %s ended by %v (want at least %d)", ended,
+		return nil, fmt.Errorf("training a model: %d %s with a %s ended by %v (want at least %d)", ended,
+			quantity.Plural(ended, "job", "jobs"),
 			cases.Target.What(), o.Until, leastJobs)
 	}
 	online := NewOnline(Options{Kind: o.Kind, Target: cases.Target, Seed: o.Seed, Window: o.Window,
@@ -346,5 +348,6 @@ func (h *Header) Describe() string {
 	if h.Target.Measured() {
 		kind += " of " + h.Target.What()
 	}
-	return fmt.Sprintf("%s, trained on %d jobs of %s from %s to %s", kind, h.Data.Jobs, h.Data.Source, from, until)
+	return fmt.Sprintf("%s, trained on %d %s of %s from %s to %s", kind, h.Data.Jobs,
+		quantity.Plural(h.Data.Jobs, "job", "jobs"), h.Data.Source, from, until)
 }

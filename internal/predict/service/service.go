@@ -23,6 +23,7 @@ import (
 	"rmreplay/internal/origin"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/model"
+	"rmreplay/internal/quantity"
 )
 
 const (
@@ -179,7 +180,8 @@ func (s *Service) predict(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if n := len(question.Jobs); n == 0 || n > MaxJobs {
-		refuse(w, http.StatusBadRequest, fmt.Errorf("jobs: %d jobs (want 1 to %d)", n, MaxJobs))
+		refuse(w, http.StatusBadRequest, fmt.Errorf("jobs: %d %s (want 1 to %d)", n,
+			quantity.Plural(n, "job", "jobs"), MaxJobs))
 		return
 	}
 	for i := range question.Jobs {
@@ -268,7 +270,8 @@ func (s *Service) learn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if n := len(batch.Events); n == 0 || n > MaxJobs {
-		refuse(w, http.StatusBadRequest, fmt.Errorf("events: %d events (want 1 to %d)", n, MaxJobs))
+		refuse(w, http.StatusBadRequest, fmt.Errorf("events: %d %s (want 1 to %d)", n,
+			quantity.Plural(n, "event", "events"), MaxJobs))
 		return
 	}
 	answers, status, err := s.accept(batch.Events)

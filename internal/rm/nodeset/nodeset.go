@@ -118,11 +118,28 @@ func (b Set) Next(i int) int {
 	return -1
 }
 
-// All calls yield for each node, in the order of the indices. It is an iterator.
+// NextAnd returns the first node at or after i that is in both sets, or -1.
+func (b Set) NextAnd(other Set, i int) int {
+	for k := i >> 6; k < len(b); k++ {
+		w := b[k] & other[k]
+		if k == i>>6 {
+			w = w >> (i & 63) << (i & 63)
+		}
+		if w != 0 {
+			return k<<6 + bits.TrailingZeros64(w)
+		}
+	}
+	return -1
+}
+
+// All calls yield for each node, in the order of the indices. It is an iterator. yield may remove the node from the
+// set, but no later one.
 func (b Set) All(yield func(int) bool) {
-	for i := b.Next(0); i >= 0; i = b.Next(i + 1) {
-		if !yield(i) {
-			return
+	for k, w := range b {
+		for ; w != 0; w &= w - 1 {
+			if !yield(k<<6 + bits.TrailingZeros64(w)) {
+				return
+			}
 		}
 	}
 }

@@ -53,6 +53,13 @@ func TestSet(t *testing.T) {
 		if a.Contains(b) != (or.Count() == a.Count()) || a.Equal(b) != maps.Equal(inA, inB) {
 			t.Fatalf("%v contains %v: %v, is equal: %v", inA, inB, a.Contains(b), a.Equal(b))
 		}
+		var both []int
+		for i := a.NextAnd(b, 0); i >= 0; i = a.NextAnd(b, i+1) {
+			both = append(both, i)
+		}
+		if want := slices.Collect(and.All); !slices.Equal(both, want) {
+			t.Fatalf("one after the other in both: %v, want %v", both, want)
+		}
 		for i := range n {
 			if a.Has(i) != inA[i] {
 				t.Fatalf("node %d is in the set: %v, want %v", i, a.Has(i), inA[i])

@@ -282,32 +282,14 @@ func (n *nodes) among(q *demand, r *hpc.Request) error {
 		q.among = set
 		return nil
 	}
-	excluded, err := hostlist.Expand(r.Exclude)
-	if err != nil {
-		return fmt.Errorf("--exclude=%s: %w", r.Exclude, err)
+	var set []int32
+	if len(required) == 0 {
+		set, err = n.serving(q.partition, r)
+	} else {
+		set, err = n.namedFirst(q.partition, r, required)
 	}
-	wants, err := sbatch.ParseFeatures(r.Constraint)
 	if err != nil {
 		return err
-	}
-	var set []int32
-	for _, name := range q.partition.Nodes {
-		i := n.index[name]
-		if wants.Met(n.list[i].Features) && !slices.Contains(excluded, name) {
-			set = append(set, int32(i))
-		}
-	}
-	named := func(i int32) int {
-		if _, found := slices.BinarySearch(required, n.list[i].Name); found {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(set, func(a, b int32) int {
-		return cmp.Or(named(a)-named(b), cmp.Compare(n.list[a].Weight, n.list[b].Weight), int(a-b))
-	})
-	if len(set) < q.required || q.required > 0 && named(set[q.required-1]) != 0 {
-		return fmt.Errorf("--nodelist=%s: not all of these nodes may serve it", r.NodeList)
 	}
 	if n.setSize += len(set); n.setSize > mostInSets {
 		clear(n.sets)
@@ -316,6 +298,57 @@ func (n *nodes) among(q *demand, r *hpc.Request) error {
 	q.among = n.newNodeSet(set)
 	n.sets[key] = q.among
 	return nil
+}
+
+// serving returns the nodes of a partition with the features of a request, in the order of preference.
+func (n *nodes) serving(p *Partition, r *hpc.Request) ([]int32, error) {
+	excluded, err := hostlist.Expand(r.Exclude)
+	if err != nil {
+		return nil, fmt.Errorf("--exclude=%s: %w", r.Exclude, err)
+	}
+	wants, err := sbatch.ParseFeatures(r.Constraint)
+	if err != nil {
+		return nil, err
+	}
+	var set []int32
+	for _, name := range p.Nodes {
+		i := n.index[name]
+		if wants.Met(n.list[i].Features) && !slices.Contains(excluded, name) {
+			set = append(set, int32(i))
+		}
+	}
+	slices.SortStableFunc(set, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(n.list[a].Weight, n.list[b].Weight), int(a-b))
+	})
+	return set, nil
+}
+
+// namedFirst returns the nodes that serve a request, first those that it requires. These must be among them.
+func (n *nodes) namedFirst(p *Partition, r *hpc.Request, required []string) ([]int32, error) {
+	unnamed, all := *r, demand{partition: p}
+	unnamed.NodeList = ""
+	if err := n.among(&all, &unnamed); err != nil {
+		return nil, err
+	}
+	set := all.among.nodes
+	named := nodeset.New(len(n.list))
+	for _, name := range required {
+		if i, known := n.index[name]; known {
+			named.Set(i)
+		}
+	}
+	first, others := make([]int32, 0, len(set)), make([]int32, 0, len(set))
+	for _, i := range set {
+		if named.Has(int(i)) {
+			first = append(first, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	if len(first) < len(required) {
+		return nil, fmt.Errorf("--nodelist=%s: not all of these nodes may serve it", r.NodeList)
+	}
+	return append(first, others...), nil
 }
 
 // nodeSet is the nodes on which the jobs with the same options may run.

@@ -139,10 +139,12 @@ func (n *nodes) auditReservations(j *Job, node int32) error {
 	return nil
 }
 
-// Forget makes the machine look again at jobs that did not fit before.
+// Forget makes the machine look again at jobs that did not fit before, and at nodes that are reserved.
 func (m *Machine) Forget() {
 	m.freed++
 	if m.nodes != nil {
 		m.nodes.ready = ready{}
+		m.nodes.booked.nodes.Reset()
+		m.nodes.booked.count = 0
 	}
 }

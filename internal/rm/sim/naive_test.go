@@ -2,10 +2,14 @@ package sim_test
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/sim/policy"
@@ -72,14 +76,45 @@ func TestNaive(t *testing.T) {
 			continue
 		}
 		clusters++
-		quick := playPlain(t, k, easy)
-		all := playPlain(t, k, func(m *sim.Machine) sim.Policy { return &naive{m: m} })
-		if !reflect.DeepEqual(quick, all) {
-			t.Fatalf("case %d:\n%s\nwithout a look left out:\n%s\n%s", seed, story(quick), story(all), describeCase(k))
-		}
+		compareNaive(t, seed, k, easy)
 	}
 	if clusters == 0 {
 		t.Error("no case has nodes")
+	}
+}
+
+// TestNaiveWholeNodes plays jobs of whole nodes that wait in long queues, behind heads with reservations.
+func TestNaiveWholeNodes(t *testing.T) {
+	easy, err := policy.New("easy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range 40 {
+		rng := rand.New(rand.NewPCG(uint64(seed), 1))
+		k := &simtest.Case{Config: sim.Config{Cluster: &sim.Cluster{WholeNodes: true}, Epoch: simtest.Epoch}}
+		for i := range 70 + rng.IntN(5) {
+			k.Config.Cluster.Nodes = append(k.Config.Cluster.Nodes, hpc.Node{Name: fmt.Sprint("n", i), CPUs: 1})
+		}
+		at := simtest.Epoch
+		for i := range 100 {
+			at = at.Add(time.Duration(rng.IntN(20)) * time.Second)
+			run := time.Duration(1+rng.IntN(300)) * time.Second
+			j := &hpc.Job{ID: fmt.Sprint(i + 1), Submit: at}
+			j.RunTime, j.TimeLimit, j.MinNodes = run, run+time.Duration(rng.IntN(100))*time.Second, 1+rng.IntN(60)
+			submit := func(m rm.ResourceManager) error { return m.Submit(j) }
+			k.Inputs = append(k.Inputs, simtest.Input{At: at, Apply: submit, Text: "submit " + j.ID})
+		}
+		compareNaive(t, seed, k, easy)
+	}
+}
+
+// compareNaive plays a case under EASY and under the policy that leaves out no look.
+func compareNaive(t *testing.T, number int, k *simtest.Case, easy sim.NewPolicy) {
+	t.Helper()
+	quick := playPlain(t, k, easy)
+	all := playPlain(t, k, func(m *sim.Machine) sim.Policy { return &naive{m: m} })
+	if !reflect.DeepEqual(quick, all) {
+		t.Fatalf("case %d:\n%s\nwithout a look left out:\n%s\n%s", number, story(quick), story(all), describeCase(k))
 	}
 }
 

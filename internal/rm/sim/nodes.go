@@ -60,6 +60,7 @@ type nodes struct {
 	m         *Machine
 	cluster   Cluster
 	list      []node
+	kinds     []int32    // of nodes, see node
 	full      []interval // for each node, one in which a job has all of its processors, if there is any
 	index     map[string]int
 	resources []string           // names of resources: "cpu", "mem", then generic resources
@@ -69,6 +70,7 @@ type nodes struct {
 	// drained. Jobs are those that run, and reservations that begin now.
 	occupied, filled, out nodeset.Set
 	used                  nodeset.Set // nodes with stays, also such as begin later
+	booked                bookings
 	shut                  nodeset.Set // working memory of visit
 	sets                  map[setKey]*nodeSet
 	setSize               int // number of nodes in sets
@@ -143,7 +145,7 @@ func newCluster(c Cluster) (*Machine, error) {
 		}
 	}
 	n.full = make([]interval, len(n.list))
-	for _, set := range []*nodeset.Set{&n.occupied, &n.filled, &n.out, &n.used, &n.shut} {
+	for _, set := range []*nodeset.Set{&n.occupied, &n.filled, &n.out, &n.used, &n.shut, &n.booked.nodes, &n.booked.none} {
 		*set = nodeset.New(len(n.list))
 	}
 	kinds := map[string]int32{}
@@ -154,6 +156,7 @@ func newCluster(c Cluster) (*Machine, error) {
 			kinds[key] = int32(len(kinds) + 1)
 		}
 		n.list[i].kind = kinds[key]
+		n.kinds = append(n.kinds, kinds[key])
 		n.out.Put(i, !n.list[i].usable())
 		n.note(int32(i))
 		m.processors += n.list[i].CPUs
@@ -231,7 +234,7 @@ func (n *nodes) fits(j *Job) bool {
 	switch {
 	case f.known && f.in == in && f.covers(j):
 		return false
-	case n.ready == n.state(j, n.m.now), n.mayFit(j.demand) && n.place(j, n.m.now):
+	case n.ready == n.state(j, n.m.now), n.mayFit(j) && n.place(j, n.m.now):
 		return true
 	}
 	*f = failure{true, in, int64(j.Expected), int64(j.Limit)}
@@ -505,8 +508,9 @@ func (n *nodes) visit(j *Job, at hpc.Time) *visit {
 		clear(v.shut)
 		return v
 	case crowded != nil && at == n.m.now:
+		booked := n.booked.until(n, j.demand, v.until)
 		for w := range v.shut {
-			v.shut[w] = crowded[w] | n.out[w]
+			v.shut[w] = crowded[w] | booked[w] | n.out[w]
 		}
 	default:
 		copy(v.shut, n.out)
@@ -553,14 +557,21 @@ func (v *visit) all() {
 
 // open visits those nodes of a set that may have room, in the order of the list, and reports whether more are needed.
 func (v *visit) open(set *nodeSet, which func(w int) uint64) (more bool) {
-	full := v.n.crowded(v.j.demand) != nil
+	n, q := v.n, v.j.demand
+	full := n.crowded(q) != nil
 	for w, members := range set.members {
 		for left := members & which(w) &^ v.shut[w]; left != 0; left &= left - 1 {
 			i := int32(64*w + bits.TrailingZeros64(left))
-			if full && v.n.used.Has(int(i)) && v.n.full[i].has(v.at) {
+			k := int(set.position(n, i))
+			switch used := n.used.Has(int(i)); {
+			case used && full && n.full[i].has(v.at):
 				continue
+			case !used && q.emptyKind == n.kinds[i] && q.reservation == "":
+				v.take(k, q.emptyRoom)
+			default:
+				v.look(k, i)
 			}
-			if v.look(int(set.position(v.n, i)), i); v.done() {
+			if v.done() {
 				return false
 			}
 		}
@@ -589,9 +600,14 @@ func (v *visit) look(k int, i int32) {
 	if v.shut.Has(int(i)) || q.reservation != "" && !n.hypothetical && !n.admits(v.j, i, v.at, v.limit) {
 		return
 	}
-	if c := min(n.capacity(q, d, v.at, v.until), q.tasks); c > 0 {
-		n.caps[k] = int32(c)
-		n.order = append(n.order, k)
+	v.take(k, n.capacity(q, d, v.at, v.until))
+}
+
+// take puts a node into order if it has room for a task.
+func (v *visit) take(k, room int) {
+	if c := min(room, v.j.demand.tasks); c > 0 {
+		v.n.caps[k] = int32(c)
+		v.n.order = append(v.n.order, k)
 		v.missing -= c
 	}
 }

@@ -218,6 +218,7 @@ func (a *accounting) compute(j *job, now int64) {
 func (a *accounting) request(j *job, nodes, cpus int) tres.Vector {
 	v := a.requested
 	amounts.Requested(a.table, v, &j.request, cpus, nodes)
+	amounts.AddLicenses(a.table, v, j.licenses.List)
 	v[tres.Billing] = uint64(math.Trunc(a.table.Bill(j.part.account.weights, v, a.settings.MaxTRES)))
 	return v
 }
@@ -229,6 +230,7 @@ func (a *accounting) begin(j *job) {
 		return
 	}
 	v := amounts.Allocated(a.table, a.e.tester.Machine, j.alloc)
+	amounts.AddLicenses(a.table, v, j.licensed)
 	billing := a.table.Bill(j.part.account.weights, v, a.settings.MaxTRES)
 	v[tres.Billing] = uint64(billing)
 	of.running = &fairshare.Running{
@@ -368,7 +370,7 @@ func (a *accounting) view(j *job) *limits.Job {
 	l := of.limits
 	l.Partition, l.Tasks, l.Reason = j.part.account.limits, len(j.tasks), j.reason
 	l.Begin, l.Accrue, l.Held = j.begin, j.accrue, j.priority == 0
-	l.Dependent = j.reason == reasonDependency
+	l.Dependent = j.dependent
 	switch l.Minutes = slurmspec.NoVal; {
 	case j.endless:
 		l.Minutes = slurmspec.Infinite
@@ -409,7 +411,7 @@ func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes i
 }
 
 // limited reports whether a job waits because of a limit.
-func (a *accounting) limited(j *job) bool { return limits.IsLimit(j.reason) }
+func (a *accounting) limited(j *job) bool { return limits.KeepsBehind(j.reason, a.e.rules.Since2411) }
 
 // preferred returns the nodes that limits of nodes make lighter for a job; nil for none.
 func (a *accounting) preferred(j *job) selection.Bits {
@@ -419,15 +421,13 @@ func (a *accounting) preferred(j *job) selection.Bits {
 	return a.limits.Preferred(a.view(j))
 }
 
-// mostNodes returns how many nodes limits allow a job; 0 for any number.
-func (a *accounting) mostNodes(j *job) int {
+// mostNodes returns how many nodes limits allow a job, and the reason for which it waits if it needs more.
+func (a *accounting) mostNodes(j *job) (int, slurmspec.Reason) {
 	if a.limits == nil {
-		return 0
+		return math.MaxInt, slurmspec.NoReason
 	}
-	if n, _ := a.limits.MaxNodes(a.view(j)); n != tres.NoLimit {
-		return int(n)
-	}
-	return 0
+	n, why := a.limits.MaxNodes(a.view(j))
+	return int(min(n, math.MaxInt)), why
 }
 
 // reservePriority returns the priority below which limits let a job block nobody; 0 for none.

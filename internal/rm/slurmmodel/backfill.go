@@ -6,9 +6,11 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/backfill"
+	"rmreplay/internal/rm/slurmmodel/deadline"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/slurmspec"
 	"time"
 )
 
@@ -162,6 +164,7 @@ func (c *cycle) record(r record) bool {
 			return true
 		}
 	}
+	defer func() { c.rejected.explain(e, j) }()
 	if j.state != pending || j.priority == 0 {
 		return true
 	}
@@ -187,9 +190,11 @@ func (c *cycle) record(r record) bool {
 			if !head {
 				return true
 			}
-			if j = e.byNumber[j.of.number]; j == nil || j.state != pending {
+			rest := e.byNumber[j.of.number]
+			if rest == nil || rest.state != pending {
 				return true
 			}
+			j = rest
 			j.part, j.priority = r.part, r.priority
 		case nextTask:
 		}
@@ -235,20 +240,19 @@ func (t *trial) task() next {
 		return nextRecord
 	}
 	if j.of.array != nil {
-		here := attempt{j.of, j.part}
-		if t.rejected == here {
+		if t.rejected.covers(j) {
 			return nextRecord
 		}
-		t.rejected = here
+		t.rejected = attempt{j, j.part}
 		if !e.arrayMayStart(j) {
 			return nextRecord
 		}
 	}
-	if !e.fitsPartition(j, true) || t.tooMany() || !e.independent(j) {
+	if e.partitionRefuses(j, true) != slurmspec.NoReason || t.tooMany() || !e.hasLicenses(j) || !e.independent(j) {
 		return nextRecord
 	}
-	var ok bool
-	if t.counts, ok = e.counts(j); !ok {
+	var answer verdict
+	if t.counts, answer = e.counts(j); answer != begun || !e.meetsDeadline(j) {
 		return nextRecord
 	}
 	t.limits()
@@ -258,8 +262,12 @@ func (t *trial) task() next {
 			j.limit = limit
 		}
 	}()
-	if j.timeMin > 0 && j.timeMin < t.limit {
-		t.limit, t.granted, j.limit = j.timeMin, j.timeMin, j.timeMin
+	if left := deadline.Left(j.deadline, e.second()); left > 0 {
+		t.granted = min(t.limit, left)
+	} else if j.timeMin > 0 && j.timeMin < t.limit {
+		if t.limit, j.limit = j.timeMin, j.timeMin; !e.rules.Since2605 {
+			t.granted = j.timeMin
+		}
 	}
 	for t.later = max(t.now, t.blocked[j.account.qos]); ; {
 		if result, again := t.attempt(); !again {
@@ -387,8 +395,9 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 	}
 	j.estimate = start
 	if start <= t.now {
-		switch result := e.startBackfilled(j, free, t.granted); result {
+		switch result := e.tryStart(j, free, true); result {
 		case begun:
+			t.grantLimit(j)
 			t.reserveRunning(j)
 			t.rejected = attempt{}
 			t.started++
@@ -506,19 +515,4 @@ func (e *Engine) leavingFrom(nodes selection.Bits) bool {
 		}
 	}
 	return false
-}
-
-// startBackfilled starts a job on any of the nodes that are free in the table, with the time limit that it
-// gets (_start_job).
-func (e *Engine) startBackfilled(j *job, free selection.Bits, granted int64) verdict {
-	if j.timeMin == 0 {
-		granted = j.limit
-	}
-	limit := j.limit
-	j.limit = granted
-	result := e.tryStart(j, free, true)
-	if result != begun {
-		j.limit = limit
-	}
-	return result
 }

@@ -21,7 +21,7 @@ func (e *Engine) Do(c rm.Command) error {
 		return nil
 	}
 	changed, over := false, false
-	for _, j := range slices.Clone(s.jobs) {
+	for _, j := range slices.Backward(slices.Clone(s.jobs)) { // slurmctld begins with the newest record of an array
 		if !slices.ContainsFunc(j.ends(), c.For) {
 			continue
 		}
@@ -125,9 +125,13 @@ func (e *Engine) setLimit(j *job, c rm.Command) {
 	if j.endless = minutes == slurmspec.Infinite; j.endless {
 		j.limit = endless
 	}
-	if j.state != running {
-		return
+	if j.state == running {
+		e.reckonEnd(j)
 	}
+}
+
+// reckonEnd computes when a running job will have reached its time limit.
+func (e *Engine) reckonEnd(j *job) {
 	at := slices.Index(e.running, j)
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
 	j.end = j.estimate + j.limit*60

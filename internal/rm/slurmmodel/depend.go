@@ -87,7 +87,7 @@ func (e *Engine) independent(j *job) bool {
 		if j.begin < now {
 			j.begin = 0
 		}
-		e.setReason(j, reasonDependency)
+		j.reason = reasonDependency
 		return false
 	case failed:
 		e.neverSatisfied(j)
@@ -131,7 +131,8 @@ func (e *Engine) arrayMayStart(j *job) bool {
 
 // testNeeds evaluates the dependencies of a job (test_job_dependency in job_scheduler.c).
 func (e *Engine) testNeeds(j *job) needState {
-	if j.needs == nil {
+	j.dependent = j.needs != nil
+	if !j.dependent {
 		return met
 	}
 	oneMet, oneFailed, oneUnmet := false, false, false
@@ -146,7 +147,7 @@ func (e *Engine) testNeeds(j *job) needState {
 	}
 	switch {
 	case j.needs.any && oneMet, !j.needs.any && !oneFailed && !oneUnmet:
-		j.needs = nil
+		j.needs, j.dependent = nil, false
 		return met
 	case !j.needs.any && oneFailed, j.needs.any && !oneUnmet:
 		return failed
@@ -160,48 +161,31 @@ func (e *Engine) testNeed(j *job, n *need) needState {
 	if n.kind == "singleton" {
 		return e.testSingleton(j)
 	}
-	if n.on.gone {
-		return met
-	}
-	task := n.task
+	p, known := n.on.progress(n.task)
 	if n.kind == "aftercorr" && j.task >= 0 && n.on.array != nil {
-		task = j.task
+		if own, has := n.on.progress(j.task); has {
+			p, known = own, true
+		}
 	}
-	pendingOnes, complete, well, started := 0, true, true, int64(0)
-	for _, other := range n.on.jobs {
-		if task >= 0 && other.task != task && !slices.Contains(other.tasks, task) {
-			continue
-		}
-		switch {
-		case other.state == pending:
-			pendingOnes++
-			complete = false
-		case other.state != ended:
-			complete = false
-		}
-		well = well && other.state == ended && other.well
-		started = max(started, other.startedAt.UnixSeconds())
+	if !known { // slurmctld has forgotten it
+		return met
 	}
 	switch n.kind {
 	case "after":
-		switch {
-		case pendingOnes > 0:
-		case n.delay == 0 || complete:
-			return met
-		case started+n.delay <= e.second():
+		if !p.pending && (n.delay == 0 || p.complete || p.started+n.delay <= e.second()) {
 			return met
 		}
 	case "afterany":
-		if complete {
+		if p.complete {
 			return met
 		}
 	case "afterok", "aftercorr":
-		if complete {
-			return either(well)
+		if p.complete {
+			return either(p.well)
 		}
 	case "afternotok":
-		if complete {
-			return either(!well)
+		if p.complete {
+			return either(!p.well)
 		}
 	default:
 		return met
@@ -209,9 +193,33 @@ func (e *Engine) testNeed(j *job, n *need) needState {
 	return unmet
 }
 
+// progress is how far a job, a task or an array is.
+type progress struct {
+	pending, complete, well bool
+	started                 int64 // when its last task started
+}
+
+// progress returns how far a task is, or all tasks for -1 (test_job_array_complete and so on). It reports false if
+// slurmctld has no record of it. The record of tasks that were cancelled before they had records of their own counts
+// as pending until it is forgotten.
+func (s *submission) progress(task int) (p progress, known bool) {
+	p.complete, p.well = true, task >= 0 || s.array == nil || !s.array.failed
+	for _, j := range s.jobs {
+		if task >= 0 && j.task != task && !slices.Contains(j.tasks, task) {
+			continue
+		}
+		known = true
+		p.pending = p.pending || j.state == pending || task < 0 && j.isHead()
+		p.complete = p.complete && j.state == ended
+		p.well = p.well && j.state == ended && j.well
+		p.started = max(p.started, j.startedAt.UnixSeconds())
+	}
+	return p, known
+}
+
 // isHopeless reports whether a job waits for ever, given others that do.
 func (j *job) isHopeless(others map[*submission]bool) bool {
-	if j.reason == reasonNeverSatisfied {
+	if j.hopeless {
 		return true
 	}
 	if j.needs == nil || j.needs.any {
@@ -264,8 +272,9 @@ func (e *Engine) neverSatisfied(j *job) {
 		e.finish(j, hpc.Cancelled, "DependencyNeverSatisfied")
 		return
 	}
-	if j.reason != reasonNeverSatisfied {
-		j.reason = reasonNeverSatisfied
+	j.reason = reasonNeverSatisfied
+	if !j.hopeless {
+		j.hopeless = true
 		e.emit(j, rm.Dependency, reasonNeverSatisfied.String(), nil)
 	}
 }

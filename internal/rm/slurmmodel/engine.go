@@ -11,6 +11,8 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/demand"
+	"rmreplay/internal/rm/slurmmodel/keys"
+	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/machine"
 	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/reservations"
@@ -21,18 +23,19 @@ import (
 
 // Engine is the model of a slurmctld and its nodes. It is a [rm.ResourceManager].
 type Engine struct {
-	cfg     Config
-	par     *parameters.Parameters
-	site    *parameters.Parameters // of slurm.conf when the window has begun; nil before, and without a pre-roll
-	rules   parameters.Rules
-	tester  *selection.Tester
-	state   *selection.State
-	place   map[string]int // of nodes
-	configs []*hpc.Node    // of slurm.conf, by place
-	kinds   []selection.Bits
-	capable map[demand.Demand]selection.Bits
-	parts   []*partition
-	account *accounting // nil without
+	cfg      Config
+	par      *parameters.Parameters
+	site     *parameters.Parameters // of slurm.conf when the window has begun; nil before, and without a pre-roll
+	rules    parameters.Rules
+	tester   *selection.Tester
+	state    *selection.State
+	place    map[string]int // of nodes
+	configs  []*hpc.Node    // of slurm.conf, by place
+	kinds    []selection.Bits
+	capable  map[demand.Demand]selection.Bits
+	parts    []*partition
+	account  *accounting // nil without
+	licenses *licenses.Pool
 
 	reservations *reservations.List
 	siteBackfill bool // backfill has not read site yet
@@ -48,8 +51,10 @@ type Engine struct {
 	list        []*job      // slurmctld's list of jobs, without ended ones
 	pending     []*job      // memory for pendingJobs
 	queues      [2][]record // memory for buildQueue
-	over        []*job      // ended ones that slurmctld has not forgotten
-	running     []*job      // by end, and then by place in the list
+	unsorted    []record
+	order       []ranked
+	over        []*job // ended ones that slurmctld has not forgotten
+	running     []*job // by end, and then by place in the list
 	horizon     []selection.Running
 	version     int            // of the running jobs and the state; changes with them
 	table       backfill.Table // of a cycle of backfill
@@ -97,7 +102,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	if cfg.PreRoll {
 		e.par = parameters.Read(window.Keys(cfg.Get, cfg.PresetBurst))
 	}
-	e.reservations = e.newReservations()
+	e.reservations, e.licenses = e.newReservations(), licenses.New(keys.Value(cfg.Get, "Licenses"))
 	n := len(m.Nodes)
 	e.configs = make([]*hpc.Node, n)
 	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)

@@ -4,6 +4,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/demand"
+	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
@@ -52,6 +53,8 @@ type job struct {
 	demand             demand.Demand  // of hardware and features
 	capable            selection.Bits // nodes whose hardware and features serve it
 	needs              *needs         // dependencies; nil for none
+	hopeless           bool           // its dependencies can never be met
+	dependent          bool           // a dependency holds it, or it has not been tested yet (JOB_DEPENDENT)
 	totalCPUs          int            // that the last successful test gave it
 	chosenNodes        int            // that the last selection gave it (node_cnt_wag)
 	alloc              *selection.Allocation
@@ -61,6 +64,8 @@ type job struct {
 	told               told                      // what was last reported of it while it waits
 	well               bool                      // it completed
 	reservation        *reservations.Reservation // that it names; nil for none
+	licenses           licenses.Request
+	licensed           []licenses.License // that it holds
 }
 
 type state uint8
@@ -86,6 +91,7 @@ type submission struct {
 type array struct {
 	limit   int // largest number of tasks that run at once; 0 for any
 	running int
+	failed  bool // a task of it did not complete well
 }
 
 // isHead reports whether the record stands for tasks of an array that have no record of their own.

@@ -81,6 +81,14 @@ func (e *Engine) turnFirst() {
 	}
 }
 
+// asked returns the instant of the request that slurmctld serves, which may have waited for a turn of the loop.
+func (e *Engine) asked() hpc.Time {
+	if whole := hpc.Unix(e.second()); e.rules.WholeSeconds && e.now == whole.Add(afterAdministrators) {
+		return whole
+	}
+	return e.now
+}
+
 // passAt returns when the thread that schedules runs next.
 func (e *Engine) passAt() hpc.Time {
 	if !e.loops.requested {

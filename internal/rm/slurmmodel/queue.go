@@ -13,7 +13,12 @@ type record struct {
 	part     *partition
 	priority uint32
 	head     bool // the record stands for several tasks
-	place    int  // before the queue is sorted
+}
+
+// ranked is a record by its reservation, tier (16 bits) and priority. Higher ones are first.
+type ranked struct {
+	rank  uint64
+	place int // before the queue is sorted
 }
 
 // pendingJobs returns the pending jobs in slurmctld's order. It is a copy: tasks of arrays may start
@@ -37,7 +42,7 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 	if forBackfill { // a cycle may last while the main scheduler makes passes
 		memory = &e.queues[1]
 	}
-	queue := (*memory)[:0]
+	unsorted, order := e.unsorted[:0], e.order[:0]
 	for _, j := range e.pendingJobs() {
 		if j.state != pending {
 			continue // its dependency has cancelled it
@@ -51,51 +56,55 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 		if forBackfill {
 			j.estimate = 0
 		}
+		if j.state == pending && j.priority == 0 && !isHeld(j.reason) {
+			e.setReason(j, reasonHeldAdmin)
+		}
 		if j.state != pending || j.priority == 0 || !independent {
 			continue
 		}
 		for i, p := range j.parts {
 			j.part = p
-			if !e.fitsPartition(j, forBackfill) {
+			refused := e.partitionRefuses(j, forBackfill)
+			if refused != slurmspec.NoReason || j.reason == reasonTimeLimit || j.reason == reasonNodeLimit {
+				e.setReason(j, refused)
+			}
+			if refused != slurmspec.NoReason {
 				continue
 			}
-			r := record{job: j, part: p, priority: j.priority, head: j.isHead(), place: len(queue)}
+			r := record{job: j, part: p, priority: j.priority, head: j.isHead()}
 			if j.perPart != nil {
 				r.priority = j.perPart[i]
 			}
-			queue = append(queue, r)
+			rank := uint64(p.tier)<<32 | uint64(r.priority)
+			if j.reservation != nil {
+				rank |= 1 << 63
+			}
+			order = append(order, ranked{rank, len(unsorted)})
+			unsorted = append(unsorted, r)
 		}
 	}
-	slices.SortFunc(queue, compareRecords)
-	*memory = queue
+	slices.SortFunc(order, func(a, b ranked) int {
+		if a.rank != b.rank {
+			return cmp.Compare(b.rank, a.rank)
+		}
+		return cmp.Or(compareJobs(unsorted[a.place].job, unsorted[b.place].job), a.place-b.place)
+	})
+	queue := (*memory)[:0]
+	for _, r := range order {
+		queue = append(queue, unsorted[r.place])
+	}
+	e.unsorted, e.order, *memory = unsorted, order, queue
 	return queue
 }
 
-// compareRecords sorts by reservation, tier, priority, submission and number. Equal ones keep their places.
-func compareRecords(a, b record) int {
-	if reserved := b.job.reservation != nil; reserved != (a.job.reservation != nil) {
-		if reserved {
-			return 1
-		}
-		return -1
-	}
-	if by := cmp.Compare(b.part.tier, a.part.tier); by != 0 {
-		return by
-	}
-	pa, pb := a.job.priority, b.job.priority
-	if a.job.perPart != nil {
-		pa = a.priority
-	}
-	if b.job.perPart != nil {
-		pb = b.priority
-	}
-	if by := cmp.Compare(pb, pa); by != 0 {
-		return by
-	}
-	if by := cmp.Compare(a.job.submit, b.job.submit); by != 0 {
-		return by
-	}
-	return cmp.Or(cmp.Compare(a.job.id(), b.job.id()), cmp.Compare(taskOrder(a.job), taskOrder(b.job)), a.place-b.place)
+// isHeld reports whether a held job keeps its reason (_job_runnable_test1).
+func isHeld(r slurmspec.Reason) bool {
+	return r == reasonHeldAdmin || r == reasonHeldUser || r == reasonConstraints || r == reasonReservationDeleted
+}
+
+// compareJobs sorts jobs of equal rank by submission and number. Records that are equal then keep their places.
+func compareJobs(a, b *job) int {
+	return cmp.Or(cmp.Compare(a.submit, b.submit), cmp.Compare(a.id(), b.id()), cmp.Compare(taskOrder(a), taskOrder(b)))
 }
 
 // taskOrder is the task's number; several tasks come last.
@@ -106,9 +115,9 @@ func taskOrder(j *job) int {
 	return j.task
 }
 
-// fitsPartition compares a job with the limits of the partition in which it is considered, and gives it the
-// partition's memory if it asks for none (job_limits_check).
-func (e *Engine) fitsPartition(j *job, forBackfill bool) bool {
+// partitionRefuses compares a job with the limits of the partition in which it is considered, and gives it the
+// partition's memory if it asks for none (job_limits_check). It returns why the partition does not take the job.
+func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
 	p, limit := j.part, j.limit
 	if forBackfill && j.timeMin > 0 {
 		limit = j.timeMin
@@ -117,28 +126,20 @@ func (e *Engine) fitsPartition(j *job, forBackfill bool) bool {
 	if !j.implicitMax {
 		asked = max(asked, j.maxNodes)
 	}
-	reason := slurmspec.NoReason
 	switch {
 	case j.request.MinCPUs > p.cpus:
-		reason = reasonPartitionConfig
+		return reasonPartitionConfig
 	case j.minNodes > p.nodes.Count(), j.minNodes < p.minNodes && !e.account.ignores(j).PartitionMinNodes,
 		p.maxNodes > 0 && asked > p.maxNodes && !e.account.ignores(j).PartitionMaxNodes:
-		reason = reasonNodeLimit
+		return reasonNodeLimit
 	case p.maxMinutes >= 0 && limit > p.maxMinutes && !e.account.ignores(j).PartitionTimeLimit:
-		reason = reasonTimeLimit
-	}
-	if reason != slurmspec.NoReason {
-		e.setReason(j, reason)
-		return false
-	}
-	if j.reason == reasonTimeLimit || j.reason == reasonNodeLimit || j.reason == reasonPartitionConfig {
-		e.setReason(j, slurmspec.NoReason)
+		return reasonTimeLimit
 	}
 	if r := &j.request; !j.ownMemory && (r.Memory != p.memory || r.MemoryPerCPU != p.memoryPerCPU) {
 		r.Memory, r.MemoryPerCPU = p.memory, p.memoryPerCPU
 		j.capable = e.serving(j.demand.With(r))
 	}
-	return true
+	return slurmspec.NoReason
 }
 
 // splitCorresponding gives tasks of arrays with an aftercorr dependency records of their own, so that each

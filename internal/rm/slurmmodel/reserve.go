@@ -2,13 +2,11 @@ package slurmmodel
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"strings"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
-	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
@@ -25,35 +23,17 @@ func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 }
 
 func (e *Engine) reserve(ev hpc.ReservationEvent) error {
-	now := e.second()
-	if ev.Action == "delete" {
-		gone, err := e.reservations.Delete(ev.Name, func(r *reservations.Reservation) bool {
-			return slices.ContainsFunc(e.list, func(j *job) bool { return j.reservation == r && j.state < completing })
-		})
+	gone, err := e.reservations.Apply(ev, e.second(), func(r *reservations.Reservation) bool {
+		return slices.ContainsFunc(e.list, func(j *job) bool { return j.reservation == r && j.state < completing })
+	})
+	if err == nil || ev.Action == "delete" {
 		e.touch()
-		if err != nil {
-			return err
-		}
+	}
+	if gone != nil {
 		e.leaveReservation(gone)
-		e.loops.queued = true
-		return nil
 	}
-	update := ev.Action == "update"
-	d, err := rpc.NewReservationDesc(ev.Reservation, update)
-	switch {
-	case err != nil:
-		return err
-	case update:
-		err = e.reservations.Update(d, now)
-	default:
-		err = e.reservations.Create(d, now)
-	}
-	if err != nil {
-		return err
-	}
-	e.touch()
-	e.loops.queued = true
-	return nil
+	e.loops.queued = e.loops.queued || err == nil
+	return err
 }
 
 // usesReservation reports whether a job runs in a reservation.
@@ -169,30 +149,10 @@ func (e *Engine) chooseReserved(among selection.Bits, count int, start int64) se
 	return alloc.Nodes
 }
 
-// The refusals of jobs that name a reservation, in slurmctld's words.
-var (
-	errReservation       = errors.New("requested reservation is invalid")
-	errReservationAccess = errors.New("access denied to requested reservation")
-)
-
 // reservationOf finds the reservation that a new job names.
 func (e *Engine) reservationOf(name string) *reservations.Reservation {
 	first, _, _ := strings.Cut(name, ",")
 	return e.reservations.Find(first)
-}
-
-// admitToReservation returns an error if a new job may not use the reservation that it names
-// (validate_job_resv). slurmctld has made its record and given it a number by then.
-func (e *Engine) admitToReservation(j *job) error {
-	switch {
-	case j.of.job.Reservation == "":
-		return nil
-	case j.reservation == nil:
-		return errReservation
-	case !j.reservation.Admits(e.who(j)):
-		return errReservationAccess
-	}
-	return nil
 }
 
 // inReservation reports whether a job may start as far as its own reservation is concerned

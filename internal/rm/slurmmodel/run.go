@@ -33,6 +33,8 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 		a.running++
 	}
 	e.tester.Add(e.state, alloc)
+	j.licensed, _ = e.licenses.Choose(j.licenses)
+	e.licenses.Take(j.licensed)
 	if j.request.Exclusive {
 		e.closed.Or(alloc.Nodes)
 	}
@@ -121,6 +123,7 @@ func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
 	over := func() {
 		e.answer(j, answering)
 		e.leaving--
+		e.licenses.Return(j.licensed)
 		if j.request.Exclusive {
 			e.closed.AndNot(j.alloc.Nodes)
 		}
@@ -134,17 +137,20 @@ func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
 		over()
 		return
 	}
-	class := nodesAnswer
+	class, when := nodesAnswer, e.now
+	if e.rules.Since2411 && answering.Count() < len(j.alloc.Parts) {
+		when = when.Add(unreachable)
+	}
 	if atOnce && !e.par.Epilog {
 		class = hostsAnswer
 		others := answering.Clone()
 		others.Clear(answering.Next(0))
-		e.at(e.now, nodesAnswer, func() {
+		e.at(when, nodesAnswer, func() {
 			e.answer(j, others)
 			answering.AndNot(others)
 		})
 	}
-	e.at(e.now, class, func() {
+	e.at(when, class, func() {
 		over()
 		switch {
 		case !atOnce:
@@ -166,6 +172,10 @@ func (e *Engine) answer(j *job, nodes selection.Bits) {
 		e.closed.AndNot(nodes)
 	}
 }
+
+// unreachable is how long slurmctld tries to reach a node that is down. The answers of a job's other nodes come
+// afterwards, since they come through one tree of messages (start_msg_tree in forward.c).
+const unreachable = 10 * time.Millisecond
 
 // watchdogNap is how long the thread sleeps first that waits for the answers of a job's nodes (_wdog in
 // agent.c). It queues the scheduler afterwards if the nodes have no epilog.
@@ -201,6 +211,9 @@ func (e *Engine) finish(j *job, how hpc.State, reason string) {
 	}
 	j.state = ended
 	j.well = how == hpc.Completed
+	if a := j.of.array; a != nil && !j.well {
+		a.failed = true
+	}
 	e.remove(j)
 	e.over = append(e.over, j)
 	e.touch()
@@ -233,6 +246,9 @@ func (e *Engine) enforceLimits() {
 func (e *Engine) purge() {
 	now := e.second()
 	for _, j := range e.pendingJobs() {
+		if e.rules.Since2411 && j.state == pending && !e.meetsDeadline(j) {
+			continue
+		}
 		if j.state == pending && j.reason != reasonNeverSatisfied && e.testNeeds(j) == failed {
 			e.neverSatisfied(j)
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"rmreplay/internal/rm/slurmmodel/deadline"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/slurmspec"
@@ -12,8 +13,18 @@ import (
 // attempt is a part of a queue in which a task of an array has been rejected: the other tasks of that
 // array are as hopeless.
 type attempt struct {
-	of   *submission
+	job  *job // the task that was rejected; nil for none
 	part *partition
+}
+
+// covers reports whether a task is as hopeless as the rejected one.
+func (a attempt) covers(j *job) bool { return a.job != nil && a.job.of == j.of && a.part == j.part }
+
+// explain gives another task of the array, which is not tried, the reason of the rejected one (fill_array_reasons).
+func (a attempt) explain(e *Engine, j *job) {
+	if a.job != nil && a.job != j && a.job.of == j.of && j.state == pending {
+		e.setReason(j, a.job.reason)
+	}
 }
 
 // schedule is a pass of the main scheduler (_schedule in job_scheduler.c). A pass that is not full ends
@@ -65,10 +76,8 @@ func (p *pass) record(r record) bool {
 			return true
 		}
 	}
-	if j.state != pending {
-		return true
-	}
-	if !e.fitsReservation(r) {
+	defer func() { p.rejected.explain(e, j) }()
+	if j.state != pending || !e.fitsReservation(r) {
 		return true
 	}
 	j.priority, j.part = r.priority, r.part
@@ -77,9 +86,11 @@ func (p *pass) record(r record) bool {
 		if !goOn || !again || !head {
 			return goOn
 		}
-		if j = e.byNumber[j.of.number]; j == nil || j.state != pending {
+		rest := e.byNumber[j.of.number]
+		if rest == nil || rest.state != pending {
 			return true
 		}
+		j = rest
 		j.part = r.part
 	}
 }
@@ -96,11 +107,10 @@ func (p *pass) try(j *job) (goOn, started bool) {
 		return false, false
 	}
 	if j.of.array != nil {
-		here := attempt{j.of, j.part}
-		if p.rejected == here {
+		if p.rejected.covers(j) {
 			return true, false
 		}
-		p.rejected = here
+		p.rejected = attempt{j, j.part}
 		if !e.arrayMayStart(j) {
 			return true, false
 		}
@@ -117,7 +127,7 @@ func (p *pass) try(j *job) (goOn, started bool) {
 		p.exit = sdiag.MainDepth
 		return false, false
 	}
-	if !e.fitsPartition(j, false) {
+	if e.partitionRefuses(j, false) != slurmspec.NoReason {
 		return true, false
 	}
 	p.considered++
@@ -133,6 +143,9 @@ func (p *pass) try(j *job) (goOn, started bool) {
 		e.touch()
 		return true, false
 	}
+	if !e.meetsDeadline(j) {
+		return true, false
+	}
 	if e.account.limited(j) && !e.account.beforeSelection(j) {
 		return true, false
 	}
@@ -145,7 +158,17 @@ func (p *pass) try(j *job) (goOn, started bool) {
 		p.fail(j.part)
 		return true, false
 	}
-	return p.start(j)
+	if !e.rules.Since2411 && !e.hasLicenses(j) {
+		j.reason = reasonLicenses
+		e.touch()
+		return true, false
+	}
+	limit := j.limit
+	j.limit = deadline.Limit(deadline.Left(j.deadline, e.second()), limit, j.part.defaultMinutes, j.part.maxMinutes)
+	if goOn, started = p.start(j); !started {
+		j.limit = limit
+	}
+	return goOn, started
 }
 
 // start tries to start a job, and keeps nodes for it if it must wait.
@@ -170,7 +193,7 @@ func (p *pass) start(j *job) (goOn, started bool) {
 		if len(j.parts) == 1 && (j.reservation == nil || !e.rules.Since2411) {
 			e.hold(j, reasonConstraints)
 		}
-	case wrongCounts, notAvailable:
+	case wrongCounts, notAvailable, unlicensed:
 	}
 	if named := j.request.Required; named != nil && named.Count() >= j.minNodes {
 		block = false

@@ -5,6 +5,7 @@ import (
 
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/slurmspec"
 )
 
 // verdict is the result of an attempt to start a job (select_nodes in node_scheduler.c).
@@ -20,11 +21,12 @@ const (
 	maintained              // a reservation for maintenance has its partition
 	notUsable               // its own reservation has not begun
 	wrongCounts             // the partition has too few or too many nodes for it
+	unlicensed              // licences are in use, since 24.11
 )
 
-// counts returns how many nodes a job gets in its partition (get_node_cnts). ok is false if the partition's
-// limits exclude the job.
-func (e *Engine) counts(j *job) (c selection.Counts, ok bool) {
+// counts returns how many nodes a job gets in its partition (get_node_cnts). The verdict says whether limits of the
+// partition, or of accounts and QOS, exclude the job.
+func (e *Engine) counts(j *job) (c selection.Counts, answer verdict) {
 	p := j.part
 	c.Min, c.Max = max(j.minNodes, p.minNodes), 500000
 	if p.maxNodes > 0 {
@@ -33,14 +35,19 @@ func (e *Engine) counts(j *job) (c selection.Counts, ok bool) {
 	if j.maxNodes > 0 {
 		c.Max = min(c.Max, j.maxNodes)
 	}
-	if most := e.account.mostNodes(j); most > 0 {
-		c.Max = min(c.Max, most)
-	}
-	c.Wanted = c.Min
+	most, why := e.account.mostNodes(j)
+	c.Max, c.Wanted = min(c.Max, most), c.Min
 	if j.maxNodes > 0 && !j.useMinNodes {
 		c.Wanted = c.Max
 	}
-	return c, c.Max >= c.Min
+	switch {
+	case most < c.Min:
+		j.reason = why
+		return c, overLimit
+	case c.Max < c.Min:
+		return c, wrongCounts
+	}
+	return c, begun
 }
 
 // nodesFor returns the nodes of a job's partition that could serve it.
@@ -70,18 +77,25 @@ func (e *Engine) requestOf(j *job) *selection.Request {
 // The tests set the weights of nodes, the job begins to wait for switches, and it is considered in the last
 // partition tried. slurmctld refuses a job that no nodes serve.
 func (e *Engine) tryAtSubmission(j *job) error {
-	last, reason := wrongCounts, j.reason
+	last, held := wrongCounts, j.reason
 	for _, j.part = range j.parts {
-		if !e.fitsPartition(j, false) && (len(j.parts) == 1 || e.rules.Since2605) {
+		refused := e.partitionRefuses(j, false) != slurmspec.NoReason
+		if refused && (len(j.parts) == 1 || e.rules.Since2605) {
 			continue
 		}
 		if last = e.tryIn(j); last != never && last != wrongCounts {
 			break
 		}
 	}
-	j.reason = reason
-	if last == never {
+	switch {
+	case last == never:
 		return errConfiguration
+	case j.priority == 0:
+		j.reason = held
+	case last == wrongCounts:
+		j.reason = reasonPartitionConfig
+	case last == notUsable, last == maintained:
+		j.reason = reasonReservation
 	}
 	return nil
 }
@@ -95,17 +109,17 @@ func (e *Engine) tryIn(j *job) verdict {
 	if v := e.limitToReservation(j, set); v != begun {
 		return v
 	}
-	c, ok := e.counts(j)
-	switch {
-	case set.Next(0) < 0:
+	if set.Next(0) < 0 {
 		return never
-	case !ok:
-		return wrongCounts
 	}
-	alloc, result := e.pick(j, set, e.available, c, selection.TestOnly)
-	if alloc != nil {
-		j.chosenNodes = alloc.Nodes.Count()
+	c, result := e.counts(j)
+	if result == begun {
+		var alloc *selection.Allocation
+		if alloc, result = e.pick(j, set, e.available, c, selection.TestOnly); alloc != nil {
+			j.chosenNodes = alloc.Nodes.Count()
+		}
 	}
+	e.explain(j, result)
 	return result
 }
 
@@ -121,11 +135,13 @@ func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdic
 	if v := e.limitToReservation(j, set); v != begun {
 		return v
 	}
-	c, ok := e.counts(j)
-	result := wrongCounts
+	c, result := e.counts(j)
 	var alloc *selection.Allocation
 	nodes := c.Wanted
-	if ok {
+	switch result {
+	case overLimit:
+		return overLimit
+	case begun:
 		alloc, result = e.pick(j, set, within, c, selection.RunNow)
 		if alloc != nil {
 			nodes = len(alloc.Parts)
@@ -149,15 +165,19 @@ func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdic
 // explain notes why a job could not start.
 func (e *Engine) explain(j *job, result verdict) {
 	switch result {
+	case begun, overLimit:
 	case wrongCounts:
-		e.setReason(j, reasonNodeLimit)
+		j.reason = reasonNodeLimit
+		e.touch()
 	case notAvailable:
-		e.setReason(j, reasonNotAvailable)
+		j.reason = reasonNotAvailable
 		e.touch()
 	case reservationBusy:
 		j.reason = reasonReservation
 	case maintained:
 		j.reason = reasonNotAvailable
+	case unlicensed:
+		j.reason = reasonLicenses
 	default:
 		j.reason = reasonResources
 	}
@@ -210,27 +230,40 @@ func (e *Engine) pickBest(
 	e.tester.Prefer(set, e.account.preferred(j), e.kinds)
 	e.outsideFlex(j, set)
 	candidates := usable.Clone()
-	busy := false
-	for i := range usable.All {
-		if e.completing[i] > 0 || e.closed.Has(i) || r.Exclusive && !e.state.Idle(i) {
+	candidates.AndNot(e.closed)
+	if r.Exclusive {
+		candidates.AndNot(e.state.Busy())
+	}
+	for i := 0; e.leaving > 0 && i < len(e.completing); i++ {
+		if e.completing[i] > 0 {
 			candidates.Clear(i)
-			busy = true
 		}
 	}
+	busy := candidates.Count() < usable.Count()
 	if r.Required != nil && !candidates.Contains(r.Required) {
 		return nil, nodesBusy
 	}
-	if alloc := e.tester.Test(e.state, r, candidates, c, mode); alloc != nil {
-		return alloc, begun
+	// Since 24.11 the select plugin tests licences, in the place of its own test.
+	licensed := !e.rules.Since2411 || mode == selection.TestOnly || e.hasLicenses(j)
+	if licensed {
+		if alloc := e.tester.Test(e.state, r, candidates, c, mode); alloc != nil {
+			return alloc, begun
+		}
 	}
-	if candidates.Count() >= c.Min && e.tester.Test(e.state, r, usable, c, selection.TestOnly) != nil {
-		return nil, nodesBusy
-	}
+	fits := candidates.Count() >= c.Min && e.tester.Test(e.state, r, usable, c, selection.TestOnly) != nil
 	switch {
-	case e.tester.Test(e.state, r, set, c, selection.TestOnly) == nil:
+	case !fits && e.tester.Test(e.state, r, set, c, selection.TestOnly) == nil:
 		return nil, never
-	case busy:
+	case !licensed:
+		return nil, unlicensed
+	case fits, busy:
 		return nil, nodesBusy
 	}
 	return nil, notAvailable
+}
+
+// hasLicenses reports whether the licences that a job asks for are free.
+func (e *Engine) hasLicenses(j *job) bool {
+	_, free := e.licenses.Choose(j.licenses)
+	return free
 }

@@ -12,8 +12,9 @@ import (
 	"rmreplay/internal/rm/slurm/jobdesc"
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurmmodel/demand"
-	"rmreplay/internal/rm/slurmmodel/keys"
+	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/limits"
+	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -27,7 +28,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 	answer := rm.Event{At: e.now, Kind: rm.Accepted, Job: work.ID, Task: -1, Submission: s.index}
 	j, err := e.create(s)
 	if err == nil {
-		err = e.admitToReservation(j)
+		err = reservations.Admit(j.of.job.Reservation != "", j.reservation, e.who(j))
 		e.touch()
 	}
 	if err == nil {
@@ -36,7 +37,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 		// This sets its begin time; that of an array is set when a queue is built.
 		independent := len(j.tasks) == 0 && e.independent(j)
 		e.account.prioritize(j)
-		if independent && !e.par.Deferred {
+		if independent && !e.par.Deferred && (e.rules.Since2411 || e.hasLicenses(j)) {
 			e.compareWithQueue(j)
 		}
 		err = e.tryAtSubmission(j)
@@ -106,13 +107,16 @@ func (e *Engine) create(s *submission) (*job, error) {
 		return nil, errors.New(why)
 	}
 	d, err := (&jobdesc.Submission{
-		Request: work.Request, Script: "#!/bin/sh\n", Args: []string{"script"}, Now: e.now, Release: e.cfg.Release,
+		Request: work.Request, Script: "#!/bin/sh\n", Args: []string{"script"}, Now: e.asked(), Release: e.cfg.Release,
 	}).JobDesc()
 	if err != nil {
 		return nil, err
 	}
-	j := &job{of: s, place: e.nextPlace, task: -1, submit: e.second(), limit: noMinutes, priority: slurmspec.NoVal}
-	j.reservation = e.reservationOf(d.Reservation)
+	j := &job{
+		of: s, place: e.nextPlace, task: -1, submit: e.second(), limit: noMinutes, priority: slurmspec.NoVal,
+		dependent: true,
+	}
+	j.reservation, j.licenses = e.reservationOf(d.Reservation), licenses.Read(d.Licenses)
 	names := d.Partition
 	if names == "" && j.reservation != nil {
 		names = j.reservation.Partition
@@ -189,72 +193,24 @@ func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
 	if d.BeginTime > j.submit {
 		j.begin = d.BeginTime
 	}
-	j.deadline = d.Deadline
+	if j.deadline = d.Deadline; j.deadline > 0 && d.TimeLimit == slurmspec.NoVal && j.limit == noMinutes && j.timeMin == 0 {
+		j.timeMin = 1
+	}
 	if d.Priority == 0 {
 		j.reason = reasonHeldUser
 	}
 }
 
-// describeSize sets the numbers of nodes, tasks, CPUs and so on (_validate_job_desc and
-// _copy_job_desc_to_job_record in job_mgr.c).
+// describeSize sets the numbers of nodes, tasks, CPUs and so on, and the memory of its partition if it asks for none.
 func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
-	r := &j.request
-	given, given16 := keys.Given, keys.Given16
-	j.minNodes, j.maxNodes = max(1, given(d.MinNodes)), given(d.MaxNodes)
-	j.useMinNodes = d.Flags&rpc.FlagUseMinNodes != 0
-	r.MaxNodes, r.MinCPUs = j.maxNodes, given(d.MinCPUs)
-	if r.MinCPUs == 0 {
-		r.MinCPUs = j.minNodes
+	size, err := demand.Read(d, len(e.tester.Nodes), e.par.MaxSwitchWait, e.rules)
+	j.request, j.minNodes, j.maxNodes = size.Request, size.MinNodes, size.MaxNodes
+	j.useMinNodes, j.implicitMax, j.exclusive = size.UseMinNodes, size.ImplicitMax, size.Exclusive
+	j.ownMemory, j.switchWait = size.OwnMemory, size.SwitchWait
+	if !j.ownMemory {
+		j.request.Memory, j.request.MemoryPerCPU = j.part.memory, j.part.memoryPerCPU
 	}
-	r.Tasks, r.TasksPerNode, r.CPUsPerTask = given(d.Tasks), given16(d.TasksPerNode), max(1, given16(d.CPUsPerTask))
-	if r.TasksPerNode > 0 && d.MinNodes != slurmspec.NoVal && r.Tasks == 0 {
-		r.Tasks = r.TasksPerNode * j.minNodes
-	}
-	r.Overcommit = d.Overcommit == 1
-	if !r.Overcommit && r.Tasks > r.MinCPUs {
-		r.MinCPUs = r.Tasks * r.CPUsPerTask
-	}
-	r.MinCPUsPerNode = max(1, given16(d.MinCPUsPerNode))
-	if r.TasksPerNode > 0 && !r.Overcommit && r.Tasks > 1 {
-		r.MinCPUsPerNode = max(r.MinCPUsPerNode, r.CPUsPerTask*r.TasksPerNode)
-	}
-	r.MinCPUsPerNode = max(r.MinCPUsPerNode, r.CPUsPerTask)
-	r.TasksPerSocket, r.TasksPerCore = given16(d.TasksPerSocket), given16(d.TasksPerCore)
-	r.SocketsPerNode, r.CoresPerSocket = given16(d.SocketsPerNode), given16(d.CoresPerSocket)
-	r.ThreadsPerCore = given16(d.ThreadsPerCore)
-	r.Contiguous, r.Spread = d.Contiguous == 1, d.Flags&rpc.FlagSpreadJob != 0
-	if r.Spread && j.maxNodes == 0 && r.Tasks > 0 {
-		j.maxNodes = min(len(e.tester.Nodes), r.Tasks)
-		r.MaxNodes = j.maxNodes
-	}
-	r.BlockCores = d.TaskDist>>4&0xf == 2
-	r.Switches, j.switchWait = given(d.ReqSwitch), e.par.MaxSwitchWait
-	if w := given(d.Wait4Switch); d.Wait4Switch != slurmspec.NoVal {
-		j.switchWait = min(j.switchWait, int64(w))
-	}
-	if j.maxNodes == 0 && r.Tasks > 0 && e.rules.Since2605 {
-		j.maxNodes, j.useMinNodes, j.implicitMax = r.Tasks, true, true
-		if r.TasksPerNode > 0 {
-			j.maxNodes = max(j.minNodes, (r.Tasks+r.TasksPerNode-1)/r.TasksPerNode)
-		}
-		r.MaxNodes = j.maxNodes
-	}
-	e.describeMemory(j, d)
-	j.exclusive = d.Shared == 0
-	var err error
-	r.Devices, err = selection.ReadDevices(d.TRESPerNode)
 	return err
-}
-
-// describeMemory sets the memory that a job asks for, or its partition's default.
-func (e *Engine) describeMemory(j *job, d *rpc.JobDesc) {
-	r := &j.request
-	if j.ownMemory = d.MinMemory != slurmspec.NoVal64; !j.ownMemory {
-		r.Memory, r.MemoryPerCPU = j.part.memory, j.part.memoryPerCPU
-		return
-	}
-	r.Memory = int64(d.MinMemory &^ slurmspec.MemPerCPU)
-	r.MemoryPerCPU = d.MinMemory&slurmspec.MemPerCPU != 0 && r.Memory > 0
 }
 
 // describeNodes sets the nodes that a job names, excludes or could run on.

@@ -19,7 +19,7 @@ type told struct {
 // comes and goes within a pass is not told.
 func (e *Engine) tell() {
 	for _, j := range e.list {
-		if j.state != pending || j.reason == slurmspec.NoReason {
+		if j.state != pending || j.reason == slurmspec.NoReason || j.hopeless {
 			continue
 		}
 		now := told{j.reason, j.backfill, j.told.planned || e.isPlanned(j)}
@@ -79,6 +79,7 @@ const (
 	reasonTimeLimit       slurmspec.Reason = 5
 	reasonHeldAdmin                        = slurmspec.HeldByAdmin
 	reasonBeginTime       slurmspec.Reason = 9
+	reasonLicenses        slurmspec.Reason = 10
 	reasonReservation     slurmspec.Reason = 14
 	reasonNotAvailable    slurmspec.Reason = 15
 	reasonHeldUser                         = slurmspec.HeldByUser
@@ -86,6 +87,7 @@ const (
 	reasonNeverSatisfied                   = slurmspec.NeverSatisfied
 	reasonPartitionConfig slurmspec.Reason = 178
 	reasonArrayLimit      slurmspec.Reason = 72
+	reasonDeadline        slurmspec.Reason = 167
 
 	reasonReservationDeleted slurmspec.Reason = 198
 )

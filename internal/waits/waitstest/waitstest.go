@@ -9,6 +9,7 @@ import (
 
 	"rmreplay/internal/compare"
 	"rmreplay/internal/explain"
+	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/jobtable"
 	"rmreplay/internal/metrics"
@@ -17,11 +18,11 @@ import (
 	"rmreplay/internal/waits"
 )
 
-// Check compares what metrics, jobs and explain say of the waits in a record, with each other and
-// with the periods in which each job held no processors. It returns the parts that occur.
+// Check compares what metrics, jobs and explain say of the waits in a record, or in a recorded workload, with each
+// other and with the periods in which each job held no processors. It returns the parts that occur.
 func Check(t testing.TB, dir string) map[waits.Part]bool {
 	t.Helper()
-	r, err := run.Open(dir)
+	r, err := formats.OpenRun(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

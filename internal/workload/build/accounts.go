@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 )
 
@@ -113,9 +114,10 @@ func (r *Result) accountsOfJobs(n *names) {
 		}
 	}
 	r.Missing = append(r.Missing,
-		fmt.Sprintf("accounts.sacctmgr has the %d accounts, %d users and %d QOS that the jobs name,"+
+		fmt.Sprintf("accounts.sacctmgr has the %d %s, %d %s and %d QOS that the jobs name,"+
 			" without limits, shares and priorities: they are not known (want --accounts with the output of sacctmgr dump)",
-			len(accounts), len(n.users), len(n.qos)))
+			len(accounts), quantity.Plural(len(accounts), "account", "accounts"), len(n.users),
+			quantity.Plural(len(n.users), "user", "users"), len(n.qos)))
 }
 
 // usersOfJobs adds the users whose numbers the source does not have, with numbers of their own.
@@ -144,12 +146,12 @@ func (r *Result) usersOfJobs(n *names) {
 		added++
 	}
 	if added > 0 {
-		r.Missing = append(r.Missing, fmt.Sprintf("the file users gives %d users without a known UID numbers from %d on",
-			added, firstNumber))
+		r.Missing = append(r.Missing, fmt.Sprintf("the file users gives %d %s without a known UID numbers from %d on",
+			added, quantity.Plural(added, "user", "users"), firstNumber))
 	}
 	if unfit > 0 {
-		r.Missing = append(r.Missing, fmt.Sprintf("%d users whose name, or whose group's name, cannot stand in passwd(5) "+
-			"are not in the file users", unfit))
+		r.Missing = append(r.Missing, fmt.Sprintf("%d %s whose name, or whose group's name, cannot stand in passwd(5) "+
+			"are not in the file users", unfit, quantity.Plural(unfit, "user", "users")))
 	}
 }
 

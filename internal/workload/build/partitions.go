@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/workload"
 )
@@ -76,8 +77,9 @@ func refused(w *workload.Workload, cluster *conf.Cluster) []string {
 	}
 	var said []string
 	for why, n := range jobs {
-		said = append(said, fmt.Sprintf("partition %s has %s=%s, which refuses %d jobs of %s: %s",
-			why.partition, why.key, why.allowed, n, few(slices.Sorted(maps.Keys(users[why]))), why.remedy))
+		said = append(said, fmt.Sprintf("partition %s has %s=%s, which refuses %d %s of %s: %s",
+			why.partition, why.key, why.allowed, n,
+			quantity.Plural(n, "job", "jobs"), few(slices.Sorted(maps.Keys(users[why]))), why.remedy))
 	}
 	slices.Sort(said)
 	return said

@@ -9,18 +9,21 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Associations returns the commands for sacctmgr that make the accounts and users that rules made in a
-// workload, and let them use the site's QOS; "" if they made no users and no accounts. The site has the
-// accounts in declared. Without the commands slurmctld refuses the jobs where it enforces associations.
-func Associations(w *workload.Workload, declared map[string]bool) string {
-	if w.Completion == nil || !slices.ContainsFunc(w.Completion.Fields, func(f workload.MadeField) bool {
-		return f.Field == workload.FieldUser || f.Field == workload.FieldAccount
-	}) {
+// Associations returns the commands for sacctmgr that make the QOS, accounts and users that rules made in a
+// workload, and let them use the site's QOS; "" if rules made none of them. The site has the accounts and the
+// QOS that are declared, in lower case. A QOS that it does not have gets no limits, and all accounts may use
+// it. Without the commands slurmctld refuses the jobs where it enforces associations and QOS.
+func Associations(w *workload.Workload, accounts, qos map[string]bool) string {
+	if w.Completion == nil {
 		return ""
 	}
 	made := map[string]map[string]bool{} // users by account
+	lacking := map[string]bool{}
 	for _, job := range w.Jobs.All() {
 		fields := workload.MadeFields(job)
+		if _, drawn := fields[workload.FieldQOS]; drawn && !qos[strings.ToLower(job.QOS)] {
+			lacking[job.QOS] = true
+		}
 		_, user := fields[workload.FieldUser]
 		_, account := fields[workload.FieldAccount]
 		if job.Account == "" || job.User == "" || !user && !account {
@@ -31,18 +34,24 @@ func Associations(w *workload.Workload, declared map[string]bool) string {
 		}
 		made[job.Account][job.User] = true
 	}
-	var names []string
-	for _, q := range w.Completion.Site.QOS {
-		names = append(names, q.Name)
-	}
-	qos := ""
-	if names != nil {
-		qos = " QOS=" + strings.Join(names, ",")
-	}
 	var b strings.Builder
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(lacking)) {
+		fmt.Fprintf(&b, "add qos name=%s\nmodify account where name=root set qoslevel+=%s\n", name, name)
+		names = append(names, name)
+	}
+	for _, q := range w.Completion.Site.QOS {
+		if qos[strings.ToLower(q.Name)] {
+			names = append(names, q.Name)
+		}
+	}
+	allowed := ""
+	if names != nil {
+		allowed = " QOS=" + strings.Join(names, ",")
+	}
 	for _, account := range slices.Sorted(maps.Keys(made)) {
-		if !declared[strings.ToLower(account)] {
-			fmt.Fprintf(&b, "add account name=%s parent=root%s\n", account, qos)
+		if !accounts[strings.ToLower(account)] {
+			fmt.Fprintf(&b, "add account name=%s parent=root%s\n", account, allowed)
 		}
 	}
 	for _, account := range slices.Sorted(maps.Keys(made)) {

@@ -220,6 +220,9 @@ func newFact(w *workload.Workload, job *hpc.Job) fact {
 	if rec := job.Recorded; rec != nil {
 		f.start, f.end, f.usedMemory, f.timedOut = rec.Start, rec.End, rec.UsedMemory, rec.State == hpc.TimedOut
 		f.completed = rec.State == hpc.Completed
+		if f.timedOut && f.run == 0 && f.start > 0 && f.end > f.start {
+			f.run = f.end.Sub(f.start) // it would have run for longer
+		}
 		f.cpus = max(f.cpus, rec.Processors)
 	}
 	for _, l := range []struct {

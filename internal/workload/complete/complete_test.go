@@ -168,14 +168,20 @@ func TestRecordedStays(t *testing.T) {
 	}
 }
 
-// TestBatches: jobs of one size that follow one another have one limit and one user, and a job that its
-// limit ended gives the limit to its batch.
+// TestBatches: jobs of one size that follow one another have one user, and in some draws one limit, as tasks of
+// an array have in all. A job that its limit ended gives the limit to its batch.
 func TestBatches(t *testing.T) {
+	for _, array := range []string{"", "7_"} {
+		t.Run("array "+array, func(t *testing.T) { testBatches(t, array) })
+	}
+}
+
+func testBatches(t *testing.T, array string) {
 	w := &workload.Workload{Source: "batches", Epoch: start, MachineProcessors: 64}
 	add := func(after, run time.Duration, cpus int, state hpc.State) {
 		at := start.Add(after)
 		w.Jobs.Append(&hpc.Job{
-			ID: fmt.Sprint(w.Jobs.Len()), Submit: at, Request: hpc.Request{Tasks: cpus}, Behaviour: hpc.Behaviour{RunTime: run},
+			ID: fmt.Sprint(array, w.Jobs.Len()), Submit: at, Request: hpc.Request{Tasks: cpus}, Behaviour: hpc.Behaviour{RunTime: run},
 			Recorded: &hpc.Recorded{Start: at, End: at.Add(run), State: state, Processors: cpus},
 		})
 	}
@@ -190,16 +196,41 @@ func TestBatches(t *testing.T) {
 	if limit := completed(t, failed, Options{Seed: 1}).Jobs.At(0).TimeLimit; limit != time.Hour {
 		t.Errorf("a job that failed after 3605 s has a limit of %v, want an hour", limit)
 	}
-	for seed := range uint64(20) {
+	together := 0
+	for seed := range uint64(40) {
 		out := completed(t, w, Options{Seed: seed})
 		first := out.Jobs.At(0)
+		limits := map[time.Duration]bool{}
 		for i := range 10 {
-			if job := out.Jobs.At(i); job.TimeLimit != first.TimeLimit || job.User != first.User || job.TimeLimit < 19*time.Minute {
+			job := out.Jobs.At(i)
+			limits[job.TimeLimit] = true
+			if job.User != first.User || job.TimeLimit < job.RunTime {
 				t.Fatalf("job %d of the batch has %v and %s, the first %v and %s", i, job.TimeLimit, job.User, first.TimeLimit, first.User)
 			}
 		}
-		if a, b := out.Jobs.At(10), out.Jobs.At(11); a.TimeLimit != time.Hour || b.TimeLimit != time.Hour {
-			t.Fatalf("TIMEOUT after 3605 s: limits %v and %v, want an hour", a.TimeLimit, b.TimeLimit)
+		a, b := out.Jobs.At(10), out.Jobs.At(11)
+		if a.TimeLimit != time.Hour {
+			t.Fatalf("TIMEOUT after 3605 s: a limit of %v, want an hour", a.TimeLimit)
+		}
+		if len(limits) == 1 && b.TimeLimit == time.Hour && first.TimeLimit >= 19*time.Minute {
+			together++
+		}
+	}
+	if array != "" && together != 40 || array == "" && (together < 5 || together > 35) {
+		t.Errorf("the batches have one limit each in %d of 40 draws", together)
+	}
+}
+
+// TestTimedOut: a job of which only the limit is known to have ended it has its run time as the limit, as sacct
+// records it.
+func TestTimedOut(t *testing.T) {
+	w := &workload.Workload{Source: "sacct", Epoch: start, MachineProcessors: 64, Jobs: workload.JobsOf(&hpc.Job{
+		ID: "1", Submit: start, Request: hpc.Request{Tasks: 4}, Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited},
+		Recorded: &hpc.Recorded{Start: start, End: start.Add(1801 * time.Second), State: hpc.TimedOut, Processors: 4},
+	})}
+	for seed := range uint64(10) {
+		if limit := completed(t, w, Options{Seed: seed}).Jobs.At(0).TimeLimit; limit != 30*time.Minute {
+			t.Fatalf("seed %d: a limit of %v, want half an hour", seed, limit)
 		}
 	}
 }
@@ -263,6 +294,44 @@ func TestQOSOfManyJobs(t *testing.T) {
 		}
 		if got := fmt.Sprint(slices.Sorted(maps.Keys(seen))); got != c.want {
 			t.Errorf("%d jobs have the QOS %s, want %s", c.w.Jobs.Len(), got, c.want)
+		}
+	}
+}
+
+// TestQOSOfSeveralBatches: a QOS that allows a user one job at a time is not that of two batches of the user
+// that ran beside each other, and is that of batches that followed one another.
+func TestQOSOfSeveralBatches(t *testing.T) {
+	facts := site()
+	facts.Partitions[0].QOS = nil
+	facts.QOS = []workload.SiteQOS{{Name: "one", Running: 1}, {Name: "two", Submitted: 2}, {Name: "any"}}
+	const length = 3 * time.Hour
+	for _, gap := range []time.Duration{time.Hour, 4 * time.Hour} {
+		w := &workload.Workload{Source: "b", Epoch: start}
+		for i := range 12 {
+			begin := start.Add(time.Duration(i) * gap)
+			w.Jobs.Append(&hpc.Job{
+				ID: fmt.Sprint(i), Submit: begin, Request: hpc.Request{Tasks: 4}, Behaviour: hpc.Behaviour{RunTime: length},
+				Recorded: &hpc.Recorded{Start: begin, End: begin.Add(length), State: hpc.Completed},
+			})
+		}
+		seen := map[string]bool{}
+		for seed := range uint64(60) {
+			out := completed(t, w, Options{Site: facts, Seed: seed, Rules: map[workload.Field]string{"user": "ada"}})
+			for i, job := range out.Jobs.All() {
+				seen[job.QOS] = true
+				others := 0
+				for k, other := range out.Jobs.All() {
+					if k < i && other.QOS == job.QOS && other.Recorded.End > job.Submit {
+						others++
+					}
+				}
+				if job.QOS == "one" && others > 0 || job.QOS == "two" && others > 1 {
+					t.Fatalf("gap %v, seed %d: job %d has the QOS %s beside %d others", gap, seed, i, job.QOS, others)
+				}
+			}
+		}
+		if len(seen) != 3 {
+			t.Errorf("gap %v: the QOS %v, want all three", gap, seen)
 		}
 	}
 }
@@ -361,10 +430,11 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestAssociations: each made user may use its account and the site's QOS.
+// TestAssociations: each made user may use its account and the site's QOS, and QOS that the site does not have
+// are made.
 func TestAssociations(t *testing.T) {
 	out := completed(t, bare(100), Options{Site: site(), Seed: 1})
-	commands := Associations(out, nil)
+	commands := Associations(out, nil, map[string]bool{"normal": true, "short": true})
 	for _, job := range out.Jobs.All() {
 		for _, want := range []string{"add account name=" + job.Account + " parent=root QOS=normal,short\n", "add user name=" + job.User + " account=" + job.Account + "\n"} {
 			if strings.Count(commands, want) != 1 {
@@ -372,7 +442,17 @@ func TestAssociations(t *testing.T) {
 			}
 		}
 	}
-	if Associations(bare(3), nil) != "" {
-		t.Error("commands for a workload without made users")
+	if strings.Contains(commands, "qos name") {
+		t.Errorf("QOS that the site has are made:\n%s", commands)
+	}
+	for _, rules := range []map[workload.Field]string{{"qos": "long"}, {"qos": "long", "user": None, "account": None}} {
+		commands = Associations(completed(t, bare(9), Options{Rules: rules}), nil, map[string]bool{"normal": true})
+		if strings.Count(commands, "add qos name=long\nmodify account where name=root set qoslevel+=long\n") != 1 ||
+			strings.Count(commands, " QOS=long\n") != strings.Count(commands, "add account") {
+			t.Errorf("%v: the site has no QOS long:\n%s", rules, commands)
+		}
+	}
+	if Associations(bare(3), nil, nil) != "" {
+		t.Error("commands for a workload in which nothing was made")
 	}
 }

@@ -67,10 +67,48 @@ func limitOf(run time.Duration) time.Duration {
 	return max(run.Truncate(time.Minute), min(run, time.Minute))
 }
 
+// apart splits batches for the time of a function: a drawn part of those that are no array. Users change the
+// limit within a session, too, and how often differs from site to site. Tasks of an array stay together.
+func (m *maker) apart(do func() error) error {
+	together := m.part() // of the batches
+	whole := m.batches
+	m.batches = nil
+	for i := range whole {
+		b := &whole[i]
+		split := len(b.jobs) > 1 && m.rng.Float64() >= together
+		part := map[string]int{}
+		for _, place := range b.jobs {
+			array := ""
+			if split {
+				array, _, _ = strings.Cut(m.w.Jobs.At(place).ID, "_")
+			}
+			at, known := part[array]
+			if !known {
+				at = len(m.batches)
+				part[array] = at
+				m.batches = append(m.batches, batch{qos: b.qos})
+			}
+			m.join(at, place)
+		}
+	}
+	err := do()
+	m.batches = whole
+	for i := range whole {
+		for _, place := range whole[i].jobs {
+			m.facts[place].batch = i
+		}
+	}
+	return err
+}
+
 // limits makes the time limits. A batch has one limit, which is at least its longest run time. A job that
 // its limit ended has its own run time, in whole minutes, as the limit, and so have the others of its
 // batch if they ended before. What the record implies lowers drawn limits.
 func (m *maker) limits(field *workload.MadeField) error {
+	return m.apart(func() error { return m.batchLimits(field) })
+}
+
+func (m *maker) batchLimits(field *workload.MadeField) error {
 	drawn, err := m.drawLimits(field.Rule)
 	if err != nil {
 		return err
@@ -152,7 +190,7 @@ func (m *maker) drawLimits(rule string) (func(*fact) time.Duration, error) {
 		uniform := m.uniformLimits()
 		share := 1.0 // of batches with the modal model
 		if rule == "published" {
-			share = m.rng.Float64()
+			share = m.part()
 		}
 		draw = func(i int) time.Duration {
 			if m.rng.Float64() < share {
@@ -167,6 +205,10 @@ func (m *maker) drawLimits(rule string) (func(*fact) time.Duration, error) {
 	}
 	return func(f *fact) time.Duration { return limits[f.batch] }, nil
 }
+
+// part draws how much of a site follows one of two models. In a quarter of the draws that is nothing, and in
+// another quarter everything: nobody knows that both are true of a site.
+func (m *maker) part() float64 { return min(max(between(m.rng, -0.5, 1.5), 0), 1) }
 
 // shortestThought is the shortest run time that users think of: a job that ends in seconds has failed.
 const shortestThought = time.Minute
@@ -204,13 +246,17 @@ func runClass(run time.Duration) int {
 
 // bounds returns the longest limit of each batch: that of its partition and of the QOS that admit its
 // size. Without them it is a popular limit of at least the longest run time of the workload, and up to
-// twice as long.
+// twice as long. If a limit ended the job that ran the longest, that is the site's in half of the draws.
 func (m *maker) bounds() []time.Duration {
-	longest := time.Duration(0)
+	var longest, ended time.Duration
 	for i := range m.batches {
-		longest = max(longest, m.batches[i].run)
+		longest, ended = max(longest, m.batches[i].run), max(ended, m.batches[i].ended)
 	}
-	unknown := roundUp(time.Duration(float64(longest) * between(m.rng, 1, 2)))
+	factor := between(m.rng, 1, 2)
+	unknown := roundUp(time.Duration(float64(longest) * factor))
+	if longest < ended+time.Minute && factor < 1.5 {
+		unknown = ended
+	}
 	bounds := make([]time.Duration, len(m.batches))
 	for i := range m.batches {
 		bound := m.siteBound(&m.facts[m.batches[i].jobs[0]])
@@ -226,7 +272,7 @@ func (m *maker) bounds() []time.Duration {
 func (m *maker) siteBound(f *fact) time.Duration {
 	p := m.partition(f.partition)
 	longest := time.Duration(0)
-	for _, q := range m.fittingQOS(f, p) {
+	for _, q := range fittingQOS(m.batches[f.batch].qos, f, p) {
 		if q.MaxTime == 0 {
 			longest = 0
 			break

@@ -108,14 +108,14 @@ func (m *maker) memory(field *workload.MadeField) {
 	})
 }
 
-// atOnce returns how many jobs of a batch ran, and how many were there, at one time in the record.
-func (m *maker) atOnce(b *batch) (running, submitted int) {
+// atOnce returns how many of some jobs ran, and how many were there, at one time in the record.
+func (m *maker) atOnce(jobs []int) (running, submitted int) {
 	type change struct {
 		at     hpc.Time
 		run, n int
 	}
 	var changes []change
-	for _, i := range b.jobs {
+	for _, i := range jobs {
 		f := &m.facts[i]
 		if f.end > 0 {
 			changes = append(changes, change{f.submit, 0, 1}, change{f.end, 0, -1})
@@ -135,14 +135,40 @@ func (m *maker) atOnce(b *batch) (running, submitted int) {
 	return running, submitted
 }
 
-// fittingQOS returns the QOS that a partition allows and whose limits admit the job, in the site's order. Of a
-// batch so many jobs ran at once, and so many were there: its QOS allowed that to its user.
-func (m *maker) fittingQOS(f *fact, p *workload.SitePartition) (list []*workload.SiteQOS) {
-	b := &m.batches[f.batch]
+// beside returns the jobs that were there, by the record, while those of a batch were.
+func (m *maker) beside(b *batch, jobs []int) (list []int) {
+	first, last := hpc.Never, hpc.Time(0)
+	for _, i := range b.jobs {
+		first, last = min(first, m.facts[i].submit), max(last, m.facts[i].end)
+	}
+	for _, i := range jobs {
+		if f := &m.facts[i]; f.submit < last && f.end > first {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// counting returns the QOS that allow a user the jobs of a batch beside some others, in the site's order. So
+// many ran at once by the record, and so many were there.
+func (m *maker) counting(b *batch, others func(qos string) []int) (list []*workload.SiteQOS) {
 	for i := range m.c.Site.QOS {
 		q := &m.c.Site.QOS[i]
-		allowed := (p == nil || len(p.QOS) == 0 || slices.Contains(p.QOS, q.Name)) &&
-			(q.Running == 0 || b.running <= q.Running) && (q.Submitted == 0 || b.submitted <= q.Submitted)
+		if q.Running > 0 || q.Submitted > 0 {
+			running, submitted := m.atOnce(slices.Concat(b.jobs, m.beside(b, others(q.Name))))
+			if q.Running > 0 && running > q.Running || q.Submitted > 0 && submitted > q.Submitted {
+				continue
+			}
+		}
+		list = append(list, q)
+	}
+	return list
+}
+
+// fittingQOS returns those QOS of a list that a partition allows and whose limits admit the job.
+func fittingQOS(all []*workload.SiteQOS, f *fact, p *workload.SitePartition) (list []*workload.SiteQOS) {
+	for _, q := range all {
+		allowed := p == nil || len(p.QOS) == 0 || slices.Contains(p.QOS, q.Name)
 		if allowed && (q.Nodes == 0 || f.nodes <= q.Nodes) && (q.CPUs == 0 || f.cpus <= q.CPUs) &&
 			(q.MaxTime == 0 || jsonSeconds(f.limit) <= q.MaxTime) {
 			list = append(list, q)
@@ -151,18 +177,33 @@ func (m *maker) fittingQOS(f *fact, p *workload.SitePartition) (list []*workload
 	return list
 }
 
-// qos gives each batch a QOS that admits all its jobs: the first one, or with a drawn probability another.
+// qos gives each batch a QOS that admits all its jobs: the first one, or with a drawn probability another. A
+// QOS that limits the jobs of a user allows those of the user's earlier batches, too. If none does, these
+// do not count: the rule of users brought the batches together.
 func (m *maker) qos(field *workload.MadeField) {
 	names, named := namesOf(field)
 	usual := between(m.rng, 0.6, 0.95)
-	m.eachBatch(field, func(_ *batch, lacking []*fact, set func(*fact)) {
+	has := map[[2]string][]int{} // the jobs of a user in a QOS
+	for i := range m.facts {
+		if f := &m.facts[i]; f.qos != "" {
+			has[[2]string{f.user, f.qos}] = append(has[[2]string{f.user, f.qos}], i)
+		}
+	}
+	m.eachBatch(field, func(b *batch, lacking []*fact, set func(*fact)) {
 		common, other, place := m.rng.Float64() < usual, m.rng.Float64(), ""
+		var allowed []*workload.SiteQOS
 		if named {
 			place = pick(m.rng, names)
+		} else {
+			allowed = m.counting(b, func(qos string) []int { return has[[2]string{lacking[0].user, qos}] })
 		}
 		for _, f := range lacking {
 			f.qos = place
-			if list := m.fittingQOS(f, m.partition(f.partition)); !named && len(list) > 0 {
+			list := fittingQOS(allowed, f, m.partition(f.partition))
+			if len(list) == 0 && !named {
+				list = fittingQOS(b.qos, f, m.partition(f.partition))
+			}
+			if len(list) > 0 {
 				f.qos = list[0].Name
 				if !common && len(list) > 1 {
 					f.qos = list[1+int(other*float64(len(list)-1))].Name
@@ -170,6 +211,11 @@ func (m *maker) qos(field *workload.MadeField) {
 			}
 			if f.qos != "" {
 				set(f)
+			}
+		}
+		for _, i := range b.jobs {
+			if f := &m.facts[i]; f.lacks(field.Field) {
+				has[[2]string{f.user, f.qos}] = append(has[[2]string{f.user, f.qos}], i)
 			}
 		}
 	})

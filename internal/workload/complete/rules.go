@@ -219,8 +219,7 @@ type batch struct {
 	run  time.Duration // the longest
 	// ended is the longest limit that ended one of its jobs; 0 if none did.
 	ended time.Duration
-	// running and submitted are how many of its jobs ran, and how many were there, at one time in the record.
-	running, submitted int
+	qos   []*workload.SiteQOS // that allow a user so many jobs at a time
 }
 
 // betweenJobs is the time after which a user's next submission begins a new session: Zilber, Amit and
@@ -242,19 +241,24 @@ func newMaker(w *workload.Workload, c *workload.Completion) *maker {
 			b = len(m.batches)
 			m.batches, last[k] = append(m.batches, batch{}), b
 		}
-		f.batch = b
-		m.batches[b].jobs = append(m.batches[b].jobs, i)
-		m.batches[b].run = max(m.batches[b].run, f.run)
-		if f.timedOut && f.run > 0 {
-			m.batches[b].ended = max(m.batches[b].ended, limitOf(f.run))
-		}
 		m.facts[i] = f
+		m.join(b, i)
 	}
 	for i := range m.batches {
-		b := &m.batches[i]
-		b.running, b.submitted = m.atOnce(b)
+		m.batches[i].qos = m.counting(&m.batches[i], func(string) []int { return nil })
 	}
 	return m
+}
+
+// join adds a job to a batch.
+func (m *maker) join(to, place int) {
+	b, f := &m.batches[to], &m.facts[place]
+	f.batch = to
+	b.jobs = append(b.jobs, place)
+	b.run = max(b.run, f.run)
+	if f.timedOut && f.run > 0 {
+		b.ended = max(b.ended, limitOf(f.run))
+	}
 }
 
 // make makes a field and counts its jobs.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 )
 
@@ -216,8 +217,8 @@ func (g *daint) draw(o DaintOptions) error {
 	left := g.presetWork(gpu) + g.presetWork(mc)
 	counts := dayCounts(o, rest, wanted, left)
 	if least := slices.Min(counts); least <= 0 {
-		return fmt.Errorf("jobs %d: too few for %d days, some of which would have none (want more jobs or fewer days)",
-			o.Jobs, len(counts))
+		return fmt.Errorf("jobs %d: too few for %d %s, some of which would have none (want more jobs or fewer days)",
+			o.Jobs, len(counts), quantity.Plural(len(counts), "day", "days"))
 	}
 	for i, n := range counts {
 		day, target := rest, wanted-left
@@ -259,9 +260,9 @@ func (g *daint) measure(o DaintOptions) error {
 			load.Days = append(load.Days, work/(24*float64(k.count())))
 		}
 		if most := load.Highest(); o.Jobs != 0 && most > mostLoad+nearLoad {
-			return fmt.Errorf("jobs %d: ask for %.2f times the %s nodes' node-hours on one of %d days (want at most %g: fewer "+
+			return fmt.Errorf("jobs %d: ask for %.2f times the %s nodes' node-hours on one of %d %s (want at most %g: fewer "+
 				"jobs, or more days)",
-				o.Jobs, most, k, len(g.days), mostLoad)
+				o.Jobs, most, k, len(g.days), quantity.Plural(len(g.days), "day", "days"), mostLoad)
 		}
 		g.loads = append(g.loads, load)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 )
 
@@ -193,6 +194,7 @@ func (g *daint) workload(seed uint64) *workload.Workload {
 	return &workload.Workload{
 		Jobs: workload.JobsOf(g.jobs...), NodeEvents: g.nodeEventList, Reservations: g.reservationList,
 		Start: daintStart, Epoch: daintStart, Usage: g.people.usage(),
-		Source: fmt.Sprintf("rmreplay daint, %d days, seed %d", len(g.days), seed),
+		Source: fmt.Sprintf("rmreplay daint, %d %s, seed %d", len(g.days),
+			quantity.Plural(len(g.days), "day", "days"), seed),
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 )
 
@@ -100,9 +101,11 @@ func IO(o IOOptions) (*workload.Workload, error) {
 	}
 	switch {
 	case len(o.Counts) > len(set.classes):
-		return nil, fmt.Errorf("counts: %d numbers for the %d groups of %s", len(o.Counts), len(set.classes), o.Set)
+		return nil, fmt.Errorf("counts: %d numbers for the %d %s of %s", len(o.Counts), len(set.classes),
+			quantity.Plural(len(set.classes), "group", "groups"), o.Set)
 	case o.Cycles < 0 || perCycle == 0 || o.Cycles > ioMost/perCycle:
-		return nil, fmt.Errorf("cycles: %d cycles of %d jobs (want 1 to %d jobs)", o.Cycles, perCycle, ioMost)
+		return nil, fmt.Errorf("cycles: %d %s of %d %s (want 1 to %d jobs)", o.Cycles,
+			quantity.Plural(o.Cycles, "cycle", "cycles"), perCycle, quantity.Plural(perCycle, "job", "jobs"), ioMost)
 	case o.Rate < 0:
 		return nil, fmt.Errorf("rate: %d bytes/s (want more than 0)", o.Rate)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 )
 
@@ -36,7 +37,8 @@ func Like(model *workload.Workload, o LikeOptions) (*workload.Workload, error) {
 	jobs := model.Jobs.List()
 	sortJobs(jobs)
 	if len(jobs) < leastLike {
-		return nil, fmt.Errorf("%d jobs are too few to learn from (want at least %d)", len(jobs), leastLike)
+		return nil, fmt.Errorf("%d %s too few to learn from (want at least %d)", len(jobs),
+			quantity.Plural(len(jobs), "job is", "jobs are"), leastLike)
 	}
 	if jobs[len(jobs)-1].Submit == jobs[0].Submit {
 		return nil, errors.New("all jobs are submitted at one instant")

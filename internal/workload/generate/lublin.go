@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 )
 
@@ -103,7 +104,8 @@ func Lublin(o LublinOptions) (*workload.Workload, error) {
 	}
 	w := &workload.Workload{
 		Epoch: o.Start, Users: lublinUsers(o.Users), MachineProcessors: o.Processors,
-		Source: fmt.Sprintf("Lublin-Feitelson model, %d processors, seed %d", o.Processors, o.Seed),
+		Source: fmt.Sprintf("Lublin-Feitelson model, %d %s, seed %d", o.Processors,
+			quantity.Plural(o.Processors, "processor", "processors"), o.Seed),
 	}
 	if o.Nodes {
 		w.MachineNodes, w.MachineProcessors = o.Processors, 0

@@ -302,7 +302,7 @@ func TestWrite(t *testing.T) {
 	}
 	var text bytes.Buffer
 	summary := s.Summary()
-	if err := summary.Render(&text); err != nil || !strings.Contains(text.String(), "without end     1 jobs") {
+	if err := summary.Render(&text); err != nil || !strings.Contains(text.String(), "without end     1 job") {
 		t.Errorf("%v, %s", err, text.String())
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 )
 
 // Stats describe the graph of one user, or of all users together (Madon et al., FGCS 2024,
@@ -174,13 +175,15 @@ func (s *Summary) Render(w io.Writer) error {
 	p.printf("users           %d\n", len(s.Users))
 	p.printf("jobs            %d\n", s.Jobs)
 	if s.WithoutEnd > 0 {
-		p.printf("without end     %d jobs have no recorded end; no session depends on theirs\n", s.WithoutEnd)
+		p.printf("without end     %d %s no recorded end; no session depends on theirs\n", s.WithoutEnd,
+			quantity.Plural(s.WithoutEnd, "job has", "jobs have"))
 	}
 	p.printf("sessions        %d, of %.1f jobs on average\n", s.Sessions, s.MeanJobs)
-	p.printf("roots           %d sessions depend on none\n", s.Roots)
+	p.printf("roots           %d %s on none\n", s.Roots, quantity.Plural(s.Roots, "session depends", "sessions depend"))
 	p.printf("edges           %d after transitive reduction\n", s.Edges)
-	p.printf("longest path    %d sessions\n", s.LongestPath)
-	p.printf("arity           %d sessions depend on one at most, and one on %d\n", s.Arity, s.Fan)
+	p.printf("longest path    %d %s\n", s.LongestPath, quantity.Plural(s.LongestPath, "session", "sessions"))
+	p.printf("arity           %d %s on one at most, and one on %d\n", s.Arity,
+		quantity.Plural(s.Arity, "session depends", "sessions depend"), s.Fan)
 	t := s.ThinkTimes
 	p.printf("think time      %.0f%% under 1 h, %.0f%% under 10 h, median %s\n",
 		100*t.UnderHour, 100*t.UnderHours, time.Duration(t.Median)*time.Second)

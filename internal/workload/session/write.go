@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"rmreplay/internal/quantity"
 	"slices"
 	"strconv"
 )
@@ -41,7 +42,8 @@ func (s *Sessions) label(g *Graph, i int) string {
 	if len(jobs) == 1 {
 		return fmt.Sprintf("%d: %s", i, first)
 	}
-	return fmt.Sprintf("%d: %s ... %s (%d jobs)", i, first, s.jobs.At(jobs[len(jobs)-1]).ID, len(jobs))
+	return fmt.Sprintf("%d: %s ... %s (%d %s)", i, first, s.jobs.At(jobs[len(jobs)-1]).ID, len(jobs),
+		quantity.Plural(len(jobs), "job", "jobs"))
 }
 
 // The JSON form of a graph.

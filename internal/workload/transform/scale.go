@@ -8,6 +8,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/workload"
 )
 
@@ -25,8 +26,8 @@ type SwitchOptions struct {
 // is out of range.
 func Switches(o SwitchOptions) (Step, error) {
 	if o.Switches < 1 || o.MinNodes < 0 || o.MinRuntime < 0 || o.Wait < 0 {
-		return Step{}, fmt.Errorf("%d switches for %d nodes and %s: want 1 or more switches, and nothing negative",
-			o.Switches, o.MinNodes, o.MinRuntime)
+		return Step{}, fmt.Errorf("%d switches for %d %s and %s: want 1 or more switches, and nothing negative",
+			o.Switches, o.MinNodes, quantity.Plural(o.MinNodes, "node", "nodes"), o.MinRuntime)
 	}
 	text := fmt.Sprintf("--switches %d --min-nodes %d --min-runtime %g", o.Switches, o.MinNodes, o.MinRuntime.Seconds())
 	if o.Wait > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/arrays"
@@ -80,7 +81,8 @@ func Repeat(times int) (Step, error) {
 	}
 	return Step{fmt.Sprintf("--repeat %d", times), func(w *workload.Workload, _ *Environment) (int, error) {
 		if w.Jobs.Len() > mostJobs/times {
-			return 0, fmt.Errorf("%d times %d jobs: too many (want at most %d)", times, w.Jobs.Len(), mostJobs)
+			return 0, fmt.Errorf("%d times %d %s: too many (want at most %d)", times, w.Jobs.Len(),
+				quantity.Plural(w.Jobs.Len(), "job", "jobs"), mostJobs)
 		}
 		start := firstInput(w)
 		period := wholeDays(w, start)

@@ -367,11 +367,13 @@ func (c *creation) finish() {
 
 // checkLicenses checks the licenses that the cluster has (license_validate).
 func (c *creation) checkLicenses() *Finding {
-	if c.j.Licenses == "" || strings.Contains(c.j.Licenses, "|") {
-		return nil
+	list := c.j.Licenses
+	mixed := false
+	if c.release.Since(slurmspec.R2505) && strings.Contains(list, "|") { // alternatives
+		list, mixed = strings.ReplaceAll(list, "|", ","), strings.ContainsAny(list, ",;(")
 	}
-	wanted, err := parseLicenses(c.j.Licenses)
-	if err != nil {
+	wanted, err := parseLicenses(list)
+	if err != nil || mixed {
 		return reject(errLicenses, RuleLicenses, "--licenses cannot be read", "correct --licenses (NAME:COUNT)")
 	}
 	for name, n := range wanted {

@@ -78,6 +78,8 @@ func (a *Association) Up(yield func(*Association) bool) {
 type QOS struct {
 	Name   string
 	Limits Limits
+	// Unlimited says that Limits has none of those that keep a job from starting.
+	Unlimited bool
 	// Priority is the QOS's priority; PriorityNorm is its part of the largest one.
 	Priority     uint32
 	PriorityNorm float64
@@ -297,6 +299,7 @@ func (a *Accounts) addQOS() {
 			PreemptMode:           p.PreemptMode, GraceTime: p.GraceTime, PreemptExempt: -1,
 			Usage: a.usage(), Counts: a.counts(), ByUser: map[string]*Counts{}, ByAccount: map[string]*Counts{},
 		}
+		q.Unlimited = q.Limits.letStart()
 		if p.Priority != nil {
 			q.Priority = uint32(*p.Priority)
 		}

@@ -57,6 +57,24 @@ func (a *Accounts) policyLimits(p *associations.Policy) Limits {
 	return l
 }
 
+// letStart reports whether there is no limit that keeps a job from starting.
+func (l *Limits) letStart() bool {
+	for _, amounts := range []tres.Vector{
+		l.GrpTRES, l.GrpTRESMinutes, l.GrpTRESRunMinutes, l.MaxTRES, l.MaxTRESPerNode, l.MaxTRESMinutes, l.MaxTRESPerUser,
+		l.MaxTRESPerAccount, l.MinTRES, l.MaxRunMinutesPerUser, l.MaxRunMinutesPerAccount,
+	} {
+		if amounts != nil {
+			return false
+		}
+	}
+	for _, number := range []int64{l.GrpWall, l.MaxWall, l.GrpJobs, l.MaxJobs, l.MaxJobsPerAccount} {
+		if number != NoLimit {
+			return false
+		}
+	}
+	return true
+}
+
 func orNone(limit *int64) int64 {
 	if limit == nil {
 		return NoLimit

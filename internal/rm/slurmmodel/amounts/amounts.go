@@ -2,6 +2,7 @@
 package amounts
 
 import (
+	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/rm/slurmmodel/tres"
 )
@@ -43,7 +44,16 @@ func Requested(table *tres.Table, v tres.Vector, r *selection.Request, cpus, nod
 		v[tres.Memory] = uint64(r.Memory) * uint64(cpus)
 	}
 	for _, d := range r.Devices {
-		addDevices(table, v, d.Kind, d.Type, d.Count*nodes)
+		addDevices(table, v, d.Kind, d.Type, d.On(r, nodes))
+	}
+}
+
+// AddLicenses adds licences to a vector.
+func AddLicenses(table *tres.Table, v tres.Vector, list []licenses.License) {
+	for _, l := range list {
+		if i, tracked := table.Index("license/" + l.Name); tracked {
+			v[i] += uint64(l.Count)
+		}
 	}
 }
 

@@ -7,28 +7,36 @@ import "rmreplay/internal/rm"
 type Depths struct {
 	User, Partition, Both int
 
-	counts map[[2]string]int // by user and partition; one of both may be empty
+	counts map[[2]string]*int // by user and partition; one of both may be empty
 }
 
-// Beyond counts a job, and returns why it is beyond a limit; "" if it is not.
+// Beyond counts a job, and returns why it is beyond a limit; "" if it is not. A job beyond one limit counts for none
+// (_job_exceeds_max_bf_param in backfill.c).
 func (d *Depths) Beyond(user, partition string) rm.Backfill {
+	both, all, own := d.of(user, partition), d.of("", partition), d.of(user, "")
 	switch {
-	case d.exceeded(d.Partition, "", partition):
+	case d.Both > 0 && *both >= d.Both:
+		return rm.UserDepth
+	case d.Partition > 0 && *all >= d.Partition:
 		return rm.PartitionDepth
-	case d.exceeded(d.Both, user, partition), d.exceeded(d.User, user, ""):
+	case d.User > 0 && *own >= d.User:
 		return rm.UserDepth
 	}
+	*both++
+	*all++
+	*own++
 	return ""
 }
 
-func (d *Depths) exceeded(most int, user, partition string) bool {
-	if most <= 0 {
-		return false
-	}
+// of returns the number of jobs of a user, of a partition, or of both.
+func (d *Depths) of(user, partition string) *int {
 	if d.counts == nil {
-		d.counts = map[[2]string]int{}
+		d.counts = map[[2]string]*int{}
 	}
-	k := [2]string{user, partition}
-	d.counts[k]++
-	return d.counts[k] > most
+	n := d.counts[[2]string{user, partition}]
+	if n == nil {
+		n = new(int)
+		d.counts[[2]string{user, partition}] = n
+	}
+	return n
 }

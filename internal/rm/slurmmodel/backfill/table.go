@@ -173,6 +173,16 @@ func (t *Table) Conflicts(nodes selection.Bits, start, end int64) bool {
 	return false
 }
 
+// Planned returns when nodes are planned for another job, after an instant and before another; 0 if they are not.
+func (t *Table) Planned(nodes selection.Bits, after, before int64) int64 {
+	for _, i := range t.list {
+		if i.begin > after && i.begin < before && !i.free.Contains(nodes) {
+			return i.begin
+		}
+	}
+	return 0
+}
+
 // Round returns the last multiple of the resolution until a second.
 func (t *Table) Round(second int64) int64 { return second / t.resolution * t.resolution }
 

@@ -53,6 +53,9 @@ func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 	if more > 0 {
 		list = append(list, Missing{"MaxMemPerCPU of partitions", more})
 	}
+	if what, n := jobGPUs(cfg, w); n > 0 {
+		list = append(list, Missing{what, n})
+	}
 	if what := unlikeReservations(cfg, w.Reservations); what != "" {
 		list = append(list, Missing{what, w.Jobs.Len()})
 	}
@@ -78,6 +81,28 @@ func nodeEvents(cfg *slurmmodel.Config, w *workload.Workload, n int) (list []Mis
 		list = append(list, Missing{"jobs that outlive their nodes (--no-kill)", survivors})
 	}
 	return list
+}
+
+// jobGPUs describes requests for GPUs of other kinds than a number for each node that the model does not have, and
+// returns the number of jobs; 0 for none. Since 24.11 slurmctld chooses such GPUs otherwise. Before, it gives jobs
+// others than they ask for each socket if gres.conf does not say where GPUs are.
+func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs int) {
+	nowhere := func(n hpc.Node) bool {
+		return slices.ContainsFunc(n.GRES, func(g hpc.GRES) bool { return g.Name == "gpu" && g.Type == "" && g.Cores == "" })
+	}
+	what = "GPUs for the job, a socket or a task since 24.11"
+	newer := cfg.Release.Since(slurmspec.R2411)
+	if !newer {
+		what = "GPUs for a socket on nodes whose GPUs have neither cores nor types"
+	}
+	unplaced := slices.ContainsFunc(cfg.Nodes, nowhere)
+	for _, j := range w.Jobs.All() {
+		other := j.GPUs != "" || j.GPUsPerTask != "" || j.CPUsPerGPU > 0 || j.MemPerGPU > 0
+		if newer && (other || j.GPUsPerSocket != "") || unplaced && j.GPUsPerSocket != "" {
+			jobs++
+		}
+	}
+	return what, jobs
 }
 
 // unlikeReservations describes what reservations ask for and the model does not have; empty for nothing.
@@ -189,6 +214,14 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		return ""
 	},
 	func(c *slurmmodel.Config) string {
+		for _, key := range []string{"DefCpuPerGPU", "DefMemPerGPU"} {
+			if keys.Value(c.Get, key) != "" {
+				return key
+			}
+		}
+		return ""
+	},
+	func(c *slurmmodel.Config) string {
 		if keys.Number(c.Get, "CompleteWait", 0) > 0 {
 			return "CompleteWait"
 		}
@@ -197,7 +230,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 	func(c *slurmmodel.Config) string {
 		for _, p := range c.Partitions {
 			for _, key := range []string{
-				"MaxCPUsPerNode", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
+				"DefCpuPerGPU", "DefMemPerGPU", "MaxCPUsPerNode", "MaxMemPerNode", "ExclusiveUser", "MaxCPUsPerSocket", "ExclusiveTopo",
 			} {
 				if text := keys.Value(p.Get, key); text != "" && !strings.EqualFold(text, "NO") && !strings.EqualFold(text, "UNLIMITED") {
 					return key + " of partitions"
@@ -218,11 +251,9 @@ var jobRules = []struct {
 	asks func(*hpc.Job) bool
 }{
 	{"several reservations for a job", func(j *hpc.Job) bool { return strings.Contains(j.Reservation, ",") }},
-	{"licences", func(j *hpc.Job) bool { return j.Licenses != "" }},
-	{"GPUs for the job, a socket or a task", func(j *hpc.Job) bool {
-		return j.GPUs != "" || j.GPUsPerSocket != "" || j.GPUsPerTask != "" || j.CPUsPerGPU > 0 || j.MemPerGPU > 0 || j.TasksPerGPU > 0
-	}},
-	{"deadlines", func(j *hpc.Job) bool { return j.Deadline > 0 }},
+	{"licences of other servers", func(j *hpc.Job) bool { return strings.Contains(j.Licenses, "@") }},
+	{"tasks for each GPU", func(j *hpc.Job) bool { return j.TasksPerGPU > 0 }},
+	{"--gres-flags=enforce-binding", func(j *hpc.Job) bool { return strings.EqualFold(j.GRESFlags, "enforce-binding") }},
 	{"features with counts or brackets", func(j *hpc.Job) bool { return strings.ContainsAny(j.Constraint, "[(*") || j.Prefer != "" }},
 	{"--exclusive=user and mcs", func(j *hpc.Job) bool { return j.Exclusive == "user" || j.Exclusive == "mcs" }},
 	{"specialized cores", func(j *hpc.Job) bool { return j.CoreSpec > 0 || j.ThreadSpec > 0 }},

@@ -89,11 +89,22 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		"jobs that outlive their nodes (--no-kill) (1 jobs)": func(_ *slurmmodel.Config, w *workload.Workload) {
 			w.NodeEvents, w.Jobs = []hpc.NodeEvent{{}}, workload.JobsOf(&hpc.Job{ID: "1", Request: hpc.Request{NoKill: true}})
 		},
-		"licences (1 jobs)":                             job(func(j *hpc.Job) { j.Licenses = "matlab" }),
-		"deadlines (1 jobs)":                            job(func(j *hpc.Job) { j.Deadline = 1 }),
-		"several reservations for a job (1 jobs)":       job(func(j *hpc.Job) { j.Reservation = "r,s" }),
-		"GPUs for the job, a socket or a task (1 jobs)": job(func(j *hpc.Job) { j.GPUs = "2" }),
-		"features with counts or brackets (1 jobs)":     job(func(j *hpc.Job) { j.Constraint = "[a|b]" }),
+		"licences of other servers (1 jobs)":      job(func(j *hpc.Job) { j.Licenses = "matlab@flex" }),
+		"several reservations for a job (1 jobs)": job(func(j *hpc.Job) { j.Reservation = "r,s" }),
+		"tasks for each GPU (1 jobs)":             job(func(j *hpc.Job) { j.TasksPerGPU = 2 }),
+		"GPUs for a socket on nodes whose GPUs have neither cores nor types (1 jobs)": func(
+			c *slurmmodel.Config, w *workload.Workload,
+		) {
+			c.Nodes[0].GRES = []hpc.GRES{{Name: "gpu", Count: 2}}
+			job(func(j *hpc.Job) { j.GPUsPerSocket = "1" })(c, w)
+		},
+		"--gres-flags=enforce-binding (1 jobs)": job(func(j *hpc.Job) { j.GRESFlags = "enforce-binding" }),
+		"GPUs for the job, a socket or a task since 24.11 (1 jobs)": func(c *slurmmodel.Config, w *workload.Workload) {
+			c.Release = slurmspec.R2411
+			job(func(j *hpc.Job) { j.GPUs = "2" })(c, w)
+		},
+		"DefCpuPerGPU (2 jobs)":                     site(cons + "DefCpuPerGPU=4"),
+		"features with counts or brackets (1 jobs)": job(func(j *hpc.Job) { j.Constraint = "[a|b]" }),
 	} {
 		cfg, w := plain()
 		change(cfg, w)

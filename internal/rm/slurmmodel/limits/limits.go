@@ -26,6 +26,8 @@ type Limits struct {
 	// noAmounts are those of a check that begins.
 	imposed, unlimited accounts.Limits
 	amounts, noAmounts tres.Vector
+	imposes            bool // imposed may have limits
+	selecting          selection
 	// These are amounts of the present check.
 	request, minutes         tres.Vector
 	used, reserved, reserves tres.Vector
@@ -35,7 +37,7 @@ type Limits struct {
 // PriorityFlags=ACCRUE_ALWAYS.
 func New(a *accounts.Accounts, shares *fairshare.FairShare, enforce accounts.Enforcement, accrueAlways bool,
 	release slurmspec.Release) *Limits {
-	l := &Limits{accounts: a, shares: shares, enforce: enforce, always: accrueAlways, release: release}
+	l := &Limits{accounts: a, shares: shares, enforce: enforce, always: accrueAlways, release: release, imposes: true}
 	for _, v := range []*tres.Vector{&l.request, &l.minutes, &l.used, &l.reserved, &l.reserves} {
 		*v = a.TRES.Vector()
 	}
@@ -141,8 +143,16 @@ func limitFactor(first, second *accounts.QOS) float64 {
 
 // begin forgets the limits of the last check.
 func (l *Limits) begin() {
-	l.imposed = l.unlimited
-	copy(l.amounts, l.noAmounts)
+	if l.imposes {
+		l.imposed, l.imposes = l.unlimited, false
+		copy(l.amounts, l.noAmounts)
+	}
+}
+
+// imposing returns the limits of the QOS that were checked so far, for a check that adds to them.
+func (l *Limits) imposing() *accounts.Limits {
+	l.imposes = true
+	return &l.imposed
 }
 
 // takes notes a limit that is a number. It returns false if the limit is not set, or one before it was.

@@ -51,7 +51,10 @@ func (j *Job) wait(r slurmspec.Reason) bool {
 
 // qosRuns checks a QOS (_qos_job_runnable_pre_select).
 func (l *Limits) qosRuns(j *Job, q *accounts.QOS) bool {
-	set, imposed := &q.Limits, &l.imposed
+	if q.Unlimited {
+		return true
+	}
+	set, imposed := &q.Limits, l.imposing()
 	minutes := slurmspec.NoVal
 	if takes(&imposed.GrpJobs, set.GrpJobs) && int64(q.Counts.Running) >= set.GrpJobs {
 		return j.wait(qosGrpJobs)
@@ -169,6 +172,7 @@ type selection struct {
 	free     bool    // the usage factor is 0: past usage does not count
 }
 
+// selection begins the check of a job with its resources. It lasts until the next one.
 func (l *Limits) selection(j *Job, request tres.Vector, selected []uint64) *selection {
 	minutes := j.Minutes
 	if minutes == slurmspec.NoVal {
@@ -181,15 +185,19 @@ func (l *Limits) selection(j *Job, request tres.Vector, selected []uint64) *sele
 	for i, n := range request {
 		l.minutes[i] = n * uint64(minutes)
 	}
-	return &selection{
+	l.selecting = selection{
 		Limits: l, job: j, request: request, minutes: l.minutes, selected: selected,
 		free: j.QOS != nil && j.QOS.UsageFactor == 0,
 	}
+	return &l.selecting
 }
 
 // qos checks a QOS (_qos_job_runnable_post_select).
 func (c *selection) qos(q *accounts.QOS) bool {
-	set, imposed := &q.Limits, &c.imposed
+	if q.Unlimited {
+		return true
+	}
+	set, imposed := &q.Limits, c.imposing()
 	user, account := q.OfUser(c.job.User), q.OfAccount(c.job.Association.Account)
 	groups := usage{request: c.minutes, qos: true, safe: true}
 	if !c.groups(&q.Usage, &q.Counts, set, groups, qosGrpMins, qosGrp, qosGrpRunMins) {
@@ -308,6 +316,9 @@ func (c *selection) groups(past *accounts.Usage, counts *accounts.Counts, set *a
 
 // group checks the group's limits of an association.
 func (c *selection) group(a *accounts.Association) bool {
+	if set := &a.Limits; set.GrpTRES == nil && set.GrpTRESMinutes == nil && set.GrpTRESRunMinutes == nil {
+		return true
+	}
 	return c.groups(&a.Usage, &a.Counts, &a.Limits, usage{request: c.minutes}, assocGrpMins, assocGrp, assocGrpRunMins)
 }
 

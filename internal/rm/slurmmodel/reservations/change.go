@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/slurmspec"
 )
@@ -21,6 +22,26 @@ const (
 	// oldestStart is how long before its creation a reservation may begin (MAX_RESV_DELAY).
 	oldestStart = 600
 )
+
+// Apply creates, changes or deletes a reservation. A deleted one is returned; used says whether jobs use one. The
+// error is slurmctld's refusal.
+func (l *List) Apply(
+	ev hpc.ReservationEvent, now int64, used func(*Reservation) bool,
+) (gone *Reservation, err error) {
+	if ev.Action == "delete" {
+		return l.Delete(ev.Name, used)
+	}
+	update := ev.Action == "update"
+	d, err := rpc.NewReservationDesc(ev.Reservation, update)
+	switch {
+	case err != nil:
+	case update:
+		err = l.Update(d, now)
+	default:
+		err = l.Create(d, now)
+	}
+	return nil, err
+}
 
 // Create makes a reservation (create_resv). The error says why slurmctld refuses it.
 func (l *List) Create(d *rpc.ReservationDesc, now int64) error {

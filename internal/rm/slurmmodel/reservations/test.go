@@ -1,6 +1,10 @@
 package reservations
 
-import "rmreplay/internal/rm/slurmmodel/selection"
+import (
+	"errors"
+
+	"rmreplay/internal/rm/slurmmodel/selection"
+)
 
 // Want is what a job wants, as reservations see it.
 type Want struct {
@@ -36,6 +40,26 @@ const (
 	Busy
 )
 
+// The refusals of jobs that name a reservation, in slurmctld's words.
+var (
+	errInvalid = errors.New("requested reservation is invalid")
+	errAccess  = errors.New("access denied to requested reservation")
+)
+
+// Admit returns an error if a new job may not use the reservation that it names, if it names one; r is nil if there
+// is none of the name (validate_job_resv).
+func Admit(names bool, r *Reservation, who Who) error {
+	switch {
+	case !names:
+		return nil
+	case r == nil:
+		return errInvalid
+	case !r.Admits(who):
+		return errAccess
+	}
+	return nil
+}
+
 // mostMoves is how often a start is moved behind a reservation.
 const mostMoves = 10
 
@@ -56,6 +80,23 @@ func (l *List) Test(w *Want, now int64, move bool) (nodes selection.Bits, start 
 		}
 		start = end
 	}
+}
+
+// Next returns when the first reservation of nodes begins, after an instant and before another, that is not a job's
+// own; 0 if none does (job_time_adj_resv).
+func (l *List) Next(own *Reservation, nodes selection.Bits, now, before int64) (start int64) {
+	for _, r := range l.all {
+		if r.End <= now {
+			r.advance(now)
+		}
+		if r == own || r.Start <= now || r.Start >= before || !r.Nodes.Overlaps(nodes) {
+			continue
+		}
+		if start == 0 || r.Start < start {
+			start = r.Start
+		}
+	}
+	return start
 }
 
 // exclude takes the nodes of reservations away that overlap a job's time. If one of them excludes the job as

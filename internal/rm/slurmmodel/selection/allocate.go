@@ -8,14 +8,16 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	for i := range nodes.All {
 		a.Parts = append(a.Parts, Part{Node: i, CPUs: t.rooms[i].cpus})
 	}
-	if !r.Exclusive {
-		m.distribute(r, a)
+	whole := r.Exclusive || r.Whole // no other job shares its nodes (NODE_CR_RESERVED)
+	if !whole {
+		m.distribute(t, a)
 	}
+	cores := make([]int16, m.stride*len(a.Parts))
 	for i := range a.Parts {
 		p := &a.Parts[i]
 		n := &m.Nodes[p.Node]
-		if r.Exclusive {
-			p.cores = make([]int16, n.Sockets)
+		p.cores = cores[i*m.stride : i*m.stride+n.Sockets : (i+1)*m.stride]
+		if whole {
 			for s := range p.cores {
 				p.cores[s] = int16(n.Cores)
 			}
@@ -25,7 +27,7 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 			a.CPUs += p.CPUs
 		}
 		switch {
-		case !m.CountMemory:
+		case !m.CountMemory, r.MemoryPerDevice > 0:
 		case r.Memory == 0:
 			p.Memory = n.Memory
 		case r.MemoryPerCPU:
@@ -33,15 +35,19 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 		default:
 			p.Memory = r.Memory
 		}
-		m.takeDevices(t, p)
 	}
+	m.giveDevices(t, a)
 	return a
 }
 
 // distribute gives each node its CPUs: a task for each node, then the tasks that fill a core, and the
 // rest a core at a time in turn (dist_tasks_compute_c_b).
-func (m *Machine) distribute(r *Request, a *Allocation) {
+func (m *Machine) distribute(t *test, a *Allocation) {
+	r := t.request
 	want := max(len(a.Parts), len(a.Parts)*r.TasksPerNode, r.MinCPUs, len(a.Parts)*r.MinCPUsPerNode)
+	for k := range r.Devices {
+		want = max(want, r.Devices[k].On(r, len(a.Parts))*r.Devices[k].CPUsPer)
+	}
 	if !r.Overcommit && r.CPUsPerTask > 1 {
 		if r.TasksPerNode == 0 {
 			want /= r.CPUsPerTask
@@ -50,7 +56,7 @@ func (m *Machine) distribute(r *Request, a *Allocation) {
 		}
 	}
 	want = max(want, 1)
-	d := distribution{r: r, parts: a.Parts, have: make([]int, len(a.Parts)), tasks: make([]int, len(a.Parts)), left: want}
+	d := distribution{t: t, parts: a.Parts, have: t.work.have, left: want}
 	room := false
 	for n := range a.Parts {
 		d.have[n], a.Parts[n].CPUs = a.Parts[n].CPUs, 0
@@ -87,22 +93,30 @@ func (m *Machine) distribute(r *Request, a *Allocation) {
 
 // distribution is a distribution of tasks in progress.
 type distribution struct {
-	r     *Request
+	t     *test
 	parts []Part
 	have  []int // CPUs that each node offers
-	tasks []int
-	left  int // tasks without a node
+	left  int   // tasks without a node
 }
 
 func (d *distribution) fits(n int) bool {
-	return d.left > 0 && d.have[n]-d.parts[n].CPUs >= d.r.CPUsPerTask &&
-		(d.r.TasksPerNode == 0 || d.tasks[n] < d.r.TasksPerNode)
+	r, p := d.t.request, &d.parts[n]
+	if d.left == 0 || d.have[n]-p.CPUs < r.CPUsPerTask || r.TasksPerNode > 0 && p.tasks >= r.TasksPerNode {
+		return false
+	}
+	for k := range r.Devices {
+		if per := r.Devices[k].PerTask; per > 0 && p.tasks >= d.t.rooms[p.Node].offers[k].total/per {
+			return false
+		}
+	}
+	return true
 }
 
 func (d *distribution) add(n int) {
+	p := &d.parts[n]
 	d.left--
-	d.tasks[n]++
-	d.parts[n].CPUs = min(d.have[n], d.parts[n].CPUs+d.r.CPUsPerTask)
+	p.tasks++
+	p.CPUs = min(d.have[n], p.CPUs+d.t.request.CPUsPerTask)
 }
 
 // takeCores takes the cores of a node's sockets: whole tasks from one socket, and the rest from all in
@@ -110,7 +124,6 @@ func (d *distribution) add(n int) {
 func (m *Machine) takeCores(r *Request, at *room, p *Part) {
 	n := &m.Nodes[p.Node]
 	per := r.cpusPerCore(n)
-	p.cores = make([]int16, n.Sockets)
 	cpus := p.CPUs
 	take := func(s int) {
 		p.cores[s]++
@@ -144,46 +157,4 @@ func (m *Machine) takeCores(r *Request, at *room, p *Part) {
 		cores += int(c)
 	}
 	p.CPUs = cores * n.Threads
-}
-
-// takeDevices takes generic resources of a node, first those close to the job's cores. A job that shares
-// its nodes with no other gets all of them.
-func (m *Machine) takeDevices(t *test, p *Part) {
-	n := &m.Nodes[p.Node]
-	if len(n.Devices) == 0 || len(t.request.Devices) == 0 && !t.request.Exclusive {
-		return
-	}
-	width := m.stride + 1
-	p.devices = make([]int16, m.slots*width)
-	free := make([]int, width)
-	if t.request.Exclusive {
-		for i := range n.Devices {
-			m.freeDevices(t.state, p.Node, i, true, free)
-			for k, c := range free {
-				p.devices[i*width+k] = int16(c)
-			}
-		}
-		return
-	}
-	for k := range t.request.Devices {
-		d := &t.request.Devices[k]
-		left := d.Count
-		for _, close := range []bool{true, false} {
-			for i := range n.Devices {
-				if n.Devices[i].Kind != d.Kind || d.Type != "" && n.Devices[i].Type != d.Type {
-					continue
-				}
-				m.freeDevices(t.state, p.Node, i, false, free)
-				for s := range free {
-					near := s == m.stride || s < len(p.cores) && p.cores[s] > 0
-					if near != close {
-						continue
-					}
-					n := min(left, free[s]-int(p.devices[i*width+s]))
-					p.devices[i*width+s] += int16(n)
-					left -= n
-				}
-			}
-		}
-	}
 }

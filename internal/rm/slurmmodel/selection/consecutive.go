@@ -8,6 +8,7 @@ type series struct {
 	nodes, cpus int
 	required    int // the first named node in it, or -1
 	weight      uint64
+	devices     []int // for the whole job, by request
 }
 
 // consecutive takes nodes from the series that fits best, then from the next (_eval_nodes).
@@ -32,7 +33,7 @@ func (p *pick) consecutive(nodes Bits) bool {
 		}
 		best.nodes, best.cpus = 0, 0
 	}
-	return p.cpus <= 0 && p.enough(0)
+	return p.cpus <= 0 && p.enough(0) && p.hasDevices(nil)
 }
 
 // series cuts the candidates into series.
@@ -71,12 +72,15 @@ func (p *pick) series(nodes Bits) []series {
 		current.nodes++
 		current.cpus += p.has[i]
 		current.weight = weight
+		current.devices = p.addDevices(current.devices, i)
 	}
 	end()
 	return list
 }
 
-func (p *pick) sufficient(s *series) bool { return s.cpus >= p.cpus && p.enough(s.nodes) }
+func (p *pick) sufficient(s *series) bool {
+	return s.cpus >= p.cpus && p.enough(s.nodes) && p.hasDevices(s.devices)
+}
 
 // best returns the series that fits best, or nil.
 func (p *pick) best(list []series) *series {
@@ -148,7 +152,7 @@ func (p *pick) takeUpAndDown(s *series, nodes Bits) {
 func (p *pick) tightest(first, last int, nodes Bits) int {
 	best := -1
 	for i := first; i <= last; i++ {
-		if nodes.Has(i) || p.has[i] == 0 || p.has[i] < p.cpus {
+		if nodes.Has(i) || p.has[i] == 0 || p.has[i] < p.cpus || !p.hasDevices(p.addDevices(nil, i)) {
 			continue
 		}
 		if best < 0 || p.has[i] < p.has[best] {
@@ -174,7 +178,7 @@ func (p *pick) ordered(nodes Bits, less func(a, b int) int) bool {
 		p.take(i, p.has[i])
 		nodes.Set(i)
 	}
-	return p.cpus <= 0 && p.least <= 0
+	return p.served()
 }
 
 // candidates returns the nodes that can serve the job, without those that it names, and leaves only the

@@ -57,39 +57,46 @@ func (p *pick) onlyLeaf(s *switches, best Bits) int {
 // leafSuffices reports whether the nodes of a leaf serve the rest of the job.
 func (p *pick) leafSuffices(leaf int, best, nodes Bits) bool {
 	cpus, count := 0, 0
-	for i := range p.m.Switches[leaf].Nodes.All {
-		if best.Has(i) && !nodes.Has(i) && p.has[i] > 0 {
+	var devices []int
+	of := p.m.Switches[leaf].Nodes
+	for i := of.NextAnd(best, 0); i >= 0; i = of.NextAnd(best, i+1) {
+		if !nodes.Has(i) && p.has[i] > 0 {
 			cpus += p.has[i]
 			count++
+			devices = p.addDevices(devices, i)
 		}
 	}
-	return cpus >= p.cpus && p.enough(count)
+	return cpus >= p.cpus && p.enough(count) && p.hasDevices(devices)
 }
 
 // takeInTurn takes a node of each leaf, and again, until the job has all that it wants.
 func (p *pick) takeInTurn(best, nodes Bits) bool {
+	next := make([]int, len(p.m.Switches)) // the first node of each leaf that has not been looked at
 	for taken := true; taken; {
 		taken = false
 		for i := range p.m.Switches {
-			if p.m.Switches[i].Level != 0 {
+			if p.m.Switches[i].Level != 0 || next[i] < 0 {
 				continue
 			}
-			for node := range p.m.Switches[i].Nodes.All {
-				if !best.Has(node) || nodes.Has(node) || p.has[node] == 0 {
-					continue
-				}
-				p.take(node, p.has[node])
-				nodes.Set(node)
-				taken = true
-				switch {
-				case p.done():
-					return true
-				case p.most == 0:
-					return false
-				}
-				break
+			leaf := p.m.Switches[i].Nodes
+			node := leaf.NextAnd(best, next[i])
+			for node >= 0 && (nodes.Has(node) || p.has[node] == 0) {
+				node = leaf.NextAnd(best, node+1)
+			}
+			if next[i] = node; node < 0 {
+				continue
+			}
+			next[i]++
+			p.take(node, p.has[node])
+			nodes.Set(node)
+			taken = true
+			switch {
+			case p.done():
+				return true
+			case p.most == 0:
+				return false
 			}
 		}
 	}
-	return p.least <= 0 && p.cpus <= 0
+	return p.served()
 }

@@ -26,11 +26,11 @@ func (p *pick) leastLoaded(nodes Bits) bool {
 			nodes.Set(i)
 			classes[k].nodes.Clear(i)
 			if p.done() || p.most == 0 {
-				return p.cpus <= 0 && p.least <= 0
+				return p.served()
 			}
 		}
 	}
-	return p.cpus <= 0 && p.least <= 0
+	return p.served()
 }
 
 // mostFree returns the node of a set that has the largest share of its CPUs free, the first one of equal

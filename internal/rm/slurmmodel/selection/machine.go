@@ -99,6 +99,7 @@ type State struct {
 	devices []int16 // in use, by node, device and socket; the last of a device's is for those of no socket
 	jobs    []int16 // jobs on the node
 	whole   []int16 // jobs of partitions with OverSubscribe=EXCLUSIVE on the node
+	busy    Bits    // nodes with a job
 }
 
 // NewState returns the state of an empty machine.
@@ -106,7 +107,7 @@ func (m *Machine) NewState() *State {
 	n := len(m.Nodes)
 	s := &State{
 		free: make([]int16, n*m.stride), memory: make([]int64, n), devices: make([]int16, n*m.slots*(m.stride+1)),
-		jobs: make([]int16, n), whole: make([]int16, n),
+		jobs: make([]int16, n), whole: make([]int16, n), busy: NewBits(n),
 	}
 	for i := range m.Nodes {
 		for k := range m.Nodes[i].Sockets {
@@ -123,6 +124,7 @@ func (s *State) CopyTo(to *State) {
 	copy(to.devices, s.devices)
 	copy(to.jobs, s.jobs)
 	copy(to.whole, s.whole)
+	copy(to.busy, s.busy)
 }
 
 // Allocation is what one job holds.
@@ -140,6 +142,7 @@ type Part struct {
 	Node    int
 	CPUs    int
 	Memory  int64 // MiB
+	tasks   int   // 0 for a job that has its nodes for itself
 	cores   []int16
 	devices []int16 // by device and socket, as in a State
 }
@@ -174,6 +177,7 @@ func (m *Machine) apply(s *State, a *Allocation, sign int16) {
 			s.devices[at+k] += sign * c
 		}
 		s.jobs[p.Node] += sign
+		s.busy.Put(p.Node, s.jobs[p.Node] != 0)
 		if a.Whole {
 			s.whole[p.Node] += sign
 		}
@@ -191,7 +195,10 @@ func (m *Machine) Full(s *State, node int) bool {
 }
 
 // Idle reports whether no job is on a node.
-func (s *State) Idle(node int) bool { return s.jobs[node] == 0 }
+func (s *State) Idle(node int) bool { return !s.busy.Has(node) }
+
+// Busy are the nodes with a job. The caller must not change the set.
+func (s *State) Busy() Bits { return s.busy }
 
 // FreeDevices returns how many of the device number i of a node are free, by socket; the last number
 // is of those that are close to no socket.

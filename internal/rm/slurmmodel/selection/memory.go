@@ -86,6 +86,9 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 	for at := m.first[hash]; at > 0; at = m.list[at-1].next {
 		known := &m.list[at-1]
 		if known.question == q && known.set.Equal(set) && m.weighsAs(known.near, x.Weights) {
+			if len(known.after) > 0 {
+				x.own.Reset()
+			}
 			for k, b := range known.after {
 				w := &x.Weights[m.devices[k]]
 				*w = *w&^0xff | uint64(b)

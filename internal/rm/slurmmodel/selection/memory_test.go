@@ -10,8 +10,8 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// TestMemory asks random questions about random running jobs. The tester that remembers answers must give those of
-// one that makes all tests, and leave the same weights.
+// TestMemory asks random questions about random running jobs. The tester that remembers answers and takes short cuts
+// on idle nodes must give those of one that makes all tests, and leave the same weights.
 func TestMemory(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -112,6 +112,8 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 		if q.until > 0 {
 			h.Until = h.Begin + q.until
 		}
+		plain := h
+		plain.Version = 0
 		switch rng.IntN(10) {
 		case 9: // slurmctld is a new one
 			quick.ClearWeights()
@@ -120,12 +122,34 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 			i := rng.IntN(len(m.Nodes))
 			quick.AddWeight(i, 1<<40)
 			slow.AddWeight(i, 1<<40)
+		case 7: // a job's limits prefer nodes
+			preferred := selection.NewBits(len(m.Nodes))
+			preferred.Set(set.Next(0))
+			quick.Prefer(set, preferred, []selection.Bits{all})
+			slow.Prefer(set, preferred, []selection.Bits{all})
+		case 2: // slurmctld looks at nodes
+			for range 3 {
+				compareWeights(t, quick, slow, set)
+				a, _ := quick.WillRun(state, &r, set, c, &h)
+				b, _ := slow.WillRun(state, &r, set, c, &plain)
+				if !reflect.DeepEqual(a, b) {
+					t.Fatalf("step %d: nodes %v, want %v", step, a, b)
+				}
+			}
+			compareWeights(t, quick, slow, set)
 		case 0: // a job starts
-			slow.Weigh(set)
-			quick.Weigh(set)
-			a, b := quick.Test(state, &r, set, c, selection.RunNow), slow.Test(state, &r, set, c, selection.RunNow)
-			if !reflect.DeepEqual(a, b) {
-				t.Fatalf("step %d: nodes %v, want %v", step, a, b)
+			var a *selection.Allocation
+			c.Min = 1 + rng.IntN(3)
+			c.Max, c.Wanted = max(c.Min, c.Max), c.Min
+			r.Exclusive = r.Exclusive || rng.IntN(2) == 0
+			compareWeights(t, quick, slow, set)
+			unknown := r
+			unknown.Class = 0
+			for _, mode := range []selection.Mode{selection.TestOnly, selection.RunNow} {
+				a = quick.Test(state, &r, set, c, mode)
+				if b := slow.Test(m.Occupied(state), &unknown, set, c, mode); !reflect.DeepEqual(a, b) {
+					t.Fatalf("step %d, mode %d: nodes %v, want %v", step, mode, a, b)
+				}
 			}
 			if a == nil {
 				continue
@@ -143,8 +167,6 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 			h.Running = slices.Delete(h.Running, k, k+1)
 			h.Version++
 		default:
-			plain := h
-			plain.Version = 0
 			a, at := quick.WillRun(state, &r, set, c, &h)
 			b, want := slow.WillRun(state, &r, set, c, &plain)
 			if at != want || !reflect.DeepEqual(a, b) {
@@ -153,6 +175,19 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 			if !m.Since2411 && !slices.Equal(quick.Weights, slow.Weights) {
 				t.Fatalf("step %d: weights %v, want %v", step, quick.Weights, slow.Weights)
 			}
+		}
+	}
+}
+
+// compareWeights gives nodes their own weights, which the quick tester may know that they have.
+func compareWeights(t *testing.T, quick, slow *selection.Tester, set selection.Bits) {
+	t.Helper()
+	slow.Unknown()
+	slow.Weigh(set)
+	quick.Weigh(set)
+	for i := range set.All {
+		if quick.Weights[i] != slow.Weights[i] {
+			t.Fatalf("node %d weighs %#x, want %#x", i, quick.Weights[i], slow.Weights[i])
 		}
 	}
 }

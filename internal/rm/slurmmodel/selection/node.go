@@ -3,12 +3,13 @@ package selection
 // room is what a node has for a job.
 type room struct {
 	ok      bool
-	cpus    int     // that the job may use; fewer once the job has taken its part
-	devices int     // generic resources that the job may use
-	most    int     // cpus and devices at first, by which hopeless nodes are left out
-	free    int     // CPUs of the free cores, whatever the job may use of them
-	cores   []int16 // usable, by socket
-	kept    []int16 // cores before generic resources reduced them
+	cpus    int       // that the job may use; fewer once the job has taken its part
+	devices int       // generic resources that the job may use
+	most    int       // cpus and devices at first, by which hopeless nodes are left out
+	free    int       // CPUs of the free cores, whatever the job may use of them
+	cores   []int16   // usable, by socket
+	kept    []int16   // cores before generic resources reduced them
+	offers  []offered // for each request of generic resources
 }
 
 // usable removes the nodes from a set that the job cannot use because of memory, generic resources or
@@ -18,12 +19,22 @@ func (m *Machine) usable(s *State, r *Request, set Bits) {
 	if r.MemoryPerCPU {
 		least *= int64(max(r.TasksPerNode, r.MinCPUsPerNode, r.CPUsPerTask, 1))
 	}
-	for i := range set.All {
+	if r.MemoryPerDevice > 0 {
+		least = r.MemoryPerDevice
+	}
+	if r.Whole {
+		set.AndNot(s.busy)
+	}
+	idle := m.CountMemory || len(r.Devices) > 0 // what idle nodes have decides, too
+	for i := set.Next(0); i >= 0; i = set.Next(i + 1) {
+		if !idle && !s.busy.Has(i) {
+			continue
+		}
 		free := m.Nodes[i].Memory - s.memory[i]
 		switch {
 		case m.CountMemory && least > 0 && free < least,
 			m.CountMemory && least == 0 && s.memory[i] > 0,
-			s.whole[i] > 0, r.Whole && s.jobs[i] > 0,
+			s.whole[i] > 0,
 			r.Exclusive && m.devicesUsed(s, i),
 			!m.hasDevices(s, r, i):
 			set.Clear(i)
@@ -48,23 +59,48 @@ func (m *Machine) hasDevices(s *State, r *Request, node int) bool {
 		if len(m.Nodes[node].Devices) == 0 {
 			return false
 		}
-		if sum(m.devicesFor(s, &r.Devices[k], node, false)) < r.Devices[k].Count {
+		if m.countDevices(s, &r.Devices[k], node) < r.Devices[k].Least() {
 			return false
 		}
 	}
 	return true
 }
 
-// devicesFor returns the free generic resources of a node that a request may have, by socket; the last
-// number is of those close to no socket. anew counts those in use, too.
-func (m *Machine) devicesFor(s *State, d *DeviceRequest, node int, anew bool) []int {
-	total, one := make([]int, m.stride+1), make([]int, m.stride+1)
+// countDevices returns how many free generic resources of a node a request may have.
+func (m *Machine) countDevices(s *State, d *DeviceRequest, node int) int {
+	n := 0
 	for i := range m.Nodes[node].Devices {
 		have := &m.Nodes[node].Devices[i]
-		if have.Kind != d.Kind || d.Type != "" && have.Type != d.Type {
+		if !d.wants(have) {
 			continue
 		}
-		m.freeDevices(s, node, i, anew, one)
+		if have.BySocket == nil {
+			n += have.Count
+		}
+		n += sum(have.BySocket)
+		at := (node*m.slots + i) * (m.stride + 1)
+		for _, used := range s.devices[at : at+m.stride+1] {
+			n -= int(used)
+		}
+	}
+	return n
+}
+
+// wants reports whether a generic resource is one of those that a request asks for.
+func (d *DeviceRequest) wants(have *Device) bool {
+	return have.Kind == d.Kind && (d.Type == "" || have.Type == d.Type)
+}
+
+// devicesFor returns the free generic resources of a node that a request may have, by socket; the last
+// number is of those close to no socket. They hold until the next call.
+func (t *test) devicesFor(m *Machine, d *DeviceRequest, node int) []int {
+	total, one := t.work.free, t.work.one
+	clear(total)
+	for i := range m.Nodes[node].Devices {
+		if !d.wants(&m.Nodes[node].Devices[i]) {
+			continue
+		}
+		m.freeDevices(t.state, node, i, t.anew, one)
 		for k := range one {
 			total[k] += one[k]
 		}
@@ -158,34 +194,6 @@ func (m *Machine) takeCPUs(r *Request, n *Node, at *room) bool {
 			at.cpus += int(at.cores[k]) * per
 		}
 	}
-	return true
-}
-
-// lookDevices counts the generic resources that the job may have on a node, and lets the node weigh less
-// the more of them are close to free cores. It reports false if they do not suffice.
-func (m *Machine) lookDevices(t *test, node int) bool {
-	at := &t.rooms[node]
-	at.devices = 0
-	near := 0
-	for k := range t.request.Devices {
-		d := &t.request.Devices[k]
-		free := m.devicesFor(t.state, d, node, t.anew)
-		total := sum(free)
-		if total < d.Count {
-			return false
-		}
-		nearby := total
-		for s := range at.cores {
-			if at.cores[s] == 0 {
-				nearby -= free[s]
-			}
-		}
-		if d.Kind == "gpu" {
-			at.devices += total
-			near += min(nearby, d.Count)
-		}
-	}
-	t.weights[node] = t.weights[node]&^0xff | uint64(0xff-min(near, 0xff))
 	return true
 }
 

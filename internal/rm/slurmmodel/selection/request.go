@@ -20,8 +20,9 @@ type Request struct {
 	// Memory is for each node, or each CPU with MemoryPerCPU, in MiB. 0 is all memory of a node.
 	Memory       int64
 	MemoryPerCPU bool
-	// Devices are counts of generic resources for each node.
-	Devices []DeviceRequest
+	// MemoryPerDevice says that the memory follows from the generic resources (--mem-per-gpu).
+	MemoryPerDevice int64
+	Devices         []DeviceRequest // generic resources
 	// Exclusive says that the job shares its nodes with no other (--exclusive). Whole says that its
 	// partition has OverSubscribe=EXCLUSIVE; Exclusive is set then, too.
 	Exclusive, Whole bool
@@ -40,12 +41,6 @@ type Request struct {
 	LeastLoaded bool
 	// BlockCores says that the job fills one socket after the other (-m block:block).
 	BlockCores bool
-}
-
-// DeviceRequest asks for a number of generic resources on each node. An empty Type is any.
-type DeviceRequest struct {
-	Kind, Type string
-	Count      int
 }
 
 // cpusPerCore returns how many CPUs of a core the job may use.

@@ -36,9 +36,28 @@ type test struct {
 	scattered bool
 	advice    advice
 
-	candidates Bits  // memory for choose
-	has        []int // memory for a pick
-	pick       pick
+	work *work
+	pick pick
+}
+
+// work is memory for tests. What it has is of the last choice or pick.
+type work struct {
+	candidates          Bits
+	has                 []int
+	classes             []class
+	best, light, within Bits
+	switches            switches
+	have                []int // see distribution
+	free, one           []int // see devicesFor
+}
+
+func newWork(m *Machine) *work {
+	n := len(m.Nodes)
+	return &work{
+		candidates: NewBits(n), has: make([]int, n), best: NewBits(n), light: NewBits(n), within: NewBits(n),
+		switches: newSwitches(m), have: make([]int, n),
+		free: make([]int, m.stride+1), one: make([]int, m.stride+1),
+	}
 }
 
 // Tester makes tests on one machine. It keeps memory between tests.
@@ -48,7 +67,9 @@ type Tester struct {
 	Weights Weights
 
 	memory     memory
-	outside    int // counts changes of weights beyond their lowest bytes
+	empty      empty
+	outside    int  // counts changes of weights beyond their lowest bytes
+	own        Bits // nodes with the weights that Weigh gives
 	rooms      []room
 	future     *State
 	scratch    test
@@ -60,14 +81,18 @@ func NewTester(m *Machine) *Tester {
 	n := len(m.Nodes)
 	x := &Tester{
 		Machine: m, Weights: make(Weights, n), rooms: make([]room, n), future: m.NewState(),
-		scratch: test{candidates: NewBits(n), has: make([]int, n)}, nodes: NewBits(n), all: NewBits(n),
-		memory: newMemory(m),
+		scratch: test{work: newWork(m)}, nodes: NewBits(n), all: NewBits(n),
+		memory: newMemory(m), own: NewBits(n),
 	}
 	return x
 }
 
 // Weigh gives nodes the weights of slurm.conf again.
 func (x *Tester) Weigh(nodes Bits) {
+	if x.own.Contains(nodes) {
+		return
+	}
+	x.own.Or(nodes)
 	for i := range nodes.All {
 		own := x.Nodes[i].Weight<<8 | 0xff
 		if x.Weights[i]|0xff != own || x.Weights[i] == 0 {
@@ -80,36 +105,44 @@ func (x *Tester) Weigh(nodes Bits) {
 // ClearWeights forgets the weights of earlier tests, as a new slurmctld does.
 func (x *Tester) ClearWeights() {
 	clear(x.Weights)
+	x.own.Reset()
 	x.outside++
 }
 
 // AddWeight makes a node heavier than all that do not have the weight, a bit above those of slurm.conf.
 func (x *Tester) AddWeight(node int, weight uint64) {
 	x.Weights[node] |= weight
+	x.own.Clear(node)
 	x.outside++
 }
 
 // Test looks for nodes of a set on which a job can run, and returns its allocation, or nil. The set is
 // left as it is (_job_test).
 func (x *Tester) Test(s *State, r *Request, set Bits, c Counts, mode Mode) *Allocation {
+	if mode == TestOnly && r.Class > 0 && len(r.Devices) == 0 && x.own.Contains(set) {
+		return x.empty.test(x, s, r, set, c)
+	}
 	return x.test(s, r, set, c, mode, false)
 }
 
 func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy bool) *Allocation {
-	t := &x.scratch
-	*t = test{
-		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
-		allCores: true, anew: mode == TestOnly, candidates: t.candidates, has: t.has,
+	if len(r.Devices) > 0 {
+		x.own.Reset() // see lookDevices
 	}
 	nodes, all := x.nodes, x.all
 	copy(nodes, set)
 	if mode != TestOnly {
 		x.usable(s, r, nodes)
-		if r.Required != nil && !nodes.Contains(r.Required) {
+		if nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required) {
 			return nil
 		}
 	}
 	copy(all, nodes)
+	t := &x.scratch
+	*t = test{
+		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
+		allCores: true, anew: mode == TestOnly, work: t.work,
+	}
 	if !x.choose(t, nodes) {
 		return nil
 	}
@@ -119,9 +152,12 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	if t.scattered {
 		return nil
 	}
+	if len(r.Devices) == 0 && !all.Overlaps(s.busy) { // all cores are free: the second choice is the first
+		return x.allocate(t, nodes.Clone())
+	}
 	t.allCores = false
 	if r.Exclusive {
-		for i := range all.All {
+		for i := all.NextAnd(s.busy, 0); i >= 0; i = all.NextAnd(s.busy, i+1) {
 			if x.coresUsed(s, i) {
 				all.Clear(i)
 			}
@@ -170,7 +206,7 @@ func (m *Machine) choose(t *test, nodes Bits) bool {
 		c.Max = max(r.Tasks, c.Min)
 	}
 	t.keepCores(nodes)
-	candidates := t.candidates
+	candidates := t.work.candidates
 	copy(candidates, nodes)
 	if m.evaluate(t, nodes, c, true) {
 		return t.trimCPUs(m, nodes)
@@ -218,7 +254,9 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 			if cpus == 0 {
 				continue
 			}
-			if cpus = pick.use(i, cpus); cpus < t.request.MinCPUs {
+			cpus = pick.use(i, cpus)
+			if cpus = pick.takeDevices(i, cpus); cpus < t.request.MinCPUs || !pick.hasDevices(nil) {
+				clear(pick.totals)
 				continue
 			}
 			nodes.Set(i)
@@ -386,21 +424,27 @@ type pick struct {
 	most    int // nodes that it may still get
 	maximum int // CPUs that it may still get
 	has     []int
+
+	cpusForDevices int   // that each node gives at least because of its generic resources
+	totals         []int // generic resources taken, by request; nil if the job wants none for the whole of it
 }
 
 // newPick begins a pick. It holds until the next one of the test.
 func newPick(m *Machine, t *test, c Counts, first bool) *pick {
-	clear(t.has)
+	clear(t.work.has)
 	t.pick = pick{
 		m: m, t: t, c: c, first: first, cpus: t.request.MinCPUs, nodes: max(c.Min, c.Wanted), least: c.Min, most: c.Max,
-		maximum: t.request.MinCPUs, has: t.has,
+		maximum: t.request.MinCPUs, has: t.work.has,
+	}
+	if len(t.request.Devices) > 0 {
+		t.pick.beginDevices()
 	}
 	return &t.pick
 }
 
 // take gives a node to the job.
 func (p *pick) take(node, cpus int) {
-	cpus = p.use(node, cpus)
+	cpus = p.takeDevices(node, p.use(node, cpus))
 	p.nodes--
 	p.least--
 	p.most--
@@ -416,7 +460,7 @@ func (p *pick) use(node, cpus int) int {
 	}
 	left := p.maximum - max(p.least-1, 0)*r.cpusPerCore(&p.m.Nodes[node])
 	if cpus > left {
-		cpus = max(left, r.MinCPUsPerNode, 0)
+		cpus = max(left, r.MinCPUsPerNode, p.cpusForDevices, 0)
 		p.t.rooms[node].cpus = cpus
 	}
 	p.t.rooms[node].most = p.t.rooms[node].cpus + p.t.rooms[node].devices
@@ -424,7 +468,10 @@ func (p *pick) use(node, cpus int) int {
 }
 
 // done reports whether the job has all that it wants.
-func (p *pick) done() bool { return p.nodes <= 0 && p.cpus <= 0 }
+func (p *pick) done() bool { return p.nodes <= 0 && p.cpus <= 0 && p.hasDevices(nil) }
+
+// served reports whether the job has all that it needs.
+func (p *pick) served() bool { return p.least <= 0 && p.cpus <= 0 && p.hasDevices(nil) }
 
 // enough reports whether a number of nodes suffices (_enough_nodes).
 func (p *pick) enough(nodes int) bool {

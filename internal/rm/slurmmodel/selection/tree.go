@@ -50,7 +50,8 @@ func (p *pick) enter(nodes Bits, top func(classes []class, s *switches) int) (be
 		p.t.advice = noHope
 		return nil, s, true, false
 	}
-	within := p.m.Switches[at].Nodes.Clone()
+	within := p.t.work.within
+	copy(within, p.m.Switches[at].Nodes)
 	within.And(nodes)
 	named := p.t.request.Required
 	if named != nil && !within.Contains(named) {
@@ -83,10 +84,18 @@ type switches struct {
 	dist  []int // sums of the distances to those in use
 }
 
+func newSwitches(m *Machine) switches {
+	n := len(m.Switches)
+	return switches{m: m, used: make([]bool, n), nodes: make([]int, n), cpus: make([]int, n), dist: make([]int, n)}
+}
+
+// switches begins a choice. It holds until the next one.
 func (p *pick) switches(nodes Bits) *switches {
-	n := len(p.m.Switches)
-	counts := make([]int, 3*n)
-	s := &switches{m: p.m, used: make([]bool, n), nodes: counts[:n:n], cpus: counts[n : 2*n : 2*n], dist: counts[2*n:]}
+	s := &p.t.work.switches
+	clear(s.used)
+	clear(s.nodes)
+	clear(s.cpus)
+	clear(s.dist)
 	if p.m.Since2411 {
 		for i := range p.m.Switches {
 			for node := range nodes.All {
@@ -145,18 +154,26 @@ type class struct {
 	nodes  Bits
 }
 
-// classes returns the candidates by weight, lightest first.
+// classes returns the candidates by weight, lightest first. They hold until the next call.
 func (p *pick) classes(nodes Bits) []class {
-	var list []class
+	list := p.t.work.classes[:0]
+	at := 0
 	for i := range nodes.All {
 		w := p.t.weights[i]
-		at := slices.IndexFunc(list, func(c class) bool { return c.weight == w })
+		if at == len(list) || list[at].weight != w { // most nodes weigh as much as the one before
+			at = slices.IndexFunc(list, func(c class) bool { return c.weight == w })
+		}
 		if at < 0 {
 			at = len(list)
-			list = append(list, class{w, NewBits(len(p.m.Nodes))})
+			list = slices.Grow(list, 1)[:at+1] // with the set of an earlier call
+			if list[at].weight = w; list[at].nodes == nil {
+				list[at].nodes = NewBits(len(p.m.Nodes))
+			}
+			list[at].nodes.Reset()
 		}
 		list[at].nodes.Set(i)
 	}
+	p.t.work.classes = list
 	slices.SortFunc(list, func(a, b class) int { return cmp.Compare(a.weight, b.weight) })
 	return list
 }
@@ -190,14 +207,16 @@ func (p *pick) top(nodes Bits, classes []class, of *switches) int {
 }
 
 // lightest adds weights until the nodes suffice; since 24.11 until they are as many as the job wants. light
-// are the nodes of all weights but the last.
+// are the nodes of all weights but the last. Both hold until the next call.
 func (p *pick) lightest(classes []class, within Bits) (best, light Bits, ok bool) {
-	best, light = NewBits(len(p.m.Nodes)), NewBits(len(p.m.Nodes))
+	best, light = p.t.work.best, p.t.work.light
+	best.Reset()
 	cpus, count := 0, 0
+	var devices []int
 	for k := range classes {
 		copy(light, best)
-		for i := range classes[k].nodes.All {
-			if p.has[i] > 0 || !within.Has(i) {
+		for i := classes[k].nodes.NextAnd(within, 0); i >= 0; i = classes[k].nodes.NextAnd(within, i+1) {
+			if p.has[i] > 0 {
 				continue
 			}
 			if p.has[i] = p.offer(i); p.has[i] == 0 {
@@ -206,8 +225,9 @@ func (p *pick) lightest(classes []class, within Bits) (best, light Bits, ok bool
 			best.Set(i)
 			cpus += p.has[i]
 			count++
+			devices = p.addDevices(devices, i)
 		}
-		ok = ok || cpus >= p.cpus && p.enough(count)
+		ok = ok || cpus >= p.cpus && p.enough(count) && p.hasDevices(devices)
 		if ok && (!p.m.Since2411 || count >= p.nodes && cpus >= p.cpus) {
 			break
 		}
@@ -272,17 +292,14 @@ func (p *pick) takeLeaves(best, nodes Bits, s *switches) bool {
 		s.taken(next, s.nodes[next])
 		s.nodes[next] = 0
 	}
-	return p.least <= 0 && p.cpus <= 0
+	return p.served()
 }
 
 // takeLeaf takes the nodes of a leaf in their order. It reports true if the job has all that it wants.
 func (p *pick) takeLeaf(leaf int, best, nodes Bits) bool {
 	reached := p.m.Switches[leaf].Nodes
-	for i := range reached.All {
-		if p.most == 0 {
-			break
-		}
-		if !best.Has(i) || nodes.Has(i) || p.has[i] == 0 {
+	for i := reached.NextAnd(best, 0); i >= 0 && p.most != 0; i = reached.NextAnd(best, i+1) {
+		if nodes.Has(i) || p.has[i] == 0 {
 			continue
 		}
 		p.take(i, p.has[i])

@@ -16,6 +16,7 @@ func (x *Tester) Prefer(set, preferred Bits, kinds []Bits) {
 		}
 		for i := range others.All {
 			x.Weights[i] += 1 << 8
+			x.own.Clear(i)
 			x.outside++
 		}
 	}

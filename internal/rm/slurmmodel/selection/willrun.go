@@ -121,6 +121,7 @@ func (x *Tester) reweigh(set Bits, h *Horizon) {
 	if !h.Since2411 {
 		return
 	}
+	x.own.AndNot(set)
 	for i := range set.All {
 		x.Weights[i] = x.Nodes[i].Weight << 16
 	}

@@ -63,6 +63,9 @@ func (m *Machine) TRES(a *Allocation) string {
 func ReadDevices(list string) ([]DeviceRequest, error) {
 	var out []DeviceRequest
 	for _, word := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
+		if strings.HasPrefix(word, "cpu=") { // CPUs of tasks, since 24.05
+			continue
+		}
 		word = strings.TrimPrefix(strings.TrimPrefix(word, "gres:"), "gres/")
 		parts := strings.Split(strings.ReplaceAll(word, "=", ":"), ":")
 		d := DeviceRequest{Kind: parts[0], Count: 1}

@@ -1,0 +1,103 @@
+package document
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/waits"
+)
+
+// WaitsKey is the key of documents of runs that has the text of [WaitsText]. Slurm's documents have no such key.
+const WaitsKey = "waits"
+
+// sinceEligible is the name of the wait since the job was eligible in the text of [WaitsText].
+const sinceEligible = "since_eligible"
+
+// WaitsText writes a job's wait for its document, in whole seconds: "dependency=60,unknown=0,since_eligible=0". The
+// parts are rounded so that their sum is the rounded wait.
+func WaitsText(s *waits.Sums) string {
+	var b strings.Builder
+	var sum time.Duration
+	var written int64
+	for i, part := range waits.Parts {
+		sum += s.Parts[i]
+		n := int64(sum.Round(time.Second)/time.Second) - written
+		written += n
+		if n > 0 || part == waits.Unknown {
+			fmt.Fprintf(&b, "%s=%d,", part, n)
+		}
+	}
+	if s.Eligible {
+		fmt.Fprintf(&b, "%s=%d", sinceEligible, s.SinceEligible.Round(time.Second)/time.Second)
+	}
+	return strings.TrimSuffix(b.String(), ",")
+}
+
+// wait computes how long the job waited, and for what.
+func (p *parser) wait() {
+	j := &p.job
+	if j.Start.IsZero() || p.told() {
+		return
+	}
+	if j.Submit.After(j.Start) {
+		j.Marks |= TimesReverse
+		return
+	}
+	// As in package waits, a job is eligible between its submission and its start.
+	eligible := j.Eligible
+	if !eligible.IsZero() && eligible.Before(j.Submit) {
+		eligible = j.Submit
+	}
+	if eligible.After(j.Start) {
+		eligible = j.Start
+	}
+	if !eligible.IsZero() {
+		j.SinceEligible = Known(int64(j.Start.Sub(eligible) / time.Second))
+	}
+	if j.Submit.IsZero() {
+		return
+	}
+	j.Wait = Known(int64(j.Start.Sub(j.Submit) / time.Second))
+	rest := j.Wait.Value
+	if j.Dependency != "" && j.SinceEligible.Known {
+		j.WaitParts[slices.Index(waits.Parts, waits.Dependency)] = Known(rest - j.SinceEligible.Value)
+		rest = j.SinceEligible.Value
+	}
+	j.WaitParts[slices.Index(waits.Parts, waits.Unknown)] = Known(rest)
+}
+
+// told takes what the document of a run says of its wait. It returns false if the document says nothing that makes
+// sense.
+func (p *parser) told() bool {
+	if p.waits == "" {
+		return false
+	}
+	var wait, since Int
+	var parts [len(waits.Sums{}.Parts)]Int
+	for i := range parts {
+		parts[i] = Known(0)
+	}
+	for name, text := range slurmspec.TRES(p.waits) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		i := slices.Index(waits.Parts, waits.Part(name))
+		if err != nil || n < 0 || n > slurmspec.MaxSeconds || i < 0 && name != sinceEligible {
+			p.job.Marks |= BadValue
+			return false
+		}
+		if i < 0 {
+			since = Known(n)
+			continue
+		}
+		parts[i] = Known(n)
+	}
+	wait = Known(0)
+	for _, part := range parts {
+		wait.Value += part.Value
+	}
+	p.job.Wait, p.job.SinceEligible, p.job.WaitParts = wait, since, parts
+	return true
+}

@@ -1,0 +1,194 @@
+package service_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/accounting/service"
+	"rmreplay/internal/formats"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/waits"
+	"rmreplay/internal/waits/waitstest"
+	"rmreplay/internal/workload/build"
+)
+
+// randomSacct writes what sacct prints of jobs that became eligible and started at random.
+func randomSacct(r *rand.Rand, cluster string, jobs int) string {
+	var b strings.Builder
+	b.WriteString("JobID|JobIDRaw|JobName|User|UID|GID|Account|Partition|QOS|Submit|Eligible|Start|End|State|ExitCode|Timelimit|AllocCPUS|NNodes|ReqTRES|AllocTRES|NodeList|Cluster\n")
+	begin := time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC)
+	text := func(t time.Time) string { return t.Format("2006-01-02T15:04:05") }
+	for i := 1; i <= jobs; i++ {
+		submit := begin.Add(time.Duration(r.IntN(86400)) * time.Second)
+		eligible := submit
+		if r.IntN(3) == 0 {
+			eligible = submit.Add(time.Duration(r.IntN(7200)) * time.Second)
+		}
+		start := eligible.Add(time.Duration(r.IntN(9000)) * time.Second)
+		end := start.Add(time.Duration(1+r.IntN(3600)) * time.Second)
+		fmt.Fprintf(&b, "%d|%d|j|u%d|1000|100|physics|%s|normal|%s|%s|%s|%s|COMPLETED|0:0|01:30:00|4|1|cpu=4,node=1|cpu=4,node=1|n%d|%s\n",
+			i, i, r.IntN(4), []string{"batch", "gpu"}[r.IntN(2)], text(submit), text(eligible), text(start), text(end), 1+r.IntN(8), cluster)
+	}
+	return b.String()
+}
+
+// TestOneDecompositionEverywhere compares the waits in the dashboards and in the search API with those of metrics, jobs,
+// explain and compare: of a simulated run, and of random records of sacct, in SWF and in CSV. Jobs that are imported
+// from accounting records themselves have the same waits; their parts are unknown.
+func TestOneDecompositionEverywhere(t *testing.T) {
+	ctx, scratch := context.Background(), t.TempDir()
+	sources := map[string]string{"run": filepath.Join(scratch, "run")}
+	simulated(t, sources["run"])
+	for seed := range uint64(6) {
+		text := filepath.Join(scratch, fmt.Sprintf("%d.sacct", seed))
+		if err := os.WriteFile(text, []byte(randomSacct(rand.New(rand.NewPCG(seed, 1)), fmt.Sprintf("sacct%d", seed), 150)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		built, err := build.From(ctx, build.Auto, text, build.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		format := []string{"trace", "swf", "csv"}[seed%3]
+		var b bytes.Buffer
+		if _, err := formats.Write(&b, built.Workload, format); err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprintf("%s%d", format, seed)
+		sources[name] = filepath.Join(scratch, name+"."+format)
+		if err := os.WriteFile(sources[name], b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if format == "trace" {
+			sources["sacct"+fmt.Sprint(seed)] = text
+		}
+	}
+	data := filepath.Join(scratch, "data")
+	for name, path := range sources {
+		if _, err := service.New().Import(ctx, data, service.Records{Sources: []string{path}, From: string(build.Auto), ClusterName: name}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	address, _ := listening(t, service.Serve{Data: data})
+	for name, path := range sources {
+		of := path
+		if text, ok := strings.CutPrefix(name, "sacct"); ok {
+			of = sources["trace"+text]
+		}
+		waitstest.Check(t, of)
+		r, err := formats.OpenRun(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := metrics.Of(r, metrics.Options{}, metrics.ByPartition)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPages(t, "http://"+address, name, want, of == path)
+	}
+}
+
+// near compares two means of seconds: those of the store are over whole seconds.
+func near(a, b float64) bool { return math.Abs(a-b) <= 0.5 || math.IsNaN(a) && math.IsNaN(b) }
+
+// checkPages compares a cluster's waits with metrics; parts says that the store knows those of the metrics.
+func checkPages(t *testing.T, address, cluster string, want *metrics.Summary, parts bool) {
+	t.Helper()
+	panel := func(name string) (rows []map[string]any) {
+		t.Helper()
+		var answer struct {
+			Columns []struct{ Name string }
+			Rows    [][]any
+		}
+		text := body(t, address+"/_ui/api/v1/panels/"+name+"?last=all&"+url.Values{"f": {"cluster=" + cluster}}.Encode(), 200)
+		if err := json.Unmarshal([]byte(text), &answer); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range answer.Rows {
+			named := map[string]any{}
+			for i, c := range answer.Columns {
+				named[c.Name] = row[i]
+			}
+			rows = append(rows, named)
+		}
+		return rows
+	}
+	number := func(v any) float64 {
+		if n, ok := v.(float64); ok {
+			return n
+		}
+		return math.NaN()
+	}
+	summary := panel("summary")[0]
+	if !near(number(summary["wait"]), float64(want.Wait.Mean)) || !near(number(summary["wait_since_eligible"]), float64(want.EligibleWait.Mean)) {
+		t.Errorf("%s: the pages have mean waits of %v s and %v s since eligible; metrics %v and %v", cluster, summary["wait"],
+			summary["wait_since_eligible"], want.Wait.Mean, want.EligibleWait.Mean)
+	}
+	if !parts {
+		return
+	}
+	sums := map[string]float64{}
+	for _, row := range panel("reasons") {
+		sums[row["part"].(string)] = number(row["waited"]) * 3600
+	}
+	for _, p := range want.WaitParts {
+		if math.Abs(sums[p.Part.Words()]-float64(p.Seconds)) > 0.5*float64(want.Waited) || sums[p.Part.Words()] == 0 && p.Seconds >= 1 {
+			t.Errorf("%s: the pages have %v s of %s, metrics %v", cluster, sums[p.Part.Words()], p.Part, p.Seconds)
+		}
+		searched := searchMean(t, address, cluster, "wait_"+string(p.Part)+"_s")
+		if !near(searched, float64(want.MeanPart(p.Part))) {
+			t.Errorf("%s: searches have a mean of %v s of %s, metrics %v", cluster, searched, p.Part, want.MeanPart(p.Part))
+		}
+	}
+	for field, mean := range map[string]metrics.Float{"wait_s": want.Wait.Mean, "@queue_wait": want.EligibleWait.Mean} {
+		if got := searchMean(t, address, cluster, field); !near(got, float64(mean)) {
+			t.Errorf("%s: searches have %v s for %s, metrics %v", cluster, got, field, mean)
+		}
+	}
+	groups := map[string]map[string]any{}
+	for _, row := range panel("groups") {
+		groups[row["partition"].(string)] = row
+	}
+	for _, g := range want.Groups[metrics.ByPartition] {
+		row := groups[g.Name]
+		if !near(number(row["wait"]), float64(g.Wait.Mean)) || !near(number(row["wait_since_eligible"]), float64(g.EligibleWait.Mean)) {
+			t.Errorf("%s: partition %s: %v, metrics %v and %v", cluster, g.Name, row, g.Wait.Mean, g.EligibleWait.Mean)
+		}
+		for _, p := range g.WaitParts {
+			if share := number(row["wait_"+string(p.Part)]); math.Abs(share-100*float64(p.Share)) > 0.5 && p.Part != waits.Unknown {
+				t.Errorf("%s: partition %s: %v %% of %s, metrics %v", cluster, g.Name, share, p.Part, p.Share)
+			}
+		}
+	}
+}
+
+// searchMean asks the search API for a mean over the jobs of a cluster; NaN if no job has the field.
+func searchMean(t *testing.T, address, cluster, field string) float64 {
+	t.Helper()
+	query := fmt.Sprintf(`{"size":0,"query":{"term":{"cluster":%q}},"aggs":{"m":{"avg":{"field":%q}}}}`, cluster, field)
+	var answer struct {
+		Aggregations struct{ M struct{ Value *float64 } }
+	}
+	response, err := http.Post(address+"/_search", "application/json", strings.NewReader(query))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s %v", query, response.Status, err)
+	}
+	if answer.Aggregations.M.Value == nil {
+		return math.NaN()
+	}
+	return *answer.Aggregations.M.Value
+}

@@ -1,0 +1,198 @@
+package agreement
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"rmreplay/internal/output"
+	"rmreplay/internal/quantity"
+	"rmreplay/internal/run"
+)
+
+// Use is what a model's agreement with Slurm on a workload allows.
+type Use string
+
+// The uses, from the most to the least.
+const (
+	ForJobs    Use = "single jobs"
+	ForMeans   Use = "means and comparisons"
+	ForScreens Use = "screening"
+	ForNothing Use = "nothing"
+	// Unknown says that too few jobs waited to say anything.
+	Unknown Use = "unknown"
+)
+
+// The bounds of the uses. They are judgements, and the report has the numbers behind them.
+const (
+	// jobsStarts and jobsWaited are the least shares of equal starts, of all jobs and of those that waited a minute,
+	// with which single jobs can be trusted.
+	jobsStarts, jobsWaited = 0.99, 0.98
+	// meansOff is the largest relative difference of the mean waits, unless Slurm's own runs differ by more.
+	meansOff = 0.05
+	// screenStarts is the least share of equal starts in Slurm's state.
+	screenStarts = 0.9
+	// fewWaits is the number of jobs that waited a minute below which the starts say little.
+	fewWaits = 30
+)
+
+// Verdict says in a sentence how far to trust the model on a workload.
+type Verdict struct {
+	Use  Use    `json:"use"`
+	Text string `json:"text"`
+}
+
+// Report is how well the model of Slurm agrees with Slurm on a workload. Other programs rely on its JSON keys.
+type Report struct {
+	Verdict  Verdict `json:"verdict"`
+	Workload string  `json:"workload"`
+	Slurm    string  `json:"slurm"` // the version
+	// Begin is when the compared part begins. Jobs is the number of jobs and tasks of arrays compared in a run, and
+	// Submissions how many jobs of the workload's Of had been submitted when the first replay ended.
+	Begin       string `json:"begin"`
+	Jobs        int    `json:"jobs"`
+	Submissions int    `json:"submissions"`
+	Of          int    `json:"submissions_of_workload"`
+	// Whole sums up the runs of all seeds.
+	Whole    Whole    `json:"whole"`
+	Runs     []Whole  `json:"runs"`
+	Lockstep Lockstep `json:"lockstep"`
+	Figures  []Figure `json:"waits"`
+	// Lacks is what the workload, the configuration or the replay has and the model does not.
+	Lacks []string `json:"lacks,omitempty"`
+	// Doubt says why the measurement is not valid; empty if it is.
+	Doubt string `json:"not_valid_reason,omitempty"`
+	// ReplaySeconds and ModelSeconds are the real times of all runs of a kind.
+	ReplaySeconds float64 `json:"replay_wall_s"`
+	ModelSeconds  float64 `json:"model_wall_s"`
+}
+
+// judge sets the verdict.
+func (r *Report) judge() {
+	use, text := r.use()
+	var b strings.Builder
+	fmt.Fprintf(&b, "On %s the model makes %s of Slurm's decisions", r.part(), percent(r.Lockstep.Decisions))
+	fmt.Fprintf(&b, " and starts %s of the jobs in the same second", percent(r.Whole.Starts))
+	if r.Whole.Waited.All > 0 {
+		fmt.Fprintf(&b, " (%s of the %d that waited a minute)", percent(r.Whole.Waited), r.Whole.Waited.All)
+	}
+	if kinds := counts(r.Whole.Kinds); kinds != "" {
+		fmt.Fprintf(&b, "; the jobs that differ: %s", kinds)
+	}
+	fmt.Fprintf(&b, ". %s", text)
+	if len(r.Lacks) > 0 {
+		fmt.Fprintf(&b, " The model lacks %s: do not use it for questions about that.", strings.Join(r.Lacks, "; "))
+	}
+	r.Verdict = Verdict{use, b.String()}
+}
+
+// percent writes a share, rounded down so that only all are 100 %.
+func percent(c Count) string { return fmt.Sprintf("%.4g %%", math.Floor(1e4*c.Share())/100) }
+
+// use says what the model can be used for, and what not.
+func (r *Report) use() (Use, string) {
+	off, spread := r.meanWaits()
+	switch {
+	case r.Whole.Waited.All < fewWaits:
+		return Unknown, fmt.Sprintf("Only %d %s waited a minute, which is too few to trust the model for: compare a "+
+			"busier part of the workload.", r.Whole.Waited.All, quantity.Plural(r.Whole.Waited.All, "job", "jobs"))
+	case r.Whole.Starts.Share() >= jobsStarts && r.Whole.Waited.Share() >= jobsWaited:
+		return ForJobs, "Use it in place of replays of such a workload, also for single jobs (simulate, explain, forecast, " +
+			"sweep, tune); not for options of jobs and of slurm.conf that this workload does not have."
+	case off <= max(meansOff, spread):
+		return ForMeans, fmt.Sprintf("Use it for means and for comparisons of settings, of many runs (sweep, the search of "+
+			"tune): its mean wait is within %.1f %% of Slurm's; not for the starts of single jobs.", 100*off)
+	case r.Lockstep.Starts.Share() >= screenStarts:
+		return ForScreens, fmt.Sprintf("Use it to choose settings that a replay then proves (the search of tune); not for "+
+			"figures: its mean wait is %.1f %% off, and Slurm's own runs differ by %.1f %%.", 100*off, 100*spread)
+	}
+	return ForNothing, fmt.Sprintf("Do not use it for this workload: its mean wait is %.1f %% off. Replay it on Slurm "+
+		"(rmreplay replay).", 100*off)
+}
+
+// meanWaits returns the relative difference of the mean waits, and by how much Slurm's own runs differ from their
+// mean at most.
+func (r *Report) meanWaits() (off, spread float64) {
+	for _, f := range r.Figures {
+		if f.Name != meanWait {
+			continue
+		}
+		own, low, high := mean(f.Slurm)
+		model, _, _ := mean(f.Model)
+		if own == 0 {
+			return math.Abs(model), 0
+		}
+		return math.Abs(model-own) / own, max(high-own, own-low) / own
+	}
+	return 0, 0
+}
+
+// part names what was compared.
+func (r *Report) part() string {
+	if r.Whole.Until == "" {
+		return fmt.Sprintf("this workload (%d %s)", r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"))
+	}
+	return fmt.Sprintf("the part of this workload from %s to %s (%d %s, of %d of its %d submissions)", r.Begin,
+		r.Whole.Until, r.Jobs, quantity.Plural(r.Jobs, "job", "jobs"), r.Submissions, r.Of)
+}
+
+// seeds names the seeds.
+func (r *Report) seeds() string {
+	if len(r.Runs) == 1 {
+		return fmt.Sprintf("seed %d", r.Runs[0].Seed)
+	}
+	var list []string
+	for i := range r.Runs {
+		list = append(list, fmt.Sprint(r.Runs[i].Seed))
+	}
+	return "seeds " + strings.Join(list, ", ")
+}
+
+// Render returns the report for people. It begins with the verdict.
+func (r *Report) Render() string {
+	var b strings.Builder
+	b.WriteString(r.Verdict.Text + "\n")
+	if r.Doubt != "" {
+		fmt.Fprintf(&b, "NOT VALID: %s\n", r.Doubt)
+	}
+	r.renderWhole(&b)
+	r.Lockstep.render(&b)
+	n := float64(len(r.Runs))
+	fmt.Fprintf(&b, "\nSlurm %s; a replay took %.1f s, a run of the model %.2f s\n", r.Slurm, r.ReplaySeconds/n,
+		r.ModelSeconds/n)
+	return b.String()
+}
+
+// The files of a report.
+const (
+	resultFile = "agreement.json"
+	textFile   = "agreement.txt"
+)
+
+// Write writes the report into a directory, as JSON and for people.
+func (r *Report) Write(dir string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = output.Text(filepath.Join(dir, resultFile), string(text)+"\n")
+	}
+	if err == nil {
+		err = output.Text(filepath.Join(dir, textFile), r.Render())
+	}
+	if err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return nil
+}
+
+// Holds reports whether a directory has records of this package.
+func Holds(dir string) bool {
+	for _, name := range []string{slurmDir, modelDir} {
+		if _, err := os.Stat(filepath.Join(dir, name, run.RealizationsFile)); err == nil {
+			return true
+		}
+	}
+	return false
+}

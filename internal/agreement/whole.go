@@ -1,0 +1,291 @@
+package agreement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
+)
+
+// long is the wait from which on a job counts among those that waited.
+const long = time.Minute
+
+// The ways in which a job's start differs between two runs.
+const (
+	earlier    = "start earlier in the model"
+	later      = "start later in the model"
+	slurmOnly  = "start in Slurm alone"
+	modelOnly  = "start in the model alone"
+	otherNodes = "start on other nodes"
+)
+
+// Whole compares a run of the model with a replay of the same seed, job by job. A job agrees if it starts in the
+// same second, or in neither run.
+type Whole struct {
+	Seed uint64 `json:"seed"`
+	// Until is the instant up to which both are compared; empty for their end.
+	Until  string `json:"until,omitempty"`
+	Starts Count  `json:"starts"`
+	Nodes  Count  `json:"starts_and_nodes"`
+	Waited Count  `json:"starts_of_jobs_that_waited_a_minute"`
+	// Kinds counts the jobs that differ, by how they do.
+	Kinds map[string]int `json:"kinds,omitempty"`
+	First *Divergence    `json:"first_divergence,omitempty"`
+}
+
+// Divergence is the first job that starts otherwise.
+type Divergence struct {
+	Job   string   `json:"job"`
+	At    hpc.Time `json:"-"` // the earlier of both starts
+	Slurm string   `json:"slurm"`
+	Model string   `json:"model"`
+	// Cause is what the decisions in Slurm's state say of it.
+	Cause string `json:"cause"`
+}
+
+// history has the jobs of a run.
+type history struct {
+	rows map[key]*run.Row
+	keys []key // in the order of the record
+}
+
+func historyOf(r *run.Run) (*history, error) {
+	list, err := r.Jobs()
+	if err != nil {
+		return nil, err
+	}
+	h := &history{rows: make(map[key]*run.Row, len(list))}
+	for i := range list {
+		k := key{list[i].Job, list[i].Task}
+		h.rows[k] = &list[i]
+		h.keys = append(h.keys, k)
+	}
+	return h, nil
+}
+
+// start returns the second in which a job starts before an instant; 0 if it does not.
+func (h *history) start(k key, end hpc.Time) int64 {
+	row := h.rows[k]
+	if row == nil || row.Start == 0 || row.Start >= end {
+		return 0
+	}
+	return row.Start.UnixSeconds()
+}
+
+// compareWhole compares the jobs that were submitted before an instant.
+func compareWhole(seed uint64, slurm, model *history, end hpc.Time) Whole {
+	w := Whole{Seed: seed, Kinds: map[string]int{}}
+	if end != hpc.Never {
+		w.Until = end.String()
+	}
+	keys := slices.Clone(slurm.keys)
+	for _, k := range model.keys {
+		if slurm.rows[k] == nil {
+			keys = append(keys, k)
+		}
+	}
+	for _, k := range keys {
+		row := slurm.rows[k]
+		if row == nil {
+			row = model.rows[k]
+		}
+		if row.Submit >= end {
+			continue
+		}
+		a, b := slurm.start(k, end), model.start(k, end)
+		w.Starts.add(a == b)
+		if waited(slurm.rows[k], a, end) {
+			w.Waited.add(a == b)
+		}
+		if a == 0 && b == 0 {
+			w.Nodes.add(true)
+			continue
+		}
+		same := a == b && slurm.rows[k].Nodes == model.rows[k].Nodes
+		w.Nodes.add(same)
+		if !same {
+			w.differs(k, slurm, model, a, b)
+		}
+	}
+	return w
+}
+
+// waited reports whether a job waited a minute in the replay.
+func waited(row *run.Row, start int64, end hpc.Time) bool {
+	switch {
+	case row == nil || row.Submit == 0 || row.State == hpc.Rejected:
+		return false
+	case start != 0:
+		return row.Start.Sub(row.Submit) > long
+	}
+	return row.End == 0 && end != hpc.Never && end.Sub(row.Submit) > long
+}
+
+// differs counts a job that starts otherwise, and keeps the first one.
+func (w *Whole) differs(k key, slurm, model *history, a, b int64) {
+	switch {
+	case a == b:
+		w.Kinds[otherNodes]++
+	case a == 0:
+		w.Kinds[modelOnly]++
+	case b == 0:
+		w.Kinds[slurmOnly]++
+	case a < b:
+		w.Kinds[later]++
+	default:
+		w.Kinds[earlier]++
+	}
+	first := hpc.Unix(min(cmp.Or(a, b), cmp.Or(b, a)))
+	if w.First == nil || first < w.First.At {
+		w.First = &Divergence{
+			Job: k.String(), At: first, Slurm: describe(slurm.rows[k], a), Model: describe(model.rows[k], b),
+		}
+	}
+}
+
+func describe(row *run.Row, start int64) string {
+	switch {
+	case row != nil && start != 0:
+		return fmt.Sprintf("starts it at %s on %s, with priority %d", hpc.Unix(start), row.Nodes, row.Priority)
+	case row != nil && row.State == hpc.Rejected:
+		return "rejects it: " + row.Reason
+	}
+	return "does not start it"
+}
+
+// explain says what causes the first divergence, as far as the decisions in Slurm's state tell.
+func (w *Whole) explain(l *Lockstep) {
+	if w.First == nil {
+		return
+	}
+	decides := func(k Kind) bool { return k == TooEarly || k == TooLate || k == Nodes || k == End }
+	var before *Difference // of what precedes decisions: priorities, plans, reasons
+	for i := range l.all {
+		d := &l.all[i]
+		switch {
+		case d.At > w.First.At.Add(time.Second):
+		case decides(d.Kind):
+			w.First.Cause = "the first decision that differs in Slurm's state: " + d.String()
+			return
+		case before == nil:
+			before = d
+		}
+	}
+	if before != nil {
+		w.First.Cause = "no decision differs in Slurm's state up to then; what differs before it: " + before.String()
+		return
+	}
+	w.First.Cause = "not known: no decision differs in Slurm's state up to then, so it follows from what is " + unseen
+}
+
+// join adds another seed's comparison.
+func (w *Whole) join(o *Whole) {
+	w.Starts.join(o.Starts)
+	w.Nodes.join(o.Nodes)
+	w.Waited.join(o.Waited)
+	if w.Kinds == nil {
+		w.Kinds = map[string]int{}
+	}
+	for kind, n := range o.Kinds {
+		w.Kinds[kind] += n
+	}
+	if w.First == nil {
+		w.First = o.First
+	}
+}
+
+// Figure is a figure of the waits over all seeds, in seconds or, of the first one, jobs.
+type Figure struct {
+	Name  string          `json:"name"`
+	Slurm []metrics.Float `json:"slurm"` // of each seed
+	Model []metrics.Float `json:"model"`
+}
+
+// meanWait is the name of the figure by which the verdict judges.
+const meanWait = "mean wait"
+
+// figuresOf returns the figures of runs up to an instant.
+func figuresOf(slurm, model []*history, end hpc.Time) []Figure {
+	list := []Figure{{Name: "jobs started"}, {Name: meanWait}, {Name: "median wait"}, {Name: "90 % wait"}}
+	for i := range slurm {
+		for k, of := range [][]metrics.Float{slurm[i].figures(end), model[i].figures(end)} {
+			for f, v := range of {
+				if k == 0 {
+					list[f].Slurm = append(list[f].Slurm, v)
+				} else {
+					list[f].Model = append(list[f].Model, v)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// figures returns what [figuresOf] shows of a run.
+func (h *history) figures(end hpc.Time) []metrics.Float {
+	var all []float64
+	for _, k := range h.keys {
+		if row := h.rows[k]; h.start(k, end) != 0 {
+			if d, ok := waits.Wait(row); ok {
+				all = append(all, d.Seconds())
+			}
+		}
+	}
+	d := metrics.Summarize(all)
+	return []metrics.Float{metrics.Float(len(all)), d.Mean, d.Median, d.P90}
+}
+
+// mean returns the mean of values over the seeds, with the lowest and the highest.
+func mean(values []metrics.Float) (mean, low, high float64) {
+	low, high = float64(values[0]), float64(values[0])
+	for _, v := range values {
+		mean += float64(v) / float64(len(values))
+		low, high = min(low, float64(v)), max(high, float64(v))
+	}
+	return mean, low, high
+}
+
+// render writes the comparison of whole runs, and the figures of their waits.
+func (r *Report) renderWhole(b *strings.Builder) {
+	w := &r.Whole
+	fmt.Fprintf(b, "\nwhole runs with the same seed and phase (%s)\n", r.seeds())
+	fmt.Fprintf(b, "  same second      %s\n  of those waiting %s\n  and nodes        %s\n", w.Starts, w.Waited, w.Nodes)
+	if text := counts(w.Kinds); text != "" {
+		fmt.Fprintf(b, "  %-16s %s\n", "differ", text)
+	}
+	if f := w.First; f != nil {
+		fmt.Fprintf(b, "  first            %s: Slurm %s; the model %s\n", f.Job, f.Slurm, f.Model)
+		fmt.Fprintf(b, "  cause            %s\n", f.Cause)
+	}
+	fmt.Fprintf(b, "\nwaits of the jobs that started, means over the seeds (lowest to highest)\n")
+	for _, f := range r.Figures {
+		m, low, high := mean(f.Slurm)
+		n, lowest, highest := mean(f.Model)
+		off := ""
+		if m != 0 {
+			off = fmt.Sprintf(", %+.2f %%", 100*(n-m)/m)
+		}
+		fmt.Fprintf(b, "  %-16s Slurm %.1f (%.1f to %.1f), model %.1f (%.1f to %.1f)%s\n", f.Name, m, low, high, n, lowest,
+			highest, off)
+	}
+}
+
+// counts writes numbers by what they count, the largest first.
+func counts[K ~string](of map[K]int) string {
+	var names []K
+	for k := range of {
+		names = append(names, k)
+	}
+	slices.SortFunc(names, func(a, b K) int { return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b)) })
+	parts := make([]string, len(names))
+	for i, k := range names {
+		parts[i] = fmt.Sprintf("%d %s", of[k], k)
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,81 @@
+package compare
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
+)
+
+// mostWaits is the number of waits that [freeNodes] looks at. Of more it takes every second, third and so on.
+const mostWaits = 2000
+
+// freeNodes returns the share of the recorded waits during which the running jobs of the record left so many
+// nodes of the partition free as the waiting job got. It is 0 if the replay does not know its partitions'
+// nodes. Each running job, of whatever partition, counts with nodes of its own, which gives too few free nodes
+// rather than too many. Waits up to a minute do not count.
+func freeNodes(recorded, replayed *table) float64 {
+	size := map[string]int{}
+	for _, p := range replayed.Manifest.Cluster.Partitions {
+		size[p.Name] = p.Nodes
+	}
+	type waiting struct {
+		row  *run.Row
+		most int // nodes that others may have
+	}
+	change := map[hpc.Time]int{}
+	var list []waiting
+	for _, key := range recorded.keys {
+		row := recorded.byKey[key]
+		if row.Start == 0 {
+			continue
+		}
+		nodes := nodesOf(row)
+		change[row.Start] += nodes
+		if row.End != 0 {
+			change[row.End] -= nodes
+		}
+		again := replayed.byKey[key]
+		if wait, ok := waits.Wait(row); !ok || wait <= sameStart || again == nil || size[again.Partition] == 0 {
+			continue
+		}
+		list = append(list, waiting{row, size[again.Partition] - nodes})
+	}
+	times := slices.Sorted(maps.Keys(change))
+	busy := make([]int, len(times)) // from each instant on
+	for i, t := range times {
+		busy[i] = change[t]
+		if i > 0 {
+			busy[i] += busy[i-1]
+		}
+	}
+	var all, free float64
+	for i := 0; i < len(list); i += 1 + len(list)/mostWaits {
+		w := &list[i]
+		all += w.row.Start.Sub(w.row.Submit).Seconds()
+		at, exact := slices.BinarySearch(times, w.row.Submit)
+		if !exact {
+			at--
+		}
+		for from := w.row.Submit; from < w.row.Start; at++ {
+			until := w.row.Start
+			if at+1 < len(times) {
+				until = min(until, times[at+1])
+			}
+			if at < 0 || busy[at] <= w.most {
+				free += until.Sub(from).Seconds()
+			}
+			from = until
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return free / all
+}
+
+// nodesOf returns how many nodes a recorded job had, or asked for if the record has no more; at least one.
+func nodesOf(row *run.Row) int { return max(cmp.Or(row.NodeCount, row.AskedMinNodes), 1) }

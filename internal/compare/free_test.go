@@ -1,0 +1,52 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+)
+
+// TestFreeNodes: of the 190 s that b waits for a node, both are taken for 90 s. Waits of a minute do not count,
+// and a job that has not ended keeps its nodes.
+func TestFreeNodes(t *testing.T) {
+	at := func(s int) hpc.Time { return hpc.Unix(int64(1_700_000_000 + s)) }
+	job := func(submit, start, end, nodes int) run.Row {
+		row := run.Row{Submit: at(submit), Start: at(start), End: at(end), AskedMinNodes: nodes, State: hpc.Completed, Task: -1}
+		if end == 0 {
+			row.End = 0
+		}
+		return row
+	}
+	a, b := job(0, 0, 100, 2), job(10, 200, 300, 1)
+	for i, c := range []struct {
+		jobs  []run.Row
+		nodes int
+		want  float64
+	}{
+		{[]run.Row{a, b}, 2, 100.0 / 190}, {[]run.Row{b, a}, 3, 1}, {[]run.Row{a, job(10, 100, 300, 1)}, 2, 0},
+		{[]run.Row{a, job(40, 100, 300, 1)}, 9, 0}, {[]run.Row{job(0, 70, 80, 1)}, 1, 1}, {[]run.Row{a, b}, 0, 0},
+		{[]run.Row{job(0, 0, 0, 2), b}, 2, 0},
+	} {
+		for k := range c.jobs {
+			c.jobs[k].Job = fmt.Sprint(k)
+		}
+		again := slices.Clone(c.jobs)
+		for k := range again {
+			again[k].Partition, again[k].Start, again[k].End = "batch", at(1), at(2)
+		}
+		m := &run.Manifest{Cluster: run.Cluster{Partitions: []run.Partition{{Name: "batch", Nodes: c.nodes}, {Name: "other", Nodes: 99}}}}
+		tables := tabulate([]Set{{Runs: []Realization{{Manifest: &run.Manifest{Engine: run.EngineRecorded}, Rows: c.jobs}}}, {Runs: []Realization{{Manifest: m, Rows: again}}}})
+		v := newVerdict(&tables[0][0], tables[1])
+		if math.Abs(v.FreeNodes-c.want) > 1e-12 {
+			t.Errorf("%d: %+v on %d nodes: %g, want %g", i, c.jobs, c.nodes, v.FreeNodes, c.want)
+		}
+		if said := len(v.LookAt) > 0 && strings.Contains(v.LookAt[0], "they got were free by the record"); said != (c.want > 0.8) {
+			t.Errorf("%d: %.2f of the waits, and %q", i, c.want, v.LookAt)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package deadline
+
+import "testing"
+
+// TestMet: a job misses its deadline if it cannot end in time with its shortest time limit, or else its own.
+func TestMet(t *testing.T) {
+	for _, c := range []struct {
+		deadline, shortest, limit int64
+		want                      bool
+	}{
+		{0, 0, 10, true}, {1600, 0, 10, true}, {1599, 0, 10, false}, {1599, 9, 10, true}, {1000, 0, -1, true},
+		{1059, 1, -1, false},
+	} {
+		if got := Met(c.deadline, 1000, c.shortest, c.limit); got != c.want {
+			t.Errorf("Met(%d, 1000, %d, %d) = %v, want %v", c.deadline, c.shortest, c.limit, got, c.want)
+		}
+	}
+}
+
+// TestLimit: of the time limits of a job and its partition the first one counts, until the deadline.
+func TestLimit(t *testing.T) {
+	for _, c := range []struct {
+		deadline int64
+		limits   []int64
+		want     int64
+	}{
+		{0, []int64{20, 5}, 20}, {1659, []int64{20, 5}, 10}, {1659, []int64{-1, 5, 60}, 5}, {1659, []int64{-1, -1, 60}, 10},
+		{1659, []int64{-1, -1, -1}, 10}, {1059, []int64{20}, 20}, {900, []int64{-1, 7}, -1},
+	} {
+		if got := Limit(Left(c.deadline, 1000), c.limits...); got != c.want {
+			t.Errorf("before %d the limit of %v is %d, want %d", c.deadline, c.limits, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package selection
+
+// giveDevices gives a job its generic resources on each of its nodes (gres_select_filter_select_and_set). A job that
+// shares its nodes with no other gets all of them.
+func (m *Machine) giveDevices(t *test, a *Allocation) {
+	r := t.request
+	for i := range a.Parts {
+		p := &a.Parts[i]
+		if n := &m.Nodes[p.Node]; len(n.Devices) > 0 && (len(r.Devices) > 0 || r.Exclusive) {
+			p.devices = make([]int16, m.slots*(m.stride+1))
+		}
+		if r.Exclusive && p.devices != nil {
+			m.giveAll(t, p)
+		}
+	}
+	for k := range r.Devices {
+		if !r.Exclusive {
+			m.giveRequested(t, a, &r.Devices[k])
+		}
+	}
+	if r.MemoryPerDevice == 0 || !m.CountMemory {
+		return
+	}
+	for i := range a.Parts {
+		for k := range m.Nodes[a.Parts[i].Node].Devices {
+			if m.Nodes[a.Parts[i].Node].Devices[k].Kind == "gpu" {
+				a.Parts[i].Memory += int64(a.Parts[i].Devices(m, k)) * r.MemoryPerDevice
+			}
+		}
+	}
+}
+
+func (m *Machine) giveAll(t *test, p *Part) {
+	width := m.stride + 1
+	free := make([]int, width)
+	for i := range m.Nodes[p.Node].Devices {
+		m.freeDevices(t.state, p.Node, i, true, free)
+		for k, c := range free {
+			p.devices[i*width+k] = int16(c)
+		}
+	}
+}
+
+// giveRequested gives a job what it asks for with one request.
+func (m *Machine) giveRequested(t *test, a *Allocation, d *DeviceRequest) {
+	left := d.PerJob
+	for i := range a.Parts {
+		p := &a.Parts[i]
+		switch {
+		case d.Count > 0:
+			m.giveNode(t, p, d)
+		case d.PerSocket > 0:
+			for s := range p.cores {
+				if p.cores[s] > 0 {
+					n := m.give(t, p, d, d.PerSocket, s)
+					m.give(t, p, d, d.PerSocket-n, m.stride)
+				}
+			}
+		case d.PerTask > 0:
+			m.giveTasks(t, p, d)
+		case m.counted(p.Node, d.Kind):
+			most := left - (len(a.Parts) - 1 - i)
+			if most < 0 { // slurmctld's number has no sign, and the job gets all that are free
+				most = m.Nodes[p.Node].count(d)
+			}
+			left -= m.giveAny(t, p, d, most)
+		default:
+			left -= m.giveShare(t, p, d, left-(len(a.Parts)-1-i))
+		}
+	}
+	if d.Count+d.PerSocket+d.PerTask > 0 {
+		return
+	}
+	for i := range a.Parts { // what is not close to cores of the job
+		if !m.counted(a.Parts[i].Node, d.Kind) {
+			left -= m.giveAny(t, &a.Parts[i], d, left)
+		}
+	}
+}
+
+// counted reports whether slurmctld only counts the resources of a kind that a node has, because they have neither
+// cores nor types.
+func (m *Machine) counted(node int, kind string) bool {
+	for i := range m.Nodes[node].Devices {
+		if of := &m.Nodes[node].Devices[i]; of.Kind == kind && (of.Type != "" || of.BySocket != nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// count returns how many resources of a node a request may name.
+func (n *Node) count(d *DeviceRequest) (sum int) {
+	for i := range n.Devices {
+		if d.wants(&n.Devices[i]) {
+			sum += n.Devices[i].Count
+		}
+	}
+	return sum
+}
+
+// giveNode gives a job what it asks for on each node: one of each socket in use, then more of these, and then those
+// of other sockets (_set_node_bits).
+func (m *Machine) giveNode(t *test, p *Part, d *DeviceRequest) {
+	n := min(1, d.Count)
+	have := m.give(t, p, d, n, m.stride)
+	for s := range p.cores {
+		if p.cores[s] > 0 {
+			have += m.give(t, p, d, min(1, d.Count-have), s)
+		}
+	}
+	have += m.give(t, p, d, d.Count-have, m.stride)
+	for s := range p.cores {
+		if p.cores[s] > 0 {
+			have += m.give(t, p, d, d.Count-have, s)
+		}
+	}
+	m.giveAny(t, p, d, d.Count-have)
+}
+
+// giveTasks gives a job what the tasks on a node need, first close to the tasks (_set_task_bits).
+func (m *Machine) giveTasks(t *test, p *Part, d *DeviceRequest) {
+	r, tasks, have := t.request, 0, 0
+	for s := range p.cores {
+		per := m.Nodes[p.Node].Threads
+		if r.TasksPerCore > 0 {
+			per = r.TasksPerCore
+		}
+		here := min(int(p.cores[s])*per, p.tasks-tasks)
+		if r.TasksPerSocket > 0 {
+			here = min(here, r.TasksPerSocket)
+		}
+		tasks += here
+		have += m.give(t, p, d, tasks*d.PerTask-have, s)
+	}
+	m.giveAny(t, p, d, tasks*d.PerTask-have)
+}
+
+// giveShare gives a job at most some of what it asks for as a whole, close to its cores, or else one
+// (_set_job_bits1). It returns how many.
+func (m *Machine) giveShare(t *test, p *Part, d *DeviceRequest, most int) int {
+	if d.CPUsPer > 0 {
+		cores := 0
+		for _, c := range p.cores {
+			cores += int(c)
+		}
+		most = min(most, cores*m.Nodes[p.Node].Threads/d.CPUsPer)
+	}
+	have := m.give(t, p, d, most, m.stride)
+	for s := range p.cores {
+		if p.cores[s] > 0 {
+			have += m.give(t, p, d, most-have, s)
+		}
+	}
+	for s := range p.cores {
+		if p.cores[s] == 0 && have == 0 {
+			have = m.give(t, p, d, 1, s)
+		}
+	}
+	return have
+}
+
+// giveAny gives a job at most some resources of a node, wherever they are. It returns how many.
+func (m *Machine) giveAny(t *test, p *Part, d *DeviceRequest, most int) int {
+	have := m.give(t, p, d, most, m.stride)
+	for s := range m.Nodes[p.Node].Sockets {
+		have += m.give(t, p, d, most-have, s)
+	}
+	return have
+}
+
+// give gives a job at most some resources of a socket of a node, or, with the number of sockets of the largest
+// node, of those close to no socket. It returns how many.
+func (m *Machine) give(t *test, p *Part, d *DeviceRequest, most, socket int) (have int) {
+	width := m.stride + 1
+	free := make([]int, width)
+	for i := range m.Nodes[p.Node].Devices {
+		if !d.wants(&m.Nodes[p.Node].Devices[i]) {
+			continue
+		}
+		m.freeDevices(t.state, p.Node, i, false, free)
+		n := max(0, min(most-have, free[socket]-int(p.devices[i*width+socket])))
+		p.devices[i*width+socket] += int16(n)
+		have += n
+	}
+	return have
+}

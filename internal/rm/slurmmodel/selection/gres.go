@@ -1,0 +1,442 @@
+package selection
+
+import (
+	"cmp"
+	"slices"
+)
+
+// DeviceRequest asks for generic resources of a kind. An empty Type is any. A count that the job does not give
+// is 0.
+type DeviceRequest struct {
+	Kind, Type string
+	// Count is for each node, the others are for all of the job, for each of its sockets and each of its tasks.
+	Count, PerJob, PerSocket, PerTask int
+	// CPUsPer and MemoryPer are the CPUs and the memory, in MiB, that the job wants for each of the resources.
+	CPUsPer   int
+	MemoryPer int64
+}
+
+// Least returns how many of the resources a node must have at least.
+func (d *DeviceRequest) Least() int { return max(d.Count, d.PerSocket, d.PerTask, 1) }
+
+// On returns how many of the resources a job asks for that has a number of nodes.
+func (d *DeviceRequest) On(r *Request, nodes int) int {
+	switch {
+	case d.PerJob > 0:
+		return d.PerJob
+	case d.Count > 0:
+		return d.Count * nodes
+	case d.PerSocket > 0:
+		return d.PerSocket * nodes * max(1, r.SocketsPerNode)
+	}
+	return d.PerTask * max(1, r.Tasks)
+}
+
+// offered is what a node offers of the generic resources of a request (sock_gres_t).
+type offered struct {
+	bySocket []int // close to the cores of each socket
+	any      int   // close to those of no socket
+	total    int
+	near     int // close to free cores
+	most     int // that the job may use of the node; 0 for all
+}
+
+// limit lowers the number that the job may use. It reports whether there is such a limit, and it is lower.
+func (o *offered) limit(most int) bool {
+	lower := most > 0 && (o.most == 0 || most < o.most)
+	if lower {
+		o.most = most
+	}
+	return lower
+}
+
+// lookDevices counts the generic resources that the job may have on a node, and lets the node weigh less
+// the more of them are close to free cores. It reports false if they do not suffice.
+func (m *Machine) lookDevices(t *test, node int) bool {
+	r, at := t.request, &t.rooms[node]
+	at.devices = 0
+	at.offers = slices.Grow(at.offers[:0], len(r.Devices))[:len(r.Devices)]
+	near := 0
+	for k := range r.Devices {
+		d, o := &r.Devices[k], &at.offers[k]
+		free := t.devicesFor(m, d, node)
+		*o = offered{bySocket: append(o.bySocket[:0], free[:m.Nodes[node].Sockets]...), any: free[m.stride], total: sum(free)}
+		if !o.limitBySocket(d) || !m.limitOffer(t, node, d, o) {
+			return false
+		}
+		if d.Kind == "gpu" {
+			at.devices += o.total
+			if o.most > 0 {
+				o.near = min(o.near, o.most)
+			}
+			near += o.near
+		}
+	}
+	t.weights[node] = t.weights[node]&^0xff | uint64(0xff-min(near, 0xff))
+	return true
+}
+
+// limitBySocket leaves no socket more than the job wants of one, and reports whether the rest suffices for a
+// node (_build_sock_gres_by_topo).
+func (o *offered) limitBySocket(d *DeviceRequest) bool {
+	if o.total == 0 {
+		return false
+	}
+	for s, n := range o.bySocket {
+		if d.PerSocket == 0 {
+			break
+		}
+		keep := d.PerSocket
+		if n < keep {
+			keep = 0
+		}
+		o.total -= n - keep
+		o.bySocket[s] = keep
+	}
+	return o.total >= max(d.Count, d.PerTask)
+}
+
+// limitOffer leaves the job as many of the resources as it can have CPUs and memory for
+// (gres_select_filter_remove_unusable).
+func (m *Machine) limitOffer(t *test, node int, d *DeviceRequest, o *offered) bool {
+	r, n, at := t.request, &m.Nodes[node], &t.rooms[node]
+	least := max(1, d.Count)
+	if r.Exclusive {
+		least = o.total
+	}
+	least = max(least, d.PerSocket*max(1, t.socketsPerNode()), d.PerTask*r.TasksPerNode)
+	if d.CPUsPer > 0 && at.cpus/d.CPUsPer < max(1, d.Count, d.PerTask, d.PerSocket) {
+		return false
+	}
+	byMemory := 0
+	if d.MemoryPer > 0 && m.CountMemory {
+		free := n.Memory
+		if !t.anew {
+			free -= t.state.memory[node]
+		}
+		if byMemory = int(free / d.MemoryPer); byMemory == 0 {
+			return false
+		}
+		o.most = byMemory
+	}
+	o.near = o.total
+	for s := range at.cores {
+		if at.cores[s] == 0 {
+			o.near -= o.bySocket[s]
+		}
+	}
+	if !r.Exclusive && !o.limit(d.Count) {
+		o.limit(d.PerJob)
+	}
+	if d.CPUsPer > 0 {
+		byCPUs := at.count() * n.Threads / d.CPUsPer
+		if byCPUs == 0 {
+			return false
+		}
+		o.limit(byCPUs)
+	}
+	if byMemory > 0 {
+		o.total = min(o.total, byMemory)
+	}
+	return o.total >= least && (o.most == 0 || o.most >= least)
+}
+
+// socketsPerNode returns how many sockets of each node the job's tasks fill; 0 if that is not known
+// (_socks_per_node).
+func (t *test) socketsPerNode() int {
+	r, nodes := t.request, max(1, t.counts.Min)
+	switch {
+	case max(r.MinCPUs, r.Tasks*r.CPUsPerTask)/nodes <= 1:
+		return 1
+	case r.TasksPerSocket > 0:
+		return (r.Tasks/nodes + r.TasksPerSocket - 1) / r.TasksPerSocket
+	}
+	return 0
+}
+
+// fitting gives a job the cores of a node that are close to its generic resources, as many as its tasks need
+// (gres_select_filter_sock_core).
+type fitting struct {
+	p           *pick
+	n           *Node
+	at          *room
+	cpus        int
+	least, most int // tasks
+	needed      []bool
+}
+
+// offerDevices returns how many CPUs the job can use of a node, of which it could use some without its generic
+// resources.
+func (p *pick) offerDevices(node, cpus, least, most int) int {
+	r, at := p.t.request, &p.t.rooms[node]
+	f := fitting{
+		p: p, n: &p.m.Nodes[node], at: at, cpus: cpus, least: least, most: most, needed: make([]bool, len(at.cores)),
+	}
+	cpusPer := false
+	for _, bySocket := range []bool{true, false} { // those for each socket first
+		for k := range r.Devices {
+			if r.Devices[k].PerSocket > 0 != bySocket {
+				continue
+			}
+			cpusPer = cpusPer || r.Devices[k].CPUsPer > 0
+			if f.device(k); f.most == 0 {
+				return 0
+			}
+		}
+	}
+	if cpusPer {
+		return f.cpus
+	}
+	return min(f.cpus, f.most*r.CPUsPerTask)
+}
+
+// device fits the node to one of the requests. No tasks are left if it does not suffice.
+func (f *fitting) device(k int) {
+	d, o, step := &f.p.t.request.Devices[k], &f.at.offers[k], f.least
+	limit := o.most
+	if rest := d.PerJob - f.p.devices(k); rest > 0 && limit > 0 {
+		limit = min(limit, rest)
+	}
+	if limit > 0 && max(d.Count, d.PerSocket*max(1, f.p.t.request.SocketsPerNode)) > limit {
+		f.most = 0
+		return
+	}
+	if d.Count > 0 && d.PerTask > 0 {
+		tasks := d.Count / d.PerTask
+		if tasks == 0 || tasks > f.most || tasks < f.least {
+			f.most = 0
+			return
+		}
+		f.most = limit
+	}
+	total, sockets := f.sockets(d, o, limit)
+	if d.CPUsPer > 0 {
+		total = min(total, f.cpus/d.CPUsPer)
+		if limit > 0 {
+			total = min(total, limit)
+		}
+	}
+	if total == 0 || max(d.Count, d.PerTask) > total {
+		f.most = 0
+		return
+	}
+	if d.PerTask > 0 {
+		f.most = min(f.most, total/d.PerTask)
+	}
+	if f.most != anyTasks {
+		f.most = f.most / step * step
+	}
+	if f.p.first && f.most > 0 {
+		for s := range f.at.cores {
+			if !f.needed[s] {
+				f.drop(s, int(f.at.cores[s]))
+			}
+		}
+	}
+	if f.most > 0 && f.most != anyTasks {
+		f.keep(f.cores(d, total, sockets))
+	}
+	if d.CPUsPer > 0 {
+		if o.total = min(o.total, f.cpus/d.CPUsPer); f.most != anyTasks && max(d.Count, d.PerTask) > o.total {
+			f.most = 0
+		}
+	}
+}
+
+// sockets looks which sockets the job needs, those with most cores first. It returns how many resources it can
+// have, and of how many sockets. On the first attempt the job leaves cores of other sockets.
+func (f *fitting) sockets(d *DeviceRequest, o *offered, limit int) (total, sockets int) {
+	r, at, first := f.p.t.request, f.at, f.p.first
+	fewest := (max(f.least, 1)*r.CPUsPerTask + f.n.Threads - 1) / f.n.Threads
+	order := make([]int, len(at.cores))
+	for s := range order {
+		order[s] = s
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(at.cores[b], at.cores[a]) })
+	total, sufficient := o.any, false
+	for _, s := range order {
+		here := o.bySocket[s]
+		if first && d.CPUsPer > 0 {
+			here = min(here, int(at.cores[s])*f.n.Threads/d.CPUsPer)
+		}
+		if reach := o.any + here; reach == 0 || d.PerSocket > reach {
+			if d.PerSocket > reach {
+				o.total -= o.bySocket[s]
+				o.bySocket[s] = 0
+			}
+			if first {
+				f.drop(s, min(int(at.cores[s]), max(0, at.count()-fewest)))
+			}
+		}
+		if first && at.cores[s] == 0 {
+			continue
+		}
+		total += here
+		if !sufficient {
+			f.needed[s] = true
+			sockets++
+		}
+		sufficient = sufficient || o.any == 0 && (limit > 0 && total >= limit || d.Count > 0 && total >= d.Count)
+	}
+	return total, sockets
+}
+
+// cores returns how many cores the tasks and the resources need, with fewer tasks if there are not so many.
+func (f *fitting) cores(d *DeviceRequest, total, sockets int) int {
+	r, per := f.p.t.request, f.n.Threads
+	if r.ThreadsPerCore > 0 {
+		per = min(per, r.ThreadsPerCore)
+	}
+	each := r.CPUsPerTask
+	if r.TasksPerCore == 1 && each%per != 0 {
+		each = (each/per + 1) * per
+	}
+	cores := (f.most*each + per - 1) / per
+	for ; cores > f.at.count() && f.most >= f.least; cores = (f.most*each + per - 1) / per {
+		f.most--
+	}
+	if f.most < f.least {
+		f.most = 0
+	}
+	if d.CPUsPer == 0 {
+		return cores
+	}
+	devices := total
+	switch {
+	case d.Count > 0:
+		devices = d.Count
+	case d.PerSocket > 0:
+		devices = d.PerSocket * sockets
+	case d.PerTask > 0:
+		devices = d.PerTask * f.most
+	}
+	return max(cores, (devices*d.CPUsPer+f.n.Threads-1)/f.n.Threads)
+}
+
+// keep leaves the job a number of cores, spread over the sockets that it needs.
+func (f *fitting) keep(cores int) {
+	if cores > f.at.count() {
+		f.most = 0
+	}
+	if f.most == 0 {
+		return
+	}
+	if !f.p.first {
+		for s := range f.at.cores {
+			if !f.needed[s] {
+				f.drop(s, min(int(f.at.cores[s]), max(0, f.at.count()-cores)))
+			}
+		}
+	}
+	for f.at.count() > cores {
+		fullest := -1
+		for s := range f.at.cores {
+			if f.needed[s] && f.at.cores[s] > 0 && (fullest < 0 || f.at.cores[s] > f.at.cores[fullest]) {
+				fullest = s
+			}
+		}
+		if fullest < 0 {
+			return
+		}
+		f.drop(fullest, 1)
+	}
+}
+
+// drop takes cores of a socket from the job.
+func (f *fitting) drop(s, count int) {
+	for range count {
+		f.at.cores[s]--
+		if f.at.count()*f.n.Threads < f.cpus {
+			f.cpus -= f.n.Threads
+		}
+	}
+}
+
+// devices returns how many resources of a request for the whole job it has already.
+func (p *pick) devices(k int) int {
+	if p.totals == nil {
+		return 0
+	}
+	return p.totals[k]
+}
+
+// beginDevices prepares a pick for requests for the whole job, and for CPUs of each resource.
+func (p *pick) beginDevices() {
+	r, job := p.t.request, 0
+	for k := range r.Devices {
+		d := &r.Devices[k]
+		if d.PerJob > 0 && p.totals == nil {
+			p.totals = make([]int, len(r.Devices))
+			p.nodes = min(p.c.Min, p.c.Wanted)
+		}
+		if d.CPUsPer == 0 {
+			continue
+		}
+		node := 1
+		switch {
+		case d.Count > 0:
+			node = d.Count
+		case d.PerSocket > 0:
+			node = d.PerSocket * max(1, r.SocketsPerNode)
+		case d.PerTask > 0:
+			node = d.PerTask * r.TasksPerNode
+		}
+		p.cpusForDevices = max(p.cpusForDevices, node*d.CPUsPer)
+		tasks := Request{Tasks: max(1, r.TasksPerNode) * p.c.Min, SocketsPerNode: r.SocketsPerNode}
+		job = max(job, d.On(&tasks, p.c.Min)*d.CPUsPer)
+	}
+	p.maximum = max(p.maximum, job, p.cpusForDevices*p.nodes)
+}
+
+// takeDevices counts the resources of a node that the job takes for the whole of it, and returns how many CPUs it
+// takes with them (gres_sched_add).
+func (p *pick) takeDevices(node, cpus int) int {
+	if p.totals == nil || cpus == 0 {
+		return cpus
+	}
+	with := 0
+	for k := range p.totals {
+		d, n := &p.t.request.Devices[k], p.t.rooms[node].offers[k].total
+		if d.PerJob == 0 {
+			continue
+		}
+		if d.CPUsPer > 0 {
+			n = min(n, cpus/d.CPUsPer)
+			with = max(with, n*d.CPUsPer)
+		}
+		p.totals[k] += n
+	}
+	if with > 0 {
+		return with
+	}
+	return cpus
+}
+
+// hasDevices reports whether the job has the resources for the whole of it, with those of some further nodes
+// (gres_sched_test, gres_sched_sufficient). nil is for none.
+func (p *pick) hasDevices(further []int) bool {
+	for k := range p.totals {
+		have := p.totals[k]
+		if further != nil {
+			have += further[k]
+		}
+		if have < p.t.request.Devices[k].PerJob {
+			return false
+		}
+	}
+	return true
+}
+
+// addDevices adds what a node offers of each resource for the whole job (gres_sched_consec).
+func (p *pick) addDevices(to []int, node int) []int {
+	if p.totals == nil {
+		return nil
+	}
+	if to == nil {
+		to = make([]int, len(p.totals))
+	}
+	for k := range to {
+		to[k] += p.t.rooms[node].offers[k].total
+	}
+	return to
+}
