@@ -51,7 +51,7 @@ func TestOpenSearch(t *testing.T) {
 		absent  []string
 	}{
 		{"program", true, "", nil},
-		{"plugin", false, `{"settings":{"number_of_shards":3}}`, []string{"waits", "requested"}},
+		{"plugin", false, `{"settings":{"number_of_shards":3}}`, []string{"waits", "requested", "reasons"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStore(t, 900, c.derived)
