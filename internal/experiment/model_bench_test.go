@@ -32,7 +32,7 @@ func BenchmarkModel(b *testing.B) {
 	})
 	for _, size := range []struct{ jobs, nodes, queue int }{
 		{1000, 64, 250}, {2000, 64, 250}, {4000, 64, 250},
-		{1000, 256, 250}, {1000, 1024, 250},
+		{1000, 256, 250}, {1000, 1024, 250}, {1000, 7000, 250},
 		{1000, 64, 500}, {1000, 64, 1000},
 	} {
 		b.Run(fmt.Sprintf("jobs=%d/nodes=%d/queue=%d", size.jobs, size.nodes, size.queue), func(b *testing.B) {

@@ -100,7 +100,7 @@ func (c *courses) addRows(t *Table, sets []compare.Set, k int, parts [][]float64
 		if len(sets) > 1 {
 			row = append(row, setName(k, sets[k]))
 		}
-		for g := range c.groups {
+		for g := range parts { // groups, or parts of waits
 			row = append(row, quantity.Decimal(parts[g][b]))
 		}
 		t.Rows = append(t.Rows, row)

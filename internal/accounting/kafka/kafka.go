@@ -23,6 +23,9 @@ import (
 type Options struct {
 	// From is BROKER,BROKER.../TOPIC, where a broker is HOST or HOST:PORT.
 	From string
+	// Config is a file of librdkafka's properties that say how brokers are reached: security.protocol,
+	// sasl.* and ssl.*. Empty means without TLS and credentials.
+	Config string
 	// Group is the name of the consumer group, whose offsets the brokers keep.
 	Group string
 	// Accept makes documents durable. On error nothing is stored, and the reader tries again.
@@ -86,13 +89,17 @@ func New(opts Options) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	reached, err := security(opts.Config)
+	if err != nil {
+		return nil, err
+	}
 	now := &faults{topic: topic, report: opts.Report, now: map[string]bool{}}
-	client, err := kgo.NewClient(
+	client, err := kgo.NewClient(append(reached,
 		kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topic), kgo.ConsumerGroup(opts.Group), kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(), // another reader of the group starts behind what this one has committed
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.ClientID("rmreplay"), kgo.FetchMaxWait(time.Second),
 		kgo.WithHooks(now),
-	)
+	)...)
 	if err != nil {
 		return nil, fmt.Errorf("reading from Kafka: %w", err)
 	}

@@ -31,7 +31,12 @@ func cluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 
 func produce(t *testing.T, c *kfake.Cluster, values ...string) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.AllowAutoTopicCreation())
+	produceTo(t, c.ListenAddrs(), values)
+}
+
+func produceTo(t *testing.T, brokers, values []string, opts ...kgo.Opt) {
+	t.Helper()
+	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(brokers...), kgo.AllowAutoTopicCreation())...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +70,13 @@ func (r *receiver) accept(_ string, documents [][]byte) error {
 
 func (r *receiver) read(t *testing.T, from string) (stop func()) {
 	t.Helper()
-	reader, err := kafka.New(kafka.Options{From: from, Group: "rmreplay", Accept: r.accept, Report: func(err error) {
+	return r.readAs(t, from, "")
+}
+
+// readAs reads with a file of properties.
+func (r *receiver) readAs(t *testing.T, from, config string) (stop func()) {
+	t.Helper()
+	reader, err := kafka.New(kafka.Options{From: from, Config: config, Group: "rmreplay", Accept: r.accept, Report: func(err error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.reported = append(r.reported, err.Error())

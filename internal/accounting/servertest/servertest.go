@@ -65,7 +65,7 @@ func (p *Process) Start() {
 	defer log.Close()
 	// The simplest collector and compiler: a test's server lives for seconds.
 	p.cmd = exec.Command("java", append([]string{
-		"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp",
+		"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",
 		filepath.Join(root, "classes") + ":" + filepath.Join(root, "lib", "*"), "Server",
 	}, p.args()...)...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = p.dir, log, log
@@ -110,15 +110,6 @@ func (p *Process) Kill() {
 	<-p.ended
 	_ = p.stdin.Close() // nobody reads it
 	p.cmd = nil
-}
-
-// Pause stops the server's processors, so that requests wait for it. The function that it returns ends that.
-func (p *Process) Pause() (resume func()) {
-	p.t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		p.t.Fatal(err)
-	}
-	return func() { _ = p.cmd.Process.Signal(syscall.SIGCONT) } // one that was killed need not go on
 }
 
 func (p *Process) log() string { return filepath.Join(p.dir, "output") }

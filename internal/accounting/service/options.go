@@ -24,6 +24,7 @@ type Serve struct {
 	URL         string        // of the index, with Elasticsearch
 	URLAuth     string        // file with credentials for URL; empty for none
 	Kafka       string        // BROKER,BROKER.../TOPIC of jobcomp/kafka; empty for none
+	KafkaConfig string        // file of librdkafka's properties that say how brokers are reached; empty for plain
 	Sdiag       []string      // CLUSTER=COMMAND of slurmctlds whose scheduling is watched
 	SdiagEvery  time.Duration // between two questions
 	SdiagKeep   time.Duration // 0 keeps figures for ever

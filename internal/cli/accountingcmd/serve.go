@@ -58,7 +58,8 @@ takes no jobs, and INDEX may be a list with commas and asterisks.
 --kafka reads what jobcomp/kafka sends to a topic, too (Slurm 23.02 and later). A
 message's offset is committed when its document is on disk. Messages wait at the brokers
 while the server or a broker is away. The topic's name stands for the cluster, as NAME
-does above. Brokers are addressed without TLS and credentials.
+does above. --kafka-config names a file as jobcomp/kafka has it, of librdkafka's
+properties: security.protocol, sasl.* and ssl.* say how brokers are reached.
 
 --sdiag CLUSTER=COMMAND runs Slurm's sdiag every --sdiag-every and keeps its figures:
 times, depths and ends of the main and backfill scheduler's cycles, queues, and requests.
@@ -127,6 +128,7 @@ func addServeFlags(c *cobra.Command, opts *service.Serve, listen *string) {
 	f.StringVar(&opts.URL, "url", "", "`URL` of the index for --store elasticsearch")
 	f.StringVar(&opts.URLAuth, "url-auth", "", "`FILE` with the credentials for --url")
 	f.StringVar(&opts.Kafka, "kafka", "", "`BROKERS/TOPIC` to read jobs from: HOST[:PORT],.../TOPIC")
+	f.StringVar(&opts.KafkaConfig, "kafka-config", "", "`FILE` with security.protocol, sasl.* and ssl.* for --kafka")
 	f.StringArrayVar(&opts.Sdiag, "sdiag", nil, "`CLUSTER=COMMAND` that prints the statistics of the cluster's slurmctld")
 	flags.Duration(f, &opts.SdiagEvery, "sdiag-every", time.Minute, "`DURATION` between two runs of sdiag")
 	flags.Duration(f, &opts.SdiagKeep, "sdiag-keep", 400*24*time.Hour,
@@ -159,6 +161,9 @@ func (o commands) checkServe(opts *service.Serve) error {
 	}
 	if opts.Kafka != "" && opts.Data == "" {
 		return console.Usagef("--kafka needs --data")
+	}
+	if opts.KafkaConfig != "" && opts.Kafka == "" {
+		return console.Usagef("--kafka-config needs --kafka")
 	}
 	if opts.ForwardAuth != "" && opts.Forward == "" {
 		return console.Usagef("--forward-auth needs --forward")

@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/nodeset"
+	"rmreplay/internal/rm/sim/amount"
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
@@ -75,7 +76,7 @@ func (q *demand) measure(n *nodes) {
 	q.possible = n.place(&Job{demand: q}, n.m.now)
 	switch {
 	case q.perNode[cpu] != wholeNode:
-		q.size = int(min(product(int64(q.tasks), q.perTask[cpu]), math.MaxInt32))
+		q.size = int(min(amount.Product(int64(q.tasks), q.perTask[cpu]), math.MaxInt32))
 	case q.possible:
 		q.size = n.found.processors
 	}
@@ -97,54 +98,25 @@ func (n *nodes) demand(r *hpc.Request) (*demand, error) {
 	}
 	q.tasks = max(r.Tasks, q.minNodes, 1)
 	if r.Tasks == 0 {
-		q.tasks = int(product(int64(q.minNodes), int64(r.TasksPerNode)))
+		q.tasks = int(amount.Product(int64(q.minNodes), int64(r.TasksPerNode)))
 	}
 	if r.Tasks > 0 && r.MaxNodes == 0 && r.MinNodes > 0 {
 		q.minNodes = min(r.MinNodes, q.tasks)
 	}
-	q.perTask[cpu] = min(int64(max(r.CPUsPerTask, 1)), mostDemand)
+	q.perTask[cpu] = min(int64(max(r.CPUsPerTask, 1)), amount.Most)
 	if err := n.generic(q, r); err != nil {
 		return nil, err
 	}
 	n.memory(q, r)
 	if r.Exclusive != "" || p.WholeNodes || n.cluster.WholeNodes {
 		// The job gets the whole node, but each task still needs its processors.
-		q.tasksPerNode = minPositive(q.tasksPerNode, n.largest[p]/int(q.perTask[cpu]))
+		q.tasksPerNode = amount.MinPositive(q.tasksPerNode, n.largest[p]/int(q.perTask[cpu]))
 		q.perNode[cpu] = wholeNode
 	}
 	if err := n.among(q, r); err != nil {
 		return nil, err
 	}
 	return q, nil
-}
-
-// mostDemand is the largest amount that a job can ask for. Sums of a few of them do not overflow.
-const mostDemand = math.MaxInt64 / 8
-
-// product multiplies two parts of a demand. A part below 1 counts as 1, and no product is above
-// mostDemand.
-func product(a, b int64) int64 {
-	a, b = min(max(a, 1), mostDemand), min(max(b, 1), mostDemand)
-	if a > mostDemand/b {
-		return mostDemand
-	}
-	return a * b
-}
-
-// perGPU multiplies an amount for each GPU by a number of GPUs, which may be 0.
-func perGPU(amount, gpus int64) int64 {
-	if gpus <= 0 {
-		return 0
-	}
-	return product(amount, gpus)
-}
-
-// minPositive returns the smaller of two limits; 0 means no limit.
-func minPositive(a, b int) int {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // partition finds the partition that a job requests, or the first of several.
@@ -172,12 +144,12 @@ func (n *nodes) memory(q *demand, r *hpc.Request) {
 	case r.MemPerNode > 0:
 		q.perNode[mem] = r.MemPerNode
 	case r.MemPerCPU > 0:
-		q.perTask[mem] = product(r.MemPerCPU, q.perTask[cpu])
+		q.perTask[mem] = amount.Product(r.MemPerCPU, q.perTask[cpu])
 	case r.MemPerGPU > 0:
-		q.perNode[mem] = perGPU(r.MemPerGPU, n.gpus(q.perNode))
-		q.perTask[mem] = perGPU(r.MemPerGPU, n.gpus(q.perTask))
+		q.perNode[mem] = amount.PerGPU(r.MemPerGPU, n.gpus(q.perNode))
+		q.perTask[mem] = amount.PerGPU(r.MemPerGPU, n.gpus(q.perTask))
 	case p.DefMemPerCPU > 0:
-		q.perTask[mem] = product(p.DefMemPerCPU, q.perTask[cpu])
+		q.perTask[mem] = amount.Product(p.DefMemPerCPU, q.perTask[cpu])
 	case p.DefMemPerNode > 0:
 		q.perNode[mem] = p.DefMemPerNode
 	default:
@@ -214,9 +186,9 @@ func (n *nodes) generic(q *demand, r *hpc.Request) error {
 		}
 	}
 	if r.CPUsPerGPU > 0 {
-		whole := perGPU(product(int64(r.CPUsPerGPU), int64(q.minNodes)), n.gpus(q.perNode))
-		tasks := int64(min(q.tasks, mostDemand))
-		q.perTask[cpu] = max(q.perTask[cpu], (whole+tasks-1)/tasks, perGPU(int64(r.CPUsPerGPU), n.gpus(q.perTask)))
+		whole := amount.PerGPU(amount.Product(int64(r.CPUsPerGPU), int64(q.minNodes)), n.gpus(q.perNode))
+		tasks := int64(min(q.tasks, amount.Most))
+		q.perTask[cpu] = max(q.perTask[cpu], (whole+tasks-1)/tasks, amount.PerGPU(int64(r.CPUsPerGPU), n.gpus(q.perTask)))
 	}
 	return nil
 }
@@ -282,12 +254,7 @@ func (n *nodes) among(q *demand, r *hpc.Request) error {
 		q.among = set
 		return nil
 	}
-	var set []int32
-	if len(required) == 0 {
-		set, err = n.serving(q.partition, r)
-	} else {
-		set, err = n.namedFirst(q.partition, r, required)
-	}
+	set, err := n.serving(q.partition, r, required)
 	if err != nil {
 		return err
 	}
@@ -301,7 +268,10 @@ func (n *nodes) among(q *demand, r *hpc.Request) error {
 }
 
 // serving returns the nodes of a partition with the features of a request, in the order of preference.
-func (n *nodes) serving(p *Partition, r *hpc.Request) ([]int32, error) {
+func (n *nodes) serving(p *Partition, r *hpc.Request, required []string) ([]int32, error) {
+	if len(required) > 0 {
+		return n.namedFirst(p, r, required)
+	}
 	excluded, err := hostlist.Expand(r.Exclude)
 	if err != nil {
 		return nil, fmt.Errorf("--exclude=%s: %w", r.Exclude, err)
@@ -330,21 +300,14 @@ func (n *nodes) namedFirst(p *Partition, r *hpc.Request, required []string) ([]i
 	if err := n.among(&all, &unnamed); err != nil {
 		return nil, err
 	}
-	set := all.among.nodes
 	named := nodeset.New(len(n.list))
 	for _, name := range required {
 		if i, known := n.index[name]; known {
 			named.Set(i)
 		}
 	}
-	first, others := make([]int32, 0, len(set)), make([]int32, 0, len(set))
-	for _, i := range set {
-		if named.Has(int(i)) {
-			first = append(first, i)
-		} else {
-			others = append(others, i)
-		}
-	}
+	first := slices.DeleteFunc(slices.Clone(all.among.nodes), func(i int32) bool { return !named.Has(int(i)) })
+	others := slices.DeleteFunc(slices.Clone(all.among.nodes), func(i int32) bool { return named.Has(int(i)) })
 	if len(first) < len(required) {
 		return nil, fmt.Errorf("--nodelist=%s: not all of these nodes may serve it", r.NodeList)
 	}

@@ -144,7 +144,6 @@ func (m *Machine) Forget() {
 	m.freed++
 	if m.nodes != nil {
 		m.nodes.ready = ready{}
-		m.nodes.booked.nodes.Reset()
-		m.nodes.booked.count = 0
+		m.nodes.booked.Forget()
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/nodeset"
+	"rmreplay/internal/rm/sim/booking"
 )
 
 // Cluster is a machine of nodes.
@@ -60,7 +61,6 @@ type nodes struct {
 	m         *Machine
 	cluster   Cluster
 	list      []node
-	kinds     []int32    // of nodes, see node
 	full      []interval // for each node, one in which a job has all of its processors, if there is any
 	index     map[string]int
 	resources []string           // names of resources: "cpu", "mem", then generic resources
@@ -70,7 +70,7 @@ type nodes struct {
 	// drained. Jobs are those that run, and reservations that begin now.
 	occupied, filled, out nodeset.Set
 	used                  nodeset.Set // nodes with stays, also such as begin later
-	booked                bookings
+	booked                booking.Bookings
 	shut                  nodeset.Set // working memory of visit
 	sets                  map[setKey]*nodeSet
 	setSize               int // number of nodes in sets
@@ -85,7 +85,7 @@ type nodes struct {
 	ready ready   // what found is of; nothing if the nodes have changed since
 	caps  []int32 // the number of tasks for which each node has room
 	order []int
-	ahead []int32 // see every
+	ahead []int32 // working memory of foresee
 }
 
 // The resources that every node has. Generic resources follow.
@@ -144,8 +144,8 @@ func newCluster(c Cluster) (*Machine, error) {
 			}
 		}
 	}
-	n.full = make([]interval, len(n.list))
-	for _, set := range []*nodeset.Set{&n.occupied, &n.filled, &n.out, &n.used, &n.shut, &n.booked.nodes, &n.booked.none} {
+	n.full, n.booked = make([]interval, len(n.list)), booking.New(len(n.list))
+	for _, set := range []*nodeset.Set{&n.occupied, &n.filled, &n.out, &n.used, &n.shut} {
 		*set = nodeset.New(len(n.list))
 	}
 	kinds := map[string]int32{}
@@ -156,7 +156,6 @@ func newCluster(c Cluster) (*Machine, error) {
 			kinds[key] = int32(len(kinds) + 1)
 		}
 		n.list[i].kind = kinds[key]
-		n.kinds = append(n.kinds, kinds[key])
 		n.out.Put(i, !n.list[i].usable())
 		n.note(int32(i))
 		m.processors += n.list[i].CPUs
@@ -508,7 +507,7 @@ func (n *nodes) visit(j *Job, at hpc.Time) *visit {
 		clear(v.shut)
 		return v
 	case crowded != nil && at == n.m.now:
-		booked := n.booked.until(n, j.demand, v.until)
+		booked := n.booked.Until(j.demand.perNode[cpu] == wholeNode, at, v.until)
 		for w := range v.shut {
 			v.shut[w] = crowded[w] | booked[w] | n.out[w]
 		}
@@ -557,21 +556,14 @@ func (v *visit) all() {
 
 // open visits those nodes of a set that may have room, in the order of the list, and reports whether more are needed.
 func (v *visit) open(set *nodeSet, which func(w int) uint64) (more bool) {
-	n, q := v.n, v.j.demand
-	full := n.crowded(q) != nil
+	full := v.n.crowded(v.j.demand) != nil
 	for w, members := range set.members {
 		for left := members & which(w) &^ v.shut[w]; left != 0; left &= left - 1 {
 			i := int32(64*w + bits.TrailingZeros64(left))
-			k := int(set.position(n, i))
-			switch used := n.used.Has(int(i)); {
-			case used && full && n.full[i].has(v.at):
+			if full && v.n.used.Has(int(i)) && v.n.full[i].has(v.at) {
 				continue
-			case !used && q.emptyKind == n.kinds[i] && q.reservation == "":
-				v.take(k, q.emptyRoom)
-			default:
-				v.look(k, i)
 			}
-			if v.done() {
+			if v.look(int(set.position(v.n, i)), i); v.done() {
 				return false
 			}
 		}
@@ -600,14 +592,9 @@ func (v *visit) look(k int, i int32) {
 	if v.shut.Has(int(i)) || q.reservation != "" && !n.hypothetical && !n.admits(v.j, i, v.at, v.limit) {
 		return
 	}
-	v.take(k, n.capacity(q, d, v.at, v.until))
-}
-
-// take puts a node into order if it has room for a task.
-func (v *visit) take(k, room int) {
-	if c := min(room, v.j.demand.tasks); c > 0 {
-		v.n.caps[k] = int32(c)
-		v.n.order = append(v.n.order, k)
+	if c := min(n.capacity(q, d, v.at, v.until), q.tasks); c > 0 {
+		n.caps[k] = int32(c)
+		n.order = append(n.order, k)
 		v.missing -= c
 	}
 }
@@ -616,12 +603,6 @@ func (v *visit) take(k, room int) {
 func (v *visit) done() bool {
 	q, count := v.j.demand, len(v.n.order)
 	return v.missing <= 0 && count >= max(q.minNodes, q.required) && (q.maxNodes == 0 || count <= q.maxNodes)
-}
-
-// every returns working memory for a number of nodes.
-func (n *nodes) every(count int) []int32 {
-	n.ahead = slices.Grow(n.ahead[:0], count)[:count]
-	return n.ahead
 }
 
 // enough reports whether nodes have room for the tasks.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/bits"
+	"slices"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/nodeset"
@@ -59,12 +60,11 @@ func (n *nodes) crowded(q *demand) nodeset.Set {
 
 // mayFit reports whether enough nodes may have room now. It looks at sets of nodes alone.
 func (n *nodes) mayFit(j *Job) bool {
-	q := j.demand
-	crowded := n.crowded(q)
+	q, crowded := j.demand, n.crowded(j.demand)
 	if crowded == nil {
 		return true
 	}
-	booked := n.booked.until(n, q, after(n.m.now, j.Expected))
+	booked := n.booked.Until(q.perNode[cpu] == wholeNode, n.m.now, after(n.m.now, j.Expected))
 	count := 0
 	for w, members := range q.among.members {
 		count += bits.OnesCount64(members &^ crowded[w] &^ booked[w] &^ n.out[w])
@@ -74,8 +74,7 @@ func (n *nodes) mayFit(j *Job) bool {
 
 // note brings the sets of nodes up to date with the stays of a node.
 func (n *nodes) note(node int32) {
-	d, used := &n.list[node], int64(0)
-	begun, booking := false, hpc.Never
+	d, used, begun, booking := &n.list[node], int64(0), false, hpc.Never
 	for i := range d.stays {
 		switch s := &d.stays[i]; {
 		case s.from <= n.m.now:
@@ -85,51 +84,18 @@ func (n *nodes) note(node int32) {
 			booking = min(booking, s.from)
 		}
 	}
-	n.booked.note(int(node), booking)
+	n.booked.Note(int(node), booking)
 	n.used.Put(int(node), len(d.stays) > 0)
 	n.occupied.Put(int(node), begun)
 	n.filled.Put(int(node), used >= d.has[cpu])
-}
-
-// bookings are the nodes of reservations that began later than now when the stays of these nodes changed.
-type bookings struct {
-	nodes, none nodeset.Set // none is empty
-	count       int
-	first, last hpc.Time // the first and the last beginning of all since there was none
-}
-
-// note notes the beginning of a node's first reservation; [hpc.Never] for none.
-func (b *bookings) note(node int, begin hpc.Time) {
-	in, was := begin != hpc.Never, b.nodes.Has(node)
-	if !in && !was {
-		return
-	}
-	if b.nodes.Put(node, in); !in {
-		b.count--
-		return
-	}
-	if b.count == 0 {
-		b.first, b.last = begin, begin
-	}
-	if b.first, b.last = min(b.first, begin), max(b.last, begin); !was {
-		b.count++
-	}
-}
-
-// until returns nodes that have no room for a job from now until an instant, beside the crowded ones: if the job needs
-// whole nodes, those that are reserved from an instant before on.
-func (b *bookings) until(n *nodes, q *demand, end hpc.Time) nodeset.Set {
-	if b.count > 0 && q.perNode[cpu] == wholeNode && n.m.now < b.first && b.last < end {
-		return b.nodes
-	}
-	return b.none
 }
 
 // foresee returns an instant before which a job does not fit if nothing but the ends of running jobs makes room:
 // where the job has enough nodes with room, whatever else it asks of them.
 func (n *nodes) foresee(j *Job) hpc.Time {
 	q, set := j.demand, j.demand.among
-	f := forward{n: n, j: j, caps: n.every(len(set.nodes))}
+	n.ahead = slices.Grow(n.ahead[:0], len(set.nodes))[:len(set.nodes)]
+	f := forward{n: n, j: j, caps: n.ahead}
 	clear(f.caps)
 	crowded := n.crowded(q)
 	for k, i := range set.nodes {

@@ -5,6 +5,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/sim/amount"
 )
 
 // submission is one job of the workload, or one array with all its tasks.
@@ -205,9 +206,9 @@ func (e *Engine) measure(j *Job) error {
 func size(r *hpc.Request) int {
 	tasks := max(int64(r.Tasks), 1)
 	if r.MinNodes > 0 {
-		tasks = max(tasks, product(int64(r.MinNodes), int64(r.TasksPerNode)))
+		tasks = max(tasks, amount.Product(int64(r.MinNodes), int64(r.TasksPerNode)))
 	}
-	return int(product(tasks, int64(r.CPUsPerTask)))
+	return int(amount.Product(tasks, int64(r.CPUsPerTask)))
 }
 
 // waitForBegin delays a submission until its begin time.

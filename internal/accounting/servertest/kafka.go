@@ -1,0 +1,68 @@
+package servertest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Kafka is a broker of Apache Kafka that is its own controller.
+type Kafka struct {
+	*Process
+	Address string // HOST:PORT of the listener
+}
+
+// KafkaOptions say how clients reach a broker.
+type KafkaOptions struct {
+	// Protocol is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; empty means the first one.
+	Protocol string
+	// Properties are further lines of server.properties.
+	Properties string
+	// Format are further options of kafka-storage.sh format, which make users for SCRAM.
+	Format []string
+}
+
+// NewKafka starts a broker.
+func NewKafka(t testing.TB, opts KafkaOptions) *Kafka {
+	t.Helper()
+	k := &Kafka{Process: newProcess(t, "kafka")}
+	port, controller, inner := freePort(t), freePort(t), freePort(t)
+	k.Address = fmt.Sprintf("127.0.0.1:%d", port)
+	if opts.Protocol == "" {
+		opts.Protocol = "PLAINTEXT"
+	}
+	properties := filepath.Join(k.dir, "server.properties")
+	err := os.WriteFile(properties, fmt.Appendf(nil, `process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=127.0.0.1:%[2]d
+controller.listener.names=CONTROLLER
+listeners=CLIENT://%[1]s,CONTROLLER://127.0.0.1:%[2]d,INNER://127.0.0.1:%[6]d
+advertised.listeners=CLIENT://%[1]s,INNER://127.0.0.1:%[6]d
+inter.broker.listener.name=INNER
+listener.security.protocol.map=CLIENT:%[3]s,CONTROLLER:PLAINTEXT,INNER:PLAINTEXT
+log.dirs=%[4]s/data
+num.partitions=3
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+%[5]s
+`, k.Address, controller, opts.Protocol, k.dir, opts.Properties, inner), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.args = func() []string { return append([]string{properties}, opts.Format...) }
+	k.ready = func() error {
+		conn, err := net.DialTimeout("tcp", k.Address, time.Second)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	}
+	k.Start()
+	return k
+}
