@@ -302,7 +302,8 @@ func (e *Evaluation) Render() string {
 			fmt.Fprintf(&b, "\nbeside %s, of %d %s: median error %.0f s, here %.0f s; mean %.0f s, here %.0f s; here closer "+
 				"for %.0f %%, farther for %.0f %%\n",
 				other.name, other.Jobs,
-				quantity.Plural(other.Jobs, "job", "jobs"), other.MedianError, other.ForecastError, other.MeanError, other.ForecastMean,
+				quantity.Plural(other.Jobs, "job", "jobs"), other.MedianError, other.ForecastError, other.MeanError,
+				other.ForecastMean,
 				100*other.Closer, 100*other.Farther)
 		}
 	}

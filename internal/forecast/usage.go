@@ -62,7 +62,8 @@ func Priorities(dir string) string {
 	if kind, _ := cluster.Get("PriorityType"); kind != "priority/multifactor" {
 		return ""
 	}
-	return "the site has priority/multifactor, and the simulator knows no priorities (want --policy slurm, or --engine slurm)"
+	return "the site has priority/multifactor, and the simulator knows no priorities (want --policy slurm, or " +
+		"--engine slurm)"
 }
 
 // usage returns the usage of each user in each account at an instant: the usage with which the run
