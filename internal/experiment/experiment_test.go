@@ -220,7 +220,9 @@ func TestRefusedEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	var invalid *InvalidError
-	if err := Valid(s); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "1 events of nodes or reservations were refused") || !strings.Contains(err.Error(), "there is no node n7") {
+	if err := Valid(s); !errors.As(err, &invalid) ||
+		!strings.Contains(err.Error(), "1 event of nodes or reservations was refused: ") ||
+		!strings.Contains(err.Error(), "there is no node n7") {
 		t.Errorf("%v", err)
 	}
 }

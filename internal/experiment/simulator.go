@@ -270,8 +270,8 @@ func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *
 	}
 	warnings := p.undone(result, engine.NeverStarts())
 	if refused := engine.Refused(); len(refused) > 0 {
-		text := fmt.Sprintf("%d %s of nodes or reservations were refused: %s", len(refused),
-			quantity.Plural(len(refused), "event", "events"), few(refused, 5))
+		text := fmt.Sprintf("%d %s refused: %s", len(refused), quantity.Plural(len(refused),
+			"event of nodes or reservations was", "events of nodes or reservations were"), few(refused, 5))
 		warnings = append(warnings, run.Warning{Code: "event-refused", Text: text, AffectsResult: true, Count: len(refused)})
 	}
 	warnings = append(warnings, p.unrecordedLimits(record.Rows)...)

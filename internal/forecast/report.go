@@ -55,6 +55,8 @@ type Waiting struct {
 	StartsBy *float64 `json:"starts_by,omitempty"`
 	// Never counts the realizations in which it does not start.
 	Never int `json:"never,omitempty"`
+	// Why says why a job of [Report.WhatIf] starts in no realization: the notes about it.
+	Why string `json:"why,omitempty"`
 	// Slurm is the start that Slurm expects (squeue --start); nil if it does not say.
 	Slurm *time.Time `json:"slurm_start,omitempty"`
 }
@@ -103,6 +105,9 @@ func NewReport(ctx context.Context, source string, q *Queue, variants []Variant,
 		}
 		for _, one := range with.waiting([]Key{own}, starts, by) {
 			one.Variant, one.Job = v.Name, ""
+			if one.Never == opts.realizations() {
+				one.Why = strings.Join(doubts, "; ")
+			}
 			r.WhatIf = append(r.WhatIf, one)
 		}
 	}
@@ -253,6 +258,9 @@ func (r *Report) table(b *strings.Builder, first string, list []Waiting, zone *t
 		}
 		line(name(w), w.User, w.Partition, fmt.Sprint(w.CPUs), limit,
 			quantile(w, "p10", w.P10), quantile(w, "p50", w.P50), quantile(w, "p90", w.P90), by, show(w.Slurm))
+		if w.Why != "" {
+			fmt.Fprintf(b, "  never starts: %s\n", w.Why)
+		}
 	}
 }
 

@@ -447,6 +447,7 @@ func (r *request) write(f format, v any) string {
 		if n == math.Trunc(n) {
 			return fmt.Sprintf("%.0f", n)
 		}
+		return quantity.Decimal(n)
 	}
 	return fmt.Sprint(v)
 }

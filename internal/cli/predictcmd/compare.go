@@ -27,6 +27,7 @@ type compareOptions struct {
 	parallel     int
 	output       string
 	json         bool
+	quiet        bool
 }
 
 func (o commands) newCompare() *cobra.Command {
@@ -75,6 +76,7 @@ report.`,
 	console.AddParallel(f, &opts.parallel, "simulations")
 	console.AddOutput(c.Flags(), &opts.output, "`DIR`", "a new directory for the records (default: they are removed)")
 	console.AddJSON(c, &opts.json)
+	console.AddQuiet(c.Flags(), &opts.quiet)
 	flags.Alias(f, map[string]string{"procs": "processors"})
 	return c
 }
@@ -102,7 +104,7 @@ func (o commands) compare(ctx context.Context, path string, opts compareOptions)
 		}
 		defer func() { _ = os.RemoveAll(output) }() // what is left of an interrupted comparison
 	}
-	show := o.Progress(false)
+	show := o.Progress(opts.quiet)
 	defer show.End()
 	result, err := benefit.Run(ctx, benefit.Options{
 		Spec: experiment.Spec{

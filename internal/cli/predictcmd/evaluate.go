@@ -29,6 +29,7 @@ type evaluateOptions struct {
 	atOnce bool
 	report string
 	json   bool
+	quiet  bool
 }
 
 func (o commands) newEvaluate() *cobra.Command {
@@ -72,6 +73,7 @@ it is submitted. No predictor knows as much.`,
 	f.BoolVar(&opts.atOnce, "at-once", false, "also measure models that know all earlier submissions' run times, a bound")
 	f.StringVar(&opts.report, "report", "", "also write the scores as one HTML page to this `FILE`")
 	console.AddJSON(c, &opts.json)
+	console.AddQuiet(f, &opts.quiet)
 	return c
 }
 
@@ -106,7 +108,7 @@ func (o commands) evaluate(ctx context.Context, path string, opts evaluateOption
 	if err != nil {
 		return err
 	}
-	show := o.Progress(false)
+	show := o.Progress(opts.quiet)
 	defer show.End()
 	how.Progress = func(k model.Kind, share float64) { show.Update(fmt.Sprintf("%s: %.0f %% of the jobs", k, 100*share)) }
 	result, err := evaluate.Run(ctx, filepath.Base(path), cases, how)

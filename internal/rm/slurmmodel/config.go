@@ -9,13 +9,17 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// Config, Usage, Partition and Switch describe the cluster and its slurmctld.
-type (
-	Config    = config.Config
-	Usage     = config.Usage
-	Partition = config.Partition
-	Switch    = config.Switch
-)
+// Config describes a cluster and the slurmctld that runs it.
+type Config = config.Config
+
+// Usage is the fair-share usage with which slurmctld starts.
+type Usage = config.Usage
+
+// Partition is a partition of slurm.conf.
+type Partition = config.Partition
+
+// Switch is a line of topology.conf.
+type Switch = config.Switch
 
 // partition is a partition with its nodes as a set.
 type partition struct {

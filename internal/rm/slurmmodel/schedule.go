@@ -158,7 +158,7 @@ func (p *pass) try(j *job) (goOn, started bool) {
 		p.fail(j.part)
 		return true, false
 	}
-	if !e.rules.Since2411 && !e.hasLicenses(j) {
+	if !e.rules.Since2411 && !e.licenses.Free(j.licenses) {
 		j.reason = reasonLicenses
 		e.touch()
 		return true, false

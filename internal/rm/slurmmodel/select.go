@@ -244,7 +244,7 @@ func (e *Engine) pickBest(
 		return nil, nodesBusy
 	}
 	// Since 24.11 the select plugin tests licences, in the place of its own test.
-	licensed := !e.rules.Since2411 || mode == selection.TestOnly || e.hasLicenses(j)
+	licensed := !e.rules.Since2411 || mode == selection.TestOnly || e.licenses.Free(j.licenses)
 	if licensed {
 		if alloc := e.tester.Test(e.state, r, candidates, c, mode); alloc != nil {
 			return alloc, begun
@@ -260,10 +260,4 @@ func (e *Engine) pickBest(
 		return nil, nodesBusy
 	}
 	return nil, notAvailable
-}
-
-// hasLicenses reports whether the licences that a job asks for are free.
-func (e *Engine) hasLicenses(j *job) bool {
-	_, free := e.licenses.Choose(j.licenses)
-	return free
 }

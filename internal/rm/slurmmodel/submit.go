@@ -37,7 +37,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 		// This sets its begin time; that of an array is set when a queue is built.
 		independent := len(j.tasks) == 0 && e.independent(j)
 		e.account.prioritize(j)
-		if independent && !e.par.Deferred && (e.rules.Since2411 || e.hasLicenses(j)) {
+		if independent && !e.par.Deferred && (e.rules.Since2411 || e.licenses.Free(j.licenses)) {
 			e.compareWithQueue(j)
 		}
 		err = e.tryAtSubmission(j)
@@ -193,7 +193,8 @@ func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
 	if d.BeginTime > j.submit {
 		j.begin = d.BeginTime
 	}
-	if j.deadline = d.Deadline; j.deadline > 0 && d.TimeLimit == slurmspec.NoVal && j.limit == noMinutes && j.timeMin == 0 {
+	j.deadline = d.Deadline
+	if j.deadline > 0 && d.TimeLimit == slurmspec.NoVal && j.limit == noMinutes && j.timeMin == 0 {
 		j.timeMin = 1
 	}
 	if d.Priority == 0 {

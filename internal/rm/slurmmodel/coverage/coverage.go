@@ -59,18 +59,14 @@ func Lacks(cfg *slurmmodel.Config, w *workload.Workload) []Missing {
 	if what := unlikeReservations(cfg, w.Reservations); what != "" {
 		list = append(list, Missing{what, w.Jobs.Len()})
 	}
-	if n := len(w.NodeEvents); n > 0 {
-		list = append(list, nodeEvents(cfg, w, n)...)
+	if len(w.NodeEvents) > 0 {
+		list = append(list, nodeEvents(w)...)
 	}
 	return list
 }
 
 // nodeEvents returns what events of nodes ask for and the model does not have.
-func nodeEvents(cfg *slurmmodel.Config, w *workload.Workload, n int) (list []Missing) {
-	if cfg.Release.Since(slurmspec.R2311) && !cfg.Release.Since(slurmspec.R2605) {
-		const what = "the order of what follows events of nodes, of which the workload has %d"
-		list = append(list, Missing{fmt.Sprintf(what, n), w.Jobs.Len()})
-	}
+func nodeEvents(w *workload.Workload) (list []Missing) {
 	survivors := 0
 	for _, job := range w.Jobs.All() {
 		if job.NoKill {
@@ -201,15 +197,6 @@ var configurationRules = []func(*slurmmodel.Config) string{
 			if o.Has(one) {
 				return "SchedulerParameters=" + one
 			}
-		}
-		return ""
-	},
-	func(c *slurmmodel.Config) string { // random clusters showed other nodes there, for a reason that is not known
-		loaded := func(p slurmmodel.Partition) bool { return strings.EqualFold(keys.Value(p.Get, "LLN"), "YES") }
-		params := strings.ToUpper(keys.Value(c.Get, "SelectTypeParameters"))
-		if c.Release.Since(slurmspec.R2605) &&
-			(strings.Contains(params, "CR_LLN") || slices.ContainsFunc(c.Partitions, loaded)) {
-			return "nodes least loaded (LLN) as 26.05 chooses them"
 		}
 		return ""
 	},

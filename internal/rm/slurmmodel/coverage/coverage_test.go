@@ -83,9 +83,6 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 				{Reservation: hpc.Reservation{Flags: []string{"MAGNETIC"}, Licenses: "matlab"}},
 			}
 		},
-		"the order of what follows events of nodes, of which the workload has 1 (2 jobs)": func(c *slurmmodel.Config, w *workload.Workload) {
-			c.Release, w.NodeEvents = slurmspec.R2411, []hpc.NodeEvent{{}}
-		},
 		"jobs that outlive their nodes (--no-kill) (1 jobs)": func(_ *slurmmodel.Config, w *workload.Workload) {
 			w.NodeEvents, w.Jobs = []hpc.NodeEvent{{}}, workload.JobsOf(&hpc.Job{ID: "1", Request: hpc.Request{NoKill: true}})
 		},

@@ -98,7 +98,8 @@ func devices(d *rpc.JobDesc) (list []selection.DeviceRequest, err error) {
 			return nil, err
 		}
 		for _, one := range given {
-			at := slices.IndexFunc(list, func(r selection.DeviceRequest) bool { return r.Kind == one.Kind && r.Type == one.Type })
+			same := func(r selection.DeviceRequest) bool { return r.Kind == one.Kind && r.Type == one.Type }
+			at := slices.IndexFunc(list, same)
 			if at < 0 {
 				at = len(list)
 				list = append(list, selection.DeviceRequest{Kind: one.Kind, Type: one.Type})

@@ -67,6 +67,12 @@ func (p *Pool) Choose(r Request) (list []License, ok bool) {
 	return nil, len(r.List) == 0
 }
 
+// Free reports whether the licences that a job asks for are free.
+func (p *Pool) Free(r Request) bool {
+	_, free := p.Choose(r)
+	return free
+}
+
 // Take gives licences to a job (license_job_get).
 func (p *Pool) Take(list []License) {
 	for _, l := range list {

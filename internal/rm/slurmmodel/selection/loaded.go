@@ -17,14 +17,17 @@ func (p *pick) leastLoaded(nodes Bits) bool {
 			classes[k].nodes.AndNot(named)
 		}
 		for last := -1; ; {
-			i := p.mostFree(classes[k].nodes, last)
+			i, cpus := p.mostFree(classes[k].nodes, last)
 			if i < 0 {
 				break
 			}
-			last = p.t.rooms[i].free
-			p.take(i, p.has[i])
-			nodes.Set(i)
 			classes[k].nodes.Clear(i)
+			if cpus == 0 {
+				continue
+			}
+			last = p.t.rooms[i].free
+			p.take(i, cpus)
+			nodes.Set(i)
 			if p.done() || p.most == 0 {
 				return p.served()
 			}
@@ -34,11 +37,16 @@ func (p *pick) leastLoaded(nodes Bits) bool {
 }
 
 // mostFree returns the node of a set that has the largest share of its CPUs free, the first one of equal
-// ones; -1 if no node serves. A node that has as many as the last one taken ends the search.
-func (p *pick) mostFree(set Bits, last int) int {
-	best := -1
+// ones, with the number of CPUs that it offers; -1 if no node serves. A node that has as many as the last one taken
+// ends the search. Since 26.05 slurmctld takes the number from the node at which it has looked last.
+func (p *pick) mostFree(set Bits, last int) (best, looked int) {
+	best = -1
 	for i := range set.All {
+		if p.t.rooms[i].cpus == 0 {
+			continue
+		}
 		cpus := p.offer(i)
+		looked = cpus
 		if !p.m.Since2605 && cpus > 0 {
 			cpus = p.use(i, cpus)
 		}
@@ -52,5 +60,8 @@ func (p *pick) mostFree(set Bits, last int) int {
 			}
 		}
 	}
-	return best
+	if best >= 0 && !p.m.Since2605 {
+		looked = p.has[best]
+	}
+	return best, looked
 }
