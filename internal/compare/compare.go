@@ -391,8 +391,8 @@ func warnings(sets []Set, c *Comparison) []string {
 				quantity.Plural(n, "run has", "runs have")))
 		}
 		if n := len(s.Runs); n > 1 && n < fewRuns {
-			list = append(list, fmt.Sprintf("%s: %d %s too few for trustworthy intervals (want %d or more)", s.Name, n, quantity.Plural(n, "run is", "runs are"),
-				fewRuns))
+			list = append(list, fmt.Sprintf("%s: %d %s too few for trustworthy intervals (want %d or more)", s.Name, n,
+				quantity.Plural(n, "run is", "runs are"), fewRuns))
 		}
 		if n := len(s.Runs); i > 0 && c.Inference {
 			p, figures := stats.SmallestP(len(sets[0].Runs), n, stats.TestOptions{}), correctedFor(c.Metrics)

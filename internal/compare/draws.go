@@ -255,7 +255,8 @@ func (d *Draws) doubt() string {
 		return "the mean wait is the same in all draws, or there are too few realizations to say what it depends on (want " +
 			"--realizations 20 or more)"
 	case d.Fields[0].Pairs < fewPairs:
-		return fmt.Sprintf("%d %s of realizations say little of that (want --realizations 20 or more)", d.Fields[0].Pairs, quantity.Plural(d.Fields[0].Pairs, "pair", "pairs"))
+		return fmt.Sprintf("%d %s little of that (want --realizations 20 or more)", d.Fields[0].Pairs,
+			quantity.Plural(d.Fields[0].Pairs, "pair of realizations says", "pairs of realizations say"))
 	case len(d.Fields) > 1 && d.Fields[1].Low > 0 && d.Fields[0].Low < d.Fields[1].High:
 		return fmt.Sprintf("these realizations cannot tell the first two apart (want more than %d)", d.Figures[0].Draws)
 	}

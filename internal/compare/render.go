@@ -155,7 +155,8 @@ func (c *Comparison) renderFairness(b *bytes.Buffer, p *Pair) {
 // mean wait.
 func (c *Comparison) renderPower(b *bytes.Buffer, p *Pair) {
 	na, nb := len(c.Sets[p.Baseline].Runs), len(c.Sets[p.Set].Runs)
-	fmt.Fprintf(b, "%d and %d %s find a difference of %.2g standard deviations of a run in %.0f %% of cases\n", na, nb, quantity.Plural(nb, "run", "runs"),
+	fmt.Fprintf(b, "%d and %d %s find a difference of %.2g standard deviations of a run in %.0f %% of cases\n", na,
+		nb, quantity.Plural(nb, "run", "runs"),
 		stats.Detectable(na, nb, 1-c.Level, detectPower), 100*detectPower)
 	for i := range c.Metrics {
 		if d := c.Metrics[i].difference(p.Set); c.Metrics[i].Key == "mean_wait_s" && d != nil && d.Detectable.Known() {

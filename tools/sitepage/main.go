@@ -141,7 +141,8 @@ func writeTable(w *strings.Builder, groups []group, recorded []started, sets []d
 				fmt.Fprintf(w, "| %s%s | %d | %s |", f.name, g.name, len(before), f.show(f.of(before)))
 				for i := range sets {
 					over := overDraws(f, g, sets[i].jobs)
-					fmt.Fprintf(w, " %s | %s to %s |", f.show(float64(over.Median)), f.show(float64(over.Low)), f.show(float64(over.High)))
+					fmt.Fprintf(w, " %s | %s to %s |", f.show(float64(over.Median)), f.show(float64(over.Low)),
+						f.show(float64(over.High)))
 				}
 				w.WriteString("\n")
 			}
@@ -175,7 +176,8 @@ func writeAgreement(w *strings.Builder, model, slurm *draws) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(w, "\nSeed %d: %d of %d jobs start in the same second in the model and on Slurm.\n", real.Manifest.Seed, same, jobs)
+			fmt.Fprintf(w, "\nSeed %d: %d of %d jobs start in the same second in the model and on Slurm.\n",
+				real.Manifest.Seed, same, jobs)
 		}
 	}
 	return nil
@@ -254,7 +256,8 @@ func selections(without string) ([]group, error) {
 		groups = append(groups, group{fmt.Sprintf(", %d to %d CPUs", low, 4*low-1), false, size})
 	}
 	for hour := 0; hour < 24; hour += 4 {
-		groups = append(groups, group{fmt.Sprintf(", submitted %02d to %02d h UTC", hour, hour+4), false, func(j *started) bool {
+		name := fmt.Sprintf(", submitted %02d to %02d h UTC", hour, hour+4)
+		groups = append(groups, group{name, false, func(j *started) bool {
 			h := j.submit.Std().Hour()
 			return h >= hour && h < hour+4
 		}})
@@ -283,7 +286,8 @@ func quantile(of func(metrics.Distribution) metrics.Float) func([]started) float
 }
 
 var figures = []figure{
-	{"jobs that started", false, func(jobs []started) float64 { return float64(len(jobs)) }, func(v float64) string { return fmt.Sprintf("%.0f", v) }},
+	{"jobs that started", false, func(jobs []started) float64 { return float64(len(jobs)) },
+		func(v float64) string { return fmt.Sprintf("%.0f", v) }},
 	{"mean wait", true, quantile(func(d metrics.Distribution) metrics.Float { return d.Mean }), clock},
 	{"median wait", false, quantile(func(d metrics.Distribution) metrics.Float { return d.Median }), clock},
 	{"P90 of waits", false, quantile(func(d metrics.Distribution) metrics.Float { return d.P90 }), clock},

@@ -251,7 +251,8 @@ type Job struct {
 	Cluster, state, user, account, name, partition, qos                                        int32
 	submit, start, End, wait, sinceEligible, elapsed, limit, cpus, nodes, exitCode, exitSignal columnar.Optional
 	cpuHours, nodeHours, gpuHours                                                              float64
-	waitParts                                                                                  [len(waits.Sums{}.Parts)]columnar.Optional
+
+	waitParts [len(waits.Sums{}.Parts)]columnar.Optional
 }
 
 func (j *Job) ran() bool {

@@ -207,8 +207,8 @@ func read(ctx context.Context, from Records, out *Imported,
 		}
 	}
 	if from.ClusterName != "" && len(runs) > 1 {
-		return fmt.Errorf("reading %d %s: they would all be the cluster %s (want one run for --cluster-name)", len(runs), quantity.Plural(len(runs), "run", "runs"),
-			from.ClusterName)
+		return fmt.Errorf("reading %d %s: they would all be the cluster %s (want one run for --cluster-name)",
+			len(runs), quantity.Plural(len(runs), "run", "runs"), from.ClusterName)
 	}
 	names := runNames(runs)
 	for i, source := range runs {

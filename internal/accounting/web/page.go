@@ -174,6 +174,17 @@ func (r *request) hidden(but ...string) (list []option) {
 	return list
 }
 
+// otherGroupings are links to a panel of groups by something else.
+func (r *request) otherGroupings() (list []cell) {
+	for _, name := range groupings {
+		if name != r.by {
+			href := r.url(func(v url.Values) { v.Set("by", name) })
+			list = append(list, cell{Text: strings.TrimSuffix(name, "_name"), Href: href})
+		}
+	}
+	return list
+}
+
 // part shows an answer, with a chart in the scale of all charts beside each other; a nil draw makes none.
 func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), together scale) (*part, error) {
 	r, t := a.request, a.table
@@ -215,9 +226,7 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 		}
 	}
 	if a.panel.name == groups {
-		for _, name := range slices.DeleteFunc(slices.Clone(groupings), func(name string) bool { return name == r.by }) {
-			out.By = append(out.By, cell{Text: strings.TrimSuffix(name, "_name"), Href: r.url(func(v url.Values) { v.Set("by", name) })})
-		}
+		out.By = r.otherGroupings()
 	}
 	highest := 0.0
 	for _, row := range t.Rows {

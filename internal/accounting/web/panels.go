@@ -83,7 +83,8 @@ var panels = []*panel{
 	{name: "waits", title: "Waits", about: "From submission to start. Jobs that never ran are not in it.",
 		shape: shapeClasses("wait_s", "wait", 2, "s", seconds),
 		draw:  drawDistribution("wait_s")},
-	{name: "reasons", title: "Why jobs waited", about: "The parts of all waits, which add up to them.", shape: shapeReasons},
+	{name: "reasons", title: "Why jobs waited", about: "The parts of all waits, which add up to them.",
+		shape: shapeReasons},
 	{name: groups, title: "Who waited, and why", about: "The ten that waited longest together, and the largest parts of " +
 		"their waits.", shape: shapeGroups},
 	{name: "runs", title: "Run times", about: "From start to end.",

@@ -69,8 +69,8 @@ type request struct {
 // parseRequest reads the parameters of a URL. The range of time is still open if it depends on the
 // newest job; see [request.bound].
 func parseRequest(values url.Values, now time.Time) (*request, error) {
-	r := &request{values: url.Values{}, zone: time.UTC, now: now, by: "partition", columns: defaultColumns, sort: "end_time",
-		descending: true, rows: 25, width: 640}
+	r := &request{values: url.Values{}, zone: time.UTC, now: now, by: "partition", columns: defaultColumns,
+		sort: "end_time", descending: true, rows: 25, width: 640}
 	for name, list := range values {
 		for _, v := range list {
 			r.values.Add(name, strings.ToValidUTF8(v, "\ufffd"))
@@ -229,7 +229,9 @@ func (r *request) view() question.View {
 	if r.panel.name == utilization {
 		edges = b.edges
 	}
-	return question.View{Chosen: r.chosen, From: r.from, Until: r.until, Whole: r.whole, Edges: edges, Zone: r.zone, By: r.by}
+	return question.View{
+		Chosen: r.chosen, From: r.from, Until: r.until, Whole: r.whole, Edges: edges, Zone: r.zone, By: r.by,
+	}
 }
 
 // url returns the reference to the same page with other parameters.

@@ -173,7 +173,8 @@ func (c *Comparison) sentence(v *Verdict, best *Contrast) string {
 		"higher one %d (p = %s).",
 		found, best.Scheduler, percent(best.Difference), percent(float64(best.Low)), percent(float64(best.High)),
 		number(best.P), c.Realizations,
-		quantity.Plural(c.Realizations, "realization", "realizations"), best.WeeksBetter, best.WeeksWorse, number(best.WeeksP))
+		quantity.Plural(c.Realizations, "realization", "realizations"), best.WeeksBetter, best.WeeksWorse,
+		number(best.WeeksP))
 	if gain := c.contrast(bound).Difference; gain < 0 && best.Difference < 0 {
 		text += fmt.Sprintf(" With clairvoyance it differs by %s.", percent(gain))
 	}

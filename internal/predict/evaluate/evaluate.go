@@ -123,7 +123,8 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 	}
 	e.Scored, e.Users, e.Mean = int(values.count), len(users), values.mean
 	if e.Scored == 0 {
-		return nil, fmt.Errorf("evaluating predictions: %s: no job with a %s among %d %s", source, e.Target.What(), e.Jobs, quantity.Plural(e.Jobs, "job", "jobs"))
+		return nil, fmt.Errorf("evaluating predictions: %s: no job with a %s among %d %s", source, e.Target.What(),
+			e.Jobs, quantity.Plural(e.Jobs, "job", "jobs"))
 	}
 	e.note(values.squares == 0)
 	for _, rule := range slices.Sorted(maps.Keys(cases.LeftOut)) {
