@@ -174,6 +174,15 @@ func (r *request) hidden(but ...string) (list []option) {
 	return list
 }
 
+// tiles are the columns of a table of one row.
+func (r *request) tiles(t *table) (list []cell) {
+	for i, column := range t.Columns {
+		text := cmp.Or(r.write(column.format, t.Rows[0][i]), quantity.Unknown)
+		list = append(list, cell{Label: tableLabel(column), Text: text})
+	}
+	return list
+}
+
 // otherGroupings are links to a panel of groups by something else.
 func (r *request) otherGroupings() (list []cell) {
 	for _, name := range groupings {
@@ -208,11 +217,7 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 		return out, nil
 	}
 	if t.tiles {
-		for i, column := range t.Columns {
-			out.Tiles = append(out.Tiles, cell{Label: tableLabel(column),
-				Text: cmp.Or(r.write(column.format, t.Rows[0][i]), quantity.Unknown)})
-		}
-		out.Range = r.span()
+		out.Tiles, out.Range = r.tiles(t), r.span()
 		return out, nil
 	}
 	first := 0
