@@ -78,8 +78,9 @@ cell differ. The sweep says it before it begins, after the first three seeds, an
 the table, as far as complete runs tell. --dry-run says it and makes no runs.
 
 With --policy slurm, the part for Slurm is simulated with the model of Slurm's scheduler,
-in about a second a run and without Slurm. Its cells begin with model_ in place of slurm_, so
-that DIR can have both. Options of replay that simulate does not have are errors.
+in about a second a run and without Slurm. Its cells begin with model_ in place of
+slurm_, so that DIR can have both. Options of replay that simulate does not have are
+errors.
 
 With --on slurm, the missing runs become the tasks of one job array, submitted with
 sbatch. DIR, the files of the experiment and this program must have the same paths on the
