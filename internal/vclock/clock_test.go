@@ -66,7 +66,7 @@ func TestLongSleepTakesNoTime(t *testing.T) {
 	p.check(t, "")
 	l.checkPassed(10000 * time.Second)
 	l.checkCount()
-	if st := l.Stats(); st.InPlace < 9900 {
+	if st := l.Stats(); st.InPlace < 9000 { // the driver makes those during which the process waits for a CPU
 		t.Errorf("%d of 10,000 steps were made in place: %+v", st.InPlace, st)
 	}
 }
