@@ -346,9 +346,8 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 			continue
 		}
 		fmt.Fprintf(b, "\nfirst divergence, %s: %s\n", d.At.Text(zone), d.Reason)
-		fmt.Fprintf(b, "  %s in %s, %d %s on %s, limit %s\n", orNone(d.User), orNone(d.Partition),
-			d.Processors,
-			quantity.Plural(d.Processors, "processor", "processors"), plural(d.NodeCount, "node"), d.TimeLimit.Clock())
+		fmt.Fprintf(b, "  %s in %s, %s on %s, limit %s\n", orNone(d.User), orNone(d.Partition),
+			plural(d.Processors, "processor"), plural(d.NodeCount, "node"), d.TimeLimit.Clock())
 		for _, side := range []struct {
 			set int
 			Situation
@@ -390,11 +389,9 @@ func renderCauses(b *bytes.Buffer, d *Divergence, say bool) {
 	}
 }
 
+// plural writes a number of things whose plural ends in s.
 func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d %s", n, quantity.Plural(n, noun, noun+"s"))
 }
 
 func orNone(s string) string {

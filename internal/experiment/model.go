@@ -14,7 +14,6 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
-	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
@@ -276,17 +275,7 @@ func (e *modelEngine) play(
 		return run.StateFailed, err
 	}
 	warnings = append(append(warnings, e.partial()...), p.undone(result, engine.NeverStarts())...)
-	if refused := engine.Refused(); len(refused) > 0 {
-		text := fmt.Sprintf("%d %s refused: %s", len(refused), quantity.Plural(len(refused),
-			"event of nodes or reservations was", "events of nodes or reservations were"), few(refused, 5))
-		warnings = append(warnings, run.Warning{Code: "event-refused", Text: text, AffectsResult: true, Count: len(refused)})
-	}
-	for _, w := range warnings {
-		if err := record.Warn(w); err != nil {
-			return run.StateFailed, err
-		}
-	}
-	return run.StateComplete, nil
+	return warned(record, append(warnings, refusedEvents(engine.Refused())...))
 }
 
 // PartialPrefix begins the warning of a run of the model that names what it lacks, separated by semicolons.

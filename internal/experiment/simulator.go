@@ -269,12 +269,22 @@ func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *
 		return run.StateFailed, err
 	}
 	warnings := p.undone(result, engine.NeverStarts())
-	if refused := engine.Refused(); len(refused) > 0 {
-		text := fmt.Sprintf("%d %s refused: %s", len(refused), quantity.Plural(len(refused),
-			"event of nodes or reservations was", "events of nodes or reservations were"), few(refused, 5))
-		warnings = append(warnings, run.Warning{Code: "event-refused", Text: text, AffectsResult: true, Count: len(refused)})
+	warnings = append(warnings, refusedEvents(engine.Refused())...)
+	return warned(record, append(warnings, p.unrecordedLimits(record.Rows)...))
+}
+
+// refusedEvents warns of events that an engine refused.
+func refusedEvents(refused []string) []run.Warning {
+	if len(refused) == 0 {
+		return nil
 	}
-	warnings = append(warnings, p.unrecordedLimits(record.Rows)...)
+	text := fmt.Sprintf("%d %s refused: %s", len(refused), quantity.Plural(len(refused),
+		"event of nodes or reservations was", "events of nodes or reservations were"), few(refused, 5))
+	return []run.Warning{{Code: "event-refused", Text: text, AffectsResult: true, Count: len(refused)}}
+}
+
+// warned records the warnings of a run that has come to its end.
+func warned(record *run.Writer, warnings []run.Warning) (run.State, error) {
 	for _, w := range warnings {
 		if err := record.Warn(w); err != nil {
 			return run.StateFailed, err

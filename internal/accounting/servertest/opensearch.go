@@ -94,7 +94,7 @@ func (s *OpenSearch) Each(pattern string, do func(d Document)) {
 	s.Ask(http.MethodDelete, "/_search/scroll", fmt.Sprintf(`{"scroll_id":%q}`, page.Scroll), nil)
 }
 
-// Count returns how many documents an index has: 0 if there is none.
+// Count returns how many documents an index has, and 0 if the index does not exist.
 func (s *OpenSearch) Count(index string) (n int) {
 	s.t.Helper()
 	if status, _, err := s.request(http.MethodHead, "/"+index, ""); err == nil && status == http.StatusNotFound {
