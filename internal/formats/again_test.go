@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -48,6 +49,28 @@ func TestEveryFormatIsRead(t *testing.T) {
 					job.TimeLimit != want.TimeLimit {
 					t.Errorf("%s: job %d is %+v, want %+v", format, i, job, want)
 				}
+			}
+		}
+	}
+}
+
+// TestMachineSurvives writes the sizes of machines in each format: what is read again has them, or the
+// conversion lists the loss. A log's own comments about the size do not outlive a change of it.
+func TestMachineSurvives(t *testing.T) {
+	for _, header := range [][]string{nil, {" Computer: x"}, {" MaxNodes: 4", " MaxProcs: 64 (48, 16)"}, {" MaxNodes: 8 (batch)", " MaxProcs: 128"}} {
+		for _, size := range [][2]int{{0, 64}, {4, 0}, {4, 64}} {
+			for _, format := range Names() {
+				t.Run(fmt.Sprint(format, size, header), func(t *testing.T) {
+					job := hpc.Job{ID: "1", Submit: workload.DefaultEpoch, Request: hpc.Request{User: "ada", Tasks: 1, TimeLimit: time.Hour},
+						Behaviour: hpc.Behaviour{RunTime: time.Minute}}
+					w := &workload.Workload{Epoch: workload.DefaultEpoch, MachineNodes: size[0], MachineProcessors: size[1], Header: header,
+						Jobs: workload.JobsOf(&job)}
+					again, losses := written(t, w, format)
+					same := again.MachineNodes == size[0] && again.MachineProcessors == size[1]
+					if listed := losses["size of the machine"] == 1; same == listed {
+						t.Errorf("the machine has %d nodes and %d processors, losses %v", again.MachineNodes, again.MachineProcessors, losses)
+					}
+				})
 			}
 		}
 	}

@@ -352,7 +352,7 @@ func readRun(path, name string, from Records,
 			return err
 		}
 	}
-	rows, err := r.Jobs()
+	rows, err := r.Histories()
 	if err != nil {
 		return err
 	}

@@ -21,14 +21,14 @@ import (
 )
 
 // simulated makes a run record of the example day.
-func simulated(t *testing.T, path string) {
+func simulated(t *testing.T, path, policy string) {
 	t.Helper()
 	site := t.TempDir()
 	if err := example.WriteExample(site, 1); err != nil {
 		t.Fatal(err)
 	}
 	_, err := experiment.Run(t.Context(), experiment.Spec{
-		Workload: experiment.Workload{Path: filepath.Join(site, "day.jsonl")}, Simulator: &experiment.Simulator{Cluster: filepath.Join(site, "cluster")}, Output: path, Seed: 1,
+		Workload: experiment.Workload{Path: filepath.Join(site, "day.jsonl")}, Simulator: &experiment.Simulator{Cluster: filepath.Join(site, "cluster"), Policy: policy}, Output: path, Seed: 1,
 	}, experiment.Hooks{})
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	simulated(t, runs[0])
+	simulated(t, runs[0], "")
 	if err := os.CopyFS(runs[1], os.DirFS(runs[0])); err != nil {
 		t.Fatal(err)
 	}

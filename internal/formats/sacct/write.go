@@ -42,6 +42,7 @@ func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 		s.count(job)
 	}
 	s.losses.Add("unusable records", len(wl.Unusable))
+	s.losses.Machine(wl)
 	s.losses.Origins(wl)
 	s.losses.Events(wl)
 	if err := out.Flush(); err != nil {
