@@ -2,6 +2,7 @@ package formats
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -72,6 +73,31 @@ func TestMachineSurvives(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// TestEndedEarly writes jobs that something ended before their run time was over, as a cancellation does: sacct and SWF
+// have the time for which they ran, which is between their start and their end.
+func TestEndedEarly(t *testing.T) {
+	epoch := workload.DefaultEpoch
+	early := hpc.Job{ID: "1", Submit: epoch, Request: hpc.Request{User: "ada", Tasks: 1, TimeLimit: 4 * time.Hour},
+		Behaviour: hpc.Behaviour{RunTime: 3 * time.Hour, CancelAfter: 20 * time.Minute},
+		Recorded:  &hpc.Recorded{Start: epoch.Add(time.Minute), End: epoch.Add(20 * time.Minute), State: hpc.Cancelled, Processors: 1}}
+	array := early
+	array.ID, array.Array, array.TaskRunTimes = "2", "1-2", map[int]time.Duration{1: 3 * time.Hour, 2: 5 * time.Minute}
+	w := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(&early, &array)}
+	want := map[string]int{"19m0s": 2, "5m0s": 1}
+	for _, format := range []string{"sacct", "swf"} {
+		again, _ := written(t, w, format)
+		ran := map[string]int{}
+		for _, job := range again.Jobs.All() {
+			for _, task := range workload.TasksOf(job) {
+				ran[job.RunTimeOf(task).String()]++
+			}
+		}
+		if !maps.Equal(ran, want) {
+			t.Errorf("%s: the jobs ran %v, want %v", format, ran, want)
 		}
 	}
 }

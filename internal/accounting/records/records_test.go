@@ -113,3 +113,31 @@ func TestRunDocument(t *testing.T) {
 		t.Errorf("%s: a preset job has the wait %+v", text, j.Wait)
 	}
 }
+
+// Jobs whose records call them tasks of an array by name alone, ARRAY_TASK, stay jobs of their own, although they start
+// together.
+func TestTasksByName(t *testing.T) {
+	seen := map[string]bool{}
+	for task := range 3 {
+		name := fmt.Sprintf("5313029_%d", task)
+		row := run.Row{Job: name, Task: -1, Submit: at(0), Start: at(100), End: at(500), State: hpc.Completed, Processors: 1}
+		ofRun, err := records.RunDocument(&row, "vale")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ofRecord, err := records.Document(&finished.Job{ID: name, ArrayTask: -1, Submit: at(0), Start: at(100), End: at(500), State: hpc.Completed, AllocCPUs: 1, Elapsed: -1}, "dale")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range [][]byte{ofRun, ofRecord} {
+			j := document.Parse(text, "")
+			if j.JobID != 5313029 || j.ArrayTaskID != document.Known(int64(task)) || j.Marks != 0 {
+				t.Errorf("%s: %+v", text, j)
+			}
+			seen[fmt.Sprint(j.Cluster, j.JobID, j.Run)] = true
+		}
+	}
+	if len(seen) != 6 {
+		t.Errorf("three tasks of two records are %d jobs", len(seen))
+	}
+}

@@ -140,7 +140,7 @@ func endOf(rec *hpc.Recorded, runTime time.Duration) fate {
 		f.end = rec.Start.Add(runTime)
 		rec.State = hpc.Completed
 	}
-	f.elapsed = strconv.FormatInt(int64(runTime/time.Second), 10)
+	f.elapsed = strconv.FormatInt(int64(workload.Ran(rec, runTime)/time.Second), 10)
 	return f
 }
 

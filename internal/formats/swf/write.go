@@ -291,7 +291,7 @@ func (s *writer) record(job *hpc.Job, origin workload.Origin, task, place int) *
 		}
 	}
 	if d, ok := job.TaskRunTimes[task]; ok {
-		r[fieldRunTime] = decimalSeconds(d)
+		r[fieldRunTime] = decimalSeconds(workload.Ran(job.Recorded, d))
 	}
 	for kept := range keptNumbers(origin.Extra) {
 		if i := kept.field - 1; i >= 0 && i < fieldCount && r[i] == kept.derived {
@@ -314,10 +314,10 @@ func (n *names) record(job *hpc.Job, base hpc.Time) record {
 	r[fieldRequested].mantissa = int64(workload.CPUs(&job.Request))
 	if d, ends := workload.Occupied(job.RunTime, job.TimeLimit); ends {
 		// A run time above the limit stays as in the log.
-		r[fieldRunTime] = decimalSeconds(d)
 		if job.RunTime != hpc.Unlimited {
-			r[fieldRunTime] = decimalSeconds(job.RunTime)
+			d = job.RunTime
 		}
+		r[fieldRunTime] = decimalSeconds(workload.Ran(job.Recorded, d))
 	}
 	if job.TimeLimit > 0 && job.TimeLimit != hpc.Unlimited {
 		r[fieldTimeLimit] = decimalSeconds(job.TimeLimit)
