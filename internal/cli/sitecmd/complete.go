@@ -138,6 +138,9 @@ func (l Lent) runComplete(path string, o *completeFlags) error {
 		if err != nil {
 			return err
 		}
+		for _, text := range cluster.Warnings {
+			l.Say("warning: %s", text)
+		}
 		opts.Site = experiment.Site(cluster)
 	}
 	if o.like != "" {
