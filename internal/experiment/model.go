@@ -275,6 +275,9 @@ func (e *modelEngine) play(
 	case err != nil:
 		return run.StateFailed, err
 	}
+	for _, text := range e.cluster.Warnings { // as a replay on Slurm has them
+		warnings = append(warnings, run.Warning{Code: "configuration", Text: text, Count: 1})
+	}
 	warnings = append(append(warnings, e.partial()...), p.undone(result, engine.NeverStarts())...)
 	return warned(record, append(warnings, refusedEvents(engine.Refused())...))
 }
