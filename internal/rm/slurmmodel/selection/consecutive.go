@@ -166,6 +166,7 @@ func (p *pick) tightest(first, last int, nodes Bits) int {
 
 // ordered takes nodes in an order, until the job has enough.
 func (p *pick) ordered(nodes Bits, less func(a, b int) int) bool {
+	p.most = p.mostByTasks()
 	if done, ok := p.required(nodes); done || !ok {
 		return ok
 	}

@@ -3,6 +3,7 @@ package selection
 // leastLoaded takes the nodes that have the largest shares of their CPUs free, lighter ones first
 // (_eval_nodes_lln). Until 26.05 each look at a node leaves the job no more of it than it needs then.
 func (p *pick) leastLoaded(nodes Bits) bool {
+	p.most = p.mostByTasks()
 	if done, ok := p.required(nodes); done || !ok {
 		return ok
 	}

@@ -143,17 +143,19 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
 		allCores: true, anew: mode == TestOnly, work: t.work,
 	}
-	if !x.choose(t, nodes) {
-		return nil
-	}
-	if mode == TestOnly {
-		return &Allocation{Nodes: nodes.Clone(), CPUs: max(r.MinCPUs, c.Min)}
-	}
-	if t.scattered {
-		return nil
-	}
-	if len(r.Devices) == 0 && !all.Overlaps(s.busy) { // all cores are free: the second choice is the first
-		return x.allocate(t, nodes.Clone())
+	if mode == TestOnly || !x.Since2411 { // since 24.11 there is no first choice where jobs share no cores
+		if !x.choose(t, nodes) {
+			return nil
+		}
+		if mode == TestOnly {
+			return &Allocation{Nodes: nodes.Clone(), CPUs: max(r.MinCPUs, c.Min)}
+		}
+		if t.scattered {
+			return nil
+		}
+		if len(r.Devices) == 0 && !all.Overlaps(s.busy) { // all cores are free: the second choice is the first
+			return x.allocate(t, nodes.Clone())
+		}
 	}
 	t.allCores = false
 	if r.Exclusive {
@@ -166,7 +168,22 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	if !x.choose(t, all) || t.scattered {
 		return nil
 	}
-	return x.allocate(t, all.Clone())
+	a := x.allocate(t, all.Clone())
+	if mode == RunNow && x.CountMemory && !x.hasMemory(s, a) {
+		return nil
+	}
+	return a
+}
+
+// hasMemory reports whether the memory of an allocation is free. It is not if LLN of 26.05 gives a job more CPUs of a
+// node than that has memory for.
+func (m *Machine) hasMemory(s *State, a *Allocation) bool {
+	for i := range a.Parts {
+		if p := &a.Parts[i]; s.memory[p.Node]+p.Memory > m.Nodes[p.Node].Memory {
+			return false
+		}
+	}
+	return true
 }
 
 // coresUsed reports whether a job holds a core of a node.
@@ -185,7 +202,7 @@ func (m *Machine) choose(t *test, nodes Bits) bool {
 	if nodes.Count() < t.counts.Min {
 		return false
 	}
-	if m.Since2605 && t.counts.Max == 1 && !m.LeastLoaded && !t.request.LeastLoaded && !m.PackSerial {
+	if m.Since2605 && t.counts.Max == 1 && !m.LeastLoaded && !t.request.LeastLoaded && !m.packsLast(t.request, t.counts) {
 		return m.chooseOne(t, nodes)
 	}
 	for i := range nodes.All {
@@ -230,6 +247,9 @@ func (m *Machine) choose(t *test, nodes Bits) bool {
 	}
 	return found && t.trimCPUs(m, nodes)
 }
+
+// packsLast reports whether a job takes the last node that serves it (pack_serial_at_end).
+func (m *Machine) packsLast(r *Request, c Counts) bool { return m.PackSerial && r.MinCPUs == 1 && c.Wanted == 1 }
 
 // chooseOne takes the first node that suffices alone, lighter ones first (_get_one_res in 26.05).
 func (m *Machine) chooseOne(t *test, nodes Bits) bool {
@@ -394,13 +414,15 @@ func (m *Machine) evaluate(t *test, nodes Bits, c Counts, first bool) bool {
 	}
 	pick := newPick(m, t, c, first)
 	switch {
+	case r.Spread && m.Since2605:
+		return pick.spread(nodes)
 	case r.Spread:
 		return pick.ordered(nodes, pick.byWeight)
 	case t.busy && !r.Contiguous:
 		return pick.ordered(nodes, pick.busyFirst)
 	case m.LeastLoaded || r.LeastLoaded:
 		return pick.leastLoaded(nodes)
-	case m.PackSerial && r.MinCPUs == 1 && c.Wanted == 1:
+	case m.packsLast(r, c):
 		return pick.ordered(nodes, pick.lastFirst)
 	case len(m.Switches) > 0 && !r.Contiguous && (!m.TreeOptional || r.Switches > 0):
 		if m.Dragonfly {
@@ -440,6 +462,14 @@ func newPick(m *Machine, t *test, c Counts, first bool) *pick {
 		t.pick.beginDevices()
 	}
 	return &t.pick
+}
+
+// mostByTasks returns how many nodes the job may still get, with a task for each.
+func (p *pick) mostByTasks() int {
+	if p.t.request.Tasks > 0 {
+		return min(p.most, p.t.request.Tasks)
+	}
+	return p.most
 }
 
 // take gives a node to the job.
