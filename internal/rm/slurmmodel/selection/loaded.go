@@ -26,8 +26,10 @@ func (p *pick) leastLoaded(nodes Bits) bool {
 			if cpus == 0 {
 				continue
 			}
+			if !p.take(i, cpus) {
+				continue
+			}
 			last = p.t.rooms[i].free
-			p.take(i, cpus)
 			nodes.Set(i)
 			if p.done() || p.most == 0 {
 				return p.served()

@@ -32,8 +32,7 @@ func (p *pick) spread(nodes Bits) bool {
 	s.fill()
 	nodes.Reset()
 	for i, used := range s.used {
-		if used > 0 {
-			p.take(i, max(used, r.MinCPUsPerNode))
+		if used > 0 && p.take(i, max(used, r.MinCPUsPerNode)) {
 			nodes.Set(i)
 		}
 	}

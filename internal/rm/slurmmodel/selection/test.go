@@ -169,7 +169,7 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 		return nil
 	}
 	a := x.allocate(t, all.Clone())
-	if mode == RunNow && x.CountMemory && !x.hasMemory(s, a) {
+	if a != nil && mode == RunNow && x.CountMemory && !x.hasMemory(s, a) {
 		return nil
 	}
 	return a
@@ -249,7 +249,9 @@ func (m *Machine) choose(t *test, nodes Bits) bool {
 }
 
 // packsLast reports whether a job takes the last node that serves it (pack_serial_at_end).
-func (m *Machine) packsLast(r *Request, c Counts) bool { return m.PackSerial && r.MinCPUs == 1 && c.Wanted == 1 }
+func (m *Machine) packsLast(r *Request, c Counts) bool {
+	return m.PackSerial && r.MinCPUs == 1 && c.Wanted == 1
+}
 
 // chooseOne takes the first node that suffices alone, lighter ones first (_get_one_res in 26.05).
 func (m *Machine) chooseOne(t *test, nodes Bits) bool {
@@ -274,10 +276,11 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 			if cpus == 0 {
 				continue
 			}
-			cpus = pick.use(i, cpus)
-			if cpus = pick.takeDevices(i, cpus); cpus < t.request.MinCPUs || !pick.hasDevices(nil) {
-				clear(pick.totals)
-				continue
+			tasks := pick.tasksLeft
+			cpus = pick.takeDevices(i, pick.use(i, cpus))
+			if cpus == 0 || cpus < t.request.MinCPUs || !pick.hasDevices(nil) {
+				pick.tasksLeft = tasks
+				continue // what the node offers for the whole job stays counted
 			}
 			nodes.Set(i)
 			return t.trimCPUs(m, nodes)
@@ -448,6 +451,7 @@ type pick struct {
 	has     []int
 
 	cpusForDevices int   // that each node gives at least because of its generic resources
+	tasksLeft      int   // without a node, since 24.11
 	totals         []int // generic resources taken, by request; nil if the job wants none for the whole of it
 }
 
@@ -472,14 +476,17 @@ func (p *pick) mostByTasks() int {
 	return p.most
 }
 
-// take gives a node to the job.
-func (p *pick) take(node, cpus int) {
-	cpus = p.takeDevices(node, p.use(node, cpus))
+// take gives a node to the job. It reports false if the node does not serve together with those that it has.
+func (p *pick) take(node, cpus int) bool {
+	if cpus = p.takeDevices(node, p.use(node, cpus)); cpus == 0 {
+		return false
+	}
 	p.nodes--
 	p.least--
 	p.most--
 	p.cpus -= cpus
 	p.maximum -= cpus
+	return true
 }
 
 // use returns how many CPUs of a node the job takes, and leaves it no more (_cpus_to_use).
@@ -490,7 +497,11 @@ func (p *pick) use(node, cpus int) int {
 	}
 	left := p.maximum - max(p.least-1, 0)*r.cpusPerCore(&p.m.Nodes[node])
 	if cpus > left {
-		cpus = max(left, r.MinCPUsPerNode, p.cpusForDevices, 0)
+		devices := p.cpusForDevices
+		if at := &p.t.rooms[node]; len(r.Devices) > 0 && at.minCPUs > 0 {
+			devices = at.minCPUs
+		}
+		cpus = max(left, r.MinCPUsPerNode, devices, 0)
 		p.t.rooms[node].cpus = cpus
 	}
 	p.t.rooms[node].most = p.t.rooms[node].cpus + p.t.rooms[node].devices
@@ -526,7 +537,9 @@ func (p *pick) required(nodes Bits) (done, ok bool) {
 		if cpus == 0 {
 			return false, false
 		}
-		p.take(i, cpus)
+		if !p.take(i, cpus) {
+			return false, false
+		}
 		p.has[i] = max(1, p.t.rooms[i].cpus)
 	}
 	if p.done() {
