@@ -15,7 +15,6 @@ import (
 	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/reservations"
-	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -230,21 +229,6 @@ func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 		}
 	}
 	j.demand = demand.Of(&j.request, d)
-	j.capable = e.serving(j.demand)
+	j.capable = e.servers.Of(j.demand)
 	return nil
-}
-
-// serving returns the nodes that serve jobs with a demand. Such jobs share the set.
-func (e *Engine) serving(h demand.Demand) selection.Bits {
-	if set, known := e.capable[h]; known {
-		return set
-	}
-	set := selection.NewBits(len(e.tester.Nodes))
-	for i := range e.tester.Nodes {
-		if h.ServedBy(&e.tester.Nodes[i], e.configs[i]) {
-			set.Set(i)
-		}
-	}
-	e.capable[h] = set
-	return set
 }
