@@ -14,7 +14,7 @@ func (e *Engine) Do(c rm.Command) error {
 	if err := e.Can().Check(c); err != nil {
 		return err
 	}
-	e.turnFirst()
+	e.throttle()
 	s := e.byID[c.Job]
 	if s == nil {
 		e.events = append(e.events, at(e.now, c.Unknown()))
