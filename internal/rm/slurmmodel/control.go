@@ -66,7 +66,7 @@ func (e *Engine) change(j *job, c rm.Command) {
 		if j.state == pending && j.priority == 0 {
 			j.reason, j.priority = slurmspec.NoReason, 1
 			j.direct = false
-			e.account.compute(j, e.second())
+			e.account.setPriority(j)
 		}
 	case rm.SetPriority:
 		if j.state == pending {

@@ -77,7 +77,7 @@ func (e *Engine) loseJobs(node int) {
 }
 
 // requeue puts a job back into the queue whose nodes are free again (batch_requeue_fini in job_mgr.c). It is
-// not eligible until its credential has expired on the nodes.
+// not eligible until its credential has expired on the nodes. Since 24.11 it gets a new priority.
 func (e *Engine) requeue(j *job, how hpc.State) {
 	now := e.second()
 	outcome := e.outcome(j, how)
@@ -93,6 +93,9 @@ func (e *Engine) requeue(j *job, how hpc.State) {
 		now++
 	}
 	j.submit, j.accrue = now, 0
+	if e.rules.Since2411 && j.priority > 0 {
+		e.account.setPriority(j)
+	}
 	e.account.requeue(j)
 	e.touch()
 }
