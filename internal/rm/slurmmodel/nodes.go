@@ -9,7 +9,6 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
-	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -72,7 +71,7 @@ func (e *Engine) loseJobs(node int) {
 		if wish := j.of.job.Requeue; wish != nil {
 			requeue = *wish
 		}
-		e.vacate(j, hpc.NodeFail, e.par.Epilog, requeue)
+		e.vacate(j, hpc.NodeFail, true, requeue)
 	}
 }
 
@@ -93,20 +92,12 @@ func (e *Engine) requeue(j *job, how hpc.State) {
 		now++
 	}
 	j.submit, j.accrue = now, 0
+	e.account.requeue(j)
 	if e.rules.Since2411 && j.priority > 0 {
 		e.account.setPriority(j)
 	}
-	e.account.requeue(j)
 	e.touch()
 }
 
 // credentialLife is for how many seconds a job's credential is valid (cred_expire of AuthInfo).
 const credentialLife = 120
-
-// answering returns the nodes of a job from which slurmctld expects an answer when the job ends: those that are
-// not down.
-func (e *Engine) answering(j *job) selection.Bits {
-	nodes := j.alloc.Nodes.Clone()
-	nodes.And(e.up)
-	return nodes
-}
