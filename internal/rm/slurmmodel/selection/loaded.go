@@ -26,6 +26,9 @@ func (p *pick) leastLoaded(nodes Bits) bool {
 				continue
 			}
 			last = p.t.rooms[i].free
+			if p.m.Since2411 && !p.m.Since2605 && len(p.t.request.Devices) > 0 {
+				p.t.rooms[i].cpus = cpus // in the next attempt, too (eval_nodes_gres)
+			}
 			p.take(i, cpus)
 			nodes.Set(i)
 			if p.done() || p.most == 0 {
