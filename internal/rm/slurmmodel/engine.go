@@ -62,6 +62,7 @@ type Engine struct {
 
 	up         selection.Bits // nodes in service
 	available  selection.Bits // those and not drained; the main scheduler removes blocked ones during a pass
+	returning  selection.Bits // nodes that were drained, and are resumed and not in service yet
 	planned    selection.Bits // nodes that the last cycle of backfill planned for jobs
 	closed     selection.Bits // nodes with a job that shares none
 	completing []int16        // number of jobs that leave each node
@@ -104,6 +105,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	e.reservations, e.licenses = e.newReservations(), licenses.New(keys.Value(cfg.Get, "Licenses"))
 	n := len(m.Nodes)
 	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
+	e.returning = selection.NewBits(n)
 	e.completing = make([]int16, n)
 	for i := range m.Nodes {
 		e.place[m.Nodes[i].Name] = i

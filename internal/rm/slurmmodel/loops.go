@@ -156,6 +156,9 @@ func (e *Engine) backgroundTurn() {
 		l.lastPurge = now
 		e.purge()
 	}
+	if e.returning.Next(0) >= 0 {
+		e.at(e.now, nodesAnswer, e.register)
+	}
 	interval, delay := e.par.SchedInterval, e.par.BatchSchedDelay
 	if !l.first { // the options are read in the first pass
 		interval, delay = 60, 3

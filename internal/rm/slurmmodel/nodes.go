@@ -44,20 +44,35 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) (refused error) {
 		case "down", "fail":
 			e.up.Clear(i)
 			e.available.Clear(i)
+			e.returning.Clear(i)
 			e.loseJobs(i)
 		case "drain":
 			e.available.Clear(i)
+			e.returning.Clear(i)
 		case "resume":
-			if e.available.Has(i) {
+			switch {
+			case e.available.Has(i), e.returning.Has(i):
 				refused = cmp.Or(refused, fmt.Errorf("node %s is in service", name))
+			case e.up.Has(i):
+				e.returning.Set(i)
+			default: // it registers by itself
+				e.up.Set(i)
+				e.available.Set(i)
 			}
-			e.up.Set(i)
-			e.available.Set(i)
 		default:
 			return fmt.Errorf("%q: not a state (want down, fail, drain or resume)", ev.State)
 		}
 	}
 	return refused
+}
+
+// register puts the nodes into service that were drained: when they are resumed, slurmctld does not use them until
+// they register, which it asks of them in the next turn of the background loop (_require_node_reg in node_mgr.c).
+func (e *Engine) register() {
+	e.available.Or(e.returning)
+	e.returning.Reset()
+	e.touch()
+	e.loops.queued = true
 }
 
 // loseJobs ends the runs of the jobs on a node that went down, in slurmctld's order
