@@ -32,7 +32,6 @@ type loops struct {
 const (
 	jobEnds uint8 = iota
 	nodesAnswer
-	hostsAnswer // those that tell the ends of epilogs or of killed scripts
 	questions
 )
 
@@ -85,10 +84,11 @@ func (e *Engine) passAt() hpc.Time {
 	if !e.loops.requested {
 		return hpc.Never
 	}
-	ended := e.loops.passEnd // slurmctld reads whole microseconds
-	ended -= ended % hpc.Time(time.Microsecond)
-	return max(e.now, ended.Add(e.par.SchedMinInterval+time.Microsecond))
+	return max(e.now, microsecond(e.loops.passEnd).Add(e.par.SchedMinInterval+time.Microsecond))
 }
+
+// microsecond is an instant as slurmctld reads it.
+func microsecond(t hpc.Time) hpc.Time { return t - t%hpc.Time(time.Microsecond) }
 
 // next returns the instant of what happens next.
 func (e *Engine) next() hpc.Time {

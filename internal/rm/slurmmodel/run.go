@@ -158,7 +158,7 @@ func (e *Engine) await(j *job, a answers.Answers, over func()) {
 		}))
 	}
 	if a.Telling.Next(0) >= 0 {
-		e.at(e.now, hostsAnswer, answered(a.Telling, func() {
+		e.at(microsecond(e.now).Add(a.Wait()), nodesAnswer, answered(a.Telling, func() {
 			if e.loops.queued = e.loops.queued || e.par.Deferred; !e.par.Deferred {
 				e.request(false)
 			}

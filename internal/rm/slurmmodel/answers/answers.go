@@ -42,6 +42,10 @@ func Of(nodes, up selection.Bits, killed, epilog bool, rules parameters.Rules) A
 	return a
 }
 
+// Wait returns how long slurmctld takes to serve the nodes that tell: it sleeps for a microsecond before each
+// (_throttle_start in proc_req.c).
+func (a *Answers) Wait() time.Duration { return time.Duration(a.Telling.Count()) * time.Microsecond }
+
 // All returns the nodes of which slurmctld hears.
 func (a *Answers) All() selection.Bits {
 	all := a.Telling.Clone()

@@ -38,6 +38,9 @@ func TestOf(t *testing.T) {
 			t.Errorf("%s: got %v, %v after %v; want %s, %s after %v",
 				c.name, a.Telling, a.Others, a.Delay, c.telling, c.others, c.delay)
 		}
+		if want := time.Duration(len(c.telling)) * time.Microsecond; a.Wait() != want {
+			t.Errorf("%s: slurmctld takes %v, want %v", c.name, a.Wait(), want)
+		}
 		if all := a.All(); !all.Equal(set(c.telling + c.others)) {
 			t.Errorf("%s: slurmctld hears of %v, want %s%s", c.name, all, c.telling, c.others)
 		}
