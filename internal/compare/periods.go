@@ -42,7 +42,7 @@ type PeriodQuantity struct {
 	// CliffsDelta is the effect size over jobs ([stats.CliffsDelta]).
 	CliffsDelta metrics.Float `json:"cliffs_delta"`
 	// P is the p-value of [stats.MeanTest] of the means of days. Jobs of a day wait for each other, so that
-	// they are no independent sample. It has no value if a side has fewer than three days.
+	// they are not independent samples. It has no value if a side has fewer than three days.
 	P metrics.Float `json:"p"`
 }
 

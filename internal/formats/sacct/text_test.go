@@ -158,7 +158,7 @@ func TestRead(t *testing.T) {
 			Recorded:  &hpc.Recorded{Eligible: at("08:00:30"), End: at("08:10:30"), State: hpc.Cancelled},
 		},
 	}
-	want[3].TimeLimit = 0 // "60" is no time in sacct's form
+	want[3].TimeLimit = 0 // "60" is not a time in sacct's form
 	if diff := cmp.Diff(want, w.Jobs.List()); diff != "" {
 		t.Errorf("jobs (-want +got)\n%s", diff)
 	}
@@ -512,7 +512,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestCutArrays checks that a list of tasks that sacct has cut is no step, and that its tasks come from the
+// TestCutArrays checks that a list of tasks that sacct has cut is not a step, and that its tasks come from the
 // command line. A step without a job is counted.
 func TestCutArrays(t *testing.T) {
 	const header = "JobID|User|Submit|Start|End|State|ReqCPUS|SubmitLine\n"

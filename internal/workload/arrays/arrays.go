@@ -30,7 +30,7 @@ const (
 type Part struct {
 	Job   *hpc.Job
 	Tasks []int // ascending, once they are all known
-	Alone bool  // one task, as a job that is no array
+	Alone bool  // one task, as a job that is not an array
 }
 
 // task returns the name of task i of the part in a dependency.
