@@ -155,6 +155,9 @@ func checkPreemptions(t *testing.T, dir string) {
 	var logged, recorded, explained []string
 	for _, line := range preempted.FindAllStringSubmatch(string(log), -1) {
 		at, _, _ := strings.Cut(line[1], ".")
+		if _, text := storyOf(t, dir, names[line[3]]); !strings.Contains(text, "job "+names[line[2]]+" of ") || strings.Contains(text, "its resources were free") {
+			t.Errorf("%s was preempted for %s; explain of that says\n%s", names[line[2]], names[line[3]], text)
+		}
 		logged = append(logged, fmt.Sprintf("%s until %sZ for %s", names[line[2]], at, names[line[3]]))
 	}
 	for i := range rows {
@@ -241,6 +244,9 @@ func checkSuspensions(t *testing.T, dir string) {
 				continue
 			}
 			named++
+			if _, other := storyOf(t, dir, stop.Started[0]); !strings.Contains(other, "job "+nameOf(&rows[i])+" of "+rows[i].User+" was suspended at "+from) {
+				t.Errorf("%s started when %s was suspended at %s; explain says\n%s", stop.Started[0], nameOf(&rows[i]), from, other)
+			}
 			line := regexp.MustCompile(`(?m)^suspended +` + from + ` to \S+: ` + strings.Join(stop.Started, ", ") + ` started on its nodes$`)
 			if !line.MatchString(text) {
 				t.Errorf("%s was suspended at %s for %v; explain says\n%s", nameOf(&rows[i]), from, stop.Started, text)
