@@ -215,3 +215,14 @@ func TestStory(t *testing.T) {
 		}
 	}
 }
+
+// The size of a machine that the record does not have is not 0.
+func TestUnknownMachine(t *testing.T) {
+	for size, want := range map[int]string{0: "machine      4 processors in use, jobs on 1 node\n", 16: "machine      4 of 16 processors in use, jobs on 1 of 16 nodes\n"} {
+		var b strings.Builder
+		s := Stall{BusyProcessors: 4, BusyNodes: 1, Processors: size, Nodes: size}
+		if err := s.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("%d: %v\n%s", size, err, b.String())
+		}
+	}
+}
