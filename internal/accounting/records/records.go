@@ -201,8 +201,8 @@ func Document(r *finished.Job, cluster string) ([]byte, error) {
 	return encode(f)
 }
 
-// RunDocument returns the document of a job of a run record.
-func RunDocument(r *run.Row, cluster string) ([]byte, error) {
+// RunDocument returns the document of a job of a run record. Jobs that started before the window are preset.
+func RunDocument(r *run.Row, cluster string, window hpc.Time) ([]byte, error) {
 	f := fields{
 		JobID: r.RMJob, Cluster: cluster, User: r.User, Group: r.Group,
 		Submit: instant(max(r.Submit, r.Resubmit)), Eligible: instant(r.Eligible), Start: instant(r.Start), End: instant(r.End),
@@ -224,7 +224,9 @@ func RunDocument(r *run.Row, cluster string) ([]byte, error) {
 	if r.Priority != 0 {
 		f.Priority = &r.Priority
 	}
-	if s, ok := waits.Sum(r); ok {
+	if r.Start != 0 && r.Start < window {
+		f.Waits = document.WaitsPreset
+	} else if s, ok := waits.Sum(r); ok {
 		f.Waits = document.WaitsText(&s)
 	}
 	ran(&f, r.Start)

@@ -53,6 +53,8 @@ func TestOneDecompositionEverywhere(t *testing.T) {
 	simulated(t, sources["run"], "")
 	sources["model"] = filepath.Join(scratch, "model") // its record has the reasons of jobs as events, like a replay's
 	simulated(t, sources["model"], experiment.SlurmPolicy)
+	sources["window"] = filepath.Join(scratch, "window") // it begins with jobs that run
+	windowed(t, sources["window"])
 	for seed := range uint64(6) {
 		text := filepath.Join(scratch, fmt.Sprintf("%d.sacct", seed))
 		if err := os.WriteFile(text, []byte(randomSacct(rand.New(rand.NewPCG(seed, 1)), fmt.Sprintf("sacct%d", seed), 150)), 0o600); err != nil {
