@@ -286,7 +286,8 @@ func (p *Periods) render(b *bytes.Buffer, first, second string) {
 		if p.Processors[i] == 0 {
 			machine = "the most processors in use at once (the size of the machine is not known)"
 		}
-		fmt.Fprintf(b, "  %s: %s on %s, load %s of %s\n", letter, count(p.Jobs[i], "job"), count(p.Days[i], "day"), p.Load[i].Percent(), machine)
+		fmt.Fprintf(b, "  %s: %s on %s, load %s of %s\n", letter,
+			count(p.Jobs[i], "job"), count(p.Days[i], "day"), p.Load[i].Percent(), machine)
 	}
 	fmt.Fprintf(b, "\n  %-24s", "")
 	for _, name := range []string{"mean ", "median ", "p90 "} {

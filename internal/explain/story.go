@@ -428,7 +428,7 @@ func (s *Story) madeRoom(rec *Record, row *run.Row) {
 			continue
 		}
 		for _, r := range other.Segments {
-			what := ""
+			var what string
 			switch {
 			case r.PreemptedBy == s.Job && r.End <= row.Start.Add(sameTime):
 				what = "preempted"
