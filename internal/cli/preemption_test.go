@@ -24,8 +24,8 @@ import (
 )
 
 // preempted is a line of slurmctld.log that says when which job had to end for which. A task of an array is
-// "7_27(74)", with its own number in parentheses.
-var preempted = regexp.MustCompile(`\[([0-9T:.-]+)\] preempted JobId=(?:\S+\()?(\d+)\)? .*to reclaim resources for JobId=(?:\S+\()?(\d+)`)
+// "7_27(74)", with its own number in parentheses, or the array's before it has one.
+var preempted = regexp.MustCompile(`\[([0-9T:.-]+)\] preempted JobId=(?:\d+_(\d+)\()?(\d+)\)? .*to reclaim resources for JobId=(?:\d+_(\d+)\()?(\d+)`)
 
 // enough preemptions of each day make a test of it.
 const enough = 10
@@ -148,17 +148,28 @@ func checkPreemptions(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	_, rows := openRows(t, dir)
-	names := map[string]string{}
+	numbered := map[string]*run.Row{}
 	for i := range rows {
-		names[strconv.FormatUint(uint64(rows[i].RMJob), 10)] = nameOf(&rows[i])
+		numbered[strconv.FormatUint(uint64(rows[i].RMJob), 10)] = &rows[i]
+	}
+	named := func(task, number string) string {
+		row := numbered[number]
+		switch {
+		case row == nil:
+			return number
+		case task != "":
+			return row.Job + "_" + task
+		}
+		return nameOf(row)
 	}
 	var logged, recorded, explained []string
 	for _, line := range preempted.FindAllStringSubmatch(string(log), -1) {
 		at, _, _ := strings.Cut(line[1], ".")
-		if _, text := storyOf(t, dir, names[line[3]]); !strings.Contains(text, "job "+names[line[2]]+" of ") || strings.Contains(text, "its resources were free") {
-			t.Errorf("%s was preempted for %s; explain of that says\n%s", names[line[2]], names[line[3]], text)
+		victim, preemptor := named(line[2], line[3]), named(line[4], line[5])
+		if _, text := storyOf(t, dir, preemptor); !strings.Contains(text, "job "+victim+" of ") || strings.Contains(text, "its resources were free") {
+			t.Errorf("%s was preempted for %s; explain of that says\n%s", victim, preemptor, text)
 		}
-		logged = append(logged, fmt.Sprintf("%s until %sZ for %s", names[line[2]], at, names[line[3]]))
+		logged = append(logged, fmt.Sprintf("%s until %sZ for %s", victim, at, preemptor))
 	}
 	for i := range rows {
 		name, before := nameOf(&rows[i]), len(recorded)
