@@ -171,6 +171,8 @@ type Recorded struct {
 	// ran, by task index.
 	TaskStarts, TaskEnds map[int]Time
 	TaskNodes            map[int]string
+	// TaskStates are the states of single tasks, by task index, if they differ. State is empty then.
+	TaskStates map[int]State
 	// TaskUsedMemory and TaskMovedBytes are UsedMemory and MovedBytes of single tasks.
 	TaskUsedMemory, TaskMovedBytes map[int]int64
 }
@@ -181,6 +183,10 @@ type Recorded struct {
 func (r *Recorded) OfTask(task int) Recorded {
 	of := *r
 	of.TaskStarts, of.TaskEnds, of.TaskNodes, of.TaskUsedMemory, of.TaskMovedBytes = nil, nil, nil, nil, nil
+	of.TaskStates = nil
+	if state, ok := r.TaskStates[task]; ok {
+		of.State = state
+	}
 	if task < 0 || r.TaskStarts == nil && r.TaskEnds == nil {
 		return of
 	}

@@ -146,6 +146,7 @@ func TestRead(t *testing.T) {
 				TaskStarts: map[int]hpc.Time{1: at("08:02:00"), 2: at("08:02:00")},
 				TaskEnds:   map[int]hpc.Time{1: at("08:03:00"), 2: at("08:02:30")},
 				TaskNodes:  map[int]string{1: "n1", 2: "n2"},
+				TaskStates: map[int]hpc.State{1: hpc.Completed, 2: hpc.Failed, 3: hpc.Pending, 4: hpc.Pending, 5: hpc.Pending},
 			},
 		},
 		{
