@@ -57,3 +57,12 @@ func (r *Request) cpusPerCore(n *Node) int {
 	}
 	return per
 }
+
+// usable returns how many CPUs of those that a job has on a node it uses: of its cores only the threads for which it
+// asks (job_resources_get_node_cpu_cnt).
+func (r *Request) usable(n *Node, cpus int) int {
+	if r.ThreadsPerCore > 0 && r.ThreadsPerCore < n.Threads {
+		return cpus / n.Threads * r.ThreadsPerCore
+	}
+	return cpus
+}
