@@ -34,7 +34,6 @@ type recorder struct {
 	answers map[int]float64
 	// trainings has how many rows are known at each training, and how many had been submitted.
 	trainings [][2]int
-	describe  time.Duration // CPU time
 }
 
 func newRecorder(growth float64) *recorder {
@@ -46,10 +45,8 @@ func (*recorder) Predict(predict.Submission) predict.Prediction { return predict
 
 // Submit is [predict.Predictor.Submit].
 func (r *recorder) Submit(s predict.Submission) predict.Prediction {
-	began := cpu()
 	r.x = append(r.x, r.history.Vector(s, make([]float32, 0, features.Count))...)
 	r.history.Submit(s)
-	r.describe += cpu() - began
 	r.rows[s.Number] = len(r.rows)
 	return predict.Prediction{}
 }
