@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurmmodel/charge"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 )
 
@@ -24,6 +25,7 @@ type loops struct {
 
 	// Of the thread that schedules.
 	requested, full bool
+	requests        charge.Requests
 	passEnd         hpc.Time // of the last pass
 	first           bool     // SchedulerParameters are read in the first pass
 }
@@ -70,20 +72,19 @@ func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 const afterAdministrators = 1
 
 // turnFirst lets the background loop turn before a request of a user at the same whole second: slurmctld sleeps
-// for a microsecond before it looks at such a request (_throttle_start in proc_req.c).
+// for a microsecond before it looks at such a request (_throttle_start in proc_req.c). A pass that is due meanwhile
+// comes before the next request of that second.
 func (e *Engine) turnFirst() {
-	if !e.rules.WholeSeconds || e.loops.turn != e.now.Add(afterAdministrators) {
-		return
-	}
-	e.now = e.loops.turn
-	for e.next() <= e.now {
+	wait := e.loops.requests.Wait(e.second())
+	for until := e.asked().Add(wait + afterAdministrators); e.rules.WholeSeconds && e.next() <= until; {
+		e.now = max(e.now, e.next())
 		e.step()
 	}
 }
 
 // asked returns the instant of the request that slurmctld serves, which may have waited for a turn of the loop.
 func (e *Engine) asked() hpc.Time {
-	if whole := hpc.Unix(e.second()); e.rules.WholeSeconds && e.now == whole.Add(afterAdministrators) {
+	if whole := hpc.Unix(e.second()); e.rules.WholeSeconds && e.now < whole.Add(time.Millisecond) {
 		return whole
 	}
 	return e.now
