@@ -8,6 +8,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/nodes"
+	"rmreplay/internal/rm/slurmmodel/agents"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -48,7 +49,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 	outcome := e.outcome(j, hpc.Running)
 	outcome.Parts = e.account.points(j)
 	e.emit(j, rm.Started, "", outcome)
-	e.planEnd(j)
+	e.planEnd(j, e.agents.Launch(e.now, len(alloc.Parts), e.par.AllocProlog))
 }
 
 // run adds a job to the running ones.
@@ -64,18 +65,18 @@ func compareEnds(a, b *job) int {
 	return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.place, b.place))
 }
 
-// planEnd sets the timer of a job's end.
-func (e *Engine) planEnd(j *job) {
+// planEnd sets the timer of the end of a job whose script begins at an instant.
+func (e *Engine) planEnd(j *job, begin hpc.Time) {
 	j.endTimer++
 	work, generation := j.of.job, j.endTimer
 	run := work.RunTimeOf(j.task)
 	if run == hpc.Unlimited && work.EndAt == 0 {
 		return
 	}
-	end := max(work.EndAt, e.now)
+	end := max(work.EndAt, begin)
 	latencyFrom := end
 	if work.EndAt == 0 {
-		end, latencyFrom = e.now.Add(run), e.now
+		end, latencyFrom = begin.Add(run), begin
 	}
 	e.at(end.Add(nodes.ExitLatency(j.number, latencyFrom)), jobEnds, func() {
 		if j.state == running && j.endTimer == generation && e.mayEnd(j) {
@@ -137,7 +138,7 @@ func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
 		over()
 		return
 	}
-	class, when := nodesAnswer, e.now
+	class, when := nodesAnswer, e.agents.Send(e.now, answering.Count())
 	if e.rules.Since2411 && answering.Count() < len(j.alloc.Parts) {
 		when = when.Add(unreachable)
 	}
@@ -154,7 +155,7 @@ func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
 		over()
 		switch {
 		case !atOnce:
-			e.at(e.now.Add(watchdogNap), nodesAnswer, func() { e.loops.queued = true })
+			e.at(e.now.Add(agents.Nap), nodesAnswer, func() { e.loops.queued = true })
 		case e.par.Deferred:
 			e.loops.queued = true
 		default:
@@ -176,10 +177,6 @@ func (e *Engine) answer(j *job, nodes selection.Bits) {
 // unreachable is how long slurmctld tries to reach a node that is down. The answers of a job's other nodes come
 // afterwards, since they come through one tree of messages (start_msg_tree in forward.c).
 const unreachable = 10 * time.Millisecond
-
-// watchdogNap is how long the thread sleeps first that waits for the answers of a job's nodes (_wdog in
-// agent.c). It queues the scheduler afterwards if the nodes have no epilog.
-const watchdogNap = 5 * time.Millisecond
 
 // finish ends a job for good.
 func (e *Engine) finish(j *job, how hpc.State, reason string) {
