@@ -133,11 +133,11 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	copy(nodes, set)
 	if mode != TestOnly {
 		x.usable(s, r, nodes)
-		if nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required) {
-			return nil
-		}
 	}
 	copy(all, nodes)
+	if mode != TestOnly && (nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required)) {
+		return nil
+	}
 	t := &x.scratch
 	*t = test{
 		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
@@ -264,7 +264,6 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 	}
 	weights := t.weights
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(weights[a], weights[b]) })
-	nodes.Reset()
 	c := Counts{Min: 1, Max: 1, Wanted: 1}
 	for _, first := range []bool{true, false} {
 		pick := newPick(m, t, c, first)
@@ -282,6 +281,7 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 				pick.tasksLeft = tasks
 				continue // what the node offers for the whole job stays counted
 			}
+			nodes.Reset()
 			nodes.Set(i)
 			return t.trimCPUs(m, nodes)
 		}
