@@ -32,6 +32,9 @@ type test struct {
 	allCores bool // cores of other jobs count as free
 	anew     bool // so do their memory and generic resources
 	busy     bool // prefer nodes with jobs
+	// dedicated says that the test asks for nodes without other jobs, as backfill does at first. That changes only
+	// how many CPUs of a node count for --ntasks-per-node.
+	dedicated bool
 	// scattered says that the last choice uses more leaf switches than the job wants.
 	scattered bool
 	advice    advice
@@ -68,6 +71,7 @@ type Tester struct {
 
 	memory     memory
 	empty      empty
+	dedicated  bool // see test
 	outside    int  // counts changes of weights beyond their lowest bytes
 	own        Bits // nodes with the weights that Weigh gives
 	rooms      []room
@@ -141,7 +145,7 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	t := &x.scratch
 	*t = test{
 		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
-		allCores: true, anew: mode == TestOnly, work: t.work,
+		allCores: true, anew: mode == TestOnly, dedicated: x.dedicated, work: t.work,
 	}
 	if mode == TestOnly || !x.Since2411 { // since 24.11 there is no first choice where jobs share no cores
 		if !x.choose(t, nodes) {

@@ -74,7 +74,9 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	x.reweigh(set, h)
 	left := set
 	if h.asksNow() {
-		if a := x.test(s, r, set, c, WillRun, false); a != nil {
+		x.dedicated = true
+		a := x.test(s, r, set, c, WillRun, false)
+		if x.dedicated = false; a != nil {
 			return answer{allocation: a, now: true}
 		}
 		left = x.all // the other nodes keep the weights that the test gave them
