@@ -187,6 +187,10 @@ func (c *cycle) record(r record) bool {
 				c.exit = sdiag.BackfillStarts
 				return false
 			}
+			if e.rules.Since2411 && c.tried >= e.par.BF.MaxTest {
+				c.exit = sdiag.BackfillTests
+				return false
+			}
 			if !head {
 				return true
 			}

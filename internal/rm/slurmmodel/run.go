@@ -3,12 +3,12 @@ package slurmmodel
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/rm/slurmmodel/agents"
+	"rmreplay/internal/rm/slurmmodel/answers"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -95,26 +95,26 @@ func (e *Engine) complete(j *job) {
 	case !j.endless && j.end+e.par.OverTimeLimit < e.second():
 		how = hpc.TimedOut
 	}
-	e.leave(j, how, e.par.Epilog)
+	e.leave(j, how, false)
 }
 
-// leave takes a job off its nodes. The nodes are free when they have answered, at the same instant but
-// after slurmctld's present work. at once says that their message starts a pass; otherwise it queues one.
-func (e *Engine) leave(j *job, how hpc.State, atOnce bool) { e.vacate(j, how, atOnce, false) }
+// leave takes a job off its nodes. killed says that its script was still running.
+func (e *Engine) leave(j *job, how hpc.State, killed bool) { e.vacate(j, how, killed, false) }
 
-// vacate takes a job off its nodes as leave does. With requeue the job returns to the queue. Nodes that are down
-// do not answer; if none does, the job is over at once. Without an epilog the nodes that ran no script of a
-// killed job are free before all those that did.
-func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
+// vacate takes a job off its nodes as leave does. With requeue the job returns to the queue. Its nodes are free
+// when they have answered, at the same instant but after slurmctld's present work. Nodes that are down do not
+// answer; if none does, the job is over at once.
+func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.version++
 	at := slices.Index(e.running, j)
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
 	e.tester.Remove(e.state, j.alloc)
 	j.state, j.end = completing, e.second()
-	if a := j.of.array; a != nil {
-		a.running--
+	if array := j.of.array; array != nil {
+		array.running--
 	}
-	answering := e.answering(j)
+	a := answers.Of(j.alloc.Nodes, e.up, killed, e.par.Epilog, e.rules)
+	answering := a.All()
 	for i := range answering.All {
 		e.completing[i]++
 	}
@@ -122,7 +122,6 @@ func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
 	e.account.end(j)
 	e.touch()
 	over := func() {
-		e.answer(j, answering)
 		e.leaving--
 		e.licenses.Return(j.licensed)
 		if j.request.Exclusive {
@@ -138,30 +137,34 @@ func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
 		over()
 		return
 	}
-	class, when := nodesAnswer, e.agents.Send(e.now, answering.Count())
-	if e.rules.Since2411 && answering.Count() < len(j.alloc.Parts) {
-		when = when.Add(unreachable)
-	}
-	if atOnce && !e.par.Epilog {
-		class = hostsAnswer
-		others := answering.Clone()
-		others.Clear(answering.Next(0))
-		e.at(when, nodesAnswer, func() {
-			e.answer(j, others)
-			answering.AndNot(others)
-		})
-	}
-	e.at(when, class, func() {
-		over()
-		switch {
-		case !atOnce:
-			e.at(e.now.Add(agents.Nap), nodesAnswer, func() { e.loops.queued = true })
-		case e.par.Deferred:
-			e.loops.queued = true
-		default:
-			e.request(false)
+	e.await(j, a, over)
+}
+
+// await plans the answers of an ending job's nodes. The last one ends the job, and slurmctld looks at its queue.
+func (e *Engine) await(j *job, a answers.Answers, over func()) {
+	left := a.All()
+	told := e.agents.Send(e.now, left.Count())
+	answered := func(nodes selection.Bits, pass func()) func() {
+		return func() {
+			e.answer(j, nodes)
+			if left.AndNot(nodes); left.Next(0) < 0 {
+				over()
+				pass()
+			}
 		}
-	})
+	}
+	if a.Others.Next(0) >= 0 {
+		e.at(told.Add(a.Delay), nodesAnswer, answered(a.Others, func() {
+			e.at(e.now.Add(agents.Nap), nodesAnswer, func() { e.loops.queued = true })
+		}))
+	}
+	if a.Telling.Next(0) >= 0 {
+		e.at(microsecond(told).Add(a.Wait()), nodesAnswer, answered(a.Telling, func() {
+			if e.loops.queued = e.loops.queued || e.par.Deferred; !e.par.Deferred {
+				e.request(false)
+			}
+		}))
+	}
 }
 
 // answer frees nodes of a job that ends.
@@ -173,10 +176,6 @@ func (e *Engine) answer(j *job, nodes selection.Bits) {
 		e.closed.AndNot(nodes)
 	}
 }
-
-// unreachable is how long slurmctld tries to reach a node that is down. The answers of a job's other nodes come
-// afterwards, since they come through one tree of messages (start_msg_tree in forward.c).
-const unreachable = 10 * time.Millisecond
 
 // finish ends a job for good.
 func (e *Engine) finish(j *job, how hpc.State, reason string) {

@@ -36,7 +36,7 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 		case r.Memory == 0:
 			p.Memory = n.Memory
 		case r.MemoryPerCPU:
-			p.Memory = r.Memory * int64(r.countedCPUs(n, p.CPUs))
+			p.Memory = r.Memory * int64(r.usable(n, p.CPUs))
 		default:
 			p.Memory = r.Memory
 		}

@@ -117,22 +117,29 @@ func (n *Node) count(d *DeviceRequest) (sum int) {
 	return sum
 }
 
-// giveNode gives a job what it asks for on each node: one of each socket in use, then more of these, and then those
-// of other sockets (_set_node_bits).
+// giveNode gives a job what it asks for on each node (_set_node_bits): one of each socket in use, since 24.11 as many
+// as is the socket's share of the job's cores; then more of these sockets, and then those of others.
 func (m *Machine) giveNode(t *test, p *Part, d *DeviceRequest) {
-	n := min(1, d.Count)
-	have := m.give(t, p, d, n, m.stride)
-	for s := range p.cores {
-		if p.cores[s] > 0 {
-			have += m.give(t, p, d, min(1, d.Count-have), s)
+	have, cores := 0, 0
+	for _, c := range p.cores {
+		cores += int(c)
+	}
+	used := func(most func(s int) int) {
+		for s := range p.cores {
+			if p.cores[s] > 0 {
+				have += m.give(t, p, d, min(most(s), d.Count-have), s)
+			}
 		}
+	}
+	if m.Since2411 {
+		each := float32(d.Count) / float32(cores) // slurmctld rounds so
+		used(func(s int) int { return int(float32(p.cores[s]) * each) })
+	} else {
+		have += m.give(t, p, d, min(1, d.Count), m.stride)
+		used(func(int) int { return 1 })
 	}
 	have += m.give(t, p, d, d.Count-have, m.stride)
-	for s := range p.cores {
-		if p.cores[s] > 0 {
-			have += m.give(t, p, d, d.Count-have, s)
-		}
-	}
+	used(func(int) int { return d.Count })
 	m.giveAny(t, p, d, d.Count-have)
 }
 

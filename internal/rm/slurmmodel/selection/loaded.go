@@ -26,6 +26,9 @@ func (p *pick) leastLoaded(nodes Bits) bool {
 			if cpus == 0 {
 				continue
 			}
+			if p.m.Since2411 && !p.m.Since2605 && len(p.t.request.Devices) > 0 {
+				p.t.rooms[i].cpus = cpus // in the next attempt, too (eval_nodes_gres)
+			}
 			if !p.take(i, cpus) {
 				continue
 			}

@@ -58,11 +58,11 @@ func (r *Request) cpusPerCore(n *Node) int {
 	return per
 }
 
-// countedCPUs returns for how many of its CPUs of a node a job gets memory: with --threads-per-core not for all
-// threads of its cores (job_resources_get_node_cpu_cnt).
-func (r *Request) countedCPUs(n *Node, cpus int) int {
+// usable returns how many CPUs of those that a job has on a node it uses: of its cores only the threads for which it
+// asks (job_resources_get_node_cpu_cnt).
+func (r *Request) usable(n *Node, cpus int) int {
 	if r.ThreadsPerCore > 0 && r.ThreadsPerCore < n.Threads {
-		return (cpus + n.Threads - 1) / n.Threads * r.ThreadsPerCore
+		return cpus / n.Threads * r.ThreadsPerCore
 	}
 	return cpus
 }
