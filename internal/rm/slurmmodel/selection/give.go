@@ -6,6 +6,9 @@ func (m *Machine) giveDevices(t *test, a *Allocation) bool {
 	r := t.request
 	for i := range a.Parts {
 		p := &a.Parts[i]
+		if m.Since2411 && len(r.Devices) > 0 && p.countCores() == 0 {
+			return false // a node without a task
+		}
 		if n := &m.Nodes[p.Node]; len(n.Devices) > 0 && (len(r.Devices) > 0 || r.Exclusive) {
 			p.devices = make([]int16, m.slots*(m.stride+1))
 		}
