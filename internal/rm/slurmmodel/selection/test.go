@@ -32,6 +32,9 @@ type test struct {
 	allCores bool // cores of other jobs count as free
 	anew     bool // so do their memory and generic resources
 	busy     bool // prefer nodes with jobs
+	// dedicated says that the test asks for nodes without other jobs, as backfill does at first. That changes only
+	// how many CPUs of a node count for --ntasks-per-node.
+	dedicated bool
 	// scattered says that the last choice uses more leaf switches than the job wants.
 	scattered bool
 	advice    advice
@@ -68,6 +71,7 @@ type Tester struct {
 
 	memory     memory
 	empty      empty
+	dedicated  bool // see test
 	outside    int  // counts changes of weights beyond their lowest bytes
 	own        Bits // nodes with the weights that Weigh gives
 	rooms      []room
@@ -133,15 +137,15 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	copy(nodes, set)
 	if mode != TestOnly {
 		x.usable(s, r, nodes)
-		if nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required) {
-			return nil
-		}
 	}
 	copy(all, nodes)
+	if mode != TestOnly && (nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required)) {
+		return nil
+	}
 	t := &x.scratch
 	*t = test{
 		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
-		allCores: true, anew: mode == TestOnly, work: t.work,
+		allCores: true, anew: mode == TestOnly, dedicated: x.dedicated, work: t.work,
 	}
 	if mode == TestOnly || !x.Since2411 { // since 24.11 there is no first choice where jobs share no cores
 		if !x.choose(t, nodes) {
@@ -264,7 +268,6 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 	}
 	weights := t.weights
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(weights[a], weights[b]) })
-	nodes.Reset()
 	c := Counts{Min: 1, Max: 1, Wanted: 1}
 	for _, first := range []bool{true, false} {
 		pick := newPick(m, t, c, first)
@@ -282,6 +285,7 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 				pick.tasksLeft = tasks
 				continue // what the node offers for the whole job stays counted
 			}
+			nodes.Reset()
 			nodes.Set(i)
 			return t.trimCPUs(m, nodes)
 		}

@@ -72,10 +72,14 @@ func (a answer) at(h *Horizon) (*Allocation, int64) {
 
 func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) answer {
 	x.reweigh(set, h)
+	left := set
 	if h.asksNow() {
-		if a := x.test(s, r, set, c, WillRun, false); a != nil {
+		x.dedicated = true
+		a := x.test(s, r, set, c, WillRun, false)
+		if x.dedicated = false; a != nil {
 			return answer{allocation: a, now: true}
 		}
+		left = x.all // the other nodes keep the weights that the test gave them
 	}
 	if h.NowOnly {
 		return answer{}
@@ -85,7 +89,7 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	s.CopyTo(x.future)
 	running := h.Running
 	if h.Since2411 && h.Begin > 0 {
-		x.reweigh(set, h)
+		x.reweigh(left, h)
 		for k := range h.ended() {
 			x.Remove(x.future, running[k].Allocation)
 		}
