@@ -394,7 +394,6 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 		j.estimate = 0
 		return 0, true
 	}
-	j.estimate = start
 	if start <= t.now && e.leavingFrom(alloc.Nodes) {
 		start, t.later = t.now+1, 0
 	}
@@ -511,9 +510,6 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 
 // leavingFrom reports whether a job leaves one of the nodes at this instant.
 func (e *Engine) leavingFrom(nodes selection.Bits) bool {
-	if e.leaving == 0 {
-		return false
-	}
 	for i := range nodes.All {
 		if e.completing[i] > 0 {
 			return true

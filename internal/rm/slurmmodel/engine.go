@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurmmodel/agents"
 	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/demand"
 	"rmreplay/internal/rm/slurmmodel/keys"
@@ -35,6 +36,7 @@ type Engine struct {
 	parts    []*partition
 	account  *accounting // nil without
 	licenses *licenses.Pool
+	agents   agents.Pool
 
 	reservations *reservations.List
 	siteBackfill bool // backfill has not read site yet

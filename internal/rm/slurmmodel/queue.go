@@ -56,6 +56,9 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 		if forBackfill {
 			j.estimate = 0
 		}
+		if j.request.Stuck {
+			j.priority = 0
+		}
 		if j.state == pending && j.priority == 0 && !isHeld(j.reason) {
 			e.setReason(j, reasonHeldAdmin)
 		}

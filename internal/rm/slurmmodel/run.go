@@ -3,11 +3,11 @@ package slurmmodel
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/nodes"
+	"rmreplay/internal/rm/slurmmodel/agents"
 	"rmreplay/internal/rm/slurmmodel/answers"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
@@ -49,7 +49,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 	outcome := e.outcome(j, hpc.Running)
 	outcome.Parts = e.account.points(j)
 	e.emit(j, rm.Started, "", outcome)
-	e.planEnd(j)
+	e.planEnd(j, e.agents.Launch(e.now, len(alloc.Parts), e.par.AllocProlog))
 }
 
 // run adds a job to the running ones.
@@ -65,18 +65,18 @@ func compareEnds(a, b *job) int {
 	return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.place, b.place))
 }
 
-// planEnd sets the timer of a job's end.
-func (e *Engine) planEnd(j *job) {
+// planEnd sets the timer of the end of a job whose script begins at an instant.
+func (e *Engine) planEnd(j *job, begin hpc.Time) {
 	j.endTimer++
 	work, generation := j.of.job, j.endTimer
 	run := work.RunTimeOf(j.task)
 	if run == hpc.Unlimited && work.EndAt == 0 {
 		return
 	}
-	end := max(work.EndAt, e.now)
+	end := max(work.EndAt, begin)
 	latencyFrom := end
 	if work.EndAt == 0 {
-		end, latencyFrom = e.now.Add(run), e.now
+		end, latencyFrom = begin.Add(run), begin
 	}
 	e.at(end.Add(nodes.ExitLatency(j.number, latencyFrom)), jobEnds, func() {
 		if j.state == running && j.endTimer == generation && e.mayEnd(j) {
@@ -142,7 +142,7 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 
 // await plans the answers of an ending job's nodes. The last one ends the job, and slurmctld looks at its queue.
 func (e *Engine) await(j *job, a answers.Answers, over func()) {
-	left := a.All()
+	left, sent := a.All(), e.agents.Send(e.now, a.All().Count())
 	answered := func(nodes selection.Bits, pass func()) func() {
 		return func() {
 			e.answer(j, nodes)
@@ -153,12 +153,12 @@ func (e *Engine) await(j *job, a answers.Answers, over func()) {
 		}
 	}
 	if a.Others.Next(0) >= 0 {
-		e.at(e.now.Add(a.Delay), nodesAnswer, answered(a.Others, func() {
-			e.at(e.now.Add(watchdogNap), nodesAnswer, func() { e.loops.queued = true })
+		e.at(sent.Add(a.Delay), nodesAnswer, answered(a.Others, func() {
+			e.at(e.now.Add(agents.Nap), nodesAnswer, func() { e.loops.queued = true })
 		}))
 	}
 	if a.Telling.Next(0) >= 0 {
-		e.at(microsecond(e.now).Add(a.Wait()), nodesAnswer, answered(a.Telling, func() {
+		e.at(microsecond(sent).Add(a.Wait()), nodesAnswer, answered(a.Telling, func() {
 			if e.loops.queued = e.loops.queued || e.par.Deferred; !e.par.Deferred {
 				e.request(false)
 			}
@@ -175,10 +175,6 @@ func (e *Engine) answer(j *job, nodes selection.Bits) {
 		e.closed.AndNot(nodes)
 	}
 }
-
-// watchdogNap is how long the thread sleeps first that waits for the answers of a job's nodes (_wdog in
-// agent.c). It queues the scheduler afterwards if the nodes have no epilog.
-const watchdogNap = 5 * time.Millisecond
 
 // finish ends a job for good.
 func (e *Engine) finish(j *job, how hpc.State, reason string) {

@@ -41,6 +41,9 @@ type Request struct {
 	LeastLoaded bool
 	// BlockCores says that the job fills one socket after the other (-m block:block).
 	BlockCores bool
+
+	// Stuck says that a test has counted more CPUs for the job than there are cores. slurmctld holds such a job.
+	Stuck bool
 }
 
 // cpusPerCore returns how many CPUs of a core the job may use.
