@@ -142,7 +142,8 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 
 // await plans the answers of an ending job's nodes. The last one ends the job, and slurmctld looks at its queue.
 func (e *Engine) await(j *job, a answers.Answers, over func()) {
-	left, sent := a.All(), e.agents.Send(e.now, a.All().Count())
+	left := a.All()
+	told := e.agents.Send(e.now, left.Count())
 	answered := func(nodes selection.Bits, pass func()) func() {
 		return func() {
 			e.answer(j, nodes)
@@ -153,12 +154,12 @@ func (e *Engine) await(j *job, a answers.Answers, over func()) {
 		}
 	}
 	if a.Others.Next(0) >= 0 {
-		e.at(sent.Add(a.Delay), nodesAnswer, answered(a.Others, func() {
+		e.at(told.Add(a.Delay), nodesAnswer, answered(a.Others, func() {
 			e.at(e.now.Add(agents.Nap), nodesAnswer, func() { e.loops.queued = true })
 		}))
 	}
 	if a.Telling.Next(0) >= 0 {
-		e.at(microsecond(sent).Add(a.Wait()), nodesAnswer, answered(a.Telling, func() {
+		e.at(microsecond(told).Add(a.Wait()), nodesAnswer, answered(a.Telling, func() {
 			if e.loops.queued = e.loops.queued || e.par.Deferred; !e.par.Deferred {
 				e.request(false)
 			}
