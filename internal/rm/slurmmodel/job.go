@@ -27,6 +27,7 @@ type job struct {
 	direct    bool             // the submission or an operator has set the priority
 	noted     slurmspec.Reason // the reason that accounting knows
 	reason    slurmspec.Reason // why it pends
+	words     string           // about reasonNotAvailable (state_desc)
 	restarts  int
 	endless   bool  // no time limit of its own
 	limit     int64 // time limit in minutes; noMinutes if it gives none
