@@ -13,6 +13,9 @@ type Depths struct {
 // Beyond counts a job, and returns why it is beyond a limit; "" if it is not. A job beyond one limit counts for none
 // (_job_exceeds_max_bf_param in backfill.c).
 func (d *Depths) Beyond(user, partition string) rm.Backfill {
+	if d.User|d.Partition|d.Both == 0 {
+		return ""
+	}
 	both, all, own := d.of(user, partition), d.of("", partition), d.of(user, "")
 	switch {
 	case d.Both > 0 && *both >= d.Both:

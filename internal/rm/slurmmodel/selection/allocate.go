@@ -5,13 +5,8 @@ package selection
 func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	r := t.request
 	a := &Allocation{Nodes: nodes, Whole: r.Whole, Parts: make([]Part, 0, nodes.Count())}
-	for i := range nodes.All {
-		a.Parts = append(a.Parts, Part{Node: i, CPUs: t.rooms[i].cpus})
-	}
 	whole := r.Exclusive || r.Whole // no other job shares its nodes (NODE_CR_RESERVED)
-	if !whole {
-		m.distribute(t, a)
-	}
+	a.Parts = m.share(t, nodes, a.Parts, whole)
 	cores := make([]int16, m.stride*len(a.Parts))
 	for i := range a.Parts {
 		p := &a.Parts[i]
@@ -40,33 +35,70 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	return a
 }
 
-// distribute gives each node its CPUs: a task for each node, then the tasks that fill a core, and the
-// rest a core at a time in turn (dist_tasks_compute_c_b).
-func (m *Machine) distribute(t *test, a *Allocation) {
+// outline returns an allocation without its parts: the nodes, and how many CPUs the job gets there.
+func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 	r := t.request
-	want := max(len(a.Parts), len(a.Parts)*r.TasksPerNode, r.MinCPUs, len(a.Parts)*r.MinCPUsPerNode)
+	a := &Allocation{Nodes: nodes, Whole: r.Whole}
+	whole := r.Exclusive || r.Whole
+	t.work.parts = m.share(t, nodes, t.work.parts[:0], whole)
+	for i := range t.work.parts {
+		p := &t.work.parts[i]
+		n := &m.Nodes[p.Node]
+		if whole {
+			a.CPUs += n.CPUs
+			continue
+		}
+		per := r.cpusPerCore(n)
+		a.CPUs += min((p.CPUs+per-1)/per, t.rooms[p.Node].count()) * n.Threads // as takeCores
+	}
+	return a
+}
+
+// share appends a part for each node, with its CPUs unless the job has whole nodes.
+func (m *Machine) share(t *test, nodes Bits, parts []Part, whole bool) []Part {
+	for i := range nodes.All {
+		parts = append(parts, Part{Node: i, CPUs: t.rooms[i].cpus})
+	}
+	if !whole {
+		m.distribute(t, parts)
+	}
+	return parts
+}
+
+// tasks returns how many tasks a job has on its nodes, as slurmctld counts them.
+func (r *Request) tasks(nodes int) int {
+	want := max(nodes, nodes*r.TasksPerNode, r.MinCPUs, nodes*r.MinCPUsPerNode)
 	for k := range r.Devices {
-		want = max(want, r.Devices[k].On(r, len(a.Parts))*r.Devices[k].CPUsPer)
+		want = max(want, r.Devices[k].On(r, nodes)*r.Devices[k].CPUsPer)
 	}
 	if !r.Overcommit && r.CPUsPerTask > 1 {
 		if r.TasksPerNode == 0 {
 			want /= r.CPUsPerTask
 		} else {
-			want = r.TasksPerNode * len(a.Parts)
+			want = r.TasksPerNode * nodes
 		}
 	}
-	want = max(want, 1)
-	d := distribution{t: t, parts: a.Parts, have: t.work.have, left: want}
+	return max(want, 1)
+}
+
+// distribute gives each node its CPUs: a task for each node, then the tasks that fill a core, and the
+// rest a core at a time in turn (dist_tasks_compute_c_b).
+func (m *Machine) distribute(t *test, parts []Part) {
+	r := t.request
+	d := distribution{t: t, parts: parts, have: t.work.have, left: r.tasks(len(parts))}
+	if d.fill() {
+		return
+	}
 	room := false
-	for n := range a.Parts {
-		d.have[n], a.Parts[n].CPUs = a.Parts[n].CPUs, 0
+	for n := range parts {
+		d.have[n], parts[n].CPUs = parts[n].CPUs, 0
 		if d.left > 0 && d.have[n] > 0 {
 			d.add(n)
-			room = room || a.Parts[n].CPUs < d.have[n]
+			room = room || parts[n].CPUs < d.have[n]
 		}
 	}
-	for n := range a.Parts {
-		for range a.Parts[n].CPUs % m.Nodes[a.Parts[n].Node].Threads / r.CPUsPerTask {
+	for n := range parts {
+		for range parts[n].CPUs % m.Nodes[parts[n].Node].Threads / r.CPUsPerTask {
 			if !d.fits(n) {
 				break
 			}
@@ -78,13 +110,13 @@ func (m *Machine) distribute(t *test, a *Allocation) {
 	}
 	for full := !room; d.left > 0; {
 		room := false
-		for n := range a.Parts {
-			for range max(1, m.Nodes[a.Parts[n].Node].Threads/r.CPUsPerTask) {
+		for n := range parts {
+			for range max(1, m.Nodes[parts[n].Node].Threads/r.CPUsPerTask) {
 				if d.left == 0 || !full && !d.fits(n) {
 					break
 				}
 				d.add(n)
-				room = room || d.have[n]-a.Parts[n].CPUs >= r.CPUsPerTask
+				room = room || d.have[n]-parts[n].CPUs >= r.CPUsPerTask
 			}
 		}
 		full = full || !room
@@ -97,6 +129,28 @@ type distribution struct {
 	parts []Part
 	have  []int // CPUs that each node offers
 	left  int   // tasks without a node
+}
+
+// fill gives each node tasks for all its CPUs, if the job has just as many tasks. It reports false if tasks must be
+// given one by one.
+func (d *distribution) fill() bool {
+	r, room := d.t.request, 0
+	if len(r.Devices) > 0 || r.TasksPerNode > 0 || r.Overcommit {
+		return false
+	}
+	for n := range d.parts {
+		if d.parts[n].CPUs < r.CPUsPerTask || d.parts[n].CPUs%r.CPUsPerTask != 0 {
+			return false
+		}
+		room += d.parts[n].CPUs / r.CPUsPerTask
+	}
+	if room != d.left {
+		return false
+	}
+	for n := range d.parts {
+		d.parts[n].tasks = d.parts[n].CPUs / r.CPUsPerTask
+	}
+	return true
 }
 
 func (d *distribution) fits(n int) bool {
