@@ -239,7 +239,7 @@ func (t *trial) task() next {
 	if j.state != pending || j.priority == 0 {
 		return nextRecord
 	}
-	if j.of.array != nil {
+	if j.array != nil {
 		if t.rejected.covers(j) {
 			return nextRecord
 		}
@@ -489,7 +489,7 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	if t.original != 0 && t.original < start {
 		j.estimate = t.original
 	}
-	a := j.of.array
+	a := j.array
 	if a == nil || !j.isHead() {
 		return nextRecord
 	}

@@ -15,6 +15,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/machine"
 	"rmreplay/internal/rm/slurmmodel/parameters"
+	"rmreplay/internal/rm/slurmmodel/priority"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -34,7 +35,8 @@ type Engine struct {
 	kinds    []selection.Bits
 	capable  map[demand.Demand]selection.Bits
 	parts    []*partition
-	account  *accounting // nil without
+	lists    map[string][]*partition // by their names in a job's request
+	account  *accounting             // nil without
 	licenses *licenses.Pool
 
 	reservations *reservations.List
@@ -52,14 +54,16 @@ type Engine struct {
 	pending     []*job      // memory for pendingJobs
 	queues      [2][]record // memory for buildQueue
 	unsorted    []record
-	order       []ranked
+	order       []priority.Rank
 	over        []*job // ended ones that slurmctld has not forgotten
 	running     []*job // by end, and then by place in the list
 	horizon     []selection.Running
 	version     int            // of the running jobs and the state; changes with them
 	table       backfill.Table // of a cycle of backfill
 	nextNumber  uint32
-	nextPlace   int
+	// corresponding says that a job came with an aftercorr dependency.
+	corresponding bool
+	nextPlace     int
 
 	up         selection.Bits // nodes in service
 	available  selection.Bits // those and not drained; the main scheduler removes blocked ones during a pass
@@ -98,6 +102,7 @@ func newEngine(cfg Config) (*Engine, error) {
 		cfg: cfg, par: parameters.Read(cfg.Get), rules: parameters.RulesOf(cfg.Release),
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
 		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[demand.Demand]selection.Bits{},
+		lists: map[string][]*partition{},
 	}
 	if cfg.PreRoll {
 		e.par = parameters.Read(window.Keys(cfg.Get, cfg.PresetBurst))
