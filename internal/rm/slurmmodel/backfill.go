@@ -30,7 +30,7 @@ type cycle struct {
 	spell   time.Duration // since the last pause
 	asleep  bool          // in a pause
 	changed int64         // last change when the pause began
-	depths  backfill.Depths
+	depths  *backfill.Depths
 	// rejected is the array and the partition in which no further task is tried.
 	rejected attempt
 	// reserved counts the reservations of one array in a row.
@@ -53,7 +53,9 @@ func (e *Engine) newCycle() *cycle {
 	}
 	e.cycles++
 	c.blocked = map[*accounts.QOS]int64{}
-	c.depths = backfill.Depths{User: e.par.BF.MaxUser, Partition: e.par.BF.MaxPart, Both: e.par.BF.MaxUserPart}
+	c.depths = &e.depths
+	c.depths.Begin()
+	c.depths.User, c.depths.Partition, c.depths.Both = e.par.BF.MaxUser, e.par.BF.MaxPart, e.par.BF.MaxUserPart
 	c.free = e.up.Clone()
 	c.table = &e.table
 	c.table.Begin(c.now, e.par.BF.Window, e.par.BF.Resolution, e.available)

@@ -60,6 +60,7 @@ type Engine struct {
 	horizon     []selection.Running
 	version     int            // of the running jobs and the state; changes with them
 	table       backfill.Table // of a cycle of backfill
+	depths      backfill.Depths
 	nextNumber  uint32
 	// corresponding says that a job came with an aftercorr dependency.
 	corresponding bool

@@ -131,26 +131,38 @@ type distribution struct {
 	left  int   // tasks without a node
 }
 
-// fill gives each node tasks for all its CPUs, if the job has just as many tasks. It reports false if tasks must be
+// fill gives each node as many tasks as it may have, if the job has just as many. It reports false if tasks must be
 // given one by one.
 func (d *distribution) fill() bool {
 	r, room := d.t.request, 0
-	if len(r.Devices) > 0 || r.TasksPerNode > 0 || r.Overcommit {
+	if len(r.Devices) > 0 || r.Overcommit {
 		return false
 	}
 	for n := range d.parts {
-		if d.parts[n].CPUs < r.CPUsPerTask || d.parts[n].CPUs%r.CPUsPerTask != 0 {
+		tasks := d.most(n)
+		if r.TasksPerNode > 0 && tasks < r.TasksPerNode ||
+			r.TasksPerNode == 0 && (tasks == 0 || tasks*r.CPUsPerTask != d.parts[n].CPUs) {
 			return false
 		}
-		room += d.parts[n].CPUs / r.CPUsPerTask
+		room += tasks
 	}
 	if room != d.left {
 		return false
 	}
 	for n := range d.parts {
-		d.parts[n].tasks = d.parts[n].CPUs / r.CPUsPerTask
+		d.parts[n].tasks = d.most(n)
+		d.parts[n].CPUs = d.parts[n].tasks * r.CPUsPerTask
 	}
 	return true
+}
+
+// most returns how many tasks a node may have.
+func (d *distribution) most(n int) int {
+	most := d.parts[n].CPUs / d.t.request.CPUsPerTask
+	if per := d.t.request.TasksPerNode; per > 0 {
+		most = min(most, per)
+	}
+	return most
 }
 
 func (d *distribution) fits(n int) bool {

@@ -237,6 +237,10 @@ func TestDistribute(t *testing.T) {
 			room += cpus[n]
 		}
 		r := &selection.Request{CPUsPerTask: per, MinCPUsPerNode: per, MinCPUs: room - rng.IntN(2)*rng.IntN(room)}
+		if rng.IntN(2) == 0 {
+			r.TasksPerNode = 1 + rng.IntN(4)
+			r.MinCPUsPerNode = r.TasksPerNode * per
+		}
 		got, tasks := m.Distribute(r, cpus)
 		wantCPUs, wantTasks := oneByOne(r, cpus)
 		if !slices.Equal(got, wantCPUs) || !slices.Equal(tasks, wantTasks) {
@@ -256,10 +260,18 @@ func TestDistribute(t *testing.T) {
 func oneByOne(r *selection.Request, have []int) (cpus, tasks []int) {
 	cpus, tasks = make([]int, len(have)), make([]int, len(have))
 	left := max(1, max(len(have)*r.MinCPUsPerNode, r.MinCPUs)/r.CPUsPerTask)
+	most := left
+	if r.TasksPerNode > 0 {
+		most = r.TasksPerNode
+		if r.CPUsPerTask > 1 {
+			left = most * len(have)
+		}
+	}
 	for full := false; left > 0; {
 		before := left
 		for n := range have {
-			if left > 0 && (full || tasks[n] == 0 || have[n]-cpus[n] >= r.CPUsPerTask) {
+			fits := have[n]-cpus[n] >= r.CPUsPerTask && tasks[n] < most
+			if left > 0 && (full || tasks[n] == 0 || fits) {
 				tasks[n]++
 				cpus[n] = min(have[n], cpus[n]+r.CPUsPerTask)
 				left--
