@@ -155,6 +155,19 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// TestFollowCompleted follows a record of a workload with made fields, for which the model is configured anew.
+func TestFollowCompleted(t *testing.T) {
+	completed := spec(t, "bf_interval=15")
+	completed.Workload.Value.Completion = &workload.Completion{}
+	l, err := follow(t.Context(), completed, record(t, "bf_interval=15", nil), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Decisions.All < 69 || l.Decisions.Agree != l.Decisions.All || l.Starts.Agree != 69 || len(l.Failed) != 0 {
+		t.Errorf("the same scheduler: %+v", l)
+	}
+}
+
 // TestFollowSimulation refuses a record that slurmctld did not make.
 func TestFollowSimulation(t *testing.T) {
 	r := record(t, "bf_interval=15", nil)

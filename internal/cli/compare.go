@@ -113,13 +113,9 @@ func runCompare(ctx context.Context, g *globals, dirs []string, opts compareOpti
 	if err != nil {
 		return err
 	}
-	sets, err := compare.Open(ctx, dirs)
+	c, err := compare.Dirs(ctx, dirs, how)
 	if err != nil {
 		return console.BadInput(err)
-	}
-	c, err := compare.Compare(sets, how)
-	if err != nil {
-		return err
 	}
 	if opts.json {
 		err = g.PrintJSON(c)

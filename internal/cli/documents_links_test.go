@@ -72,6 +72,53 @@ func TestDocumentLinks(t *testing.T) {
 	}
 }
 
+// namedDocument matches a document's path in a program, a script or a help text.
+var namedDocument = regexp.MustCompile(`\bdocs/[\w/-]+\.(?:md|json)(#[\w-]+)?`)
+
+// TestNamedDocuments looks for every document that code, scripts, packages and the schemas name: in
+// comments, in help texts and in messages.
+func TestNamedDocuments(t *testing.T) {
+	root := os.DirFS(filepath.Join("..", ".."))
+	texts := documents(t)
+	named := 0
+	look := func(path string) {
+		text, err := fs.ReadFile(root, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range namedDocument.FindAllString(string(text), -1) {
+			named++
+			document, anchor, _ := strings.Cut(name, "#")
+			if _, err := fs.Stat(root, document); err != nil {
+				t.Errorf("%s names %s, which does not exist", path, document)
+			} else if anchor != "" && !hasHeading(texts[document], anchor) {
+				t.Errorf("%s names %s: no such heading", path, name)
+			}
+		}
+	}
+	for _, dir := range []string{"cmd", "internal", "tools", "packaging", "docs/schemas"} {
+		err := fs.WalkDir(root, dir, func(path string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case entry.IsDir() && (entry.Name() == "testdata" || entry.Name() == "lib"):
+				return fs.SkipDir
+			case entry.Type().IsRegular():
+				look(path)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	look("Makefile")
+	look("Containerfile")
+	if named < 50 {
+		t.Errorf("only %d names of documents were found", named)
+	}
+}
+
 // hasHeading tells whether a document has the heading of an anchor, as GitHub forms anchors.
 func hasHeading(text, anchor string) bool {
 	for _, heading := range markdownHeading.FindAllStringSubmatch(fencedBlock.ReplaceAllString(text, ""), -1) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -8,38 +9,44 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/explain"
+	"rmreplay/internal/formats"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits/waitstest"
 )
 
-// preempted is a line of slurmctld.log that says which job had to end for which.
-var preempted = regexp.MustCompile(`\[([0-9T:.-]+)\] preempted JobId=\S+ .*to reclaim resources for JobId=\S+`)
+// preempted is a line of slurmctld.log that says when which job had to end for which. A task of an array is
+// "7_27(74)", with its own number in parentheses.
+var preempted = regexp.MustCompile(`\[([0-9T:.-]+)\] preempted JobId=(?:\S+\()?(\d+)\)? .*to reclaim resources for JobId=(?:\S+\()?(\d+)`)
 
-// TestPreemptionDay replays the example's jobs of four hours with preemption by QOS and by partition, on
-// three releases: every preemption in slurmctld.log is in the record with its instant and the job that
-// preempted, explain names both, and all commands say the same of the waits, whose parts add up to them.
+// enough preemptions of each day make a test of it.
+const enough = 10
+
+// TestPreemptionDay replays small jobs of the example's morning on eight nodes with preemption by QOS and by
+// partition, on three releases. Every preemption in slurmctld.log is in the record with its instant and the
+// job that preempted, and explain names both. Where jobs are suspended, it says when, and what started then. All
+// commands say the same of the waits, whose parts add up to them.
 func TestPreemptionDay(t *testing.T) {
 	needSlurm(t)
 	scratch := t.TempDir()
-	command := func(args ...string) string {
-		out, err := exec.Command(program(t), args...).Output()
-		if err != nil {
-			t.Fatalf("%v: %v", args, err)
-		}
-		return string(out)
-	}
 	day, site := filepath.Join(scratch, "day.jsonl"), filepath.Join(scratch, "site")
-	command("workload", "generate", "example", "--seed", "1", "-o", site)
-	command("workload", "transform", filepath.Join(site, "day.jsonl"), "--start", "2024-03-05T08:00", "--end", "2024-03-05T12:00", "-o", day)
+	rmreplay(t, "workload", "generate", "example", "--seed", "1", "-o", site)
+	rmreplay(t, "workload", "transform", filepath.Join(site, "day.jsonl"), "--start", "2024-03-05T08:00", "--end", "2024-03-05T11:00",
+		"--filter", `partition != "gpu" and qos != "long" and nodes <= 4 and time_limit_s <= 4 * 3600`, "-o", day)
+	makeUrgent(t, day)
 	for _, release := range []string{"", "24.11", "26.05"} {
 		for _, kind := range [][2]string{{"qos", "REQUEUE"}, {"partition_prio", "CANCEL"}, {"qos", "SUSPEND,GANG"}} {
 			t.Run(strings.Join([]string{release, kind[0], kind[1]}, " "), func(t *testing.T) {
-				args := []string{"replay", day, "--cluster", preempting(t, site, kind[0], kind[1]), "-o", filepath.Join(t.TempDir(), "run"), "-q"}
+				dir := filepath.Join(t.TempDir(), "run")
+				args := []string{"replay", day, "--cluster", preempting(t, site, kind[0], kind[1]), "-o", dir, "-q"}
 				if release != "" {
 					root := filepath.Join(os.Getenv(rootsVariable), release)
 					if _, err := os.Lstat(root); os.Getenv(rootsVariable) == "" || err != nil {
@@ -47,15 +54,61 @@ func TestPreemptionDay(t *testing.T) {
 					}
 					args = append(args, "--slurm", root)
 				}
-				command(args...)
-				checkPreemptions(t, args[5], kind, command)
+				rmreplay(t, args...)
+				if strings.HasPrefix(kind[1], "SUSPEND") {
+					checkSuspensions(t, dir)
+				} else {
+					checkPreemptions(t, dir)
+				}
+				waitstest.Check(t, dir)
 			})
 		}
 	}
 }
 
-// preempting copies the example's cluster with preemption: QOS high preempts the others, or the partition
-// debug.
+// rmreplay runs the program and returns what it prints.
+func rmreplay(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(program(t), args...).Output()
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return string(out)
+}
+
+// makeUrgent gives a third of the jobs in partition batch and QOS normal the QOS high, and moves the short ones of the
+// others to partition debug.
+func makeUrgent(t *testing.T, trace string) {
+	t.Helper()
+	text, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, seen := bytes.Split(bytes.TrimSpace(text), []byte("\n")), 0
+	for i, line := range lines {
+		var entry map[string]any
+		if err := json.Unmarshal(line, &entry); err != nil {
+			t.Fatal(err)
+		}
+		if entry["partition"] != "batch" || entry["qos"] != "normal" {
+			continue
+		}
+		if seen++; seen%3 == 0 {
+			entry["qos"] = "high"
+		} else if entry["time_limit_s"].(float64) <= 1800 {
+			entry["partition"] = "debug"
+		}
+		if lines[i], err = json.Marshal(entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(trace, append(bytes.Join(lines, []byte("\n")), '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// preempting copies the example's cluster with eight nodes for batch and debug, and with preemption: QOS high
+// preempts the others, or the partition debug.
 func preempting(t *testing.T, site, by, mode string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cluster")
@@ -64,6 +117,7 @@ func preempting(t *testing.T, site, by, mode string) string {
 	}
 	for file, change := range map[string][2]string{
 		"slurm.conf":        {"PreemptType=preempt/none\nPreemptMode=OFF", "PreemptType=preempt/" + by + "\nPreemptMode=" + mode},
+		"nodes.conf":        {" Nodes=c[01-36]", " Nodes=c[01-08]"},
 		"accounts.sacctmgr": {"add cluster ", "modify qos where name=high set preempt=normal,long\nadd cluster "},
 	} {
 		path := filepath.Join(dir, file)
@@ -71,83 +125,137 @@ func preempting(t *testing.T, site, by, mode string) string {
 		if err != nil || !strings.Contains(string(text), change[0]) {
 			t.Fatalf("%s: %v: no %q", file, err, change[0])
 		}
-		if err := os.WriteFile(path, []byte(strings.Replace(string(text), change[0], change[1], 1)), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), change[0], change[1])), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return dir
 }
 
-// checkPreemptions compares a record with slurmctld's log, and with what explain says.
-func checkPreemptions(t *testing.T, dir string, kind [2]string, command func(args ...string) string) {
+// nameOf is how people call a job.
+func nameOf(row *run.Row) string {
+	if row.Task >= 0 {
+		return fmt.Sprintf("%s_%d", row.Job, row.Task)
+	}
+	return row.Job
+}
+
+// checkPreemptions compares a record with slurmctld's log, line by line, and with what explain prints.
+func checkPreemptions(t *testing.T, dir string) {
 	t.Helper()
 	log, err := os.ReadFile(filepath.Join(dir, "logs", "slurmctld.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var logged, recorded []string
-	for _, line := range preempted.FindAllStringSubmatch(string(log), -1) {
-		at, err := time.Parse("2006-01-02T15:04:05.999", line[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		logged = append(logged, at.Format(time.DateTime))
-	}
 	_, rows := openRows(t, dir)
-	stopped := 0
+	names := map[string]string{}
 	for i := range rows {
+		names[strconv.FormatUint(uint64(rows[i].RMJob), 10)] = nameOf(&rows[i])
+	}
+	var logged, recorded, explained []string
+	for _, line := range preempted.FindAllStringSubmatch(string(log), -1) {
+		at, _, _ := strings.Cut(line[1], ".")
+		logged = append(logged, fmt.Sprintf("%s until %sZ for %s", names[line[2]], at, names[line[3]]))
+	}
+	for i := range rows {
+		name, before := nameOf(&rows[i]), len(recorded)
 		for _, s := range rows[i].Segments {
-			if s.EndedBy == rm.Suspend {
-				stopped++
+			if s.PreemptedBy != "" {
+				recorded = append(recorded, fmt.Sprintf("%s until %s for %s", name, s.End.Std().UTC().Format(time.RFC3339), s.PreemptedBy))
 			}
-			if s.PreemptedBy == "" {
-				continue
-			}
-			recorded = append(recorded, s.End.Std().UTC().Format(time.DateTime))
-			checkLost(t, dir, &rows[i], s, command)
+		}
+		if before == len(recorded) {
+			continue
+		}
+		_, text := storyOf(t, dir, name)
+		for _, line := range storyLine.FindAllStringSubmatch(text, -1) {
+			explained = append(explained, fmt.Sprintf("%s until %s for %s", name, line[1], line[2]))
 		}
 	}
-	slices.Sort(logged)
-	slices.Sort(recorded)
-	switch suspends := strings.HasPrefix(kind[1], "SUSPEND"); {
-	case suspends && (len(recorded) > 0 || len(logged) > 0 || stopped == 0):
-		t.Errorf("%d suspensions, and runs were lost: %q and %q", stopped, recorded, logged)
-	case suspends:
-	case !slices.Equal(recorded, logged) || len(logged) == 0 && kind[0] == "qos": // releases differ in the others
-		t.Errorf("the record has preemptions at %q, slurmctld.log at %q", recorded, logged)
+	for _, list := range [][]string{logged, recorded, explained} {
+		slices.Sort(list)
 	}
-	t.Logf("%d preemptions in slurmctld.log and in the record, %d suspensions", len(logged), stopped)
-	waitstest.Check(t, dir)
+	if diff := cmp.Diff(logged, recorded); diff != "" {
+		t.Errorf("preemptions in slurmctld.log (-) and in the record (+)\n%s", diff)
+	}
+	if diff := cmp.Diff(logged, explained); diff != "" {
+		t.Errorf("preemptions in slurmctld.log (-) and in explain (+)\n%s", diff)
+	}
+	if lines := strings.Count(string(log), "reclaim resources for JobId="); len(logged) < enough || lines != len(logged) {
+		t.Errorf("%d preemptions in %d lines of slurmctld.log, want %d at least", len(logged), lines, enough)
+	}
+	t.Logf("%d preemptions in slurmctld.log, in the record and in explain", len(logged))
 }
 
-// story is what explain --json says of a job, as far as the tests look at it.
-type story struct {
-	Lost []struct {
-		End         time.Time `json:"end"`
-		PreemptedBy string    `json:"preempted_by"`
-	} `json:"lost_runs"`
-}
+// storyLine is a lost run in what explain prints.
+var storyLine = regexp.MustCompile(`(?m)^lost run +\S+ to (\S+) on \d+ processors?, preempted by job (\S+)$`)
 
-func explained(t *testing.T, dir string, row *run.Row, command func(args ...string) string) (s story) {
+// storyOf returns what explain says and prints about a job.
+func storyOf(t *testing.T, dir, name string) (*explain.Story, string) {
 	t.Helper()
-	name := row.Job
-	if row.Task >= 0 {
-		name = fmt.Sprintf("%s_%d", row.Job, row.Task)
-	}
-	if err := json.Unmarshal([]byte(command("explain", dir, name, "--json")), &s); err != nil {
+	r, err := formats.OpenRun(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	record, err := explain.Open(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	story, err := record.Job(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := story.Render(&b, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	return story, b.String()
 }
 
-// checkLost checks that explain names the preemptor and the instant of a lost run.
-func checkLost(t *testing.T, dir string, row *run.Row, lost run.Segment, command func(args ...string) string) {
+// checkSuspensions checks that explain has each suspension of the record, and names what started then, or else adds up
+// the time slices of gang scheduling. No run is lost. slurmctld does not log suspensions.
+func checkSuspensions(t *testing.T, dir string) {
 	t.Helper()
-	s := explained(t, dir, row, command)
-	for _, l := range s.Lost {
-		if l.PreemptedBy == lost.PreemptedBy && l.End.Unix() == lost.End.Std().Unix() {
-			return
+	_, rows := openRows(t, dir)
+	stops, named := 0, 0
+	for i := range rows {
+		var recorded, explained []string
+		for _, s := range rows[i].Segments {
+			if s.PreemptedBy != "" {
+				t.Errorf("%s lost a run to %s", nameOf(&rows[i]), s.PreemptedBy)
+			}
+			if s.EndedBy == rm.Suspend {
+				recorded = append(recorded, s.End.Std().UTC().Format(time.RFC3339))
+			}
 		}
+		if len(recorded) == 0 {
+			continue
+		}
+		story, text := storyOf(t, dir, nameOf(&rows[i]))
+		slices := 0
+		for _, stop := range story.Stops {
+			from := stop.From.Text(time.UTC)
+			explained = append(explained, from)
+			if len(stop.Started) == 0 {
+				slices++
+				continue
+			}
+			named++
+			line := regexp.MustCompile(`(?m)^suspended +` + from + ` to \S+: ` + strings.Join(stop.Started, ", ") + ` started on its nodes$`)
+			if !line.MatchString(text) {
+				t.Errorf("%s was suspended at %s for %v; explain says\n%s", nameOf(&rows[i]), from, stop.Started, text)
+			}
+		}
+		if diff := cmp.Diff(recorded, explained); diff != "" {
+			t.Errorf("suspensions of %s in the record (-) and in explain (+)\n%s", nameOf(&rows[i]), diff)
+		}
+		if sum := regexp.MustCompile(fmt.Sprintf(`(?m)^suspended +%d times?, `, slices)); slices > 0 && !sum.MatchString(text) {
+			t.Errorf("%s was suspended by %d time slices; explain says\n%s", nameOf(&rows[i]), slices, text)
+		}
+		stops += len(recorded)
 	}
-	t.Errorf("job %s was preempted by %s at %s; explain says %+v", row.Job, lost.PreemptedBy, lost.End, s.Lost)
+	if named < enough {
+		t.Errorf("%d suspensions for jobs that started, want %d at least", named, enough)
+	}
+	t.Logf("%d suspensions in the record and in explain, %d of them for jobs that started", stops, named)
 }

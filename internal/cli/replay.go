@@ -43,7 +43,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 		"that Slurm computes (a run records the priority at a job's start, sacct the one when it became eligible)")
 	flags.FileSystems(f, &o.slurm.FileSystems)
 	f.StringVar(&o.slurm.IOSchedule, "io-schedule", "", "a driver outside slurmctld decides on starts by `STRATEGY`: "+
-		"baseline, aware or two-group, with the options of simulate's io-aware (docs/IO-DRIVER.md)")
+		"baseline, aware or two-group, with the options of simulate's io-aware (docs/IO.md)")
 	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run those of the workload's actions that may write files or "+
 		"run programs, with your permissions: shell lines, and commands such as scontrol write and sacctmgr archive")
 	f.StringVar(&o.clock, "clock", "frozen", "virtual time that slurmctld's computing takes: `MODEL` frozen (none), "+

@@ -23,7 +23,6 @@ import (
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/fairstart"
 	"rmreplay/internal/formats"
-	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
@@ -38,12 +37,27 @@ const Version = 1
 type Realization struct {
 	Name     string // its directory
 	Manifest *run.Manifest
-	Rows     []run.Row
+	// Rows are nil for the runs of a set but the first that [Dirs] compares: it reads them one by one.
+	Rows []run.Row
 	// Administration is what happened to the machine.
 	Administration run.Administration
 	// Log is what slurmctld logged; nil if it is not known. It explains divergences, which are
 	// those of the first runs of sets.
 	Log *releases.Log
+
+	record *run.Run // which has the rows, if Rows are nil
+}
+
+// rows returns the rows, which it reads unless they were.
+func (r *Realization) rows() ([]run.Row, error) {
+	if r.Rows != nil || r.record == nil {
+		return r.Rows, nil
+	}
+	rows, err := r.record.Histories()
+	if err != nil {
+		return nil, fmt.Errorf("reading run record %s: %w", r.Name, err)
+	}
+	return rows, nil
 }
 
 // Set is one run, or several realizations of one experiment.
@@ -54,18 +68,28 @@ type Set struct {
 
 // Load reads the rows of a set of runs. An error names the run's directory.
 func Load(s *run.Set) (Set, error) {
-	out := Set{Name: s.Dir}
-	for _, r := range s.Runs {
-		rows, err := r.Histories()
-		if err != nil {
-			return Set{}, fmt.Errorf("reading run record %s: %w", r.Dir, err)
-		}
-		administration, err := r.Administration()
-		if err != nil {
+	out, err := unread(s)
+	if err != nil {
+		return Set{}, err
+	}
+	for i := range out.Runs {
+		r := &out.Runs[i]
+		if r.Rows, err = r.rows(); err != nil {
 			return Set{}, err
 		}
-		out.Runs = append(out.Runs, Realization{Name: r.Dir, Manifest: &r.Manifest, Rows: rows,
-			Administration: administration})
+		if r.Administration, err = r.record.Administration(); err != nil {
+			return Set{}, err
+		}
+		r.record = nil
+	}
+	return out, nil
+}
+
+// unread returns a set of runs of which only the log of the first one is read.
+func unread(s *run.Set) (Set, error) {
+	out := Set{Name: s.Dir}
+	for _, r := range s.Runs {
+		out.Runs = append(out.Runs, Realization{Name: r.Dir, Manifest: &r.Manifest, record: r})
 	}
 	if len(s.Runs) > 0 {
 		log, err := controllerLog(s.Runs[0])
@@ -100,7 +124,23 @@ func controllerLog(r *run.Run) (*releases.Log, error) {
 // Open opens and reads each argument: a run, the runs in a directory's subdirectories, or a recorded
 // workload as a run ([formats.OpenRuns]). It stops when ctx is cancelled.
 // Every other error says which record is missing or wrong.
-func Open(ctx context.Context, dirs []string) ([]Set, error) {
+func Open(ctx context.Context, dirs []string) ([]Set, error) { return open(ctx, dirs, Load) }
+
+// Dirs opens the arguments as [Open] does, and compares them as [Compare] does. It holds the rows of the
+// first run of each set in memory, and those of at most as many others as there are CPUs. Of the rest it keeps
+// figures and the instants of the jobs.
+func Dirs(ctx context.Context, dirs []string, opts Options) (*Comparison, error) {
+	sets, err := open(ctx, dirs, unread)
+	if err != nil {
+		return nil, err
+	}
+	if err := wantTwo(sets); err != nil {
+		return nil, err
+	}
+	return analyse(ctx, sets, opts)
+}
+
+func open(ctx context.Context, dirs []string, load func(*run.Set) (Set, error)) ([]Set, error) {
 	var sets []Set
 	for _, dir := range dirs {
 		if err := ctx.Err(); err != nil {
@@ -110,7 +150,7 @@ func Open(ctx context.Context, dirs []string) ([]Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		set, err := Load(opened)
+		set, err := load(opened)
 		if err != nil {
 			return nil, err
 		}
@@ -266,10 +306,17 @@ type Pair struct {
 // Compare compares sets of runs with the first set. It returns an error for fewer than two
 // sets and for a set without runs.
 func Compare(sets []Set, opts Options) (*Comparison, error) {
-	if len(sets) < 2 {
-		return nil, fmt.Errorf("comparing runs: %d given (want two or more)", len(sets))
+	if err := wantTwo(sets); err != nil {
+		return nil, err
 	}
-	return analyse(sets, opts)
+	return analyse(context.Background(), sets, opts)
+}
+
+func wantTwo(sets []Set) error {
+	if len(sets) < 2 {
+		return fmt.Errorf("comparing runs: %d given (want two or more)", len(sets))
+	}
+	return nil
 }
 
 // Describe is [Compare] for at least one set. For a single set it returns the estimates and
@@ -278,10 +325,10 @@ func Describe(sets []Set, opts Options) (*Comparison, error) {
 	if len(sets) == 0 {
 		return nil, fmt.Errorf("describing runs: none given (want one or more)")
 	}
-	return analyse(sets, opts)
+	return analyse(context.Background(), sets, opts)
 }
 
-func analyse(sets []Set, opts Options) (*Comparison, error) {
+func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error) {
 	for _, s := range sets {
 		if len(s.Runs) == 0 {
 			return nil, fmt.Errorf("comparing runs: %s has no run", s.Name)
@@ -290,28 +337,26 @@ func analyse(sets []Set, opts Options) (*Comparison, error) {
 	opts = opts.withDefaults()
 	c := &Comparison{ShowFairness: opts.Fairness || opts.FairStart != "", Version: Version, Level: opts.Level,
 		Seed: opts.Seed, Pairs: []Pair{}}
-	for _, s := range sets {
-		c.Sets = append(c.Sets, describe(s))
+	tables, err := tabulate(ctx, sets, opts)
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range sets {
+		c.Sets = append(c.Sets, describe(s.Name, tables[i]))
 	}
 	c.Doubt = Doubt(sets)
 	c.Valid = c.Doubt == ""
 	c.Inference, c.Reason = inference(sets)
-	figures, waiting, fairness, err := measure(sets, opts)
-	if err != nil {
-		return nil, fmt.Errorf("comparing runs: %w", err)
-	}
+	figures, waiting, fairness := quantitiesOf(tables, opts)
 	c.Metrics, c.Fairness = compareQuantities(figures, opts), compareQuantities(fairness, opts)
 	c.Waits = compareQuantities(waiting, opts)
-	if c.IO, err = compareIO(sets, opts); err != nil {
-		return nil, fmt.Errorf("comparing runs: %w", err)
-	}
+	c.IO = compareIO(sets, tables, opts)
 	for _, by := range opts.By {
 		if c.Groups == nil {
 			c.Groups = make(map[metrics.By][]Group)
 		}
-		c.Groups[by] = compareGroups(sets, by, opts)
+		c.Groups[by] = compareGroups(tables, by, opts)
 	}
-	tables := tabulate(sets)
 	vectors, err := newWaits(tables)
 	if err != nil {
 		return nil, fmt.Errorf("comparing runs: %w", err)
@@ -332,14 +377,15 @@ func analyse(sets []Set, opts Options) (*Comparison, error) {
 	return c, nil
 }
 
-func describe(s Set) SetInfo {
-	info := SetInfo{Name: s.Name}
-	for _, r := range s.Runs {
+func describe(name string, runs []table) SetInfo {
+	info := SetInfo{Name: name}
+	for i := range runs {
+		r := &runs[i]
 		info.Runs = append(info.Runs, RunInfo{
 			Name: r.Name, Engine: r.Manifest.Engine, Policy: r.Manifest.Policy, Slurm: r.Manifest.Versions.Slurm,
 			MadeBy: r.Manifest.MadeBy(), Clock: r.Manifest.Clock.Model,
 			Seed: r.Manifest.Seed, State: r.Manifest.State, Valid: r.Manifest.Valid, Doubt: r.Manifest.Doubt(),
-			Jobs: len(r.Rows),
+			Jobs: r.rowCount,
 		})
 	}
 	return info
@@ -430,114 +476,3 @@ func identical(d *Distances, set int) bool {
 
 // seconds returns a duration as a number for JSON.
 func seconds(d time.Duration) metrics.Float { return metrics.Float(d.Seconds()) }
-
-// table is a run with its jobs by key.
-type table struct {
-	Realization
-	byKey map[Key]*run.Row
-	keys  []Key // in the order of submission
-	// accepted has a key of each job of byKey, and rejected the rows of all others, both by ID.
-	accepted map[string]Key
-	rejected map[string]*run.Row
-	// shift is what moves the run's instants to the baseline's dates: 0 if both runs are on
-	// the same dates.
-	shift time.Duration
-}
-
-// Key identifies a job or one task of an array. Task is -1 for a job that is no array.
-type Key struct {
-	Job  string `json:"job"`
-	Task int    `json:"task"`
-}
-
-// String returns the job's ID, with the task as Slurm writes it ("17_3").
-func (k Key) String() string {
-	if k.Task < 0 {
-		return k.Job
-	}
-	return fmt.Sprintf("%s_%d", k.Job, k.Task)
-}
-
-// tabulate indexes the rows of all runs and aligns their dates.
-func tabulate(sets []Set) [][]table {
-	out := make([][]table, len(sets))
-	for i, s := range sets {
-		for _, r := range s.Runs {
-			t := table{Realization: r, byKey: make(map[Key]*run.Row, len(r.Rows)), accepted: make(map[string]Key),
-				rejected: make(map[string]*run.Row)}
-			for k := range r.Rows {
-				t.add(&r.Rows[k])
-			}
-			out[i] = append(out[i], t)
-		}
-	}
-	for i := range out {
-		for k := range out[i] {
-			out[i][k].align(&out[0][0])
-		}
-	}
-	return out
-}
-
-func (t *table) add(row *run.Row) {
-	if row.State == hpc.Rejected {
-		t.rejected[row.Job] = row
-		return
-	}
-	key := Key{row.Job, row.Task}
-	if t.byKey[key] == nil {
-		t.keys = append(t.keys, key)
-	}
-	t.byKey[key] = row
-	if _, known := t.accepted[row.Job]; !known {
-		t.accepted[row.Job] = key
-	}
-}
-
-// row returns the row of a job, rejected or not, or nil.
-func (t *table) row(key Key) *run.Row {
-	if row := t.byKey[key]; row != nil {
-		return row
-	}
-	return t.rejected[key.Job]
-}
-
-// side returns the run as far as releases looks at it.
-func (t *table) side() releases.Side {
-	return releases.Side{Manifest: t.Manifest, Rows: t.Rows, Log: t.Log}
-}
-
-// preset reports whether a job was running when the run's window began. The workload then
-// gave its start and its wait, not the scheduler.
-func (t *table) preset(row *run.Row) bool {
-	return row.Start != 0 && row.Start < t.Manifest.WindowStart
-}
-
-// dateGap is the difference of submissions above which two runs are taken to be on
-// different dates. Smaller differences count as differences in the submissions.
-const dateGap = 24 * time.Hour
-
-// align sets the shift to the median difference of the submissions.
-func (t *table) align(base *table) {
-	var gaps []time.Duration
-	for _, key := range t.keys {
-		if row := base.byKey[key]; row != nil {
-			gaps = append(gaps, row.Submit.Sub(t.byKey[key].Submit))
-		}
-	}
-	if len(gaps) == 0 {
-		return
-	}
-	slices.Sort(gaps)
-	if gap := gaps[len(gaps)/2]; gap > dateGap || gap < -dateGap {
-		t.shift = gap
-	}
-}
-
-// at returns an instant of the run on the baseline's dates. The zero Time stays zero.
-func (t *table) at(instant hpc.Time) hpc.Time {
-	if instant == 0 {
-		return 0
-	}
-	return instant.Add(t.shift)
-}

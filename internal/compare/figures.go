@@ -2,7 +2,6 @@ package compare
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
@@ -82,83 +81,88 @@ func (q *gauge) any() bool {
 // submissions also has a lateness, which says nothing about its users.
 func Reacted(m *run.Manifest) bool { return m.Feedback != nil && m.Feedback.Model != "none" }
 
-// measure computes the figures of all runs of all sets, those of why jobs waited, and those of their
-// fairness. Lateness is
-// among the figures if users reacted in any run.
-func measure(sets []Set, opts Options) (figures, waiting, fairness []gauge, err error) {
-	measured := make([][]*metrics.Metrics, len(sets))
-	feedback := make([][]*metrics.Feedback, len(sets))
-	served := make([][]*map[metrics.By]metrics.Fairness, len(sets))
-	started := make([][]*metrics.FairStart, len(sets))
-	reacted := false
-	for i, s := range sets {
-		for _, r := range s.Runs {
-			summary := metrics.NewSummary(r.Rows, r.Manifest, metrics.Options{Tau: opts.Tau})
-			measured[i] = append(measured[i], &summary.Metrics)
-			feedback[i] = append(feedback[i], summary.Feedback)
-			served[i] = append(served[i], &summary.Fairness)
-			reacted = reacted || Reacted(r.Manifest)
-			if opts.FairStart == "" {
-				continue
-			}
-			fair, err := fairstart.Of(r.Rows, r.Manifest, string(opts.FairStart))
-			if err != nil {
-				return nil, nil, nil, fmt.Errorf("%s: %w", r.Name, err)
-			}
-			started[i] = append(started[i], fair)
+// measured are the figures of a run.
+type measured struct {
+	metrics.Metrics
+	feedback *metrics.Feedback // nil if its users did not react
+	served   map[metrics.By]metrics.Fairness
+	groups   map[metrics.By][]metrics.Group
+	started  *metrics.FairStart // nil unless fair start times were asked for
+	io       *metrics.IO        // nil unless a run has file systems
+}
+
+// measure computes the figures of a run. shared says that some run has file systems that jobs share.
+func measure(rows []run.Row, m *run.Manifest, shared bool, opts Options) (of measured, err error) {
+	summary := metrics.NewSummary(rows, m, metrics.Options{Tau: opts.Tau}, opts.By...)
+	of = measured{Metrics: summary.Metrics, feedback: summary.Feedback, served: summary.Fairness, groups: summary.Groups}
+	if shared {
+		if of.io, err = ioOf(rows, m); err != nil {
+			return of, err
 		}
 	}
-	figures = quantities(measured, metrics.Figures)
-	waiting = slices.DeleteFunc(quantities(measured, metrics.WaitFigures), func(q gauge) bool { return !q.any() })
-	if reacted {
+	if opts.FairStart != "" {
+		of.started, err = fairstart.Of(rows, m, string(opts.FairStart))
+	}
+	return of, err
+}
+
+// quantitiesOf returns the figures of all runs, those of why jobs waited, and those of their fairness. Lateness
+// is among the figures if users reacted in any run.
+func quantitiesOf(tables [][]table, opts Options) (figures, waiting, fairness []gauge) {
+	for _, f := range metrics.Figures {
+		figures = append(figures, newGauge(f, tables, func(t *table) metrics.Float { return f.Of(&t.Metrics) }))
+	}
+	for _, f := range metrics.WaitFigures {
+		q := newGauge(f, tables, func(t *table) metrics.Float { return f.Of(&t.Metrics) })
+		if q.any() {
+			waiting = append(waiting, q)
+		}
+	}
+	if anyOf(tables, func(t *table) bool { return Reacted(t.Manifest) }) {
 		for _, f := range metrics.FeedbackFigures {
-			figures = append(figures, gauge{f.Figure, each(feedback, f.Of)})
+			figures = append(figures, newGauge(f.Figure, tables, func(t *table) metrics.Float {
+				if t.feedback == nil {
+					return metrics.NoValue()
+				}
+				return f.Of(t.feedback)
+			}))
 		}
 	}
 	for _, f := range metrics.FairnessFigures {
-		if !hasGroups(served, f.By) {
-			continue
+		// One group is always served equally.
+		if anyOf(tables, func(t *table) bool { return t.served[f.By].Groups > 1 }) {
+			fairness = append(fairness, newGauge(f.Figure, tables, func(t *table) metrics.Float { return f.Of(t.served[f.By]) }))
 		}
-		of := func(all *map[metrics.By]metrics.Fairness) metrics.Float { return f.Of((*all)[f.By]) }
-		fairness = append(fairness, gauge{f.Figure, each(served, of)})
 	}
 	if opts.FairStart != "" {
 		for _, f := range metrics.FairStartFigures {
-			fairness = append(fairness, gauge{f.Figure, each(started, f.Of)})
+			fairness = append(fairness, newGauge(f.Figure, tables, func(t *table) metrics.Float { return f.Of(t.started) }))
 		}
 	}
-	return figures, waiting, fairness, nil
+	return figures, waiting, fairness
 }
 
-// hasGroups reports whether a run has several groups. One group is always served equally.
-func hasGroups(served [][]*map[metrics.By]metrics.Fairness, by metrics.By) bool {
-	return slices.ContainsFunc(slices.Concat(served...),
-		func(all *map[metrics.By]metrics.Fairness) bool { return (*all)[by].Groups > 1 })
-}
-
-// quantities computes figures of metrics. A nil entry stands for a run that has no metrics
-// to compute them from.
-func quantities(measured [][]*metrics.Metrics, figures []metrics.Figure) []gauge {
-	var list []gauge
-	for _, f := range figures {
-		list = append(list, gauge{f, each(measured, f.Of)})
-	}
-	return list
-}
-
-// each applies a function to every entry of a table. It returns no value for nil.
-func each[T any](table [][]*T, value func(*T) metrics.Float) [][]metrics.Float {
-	out := make([][]metrics.Float, len(table))
-	for i, row := range table {
-		out[i] = make([]metrics.Float, len(row))
-		for k, from := range row {
-			out[i][k] = metrics.NoValue()
-			if from != nil {
-				out[i][k] = value(from)
+func anyOf(tables [][]table, is func(*table) bool) bool {
+	for _, runs := range tables {
+		for k := range runs {
+			if is(&runs[k]) {
+				return true
 			}
 		}
 	}
-	return out
+	return false
+}
+
+// newGauge returns a figure of all runs.
+func newGauge(f metrics.Figure, tables [][]table, value func(*table) metrics.Float) gauge {
+	q := gauge{f, make([][]metrics.Float, len(tables))}
+	for i, runs := range tables {
+		q.values[i] = make([]metrics.Float, len(runs))
+		for k := range runs {
+			q.values[i][k] = value(&runs[k])
+		}
+	}
+	return q
 }
 
 // compareQuantities returns the table of figures.
@@ -266,22 +270,20 @@ type Group struct {
 
 // compareGroups compares the groups of one grouping. The p-values of each group are
 // corrected for each other. They are not corrected for the number of groups.
-func compareGroups(sets []Set, by metrics.By, opts Options) []Group {
-	index := make(map[string]int)
+func compareGroups(tables [][]table, by metrics.By, opts Options) []Group {
 	var names []string
-	found := make([][]map[string]*metrics.Metrics, len(sets))
-	for i, s := range sets {
-		for _, r := range s.Runs {
-			of := make(map[string]*metrics.Metrics)
-			summary := metrics.NewSummary(r.Rows, r.Manifest, metrics.Options{Tau: opts.Tau}, by)
-			for _, g := range summary.Groups[by] {
-				of[g.Name] = &g.Metrics
-				if _, ok := index[g.Name]; !ok {
-					index[g.Name] = len(names)
-					names = append(names, g.Name)
+	found := map[string]map[*table]*metrics.Metrics{}
+	for i := range tables {
+		for k := range tables[i] {
+			t := &tables[i][k]
+			for g := range t.groups[by] {
+				name := t.groups[by][g].Name
+				if found[name] == nil {
+					found[name] = map[*table]*metrics.Metrics{}
+					names = append(names, name)
 				}
+				found[name][t] = &t.groups[by][g].Metrics
 			}
-			found[i] = append(found[i], of)
 		}
 	}
 	if by != metrics.BySize { // classes of sizes are in order
@@ -289,17 +291,22 @@ func compareGroups(sets []Set, by metrics.By, opts Options) []Group {
 	}
 	groups := make([]Group, len(names))
 	for n, name := range names {
-		measured := make([][]*metrics.Metrics, len(sets))
-		groups[n] = Group{Name: name, Jobs: make([]int, len(sets))}
-		for i := range sets {
-			for k, of := range found[i] {
-				measured[i] = append(measured[i], of[name])
-				if m := of[name]; k == 0 && m != nil {
-					groups[n].Jobs[i] = m.Jobs
-				}
+		groups[n] = Group{Name: name, Jobs: make([]int, len(tables))}
+		for i := range tables {
+			if m := found[name][&tables[i][0]]; m != nil {
+				groups[n].Jobs[i] = m.Jobs
 			}
 		}
-		groups[n].Metrics = compareQuantities(quantities(measured, metrics.GroupFigures), opts)
+		var list []gauge
+		for _, f := range metrics.GroupFigures {
+			list = append(list, newGauge(f, tables, func(t *table) metrics.Float {
+				if m := found[name][t]; m != nil {
+					return f.Of(m)
+				}
+				return metrics.NoValue()
+			}))
+		}
+		groups[n].Metrics = compareQuantities(list, opts)
 	}
 	return groups
 }

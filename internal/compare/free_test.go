@@ -40,7 +40,11 @@ func TestFreeNodes(t *testing.T) {
 			again[k].Partition, again[k].Start, again[k].End = "batch", at(1), at(2)
 		}
 		m := &run.Manifest{Cluster: run.Cluster{Partitions: []run.Partition{{Name: "batch", Nodes: c.nodes}, {Name: "other", Nodes: 99}}}}
-		tables := tabulate([]Set{{Runs: []Realization{{Manifest: &run.Manifest{Engine: run.EngineRecorded}, Rows: c.jobs}}}, {Runs: []Realization{{Manifest: m, Rows: again}}}})
+		recorded := Realization{Manifest: &run.Manifest{Engine: run.EngineRecorded}, Rows: c.jobs}
+		tables, err := tabulate(t.Context(), []Set{{Runs: []Realization{recorded}}, {Runs: []Realization{{Manifest: m, Rows: again}}}}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
 		v := newVerdict(&tables[0][0], tables[1])
 		if math.Abs(v.FreeNodes-c.want) > 1e-12 {
 			t.Errorf("%d: %+v on %d nodes: %g, want %g", i, c.jobs, c.nodes, v.FreeNodes, c.want)

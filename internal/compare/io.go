@@ -13,9 +13,8 @@ import (
 	"rmreplay/internal/stats"
 )
 
-// compareIO returns the table of the figures of file systems, or nil if no run has one.
-func compareIO(sets []Set, opts Options) ([]Metric, error) {
-	var names []string
+// fileSystemNames returns the names of all file systems of all runs.
+func fileSystemNames(sets []Set) (names []string) {
 	for _, s := range sets {
 		for _, r := range s.Runs {
 			for _, f := range r.Manifest.FileSystems {
@@ -25,42 +24,42 @@ func compareIO(sets []Set, opts Options) ([]Metric, error) {
 			}
 		}
 	}
+	return names
+}
+
+// ioOf computes the figures of file systems of a run. Some of them need no file system.
+func ioOf(rows []run.Row, m *run.Manifest) (*metrics.IO, error) {
+	io, err := metrics.NewIO(rows, m)
+	if err != nil {
+		return nil, err
+	}
+	if io == nil {
+		io = &metrics.IO{MeanStretch: metrics.NoValue(), MaxStretch: metrics.NoValue(), LostNodeSeconds: metrics.NoValue()}
+		io.AWRT, io.ASpWAS = metrics.Weighted(rows)
+	}
+	return io, nil
+}
+
+// compareIO returns the table of the figures of file systems, or nil if no run has one.
+func compareIO(sets []Set, tables [][]table, opts Options) []Metric {
+	names := fileSystemNames(sets)
 	if len(names) == 0 {
-		return nil, nil
-	}
-	type measured struct {
-		*metrics.Metrics
-		*metrics.IO
-	}
-	all := make([][]*measured, len(sets))
-	for i, s := range sets {
-		for _, r := range s.Runs {
-			io, err := metrics.NewIO(r.Rows, r.Manifest)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", r.Name, err)
-			}
-			if io == nil { // these figures need no file system
-				io = &metrics.IO{MeanStretch: metrics.NoValue(), MaxStretch: metrics.NoValue(), LostNodeSeconds: metrics.NoValue()}
-				io.AWRT, io.ASpWAS = metrics.Weighted(r.Rows)
-			}
-			computed := metrics.Compute(r.Rows, metrics.Options{Tau: opts.Tau}.Of(r.Manifest))
-			all[i] = append(all[i], &measured{&computed, io})
-		}
+		return nil
 	}
 	var list []gauge
 	for _, f := range metrics.IOFigures(names) {
-		list = append(list, gauge{f.Figure, each(all, func(m *measured) metrics.Float { return f.Of(m.Metrics, m.IO) })})
+		list = append(list, newGauge(f.Figure, tables, func(t *table) metrics.Float { return f.Of(&t.Metrics, t.io) }))
 	}
-	table := compareQuantities(list, opts)
+	figures := compareQuantities(list, opts)
 	for i := 1; i < len(sets); i++ {
 		if order := pairing(sets[0].Runs, sets[i].Runs); order != nil {
-			for k := range table {
-				pairUp(table[k].difference(i), list[k].values[0], list[k].values[i], order, opts)
+			for k := range figures {
+				pairUp(figures[k].difference(i), list[k].values[0], list[k].values[i], order, opts)
 			}
 		}
 	}
-	adjust(table)
-	return table, nil
+	adjust(figures)
+	return figures
 }
 
 // pairing returns, for each run of a, the number of the run of b with the same workload and seed. It

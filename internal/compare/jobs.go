@@ -9,7 +9,6 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"rmreplay/internal/metrics"
-	"rmreplay/internal/waits"
 )
 
 // largestJobs is the number of jobs with the largest differences that a view always lists.
@@ -76,13 +75,14 @@ func compareJobs(a, b []table, opts Options) JobView {
 	for _, key := range a[0].keys {
 		first = min(first, a[0].byKey[key].Submit.Seconds())
 	}
-	for _, key := range a[0].keys {
+	var values columns
+	for i, key := range a[0].keys {
 		if b[0].byKey[key] == nil {
 			v.Only[0]++
 			continue
 		}
 		v.Matched++
-		x, y := medians(a, key), medians(b, key)
+		x, y := values.medians(a, a[0].numbers[i]), values.medians(b, a[0].numbers[i])
 		d := JobDifference{
 			Key: key, SubmitAt: metrics.Float(x.submit - first),
 			Submit: metrics.Float(y.submit - x.submit), Start: metrics.Float(y.start - x.start),
@@ -161,30 +161,31 @@ func newSpread(values []float64, tolerance time.Duration) Spread {
 // dates. A time is NaN if the job did not get that far.
 type times struct{ submit, start, wait, runTime float64 }
 
-// medians returns the median of each time over the runs that have it.
-func medians(runs []table, key Key) times {
-	var submit, start, wait, runTime []float64
+// columns have the values of one job in all runs. They are kept for the next job.
+type columns struct{ submit, start, wait, runTime []float64 }
+
+// medians returns the median of each time of a job over the runs that have it.
+func (c *columns) medians(runs []table, number int) times {
+	c.submit, c.start, c.wait, c.runTime = c.submit[:0], c.start[:0], c.wait[:0], c.runTime[:0]
 	for i := range runs {
 		t := &runs[i]
-		row := t.byKey[key]
-		if row == nil {
+		m := &t.moments[number]
+		if !m.here {
 			continue
 		}
-		submit = append(submit, t.at(row.Submit).Seconds())
-		if row.Start == 0 {
+		c.submit = append(c.submit, t.at(m.submit).Seconds())
+		if m.start == 0 {
 			continue
 		}
-		start = append(start, t.at(row.Start).Seconds())
-		if !t.preset(row) {
-			if d, ok := waits.Wait(row); ok {
-				wait = append(wait, d.Seconds())
-			}
+		c.start = append(c.start, t.at(m.start).Seconds())
+		if m.waitKnown && !t.preset(m.start) {
+			c.wait = append(c.wait, m.wait.Seconds())
 		}
-		if row.End != 0 {
-			runTime = append(runTime, row.End.Sub(row.Start).Seconds())
+		if m.end != 0 {
+			c.runTime = append(c.runTime, m.end.Sub(m.start).Seconds())
 		}
 	}
-	return times{median(submit), median(start), median(wait), median(runTime)}
+	return times{median(c.submit), median(c.start), median(c.wait), median(c.runTime)}
 }
 
 func median(values []float64) float64 {

@@ -127,7 +127,7 @@ func (t *table) sample() (list []sampled) {
 	})
 	now := 0
 	for _, c := range changes {
-		if c.job != nil && !t.preset(c.job) {
+		if c.job != nil && !t.preset(c.job.Start) {
 			if sums, ok := waits.Sum(c.job); ok {
 				list = append(list, sampled{c.job, sums, float64(now) / float64(t.capacity())})
 			}

@@ -3,7 +3,6 @@ package compare
 import (
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/stats"
-	"rmreplay/internal/waits"
 )
 
 // Distances are the Euclidean distances between the runs' vectors of waits, in seconds
@@ -75,23 +74,22 @@ type waitVectors struct {
 // newWaits collects the waits of the jobs that started in every run.
 func newWaits(tables [][]table) (*waitVectors, error) {
 	w := &waitVectors{points: make([][][]float64, len(tables))}
-	var keys []Key
-	for _, key := range tables[0][0].keys {
-		if startedInAll(tables, key) {
-			keys = append(keys, key)
+	var jobs []int // their numbers
+	for _, number := range tables[0][0].numbers {
+		if startedInAll(tables, number) {
+			jobs = append(jobs, number)
 		} else {
 			w.leftOut++
 		}
 	}
-	w.jobs = len(keys)
+	w.jobs = len(jobs)
 	var all [][]float64
 	for i, runs := range tables {
 		w.first = append(w.first, len(all))
 		for k := range runs {
-			point := make([]float64, len(keys))
-			for c, key := range keys {
-				d, _ := waits.Wait(runs[k].byKey[key])
-				point[c] = d.Seconds()
+			point := make([]float64, len(jobs))
+			for c, number := range jobs {
+				point[c] = runs[k].moments[number].wait.Seconds()
 			}
 			w.points[i] = append(w.points[i], point)
 			w.rows = append(w.rows, DistanceRow{i, k})
@@ -103,10 +101,10 @@ func newWaits(tables [][]table) (*waitVectors, error) {
 	return w, err
 }
 
-func startedInAll(tables [][]table, key Key) bool {
+func startedInAll(tables [][]table, number int) bool {
 	for _, runs := range tables {
 		for k := range runs {
-			if row := runs[k].byKey[key]; row == nil || row.Start == 0 || runs[k].preset(row) {
+			if start := runs[k].moments[number].start; start == 0 || runs[k].preset(start) {
 				return false
 			}
 		}

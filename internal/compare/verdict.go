@@ -2,6 +2,7 @@ package compare
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"iter"
 	"math"
@@ -13,7 +14,6 @@ import (
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
-	"rmreplay/internal/waits"
 	"rmreplay/internal/workload"
 )
 
@@ -39,7 +39,11 @@ func Judge(w *workload.Workload, rows iter.Seq[*run.Row], m *run.Manifest) *run.
 	for row := range rows {
 		replayed.Rows = append(replayed.Rows, *row)
 	}
-	tables := tabulate([]Set{history, {Runs: []Realization{replayed}}})
+	both := []Set{history, {Runs: []Realization{replayed}}}
+	tables, err := tabulateBy(context.Background(), both, func(*table, []run.Row) error { return nil })
+	if err != nil {
+		return nil // as above
+	}
 	return newVerdict(&tables[0][0], tables[1])
 }
 
@@ -84,9 +88,8 @@ func newVerdict(recorded *table, replays []table) *run.Verdict {
 	for i := range replays {
 		v.Distance += distanceOf(match(recorded, &replays[i])) / float64(len(replays))
 	}
-	started := func(t *table, key Key) bool { row := t.byKey[key]; return row != nil && row.Start != 0 }
-	for _, key := range recorded.keys {
-		switch a, b := started(recorded, key), started(&replays[0], key); {
+	for _, number := range recorded.numbers {
+		switch a, b := recorded.moments[number].start != 0, replays[0].moments[number].start != 0; {
 		case a && !b:
 			v.OnlyRecorded++
 		case b && !a:
@@ -106,16 +109,14 @@ func newVerdict(recorded *table, replays []table) *run.Verdict {
 // submission.
 func match(recorded, replayed *table) []judged {
 	var list []judged
-	for _, key := range recorded.keys {
-		x, y := recorded.byKey[key], replayed.byKey[key]
-		if y == nil || x.Start == 0 || y.Start == 0 || recorded.preset(x) || replayed.preset(y) {
+	for i, key := range recorded.keys {
+		x, y := &recorded.moments[recorded.numbers[i]], &replayed.moments[recorded.numbers[i]]
+		if x.start == 0 || y.start == 0 || recorded.preset(x.start) || replayed.preset(y.start) {
 			continue
 		}
-		before, _ := waits.Wait(x)
-		now, _ := waits.Wait(y)
 		list = append(list, judged{
-			row: x, waited: before.Seconds(), waits: now.Seconds(),
-			recorded: recorded.at(x.Start), replayed: replayed.at(y.Start),
+			row: recorded.byKey[key], waited: x.wait.Seconds(), waits: y.wait.Seconds(),
+			recorded: recorded.at(x.start), replayed: replayed.at(y.start),
 		})
 	}
 	return list

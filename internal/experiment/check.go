@@ -19,6 +19,9 @@ const (
 	RuleShellAction = "shell_action"
 )
 
+// RuleConfiguration is the rule of [Check] about odd statements of the configuration.
+const RuleConfiguration = "configuration"
+
 // The rules of [Check] about the commands for sacctmgr in the cluster directory.
 const (
 	RuleBadAccounts    = "bad_accounts"
@@ -28,8 +31,8 @@ const (
 )
 
 // Check returns all problems of a workload that would spoil a replay of it: the findings of
-// [workload.ValidateIn], mistakes in the workload's actions and in the cluster's commands for
-// sacctmgr, and jobs that slurmctld would refuse for their associations. Without a cluster (nil), Check
+// [workload.ValidateIn], odd statements of the configuration, mistakes in the workload's actions and in the
+// cluster's commands for sacctmgr, and jobs that slurmctld would refuse for their associations. Without a cluster (nil), Check
 // compares nothing with a cluster and does not read the files that actions name. Dates in the
 // texts are in the given time zone.
 func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []workload.Problem {
@@ -47,6 +50,9 @@ func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []w
 		}
 	}
 	if cluster != nil {
+		for _, text := range cluster.Warnings {
+			list = append(list, workload.Problem{Severity: workload.Warning, Rule: RuleConfiguration, Text: text})
+		}
 		list = append(list, checkAssociations(w, cluster)...)
 		list = append(list, checkDefaultLimits(w, cluster)...)
 	}

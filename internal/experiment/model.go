@@ -39,6 +39,7 @@ type modelEngine struct {
 	config  slurmmodel.Config
 	costs   charge.Costs
 	missing []coverage.Missing
+	guide   guide.Guide // nil for none
 	// halfLife is that of fair-share usage.
 	halfLife time.Duration
 }
@@ -185,7 +186,7 @@ func (e *modelEngine) engine(p *Prepared, seed uint64) (*slurmmodel.Engine, []ru
 			return nil, nil, err
 		}
 	}
-	config.Costs = e.costs
+	config.Costs, config.Guide = e.costs, e.guide
 	if config.Lead = e.spec.Lead; config.Lead == 0 {
 		config.Lead = DrawLead(seed)
 	}
@@ -274,6 +275,9 @@ func (e *modelEngine) play(
 	case err != nil:
 		return run.StateFailed, err
 	}
+	for _, text := range e.cluster.Warnings { // as a replay on Slurm has them
+		warnings = append(warnings, run.Warning{Code: "configuration", Text: text, Count: 1})
+	}
 	warnings = append(append(warnings, e.partial()...), p.undone(result, engine.NeverStarts())...)
 	return warned(record, append(warnings, refusedEvents(engine.Refused())...))
 }
@@ -313,7 +317,7 @@ func Follow(ctx context.Context, spec Spec, leader Guide, until hpc.Time) (*rm.S
 	if !ok {
 		return nil, fmt.Errorf("following a record with %s (want the policy %s)", spec.Simulator.Policy, SlurmPolicy)
 	}
-	e.config.Guide = leader
+	e.guide = leader
 	engine, _, err := e.engine(p, spec.Seed)
 	if err != nil {
 		return nil, err

@@ -161,12 +161,12 @@ func (t Instant) MarshalText() ([]byte, error) {
 	return []byte(hpc.Time(t).String()), nil
 }
 
-// Text returns the date in a time zone.
+// Text returns the date in a time zone, with whole seconds as the durations beside it.
 func (t Instant) Text(zone *time.Location) string {
 	if t == 0 {
 		return "never"
 	}
-	return hpc.Time(t).Text(zone)
+	return hpc.Time(t).Std().In(zone).Format(time.RFC3339)
 }
 
 // nodesIn returns the names of a host list; nil for none.

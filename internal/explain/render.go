@@ -93,7 +93,7 @@ func (s *Story) priorityParts() string {
 	return " = " + strings.Join(list, ", ")
 }
 
-// renderParts writes the lost runs and the parts of the wait.
+// renderParts writes the lost runs, the suspensions and the parts of the wait.
 func (s *Story) renderParts(b *bytes.Buffer, zone *time.Location) {
 	for _, l := range s.Lost {
 		by := ""
@@ -102,12 +102,31 @@ func (s *Story) renderParts(b *bytes.Buffer, zone *time.Location) {
 		}
 		fmt.Fprintf(b, "%-12s %s to %s on %s%s\n", "lost run", l.Start.Text(zone), l.End.Text(zone), count(l.Processors, "processor"), by)
 	}
+	s.renderStops(b, zone)
 	for i, p := range s.Parts {
 		label := ""
 		if i == 0 {
 			label = "waited"
 		}
 		fmt.Fprintf(b, "%-12s %10s  %5.1f%%  %s\n", label, span(p.Seconds), 100*p.Share, p.Part.Meaning())
+	}
+}
+
+// renderStops writes the suspensions for which something started, one a line, and adds up the others: gang
+// scheduling suspends jobs that share nodes every half a minute.
+func (s *Story) renderStops(b *bytes.Buffer, zone *time.Location) {
+	others, sum := 0, 0.0
+	for _, stop := range s.Stops {
+		until := cmp.Or(stop.Until, s.End)
+		if len(stop.Started) == 0 {
+			others, sum = others+1, sum+hpc.Time(until).Sub(hpc.Time(stop.From)).Seconds()
+			continue
+		}
+		fmt.Fprintf(b, "%-12s %s to %s: %s started on its nodes\n", "suspended", stop.From.Text(zone), until.Text(zone), strings.Join(stop.Started, ", "))
+	}
+	if others > 0 {
+		fmt.Fprintf(b, "%-12s %s, %s in all, while nothing started on its nodes: by gang scheduling's time slices or by hand\n",
+			"suspended", count(others, "time"), span(sum))
 	}
 }
 

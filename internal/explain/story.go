@@ -40,6 +40,8 @@ type Story struct {
 	Parts         []Part   `json:"wait_parts"`
 	// Lost are the runs of the job that ended in a requeue, or by a preemption for good.
 	Lost []Lost `json:"lost_runs"`
+	// Stops are the periods in which the job was suspended.
+	Stops []Stop `json:"suspensions"`
 	// Priority is that at the start, or the highest while it waited; 0 if there is none. PriorityParts are
 	// its parts; empty if the record does not have them, as that of a replay on Slurm.
 	Priority      uint32            `json:"priority"`
@@ -91,6 +93,15 @@ type Lost struct {
 	Nodes      int     `json:"nodes"`
 	// PreemptedBy is the job for which it ended; empty if it ended otherwise, or the record does not say.
 	PreemptedBy string `json:"preempted_by"`
+}
+
+// Stop is a period in which a job held its nodes and was suspended. Until is 0 if it was not resumed.
+// slurmctld does not log for which job it suspends another one: Started are the jobs that started on nodes of
+// the job at the same time.
+type Stop struct {
+	From    Instant  `json:"from"`
+	Until   Instant  `json:"until"`
+	Started []string `json:"started_then"`
 }
 
 // Crowd is a number of jobs.
@@ -174,6 +185,7 @@ func (rec *Record) Job(name string) (*Story, error) {
 		until = row.End
 	}
 	s.sums(rec, row)
+	s.stops(rec, row)
 	for _, span := range s.Reasons {
 		if span.Planned != 0 {
 			s.Planned, s.PlannedStart = span.From, span.Planned
@@ -217,6 +229,35 @@ func (s *Story) sums(rec *Record, row *run.Row) {
 		if r.EndedBy == rm.Requeue || r.PreemptedBy != "" {
 			s.Lost = append(s.Lost, Lost{Instant(r.Start), Instant(r.End), r.Processors, r.NodeCount, r.PreemptedBy})
 		}
+	}
+}
+
+// sameTime is how much earlier or later than a suspension the job starts that needs the nodes: slurmctld
+// suspends in its cycle, and starts have whole seconds.
+const sameTime = 2 * time.Second
+
+// stops finds when the job was suspended, and what started on its nodes then.
+func (s *Story) stops(rec *Record, row *run.Row) {
+	s.Stops = []Stop{}
+	for i, run := range row.Segments {
+		if run.EndedBy != rm.Suspend {
+			continue
+		}
+		stop := Stop{From: Instant(run.End), Started: []string{}}
+		if i+1 < len(row.Segments) {
+			stop.Until = Instant(row.Segments[i+1].Start)
+		}
+		own := nodesIn(row.Nodes)
+		for j := range rec.rows {
+			other := &rec.rows[j]
+			if other == row || other.Start.Sub(run.End).Abs() >= sameTime {
+				continue
+			}
+			if slices.ContainsFunc(nodesIn(other.Nodes), func(node string) bool { return slices.Contains(own, node) }) {
+				stop.Started = append(stop.Started, key{other.Job, other.Task}.String())
+			}
+		}
+		s.Stops = append(s.Stops, stop)
 	}
 }
 

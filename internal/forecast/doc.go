@@ -10,5 +10,5 @@
 // distribution ([RunTimes]). Later submissions are unknown as well, and those with a higher
 // priority delay the jobs that wait. [Arrivals] says which of them a forecast assumes.
 //
-// [Evaluate] holds forecasts against what a run did. docs/FORECAST.md has the measurements.
+// [Evaluate] compares forecasts with what a run did; docs/measurements/forecast.md has the figures.
 package forecast

@@ -1,6 +1,8 @@
 package formats
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -49,6 +51,53 @@ func TestEveryFormatIsRead(t *testing.T) {
 					t.Errorf("%s: job %d is %+v, want %+v", format, i, job, want)
 				}
 			}
+		}
+	}
+}
+
+// TestMachineSurvives writes the sizes of machines in each format: what is read again has them, or the
+// conversion lists the loss. A log's own comments about the size do not outlive a change of it.
+func TestMachineSurvives(t *testing.T) {
+	for _, header := range [][]string{nil, {" Computer: x"}, {" MaxNodes: 4", " MaxProcs: 64 (48, 16)"}, {" MaxNodes: 8 (batch)", " MaxProcs: 128"}} {
+		for _, size := range [][2]int{{0, 64}, {4, 0}, {4, 64}} {
+			for _, format := range Names() {
+				t.Run(fmt.Sprint(format, size, header), func(t *testing.T) {
+					job := hpc.Job{ID: "1", Submit: workload.DefaultEpoch, Request: hpc.Request{User: "ada", Tasks: 1, TimeLimit: time.Hour},
+						Behaviour: hpc.Behaviour{RunTime: time.Minute}}
+					w := &workload.Workload{Epoch: workload.DefaultEpoch, MachineNodes: size[0], MachineProcessors: size[1], Header: header,
+						Jobs: workload.JobsOf(&job)}
+					again, losses := written(t, w, format)
+					same := again.MachineNodes == size[0] && again.MachineProcessors == size[1]
+					if listed := losses["size of the machine"] == 1; same == listed {
+						t.Errorf("the machine has %d nodes and %d processors, losses %v", again.MachineNodes, again.MachineProcessors, losses)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestEndedEarly writes jobs that something ended before their run time was over, as a cancellation does: sacct and SWF
+// have the time for which they ran, which is between their start and their end.
+func TestEndedEarly(t *testing.T) {
+	epoch := workload.DefaultEpoch
+	early := hpc.Job{ID: "1", Submit: epoch, Request: hpc.Request{User: "ada", Tasks: 1, TimeLimit: 4 * time.Hour},
+		Behaviour: hpc.Behaviour{RunTime: 3 * time.Hour, CancelAfter: 20 * time.Minute},
+		Recorded:  &hpc.Recorded{Start: epoch.Add(time.Minute), End: epoch.Add(20 * time.Minute), State: hpc.Cancelled, Processors: 1}}
+	array := early
+	array.ID, array.Array, array.TaskRunTimes = "2", "1-2", map[int]time.Duration{1: 3 * time.Hour, 2: 5 * time.Minute}
+	w := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(&early, &array)}
+	want := map[string]int{"19m0s": 2, "5m0s": 1}
+	for _, format := range []string{"sacct", "swf"} {
+		again, _ := written(t, w, format)
+		ran := map[string]int{}
+		for _, job := range again.Jobs.All() {
+			for _, task := range workload.TasksOf(job) {
+				ran[job.RunTimeOf(task).String()]++
+			}
+		}
+		if !maps.Equal(ran, want) {
+			t.Errorf("%s: the jobs ran %v, want %v", format, ran, want)
 		}
 	}
 }

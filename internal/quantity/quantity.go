@@ -68,7 +68,9 @@ func Decimal[F ~float64](f F) string {
 	case v < 0.1:
 		decimals = 1 - int(math.Floor(math.Log10(v)))
 	}
-	if decimals > 6 {
+	if v >= 1e-6 {
+		decimals = min(decimals, 6)
+	} else if decimals > 6 {
 		return Minus(fmt.Sprintf("%.2g", float64(f)))
 	}
 	return Minus(strconv.FormatFloat(float64(f), 'f', decimals, 64))

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -537,5 +538,29 @@ func TestSlowJobs(t *testing.T) {
 	}
 	if f, err := newSlowJobs([]compare.Set{{Name: "none", Runs: []compare.Realization{of(1, 2)}}}); f != nil || err != nil {
 		t.Errorf("of no such job: %v, %v", f, err)
+	}
+}
+
+// Every number that a reader sees has a sane number of digits: at most six decimals, and no exponent below zero.
+func TestDigits(t *testing.T) {
+	manyDigits := regexp.MustCompile(`\d\.\d{7,}|\d[eE]-\d`)
+	root, err := html.Parse(bytes.NewReader(pageOf(t, mustReport(t))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := 0
+	walk(root, func(n *html.Node) {
+		if n.Type != html.TextNode || n.Parent.Data == "script" || n.Parent.Data == "style" {
+			return
+		}
+		if strings.ContainsAny(n.Data, "0123456789") {
+			numbers++
+		}
+		if found := manyDigits.FindString(n.Data); found != "" {
+			t.Errorf("<%s> has %q in %.80q", n.Parent.Data, found, n.Data)
+		}
+	})
+	if numbers < 500 {
+		t.Errorf("%d texts with numbers: the test does not see the tables", numbers)
 	}
 }

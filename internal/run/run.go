@@ -7,7 +7,7 @@
 //	logs/              the logs of the run's processes
 //	cluster/           the files of the site's configuration that the run read, without secrets
 //
-// docs/FORMATS.md describes the record for programs in other languages.
+// docs/FORMATS.md and docs/SCHEMA.md describe the record for programs in other languages.
 //
 // A run may take hours, and it may be killed at any moment. Its results until then must not be
 // lost. A Parquet file cannot be read before its footer is written. So a run in progress keeps

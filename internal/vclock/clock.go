@@ -118,7 +118,9 @@ func New(dir string, start hpc.Time, policy Policy) (*Clock, error) {
 	c := &Clock{
 		path: path, mem: mem, s: (*shared)(unsafe.Pointer(&mem[0])),
 		threads: map[int]openThread{}, own: map[int]bool{},
-		stall: stallWatch{after: stallAfter, spin: spinWatch{after: spinAfter}, rest: restWatch{after: restAfter}},
+		stall: stallWatch{
+			after: stallAfter, spin: spinWatch{after: spinAfter}, rest: restWatch{after: restAfter, excuses: mostExcused},
+		},
 	}
 	s := c.s
 	s.version, s.slots, s.slotSize = abiVersion, slotCount, slotSize

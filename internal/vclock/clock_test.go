@@ -499,7 +499,7 @@ func TestSilentPeerIsReported(t *testing.T) {
 	}
 	defer ln.Close()
 	l := newLab(t, Policy{})
-	l.stall.rest.after = 1500 * time.Millisecond
+	l.stall.rest.after, l.stall.rest.excuses = 1500*time.Millisecond, 0
 	l.start(program(t, "clockwork"), "unanswered", address)
 	err = l.waitTo(epoch.Add(1000 * time.Hour))
 	var stalled *StallError
@@ -571,17 +571,27 @@ func TestRestWatch(t *testing.T) {
 
 	// Processes that others leave nearly nothing: in 20 s, threads wait for a CPU, or the driver is away.
 	for _, one := range []struct {
-		delay, away float64 // of each second
-		rests       bool
-	}{{0, 0, true}, {0.1, 0.1, true}, {0.3, 0, false}, {0, 0.3, false}, {0.2, 0.2, false}} {
-		w, rests := restWatch{after: 20 * time.Second}, false
-		for s := 0.0; s <= 45; s++ {
+		delay, away, driver float64 // of each second
+		rests               float64 // after so many seconds, or 0
+	}{
+		{0, 0, 0, 20},
+		{0.1, 0.1, 0.2, 20},
+		{0.3, 0, 0, 0},
+		{0, 0.3, 0, 0},
+		{0.2, 0.2, 0, 0},
+		{0, 0, 0.3, 20 + 20*mostExcused}, // not for ever
+	} {
+		w, rests := restWatch{after: 20 * time.Second, excuses: mostExcused}, 0.0
+		for s := 0.0; s <= 60+20*mostExcused && rests == 0; s++ {
 			w.seen = begin.Add(seconds(s - one.away))
 			w.returned(begin.Add(seconds(s)))
-			rests = rests || w.rests(begin.Add(seconds(s)), func() demand { return demand{seconds(0.001 * s), seconds(one.delay * s)} })
+			used := demand{cpu: seconds(0.001 * s), delay: seconds(one.delay * s), driver: seconds(one.driver * s)}
+			if w.rests(begin.Add(seconds(s)), func() demand { return used }) {
+				rests = s
+			}
 		}
 		if rests != one.rests {
-			t.Errorf("%+v: rests %t", one, rests)
+			t.Errorf("%+v: rests after %v s", one, rests)
 		}
 	}
 }

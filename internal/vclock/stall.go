@@ -1,6 +1,7 @@
 package vclock
 
 import (
+	"os"
 	"slices"
 	"time"
 
@@ -25,6 +26,9 @@ const (
 	// Processes do not rest, and are not stuck, if their threads waited for a CPU for more than this share of
 	// the time, or the driver computed, which on a busy machine takes long.
 	mostWanted = 0.25
+	// How many rests in a row the driver's own threads may excuse by waiting for a CPU. They wait at each look,
+	// so on a machine that stays busy they would hide a peer that never answers.
+	mostExcused = 15
 )
 
 // stallWatch notices when real time passes without progress.
@@ -129,16 +133,19 @@ func (w *stallWatch) stuck(used func() demand) bool {
 	return true
 }
 
-// demand is the CPU time that processes have used, and the time for which their threads have waited for a CPU.
-type demand struct{ cpu, delay time.Duration }
+// demand is the CPU time that processes have used, and the time for which their threads, and those of the driver,
+// have waited for a CPU.
+type demand struct{ cpu, delay, driver time.Duration }
 
 // restWatch notices when all processes wait in real time, although virtual time goes on.
 type restWatch struct {
 	after         time.Duration // real time that is a rest
+	excuses       int           // how many rests in a row the driver's waits for a CPU may excuse
 	since, looked time.Time     // when the watch began, and the last look
 	used          demand        // until the watch began
 	seen          time.Time     // when the driver last waited for the processes
 	away          time.Duration // for which it has not waited since the watch began
+	excused       int           // rests in a row during which the driver's threads waited for a CPU
 }
 
 // returned says that the driver begins to wait again.
@@ -150,7 +157,8 @@ func (w *restWatch) returned(now time.Time) {
 }
 
 // rests reports whether hardly any CPU time was used for w.after, and hardly any wanted. The watch begins anew
-// after a time without a look: the driver did something else, or the machine was suspended.
+// after a time without a look: the driver did something else, or the machine was suspended. If the driver itself
+// waited for a CPU, its processes may have waited for it, so the watch goes on, w.excuses times.
 func (w *restWatch) rests(now time.Time, used func() demand) bool {
 	gap := now.Sub(w.looked) > restGap
 	w.looked = now
@@ -158,9 +166,19 @@ func (w *restWatch) rests(now time.Time, used func() demand) bool {
 		return false
 	}
 	d := used()
+	most := time.Duration(mostWanted * float64(w.after))
 	cpu, wanted := d.cpu-w.used.cpu, d.delay-w.used.delay+w.away // they count less once a thread has ended
+	driver := d.driver - w.used.driver
 	w.since, w.used, w.away = now, d, 0
-	return !gap && cpu >= 0 && cpu < w.after/100 && wanted < time.Duration(mostWanted*float64(w.after))
+	if gap || cpu < 0 || cpu >= w.after/100 || wanted >= most {
+		w.excused = 0
+		return false
+	}
+	if driver >= most && w.excused < w.excuses {
+		w.excused++
+		return false
+	}
+	return true
 }
 
 // lookAfter collects processes that ended unnoticed, and returns a [*StallError] if there is a
@@ -280,7 +298,7 @@ func (c *Clock) cpuUsed() (sum time.Duration) {
 
 // demand returns what the managed processes and those in real time have used, and wanted.
 func (c *Clock) demand() demand {
-	d := demand{cpu: c.cpuUsed()}
+	d := demand{cpu: c.cpuUsed(), driver: procfs.Delay(os.Getpid())}
 	for pid := range c.processes() {
 		d.delay += procfs.Delay(pid)
 	}

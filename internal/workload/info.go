@@ -233,6 +233,15 @@ func Occupied(runTime, limit time.Duration) (d time.Duration, ends bool) {
 	return runTime, runTime != hpc.Unlimited
 }
 
+// Ran returns how long a recorded job ran: its run time, or less if something ended it earlier, as a cancellation
+// does. It returns the run time of a job whose start or end is not recorded.
+func Ran(rec *hpc.Recorded, runTime time.Duration) time.Duration {
+	if rec == nil || rec.Start.IsZero() || rec.End.IsZero() {
+		return runTime
+	}
+	return min(runTime, rec.End.Sub(rec.Start))
+}
+
 // TasksOf returns the task indices of a job array, and -1 alone for any other job.
 func TasksOf(job *hpc.Job) []int {
 	if job.Array != "" {

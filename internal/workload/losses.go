@@ -102,6 +102,13 @@ func (l Losses) Origins(wl *Workload) {
 	}
 }
 
+// Machine counts the size of the machine, which only SWF and traces can write.
+func (l Losses) Machine(wl *Workload) {
+	if wl.MachineNodes > 0 || wl.MachineProcessors > 0 {
+		l.Add("size of the machine", 1)
+	}
+}
+
 // Events counts the entries of the workload that are no jobs.
 func (l Losses) Events(wl *Workload) {
 	l.Add("reservation events", len(wl.Reservations))

@@ -212,7 +212,7 @@ func TestPaperKTH(t *testing.T) {
 		case rigid:
 			check(name, "makespan", float64(c.Makespan), paper.makespan, 0.005*paper.makespan)
 			check(name, "mean wait", float64(c.MeanWait), paper.mean, 0.07*paper.mean)
-		default: // chaotic: docs/FEEDBACK.md has the bands
+		default: // chaotic: docs/measurements/feedback.md has the bands
 			check(name, "makespan", float64(c.Makespan), paper.makespan, 0.05*paper.makespan)
 			check(name, "mean wait", float64(c.MeanWait), paper.mean, 0.1*paper.mean+printed)
 		}

@@ -15,8 +15,8 @@
 //
 // If a machine is saturated, a single simulation says little. The order of two jobs at one
 // instant then changes the results by days. --realizations adds the range over the given number
-// of simulations with randomly moved submissions. docs/FEEDBACK.md compares the paper's numbers
-// with ours, and has the definitions.
+// of simulations with randomly moved submissions. docs/measurements/feedback.md compares the paper's numbers
+// with ours; docs/FEEDBACK.md has the definitions.
 //
 // A simulation keeps no record here. Its result depends only on the log, the system and the
 // users. The tool computes its figures at once. Simulations run in parallel, and the results do

@@ -1,5 +1,5 @@
 // Command iorig simulates the experiments of the rig on which workload-adaptive scheduling was
-// tried (docs/IO.md), and prints a table:
+// tried (docs/measurements/io.md), and prints a table:
 //
 //	go run ./tools/iorig
 //	go run ./tools/iorig --bandwidths 200MiB/s --limits 150MiB/s,300MiB/s

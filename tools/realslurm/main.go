@@ -1,5 +1,5 @@
 // Command realslurm runs a workload on a stock Slurm in real time, with one slurmd for each node,
-// and compares such runs with replays. docs/ACCURACY.md has what it found. It needs root and
+// and compares such runs with replays. docs/measurements/accuracy.md has what it found. It needs root and
 // MariaDB, and a static build, because it is also the interpreter of the jobs' scripts:
 //
 //	CGO_ENABLED=0 go build ./tools/realslurm

@@ -17,6 +17,10 @@ const WaitsKey = "waits"
 // sinceEligible is the name of the wait since the job was eligible in the text of [WaitsText].
 const sinceEligible = "since_eligible"
 
+// WaitsPreset is the text of a job that ran when the window of its run began. Nobody decided on its start there, so
+// its wait does not count, as in metrics.
+const WaitsPreset = "preset"
+
 // WaitsText writes a job's wait for its document, in whole seconds: "dependency=60,unknown=0,since_eligible=0". The
 // parts are rounded so that their sum is the rounded wait.
 func WaitsText(s *waits.Sums) string {
@@ -73,8 +77,11 @@ func (p *parser) wait() {
 // told takes what the document of a run says of its wait. It returns false if the document says nothing that makes
 // sense.
 func (p *parser) told() bool {
-	if p.waits == "" {
+	switch p.waits {
+	case "":
 		return false
+	case WaitsPreset:
+		return true
 	}
 	var wait, since Int
 	var parts [len(waits.Sums{}.Parts)]Int

@@ -168,8 +168,11 @@ func Document(r *finished.Job, cluster string) ([]byte, error) {
 		Priority: r.Priority, WorkDir: r.WorkDir, Dependency: r.Dependency, Features: r.Constraint, Comment: r.Comment,
 		Script: r.Script, Limit: limitOf(r.TimeLimit), beyond: beyondOf(r),
 	}
+	array, task, named := taskOf(r.ID)
 	switch isTask := r.ArrayJob != 0 && r.ArrayTask >= 0; {
 	case f.JobID != 0 || isTask: // a task without a number is told apart by its index
+	case r.HetJob == 0 && r.ArrayJob == 0 && named:
+		f.ArrayJob, f.ArrayTask = array, &task
 	case r.HetJob == 0:
 		f.JobID = leadingNumber(r.ID)
 	case r.HetOffset == 0: // the number of the first component is that of the whole
@@ -198,8 +201,8 @@ func Document(r *finished.Job, cluster string) ([]byte, error) {
 	return encode(f)
 }
 
-// RunDocument returns the document of a job of a run record.
-func RunDocument(r *run.Row, cluster string) ([]byte, error) {
+// RunDocument returns the document of a job of a run record. Jobs that started before the window are preset.
+func RunDocument(r *run.Row, cluster string, window hpc.Time) ([]byte, error) {
 	f := fields{
 		JobID: r.RMJob, Cluster: cluster, User: r.User, Group: r.Group,
 		Submit: instant(max(r.Submit, r.Resubmit)), Eligible: instant(r.Eligible), Start: instant(r.Start), End: instant(r.End),
@@ -207,7 +210,10 @@ func RunDocument(r *run.Row, cluster string) ([]byte, error) {
 		Limit: limitOf(r.TimeLimit), Nodes: r.Nodes, TotalCPUs: amount(r.Processors, r.Start), TotalNodes: amount(r.NodeCount, r.Start),
 		ExitCode: slurmspec.ExitCode{Status: r.ExitCode, Signal: r.Signal}.String(), TRESAlloc: r.TRES,
 	}
+	array, task, isTask := taskOf(r.Job)
 	switch {
+	case f.JobID == 0 && r.Task < 0 && isTask:
+		f.ArrayJob, f.ArrayTask = array, &task
 	case r.Task >= 0 && r.Start == 0: // Slurm numbers a task when it starts: until then they share the array's number
 		f.JobID, f.ArrayJob, f.ArrayTask = 0, cmp.Or(leadingNumber(r.Job), r.RMJob), &r.Task
 	case r.Task >= 0:
@@ -218,7 +224,9 @@ func RunDocument(r *run.Row, cluster string) ([]byte, error) {
 	if r.Priority != 0 {
 		f.Priority = &r.Priority
 	}
-	if s, ok := waits.Sum(r); ok {
+	if r.Start != 0 && r.Start < window {
+		f.Waits = document.WaitsPreset
+	} else if s, ok := waits.Sum(r); ok {
 		f.Waits = document.WaitsText(&s)
 	}
 	ran(&f, r.Start)
@@ -256,6 +264,17 @@ func instant(t hpc.Time) string {
 		return ""
 	}
 	return t.Std().UTC().Format(layout)
+}
+
+// taskOf reads the name of a task of an array, "5313029_10", in a record that does not say otherwise that it is one.
+func taskOf(id string) (array uint32, task int, ok bool) {
+	whole, index, found := strings.Cut(id, "_")
+	n, err := strconv.ParseUint(whole, 10, 32)
+	if !found || err != nil || n == 0 {
+		return 0, 0, false
+	}
+	m, err := strconv.ParseUint(index, 10, 31)
+	return uint32(n), int(m), err == nil
 }
 
 // leadingNumber returns the number at the beginning of a job's name, or 0.

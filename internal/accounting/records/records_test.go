@@ -84,7 +84,7 @@ func TestRunDocument(t *testing.T) {
 	seen := map[string]bool{}
 	for task := range 3 {
 		row := run.Row{Job: "d0031", Task: task, RMJob: 77, Submit: at(0), End: at(500), State: hpc.Cancelled}
-		text, err := records.RunDocument(&row, "vale")
+		text, err := records.RunDocument(&row, "vale", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,12 +98,46 @@ func TestRunDocument(t *testing.T) {
 		t.Errorf("three tasks are %d jobs", len(seen))
 	}
 	row := run.Row{Job: "a", Task: -1, RMJob: 5, Submit: at(0), Eligible: at(60), Start: at(100), End: at(200), State: hpc.Completed, Nodes: "n1"}
-	text, err := records.RunDocument(&row, "vale")
+	text, err := records.RunDocument(&row, "vale", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sums, _ := waits.Sum(&row)
 	if j := document.Parse(text, ""); j.Wait != document.Known(6000) || j.SinceEligible != document.Known(int64(sums.SinceEligible.Seconds())) {
 		t.Errorf("%s: wait %+v, %+v since eligible; metrics have %+v", text, j.Wait, j.SinceEligible, sums)
+	}
+	if text, err = records.RunDocument(&row, "vale", at(101)); err != nil {
+		t.Fatal(err)
+	}
+	if j := document.Parse(text, ""); j.Wait.Known || j.SinceEligible.Known || j.WaitParts[10].Known || j.Marks != 0 {
+		t.Errorf("%s: a preset job has the wait %+v", text, j.Wait)
+	}
+}
+
+// Jobs whose records call them tasks of an array by name alone, ARRAY_TASK, stay jobs of their own, although they start
+// together.
+func TestTasksByName(t *testing.T) {
+	seen := map[string]bool{}
+	for task := range 3 {
+		name := fmt.Sprintf("5313029_%d", task)
+		row := run.Row{Job: name, Task: -1, Submit: at(0), Start: at(100), End: at(500), State: hpc.Completed, Processors: 1}
+		ofRun, err := records.RunDocument(&row, "vale")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ofRecord, err := records.Document(&finished.Job{ID: name, ArrayTask: -1, Submit: at(0), Start: at(100), End: at(500), State: hpc.Completed, AllocCPUs: 1, Elapsed: -1}, "dale")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range [][]byte{ofRun, ofRecord} {
+			j := document.Parse(text, "")
+			if j.JobID != 5313029 || j.ArrayTaskID != document.Known(int64(task)) || j.Marks != 0 {
+				t.Errorf("%s: %+v", text, j)
+			}
+			seen[fmt.Sprint(j.Cluster, j.JobID, j.Run)] = true
+		}
+	}
+	if len(seen) != 6 {
+		t.Errorf("three tasks of two records are %d jobs", len(seen))
 	}
 }

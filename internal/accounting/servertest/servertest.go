@@ -1,5 +1,6 @@
-// Package servertest starts the servers of others that the accounting talks to, for tests: OpenSearch and
-// Apache Kafka, as tools/test-servers makes them. A test is skipped where they are missing.
+// Package servertest starts programs of others for tests, as tools/test-servers makes them: OpenSearch and Apache
+// Kafka, which the accounting talks to, and Python with packages of people who read what rmreplay writes. A test is
+// skipped where they are missing.
 package servertest
 
 import (
@@ -36,22 +37,38 @@ type Process struct {
 // newProcess skips the test if the server is missing.
 func newProcess(t testing.TB, name string) *Process {
 	t.Helper()
-	if testing.Short() {
-		t.Skipf("SKIPPED by -short: a server of %s", name)
-	}
-	root := os.Getenv(Variable)
-	if root == "" {
-		t.Skipf("SKIPPED: nothing is tried with %s: %s names no directory (tools/test-servers)", name, Variable)
-	}
-	if _, err := os.Stat(filepath.Join(root, name, "classes", "made")); err != nil {
-		t.Skipf("SKIPPED: nothing is tried with %s: %v (tools/test-servers)", name, err)
-	}
+	need(t, name, "classes", "made")
 	if _, err := exec.LookPath("java"); err != nil {
 		t.Skipf("SKIPPED: nothing is tried with %s: %v", name, err)
 	}
 	p := &Process{t: t, name: name, dir: t.TempDir()}
 	t.Cleanup(p.Kill)
 	return p
+}
+
+// need returns the directory of a program of tools/test-servers. It skips the test if the file below it is missing.
+func need(t testing.TB, name string, file ...string) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skipf("SKIPPED by -short: %s", name)
+	}
+	root := os.Getenv(Variable)
+	if root == "" {
+		t.Skipf("SKIPPED: nothing is tried with %s: %s names no directory (tools/test-servers)", name, Variable)
+	}
+	dir := filepath.Join(root, name)
+	if _, err := os.Stat(filepath.Join(append([]string{dir}, file...)...)); err != nil {
+		t.Skipf("SKIPPED: nothing is tried with %s: %v (tools/test-servers)", name, err)
+	}
+	return dir
+}
+
+// Python returns a program of the virtual environment: python, or one that a package has installed. It skips
+// the test if the environment is missing.
+func Python(t testing.TB, program string) string {
+	t.Helper()
+	dir := need(t, "python", "made")
+	return filepath.Join(dir, "bin", program)
 }
 
 // Start starts the server, anew after Kill, with the files that it had, and waits until it answers.

@@ -352,7 +352,7 @@ func readRun(path, name string, from Records,
 			return err
 		}
 	}
-	rows, err := r.Jobs()
+	rows, err := r.Histories()
 	if err != nil {
 		return err
 	}
@@ -361,7 +361,7 @@ func readRun(path, name string, from Records,
 		if from.End != 0 && row.Submit >= from.End || from.Start != 0 && row.End != 0 && row.End < from.Start {
 			continue
 		}
-		text, err := records.RunDocument(row, name)
+		text, err := records.RunDocument(row, name, r.Manifest.WindowStart)
 		if err != nil {
 			return err
 		}

@@ -15,23 +15,64 @@ import (
 
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/build"
 	"rmreplay/internal/workload/example"
 )
 
 // simulated makes a run record of the example day.
-func simulated(t *testing.T, path string) {
+func simulated(t *testing.T, path, policy string) {
 	t.Helper()
 	site := t.TempDir()
 	if err := example.WriteExample(site, 1); err != nil {
 		t.Fatal(err)
 	}
 	_, err := experiment.Run(t.Context(), experiment.Spec{
-		Workload: experiment.Workload{Path: filepath.Join(site, "day.jsonl")}, Simulator: &experiment.Simulator{Cluster: filepath.Join(site, "cluster")}, Output: path, Seed: 1,
+		Workload: experiment.Workload{Path: filepath.Join(site, "day.jsonl")}, Simulator: &experiment.Simulator{Cluster: filepath.Join(site, "cluster"), Policy: policy}, Output: path, Seed: 1,
 	}, experiment.Hooks{})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// windowed simulates hours of the example, so that jobs run when they begin.
+func windowed(t *testing.T, path string) {
+	t.Helper()
+	day, site := filepath.Join(t.TempDir(), "day"), t.TempDir()
+	simulated(t, day, "")
+	if err := example.WriteExample(site, 1); err != nil {
+		t.Fatal(err)
+	}
+	hours := build.Options{}
+	hours.Start, hours.End = hpc.Unix(1709640000), hpc.Unix(1709654400)
+	w, err := formats.Open(day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := filepath.Join(t.TempDir(), "day.sacct")
+	if _, err := formats.SaveAs(text, w, "sacct"); err != nil {
+		t.Fatal(err)
+	}
+	built, err := build.From(t.Context(), build.Auto, text, hours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = experiment.Run(t.Context(), experiment.Spec{
+		Workload: experiment.Workload{Value: built.Workload}, Simulator: &experiment.Simulator{Cluster: filepath.Join(site, "cluster")}, Output: path, Seed: 1,
+	}, experiment.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := run.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := metrics.Of(r, metrics.Options{}); err != nil || s.LeftOut[metrics.Preset] == 0 {
+		t.Fatalf("no job ran when the window began: %v", err)
 	}
 }
 
@@ -60,7 +101,7 @@ func TestRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	simulated(t, runs[0])
+	simulated(t, runs[0], "")
 	if err := os.CopyFS(runs[1], os.DirFS(runs[0])); err != nil {
 		t.Fatal(err)
 	}

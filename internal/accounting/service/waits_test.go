@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"rmreplay/internal/accounting/service"
+	"rmreplay/internal/experiment"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/waits"
@@ -44,12 +45,16 @@ func randomSacct(r *rand.Rand, cluster string, jobs int) string {
 }
 
 // TestOneDecompositionEverywhere compares the waits in the dashboards and in the search API with those of metrics, jobs,
-// explain and compare: of a simulated run, and of random records of sacct, in SWF and in CSV. Jobs that are imported
+// explain and compare: of a simulated run, of the model of Slurm, and of random records of sacct, in SWF and in CSV. Jobs that are imported
 // from accounting records themselves have the same waits; their parts are unknown.
 func TestOneDecompositionEverywhere(t *testing.T) {
 	ctx, scratch := context.Background(), t.TempDir()
 	sources := map[string]string{"run": filepath.Join(scratch, "run")}
-	simulated(t, sources["run"])
+	simulated(t, sources["run"], "")
+	sources["model"] = filepath.Join(scratch, "model") // its record has the reasons of jobs as events, like a replay's
+	simulated(t, sources["model"], experiment.SlurmPolicy)
+	sources["window"] = filepath.Join(scratch, "window") // it begins with jobs that run
+	windowed(t, sources["window"])
 	for seed := range uint64(6) {
 		text := filepath.Join(scratch, fmt.Sprintf("%d.sacct", seed))
 		if err := os.WriteFile(text, []byte(randomSacct(rand.New(rand.NewPCG(seed, 1)), fmt.Sprintf("sacct%d", seed), 150)), 0o600); err != nil {
@@ -155,14 +160,19 @@ func checkPages(t *testing.T, address, cluster string, want *metrics.Summary, pa
 			t.Errorf("%s: searches have %v s for %s, metrics %v", cluster, got, field, mean)
 		}
 	}
-	groups := map[string]map[string]any{}
+	groups, top := map[string]map[string]any{}, map[string]map[string]any{}
+	for _, row := range panel("partitions") {
+		top[row["partition"].(string)] = row
+	}
 	for _, row := range panel("groups") {
 		groups[row["partition"].(string)] = row
 	}
 	for _, g := range want.Groups[metrics.ByPartition] {
 		row := groups[g.Name]
-		if !near(number(row["wait"]), float64(g.Wait.Mean)) || !near(number(row["wait_since_eligible"]), float64(g.EligibleWait.Mean)) {
-			t.Errorf("%s: partition %s: %v, metrics %v and %v", cluster, g.Name, row, g.Wait.Mean, g.EligibleWait.Mean)
+		for _, row := range []map[string]any{row, top[g.Name]} {
+			if !near(number(row["wait"]), float64(g.Wait.Mean)) || !near(number(row["wait_since_eligible"]), float64(g.EligibleWait.Mean)) {
+				t.Errorf("%s: partition %s: %v, metrics %v and %v", cluster, g.Name, row, g.Wait.Mean, g.EligibleWait.Mean)
+			}
 		}
 		for _, p := range g.WaitParts {
 			if share := number(row["wait_"+string(p.Part)]); math.Abs(share-100*float64(p.Share)) > 0.5 && p.Part != waits.Unknown {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,10 +21,10 @@ import (
 var healthPanels = []*panel{
 	{name: "health-main", title: "Main scheduler: time of cycles",
 		about: "The mean cycle, and above it the longest known one.", health: queryCycles("main"), shape: shapeCycles,
-		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]"},
+		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]", still: frozen},
 	{name: "health-backfill", title: "Backfill scheduler: time of cycles", about: "The mean cycle, and above it the " +
 		"longest known one. Times exclude the pauses in which the scheduler releases its locks.", health: queryCycles("bf"),
-		shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]"},
+		shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]", still: frozen},
 	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and those " +
 		"that it only looked at.", health: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs"),
 		lines: []string{"depth", "queue"}, unit: "jobs"},
@@ -44,7 +45,28 @@ var healthPanels = []*panel{
 	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type.",
 		health: queryCounts(store.Requests, "count"), shape: shapeCounts("requests", count), draw: drawTimeline("requests")},
 	{name: "health-request-time", title: "Time for requests", about: "How long slurmctld took for requests, by type.",
-		health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]")},
+		health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]"), still: frozen},
+}
+
+// frozen says why nothing took time.
+const frozen = "Nothing took time. In a replay on the frozen clock computing takes none; one with --clock measured has times."
+
+// explainBlank adds a note to a table whose chart is empty, because there are figures and all of them are 0.
+func (p *panel) explainBlank(t *table) {
+	figures := false
+	for _, row := range t.Rows {
+		for i, c := range t.Columns {
+			figures = figures || c.Name == "covered" && value(row[i]) > 0
+		}
+		for _, i := range t.series {
+			if value(row[i]) != 0 {
+				return
+			}
+		}
+	}
+	if figures || p.still != "" && len(t.series) > 0 {
+		t.notes = append(t.notes, cmp.Or(p.still, "All values are 0."))
+	}
 }
 
 // health answers with the page about schedulers.

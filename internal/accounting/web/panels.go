@@ -26,6 +26,8 @@ type panel struct {
 	// panels that have two charts beside each other.
 	lines []string
 	unit  string
+	// still says why a chart is empty whose values are all 0; without it a note says only that they are.
+	still string
 }
 
 // format says how a value is written.

@@ -276,6 +276,10 @@ func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answ
 		return nil, fmt.Errorf("panel %s: %w", p.name, err)
 	}
 	a.table = p.shape(&own, s, raw)
+	a.table.round()
+	if p.health != nil {
+		p.explainBlank(a.table)
+	}
 	a.table.notes = append(a.table.notes, notes...)
 	if p.name == "week" && v.elsewhere {
 		for i := range a.table.links {
@@ -283,6 +287,19 @@ func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answ
 		}
 	}
 	return a, nil
+}
+
+// round cuts the digits that a sum of binary fractions has behind the sixth decimal: 6.999999999999999e-06 s are
+// 0.000007 s.
+func (t *table) round() {
+	const micro = 1e6
+	for _, row := range t.Rows {
+		for i, v := range row {
+			if f, ok := v.(float64); ok && math.Abs(f) < 1<<53/micro {
+				row[i] = math.Round(f*micro) / micro
+			}
+		}
+	}
 }
 
 // rows asks for the rows of a request's panel.

@@ -22,7 +22,7 @@ func (o commands) export() *cobra.Command {
 		Use:   "export DIR -o FILE",
 		Short: "Write jobs as Parquet, CSV, trace or SWF",
 		Long: `Writes jobs of a data directory into a file. Parquet and CSV have all columns that
-docs/ACCOUNTING.md lists. A file whose name ends in .gz is compressed. --start and
+docs/SCHEMA.md lists. A file whose name ends in .gz is compressed. --start and
 --end choose the jobs that ended between them.
 
 trace and swf are workloads to replay. For them --start and --end are the window of the

@@ -265,7 +265,7 @@ says otherwise: later jobs with a higher priority would delay those that wait.
 --submit forecasts a job that is submitted now: a batch script, or options of sbatch. Each
 --what-if is a variant of it, with other options, such as "limit=1:00:00 partition=short".
 
-docs/FORECAST.md describes the method, its limits and measurements.`,
+docs/FORECAST.md describes the method and its limits.`,
 		Example: `  rmreplay forecast --cluster /etc/slurm --starts-by 2024-03-05T18:00
   rmreplay forecast queue --cluster vale --engine slurm --realizations 10
   rmreplay forecast queue --cluster vale --policy slurm

@@ -24,8 +24,8 @@ func New(out console.Output) *cobra.Command {
 		Short: "Schedule with knowledge of the file system: learn what jobs do to it, and say so",
 		Long: `Commands for scheduling with knowledge of the file system. Jobs of one class do similar
 things to it. A service learns from finished jobs what to expect of the next ones,
-measures the use of the file system, and tells schedulers. docs/IO-SERVICE.md is the
-guide. A driver decides on the starts of a live cluster's jobs: docs/IO-DRIVER.md.`,
+measures the use of the file system, and tells schedulers. A driver decides on the starts
+of a live cluster's jobs. docs/IO.md is the guide.`,
 	}
 	c.AddCommand(o.serve(), o.learn(), o.assign(), o.schedule(), o.release(), o.script())
 	return c
@@ -42,10 +42,10 @@ func (o commands) script() *cobra.Command {
 		Use:   "script NAME",
 		Short: "Print a file that a site needs beside the service",
 		Long: `Prints a file that a site with a stock Slurm needs beside the service. The paths at its
-begin may need a change. NAME is
+beginning may need a change. NAME is
 
 ` + strings.Join(docs, "") + `
-docs/IO-SERVICE.md says where they belong.`,
+docs/IO.md says where they belong.`,
 		Example: `  rmreplay io script job_submit.lua > /etc/slurm/job_submit.lua
   rmreplay io script epilog.sh > /etc/slurm/rmreplay-epilog.sh`,
 		Args: console.WantArgs("NAME"),

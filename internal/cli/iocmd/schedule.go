@@ -71,7 +71,7 @@ Slurm decides, and those with a dependency or a begin time are held when they ma
 
 It refuses to start if slurm.conf does not fit, and says which lines are missing. If it
 dies, "rmreplay io release --if-driver-dead" releases what it holds. If it starts again,
-it goes on with what it held before. docs/IO-DRIVER.md is the guide.`,
+it goes on with what it held before. docs/IO.md is the guide.`,
 		Example: `  rmreplay io schedule --partition batch --dry-run
   rmreplay io schedule --partition batch,long --service 127.0.0.1:9999`,
 		Args: console.WantArgs(),

@@ -138,6 +138,13 @@ func (l Lent) runComplete(path string, o *completeFlags) error {
 		if err != nil {
 			return err
 		}
+		for _, text := range cluster.Warnings {
+			l.Say("warning: %s", text)
+		}
+		if cluster.Accounting() && cluster.Accounts == nil {
+			l.Say("warning: %s has no accounts.sacctmgr: QOS, accounts and users have no limits, and rules take QOS from "+
+				"the partitions (sacctmgr dump %s file=accounts.sacctmgr writes it)", o.cluster, cluster.Name)
+		}
 		opts.Site = experiment.Site(cluster)
 	}
 	if o.like != "" {

@@ -31,9 +31,7 @@ func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	}
 	t.losses.Add("users", lost)
 	t.losses.Add("unusable records", len(wl.Unusable))
-	if wl.MachineNodes > 0 || wl.MachineProcessors > 0 {
-		t.losses.Add("size of the machine", 1)
-	}
+	t.losses.Machine(wl)
 	t.losses.Origins(wl)
 	t.losses.Events(wl)
 	return t.losses, nil

@@ -42,6 +42,7 @@ func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 		s.count(job)
 	}
 	s.losses.Add("unusable records", len(wl.Unusable))
+	s.losses.Machine(wl)
 	s.losses.Origins(wl)
 	s.losses.Events(wl)
 	if err := out.Flush(); err != nil {
@@ -139,7 +140,7 @@ func endOf(rec *hpc.Recorded, runTime time.Duration) fate {
 		f.end = rec.Start.Add(runTime)
 		rec.State = hpc.Completed
 	}
-	f.elapsed = strconv.FormatInt(int64(runTime/time.Second), 10)
+	f.elapsed = strconv.FormatInt(int64(workload.Ran(rec, runTime)/time.Second), 10)
 	return f
 }
 

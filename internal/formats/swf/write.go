@@ -218,17 +218,36 @@ func (s *writer) header(out *bufio.Writer) {
 	if len(s.wl.Header) == 0 {
 		comments = append([]string{" Version: 2.2", " Computer: " + lines.One(s.wl.Source)}, comments...)
 		comments = append(comments, fmt.Sprintf(" MaxRecords: %d", s.jobs.Len()))
-		if s.wl.MachineNodes > 0 {
-			comments = append(comments, fmt.Sprintf(" MaxNodes: %d", s.wl.MachineNodes))
-		}
-		if s.wl.MachineProcessors > 0 {
-			comments = append(comments, fmt.Sprintf(" MaxProcs: %d", s.wl.MachineProcessors))
-		}
+	}
+	comments = sized(comments, "MaxNodes", s.wl.MachineNodes)
+	comments = sized(comments, "MaxProcs", s.wl.MachineProcessors)
+	if len(s.wl.Header) == 0 {
 		comments = append(comments, s.nameLines()...)
 	}
 	for _, text := range comments {
 		writeLine(out, ";"+text)
 	}
+}
+
+// sized returns the comments with the size of the machine under a key. It leaves a comment of the source as
+// it is that says the same, and replaces one that does not: the workload may have been scaled.
+func sized(comments []string, key string, size int) []string {
+	text := fmt.Sprintf(" %s: %d", key, size)
+	has := false
+	for i, comment := range comments {
+		name, value, found := strings.Cut(comment, ":")
+		if !found || strings.TrimSpace(name) != key {
+			continue
+		}
+		has = true
+		if leadingCount(strings.TrimSpace(value)) != size {
+			comments[i] = text
+		}
+	}
+	if !has && size > 0 {
+		comments = append(comments, text)
+	}
+	return comments
 }
 
 // nameLines returns comments with the names of the numbers. The format defines comments for queues
@@ -272,7 +291,7 @@ func (s *writer) record(job *hpc.Job, origin workload.Origin, task, place int) *
 		}
 	}
 	if d, ok := job.TaskRunTimes[task]; ok {
-		r[fieldRunTime] = decimalSeconds(d)
+		r[fieldRunTime] = decimalSeconds(workload.Ran(job.Recorded, d))
 	}
 	for kept := range keptNumbers(origin.Extra) {
 		if i := kept.field - 1; i >= 0 && i < fieldCount && r[i] == kept.derived {
@@ -295,10 +314,10 @@ func (n *names) record(job *hpc.Job, base hpc.Time) record {
 	r[fieldRequested].mantissa = int64(workload.CPUs(&job.Request))
 	if d, ends := workload.Occupied(job.RunTime, job.TimeLimit); ends {
 		// A run time above the limit stays as in the log.
-		r[fieldRunTime] = decimalSeconds(d)
 		if job.RunTime != hpc.Unlimited {
-			r[fieldRunTime] = decimalSeconds(job.RunTime)
+			d = job.RunTime
 		}
+		r[fieldRunTime] = decimalSeconds(workload.Ran(job.Recorded, d))
 	}
 	if job.TimeLimit > 0 && job.TimeLimit != hpc.Unlimited {
 		r[fieldTimeLimit] = decimalSeconds(job.TimeLimit)

@@ -174,10 +174,19 @@ func (a *accounting) prioritize(j *job) {
 		j.priority = 0
 	case work.Priority != nil && work.AsOperator:
 		j.priority, j.direct = *work.Priority, true
-	case !a.settings.Multifactor:
-		j.priority, j.direct = a.basic.Next(int64(work.Nice)), true
 	default:
+		a.setPriority(j)
+	}
+}
+
+// setPriority gives a job a priority of slurmctld's own (set_job_prio in job_mgr.c).
+func (a *accounting) setPriority(j *job) {
+	switch {
+	case j.direct:
+	case a.settings.Multifactor:
 		a.compute(j, a.e.second())
+	default:
+		j.priority = a.basic.Next(int64(j.of.job.Nice))
 	}
 }
 

@@ -189,6 +189,10 @@ func (c *cycle) record(r record) bool {
 				c.exit = sdiag.BackfillStarts
 				return false
 			}
+			if e.rules.Since2411 && c.tried >= e.par.BF.MaxTest {
+				c.exit = sdiag.BackfillTests
+				return false
+			}
 			if !head {
 				return true
 			}
@@ -392,7 +396,6 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 		j.estimate = 0
 		return 0, true
 	}
-	j.estimate = start
 	if start <= t.now && e.leavingFrom(alloc.Nodes) {
 		start, t.later = t.now+1, 0
 	}
@@ -509,9 +512,6 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 
 // leavingFrom reports whether a job leaves one of the nodes at this instant.
 func (e *Engine) leavingFrom(nodes selection.Bits) bool {
-	if e.leaving == 0 {
-		return false
-	}
 	for i := range nodes.All {
 		if e.completing[i] > 0 {
 			return true

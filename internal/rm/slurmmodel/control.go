@@ -14,7 +14,7 @@ func (e *Engine) Do(c rm.Command) error {
 	if err := e.Can().Check(c); err != nil {
 		return err
 	}
-	e.turnFirst()
+	e.throttle()
 	s := e.byID[c.Job]
 	if s == nil {
 		e.events = append(e.events, at(e.now, c.Unknown()))
@@ -66,7 +66,7 @@ func (e *Engine) change(j *job, c rm.Command) {
 		if j.state == pending && j.priority == 0 {
 			j.reason, j.priority = slurmspec.NoReason, 1
 			j.direct = false
-			e.account.compute(j, e.second())
+			e.account.setPriority(j)
 		}
 	case rm.SetPriority:
 		if j.state == pending {

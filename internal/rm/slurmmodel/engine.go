@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurmmodel/agents"
 	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/demand"
 	"rmreplay/internal/rm/slurmmodel/keys"
@@ -31,13 +32,13 @@ type Engine struct {
 	tester   *selection.Tester
 	state    *selection.State
 	place    map[string]int // of nodes
-	configs  []*hpc.Node    // of slurm.conf, by place
 	kinds    []selection.Bits
-	capable  map[demand.Demand]selection.Bits
+	servers  *demand.Servers
 	parts    []*partition
 	lists    map[string][]*partition // by their names in a job's request
 	account  *accounting             // nil without
 	licenses *licenses.Pool
+	agents   agents.Pool
 
 	reservations *reservations.List
 	siteBackfill bool // backfill has not read site yet
@@ -68,6 +69,7 @@ type Engine struct {
 
 	up         selection.Bits // nodes in service
 	available  selection.Bits // those and not drained; the main scheduler removes blocked ones during a pass
+	returning  selection.Bits // nodes that were drained, and are resumed and not in service yet
 	planned    selection.Bits // nodes that the last cycle of backfill planned for jobs
 	closed     selection.Bits // nodes with a job that shares none
 	completing []int16        // number of jobs that leave each node
@@ -102,24 +104,21 @@ func newEngine(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, par: parameters.Read(cfg.Get), rules: parameters.RulesOf(cfg.Release),
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
-		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, capable: map[demand.Demand]selection.Bits{},
-		lists: map[string][]*partition{},
+		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, lists: map[string][]*partition{},
 	}
 	if cfg.PreRoll {
 		e.par = parameters.Read(window.Keys(cfg.Get, cfg.PresetBurst))
 	}
 	e.reservations, e.licenses = e.newReservations(), licenses.New(keys.Value(cfg.Get, "Licenses"))
 	n := len(m.Nodes)
-	e.configs = make([]*hpc.Node, n)
 	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
+	e.returning = selection.NewBits(n)
 	e.completing = make([]int16, n)
 	for i := range m.Nodes {
 		e.place[m.Nodes[i].Name] = i
 		e.up.Set(i)
 	}
-	for i := range cfg.Nodes {
-		e.configs[e.place[cfg.Nodes[i].Name]] = &e.cfg.Nodes[i]
-	}
+	e.servers = demand.NewServers(m.Nodes, e.cfg.Nodes, e.place)
 	e.kinds = machine.Kinds(cfg.Nodes, func(name string) int { return e.place[name] })
 	e.available = e.up.Clone()
 	for i := range cfg.Partitions {

@@ -128,7 +128,7 @@ func (e *Engine) ForceEnd(id string, task int, how hpc.State) error {
 	if j == nil || j.state != running {
 		return fmt.Errorf("the model does not have job %s running", id)
 	}
-	e.leave(j, how, e.par.Epilog)
+	e.leave(j, how, false)
 	return nil
 }
 

@@ -32,7 +32,6 @@ type loops struct {
 const (
 	jobEnds uint8 = iota
 	nodesAnswer
-	hostsAnswer // those that ran scripts of killed jobs
 	questions
 )
 
@@ -58,7 +57,7 @@ func (e *Engine) beginLoops(at hpc.Time) {
 }
 
 // nextTurn returns when the background loop turns after an instant. At whole seconds it turns after what an
-// administrator does at that instant, and before what users do ([Engine.turnFirst]).
+// administrator does at that instant, and before what users do ([Engine.throttle]).
 func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 	if e.rules.WholeSeconds {
 		return hpc.Unix(at.UnixSeconds() + 1).Add(afterAdministrators)
@@ -69,24 +68,15 @@ func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 // afterAdministrators is how much later than a whole second the loop turns, for the order alone.
 const afterAdministrators = 1
 
-// turnFirst lets the background loop turn before a request of a user at the same whole second: slurmctld sleeps
-// for a microsecond before it looks at such a request (_throttle_start in proc_req.c).
-func (e *Engine) turnFirst() {
-	if !e.rules.WholeSeconds || e.loops.turn != e.now.Add(afterAdministrators) {
-		return
-	}
-	e.now = e.loops.turn
-	for e.next() <= e.now {
+// throttle lets pass the microsecond for which slurmctld sleeps before it serves a submission or a user's command
+// (_throttle_start in proc_req.c). What is due until then comes first.
+func (e *Engine) throttle() {
+	served := e.now.Add(time.Microsecond)
+	for next := e.next(); next < served; next = e.next() {
+		e.now = max(e.now, next)
 		e.step()
 	}
-}
-
-// asked returns the instant of the request that slurmctld serves, which may have waited for a turn of the loop.
-func (e *Engine) asked() hpc.Time {
-	if whole := hpc.Unix(e.second()); e.rules.WholeSeconds && e.now == whole.Add(afterAdministrators) {
-		return whole
-	}
-	return e.now
+	e.now = max(e.now, served)
 }
 
 // passAt returns when the thread that schedules runs next.
@@ -94,11 +84,11 @@ func (e *Engine) passAt() hpc.Time {
 	if !e.loops.requested {
 		return hpc.Never
 	}
-	if at := e.loops.passEnd.Add(e.par.SchedMinInterval); at >= e.now {
-		return at.Add(time.Microsecond)
-	}
-	return e.now
+	return max(e.now, microsecond(e.loops.passEnd).Add(e.par.SchedMinInterval+time.Microsecond))
 }
+
+// microsecond is an instant as slurmctld reads it.
+func microsecond(t hpc.Time) hpc.Time { return t - t%hpc.Time(time.Microsecond) }
 
 // next returns the instant of what happens next.
 func (e *Engine) next() hpc.Time {
@@ -165,6 +155,9 @@ func (e *Engine) backgroundTurn() {
 	if e.par.MinJobAge > 0 && now-l.lastPurge >= purge {
 		l.lastPurge = now
 		e.purge()
+	}
+	if e.returning.Next(0) >= 0 {
+		e.at(e.now, nodesAnswer, e.register)
 	}
 	interval, delay := e.par.SchedInterval, e.par.BatchSchedDelay
 	if !l.first { // the options are read in the first pass

@@ -9,7 +9,6 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
-	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -45,20 +44,35 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) (refused error) {
 		case "down", "fail":
 			e.up.Clear(i)
 			e.available.Clear(i)
+			e.returning.Clear(i)
 			e.loseJobs(i)
 		case "drain":
 			e.available.Clear(i)
+			e.returning.Clear(i)
 		case "resume":
-			if e.available.Has(i) {
+			switch {
+			case e.available.Has(i), e.returning.Has(i):
 				refused = cmp.Or(refused, fmt.Errorf("node %s is in service", name))
+			case e.up.Has(i):
+				e.returning.Set(i)
+			default: // it registers by itself
+				e.up.Set(i)
+				e.available.Set(i)
 			}
-			e.up.Set(i)
-			e.available.Set(i)
 		default:
 			return fmt.Errorf("%q: not a state (want down, fail, drain or resume)", ev.State)
 		}
 	}
 	return refused
+}
+
+// register puts the nodes into service that were drained: when they are resumed, slurmctld does not use them until
+// they register, which it asks of them in the next turn of the background loop (_require_node_reg in node_mgr.c).
+func (e *Engine) register() {
+	e.available.Or(e.returning)
+	e.returning.Reset()
+	e.touch()
+	e.loops.queued = true
 }
 
 // loseJobs ends the runs of the jobs on a node that went down, in slurmctld's order
@@ -72,12 +86,12 @@ func (e *Engine) loseJobs(node int) {
 		if wish := j.of.job.Requeue; wish != nil {
 			requeue = *wish
 		}
-		e.vacate(j, hpc.NodeFail, e.par.Epilog, requeue)
+		e.vacate(j, hpc.NodeFail, true, requeue)
 	}
 }
 
 // requeue puts a job back into the queue whose nodes are free again (batch_requeue_fini in job_mgr.c). It is
-// not eligible until its credential has expired on the nodes.
+// not eligible until its credential has expired on the nodes. Since 24.11 it gets a new priority.
 func (e *Engine) requeue(j *job, how hpc.State) {
 	now := e.second()
 	outcome := e.outcome(j, how)
@@ -94,16 +108,11 @@ func (e *Engine) requeue(j *job, how hpc.State) {
 	}
 	j.submit, j.accrue = now, 0
 	e.account.requeue(j)
+	if e.rules.Since2411 && j.priority > 0 {
+		e.account.setPriority(j)
+	}
 	e.touch()
 }
 
 // credentialLife is for how many seconds a job's credential is valid (cred_expire of AuthInfo).
 const credentialLife = 120
-
-// answering returns the nodes of a job from which slurmctld expects an answer when the job ends: those that are
-// not down.
-func (e *Engine) answering(j *job) selection.Bits {
-	nodes := j.alloc.Nodes.Clone()
-	nodes.And(e.up)
-	return nodes
-}

@@ -50,6 +50,9 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 		if forBackfill {
 			j.estimate = 0
 		}
+		if j.request.Stuck {
+			j.priority = 0
+		}
 		if j.state == pending && j.priority == 0 && !isHeld(j.reason) {
 			e.setReason(j, reasonHeldAdmin)
 		}
@@ -113,7 +116,7 @@ func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
 	}
 	if r := &j.request; !j.ownMemory && (r.Memory != p.memory || r.MemoryPerCPU != p.memoryPerCPU) {
 		r.Memory, r.MemoryPerCPU = p.memory, p.memoryPerCPU
-		j.capable = e.serving(j.demand.With(r))
+		j.capable = e.servers.Of(j.demand.With(r))
 	}
 	return slurmspec.NoReason
 }

@@ -3,11 +3,12 @@ package slurmmodel
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/nodes"
+	"rmreplay/internal/rm/slurmmodel/agents"
+	"rmreplay/internal/rm/slurmmodel/answers"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -48,7 +49,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 	outcome := e.outcome(j, hpc.Running)
 	outcome.Parts = e.account.points(j)
 	e.emit(j, rm.Started, "", outcome)
-	e.planEnd(j)
+	e.planEnd(j, e.agents.Launch(e.now, len(alloc.Parts), e.par.AllocProlog))
 }
 
 // run adds a job to the running ones.
@@ -64,18 +65,18 @@ func compareEnds(a, b *job) int {
 	return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.place, b.place))
 }
 
-// planEnd sets the timer of a job's end.
-func (e *Engine) planEnd(j *job) {
+// planEnd sets the timer of the end of a job whose script begins at an instant.
+func (e *Engine) planEnd(j *job, begin hpc.Time) {
 	j.endTimer++
 	work, generation := j.of.job, j.endTimer
 	run := work.RunTimeOf(j.task)
 	if run == hpc.Unlimited && work.EndAt == 0 {
 		return
 	}
-	end := max(work.EndAt, e.now)
+	end := max(work.EndAt, begin)
 	latencyFrom := end
 	if work.EndAt == 0 {
-		end, latencyFrom = e.now.Add(run), e.now
+		end, latencyFrom = begin.Add(run), begin
 	}
 	e.at(end.Add(nodes.ExitLatency(j.number, latencyFrom)), jobEnds, func() {
 		if j.state == running && j.endTimer == generation && e.mayEnd(j) {
@@ -94,26 +95,26 @@ func (e *Engine) complete(j *job) {
 	case !j.endless && j.end+e.par.OverTimeLimit < e.second():
 		how = hpc.TimedOut
 	}
-	e.leave(j, how, e.par.Epilog)
+	e.leave(j, how, false)
 }
 
-// leave takes a job off its nodes. The nodes are free when they have answered, at the same instant but
-// after slurmctld's present work. at once says that their message starts a pass; otherwise it queues one.
-func (e *Engine) leave(j *job, how hpc.State, atOnce bool) { e.vacate(j, how, atOnce, false) }
+// leave takes a job off its nodes. killed says that its script was still running.
+func (e *Engine) leave(j *job, how hpc.State, killed bool) { e.vacate(j, how, killed, false) }
 
-// vacate takes a job off its nodes as leave does. With requeue the job returns to the queue. Nodes that are down
-// do not answer; if none does, the job is over at once. Without an epilog the nodes that ran no script of a
-// killed job are free before all those that did.
-func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
+// vacate takes a job off its nodes as leave does. With requeue the job returns to the queue. Its nodes are free
+// when they have answered, at the same instant but after slurmctld's present work. Nodes that are down do not
+// answer; if none does, the job is over at once.
+func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.version++
 	at := slices.Index(e.running, j)
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
 	e.tester.Remove(e.state, j.alloc)
 	j.state, j.end = completing, e.second()
-	if a := j.array; a != nil {
-		a.running--
+	if j.array != nil {
+		j.array.running--
 	}
-	answering := e.answering(j)
+	a := answers.Of(j.alloc.Nodes, e.up, killed, e.par.Epilog, e.rules)
+	answering := a.All()
 	for i := range answering.All {
 		e.completing[i]++
 	}
@@ -121,7 +122,6 @@ func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
 	e.account.end(j)
 	e.touch()
 	over := func() {
-		e.answer(j, answering)
 		e.leaving--
 		e.licenses.Return(j.licensed)
 		if j.request.Exclusive {
@@ -137,30 +137,34 @@ func (e *Engine) vacate(j *job, how hpc.State, atOnce, requeue bool) {
 		over()
 		return
 	}
-	class, when := nodesAnswer, e.now
-	if e.rules.Since2411 && answering.Count() < len(j.alloc.Parts) {
-		when = when.Add(unreachable)
-	}
-	if atOnce && !e.par.Epilog {
-		class = hostsAnswer
-		others := answering.Clone()
-		others.Clear(answering.Next(0))
-		e.at(when, nodesAnswer, func() {
-			e.answer(j, others)
-			answering.AndNot(others)
-		})
-	}
-	e.at(when, class, func() {
-		over()
-		switch {
-		case !atOnce:
-			e.at(e.now.Add(watchdogNap), nodesAnswer, func() { e.loops.queued = true })
-		case e.par.Deferred:
-			e.loops.queued = true
-		default:
-			e.request(false)
+	e.await(j, a, over)
+}
+
+// await plans the answers of an ending job's nodes. The last one ends the job, and slurmctld looks at its queue.
+func (e *Engine) await(j *job, a answers.Answers, over func()) {
+	left := a.All()
+	told := e.agents.Send(e.now, left.Count())
+	answered := func(nodes selection.Bits, pass func()) func() {
+		return func() {
+			e.answer(j, nodes)
+			if left.AndNot(nodes); left.Next(0) < 0 {
+				over()
+				pass()
+			}
 		}
-	})
+	}
+	if a.Others.Next(0) >= 0 {
+		e.at(told.Add(a.Delay), nodesAnswer, answered(a.Others, func() {
+			e.at(e.now.Add(agents.Nap), nodesAnswer, func() { e.loops.queued = true })
+		}))
+	}
+	if a.Telling.Next(0) >= 0 {
+		e.at(microsecond(told).Add(a.Wait()), nodesAnswer, answered(a.Telling, func() {
+			if e.loops.queued = e.loops.queued || e.par.Deferred; !e.par.Deferred {
+				e.request(false)
+			}
+		}))
+	}
 }
 
 // answer frees nodes of a job that ends.
@@ -172,14 +176,6 @@ func (e *Engine) answer(j *job, nodes selection.Bits) {
 		e.closed.AndNot(nodes)
 	}
 }
-
-// unreachable is how long slurmctld tries to reach a node that is down. The answers of a job's other nodes come
-// afterwards, since they come through one tree of messages (start_msg_tree in forward.c).
-const unreachable = 10 * time.Millisecond
-
-// watchdogNap is how long the thread sleeps first that waits for the answers of a job's nodes (_wdog in
-// agent.c). It queues the scheduler afterwards if the nodes have no epilog.
-const watchdogNap = 5 * time.Millisecond
 
 // finish ends a job for good.
 func (e *Engine) finish(j *job, how hpc.State, reason string) {

@@ -79,8 +79,9 @@ func (e *Engine) requestOf(j *job) *selection.Request {
 func (e *Engine) tryAtSubmission(j *job) error {
 	last, held := wrongCounts, j.reason
 	for _, j.part = range j.parts {
-		refused := e.partitionRefuses(j, false) != slurmspec.NoReason
-		if refused && (len(j.parts) == 1 || e.rules.Since2605) {
+		refused := e.partitionRefuses(j, false)
+		untried := !e.rules.Since2411 && len(j.parts) == 1 || e.rules.Since2605 && refused != reasonTimeLimit
+		if refused != slurmspec.NoReason && untried {
 			continue
 		}
 		if last = e.tryIn(j); last != never && last != wrongCounts {

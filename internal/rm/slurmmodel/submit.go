@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
@@ -15,18 +16,18 @@ import (
 	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/reservations"
-	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
 
 // Submit implements [rm.ResourceManager]. slurmctld answers at once.
 func (e *Engine) Submit(work *hpc.Job) error {
-	e.turnFirst()
+	asked := e.now - e.now%hpc.Time(time.Millisecond) // microseconds pass within an instant
+	e.throttle()
 	s := &submission{job: work, index: len(e.submissions) + 1}
 	e.submissions = append(e.submissions, s)
 	e.byID[work.ID] = s
 	answer := rm.Event{At: e.now, Kind: rm.Accepted, Job: work.ID, Task: -1, Submission: s.index}
-	j, err := e.create(s)
+	j, err := e.create(s, asked)
 	if err == nil {
 		err = reservations.Admit(j.of.job.Reservation != "", j.reservation, e.who(j))
 		e.touch()
@@ -101,13 +102,13 @@ func (e *Engine) compareWithQueue(j *job) {
 }
 
 // create makes the record of a job (_job_create in job_mgr.c). The error says why it is refused.
-func (e *Engine) create(s *submission) (*job, error) {
+func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 	work := s.job
 	if why, rejected := e.cfg.Rejected[work.ID]; rejected {
 		return nil, errors.New(why)
 	}
 	d, err := (&jobdesc.Submission{
-		Request: work.Request, Script: "#!/bin/sh\n", Args: []string{"script"}, Now: e.asked(), Release: e.cfg.Release,
+		Request: work.Request, Script: "#!/bin/sh\n", Args: []string{"script"}, Now: asked, Release: e.cfg.Release,
 	}).JobDesc()
 	if err != nil {
 		return nil, err
@@ -235,21 +236,6 @@ func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 		}
 	}
 	j.demand = demand.Of(&j.request, d)
-	j.capable = e.serving(j.demand)
+	j.capable = e.servers.Of(j.demand)
 	return nil
-}
-
-// serving returns the nodes that serve jobs with a demand. Such jobs share the set.
-func (e *Engine) serving(h demand.Demand) selection.Bits {
-	if set, known := e.capable[h]; known {
-		return set
-	}
-	set := selection.NewBits(len(e.tester.Nodes))
-	for i := range e.tester.Nodes {
-		if h.ServedBy(&e.tester.Nodes[i], e.configs[i]) {
-			set.Set(i)
-		}
-	}
-	e.capable[h] = set
-	return set
 }

@@ -1,7 +1,7 @@
 // Package policy has the scheduling policies of the simulator, each with its source.
 //
-// [New] finds a policy by its name on the command line. Other programs can use any [sim.Policy]
-// of their own; docs/SIMULATOR.md builds one.
+// [New] finds a policy by its name on the command line. docs/SIMULATOR.md shows how to write another
+// one.
 package policy
 
 import (

@@ -277,13 +277,10 @@ func (c *Cluster) EnforcesAssociations() bool {
 	})
 }
 
-// PrologAtAllocation reports whether nodes run a prolog when a job is allocated: with
-// PrologFlags=Alloc or a flag that implies it (slurm.conf(5)).
+// PrologAtAllocation reports whether nodes run a prolog when a job is allocated.
 func (c *Cluster) PrologAtAllocation() bool {
 	flags, _ := c.Get("PrologFlags")
-	return slices.ContainsFunc(splitList(flags), func(flag string) bool {
-		return slices.Contains([]string{"alloc", "contain", "forcerequeueonfail", "nohold", "runinjob", "x11"}, strings.ToLower(flag))
-	})
+	return slurmspec.PrologAtAllocation(flags)
 }
 
 // Node returns the index in [Cluster.Nodes] of the node with a name, and whether there is one.

@@ -110,7 +110,6 @@ func TestOpenErrors(t *testing.T) {
 		{"state", "ClusterName=c\nNodeName=n1 State=broken\nPartitionName=p\n", "slurm.conf:2: State=broken: not a node state (want UNKNOWN, DOWN"},
 		{"resource", "ClusterName=c\nGresTypes=gpu\nNodeName=n1 Gres=gpu:a:b:1\nPartitionName=p\n", `slurm.conf:3: Gres=gpu:a:b:1: "gpu:a:b:1": not a generic resource`},
 		{"resource count", "ClusterName=c\nGresTypes=gpu\nNodeName=n1 Gres=gpu:1x\nPartitionName=p\n", `slurm.conf:3: Gres=gpu:1x: "1x": not a count`},
-		{"no topology", "ClusterName=c\nTopologyPlugin=topology/tree\n" + nodes + "PartitionName=p\n", "slurm.conf:2: TopologyPlugin=topology/tree needs a topology.conf"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := openText(t, test.text)

@@ -16,18 +16,21 @@ func (c *Cluster) usesTopologyFile() bool {
 }
 
 // checkTopology checks topology.yaml, or else topology.conf if the topology plugin reads it, against
-// the nodes. It warns of unknown names and of nodes without a switch, as Slurm does. They matter
-// because Slurm never runs a job on nodes without a common switch.
+// the nodes. It warns of unknown names and of nodes without a switch, as Slurm does: Slurm never runs a
+// job on nodes without a common switch. It leaves a plugin out whose file the directory does not have.
 func (c *Cluster) checkTopology() (err error) {
 	switch {
 	case c.TopologyYAML != nil:
 		c.topology, err = topology.Parse(topologyYAML, c.TopologyYAML)
+	case c.Topology == nil && (c.usesTopologyFile() || c.is("TopologyPlugin", "topology/block")): // slurmctld would not start
+		s, _ := c.statement("TopologyPlugin")
+		c.warn(s, "TopologyPlugin=%s is left out: it needs topology.conf, which is not beside slurm.conf; jobs are placed as "+
+			"if there were no switches (copy that file from the site's machine to have them)", s.Value)
+		c.Statements = slices.DeleteFunc(c.Statements, func(s Statement) bool { return strings.EqualFold(s.Key, "TopologyPlugin") })
+		c.scaled = append(c.scaled, Change{Key: "TopologyPlugin", From: s.Value, Reason: topologyConf + " is not beside slurm.conf"})
+		return nil
 	case !c.usesTopologyFile():
 		return nil
-	case c.Topology == nil:
-		s, _ := c.statement("TopologyPlugin")
-		return s.errorf("TopologyPlugin=%s needs a topology.conf beside slurm.conf (want that file, or the line left out: "+
-			"then switches are as if they were not there)", s.Value)
 	default:
 		c.topology, err = c.switches()
 	}

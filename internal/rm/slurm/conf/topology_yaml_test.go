@@ -122,3 +122,32 @@ func TestDatabaseFile(t *testing.T) {
 		t.Errorf("a file that cannot be read: %v, %q; want a warning", err, hidden.Warnings)
 	}
 }
+
+// TestTopologyFileMissing: slurmctld would not start without its topology.conf. The plugin is left out, with a
+// warning and a change, by whatever name it is written.
+func TestTopologyFileMissing(t *testing.T) {
+	for _, plugin := range []string{"topology/tree", "topology/hypercube", "topology/block", "Topology/Tree"} {
+		site := "ClusterName=c\nSlurmctldHost=h\nTopologyPlugin=" + plugin + "\nNodeName=n[1-2]\nPartitionName=p Nodes=ALL\n"
+		c, err := openText(t, site)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "slurm.conf:3: TopologyPlugin=" + plugin + " is left out: it needs topology.conf, which is not beside slurm.conf"
+		if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], want) {
+			t.Errorf("%s: warnings %q, want one with %q", plugin, c.Warnings, want)
+		}
+		adapted, err := Adapt(c, slurmspec.R2205, testEnvironment())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(adapted.Files["slurm.conf"]); strings.Contains(text, "TopologyPlugin") {
+			t.Errorf("%s: slurm.conf still has it:\n%s", plugin, text)
+		}
+		if !slices.Contains(adapted.Changes, Change{Key: "TopologyPlugin", From: plugin, Reason: "topology.conf is not beside slurm.conf"}) {
+			t.Errorf("%s: changes %+v", plugin, adapted.Changes)
+		}
+	}
+	if c, err := openText(t, "ClusterName=c\nTopologyPlugin=topology/none\nNodeName=n1\nPartitionName=p Nodes=ALL\n"); err != nil || len(c.Warnings) != 0 {
+		t.Errorf("topology/none: %v, %q", err, c.Warnings)
+	}
+}

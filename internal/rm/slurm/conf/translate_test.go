@@ -240,13 +240,19 @@ func TestRefusedByRelease(t *testing.T) {
 		{"PrologFlags=RunInJobs", slurmspec.R2605, "slurm.conf:4: PrologFlags=RunInJobs: no release from 22.05 to 26.05 knows RunInJobs"},
 		{"SelectTypeParameters=CR_Cores", slurmspec.R2205, "no release from 22.05 to 26.05 knows CR_Cores"},
 		{"SelectType=select/cray_aries", slurmspec.R2405, "SelectType=select/cray_aries: 24.05 does not have it (removed in 24.05)"},
-		{"TopologyPlugin=topology/block", slurmspec.R2302, "topology/block: 23.02 does not have it (new in 23.11)"},
 	} {
 		if _, _, err := translated(t, test.text, "", test.release); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s in %v: %v, want an error with %q", test.text, test.release, err, test.want)
 		}
 	}
-	c := mustOpen(t, "testdata/tree")
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "slurm.conf"), "ClusterName=c\nTopologyPlugin=topology/block\nNodeName=n[1-2]\nPartitionName=p Nodes=ALL\n")
+	writeFile(t, filepath.Join(dir, "topology.conf"), "BlockName=b1 Nodes=n[1-2]\n")
+	c := mustOpen(t, dir)
+	if _, err := Adapt(c, slurmspec.R2302, testEnvironment()); err == nil || !strings.Contains(err.Error(), "topology/block: 23.02 does not have it (new in 23.11)") {
+		t.Errorf("topology/block in 23.02: %v, want an error", err)
+	}
+	c = mustOpen(t, "testdata/tree")
 	if _, err := Adapt(c, slurmspec.R2311, testEnvironment()); err != nil {
 		t.Errorf("select/linear with topology/tree in 23.11: %v", err)
 	}

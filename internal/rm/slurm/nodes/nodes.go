@@ -358,7 +358,7 @@ func (c *Cluster) firstEnd(j *job, start hpc.Time) hpc.Time {
 }
 
 // ExitLatency returns the time between a script's end and the message about it: 1 to 100 ms,
-// different from job to job. A real node takes about 160 ms (docs/ACCURACY.md). It is never so
+// different from job to job. A real node takes about 160 ms (docs/measurements/accuracy.md). It is never so
 // long that a run time of whole seconds becomes a second longer in Slurm's records.
 //
 // A job starts in a pass of the scheduler, and passes are whole seconds apart. Without the

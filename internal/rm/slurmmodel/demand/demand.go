@@ -44,3 +44,35 @@ func (h *Demand) ServedBy(n *selection.Node, config *hpc.Node) bool {
 	}
 	return h.disk <= config.TmpDisk && (h.features == "" || selection.HasFeatures(h.features, config.Features))
 }
+
+// Servers knows the nodes that serve jobs with each demand. Jobs with one demand share the set.
+type Servers struct {
+	nodes   []selection.Node
+	configs []*hpc.Node
+	known   map[Demand]selection.Bits
+}
+
+// NewServers returns the servers of a machine with these nodes of slurm.conf. place is where each is in it.
+func NewServers(nodes []selection.Node, configs []hpc.Node, place map[string]int) *Servers {
+	s := &Servers{nodes: nodes, configs: make([]*hpc.Node, len(nodes)), known: map[Demand]selection.Bits{}}
+	for i := range configs {
+		s.configs[place[configs[i].Name]] = &configs[i]
+	}
+	return s
+}
+
+// Of returns the nodes that serve jobs with a demand.
+func (s *Servers) Of(h Demand) selection.Bits {
+	set, known := s.known[h]
+	if known {
+		return set
+	}
+	set = selection.NewBits(len(s.nodes))
+	for i := range s.nodes {
+		if h.ServedBy(&s.nodes[i], s.configs[i]) {
+			set.Set(i)
+		}
+	}
+	s.known[h] = set
+	return set
+}

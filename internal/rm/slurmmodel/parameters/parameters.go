@@ -24,7 +24,7 @@ type Parameters struct {
 
 	KillWait, OverTimeLimit, MinJobAge int64
 	ReservationOverRun                 int64
-	Epilog                             bool
+	Epilog, AllocProlog                bool
 	KillInvalidDepend                  bool
 	Requeue                            bool
 	FirstJob                           uint32
@@ -75,6 +75,7 @@ func Read(get keys.Get) *Parameters {
 		p.ReservationOverRun = 365 * 24 * 60 * 60
 	}
 	p.Epilog = keys.Value(get, "Epilog") != ""
+	p.AllocProlog = slurmspec.PrologAtAllocation(keys.Value(get, "PrologFlags"))
 	p.KillInvalidDepend = strings.Contains(strings.ToLower(keys.Value(get, "DependencyParameters")), "kill_invalid_depend")
 	p.Requeue = keys.Number(get, "JobRequeue", 1) != 0
 	p.CalcPeriod = 300

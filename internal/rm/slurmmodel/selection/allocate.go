@@ -1,12 +1,17 @@
 package selection
 
+import "slices"
+
 // allocate makes the allocation of a job on the chosen nodes: it distributes tasks over nodes, and CPUs
 // over sockets (dist_tasks).
 func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	r := t.request
 	a := &Allocation{Nodes: nodes, Whole: r.Whole, Parts: make([]Part, 0, nodes.Count())}
-	whole := r.Exclusive || r.Whole // no other job shares its nodes (NODE_CR_RESERVED)
-	a.Parts = m.share(t, nodes, a.Parts, whole)
+	var ok bool
+	if a.Parts, ok = m.share(t, nodes, a.Parts); !ok {
+		return nil
+	}
+	whole := r.ownsNodes()
 	cores := make([]int16, m.stride*len(a.Parts))
 	for i := range a.Parts {
 		p := &a.Parts[i]
@@ -18,7 +23,10 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 			}
 			a.CPUs += n.CPUs
 		} else {
-			m.takeCores(r, &t.rooms[p.Node], p)
+			if left := m.takeCores(r, &t.rooms[p.Node], p); left > 0 && m.Since2605 && !r.Overcommit {
+				r.Stuck = true
+				return nil
+			}
 			a.CPUs += p.CPUs
 		}
 		switch {
@@ -26,47 +34,58 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 		case r.Memory == 0:
 			p.Memory = n.Memory
 		case r.MemoryPerCPU:
-			p.Memory = r.Memory * int64(p.CPUs)
+			p.Memory = r.Memory * int64(r.usable(n, p.CPUs))
 		default:
 			p.Memory = r.Memory
 		}
 	}
-	m.giveDevices(t, a)
+	if !m.giveDevices(t, a) {
+		return nil
+	}
 	return a
 }
 
-// outline returns an allocation without its parts: the nodes, and how many CPUs the job gets there.
+// outline returns the allocation of a job without generic resources, without its parts: the nodes, and how many CPUs
+// the job gets there.
 func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 	r := t.request
 	a := &Allocation{Nodes: nodes, Whole: r.Whole}
-	whole := r.Exclusive || r.Whole
-	t.work.parts = m.share(t, nodes, t.work.parts[:0], whole)
+	var ok bool
+	if t.work.parts, ok = m.share(t, nodes, t.work.parts[:0]); !ok {
+		return nil
+	}
 	for i := range t.work.parts {
 		p := &t.work.parts[i]
 		n := &m.Nodes[p.Node]
-		if whole {
+		if r.ownsNodes() {
 			a.CPUs += n.CPUs
 			continue
 		}
-		per := r.cpusPerCore(n)
-		a.CPUs += min((p.CPUs+per-1)/per, t.rooms[p.Node].count()) * n.Threads // as takeCores
+		per, cores := r.cpusPerCore(n), t.rooms[p.Node].count() // as in takeCores
+		want := (p.CPUs + per - 1) / per
+		if want > cores && m.Since2605 && !r.Overcommit {
+			r.Stuck = true
+			return nil
+		}
+		a.CPUs += min(want, cores) * n.Threads
 	}
 	return a
 }
 
-// share appends a part for each node, with its CPUs unless the job has whole nodes.
-func (m *Machine) share(t *test, nodes Bits, parts []Part, whole bool) []Part {
+// ownsNodes reports whether no other job shares the job's nodes (NODE_CR_RESERVED).
+func (r *Request) ownsNodes() bool { return r.Exclusive || r.Whole }
+
+// share appends a part for each node, with its CPUs unless the job has whole nodes. It reports false as distribute
+// does.
+func (m *Machine) share(t *test, nodes Bits, parts []Part) ([]Part, bool) {
 	for i := range nodes.All {
 		parts = append(parts, Part{Node: i, CPUs: t.rooms[i].cpus})
 	}
-	if !whole {
-		m.distribute(t, parts)
-	}
-	return parts
+	return parts, t.request.ownsNodes() || m.distribute(t, parts)
 }
 
 // tasks returns how many tasks a job has on its nodes, as slurmctld counts them.
-func (r *Request) tasks(nodes int) int {
+func (r *Request) tasks(nodes int, strict bool) int {
 	want := max(nodes, nodes*r.TasksPerNode, r.MinCPUs, nodes*r.MinCPUsPerNode)
 	for k := range r.Devices {
 		want = max(want, r.Devices[k].On(r, nodes)*r.Devices[k].CPUsPer)
@@ -78,16 +97,21 @@ func (r *Request) tasks(nodes int) int {
 			want = r.TasksPerNode * nodes
 		}
 	}
+	if strict && r.Tasks > 0 && r.TasksPerNode == 0 {
+		want = r.Tasks
+	}
 	return max(want, 1)
 }
 
 // distribute gives each node its CPUs: a task for each node, then the tasks that fill a core, and the
-// rest a core at a time in turn (dist_tasks_compute_c_b).
-func (m *Machine) distribute(t *test, parts []Part) {
+// rest a core at a time in turn (dist_tasks_compute_c_b). It reports false if tasks lack CPUs or generic resources,
+// which is asked since 24.11.
+func (m *Machine) distribute(t *test, parts []Part) bool {
 	r := t.request
-	d := distribution{t: t, parts: parts, have: t.work.have, left: r.tasks(len(parts))}
-	if d.fill() {
-		return
+	strict := m.Since2411 && len(r.Devices) > 0
+	d := distribution{t: t, parts: parts, have: t.work.have, left: r.tasks(len(parts), strict), strict: strict}
+	if d.fillAll() {
+		return true
 	}
 	room := false
 	for n := range parts {
@@ -105,8 +129,11 @@ func (m *Machine) distribute(t *test, parts []Part) {
 			d.add(n)
 		}
 	}
+	if m.Since2411 {
+		return d.fill(m)
+	}
 	if r.Overcommit {
-		return
+		return true
 	}
 	for full := !room; d.left > 0; {
 		room := false
@@ -121,6 +148,37 @@ func (m *Machine) distribute(t *test, parts []Part) {
 		}
 		full = full || !room
 	}
+	return true
+}
+
+// fill distributes further tasks since 24.11, and gives nodes the CPUs that their generic resources need.
+func (d *distribution) fill(m *Machine) bool {
+	r := d.t.request
+	perTask := slices.ContainsFunc(r.Devices, func(of DeviceRequest) bool { return of.PerTask > 0 })
+	for d.left > 0 && (!r.Overcommit || perTask) {
+		room := false
+		for n := range d.parts {
+			for range max(1, m.Nodes[d.parts[n].Node].Threads/r.CPUsPerTask) {
+				if !d.fits(n) {
+					break
+				}
+				d.add(n)
+				room = room || d.have[n]-d.parts[n].CPUs >= r.CPUsPerTask
+			}
+		}
+		switch {
+		case room || d.left == 0:
+		case perTask || !d.strict:
+			return false
+		default:
+			d.strict = false
+		}
+	}
+	for n := 0; n < len(d.parts) && len(r.Devices) > 0; n++ {
+		p := &d.parts[n]
+		p.CPUs = max(p.CPUs, min(d.have[n], d.t.rooms[p.Node].minCPUs))
+	}
+	return true
 }
 
 // distribution is a distribution of tasks in progress.
@@ -129,11 +187,13 @@ type distribution struct {
 	parts []Part
 	have  []int // CPUs that each node offers
 	left  int   // tasks without a node
+	// strict says that a node gets no more tasks than its generic resources serve, since 24.11.
+	strict bool
 }
 
-// fill gives each node as many tasks as it may have, if the job has just as many. It reports false if tasks must be
+// fillAll gives each node as many tasks as it may have, if the job has just as many. It reports false if tasks must be
 // given one by one.
-func (d *distribution) fill() bool {
+func (d *distribution) fillAll() bool {
 	r, room := d.t.request, 0
 	if len(r.Devices) > 0 || r.Overcommit {
 		return false
@@ -170,6 +230,9 @@ func (d *distribution) fits(n int) bool {
 	if d.left == 0 || d.have[n]-p.CPUs < r.CPUsPerTask || r.TasksPerNode > 0 && p.tasks >= r.TasksPerNode {
 		return false
 	}
+	if d.strict && p.tasks >= d.t.rooms[p.Node].tasks {
+		return false
+	}
 	for k := range r.Devices {
 		if per := r.Devices[k].PerTask; per > 0 && p.tasks >= d.t.rooms[p.Node].offers[k].total/per {
 			return false
@@ -186,8 +249,9 @@ func (d *distribution) add(n int) {
 }
 
 // takeCores takes the cores of a node's sockets: whole tasks from one socket, and the rest from all in
-// turn (_cyclic_sync_core_bitmap), or from one socket after the other (_block_sync_core_bitmap).
-func (m *Machine) takeCores(r *Request, at *room, p *Part) {
+// turn (_cyclic_sync_core_bitmap), or from one socket after the other (_block_sync_core_bitmap). It returns for how
+// many CPUs there are no cores.
+func (m *Machine) takeCores(r *Request, at *room, p *Part) int {
 	n := &m.Nodes[p.Node]
 	per := r.cpusPerCore(n)
 	cpus := p.CPUs
@@ -223,4 +287,5 @@ func (m *Machine) takeCores(r *Request, at *room, p *Part) {
 		cores += int(c)
 	}
 	p.CPUs = cores * n.Threads
+	return cpus
 }

@@ -123,8 +123,9 @@ func (p *pick) takeSeries(s *series, nodes Bits) {
 		if nodes.Has(i) || cpus == 0 || p.most == 1 && cpus < p.cpus {
 			continue
 		}
-		p.take(i, cpus)
-		nodes.Set(i)
+		if p.take(i, cpus) {
+			nodes.Set(i)
+		}
 	}
 }
 
@@ -141,8 +142,7 @@ func (p *pick) takeUpAndDown(s *series, nodes Bits) {
 		if p.most == 0 || p.done() {
 			return
 		}
-		if !nodes.Has(i) && p.has[i] > 0 {
-			p.take(i, p.has[i])
+		if !nodes.Has(i) && p.has[i] > 0 && p.take(i, p.has[i]) {
 			nodes.Set(i)
 		}
 	}
@@ -166,6 +166,7 @@ func (p *pick) tightest(first, last int, nodes Bits) int {
 
 // ordered takes nodes in an order, until the job has enough.
 func (p *pick) ordered(nodes Bits, less func(a, b int) int) bool {
+	p.most = p.mostByTasks()
 	if done, ok := p.required(nodes); done || !ok {
 		return ok
 	}
@@ -175,8 +176,9 @@ func (p *pick) ordered(nodes Bits, less func(a, b int) int) bool {
 		if p.most == 0 || p.done() {
 			break
 		}
-		p.take(i, p.has[i])
-		nodes.Set(i)
+		if p.take(i, p.has[i]) {
+			nodes.Set(i)
+		}
 	}
 	return p.served()
 }

@@ -87,7 +87,9 @@ func (p *pick) takeInTurn(best, nodes Bits) bool {
 				continue
 			}
 			next[i]++
-			p.take(node, p.has[node])
+			if !p.take(node, p.has[node]) {
+				continue
+			}
 			nodes.Set(node)
 			taken = true
 			switch {

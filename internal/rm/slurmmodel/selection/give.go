@@ -1,8 +1,8 @@
 package selection
 
 // giveDevices gives a job its generic resources on each of its nodes (gres_select_filter_select_and_set). A job that
-// shares its nodes with no other gets all of them.
-func (m *Machine) giveDevices(t *test, a *Allocation) {
+// shares its nodes with no other gets all of them. It reports false if they do not suffice, which is asked since 24.11.
+func (m *Machine) giveDevices(t *test, a *Allocation) bool {
 	r := t.request
 	for i := range a.Parts {
 		p := &a.Parts[i]
@@ -14,12 +14,12 @@ func (m *Machine) giveDevices(t *test, a *Allocation) {
 		}
 	}
 	for k := range r.Devices {
-		if !r.Exclusive {
-			m.giveRequested(t, a, &r.Devices[k])
+		if !r.Exclusive && m.giveRequested(t, a, k) > 0 && m.Since2411 {
+			return false
 		}
 	}
 	if r.MemoryPerDevice == 0 || !m.CountMemory {
-		return
+		return true
 	}
 	for i := range a.Parts {
 		for k := range m.Nodes[a.Parts[i].Node].Devices {
@@ -28,6 +28,7 @@ func (m *Machine) giveDevices(t *test, a *Allocation) {
 			}
 		}
 	}
+	return true
 }
 
 func (m *Machine) giveAll(t *test, p *Part) {
@@ -41,14 +42,21 @@ func (m *Machine) giveAll(t *test, p *Part) {
 	}
 }
 
-// giveRequested gives a job what it asks for with one request.
-func (m *Machine) giveRequested(t *test, a *Allocation, d *DeviceRequest) {
-	left := d.PerJob
+// giveRequested gives a job what it asks for with one request. It returns how many resources for the whole job are
+// missing. Those that slurmctld only counts never are.
+func (m *Machine) giveRequested(t *test, a *Allocation, k int) (left int) {
+	d := &t.request.Devices[k]
+	left = d.PerJob
 	for i := range a.Parts {
 		p := &a.Parts[i]
 		switch {
+		case d.Count > 0 && m.Since2411:
+			have := m.giveEvenly(t, p, d, d.Count)
+			m.giveAny(t, p, d, d.Count-have)
 		case d.Count > 0:
 			m.giveNode(t, p, d)
+		case d.PerSocket > 0 && m.Since2411:
+			m.giveSockets(t, p, d)
 		case d.PerSocket > 0:
 			for s := range p.cores {
 				if p.cores[s] > 0 {
@@ -64,18 +72,28 @@ func (m *Machine) giveRequested(t *test, a *Allocation, d *DeviceRequest) {
 				most = m.Nodes[p.Node].count(d)
 			}
 			left -= m.giveAny(t, p, d, most)
+		case m.Since2411:
+			most := min(left-(len(a.Parts)-1-i), t.rooms[p.Node].offers[k].total)
+			left -= m.giveClose(t, p, d, most)
 		default:
 			left -= m.giveShare(t, p, d, left-(len(a.Parts)-1-i))
 		}
 	}
 	if d.Count+d.PerSocket+d.PerTask > 0 {
-		return
+		return 0
 	}
+	counted := false
 	for i := range a.Parts { // what is not close to cores of the job
-		if !m.counted(a.Parts[i].Node, d.Kind) {
-			left -= m.giveAny(t, &a.Parts[i], d, left)
+		if m.counted(a.Parts[i].Node, d.Kind) {
+			counted = true
+			continue
 		}
+		left -= m.giveAny(t, &a.Parts[i], d, left)
 	}
+	if counted {
+		return 0
+	}
+	return left
 }
 
 // counted reports whether slurmctld only counts the resources of a kind that a node has, because they have neither
@@ -99,22 +117,29 @@ func (n *Node) count(d *DeviceRequest) (sum int) {
 	return sum
 }
 
-// giveNode gives a job what it asks for on each node: one of each socket in use, then more of these, and then those
-// of other sockets (_set_node_bits).
+// giveNode gives a job what it asks for on each node (_set_node_bits): one of each socket in use, since 24.11 as many
+// as is the socket's share of the job's cores; then more of these sockets, and then those of others.
 func (m *Machine) giveNode(t *test, p *Part, d *DeviceRequest) {
-	n := min(1, d.Count)
-	have := m.give(t, p, d, n, m.stride)
-	for s := range p.cores {
-		if p.cores[s] > 0 {
-			have += m.give(t, p, d, min(1, d.Count-have), s)
+	have, cores := 0, 0
+	for _, c := range p.cores {
+		cores += int(c)
+	}
+	used := func(most func(s int) int) {
+		for s := range p.cores {
+			if p.cores[s] > 0 {
+				have += m.give(t, p, d, min(most(s), d.Count-have), s)
+			}
 		}
+	}
+	if m.Since2411 {
+		each := float32(d.Count) / float32(cores) // slurmctld rounds so
+		used(func(s int) int { return int(float32(p.cores[s]) * each) })
+	} else {
+		have += m.give(t, p, d, min(1, d.Count), m.stride)
+		used(func(int) int { return 1 })
 	}
 	have += m.give(t, p, d, d.Count-have, m.stride)
-	for s := range p.cores {
-		if p.cores[s] > 0 {
-			have += m.give(t, p, d, d.Count-have, s)
-		}
-	}
+	used(func(int) int { return d.Count })
 	m.giveAny(t, p, d, d.Count-have)
 }
 
@@ -140,11 +165,7 @@ func (m *Machine) giveTasks(t *test, p *Part, d *DeviceRequest) {
 // (_set_job_bits1). It returns how many.
 func (m *Machine) giveShare(t *test, p *Part, d *DeviceRequest, most int) int {
 	if d.CPUsPer > 0 {
-		cores := 0
-		for _, c := range p.cores {
-			cores += int(c)
-		}
-		most = min(most, cores*m.Nodes[p.Node].Threads/d.CPUsPer)
+		most = min(most, p.countCores()*m.Nodes[p.Node].Threads/d.CPUsPer)
 	}
 	have := m.give(t, p, d, most, m.stride)
 	for s := range p.cores {
@@ -158,6 +179,64 @@ func (m *Machine) giveShare(t *test, p *Part, d *DeviceRequest, most int) int {
 		}
 	}
 	return have
+}
+
+// giveEvenly gives a job a number of resources since 24.11: of each socket in use as its share of the cores, then of
+// those close to no socket, and then more of the sockets in use (_set_node_bits, _set_job_bits1).
+func (m *Machine) giveEvenly(t *test, p *Part, d *DeviceRequest, want int) (have int) {
+	perCore := float64(want) / float64(p.countCores())
+	for s, cores := range p.cores {
+		have += m.give(t, p, d, min(want-have, int(float64(cores)*perCore)), s)
+	}
+	have += m.give(t, p, d, want-have, m.stride)
+	for s, cores := range p.cores {
+		if cores > 0 {
+			have += m.give(t, p, d, want-have, s)
+		}
+	}
+	return have
+}
+
+// giveClose gives a job at most some of what it asks for as a whole since 24.11, but one at least. It returns how
+// many.
+func (m *Machine) giveClose(t *test, p *Part, d *DeviceRequest, most int) int {
+	if d.CPUsPer > 0 {
+		per := m.Nodes[p.Node].Threads
+		if r := t.request; r.ThreadsPerCore > 0 {
+			per = min(per, r.ThreadsPerCore)
+		}
+		most = min(most, p.countCores()*per/d.CPUsPer)
+	}
+	if have := m.giveEvenly(t, p, d, max(1, most)); have > 0 {
+		return have
+	}
+	return m.giveAny(t, p, d, 1)
+}
+
+// giveSockets gives a job what it asks for of each socket in use since 24.11 (_set_sock_bits).
+func (m *Machine) giveSockets(t *test, p *Part, d *DeviceRequest) {
+	want, have := 0, 0
+	for s := range p.cores {
+		if p.cores[s] > 0 {
+			have += m.give(t, p, d, d.PerSocket, s)
+			want += d.PerSocket
+		}
+	}
+	have += m.give(t, p, d, want-have, m.stride)
+	for s := range p.cores {
+		if p.cores[s] > 0 {
+			have += m.give(t, p, d, want-have, s)
+		}
+	}
+	m.giveAny(t, p, d, want-have)
+}
+
+// countCores returns how many cores the part has.
+func (p *Part) countCores() (sum int) {
+	for _, c := range p.cores {
+		sum += int(c)
+	}
+	return sum
 }
 
 // giveAny gives a job at most some resources of a node, wherever they are. It returns how many.

@@ -2,6 +2,7 @@ package selection
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -39,6 +40,8 @@ type offered struct {
 	total    int
 	near     int // close to free cores
 	most     int // that the job may use of the node; 0 for all
+	// unfiltered is total before cores were looked at, since 24.11; 0 before.
+	unfiltered int
 }
 
 // limit lowers the number that the job may use. It reports whether there is such a limit, and it is lower.
@@ -163,6 +166,9 @@ type fitting struct {
 	cpus        int
 	least, most int // tasks
 	needed      []bool
+
+	cpusPer  bool // the job gives CPUs for each of the resources
+	minCores int  // that the resources need, since 24.11
 }
 
 // offerDevices returns how many CPUs the job can use of a node, of which it could use some without its generic
@@ -171,20 +177,28 @@ func (p *pick) offerDevices(node, cpus, least, most int) int {
 	r, at := p.t.request, &p.t.rooms[node]
 	f := fitting{
 		p: p, n: &p.m.Nodes[node], at: at, cpus: cpus, least: least, most: most, needed: make([]bool, len(at.cores)),
+		minCores: math.MaxInt,
 	}
-	cpusPer := false
 	for _, bySocket := range []bool{true, false} { // those for each socket first
 		for k := range r.Devices {
 			if r.Devices[k].PerSocket > 0 != bySocket {
 				continue
 			}
-			cpusPer = cpusPer || r.Devices[k].CPUsPer > 0
-			if f.device(k); f.most == 0 {
+			if p.m.Since2411 {
+				f.filter(k)
+			} else {
+				f.device(k)
+			}
+			if f.most == 0 {
 				return 0
 			}
 		}
 	}
-	if cpusPer {
+	at.tasks, at.minCPUs = f.most, 0
+	if f.minCores < math.MaxInt {
+		at.minCPUs = f.minCores * r.cpusPerCore(f.n)
+	}
+	if f.cpusPer {
 		return f.cpus
 	}
 	return min(f.cpus, f.most*r.CPUsPerTask)
@@ -193,6 +207,7 @@ func (p *pick) offerDevices(node, cpus, least, most int) int {
 // device fits the node to one of the requests. No tasks are left if it does not suffice.
 func (f *fitting) device(k int) {
 	d, o, step := &f.p.t.request.Devices[k], &f.at.offers[k], f.least
+	f.cpusPer = f.cpusPer || d.CPUsPer > 0
 	limit := o.most
 	if rest := d.PerJob - f.p.devices(k); rest > 0 && limit > 0 {
 		limit = min(limit, rest)
@@ -329,17 +344,23 @@ func (f *fitting) keep(cores int) {
 		}
 	}
 	for f.at.count() > cores {
-		fullest := -1
-		for s := range f.at.cores {
-			if f.needed[s] && f.at.cores[s] > 0 && (fullest < 0 || f.at.cores[s] > f.at.cores[fullest]) {
-				fullest = s
-			}
-		}
-		if fullest < 0 {
+		s := f.fullest()
+		if s < 0 {
 			return
 		}
-		f.drop(fullest, 1)
+		f.drop(s, 1)
 	}
+}
+
+// fullest returns the needed socket with most cores, or -1.
+func (f *fitting) fullest() int {
+	fullest := -1
+	for s, cores := range f.at.cores {
+		if f.needed[s] && cores > 0 && (fullest < 0 || cores > f.at.cores[fullest]) {
+			fullest = s
+		}
+	}
+	return fullest
 }
 
 // drop takes cores of a socket from the job.
@@ -386,11 +407,22 @@ func (p *pick) beginDevices() {
 		job = max(job, d.On(&tasks, p.c.Min)*d.CPUsPer)
 	}
 	p.maximum = max(p.maximum, job, p.cpusForDevices*p.nodes)
+	p.tasksLeft = p.maximum
+	switch {
+	case r.Overcommit || r.CPUsPerTask == 1:
+	case r.TasksPerNode > 0:
+		p.tasksLeft = r.TasksPerNode * p.most
+	default:
+		p.tasksLeft /= r.CPUsPerTask
+	}
 }
 
 // takeDevices counts the resources of a node that the job takes for the whole of it, and returns how many CPUs it
 // takes with them (gres_sched_add).
 func (p *pick) takeDevices(node, cpus int) int {
+	if p.m.Since2411 {
+		return p.takeForTasks(node, cpus)
+	}
 	if p.totals == nil || cpus == 0 {
 		return cpus
 	}

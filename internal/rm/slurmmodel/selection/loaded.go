@@ -3,6 +3,7 @@ package selection
 // leastLoaded takes the nodes that have the largest shares of their CPUs free, lighter ones first
 // (_eval_nodes_lln). Until 26.05 each look at a node leaves the job no more of it than it needs then.
 func (p *pick) leastLoaded(nodes Bits) bool {
+	p.most = p.mostByTasks()
 	if done, ok := p.required(nodes); done || !ok {
 		return ok
 	}
@@ -25,8 +26,13 @@ func (p *pick) leastLoaded(nodes Bits) bool {
 			if cpus == 0 {
 				continue
 			}
+			if p.m.Since2411 && !p.m.Since2605 && len(p.t.request.Devices) > 0 {
+				p.t.rooms[i].cpus = cpus // in the next attempt, too (eval_nodes_gres)
+			}
+			if !p.take(i, cpus) {
+				continue
+			}
 			last = p.t.rooms[i].free
-			p.take(i, cpus)
 			nodes.Set(i)
 			if p.done() || p.most == 0 {
 				return p.served()

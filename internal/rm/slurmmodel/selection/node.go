@@ -10,6 +10,8 @@ type room struct {
 	cores   []int16   // usable, by socket
 	kept    []int16   // cores before generic resources reduced them
 	offers  []offered // for each request of generic resources
+	// tasks are those that the node has room for, and minCPUs the CPUs that they need, with generic resources.
+	tasks, minCPUs int
 }
 
 // usable removes the nodes from a set that the job cannot use because of memory, generic resources or

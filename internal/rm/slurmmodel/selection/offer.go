@@ -15,6 +15,9 @@ func (p *pick) offer(node int) int {
 		}
 		most = min(most, tasks)
 	}
+	if p.m.Since2605 && r.Tasks > 0 {
+		most = min(most, r.Tasks)
+	}
 	if len(r.Devices) > 0 {
 		return p.offerDevices(node, at.cpus, least, most)
 	}

@@ -41,6 +41,9 @@ type Request struct {
 	LeastLoaded bool
 	// BlockCores says that the job fills one socket after the other (-m block:block).
 	BlockCores bool
+
+	// Stuck says that a test has counted more CPUs for the job than there are cores. slurmctld holds such a job.
+	Stuck bool
 }
 
 // cpusPerCore returns how many CPUs of a core the job may use.
@@ -53,4 +56,13 @@ func (r *Request) cpusPerCore(n *Node) int {
 		per = min(per, r.ThreadsPerCore)
 	}
 	return per
+}
+
+// usable returns how many CPUs of those that a job has on a node it uses: of its cores only the threads for which it
+// asks (job_resources_get_node_cpu_cnt).
+func (r *Request) usable(n *Node, cpus int) int {
+	if r.ThreadsPerCore > 0 && r.ThreadsPerCore < n.Threads {
+		return cpus / n.Threads * r.ThreadsPerCore
+	}
+	return cpus
 }

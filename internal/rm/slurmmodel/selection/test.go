@@ -153,17 +153,19 @@ func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, b
 		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
 		allCores: true, anew: mode == TestOnly, work: t.work,
 	}
-	if !x.choose(t, nodes) {
-		return nil
-	}
-	if mode == TestOnly {
-		return &Allocation{Nodes: nodes.Clone(), CPUs: max(r.MinCPUs, c.Min)}
-	}
-	if t.scattered {
-		return nil
-	}
-	if len(r.Devices) == 0 && !all.Overlaps(s.busy) { // all cores are free: the second choice is the first
-		return x.result(t, nodes, mode)
+	if mode == TestOnly || !x.Since2411 { // since 24.11 there is no first choice where jobs share no cores
+		if !x.choose(t, nodes) {
+			return nil
+		}
+		if mode == TestOnly {
+			return &Allocation{Nodes: nodes.Clone(), CPUs: max(r.MinCPUs, c.Min)}
+		}
+		if t.scattered {
+			return nil
+		}
+		if len(r.Devices) == 0 && !all.Overlaps(s.busy) { // all cores are free: the second choice is the first
+			return x.result(t, nodes, mode)
+		}
 	}
 	t.allCores = false
 	if r.Exclusive {
@@ -176,15 +178,34 @@ func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, b
 	if !x.choose(t, all) || t.scattered {
 		return nil
 	}
-	return x.result(t, all, mode)
+	a := x.result(t, all, mode)
+	if a != nil && mode == RunNow && x.CountMemory && !x.hasMemory(s, a) {
+		return nil
+	}
+	return a
 }
 
 // result returns what a job gets on the chosen nodes, without its parts if it does not start.
 func (m *Machine) result(t *test, nodes Bits, mode Mode) *Allocation {
-	if mode == WillRun {
+	if mode == WillRun && len(t.request.Devices) == 0 {
 		return m.outline(t, nodes.Clone())
 	}
-	return m.allocate(t, nodes.Clone())
+	a := m.allocate(t, nodes.Clone())
+	if a != nil && mode == WillRun {
+		a.Parts = nil
+	}
+	return a
+}
+
+// hasMemory reports whether the memory of an allocation is free. It is not if LLN of 26.05 gives a job more CPUs of a
+// node than that has memory for.
+func (m *Machine) hasMemory(s *State, a *Allocation) bool {
+	for i := range a.Parts {
+		if p := &a.Parts[i]; s.memory[p.Node]+p.Memory > m.Nodes[p.Node].Memory {
+			return false
+		}
+	}
+	return true
 }
 
 // coresUsed reports whether a job holds a core of a node.
@@ -193,8 +214,11 @@ func (m *Machine) coresUsed(s *State, node int) bool {
 }
 
 // full reports whether the free cores of nodes cannot serve a job, however they are chosen. Most tests of jobs that
-// wait end here.
+// wait end here. LLN of 26.05 counts CPUs that nodes do not have, so that it is never asked.
 func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
+	if m.Since2605 && (m.LeastLoaded || r.LeastLoaded) {
+		return false
+	}
 	count, cpus := 0, 0
 	for i := range nodes.All {
 		if s.cores[i] == 0 || r.Exclusive && m.coresUsed(s, i) {
@@ -214,7 +238,7 @@ func (m *Machine) choose(t *test, nodes Bits) bool {
 	if nodes.Count() < t.counts.Min {
 		return false
 	}
-	if m.Since2605 && t.counts.Max == 1 && !m.LeastLoaded && !t.request.LeastLoaded && !m.PackSerial {
+	if m.Since2605 && t.counts.Max == 1 && !m.LeastLoaded && !t.request.LeastLoaded && !m.packsLast(t.request, t.counts) {
 		return m.chooseOne(t, nodes)
 	}
 	for i := range nodes.All {
@@ -260,6 +284,11 @@ func (m *Machine) choose(t *test, nodes Bits) bool {
 	return found && t.trimCPUs(m, nodes)
 }
 
+// packsLast reports whether a job takes the last node that serves it (pack_serial_at_end).
+func (m *Machine) packsLast(r *Request, c Counts) bool {
+	return m.PackSerial && r.MinCPUs == 1 && c.Wanted == 1
+}
+
 // chooseOne takes the first node that suffices alone, lighter ones first (_get_one_res in 26.05).
 func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 	if t.request.Required != nil {
@@ -283,10 +312,11 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 			if cpus == 0 {
 				continue
 			}
-			cpus = pick.use(i, cpus)
-			if cpus = pick.takeDevices(i, cpus); cpus < t.request.MinCPUs || !pick.hasDevices(nil) {
-				clear(pick.totals)
-				continue
+			tasks := pick.tasksLeft
+			cpus = pick.takeDevices(i, pick.use(i, cpus))
+			if cpus == 0 || cpus < t.request.MinCPUs || !pick.hasDevices(nil) {
+				pick.tasksLeft = tasks
+				continue // what the node offers for the whole job stays counted
 			}
 			nodes.Set(i)
 			return t.trimCPUs(m, nodes)
@@ -423,13 +453,15 @@ func (m *Machine) evaluate(t *test, nodes Bits, c Counts, first bool) bool {
 	}
 	pick := newPick(m, t, c, first)
 	switch {
+	case r.Spread && m.Since2605:
+		return pick.spread(nodes)
 	case r.Spread:
 		return pick.ordered(nodes, pick.byWeight)
 	case t.busy && !r.Contiguous:
 		return pick.ordered(nodes, pick.busyFirst)
 	case m.LeastLoaded || r.LeastLoaded:
 		return pick.leastLoaded(nodes)
-	case m.PackSerial && r.MinCPUs == 1 && c.Wanted == 1:
+	case m.packsLast(r, c):
 		return pick.ordered(nodes, pick.lastFirst)
 	case len(m.Switches) > 0 && !r.Contiguous && (!m.TreeOptional || r.Switches > 0):
 		if m.Dragonfly {
@@ -455,6 +487,7 @@ type pick struct {
 	has     []int
 
 	cpusForDevices int   // that each node gives at least because of its generic resources
+	tasksLeft      int   // without a node, since 24.11
 	totals         []int // generic resources taken, by request; nil if the job wants none for the whole of it
 }
 
@@ -471,14 +504,25 @@ func newPick(m *Machine, t *test, c Counts, first bool) *pick {
 	return &t.pick
 }
 
-// take gives a node to the job.
-func (p *pick) take(node, cpus int) {
-	cpus = p.takeDevices(node, p.use(node, cpus))
+// mostByTasks returns how many nodes the job may still get, with a task for each.
+func (p *pick) mostByTasks() int {
+	if p.t.request.Tasks > 0 {
+		return min(p.most, p.t.request.Tasks)
+	}
+	return p.most
+}
+
+// take gives a node to the job. It reports false if the node does not serve together with those that it has.
+func (p *pick) take(node, cpus int) bool {
+	if cpus = p.takeDevices(node, p.use(node, cpus)); cpus == 0 {
+		return false
+	}
 	p.nodes--
 	p.least--
 	p.most--
 	p.cpus -= cpus
 	p.maximum -= cpus
+	return true
 }
 
 // use returns how many CPUs of a node the job takes, and leaves it no more (_cpus_to_use).
@@ -489,7 +533,11 @@ func (p *pick) use(node, cpus int) int {
 	}
 	left := p.maximum - max(p.least-1, 0)*r.cpusPerCore(&p.m.Nodes[node])
 	if cpus > left {
-		cpus = max(left, r.MinCPUsPerNode, p.cpusForDevices, 0)
+		devices := p.cpusForDevices
+		if at := &p.t.rooms[node]; len(r.Devices) > 0 && at.minCPUs > 0 {
+			devices = at.minCPUs
+		}
+		cpus = max(left, r.MinCPUsPerNode, devices, 0)
 		p.t.rooms[node].cpus = cpus
 	}
 	p.t.rooms[node].most = p.t.rooms[node].cpus + p.t.rooms[node].devices
@@ -525,7 +573,9 @@ func (p *pick) required(nodes Bits) (done, ok bool) {
 		if cpus == 0 {
 			return false, false
 		}
-		p.take(i, cpus)
+		if !p.take(i, cpus) {
+			return false, false
+		}
 		p.has[i] = max(1, p.t.rooms[i].cpus)
 	}
 	if p.done() {

@@ -242,7 +242,10 @@ func (p *pick) takeLight(light, nodes Bits, s *switches) bool {
 		if p.most == 0 {
 			break
 		}
-		p.take(i, p.has[i])
+		if !p.take(i, p.has[i]) {
+			light.Clear(i)
+			continue
+		}
 		taken = true
 	}
 	if taken {
@@ -302,7 +305,9 @@ func (p *pick) takeLeaf(leaf int, best, nodes Bits) bool {
 		if nodes.Has(i) || p.has[i] == 0 {
 			continue
 		}
-		p.take(i, p.has[i])
+		if !p.take(i, p.has[i]) {
+			continue
+		}
 		nodes.Set(i)
 		if p.done() {
 			return true

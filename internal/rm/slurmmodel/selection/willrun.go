@@ -80,6 +80,8 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	if h.NowOnly {
 		return answer{}
 	}
+	stuck := r.Stuck // slurmctld holds no job because of the future
+	defer func() { r.Stuck = stuck }()
 	s.CopyTo(x.future)
 	running := h.Running
 	if h.Since2411 && h.Begin > 0 {

@@ -1,0 +1,46 @@
+# %% [markdown]
+# # The results of a sweep
+#
+# `sweep` is the directory of `rmreplay sweep experiment.yaml -o sweep`. Its summary.json has the metrics of each cell
+# of the grid, and of each run; docs/COMPARING.md says what they are. Each run has tables of its own.
+
+# %%
+import json
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+
+sweep = Path("sweep")
+summary = json.loads((sweep / "summary.json").read_text())
+print(f"{summary['name']}: {summary['runs']} runs, {summary['failed']} failed, {summary['invalid']} not valid")
+
+# %% [markdown]
+# ## One row for each run
+
+# %%
+runs = pd.json_normalize(
+    [{**cell["coordinates"], "cell": cell["cell"], **run} for cell in summary["cells"] for run in cell["runs"]]
+)
+runs = runs[(runs.state == "complete") & runs.valid]
+print(runs[["cell", "seed", "metrics.mean_wait_s", "metrics.utilization"]])
+
+# %% [markdown]
+# ## A metric as a table of two variables
+
+# %%
+table = runs.pivot_table(index="policy", columns="transform", values="metrics.mean_wait_s")
+print(table)
+
+# %% [markdown]
+# ## The jobs of all runs
+# One query reads the tables of all runs. The name of a row's file tells the run.
+
+# %%
+jobs = duckdb.sql(f"""
+    SELECT r.cell, count(*) AS jobs, quantile_cont(wait_s, 0.9) AS p90_wait_s, avg((wait_s > 3600)::INT) AS over_an_hour
+    FROM (SELECT filename, (epoch_ns(start_time) - epoch_ns(submit_time)) / 1e9 AS wait_s
+          FROM read_parquet('{sweep}/**/jobs.parquet', filename = true)
+          WHERE start_time IS NOT NULL AND state <> 'REJECTED')
+    JOIN runs r ON filename = '{sweep}/' || r.dir || '/jobs.parquet' GROUP BY r.cell ORDER BY p90_wait_s""").df()
+print(jobs)

@@ -1,0 +1,84 @@
+package web
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/accounting/store"
+)
+
+// manyDigits is a number that nobody reads: with more than six decimals, or with an exponent below zero.
+var manyDigits = regexp.MustCompile(`\d\.\d{7,}|\d[eE]-\d`)
+
+// TestDigits looks at all cells of all panels, in JSON, CSV and HTML, and at the texts of the pages: every number has a
+// sane number of digits.
+func TestDigits(t *testing.T) {
+	s := serve(t, 700)
+	s.addHealth("vale")
+	s.addFrozen("still")
+	tags := regexp.MustCompile(`(?s)<script.*?</script>|<style.*?</style>|<[^>]*>`)
+	check := func(path string) {
+		text := s.get(path, http.StatusOK)
+		if strings.Contains(path, "html") || !strings.HasPrefix(path, "api/") {
+			text = tags.ReplaceAllString(text, " ")
+		}
+		if strings.TrimSpace(text) == "" {
+			t.Errorf("%s is empty", path)
+		}
+		if found := manyDigits.FindAllString(text, 5); found != nil {
+			t.Errorf("%s has %q", path, found)
+		}
+	}
+	for _, path := range []string{"?static=1&last=all", "jobs/5?static=1", "jobs/6?static=1", "health?static=1&last=all", "health?static=1&last=all&a=vale&b=still"} {
+		check(path)
+	}
+	for _, list := range [][]*panel{panels, healthPanels} {
+		for _, p := range list {
+			for _, format := range []string{"json", "csv", "html"} {
+				check("api/v1/panels/" + p.name + "?last=all&format=" + format)
+			}
+		}
+	}
+}
+
+// addFrozen adds figures of a scheduler on the frozen clock: its cycles and requests took no time, but for one request.
+func (s *site) addFrozen(cluster string) {
+	s.t.Helper()
+	var list []store.Health
+	for i := range 6 {
+		list = append(list, store.Health{
+			Cluster: cluster, At: healthBegin.Add(time.Duration(i) * 10 * time.Minute), Interval: 10 * time.Minute, Pending: 3, Started: 4,
+			Main: store.Cycles{Count: 10, Depth: 500}, Backfill: store.Cycles{Count: 2, Depth: 200, Tried: 40},
+			Counts: []store.HealthCount{{Kind: store.Requests, Name: "REQUEST_PING", Count: 3, Micros: 7 * int64(i%2)}},
+		})
+	}
+	if err := s.store.AddHealth(list...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestFrozenHealth checks that charts whose values are all 0 say why, and that others do not.
+func TestFrozenHealth(t *testing.T) {
+	s := serve(t, 50)
+	s.addFrozen("still")
+	s.addHealth("vale")
+	for _, c := range []struct {
+		cluster, panel, note string
+	}{
+		{"still", "health-main", frozen}, {"still", "health-backfill", frozen}, {"still", "health-agents", "All values are 0."},
+		{"still", "health-jobs", ""}, {"still", "health-starts", ""}, {"still", "health-request-time", ""},
+		{"vale", "health-main", ""}, {"vale", "health-backfill", ""}, {"vale", "health-agents", ""},
+	} {
+		notes := strings.Join(s.panel(c.panel, "last", "all", "f", "cluster="+c.cluster).Notes, "\n")
+		if c.note != "" && !strings.Contains(notes, c.note) || c.note == "" && (strings.Contains(notes, frozen) || strings.Contains(notes, "All values")) {
+			t.Errorf("%s of %s says %q, want %q", c.panel, c.cluster, notes, c.note)
+		}
+		html := s.get("api/v1/panels/"+c.panel+"?last=all&format=html&f=cluster%3D"+c.cluster, http.StatusOK)
+		if !strings.Contains(html, c.note) {
+			t.Errorf("the page's %s of %s does not say %q", c.panel, c.cluster, c.note)
+		}
+	}
+}

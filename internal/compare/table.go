@@ -1,0 +1,207 @@
+package compare
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"rmreplay/internal/compare/releases"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
+)
+
+// table is a run as far as it is compared. The first run of a set also has its jobs by key; of another one
+// only the figures and the instants of jobs are kept, so that sets may have many runs.
+type table struct {
+	Realization
+	rowCount int // rejected jobs included
+	measured
+	// moments are the instants of the jobs, by their numbers in [jobNumbers].
+	moments []moments
+	// shift is what moves the run's instants to the baseline's dates: 0 if both runs are on
+	// the same dates.
+	shift time.Duration
+
+	byKey   map[Key]*run.Row
+	keys    []Key // in the order of submission
+	numbers []int // of the keys
+	// accepted has a key of each job of byKey, and rejected the rows of all others, both by ID.
+	accepted map[string]Key
+	rejected map[string]*run.Row
+}
+
+// Key identifies a job or one task of an array. Task is -1 for a job that is no array.
+type Key struct {
+	Job  string `json:"job"`
+	Task int    `json:"task"`
+}
+
+// String returns the job's ID, with the task as Slurm writes it ("17_3").
+func (k Key) String() string {
+	if k.Task < 0 {
+		return k.Job
+	}
+	return fmt.Sprintf("%s_%d", k.Job, k.Task)
+}
+
+// moments are the instants of one job in one run. The zero value stands for a job that the run does not have.
+type moments struct {
+	submit, start, end hpc.Time
+	wait               time.Duration // 0 if unknown
+	here, waitKnown    bool
+}
+
+// jobNumbers number the jobs of the first runs of sets. Those of the baseline's first run have the first
+// numbers, in the order of submission. What other runs have besides is compared with nothing.
+type jobNumbers map[Key]int
+
+// tabulate reads all runs, takes their figures and instants, and aligns their dates.
+func tabulate(ctx context.Context, sets []Set, opts Options) ([][]table, error) {
+	shared := len(fileSystemNames(sets)) > 0
+	return tabulateBy(ctx, sets, func(t *table, rows []run.Row) (err error) {
+		if t.measured, err = measure(rows, t.Manifest, shared, opts); err != nil {
+			return fmt.Errorf("comparing runs: %s: %w", t.Name, err)
+		}
+		return nil
+	})
+}
+
+// tabulateBy reads all runs, and calls measure with the rows of each.
+func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row) error) ([][]table, error) {
+	out := make([][]table, len(sets))
+	numbers := jobNumbers{}
+	for i, s := range sets {
+		out[i] = make([]table, len(s.Runs))
+		for k, r := range s.Runs {
+			out[i][k].Realization = r
+		}
+		first := &out[i][0]
+		var err error
+		if first.Rows, err = first.rows(); err != nil {
+			return nil, err
+		}
+		first.index(numbers)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range out {
+		for k := range out[i] {
+			group.Go(func() error {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				return out[i][k].take(numbers, measure)
+			})
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	for i := range out {
+		for k := range out[i] {
+			out[i][k].align(&out[0][0])
+		}
+	}
+	return out, nil
+}
+
+// index keeps the jobs of the first run of a set by key, and numbers those that have no number.
+func (t *table) index(numbers jobNumbers) {
+	t.byKey, t.accepted, t.rejected = make(map[Key]*run.Row, len(t.Rows)), map[string]Key{}, map[string]*run.Row{}
+	for i := range t.Rows {
+		t.add(&t.Rows[i], numbers)
+	}
+}
+
+func (t *table) add(row *run.Row, numbers jobNumbers) {
+	if row.State == hpc.Rejected {
+		t.rejected[row.Job] = row
+		return
+	}
+	key := Key{row.Job, row.Task}
+	if t.byKey[key] == nil {
+		number, known := numbers[key]
+		if !known {
+			number = len(numbers)
+			numbers[key] = number
+		}
+		t.keys, t.numbers = append(t.keys, key), append(t.numbers, number)
+	}
+	t.byKey[key] = row
+	if _, known := t.accepted[row.Job]; !known {
+		t.accepted[row.Job] = key
+	}
+}
+
+// take reads the rows of a run, and takes from them what is compared.
+func (t *table) take(numbers jobNumbers, measure func(*table, []run.Row) error) error {
+	rows, err := t.rows()
+	if err != nil {
+		return err
+	}
+	t.rowCount, t.moments = len(rows), make([]moments, len(numbers))
+	for i := range rows {
+		row := &rows[i]
+		number, known := numbers[Key{row.Job, row.Task}]
+		if !known || row.State == hpc.Rejected {
+			continue
+		}
+		m := moments{submit: row.Submit, start: row.Start, end: row.End, here: true}
+		m.wait, m.waitKnown = waits.Wait(row)
+		t.moments[number] = m
+	}
+	return measure(t, rows)
+}
+
+// row returns the row of a job, rejected or not, or nil.
+func (t *table) row(key Key) *run.Row {
+	if row := t.byKey[key]; row != nil {
+		return row
+	}
+	return t.rejected[key.Job]
+}
+
+// side returns the run as far as releases looks at it.
+func (t *table) side() releases.Side {
+	return releases.Side{Manifest: t.Manifest, Rows: t.Rows, Log: t.Log}
+}
+
+// preset reports whether a job that started at an instant was running when the run's window began. The
+// workload then gave its start and its wait, not the scheduler.
+func (t *table) preset(start hpc.Time) bool {
+	return start != 0 && start < t.Manifest.WindowStart
+}
+
+// dateGap is the difference of submissions above which two runs are taken to be on
+// different dates. Smaller differences count as differences in the submissions.
+const dateGap = 24 * time.Hour
+
+// align sets the shift to the median difference of the submissions.
+func (t *table) align(base *table) {
+	var gaps []time.Duration
+	for number := range base.keys { // the baseline's numbers
+		if x, y := &base.moments[number], &t.moments[number]; y.here {
+			gaps = append(gaps, x.submit.Sub(y.submit))
+		}
+	}
+	if len(gaps) == 0 {
+		return
+	}
+	slices.Sort(gaps)
+	if gap := gaps[len(gaps)/2]; gap > dateGap || gap < -dateGap {
+		t.shift = gap
+	}
+}
+
+// at returns an instant of the run on the baseline's dates. The zero Time stays zero.
+func (t *table) at(instant hpc.Time) hpc.Time {
+	if instant == 0 {
+		return 0
+	}
+	return instant.Add(t.shift)
+}

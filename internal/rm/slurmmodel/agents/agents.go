@@ -1,0 +1,64 @@
+// Package agents models the threads with which slurmctld sends messages to nodes (agent in agent.c). There are
+// at most 256, so the launches of a pass that starts many jobs reach their nodes at several instants.
+package agents
+
+import (
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+const (
+	// Nap is how long an agent's watchdog sleeps before it looks for answers the first time (_wdog). Where nodes
+	// answer at once, that is how long an agent has its threads.
+	Nap = 5 * time.Millisecond
+	// most is the number of threads of all agents (MAX_SERVER_THREADS), fanout that of one agent's threads that
+	// send (AGENT_THREAD_COUNT), and own that of its others.
+	most, fanout, own = 256, 10, 2
+)
+
+// Pool has the agents that are at work. The zero value has none.
+type Pool struct {
+	agents  []agent // by end
+	threads int
+	latest  hpc.Time // when the last agent began
+}
+
+type agent struct {
+	end     hpc.Time
+	threads int
+}
+
+// Send sends a message to a number of nodes, and returns when they get it: now, or when so many agents have ended
+// that the pool has threads for one more. Messages leave in the order of the calls.
+func (p *Pool) Send(now hpc.Time, nodes int) hpc.Time {
+	threads := own + min(nodes, fanout)
+	at := max(now, p.latest)
+	p.end(at)
+	for p.threads+threads > most {
+		at = p.agents[0].end
+		p.end(at)
+	}
+	p.agents = append(p.agents, agent{at.Add(Nap), threads})
+	p.threads += threads
+	p.latest = at
+	return at
+}
+
+// Launch starts a job on a number of nodes, and returns when its script begins. A prolog is sent to all of them
+// before the script is sent to the first (select_nodes in node_scheduler.c).
+func (p *Pool) Launch(now hpc.Time, nodes int, prolog bool) hpc.Time {
+	if prolog {
+		p.Send(now, nodes)
+	}
+	return p.Send(now, 1)
+}
+
+// end takes off the agents that have ended by an instant.
+func (p *Pool) end(by hpc.Time) {
+	n := 0
+	for ; n < len(p.agents) && p.agents[n].end <= by; n++ {
+		p.threads -= p.agents[n].threads
+	}
+	p.agents = p.agents[n:]
+}

@@ -1,0 +1,36 @@
+package agents
+
+import (
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// TestLaunch starts 73 jobs of one node in a pass, as slurmctld 22.05 did with a prolog at the allocation: 42
+// launches reached their nodes at once, and the others 5 ms later.
+func TestLaunch(t *testing.T) {
+	var p Pool
+	begin := hpc.Unix(1704294026)
+	counts := map[time.Duration]int{}
+	for range 73 {
+		counts[p.Launch(begin, 1, true).Sub(begin)]++
+	}
+	if len(counts) != 2 || counts[0] != 42 || counts[Nap] != 31 {
+		t.Errorf("launches by delay: %v", counts)
+	}
+	if at := p.Send(begin.Add(time.Millisecond), 1); at != begin.Add(Nap) {
+		t.Errorf("a message behind those that wait: %v", at)
+	}
+	if at := p.Send(begin.Add(time.Second), 1); at != begin.Add(time.Second) {
+		t.Errorf("a message when all agents have ended: %v", at)
+	}
+
+	// An agent for many nodes has 12 threads: 21 have 252.
+	p = Pool{}
+	for i := range 43 {
+		if want := begin.Add(Nap * time.Duration(i/21)); p.Send(begin, 300) != want {
+			t.Fatalf("message %d to 300 nodes not at %v", i, want)
+		}
+	}
+}

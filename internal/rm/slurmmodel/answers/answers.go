@@ -1,0 +1,54 @@
+// Package answers is how slurmctld learns that the nodes of an ended job are free.
+package answers
+
+import (
+	"time"
+
+	"rmreplay/internal/rm/slurmmodel/parameters"
+	"rmreplay/internal/rm/slurmmodel/selection"
+)
+
+// Answers are what the nodes of an ended job send. Both sets are without nodes that are down, which send nothing.
+type Answers struct {
+	// Telling are the nodes that send a message of their own at once (MESSAGE_EPILOG_COMPLETE). slurmctld makes a
+	// pass at such a message if it is the last.
+	Telling selection.Bits
+	// Others say so in their answers to the message that ends the job. slurmctld queues a pass afterwards.
+	Others selection.Bits
+	// Delay is how long the answers of the others take.
+	Delay time.Duration
+}
+
+// unreachable is how long slurmctld tries to reach a node that is down. Since 24.11 the answers of a job's other
+// nodes come afterwards, since they come through one tree of messages (start_msg_tree in forward.c).
+const unreachable = 10 * time.Millisecond
+
+// Of returns the answers of a job's nodes, of which some are up. With an epilog each tells when it ends. Without one
+// only the node tells whose script the job's end has killed (_rpc_terminate_job in slurmd's req.c).
+func Of(nodes, up selection.Bits, killed, epilog bool, rules parameters.Rules) Answers {
+	others := nodes.Clone()
+	others.And(up)
+	a := Answers{Telling: others.Clone(), Others: others}
+	if host := nodes.Next(0); !epilog {
+		a.Telling.Reset()
+		if killed && others.Has(host) {
+			a.Telling.Set(host)
+		}
+	}
+	if rules.Since2411 && others.Count() < nodes.Count() {
+		a.Delay = unreachable
+	}
+	others.AndNot(a.Telling)
+	return a
+}
+
+// Wait returns how long slurmctld takes to serve the nodes that tell: it sleeps for a microsecond before each
+// (_throttle_start in proc_req.c).
+func (a *Answers) Wait() time.Duration { return time.Duration(a.Telling.Count()) * time.Microsecond }
+
+// All returns the nodes of which slurmctld hears.
+func (a *Answers) All() selection.Bits {
+	all := a.Telling.Clone()
+	all.Or(a.Others)
+	return all
+}
