@@ -129,6 +129,19 @@ func (x *Tester) reweigh(set Bits, h *Horizon) {
 	}
 }
 
+// overlaps reports whether the job has a node of a set. Most jobs have fewer nodes than the set has words.
+func (a *Allocation) overlaps(set Bits) bool {
+	if len(a.Parts) > len(set) {
+		return set.Overlaps(a.Nodes)
+	}
+	for i := range a.Parts {
+		if set.Has(a.Parts[i].Node) {
+			return true
+		}
+	}
+	return false
+}
+
 // afterEnds takes running jobs away, a window at a time.
 func (x *Tester) afterEnds(running []Running, r *Request, set Bits, c Counts, h *Horizon) answer {
 	const step = 30
@@ -142,7 +155,7 @@ func (x *Tester) afterEnds(running []Running, r *Request, set Bits, c Counts, h 
 				break
 			}
 			at++
-			if !set.Overlaps(job.Nodes) {
+			if !job.overlaps(set) {
 				continue
 			}
 			if anchor == 0 {
