@@ -217,7 +217,7 @@ func readBounded(r io.Reader, name string) ([]byte, error) {
 	return text, err
 }
 
-// each visits the members. It refuses an archive that is no bundle: other members, links, devices, a member
+// each visits the members. It refuses an archive that is not a bundle: other members, links, devices, a member
 // that comes twice.
 func each(r io.Reader, visit func(member string, content io.Reader) error) error {
 	t := tar.NewReader(io.LimitReader(r, mostAll))
@@ -235,9 +235,9 @@ func each(r io.Reader, visit func(member string, content io.Reader) error) error
 		case h.Typeflag == tar.TypeDir && h.Name == clusterDir: // as tar writes it for an unpacked bundle
 			continue
 		case h.Typeflag != tar.TypeReg:
-			return fmt.Errorf("%q is no regular file %s", h.Name, want)
+			return fmt.Errorf("%q is not a regular file %s", h.Name, want)
 		case inCluster && !slices.Contains(clusterFiles, name), !inCluster && h.Name != Report && h.Name != Workload:
-			return fmt.Errorf("%q is no member of a bundle (want %s, %s and %s of %s)",
+			return fmt.Errorf("%q is not a member of a bundle (want %s, %s and %s of %s)",
 				h.Name, Report, Workload, clusterDir, strings.Join(clusterFiles, ", "))
 		case seen[h.Name]:
 			return fmt.Errorf("%s is there twice (want it once)", h.Name)

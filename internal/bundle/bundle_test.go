@@ -31,7 +31,7 @@ func TestRoundTrip(t *testing.T) {
 		one, _ := os.ReadFile(path)
 		two, _ := os.ReadFile(again)
 		if !bytes.Equal(one, two) || !IsFile(path) {
-			t.Errorf("%s: the same content has other bytes, or is no bundle", name)
+			t.Errorf("%s: the same content has other bytes, or is not a bundle", name)
 		}
 		files, err := ReadCluster(path)
 		if diff := cmp.Diff(sample().Cluster, files); err != nil || diff != "" {
@@ -59,7 +59,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestHostile: an archive that is no bundle is refused, whatever it has.
+// TestHostile: an archive that is not a bundle is refused, whatever it has.
 func TestHostile(t *testing.T) {
 	file := func(name, text string) func(*tar.Writer) {
 		return func(w *tar.Writer) {
@@ -75,14 +75,14 @@ func TestHostile(t *testing.T) {
 		members []func(*tar.Writer)
 		want    string
 	}{
-		"above":     {[]func(*tar.Writer){conf, file("../../etc/passwd", "x")}, `"../../etc/passwd" is no member of a bundle (want bundle.json`},
-		"absolute":  {[]func(*tar.Writer){file("/etc/passwd", "x")}, "is no member"},
-		"within":    {[]func(*tar.Writer){file("cluster/../bundle.json", "x")}, "is no member"},
-		"link":      {[]func(*tar.Writer){entry(tar.TypeSymlink, "cluster/slurm.conf", "/etc/passwd")}, "is no regular file"},
-		"hard link": {[]func(*tar.Writer){entry(tar.TypeLink, "workload.jsonl", "/etc/passwd")}, "is no regular file"},
-		"device":    {[]func(*tar.Writer){entry(tar.TypeChar, "cluster/users", "")}, "is no regular file"},
-		"pipe":      {[]func(*tar.Writer){entry(tar.TypeFifo, "cluster/users", "")}, "is no regular file"},
-		"directory": {[]func(*tar.Writer){entry(tar.TypeDir, "other/", "")}, "is no regular file"},
+		"above":     {[]func(*tar.Writer){conf, file("../../etc/passwd", "x")}, `"../../etc/passwd" is not a member of a bundle (want bundle.json`},
+		"absolute":  {[]func(*tar.Writer){file("/etc/passwd", "x")}, "is not a member"},
+		"within":    {[]func(*tar.Writer){file("cluster/../bundle.json", "x")}, "is not a member"},
+		"link":      {[]func(*tar.Writer){entry(tar.TypeSymlink, "cluster/slurm.conf", "/etc/passwd")}, "is not a regular file"},
+		"hard link": {[]func(*tar.Writer){entry(tar.TypeLink, "workload.jsonl", "/etc/passwd")}, "is not a regular file"},
+		"device":    {[]func(*tar.Writer){entry(tar.TypeChar, "cluster/users", "")}, "is not a regular file"},
+		"pipe":      {[]func(*tar.Writer){entry(tar.TypeFifo, "cluster/users", "")}, "is not a regular file"},
+		"directory": {[]func(*tar.Writer){entry(tar.TypeDir, "other/", "")}, "is not a regular file"},
 		"twice":     {[]func(*tar.Writer){conf, conf}, "is there twice"},
 		"long":      {[]func(*tar.Writer){file("cluster/slurm.conf", strings.Repeat("#\n", mostFile/2+1))}, "more than 64 MiB"},
 		"empty":     {nil, "no cluster/slurm.conf in it"},

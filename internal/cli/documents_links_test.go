@@ -5,8 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // documents are the Markdown files of the repository, by their path from its root.
@@ -72,6 +74,25 @@ func TestDocumentLinks(t *testing.T) {
 	}
 }
 
+// TestDocumentIndex: docs/README.md lists every page of docs, or the list of the page's directory does.
+func TestDocumentIndex(t *testing.T) {
+	texts := documents(t)
+	for name := range texts {
+		dir, file := filepath.Split(name)
+		if dir == "" || file == "README.md" {
+			continue
+		}
+		index := "docs/README.md"
+		if _, own := texts[dir+"README.md"]; own {
+			index = dir + "README.md"
+		}
+		link := "](" + strings.TrimPrefix(name, filepath.Dir(index)+"/") + ")"
+		if !strings.Contains(texts[index], link) {
+			t.Errorf("%s does not list %s", index, name)
+		}
+	}
+}
+
 // namedDocument matches a document's path in a program, a script or a help text.
 var namedDocument = regexp.MustCompile(`\bdocs/[\w/-]+\.(?:md|json)(#[\w-]+)?`)
 
@@ -96,7 +117,7 @@ func TestNamedDocuments(t *testing.T) {
 			}
 		}
 	}
-	for _, dir := range []string{"cmd", "internal", "tools", "packaging", "docs/schemas"} {
+	for _, dir := range []string{"cmd", "internal", "tools", "examples", "packaging", "docs/schemas"} {
 		err := fs.WalkDir(root, dir, func(path string, entry fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
@@ -116,6 +137,37 @@ func TestNamedDocuments(t *testing.T) {
 	look("Containerfile")
 	if named < 50 {
 		t.Errorf("only %d names of documents were found", named)
+	}
+}
+
+// widestProse is how many columns a line of prose may have.
+const widestProse = 99
+
+// TestProseWidth: outside of tables and code, a document's lines have fewer than 100 columns. The
+// command reference is generated, and its help has a test of its own.
+func TestProseWidth(t *testing.T) {
+	lines := 0
+	for name, text := range documents(t) {
+		if strings.HasPrefix(name, "docs/commands/") || name == "CHANGELOG.md" {
+			continue
+		}
+		fenced := false
+		for number, line := range slices.Collect(strings.SplitSeq(text, "\n")) {
+			if strings.HasPrefix(strings.TrimSpace(line), "```") {
+				fenced = !fenced
+			}
+			indent := len(line) - len(strings.TrimLeft(line, " "))
+			if fenced || indent >= 4 || strings.HasPrefix(strings.TrimSpace(line), "|") {
+				continue
+			}
+			lines++
+			if width := utf8.RuneCountInString(line); width > widestProse && strings.Contains(line[indent:], " ") {
+				t.Errorf("%s:%d: %d columns (want at most %d)", name, number+1, width, widestProse)
+			}
+		}
+	}
+	if lines < 1000 {
+		t.Errorf("only %d lines of prose were checked", lines)
 	}
 }
 

@@ -80,6 +80,8 @@ var mistakes = []struct{ line, want string }{
 	// Values.
 	{"simulate six.jsonl -o x --policy EASY", "did you mean easy?"},
 	{"simulate six.jsonl -o x --policy fcsf", "did you mean fcfs?"},
+	{"simulate six.jsonl -o x --policy slrm", "did you mean slurm?"},
+	{"simulate six.jsonl -o x --policy conservativ-backfill", ", slurm)"},
 	{"simulate six.jsonl -o x --policy backfill", "want fcfs, easy"},
 	{"simulate six.jsonl -o x --processors many", "not a whole number"},
 	{"simulate six.jsonl --cluster site/cluster -o x --nodes 20", "want, for example, x2 or x0.5"},

@@ -24,8 +24,8 @@ import (
 )
 
 // preempted is a line of slurmctld.log that says when which job had to end for which. A task of an array is
-// "7_27(74)", with its own number in parentheses.
-var preempted = regexp.MustCompile(`\[([0-9T:.-]+)\] preempted JobId=(?:\S+\()?(\d+)\)? .*to reclaim resources for JobId=(?:\S+\()?(\d+)`)
+// "7_27(74)", with its own number in parentheses, or the array's before it has one.
+var preempted = regexp.MustCompile(`\[([0-9T:.-]+)\] preempted JobId=(?:\d+_(\d+)\()?(\d+)\)? .*to reclaim resources for JobId=(?:\d+_(\d+)\()?(\d+)`)
 
 // enough preemptions of each day make a test of it.
 const enough = 10
@@ -148,14 +148,28 @@ func checkPreemptions(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	_, rows := openRows(t, dir)
-	names := map[string]string{}
+	numbered := map[string]*run.Row{}
 	for i := range rows {
-		names[strconv.FormatUint(uint64(rows[i].RMJob), 10)] = nameOf(&rows[i])
+		numbered[strconv.FormatUint(uint64(rows[i].RMJob), 10)] = &rows[i]
+	}
+	named := func(task, number string) string {
+		row := numbered[number]
+		switch {
+		case row == nil:
+			return number
+		case task != "":
+			return row.Job + "_" + task
+		}
+		return nameOf(row)
 	}
 	var logged, recorded, explained []string
 	for _, line := range preempted.FindAllStringSubmatch(string(log), -1) {
 		at, _, _ := strings.Cut(line[1], ".")
-		logged = append(logged, fmt.Sprintf("%s until %sZ for %s", names[line[2]], at, names[line[3]]))
+		victim, preemptor := named(line[2], line[3]), named(line[4], line[5])
+		if _, text := storyOf(t, dir, preemptor); !strings.Contains(text, "job "+victim+" of ") || strings.Contains(text, "its resources were free") {
+			t.Errorf("%s was preempted for %s; explain of that says\n%s", victim, preemptor, text)
+		}
+		logged = append(logged, fmt.Sprintf("%s until %sZ for %s", victim, at, preemptor))
 	}
 	for i := range rows {
 		name, before := nameOf(&rows[i]), len(recorded)
@@ -241,6 +255,9 @@ func checkSuspensions(t *testing.T, dir string) {
 				continue
 			}
 			named++
+			if _, other := storyOf(t, dir, stop.Started[0]); !strings.Contains(other, "job "+nameOf(&rows[i])+" of "+rows[i].User+" was suspended at "+from) {
+				t.Errorf("%s started when %s was suspended at %s; explain says\n%s", stop.Started[0], nameOf(&rows[i]), from, other)
+			}
 			line := regexp.MustCompile(`(?m)^suspended +` + from + ` to \S+: ` + strings.Join(stop.Started, ", ") + ` started on its nodes$`)
 			if !line.MatchString(text) {
 				t.Errorf("%s was suspended at %s for %v; explain says\n%s", nameOf(&rows[i]), from, stop.Started, text)

@@ -28,7 +28,7 @@ func TestRerunFlags(t *testing.T) {
 		})
 		for name := range c.own {
 			if c.flags.Lookup(name) == nil {
-				t.Errorf("--%s is no option", name)
+				t.Errorf("--%s is not an option", name)
 			}
 		}
 	}

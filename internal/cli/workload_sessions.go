@@ -44,7 +44,7 @@ func newWorkloadSessionsCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sessions WORKLOAD",
 		Short: "Find the sessions of users, and how they depend on each other",
-		Long: `Divides the submissions of each user into sessions, by one of three delimitations (Zakay
+		Long: `Divides the submissions of each user into sessions, by one of three rules (Zakay
 and Feitelson, 2013). A session depends on the sessions that had ended when it began;
 dependencies that follow from others are left out. The time from the end of one session to
 the start of the next is the think time, which a replay with feedback keeps. Prints the

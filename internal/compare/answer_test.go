@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -77,5 +78,37 @@ func TestUnexplained(t *testing.T) {
 	}
 	if got := c.Unexplained(1); got != "" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestCopiesAreOneRealization: runs of a set that are copies of each other say nothing about chance, in no figure, while
+// sets whose runs differ do.
+func TestCopiesAreOneRealization(t *testing.T) {
+	copies := func(name string, wait int) Set {
+		s := Set{Name: name}
+		for i := range 5 {
+			s.Runs = append(s.Runs, realization(fmt.Sprintf("%s%d", name, i), job("x", 0, wait, 100, "n1"), job("y", 10, wait, 50, "n2")))
+		}
+		return s
+	}
+	for name, sets := range map[string][]Set{
+		"both": {copies("a", 60), copies("b", 20)}, "one": {randomSet("a", 1, 5, 10), copies("b", 20)}, "none": {randomSet("a", 1, 5, 10), randomSet("b", 2, 5, 10)},
+	} {
+		c := mustCompare(t, Options{By: []metrics.By{metrics.ByUser}}, sets...)
+		known := 0
+		for _, table := range [][]Metric{c.Metrics, c.Waits, c.Fairness, c.Groups[metrics.ByUser][0].Metrics} {
+			for _, m := range table {
+				for _, d := range m.Differences {
+					if d.P.Known() || d.Low.Known() || d.HedgesG.Known() {
+						known++
+					}
+				}
+			}
+		}
+		answer := c.Answer(&c.Pairs[0])
+		if differ := name == "none"; c.Inference != differ || (known > 0) != differ || (c.Pairs[0].Schedules != nil) != differ ||
+			strings.Contains(answer, "cannot say how much of it is chance") == differ {
+			t.Errorf("%s: inference %t, %d figures with p, reason %q, answer %q", name, c.Inference, known, c.Reason, answer)
+		}
 	}
 }

@@ -184,7 +184,7 @@ func TestCauseOfPass(t *testing.T) {
 	}
 }
 
-// 26.05 places jobs of one node in another way. That is no cause for larger jobs, nor between older
+// 26.05 places jobs of one node in another way. That is not a cause for larger jobs, nor between older
 // releases.
 func TestCauseOfPlacement(t *testing.T) {
 	const why = "false: since 26.05.0 a job of at most one node gets the first node, in the order of weights, that can run it; before, the topology plugin chose among all nodes"

@@ -362,9 +362,12 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 		return nil, fmt.Errorf("comparing runs: %w", err)
 	}
 	c.Distances = vectors.distances()
+	c.oneRealization(tables)
 	for i := 1; i < len(sets); i++ {
 		pair := Pair{Set: i, Jobs: compareJobs(tables[0], tables[i], opts)}
-		pair.Schedules = vectors.test(0, i, opts)
+		if c.Inference {
+			pair.Schedules = vectors.test(0, i, opts)
+		}
 		a, b := &tables[0][0], &tables[i][0]
 		pair.Releases = releases.Between(a.side(), b.side())
 		pair.Divergences = diverge(a, b, pair.Releases, opts.Tolerance)
@@ -406,6 +409,46 @@ func inference(sets []Set) (possible bool, reason string) {
 		}
 	}
 	return true, ""
+}
+
+// oneRealization takes back what the figures say of chance if all runs of a set have the same schedule: the set is one
+// realization, as those of the simulator are whose workload has no random part.
+func (c *Comparison) oneRealization(tables [][]table) {
+	same := slices.IndexFunc(tables, sameSchedule)
+	if !c.Inference || same < 0 {
+		return
+	}
+	c.Inference, c.Reason = false, fmt.Sprintf("all %d runs of %s have the same schedule, so they are one realization: "+
+		"how much runs differ by chance cannot be known from it (want runs that differ, as with --jitter)",
+		len(tables[same]), c.Sets[same].Name)
+	figures := [][]Metric{c.Metrics, c.Waits, c.Fairness}
+	for _, groups := range c.Groups {
+		for i := range groups {
+			figures = append(figures, groups[i].Metrics)
+		}
+	}
+	for _, list := range figures {
+		for i := range list {
+			for k := range list[i].Differences {
+				list[i].Differences[k].withoutChance()
+			}
+		}
+	}
+}
+
+// sameSchedule reports whether all runs of a set, of which there are several, start and end each job at the same time.
+func sameSchedule(runs []table) bool {
+	for i := 1; i < len(runs); i++ {
+		if len(runs[i].byKey) != len(runs[0].byKey) {
+			return false
+		}
+		for key, row := range runs[0].byKey {
+			if other := runs[i].byKey[key]; other == nil || other.Start != row.Start || other.End != row.End {
+				return false
+			}
+		}
+	}
+	return len(runs) > 1
 }
 
 // warnings returns the reasons to doubt a comparison.

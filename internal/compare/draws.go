@@ -219,13 +219,11 @@ func renderDraws(b *bytes.Buffer, d *Draws) {
 		b.WriteString("\n")
 	}
 	var without []string
-	for i, f := range d.Fields {
-		text := "  then"
+	text := "  depends most on"
+	for _, f := range d.Fields {
 		switch {
 		case !f.Share.Known():
 			continue
-		case i == 0:
-			text = "  depends most on"
 		case f.Low <= 0:
 			without = append(without, f.Field.Words())
 			continue
@@ -235,6 +233,7 @@ func renderDraws(b *bytes.Buffer, d *Draws) {
 			fmt.Fprintf(b, ", %s to %s", f.Low.Percent(), f.High.Percent())
 		}
 		b.WriteString("\n")
+		text = "  then"
 	}
 	if len(without) > 0 {
 		fmt.Fprintf(b, "  shares that cannot be told from zero: %s\n", strings.Join(without, ", "))
@@ -257,6 +256,8 @@ func (d *Draws) doubt() string {
 	case d.Fields[0].Pairs < fewPairs:
 		return fmt.Sprintf("%d %s little of that (want --realizations 20 or more)", d.Fields[0].Pairs,
 			quantity.Plural(d.Fields[0].Pairs, "pair of realizations says", "pairs of realizations say"))
+	case d.Fields[0].Low <= 0:
+		return fmt.Sprintf("these realizations cannot tell on which field the mean wait depends (want more than %d)", d.Figures[0].Draws)
 	case len(d.Fields) > 1 && d.Fields[1].Low > 0 && d.Fields[0].Low < d.Fields[1].High:
 		return fmt.Sprintf("these realizations cannot tell the first two apart (want more than %d)", d.Figures[0].Draws)
 	}

@@ -106,6 +106,14 @@ func TestDrawsText(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
+	d.Fields[0].Low = 0 // as far as these draws tell, it may be any field
+	b.Reset()
+	renderDraws(&b, d)
+	for _, want := range []string{"cannot be told from zero: time limit, user", "cannot tell on which field the mean wait depends (want more than 40)"} {
+		if !strings.Contains(b.String(), want) || strings.Contains(b.String(), "depends most") {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
 	d.Fields[0].Pairs = 3
 	if text := d.doubt(); !strings.Contains(text, "3 pairs") {
 		t.Error(text)

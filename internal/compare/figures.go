@@ -66,6 +66,13 @@ type MetricDifference struct {
 	Paired bool `json:"paired,omitempty"`
 }
 
+// withoutChance removes what depends on how much runs differ by chance.
+func (d *MetricDifference) withoutChance() {
+	none := metrics.NoValue()
+	d.Low, d.High, d.RelativeLow, d.RelativeHigh, d.P, d.PAdjusted = none, none, none, none, none, none
+	d.Exact, d.HedgesG, d.CliffsDelta, d.Detectable = false, none, none, none
+}
+
 // gauge is one figure with its value in each run of each set.
 type gauge struct {
 	metrics.Figure

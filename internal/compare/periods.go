@@ -42,7 +42,7 @@ type PeriodQuantity struct {
 	// CliffsDelta is the effect size over jobs ([stats.CliffsDelta]).
 	CliffsDelta metrics.Float `json:"cliffs_delta"`
 	// P is the p-value of [stats.MeanTest] of the means of days. Jobs of a day wait for each other, so that
-	// they are no independent sample. It has no value if a side has fewer than three days.
+	// they are not independent samples. It has no value if a side has fewer than three days.
 	P metrics.Float `json:"p"`
 }
 
@@ -273,14 +273,21 @@ func (f periodFactor) of(sides [2][]sampled) PeriodFactor {
 	return out
 }
 
+// count writes a number of things.
+func count(n int, thing string) string {
+	return fmt.Sprintf("%d %s", n, quantity.Plural(n, thing, thing+"s"))
+}
+
 // render writes the comparison for people. a and b are the letters of the sets.
 func (p *Periods) render(b *bytes.Buffer, first, second string) {
 	fmt.Fprintf(b, "\ntwo samples of jobs, because few or no jobs are on both sides (first runs)\n")
 	for i, letter := range []string{first, second} {
-		fmt.Fprintf(b, "  %s: %d %s on %d %s, load %s of %d %s\n",
-			letter, p.Jobs[i], quantity.Plural(p.Jobs[i], "job", "jobs"), p.Days[i],
-			quantity.Plural(p.Days[i], "day", "days"), p.Load[i].Percent(), p.Processors[i],
-			quantity.Plural(p.Processors[i], "processor", "processors"))
+		machine := count(p.Processors[i], "processor")
+		if p.Processors[i] == 0 {
+			machine = "the most processors in use at once (the size of the machine is not known)"
+		}
+		fmt.Fprintf(b, "  %s: %s on %s, load %s of %s\n", letter,
+			count(p.Jobs[i], "job"), count(p.Days[i], "day"), p.Load[i].Percent(), machine)
 	}
 	fmt.Fprintf(b, "\n  %-24s", "")
 	for _, name := range []string{"mean ", "median ", "p90 "} {

@@ -1,12 +1,14 @@
 package compare
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strings"
 	"testing"
 	"time"
 
+	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
 )
 
@@ -71,5 +73,16 @@ func TestPeriodsWithinStrata(t *testing.T) {
 	}
 	if again := mustCompare(t, Options{}, a, a); again.Pairs[0].Periods != nil {
 		t.Error("the same jobs are two samples")
+	}
+}
+
+// The size of a machine that a record does not have is not 0.
+func TestPeriodsOfUnknownMachine(t *testing.T) {
+	for size, want := range map[int]string{0: "of the most processors in use at once (the size of the machine is not known)\n", 96: "of 96 processors\n"} {
+		var b bytes.Buffer
+		p := Periods{Jobs: []int{3, 4}, Days: []int{1, 1}, Load: []metrics.Float{0.5, 0.5}, Processors: []int{size, size}}
+		if p.render(&b, "A", "B"); !strings.Contains(b.String(), "A: 3 jobs on 1 day, load 50.0% "+want) {
+			t.Errorf("%d: %s", size, b.String())
+		}
 	}
 }

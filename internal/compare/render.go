@@ -374,8 +374,8 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	}
 }
 
-// renderCauses writes the causes of a divergence. say also says so if
-// the records show none.
+// renderCauses writes the causes of a divergence. With say, it also writes that the records show no
+// cause.
 func renderCauses(b *bytes.Buffer, d *Divergence, say bool) {
 	for _, cause := range d.Causes {
 		word := "a likely cause"

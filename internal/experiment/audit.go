@@ -66,16 +66,7 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 
 // unlike warns of jobs and actions that did not take the intended course.
 func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed int) (list []run.Warning) {
-	if n := len(result.Rejected); n > 0 {
-		text := fmt.Sprintf("%d %s rejected, of which %d ran when the workload was recorded or have no record: %s", n,
-			quantity.Plural(n, "job was", "jobs were"),
-			len(result.Missing), e.foreseen.rejections(result.Rejected))
-		// With another number of nodes some jobs no longer fit. The user asked for their
-		// rejection.
-		unasked := func(r replay.Rejection) bool { return e.spec.NodeFactor == 0 || !forSize.MatchString(r.Reason) }
-		affects := slices.ContainsFunc(result.Missing, unasked) || result.Refused == result.Submitted
-		list = append(list, run.Warning{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n})
-	}
+	list = append(list, e.foreseen.rejected(result, e.spec.NodeFactor != 0)...)
 	if n := len(unfinished); n > 0 {
 		text := fmt.Sprintf("%d actions had not ended when the replay did: %s", n, few(unfinished, 5))
 		list = append(list, run.Warning{Code: "action-unfinished", Text: text, Count: n})
@@ -86,6 +77,20 @@ func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed 
 		list = append(list, run.Warning{Code: "priority-not-fixed", Text: text, AffectsResult: true, Count: unfixed})
 	}
 	return list
+}
+
+// rejected warns of rejected jobs, on Slurm and on its model. With another number of nodes some jobs no longer fit:
+// resized says that the user asked for their rejection.
+func (f *foreseen) rejected(result replay.Result, resized bool) []run.Warning {
+	n := len(result.Rejected)
+	if n == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%d %s rejected, of which %d ran when the workload was recorded or have no record: %s", n,
+		quantity.Plural(n, "job was", "jobs were"), len(result.Missing), f.rejections(result.Rejected))
+	unasked := func(r replay.Rejection) bool { return !resized || !forSize.MatchString(r.Reason) }
+	affects := slices.ContainsFunc(result.Missing, unasked) || result.Refused == result.Submitted
+	return []run.Warning{{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n}}
 }
 
 // undone warns of jobs that a run gave up or started late. never are the jobs whose dependencies can

@@ -279,6 +279,7 @@ func (e *modelEngine) play(
 		warnings = append(warnings, run.Warning{Code: "configuration", Text: text, Count: 1})
 	}
 	warnings = append(append(warnings, e.partial()...), p.undone(result, engine.NeverStarts())...)
+	warnings = append(warnings, (&foreseen{}).rejected(result, e.spec.NodeFactor != 0)...)
 	return warned(record, append(warnings, refusedEvents(engine.Refused())...))
 }
 

@@ -3,6 +3,7 @@ package experiment_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/experiment/scenario"
 	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
 
 // TestModelScenarios plays workloads on small clusters with the model of Slurm's scheduler. It must give each
@@ -112,4 +115,42 @@ func (s *scene) replay(t *testing.T, d *datadriven.TestData, live bool) string {
 		t.Errorf("%s: the model differs:\n%s", d.Pos, strings.Join(list, "\n"))
 	}
 	return want
+}
+
+// TestModelReservedForMaintenance holds that a job that waits for the end of a maintenance has slurmctld's words, by
+// which package waits knows a reservation.
+func TestModelReservedForMaintenance(t *testing.T) {
+	cluster := t.TempDir()
+	if err := scenario.WriteCluster(cluster, `-- slurm.conf --
+ClusterName=tiny
+SlurmctldHost=ctl
+SlurmUser=slurm
+StateSaveLocation=/var/spool/slurmctld
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+NodeName=a[1-2] CPUs=8
+PartitionName=all Nodes=a[1-2] Default=YES MaxTime=60
+-- users --
+ann:1001:red:2001
+`); err != nil {
+		t.Fatal(err)
+	}
+	lines := "reservation at=5 create m start=60 duration=3600 nodes=a[1-2] users=root flags=MAINT,IGNORE_JOBS\njob j0 at=70 run=30 -t 5 -n 1 --uid=ann\n"
+	spec := experiment.Spec{Simulator: &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: cluster}, Seed: 1}
+	spec.Output = filepath.Join(t.TempDir(), "run")
+	if _, err := scenario.Play(t.Context(), lines, spec); err != nil {
+		t.Fatal(err)
+	}
+	r, err := run.Open(spec.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := r.Histories()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, ok := waits.Sum(&rows[0])
+	if waited := s.Parts[slices.Index(waits.Parts, waits.Reservation)]; !ok || waited < 50*time.Minute {
+		t.Errorf("the job waits %v for the reservation: %+v, %+v", waited, s, rows[0].Reasons)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +64,9 @@ func (e *simEngine) check(spec *Spec) (err error) {
 	case s.Nodes != 0 && s.Cluster != "":
 		return fieldError("nodes", "%d: not a factor (want, for example, x2 or x0.5; how many nodes a cluster has is in "+
 			"its slurm.conf)", s.Nodes)
+	}
+	if name, _, _ := strings.Cut(s.Policy, ":"); !slices.Contains(policy.Names(), name) {
+		return &FieldError{"policy", policy.Unknown(name, SlurmPolicy)}
 	}
 	e.config = sim.Config{Ties: s.Ties}
 	if e.config.Policy, e.trained, err = policy.NewWith(s.Policy, ReadModel); err != nil {

@@ -10,6 +10,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
+	"rmreplay/internal/waits"
 )
 
 // at is an instant of the tests' day, in minutes.
@@ -213,5 +214,37 @@ func TestStory(t *testing.T) {
 		if _, err := rec.Job(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
+	}
+}
+
+// The size of a machine that the record does not have is not 0.
+func TestUnknownMachine(t *testing.T) {
+	for size, want := range map[int]string{0: "machine      4 processors in use, jobs on 1 node\n", 16: "machine      4 of 16 processors in use, jobs on 1 of 16 nodes\n"} {
+		var b strings.Builder
+		s := Stall{BusyProcessors: 4, BusyNodes: 1, Processors: size, Nodes: size}
+		if err := s.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("%d: %v\n%s", size, err, b.String())
+		}
+	}
+}
+
+// A job that waited for its dependency was held by no job that happened to have its node, and its cause is the dependency.
+func TestStoryOfDependency(t *testing.T) {
+	var h history
+	h.job("first", "ann", "n1", 1, 0, 1, 30, 60)
+	h.job("me", "bob", "n1", 1, 5, 31, 60, 60)
+	h.waits("me", 5, "Dependency", 0)
+	h.rows[1].Eligible = h.rows[1].Start
+	s, err := h.record().Job("me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := s.Render(&b, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Holders) != 0 || strings.Contains(b.String(), "held by") || len(s.Parts) == 0 || s.Parts[0].Part != waits.Dependency ||
+		!strings.Contains(b.String(), "4 processors, 1 node,") {
+		t.Errorf("holders %+v, parts %+v\n%s", s.Holders, s.Parts, b.String())
 	}
 }

@@ -167,9 +167,7 @@ func (s *Stall) Render(w io.Writer, zone *time.Location) error {
 	fmt.Fprintf(&b, "at           %s: %d %s pending (%d %s), %d running\n", s.At.Text(zone), s.Pending,
 		quantity.Plural(s.Pending, "job", "jobs"), s.PendingCPUs,
 		quantity.Plural(s.PendingCPUs, "processor", "processors"), s.Running)
-	fmt.Fprintf(&b, "machine      %d of %d %s in use, jobs on %d of %d %s\n", s.BusyProcessors, s.Processors,
-		quantity.Plural(s.Processors, "processor", "processors"), s.BusyNodes, s.Nodes,
-		quantity.Plural(s.Nodes, "node", "nodes"))
+	fmt.Fprintf(&b, "machine      %s in use, jobs on %s\n", of(s.BusyProcessors, s.Processors, "processor"), of(s.BusyNodes, s.Nodes, "node"))
 	renderCauses(&b, s.Causes)
 	for i, r := range s.Reasons {
 		label := ""
@@ -187,6 +185,14 @@ func (s *Stall) Render(w io.Writer, zone *time.Location) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// of writes how many of a number of things; a machine of unknown size has 0.
+func of(n, all int, thing string) string {
+	if all == 0 {
+		return count(n, thing)
+	}
+	return fmt.Sprintf("%d of %s", n, count(all, thing))
 }
 
 // Render writes the groups for people. It returns w's error. Dates do not occur.

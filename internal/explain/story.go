@@ -377,7 +377,9 @@ func (s *Story) letStart(rec *Record, row *run.Row) {
 			}
 		}
 	}
-	if row.Start.Sub(row.Submit) <= time.Second {
+	s.madeRoom(rec, row)
+	most := max(listed, len(s.LetStart))
+	if row.Start.Sub(row.Submit) <= time.Second && len(s.LetStart) == 0 {
 		s.LetStart = append(s.LetStart, "it started at once: its resources were free")
 		return
 	}
@@ -414,7 +416,32 @@ func (s *Story) letStart(rec *Record, row *run.Row) {
 	if recent(row.Eligible) && row.Eligible > row.Submit {
 		s.LetStart = append(s.LetStart, fmt.Sprintf("it became eligible at %s", row.Eligible))
 	}
-	s.LetStart = s.LetStart[:min(listed, len(s.LetStart))]
+	s.LetStart = s.LetStart[:min(most, len(s.LetStart))]
+}
+
+// madeRoom finds the jobs that the resource manager preempted for the job, or suspended when it started on their nodes.
+func (s *Story) madeRoom(rec *Record, row *run.Row) {
+	own := nodesIn(row.Nodes)
+	for i := range rec.rows {
+		other := &rec.rows[i]
+		if other == row {
+			continue
+		}
+		for _, r := range other.Segments {
+			var what string
+			switch {
+			case r.PreemptedBy == s.Job && r.End <= row.Start.Add(sameTime):
+				what = "preempted"
+			case r.EndedBy == rm.Suspend && r.End.Sub(row.Start).Abs() < sameTime &&
+				slices.ContainsFunc(nodesIn(other.Nodes), func(node string) bool { return slices.Contains(own, node) }):
+				what = "suspended"
+			default:
+				continue
+			}
+			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of %s was %s at %s: %d %s", key{other.Job, other.Task}, orNone(other.User), what,
+				r.End.Std().UTC().Format(time.RFC3339), other.Processors, quantity.Plural(other.Processors, "processor", "processors")))
+		}
+	}
 }
 
 // negligible is the share of a wait below which a part needs no explanation, and worthHolders the share

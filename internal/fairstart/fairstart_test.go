@@ -189,7 +189,7 @@ func TestOddRows(t *testing.T) {
 	if got.Jobs != len(good)+1 || got.LeftOut != len(odd)-2 {
 		t.Errorf("%+v, want %d jobs and %d left out", got, len(good)+1, len(odd)-2)
 	}
-	// Tasks that wait for each other are no measure of a run of Slurm.
+	// Tasks that wait for each other do not measure a run of Slurm.
 	tasks := slices.Clone(good)
 	for i := range tasks {
 		tasks[i].Job, tasks[i].Task = "array", i

@@ -301,7 +301,7 @@ func (e CellEdges) Ticks(_, _ float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// CellNames are ticks at the centres of the cells of a heat map; an empty name has none.
+// CellNames are ticks at the centres of the cells of a heat map; an empty name gets no tick.
 type CellNames []string
 
 // Ticks implements [plot.Ticker].

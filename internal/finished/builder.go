@@ -133,7 +133,7 @@ func (b *Builder) Fall(rule, format string, args ...any) error {
 // makes anything of it.
 func (b *Builder) Row() { b.rows.Read++ }
 
-// Part counts a record that is no job, but says something of the one with this ID, such as a step. It
+// Part counts a record that is not a job, but says something of the one with this ID, such as a step. It
 // returns false, and counts the record under [NoteStep], if there is no such job.
 func (b *Builder) Part(job string) bool {
 	if b.jobs[job] == nil {

@@ -76,7 +76,7 @@ func TestBehaviour(t *testing.T) {
 }
 
 // TestRules checks each rule with one record that breaks it: a strict reader refuses the
-// record, and another one counts it, and keeps it if it is no job.
+// record, and another one counts it, and keeps it if it is not a job.
 func TestRules(t *testing.T) {
 	good := ran("1", 0, 10, 20, hpc.Completed, "")
 	for _, tt := range []struct {

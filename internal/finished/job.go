@@ -22,8 +22,8 @@ type Job struct {
 	Cluster string
 	Number  uint32 // the resource manager's own number (JobIDRaw of sacct)
 
-	ArrayJob  uint32 // the array's number; 0 for a job that is no task of an array
-	ArrayTask int    // -1 for a job that is no single task
+	ArrayJob  uint32 // the array's number; 0 for a job that is not a task of an array
+	ArrayTask int    // -1 for a job that is not a single task
 	ArrayRest string // the tasks of an array that never started, as "4-9%2"
 	HetJob    uint32 // the number of the heterogeneous job that it is a component of
 	HetOffset int    // which component it is, from 0

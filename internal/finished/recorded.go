@@ -22,11 +22,11 @@ func (r *Job) Recorded() *hpc.Recorded {
 // its tasks have.
 func RecordedArray(tasks []Job) *hpc.Recorded {
 	whole := &hpc.Recorded{State: tasks[0].State}
-	open := false
+	open, mixed := false, false
 	for i := range tasks {
 		task := tasks[i].Recorded()
 		if task.State != whole.State {
-			whole.State = ""
+			whole.State, mixed = "", true
 		}
 		if task.Eligible != 0 && (whole.Eligible == 0 || task.Eligible < whole.Eligible) {
 			whole.Eligible = task.Eligible
@@ -46,6 +46,11 @@ func RecordedArray(tasks []Job) *hpc.Recorded {
 	}
 	if open {
 		whole.End = 0
+	}
+	for i := range tasks {
+		if number := tasks[i].ArrayTask; mixed && number >= 0 {
+			set(&whole.TaskStates, number, tasks[i].State)
+		}
 	}
 	return whole
 }

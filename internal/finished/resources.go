@@ -67,7 +67,7 @@ func (r *Job) take(tres allocation) (taken bool) {
 	return taken
 }
 
-// takeOthers sets the licenses of a list of TRES, and the generic resources that are no GPUs, which a
+// takeOthers sets the licenses of a list of TRES, and the generic resources that are not GPUs, which a
 // request has for each node. all is false if the list has a resource that a request cannot have: what is
 // in no such list, an amount that is not the same on each node, a burst buffer.
 func (r *Job) takeOthers(list string) (all bool) {

@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/workload/transform"
 )
 
-// Key names a job, or a task of a job array. Task is -1 for a job that is no array.
+// Key names a job, or a task of a job array. Task is -1 for a job that is not an array.
 type Key struct {
 	Job  string
 	Task int

@@ -24,7 +24,7 @@ type realization struct {
 	// horizon is the last instant of the forecast; [hpc.Never] for none. ended is when the run ended.
 	horizon, ended hpc.Time
 	starts         map[Key][]hpc.Time // the starts of each job from an instant on, in their order
-	// open has the tasks that the realization waits for, by job; -1 for a job that is no array.
+	// open has the tasks that the realization waits for, by job; -1 for a job that is not an array.
 	open map[string]map[int]bool
 	// whole says that starts are whole seconds, as Slurm's are. slurmctld launches a script in the
 	// second of its allocation; a longer delay is not known before the job ends.

@@ -165,7 +165,7 @@ type mass struct{ seconds, weight float64 }
 // the short ones are missing, so those that are known are too long. The share of jobs that is longer
 // than all that have ended lies evenly between the longest job and the limit, or without a limit at the
 // longest job. limit is in seconds, or 0. weigh also returns how many jobs have ended; if none has, there
-// is no distribution.
+// is not a distribution.
 func (s *Shares) weigh(jobs []*share, at hpc.Time, limit float64) (masses []mass, ended int) {
 	longest := 0.0
 	list := make([]stats.Observation, len(jobs))

@@ -86,7 +86,7 @@ func TestSave(t *testing.T) {
 	}
 }
 
-// TestOtherKinds: a file that is no workload is named, with what to do with it.
+// TestOtherKinds: a file that is not a workload is named, with what to do with it.
 func TestOtherKinds(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// refusing are the formats whose readers end with an error at a record that is no job.
+// refusing are the formats whose readers end with an error at a record that is not a job.
 var refusing = []string{"trace", "events", "csv"}
 
 // TestRows checks for every format that no record becomes nothing without a rule: the records in the file

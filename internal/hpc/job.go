@@ -146,7 +146,7 @@ func (b *Behaviour) RunTimeOf(task int) time.Duration {
 }
 
 // ExitCodeOf returns the exit status of a task of a job array; task -1 stands for a job
-// that is no array.
+// that is not an array.
 func (b *Behaviour) ExitCodeOf(task int) int {
 	if code, differs := b.TaskExitCodes[task]; differs {
 		return code
@@ -171,16 +171,22 @@ type Recorded struct {
 	// ran, by task index.
 	TaskStarts, TaskEnds map[int]Time
 	TaskNodes            map[int]string
+	// TaskStates are the states of single tasks, by task index, if they differ. State is empty then.
+	TaskStates map[int]State
 	// TaskUsedMemory and TaskMovedBytes are UsedMemory and MovedBytes of single tasks.
 	TaskUsedMemory, TaskMovedBytes map[int]int64
 }
 
 // OfTask returns what is recorded of one task of a job array. It returns the record of the
 // whole job if no single tasks are recorded, and for task -1, which stands for a job that
-// is no array.
+// is not an array.
 func (r *Recorded) OfTask(task int) Recorded {
 	of := *r
 	of.TaskStarts, of.TaskEnds, of.TaskNodes, of.TaskUsedMemory, of.TaskMovedBytes = nil, nil, nil, nil, nil
+	of.TaskStates = nil
+	if state, ok := r.TaskStates[task]; ok {
+		of.State = state
+	}
 	if task < 0 || r.TaskStarts == nil && r.TaskEnds == nil {
 		return of
 	}

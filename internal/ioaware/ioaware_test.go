@@ -168,7 +168,7 @@ func TestTargetMayBeExceededByHalf(t *testing.T) {
 }
 
 func TestRegularity(t *testing.T) {
-	// 7/3 is no binary fraction: a job of the zero group must not become regular by rounding.
+	// 7/3 is not a binary fraction: a job of the zero group must not become regular by rounding.
 	for nodes := int64(1); nodes < 50; nodes++ {
 		for use := int64(0); use < 200; use++ {
 			g := Groups{starUse: use, starNodes: nodes}

@@ -54,7 +54,7 @@ func (p Planning) With(text string) (Planning, error) {
 		switch key, value, _ := strings.Cut(option, "="); key {
 		case "track-nodes":
 			if p.TrackNodes = true; value != "" {
-				err = fmt.Errorf("%q: track-nodes has no value", option)
+				err = fmt.Errorf("%q: track-nodes takes no value", option)
 			}
 		case "estimate":
 			p.Estimator, err = ParseEstimator(value)

@@ -148,6 +148,9 @@ func appendRecorded(b []byte, r *hpc.Recorded) []byte {
 	b = appendTasks(b, `,"task_starts":`, r.TaskStarts, at)
 	b = appendTasks(b, `,"task_ends":`, r.TaskEnds, at)
 	b = appendTasks(b, `,"task_nodes":`, r.TaskNodes, AppendString)
+	b = appendTasks(b, `,"task_states":`, r.TaskStates, func(b []byte, s hpc.State) []byte {
+		return AppendString(b, string(s))
+	})
 	b = appendTasks(b, `,"task_used_memory_kib":`, r.TaskUsedMemory, number)
 	b = appendTasks(b, `,"task_moved_bytes":`, r.TaskMovedBytes, number)
 	if len(b) > start { // the first field has no comma before it

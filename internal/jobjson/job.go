@@ -145,6 +145,8 @@ type Recorded struct {
 	TaskEnds   map[int]Instant `json:"task_ends"`
 	TaskNodes  map[int]string  `json:"task_nodes"`
 
+	TaskStates map[int]hpc.State `json:"task_states"`
+
 	TaskUsedMemory map[int]int64 `json:"task_used_memory_kib"`
 	TaskMovedBytes map[int]int64 `json:"task_moved_bytes"`
 }
@@ -208,6 +210,7 @@ func (j *Job) Decode(epoch *Epoch) *hpc.Job {
 			Eligible: at(rec.Eligible), Start: at(rec.Start), End: at(rec.End),
 			State: rec.State, Nodes: rec.Nodes, Processors: rec.Processors, Priority: rec.Priority,
 			TaskStarts: eachTask(rec.TaskStarts, at), TaskEnds: eachTask(rec.TaskEnds, at), TaskNodes: rec.TaskNodes,
+			TaskStates: rec.TaskStates,
 			UsedMemory: rec.UsedMemory, MovedBytes: rec.MovedBytes, TaskUsedMemory: rec.TaskUsedMemory,
 			TaskMovedBytes: rec.TaskMovedBytes,
 		}

@@ -75,7 +75,7 @@ type Fields struct {
 type Table struct {
 	Columns []*Column
 	// Rows are the jobs of the table. Matched is the number of jobs that the filter keeps, and
-	// Jobs that of all rows of the run.
+	// Jobs the number of all jobs of the run.
 	Rows          []*run.Row
 	Matched, Jobs int
 }
@@ -275,7 +275,7 @@ func orderOf(keys []string) (func(a, b *run.Row) int, error) {
 		case direction == "desc":
 			sign = -1
 		case given && direction != "asc":
-			return nil, fmt.Errorf("sorting by %s: %q is no direction (want asc or desc)", text, direction)
+			return nil, fmt.Errorf("sorting by %s: %q is not a direction (want asc or desc)", text, direction)
 		}
 		c, err := columnOf(name)
 		if err != nil {

@@ -136,7 +136,7 @@ func TestCheckReservedFails(t *testing.T) {
 		"example.org/flags is reserved for internal/idle, which does not import it",
 		"example.org/gone is reserved, and nobody imports it",
 		"example.org/gone is reserved for internal/cli, which does not import it",
-		"example.org/gone is reserved for internal/away, which is no package",
+		"example.org/gone is reserved for internal/away, which is not a package",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -257,7 +257,7 @@ func checkReserved(reserved []reservation, packages []goPackage) (problems []str
 			imported := strings.TrimSuffix(r.imported, "/...")
 			switch {
 			case !slices.ContainsFunc(packages, is):
-				problems = append(problems, fmt.Sprintf("%s is reserved for %s, which is no package", imported, name))
+				problems = append(problems, fmt.Sprintf("%s is reserved for %s, which is not a package", imported, name))
 			case !slices.ContainsFunc(packages, uses):
 				problems = append(problems, fmt.Sprintf("%s is reserved for %s, which does not import it", imported, name))
 			}

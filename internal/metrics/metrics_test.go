@@ -37,7 +37,7 @@ var (
 	exactly = cmp.Comparer(func(a, b Float) bool { return a == b || a != a && b != b })
 	approx  = cmp.Comparer(func(a, b Float) bool {
 		scale := math.Max(math.Abs(float64(a)), math.Abs(float64(b)))
-		return a == b || a != a && b != b || math.Abs(float64(a-b)) <= 1e-12*scale
+		return a == b || a != a && b != b || math.Abs(float64(a-b)) <= 1e-11*scale
 	})
 )
 

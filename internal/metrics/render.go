@@ -95,7 +95,11 @@ func (s *Summary) renderJobs(b *bytes.Buffer) {
 // renderMachine writes how the machine was used.
 func (s *Summary) renderMachine(b *bytes.Buffer) {
 	fmt.Fprintf(b, "makespan     %s\n", duration(s.MakespanSeconds))
-	fmt.Fprintf(b, "utilization  %s of processors, %s of nodes\n", percent(s.Utilization), percent(s.NodeUtilization))
+	fmt.Fprintf(b, "utilization  %s of processors", percent(s.Utilization))
+	if s.NodeUtilization.Known() {
+		fmt.Fprintf(b, "; nodes %s, shared ones once for each job", percent(s.NodeUtilization))
+	}
+	b.WriteByte('\n')
 	fmt.Fprintf(b, "throughput   %d %s, %s an hour\n", s.Throughput,
 		quantity.Plural(s.Throughput, "job", "jobs"), number(s.ThroughputPerHour))
 	fmt.Fprintf(b, "queue        %s jobs on average\n", number(s.MeanQueue))

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strconv"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
@@ -17,12 +18,17 @@ import (
 // infinity: both become null.
 type Float float64
 
-// MarshalJSON encodes f as a number or null.
+// MarshalJSON encodes f as a number or null. It keeps twelve digits: those behind them are of the sums of binary
+// fractions, as in 1342.8000000000002.
 func (f Float) MarshalJSON() ([]byte, error) {
 	if !f.Known() {
 		return []byte("null"), nil
 	}
-	return json.Marshal(float64(f))
+	short, err := strconv.ParseFloat(strconv.FormatFloat(float64(f), 'g', 12, 64), 64)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(short)
 }
 
 // UnmarshalJSON decodes a number. It decodes null as NaN.

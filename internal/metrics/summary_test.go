@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -266,5 +267,25 @@ func TestOf(t *testing.T) {
 	}
 	if _, err := Of(r, Options{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without jobs.parquet: %v", err)
+	}
+}
+
+// TestDigitsOfNumbers checks that no number in JSON has more than twelve digits, and that these are the number's.
+func TestDigitsOfNumbers(t *testing.T) {
+	for _, f := range []Float{1342.8000000000002, 6.999999999999999e-06, 30381853.123456789, 1. / 3, 0, -2.5, 1e15} {
+		text, err := json.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		digits := strings.Trim(strings.Map(func(r rune) rune {
+			if r < '0' || r > '9' {
+				return -1
+			}
+			return r
+		}, strings.Split(string(text), "e")[0]), "0")
+		var again Float
+		if err := json.Unmarshal(text, &again); err != nil || len(digits) > 12 || math.Abs(float64(again-f)) > 1e-11*math.Abs(float64(f)) {
+			t.Errorf("%v is %s in JSON (%v)", float64(f), text, err)
+		}
 	}
 }

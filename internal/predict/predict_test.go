@@ -34,7 +34,7 @@ func TestQuantileAndProbability(t *testing.T) {
 	}
 	point := Prediction{P10: 5, P50: 5, P90: 5}
 	if point.Quantile(0.99) != 5 || point.Probability(4.9) != 0 || point.Probability(5) != 1 {
-		t.Error("a single number is no distribution of one value")
+		t.Error("a single number is not a distribution of one value")
 	}
 }
 

@@ -149,7 +149,7 @@ func (p *player) command(c Command) {
 	p.add(c.At, command, p.commands, detail{command: &c.Command})
 }
 
-// wake puts the waking of the controller into the queue. It is no input of the workload.
+// wake puts the waking of the controller into the queue. It is not an input of the workload.
 func (p *player) wake(at hpc.Time) {
 	if at != 0 && at != hpc.Never {
 		p.wakes++

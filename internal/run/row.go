@@ -108,8 +108,8 @@ type Segment struct {
 	End        hpc.Time `parquet:"end_time,optional,timestamp(nanosecond)"` // 0 for a current period
 	NodeCount  int      `parquet:"node_count"`
 	Processors int      `parquet:"processors"`
-	// Eligible is when the job might first start before this period; 0 if it is not known, for the
-	// job's last run, which has [Row.Eligible], and in older records.
+	// Eligible is when the job might first start before this period; 0 if it is not known, and in
+	// older records. Of the job's last run it is 0 too: that has [Row.Eligible].
 	Eligible hpc.Time `parquet:"eligible_time,optional,timestamp(nanosecond)"`
 	// EndedBy is [rm.Suspend], [rm.Requeue] or [rm.Ended]; empty for a current period.
 	EndedBy rm.EventKind `parquet:"ended_by,dict"`

@@ -20,7 +20,7 @@ type Verdict struct {
 	MeanAbsolute   float64 `json:"mean_absolute_difference_s"`
 	// Distance is the Euclidean distance between the vectors of waits; a mean over the replays if
 	// there are several. BetweenReplays is the mean distance between these, 0 for a single one. A
-	// Distance that is much larger is no matter of chance.
+	// Distance that is much larger is not a matter of chance.
 	Distance       float64 `json:"distance_s"`
 	BetweenReplays float64 `json:"distance_between_replays_s,omitempty"`
 

@@ -66,6 +66,7 @@ func TestWorkloadRecorded(t *testing.T) {
 			{ID: "refused", Submit: at(4), Request: hpc.Request{Array: "1-2"}, Recorded: &hpc.Recorded{State: hpc.Rejected}},
 			{ID: "half", Submit: at(5), Request: hpc.Request{Array: "1-2"}, Recorded: &hpc.Recorded{ // one task waits
 				Start: at(80), TaskStarts: map[int]hpc.Time{1: at(80)}, TaskEnds: map[int]hpc.Time{1: at(90)}, TaskNodes: map[int]string{1: "n1"},
+				TaskStates: map[int]hpc.State{1: hpc.Failed, 2: hpc.Pending},
 			}},
 		}
 		if feedback != nil {

@@ -177,7 +177,7 @@ var errnoTexts = map[Errno]errnoText{
 	2105:          {"ESLURM_SUBMISSIONS_DISABLED", "submissions are switched off"},
 	2111:          {"ESLURM_INVALID_CORE_CNT", "the reservation's core counts do not fit its nodes"},
 	2113:          {"ESLURM_GROUP_ID_MISSING", "the group is not known"},
-	2114:          {"ESLURM_BATCH_CONSTRAINT", "--batch is no subset of the constraint"},
+	2114:          {"ESLURM_BATCH_CONSTRAINT", "--batch is not a subset of the constraint"},
 	2115:          {"ESLURM_INVALID_TRES", "a trackable resource does not exist"},
 	2118:          {"ESLURM_RESERVATION_MAINT", "a maintenance reservation is in the way"},
 	2119:          {"ESLURM_INVALID_GRES_TYPE", "a generic resource is asked for with and without its type"},

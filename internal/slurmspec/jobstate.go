@@ -32,7 +32,7 @@ const (
 // job_mgr.c).
 const Resizing hpc.State = "RESIZING"
 
-// BaseJobState returns the base state in a number. ok is false if the number is no state.
+// BaseJobState returns the base state in a number. ok is false if the number is not a state.
 func BaseJobState(number uint32) (state hpc.State, ok bool) {
 	if base := number & JobStateBase; base < uint32(len(jobStates)) {
 		return jobStates[base], true
@@ -52,7 +52,7 @@ func JobStateNumber(state hpc.State) (number uint32, ok bool) {
 
 // RecordedJobState returns the state in a number of slurmdbd's job table, as sacct prints it.
 // slurmdbd has states of its own for a run that was requeued and for one that ended with a
-// change of size. A number that is no state gives "STATE_" and the number.
+// change of size. A number that is not a state gives "STATE_" and the number.
 func RecordedJobState(number int64) hpc.State {
 	switch {
 	case number&int64(JobRequeue) != 0:

@@ -10,10 +10,12 @@ import (
 type Reason uint16
 
 // The reason of a job that no scheduler has looked at, the reasons of a job that is held, by an administrator
-// or by its user, and of a job whose dependencies can never be met.
+// or by its user, of a job whose nodes are reserved or out of service, and of a job whose dependencies can never be
+// met.
 const (
 	NoReason       Reason = 0
 	HeldByAdmin    Reason = 8
+	NotAvailable   Reason = 15
 	HeldByUser     Reason = 16
 	NeverSatisfied Reason = 39
 )
@@ -23,6 +25,15 @@ func (r Reason) Held() bool { return r == HeldByAdmin || r == HeldByUser }
 
 // HeldForReason reports whether a reason as sacct prints it says that the job is held.
 func HeldForReason(name string) bool { return strings.HasPrefix(name, "JobHeld") }
+
+// Because returns the reason's name with slurmctld's words about it, if it is ReqNodeNotAvail:
+// "ReqNodeNotAvail: Reserved for maintenance".
+func (r Reason) Because(words string) string {
+	if r == NotAvailable && words != "" {
+		return r.String() + ": " + words
+	}
+	return r.String()
+}
 
 // String returns Slurm's name of the reason, as squeue and scontrol print it: "Priority". It
 // returns the number if no such reason is known.

@@ -120,7 +120,7 @@ func (r Release) String() string {
 	return fmt.Sprintf("%02d.%02d.%d", r.Major, r.Minor, r.Patch)
 }
 
-// IsZero reports whether r is no release.
+// IsZero reports whether r is not a release.
 func (r Release) IsZero() bool { return r.Major == 0 }
 
 // Series returns the release without its patch. The series decides about protocols and options.

@@ -17,7 +17,7 @@ import (
 // releases of Slurm, also those that are not from the store. Its Version is MariaDB's.
 type Database Slurm
 
-// databaseName is its directory in a store. It begins with a dot, as all names that are no releases.
+// databaseName is its directory in a store. It begins with a dot, as all names that are not releases.
 const databaseName = ".database"
 
 // databaseSuites are the suites that it comes from, the best first. nss_wrapper is loaded into programs of

@@ -14,7 +14,7 @@ func database(t *testing.T, version string) []entry {
 		entry{name: "usr/lib/x86_64-linux-gnu/libnss_wrapper.so"})
 }
 
-// TestInstallDatabase: the database is no release, is found again, and is removed.
+// TestInstallDatabase: the database is not a release, is found again, and is removed.
 func TestInstallDatabase(t *testing.T) {
 	s := newStore(t)
 	from := write(t, t.TempDir(), "database.tar.gz", gzipped(t, archive(t, database(t, "10.5.29")...)))
@@ -50,7 +50,7 @@ func TestInstallDatabase(t *testing.T) {
 	}
 }
 
-// TestNoDatabase: what is no database is refused, and leaves nothing.
+// TestNoDatabase: what is not a database is refused, and leaves nothing.
 func TestNoDatabase(t *testing.T) {
 	whole := database(t, "10.5.29")
 	for name, tt := range map[string]struct {

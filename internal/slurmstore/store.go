@@ -83,7 +83,7 @@ func List() ([]Slurm, error) {
 }
 
 // Root returns the root of a release. A series such as 24.11 means its newest release in the
-// store. The error is an [*InputError] if version is no version, and a [*NotInstalledError] if
+// store. The error is an [*InputError] if version is not a version, and a [*NotInstalledError] if
 // the store does not have it.
 func (s *Store) Root(version string) (string, error) {
 	found, err := s.find(version)

@@ -81,7 +81,7 @@ func TestProductLimit(t *testing.T) {
 	}
 }
 
-// Whoever needs only the first times stops there, and may begin again. Weights of nothing are no jobs.
+// Whoever needs only the first times stops there, and may begin again. Weights of nothing are not jobs.
 func TestProductLimitEnds(t *testing.T) {
 	estimate := ProductLimit([]Observation{{Time: 1, Weight: 1}, {Time: 2, Weight: 1}})
 	for range estimate {

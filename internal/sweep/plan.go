@@ -142,7 +142,7 @@ func Open(path, dir string, model bool, check CheckOption, together CheckVariant
 	return plan, nil
 }
 
-// mayHold returns an error if dir holds something that is no sweep. A sweep has a lock from its
+// mayHold returns an error if dir holds something that is not a sweep. A sweep has a lock from its
 // beginning.
 func mayHold(dir string) error {
 	entries, err := os.ReadDir(dir)

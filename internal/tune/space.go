@@ -109,7 +109,7 @@ func rounded(v float64) float64 {
 }
 
 // position returns where a value lies in the range of a number. It is false for an empty value, a
-// text that is no number, and a categorical parameter.
+// text that is not a number, and a categorical parameter.
 func (p *Parameter) position(value string) (u float64, ok bool) {
 	if value == "" {
 		value = p.Now

@@ -140,7 +140,7 @@ func (t *Tuner) Check() error {
 	return nil
 }
 
-// mayHold returns an error if dir holds something that is no tuning.
+// mayHold returns an error if dir holds something that is not a tuning.
 func mayHold(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) == 0 {

@@ -231,7 +231,7 @@ func (c *Clock) processes() map[int]bool {
 // repair completes a step of the clock during which a process was killed: sleepers that were
 // counted as running but not woken, or a count without its change of state. It acts only while
 // every thread sleeps and nothing has moved for repairAfter. Otherwise a live thread could be
-// between its count and its change of state, and the look at all threads is no snapshot.
+// between its count and its change of state, and the look at all threads is not a snapshot.
 func (c *Clock) repair() {
 	s := c.s
 	c.user.become()

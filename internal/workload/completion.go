@@ -22,7 +22,7 @@ const (
 	FieldExclusive Field = "exclusive"
 	FieldTimeLimit Field = "time_limit"
 	FieldQOS       Field = "qos"
-	FieldUsage     Field = "usage" // of users before the workload begins; it is no field of a job
+	FieldUsage     Field = "usage" // of users before the workload begins; it is not a field of a job
 )
 
 // Fields are all of them.

@@ -48,7 +48,7 @@ type ReadOptions struct {
 	// own format does.
 	Lean bool
 	// Progress, if not nil, is called now and then with the progress of the reading: for a
-	// file, the bytes read and their total (0 if it is no regular file); for a database, the
+	// file, the bytes read and their total (0 if it is not a regular file); for a database, the
 	// jobs read and 0.
 	Progress func(done, all int64)
 

@@ -74,7 +74,7 @@ type Info struct {
 	// PerHourOfDay counts the submissions of each hour of the day, in UTC.
 	PerHourOfDay [24]int        `json:"submissions_by_hour_of_day"`
 	Rules        map[string]int `json:"rules,omitempty"`
-	// Unusable is the number of records of the source that are no jobs to replay.
+	// Unusable is the number of records of the source that are not jobs to replay.
 	Unusable int `json:"unusable_records"`
 	// MachineProcessors is the size of the machine that the workload was recorded on.
 	// OfferedLoad is the offered work divided by what that machine can do in the window. Both

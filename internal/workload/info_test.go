@@ -119,3 +119,13 @@ func TestInfoOfNothing(t *testing.T) {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 }
+
+// Jobs without time limits use no share of them, rather than none.
+func TestInfoWithoutLimits(t *testing.T) {
+	job := hpc.Job{ID: "1", Submit: workload.DefaultEpoch, Request: hpc.Request{Tasks: 1}, Behaviour: hpc.Behaviour{RunTime: time.Hour}}
+	var text bytes.Buffer
+	err := workload.NewInfo(&workload.Workload{Epoch: workload.DefaultEpoch, Jobs: workload.JobsOf(&job)}).Render(&text, time.UTC)
+	if err != nil || !strings.Contains(text.String(), "the jobs have no time limits") || strings.Contains(text.String(), "hours requested") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+}

@@ -32,7 +32,7 @@ func (b *RuleBook) Fall(rule, format string, args ...any) error {
 }
 
 // Note counts n decisions that a reader made because the source lacks a fact that the workload
-// needs. They are no mistakes of the source. A strict book counts them too.
+// needs. They are not mistakes of the source. A strict book counts them too.
 func (b *RuleBook) Note(what string, n int) {
 	if n == 0 {
 		return

@@ -503,7 +503,7 @@ func (v *validator) dependency(job *hpc.Job, d sbatch.Dependency) {
 	}
 	switch {
 	case !known:
-		v.report(Error, job.ID, RuleUnknownDependency, "depends on %s, which is no job of the workload", d.Job)
+		v.report(Error, job.ID, RuleUnknownDependency, "depends on %s, which is not a job of the workload", d.Job)
 	case id == job.ID:
 		v.report(Error, job.ID, RuleSelfDependency, "depends on itself")
 	default:
@@ -644,7 +644,7 @@ func repeated(list string) string {
 	return ""
 }
 
-// events checks the entries of the workload that are no jobs.
+// events checks the entries of the workload that are not jobs.
 func (v *validator) events() {
 	for _, e := range v.w.NodeEvents {
 		if strings.EqualFold(e.Nodes, "ALL") {

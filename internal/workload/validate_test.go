@@ -217,7 +217,7 @@ func TestValidateNames(t *testing.T) {
 }
 
 // TestValidateCycles checks that each cycle is reported once, and that a chain of all jobs of a
-// workload is no problem.
+// workload is not a problem.
 func TestValidateCycles(t *testing.T) {
 	w := &Workload{}
 	add := func(id, dependency string) {

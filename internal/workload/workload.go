@@ -28,7 +28,7 @@ type Workload struct {
 	// [Workload.Preset].
 	Start hpc.Time
 	// Usage is the fair-share usage at the window's start, or at the first submission if there
-	// is no window.
+	// is not a window.
 	Usage []hpc.Usage
 
 	// Epoch is the instant from which the source's relative times count.
@@ -55,7 +55,7 @@ type Workload struct {
 	FileSystems []hpc.FileSystem
 	// Header has the comment lines at the source's beginning, without the comment character.
 	Header []string
-	// Unusable are the records of the source that are no jobs to replay, with their text.
+	// Unusable are the records of the source that are not jobs to replay, with their text.
 	Unusable []Unusable
 	// Rows says what became of the records of an accounting.
 	Rows Rows

@@ -43,7 +43,7 @@ var newer = []family{
 // ofEach is how many numbers a newer family has.
 const ofEach = 1_000_000
 
-// Draw returns the case of a number. Only that decides.
+// Draw returns the case of a number, which follows from the number alone.
 func Draw(number uint64) Case {
 	d := &drawing{Rand: rand.New(rand.NewPCG(number, 0x6361736573))}
 	f := families[number%uint64(len(families))]
@@ -70,7 +70,7 @@ type drawing struct {
 	jobs       int
 	// job adds options to those of a job with a number, which may be none.
 	job   []func(i int) string
-	extra []string // lines of the workload that are no jobs
+	extra []string // lines of the workload that are not jobs
 	pace  []int    // seconds between submissions
 	wide  int      // bound of a job's tasks
 	chain bool     // jobs may depend on others

@@ -38,7 +38,7 @@ func TestAnonymize(t *testing.T) {
 	}
 }
 
-// TestAnonymizeFails refuses what is no document.
+// TestAnonymizeFails refuses what is not a document.
 func TestAnonymizeFails(t *testing.T) {
 	a, err := NewAnonymizer([]string{"alice"}, "x")
 	if err != nil {
@@ -60,7 +60,7 @@ func TestAnonymizeFails(t *testing.T) {
 func TestKeysExist(t *testing.T) {
 	for key := range impersonal {
 		if _, known := fields[key]; !known && !unread[key] {
-			t.Errorf("%s is no key of a document", key)
+			t.Errorf("%s is not a key of a document", key)
 		}
 	}
 }

@@ -112,7 +112,7 @@ func (s *scanner) quoted() (text string, ok bool) {
 			return text, true
 		case '\\':
 			escaped = true
-			s.at = min(s.at+2, len(s.text)) // the next one is no end
+			s.at = min(s.at+2, len(s.text)) // the next one is not an end
 		default: // a control character
 			return "", false
 		}

@@ -32,7 +32,7 @@ func FuzzFlat(f *testing.F) {
 	})
 }
 
-// TestFlat checks that what Slurm writes does not need the decoder, and that what is no JSON does.
+// TestFlat checks that what Slurm writes does not need the decoder, and that what is not JSON does.
 func TestFlat(t *testing.T) {
 	var p parser
 	if !p.flat(texts[0]) || p.job.JobID != 1 || p.job.TRESAlloc != "cpu=4,mem=8G,gres/gpu:a=2" {
@@ -41,7 +41,7 @@ func TestFlat(t *testing.T) {
 	for _, text := range texts {
 		var quick, slow parser
 		if slow.object(text); slow.job.Marks&NotJSON != 0 && quick.flat(text) {
-			t.Errorf("%q is no JSON", text)
+			t.Errorf("%q is not JSON", text)
 		}
 	}
 }

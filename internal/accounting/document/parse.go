@@ -69,7 +69,7 @@ func (p *parser) read(text []byte) {
 	p.finish(text)
 }
 
-// member sets a field to a value that is no object or array.
+// member sets a field to a value that is not an object or array.
 func (p *parser) member(key string, v value) {
 	if p.identity && !identifies(key) {
 		return
@@ -100,7 +100,7 @@ func identifies(key string) bool {
 	return false
 }
 
-// value is a JSON value that is no object or array: the text of a string, or of a number as it is
+// value is a JSON value that is not an object or array: the text of a string, or of a number as it is
 // written. kind is the one of [jsontext.Token].
 type value struct {
 	kind jsontext.Kind
@@ -151,7 +151,7 @@ func (p *parser) object(text string) {
 // field is a key of the documents.
 type field struct {
 	bit int
-	// set reads a value that is no null, object or array. It returns false for one that makes no sense.
+	// set reads a value that is not null, an object or an array. It returns false for one that makes no sense.
 	set func(p *parser, v value) bool
 }
 

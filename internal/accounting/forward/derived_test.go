@@ -31,7 +31,7 @@ func (m *mapper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	body, _ := io.ReadAll(r.Body) // a cut body is no JSON
+	body, _ := io.ReadAll(r.Body) // a cut body is not JSON
 	m.asked, m.bodies = append(m.asked, r.URL.Path), append(m.bodies, string(body))
 	status := http.StatusOK
 	if len(m.answers) > 0 {

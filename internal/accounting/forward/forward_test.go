@@ -337,7 +337,7 @@ func TestStore(t *testing.T) {
 	<-done
 }
 
-// TestTooLarge sends to a cluster that takes few bytes at a time, and documents that are no JSON.
+// TestTooLarge sends to a cluster that takes few bytes at a time, and documents that are not JSON.
 func TestTooLarge(t *testing.T) {
 	s := newStore(t, 20)
 	large := []byte(`{"jobid": 21, "@submit": "2024-03-01T00:00:00",` + "\n" + `"script": "` + strings.Repeat("x", 10000) + `"}`)
@@ -453,8 +453,8 @@ func TestOptions(t *testing.T) {
 		return path
 	}
 	for _, c := range []struct{ url, credentials, want string }{
-		{"ftp://x", "", "want http://"}, {"http://", "", "want http://"}, {"http://u:secret@x", "", "into a file"}, {"http://x/a/b", "", "no name of an index"},
-		{"http://x/_bulk", "", "no name of an index"}, {"http://x/?q=1", "", "without ?"}, {"http://x:%zz", "", "cannot be parsed"},
+		{"ftp://x", "", "want http://"}, {"http://", "", "want http://"}, {"http://u:secret@x", "", "into a file"}, {"http://x/a/b", "", "not a name of an index"},
+		{"http://x/_bulk", "", "not a name of an index"}, {"http://x/?q=1", "", "without ?"}, {"http://x:%zz", "", "cannot be parsed"},
 		{"http://x", filepath.Join(dir, "absent"), "no such file"}, {"http://x", write("open", "a:b", 0o644), "want 0600"},
 		{"http://x", write("bad", "nothing", 0o600), "want one line"},
 	} {

@@ -309,15 +309,15 @@ func TestHostile(t *testing.T) {
 	}
 	for _, c := range []struct{ name, text, want string }{
 		{"x.json", "", "reading the JSON"}, {"x.json", "{}", "statistics"}, {"x.json", `{"statistics":[]}`, "reading the JSON"},
-		{"x.json", change(good, `"agent_queue_size": \d+`, `"agent_queue_size": -1`), "no counter"},
-		{"x.json", change(good, `"agent_queue_size": \d+`, `"agent_queue_size": 1e300`), "no counter"},
-		{"x.json", change(good, `"agent_queue_size": \d+`, `"agent_queue_size": "x"`), "no number"},
+		{"x.json", change(good, `"agent_queue_size": \d+`, `"agent_queue_size": -1`), "not a counter"},
+		{"x.json", change(good, `"agent_queue_size": \d+`, `"agent_queue_size": 1e300`), "not a counter"},
+		{"x.json", change(good, `"agent_queue_size": \d+`, `"agent_queue_size": "x"`), "not a number"},
 		{"x.json", change(good, `"schedule_cycle_sum"`, `"sum"`), "no sums"},
 		{"x.txt", "", "lines of its statistics"}, {"x.txt", "No data available. Probably slurmctld is not working\n", "Probably"},
-		{"x.txt", change(text, `Jobs failed: +\d+`, "Jobs failed: -3"), "no counter"},
+		{"x.txt", change(text, `Jobs failed: +\d+`, "Jobs failed: -3"), "not a counter"},
 		{"x.txt", change(text, `sdiag output at .*`, ""), "lines of its statistics"},
 		{"x.txt", change(text, `Mean cycle: +\d+`, "Mean cycle: 9007199254740992"), "mean of"},
-		{"x.txt", change(text, `count:\d+`, "count:99999999999999999999"), "no counter"},
+		{"x.txt", change(text, `count:\d+`, "count:99999999999999999999"), "not a counter"},
 		{"x.txt", change(text, `\(\d{10}\)`, "(7)"), "its time is"},
 	} {
 		if s, err := parse(c.name, []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -435,7 +435,7 @@ func TestSize(t *testing.T) {
 		want              string // of the report
 	}{
 		{`test "$1 $2 $3" = "-M vale --all" && printf 'CLUSTER: vale\nn1|32|gpu:a100:4(S:0-1),nic:2\nn1|32|gpu:a100:4(S:0-1)\nn2|64|(null)\nn3|16|gpu:2\n'`, 3, 112, 6, ""},
-		{`echo "n1|32+|(null)"`, 0, 0, 0, "is no counter"},
+		{`echo "n1|32+|(null)"`, 0, 0, 0, "is not a counter"},
 		{`exit 0`, 0, 0, 0, "lists no node"},
 		{`echo "slurm_load_partitions: Unable to contact slurm controller" >&2; exit 1`, 0, 0, 0, "Unable to contact"},
 	} {
@@ -462,7 +462,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestPoller runs programs that are no sdiag.
+// TestPoller runs programs that are not sdiag.
 func TestPoller(t *testing.T) {
 	dir := t.TempDir()
 	script := func(name, text string) []string {

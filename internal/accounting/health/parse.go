@@ -36,7 +36,7 @@ func (n *number) UnmarshalJSON(text []byte) error {
 			Number json.Number
 		}
 		if err := json.Unmarshal(text, &object); err != nil {
-			return fmt.Errorf("%.80s is no number", text)
+			return fmt.Errorf("%.80s is not a number", text)
 		}
 		if plain = object.Number; object.Set != nil && !*object.Set {
 			plain = "0"
@@ -57,7 +57,7 @@ func counter(text string) (int64, error) {
 		}
 	}
 	if err != nil || v < 0 || v > most {
-		return 0, fmt.Errorf("%q is no counter (want a number from 0 to %d)", text, int64(most))
+		return 0, fmt.Errorf("%q is not a counter (want a number from 0 to %d)", text, int64(most))
 	}
 	return v, nil
 }

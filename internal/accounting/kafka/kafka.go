@@ -68,7 +68,7 @@ func ParseFrom(from string) (brokers []string, topic string, err error) {
 		return fail("no topic behind the brokers")
 	}
 	if len(topic) > mostName || strings.Trim(topic, nameCharacters) != "" || topic == "." || topic == ".." {
-		return fail(fmt.Sprintf("%q is no name of a topic", topic))
+		return fail(fmt.Sprintf("%q is not a name of a topic", topic))
 	}
 	for _, broker := range strings.Split(list, ",") {
 		host, port, err := net.SplitHostPort(broker)
@@ -76,7 +76,7 @@ func ParseFrom(from string) (brokers []string, topic string, err error) {
 			host, port = strings.Trim(broker, "[]"), defaultPort
 		}
 		if _, err := strconv.ParseUint(port, 10, 16); err != nil || host == "" || strings.ContainsAny(host, " []") {
-			return fail(fmt.Sprintf("%q is no broker", broker))
+			return fail(fmt.Sprintf("%q is not a broker", broker))
 		}
 		brokers = append(brokers, net.JoinHostPort(host, port))
 	}
@@ -106,7 +106,7 @@ func New(opts Options) (*Reader, error) {
 	return &Reader{opts: opts, topic: topic, client: client, faults: now}, nil
 }
 
-// Run reads until ctx ends. It overcomes all errors of brokers.
+// Run reads until ctx ends. It tries again after every error of a broker.
 func (r *Reader) Run(ctx context.Context) {
 	defer r.close(ctx)
 	r.find(ctx)

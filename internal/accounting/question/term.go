@@ -73,7 +73,7 @@ func (r Reader) value(f *Field, value string) (any, error) {
 		v = d.Seconds()
 	}
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || math.Abs(v) > 1<<53 {
-		return nil, fmt.Errorf("%s: %q is no number%s", f.Name, value,
+		return nil, fmt.Errorf("%s: %q is not a number%s", f.Name, value,
 			map[bool]string{true: " and no duration (want one such as 3600, 90m or 2h)"}[strings.HasSuffix(f.Name, "_s")])
 	}
 	return v, nil
@@ -98,7 +98,7 @@ func ParseInstant(value string, zone *time.Location, now time.Time) (time.Time, 
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no instant (want one such as 2024-03-05T14:07, or now-7d)", value)
+	return time.Time{}, fmt.Errorf("%q is not an instant (want one such as 2024-03-05T14:07, or now-7d)", value)
 }
 
 var durationText = regexp.MustCompile(`^([0-9]{1,7})([smhdwy])$`)
@@ -107,7 +107,7 @@ var durationText = regexp.MustCompile(`^([0-9]{1,7})([smhdwy])$`)
 func ParseDuration(value string) (time.Duration, error) {
 	m := durationText.FindStringSubmatch(value)
 	if m == nil {
-		return 0, fmt.Errorf("%q is no duration (want one such as 90s, 30m, 12h, 7d, 4w or 1y)", value)
+		return 0, fmt.Errorf("%q is not a duration (want one such as 90s, 30m, 12h, 7d, 4w or 1y)", value)
 	}
 	n, err := strconv.Atoi(m[1])
 	if err != nil {
@@ -137,7 +137,7 @@ var termText = regexp.MustCompile(`^(@?[a-z_]+)(!=|<=|>=|=|<|>)((?s).*)$`)
 func ParseTerm(s string) (Term, error) {
 	m := termText.FindStringSubmatch(s)
 	if m == nil {
-		return Term{}, fmt.Errorf("%q is no filter (want a field, one of = != < <= > >=, and a value)", s)
+		return Term{}, fmt.Errorf("%q is not a filter (want a field, one of = != < <= > >=, and a value)", s)
 	}
 	f, err := LookUp(m[1])
 	return Term{f, m[2], m[3]}, err

@@ -106,7 +106,7 @@ func (i *bulkItem) set(name string, v any) {
 var errActions = fmt.Errorf("the bulk request has more than %d actions (want several requests)", MaxActions)
 
 // parseBulk reads a bulk request. An action that is not supported is an item with the problem; a line
-// that is no action is an error, because it is not known what the lines behind it are.
+// that is not an action is an error, because it is not known what the lines behind it are.
 func (h *Handler) parseBulk(r *http.Request, body []byte) (items []item, arrivals []intake.Arrival, err error) {
 	number := 0
 	next := func() (line []byte, ok bool) {

@@ -36,7 +36,7 @@ func FuzzBulk(f *testing.F) {
 			text := arrivals[it.arrival].Document
 			at := bytes.Index(rest, text)
 			if len(text) == 0 || bytes.ContainsRune(text, '\n') || at < 0 {
-				t.Fatalf("%q is no line of the body", text)
+				t.Fatalf("%q is not a line of the body", text)
 			}
 			rest = rest[at+len(text):]
 			next++

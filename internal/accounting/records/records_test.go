@@ -121,7 +121,7 @@ func TestTasksByName(t *testing.T) {
 	for task := range 3 {
 		name := fmt.Sprintf("5313029_%d", task)
 		row := run.Row{Job: name, Task: -1, Submit: at(0), Start: at(100), End: at(500), State: hpc.Completed, Processors: 1}
-		ofRun, err := records.RunDocument(&row, "vale")
+		ofRun, err := records.RunDocument(&row, "vale", 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -109,8 +109,8 @@ func (s *interval) shift(instant query.SQL) (expr query.SQL, constant int64, isC
 	if len(changes) == 1 {
 		return query.SQL{}, changes[0].ahead, true
 	}
-	// The database leaves the cases as soon as no job is left. So those of the last years come
-	// first, and those of the future are one case.
+	// The database evaluates a case for the jobs that no earlier case has taken. So the cases of
+	// the last years come first, and those of the future are one case.
 	soon := s.now.AddDate(1, 0, 0)
 	var past, future strings.Builder
 	var args, later []any

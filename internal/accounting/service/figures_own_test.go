@@ -87,7 +87,7 @@ func TestGrafana(t *testing.T) {
 				asked++
 				name = strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")
 				if !known[name] {
-					t.Errorf("%s asks for %s, which is no figure of the server", p.Title, name)
+					t.Errorf("%s asks for %s, which is not a figure of the server", p.Title, name)
 				}
 			}
 		}

@@ -83,7 +83,7 @@ func (s *sender) flush() error {
 		return fmt.Errorf("reading the server's answer: %w", unexpected(err))
 	}
 	if len(result.Items) != s.n {
-		return fmt.Errorf("sending %d %s: the server answered about %d", s.n,
+		return fmt.Errorf("sending %d %s: the server answered for %d", s.n,
 			quantity.Plural(s.n, "document", "documents"), len(result.Items))
 	}
 	for _, item := range result.Items {

@@ -15,7 +15,7 @@ import (
 const (
 	// mostFreshParts is how many fresh parts there may be: each costs a question some time.
 	mostFreshParts = 24
-	// mostGoneShare is the part of a part's rows that may be gone before it is written anew: a twentieth.
+	// mostGoneShare is the share of a part's rows that may be gone before the part is written anew: a twentieth.
 	mostGoneShare = 20
 	// fewParts is how many neighbours make one part if they have the rows of one together.
 	fewParts = 4

@@ -554,7 +554,7 @@ func TestID(t *testing.T) {
 	}
 	for _, text := range []string{"", "17", "a:17", "a:x:1", "a:1:", "a:1:99999999999999999999"} {
 		if _, _, _, ok := store.ParseID(text); ok {
-			t.Errorf("%q is no id", text)
+			t.Errorf("%q is not an id", text)
 		}
 	}
 }

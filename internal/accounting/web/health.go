@@ -21,10 +21,12 @@ import (
 var healthPanels = []*panel{
 	{name: "health-main", title: "Main scheduler: time of cycles",
 		about: "The mean cycle, and above it the longest known one.", health: queryCycles("main"), shape: shapeCycles,
-		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]", still: frozen},
+		draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]",
+		still: frozen},
 	{name: "health-backfill", title: "Backfill scheduler: time of cycles", about: "The mean cycle, and above it the " +
 		"longest known one. Times exclude the pauses in which the scheduler releases its locks.", health: queryCycles("bf"),
-		shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]", still: frozen},
+		shape: shapeCycles, draw: drawTimeline("time [ms]"), lines: []string{"mean", "longest"}, unit: "time [ms]",
+		still: frozen},
 	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and those " +
 		"that it only looked at.", health: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs"),
 		lines: []string{"depth", "queue"}, unit: "jobs"},
@@ -45,7 +47,8 @@ var healthPanels = []*panel{
 	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type.",
 		health: queryCounts(store.Requests, "count"), shape: shapeCounts("requests", count), draw: drawTimeline("requests")},
 	{name: "health-request-time", title: "Time for requests", about: "How long slurmctld took for requests, by type.",
-		health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]"), still: frozen},
+		health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]"),
+		still: frozen},
 }
 
 // frozen says why nothing took time.

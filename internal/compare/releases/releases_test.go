@@ -135,7 +135,7 @@ func TestLog(t *testing.T) {
 	if diff := cmp.Diff(map[uint32]uint32{1001: 1070000, 1002: 5}, log.Priorities); diff != "" {
 		t.Error(diff)
 	}
-	// The rest of a long line is no line of its own.
+	// The rest of a long line is not a line of its own.
 	long := "[x] sched: Allocate JobId=1 NodeList=" + strings.Repeat("n", maxLine) + "] sched: Allocate JobId=2 \n[x] sched: Allocate JobId=3 "
 	if diff := cmp.Diff(map[uint32]Scheduler{1: Main, 3: Main}, readLog(t, long, "22.05").By); diff != "" {
 		t.Error(diff)

@@ -110,7 +110,7 @@ func (s *reader) Finish() (*workload.Workload, []string, error) {
 	return s.b.Close("Grid Engine accounting")
 }
 
-// line takes a line. Lines of one character are no records (accounting(5)).
+// line takes a line. Lines of one character are not records (accounting(5)).
 func (s *reader) line(line []byte) error {
 	if len(line) <= 1 || line[0] == '#' {
 		return nil

@@ -94,7 +94,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestPartialExecutions checks that parts of a job are no jobs if a record has the whole one.
+// TestPartialExecutions checks that parts of a job are not jobs if a record has the whole one.
 func TestPartialExecutions(t *testing.T) {
 	whole, part, alone := record("1", 10, 0, 300, 1, 1, -1, 1), record("1", 10, 0, 100, 1, 1, -1, 2), record("2", 20, 0, 50, 1, 1, -1, 3)
 	for _, text := range []string{whole + part + part + alone, part + part + alone + whole} {

@@ -272,7 +272,7 @@ type tail struct {
 	reservation string
 	reason      int64  // for the end of the job
 	limit       int64  // of the run time, in seconds
-	requirement string // after the defaults of queues and of bsub -gpu
+	requirement string // of resources, with the defaults of the queue and of bsub -gpu
 	ranges      string // of tasks that ended before they started, as "4-9,20-30:2"
 }
 

@@ -352,7 +352,7 @@ func (s *reader) Finish() (*workload.Workload, []string, error) {
 type identity struct {
 	text, server string
 	number       uint32
-	task         int // -1 for a job that is no task
+	task         int // -1 for a job that is not a task
 	array        bool
 }
 

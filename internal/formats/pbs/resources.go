@@ -58,7 +58,7 @@ func (s *reader) read(j *job, text []byte) error {
 	return nil
 }
 
-// attribute takes an attribute that is no resource. Other attributes change nothing.
+// attribute takes an attribute that is not a resource. Other attributes change nothing.
 func (j *job) attribute(key string, value []byte) (err error) {
 	text := func() string { return lines.UTF8(value) }
 	switch key {

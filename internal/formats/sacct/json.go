@@ -74,7 +74,7 @@ func (s *jsonReader) job(d *json.Decoder) error {
 		return fmt.Errorf("job %d: %w", s.jobs, jsonError(err))
 	}
 	var j jsonJob
-	// The decoder would put a replacement character for every byte that is no UTF-8.
+	// The decoder would put a replacement character for every byte that is not UTF-8.
 	err := json.Unmarshal([]byte(lines.UTF8(text)), &j)
 	if err != nil {
 		err = s.b.Unusable(finished.RuleNoRecord, string(text), "%v", jsonError(err))

@@ -31,6 +31,6 @@ func TestJSONResources(t *testing.T) {
 	}
 	var j jsonJob
 	if err := json.Unmarshal([]byte(`{"job_id":1,"flags":"x"}`), &j); err != nil || j.Flags != nil {
-		t.Errorf("flags that are no list: %v, %v", j.Flags, err)
+		t.Errorf("flags that are not lists: %v, %v", j.Flags, err)
 	}
 }

@@ -380,7 +380,7 @@ func (s *textReader) line(number int, line []byte) error {
 	return s.unusable(string(line), "%d fields, where the header has %d", len(s.fields), len(s.columns))
 }
 
-// unusable counts a text that is no record.
+// unusable counts a text that is not a record.
 func (s *textReader) unusable(text, format string, args ...any) error {
 	s.b.Row()
 	return s.b.Unusable(finished.RuleNoRecord, text, format, args...)
@@ -454,7 +454,7 @@ func (s *textReader) continuation(number int, line []byte) error {
 	return nil
 }
 
-// flush counts lines that are no record as unusable.
+// flush counts lines that are not records as unusable.
 func (s *textReader) flush() error {
 	if s.pending == nil {
 		return nil

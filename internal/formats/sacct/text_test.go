@@ -146,6 +146,7 @@ func TestRead(t *testing.T) {
 				TaskStarts: map[int]hpc.Time{1: at("08:02:00"), 2: at("08:02:00")},
 				TaskEnds:   map[int]hpc.Time{1: at("08:03:00"), 2: at("08:02:30")},
 				TaskNodes:  map[int]string{1: "n1", 2: "n2"},
+				TaskStates: map[int]hpc.State{1: hpc.Completed, 2: hpc.Failed, 3: hpc.Pending, 4: hpc.Pending, 5: hpc.Pending},
 			},
 		},
 		{
@@ -158,7 +159,7 @@ func TestRead(t *testing.T) {
 			Recorded:  &hpc.Recorded{Eligible: at("08:00:30"), End: at("08:10:30"), State: hpc.Cancelled},
 		},
 	}
-	want[3].TimeLimit = 0 // "60" is no time in sacct's form
+	want[3].TimeLimit = 0 // "60" is not a time in sacct's form
 	if diff := cmp.Diff(want, w.Jobs.List()); diff != "" {
 		t.Errorf("jobs (-want +got)\n%s", diff)
 	}
@@ -512,7 +513,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestCutArrays checks that a list of tasks that sacct has cut is no step, and that its tasks come from the
+// TestCutArrays checks that a list of tasks that sacct has cut is not a step, and that its tasks come from the
 // command line. A step without a job is counted.
 func TestCutArrays(t *testing.T) {
 	const header = "JobID|User|Submit|Start|End|State|ReqCPUS|SubmitLine\n"

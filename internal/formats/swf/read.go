@@ -57,7 +57,7 @@ const (
 	RulePartial      = "swf_partial_execution"  // a part of a job that was checkpointed: another record has the whole job
 	RuleBadWait      = "swf_negative_wait"      // field 3 is negative and not -1
 	RuleNoJobBefore  = "swf_job_before_unknown" // field 17 names no earlier job of the log
-	RuleBadHeader    = "swf_bad_header"         // UnixStartTime is no time
+	RuleBadHeader    = "swf_bad_header"         // UnixStartTime is not a time
 	RuleAbsurdMemory = "swf_absurd_memory"      // field 10 is more than 4 TiB for a processor
 )
 
@@ -113,7 +113,7 @@ const (
 // Users, groups and executables get names with their numbers (user12, group3, app7). Queues and
 // partitions get the names in the header's comments, or else queue1 and partition1. A queue
 // becomes the job's QOS. Each job's [workload.Origin] keeps what the record says beyond that,
-// and [workload.Workload.Unusable] keeps records that are no jobs, so that [Write] writes the
+// and [workload.Workload.Unusable] keeps records that are not jobs, so that [Write] writes the
 // same log.
 func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
 	s := &reader{
@@ -279,7 +279,7 @@ func (s *reader) line(number int, line []byte) error {
 	return s.job(&r, int(size), number)
 }
 
-// unusable keeps a record that is no job.
+// unusable keeps a record that is not a job.
 func (s *reader) unusable(rule string, line []byte, format string, args ...any) error {
 	if err := s.book.Fall(rule, format, args...); err != nil {
 		return err

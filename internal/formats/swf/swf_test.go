@@ -406,7 +406,7 @@ func readEvents(t *testing.T, text string) *workload.Workload {
 	return w
 }
 
-// TestPartialExecutions checks that the parts of a job that was checkpointed are no jobs, in any order,
+// TestPartialExecutions checks that the parts of a job that was checkpointed are not jobs, in any order,
 // unless no record has the whole job, and that the log is written again as it was.
 func TestPartialExecutions(t *testing.T) {
 	line := func(number, submit, runTime, status int) string {

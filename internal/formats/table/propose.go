@@ -321,7 +321,7 @@ func (p *proposal) write(w io.Writer, name, fits string) error {
 	if t, ok := p.table.(*textTable); ok {
 		fmt.Fprintf(&b, "delimiter: %s\n", strconv.Quote(t.delimiter))
 		if p.unnamed {
-			fmt.Fprintf(&b, "# The first row is no header: name the columns.\nheader: false\ncolumns: [%s]\n",
+			fmt.Fprintf(&b, "# The first row is not a header: name the columns.\nheader: false\ncolumns: [%s]\n",
 				strings.Join(p.columns, ", "))
 		}
 	}

@@ -207,7 +207,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestRows counts rows that are no jobs. Strict reading says where they are and what is wrong.
+// TestRows counts rows that are not jobs. Strict reading says where they are and what is wrong.
 func TestRows(t *testing.T) {
 	const mapText = "fields: {id: job, submit: submitted, start: started, end: ended, cpus: cores, memory: mem}"
 	const head, good = "job,submitted,started,ended,cores,mem\n", "1,1709280000,1709280060,1709280120,4,100\n"

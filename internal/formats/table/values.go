@@ -15,7 +15,7 @@ import (
 )
 
 // unitsOf are the units of each kind, with the factor to seconds or bytes. A factor of 0 marks a
-// notation that is no plain number.
+// notation that is not a plain number.
 var unitsOf = map[kind]map[string]float64{
 	aDuration: {
 		"ms": 1e-3, "s": 1, "seconds": 1, "min": 60, "minutes": 60, "h": 3600, "hours": 3600, "d": 86400, "days": 86400,

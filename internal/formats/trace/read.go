@@ -404,7 +404,7 @@ func (t *reader) usage(line []byte) error {
 	return nil
 }
 
-// unusableRecord is the line of a trace for a record of the source that is no job.
+// unusableRecord is the line of a trace for a record of the source that is not a job.
 type unusableRecord struct {
 	Type   string `json:"type"`
 	Record int    `json:"record"`

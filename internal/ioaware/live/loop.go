@@ -21,7 +21,7 @@ func (c *Cluster) Loop(ctx context.Context, d *driver.Driver, interval time.Dura
 		rounds.Planned(elapsed())
 		round, err := c.Round(ctx, d)
 		if ctx.Err() != nil {
-			return // an interrupted command of Slurm is no failure
+			return // an interrupted command of Slurm is not a failure
 		}
 		told(round, err)
 		for due := false; !due; due = interval > 0 || rounds.Next(elapsed(), false) <= elapsed() || c.changed(ctx) {
@@ -59,7 +59,7 @@ func (c *Cluster) pause() time.Duration {
 // changed reports whether a round may decide something new: whether jobs have been submitted or have
 // ended since the last one, the last of their nodes are about to be free, nodes are no longer reserved,
 // or measured use is less than the round counted with. It asks slurmctld for its counters, which needs
-// none of its locks. A failure is no change: the next round says what is wrong.
+// none of its locks. A failure is not a change: the next round says what is wrong.
 func (c *Cluster) changed(ctx context.Context) bool {
 	if c.completing || c.Now() >= c.booked {
 		return true

@@ -71,7 +71,7 @@ type Files struct {
 type Counts struct {
 	Samples int `json:"samples"`
 	Late    int `json:"late_samples"`  // not later than the counter's last one, or older than the retention: left out
-	Other   int `json:"other_samples"` // of other file systems, or of processes that are no job
+	Other   int `json:"other_samples"` // of other file systems, or of processes that are not jobs
 	Bad     int `json:"bad_lines"`
 }
 

@@ -124,16 +124,16 @@ func TestRun(t *testing.T) {
 // TestNotes holds that a log that lacks something is measured, and that the result says what it lacks.
 func TestNotes(t *testing.T) {
 	for want, change := range map[string]func(j *hpc.Job, i int){
-		"no job has a user":                            func(j *hpc.Job, _ int) { j.User = "" },
-		"300 of 600 jobs have no user":                 func(j *hpc.Job, i int) { j.User = []string{"", "ana"}[i%2] },
-		"there is one user only":                       func(j *hpc.Job, _ int) { j.User = "ana" },
-		"no job has a time limit":                      func(j *hpc.Job, _ int) { j.TimeLimit = 0 },
-		"200 of 600 jobs have no time limit":           func(j *hpc.Job, i int) { j.TimeLimit = time.Duration(i%3) * time.Hour },
-		"all run times are equal":                      func(j *hpc.Job, _ int) { j.RunTime = time.Minute },
-		"the starts of 600 jobs are not known":         func(j *hpc.Job, _ int) {},
-		"the ends of 1 job are not known":              func(j *hpc.Job, i int) { j.RunTime += time.Duration(1/(i+1)) * (hpc.Unlimited - j.RunTime) },
-		"599 jobs are few: the scores depend on":       func(j *hpc.Job, i int) { j.RunTime += time.Duration(1/(i+1)) * (hpc.Unlimited - j.RunTime) },
-		"that are no jobs, by the rule bad-numbers: 2": func(*hpc.Job, int) {},
+		"no job has a user":                             func(j *hpc.Job, _ int) { j.User = "" },
+		"300 of 600 jobs have no user":                  func(j *hpc.Job, i int) { j.User = []string{"", "ana"}[i%2] },
+		"there is one user only":                        func(j *hpc.Job, _ int) { j.User = "ana" },
+		"no job has a time limit":                       func(j *hpc.Job, _ int) { j.TimeLimit = 0 },
+		"200 of 600 jobs have no time limit":            func(j *hpc.Job, i int) { j.TimeLimit = time.Duration(i%3) * time.Hour },
+		"all run times are equal":                       func(j *hpc.Job, _ int) { j.RunTime = time.Minute },
+		"the starts of 600 jobs are not known":          func(j *hpc.Job, _ int) {},
+		"the ends of 1 job are not known":               func(j *hpc.Job, i int) { j.RunTime += time.Duration(1/(i+1)) * (hpc.Unlimited - j.RunTime) },
+		"599 jobs are few: the scores depend on":        func(j *hpc.Job, i int) { j.RunTime += time.Duration(1/(i+1)) * (hpc.Unlimited - j.RunTime) },
+		"that are not jobs, by the rule bad-numbers: 2": func(*hpc.Job, int) {},
 	} {
 		run := make([]int, 300)
 		for i := range run {

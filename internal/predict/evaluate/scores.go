@@ -10,7 +10,7 @@ import (
 )
 
 // Scores say how good predictions p are for values y, run times or those of another target. All that
-// are no shares are in the target's unit. The point prediction is the median. The first five are the
+// are not shares are in the target's unit. The point prediction is the median. The first five are the
 // statistics of KNIME's Numeric Scorer, with its definitions.
 type Scores struct {
 	Jobs int `json:"jobs"`

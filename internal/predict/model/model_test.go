@@ -419,7 +419,7 @@ func TestDegenerateLogs(t *testing.T) {
 				}
 			})
 			if err != nil || online.Err() != nil || bad > 0 {
-				t.Errorf("%s: %s: %d predictions are no distributions; %v; %v", name, k, bad, err, online.Err())
+				t.Errorf("%s: %s: %d predictions are not distributions; %v; %v", name, k, bad, err, online.Err())
 			}
 		}
 	}

@@ -266,8 +266,8 @@ type descent struct {
 }
 
 // The learning rate and the regularization are those of the paper's artefact
-// (experiments/experiment_dicts_kth.py). So are the small number with which sums begin, and the
-// count of steps by twos from one.
+// (experiments/experiment_dicts_kth.py). So are the small number with which sums begin, and steps,
+// which begins at one and grows by two.
 const (
 	learningRate   = 5000
 	regularization = 4e9

@@ -364,7 +364,7 @@ func (s *Service) apply(e *event) (p predict.Prediction, submitted bool) {
 	default:
 		delete(s.numbers, e.ID)
 		if e.requeued() {
-			e.State = hpc.Pending // so the run is no run time: see [predict.Predictor]
+			e.State = hpc.Pending // so the run is not a run time: see [predict.Predictor]
 		}
 		s.online.End(number, at, e.State)
 	}

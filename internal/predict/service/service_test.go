@@ -194,7 +194,7 @@ func TestFutureEvent(t *testing.T) {
 }
 
 // TestRequeue ends runs by a requeue, in one request with the submission that follows, and in two. A run
-// that is lost is no run time.
+// that is lost is not a run time.
 func TestRequeue(t *testing.T) {
 	const question = `{"jobs":[{"user":"u9","tasks":1,"time_limit_s":3600}]}`
 	m := trained(t)

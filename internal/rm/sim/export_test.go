@@ -127,7 +127,7 @@ func (e *Engine) AuditStart(j *Job) error {
 	return nil
 }
 
-// auditReservations checks that a job which starts now is no foreigner in a reservation.
+// auditReservations checks that a job which starts now is not a foreigner in a reservation.
 func (n *nodes) auditReservations(j *Job, node int32) error {
 	for _, r := range n.reserved {
 		own := r.name == j.demand.reservation

@@ -195,7 +195,7 @@ func (j *jobs) changeRunTimes(s *submission, c rm.Command) error {
 	return nil
 }
 
-// runTimeOf returns the run time of a task of a job. A job that is no array has the one task -1.
+// runTimeOf returns the run time of a task of a job. A job that is not an array has the one task -1.
 func (j *jobs) runTimeOf(s *submission, task int) time.Duration {
 	if d, changed := j.runTimes[taskOf{s, task}]; changed {
 		return d

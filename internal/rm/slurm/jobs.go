@@ -488,7 +488,7 @@ func partitionOf(list string) string {
 	return first
 }
 
-// taskOver does the same for one task, or for a job that is no array.
+// taskOver does the same for one task, or for a job that is not an array.
 func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, requeued bool) {
 	if s.fates[task] == over {
 		return

@@ -42,7 +42,7 @@ func (e *Engine) SubmitPreset(job *hpc.Job) error {
 	return e.Submit(preset)
 }
 
-// withoutBarrier removes the name of the barrier from an event. The barrier is no reservation
+// withoutBarrier removes the name of the barrier from an event. The barrier is not a reservation
 // of the workload.
 func withoutBarrier(ev *rm.Event) {
 	if ev.Outcome != nil && ev.Outcome.Reservation == window.Reservation {

@@ -54,8 +54,9 @@ type job struct {
 	of          *submission
 	place       int // in slurmctld's list of jobs
 	restarts    int
-	end         int64 // of a running job, when it reaches its limit; of an ended one, its end
-	deadline    int64 // 0 for none
+	words       string // about reasonNotAvailable (state_desc)
+	end         int64  // of a running job, when it reaches its limit; of an ended one, its end
+	deadline    int64  // 0 for none
 	startedAt   hpc.Time
 	endTimer    int // number of the timer of its end
 	useMinNodes bool

@@ -176,7 +176,7 @@ func (e *Engine) limitToReservation(j *job, set selection.Bits) verdict {
 		e.setReason(j, reasonReservation)
 		return never
 	case overlaps && nodes.Next(0) < 0:
-		e.setReason(j, reasonNotAvailable)
+		j.reason, j.words = reasonNotAvailable, selection.ForMaintenance
 		return reservationBusy
 	}
 	set.And(nodes)

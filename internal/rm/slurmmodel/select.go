@@ -171,12 +171,12 @@ func (e *Engine) explain(j *job, result verdict) {
 		j.reason = reasonNodeLimit
 		e.touch()
 	case notAvailable:
-		j.reason = reasonNotAvailable
+		j.reason, j.words = reasonNotAvailable, e.tester.Unavailable(j.part.nodes, e.available, j.request.Required)
 		e.touch()
 	case reservationBusy:
 		j.reason = reasonReservation
 	case maintained:
-		j.reason = reasonNotAvailable
+		j.reason, j.words = reasonNotAvailable, selection.ForMaintenance
 	case unlicensed:
 		j.reason = reasonLicenses
 	default:

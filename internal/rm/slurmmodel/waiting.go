@@ -9,7 +9,7 @@ import (
 
 // told is what was last reported of a pending job.
 type told struct {
-	reason   slurmspec.Reason
+	reason   string
 	backfill rm.Backfill
 	planned  bool // backfill had planned its start
 }
@@ -22,10 +22,11 @@ func (e *Engine) tell() {
 		if j.state != pending || j.reason == slurmspec.NoReason || j.hopeless {
 			continue
 		}
-		now := told{j.reason, j.backfill, j.told.planned || e.isPlanned(j)}
+		reason := j.reason.Because(j.words)
+		now := told{reason, j.backfill, j.told.planned || e.isPlanned(j)}
 		if now != j.told {
 			j.told = now
-			e.emit(j, rm.Waiting, j.reason.String(), e.waiting(j))
+			e.emit(j, rm.Waiting, reason, e.waiting(j))
 		}
 	}
 }
@@ -81,7 +82,7 @@ const (
 	reasonBeginTime       slurmspec.Reason = 9
 	reasonLicenses        slurmspec.Reason = 10
 	reasonReservation     slurmspec.Reason = 14
-	reasonNotAvailable    slurmspec.Reason = 15
+	reasonNotAvailable                     = slurmspec.NotAvailable
 	reasonHeldUser                         = slurmspec.HeldByUser
 	reasonConstraints     slurmspec.Reason = 21
 	reasonNeverSatisfied                   = slurmspec.NeverSatisfied

@@ -66,7 +66,7 @@ type parser struct {
 	recorded *recorded
 }
 
-// options reads words up to the first that is no option, as getopt_long does with a leading
+// options reads words up to the first that is not an option, as getopt_long does with a leading
 // "+", and returns the other words.
 func (p *parser) options(words []string) (rest []string, err error) {
 	for len(words) > 0 {

@@ -30,7 +30,7 @@ const (
 type Part struct {
 	Job   *hpc.Job
 	Tasks []int // ascending, once they are all known
-	Alone bool  // one task, as a job that is no array
+	Alone bool  // one task, as a job that is not an array
 }
 
 // task returns the name of task i of the part in a dependency.
@@ -269,6 +269,7 @@ func reduce(job *hpc.Job, left []int) {
 	keepTasks(r.TaskStarts, left)
 	keepTasks(r.TaskEnds, left)
 	keepTasks(r.TaskNodes, left)
+	keepTasks(r.TaskStates, left)
 	keepTasks(r.TaskUsedMemory, left)
 	keepTasks(r.TaskMovedBytes, left)
 	r.Start, r.End = 0, 0
@@ -334,9 +335,24 @@ func (p *Part) Join(task *hpc.Job, tasks []int) {
 	}
 	whole.End = max(whole.End, part.End)
 	whole.Nodes, whole.UsedMemory, whole.MovedBytes = "", 0, 0 // each has its own
-	if whole.State != part.State {
-		whole.State = ""
+	p.states(part.State, tasks)
+}
+
+// states notes the state of tasks that were added. An array whose tasks have several states has none itself.
+func (p *Part) states(state hpc.State, added []int) {
+	whole := p.Job.Recorded
+	if whole.State == state && whole.TaskStates == nil {
+		return
 	}
+	if whole.TaskStates == nil {
+		for _, i := range p.Tasks[:len(p.Tasks)-len(added)] {
+			differs(&whole.TaskStates, i, whole.State, "")
+		}
+	}
+	for _, i := range added {
+		differs(&whole.TaskStates, i, state, "")
+	}
+	whole.State = ""
 }
 
 // Record sets the recorded fate of some tasks of the part.

@@ -41,7 +41,8 @@ func TestJoin(t *testing.T) {
 			tasks = append(tasks, &hpc.Job{
 				ID: "5", Behaviour: hpc.Behaviour{RunTime: run, ExitCode: rapid.IntRange(0, 2).Draw(t, "code")},
 				Recorded: &hpc.Recorded{
-					Start: hpc.Unix(int64(start)), End: hpc.Unix(int64(start)).Add(run), Nodes: []string{"n1", "n2"}[i%2], State: hpc.Completed,
+					Start: hpc.Unix(int64(start)), End: hpc.Unix(int64(start)).Add(run), Nodes: []string{"n1", "n2"}[i%2],
+					State: []hpc.State{hpc.Completed, hpc.TimedOut, hpc.Failed}[rapid.IntRange(0, 2).Draw(t, "state")],
 				},
 			})
 		}
@@ -59,7 +60,7 @@ func TestJoin(t *testing.T) {
 		for i, task := range tasks {
 			got, want := array.Recorded.OfTask(i), task.Recorded
 			if array.RunTimeOf(i) != task.RunTime || array.ExitCodeOf(i) != task.ExitCode ||
-				got.Start != want.Start || got.End != want.End || len(tasks) > 1 && got.Nodes != want.Nodes {
+				got.State != want.State || got.Start != want.Start || got.End != want.End || len(tasks) > 1 && got.Nodes != want.Nodes {
 				t.Errorf("task %d: runs %v, exits with %d, %+v; want %+v, %+v", i, array.RunTimeOf(i), array.ExitCodeOf(i), got, task.Behaviour, want)
 			}
 			if first == 0 || want.Start < first {

@@ -116,7 +116,7 @@ func fromRecords(kind Kind, source []string, opts Options) (*Result, error) {
 	}
 	if len(opts.Columns) > 0 {
 		if name != sacct.Format.Name {
-			return nil, fmt.Errorf("reading %s: columns: they are those of sacct", name)
+			return nil, fmt.Errorf("reading %s: columns: only the output of sacct can be without a header", name)
 		}
 		read = sacct.NewReader(opts.Columns...)
 	}

@@ -212,8 +212,8 @@ type maker struct {
 	usage   []hpc.Usage // that was made
 }
 
-// batch is a group of jobs that one user submits together: an array, or jobs of one size of which each
-// follows the one before within betweenJobs. They have one limit, one QOS and one user.
+// batch is a group of jobs that one user submits together: an array, or jobs of one size, each of them
+// submitted within betweenJobs of the one before. They have one limit, one QOS and one user.
 type batch struct {
 	jobs []int         // by their places
 	run  time.Duration // the longest

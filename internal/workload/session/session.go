@@ -161,7 +161,7 @@ func newSession(jobs *workload.Jobs, ends []hpc.Time, mine []int, parent int) Se
 // link finds the edges of the transitive reduction.
 //
 // Of the sessions that were over when s began, let L be the one that began last. A session
-// that was over before L began is no direct dependency of s, because L lies between them. A
+// that was over before L began is not a direct dependency of s, because L lies between them. A
 // session that ended after L had begun is one: any session between it and s would have
 // begun after L. So s directly depends on L and on the sessions that ended after L's start.
 // Both ends of this range only move forward as s moves on in time.

@@ -18,7 +18,7 @@ import (
 // gres.conf and topology.conf from dir; accounts are the commands for sacctmgr (nil for
 // none) and users the users, from whichever files they come. It returns the new files by
 // name. Comments, addresses, the hosts of daemons, passwords and paths are removed.
-// ClusterName stays. The error names the file and the line that cannot be read.
+// ClusterName stays, and so does that there is an epilog. The error names the file and the line that cannot be read.
 func (a *Anonymizer) Cluster(dir string, accounts []byte, users []hpc.User) (map[string]string, error) {
 	files := map[string]string{}
 	for _, name := range []string{"slurm.conf", "gres.conf", "topology.conf"} {
@@ -185,6 +185,8 @@ func (a *Anonymizer) configValue(key, value string) (string, error) {
 		return "database", nil
 	case "slurmuser", "slurmduser":
 		return "slurm", nil
+	case "epilog": // it does not run in a replay, but nodes are free later where one ends
+		return "/etc/slurm/epilog", nil
 	case "nodeaddr", "nodehostname", "allocnodes", "controladdr", "backupcontroller", "backupaddr", "maildomain",
 		"accountingstoragebackuphost", "accountingstorageuser", "accountingstoragepass", "accountingstorageloc",
 		"jobcomphost", "jobcompuser", "jobcomppass", "jobcomploc", "reason", "slurmctldaddr", "authinfo":

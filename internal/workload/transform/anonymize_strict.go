@@ -149,7 +149,7 @@ func (a *Anonymizer) indexOriginals() {
 	for name := range a.originals {
 		name = strings.ToLower(name)
 		if ours(name) || slices.ContainsFunc(a.with.Allow, func(n string) bool { return strings.EqualFold(n, name) }) || strings.Trim(name, "0123456789") == "" {
-			continue // a number is no name
+			continue // a number is not a name
 		}
 		a.lowerOriginals[name] = true
 		if n := len(name); n >= longName && !seen[n] {

@@ -233,7 +233,7 @@ func TestConfigLines(t *testing.T) {
 		`NodeName=DEFAULT CPUs=8`:                         "NodeName=DEFAULT CPUs=8",
 		`PartitionName=p Nodes=ALL AllowAccounts=physics`: "PartitionName=p Nodes=ALL AllowAccounts=" + account,
 		`SlurmctldHost=ctl(10.0.0.1)`:                     "SlurmctldHost=controller",
-		`Epilog=/home/ada/epilog.sh`:                      "",
+		`Epilog=/home/ada/epilog.sh`:                      "Epilog=/etc/slurm/epilog",
 		`AccountingStoragePass=hunter2`:                   "",
 		`SchedulerParameters="bf_continue,bf_window=60"`:  `SchedulerParameters="bf_continue,bf_window=60"`,
 		``: "",

@@ -155,7 +155,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestGarbage sends what is no frame, and a question before the settings. Both end the engine.
+// TestGarbage sends what is not a frame, and a question before the settings. Both end the engine.
 func TestGarbage(t *testing.T) {
 	argv := enginetest.Program()
 	cmd := exec.Command(argv[0], argv[1:]...)

@@ -92,10 +92,17 @@ func NewWith(spec string, read func(file string) (*model.Model, error)) (sim.New
 		}
 		return p, trained, nil
 	}
-	if near := spelling.Nearest(strings.ToLower(name), max(1, len(name)/3), Names()); near != "" {
-		return nil, nil, fmt.Errorf("%q: not a policy (did you mean %s?)", name, near)
+	return nil, nil, Unknown(name)
+}
+
+// Unknown returns the error for a name that is no policy of this package, where others are taken, too: it has the
+// nearest name, or all.
+func Unknown(name string, others ...string) error {
+	names := append(Names(), others...)
+	if near := spelling.Nearest(strings.ToLower(name), max(1, len(name)/3), names); near != "" {
+		return fmt.Errorf("%q: not a policy (did you mean %s?)", name, near)
 	}
-	return nil, nil, fmt.Errorf("%q: not a policy (want %s)", name, strings.Join(Names(), ", "))
+	return fmt.Errorf("%q: not a policy (want %s)", name, strings.Join(names, ", "))
 }
 
 // with returns the policy with options.

@@ -58,7 +58,7 @@ func TestTogether(t *testing.T) {
 }
 
 // TestRegistration: each named resource is registered once and in order. Resources that slurmdbd
-// registers itself, and texts that are no resource, become no SQL.
+// registers itself, and texts that are not resources, become no SQL.
 func TestRegistration(t *testing.T) {
 	const into = "INSERT IGNORE INTO slurm_acct_db.tres_table (creation_time, type, name) VALUES "
 	for list, want := range map[string]string{

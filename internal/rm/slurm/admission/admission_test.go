@@ -64,7 +64,7 @@ func TestLimitReasons(t *testing.T) {
 		} {
 			reason := limitReason(parts[0], tres, parts[1])
 			if _, known := slurmspec.ReasonNamed(reason); !known {
-				t.Errorf("%s of %v: %s is no reason of Slurm's", tres, parts, reason)
+				t.Errorf("%s of %v: %s is not a reason of Slurm's", tres, parts, reason)
 			}
 		}
 	}

@@ -153,7 +153,7 @@ func (s *Site) readKeys() error {
 	}
 	if _, rest, ok := strings.Cut(scheduler, "max_array_tasks="); ok {
 		number, _, _ := strings.Cut(rest, ",")
-		s.maxTasks, _ = strconv.Atoi(number) // Slurm takes what is no number as 0, too
+		s.maxTasks, _ = strconv.Atoi(number) // Slurm takes what is not a number as 0, too
 		if s.maxTasks == 0 {
 			s.maxTasks = -1
 		}

@@ -17,12 +17,15 @@ import (
 type Preemptions struct {
 	of    map[uint32][]preemption // by the preempted job's number
 	names map[uint32]string       // of jobs in the record
+	jobs  map[uint32]string       // the same without tasks
 }
 
-// preemption is one preemption of a job, by another job's number.
+// preemption is one preemption of a job, by another job's number. task is the index of a task of an array; empty for
+// another job. A task has a number of its own only after it starts: until then it is 140_5(140).
 type preemption struct {
-	at hpc.Time
-	by uint32
+	at   hpc.Time
+	by   uint32
+	task string
 }
 
 // slurmctld logs "preempted JobId=1 has been requeued to reclaim resources for JobId=3", or killed
@@ -35,7 +38,7 @@ var (
 // ReadPreemptions reads the log of slurmctld. rows are the rows of the record. The error is the
 // reader's.
 func ReadPreemptions(log io.Reader, rows func(func(*run.Row) bool)) (*Preemptions, error) {
-	p := &Preemptions{of: map[uint32][]preemption{}, names: map[uint32]string{}}
+	p := &Preemptions{of: map[uint32][]preemption{}, names: map[uint32]string{}, jobs: map[uint32]string{}}
 	lines := bufio.NewReaderSize(log, 4096) // the lines that matter are short
 	for begins := true; ; {
 		line, more, err := lines.ReadLine()
@@ -61,20 +64,22 @@ func (p *Preemptions) line(line []byte) {
 	}
 	victim, by, ok := bytes.Cut(rest, reclaims)
 	at, err := time.Parse("[2006-01-02T15:04:05.000", string(head))
-	job, known := jobNumber(victim)
-	if preemptor, given := jobNumber(by); ok && err == nil && known && given {
-		p.of[job] = append(p.of[job], preemption{hpc.Time(at.UnixNano()), preemptor})
+	job, _, known := jobNumber(victim)
+	if preemptor, task, given := jobNumber(by); ok && err == nil && known && given {
+		p.of[job] = append(p.of[job], preemption{hpc.Time(at.UnixNano()), preemptor, task})
 	}
 }
 
-// jobNumber reads the number in "1005 has been", or that of a task in "1005_3(1008) has been".
-func jobNumber(text []byte) (uint32, bool) {
+// jobNumber reads the number in "1005 has been", or that of a task and its index in "1005_3(1008) has been".
+func jobNumber(text []byte) (number uint32, task string, ok bool) {
 	word, _, _ := bytes.Cut(text, []byte(" "))
-	if _, inner, ok := bytes.Cut(word, []byte("(")); ok {
+	if outer, inner, ok := bytes.Cut(word, []byte("(")); ok {
 		word = bytes.TrimSuffix(inner, []byte(")"))
+		_, index, _ := bytes.Cut(outer, []byte("_"))
+		task = string(index)
 	}
 	n, err := strconv.ParseUint(string(word), 10, 32)
-	return uint32(n), err == nil
+	return uint32(n), task, err == nil
 }
 
 // name finds the names of the jobs in the record.
@@ -84,7 +89,7 @@ func (p *Preemptions) name(rows func(func(*run.Row) bool)) {
 		if row.Task >= 0 {
 			name += "_" + strconv.Itoa(row.Task)
 		}
-		p.names[row.RMJob] = name
+		p.names[row.RMJob], p.jobs[row.RMJob] = name, row.Job
 	}
 }
 
@@ -102,12 +107,20 @@ func (p *Preemptions) Amend(row *run.Row) {
 			s := &row.Segments[i]
 			if late := by.at.Sub(s.End); s.PreemptedBy == "" && late >= 0 && late < sameEnd &&
 				(s.EndedBy == rm.Requeue || s.EndedBy == rm.Ended) {
-				s.PreemptedBy = p.names[by.by]
-				if s.PreemptedBy == "" { // a job that the record does not have
-					s.PreemptedBy = strconv.FormatUint(uint64(by.by), 10)
-				}
+				s.PreemptedBy = p.preemptor(by)
 				break
 			}
 		}
 	}
+}
+
+// preemptor is the name of the job for which another one was preempted: its number if the record does not have it.
+func (p *Preemptions) preemptor(by preemption) string {
+	if job := p.jobs[by.by]; job != "" && by.task != "" {
+		return job + "_" + by.task
+	}
+	if name := p.names[by.by]; name != "" {
+		return name
+	}
+	return strconv.FormatUint(uint64(by.by), 10)
 }

@@ -21,6 +21,7 @@ func TestPreemptions(t *testing.T) {
 [2024-03-05T12:10:00.914] preempted JobId=1 has been requeued to reclaim resources for JobId=3
 [2024-03-05T12:40:00.914] preempted JobId=1 has been requeued to reclaim resources for JobId=99
 [2024-03-05T12:41:00.914] preempted JobId=9_2(10) has been requeued to reclaim resources for JobId=3
+[2024-03-05T12:50:00.914] preempted JobId=11 has been requeued to reclaim resources for JobId=12_1(12)
 [2024-03-05T12:41:00.914] preempted JobId=x has been requeued to reclaim resources for JobId=3
 `
 	rows := []run.Row{
@@ -32,6 +33,9 @@ func TestPreemptions(t *testing.T) {
 		{Job: "high", Task: -1, RMJob: 3, Start: at(10), End: at(20)},
 		{Job: "array", Task: 3, RMJob: 8, Start: at(10), End: at(20)},
 		{Job: "other", Task: 2, RMJob: 10, Start: at(10), End: at(41)},
+		{Job: "victim", Task: -1, RMJob: 11, Start: at(10), End: at(50)},
+		// Its task 1 had no number of its own yet, but that of the array, which its last task keeps.
+		{Job: "tasks", Task: 1, RMJob: 13}, {Job: "tasks", Task: 2, RMJob: 12},
 	}
 	each := func(yield func(*run.Row) bool) {
 		for i := range rows {
@@ -52,7 +56,7 @@ func TestPreemptions(t *testing.T) {
 		}
 	}
 	// The second run of low ended otherwise, and job 99 is not in the record.
-	want := []string{"low by high", "low by ", "low by 99", "low by ", "kill by array_3", "other by high"}
+	want := []string{"low by high", "low by ", "low by 99", "low by ", "kill by array_3", "other by high", "victim by tasks_1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -180,7 +180,7 @@ func TestEveryKeyIsClassified(t *testing.T) {
 		}
 		seen[r.key] = true
 		if !known[r.key] && r.known.Includes(slurmspec.R2205) {
-			t.Errorf("%s is no key of 22.05", r.key)
+			t.Errorf("%s is not a key of 22.05", r.key)
 		}
 		if known[r.key] && !r.known.Includes(slurmspec.R2205) {
 			t.Errorf("%s is a key of 22.05, and its lifetime says otherwise", r.key)

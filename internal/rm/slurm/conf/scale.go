@@ -102,7 +102,7 @@ type scaling struct {
 }
 
 // names scales a list of nodes. The originals come first, then all second copies, and so on. A
-// name that is no node stays.
+// name that is not a node stays.
 func (sc *scaling) names(names []string) []string {
 	var out []string
 	for round := 0; ; round++ {

@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/slurmstore"
 )
 
-// DirectoryError says that what the user named is no Slurm.
+// DirectoryError says that what the user named is not a Slurm.
 type DirectoryError struct {
 	Named string // what the user wrote: a directory or a version
 	Err   error

@@ -35,7 +35,7 @@ type Installation struct {
 	// PluginDir is Slurm's plugin directory.
 	PluginDir string
 	// Version is the version that slurmctld reports, such as "22.05.8"; empty if it reports
-	// none. Release is the same as a value; zero if Version is no release of Slurm.
+	// none. Release is the same as a value; zero if Version is not a release of Slurm.
 	Version string
 	Release slurmspec.Release
 	// MariaDBVersion is the version that mariadbd reports, such as "10.11.19-MariaDB"; empty
@@ -54,7 +54,7 @@ type Installation struct {
 	// Missing are the requirements that were not found.
 	Missing []Requirement
 
-	wrong error // says why the directory is no Slurm
+	wrong error // says why the directory is not a Slurm
 }
 
 // Requirement is a file that a replay needs.
@@ -75,7 +75,7 @@ type Item struct {
 	Requirement
 	Path    string // empty if missing
 	Version string // empty if the file has none or reports none
-	// Release is the release that a plugin was built for; zero if it is no plugin or names none.
+	// Release is the release that a plugin was built for; zero if it is not a plugin or names none.
 	Release slurmspec.Release
 
 	fails error // says why a program did not run when it was asked for its version

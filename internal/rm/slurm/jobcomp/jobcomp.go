@@ -20,7 +20,7 @@ type Record struct {
 	// Job is Slurm's number of the job.
 	Job uint32
 	// ArrayJob is the number of the job's array, and Task the task's number in it. They are 0
-	// and -1 for a job that is no task of an array.
+	// and -1 for a job that is not a task of an array.
 	ArrayJob uint32
 	Task     int
 	Outcome  rm.Outcome

@@ -348,13 +348,13 @@ func (s *Submission) setSignal(j *rpc.JobDesc) error {
 	name, seconds, timed := strings.Cut(spec, "@")
 	j.WarnSignal = signalNumber(name)
 	if j.WarnSignal == 0 {
-		return fmt.Errorf("--signal %q: %q is no signal", s.Signal, name)
+		return fmt.Errorf("--signal %q: %q is not a signal", s.Signal, name)
 	}
 	j.WarnTime = 60
 	if timed {
 		n, err := strconv.ParseUint(seconds, 10, 16)
 		if err != nil {
-			return fmt.Errorf("--signal %q: %q is no time in seconds (want 0 to 65535)", s.Signal, seconds)
+			return fmt.Errorf("--signal %q: %q is not a time in seconds (want 0 to 65535)", s.Signal, seconds)
 		}
 		j.WarnTime = uint16(n)
 	}

@@ -12,8 +12,8 @@ import (
 // since the Unix epoch; 0 is "not set".
 type JobInfo struct {
 	JobID uint32
-	// ArrayJobID is the number of the task's array; 0 for a job that is no task. ArrayTaskID
-	// is the task's index; [slurmspec.NoVal] for a job that is no task. A record with
+	// ArrayJobID is the number of the task's array; 0 for a job that is not a task. ArrayTaskID
+	// is the task's index; [slurmspec.NoVal] for a job that is not a task. A record with
 	// ArrayJobID but no index stands for all tasks that have not been split off.
 	ArrayJobID, ArrayTaskID uint32
 	// ArrayTasks are these tasks, as a mask of bits in hexadecimal: [JobInfo.Waiting].

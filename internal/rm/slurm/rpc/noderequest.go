@@ -55,7 +55,7 @@ func CPUs(runs []Run) int {
 // (_thread_per_group_rpc in slurmctld/agent.c).
 type BatchLaunch struct {
 	JobID    uint32
-	HetJobID uint32 // 0 if the job is no component of a heterogeneous job
+	HetJobID uint32 // 0 if the job is not a component of a heterogeneous job
 	UID, GID uint32
 	UserName string // empty unless slurmctld sends it
 	// Partition, Account, QOS and Reservation are those that the job runs under.
@@ -64,7 +64,7 @@ type BatchLaunch struct {
 	MinMemory                            uint64 // per node, or per CPU with its top bit set; MiB
 	JobMemory                            uint64 // limit on this node, MiB; 0 for none
 	Overcommit                           bool
-	// ArrayJobID and ArrayTaskID name the array and the task. For a job that is no task,
+	// ArrayJobID and ArrayTaskID name the array and the task. For a job that is not a task,
 	// ArrayJobID is 0 and ArrayTaskID is [slurmspec.NoVal].
 	ArrayJobID, ArrayTaskID uint32
 	CPUsPerTask             uint16

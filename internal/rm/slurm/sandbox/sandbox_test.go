@@ -28,7 +28,7 @@ func TestNodeIndex(t *testing.T) {
 }
 
 // Free ports are below those that Linux gives to clients: a client of a daemon could have the
-// daemon's port before the daemon listens. A port that is in use is no free one.
+// daemon's port before the daemon listens. A port that is in use is not a free one.
 func TestFreePorts(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {

@@ -9,6 +9,22 @@ import (
 	"rmreplay/internal/hostlist"
 )
 
+// ForMaintenance is what slurmctld says of a job whose nodes a reservation for maintenance has (_pick_best_nodes).
+const ForMaintenance = "Reserved for maintenance"
+
+// Unavailable says in slurmctld's words why nodes of a partition, or those that a job names, are not available
+// (select_nodes in node_scheduler.c). required is nil for a job that names none.
+func (m *Machine) Unavailable(nodes, available, required Bits) string {
+	out := nodes.Clone()
+	if out.AndNot(available); required != nil {
+		out.And(required)
+	}
+	if out.Next(0) < 0 {
+		return "May be reserved for other job"
+	}
+	return "UnavailableNodes:" + m.Names(out)
+}
+
 // Names returns the names of nodes as a host list.
 func (m *Machine) Names(nodes Bits) string {
 	names := make([]string, 0, nodes.Count())

@@ -223,7 +223,7 @@ func (f *File) checkTree(t *Topology) error {
 	}
 	for i := range t.Groups {
 		if g := &t.Groups[i]; level[g.Name] == 0 {
-			return g.errorf("switch %s: the switches are no tree of at most %d levels", g.Name, maxLevels)
+			return g.errorf("switch %s: the switches are not a tree of at most %d levels", g.Name, maxLevels)
 		}
 	}
 	return nil

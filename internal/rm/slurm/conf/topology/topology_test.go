@@ -106,7 +106,7 @@ func TestMistakes(t *testing.T) {
 		"- topology: a\n  tree:\n    switches:\n    - {switch: s, nodes: n1}\n    - {switch: s, nodes: n2}": "topology.yaml:5: switch s is defined twice (first in topology.yaml:4)",
 		"- topology: a\n  tree: {switches: [{switch: s, children: t}]}":                                     "switch s: no such switch: t",
 		"- topology: a\n  tree: {switches: [{switch: s, children: s}]}":                                     "switch s: no such switch: s",
-		"- topology: a\n  tree: {switches: [{switch: s, children: t}, {switch: t, children: s}]}":           "the switches are no tree",
+		"- topology: a\n  tree: {switches: [{switch: s, children: t}, {switch: t, children: s}]}":           "the switches are not a tree",
 		"- topology: a\n  tree: {switches: [{switch: s, children: 't['}]}":                                  "switch s: children t[",
 		"- topology: a\n  block: {block_sizes: [4, 12], blocks: [{block: b, nodes: n1}]}":                   "block size 12: not the base 4 times a power of two",
 		"- topology: a\n  block: {block_sizes: [0], blocks: [{block: b, nodes: n1}]}":                       "block size 0",
