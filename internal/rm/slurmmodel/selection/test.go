@@ -51,6 +51,7 @@ type work struct {
 	best, light, within Bits
 	switches            switches
 	have                []int // see distribution
+	parts               []Part
 	free, one           []int // see devicesFor
 }
 
@@ -133,11 +134,20 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	if len(r.Devices) > 0 {
 		x.own.Reset() // see lookDevices
 	}
-	nodes, all := x.nodes, x.all
+	nodes := x.nodes
 	copy(nodes, set)
 	if mode != TestOnly {
 		x.usable(s, r, nodes)
+		if len(r.Devices) == 0 && x.full(s, r, nodes, c.Min) { // a test of devices changes weights
+			return nil
+		}
 	}
+	return x.search(s, r, nodes, c, mode, busy)
+}
+
+// search chooses among nodes that are usable: first as if all cores were free, and then among the free ones.
+func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, busy bool) *Allocation {
+	all := x.all
 	copy(all, nodes)
 	if mode != TestOnly && (nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required)) {
 		return nil
@@ -158,7 +168,7 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 			return nil
 		}
 		if len(r.Devices) == 0 && !all.Overlaps(s.busy) { // all cores are free: the second choice is the first
-			return x.allocate(t, nodes.Clone())
+			return x.result(t, nodes, mode)
 		}
 	}
 	t.allCores = false
@@ -172,9 +182,21 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	if !x.choose(t, all) || t.scattered {
 		return nil
 	}
-	a := x.allocate(t, all.Clone())
+	a := x.result(t, all, mode)
 	if a != nil && mode == RunNow && x.CountMemory && !x.hasMemory(s, a) {
 		return nil
+	}
+	return a
+}
+
+// result returns what a job gets on the chosen nodes, without its parts if it does not start.
+func (m *Machine) result(t *test, nodes Bits, mode Mode) *Allocation {
+	if mode == WillRun && len(t.request.Devices) == 0 {
+		return m.outline(t, nodes.Clone())
+	}
+	a := m.allocate(t, nodes.Clone())
+	if a != nil && mode == WillRun {
+		a.Parts = nil
 	}
 	return a
 }
@@ -192,12 +214,26 @@ func (m *Machine) hasMemory(s *State, a *Allocation) bool {
 
 // coresUsed reports whether a job holds a core of a node.
 func (m *Machine) coresUsed(s *State, node int) bool {
-	for k := range m.Nodes[node].Sockets {
-		if int(s.free[node*m.stride+k]) < m.Nodes[node].Cores {
-			return true
+	return int(s.cores[node]) < m.Nodes[node].cores()
+}
+
+// full reports whether the free cores of nodes cannot serve a job, however they are chosen. Most tests of jobs that
+// wait end here. LLN of 26.05 counts CPUs that nodes do not have, so that it is never asked.
+func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
+	if m.Since2605 && (m.LeastLoaded || r.LeastLoaded) {
+		return false
+	}
+	count, cpus := 0, 0
+	for i := range nodes.All {
+		if s.cores[i] == 0 || r.Exclusive && m.coresUsed(s, i) {
+			continue
+		}
+		count++
+		if cpus += int(s.cores[i]) * m.Nodes[i].Threads; count >= least && cpus >= r.MinCPUs {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 // choose reduces a set of nodes to those that the job gets (_select_nodes, choose_nodes). It reports
