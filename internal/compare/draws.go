@@ -257,7 +257,8 @@ func (d *Draws) doubt() string {
 		return fmt.Sprintf("%d %s little of that (want --realizations 20 or more)", d.Fields[0].Pairs,
 			quantity.Plural(d.Fields[0].Pairs, "pair of realizations says", "pairs of realizations say"))
 	case d.Fields[0].Low <= 0:
-		return fmt.Sprintf("these realizations cannot tell on which field the mean wait depends (want more than %d)", d.Figures[0].Draws)
+		return fmt.Sprintf("these realizations cannot tell on which field the mean wait depends (want more than %d)",
+			d.Figures[0].Draws)
 	case len(d.Fields) > 1 && d.Fields[1].Low > 0 && d.Fields[0].Low < d.Fields[1].High:
 		return fmt.Sprintf("these realizations cannot tell the first two apart (want more than %d)", d.Figures[0].Draws)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -97,8 +98,10 @@ func (s *Service) Answer(now hpc.Time, text []byte, kind string) (a Answer) {
 	if !utf8.Valid(text) || json.Unmarshal(text, &req) != nil || req == nil {
 		return fail(errors.New("JSON decode error"))
 	}
+	// A field that is null is absent: it would be read as an empty text.
+	maps.DeleteFunc(req, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
 	if id := bytes.TrimSpace(req["req_id"]); len(id) > 0 {
-		if len(id) > maxReqID || !json.Valid(id) || id[0] == '{' || id[0] == '[' {
+		if len(id) > maxReqID || !json.Valid(id) || bytes.IndexByte([]byte("{[tf"), id[0]) >= 0 {
 			return fail(fmt.Errorf("req_id: not a string or a number of at most %d bytes", maxReqID))
 		}
 		a.ReqID = bytes.Clone(id)
@@ -272,11 +275,14 @@ func (s *Service) handleProcess(now hpc.Time, r request, a *Answer) (err error) 
 	if job.ID, err = r.jobID(); err != nil {
 		return err
 	}
-	if _, named := r["variety_name"]; named && r["variety_id"] == nil {
-		if job.Name, err = r.text("variety_name", maxName); err != nil {
+	name := ""
+	if r["variety_name"] != nil {
+		if name, err = r.text("variety_name", maxName); err != nil {
 			return err
 		}
-		job.Class = NamedClass(job.Name)
+	}
+	if r["variety_name"] != nil && r["variety_id"] == nil {
+		job.Name, job.Class = name, NamedClass(name)
 	} else if job.Class, err = r.class(); err != nil {
 		return err
 	}

@@ -185,6 +185,9 @@ func TestProtocol(t *testing.T) {
 			m{"req_id": "9", "status": "error", "error": "job_end: 1970-01-01T00:00:01Z is before job_start"}},
 		{`not JSON`, m{"req_id": "error", "status": "error", "error": "JSON decode error"}},
 		{`null`, m{"req_id": "error", "status": "error", "error": "JSON decode error"}},
+		{`{"type":"variety_id/manual","variety_name":null,"req_id":"9"}`, m{"req_id": "9", "status": "error", "error": "variety_name not specified"}},
+		{`{"type":"usage","req_id":null}`, m{"req_id": "error", "status": "OK", "response": m{"lustre": "0"}}},
+		{`{"type":"usage","req_id":true}`, m{"req_id": "error", "status": "error", "error": "req_id: not a string or a number of at most 128 bytes"}},
 		{"{\"type\":\"usage\",\"req_id\":\"\xff\"}", m{"req_id": "error", "status": "error", "error": "JSON decode error"}},
 	} {
 		got := ask(t, s, start, test.request)

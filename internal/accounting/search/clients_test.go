@@ -18,6 +18,7 @@ import (
 	"rmreplay/internal/accounting/intake"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/search"
+	"rmreplay/internal/accounting/servertest"
 )
 
 // clientsModule has the official clients of Elasticsearch and OpenSearch. It is a module of its own, so
@@ -131,6 +132,8 @@ func TestClients(t *testing.T) {
 		{name: "go-elasticsearch 9, typed", program: "elastictyped", failure: "*types.ElasticsearchError"},
 		{name: "opensearch-go 4", program: "opensearch", failure: "*opensearch.StructError"},
 		{name: "@elastic/elasticsearch 9", program: "node", failure: "ResponseError"},
+		{name: "elasticsearch-py 9", program: "elasticsearch", failure: "ApiError"},
+		{name: "opensearch-py 3", program: "opensearchpy", failure: "TransportError"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.program == "elastictyped" && os.Getenv("RMREPLAY_LONG_TESTS") == "" {
@@ -145,8 +148,11 @@ func TestClients(t *testing.T) {
 // clientCommand makes a client's program ready and returns how it is started.
 func clientCommand(t *testing.T, program, dir string) []string {
 	t.Helper()
-	if program == "node" {
+	switch program {
+	case "node":
 		return nodeClient(t)
+	case "elasticsearch", "opensearchpy":
+		return []string{servertest.Python(t, "python"), filepath.Join(clientsModule, "python", "client.py"), program}
 	}
 	path := filepath.Join(dir, program)
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./"+program)

@@ -71,6 +71,26 @@ func Python(t testing.TB, program string) string {
 	return filepath.Join(dir, "bin", program)
 }
 
+// Schemathesis sends requests to the server at a URL that the OpenAPI description in a file allows or forbids, and fails
+// the test if an answer is not as described, is an error of the server, or accepts what is forbidden. A description
+// cannot say everything that is wrong: the server may refuse what it allows. args are further arguments; the last one of
+// a kind counts.
+func Schemathesis(t testing.TB, description, url string, args ...string) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), Python(t, "schemathesis"), append([]string{
+		"run", description, "--url", url, "--seed", "1", "--max-examples", "10", "--phases", "examples,coverage,fuzzing",
+		"--exclude-checks", "positive_data_acceptance", "--continue-on-failure", "--no-shrink", "--no-color",
+	}, args...)...)
+	c.Dir = t.TempDir() // it keeps what it has found
+	var err error
+	if c.Args[2], err = filepath.Abs(description); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("schemathesis: %v\n%s", err, out)
+	}
+}
+
 // Start starts the server, anew after Kill, with the files that it had, and waits until it answers.
 func (p *Process) Start() {
 	p.t.Helper()

@@ -18,6 +18,7 @@ import (
 
 	"rmreplay/docs/schemas"
 	"rmreplay/internal/accounting/intake"
+	"rmreplay/internal/accounting/servertest"
 	"rmreplay/internal/accounting/store"
 )
 
@@ -71,6 +72,27 @@ func described(t *testing.T) (paths map[string]map[string]*operation, schema fun
 		}
 		return s
 	}
+}
+
+// TestSchemathesis has a fuzzer ask the service by its description. The service keeps any JSON that Slurm sends, and
+// ignores what it does not know in searches, as Elasticsearch's clients rely on. Lines of JSON, which the fuzzer cannot
+// make, are left to the official clients (package search).
+func TestSchemathesis(t *testing.T) {
+	servertest.Python(t, "schemathesis")
+	s, err := open(t.Context(), t.TempDir(), intake.Options{Report: func(err error) { t.Error(err) }}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	web := httptest.NewServer(s.handler)
+	defer web.Close()
+	servertest.Schemathesis(t, "../../../docs/schemas/accounting.openapi.json", web.URL, "--phases", "examples,fuzzing",
+		"--exclude-path-regex", "_bulk$|_msearch$", "--checks",
+		"not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,response_headers_conformance")
 }
 
 // TestOpenAPI holds the description against the handlers: its paths and methods are theirs, each

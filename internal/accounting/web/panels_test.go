@@ -399,6 +399,7 @@ func TestViews(t *testing.T) {
 		{"PUT", "bad", "application/json", `{"url":"?f=nothing%3D1"}`, 400},
 		{"PUT", "bad", "text/plain", `{"url":"?last=7d"}`, 415},
 		{"PUT", "bad", "application/json", `{`, 400},
+		{"PUT", "bad", "application/json", `{"url":"?last=7d","name":"good"}`, 400},
 		{"PUT", "bad", "application/json", `{"url":"?q=` + strings.Repeat("a", 20000) + `"}`, 400},
 		{"PUT", strings.Repeat("x", 101), "application/json", `{"url":"?"}`, 400},
 		{"DELETE", "nothing", "", "", 404},

@@ -146,8 +146,12 @@ func (v *server) saveView(w http.ResponseWriter, q *http.Request) error {
 	if kind, _, _ := strings.Cut(q.Header.Get("Content-Type"), ";"); kind != "application/json" {
 		return &statusError{http.StatusUnsupportedMediaType, errors.New("a view is sent as application/json")}
 	}
-	var sent view
-	if err := json.NewDecoder(io.LimitReader(q.Body, longestView)).Decode(&sent); err != nil {
+	var sent struct {
+		URL string `json:"url"`
+	}
+	d := json.NewDecoder(io.LimitReader(q.Body, longestView))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&sent); err != nil {
 		return bad(fmt.Errorf("reading the view: %w (want {\"url\": \"?...\"} of at most %d bytes)", err, longestView))
 	}
 	page, query, found := strings.Cut(sent.URL, "?")

@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"rmreplay/internal/accounting/servertest"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioservice"
 	"rmreplay/internal/ioservice/counters"
@@ -354,6 +355,15 @@ func FuzzFramer(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestSchemathesis has a fuzzer ask the service by its description.
+func TestSchemathesis(t *testing.T) {
+	servertest.Python(t, "schemathesis")
+	s := &Server{Service: newService(t, nil, nil, nil), Now: func() hpc.Time { return hpc.Unix(1_700_000_000) }, Limits: DefaultLimits()}
+	web := httptest.NewServer(s.Handler(func() any { return map[string]int{"samples": 3} }))
+	defer web.Close()
+	servertest.Schemathesis(t, "../../../docs/schemas/io.openapi.json", web.URL)
 }
 
 // TestHTTP asks every route, and validates the answers with the description of the interface.

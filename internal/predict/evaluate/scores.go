@@ -4,6 +4,7 @@
 package evaluate
 
 import (
+	"context"
 	"math"
 
 	"rmreplay/internal/predict"
@@ -34,6 +35,17 @@ type Scores struct {
 	Width    float64 `json:"width"`
 	// Underestimated is the share of jobs whose value is above the point prediction.
 	Underestimated float64 `json:"underestimated"`
+}
+
+// Score returns the scores of a predictor that has seen nothing. It returns the context's error.
+func Score(ctx context.Context, cases *predict.Cases, p predict.Predictor) (Scores, error) {
+	var all sums
+	err := predict.Play(ctx, cases.List, p, func(c *predict.Case, p predict.Prediction) {
+		if c.Known() {
+			all.add(p, c.Value())
+		}
+	})
+	return all.scores(), err
 }
 
 // sums adds up what scores are made of.

@@ -173,7 +173,7 @@ func (s *Service) predict(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var question struct {
-		Jobs []job `json:"jobs"`
+		Jobs []*job `json:"jobs"`
 	}
 	if err := jobjson.Unmarshal(text, &question); err != nil {
 		refuse(w, http.StatusBadRequest, err)
@@ -184,9 +184,16 @@ func (s *Service) predict(w http.ResponseWriter, r *http.Request) {
 			quantity.Plural(n, "job", "jobs"), MaxJobs))
 		return
 	}
-	for i := range question.Jobs {
-		if question.Jobs[i].Submit.Relative() {
-			refuse(w, http.StatusBadRequest, fmt.Errorf("job %d: %w", i+1, errRelative))
+	for i, j := range question.Jobs {
+		var err error
+		switch {
+		case j == nil:
+			err = errors.New("null (want an object)")
+		case j.Submit.Relative():
+			err = errRelative
+		}
+		if err != nil {
+			refuse(w, http.StatusBadRequest, fmt.Errorf("job %d: %w", i+1, err))
 			return
 		}
 	}
@@ -194,13 +201,12 @@ func (s *Service) predict(w http.ResponseWriter, r *http.Request) {
 }
 
 // answer predicts the run times of jobs.
-func (s *Service) answer(jobs []job) []answer {
+func (s *Service) answer(jobs []*job) []answer {
 	now := s.options.Now()
 	answers := make([]answer, len(jobs))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range jobs {
-		j := &jobs[i]
+	for i, j := range jobs {
 		at := now
 		if !j.Submit.IsZero() {
 			at = j.Submit.At(&jobjson.Epoch{})

@@ -11,7 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
+	"rmreplay/internal/accounting/servertest"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/model"
@@ -90,6 +92,7 @@ func TestRefuses(t *testing.T) {
 	}{
 		{"POST", "/v1/predict", `{`, 400, "error"},
 		{"POST", "/v1/predict", `{"jobs":[]}`, 400, "0 jobs (want 1 to 10000)"},
+		{"POST", "/v1/predict", `{"jobs":[{},null]}`, 400, "job 2: null (want an object)"},
 		{"POST", "/v1/predict", `{"jobs":[{"run_time_s":7}]}`, 400, "run_time_s"},
 		{"POST", "/v1/predict", `{"jobs":[{"tasks":"many"}]}`, 400, "tasks"},
 		{"POST", "/v1/predict", `{"jobs":[{"submit":5}]}`, 400, "submit: want a time"},
@@ -345,6 +348,14 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// TestSchemathesis has a fuzzer ask the service by its description.
+func TestSchemathesis(t *testing.T) {
+	servertest.Python(t, "schemathesis")
+	web := httptest.NewServer(New(trained(t), Options{Now: func() hpc.Time { return now }}))
+	defer web.Close()
+	servertest.Schemathesis(t, "../../../docs/schemas/predict.openapi.json", web.URL)
+}
+
 // TestOpenAPI holds the document against the service: each path answers, and each listed field of
 // a job is known.
 func TestOpenAPI(t *testing.T) {
@@ -356,7 +367,7 @@ func TestOpenAPI(t *testing.T) {
 		Paths      map[string]map[string]any
 		Components struct {
 			Schemas map[string]struct {
-				Properties map[string]struct{ Type string }
+				Properties map[string]struct{ Type json.RawMessage } // one, or a list of one and "null"
 			}
 		}
 	}
@@ -379,7 +390,8 @@ func TestOpenAPI(t *testing.T) {
 	}
 	values := map[string]string{"string": `"x"`, "integer": "1", "number": "60"}
 	for name, property := range document.Components.Schemas["job"].Properties {
-		value := values[property.Type]
+		kinds := strings.FieldsFunc(string(property.Type), func(r rune) bool { return !unicode.IsLetter(r) })
+		value := values[kinds[0]]
 		if name == "submit" {
 			value = `"2024-03-01T08:00:00Z"`
 		}

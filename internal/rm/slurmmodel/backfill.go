@@ -30,7 +30,7 @@ type cycle struct {
 	spell   time.Duration // since the last pause
 	asleep  bool          // in a pause
 	changed int64         // last change when the pause began
-	depths  backfill.Depths
+	depths  *backfill.Depths
 	// rejected is the array and the partition in which no further task is tried.
 	rejected attempt
 	// reserved counts the reservations of one array in a row.
@@ -53,7 +53,9 @@ func (e *Engine) newCycle() *cycle {
 	}
 	e.cycles++
 	c.blocked = map[*accounts.QOS]int64{}
-	c.depths = backfill.Depths{User: e.par.BF.MaxUser, Partition: e.par.BF.MaxPart, Both: e.par.BF.MaxUserPart}
+	c.depths = &e.depths
+	c.depths.Begin()
+	c.depths.User, c.depths.Partition, c.depths.Both = e.par.BF.MaxUser, e.par.BF.MaxPart, e.par.BF.MaxUserPart
 	c.free = e.up.Clone()
 	c.table = &e.table
 	c.table.Begin(c.now, e.par.BF.Window, e.par.BF.Resolution, e.available)
@@ -243,7 +245,7 @@ func (t *trial) task() next {
 	if j.state != pending || j.priority == 0 {
 		return nextRecord
 	}
-	if j.of.array != nil {
+	if j.array != nil {
 		if t.rejected.covers(j) {
 			return nextRecord
 		}
@@ -462,7 +464,7 @@ func (t *trial) conflicts(alloc *selection.Allocation, start int64) bool {
 // reserve plans a job, and returns what follows.
 func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	e, j, bf := t.e, t.job, &t.e.par.BF
-	if !e.par.AssocLimitStop && !e.account.afterSelection(j, nil, len(alloc.Parts)) {
+	if !e.par.AssocLimitStop && !e.account.afterSelection(j, nil, alloc.Nodes.Count()) {
 		t.judge(j, rm.OverLimit)
 		return nextRecord
 	}
@@ -492,7 +494,7 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	if t.original != 0 && t.original < start {
 		j.estimate = t.original
 	}
-	a := j.of.array
+	a := j.array
 	if a == nil || !j.isHead() {
 		return nextRecord
 	}

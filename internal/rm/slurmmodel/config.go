@@ -28,7 +28,7 @@ type partition struct {
 	tier               int
 	maxMinutes         int64 // -1 for none
 	defaultMinutes     int64 // -1 for none
-	cpus               int   // of all nodes
+	count, cpus        int   // nodes, and CPUs of all of them
 	minNodes, maxNodes int
 	memory             int64 // of jobs that ask for none, in MiB; 0 for all
 	memoryPerCPU       bool
@@ -59,6 +59,7 @@ func newPartition(cfg *Config, line *Partition, m *selection.Machine, place map[
 		p.nodes.Set(place[name])
 		p.cpus += m.Nodes[place[name]].CPUs
 	}
+	p.count = p.nodes.Count()
 	var err error
 	if p.maxMinutes, err = keys.Minutes(line.Get, "MaxTime"); err != nil {
 		return nil, err

@@ -46,6 +46,7 @@ func (e *Engine) needsOf(text string) (*needs, error) {
 	n := &needs{any: deps.Any}
 	for _, d := range deps.List {
 		one := need{kind: d.Type, task: -1, delay: int64(d.DelayMinutes) * 60}
+		e.corresponding = e.corresponding || one.kind == "aftercorr"
 		if d.Job != "" {
 			on := e.byID[d.Job]
 			if on == nil {
@@ -118,7 +119,7 @@ func (e *Engine) independent(j *job) bool {
 
 // arrayMayStart reports whether fewer tasks of the job's array run than may run (job_array_start_test).
 func (e *Engine) arrayMayStart(j *job) bool {
-	a := j.of.array
+	a := j.array
 	if a == nil || a.limit == 0 || a.running < a.limit {
 		return true
 	}
@@ -243,7 +244,7 @@ func either(good bool) needState {
 // testSingleton looks for jobs of the same user and name that run, or were submitted earlier.
 func (e *Engine) testSingleton(j *job) needState {
 	for _, other := range e.list {
-		sibling := other.of == j.of && j.of.array != nil
+		sibling := other.of == j.of && j.array != nil
 		if other == j || sibling || other.of.job.User != j.of.job.User || other.name() != j.name() {
 			continue
 		}

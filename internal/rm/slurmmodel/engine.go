@@ -16,6 +16,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/machine"
 	"rmreplay/internal/rm/slurmmodel/parameters"
+	"rmreplay/internal/rm/slurmmodel/priority"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -34,7 +35,8 @@ type Engine struct {
 	kinds    []selection.Bits
 	servers  *demand.Servers
 	parts    []*partition
-	account  *accounting // nil without
+	lists    map[string][]*partition // by their names in a job's request
+	account  *accounting             // nil without
 	licenses *licenses.Pool
 	agents   agents.Pool
 
@@ -53,14 +55,17 @@ type Engine struct {
 	pending     []*job      // memory for pendingJobs
 	queues      [2][]record // memory for buildQueue
 	unsorted    []record
-	order       []ranked
+	order       []priority.Rank
 	over        []*job // ended ones that slurmctld has not forgotten
 	running     []*job // by end, and then by place in the list
 	horizon     []selection.Running
 	version     int            // of the running jobs and the state; changes with them
 	table       backfill.Table // of a cycle of backfill
+	depths      backfill.Depths
 	nextNumber  uint32
-	nextPlace   int
+	// corresponding says that a job came with an aftercorr dependency.
+	corresponding bool
+	nextPlace     int
 
 	up         selection.Bits // nodes in service
 	available  selection.Bits // those and not drained; the main scheduler removes blocked ones during a pass
@@ -99,7 +104,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, par: parameters.Read(cfg.Get), rules: parameters.RulesOf(cfg.Release),
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
-		byID: map[string]*submission{}, byNumber: map[uint32]*job{},
+		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, lists: map[string][]*partition{},
 	}
 	if cfg.PreRoll {
 		e.par = parameters.Read(window.Keys(cfg.Get, cfg.PresetBurst))

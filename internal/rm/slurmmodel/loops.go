@@ -69,14 +69,17 @@ func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 const afterAdministrators = 1
 
 // throttle lets pass the microsecond for which slurmctld sleeps before it serves a submission or a user's command
-// (_throttle_start in proc_req.c). What is due until then comes first.
+// (_throttle_start in proc_req.c). What is due until then comes first, and a node that told before the request.
 func (e *Engine) throttle() {
-	served := e.now.Add(time.Microsecond)
-	for next := e.next(); next < served; next = e.next() {
-		e.now = max(e.now, next)
+	served, asked := e.now.Add(time.Microsecond), e.timed
+	for e.next() < served {
+		e.now = max(e.now, e.next())
 		e.step()
 	}
 	e.now = max(e.now, served)
+	for told := e.timers.Next() == served && e.timers[0].Seq <= asked; told && e.next() <= served; {
+		e.step()
+	}
 }
 
 // passAt returns when the thread that schedules runs next.

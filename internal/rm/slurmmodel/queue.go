@@ -1,9 +1,9 @@
 package slurmmodel
 
 import (
-	"cmp"
 	"slices"
 
+	"rmreplay/internal/rm/slurmmodel/priority"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -13,12 +13,6 @@ type record struct {
 	part     *partition
 	priority uint32
 	head     bool // the record stands for several tasks
-}
-
-// ranked is a record by its reservation, tier (16 bits) and priority. Higher ones are first.
-type ranked struct {
-	rank  uint64
-	place int // before the queue is sorted
 }
 
 // pendingJobs returns the pending jobs in slurmctld's order. It is a copy: tasks of arrays may start
@@ -78,23 +72,18 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 			if j.perPart != nil {
 				r.priority = j.perPart[i]
 			}
-			rank := uint64(p.tier)<<32 | uint64(r.priority)
-			if j.reservation != nil {
-				rank |= 1 << 63
+			rank := priority.Rank{
+				Reserved: j.reservation != nil, Tier: int32(p.tier), Priority: r.priority,
+				Submit: j.submit, Number: j.id(), Task: uint32(j.task), Place: int32(len(unsorted)), // -1 comes last
 			}
-			order = append(order, ranked{rank, len(unsorted)})
+			order = append(order, rank)
 			unsorted = append(unsorted, r)
 		}
 	}
-	slices.SortFunc(order, func(a, b ranked) int {
-		if a.rank != b.rank {
-			return cmp.Compare(b.rank, a.rank)
-		}
-		return cmp.Or(compareJobs(unsorted[a.place].job, unsorted[b.place].job), a.place-b.place)
-	})
+	slices.SortFunc(order, priority.Rank.Compare)
 	queue := (*memory)[:0]
 	for _, r := range order {
-		queue = append(queue, unsorted[r.place])
+		queue = append(queue, unsorted[r.Place])
 	}
 	e.unsorted, e.order, *memory = unsorted, order, queue
 	return queue
@@ -103,19 +92,6 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 // isHeld reports whether a held job keeps its reason (_job_runnable_test1).
 func isHeld(r slurmspec.Reason) bool {
 	return r == reasonHeldAdmin || r == reasonHeldUser || r == reasonConstraints || r == reasonReservationDeleted
-}
-
-// compareJobs sorts jobs of equal rank by submission and number. Records that are equal then keep their places.
-func compareJobs(a, b *job) int {
-	return cmp.Or(cmp.Compare(a.submit, b.submit), cmp.Compare(a.id(), b.id()), cmp.Compare(taskOrder(a), taskOrder(b)))
-}
-
-// taskOrder is the task's number; several tasks come last.
-func taskOrder(j *job) int {
-	if j.task < 0 {
-		return 1 << 31
-	}
-	return j.task
 }
 
 // partitionRefuses compares a job with the limits of the partition in which it is considered, and gives it the
@@ -132,7 +108,7 @@ func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
 	switch {
 	case j.request.MinCPUs > p.cpus:
 		return reasonPartitionConfig
-	case j.minNodes > p.nodes.Count(), j.minNodes < p.minNodes && !e.account.ignores(j).PartitionMinNodes,
+	case j.minNodes > p.count, j.minNodes < p.minNodes && !e.account.ignores(j).PartitionMinNodes,
 		p.maxNodes > 0 && asked > p.maxNodes && !e.account.ignores(j).PartitionMaxNodes:
 		return reasonNodeLimit
 	case p.maxMinutes >= 0 && limit > p.maxMinutes && !e.account.ignores(j).PartitionTimeLimit:
@@ -148,7 +124,10 @@ func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
 // splitCorresponding gives tasks of arrays with an aftercorr dependency records of their own, so that each
 // has its own dependency.
 func (e *Engine) splitCorresponding() {
-	const most = 10            // correspond_after_task_cnt
+	const most = 10 // correspond_after_task_cnt
+	if !e.corresponding {
+		return
+	}
 	for _, j := range e.list { // of the present: split adds to its end
 		if j.state != pending || !j.isHead() || j.needs == nil || !slices.ContainsFunc(j.needs.list, func(n need) bool { return n.kind == "aftercorr" }) {
 			continue

@@ -30,7 +30,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 		j.endless = j.limit == endless
 	}
 	j.end = now + j.limit*60
-	if a := j.of.array; a != nil {
+	if a := j.array; a != nil {
 		a.running++
 	}
 	e.tester.Add(e.state, alloc)
@@ -110,8 +110,8 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
 	e.tester.Remove(e.state, j.alloc)
 	j.state, j.end = completing, e.second()
-	if array := j.of.array; array != nil {
-		array.running--
+	if j.array != nil {
+		j.array.running--
 	}
 	a := answers.Of(j.alloc.Nodes, e.up, killed, e.par.Epilog, e.rules)
 	answering := a.All()
@@ -207,7 +207,7 @@ func (e *Engine) finish(j *job, how hpc.State, reason string) {
 	}
 	j.state = ended
 	j.well = how == hpc.Completed
-	if a := j.of.array; a != nil && !j.well {
+	if a := j.array; a != nil && !j.well {
 		a.failed = true
 	}
 	e.remove(j)
@@ -252,7 +252,7 @@ func (e *Engine) purge() {
 	slices.SortFunc(e.over, func(a, b *job) int { return cmp.Compare(a.place, b.place) })
 	kept := e.over[:0]
 	for _, j := range e.over {
-		array := j.of.array != nil && j.number == j.of.number && (j.of.array.running > 0 || len(j.of.jobs) > 1)
+		array := j.array != nil && j.number == j.of.number && (j.array.running > 0 || len(j.of.jobs) > 1)
 		if array || j.end > now-e.par.MinJobAge {
 			kept = append(kept, j)
 			continue

@@ -106,7 +106,7 @@ func (p *pass) try(j *job) (goOn, started bool) {
 		p.exit = sdiag.MainStarts
 		return false, false
 	}
-	if j.of.array != nil {
+	if j.array != nil {
 		if p.rejected.covers(j) {
 			return true, false
 		}

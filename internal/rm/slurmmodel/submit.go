@@ -144,6 +144,7 @@ func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 		}
 		j.tasks = a.Tasks
 		s.array = &array{limit: a.Limit}
+		j.array = s.array
 	}
 	if err := e.account.admit(j); err != nil {
 		return nil, err
@@ -168,7 +169,10 @@ func (e *Engine) partitionsOf(names string) ([]*partition, error) {
 		}
 		return nil, errors.New("no partition specified or system default partition")
 	}
-	var list []*partition
+	list := e.lists[names]
+	if list != nil {
+		return list, nil
+	}
 	for name := range strings.SplitSeq(names, ",") {
 		i := slices.IndexFunc(e.parts, func(p *partition) bool { return p.name == name })
 		if i < 0 {
@@ -177,6 +181,7 @@ func (e *Engine) partitionsOf(names string) ([]*partition, error) {
 		list = append(list, e.parts[i])
 	}
 	slices.SortStableFunc(list, func(a, b *partition) int { return cmp.Compare(b.tier, a.tier) })
+	e.lists[names] = list
 	return list, nil
 }
 

@@ -7,35 +7,54 @@ import "rmreplay/internal/rm"
 type Depths struct {
 	User, Partition, Both int
 
-	counts map[[2]string]*int // by user and partition; one of both may be empty
+	counts map[[2]string]*depth // by user and partition; one of both may be empty
+}
+
+// depth counts the jobs of a user in a partition.
+type depth struct {
+	jobs     int
+	all, own *depth // of the partition, and of the user
+}
+
+// Begin begins a new cycle.
+func (d *Depths) Begin() {
+	for _, n := range d.counts {
+		n.jobs = 0
+	}
 }
 
 // Beyond counts a job, and returns why it is beyond a limit; "" if it is not. A job beyond one limit counts for none
 // (_job_exceeds_max_bf_param in backfill.c).
 func (d *Depths) Beyond(user, partition string) rm.Backfill {
-	both, all, own := d.of(user, partition), d.of("", partition), d.of(user, "")
+	if d.User|d.Partition|d.Both == 0 {
+		return ""
+	}
+	n := d.of(user, partition)
+	if n.all == nil {
+		n.all, n.own = d.of("", partition), d.of(user, "")
+	}
 	switch {
-	case d.Both > 0 && *both >= d.Both:
+	case d.Both > 0 && n.jobs >= d.Both:
 		return rm.UserDepth
-	case d.Partition > 0 && *all >= d.Partition:
+	case d.Partition > 0 && n.all.jobs >= d.Partition:
 		return rm.PartitionDepth
-	case d.User > 0 && *own >= d.User:
+	case d.User > 0 && n.own.jobs >= d.User:
 		return rm.UserDepth
 	}
-	*both++
-	*all++
-	*own++
+	n.jobs++
+	n.all.jobs++
+	n.own.jobs++
 	return ""
 }
 
 // of returns the number of jobs of a user, of a partition, or of both.
-func (d *Depths) of(user, partition string) *int {
+func (d *Depths) of(user, partition string) *depth {
 	if d.counts == nil {
-		d.counts = map[[2]string]*int{}
+		d.counts = map[[2]string]*depth{}
 	}
 	n := d.counts[[2]string{user, partition}]
 	if n == nil {
-		n = new(int)
+		n = &depth{}
 		d.counts[[2]string{user, partition}] = n
 	}
 	return n

@@ -80,14 +80,14 @@ func nodeEvents(w *workload.Workload) (list []Missing) {
 }
 
 // jobGPUs describes requests for GPUs of other kinds than a number for each node that the model does not have, and
-// returns the number of jobs; 0 for none. Since 24.11 slurmctld chooses such GPUs otherwise. Before, it gives jobs
+// returns the number of jobs; 0 for none. Since 26.05 slurmctld chooses such GPUs otherwise. Before, it gives jobs
 // others than they ask for each socket if gres.conf does not say where GPUs are.
 func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs int) {
 	nowhere := func(n hpc.Node) bool {
 		return slices.ContainsFunc(n.GRES, func(g hpc.GRES) bool { return g.Name == "gpu" && g.Type == "" && g.Cores == "" })
 	}
-	what = "GPUs for the job, a socket or a task since 24.11"
-	newer := cfg.Release.Since(slurmspec.R2411)
+	what = "GPUs for the job, a socket or a task since 26.05"
+	newer := cfg.Release.Since(slurmspec.R2605)
 	if !newer {
 		what = "GPUs for a socket on nodes whose GPUs have neither cores nor types"
 	}

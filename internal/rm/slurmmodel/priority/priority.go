@@ -229,7 +229,7 @@ func (s *Settings) tres(amounts tres.Vector, p *Partition) []float64 {
 	return points
 }
 
-func either(raw bool, number, part float64) float64 {
+func either[T any](raw bool, number, part T) T {
 	if raw {
 		return number
 	}

@@ -157,8 +157,11 @@ func (c *Cluster) none() selection.Bits { return selection.NewBits(len(c.Place))
 
 func (c *Cluster) all() selection.Bits {
 	set := c.none()
-	for i := range len(c.Place) {
-		set.Set(i)
+	for k := range set {
+		set[k] = ^uint64(0)
+	}
+	if rest := len(c.Place) % 64; rest > 0 {
+		set[len(set)-1] = 1<<rest - 1
 	}
 	return set
 }

@@ -7,13 +7,11 @@ import "slices"
 func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	r := t.request
 	a := &Allocation{Nodes: nodes, Whole: r.Whole, Parts: make([]Part, 0, nodes.Count())}
-	for i := range nodes.All {
-		a.Parts = append(a.Parts, Part{Node: i, CPUs: t.rooms[i].cpus})
-	}
-	whole := r.Exclusive || r.Whole // no other job shares its nodes (NODE_CR_RESERVED)
-	if !whole && !m.distribute(t, a) {
+	var ok bool
+	if a.Parts, ok = m.share(t, nodes, a.Parts); !ok {
 		return nil
 	}
+	whole := r.ownsNodes()
 	cores := make([]int16, m.stride*len(a.Parts))
 	for i := range a.Parts {
 		p := &a.Parts[i]
@@ -47,38 +45,84 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	return a
 }
 
-// distribute gives each node its CPUs: a task for each node, then the tasks that fill a core, and the
-// rest a core at a time in turn (dist_tasks_compute_c_b). It reports false if tasks lack CPUs or generic resources,
-// which is asked since 24.11.
-func (m *Machine) distribute(t *test, a *Allocation) bool {
+// outline returns the allocation of a job without generic resources, without its parts: the nodes, and how many CPUs
+// the job gets there.
+func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 	r := t.request
-	want := max(len(a.Parts), len(a.Parts)*r.TasksPerNode, r.MinCPUs, len(a.Parts)*r.MinCPUsPerNode)
+	a := &Allocation{Nodes: nodes, Whole: r.Whole}
+	var ok bool
+	if t.work.parts, ok = m.share(t, nodes, t.work.parts[:0]); !ok {
+		return nil
+	}
+	for i := range t.work.parts {
+		p := &t.work.parts[i]
+		n := &m.Nodes[p.Node]
+		if r.ownsNodes() {
+			a.CPUs += n.CPUs
+			continue
+		}
+		per, cores := r.cpusPerCore(n), t.rooms[p.Node].count() // as in takeCores
+		want := (p.CPUs + per - 1) / per
+		if want > cores && m.Since2605 && !r.Overcommit {
+			r.Stuck = true
+			return nil
+		}
+		a.CPUs += min(want, cores) * n.Threads
+	}
+	return a
+}
+
+// ownsNodes reports whether no other job shares the job's nodes (NODE_CR_RESERVED).
+func (r *Request) ownsNodes() bool { return r.Exclusive || r.Whole }
+
+// share appends a part for each node, with its CPUs unless the job has whole nodes. It reports false as distribute
+// does.
+func (m *Machine) share(t *test, nodes Bits, parts []Part) ([]Part, bool) {
+	for i := range nodes.All {
+		parts = append(parts, Part{Node: i, CPUs: t.rooms[i].cpus})
+	}
+	return parts, t.request.ownsNodes() || m.distribute(t, parts)
+}
+
+// tasks returns how many tasks a job has on its nodes, as slurmctld counts them.
+func (r *Request) tasks(nodes int, strict bool) int {
+	want := max(nodes, nodes*r.TasksPerNode, r.MinCPUs, nodes*r.MinCPUsPerNode)
 	for k := range r.Devices {
-		want = max(want, r.Devices[k].On(r, len(a.Parts))*r.Devices[k].CPUsPer)
+		want = max(want, r.Devices[k].On(r, nodes)*r.Devices[k].CPUsPer)
 	}
 	if !r.Overcommit && r.CPUsPerTask > 1 {
 		if r.TasksPerNode == 0 {
 			want /= r.CPUsPerTask
 		} else {
-			want = r.TasksPerNode * len(a.Parts)
+			want = r.TasksPerNode * nodes
 		}
 	}
-	strict := m.Since2411 && len(r.Devices) > 0
 	if strict && r.Tasks > 0 && r.TasksPerNode == 0 {
 		want = r.Tasks
 	}
-	want = max(want, 1)
-	d := distribution{t: t, parts: a.Parts, have: t.work.have, left: want, strict: strict}
+	return max(want, 1)
+}
+
+// distribute gives each node its CPUs: a task for each node, then the tasks that fill a core, and the
+// rest a core at a time in turn (dist_tasks_compute_c_b). It reports false if tasks lack CPUs or generic resources,
+// which is asked since 24.11.
+func (m *Machine) distribute(t *test, parts []Part) bool {
+	r := t.request
+	strict := m.Since2411 && len(r.Devices) > 0
+	d := distribution{t: t, parts: parts, have: t.work.have, left: r.tasks(len(parts), strict), strict: strict}
+	if d.fillAll() {
+		return true
+	}
 	room := false
-	for n := range a.Parts {
-		d.have[n], a.Parts[n].CPUs = a.Parts[n].CPUs, 0
+	for n := range parts {
+		d.have[n], parts[n].CPUs = parts[n].CPUs, 0
 		if d.left > 0 && d.have[n] > 0 {
 			d.add(n)
-			room = room || a.Parts[n].CPUs < d.have[n]
+			room = room || parts[n].CPUs < d.have[n]
 		}
 	}
-	for n := range a.Parts {
-		for range a.Parts[n].CPUs % m.Nodes[a.Parts[n].Node].Threads / r.CPUsPerTask {
+	for n := range parts {
+		for range parts[n].CPUs % m.Nodes[parts[n].Node].Threads / r.CPUsPerTask {
 			if !d.fits(n) {
 				break
 			}
@@ -93,13 +137,13 @@ func (m *Machine) distribute(t *test, a *Allocation) bool {
 	}
 	for full := !room; d.left > 0; {
 		room := false
-		for n := range a.Parts {
-			for range max(1, m.Nodes[a.Parts[n].Node].Threads/r.CPUsPerTask) {
+		for n := range parts {
+			for range max(1, m.Nodes[parts[n].Node].Threads/r.CPUsPerTask) {
 				if d.left == 0 || !full && !d.fits(n) {
 					break
 				}
 				d.add(n)
-				room = room || d.have[n]-a.Parts[n].CPUs >= r.CPUsPerTask
+				room = room || d.have[n]-parts[n].CPUs >= r.CPUsPerTask
 			}
 		}
 		full = full || !room
@@ -145,6 +189,40 @@ type distribution struct {
 	left  int   // tasks without a node
 	// strict says that a node gets no more tasks than its generic resources serve, since 24.11.
 	strict bool
+}
+
+// fillAll gives each node as many tasks as it may have, if the job has just as many. It reports false if tasks must be
+// given one by one.
+func (d *distribution) fillAll() bool {
+	r, room := d.t.request, 0
+	if len(r.Devices) > 0 || r.Overcommit {
+		return false
+	}
+	for n := range d.parts {
+		tasks := d.most(n)
+		if r.TasksPerNode > 0 && tasks < r.TasksPerNode ||
+			r.TasksPerNode == 0 && (tasks == 0 || tasks*r.CPUsPerTask != d.parts[n].CPUs) {
+			return false
+		}
+		room += tasks
+	}
+	if room != d.left {
+		return false
+	}
+	for n := range d.parts {
+		d.parts[n].tasks = d.most(n)
+		d.parts[n].CPUs = d.parts[n].tasks * r.CPUsPerTask
+	}
+	return true
+}
+
+// most returns how many tasks a node may have.
+func (d *distribution) most(n int) int {
+	most := d.parts[n].CPUs / d.t.request.CPUsPerTask
+	if per := d.t.request.TasksPerNode; per > 0 {
+		most = min(most, per)
+	}
+	return most
 }
 
 func (d *distribution) fits(n int) bool {

@@ -6,6 +6,9 @@ func (m *Machine) giveDevices(t *test, a *Allocation) bool {
 	r := t.request
 	for i := range a.Parts {
 		p := &a.Parts[i]
+		if m.Since2411 && len(r.Devices) > 0 && p.countCores() == 0 {
+			return false // a node without a task
+		}
 		if n := &m.Nodes[p.Node]; len(n.Devices) > 0 && (len(r.Devices) > 0 || r.Exclusive) {
 			p.devices = make([]int16, m.slots*(m.stride+1))
 		}
@@ -213,22 +216,54 @@ func (m *Machine) giveClose(t *test, p *Part, d *DeviceRequest, most int) int {
 	return m.giveAny(t, p, d, 1)
 }
 
-// giveSockets gives a job what it asks for of each socket in use since 24.11 (_set_sock_bits).
+// giveSockets gives a job what it asks for of each socket since 24.11. If its cores are on other numbers of sockets
+// than it asks for, sockets with free resources count, too, or those without do not (_set_sock_bits).
 func (m *Machine) giveSockets(t *test, p *Part, d *DeviceRequest) {
-	want, have := 0, 0
-	for s := range p.cores {
-		if p.cores[s] > 0 {
+	used, count := make([]bool, len(p.cores)), 0
+	for s, cores := range p.cores {
+		if used[s] = cores > 0; used[s] {
+			count++
+		}
+	}
+	few, many := count < t.request.SocketsPerNode, count > t.request.SocketsPerNode && t.request.SocketsPerNode > 0
+	for s := range used {
+		switch at, free := m.devicesAt(t, p.Node, d, s); {
+		case few && !used[s] && at > 0 && free >= d.PerSocket && count < t.request.SocketsPerNode:
+			used[s] = true
+			count++
+		case many && used[s] && at > 0 && free == 0:
+			used[s] = false
+			count--
+		}
+	}
+	want, have := count*d.PerSocket, 0
+	for s := range used {
+		if used[s] {
 			have += m.give(t, p, d, d.PerSocket, s)
-			want += d.PerSocket
 		}
 	}
 	have += m.give(t, p, d, want-have, m.stride)
-	for s := range p.cores {
-		if p.cores[s] > 0 {
+	for s := range used {
+		if used[s] {
 			have += m.give(t, p, d, want-have, s)
 		}
 	}
 	m.giveAny(t, p, d, want-have)
+}
+
+// devicesAt returns how many of the resources of a request are close to a socket of a node, and how many of them are
+// free.
+func (m *Machine) devicesAt(t *test, node int, d *DeviceRequest, socket int) (all, free int) {
+	out := make([]int, m.stride+1)
+	for i := range m.Nodes[node].Devices {
+		if d.wants(&m.Nodes[node].Devices[i]) {
+			m.freeDevices(t.state, node, i, true, out)
+			all += out[socket]
+			m.freeDevices(t.state, node, i, false, out)
+			free += out[socket]
+		}
+	}
+	return all, free
 }
 
 // countCores returns how many cores the part has.

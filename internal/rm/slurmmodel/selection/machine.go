@@ -36,6 +36,9 @@ type Node struct {
 	Devices                 []Device
 }
 
+// cores returns the number of cores.
+func (n *Node) cores() int { return n.Sockets * n.Cores }
+
 // Device is a generic resource of a node, of one type.
 type Device struct {
 	Kind, Type string
@@ -95,6 +98,7 @@ func (m *Machine) distances(from int) []int {
 // State is what running jobs hold of a machine.
 type State struct {
 	free    []int16 // cores, by node and socket
+	cores   []int16 // free ones, by node
 	memory  []int64 // in use, by node
 	devices []int16 // in use, by node, device and socket; the last of a device's is for those of no socket
 	jobs    []int16 // jobs on the node
@@ -106,13 +110,15 @@ type State struct {
 func (m *Machine) NewState() *State {
 	n := len(m.Nodes)
 	s := &State{
-		free: make([]int16, n*m.stride), memory: make([]int64, n), devices: make([]int16, n*m.slots*(m.stride+1)),
-		jobs: make([]int16, n), whole: make([]int16, n), busy: NewBits(n),
+		free: make([]int16, n*m.stride), cores: make([]int16, n), memory: make([]int64, n),
+		devices: make([]int16, n*m.slots*(m.stride+1)),
+		jobs:    make([]int16, n), whole: make([]int16, n), busy: NewBits(n),
 	}
 	for i := range m.Nodes {
 		for k := range m.Nodes[i].Sockets {
 			s.free[i*m.stride+k] = int16(m.Nodes[i].Cores)
 		}
+		s.cores[i] = int16(m.Nodes[i].cores())
 	}
 	return s
 }
@@ -120,6 +126,7 @@ func (m *Machine) NewState() *State {
 // CopyTo makes to equal to s. Both must be states of one machine.
 func (s *State) CopyTo(to *State) {
 	copy(to.free, s.free)
+	copy(to.cores, s.cores)
 	copy(to.memory, s.memory)
 	copy(to.devices, s.devices)
 	copy(to.jobs, s.jobs)
@@ -131,7 +138,8 @@ func (s *State) CopyTo(to *State) {
 type Allocation struct {
 	Nodes Bits
 	// CPUs are those of the job; of a job with whole nodes all CPUs of its nodes.
-	CPUs  int
+	CPUs int
+	// Parts are those of the nodes, in their order; nil of a job that does not start.
 	Parts []Part
 	// Whole says that nobody shares the job's nodes (OverSubscribe=EXCLUSIVE).
 	Whole bool
@@ -170,6 +178,7 @@ func (m *Machine) apply(s *State, a *Allocation, sign int16) {
 		p := &a.Parts[i]
 		for k, c := range p.cores {
 			s.free[p.Node*m.stride+k] -= sign * c
+			s.cores[p.Node] -= sign * c
 		}
 		s.memory[p.Node] += int64(sign) * p.Memory
 		at := p.Node * m.slots * (m.stride + 1)
@@ -185,14 +194,7 @@ func (m *Machine) apply(s *State, a *Allocation, sign int16) {
 }
 
 // Full reports whether all cores of a node are in use.
-func (m *Machine) Full(s *State, node int) bool {
-	for k := range m.Nodes[node].Sockets {
-		if s.free[node*m.stride+k] > 0 {
-			return false
-		}
-	}
-	return true
-}
+func (m *Machine) Full(s *State, node int) bool { return s.cores[node] == 0 }
 
 // Idle reports whether no job is on a node.
 func (s *State) Idle(node int) bool { return !s.busy.Has(node) }

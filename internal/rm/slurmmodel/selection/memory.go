@@ -2,6 +2,7 @@ package selection
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 )
 
@@ -113,7 +114,15 @@ func (m *memory) hash(q *question, set Bits, w Weights) uint64 {
 	add := func(n uint64) { sum = (sum ^ n) * prime; sum ^= sum >> 29 }
 	add(uint64(q.counts.Min)<<40 ^ uint64(q.counts.Max)<<20 ^ uint64(q.counts.Wanted))
 	add(uint64(q.ended)<<32 ^ uint64(q.considered))
-	for _, word := range set {
+	var a, b, c, d uint64 // on a large machine the set is most of a question, and the processor computes these at once
+	for ; len(set) >= 4; set = set[4:] {
+		a, b = bits.RotateLeft64((a^set[0])*prime, 31), bits.RotateLeft64((b^set[1])*prime, 31)
+		c, d = bits.RotateLeft64((c^set[2])*prime, 31), bits.RotateLeft64((d^set[3])*prime, 31)
+	}
+	for _, word := range [...]uint64{a, b, c, d} {
+		add(word)
+	}
+	for _, word := range set { // what is left
 		add(word)
 	}
 	for _, i := range m.devices {

@@ -61,6 +61,9 @@ func requests(rng *rand.Rand) []selection.Request {
 		case 2:
 			r.TasksPerNode = 1 + rng.IntN(8)
 			r.MinCPUsPerNode = r.TasksPerNode
+		case 3:
+			r.CPUsPerTask = 1 + rng.IntN(4)
+			r.MinCPUs *= r.CPUsPerTask
 		}
 		list = append(list, r)
 	}
@@ -151,6 +154,9 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 					t.Fatalf("step %d, mode %d: nodes %v, want %v", step, mode, a, b)
 				}
 			}
+			if len(r.Devices) == 0 {
+				compareSearch(t, slow, state, &unknown, set, c, a)
+			}
 			if a == nil {
 				continue
 			}
@@ -179,6 +185,24 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 	}
 }
 
+// compareSearch compares what a job gets with a search without short cuts, and with what it would get.
+func compareSearch(
+	t *testing.T, x *selection.Tester, s *selection.State, r *selection.Request, set selection.Bits, c selection.Counts,
+	want *selection.Allocation,
+) {
+	t.Helper()
+	if a := x.Search(s, r, set, c); !reflect.DeepEqual(a, want) {
+		t.Fatalf("%+v: a search finds %v, a test %v", r, a, want)
+	}
+	if x.Since2411 { // that question gives the nodes other weights
+		return
+	}
+	a, _ := x.WillRun(s, r, set, c, &selection.Horizon{Now: 1000, NowOnly: true})
+	if (a == nil) != (want == nil) || a != nil && (a.CPUs != want.CPUs || !a.Nodes.Equal(want.Nodes)) {
+		t.Fatalf("%+v: it would get %+v, and gets %+v", r, a, want)
+	}
+}
+
 // compareWeights gives nodes their own weights, which the quick tester may know that they have.
 func compareWeights(t *testing.T, quick, slow *selection.Tester, set selection.Bits) {
 	t.Helper()
@@ -190,4 +214,70 @@ func compareWeights(t *testing.T, quick, slow *selection.Tester, set selection.B
 			t.Fatalf("node %d weighs %#x, want %#x", i, quick.Weights[i], slow.Weights[i])
 		}
 	}
+}
+
+// TestDistribute compares tasks on random nodes with a distribution of one task after the other.
+func TestDistribute(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 7))
+	m := &selection.Machine{}
+	for range 6 {
+		m.Nodes = append(m.Nodes, selection.Node{Sockets: 2, Cores: 8, Threads: 1, CPUs: 16})
+	}
+	m.Prepare()
+	exact := 0
+	for range 20000 {
+		per := 1 + rng.IntN(3)
+		cpus := make([]int, 1+rng.IntN(6))
+		room := 0
+		for n := range cpus {
+			cpus[n] = per * (1 + rng.IntN(4))
+			if rng.IntN(8) == 0 {
+				cpus[n]++
+			}
+			room += cpus[n]
+		}
+		r := &selection.Request{CPUsPerTask: per, MinCPUsPerNode: per, MinCPUs: room - rng.IntN(2)*rng.IntN(room)}
+		if rng.IntN(2) == 0 {
+			r.TasksPerNode = 1 + rng.IntN(4)
+			r.MinCPUsPerNode = r.TasksPerNode * per
+		}
+		got, tasks := m.Distribute(r, cpus)
+		wantCPUs, wantTasks := oneByOne(r, cpus)
+		if !slices.Equal(got, wantCPUs) || !slices.Equal(tasks, wantTasks) {
+			t.Fatalf("%d CPUs, %d a task, on %v: CPUs %v and tasks %v, want %v and %v",
+				r.MinCPUs, per, cpus, got, tasks, wantCPUs, wantTasks)
+		}
+		if slices.Equal(got, cpus) {
+			exact++
+		}
+	}
+	if exact < 1000 || exact > 19000 {
+		t.Errorf("%d of 20000 draws use all CPUs", exact)
+	}
+}
+
+// oneByOne gives each node a task, and then each in turn another one while it has CPUs for it.
+func oneByOne(r *selection.Request, have []int) (cpus, tasks []int) {
+	cpus, tasks = make([]int, len(have)), make([]int, len(have))
+	left := max(1, max(len(have)*r.MinCPUsPerNode, r.MinCPUs)/r.CPUsPerTask)
+	most := left
+	if r.TasksPerNode > 0 {
+		most = r.TasksPerNode
+		if r.CPUsPerTask > 1 {
+			left = most * len(have)
+		}
+	}
+	for full := false; left > 0; {
+		before := left
+		for n := range have {
+			fits := have[n]-cpus[n] >= r.CPUsPerTask && tasks[n] < most
+			if left > 0 && (full || tasks[n] == 0 || fits) {
+				tasks[n]++
+				cpus[n] = min(have[n], cpus[n]+r.CPUsPerTask)
+				left--
+			}
+		}
+		full = full || left == before
+	}
+	return cpus, tasks
 }

@@ -134,7 +134,7 @@ func (m *Machine) look(t *test, node int) {
 		}
 	}
 	at.free = at.count() * n.Threads
-	if !m.takeCPUs(r, n, at) {
+	if !m.takeCPUs(t, n, at) {
 		return
 	}
 	per := 1
@@ -160,8 +160,8 @@ func (m *Machine) look(t *test, node int) {
 
 // takeCPUs counts the CPUs that the job may use on the free cores (_allocate_sc). It reports false if
 // the node does not suffice.
-func (m *Machine) takeCPUs(r *Request, n *Node, at *room) bool {
-	usable := 0
+func (m *Machine) takeCPUs(t *test, n *Node, at *room) bool {
+	r, usable := t.request, 0
 	for k := range at.cores {
 		if at.cores[k] < int16(max(1, r.CoresPerSocket)) {
 			at.cores[k] = 0
@@ -196,7 +196,33 @@ func (m *Machine) takeCPUs(r *Request, n *Node, at *room) bool {
 			at.cpus += int(at.cores[k]) * per
 		}
 	}
+	if m.Since2411 && len(r.Devices) == 0 {
+		return at.limitToTasks(t, per, tasks)
+	}
 	return true
+}
+
+// limitToTasks leaves the job no more CPUs of a node than its tasks there use since 24.11, and their cores, from the
+// first socket on. It reports false if they do not suffice.
+func (at *room) limitToTasks(t *test, per, tasks int) bool {
+	r := t.request
+	if r.TasksPerNode > 0 && !r.Exclusive && !t.dedicated {
+		tasks = min(tasks, r.TasksPerNode)
+	}
+	cores := 0
+	if ofTask := (r.CPUsPerTask + per - 1) / per; r.TasksPerCore == 1 && r.CPUsPerTask > per {
+		tasks = at.cpus / (ofTask * per)
+		cores = tasks * ofTask
+	} else {
+		tasks = min(tasks, at.cpus/r.CPUsPerTask)
+		cores = (tasks*r.CPUsPerTask + per - 1) / per
+	}
+	at.cpus = tasks * r.CPUsPerTask
+	for s := range at.cores {
+		at.cores[s] = int16(min(int(at.cores[s]), cores))
+		cores -= int(at.cores[s])
+	}
+	return at.cpus > 0 && at.cpus >= r.MinCPUsPerNode
 }
 
 // limitByMemory reduces the CPUs to those whose memory is free.

@@ -7,7 +7,10 @@ type Request struct {
 	// is remembered of the request.
 	Class int
 
-	MinCPUs      int
+	MinCPUs int
+	// Memory is for each node, or each CPU with MemoryPerCPU, in MiB. 0 is all memory of a node.
+	Memory       int64
+	MemoryPerCPU bool
 	Tasks        int
 	TasksPerNode int
 	CPUsPerTask  int // at least 1
@@ -17,9 +20,6 @@ type Request struct {
 	TasksPerCore   int
 	// SocketsPerNode, CoresPerSocket and ThreadsPerCore are the -B options.
 	SocketsPerNode, CoresPerSocket, ThreadsPerCore int
-	// Memory is for each node, or each CPU with MemoryPerCPU, in MiB. 0 is all memory of a node.
-	Memory       int64
-	MemoryPerCPU bool
 	// MemoryPerDevice says that the memory follows from the generic resources (--mem-per-gpu).
 	MemoryPerDevice int64
 	Devices         []DeviceRequest // generic resources

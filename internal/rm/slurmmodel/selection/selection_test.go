@@ -146,8 +146,8 @@ func TestWillRunTakesJobsAwayInWindows(t *testing.T) {
 		running = append(running, selection.Running{Allocation: a, End: end})
 	}
 	a, start := x.WillRun(s, one(8), all(2), counts(1), &selection.Horizon{Now: now, Running: running})
-	if show(a) != "0:8" || start != now+110 {
-		t.Errorf("%s at %d; want 0:8 after both jobs of the window, at %d", show(a), start, now+110)
+	if !a.Nodes.Has(0) || a.Nodes.Has(1) || a.CPUs != 8 || start != now+110 {
+		t.Errorf("%+v at %d; want 8 CPUs of the first node after both jobs of the window, at %d", a, start, now+110)
 	}
 	a, _ = x.WillRun(s, one(8), all(2), counts(1), &selection.Horizon{Now: now, Running: running, NowOnly: true})
 	if a != nil {

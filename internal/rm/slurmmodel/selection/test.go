@@ -32,6 +32,9 @@ type test struct {
 	allCores bool // cores of other jobs count as free
 	anew     bool // so do their memory and generic resources
 	busy     bool // prefer nodes with jobs
+	// dedicated says that the test asks for nodes without other jobs, as backfill does at first. That changes only
+	// how many CPUs of a node count for --ntasks-per-node.
+	dedicated bool
 	// scattered says that the last choice uses more leaf switches than the job wants.
 	scattered bool
 	advice    advice
@@ -48,6 +51,7 @@ type work struct {
 	best, light, within Bits
 	switches            switches
 	have                []int // see distribution
+	parts               []Part
 	free, one           []int // see devicesFor
 }
 
@@ -68,6 +72,7 @@ type Tester struct {
 
 	memory     memory
 	empty      empty
+	dedicated  bool // see test
 	outside    int  // counts changes of weights beyond their lowest bytes
 	own        Bits // nodes with the weights that Weigh gives
 	rooms      []room
@@ -129,19 +134,28 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	if len(r.Devices) > 0 {
 		x.own.Reset() // see lookDevices
 	}
-	nodes, all := x.nodes, x.all
+	nodes := x.nodes
 	copy(nodes, set)
 	if mode != TestOnly {
 		x.usable(s, r, nodes)
-		if nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required) {
+		if len(r.Devices) == 0 && x.full(s, r, nodes, c.Min) { // a test of devices changes weights
 			return nil
 		}
 	}
+	return x.search(s, r, nodes, c, mode, busy)
+}
+
+// search chooses among nodes that are usable: first as if all cores were free, and then among the free ones.
+func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, busy bool) *Allocation {
+	all := x.all
 	copy(all, nodes)
+	if mode != TestOnly && (nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required)) {
+		return nil
+	}
 	t := &x.scratch
 	*t = test{
 		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
-		allCores: true, anew: mode == TestOnly, work: t.work,
+		allCores: true, anew: mode == TestOnly, dedicated: x.dedicated, work: t.work,
 	}
 	if mode == TestOnly || !x.Since2411 { // since 24.11 there is no first choice where jobs share no cores
 		if !x.choose(t, nodes) {
@@ -154,7 +168,7 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 			return nil
 		}
 		if len(r.Devices) == 0 && !all.Overlaps(s.busy) { // all cores are free: the second choice is the first
-			return x.allocate(t, nodes.Clone())
+			return x.result(t, nodes, mode)
 		}
 	}
 	t.allCores = false
@@ -168,9 +182,21 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	if !x.choose(t, all) || t.scattered {
 		return nil
 	}
-	a := x.allocate(t, all.Clone())
+	a := x.result(t, all, mode)
 	if a != nil && mode == RunNow && x.CountMemory && !x.hasMemory(s, a) {
 		return nil
+	}
+	return a
+}
+
+// result returns what a job gets on the chosen nodes, without its parts if it does not start.
+func (m *Machine) result(t *test, nodes Bits, mode Mode) *Allocation {
+	if mode == WillRun && len(t.request.Devices) == 0 {
+		return m.outline(t, nodes.Clone())
+	}
+	a := m.allocate(t, nodes.Clone())
+	if a != nil && mode == WillRun {
+		a.Parts = nil
 	}
 	return a
 }
@@ -188,12 +214,26 @@ func (m *Machine) hasMemory(s *State, a *Allocation) bool {
 
 // coresUsed reports whether a job holds a core of a node.
 func (m *Machine) coresUsed(s *State, node int) bool {
-	for k := range m.Nodes[node].Sockets {
-		if int(s.free[node*m.stride+k]) < m.Nodes[node].Cores {
-			return true
+	return int(s.cores[node]) < m.Nodes[node].cores()
+}
+
+// full reports whether the free cores of nodes cannot serve a job, however they are chosen. Most tests of jobs that
+// wait end here. LLN of 26.05 counts CPUs that nodes do not have, so that it is never asked.
+func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
+	if m.Since2605 && (m.LeastLoaded || r.LeastLoaded) {
+		return false
+	}
+	count, cpus := 0, 0
+	for i := range nodes.All {
+		if s.cores[i] == 0 || r.Exclusive && m.coresUsed(s, i) {
+			continue
+		}
+		count++
+		if cpus += int(s.cores[i]) * m.Nodes[i].Threads; count >= least && cpus >= r.MinCPUs {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 // choose reduces a set of nodes to those that the job gets (_select_nodes, choose_nodes). It reports
@@ -264,7 +304,6 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 	}
 	weights := t.weights
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(weights[a], weights[b]) })
-	nodes.Reset()
 	c := Counts{Min: 1, Max: 1, Wanted: 1}
 	for _, first := range []bool{true, false} {
 		pick := newPick(m, t, c, first)
@@ -282,6 +321,7 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 				pick.tasksLeft = tasks
 				continue // what the node offers for the whole job stays counted
 			}
+			nodes.Reset()
 			nodes.Set(i)
 			return t.trimCPUs(m, nodes)
 		}

@@ -41,7 +41,7 @@ const mostRemovals = 200
 // WillRun looks for the instant, in seconds since 1970, at which a job could start, and for its nodes then
 // (_will_run_test in cons_common/job_test.c, _future_run_test in 24.11). It takes running jobs away in
 // the order of their ends, all of a window at a time, so the instant may be later than it need be. It
-// returns nil if there is none. The caller must not change the allocation.
+// returns nil if there is none. The allocation has nodes and CPUs, and no parts. The caller must not change it.
 func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
 	if r.Class == 0 || h.Version == 0 {
 		return x.willRun(s, r, set, c, h).at(h)
@@ -72,10 +72,14 @@ func (a answer) at(h *Horizon) (*Allocation, int64) {
 
 func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) answer {
 	x.reweigh(set, h)
+	left := set
 	if h.asksNow() {
-		if a := x.test(s, r, set, c, WillRun, false); a != nil {
+		x.dedicated = true
+		a := x.test(s, r, set, c, WillRun, false)
+		if x.dedicated = false; a != nil {
 			return answer{allocation: a, now: true}
 		}
+		left = x.all // the other nodes keep the weights that the test gave them
 	}
 	if h.NowOnly {
 		return answer{}
@@ -85,7 +89,7 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	s.CopyTo(x.future)
 	running := h.Running
 	if h.Since2411 && h.Begin > 0 {
-		x.reweigh(set, h)
+		x.reweigh(left, h)
 		for k := range h.ended() {
 			x.Remove(x.future, running[k].Allocation)
 		}
@@ -129,6 +133,19 @@ func (x *Tester) reweigh(set Bits, h *Horizon) {
 	}
 }
 
+// overlaps reports whether the job has a node of a set. Most jobs have fewer nodes than the set has words.
+func (a *Allocation) overlaps(set Bits) bool {
+	if len(a.Parts) > len(set) {
+		return set.Overlaps(a.Nodes)
+	}
+	for i := range a.Parts {
+		if set.Has(a.Parts[i].Node) {
+			return true
+		}
+	}
+	return false
+}
+
 // afterEnds takes running jobs away, a window at a time.
 func (x *Tester) afterEnds(running []Running, r *Request, set Bits, c Counts, h *Horizon) answer {
 	const step = 30
@@ -142,7 +159,7 @@ func (x *Tester) afterEnds(running []Running, r *Request, set Bits, c Counts, h 
 				break
 			}
 			at++
-			if !set.Overlaps(job.Nodes) {
+			if !job.overlaps(set) {
 				continue
 			}
 			if anchor == 0 {
