@@ -7,6 +7,7 @@ import (
 
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
+	"rmreplay/internal/stats"
 	"rmreplay/internal/waits"
 )
 
@@ -55,10 +56,34 @@ func (c *Comparison) Answer(p *Pair) string {
 	case float64(d.P) <= 1-c.Level:
 		text += fmt.Sprintf(". The mean waits differ by more than chance (p = %s, not corrected for other figures)",
 			quantity.Probability(d.P))
+	case c.enough(wait, d) > 0:
+		text += fmt.Sprintf(". With %d and %d runs a test cannot show that mean waits differ, however much they do "+
+			"(want %d or more on each side)", wait.Sets[p.Baseline].Runs, wait.Sets[p.Set].Runs, c.enough(wait, d))
 	default:
 		text += fmt.Sprintf(". The difference of the mean waits may be chance (p = %s)", quantity.Probability(d.P))
 	}
 	return text + "."
+}
+
+// enough returns how many runs on each side a test needs to be significant at all; 0 if those of this difference can
+// be, or if a thousand cannot.
+func (c *Comparison) enough(m *Metric, d *MetricDifference) int {
+	significant := func(runs, others int) bool {
+		p := stats.SmallestP(runs, others, stats.TestOptions{})
+		if d.Paired {
+			p = stats.SmallestPairedP(min(runs, others), stats.TestOptions{})
+		}
+		return p <= 1-c.Level
+	}
+	if significant(m.Sets[d.Baseline].Runs, m.Sets[d.Set].Runs) {
+		return 0
+	}
+	for n := 2; n < 1000; n++ {
+		if significant(n, n) {
+			return n
+		}
+	}
+	return 0
 }
 
 // fewRejected is the share of rejected jobs up to which a mean of the waits of the others says little else.

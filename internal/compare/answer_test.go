@@ -27,7 +27,7 @@ func TestAnswer(t *testing.T) {
 	} {
 		c := &Comparison{Sets: []SetInfo{{Name: "base"}, {Name: "other"}}, Inference: test.inference, Level: 0.95}
 		figure := func(key string, v [2]metrics.Float) Metric {
-			return Metric{Key: key, Sets: []Estimate{{Mean: v[0]}, {Mean: v[1]}}, Differences: []MetricDifference{{Set: 1, Difference: v[1] - v[0], P: test.p}}}
+			return Metric{Key: key, Sets: []Estimate{{Runs: 5, Mean: v[0]}, {Runs: 5, Mean: v[1]}}, Differences: []MetricDifference{{Set: 1, Difference: v[1] - v[0], P: test.p}}}
 		}
 		c.Metrics = []Metric{figure("utilization", test.use), figure("mean_wait_s", test.wait)}
 		got := strings.ReplaceAll(c.Answer(&Pair{Set: 1}), quantity.Space, " ")
@@ -63,6 +63,29 @@ func TestAnswerRejected(t *testing.T) {
 		c.Metrics = []Metric{figure("mean_wait_s", 100, test.wait), figure("rejected", 0, test.rejected)}
 		if got := strings.ReplaceAll(c.Answer(&Pair{Set: 1}), quantity.Space, " "); !strings.Contains(got, test.want) {
 			t.Errorf("%q lacks %q", got, test.want)
+		}
+	}
+}
+
+// Where so few runs can show nothing, the answer says so, and not that the difference may be chance.
+func TestAnswerOfFewRuns(t *testing.T) {
+	for _, test := range []struct {
+		runs, others int
+		paired       bool
+		want         string
+	}{
+		{3, 3, false, "With 3 and 3 runs a test cannot show that mean waits differ, however much they do (want 4 or more on each side)."},
+		{2, 5, false, "may be chance (p = 0.1"}, // 1 of 21 arrangements is below 0.05
+		{2, 4, false, "With 2 and 4 runs"},
+		{4, 4, false, "may be chance (p = 0.1"},
+		{5, 5, true, "want 6 or more on each side"},
+		{6, 6, true, "may be chance (p = 0.1"},
+	} {
+		c := &Comparison{Sets: []SetInfo{{Name: "base"}, {Name: "other"}}, Inference: true, Level: 0.95}
+		c.Metrics = []Metric{{Key: "mean_wait_s", Sets: []Estimate{{Runs: test.runs, Mean: 100}, {Runs: test.others, Mean: 900}},
+			Differences: []MetricDifference{{Set: 1, Difference: 800, P: 0.1, Paired: test.paired}}}}
+		if got := c.Answer(&Pair{Set: 1}); !strings.Contains(got, test.want) {
+			t.Errorf("%+v: %q", test, got)
 		}
 	}
 }

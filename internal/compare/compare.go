@@ -371,12 +371,12 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 		a, b := &tables[0][0], &tables[i][0]
 		pair.Releases = releases.Between(a.side(), b.side())
 		pair.Divergences = diverge(a, b, pair.Releases, opts.Tolerance)
-		pair.Periods = periodsOf(a, b, pair.Jobs.Matched, opts)
+		pair.Periods = periodsOf(a, b, opts)
 		pair.Recorded = verdictOf(tables[0], tables[i], c.Distances, [2]int{0, i})
 		pair.Draws = c.drawsOf(sets, [2]int{0, i})
 		c.Pairs = append(c.Pairs, pair)
 	}
-	c.Warnings = warnings(sets, c)
+	c.Warnings = append(warnings(sets, c), carriedJobs(tables)...)
 	return c, nil
 }
 
@@ -498,6 +498,23 @@ func warnings(sets []Set, c *Comparison) []string {
 	list = append(list, ioWarnings(sets)...)
 	if len(hashes) > 1 {
 		list = append(list, "the runs are of different workloads: only jobs of the same ID are compared one by one")
+	}
+	return list
+}
+
+// carriedJobs says how many jobs of a set's first run do not count, because they were submitted before its window.
+func carriedJobs(tables [][]table) (list []string) {
+	for i := range tables {
+		t, n := &tables[i][0], 0
+		for _, key := range t.keys {
+			if t.carried(t.byKey[key]) {
+				n++
+			}
+		}
+		if n > 0 {
+			list = append(list, fmt.Sprintf("%s: the waits of %d %s that waited when the window began do not count: "+
+				"each window counts the jobs that were submitted in it", t.Name, n, quantity.Plural(n, "job", "jobs")))
+		}
 	}
 	return list
 }

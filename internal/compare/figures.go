@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"rmreplay/internal/fairstart"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
 	"rmreplay/internal/stats"
@@ -98,9 +99,10 @@ type measured struct {
 	io       *metrics.IO        // nil unless a run has file systems
 }
 
-// measure computes the figures of a run. shared says that some run has file systems that jobs share.
-func measure(rows []run.Row, m *run.Manifest, shared bool, opts Options) (of measured, err error) {
-	summary := metrics.NewSummary(rows, m, metrics.Options{Tau: opts.Tau}, opts.By...)
+// measure computes the figures of a run, waits of jobs that were submitted from an instant on ([table.submitted]).
+// shared says that some run has file systems that jobs share.
+func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, opts Options) (of measured, err error) {
+	summary := metrics.NewSummary(rows, m, metrics.Options{Tau: opts.Tau, Submitted: submitted}, opts.By...)
 	of = measured{Metrics: summary.Metrics, feedback: summary.Feedback, served: summary.Fairness, groups: summary.Groups}
 	if shared {
 		if of.io, err = ioOf(rows, m); err != nil {

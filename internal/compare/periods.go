@@ -65,6 +65,17 @@ type PeriodFactor struct {
 // workload of two.
 const fewInCommon = 0.1
 
+// fewCommon reports whether few jobs or none are in both runs.
+func fewCommon(a, b *table) bool {
+	common := 0
+	for _, key := range a.keys {
+		if b.byKey[key] != nil {
+			common++
+		}
+	}
+	return float64(common) < fewInCommon*float64(min(len(a.keys), len(b.keys)))
+}
+
 // fewDays is the smallest number of days of a side for a test.
 const fewDays = 3
 
@@ -76,8 +87,8 @@ type sampled struct {
 }
 
 // periodsOf returns nil for runs with many jobs in common, and without jobs.
-func periodsOf(a, b *table, matched int, opts Options) *Periods {
-	if float64(matched) >= fewInCommon*float64(min(len(a.keys), len(b.keys))) {
+func periodsOf(a, b *table, opts Options) *Periods {
+	if !fewCommon(a, b) {
 		return nil
 	}
 	p := &Periods{}
@@ -129,7 +140,7 @@ func (t *table) sample() (list []sampled) {
 	})
 	now := 0
 	for _, c := range changes {
-		if c.job != nil && !t.preset(c.job.Start) {
+		if c.job != nil && !t.preset(c.job.Start) && !t.carried(c.job) {
 			if sums, ok := waits.Sum(c.job); ok {
 				list = append(list, sampled{c.job, sums, float64(now) / float64(t.capacity())})
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,45 @@ func TestPeriodsWithinStrata(t *testing.T) {
 	}
 	if again := mustCompare(t, Options{}, a, a); again.Pairs[0].Periods != nil {
 		t.Error("the same jobs are two samples")
+	}
+}
+
+// A job that waits when a month begins is in the record of the month before as well. It counts in the month in which
+// it was submitted: in the figures, in those of fairness, and in the samples; what it uses counts as used. Runs of one
+// window count all their jobs.
+func TestCarriedJobsCountOnce(t *testing.T) {
+	const second = 10 * 86400
+	a, b := month("a", 5, 9, 1), month("b", 4, 5, 5)
+	late := job("late", 4*86400, second+50, 100, "n1")
+	for i := range b.Runs[0].Rows {
+		r := &b.Runs[0].Rows[i]
+		r.Submit, r.Start, r.End = r.Submit.Add(second*time.Second), r.Start.Add(second*time.Second), r.End.Add(second*time.Second)
+	}
+	a.Runs[0].Rows, b.Runs[0].Rows = append(a.Runs[0].Rows, late), append(b.Runs[0].Rows, late)
+	b.Runs[0].Manifest.WindowStart = monday.Add(second * time.Second)
+	c := mustCompare(t, Options{}, a, b)
+	figure := func(key string, list []Metric) metrics.Float {
+		return list[slices.IndexFunc(list, func(m Metric) bool { return m.Key == key })].Sets[1].Mean
+	}
+	p := c.Pairs[0].Periods
+	if p == nil || p.Jobs[0] != 51 || p.Jobs[1] != 40 || p.Days[1] != 4 || p.Quantities[0].Mean[1] != 1830 || figure("mean_wait_s", c.Metrics) != 1830 {
+		t.Errorf("mean wait %v, samples %+v", figure("mean_wait_s", c.Metrics), p)
+	}
+	want := "b: the waits of 1 job that waited when the window began do not count: each window counts the jobs that were submitted in it"
+	if !slices.Contains(c.Warnings, want) {
+		t.Errorf("warnings %q", c.Warnings)
+	}
+	same := mustCompare(t, Options{}, b, b)
+	if got := figure("mean_wait_s", same.Metrics); got <= 1830 || slices.Contains(same.Warnings, want) {
+		t.Errorf("runs of one window: mean wait %v, warnings %q", got, same.Warnings)
+	}
+	for _, key := range []string{"throughput_jobs_per_h", "utilization", "makespan_s"} {
+		if got, all := figure(key, c.Metrics), figure(key, same.Metrics); got != all {
+			t.Errorf("%s: %v, with all jobs %v", key, got, all)
+		}
+	}
+	if figure("user_wait_gini", c.Fairness) == figure("user_wait_gini", same.Fairness) {
+		t.Error("the job counts in the figures of fairness")
 	}
 }
 

@@ -26,6 +26,9 @@ type table struct {
 	// shift is what moves the run's instants to the baseline's dates: 0 if both runs are on
 	// the same dates.
 	shift time.Duration
+	// submitted is the start of the run's window, if the sets are of different windows; otherwise 0. A job that waited at
+	// the start is in the window before as well, so only the jobs that were submitted in the window count.
+	submitted hpc.Time
 
 	byKey   map[Key]*run.Row
 	keys    []Key // in the order of submission
@@ -64,7 +67,7 @@ type jobNumbers map[Key]int
 func tabulate(ctx context.Context, sets []Set, opts Options) ([][]table, error) {
 	shared := len(fileSystemNames(sets)) > 0
 	return tabulateBy(ctx, sets, func(t *table, rows []run.Row) (err error) {
-		if t.measured, err = measure(rows, t.Manifest, shared, opts); err != nil {
+		if t.measured, err = measure(rows, t.Manifest, t.submitted, shared, opts); err != nil {
 			return fmt.Errorf("comparing runs: %s: %w", t.Name, err)
 		}
 		return nil
@@ -87,6 +90,7 @@ func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row)
 		}
 		first.index(numbers)
 	}
+	countOwnJobs(out)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range out {
@@ -108,6 +112,28 @@ func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row)
 		}
 	}
 	return out, nil
+}
+
+// countOwnJobs lets each window count only the jobs that were submitted in it, if a set is of another window than the
+// baseline: of another start, with few jobs in common or none.
+func countOwnJobs(sets [][]table) {
+	base := &sets[0][0]
+	other := func(runs []table) bool {
+		return runs[0].Manifest.WindowStart != base.Manifest.WindowStart && fewCommon(base, &runs[0])
+	}
+	if !slices.ContainsFunc(sets, other) {
+		return
+	}
+	for _, runs := range sets {
+		for i := range runs {
+			runs[i].submitted = runs[i].Manifest.WindowStart
+		}
+	}
+}
+
+// carried reports whether a job that started in the window does not count, because it was submitted before.
+func (t *table) carried(row *run.Row) bool {
+	return row.Start != 0 && !t.preset(row.Start) && row.Submit < t.submitted
 }
 
 // index keeps the jobs of the first run of a set by key, and numbers those that have no number.

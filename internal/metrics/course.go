@@ -35,7 +35,7 @@ func NewCourse(rows []run.Row, opts Options, columns int) *Course {
 	}
 	sums := make([]Waits, columns)
 	for i := range rows {
-		if wait, ok := waitOf(&rows[i], opts.Window); ok && rows[i].Submit >= c.From {
+		if wait, ok := waitOf(&rows[i], opts); ok && rows[i].Submit >= c.From {
 			sums[min(columns-1, int(rows[i].Submit.Sub(c.From)/length))].add(wait)
 		}
 	}

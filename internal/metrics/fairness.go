@@ -50,7 +50,7 @@ func FairnessOf(rows iter.Seq[*run.Row], opts Options) map[By]Fairness {
 	}
 	waited, slowdowns := make([]means, len(FairnessBy)), make([]means, len(FairnessBy))
 	for r := range rows {
-		wait, ok := waitOf(r, opts.Window)
+		wait, ok := waitOf(r, opts)
 		if !ok {
 			continue
 		}

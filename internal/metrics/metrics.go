@@ -73,6 +73,9 @@ type Options struct {
 	// one. Jobs that started before it are preset jobs: what they use after it counts as
 	// used, and their waits do not count. Makespan and T begin with the window.
 	Window hpc.Time
+	// Submitted leaves out the waits of jobs that were submitted before this instant, with all that depends on a
+	// wait; 0 counts all. What such jobs use counts as used.
+	Submitted hpc.Time
 	// From and To bound the interval T of utilization, throughput and queue length. 0
 	// stands for the first start and the last end.
 	From, To hpc.Time
@@ -182,6 +185,8 @@ const (
 	// Preset jobs were running when the window began: the scheduler did not decide their
 	// waits and starts.
 	Preset Omission = "preset"
+	// Carried jobs were submitted before [Options.Submitted].
+	Carried Omission = "carried"
 	// ZeroRunTime jobs have no slowdown: it would be infinite or 0/0.
 	ZeroRunTime Omission = "zero_run_time"
 	// Inconsistent jobs end before they start, or start before they are submitted. They are
@@ -390,6 +395,13 @@ func (a *accumulator) addTimes(r *run.Row) {
 		a.m.LeftOut[Inconsistent]++
 		return
 	}
+	if r.End != 0 && r.Start >= a.from && r.End <= a.to {
+		a.m.Throughput++
+	}
+	if r.Submit < a.opts.Submitted {
+		a.m.LeftOut[Carried]++
+		return
+	}
 	a.wait = append(a.wait, waited.Wait.Seconds())
 	if waited.Eligible {
 		a.eligible = append(a.eligible, waited.SinceEligible.Seconds())
@@ -398,9 +410,6 @@ func (a *accumulator) addTimes(r *run.Row) {
 	if r.End == 0 {
 		a.m.LeftOut[NotEnded]++
 		return
-	}
-	if r.Start >= a.from && r.End <= a.to {
-		a.m.Throughput++
 	}
 	turnaround, runTime := r.End.Sub(r.Submit).Seconds(), r.End.Sub(r.Start).Seconds()
 	a.turnaround = append(a.turnaround, turnaround)

@@ -84,7 +84,7 @@ func NewOverview(rows []run.Row, opts Options, until hpc.Time) *Overview {
 		o.count(r, opts)
 		held = r.AppendHeld(held[:0])
 		processors, gpus := heldSeconds(r, held, until)
-		wait, waited := waitOf(r, opts.Window)
+		wait, waited := waitOf(r, opts)
 		if waited {
 			o.Hours[hourOfWeek(r.Submit, zone)].add(wait)
 			o.addLongest(r, wait)
@@ -160,8 +160,8 @@ func secondsWaited(r *run.Row) float64 {
 }
 
 // waitOf returns the wait of a job in seconds, as in [Metrics].
-func waitOf(r *run.Row, window hpc.Time) (seconds float64, ok bool) {
-	if r.Start < window || r.End != 0 && r.End < r.Start {
+func waitOf(r *run.Row, opts Options) (seconds float64, ok bool) {
+	if r.Start < opts.Window || r.Submit < opts.Submitted || r.End != 0 && r.End < r.Start {
 		return 0, false
 	}
 	d, ok := waits.Wait(r)

@@ -86,3 +86,25 @@ func TestInvalidCellsComeLast(t *testing.T) {
 		t.Errorf("order %q, want %q", order, want)
 	}
 }
+
+// Rejected jobs have no waits, so a table with rejected jobs counts them in each row and says what that means. Another
+// table has no such column.
+func TestRejectedJobsAreInTheTable(t *testing.T) {
+	cell := func(name string, rejected metrics.Float) CellSummary {
+		return CellSummary{Cell: name, Metrics: map[string]metrics.Float{"mean_wait_s": 1, "rejected": rejected}}
+	}
+	s := Summary{Cells: []CellSummary{cell("as-is", 0), cell("shorter", 31), cell("varies", 30.5), {Cell: "unmade"}}}
+	last := map[string]string{}
+	for line := range strings.Lines(s.Render()) {
+		fields := strings.Fields(line)
+		last[fields[0]] = fields[len(fields)-1]
+	}
+	for name, want := range map[string]string{"cell": "rejected", "as-is": "0", "shorter": "31", "varies": "30.50", "unmade": "-", "rejected": "less"} {
+		if last[name] != want {
+			t.Errorf("%s ends in %q, want %q:\n%s", name, last[name], want, s.Render())
+		}
+	}
+	if s.Cells = s.Cells[:1]; strings.Contains(s.Render(), "rejected") {
+		t.Errorf("a column of zeros:\n%s", s.Render())
+	}
+}

@@ -138,13 +138,28 @@ func means(runs []RunSummary) map[string]metrics.Float {
 	return sums
 }
 
+// column is a figure in the text table, by its key in the JSON.
+type column struct{ key, title string }
+
 // columns are the figures in the text table. The JSON has all figures.
-var columns = []struct{ key, title string }{
+var columns = []column{
 	{"mean_wait_s", "mean wait"},
 	{"p90_wait_s", "p90 wait"},
 	{"mean_bounded_slowdown", "slowdown"},
 	{"utilization", "utilization"},
 	{"makespan_s", "makespan"},
+}
+
+// rejected is the column of rejected jobs, which a table has if a cell rejects any.
+var rejected = column{"rejected", "rejected"}
+
+// shown returns the columns of the table.
+func (s *Summary) shown() []column {
+	rejects := func(c CellSummary) bool { return c.Metrics[rejected.key] > 0 }
+	if slices.ContainsFunc(s.Cells, rejects) {
+		return append(slices.Clone(columns), rejected)
+	}
+	return columns
 }
 
 // Render returns the text table. It has a line for each cell, with means over its seeds. Cells with a
@@ -157,7 +172,8 @@ func (s *Summary) Render() string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-*s  %8s", width, "cell", "runs")
-	for _, col := range columns {
+	shown := s.shown()
+	for _, col := range shown {
 		fmt.Fprintf(&b, "  %13s", col.title)
 	}
 	b.WriteString("\n")
@@ -169,7 +185,7 @@ func (s *Summary) Render() string {
 			}
 		}
 		fmt.Fprintf(&b, "%-*s  %8s", width, c.Cell, fmt.Sprintf("%d/%d", done, len(c.Runs)))
-		for _, col := range columns {
+		for _, col := range shown {
 			v, ok := c.Metrics[col.key]
 			if !ok {
 				v = metrics.Float(math.NaN())
@@ -180,6 +196,9 @@ func (s *Summary) Render() string {
 			b.WriteString("  NOT VALID")
 		}
 		b.WriteString("\n")
+	}
+	if len(shown) > len(columns) {
+		b.WriteString("rejected jobs (for each run) have no waits: a cell that rejects more may seem to wait less\n")
 	}
 	s.renderNeeds(&b)
 	s.renderBad(&b)
@@ -212,6 +231,8 @@ func figure(key string, v metrics.Float) string {
 		return "-"
 	case key == "utilization":
 		return fmt.Sprintf("%.1f %%", 100*v)
+	case key == rejected.key:
+		return v.Text()
 	case strings.HasSuffix(key, "_s"):
 		return fmt.Sprintf("%.1f s", v)
 	}
