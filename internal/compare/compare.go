@@ -418,9 +418,9 @@ func (c *Comparison) oneRealization(tables [][]table) {
 	if !c.Inference || same < 0 {
 		return
 	}
-	c.Inference, c.Reason = false, fmt.Sprintf("all %d runs of %s have the same schedule, so they are one realization: "+
+	c.Inference, c.Reason = false, fmt.Sprintf("all runs of %s have the same schedule, so they are one realization: "+
 		"how much runs differ by chance cannot be known from it (want runs that differ, as with --jitter)",
-		len(tables[same]), c.Sets[same].Name)
+		c.Sets[same].Name)
 	figures := [][]Metric{c.Metrics, c.Waits, c.Fairness}
 	for _, groups := range c.Groups {
 		for i := range groups {

@@ -172,7 +172,8 @@ func (e *Engine) explain(j *job, result verdict) {
 		j.reason = reasonNodeLimit
 		e.touch()
 	case notAvailable:
-		j.reason, j.words = reasonNotAvailable, words.Unavailable(e.tester.Machine, j.part.nodes, e.available, j.request.Required)
+		j.reason = reasonNotAvailable
+		j.words = words.Unavailable(e.tester.Machine, j.part.nodes, e.available, j.request.Required)
 		e.touch()
 	case reservationBusy:
 		j.reason = reasonReservation

@@ -22,11 +22,10 @@ func (e *Engine) tell() {
 		if j.state != pending || j.reason == slurmspec.NoReason || j.hopeless {
 			continue
 		}
-		reason := j.reason.Because(j.words)
-		now := told{reason, j.backfill, j.told.planned || e.isPlanned(j)}
+		now := told{j.reason.Because(j.words), j.backfill, j.told.planned || e.isPlanned(j)}
 		if now != j.told {
 			j.told = now
-			e.emit(j, rm.Waiting, reason, e.waiting(j))
+			e.emit(j, rm.Waiting, now.reason, e.waiting(j))
 		}
 	}
 }
