@@ -439,13 +439,8 @@ func (c *Comparison) oneRealization(tables [][]table) {
 // sameSchedule reports whether all runs of a set, of which there are several, start and end each job at the same time.
 func sameSchedule(runs []table) bool {
 	for i := 1; i < len(runs); i++ {
-		if len(runs[i].byKey) != len(runs[0].byKey) {
+		if !slices.Equal(runs[i].moments, runs[0].moments) {
 			return false
-		}
-		for key, row := range runs[0].byKey {
-			if other := runs[i].byKey[key]; other == nil || other.Start != row.Start || other.End != row.End {
-				return false
-			}
 		}
 	}
 	return len(runs) > 1
