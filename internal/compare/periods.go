@@ -21,7 +21,8 @@ import (
 type Periods struct {
 	// Jobs have a wait, and Days are the days on which they were submitted. Processors are those of the
 	// machine; 0 if the record does not say. Load is the processor time of the jobs that started, for each
-	// processor of the machine and second of these days.
+	// processor of the machine, or of the most that jobs held at once, and second from the first submission to the
+	// last end.
 	Jobs       []int           `json:"jobs"`
 	Days       []int           `json:"days"`
 	Processors []int           `json:"machine_processors"`
@@ -98,16 +99,17 @@ func periodsOf(a, b *table, opts Options) *Periods {
 			return nil
 		}
 		days := map[int64]bool{}
-		used := 0.0
+		used, first, last := 0.0, sides[i][0].row.Submit, hpc.Time(0)
 		for _, s := range sides[i] {
 			days[dayOf(s.row)] = true
+			first, last = min(first, s.row.Submit), max(last, s.row.Submit, s.row.End)
 			for _, h := range s.row.Held() {
 				used += max(0, h.End.Sub(h.Start).Seconds()) * float64(h.Processors)
 			}
 		}
 		p.Jobs, p.Days = append(p.Jobs, len(sides[i])), append(p.Days, len(days))
 		p.Processors = append(p.Processors, t.Manifest.Cluster.Processors)
-		p.Load = append(p.Load, metrics.Float(used/(float64(t.capacity())*float64(len(days))*24*3600)))
+		p.Load = append(p.Load, metrics.Float(used/(float64(t.capacity())*max(last.Sub(first).Seconds(), 1))))
 	}
 	for _, q := range periodQuantities {
 		p.Quantities = append(p.Quantities, q.of(sides, opts))

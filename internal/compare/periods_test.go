@@ -54,6 +54,32 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
+// The load does not depend on the hour at which a day begins.
+func TestPeriodLoad(t *testing.T) {
+	sample := func(name string, begin int) Set {
+		var rows []run.Row
+		for i := range 4 {
+			r := job(fmt.Sprint(name, i), begin+i*3600, begin+i*3600, 3600, "n1")
+			r.Processors = 2
+			rows = append(rows, r)
+		}
+		return single(name, rows...)
+	}
+	noon, evening := sample("a", 12*3600), sample("b", 22*3600)
+	noon.Runs[0].Manifest.Cluster.Processors, evening.Runs[0].Manifest.Cluster.Processors = 4, 0
+	c := mustCompare(t, Options{}, noon, evening)
+	if p := c.Pairs[0].Periods; p == nil || p.Load[0] != 0.5 || p.Load[1] != 1 {
+		t.Fatalf("%+v, want loads of 2 of 4 processors, and of all that were ever in use", p)
+	}
+	var b strings.Builder
+	err := c.Render(&b, time.UTC)
+	for _, want := range []string{"load 50.0% of 4 processors\n", "load 100.0% of the most processors in use at once"} {
+		if err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("%v, want %q in\n%s", err, want, b.String())
+		}
+	}
+}
+
 // The same jobs that all wait longer: no factor explains it. Few days have no test, and strata that only
 // one side has are left out.
 func TestPeriodsWithinStrata(t *testing.T) {

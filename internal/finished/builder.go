@@ -40,6 +40,8 @@ const (
 const (
 	NoteRequeued       = "requeued_run_folded"     // an earlier run of a job that was requeued
 	NoteRunning        = "still_running"           // the job had not ended: it runs until its time limit
+	NoteNoInstants     = "cancelled_at_submission" // it never started, and when it was cancelled is not known
+	NoteExitsForOther  = "ends_with_exit_code"     // it ran until something else than its script or its limit ended it
 	NoteNeverStarted   = "never_started"           // what it would have run is not known: until its time limit
 	NoteBegin          = "begin_from_eligible"     // --begin stands for whatever kept the job from being eligible
 	NoteOutside        = "outside_window"          // jobs that ended before the window or were submitted after it
@@ -426,6 +428,8 @@ func (b *Builder) job(entry *built) error {
 	}
 	if r.State == hpc.TimedOut && r.Start != 0 && request.TimeLimit > 0 && request.TimeLimit != hpc.Unlimited {
 		behaviour.RunTime, behaviour.ExitCode = hpc.Unlimited, 0 // its limit is what ends it
+	} else if behaviour.ExitCode != 0 && r.State != hpc.Failed && r.State != hpc.Completed {
+		b.Note(NoteExitsForOther)
 	}
 	if entry.requeued {
 		request.Requeue = new(false) // its next run is there already
@@ -460,6 +464,10 @@ func (b *Builder) job(entry *built) error {
 // behaviour returns what the job does when it runs. It returns nil for a job that cannot be
 // replayed, and counts it.
 func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
+	if r.State.Ended() && r.Start == 0 && r.End == 0 && r.State != hpc.Completed && r.Elapsed <= 0 {
+		r.End = r.Submit // it must not run
+		b.Note(NoteNoInstants)
+	}
 	ended := r.State.Ended() && r.End > 0
 	neverRan := r.Start == 0 || ended && r.Start == r.End && r.NodeList == "" && r.Elapsed <= 0
 	switch {

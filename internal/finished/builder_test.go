@@ -45,6 +45,24 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// TestEndsOtherwise: a job that was cancelled at an instant that is not known never runs, and jobs that run until
+// something else than their script or their limit ended them are counted.
+func TestEndsOtherwise(t *testing.T) {
+	w := build(t, workload.ReadOptions{}, ran("7", 5, -1, -1, hpc.Cancelled, ""), ran("8", 5, -1, -1, hpc.Pending, ""),
+		ran("9", 5, 10, 30, hpc.Cancelled, ""), ran("10", 5, 10, 30, hpc.NodeFail, ""), ran("11", 5, 10, 30, hpc.TimedOut, ""),
+		ran("12", 5, 10, 30, hpc.Failed, ""))
+	withdrawn := jobByID(t, w, "7")
+	if withdrawn.CancelAfter <= 0 || withdrawn.CancelAfter > time.Second || withdrawn.Recorded.State != hpc.Cancelled || withdrawn.Recorded.End != minute(5) {
+		t.Errorf("%+v, %+v", withdrawn.Behaviour, withdrawn.Recorded)
+	}
+	if waiting := jobByID(t, w, "8"); waiting.CancelAfter != 0 || waiting.Recorded.End != 0 {
+		t.Errorf("%+v, %+v", waiting.Behaviour, waiting.Recorded)
+	}
+	if w.Rules[finished.NoteNoInstants] != 1 || w.Rules[finished.NoteExitsForOther] != 2 {
+		t.Errorf("rules %v", w.Rules)
+	}
+}
+
 // TestBehaviour checks what a job does in the replay, by how it ended.
 func TestBehaviour(t *testing.T) {
 	with := func(r *finished.Job, change func(*finished.Job)) *finished.Job {

@@ -221,7 +221,7 @@ func TestRequeuedPreset(t *testing.T) {
 				t.Errorf("%v: %s", order, p)
 			}
 		}
-		want := map[string]int{finished.NoteRequeuedPreset: 1, finished.NoteRequeued: 1, finished.NoteDependencyGone: 1}
+		want := map[string]int{finished.NoteRequeuedPreset: 1, finished.NoteRequeued: 1, finished.NoteDependencyGone: 1, finished.NoteExitsForOther: 1}
 		if diff := cmp.Diff(want, w.Rules); diff != "" {
 			t.Errorf("%v: rules (-want +got)\n%s", order, diff)
 		}

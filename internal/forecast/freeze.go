@@ -341,9 +341,9 @@ func hide(jobs *workload.Jobs) {
 
 // forgetEnd removes from a job's record the state in which it ended. The simulator would end it so.
 func forgetEnd(job *hpc.Job) {
-	if job.Recorded != nil && job.Recorded.State.Ended() {
+	if job.Recorded != nil && (job.Recorded.State.Ended() || job.Recorded.TaskStates != nil) {
 		record := *job.Recorded
-		record.State = ""
+		record.State, record.TaskStates = "", nil
 		job.Recorded = &record
 	}
 }

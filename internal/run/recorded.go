@@ -114,7 +114,7 @@ const LackPrefix = "not-recorded-"
 // lacks returns what a workload does not record, each with what follows from it.
 func lacks(w *workload.Workload) []Warning {
 	var user, account, qos, partition, nodes, priority, limit, dependency, constraint bool
-	first, users := "", 0
+	first, users, tasks := "", 0, true
 	for _, job := range w.Jobs.All() {
 		if job.User != "" && job.User != first {
 			first = job.User
@@ -125,6 +125,8 @@ func lacks(w *workload.Workload) []Warning {
 		limit, dependency = limit || job.TimeLimit != 0, dependency || job.Dependency != ""
 		constraint = constraint || job.Constraint != "" || job.NodeList != "" || job.Switches != 0
 		if rec := job.Recorded; rec != nil {
+			alone := rec.TaskStarts == nil && rec.TaskEnds == nil && rec.Start != 0
+			tasks = tasks && (!alone || len(workload.TasksOf(job)) == 1)
 			nodes, priority = nodes || rec.Nodes != "" || len(rec.TaskNodes) > 0, priority || rec.Priority != 0
 		}
 	}
@@ -135,6 +137,7 @@ func lacks(w *workload.Workload) []Warning {
 		}
 	}
 	lack(user, "users", "users, so limits and fair-share of single users have no effect in a replay")
+	lack(tasks, "tasks", "single tasks of some arrays, so each has the first start and the last end of its array")
 	lack(account, "accounts", "accounts, so their limits and shares have no effect in a replay")
 	lack(qos, "qos", "QOS, so their priorities, limits and preemption have no effect in a replay")
 	lack(limit, "time-limits", "time limits, so backfill plans with the default limits of partitions")

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ func TestFromWorkload(t *testing.T) {
 			&hpc.Job{ID: "a", Submit: at(0), Request: hpc.Request{User: "ann", Tasks: 3}, Recorded: &hpc.Recorded{Start: at(5), End: at(9), State: hpc.Failed, Nodes: "n[1-3]"}},
 			&hpc.Job{ID: "b", Submit: at(1), Request: hpc.Request{User: "bob"}, Recorded: &hpc.Recorded{End: at(7), State: hpc.Cancelled}},
 			&hpc.Job{ID: "c", Submit: at(2), Request: hpc.Request{User: "bob"}, Recorded: &hpc.Recorded{State: hpc.Rejected}},
-			&hpc.Job{ID: "d", Submit: at(3), Request: hpc.Request{Array: "4-5"}, Recorded: &hpc.Recorded{Start: at(6), TaskStarts: map[int]hpc.Time{4: at(6)}, TaskEnds: map[int]hpc.Time{4: at(8)}}},
+			&hpc.Job{ID: "d", Submit: at(3), Request: hpc.Request{Array: "4-5"}, Recorded: &hpc.Recorded{Start: at(6), TaskStarts: map[int]hpc.Time{4: at(6)}, TaskEnds: map[int]hpc.Time{4: at(8)}, TaskStates: map[int]hpc.State{4: hpc.TimedOut, 5: hpc.Pending}}},
 			&hpc.Job{ID: "e", Submit: at(4)},
 		),
 		NodeEvents:   []hpc.NodeEvent{{At: at(1), Nodes: "n4", State: "drain", Reason: "disk"}},
@@ -47,7 +48,7 @@ func TestFromWorkload(t *testing.T) {
 	if c := got["c"]; c.State != hpc.Rejected {
 		t.Errorf("c: %+v", c)
 	}
-	if d := got["d_4"]; d.Start != at(6) || d.End != at(8) || d.State != StateUnknown {
+	if d := got["d_4"]; d.Start != at(6) || d.End != at(8) || d.State != hpc.TimedOut {
 		t.Errorf("d_4: %+v", d)
 	}
 	if len(rows) != 5 {
@@ -61,8 +62,12 @@ func TestFromWorkload(t *testing.T) {
 	for _, w := range m.Warnings {
 		codes[w.Code] = w.Count
 	}
-	if codes["jobs-without-record"] != 1 || codes[LackPrefix+"qos"] != 1 || codes[LackPrefix+"reservations"] != 0 || codes[LackPrefix+"users"] != 0 {
+	if codes["jobs-without-record"] != 1 || codes[LackPrefix+"qos"] != 1 || codes[LackPrefix+"reservations"] != 0 || codes[LackPrefix+"tasks"] != 0 || codes[LackPrefix+"users"] != 0 {
 		t.Errorf("warnings %v", m.Warnings)
+	}
+	whole := hpc.Job{ID: "d", Submit: at(3), Request: hpc.Request{Array: "4-5"}, Recorded: &hpc.Recorded{Start: at(6), End: at(8)}}
+	if list := lacks(&workload.Workload{Jobs: workload.JobsOf(&whole)}); !slices.ContainsFunc(list, func(w Warning) bool { return w.Code == LackPrefix+"tasks" }) {
+		t.Errorf("warnings %v: want one of the tasks of an array", list)
 	}
 	admin, err := r.Administration()
 	if err != nil || len(admin.NodeEvents) != 1 || len(admin.Reservations) != 1 || admin.Reservations[0].At != at(2) {

@@ -415,10 +415,11 @@ func (p *printer) kinds(info *Info) {
 		n    int
 		what string
 	}{
-		{info.UntilLimit, "run until their limit"}, {info.Failing, "fail"}, {info.Cancelled, "cancelled by the user"},
+		{info.UntilLimit, "run until their limit"}, {info.Failing, "end with an exit code"},
+		{info.Cancelled, "cancelled by the user"},
 		{info.WithDependency, "with a dependency"}, {info.WithGPUs, "with GRES"}, {info.Exclusive, "exclusive"},
-		{info.Endless, "without an end"}, {info.NodeEvents, "node events"}, {info.Reservations, "reservation events"},
-		{info.Actions, "actions"},
+		{info.Endless, "without run time and limit"}, {info.NodeEvents, "node events"},
+		{info.Reservations, "reservation events"}, {info.Actions, "actions"},
 		{info.Unusable, "unusable records"},
 	} {
 		if k.n > 0 {

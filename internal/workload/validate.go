@@ -358,7 +358,7 @@ func (v *validator) times(job *hpc.Job) {
 		}
 	}
 	switch {
-	case job.TimeLimit > 0 && job.RunTime != hpc.Unlimited && job.RunTime > job.TimeLimit:
+	case job.TimeLimit > 0 && job.RunTime != hpc.Unlimited && job.RunTime > job.TimeLimit && !timedOut(job, -1):
 		v.report(Warning, job.ID, RuleOverLimit, "runs for %s but its time limit is %s: it will end in TIMEOUT", job.RunTime, job.TimeLimit)
 	case !endsByItself(job) && job.CancelAfter == 0:
 		v.report(Warning, job.ID, RuleNoEnd, "neither a run time nor a time limit: only the partition's limit will end it")
@@ -452,6 +452,11 @@ func (v *validator) array(job *hpc.Job) {
 	}
 }
 
+// timedOut reports whether a job ended in TIMEOUT when it was recorded, so that doing it again is no surprise.
+func timedOut(job *hpc.Job, task int) bool {
+	return job.Recorded != nil && job.Recorded.OfTask(task).State == hpc.TimedOut
+}
+
 // tasks checks the run times that single tasks of an array have.
 func (v *validator) tasks(job *hpc.Job, a hpc.Array) {
 	missing, over := 0, 0
@@ -462,7 +467,7 @@ func (v *validator) tasks(job *hpc.Job, a hpc.Array) {
 			if missing++; missing == 1 {
 				v.report(Warning, job.ID, RuleNoSuchTask, "task_run_times_s has task %d, which the array %s has not", task, job.Array)
 			}
-		case job.TimeLimit > 0 && d != hpc.Unlimited && d > job.TimeLimit:
+		case job.TimeLimit > 0 && d != hpc.Unlimited && d > job.TimeLimit && !timedOut(job, task):
 			if over++; over == 1 {
 				v.report(Warning, job.ID, RuleOverLimit, "task %d %s for %s but the time limit is %s: it will end in TIMEOUT", task, quantity.Plural(task, "run", "runs"), d, job.TimeLimit)
 			}

@@ -113,6 +113,9 @@ func TestValidate(t *testing.T) {
 		{"too large an exit code", func(_ *Workload, a, _ *hpc.Job) { a.ExitCode = 256 }, []problem{{"error", "a", RuleBadExitCode}}},
 		{"negative exit code", func(_ *Workload, a, _ *hpc.Job) { a.ExitCode = -1 }, []problem{{"error", "a", RuleBadExitCode}}},
 		{"exit codes of tasks", func(_ *Workload, a, _ *hpc.Job) { a.Array, a.TaskExitCodes = "1-3", map[int]int{1: 255, 2: 256, 3: -1} }, []problem{{"error", "a", RuleBadExitCode}}},
+		{"over limit as recorded", func(_ *Workload, a, _ *hpc.Job) {
+			a.RunTime, a.Recorded = 2*time.Hour, &hpc.Recorded{Start: 1, End: 2, State: hpc.TimedOut}
+		}, nil},
 		{"over limit", func(_ *Workload, a, _ *hpc.Job) { a.RunTime = 2 * time.Hour }, []problem{{"warning", "a", RuleOverLimit}}},
 		{"until limit", func(_ *Workload, a, _ *hpc.Job) { a.RunTime = hpc.Unlimited }, nil},
 		{"no end", func(_ *Workload, a, _ *hpc.Job) { a.RunTime, a.TimeLimit = hpc.Unlimited, 0 }, []problem{{"warning", "a", RuleNoEnd}}},

@@ -71,10 +71,10 @@ func Python(t testing.TB, program string) string {
 	return filepath.Join(dir, "bin", program)
 }
 
-// Schemathesis sends requests to the server at a URL that the OpenAPI description in a file allows or forbids, and fails
-// the test if an answer is not as described, is an error of the server, or accepts what is forbidden. A description
-// cannot say everything that is wrong: the server may refuse what it allows. args are further arguments; the last one of
-// a kind counts.
+// Schemathesis sends requests to the server at a URL that the OpenAPI description in a file allows or forbids, and
+// fails the test if an answer is not as described, is an error of the server, or accepts what is forbidden. A
+// description cannot say everything that is wrong: the server may refuse what it allows. args are further arguments;
+// the last one of a kind counts.
 func Schemathesis(t testing.TB, description, url string, args ...string) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), Python(t, "schemathesis"), append([]string{

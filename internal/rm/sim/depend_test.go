@@ -32,6 +32,23 @@ func TestArrayIsKilled(t *testing.T) {
 `)
 }
 
+// Tasks of an array that end by an exit code end as each was recorded.
+func TestTasksEndAsRecorded(t *testing.T) {
+	recorded := func(j *hpc.Job) {
+		j.Array, j.TaskExitCodes = "1-3", map[int]int{1: 1, 2: 1}
+		j.Recorded = &hpc.Recorded{Start: j.Submit, TaskStates: map[int]hpc.State{1: hpc.Cancelled, 2: hpc.Failed, 3: hpc.Completed}}
+		j.Recorded.TaskStarts = map[int]hpc.Time{1: j.Submit, 2: j.Submit, 3: j.Submit}
+	}
+	checkStory(t, sim.Config{Processors: 4, Policy: policy.EASY}, submissions([]*hpc.Job{job("a", 0, 1, 10, 20, recorded)}), `
+0 started a_1
+0 started a_2
+0 started a_3
+10 ended a_1 CANCELLED
+10 ended a_2 FAILED
+10 ended a_3 COMPLETED
+`)
+}
+
 // A chain of any length ends when its first job fails. (Go's stack is limited to 1 GB.)
 func TestLongChain(t *testing.T) {
 	const n = 300_000

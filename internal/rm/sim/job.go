@@ -81,9 +81,9 @@ func (j *Job) exitCode() int { return j.of.job.ExitCodeOf(int(j.task)) }
 func (j *Job) recordedEnd() hpc.State {
 	code := j.exitCode()
 	if r := j.of.job.Recorded; r != nil && r.Start != 0 && (j.task < 0 || code != 0) {
-		switch r.State {
+		switch state := r.OfTask(int(j.task)).State; state {
 		case hpc.Failed, hpc.Cancelled, hpc.NodeFail, hpc.OutOfMemory, hpc.BootFail:
-			return r.State
+			return state
 		}
 	}
 	if code != 0 {

@@ -20,6 +20,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/words"
 	"rmreplay/internal/rm/window"
 )
 
@@ -216,7 +217,7 @@ func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 	}
 	o.Start = hpc.Unix(j.startedAt.UnixSeconds())
 	o.Nodes, o.NodeCount, o.Processors = e.tester.Names(j.alloc.Nodes), len(j.alloc.Parts), j.alloc.CPUs
-	o.TRES = e.tester.TRES(j.alloc)
+	o.TRES = words.TRES(e.tester.Machine, j.alloc)
 	return o
 }
 

@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/words"
 )
 
 // Reserve implements [rm.ResourceManager].
@@ -176,7 +177,7 @@ func (e *Engine) limitToReservation(j *job, set selection.Bits) verdict {
 		e.setReason(j, reasonReservation)
 		return never
 	case overlaps && nodes.Next(0) < 0:
-		j.reason, j.words = reasonNotAvailable, selection.ForMaintenance
+		j.reason, j.words = reasonNotAvailable, words.ForMaintenance
 		return reservationBusy
 	}
 	set.And(nodes)

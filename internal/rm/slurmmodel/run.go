@@ -142,8 +142,7 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 
 // await plans the answers of an ending job's nodes. The last one ends the job, and slurmctld looks at its queue.
 func (e *Engine) await(j *job, a answers.Answers, over func()) {
-	left := a.All()
-	told := e.agents.Send(e.now, left.Count())
+	left, told := a.All(), e.agents.Send(e.now, a.All().Count())
 	answered := func(nodes selection.Bits, pass func()) func() {
 		return func() {
 			e.answer(j, nodes)

@@ -5,6 +5,7 @@ import (
 
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/words"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -171,12 +172,12 @@ func (e *Engine) explain(j *job, result verdict) {
 		j.reason = reasonNodeLimit
 		e.touch()
 	case notAvailable:
-		j.reason, j.words = reasonNotAvailable, e.tester.Unavailable(j.part.nodes, e.available, j.request.Required)
+		j.reason, j.words = reasonNotAvailable, words.Unavailable(e.tester.Machine, j.part.nodes, e.available, j.request.Required)
 		e.touch()
 	case reservationBusy:
 		j.reason = reasonReservation
 	case maintained:
-		j.reason, j.words = reasonNotAvailable, selection.ForMaintenance
+		j.reason, j.words = reasonNotAvailable, words.ForMaintenance
 	case unlicensed:
 		j.reason = reasonLicenses
 	default:

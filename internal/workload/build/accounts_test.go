@@ -143,3 +143,16 @@ func TestPartitionsOfJobs(t *testing.T) {
 		t.Errorf("missing %q", r.Missing)
 	}
 }
+
+// TestNothingToWrite: a cluster directory that gets no file is said.
+func TestNothingToWrite(t *testing.T) {
+	r, err := From(t.Context(), Sacct, dump(t, "||||||"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	files, err := r.Write(filepath.Join(dir, "x.jsonl"), filepath.Join(dir, "cluster"))
+	if text := strings.Join(r.Missing, "\n"); err != nil || len(files) > 0 || !strings.Contains(text, "cluster gets no file users:") {
+		t.Errorf("%v, %v; missing: %s", files, err, text)
+	}
+}

@@ -96,7 +96,11 @@ func cleared(w *workload.Workload) *workload.Workload {
 		}
 	}
 	out.Jobs = rebuilt(&w.Jobs, func(_ int, job *hpc.Job) {
-		for field := range workload.MadeFields(job) {
+		made := workload.MadeFields(job)
+		if made[workload.FieldTimeLimit] != "" {
+			runAsRecorded(job)
+		}
+		for field := range made {
 			(&values{}).put(job, field)
 		}
 		job.Made = ""
@@ -197,32 +201,88 @@ func (f *fact) write(job *hpc.Job, fields []workload.MadeField) {
 	for _, field := range fields {
 		if f.made&bit(field.Field) != 0 {
 			f.put(job, field.Field)
+			if field.Field == workload.FieldTimeLimit {
+				runUntilLimit(job)
+			}
 			made = append(made, string(field.Field)+"="+strings.ReplaceAll(field.Rule, ",", "+")) // Made is a list
 		}
 	}
 	job.Made = strings.Join(made, ",")
 }
 
+// timedOut reports whether the record says that a task was ended by its limit, and when.
+func timedOut(job *hpc.Job, task int) (ran time.Duration, ended bool) {
+	if job.Recorded == nil {
+		return 0, false
+	}
+	rec := job.Recorded.OfTask(task)
+	return rec.End.Sub(rec.Start), rec.State == hpc.TimedOut && rec.Start > 0 && rec.End > rec.Start
+}
+
+// recordedRun returns the run time of a task, and for how long it ran if only its limit ends it.
+func recordedRun(job *hpc.Job, task int, run time.Duration) time.Duration {
+	if ran, ended := timedOut(job, task); ended && run == hpc.Unlimited {
+		return ran
+	}
+	return run
+}
+
+// runUntilLimit lets run until its limit what a limit ended by the record: now there is one. The exit code stays:
+// no such run gets as far.
+func runUntilLimit(job *hpc.Job) {
+	eachRun(job, func(task int, run time.Duration) time.Duration {
+		if _, ended := timedOut(job, task); ended {
+			return hpc.Unlimited
+		}
+		return run
+	})
+}
+
+// runAsRecorded is the inverse of [runUntilLimit]. A run that has no exit code ran until its limit before, too.
+func runAsRecorded(job *hpc.Job) {
+	eachRun(job, func(task int, run time.Duration) time.Duration {
+		if job.ExitCodeOf(task) == 0 {
+			return run
+		}
+		return recordedRun(job, task, run)
+	})
+}
+
+// eachRun changes the run times of a job, or of the tasks of an array.
+func eachRun(job *hpc.Job, change func(task int, run time.Duration) time.Duration) {
+	if job.Array == "" {
+		job.RunTime = change(-1, job.RunTime)
+		return
+	}
+	runs := map[int]time.Duration{}
+	for _, task := range workload.TasksOf(job) {
+		if run := change(task, job.RunTimeOf(task)); run != job.RunTime {
+			runs[task] = run
+		}
+	}
+	if job.TaskRunTimes = runs; len(runs) == 0 {
+		job.TaskRunTimes = nil
+	}
+}
+
 // newFact returns the facts of a job.
 func newFact(w *workload.Workload, job *hpc.Job) fact {
 	f := fact{
-		submit: job.Submit, run: job.RunTime, cpus: workload.CPUs(&job.Request), nodes: job.MinNodes,
+		submit: job.Submit, cpus: workload.CPUs(&job.Request), nodes: job.MinNodes,
 		values: values{
 			partition: job.Partition, user: job.User, account: job.Account, exclusive: job.Exclusive, qos: job.QOS, limit: job.TimeLimit,
 		},
 	}
-	for _, d := range job.TaskRunTimes {
-		f.run = max(f.run, d)
+	for _, task := range workload.TasksOf(job) {
+		f.run = max(f.run, recordedRun(job, task, job.RunTimeOf(task)))
+		f.timedOut = f.timedOut || job.Recorded != nil && job.Recorded.OfTask(task).State == hpc.TimedOut
 	}
 	if f.run == hpc.Unlimited {
 		f.run = 0
 	}
 	if rec := job.Recorded; rec != nil {
-		f.start, f.end, f.usedMemory, f.timedOut = rec.Start, rec.End, rec.UsedMemory, rec.State == hpc.TimedOut
+		f.start, f.end, f.usedMemory = rec.Start, rec.End, rec.UsedMemory
 		f.completed = rec.State == hpc.Completed
-		if f.timedOut && f.run == 0 && f.start > 0 && f.end > f.start {
-			f.run = f.end.Sub(f.start) // it would have run for longer
-		}
 		f.cpus = max(f.cpus, rec.Processors)
 	}
 	for _, l := range []struct {

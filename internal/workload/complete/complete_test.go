@@ -235,6 +235,38 @@ func TestTimedOut(t *testing.T) {
 	}
 }
 
+// TestTimedOutAgain: a job with a run time that its limit ended by the record is ended by the limit that was made, and
+// a job that failed by itself is not. The run time is there again for another draw, and without a limit.
+func TestTimedOutAgain(t *testing.T) {
+	job := func(id string, state hpc.State) *hpc.Job {
+		return &hpc.Job{
+			ID: id, Submit: start, Request: hpc.Request{Tasks: 4}, Behaviour: hpc.Behaviour{RunTime: 1820 * time.Second, ExitCode: 1},
+			Recorded: &hpc.Recorded{Start: start, End: start.Add(1820 * time.Second), State: state, Processors: 4},
+		}
+	}
+	array := job("3", "")
+	array.Array, array.TaskRunTimes = "1-2", map[int]time.Duration{2: time.Minute}
+	array.Recorded.TaskStarts = map[int]hpc.Time{1: start, 2: start}
+	array.Recorded.TaskEnds = map[int]hpc.Time{1: start.Add(1820 * time.Second), 2: start.Add(time.Minute)}
+	array.Recorded.TaskStates = map[int]hpc.State{1: hpc.TimedOut, 2: hpc.Failed}
+	w := &workload.Workload{Source: "table", Epoch: start, MachineProcessors: 64, Jobs: workload.JobsOf(job("1", hpc.TimedOut), job("2", hpc.Failed), array)}
+	made := completed(t, w, Options{Seed: 3})
+	one, two, tasks := made.Jobs.At(0), made.Jobs.At(1), made.Jobs.At(2)
+	for _, timedOut := range []struct {
+		run, limit time.Duration
+	}{{one.RunTime, one.TimeLimit}, {tasks.RunTimeOf(1), tasks.TimeLimit}} {
+		if timedOut.run != hpc.Unlimited || timedOut.limit != 30*time.Minute {
+			t.Errorf("a job in TIMEOUT runs for %v, and its limit is %v; want half an hour to end it", timedOut.run, timedOut.limit)
+		}
+	}
+	if two.RunTime != 1820*time.Second || tasks.RunTimeOf(2) != time.Minute {
+		t.Errorf("jobs that failed run for %v and %v", two.RunTime, tasks.RunTimeOf(2))
+	}
+	if again := cleared(made); !again.Jobs.Equal(w.Jobs) {
+		t.Errorf("without what was made: %+v, want %+v", again.Jobs.List()[0].Behaviour, w.Jobs.List()[0].Behaviour)
+	}
+}
+
 // TestImplied: a job that overtook a larger one has a limit that lets it end before the larger one's
 // reservation, where another limit was drawn.
 func TestImplied(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/words"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -42,7 +43,7 @@ func (h *Demand) ServedBy(n *selection.Node, config *hpc.Node) bool {
 	if h.cpus > n.CPUs || h.memory > n.Memory || h.sockets > n.Sockets || h.cores > n.Cores || h.threads > n.Threads {
 		return false
 	}
-	return h.disk <= config.TmpDisk && (h.features == "" || selection.HasFeatures(h.features, config.Features))
+	return h.disk <= config.TmpDisk && (h.features == "" || words.HasFeatures(h.features, config.Features))
 }
 
 // Servers knows the nodes that serve jobs with each demand. Jobs with one demand share the set.

@@ -7,6 +7,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/rm/slurmmodel/words"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -93,7 +94,7 @@ func devices(d *rpc.JobDesc) (list []selection.DeviceRequest, err error) {
 		{d.TRESPerTask, func(r *selection.DeviceRequest, n int) { r.PerTask = n }},
 		{d.MemPerTRES, func(r *selection.DeviceRequest, n int) { r.MemoryPer = int64(n) }},
 	} {
-		given, err := selection.ReadDevices(of.text)
+		given, err := words.ReadDevices(of.text)
 		if err != nil {
 			return nil, err
 		}

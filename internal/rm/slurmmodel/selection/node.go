@@ -209,7 +209,7 @@ func (at *room) limitToTasks(t *test, per, tasks int) bool {
 	if r.TasksPerNode > 0 && !r.Exclusive && !t.dedicated {
 		tasks = min(tasks, r.TasksPerNode)
 	}
-	cores := 0
+	var cores int
 	if ofTask := (r.CPUsPerTask + per - 1) / per; r.TasksPerCore == 1 && r.CPUsPerTask > per {
 		tasks = at.cpus / (ofTask * per)
 		cores = tasks * ofTask

@@ -2,28 +2,9 @@ package selection
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 
 	"rmreplay/internal/hostlist"
 )
-
-// ForMaintenance is what slurmctld says of a job whose nodes a reservation for maintenance has (_pick_best_nodes).
-const ForMaintenance = "Reserved for maintenance"
-
-// Unavailable says in slurmctld's words why nodes of a partition, or those that a job names, are not available
-// (select_nodes in node_scheduler.c). required is nil for a job that names none.
-func (m *Machine) Unavailable(nodes, available, required Bits) string {
-	out := nodes.Clone()
-	if out.AndNot(available); required != nil {
-		out.And(required)
-	}
-	if out.Next(0) < 0 {
-		return "May be reserved for other job"
-	}
-	return "UnavailableNodes:" + m.Names(out)
-}
 
 // Names returns the names of nodes as a host list.
 func (m *Machine) Names(nodes Bits) string {
@@ -32,97 +13,6 @@ func (m *Machine) Names(nodes Bits) string {
 		names = append(names, m.Nodes[i].Name)
 	}
 	return hostlist.Compress(names)
-}
-
-// TRES returns an allocation in Slurm's form: "cpu=4,mem=4000M,node=1,billing=4,gres/gpu=1".
-func (m *Machine) TRES(a *Allocation) string {
-	var memory int64
-	counts, typed := map[string]int{}, map[string]int{}
-	var kinds, types []string
-	for i := range a.Parts {
-		p := &a.Parts[i]
-		memory += p.Memory
-		for k := range m.Nodes[p.Node].Devices {
-			d := &m.Nodes[p.Node].Devices[k]
-			n := p.Devices(m, k)
-			if n == 0 {
-				continue
-			}
-			if counts[d.Kind] == 0 {
-				kinds = append(kinds, d.Kind)
-			}
-			counts[d.Kind] += n
-			if d.Type != "" {
-				if typed[d.Kind+":"+d.Type] == 0 {
-					types = append(types, d.Kind+":"+d.Type)
-				}
-				typed[d.Kind+":"+d.Type] += n
-			}
-		}
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "cpu=%d", a.CPUs)
-	if memory > 0 {
-		fmt.Fprintf(&b, ",mem=%dM", memory)
-	}
-	fmt.Fprintf(&b, ",node=%d,billing=%d", len(a.Parts), a.CPUs)
-	for _, kind := range kinds {
-		fmt.Fprintf(&b, ",gres/%s=%d", kind, counts[kind])
-	}
-	for _, kind := range types {
-		fmt.Fprintf(&b, ",gres/%s=%d", kind, typed[kind])
-	}
-	return b.String()
-}
-
-// ReadDevices reads --gres and --gpus-per-node as sbatch sends them.
-func ReadDevices(list string) ([]DeviceRequest, error) {
-	var out []DeviceRequest
-	for _, word := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
-		if strings.HasPrefix(word, "cpu=") { // CPUs of tasks, since 24.05
-			continue
-		}
-		word = strings.TrimPrefix(strings.TrimPrefix(word, "gres:"), "gres/")
-		parts := strings.Split(strings.ReplaceAll(word, "=", ":"), ":")
-		d := DeviceRequest{Kind: parts[0], Count: 1}
-		last := parts[len(parts)-1]
-		if n, err := strconv.Atoi(last); err == nil && len(parts) > 1 {
-			d.Count, parts = n, parts[:len(parts)-1]
-		}
-		if len(parts) > 2 {
-			return nil, fmt.Errorf("invalid generic resource (gres) specification: %s", word)
-		}
-		if len(parts) == 2 {
-			d.Type = parts[1]
-		}
-		if d.Count > 0 {
-			out = append(out, d)
-		}
-	}
-	return out, nil
-}
-
-// HasFeatures evaluates features that "&" and "|" join, from left to right.
-func HasFeatures(expression string, features []string) bool {
-	result, and := true, true
-	for expression != "" {
-		end := strings.IndexAny(expression, "&|,")
-		word, operator := expression, byte('&')
-		if end >= 0 {
-			word, operator = expression[:end], expression[end]
-			expression = expression[end+1:]
-		} else {
-			expression = ""
-		}
-		has := slices.Contains(features, strings.TrimSpace(word))
-		if and {
-			result = result && has
-		} else {
-			result = result || has
-		}
-		and = operator != '|'
-	}
-	return result
 }
 
 // CountIdle returns how many nodes of both sets have no jobs.
