@@ -57,7 +57,7 @@ func (c *Comparison) Answer(p *Pair) string {
 		text += fmt.Sprintf(". The mean waits differ by more than chance (p = %s, not corrected for other figures)",
 			quantity.Probability(d.P))
 	case c.enough(wait, d) > 0:
-		text += fmt.Sprintf(". With %d and %d runs a test cannot show that mean waits differ, however much they do "+
+		text += fmt.Sprintf(". A test of so few runs (%d and %d) cannot show that mean waits differ, however much they do "+
 			"(want %d or more on each side)", wait.Sets[p.Baseline].Runs, wait.Sets[p.Set].Runs, c.enough(wait, d))
 	default:
 		text += fmt.Sprintf(". The difference of the mean waits may be chance (p = %s)", quantity.Probability(d.P))

@@ -74,9 +74,9 @@ func TestAnswerOfFewRuns(t *testing.T) {
 		paired       bool
 		want         string
 	}{
-		{3, 3, false, "With 3 and 3 runs a test cannot show that mean waits differ, however much they do (want 4 or more on each side)."},
+		{3, 3, false, "A test of so few runs (3 and 3) cannot show that mean waits differ, however much they do (want 4 or more on each side)."},
 		{2, 5, false, "may be chance (p = 0.1"}, // 1 of 21 arrangements is below 0.05
-		{2, 4, false, "With 2 and 4 runs"},
+		{2, 4, false, "so few runs (2 and 4)"},
 		{4, 4, false, "may be chance (p = 0.1"},
 		{5, 5, true, "want 6 or more on each side"},
 		{6, 6, true, "may be chance (p = 0.1"},
