@@ -204,7 +204,7 @@ func (e *Engine) pick(
 	switch {
 	case result == notAvailable && answer == reservations.Maintained:
 		result = maintained
-	case result == never && overlaps:
+	case result == never && overlaps && mode != selection.TestOnly: // at its submission the job is refused
 		result = reservationBusy
 	}
 	return alloc, result
