@@ -286,21 +286,16 @@ func (f periodFactor) of(sides [2][]sampled) PeriodFactor {
 	return out
 }
 
-// count writes a number of things.
-func count(n int, thing string) string {
-	return fmt.Sprintf("%d %s", n, quantity.Plural(n, thing, thing+"s"))
-}
-
 // render writes the comparison for people. a and b are the letters of the sets.
 func (p *Periods) render(b *bytes.Buffer, first, second string) {
 	fmt.Fprintf(b, "\ntwo samples of jobs, because few or no jobs are on both sides (first runs)\n")
 	for i, letter := range []string{first, second} {
-		machine := count(p.Processors[i], "processor")
+		machine := quantity.Regular(p.Processors[i], "processor")
 		if p.Processors[i] == 0 {
 			machine = "the most processors in use at once (the size of the machine is not known)"
 		}
 		fmt.Fprintf(b, "  %s: %s on %s, load %s of %s\n", letter,
-			count(p.Jobs[i], "job"), count(p.Days[i], "day"), p.Load[i].Percent(), machine)
+			quantity.Regular(p.Jobs[i], "job"), quantity.Regular(p.Days[i], "day"), p.Load[i].Percent(), machine)
 	}
 	fmt.Fprintf(b, "\n  %-24s", "")
 	for _, name := range []string{"mean ", "median ", "p90 "} {

@@ -13,9 +13,12 @@ import (
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/experiment/scenario"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/rmtest"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
+	"rmreplay/internal/workload"
 )
 
 // TestModelScenarios plays workloads on small clusters with the model of Slurm's scheduler. It must give each
@@ -120,21 +123,7 @@ func (s *scene) replay(t *testing.T, d *datadriven.TestData, live bool) string {
 // TestModelReservedForMaintenance holds that a job that waits for the end of a maintenance has slurmctld's words, by
 // which package waits knows a reservation.
 func TestModelReservedForMaintenance(t *testing.T) {
-	cluster := t.TempDir()
-	if err := scenario.WriteCluster(cluster, `-- slurm.conf --
-ClusterName=tiny
-SlurmctldHost=ctl
-SlurmUser=slurm
-StateSaveLocation=/var/spool/slurmctld
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-NodeName=a[1-2] CPUs=8
-PartitionName=all Nodes=a[1-2] Default=YES MaxTime=60
--- users --
-ann:1001:red:2001
-`); err != nil {
-		t.Fatal(err)
-	}
+	cluster := tinyCluster(t)
 	lines := "reservation at=5 create m start=60 duration=3600 nodes=a[1-2] users=root flags=MAINT,IGNORE_JOBS\njob j0 at=70 run=30 -t 5 -n 1 --uid=ann\n"
 	spec := experiment.Spec{Simulator: &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: cluster}, Seed: 1}
 	spec.Output = filepath.Join(t.TempDir(), "run")
@@ -153,4 +142,57 @@ ann:1001:red:2001
 	if waited := s.Parts[slices.Index(waits.Parts, waits.Reservation)]; !ok || waited < 50*time.Minute {
 		t.Errorf("the job waits %v for the reservation: %+v, %+v", waited, s, rows[0].Reasons)
 	}
+}
+
+// TestModelRejected holds that jobs that the model of Slurm rejects make a run as little valid as they do a replay: a
+// job that ran when it was recorded does, and one that was rejected then does not.
+func TestModelRejected(t *testing.T) {
+	const lines = "job j0 at=5 run=30 -t 5 -n 1\njob j1 at=6 run=30 -t 5 -n 1 -p missing\n"
+	ran := &hpc.Recorded{State: hpc.Completed, Start: scenario.Epoch.Add(time.Minute), End: scenario.Epoch.Add(2 * time.Minute)}
+	for _, recorded := range []*hpc.Recorded{ran, {State: hpc.Rejected}} {
+		jobs, err := rmtest.Parse(lines, scenario.Epoch, "--uid=ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs.Jobs[1].Recorded = recorded
+		dir := filepath.Join(t.TempDir(), "run")
+		_, err = experiment.Run(t.Context(), experiment.Spec{
+			Workload: experiment.Workload{Value: &workload.Workload{
+				Source: "a test", Epoch: scenario.Epoch, Jobs: workload.JobsOf(jobs.Jobs...),
+			}},
+			Simulator: &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: tinyCluster(t)}, Seed: 1, Output: dir,
+		}, experiment.Hooks{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := run.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		warned := slices.ContainsFunc(r.Manifest.Warnings, func(w run.Warning) bool { return w.Code == "jobs-rejected" })
+		if warned != (recorded == ran) || r.Manifest.Valid != (recorded != ran) {
+			t.Errorf("recorded as %s: valid %t, %+v", recorded.State, r.Manifest.Valid, r.Manifest.Warnings)
+		}
+	}
+}
+
+// tinyCluster returns a cluster directory with two nodes.
+func tinyCluster(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := scenario.WriteCluster(dir, `-- slurm.conf --
+ClusterName=tiny
+SlurmctldHost=ctl
+SlurmUser=slurm
+StateSaveLocation=/var/spool/slurmctld
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+NodeName=a[1-2] CPUs=8
+PartitionName=all Nodes=a[1-2] Default=YES MaxTime=60
+-- users --
+ann:1001:red:2001
+`); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }

@@ -18,7 +18,8 @@ import (
 func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "job          %s of %s, account %s, partition %s, QOS %s: %s, %s", s.Job,
-		orNone(s.User), orNone(s.Account), orNone(s.Partition), orNone(s.QOS), count(s.CPUs, "processor"), count(s.Nodes, "node"))
+		orNone(s.User), orNone(s.Account), orNone(s.Partition), orNone(s.QOS),
+		quantity.Regular(s.CPUs, "processor"), quantity.Regular(s.Nodes, "node"))
 	if s.TimeLimit > 0 {
 		fmt.Fprintf(&b, ", limit %s", span(s.TimeLimit))
 	}
@@ -68,7 +69,8 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 		if i == 0 {
 			label = "held by"
 		}
-		fmt.Fprintf(&b, "%-12s job %s of %s: %s, %s to %s\n", label, h.Job, orNone(h.User), count(h.Processors, "processor"), h.Since.Text(zone), h.Until.Text(zone))
+		fmt.Fprintf(&b, "%-12s job %s of %s: %s, %s to %s\n", label, h.Job, orNone(h.User),
+			quantity.Regular(h.Processors, "processor"), h.Since.Text(zone), h.Until.Text(zone))
 	}
 	for i, text := range s.LetStart {
 		label := ""
@@ -100,7 +102,8 @@ func (s *Story) renderParts(b *bytes.Buffer, zone *time.Location) {
 		if l.PreemptedBy != "" {
 			by = ", preempted by job " + l.PreemptedBy
 		}
-		fmt.Fprintf(b, "%-12s %s to %s on %s%s\n", "lost run", l.Start.Text(zone), l.End.Text(zone), count(l.Processors, "processor"), by)
+		fmt.Fprintf(b, "%-12s %s to %s on %s%s\n", "lost run", l.Start.Text(zone), l.End.Text(zone),
+			quantity.Regular(l.Processors, "processor"), by)
 	}
 	s.renderStops(b, zone)
 	for i, p := range s.Parts {
@@ -122,11 +125,12 @@ func (s *Story) renderStops(b *bytes.Buffer, zone *time.Location) {
 			others, sum = others+1, sum+hpc.Time(until).Sub(hpc.Time(stop.From)).Seconds()
 			continue
 		}
-		fmt.Fprintf(b, "%-12s %s to %s: %s started on its nodes\n", "suspended", stop.From.Text(zone), until.Text(zone), strings.Join(stop.Started, ", "))
+		fmt.Fprintf(b, "%-12s %s to %s: %s started on its nodes\n", "suspended", stop.From.Text(zone), until.Text(zone),
+			strings.Join(stop.Started, ", "))
 	}
 	if others > 0 {
-		fmt.Fprintf(b, "%-12s %s, %s in all, while nothing started on its nodes: by gang scheduling's time slices or by hand\n",
-			"suspended", count(others, "time"), span(sum))
+		fmt.Fprintf(b, "%-12s %s, %s in all, while nothing started on its nodes: by gang scheduling's time slices or "+
+			"by hand\n", "suspended", quantity.Regular(others, "time"), span(sum))
 	}
 }
 
@@ -141,19 +145,12 @@ func (s *Span) words() string {
 	return "(" + s.Part.Meaning() + ")"
 }
 
-// count writes a number of things.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
 func (c *Crowd) render(b *bytes.Buffer, label, what string) {
 	if c.Jobs == 0 {
 		return
 	}
-	fmt.Fprintf(b, "%-12s %s with %s %s; user %s has %d of them\n", label, count(c.Jobs, "job"), count(c.Processors, "processor"), what, orNone(c.User), c.UserJobs)
+	fmt.Fprintf(b, "%-12s %s with %s %s; user %s has %d of them\n", label,
+		quantity.Regular(c.Jobs, "job"), quantity.Regular(c.Processors, "processor"), what, orNone(c.User), c.UserJobs)
 	more := ""
 	if c.Jobs > len(c.List) {
 		more = ", …"
@@ -167,7 +164,8 @@ func (s *Stall) Render(w io.Writer, zone *time.Location) error {
 	fmt.Fprintf(&b, "at           %s: %d %s pending (%d %s), %d running\n", s.At.Text(zone), s.Pending,
 		quantity.Plural(s.Pending, "job", "jobs"), s.PendingCPUs,
 		quantity.Plural(s.PendingCPUs, "processor", "processors"), s.Running)
-	fmt.Fprintf(&b, "machine      %s in use, jobs on %s\n", of(s.BusyProcessors, s.Processors, "processor"), of(s.BusyNodes, s.Nodes, "node"))
+	fmt.Fprintf(&b, "machine      %s in use, jobs on %s\n", of(s.BusyProcessors, s.Processors, "processor"),
+		of(s.BusyNodes, s.Nodes, "node"))
 	renderCauses(&b, s.Causes)
 	for i, r := range s.Reasons {
 		label := ""
@@ -190,9 +188,9 @@ func (s *Stall) Render(w io.Writer, zone *time.Location) error {
 // of writes how many of a number of things; a machine of unknown size has 0.
 func of(n, all int, thing string) string {
 	if all == 0 {
-		return count(n, thing)
+		return quantity.Regular(n, thing)
 	}
-	return fmt.Sprintf("%d of %s", n, count(all, thing))
+	return fmt.Sprintf("%d of %s", n, quantity.Regular(all, thing))
 }
 
 // Render writes the groups for people. It returns w's error. Dates do not occur.
@@ -220,7 +218,8 @@ func (g *Groups) render(b *bytes.Buffer) {
 		group.render(b, name)
 	}
 	if g.Omitted > 0 {
-		fmt.Fprintf(b, "\nand %s more, whose jobs waited %s hours\n", count(g.Omitted, "group"), hours(g.OmittedWait))
+		fmt.Fprintf(b, "\nand %s more, whose jobs waited %s hours\n",
+			quantity.Regular(g.Omitted, "group"), hours(g.OmittedWait))
 	}
 }
 
@@ -228,7 +227,7 @@ func (g *Groups) render(b *bytes.Buffer) {
 func hours(seconds metrics.Float) string { return fmt.Sprintf("%.1f", seconds/3600) }
 
 func (g *Group) render(b *bytes.Buffer, name string) {
-	fmt.Fprintf(b, "%-12s %s%s waited %s hours", "group", name, count(g.Waited, "job"), hours(g.Wait))
+	fmt.Fprintf(b, "%-12s %s%s waited %s hours", "group", name, quantity.Regular(g.Waited, "job"), hours(g.Wait))
 	if g.Waited > 0 {
 		fmt.Fprintf(b, ", on average %s", g.Mean.Clock())
 	}
@@ -237,7 +236,8 @@ func (g *Group) render(b *bytes.Buffer, name string) {
 	}
 	b.WriteByte('\n')
 	if g.NeverStarted > 0 {
-		fmt.Fprintf(b, "%-12s %s, after %s hours in the queue, which do not count below\n", "not started", count(g.NeverStarted, "job"), hours(g.NeverStartedWait))
+		fmt.Fprintf(b, "%-12s %s, after %s hours in the queue, which do not count below\n", "not started",
+			quantity.Regular(g.NeverStarted, "job"), hours(g.NeverStartedWait))
 	}
 	metrics.RenderWaitParts(b, g.Parts)
 	for i, c := range g.Causes {
@@ -250,7 +250,7 @@ func (g *Group) render(b *bytes.Buffer, name string) {
 		fmt.Fprintf(b, "  %-20s%9s\n", "other causes", hours(g.OtherCauses))
 	}
 	if g.Looks > 0 {
-		fmt.Fprintf(b, "  (waits for nodes are explained at %s)\n", count(g.Looks, "instant"))
+		fmt.Fprintf(b, "  (waits for nodes are explained at %s)\n", quantity.Regular(g.Looks, "instant"))
 	}
 	if len(g.Rivals) == 0 {
 		return

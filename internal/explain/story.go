@@ -438,8 +438,9 @@ func (s *Story) madeRoom(rec *Record, row *run.Row) {
 			default:
 				continue
 			}
-			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of %s was %s at %s: %d %s", key{other.Job, other.Task}, orNone(other.User), what,
-				r.End.Std().UTC().Format(time.RFC3339), other.Processors, quantity.Plural(other.Processors, "processor", "processors")))
+			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of %s was %s at %s: %s", key{other.Job, other.Task},
+				orNone(other.User), what, r.End.Std().UTC().Format(time.RFC3339),
+				quantity.Regular(other.Processors, "processor")))
 		}
 	}
 }

@@ -42,6 +42,9 @@ func Counted(n int, one, many string) string {
 	return Count(n) + Space + many
 }
 
+// Regular writes a number of things, without separators, by a noun whose plural ends in s: 1 job, 28475 jobs.
+func Regular(n int, noun string) string { return fmt.Sprintf("%d %s", n, Plural(n, noun, noun+"s")) }
+
 // Plural returns the form of a word for a number of things.
 func Plural[N ~int | ~int32 | ~int64 | ~uint32](n N, one, many string) string {
 	if n == 1 {

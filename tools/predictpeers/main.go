@@ -1,10 +1,12 @@
-// Command predictpeers compares the gradient boosting of `rmreplay predict` with that of LightGBM and scikit-learn on logs:
+// Command predictpeers compares the gradient boosting of `rmreplay predict` with that of LightGBM and scikit-learn on
+// logs:
 //
 //	tools/predict-peers KTH-SP2-1996-2.1-cln.swf.gz CTC-SP2-1996-3.1-cln.swf.gz
 //
 // which installs these two and runs this program. All models see the same features of each job at its submission, and
-// are trained on the same rows at the same instants, as `rmreplay predict evaluate` does. All predictions are cut to the
-// time limit, calibrated online by the same rule, and scored alike; until the first training all are those of last2.
+// are trained on the same rows at the same instants, as `rmreplay predict evaluate` does. All predictions are cut to
+// the time limit, calibrated online by the same rule, and scored alike; until the first training all are those of
+// last2.
 //
 // The times are CPU times. Our model predicts each job as it is submitted, and its time includes the features. The
 // others get the features from a file, and predict all jobs between two trainings at once.
@@ -118,7 +120,9 @@ func runTool(ctx context.Context, args []string, stdout, stderr io.Writer) error
 }
 
 // compare measures all models on a log, or on its first jobs.
-func compare(ctx context.Context, path string, most int, growth float64, program []string, stderr io.Writer) (l *Log, err error) {
+func compare(
+	ctx context.Context, path string, most int, growth float64, program []string, stderr io.Writer,
+) (l *Log, err error) {
 	w, err := formats.OpenWith(path, workload.ReadOptions{Lean: true})
 	if err != nil {
 		return nil, err
@@ -178,7 +182,9 @@ func own(ctx context.Context, cases *predict.Cases, rows *recorder) (Result, err
 }
 
 // other measures a model of the program.
-func other(ctx context.Context, cases *predict.Cases, rows *recorder, dir, peer string, program []string) (r Result, err error) {
+func other(
+	ctx context.Context, cases *predict.Cases, rows *recorder, dir, peer string, program []string,
+) (r Result, err error) {
 	c := exec.CommandContext(ctx, program[0], append(program[1:], dir, peer)...)
 	var stderr strings.Builder
 	c.Stderr = &stderr

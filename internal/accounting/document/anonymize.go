@@ -62,7 +62,7 @@ func (a *Anonymizer) Document(text []byte, cluster string) ([]byte, error) {
 	var out bytes.Buffer
 	e := jsontext.NewEncoder(&out, jsontext.AllowDuplicateNames(true))
 	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
-		return nil, errors.New("anonymizing a document: it is not JSON object")
+		return nil, errors.New("anonymizing a document: it is not a JSON object")
 	}
 	write := func(tokens ...jsontext.Token) error {
 		for _, t := range tokens {

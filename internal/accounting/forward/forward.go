@@ -151,7 +151,7 @@ func Target(text string) (server, index string, err error) {
 	}
 	index = strings.Trim(u.Path, "/")
 	if strings.ContainsAny(index, "/\\?\"<>| #:") || strings.HasPrefix(index, "_") {
-		return "", "", fmt.Errorf("%s: %q is not a name of an index", u.Redacted(), index)
+		return "", "", fmt.Errorf("%s: %q is not the name of an index", u.Redacted(), index)
 	}
 	u.Path, u.RawPath = "", ""
 	return u.String(), index, nil

@@ -453,8 +453,10 @@ func TestOptions(t *testing.T) {
 		return path
 	}
 	for _, c := range []struct{ url, credentials, want string }{
-		{"ftp://x", "", "want http://"}, {"http://", "", "want http://"}, {"http://u:secret@x", "", "into a file"}, {"http://x/a/b", "", "not a name of an index"},
-		{"http://x/_bulk", "", "not a name of an index"}, {"http://x/?q=1", "", "without ?"}, {"http://x:%zz", "", "cannot be parsed"},
+		{"ftp://x", "", "want http://"}, {"http://", "", "want http://"}, {"http://u:secret@x", "", "into a file"},
+		{"http://x/a/b", "", "not the name of an index"},
+		{"http://x/_bulk", "", "not the name of an index"}, {"http://x/?q=1", "", "without ?"},
+		{"http://x:%zz", "", "cannot be parsed"},
 		{"http://x", filepath.Join(dir, "absent"), "no such file"}, {"http://x", write("open", "a:b", 0o644), "want 0600"},
 		{"http://x", write("bad", "nothing", 0o600), "want one line"},
 	} {

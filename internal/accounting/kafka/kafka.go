@@ -68,7 +68,7 @@ func ParseFrom(from string) (brokers []string, topic string, err error) {
 		return fail("no topic behind the brokers")
 	}
 	if len(topic) > mostName || strings.Trim(topic, nameCharacters) != "" || topic == "." || topic == ".." {
-		return fail(fmt.Sprintf("%q is not a name of a topic", topic))
+		return fail(fmt.Sprintf("%q is not the name of a topic", topic))
 	}
 	for _, broker := range strings.Split(list, ",") {
 		host, port, err := net.SplitHostPort(broker)

@@ -168,11 +168,11 @@ func Document(r *finished.Job, cluster string) ([]byte, error) {
 		Priority: r.Priority, WorkDir: r.WorkDir, Dependency: r.Dependency, Features: r.Constraint, Comment: r.Comment,
 		Script: r.Script, Limit: limitOf(r.TimeLimit), beyond: beyondOf(r),
 	}
-	array, task, named := taskOf(r.ID)
+	task, named := taskOf(r.ID)
 	switch isTask := r.ArrayJob != 0 && r.ArrayTask >= 0; {
 	case f.JobID != 0 || isTask: // a task without a number is told apart by its index
 	case r.HetJob == 0 && r.ArrayJob == 0 && named:
-		f.ArrayJob, f.ArrayTask = array, &task
+		f.ArrayJob, f.ArrayTask = task.Number, &task.Task
 	case r.HetJob == 0:
 		f.JobID = leadingNumber(r.ID)
 	case r.HetOffset == 0: // the number of the first component is that of the whole
@@ -210,10 +210,10 @@ func RunDocument(r *run.Row, cluster string, window hpc.Time) ([]byte, error) {
 		Limit: limitOf(r.TimeLimit), Nodes: r.Nodes, TotalCPUs: amount(r.Processors, r.Start), TotalNodes: amount(r.NodeCount, r.Start),
 		ExitCode: slurmspec.ExitCode{Status: r.ExitCode, Signal: r.Signal}.String(), TRESAlloc: r.TRES,
 	}
-	array, task, isTask := taskOf(r.Job)
+	task, isTask := taskOf(r.Job)
 	switch {
 	case f.JobID == 0 && r.Task < 0 && isTask:
-		f.ArrayJob, f.ArrayTask = array, &task
+		f.ArrayJob, f.ArrayTask = task.Number, &task.Task
 	case r.Task >= 0 && r.Start == 0: // Slurm numbers a task when it starts: until then they share the array's number
 		f.JobID, f.ArrayJob, f.ArrayTask = 0, cmp.Or(leadingNumber(r.Job), r.RMJob), &r.Task
 	case r.Task >= 0:
@@ -267,14 +267,9 @@ func instant(t hpc.Time) string {
 }
 
 // taskOf reads the name of a task of an array, "5313029_10", in a record that does not say otherwise that it is one.
-func taskOf(id string) (array uint32, task int, ok bool) {
-	whole, index, found := strings.Cut(id, "_")
-	n, err := strconv.ParseUint(whole, 10, 32)
-	if !found || err != nil || n == 0 {
-		return 0, 0, false
-	}
-	m, err := strconv.ParseUint(index, 10, 31)
-	return uint32(n), int(m), err == nil
+func taskOf(name string) (id slurmspec.JobID, ok bool) {
+	id, err := slurmspec.ParseJobID(name)
+	return id, err == nil && id.Number > 0 && id.Task >= 0
 }
 
 // leadingNumber returns the number at the beginning of a job's name, or 0.

@@ -52,7 +52,8 @@ var healthPanels = []*panel{
 }
 
 // frozen says why nothing took time.
-const frozen = "Nothing took time. In a replay on the frozen clock computing takes none; one with --clock measured has times."
+const frozen = "Nothing took time. In a replay on the frozen clock computing takes none; " +
+	"one with --clock measured has times."
 
 // explainBlank adds a note to a table whose chart is empty, because there are figures and all of them are 0.
 func (p *panel) explainBlank(t *table) {

@@ -137,12 +137,12 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 		over()
 		return
 	}
-	e.await(j, a, over)
+	e.await(j, a, answering, over)
 }
 
-// await plans the answers of an ending job's nodes. The last one ends the job, and slurmctld looks at its queue.
-func (e *Engine) await(j *job, a answers.Answers, over func()) {
-	left, told := a.All(), e.agents.Send(e.now, a.All().Count())
+// await plans the answers of an ending job's nodes. The job is over when none is left; slurmctld looks at its queue.
+func (e *Engine) await(j *job, a answers.Answers, left selection.Bits, over func()) {
+	told := e.agents.Send(e.now, left.Count())
 	answered := func(nodes selection.Bits, pass func()) func() {
 		return func() {
 			e.answer(j, nodes)

@@ -159,7 +159,7 @@ func Adapt(cluster *Cluster, release slurmspec.Release, env Environment) (*Adapt
 		Release:  release,
 		Upgrade:  []Change{}, // "[]" in JSON, not "null"
 		Files:    make(map[string][]byte),
-		Changes:  slices.Clone(cluster.scaled),
+		Changes:  slices.Clone(cluster.changed),
 		Warnings: append([]string{}, cluster.Warnings...),
 		Nodes:    slices.Clone(cluster.Nodes),
 	}}

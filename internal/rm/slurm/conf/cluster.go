@@ -75,7 +75,7 @@ type Cluster struct {
 	nodeLines []nodeLine
 	nodeIndex map[string]int
 	names     int      // in the host lists that were expanded; [maxNames] is the limit
-	scaled    []Change // changes by [Cluster.Scale] and [Cluster.With]
+	changed   []Change // by [Cluster.Scale] and [Cluster.With], and where a file is missing
 	factor    float64  // the factor of these changes; 0 if there are none
 }
 
@@ -206,7 +206,8 @@ func (c *Cluster) With(key, value, reason string) *Cluster {
 	out := *c
 	out.Statements = slices.DeleteFunc(slices.Clone(c.Statements), func(s Statement) bool { return strings.EqualFold(s.Key, key) })
 	out.Statements = append(out.Statements, Statement{File: site.File, Line: site.Line, Key: key, Value: value})
-	out.scaled = append(slices.Clip(c.scaled), Change{Key: key, From: site.Value, To: value, Reason: reason, File: site.File, Line: site.Line})
+	out.changed = append(slices.Clip(c.changed),
+		Change{Key: key, From: site.Value, To: value, Reason: reason, File: site.File, Line: site.Line})
 	return &out
 }
 
@@ -308,11 +309,9 @@ func (c *Cluster) resolve() error {
 	if err := c.resolveGRES(); err != nil {
 		return err
 	}
-	if err := c.checkTopology(); err != nil {
-		return err
-	}
 	c.warnUnpartitioned()
-	return nil
+	c.leaveOutTopology()
+	return c.checkTopology()
 }
 
 // warnRepeated warns of repeated keys with different values, and of operators, which Slurm

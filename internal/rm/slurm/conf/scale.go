@@ -51,7 +51,7 @@ func (c *Cluster) Scale(factor float64) (*Cluster, error) {
 		}
 	}
 	out.Topology = sc.topology()
-	out.scaled = append(slices.Clip(c.scaled), sc.changes...)
+	out.changed = append(slices.Clip(c.changed), sc.changes...)
 	if err := out.resolve(); err != nil {
 		return nil, fmt.Errorf("scaling the nodes of %s by %g: %w", c.Path, factor, err)
 	}

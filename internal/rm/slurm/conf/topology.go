@@ -15,20 +15,25 @@ func (c *Cluster) usesTopologyFile() bool {
 	return c.is("TopologyPlugin", "topology/tree") || c.is("TopologyPlugin", "topology/hypercube")
 }
 
-// checkTopology checks topology.yaml, or else topology.conf if the topology plugin reads it, against
-// the nodes. It warns of unknown names and of nodes without a switch, as Slurm does: Slurm never runs a
-// job on nodes without a common switch. It leaves a plugin out whose file the directory does not have.
+// leaveOutTopology leaves a topology plugin out whose file the directory does not have: slurmctld would not start.
+func (c *Cluster) leaveOutTopology() {
+	const key = "TopologyPlugin"
+	s, _ := c.statement(key)
+	if c.Topology != nil || c.TopologyYAML != nil || !c.usesTopologyFile() && !c.is(key, "topology/block") {
+		return
+	}
+	c.warn(s, "%s=%s is left out: it needs topology.conf, which is not beside slurm.conf; jobs are placed as if there "+
+		"were no switches (copy that file from the site's machine to have them)", key, s.Value)
+	c.Statements = slices.DeleteFunc(c.Statements, func(s Statement) bool { return strings.EqualFold(s.Key, key) })
+	c.changed = append(c.changed, Change{Key: key, From: s.Value, Reason: topologyConf + " is not beside slurm.conf"})
+}
+
+// checkTopology checks topology.yaml, or else topology.conf if the topology plugin reads it, against the nodes. It warns
+// of unknown names and of nodes without a switch: Slurm never runs a job on nodes without a common switch.
 func (c *Cluster) checkTopology() (err error) {
 	switch {
 	case c.TopologyYAML != nil:
 		c.topology, err = topology.Parse(topologyYAML, c.TopologyYAML)
-	case c.Topology == nil && (c.usesTopologyFile() || c.is("TopologyPlugin", "topology/block")): // slurmctld would not start
-		s, _ := c.statement("TopologyPlugin")
-		c.warn(s, "TopologyPlugin=%s is left out: it needs topology.conf, which is not beside slurm.conf; jobs are placed as "+
-			"if there were no switches (copy that file from the site's machine to have them)", s.Value)
-		c.Statements = slices.DeleteFunc(c.Statements, func(s Statement) bool { return strings.EqualFold(s.Key, "TopologyPlugin") })
-		c.scaled = append(c.scaled, Change{Key: "TopologyPlugin", From: s.Value, Reason: topologyConf + " is not beside slurm.conf"})
-		return nil
 	case !c.usesTopologyFile():
 		return nil
 	default:
