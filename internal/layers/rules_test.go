@@ -249,7 +249,7 @@ var rules = []rule{
 	{"use cases", "internal/ioservice/server", []string{"internal/hpc", "internal/ioservice", "internal/origin"}, nil,
 		"the network is one way to ask the service; a scheduler in this process calls it"},
 
-	{"accounting", "internal/accounting/document", []string{"internal/lines", "internal/slurmspec", "internal/waits"}, computes,
+	{"accounting", "internal/accounting/document", []string{"internal/hostlist", "internal/lines", "internal/slurmspec", "internal/waits"}, computes,
 		"what a document says follows from its text; its callers receive and keep it"},
 	{"accounting", "internal/accounting/engine/wire", nil, computes,
 		"both sides of the protocol know its frames; neither knows the other"},
