@@ -106,7 +106,9 @@ func (r *Result) accountsOfJobs(n *names) {
 	if r.Accounts != "" || len(n.users) == 0 {
 		return
 	}
-	r.Accounts = n.commands()
+	if r.Accounts = n.commands(); r.Accounts == "" {
+		return // root alone, who is in every database
+	}
 	accounts := make(map[string]bool)
 	for _, u := range n.users {
 		for _, account := range u.accounts() {

@@ -3,6 +3,7 @@ package build
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,15 +145,19 @@ func TestPartitionsOfJobs(t *testing.T) {
 	}
 }
 
-// TestNothingToWrite: a cluster directory that gets no file is said.
+// TestNothingToWrite: a cluster directory that gets no file is said, and nothing is said of what is in it.
 func TestNothingToWrite(t *testing.T) {
-	r, err := From(t.Context(), Sacct, dump(t, "||||||"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	files, err := r.Write(filepath.Join(dir, "x.jsonl"), filepath.Join(dir, "cluster"))
-	if text := strings.Join(r.Missing, "\n"); err != nil || len(files) > 0 || !strings.Contains(text, "cluster gets no file users:") {
-		t.Errorf("%v, %v; missing: %s", files, err, text)
+	for _, who := range []string{"||||||", "root|0|root|0|root||normal"} {
+		r, err := From(t.Context(), Sacct, dump(t, who), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		files, err := r.Write(filepath.Join(dir, "x.jsonl"), filepath.Join(dir, "cluster"))
+		text := strings.Join(r.Missing, "\n")
+		if err != nil || slices.Contains(files, filepath.Join(dir, "cluster", "accounts.sacctmgr")) ||
+			!strings.Contains(text, "cluster gets no file accounts.sacctmgr: it would be empty") || strings.Contains(text, "without limits") {
+			t.Errorf("%s: %v, %v; missing: %s", who, files, err, text)
+		}
 	}
 }
