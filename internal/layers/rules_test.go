@@ -169,7 +169,7 @@ var rules = []rule{
 		"the loop drives a resource manager; its caller chooses which"},
 	{"use cases", "internal/waits", []string{"internal/hpc", "internal/rm", "internal/run"}, computes,
 		"why a job waited is a function of its row alone, so that all commands say the same"},
-	{"use cases", "internal/metrics", []string{"internal/bandwidth", "internal/hpc", "internal/ioaware", "internal/rm", "internal/run", "internal/slurmspec", "internal/spelling", "internal/waits", "internal/quantity"}, computes,
+	{"use cases", "internal/metrics", []string{"internal/bandwidth", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/rm", "internal/run", "internal/slurmspec", "internal/spelling", "internal/waits", "internal/quantity"}, computes,
 		"metrics are a function of a run record alone, so that any record can be measured again"},
 	{"use cases", "internal/fairstart", []string{"internal/hpc", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run"}, computes,
 		"fair start times follow from a record and the simulator"},
