@@ -222,6 +222,8 @@ var rules = []rule{
 		"internal/finished", "internal/forecast", "internal/formats/sacct", "internal/hpc", "internal/input", "internal/lines", "internal/output", "internal/predict", "internal/slurmspec/...", "internal/workload", "internal/quantity",
 	}, nil,
 		"Slurm's commands are one source of a queue; a forecast knows none"},
+	{"use cases", "internal/forecast/judge", []string{"internal/forecast", "internal/hpc"}, computes,
+		"whether forecasts came true follows from them and from starts, wherever both come from"},
 	{"use cases", "internal/progress", []string{"internal/replay", "internal/quantity"}, computes,
 		"how far a run is follows from what its loop says; the caller has the terminal and the clock"},
 	{"use cases", "internal/predict/benefit", []string{
