@@ -1,6 +1,8 @@
 package service_test
 
 import (
+	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,6 +15,8 @@ import (
 	"rmreplay/internal/accounting/servertest"
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/accounting/store/storetest"
+	"rmreplay/internal/rm/slurm/rpc/rpctest"
+	"rmreplay/internal/slurmspec"
 )
 
 // TestKafkaKilled kills the server and the broker of Apache Kafka that it reads from, in turn, while documents are sent
@@ -21,8 +25,8 @@ import (
 func TestKafkaKilled(t *testing.T) {
 	broker := servertest.NewKafka(t, servertest.KafkaOptions{})
 	documents, kills := int64(3000), 4
-	if os.Getenv("RMREPLAY_LONG_TESTS") != "" {
-		documents, kills = 1_000_000, 100
+	if n := longKills(t); n > 0 {
+		documents, kills = documentsAKill*int64(n), n
 	}
 	t.Setenv(kafkaVariable, broker.Address+"/slurm")
 	dir, address := filepath.Join(t.TempDir(), "data"), freeAddress(t)
@@ -71,4 +75,48 @@ func TestKafkaKilled(t *testing.T) {
 	}
 	checkJobs(t, dir, documents, synthetic)
 	logRow(t, "`--kafka`", "Apache Kafka "+broker.Version(), documents, kills, begin)
+}
+
+// TestKafkaPlugin runs short jobs on stock daemons whose stock plugin sends them to Apache Kafka, from where the server
+// reads them. The broker is away while some of them end. All come, and are as sacct has them.
+func TestKafkaPlugin(t *testing.T) {
+	rpctest.Each(t, slurmspec.R2411, []string{"slurmd", "slurmdbd", "sbatch", "sacct", "sacctmgr", "sinfo", "squeue"}, func(t *testing.T, slurm *rpctest.Slurm) {
+		broker := servertest.NewKafka(t, servertest.KafkaOptions{})
+		properties := filepath.Join(t.TempDir(), "kafka.conf")
+		if err := os.WriteFile(properties, []byte("bootstrap.servers="+broker.Address+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := newSite(t, slurm, "jobcomp_kafka", "JobCompType=jobcomp/kafka\nJobCompLoc="+properties+"\nJobCompParams=topic=test,requeue_on_msg_timeout")
+		t.Setenv(kafkaVariable, broker.Address+"/test")
+		data := filepath.Join(t.TempDir(), "data")
+		server := start(t, data, freeAddress(t))
+		ctx, svc := context.Background(), service.New()
+		arrived := func(jobs int64) {
+			t.Helper()
+			s.until(fmt.Sprintf("%d jobs", jobs), func() bool {
+				info, err := svc.Info(ctx, data)
+				return err == nil && info.Jobs == jobs
+			})
+		}
+		s.startController()
+		s.submit(6, "-J", "plain")
+		s.submit(3, "-J", "name \"quoted\" ü", "-N", "1", "-n", "3", "--comment=c")
+		s.submit(1, "-J", "array", "--array=1-4")
+		arrived(13)
+		broker.Kill()
+		s.submit(4, "-J", "away")
+		broker.Start()
+		s.submit(2, "-J", "after")
+		arrived(19)
+		r, err := svc.Reconcile(ctx, data, service.Records{Sources: []string{s.sacct(19)}, From: "sacct"}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Records != 19 || r.Equal != 19 || len(r.Missing)+len(r.Differing)+r.Unknown > 0 {
+			t.Errorf("%+v", r)
+		}
+		if err := server.end(syscall.SIGTERM); err != nil {
+			t.Errorf("%v: %s", err, server.log.String())
+		}
+	})
 }
