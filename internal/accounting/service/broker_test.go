@@ -20,8 +20,8 @@ import (
 )
 
 // TestKafkaKilled kills the server and the broker of Apache Kafka that it reads from, in turn, while documents are sent
-// to the broker. In the end the server has each job once. With RMREPLAY_LONG_TESTS these are a million documents and 100
-// kills.
+// to the broker. In the end the server has each job once, and it read on soon after a crash. With RMREPLAY_LONG_TESTS these
+// are a million documents and 100 kills.
 func TestKafkaKilled(t *testing.T) {
 	broker := servertest.NewKafka(t, servertest.KafkaOptions{})
 	documents, kills := int64(3000), 4
@@ -37,13 +37,26 @@ func TestKafkaKilled(t *testing.T) {
 	}
 	defer producer.Close()
 	n, begin := int64(0), time.Now()
+	stored := func() int64 {
+		info, err := service.New().Info(t.Context(), dir)
+		if err != nil { // the server starts
+			return 0
+		}
+		return info.Jobs
+	}
+	produce := func() {
+		n++
+		producer.Produce(t.Context(), &kgo.Record{Value: storetest.Entry(n).Document}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	soonest := time.Hour
 	for k := range kills + 1 {
-		for ; n < documents*int64(k+1)/int64(kills+1); n++ {
-			producer.Produce(t.Context(), &kgo.Record{Value: storetest.Entry(n + 1).Document}, func(_ *kgo.Record, err error) {
-				if err != nil {
-					t.Error(err)
-				}
-			})
+		untilAll(t, n, stored, &s.log) // otherwise the kills would soon come before the server reads anything
+		for n < documents*int64(k+1)/int64(kills+1) {
+			produce()
 		}
 		if k == kills {
 			break
@@ -52,6 +65,10 @@ func TestKafkaKilled(t *testing.T) {
 		if k%2 == 0 {
 			s.end(syscall.SIGKILL)
 			s = start(t, dir, address)
+			produce()
+			again := time.Now()
+			untilAll(t, n, stored, &s.log)
+			soonest = min(soonest, time.Since(again))
 		} else {
 			broker.Kill()
 			broker.Start()
@@ -63,15 +80,12 @@ func TestKafkaKilled(t *testing.T) {
 	if err := producer.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	untilAll(t, documents, func() int64 {
-		info, err := service.New().Info(t.Context(), dir)
-		if err != nil { // the server starts
-			return 0
-		}
-		return info.Jobs
-	}, &s.log)
+	untilAll(t, documents, stored, &s.log)
 	if err := s.end(syscall.SIGTERM); err != nil {
 		t.Errorf("%v: %s", err, s.log.String())
+	}
+	if soonest > 40*time.Second {
+		t.Errorf("after a crash the server reads again after %v: did it wait until the broker gave its reader up, after 45 s?", soonest)
 	}
 	checkJobs(t, dir, documents, synthetic)
 	logRow(t, "`--kafka`", "Apache Kafka "+broker.Version(), documents, kills, begin)
