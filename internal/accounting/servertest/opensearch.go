@@ -67,6 +67,14 @@ func (s *OpenSearch) Ask(method, path, body string, to any) {
 	}
 }
 
+// Version returns the version that the node says.
+func (s *OpenSearch) Version() string {
+	s.t.Helper()
+	var about struct{ Version struct{ Number string } }
+	s.Ask(http.MethodGet, "/", "", &about)
+	return about.Version.Number
+}
+
 // Document is a document in an index.
 type Document struct {
 	Index  string          `json:"_index"`

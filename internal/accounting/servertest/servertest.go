@@ -94,7 +94,7 @@ func Schemathesis(t testing.TB, description, url string, args ...string) {
 // Start starts the server, anew after Kill, with the files that it had, and waits until it answers.
 func (p *Process) Start() {
 	p.t.Helper()
-	root := filepath.Join(os.Getenv(Variable), p.name)
+	root := p.root()
 	log, err := os.OpenFile(p.log(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		p.t.Fatal(err)
@@ -148,6 +148,9 @@ func (p *Process) Kill() {
 	_ = p.stdin.Close() // nobody reads it
 	p.cmd = nil
 }
+
+// root returns the directory of the server's programs.
+func (p *Process) root() string { return filepath.Join(os.Getenv(Variable), p.name) }
 
 func (p *Process) log() string { return filepath.Join(p.dir, "output") }
 

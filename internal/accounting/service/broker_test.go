@@ -32,7 +32,7 @@ func TestKafkaKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer producer.Close()
-	n := int64(0)
+	n, begin := int64(0), time.Now()
 	for k := range kills + 1 {
 		for ; n < documents*int64(k+1)/int64(kills+1); n++ {
 			producer.Produce(t.Context(), &kgo.Record{Value: storetest.Entry(n + 1).Document}, func(_ *kgo.Record, err error) {
@@ -52,23 +52,23 @@ func TestKafkaKilled(t *testing.T) {
 			broker.Kill()
 			broker.Start()
 		}
+		if k%10 == 9 {
+			t.Logf("%v: %d killings, %d documents sent", time.Since(begin).Round(time.Second), k+1, n)
+		}
 	}
 	if err := producer.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	jobs := int64(0)
-	for begin := time.Now(); jobs < documents; time.Sleep(100 * time.Millisecond) {
+	untilAll(t, documents, func() int64 {
 		info, err := service.New().Info(t.Context(), dir)
-		if err == nil {
-			jobs = info.Jobs
+		if err != nil { // the server starts
+			return 0
 		}
-		if time.Since(begin) > 10*time.Minute {
-			t.Fatalf("%d of %d jobs, %v: %s", jobs, documents, err, s.log.String())
-		}
-	}
+		return info.Jobs
+	}, &s.log)
 	if err := s.end(syscall.SIGTERM); err != nil {
 		t.Errorf("%v: %s", err, s.log.String())
 	}
 	checkJobs(t, dir, documents, synthetic)
-	t.Logf("%d documents, %d kills of the server and of the broker", documents, kills)
+	logRow(t, "`--kafka`", "Apache Kafka "+broker.Version(), documents, kills, begin)
 }

@@ -68,10 +68,12 @@ func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 // afterAdministrators is how much later than a whole second the loop turns, for the order alone.
 const afterAdministrators = 1
 
-// throttle lets pass the microsecond for which slurmctld sleeps before it serves a submission or a user's command
-// (_throttle_start in proc_req.c). What is due until then comes first, and a node that told before the request.
+// throttled is how long slurmctld sleeps before it serves a message (_throttle_start in proc_req.c).
+const throttled = time.Microsecond
+
+// throttle lets pass the time for which slurmctld sleeps before it serves a submission or a user's command. What is due until then comes first, and a node that told before the request.
 func (e *Engine) throttle() {
-	served, asked := e.now.Add(time.Microsecond), e.timed
+	served, asked := e.now.Add(throttled), e.timed
 	for e.next() < served {
 		e.now = max(e.now, e.next())
 		e.step()

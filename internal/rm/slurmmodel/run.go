@@ -78,7 +78,7 @@ func (e *Engine) planEnd(j *job, begin hpc.Time) {
 	if work.EndAt == 0 {
 		end, latencyFrom = begin.Add(run), begin
 	}
-	e.at(end.Add(nodes.ExitLatency(j.number, latencyFrom)), jobEnds, func() {
+	e.at(end.Add(nodes.ExitLatency(j.number, latencyFrom)+throttled), jobEnds, func() {
 		if j.state == running && j.endTimer == generation && e.mayEnd(j) {
 			e.complete(j)
 		}
@@ -113,7 +113,7 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	if j.array != nil {
 		j.array.running--
 	}
-	a := answers.Of(j.alloc.Nodes, e.up, killed, e.par.Epilog, e.rules)
+	a := answers.Of(j.alloc.Nodes, e.up, killed, e.par.Epilog)
 	answering := a.All()
 	for i := range answering.All {
 		e.completing[i]++

@@ -98,6 +98,9 @@ func (n *names) commands() string {
 			}
 		}
 	}
+	if b.Len() == 0 { // a file, so that a replay makes no accounts by rules of its own
+		b.WriteString("# Every database has the association of root in the account root, and no other one is needed.\n")
+	}
 	return b.String()
 }
 
@@ -106,9 +109,7 @@ func (r *Result) accountsOfJobs(n *names) {
 	if r.Accounts != "" || len(n.users) == 0 {
 		return
 	}
-	if r.Accounts = n.commands(); r.Accounts == "" {
-		return // root alone, who is in every database
-	}
+	r.Accounts = n.commands()
 	accounts := make(map[string]bool)
 	for _, u := range n.users {
 		for _, account := range u.accounts() {
