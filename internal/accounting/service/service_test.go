@@ -39,10 +39,12 @@ import (
 )
 
 // serveVariable makes the test's program a server over the directory that it names, on the address
-// behind it. It forwards to the URL of forwardVariable, and reads the topic of kafkaVariable.
+// behind it. It forwards to the URL of forwardVariable, or has the index at that of storeVariable as its store, and
+// reads the topic of kafkaVariable.
 const (
 	serveVariable   = "RMREPLAY_TEST_SERVE"
 	forwardVariable = "RMREPLAY_TEST_FORWARD"
+	storeVariable   = "RMREPLAY_TEST_STORE"
 	kafkaVariable   = "RMREPLAY_TEST_KAFKA"
 )
 
@@ -52,6 +54,9 @@ func TestMain(m *testing.M) {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
 		opts := service.Serve{Data: dir, Listen: []string{address}, Forward: os.Getenv(forwardVariable), Kafka: os.Getenv(kafkaVariable)}
+		if index := os.Getenv(storeVariable); index != "" {
+			opts.Store, opts.URL = service.Elasticsearch, index
+		}
 		err := service.New().Serve(ctx, opts, func(format string, args ...any) {
 			fmt.Fprintf(os.Stderr, format+"\n", args...)
 		})
