@@ -292,8 +292,8 @@ func (m *Manifest) derive() {
 	const left = "running-left-out"
 	if n := m.Workload.Rules[workload.RuleLeftRunning]; n > 0 &&
 		!slices.ContainsFunc(m.Warnings, func(w Warning) bool { return w.Code == left }) {
-		m.Warnings = append(m.Warnings, Warning{Code: left, Count: n, Text: "jobs that ran when the window began are left out, " +
-			"because the record does not name their nodes: the machine is emptier than it was"})
+		m.Warnings = append(m.Warnings, Warning{Code: left, Count: n, Text: "jobs that ran when the window began are " +
+			"left out, because the record does not name their nodes: the machine is emptier than it was"})
 	}
 }
 
