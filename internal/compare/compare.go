@@ -494,9 +494,28 @@ func warnings(sets []Set, c *Comparison) []string {
 			}
 		}
 	}
-	list = append(list, ioWarnings(sets)...)
+	list = append(append(list, endsAsFailed(sets)...), ioWarnings(sets)...)
 	if len(hashes) > 1 {
 		list = append(list, "the runs are of different workloads: only jobs of the same ID are compared one by one")
+	}
+	return list
+}
+
+// endsAsFailed says which sets have jobs that failed in place of another end, unless all sets have the same ones.
+func endsAsFailed(sets []Set) (list []string) {
+	texts := map[string]bool{}
+	for _, s := range sets {
+		text := ""
+		for _, w := range s.Runs[0].Manifest.Warnings {
+			if w.Code == run.EndsAsFailed {
+				text = w.Text
+				list = append(list, s.Runs[0].Name+": "+text)
+			}
+		}
+		texts[text] = true
+	}
+	if len(texts) == 1 {
+		return nil
 	}
 	return list
 }
