@@ -164,7 +164,8 @@ func (e *Engine) await(j *job, a answers.Answers, left selection.Bits, over func
 			class = nodesTell
 		}
 		e.at(served, class, answered(a.Telling, func() {
-			if e.loops.queued = e.loops.queued || e.par.Deferred; !e.par.Deferred {
+			deferred := e.par.Deferred || e.agents.Many(e.now)
+			if e.loops.queued = e.loops.queued || deferred; !deferred {
 				e.request(false)
 			}
 		}))
