@@ -419,6 +419,15 @@ func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes i
 	return a.told(j, l, a.limits.PostSelect(l, wants, alloc.Nodes))
 }
 
+// afterPlan compares a job that backfill plans on nodes with the limits of resources.
+func (a *accounting) afterPlan(j *job, nodes selection.Bits) bool {
+	if a.limits == nil {
+		return true
+	}
+	l, wants := a.view(j), a.request(j, nodes.Count(), cmp.Or(j.totalCPUs, j.request.MinCPUs))
+	return a.told(j, l, a.limits.PostPlan(l, wants, nodes))
+}
+
 // limited reports whether a job waits because of a limit.
 func (a *accounting) limited(j *job) bool { return limits.KeepsBehind(j.reason, a.e.rules.Since2411) }
 

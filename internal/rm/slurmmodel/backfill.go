@@ -463,7 +463,7 @@ func (t *trial) conflicts(alloc *selection.Allocation, start int64) bool {
 // reserve plans a job, and returns what follows.
 func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	e, j, bf := t.e, t.job, &t.e.par.BF
-	if !e.par.AssocLimitStop && !e.account.afterSelection(j, nil, alloc.Nodes.Count()) {
+	if !e.par.AssocLimitStop && !e.account.afterPlan(j, alloc.Nodes) {
 		t.judge(j, rm.OverLimit)
 		return nextRecord
 	}
