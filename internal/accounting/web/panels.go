@@ -434,7 +434,7 @@ func shapeClasses(name, label string, classes int, unit string, f format) func(r
 		for _, part := range []float64{50, 90} {
 			for _, row := range t.Rows {
 				if value(row[4]) >= part {
-					t.notes = append(t.notes, fmt.Sprintf("%.0f %% are below %s.", part, r.write(f, row[1])))
+					t.notes = append(t.notes, fmt.Sprintf("%.0f %% or more are below %s, where a bar ends.", part, r.write(f, row[1])))
 					break
 				}
 			}

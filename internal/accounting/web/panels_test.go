@@ -343,9 +343,9 @@ func TestUnknownAmounts(t *testing.T) {
 		"summary": "[[3 0 0 3600 <nil> 2 <nil> <nil> <nil> 3 <nil>]] 1 job that ran is not in the node hours: its record does not say " +
 			"how many nodes it had. 2 jobs that ran are not in the CPU hours" + records + "processors they had. 2 jobs that ran are not in the GPU hours" +
 			records + "GPUs they had. 2 jobs that ran are not in what was asked for and not used" + limits,
-		"runs":   "[[2896 4096 2 <nil> 100]] 50 % are below 1 h 8 min. 90 % are below 1 h 8 min. 1 job never ran and is not in it.",
-		"waits":  "[[2896 4096 2 <nil> 100]] 50 % are below 1 h 8 min. 90 % are below 1 h 8 min. 1 job never ran and is not in it.",
-		"sizes":  "[[2 4 1 <nil> 100]] 50 % are below 4. 90 % are below 4. 1 job never ran and is not in it. 1 job that ran is not in it: its record does not say how many nodes it had.",
+		"runs":   "[[2896 4096 2 <nil> 100]] 50 % or more are below 1 h 8 min, where a bar ends. 90 % or more are below 1 h 8 min, where a bar ends. 1 job never ran and is not in it.",
+		"waits":  "[[2896 4096 2 <nil> 100]] 50 % or more are below 1 h 8 min, where a bar ends. 90 % or more are below 1 h 8 min, where a bar ends. 1 job never ran and is not in it.",
+		"sizes":  "[[2 4 1 <nil> 100]] 50 % or more are below 4, where a bar ends. 90 % or more are below 4, where a bar ends. 1 job never ran and is not in it. 1 job that ran is not in it: its record does not say how many nodes it had.",
 		"limits": "[] 1 job never ran and is not in it. 2 jobs that ran are not in it" + limits,
 		"waste":  "[[2024-03-01T02:00:00Z 2024-03-01T02:00:01Z <nil> 0 0 <nil>]] 2 jobs that ran are not in the CPU hours" + records + "processors they had. 2 jobs that ran are not in what was asked for and not used" + limits,
 	} {
