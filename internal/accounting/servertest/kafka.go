@@ -74,7 +74,7 @@ func (k *Kafka) Version() string {
 	pattern := filepath.Join(k.root(), "lib", "kafka-server-[0-9]*.jar")
 	jars, err := filepath.Glob(pattern)
 	if err != nil || len(jars) != 1 {
-		k.t.Fatalf("%s: %d files (%v), want one", pattern, len(jars), err)
+		k.t.Fatalf("%s: %q, %v (want one file)", pattern, jars, err)
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(jars[0]), "kafka-server-"), ".jar")
 }

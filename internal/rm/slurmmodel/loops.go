@@ -40,8 +40,8 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	l := &e.loops
 	second := at.UnixSeconds()
 	l.turn = e.nextTurn(at)
-	l.lastFull, l.lastSched, l.lastLimit, l.lastPurge, l.lastBackfill = second, second, second, second, second
-	l.lastReservations = second
+	l.lastFull, l.lastSched, l.lastLimit, l.lastPurge = second, second, second, second
+	l.lastBackfill, l.lastReservations = second, second
 	l.backfill, l.decay = hpc.Never, at
 	switch {
 	case !e.par.BF.Off:
@@ -68,10 +68,12 @@ func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 // afterAdministrators is how much later than a whole second the loop turns, for the order alone.
 const afterAdministrators = 1
 
-// throttle lets pass the microsecond for which slurmctld sleeps before it serves a submission or a user's command
-// (_throttle_start in proc_req.c). What is due until then comes first, and a node that told before the request.
+// throttled is how long slurmctld sleeps before it serves a message (_throttle_start in proc_req.c).
+const throttled = time.Microsecond
+
+// throttle lets pass the time for which slurmctld sleeps before it serves a submission or a user's command. What is due until then comes first, and a node that told before the request.
 func (e *Engine) throttle() {
-	served, asked := e.now.Add(time.Microsecond), e.timed
+	served, asked := e.now.Add(throttled), e.timed
 	for e.next() < served {
 		e.now = max(e.now, e.next())
 		e.step()
@@ -151,10 +153,7 @@ func (e *Engine) backgroundTurn() {
 		e.enforceLimits()
 		e.purgeReservations(now)
 	}
-	purge := int64(purgeInterval)
-	if e.par.MinJobAge < purge {
-		purge = max(10, e.par.MinJobAge)
-	}
+	purge := min(purgeInterval, max(10, e.par.MinJobAge))
 	if e.par.MinJobAge > 0 && now-l.lastPurge >= purge {
 		l.lastPurge = now
 		e.purge()

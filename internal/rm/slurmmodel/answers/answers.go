@@ -4,7 +4,6 @@ package answers
 import (
 	"time"
 
-	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -19,13 +18,13 @@ type Answers struct {
 	Delay time.Duration
 }
 
-// unreachable is how long slurmctld tries to reach a node that is down. Since 24.11 the answers of a job's other
-// nodes come afterwards, since they come through one tree of messages (start_msg_tree in forward.c).
+// unreachable is how long slurmctld tries to reach a node that is down. The answers of a job's other nodes come
+// afterwards, since slurmctld waits for one tree of messages (start_msg_tree in forward.c).
 const unreachable = 10 * time.Millisecond
 
 // Of returns the answers of a job's nodes, of which some are up. With an epilog each tells when it ends. Without one
 // only the node tells whose script the job's end has killed (_rpc_terminate_job in slurmd's req.c).
-func Of(nodes, up selection.Bits, killed, epilog bool, rules parameters.Rules) Answers {
+func Of(nodes, up selection.Bits, killed, epilog bool) Answers {
 	others := nodes.Clone()
 	others.And(up)
 	a := Answers{Telling: others.Clone(), Others: others}
@@ -35,7 +34,7 @@ func Of(nodes, up selection.Bits, killed, epilog bool, rules parameters.Rules) A
 			a.Telling.Set(host)
 		}
 	}
-	if rules.Since2411 && others.Count() < nodes.Count() {
+	if others.Count() < nodes.Count() {
 		a.Delay = unreachable
 	}
 	others.AndNot(a.Telling)
