@@ -285,14 +285,15 @@ func fillDisk(t *testing.T, path string, done func() bool) {
 	}
 }
 
-// waitApplied opens a directory until its store has everything that was received.
+// waitApplied opens a directory until its store has everything that was received, in files of its own: what came last
+// may otherwise be in the journal alone.
 func waitApplied(t *testing.T, dir string, received int64) {
 	t.Helper()
 	in, err := intake.Open(context.Background(), dir, intake.Options{Now: time.Now, Report: func(err error) { t.Log(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := in.Wait(context.Background(), received); err != nil {
+	if err := errors.Join(in.Wait(context.Background(), received), in.Store().Seal()); err != nil {
 		t.Error(err)
 	}
 	if err := in.Close(); err != nil {
