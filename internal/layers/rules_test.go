@@ -224,6 +224,10 @@ var rules = []rule{
 		"Slurm's commands are one source of a queue; a forecast knows none"},
 	{"use cases", "internal/forecast/judge", []string{"internal/forecast", "internal/hpc"}, computes,
 		"whether forecasts came true follows from them and from starts, wherever both come from"},
+	{"use cases", "internal/forecast/service", []string{
+		"docs/schemas", "internal/access", "internal/accounts", "internal/experiment", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/hpc", "internal/origin", "internal/slurmspec", "internal/waits", "internal/wal",
+	}, []string{"os/exec"},
+		"the service ties captures, forecasts and their judge together; its caller has the command line"},
 	{"use cases", "internal/progress", []string{"internal/replay", "internal/quantity"}, computes,
 		"how far a run is follows from what its loop says; the caller has the terminal and the clock"},
 	{"use cases", "internal/predict/benefit", []string{
@@ -320,8 +324,8 @@ var rules = []rule{
 	{"program", "internal/cli/predictcmd", []string{"internal/cli/console", "internal/experiment", "internal/flags", "internal/hpc", "internal/inert", "internal/output", "internal/predict/...", "internal/replay", "internal/report", "internal/wal", "internal/workload", "internal/workload/transform", "internal/quantity"}, nil,
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli/forecastcmd", []string{
-		"internal/accounts", "internal/cli/console",
-		"internal/experiment", "internal/finished", "internal/flags", "internal/forecast", "internal/forecast/capture", "internal/hpc", "internal/predict/...", "internal/slurmspec/...",
+		"internal/access", "internal/accounts", "internal/cli/console",
+		"internal/experiment", "internal/finished", "internal/flags", "internal/forecast", "internal/forecast/capture", "internal/forecast/service", "internal/hpc", "internal/inert", "internal/interrupt", "internal/predict/...", "internal/quantity", "internal/slurmspec/...",
 	}, nil,
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli/recordcmd", []string{"internal/cli/console", "internal/explain", "internal/flags", "internal/formats", "internal/hpc", "internal/jobtable", "internal/metrics", "internal/rm/slurm", "internal/run", "internal/vclock"}, offline,
