@@ -84,7 +84,7 @@ const Format = 5
 var ErrNewer = errors.New("a newer version of the program made it")
 
 // ErrAbsent is the error of a directory without a store.
-var ErrAbsent = errors.New("no store of finished jobs is there")
+var ErrAbsent = errors.New("there is no store of finished jobs")
 
 // Store is an open store. Its methods may be called from several goroutines.
 type Store struct {

@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// ForMaintenance is what slurmctld says of a job whose nodes a reservation for maintenance has (_pick_best_nodes).
+// ForMaintenance is the reason of a job that waits for nodes of a maintenance reservation (_pick_best_nodes).
 const ForMaintenance = "Reserved for maintenance"
 
 // Unavailable says in slurmctld's words why nodes of a partition, or those that a job names, are not available
