@@ -359,8 +359,7 @@ func (n *nodes) move(j *Job, due hpc.Time) {
 	}
 }
 
-// findFull stores the first interval in which a node's processors are all in use. It is called when the node's stays
-// have changed.
+// findFull stores when a node's processors are first all in use. It is called when the node's stays have changed.
 func (n *nodes) findFull(node int32) {
 	n.ready = ready{}
 	n.note(node)
@@ -445,8 +444,7 @@ func inUse(stays []stay, r int, at hpc.Time) int64 {
 	return sum
 }
 
-// ready has the inputs of a placement. Equal inputs give the same placement until a use of the nodes begins, ends or
-// moves.
+// ready has the inputs of a placement: equal ones place equally until a use of the nodes begins, ends or moves.
 type ready struct {
 	job             *Job
 	demand          *demand
