@@ -253,7 +253,7 @@ var rules = []rule{
 	{"use cases", "internal/ioservice/server", []string{"internal/hpc", "internal/ioservice", "internal/origin"}, nil,
 		"the network is one way to ask the service; a scheduler in this process calls it"},
 
-	{"accounting", "internal/accounting/document", []string{"internal/lines", "internal/slurmspec", "internal/waits"}, computes,
+	{"accounting", "internal/accounting/document", []string{"internal/hostlist", "internal/lines", "internal/slurmspec", "internal/waits"}, computes,
 		"what a document says follows from its text; its callers receive and keep it"},
 	{"accounting", "internal/accounting/engine/wire", nil, computes,
 		"both sides of the protocol know its frames; neither knows the other"},
@@ -301,7 +301,7 @@ var rules = []rule{
 		"docs/schemas",
 		"internal/access", "internal/accounting/document", "internal/accounting/elastic", "internal/accounting/engine", "internal/accounting/forward", "internal/accounting/health", "internal/accounting/intake", "internal/accounting/kafka", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/accounting/web",
 		"internal/compare", "internal/finished", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/output", "internal/report", "internal/rm", "internal/run", "internal/slurmdb",
-		"internal/workload", "internal/workload/build", "internal/quantity",
+		"internal/workload", "internal/workload/build", "internal/quantity", "internal/spelling",
 	}, nil,
 		"the service ties the parts together for the commands"},
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,17 +25,17 @@ import (
 
 // TestForwardKilled kills the server and the node of OpenSearch that it sends documents to, in turn, while clients post
 // to the server: one that forwards, and one whose store is an index of three shards. In the end the index has each job
-// once, with its document. With RMREPLAY_LONG_TESTS it posts a million documents and kills 100 times.
+// once, with its document. With RMREPLAY_LONG_TESTS it posts a million documents and kills 100 times: see longKills.
 func TestForwardKilled(t *testing.T) {
 	t.Run("forward", func(t *testing.T) { testForwardKilled(t, false) })
 	t.Run("store", func(t *testing.T) { testForwardKilled(t, true) })
 }
 
 func testForwardKilled(t *testing.T, asStore bool) {
-	node := servertest.NewOpenSearch(t)
+	node := servertest.NewOpenSearch(t, servertest.OpenSearch2)
 	documents, kills, clients := int64(2000), 4, 8
-	if os.Getenv("RMREPLAY_LONG_TESTS") != "" {
-		documents, kills, clients = 1_000_000, 100, 64
+	if n := longKills(t); n > 0 {
+		documents, kills, clients = documentsAKill*int64(n), n, 64
 	}
 	what := "`--forward`"
 	if asStore {
@@ -53,9 +54,10 @@ func testForwardKilled(t *testing.T, asStore bool) {
 	}
 	begin := time.Now()
 	for k := range kills {
-		for p.acknowledged.Load() < documents*int64(k+1)/int64(kills+1) {
-			time.Sleep(time.Millisecond)
-		}
+		// The index lags behind what the server takes. Kills at shares of what the server has taken would soon come
+		// one after the other, and between them next to nothing would be sent.
+		share := documents * int64(k+1) / int64(kills+1)
+		untilAll(t, share, func() int64 { return int64(node.Count("slurm")) }, &s.log)
 		// A moment at random within what the server sends in a second.
 		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
 		if k%2 == 0 {
@@ -66,7 +68,7 @@ func testForwardKilled(t *testing.T, asStore bool) {
 			node.Start()
 		}
 		if k%10 == 9 {
-			t.Logf("%v: %d killings, %d documents acknowledged, the index has %d", time.Since(begin).Round(time.Second), k+1, p.acknowledged.Load(), node.Count("slurm"))
+			t.Logf("%v: %d killings, %d documents acknowledged, the index had %d", time.Since(begin).Round(time.Second), k+1, p.acknowledged.Load(), share)
 		}
 	}
 	group.Wait()
@@ -82,6 +84,27 @@ func testForwardKilled(t *testing.T, asStore bool) {
 		t.Errorf("the cluster has refused: %s, %v", text, err)
 	}
 	logRow(t, what, "OpenSearch "+node.Version(), documents, kills, begin)
+}
+
+// documentsAKill is how many documents the long forms send for each kill.
+const documentsAKill = 10_000
+
+// longKills returns how often the long forms kill: as often as RMREPLAY_KILLS says, or 100 times. It returns 0 unless
+// RMREPLAY_LONG_TESTS is set.
+func longKills(t *testing.T) (kills int) {
+	t.Helper()
+	text := os.Getenv("RMREPLAY_KILLS")
+	switch {
+	case os.Getenv("RMREPLAY_LONG_TESTS") == "":
+		return 0
+	case text == "":
+		return 100
+	}
+	kills, err := strconv.Atoi(text)
+	if err != nil || kills <= 0 {
+		t.Fatalf("RMREPLAY_KILLS=%s: want a number above 0", text)
+	}
+	return kills
 }
 
 // untilAll waits until so many documents have come. It fails when none comes for ten minutes.
@@ -157,11 +180,14 @@ func checkSummary(t *testing.T, address string, documents int64) {
 }
 
 // TestPluginIndex lets the stock plugin of each release post to OpenSearch itself. The pages over that index have the
-// numbers of a server that got the same documents.
+// numbers of a server that got the same documents. 26.05 posts to OpenSearch 3, the others to OpenSearch 2.
 func TestPluginIndex(t *testing.T) {
-	node := servertest.NewOpenSearch(t)
 	rpctest.Each(t, slurmspec.R2205, []string{"slurmd", "slurmdbd", "sbatch", "sacct", "sacctmgr", "sinfo", "squeue"}, func(t *testing.T, slurm *rpctest.Slurm) {
-		index := "slurm-" + slurm.Release.String()
+		release := servertest.OpenSearch2
+		if slurm.Release.Since(slurmspec.R2605) {
+			release = servertest.OpenSearch3
+		}
+		node, index := servertest.NewOpenSearch(t, release), "slurm-"+slurm.Release.String()
 		s := newSite(t, slurm, "jobcomp_elasticsearch", "JobCompType=jobcomp/elasticsearch\nJobCompLoc="+node.URL+"/"+index+"/_doc")
 		s.startController()
 		s.submit(6, "-J", "plain")

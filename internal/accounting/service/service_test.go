@@ -577,6 +577,25 @@ func TestMistakes(t *testing.T) {
 	}
 	_, err := svc.Export(ctx, dir, service.Export{Output: filepath.Join(scratch, "v.csv"), Format: "csv", ClusterName: "moor"})
 	says(err, `it has no jobs of the cluster "moor" (want one of vale)`)
+	for condition, want := range map[string]string{
+		"state = FAILED":       `--where "state = FAILED": there is no column FAILED (a text needs quotes: 'FAILED')`,
+		"sate = 'FAILED'":      "there is no column sate (did you mean state? a text needs quotes: 'sate')",
+		`state = "FAILED"`:     "there is no column FAILED (a text needs quotes: 'FAILED')",
+		"elapsed_s > 'long'":   `"long": not what the column has (want a number)`,
+		"end_time > 'monday'":  "want",
+		"state ==":             "(want a condition in SQL, such as state = 'FAILED' AND elapsed_s > 3600)",
+		"hours(elapsed_s) > 1": "(want a condition in SQL",
+	} {
+		for _, format := range []string{"csv", "trace"} {
+			_, err = svc.Export(ctx, dir, service.Export{Output: filepath.Join(scratch, "v."+format), Format: format, Where: condition})
+			says(err, want)
+			for _, foreign := range []string{"Error:", "LINE", "Candidate", "SELECT", "FROM"} {
+				if err != nil && strings.Contains(err.Error(), foreign) {
+					t.Errorf("%s: %v", condition, err)
+				}
+			}
+		}
+	}
 	_, _, err = svc.Workload(ctx, dir, workload.ReadOptions{Cluster: "moor"})
 	says(err, `it has no jobs of the cluster "moor" (want one of vale)`)
 	_, err = svc.Backup(ctx, dir, filepath.Join(dir, "a", "copy"))

@@ -33,6 +33,7 @@ type Engine struct {
 	tester   *selection.Tester
 	state    *selection.State
 	place    map[string]int // of nodes
+	names    words.Names
 	kinds    []selection.Bits
 	servers  *demand.Servers
 	parts    []*partition
@@ -60,7 +61,6 @@ type Engine struct {
 	over        []*job // ended ones that slurmctld has not forgotten
 	running     []*job // by end, and then by place in the list
 	horizon     []selection.Running
-	version     int            // of the running jobs and the state; changes with them
 	table       backfill.Table // of a cycle of backfill
 	depths      backfill.Depths
 	nextNumber  uint32
@@ -104,7 +104,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, par: parameters.Read(cfg.Get), rules: parameters.RulesOf(cfg.Release),
-		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
+		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{}, names: words.Names{Machine: m},
 		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, lists: map[string][]*partition{},
 	}
 	if cfg.PreRoll {
@@ -112,8 +112,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	}
 	e.reservations, e.licenses = e.newReservations(), licenses.New(keys.Value(cfg.Get, "Licenses"))
 	n := len(m.Nodes)
-	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
-	e.returning = selection.NewBits(n)
+	e.up, e.closed, e.planned, e.returning = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
 	e.completing = make([]int16, n)
 	for i := range m.Nodes {
 		e.place[m.Nodes[i].Name] = i
@@ -132,7 +131,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	if len(e.parts) == 0 {
 		return nil, errors.New("a cluster without partitions (want at least one)")
 	}
-	e.nextNumber, e.version = e.par.FirstJob, 1
+	e.nextNumber = e.par.FirstJob
 	if e.account, err = newAccounting(e); err != nil {
 		return nil, err
 	}
@@ -216,7 +215,7 @@ func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 		return o
 	}
 	o.Start = hpc.Unix(j.startedAt.UnixSeconds())
-	o.Nodes, o.NodeCount, o.Processors = e.tester.Names(j.alloc.Nodes), len(j.alloc.Parts), j.alloc.CPUs
+	o.Nodes, o.NodeCount, o.Processors = e.names.Of(j.alloc.Nodes), len(j.alloc.Parts), j.alloc.CPUs
 	o.TRES = words.TRES(e.tester.Machine, j.alloc)
 	return o
 }

@@ -40,8 +40,8 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	l := &e.loops
 	second := at.UnixSeconds()
 	l.turn = e.nextTurn(at)
-	l.lastFull, l.lastSched, l.lastLimit, l.lastPurge, l.lastBackfill = second, second, second, second, second
-	l.lastReservations = second
+	l.lastFull, l.lastSched, l.lastLimit, l.lastPurge = second, second, second, second
+	l.lastBackfill, l.lastReservations = second, second
 	l.backfill, l.decay = hpc.Never, at
 	switch {
 	case !e.par.BF.Off:
@@ -153,10 +153,7 @@ func (e *Engine) backgroundTurn() {
 		e.enforceLimits()
 		e.purgeReservations(now)
 	}
-	purge := int64(purgeInterval)
-	if e.par.MinJobAge < purge {
-		purge = max(10, e.par.MinJobAge)
-	}
+	purge := min(purgeInterval, max(10, e.par.MinJobAge))
 	if e.par.MinJobAge > 0 && now-l.lastPurge >= purge {
 		l.lastPurge = now
 		e.purge()
