@@ -10,7 +10,7 @@ var offline = []string{"net", "net/http/..."}
 // reserved are imports that only some packages may have.
 var reserved = []reservation{
 	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/accountingcmd", "internal/cli/agreementcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/sitecmd", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/cli/usage"}, "commands and their help belong to internal/cli"},
-	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/iocmd", "internal/cli/reference", "internal/cli/usage", "internal/flags", "tools/feedbackpaper", "tools/iorig", "tools/predictpaper", "tools/predictpeers"}, "flags belong to commands"},
+	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/iocmd", "internal/cli/usage", "internal/flags", "tools/feedbackpaper", "tools/iorig", "tools/predictpaper", "tools/predictpeers"}, "flags belong to commands"},
 	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
 	{"github.com/duckdb/...", []string{"internal/accounting/engine/duckdb"}, "an engine is a process of its own"},
 	{"github.com/parquet-go/parquet-go/...", []string{"internal/accounting/columnar", "internal/accounting/rollup", "internal/accounting/store", "internal/formats/table", "internal/run"}, "records, the store of finished jobs, and others' tables are files of Parquet"},

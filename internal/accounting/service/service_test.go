@@ -318,7 +318,7 @@ func checkJobs(t *testing.T, dir string, jobs int64, of func(n int64) []byte) {
 	err = v.Each(context.Background(), store.Filter{}, func(d *store.Stored) error {
 		j := document.Parse(d.Document, d.Cluster)
 		if want := of(j.JobID); string(d.Document) != string(want) || seen[store.ID(&j)] {
-			t.Errorf("document %d is there twice, or changed: %s", d.Seq, d.Document)
+			t.Errorf("document %d occurs twice, or changed: %s", d.Seq, d.Document)
 		}
 		seen[store.ID(&j)] = true
 		return nil
@@ -577,7 +577,7 @@ func TestMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := svc.Export(ctx, dir, service.Export{Output: filepath.Join(scratch, "v.csv"), Format: "csv", ClusterName: "moor"})
-	says(err, `none of the cluster "moor" (want one of vale)`)
+	says(err, `it has no jobs of the cluster "moor" (want one of vale)`)
 	for condition, want := range map[string]string{
 		"state = FAILED":       `--where "state = FAILED": there is no column FAILED (a text needs quotes: 'FAILED')`,
 		"sate = 'FAILED'":      "there is no column sate (did you mean state? a text needs quotes: 'sate')",
@@ -598,7 +598,7 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 	_, _, err = svc.Workload(ctx, dir, workload.ReadOptions{Cluster: "moor"})
-	says(err, `none of the cluster "moor" (want one of vale)`)
+	says(err, `it has no jobs of the cluster "moor" (want one of vale)`)
 	_, err = svc.Backup(ctx, dir, filepath.Join(dir, "a", "copy"))
 	says(err, "is in the data directory")
 	packed := filepath.Join(scratch, "v.csv.gz")
