@@ -10,6 +10,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/agents"
+	"rmreplay/internal/rm/slurmmodel/answers"
 	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/demand"
 	"rmreplay/internal/rm/slurmmodel/keys"
@@ -41,6 +42,7 @@ type Engine struct {
 	account  *accounting             // nil without
 	licenses *licenses.Pool
 	agents   agents.Pool
+	line     answers.Line
 
 	reservations *reservations.List
 	siteBackfill bool // backfill has not read site yet
@@ -112,8 +114,8 @@ func newEngine(cfg Config) (*Engine, error) {
 	}
 	e.reservations, e.licenses = e.newReservations(), licenses.New(keys.Value(cfg.Get, "Licenses"))
 	n := len(m.Nodes)
-	e.up, e.closed, e.planned, e.returning = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
-	e.completing = make([]int16, n)
+	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
+	e.returning, e.completing = selection.NewBits(n), make([]int16, n)
 	for i := range m.Nodes {
 		e.place[m.Nodes[i].Name] = i
 		e.up.Set(i)

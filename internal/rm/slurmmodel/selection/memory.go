@@ -2,6 +2,8 @@ package selection
 
 import (
 	"fmt"
+	"hash/maphash"
+	"math/bits"
 	"slices"
 )
 
@@ -11,8 +13,9 @@ type memory struct {
 	classes map[string]int
 	outside int            // changes of weights by the last question; since 24.11 those of running jobs
 	first   map[uint64]int // the newest answer with a hash, counted from 1
+	seed    maphash.Seed
 	list    []remembered
-	most    int // answers
+	most    struct{ answers, devices int }
 	// devices are the nodes whose weights tests change; none since 24.11, where no test sees those of
 	// another.
 	devices Bits
@@ -51,11 +54,14 @@ const (
 
 func newMemory(m *Machine) memory {
 	n := len(m.Nodes)
-	mem := memory{classes: map[string]int{}, first: map[uint64]int{}, devices: NewBits(n), changed: make([]int, n)}
+	mem := memory{
+		classes: map[string]int{}, first: map[uint64]int{}, seed: maphash.MakeSeed(), devices: NewBits(n), changed: make([]int, n),
+	}
 	for i := range m.Nodes {
 		mem.devices.Put(i, len(m.Nodes[i].Devices) > 0 && !m.Since2411)
 	}
-	mem.most = min(mostRemembered, mostBytes/(400+n/4+2*mem.devices.Count()))
+	mem.most.devices = mem.devices.Count()
+	mem.most.answers = min(mostRemembered, mostBytes/(400+n/4+2*mem.most.devices))
 	return mem
 }
 
@@ -99,7 +105,7 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 	if x.Since2411 { // each question gives its nodes their weights, and is about jobs that end until an instant
 		outside = m.changes
 	}
-	if m.outside != outside || len(m.list) >= m.most {
+	if m.outside != outside || len(m.list) >= m.most.answers {
 		m.outside, m.list = outside, m.list[:0]
 		clear(m.first)
 	}
@@ -130,8 +136,9 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 	known := &m.list[at]
 	x.tests = known.tests[:0]
 	known.answer = x.willRun(s, r, set, c, h)
-	known.tests, known.after = x.tests, m.weights(known.after, set, x.Weights)
-	known.number = m.changes
+	if known.tests, known.number = x.tests, m.changes; len(r.Devices) > 0 {
+		known.after = m.weights(known.after, set, x.Weights)
+	}
 	return known.answer
 }
 
@@ -184,17 +191,19 @@ func (m *memory) hash(q *question, set Bits) uint64 {
 	add(uint64(q.counts.Min)<<40 ^ uint64(q.counts.Max)<<20 ^ uint64(q.counts.Wanted))
 	add(uint64(q.ended)<<32 ^ uint64(q.considered))
 	add(set.Hash())
-	for _, near := range m.near {
-		add(uint64(near))
-	}
+	add(maphash.Bytes(m.seed, m.near))
 	return sum
 }
 
 // weights returns the lowest bytes of the weights of nodes with devices.
 func (m *memory) weights(to []uint8, set Bits, w Weights) []uint8 {
-	to = to[:0]
-	for i := set.NextAnd(m.devices, 0); i >= 0; i = set.NextAnd(m.devices, i+1) {
-		to = append(to, uint8(w[i]))
+	to = slices.Grow(to[:0], m.most.devices)[:m.most.devices]
+	n := 0
+	for k, word := range set { // a large machine has thousands, and each question looks at them
+		for word &= m.devices[k]; word != 0; word &= word - 1 {
+			to[n] = uint8(w[k<<6+bits.TrailingZeros64(word)])
+			n++
+		}
 	}
-	return to
+	return to[:n]
 }

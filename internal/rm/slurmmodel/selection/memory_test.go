@@ -190,6 +190,43 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 	}
 }
 
+// TestOthersMoveWindows: a job on other nodes decides in which window a job leaves, and so after which end the answer is.
+func TestOthersMoveWindows(t *testing.T) {
+	m := machine(4)
+	x, s := selection.NewTester(m), m.NewState()
+	h := selection.Horizon{GuessedEnd: 30}
+	begin := func(node, cpus int, end int64) {
+		on := selection.NewBits(4)
+		on.Set(node)
+		a := x.Test(s, one(cpus), on, counts(1), selection.RunNow)
+		x.Add(s, a)
+		x.Changed(on)
+		h.Running = append(h.Running, selection.Running{Allocation: a, End: end})
+		slices.SortFunc(h.Running, func(a, b selection.Running) int { return int(a.End - b.End) })
+	}
+	begin(0, 4, 40)
+	begin(0, 4, 500)
+	begin(1, 8, 530)
+	r, set := one(8), selection.NewBits(4)
+	x.Classify(r)
+	set.Set(0)
+	set.Set(1)
+	ask := func(want int64) {
+		t.Helper()
+		a, at := x.WillRun(s, r, set, selection.Counts{Min: 1, Max: 1, Wanted: 1}, &h)
+		if a == nil || at != want {
+			t.Errorf("%v at %d, want %d", a, at, want)
+		}
+	}
+	ask(530) // the second window reaches from 90 to 540
+	begin(3, 8, 100)
+	ask(500) // it ends at 120, and the next one begins
+	x.Changed(h.Running[1].Nodes)
+	x.Remove(s, h.Running[1].Allocation)
+	h.Running = slices.Delete(h.Running, 1, 2)
+	ask(530)
+}
+
 // TestTally lets jobs leave random machines. The tally must know after each of them what a look at all nodes finds.
 func TestTally(t *testing.T) {
 	full, free := 0, 0
