@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/quantity"
+	"rmreplay/internal/run"
 )
 
 // alone returns the report of one run.
@@ -283,6 +284,29 @@ func TestLongestWaiting(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestStackUnits checks that panels of one figure are all in per cent or all in processors: a record often lacks the size
+// of its machine, which a run has.
+func TestStackUnits(t *testing.T) {
+	parts := make([]float64, bins)
+	for i := range parts {
+		parts[i] = 8
+	}
+	c := &courses{groups: []string{"batch"}, sets: [][]course{{{parts: [][]float64{parts}}}, {{parts: [][]float64{parts}}}}}
+	set := func(processors int) compare.Set {
+		return compare.Set{Runs: []compare.Realization{{Manifest: &run.Manifest{Cluster: run.Cluster{Processors: processors}}}}}
+	}
+	for _, tt := range []struct {
+		sets []compare.Set
+		want []float64
+	}{{[]compare.Set{set(0), set(16)}, []float64{8, 8}}, {[]compare.Set{set(32), set(16)}, []float64{25, 50}}} {
+		for k, s := range tt.sets {
+			if got := c.meanParts(s, k, capacity(tt.sets))[0][0]; got != tt.want[k] {
+				t.Errorf("set %d of %d processors: %v, want %v", k, s.Runs[0].Manifest.Cluster.Processors, got, tt.want[k])
+			}
 		}
 	}
 }

@@ -23,8 +23,8 @@ func newStack(sets []compare.Set, c *courses) (*Figure, error) {
 		Caption: fmt.Sprintf("Processors that the jobs of each %s held, one above the other.", c.by),
 		Data:    &Table{Head: []string{"time, " + c.zone.String()}, Folded: true},
 	}
-	axis, top := "processors in use", 0.0
-	if capacity(sets) {
+	axis, top, percent := "processors in use", 0.0, capacity(sets)
+	if percent {
 		axis, top = "in use [%]", 100
 	}
 	if len(sets) > 1 {
@@ -42,7 +42,7 @@ func newStack(sets []compare.Set, c *courses) (*Figure, error) {
 		if len(sets) > 1 {
 			p.Title.Text = setName(k, sets[k])
 		}
-		parts := c.meanParts(sets[k], k)
+		parts := c.meanParts(sets[k], k, percent)
 		colour := func(g int) color.RGBA { return groupColour(g, len(c.groups)) }
 		if err := figure.AddAreas(p, x, parts, colour); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
@@ -73,15 +73,15 @@ func capacity(sets []compare.Set) bool {
 	return true
 }
 
-// meanParts returns the means over the runs of a set, in per cent of the machine if its size
-// is known.
-func (c *courses) meanParts(s compare.Set, set int) [][]float64 {
+// meanParts returns the means over the runs of a set, in processors or in per cent of the machine: one of them for all
+// sets, which have one axis.
+func (c *courses) meanParts(s compare.Set, set int, percent bool) [][]float64 {
 	out := make([][]float64, len(c.groups))
 	for g := range out {
 		out[g] = make([]float64, bins)
 		for i := range s.Runs {
 			scale := 1 / float64(len(s.Runs))
-			if n := s.Runs[i].Manifest.Cluster.Processors; n > 0 {
+			if n := s.Runs[i].Manifest.Cluster.Processors; percent && n > 0 {
 				scale *= 100 / float64(n)
 			}
 			for b, v := range c.sets[set][i].parts[g] {
