@@ -112,8 +112,8 @@ func newEngine(cfg Config) (*Engine, error) {
 	}
 	e.reservations, e.licenses = e.newReservations(), licenses.New(keys.Value(cfg.Get, "Licenses"))
 	n := len(m.Nodes)
-	e.up, e.closed, e.planned, e.returning = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
-	e.completing = make([]int16, n)
+	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
+	e.returning, e.completing = selection.NewBits(n), make([]int16, n)
 	for i := range m.Nodes {
 		e.place[m.Nodes[i].Name] = i
 		e.up.Set(i)
