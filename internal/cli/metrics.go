@@ -32,7 +32,8 @@ func (o *metricsOptions) addFlags(c *cobra.Command) {
 	console.AddBy(f, &o.by)
 	addTauFlag(f, &o.tau)
 	o.addFairness(f)
-	o.window.Add(f, "bounds utilization and throughput (default: the first start)", "(default: the last end)")
+	const bounds = "bounds utilization and throughput "
+	o.window.Add(f, bounds+"(default: the first start)", bounds+"(default: the last end)")
 	addPartialFlag(f, &o.partial)
 	console.AddJSON(c, &o.json)
 	flags.Alias(f, map[string]string{"from": "start", "to": "end"})

@@ -15,13 +15,13 @@ import (
 	"rmreplay/internal/workload/arrays"
 )
 
-// The rules that records of finished jobs may break. A record that breaks one of the first four, or
-// one that says so, is no job to replay, and [workload.Workload.Unusable] keeps it.
+// The rules that records of finished jobs may break. A record under one of the first four rules, or under
+// RuleNoStartAtAll or RuleArrayCut, cannot be replayed: [workload.Workload.Unusable] keeps it.
 const (
 	RuleNoRecord      = "record_unreadable"      // not a record of the format
 	RuleNoSubmit      = "no_submit_time"         // the submit time is not known
 	RuleNoSize        = "no_processors"          // no positive number of processors or nodes
-	RuleDuplicate     = "duplicate_record"       // the same job is there twice
+	RuleDuplicate     = "duplicate_record"       // the same job occurs twice
 	RuleTimesReversed = "times_reversed"         // it ends before it starts, or starts before it is submitted
 	RuleElapsed       = "elapsed_too_long"       // longer than from its start to its end, which counts
 	RuleBadValue      = "bad_value"              // a field that is not necessary has no sense, and is ignored
@@ -344,7 +344,7 @@ func (b *Builder) LacksStart(id []byte) bool {
 	return entry != nil && (entry.latest().Start == 0 || entry.startFromSteps)
 }
 
-// Missing says what the source says of no job, and what follows from that.
+// Missing lists the fields that the source has for no job, and what follows from that.
 func (b *Builder) Missing() []string {
 	var missing []string
 	for _, m := range []struct {
@@ -380,7 +380,7 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 			return nil, err
 		}
 		if b.rows.Jobs == 0 && len(b.w.Unusable) == b.rows.Read {
-			return nil, fmt.Errorf("no usable job in it%s", b.book.Summary())
+			return nil, fmt.Errorf("it has no usable job%s", b.book.Summary())
 		}
 		b.w.Jobs, b.w.Rules, b.w.Rows, b.w.Mistake = workload.JobsOf(), b.book.Counts, b.counted(), b.book.Mistake()
 		return b.w, nil
@@ -397,7 +397,7 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 	}
 	b.finishArrays()
 	if len(b.made) == 0 {
-		return nil, fmt.Errorf("no usable job in it%s", b.book.Summary())
+		return nil, fmt.Errorf("it has no usable job%s", b.book.Summary())
 	}
 	slices.SortStableFunc(b.made, func(x, y *hpc.Job) int { return cmp.Compare(x.Submit, y.Submit) })
 	var order workload.OrderCheck // of accounting records the order means nothing, but a gap does

@@ -108,7 +108,7 @@ func TestRules(t *testing.T) {
 	}{
 		{finished.RuleNoSubmit, true, ran("7", -1, 10, 20, hpc.Completed, ""), "job 7: no submit time"},
 		{finished.RuleNoSize, true, &finished.Job{ID: "7", Submit: minute(1)}, "job 7: neither processors nor nodes"},
-		{finished.RuleDuplicate, true, good, "job 1 is there twice"},
+		{finished.RuleDuplicate, true, good, "job 1 occurs twice"},
 		{finished.RuleNoStartAtAll, true, ran("7", 0, -1, 20, hpc.Completed, ""), "job 7: it ran and ended"},
 		{finished.RuleNoRecord, true, ran("7_[5-x]", 0, -1, -1, hpc.Pending, ""), "job 7_[5-x]: "},
 		{finished.RuleTimesReversed, false, ran("7", 5, 3, 20, hpc.Completed, ""), "contradict each other"},
@@ -118,7 +118,7 @@ func TestRules(t *testing.T) {
 		{finished.RuleBadSubmitLine, false, ran("7", 0, 10, 20, hpc.Completed, "--mem=1G --mem-per-cpu=1G"), "excludes --mem"},
 		{finished.RuleSubmitLineDiffers, false, ran("7", 0, 10, 20, hpc.Completed, "-n 64"), "differ in the number of CPUs"},
 		{finished.RuleSubmitLineDiffers, false, ran("7", 0, 10, 20, hpc.Completed, "-t 7:00"), "differ in the time limit"},
-		{workload.RuleRenamed, false, ran("1", 1, 11, 21, hpc.Completed, ""), "job 1 is there twice, with other times"},
+		{workload.RuleRenamed, false, ran("1", 1, 11, 21, hpc.Completed, ""), "job 1 occurs twice, with other times"},
 	} {
 		w := build(t, workload.ReadOptions{}, good, tt.record)
 		unusable := 0
@@ -151,7 +151,7 @@ func TestNoJobs(t *testing.T) {
 	if err := b.Add(&finished.Job{ID: "7", ReqCPUs: 1}, "seven"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Finish(); err == nil || err.Error() != "no usable job in it (no_submit_time 1; the first: job 7: no submit time)" {
+	if _, err := b.Finish(); err == nil || err.Error() != "it has no usable job (no_submit_time 1; the first: job 7: no submit time)" {
 		t.Error(err)
 	}
 }

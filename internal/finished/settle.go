@@ -32,7 +32,7 @@ func (e *built) again(b *Builder, r *Job, text string) error {
 		if compareKnowledge(known, r) < 0 {
 			*known = *r
 		}
-		return b.Unusable(RuleDuplicate, text, "job %s is there twice", r.ID)
+		return b.Unusable(RuleDuplicate, text, "job %s occurs twice", r.ID)
 	}
 	e.others = append(e.others, *r)
 	return nil
@@ -298,7 +298,7 @@ func (b *Builder) next(before *built, r *Job) (*built, error) {
 		if err := b.checkTimes(&entry.rec); err != nil {
 			return nil, err
 		}
-		return entry, b.book.Fall(workload.RuleRenamed, "job %s is there twice, with other times", r.ID)
+		return entry, b.book.Fall(workload.RuleRenamed, "job %s occurs twice, with other times", r.ID)
 	}
 	return before, nil
 }

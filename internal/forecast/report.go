@@ -121,7 +121,8 @@ func NewReport(ctx context.Context, source string, q *Queue, variants []Variant,
 }
 
 // Try forecasts a variant of a job that is submitted to a queue at its instant. The error names the variant.
-func Try(ctx context.Context, q *Queue, v Variant, by hpc.Time, opts Options) (one Waiting, doubts []string, err error) {
+func Try(ctx context.Context, q *Queue, v Variant, by hpc.Time, opts Options) (one Waiting, doubts []string,
+	err error) {
 	own := []Key{{submitted, -1}}
 	with := q.with(v.Request)
 	starts, doubts, err := with.forecast(ctx, own, opts)

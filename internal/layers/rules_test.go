@@ -10,7 +10,7 @@ var offline = []string{"net", "net/http/..."}
 // reserved are imports that only some packages may have.
 var reserved = []reservation{
 	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/accountingcmd", "internal/cli/agreementcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/sitecmd", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/cli/usage"}, "commands and their help belong to internal/cli"},
-	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/iocmd", "internal/cli/reference", "internal/cli/usage", "internal/flags", "tools/feedbackpaper", "tools/iorig", "tools/predictpaper", "tools/predictpeers"}, "flags belong to commands"},
+	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/iocmd", "internal/cli/usage", "internal/flags", "tools/feedbackpaper", "tools/iorig", "tools/predictpaper", "tools/predictpeers"}, "flags belong to commands"},
 	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
 	{"github.com/duckdb/...", []string{"internal/accounting/engine/duckdb"}, "an engine is a process of its own"},
 	{"github.com/parquet-go/parquet-go/...", []string{"internal/accounting/columnar", "internal/accounting/rollup", "internal/accounting/store", "internal/formats/table", "internal/run"}, "records, the store of finished jobs, and others' tables are files of Parquet"},
@@ -224,6 +224,10 @@ var rules = []rule{
 		"Slurm's commands are one source of a queue; a forecast knows none"},
 	{"use cases", "internal/forecast/judge", []string{"internal/forecast", "internal/hpc"}, computes,
 		"whether forecasts came true follows from them and from starts, wherever both come from"},
+	{"use cases", "internal/forecast/service", []string{
+		"docs/schemas", "internal/access", "internal/accounts", "internal/experiment", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/hpc", "internal/origin", "internal/slurmspec", "internal/waits", "internal/wal",
+	}, []string{"os/exec"},
+		"the service ties captures, forecasts and their judge together; its caller has the command line"},
 	{"use cases", "internal/progress", []string{"internal/replay", "internal/quantity"}, computes,
 		"how far a run is follows from what its loop says; the caller has the terminal and the clock"},
 	{"use cases", "internal/predict/benefit", []string{
@@ -320,8 +324,8 @@ var rules = []rule{
 	{"program", "internal/cli/predictcmd", []string{"internal/cli/console", "internal/experiment", "internal/flags", "internal/hpc", "internal/inert", "internal/output", "internal/predict/...", "internal/replay", "internal/report", "internal/wal", "internal/workload", "internal/workload/transform", "internal/quantity"}, nil,
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli/forecastcmd", []string{
-		"internal/accounts", "internal/cli/console",
-		"internal/experiment", "internal/finished", "internal/flags", "internal/forecast", "internal/forecast/capture", "internal/hpc", "internal/predict/...", "internal/slurmspec/...",
+		"internal/access", "internal/accounts", "internal/cli/console",
+		"internal/experiment", "internal/finished", "internal/flags", "internal/forecast", "internal/forecast/capture", "internal/forecast/service", "internal/hpc", "internal/inert", "internal/interrupt", "internal/predict/...", "internal/quantity", "internal/slurmspec/...",
 	}, nil,
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli/recordcmd", []string{"internal/cli/console", "internal/explain", "internal/flags", "internal/formats", "internal/hpc", "internal/jobtable", "internal/metrics", "internal/rm/slurm", "internal/run", "internal/vclock"}, offline,

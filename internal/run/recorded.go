@@ -123,6 +123,10 @@ func appendRecorded(events []rm.Event, job *hpc.Job) []rm.Event {
 // replay of it can then differ from what happened for a reason that is not the scheduler's.
 const LackPrefix = "not-recorded-"
 
+// EndsAsFailed is the code of the warning that jobs end as FAILED which were cancelled while they ran, or ended by
+// something else than themselves and their limit, when their workload was recorded.
+const EndsAsFailed = "ends-as-failed"
+
 // lacks returns what a workload does not record, each with what follows from it.
 func lacks(w *workload.Workload) []Warning {
 	var user, account, qos, partition, nodes, priority, limit, dependency, constraint bool

@@ -128,6 +128,17 @@ func TestReasons(t *testing.T) {
 	if diff := cmp.Diff(want, spans); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+	// The engine's own reservation keeps jobs from starting before the window.
+	r.window = at(15)
+	want = []Span{
+		{From: at(0), To: at(10)}, {From: at(10), To: at(15)},
+		{From: at(15), To: at(20), Reason: "Priority", Planned: at(99), Priority: 7},
+		{From: at(20), To: at(40), Reason: "Resources", Planned: at(99), Priority: 7},
+	}
+	if diff := cmp.Diff(want, r.Of(&Row{Job: "a", Task: 3, Submit: at(0), Start: at(40)})); diff != "" {
+		t.Errorf("before a window (-want +got)\n%s", diff)
+	}
+	r.window = 0
 	if list := r.Of(&Row{Job: "a", Task: 1, Submit: at(0), Start: at(40)}); len(list) != 2 || list[1].Reason != "Priority" || list[1].Planned != at(99) {
 		t.Errorf("task 1: %+v", list)
 	}

@@ -155,6 +155,7 @@ func (r *Run) Histories() ([]Row, error) {
 		return nil, err
 	}
 	reasons := NewReasons(events, r.Manifest.VirtualEnd)
+	reasons.window = r.Manifest.WindowStart
 	if !reasons.Any() {
 		return rows, nil
 	}

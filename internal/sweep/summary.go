@@ -141,11 +141,15 @@ func means(runs []RunSummary) map[string]metrics.Float {
 // column is a figure in the text table, by its key in the JSON.
 type column struct{ key, title string }
 
+// width is that of the column in the table.
+func (c *column) width() int { return max(13, len(c.title)) }
+
 // columns are the figures in the text table. The JSON has all figures.
 var columns = []column{
 	{"mean_wait_s", "mean wait"},
+	{"median_wait_s", "median wait"},
 	{"p90_wait_s", "p90 wait"},
-	{"mean_bounded_slowdown", "slowdown"},
+	{"mean_bounded_slowdown", "bounded slowdown"},
 	{"utilization", "utilization"},
 	{"makespan_s", "makespan"},
 }
@@ -164,7 +168,6 @@ func (s *Summary) shown() []column {
 
 // Render returns the text table. It has a line for each cell, with means over its seeds. Cells with a
 // run that is not valid come last and say so, whatever their figures are.
-// Slowdown is the bounded slowdown.
 func (s *Summary) Render() string {
 	width := utf8.RuneCountInString("cell")
 	for _, c := range s.Cells {
@@ -174,7 +177,7 @@ func (s *Summary) Render() string {
 	fmt.Fprintf(&b, "%-*s  %8s", width, "cell", "runs")
 	shown := s.shown()
 	for _, col := range shown {
-		fmt.Fprintf(&b, "  %13s", col.title)
+		fmt.Fprintf(&b, "  %*s", col.width(), col.title)
 	}
 	b.WriteString("\n")
 	for _, c := range s.validFirst() {
@@ -190,7 +193,7 @@ func (s *Summary) Render() string {
 			if !ok {
 				v = metrics.Float(math.NaN())
 			}
-			fmt.Fprintf(&b, "  %13s", figure(col.key, v))
+			fmt.Fprintf(&b, "  %*s", col.width(), figure(col.key, v))
 		}
 		if !c.valid() {
 			b.WriteString("  NOT VALID")

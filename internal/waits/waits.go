@@ -76,10 +76,14 @@ var many = strings.NewReplacer("which it depends", "which they depend", "its use
 
 // PartOf returns the part to which a reason of Slurm belongs. Slurm explains ReqNodeNotAvail in words
 // (node_scheduler.c and job_scheduler.c): the nodes may be reserved, or it lists those that are down
-// or drained.
+// or drained. In place of some words scontrol shows a sentence whose blanks are underscores.
 func PartOf(reason string) Part {
 	name, words, _ := strings.Cut(reason, ":")
 	switch {
+	case strings.HasPrefix(name, "Nodes_required_for_job_are_DOWN"):
+		return Outage
+	case strings.HasSuffix(name, "_requeued_held"):
+		return Held
 	case name == "ReqNodeNotAvail" && strings.Contains(strings.ToLower(words), "reserved"):
 		return Reservation
 	case name == "ReqNodeNotAvail" && strings.Contains(words, "UnavailableNodes"), name == "NodeDown":

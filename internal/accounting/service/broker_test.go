@@ -84,6 +84,11 @@ func TestKafkaKilled(t *testing.T) {
 	if err := s.end(syscall.SIGTERM); err != nil {
 		t.Errorf("%v: %s", err, s.log.String())
 	}
+	info, err := service.New().Info(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitApplied(t, dir, info.Received)
 	if soonest > 40*time.Second {
 		t.Errorf("after a crash the server reads again after %v: did it wait until the broker gave its reader up, after 45 s?", soonest)
 	}

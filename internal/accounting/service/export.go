@@ -306,9 +306,9 @@ func (c *client) knows(ctx context.Context, dir, cluster string) error {
 	}
 	names := slices.Sorted(maps.Keys(info.Clusters))
 	if len(names) == 0 {
-		return fmt.Errorf("reading jobs: %s: no jobs are there", dir)
+		return fmt.Errorf("reading jobs: %s: it has no jobs", dir)
 	}
-	return fmt.Errorf("reading jobs: %s: none of the cluster %q (want one of %s)", dir, cluster, strings.Join(names, ", "))
+	return fmt.Errorf("reading jobs: %s: it has no jobs of the cluster %q (want one of %s)", dir, cluster, strings.Join(names, ", "))
 }
 
 func at(t hpc.Time) time.Time {

@@ -285,14 +285,15 @@ func fillDisk(t *testing.T, path string, done func() bool) {
 	}
 }
 
-// waitApplied opens a directory until its store has everything that was received.
+// waitApplied opens a directory until its store has everything that was received, in files of its own: what came last
+// may otherwise be in the journal alone.
 func waitApplied(t *testing.T, dir string, received int64) {
 	t.Helper()
 	in, err := intake.Open(context.Background(), dir, intake.Options{Now: time.Now, Report: func(err error) { t.Log(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := in.Wait(context.Background(), received); err != nil {
+	if err := errors.Join(in.Wait(context.Background(), received), in.Store().Seal()); err != nil {
 		t.Error(err)
 	}
 	if err := in.Close(); err != nil {
@@ -317,7 +318,7 @@ func checkJobs(t *testing.T, dir string, jobs int64, of func(n int64) []byte) {
 	err = v.Each(context.Background(), store.Filter{}, func(d *store.Stored) error {
 		j := document.Parse(d.Document, d.Cluster)
 		if want := of(j.JobID); string(d.Document) != string(want) || seen[store.ID(&j)] {
-			t.Errorf("document %d is there twice, or changed: %s", d.Seq, d.Document)
+			t.Errorf("document %d occurs twice, or changed: %s", d.Seq, d.Document)
 		}
 		seen[store.ID(&j)] = true
 		return nil
@@ -576,7 +577,7 @@ func TestMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := svc.Export(ctx, dir, service.Export{Output: filepath.Join(scratch, "v.csv"), Format: "csv", ClusterName: "moor"})
-	says(err, `none of the cluster "moor" (want one of vale)`)
+	says(err, `it has no jobs of the cluster "moor" (want one of vale)`)
 	for condition, want := range map[string]string{
 		"state = FAILED":       `--where "state = FAILED": there is no column FAILED (a text needs quotes: 'FAILED')`,
 		"sate = 'FAILED'":      "there is no column sate (did you mean state? a text needs quotes: 'sate')",
@@ -597,7 +598,7 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 	_, _, err = svc.Workload(ctx, dir, workload.ReadOptions{Cluster: "moor"})
-	says(err, `none of the cluster "moor" (want one of vale)`)
+	says(err, `it has no jobs of the cluster "moor" (want one of vale)`)
 	_, err = svc.Backup(ctx, dir, filepath.Join(dir, "a", "copy"))
 	says(err, "is in the data directory")
 	packed := filepath.Join(scratch, "v.csv.gz")

@@ -304,7 +304,7 @@ func (p *part) keyed() ([]keyed, error) {
 	return rows, nil
 }
 
-// remove removes the files of a part that came to nothing.
+// remove removes the files of a part, which is nil if the part has none.
 func (p *part) remove() (err error) {
 	if p == nil {
 		return nil

@@ -83,7 +83,7 @@ const Format = 6
 var ErrNewer = errors.New("a newer version of the program made it")
 
 // ErrAbsent is the error of a directory without a store.
-var ErrAbsent = errors.New("no store of finished jobs is there")
+var ErrAbsent = errors.New("there is no store of finished jobs")
 
 // Store is an open store. Its methods may be called from several goroutines.
 type Store struct {

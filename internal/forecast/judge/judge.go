@@ -86,7 +86,8 @@ type Tally struct {
 
 // Add adds the counts of another tally.
 func (t *Tally) Add(o *Tally) {
-	t.Forecasts, t.Beyond, t.Covered, t.Slurm = t.Forecasts+o.Forecasts, t.Beyond+o.Beyond, t.Covered+o.Covered, t.Slurm+o.Slurm
+	t.Forecasts, t.Beyond, t.Covered, t.Slurm = t.Forecasts+o.Forecasts, t.Beyond+o.Beyond, t.Covered+o.Covered,
+		t.Slurm+o.Slurm
 	for i := range Distances {
 		t.Near[i] += o.Near[i]
 		t.SlurmNear[i] += o.SlurmNear[i]
@@ -183,7 +184,10 @@ func (j *Judge) State() State {
 	for key, w := range j.waiting {
 		s.Waiting = append(s.Waiting, Entry{key.Job, key.Task, *w})
 	}
-	slices.SortFunc(s.Waiting, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Task, b.Task)) })
+	slices.SortFunc(s.Waiting, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Task,
+			b.Task))
+	})
 	for day, classes := range j.days {
 		for class, tally := range classes {
 			s.Days = append(s.Days, Day{day, class, *tally})

@@ -61,7 +61,7 @@ func (s *jsonReader) read(d *json.Decoder) error {
 		return fmt.Errorf("after %d jobs: %w", s.jobs, jsonError(err))
 	}
 	if !found {
-		return errors.New("no list of jobs in it (want what sacct --json prints)")
+		return errors.New("it has no list of jobs (want what sacct --json prints)")
 	}
 	return nil
 }

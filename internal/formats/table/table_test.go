@@ -217,7 +217,7 @@ func TestRows(t *testing.T) {
 		"2,,1709280060,1709280120,4,1\n":           {finished.RuleNoSubmit, "line 3: job 2: no submit time"},
 		"2,1709280000,1709280060,1709280120,,1\n":  {finished.RuleNoSize, "line 3: job 2: neither processors nor nodes"},
 		"2,1709280000,1709280060,1709280120,4,x\n": {finished.RuleBadValue, `line 3: job 2: column mem (memory) "x": not an amount of memory`},
-		good: {finished.RuleDuplicate, "line 3: job 1 is there twice"},
+		good: {finished.RuleDuplicate, "line 3: job 1 occurs twice"},
 		"2,1709280000,1709280060,1709280120,1e30,1\n": {finished.RuleBadValue, "line 3: job 2: column cores (cpus)"},
 	} {
 		w := read(t, mapText, head+good+row)

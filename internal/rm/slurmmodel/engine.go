@@ -10,6 +10,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/agents"
+	"rmreplay/internal/rm/slurmmodel/answers"
 	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/demand"
 	"rmreplay/internal/rm/slurmmodel/keys"
@@ -41,6 +42,7 @@ type Engine struct {
 	account  *accounting             // nil without
 	licenses *licenses.Pool
 	agents   agents.Pool
+	line     answers.Line
 
 	reservations *reservations.List
 	siteBackfill bool // backfill has not read site yet

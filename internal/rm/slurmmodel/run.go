@@ -158,8 +158,14 @@ func (e *Engine) await(j *job, a answers.Answers, left selection.Bits, over func
 		}))
 	}
 	if a.Telling.Next(0) >= 0 {
-		e.at(microsecond(told).Add(a.Wait()), nodesAnswer, answered(a.Telling, func() {
-			if e.loops.queued = e.loops.queued || e.par.Deferred; !e.par.Deferred {
+		served, waited := e.line.Serve(told, a.Telling.Count())
+		class := nodesAnswer
+		if waited {
+			class = nodesTell
+		}
+		e.at(served, class, answered(a.Telling, func() {
+			deferred := e.par.Deferred || e.agents.Many(e.now)
+			if e.loops.queued = e.loops.queued || deferred; !deferred {
 				e.request(false)
 			}
 		}))
@@ -226,10 +232,7 @@ func (j *job) ends() []int {
 func (e *Engine) enforceLimits() {
 	now := e.second()
 	for _, j := range slices.Clone(e.list) {
-		if j.state != running {
-			continue
-		}
-		over := !j.endless && j.end <= now-e.par.OverTimeLimit || e.reservationOver(j, now)
+		over := j.state == running && (!j.endless && j.end <= now-e.par.OverTimeLimit || e.reservationOver(j, now))
 		if over && e.mayEnd(j) {
 			e.leave(j, hpc.TimedOut, true)
 		}

@@ -1,6 +1,7 @@
 package slurmmodel
 
 import (
+	"cmp"
 	"errors"
 
 	"rmreplay/internal/rm/slurmmodel/reservations"
@@ -29,10 +30,7 @@ const (
 // partition, or of accounts and QOS, exclude the job.
 func (e *Engine) counts(j *job) (c selection.Counts, answer verdict) {
 	p := j.part
-	c.Min, c.Max = max(j.minNodes, p.minNodes), 500000
-	if p.maxNodes > 0 {
-		c.Max = p.maxNodes
-	}
+	c.Min, c.Max = max(j.minNodes, p.minNodes), cmp.Or(p.maxNodes, 500000)
 	if j.maxNodes > 0 {
 		c.Max = min(c.Max, j.maxNodes)
 	}

@@ -57,7 +57,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 	return nil
 }
 
-// drop forgets a job that is refused; nil for one that has no record.
+// drop forgets a refused job. j is nil if the job got no record.
 func (e *Engine) drop(j *job) {
 	if j == nil {
 		return

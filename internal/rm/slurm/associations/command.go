@@ -169,7 +169,7 @@ func isPrefix(word, of string) bool {
 func (c *command) option(key, value string, setting bool) error {
 	name, kind, ok := c.entity.options.find(key)
 	if !ok {
-		return fmt.Errorf("%s: no option of %s %s%s", key, c.verb.name, c.entity.name, didYouMean(key, c.entity.options))
+		return fmt.Errorf("%s: not an option of %s %s%s", key, c.verb.name, c.entity.name, didYouMean(key, c.entity.options))
 	}
 	if err := kind.check(value); err != nil {
 		return fmt.Errorf("%s=%.60s: %w", key, value, err)

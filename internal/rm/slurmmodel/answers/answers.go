@@ -4,6 +4,7 @@ package answers
 import (
 	"time"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -41,9 +42,22 @@ func Of(nodes, up selection.Bits, killed, epilog bool) Answers {
 	return a
 }
 
-// Wait returns how long slurmctld takes to serve the nodes that tell: it sleeps for a microsecond before each
-// (_throttle_start in proc_req.c).
-func (a *Answers) Wait() time.Duration { return time.Duration(a.Telling.Count()) * time.Microsecond }
+// Line is the line of the messages of nodes that tell. slurmctld serves one at a time, and sleeps for a microsecond
+// before each (_throttle_start in proc_req.c). The zero value is an empty line.
+type Line struct {
+	served hpc.Time // the last message
+}
+
+// Serve returns when slurmctld has served a number of messages that come at an instant, and whether others were before
+// them.
+func (l *Line) Serve(come hpc.Time, messages int) (served hpc.Time, waited bool) {
+	waited = l.served > come
+	l.served = max(come, l.served).Add(time.Duration(messages) * time.Microsecond)
+	return l.served, waited
+}
+
+// Microsecond is an instant as slurmctld reads it.
+func Microsecond(t hpc.Time) hpc.Time { return t - t%hpc.Time(time.Microsecond) }
 
 // All returns the nodes of which slurmctld hears.
 func (a *Answers) All() selection.Bits {

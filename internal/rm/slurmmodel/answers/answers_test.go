@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -34,11 +35,28 @@ func TestOf(t *testing.T) {
 			t.Errorf("%s: got %v, %v after %v; want %s, %s after %v",
 				c.name, a.Telling, a.Others, a.Delay, c.telling, c.others, c.delay)
 		}
-		if want := time.Duration(len(c.telling)) * time.Microsecond; a.Wait() != want {
-			t.Errorf("%s: slurmctld takes %v, want %v", c.name, a.Wait(), want)
-		}
 		if all := a.All(); !all.Equal(set(c.telling + c.others)) {
 			t.Errorf("%s: slurmctld hears of %v, want %s%s", c.name, all, c.telling, c.others)
+		}
+	}
+}
+
+func TestLine(t *testing.T) {
+	var l Line
+	for k, c := range []struct {
+		come     int64 // nanoseconds
+		messages int
+		served   int64
+		waited   bool
+	}{
+		{5_000, 1, 6_000, false},
+		{5_000, 1, 7_000, true},
+		{6_999, 2, 9_000, true},
+		{9_000, 1, 10_000, false},
+		{20_500, 3, 23_500, false},
+	} {
+		if at, waited := l.Serve(hpc.Time(c.come), c.messages); at != hpc.Time(c.served) || waited != c.waited {
+			t.Errorf("message %d: served at %d, waited %t; want %d, %t", k, at, waited, c.served, c.waited)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// ForMaintenance is what slurmctld says of a job whose nodes a reservation for maintenance has (_pick_best_nodes).
+// ForMaintenance is the reason of a job that waits for nodes of a maintenance reservation (_pick_best_nodes).
 const ForMaintenance = "Reserved for maintenance"
 
 // Names has the names of sets of nodes. It remembers the last ones: of many jobs each pass says that they lack the same
