@@ -87,7 +87,7 @@ func Read(path string, roles ...Role) (*Access, error) {
 		return nil, fmt.Errorf("reading the credentials: %w", err)
 	}
 	if len(a.entries) == 0 {
-		return nil, fmt.Errorf("reading the credentials: %s: none (want lines of ROLE USER PASSWORD)", path)
+		return nil, fmt.Errorf("reading the credentials: %s: it has no credentials (want lines of ROLE USER PASSWORD)", path)
 	}
 	return a, nil
 }

@@ -94,7 +94,7 @@ func (t *sweepTable) row(p sweep.Progress) string {
 	case !p.Made.Valid:
 		text += " not valid"
 	}
-	text += fmt.Sprintf(" mean wait %s s, slowdown %s", p.Made.Wait.Mean.Text(), p.Made.BoundedSlowdown.Mean.Text())
+	text += fmt.Sprintf(" mean wait %s s, bounded slowdown %s", p.Made.Wait.Mean.Text(), p.Made.BoundedSlowdown.Mean.Text())
 	if p.Phase == sweep.Made {
 		text += fmt.Sprintf(", took %v", p.Took.Round(100*time.Millisecond))
 	}

@@ -1,8 +1,10 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"rmreplay/internal/metrics"
@@ -42,7 +44,7 @@ func (c *Comparison) Answer(p *Pair) string {
 			quantity.Duration(metrics.Float(math.Abs(float64(change)))), how, name(p.Set), name(p.Baseline),
 			quantity.Duration(is), quantity.Duration(was))
 	}
-	text += c.rejections(p.Set, p)
+	text += c.rejections(p.Set, p) + startedInOne(&p.Jobs, d.Difference)
 	if use, d := c.figure("utilization", p); use != nil && d.Difference.Known() {
 		before, after := quantity.Percent(use.Sets[p.Baseline].Mean), quantity.Percent(use.Sets[p.Set].Mean)
 		if before != after {
@@ -52,7 +54,7 @@ func (c *Comparison) Answer(p *Pair) string {
 	switch {
 	case !c.Inference:
 		text += ". These runs cannot say how much of it is chance"
-	case !d.P.Known():
+	case !d.P.Known() || d.Difference == 0: // equal waits need no test
 	case float64(d.P) <= 1-c.Level:
 		text += fmt.Sprintf(". The mean waits differ by more than chance (p = %s, not corrected for other figures)",
 			quantity.Probability(d.P))
@@ -102,6 +104,25 @@ func (c *Comparison) rejections(set int, p *Pair) string {
 	return fmt.Sprintf("; %s of its jobs were rejected, whose waits do not count", quantity.Percent(metrics.Float(n/jobs)))
 }
 
+// startedInOne says how many jobs start in one of two sets only, and what those that start in both say if that is the
+// opposite of the difference of all waits.
+func startedInOne(v *JobView, difference metrics.Float) string {
+	n := 0
+	for _, jobs := range v.NoStart {
+		n += jobs
+	}
+	if n == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("; %s in one of them only, whose waits do not count in the other",
+		quantity.Plural(n, "1 job starts", fmt.Sprint(n, " jobs start")))
+	if both := v.Wait.Mean; both*difference < 0 && math.Abs(float64(both)) >= 0.5 {
+		text += fmt.Sprintf(" (those that start in both wait %s %s)", quantity.Duration(metrics.Float(math.Abs(float64(both)))),
+			map[bool]string{true: "longer", false: "shorter"}[both > 0])
+	}
+	return text
+}
+
 // figure returns a metric and its difference in a pair; nil if it is not there.
 func (c *Comparison) figure(key string, p *Pair) (*Metric, *MetricDifference) {
 	for i := range c.Metrics {
@@ -137,4 +158,40 @@ func (c *Comparison) Unexplained(set int) string {
 	}
 	return fmt.Sprintf("%s: for %s of the waits the record does not say why, so each other part may be larger",
 		Letter(set), quantity.Percent(metrics.Float(unknown/total)))
+}
+
+// order ranks more than two sets by their mean waits, sets with runs that are not valid last. It returns "" for two.
+func (c *Comparison) order() string {
+	if len(c.Sets) < 3 {
+		return ""
+	}
+	valid := func(set int) bool { return !slices.ContainsFunc(c.Sets[set].Runs, func(r RunInfo) bool { return !r.Valid }) }
+	for i := range c.Metrics {
+		m := &c.Metrics[i]
+		if m.Key != "mean_wait_s" {
+			continue
+		}
+		sets := []int{}
+		for set := range c.Sets {
+			if m.Sets[set].Mean.Known() {
+				sets = append(sets, set)
+			}
+		}
+		slices.SortFunc(sets, func(a, b int) int {
+			if valid(a) != valid(b) {
+				return map[bool]int{true: -1, false: 1}[valid(a)]
+			}
+			return cmp.Or(cmp.Compare(m.Sets[a].Mean, m.Sets[b].Mean), cmp.Compare(a, b))
+		})
+		var list []string
+		for _, set := range sets {
+			text := Letter(set) + " " + quantity.Duration(m.Sets[set].Mean)
+			if !valid(set) {
+				text += " (not valid)"
+			}
+			list = append(list, text)
+		}
+		return "mean wait, the shortest first: " + strings.Join(list, ", ")
+	}
+	return ""
 }

@@ -135,3 +135,36 @@ func TestCopiesAreOneRealization(t *testing.T) {
 		}
 	}
 }
+
+// Jobs that start on one side only change the mean without a change of any wait.
+func TestAnswerStartedInOne(t *testing.T) {
+	for _, test := range []struct {
+		both metrics.Float
+		want string
+	}{
+		{65, "; 3 jobs start in one of them only, whose waits do not count in the other (those that start in both wait 1 min 5 s longer)"},
+		{-65, "; 3 jobs start in one of them only, whose waits do not count in the other"},
+	} {
+		v := JobView{NoStart: []int{1, 2}, Wait: Spread{Mean: test.both}}
+		if got := strings.ReplaceAll(startedInOne(&v, -130), quantity.Space, " "); got != test.want {
+			t.Errorf("%v: %q, want %q", test.both, got, test.want)
+		}
+	}
+	if got := startedInOne(&JobView{NoStart: []int{0, 0}}, 1); got != "" {
+		t.Errorf("all jobs start on both sides: %q", got)
+	}
+}
+
+// With more than two sets a line ranks them, and one that is not valid is not the best.
+func TestOrderOfSets(t *testing.T) {
+	c := &Comparison{Sets: []SetInfo{{Runs: []RunInfo{{Valid: true}}}, {Runs: []RunInfo{{Valid: false}}}, {Runs: []RunInfo{{Valid: true}}}},
+		Metrics: []Metric{{Key: "mean_wait_s", Sets: []Estimate{{Mean: 120}, {Mean: 1}, {Mean: 60}}}}}
+	const want = "mean wait, the shortest first: C 1 min, A 2 min, B 1 s (not valid)"
+	if got := strings.ReplaceAll(c.order(), quantity.Space, " "); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	c.Sets = c.Sets[:2]
+	if got := c.order(); got != "" {
+		t.Errorf("two sets: %q", got)
+	}
+}

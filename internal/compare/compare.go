@@ -240,6 +240,9 @@ type Comparison struct {
 	Reason    string `json:"no_inference_reason,omitempty"`
 
 	Metrics []Metric `json:"metrics"`
+	// Nodes has the figures of [metrics.NodeFigures]. It is nil if no run has them. Their p-values are corrected for
+	// each other alone: they restate the utilization in another unit.
+	Nodes []Metric `json:"nodes,omitempty"`
 	// Fairness has the figures of fairness, for groupings with more than one group. Their p-values are corrected
 	// for each other, and not for those of Metrics.
 	Fairness []Metric `json:"fairness"`
@@ -323,7 +326,7 @@ func wantTwo(sets []Set) error {
 // the distances within the set, which a report shows.
 func Describe(sets []Set, opts Options) (*Comparison, error) {
 	if len(sets) == 0 {
-		return nil, fmt.Errorf("describing runs: none given (want one or more)")
+		return nil, fmt.Errorf("describing runs: the list is empty (want one or more)")
 	}
 	return analyse(context.Background(), sets, opts)
 }
@@ -347,7 +350,8 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 	c.Doubt = Doubt(sets)
 	c.Valid = c.Doubt == ""
 	c.Inference, c.Reason = inference(sets)
-	figures, waiting, fairness := quantitiesOf(tables, opts)
+	figures, nodes, waiting, fairness := quantitiesOf(tables, opts)
+	c.Nodes = compareQuantities(nodes, opts)
 	c.Metrics, c.Fairness = compareQuantities(figures, opts), compareQuantities(fairness, opts)
 	c.Waits = compareQuantities(waiting, opts)
 	c.IO = compareIO(sets, tables, opts)
@@ -421,7 +425,7 @@ func (c *Comparison) oneRealization(tables [][]table) {
 	c.Inference, c.Reason = false, fmt.Sprintf("all runs of %s have the same schedule, so they are one realization: "+
 		"how much runs differ by chance cannot be known from it (want runs that differ, as with --jitter)",
 		c.Sets[same].Name)
-	figures := [][]Metric{c.Metrics, c.Waits, c.Fairness}
+	figures := [][]Metric{c.Metrics, c.Nodes, c.Waits, c.Fairness, c.IO}
 	for _, groups := range c.Groups {
 		for i := range groups {
 			figures = append(figures, groups[i].Metrics)
@@ -481,18 +485,37 @@ func warnings(sets []Set, c *Comparison) []string {
 		if n := len(s.Runs); i > 0 && c.Inference {
 			p, figures := stats.SmallestP(len(sets[0].Runs), n, stats.TestOptions{}), correctedFor(c.Metrics)
 			if p > 1-c.Level {
-				list = append(list, fmt.Sprintf("%d and %d %s: no p-value can be below %.2g, however large the difference",
-					len(sets[0].Runs), n, quantity.Plural(n, "run", "runs"), p))
+				list = append(list, fmt.Sprintf("%s and %s: %d and %d %s: no p-value can be below %.2g, however large the difference",
+					Letter(0), Letter(i), len(sets[0].Runs), n, quantity.Plural(n, "run", "runs"), p))
 			} else if c.SmallestP(len(sets[0].Runs), n) > 1-c.Level {
-				list = append(list, fmt.Sprintf("%d and %d %s: no p-value can be below %.2g, and none is significant after the "+
-					"correction for %d figures (want more runs)",
-					len(sets[0].Runs), n, quantity.Plural(n, "run", "runs"), p, figures))
+				list = append(list, fmt.Sprintf("%s and %s: %d and %d %s: no p-value can be below %.2g, and none is significant after "+
+					"the correction for %d figures (want %d or more on each side)",
+					Letter(0), Letter(i), len(sets[0].Runs), n, quantity.Plural(n, "run", "runs"), p, figures, c.runsFor(figures)))
 			}
 		}
 	}
-	list = append(list, ioWarnings(sets)...)
+	list = append(append(list, endsAsFailed(sets)...), ioWarnings(sets)...)
 	if len(hashes) > 1 {
 		list = append(list, "the runs are of different workloads: only jobs of the same ID are compared one by one")
+	}
+	return list
+}
+
+// endsAsFailed says which sets have jobs that failed in place of another end, unless all sets have the same ones.
+func endsAsFailed(sets []Set) (list []string) {
+	texts := map[string]bool{}
+	for _, s := range sets {
+		text := ""
+		for _, w := range s.Runs[0].Manifest.Warnings {
+			if w.Code == run.EndsAsFailed {
+				text = w.Text
+				list = append(list, s.Runs[0].Name+": "+text)
+			}
+		}
+		texts[text] = true
+	}
+	if len(texts) == 1 {
+		return nil
 	}
 	return list
 }
@@ -520,6 +543,15 @@ func carriedJobs(tables [][]table) (list []string) {
 func (c *Comparison) SmallestP(runs, others int) float64 {
 	p := stats.SmallestP(runs, others, stats.TestOptions{})
 	return min(1, p*float64(max(1, correctedFor(c.Metrics))))
+}
+
+// runsFor returns how many runs on each side can be significant after Holm's correction for so many figures.
+func (c *Comparison) runsFor(figures int) int {
+	for n := 2; ; n++ {
+		if stats.SmallestP(n, n, stats.TestOptions{})*float64(figures) <= 1-c.Level || n == 1000 {
+			return n
+		}
+	}
 }
 
 // identical reports whether all runs of a set are at distance 0.

@@ -160,10 +160,16 @@ func TestWarnings(t *testing.T) {
 	same := job("x", 0, 5, 100, "n1")
 	doubtful := single("bad", same)
 	doubtful.Runs[0].Manifest.Valid = false
+	ended := single("ended", same)
+	ended.Runs[0].Manifest.Warnings = []run.Warning{{Code: run.EndsAsFailed, Text: "2 jobs ended as FAILED"}}
+	if list := endsAsFailed([]Set{ended, ended}); list != nil {
+		t.Errorf("sets that end their jobs alike: %q", list)
+	}
 	for name, c := range map[string]struct {
 		sets []Set
 		want string
 	}{
+		"failed":    {[]Set{single("a", same), ended}, "ended: 2 jobs ended as FAILED"},
 		"twice":     {[]Set{single("a", same), single("a", same)}, "a is given twice"},
 		"doubtful":  {[]Set{single("a", same), doubtful}, "bad: 1 of 1 run is not complete and valid"},
 		"identical": {[]Set{{"s", []Realization{realization("s1", same), realization("s2", same)}}, single("a", same)}, "s: all 2 runs have the same waits"},

@@ -21,6 +21,9 @@ func (c *Comparison) Render(w io.Writer, zone *time.Location) error {
 		fmt.Fprintf(&b, "NOT VALID: %s\n", c.Doubt)
 	}
 	c.renderSets(&b)
+	if text := c.order(); text != "" {
+		fmt.Fprintf(&b, "\n%s\n", plainSpaces(text))
+	}
 	for i := range c.Pairs {
 		c.renderPair(&b, &c.Pairs[i], zone)
 		if c.ShowFairness {
@@ -95,6 +98,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 			pValue(t.Depth.P),
 			Letter(p.Set), Letter(p.Baseline), t.Depth.QBaseline.Text(), Letter(p.Baseline), Letter(p.Set), t.Depth.QSet.Text())
 	}
+	c.renderNodes(b, p)
 	c.renderWaits(b, p)
 	if p.Recorded != nil {
 		b.WriteString("\n")
@@ -122,6 +126,13 @@ func (c *Comparison) renderTable(b *bytes.Buffer, p *Pair, title string, table [
 	}
 	for i := range table {
 		c.renderMetric(b, &table[i], p)
+	}
+}
+
+// renderNodes writes how long nodes had jobs, in one set and the baseline.
+func (c *Comparison) renderNodes(b *bytes.Buffer, p *Pair) {
+	if len(c.Nodes) > 0 {
+		c.renderTable(b, p, "nodes, each once", c.Nodes)
 	}
 }
 
@@ -155,6 +166,9 @@ func (c *Comparison) renderFairness(b *bytes.Buffer, p *Pair) {
 // mean wait.
 func (c *Comparison) renderPower(b *bytes.Buffer, p *Pair) {
 	na, nb := len(c.Sets[p.Baseline].Runs), len(c.Sets[p.Set].Runs)
+	if wait, d := c.figure("mean_wait_s", p); wait != nil && c.enough(wait, d) > 0 {
+		return // so few find nothing, as the first sentence says
+	}
 	fmt.Fprintf(b, "%d and %d %s find a difference of %.2g standard deviations of a run in %.0f %% of cases\n", na,
 		nb, quantity.Plural(nb, "run", "runs"),
 		stats.Detectable(na, nb, 1-c.Level, detectPower), 100*detectPower)

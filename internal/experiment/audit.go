@@ -35,7 +35,7 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 		}
 	}
 	warnings := append(p.undone(result, never), e.unlike(result, report.Unfinished, unfixed)...)
-	warnings = append(warnings, p.unrecordedLimits(record.Rows)...)
+	warnings = append(warnings, p.unlikeRecord(record.Rows)...)
 	for _, w := range warnings {
 		if err := record.Warn(w); err != nil {
 			return err

@@ -3,6 +3,8 @@ package experiment
 import (
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,15 +18,61 @@ import (
 // remedyOfLimits is what helps jobs that have no time limit.
 const remedyOfLimits = "replay with --time-limit twice-run-time, or raise DefaultTime"
 
-// unrecordedLimits warns of jobs that were ended at a time limit although their workload has none for
-// them, and although they did not reach one when it was recorded. Such a run has another load.
-func (p *Prepared) unrecordedLimits(rows iter.Seq[*run.Row]) []run.Warning {
-	without := map[string]hpc.State{} // the recorded states
+// unlikeRecord warns of jobs that ended for another reason than when the workload was recorded: because they have
+// no limit of their own, or because only an exit code stands for what ended them.
+func (p *Prepared) unlikeRecord(rows iter.Seq[*run.Row]) []run.Warning {
+	without, killed := map[string]hpc.State{}, map[string]hpc.Recorded{}
 	for _, job := range p.workload.Jobs.All() {
-		if r := job.Recorded; job.TimeLimit == 0 && r != nil && r.Start != 0 && r.State != hpc.TimedOut {
+		r := job.Recorded
+		if r == nil || r.Start == 0 {
+			continue
+		}
+		if job.TimeLimit == 0 && r.State != hpc.TimedOut {
 			without[job.ID] = r.State
 		}
+		if job.CancelAfter == 0 && (isKilled(r.State) || slices.ContainsFunc(slices.Collect(maps.Values(r.TaskStates)), isKilled)) {
+			killed[job.ID] = *r
+		}
 	}
+	return append(unrecordedLimits(without, rows), killedOnRecord(killed, rows)...)
+}
+
+// isKilled reports whether a job in a state was ended neither by itself nor by its limit.
+func isKilled(s hpc.State) bool {
+	return s == hpc.Cancelled || s == hpc.NodeFail || s == hpc.OutOfMemory || s == hpc.Preempted || s == hpc.Deadlined
+}
+
+// killedOnRecord warns of jobs that failed, of those that were cancelled while they ran when they were recorded.
+// They have the same run time, and an exit code in place of a user who cancels them.
+func killedOnRecord(killed map[string]hpc.Recorded, rows iter.Seq[*run.Row]) []run.Warning {
+	if len(killed) == 0 {
+		return nil
+	}
+	states, n := map[hpc.State]int{}, 0
+	for row := range rows {
+		if r, ok := killed[row.Job]; ok && row.State == hpc.Failed {
+			if recorded := r.OfTask(row.Task).State; isKilled(recorded) {
+				states[recorded]++
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	var list []string
+	for _, state := range slices.Sorted(maps.Keys(states)) {
+		list = append(list, fmt.Sprintf("%d %s", states[state], state))
+	}
+	text := fmt.Sprintf("%s as FAILED: on record %s %s (a run ends such jobs with an exit code, after their recorded "+
+		"run time)", quantity.Plural(n, "1 job ended", fmt.Sprint(n, " jobs ended")), quantity.Plural(n, "it was", "they were"),
+		strings.Join(list, ", "))
+	return []run.Warning{{Code: run.EndsAsFailed, Text: text, Count: 1}}
+}
+
+// unrecordedLimits warns of jobs that were ended at a time limit although their workload has none for them. without
+// has the recorded states of those that did not reach a limit then. Such a run has another load.
+func unrecordedLimits(without map[string]hpc.State, rows iter.Seq[*run.Row]) []run.Warning {
 	if len(without) == 0 {
 		return nil
 	}

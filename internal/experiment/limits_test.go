@@ -33,6 +33,48 @@ func withoutLimits() *workload.Workload {
 	return w
 }
 
+// A run of the model of Slurm, as a replay, says which jobs end as FAILED because only an exit code stands for what ended them on record.
+func TestKilledOnRecord(t *testing.T) {
+	cluster := filepath.Join(t.TempDir(), "cluster")
+	writeCluster(t, cluster, map[string]string{"slurm.conf": "ClusterName=two\nSlurmctldHost=ctl\nSelectType=select/cons_tres\n" +
+		"SelectTypeParameters=CR_CPU\nNodeName=n[1-2] CPUs=4\nPartitionName=batch Nodes=n[1-2] Default=YES\n"})
+	w := withoutLimits()
+	var jobs []*hpc.Job
+	for _, j := range w.Jobs.All() {
+		own, recorded := *j, *j.Recorded
+		own.Recorded = &recorded
+		jobs = append(jobs, &own)
+	}
+	for _, j := range jobs {
+		j.TimeLimit = time.Hour
+	}
+	jobs[0].Recorded.State, jobs[0].ExitCode = hpc.Cancelled, 1
+	jobs[1].Recorded.State, jobs[1].CancelAfter = hpc.Cancelled, time.Second // its user cancels it again
+	jobs[2].Recorded.State, jobs[2].ExitCode = hpc.NodeFail, 1
+	jobs[3].Array, jobs[3].TaskExitCodes = "1-3", map[int]int{1: 1, 2: 1}
+	jobs[3].Recorded.TaskStates = map[int]hpc.State{1: hpc.Cancelled, 2: hpc.Failed}
+	w.Jobs = workload.JobsOf(jobs...)
+	for _, policy := range []string{"easy", "slurm"} {
+		spec := simulation(t)
+		spec.Workload.Value, spec.Simulator = w, &Simulator{Cluster: cluster, Policy: policy}
+		s, err := Run(t.Context(), spec, Hooks{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const want = "3 jobs ended as FAILED: on record they were 2 CANCELLED, 1 NODE_FAIL (a run ends such jobs with an exit " +
+			"code, after their recorded run time)"
+		if policy == "easy" { // the built-in simulator ends jobs as their record says
+			if len(s.Warnings) != 0 || s.JobsByState[hpc.Cancelled] != 3 || s.JobsByState[hpc.NodeFail] != 1 {
+				t.Errorf("%s: %v, warnings %+v", policy, s.JobsByState, s.Warnings)
+			}
+			continue
+		}
+		if len(s.Warnings) != 1 || s.Warnings[0].Code != run.EndsAsFailed || s.Warnings[0].Text != want || !s.Valid {
+			t.Errorf("%s: valid %t, warnings %+v", policy, s.Valid, s.Warnings)
+		}
+	}
+}
+
 // A run that ends jobs at a limit which their record does not have is not valid, and says which jobs and
 // what helps. Checks of the workload say so once, beforehand.
 func TestUnrecordedLimits(t *testing.T) {

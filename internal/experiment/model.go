@@ -275,11 +275,12 @@ func (e *modelEngine) play(
 	case err != nil:
 		return run.StateFailed, err
 	}
-	for _, text := range e.cluster.Warnings { // as a replay on Slurm has them
+	for _, text := range slices.Concat(e.cluster.Warnings, e.cluster.Unplayed()) { // as a replay on Slurm has them
 		warnings = append(warnings, run.Warning{Code: "configuration", Text: text, Count: 1})
 	}
 	warnings = append(append(warnings, e.partial()...), p.undone(result, engine.NeverStarts())...)
 	warnings = append(warnings, (&foreseen{}).rejected(result, e.spec.NodeFactor != 0)...)
+	warnings = append(warnings, p.unlikeRecord(record.Rows)...)
 	return warned(record, append(warnings, refusedEvents(engine.Refused())...))
 }
 

@@ -274,7 +274,7 @@ func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *
 	}
 	warnings := p.undone(result, engine.NeverStarts())
 	warnings = append(warnings, refusedEvents(engine.Refused())...)
-	return warned(record, append(warnings, p.unrecordedLimits(record.Rows)...))
+	return warned(record, append(warnings, p.unlikeRecord(record.Rows)...))
 }
 
 // refusedEvents warns of events that an engine refused.

@@ -78,8 +78,8 @@ func Covers(start, p10, p90 hpc.Time) (covers, beyond bool) {
 	return !beyond && p10 <= start && start <= p90, beyond
 }
 
-// Make runs a queue forward and returns the starts of the jobs that wait in it. doubts say what did not
-// go as it should in realizations.
+// Make runs a queue forward and returns the starts of the jobs that wait in it. doubts lists
+// what went wrong in realizations.
 func Make(ctx context.Context, q *Queue, opts Options) (starts Starts, doubts []string, err error) {
 	return q.forecast(ctx, q.Pending(), opts)
 }

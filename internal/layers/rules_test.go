@@ -10,7 +10,7 @@ var offline = []string{"net", "net/http/..."}
 // reserved are imports that only some packages may have.
 var reserved = []reservation{
 	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/accountingcmd", "internal/cli/agreementcmd", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/sitecmd", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/cli/usage"}, "commands and their help belong to internal/cli"},
-	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/iocmd", "internal/cli/reference", "internal/cli/usage", "internal/flags", "tools/feedbackpaper", "tools/iorig", "tools/predictpaper", "tools/predictpeers"}, "flags belong to commands"},
+	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/console", "internal/cli/forecastcmd", "internal/cli/iocmd", "internal/cli/usage", "internal/flags", "tools/feedbackpaper", "tools/iorig", "tools/predictpaper", "tools/predictpeers"}, "flags belong to commands"},
 	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
 	{"github.com/duckdb/...", []string{"internal/accounting/engine/duckdb"}, "an engine is a process of its own"},
 	{"github.com/parquet-go/parquet-go/...", []string{"internal/accounting/columnar", "internal/accounting/rollup", "internal/accounting/store", "internal/formats/table", "internal/run"}, "records, the store of finished jobs, and others' tables are files of Parquet"},
@@ -171,7 +171,7 @@ var rules = []rule{
 		"the loop drives a resource manager; its caller chooses which"},
 	{"use cases", "internal/waits", []string{"internal/hpc", "internal/rm", "internal/run"}, computes,
 		"why a job waited is a function of its row alone, so that all commands say the same"},
-	{"use cases", "internal/metrics", []string{"internal/bandwidth", "internal/hpc", "internal/ioaware", "internal/rm", "internal/run", "internal/slurmspec", "internal/spelling", "internal/waits", "internal/quantity"}, computes,
+	{"use cases", "internal/metrics", []string{"internal/bandwidth", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/rm", "internal/run", "internal/slurmspec", "internal/spelling", "internal/waits", "internal/quantity"}, computes,
 		"metrics are a function of a run record alone, so that any record can be measured again"},
 	{"use cases", "internal/fairstart", []string{"internal/hpc", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run"}, computes,
 		"fair start times follow from a record and the simulator"},
@@ -257,7 +257,7 @@ var rules = []rule{
 	{"use cases", "internal/ioservice/server", []string{"internal/hpc", "internal/ioservice", "internal/origin"}, nil,
 		"the network is one way to ask the service; a scheduler in this process calls it"},
 
-	{"accounting", "internal/accounting/document", []string{"internal/lines", "internal/slurmspec", "internal/waits"}, computes,
+	{"accounting", "internal/accounting/document", []string{"internal/hostlist", "internal/lines", "internal/slurmspec", "internal/waits"}, computes,
 		"what a document says follows from its text; its callers receive and keep it"},
 	{"accounting", "internal/accounting/engine/wire", nil, computes,
 		"both sides of the protocol know its frames; neither knows the other"},
@@ -305,7 +305,7 @@ var rules = []rule{
 		"docs/schemas",
 		"internal/access", "internal/accounting/document", "internal/accounting/elastic", "internal/accounting/engine", "internal/accounting/forward", "internal/accounting/health", "internal/accounting/intake", "internal/accounting/kafka", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/accounting/web",
 		"internal/compare", "internal/finished", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/output", "internal/report", "internal/rm", "internal/run", "internal/slurmdb",
-		"internal/workload", "internal/workload/build", "internal/quantity",
+		"internal/workload", "internal/workload/build", "internal/quantity", "internal/spelling",
 	}, nil,
 		"the service ties the parts together for the commands"},
 

@@ -13,6 +13,9 @@ type Reasons struct {
 	events map[reasonKey][]Event           // in their order; task -1 also stands for the tasks of an array
 	starts map[reasonKey][]rm.PriorityPart // the parts of priorities at the last starts
 	end    hpc.Time                        // of the run, or the last event if that is later
+	// window is when the workload's window begins; 0 without one. Until then a reservation of the engine keeps jobs from
+	// starting: the reasons of that time are the engine's, not those of the site.
+	window hpc.Time
 }
 
 type reasonKey struct {
@@ -23,11 +26,12 @@ type reasonKey struct {
 // NewReasons collects the reasons in the events of a run that ended at an instant.
 func NewReasons(events []Event, end hpc.Time) *Reasons {
 	r := &Reasons{events: map[reasonKey][]Event{}, starts: map[reasonKey][]rm.PriorityPart{}, end: end}
-	for _, e := range events {
+	for i := range events {
+		e := &events[i]
 		r.end = max(r.end, e.At)
 		switch k := (reasonKey{e.Job, e.Task}); {
 		case e.Kind == rm.Waiting:
-			r.events[k] = append(r.events[k], e)
+			r.events[k] = append(r.events[k], *e)
 		case e.Kind == rm.Started && len(e.Parts) > 0:
 			r.starts[k] = e.Parts
 		}
@@ -64,7 +68,7 @@ func (r *Reasons) Parts(row *Row) []rm.PriorityPart {
 }
 
 // Of returns the reasons of a job, from its first submission until its last start, its end or the
-// end of the run.
+// end of the run. Before the window of a run that was read from its record no reason is known.
 func (r *Reasons) Of(row *Row) []Span {
 	until := cmp.Or(row.Start, row.End, r.end)
 	events := r.events[reasonKey{row.Job, row.Task}]
@@ -75,6 +79,10 @@ func (r *Reasons) Of(row *Row) []Span {
 	var list []Span
 	current := Span{From: row.Submit}
 	add := func(to hpc.Time) {
+		if until := min(to, r.window); until > current.From {
+			list = append(list, Span{From: current.From, To: until})
+			current.From = until
+		}
 		if current.To = to; to > current.From {
 			list = append(list, current)
 		}

@@ -32,7 +32,7 @@ type Need struct {
 	Deviation metrics.Float `json:"standard_deviation"`
 	Freedom   int           `json:"degrees_of_freedom"`
 	// Seeds is the number of seeds of the experiment. Detectable is the difference that they find; null
-	// for one seed.
+	// for so few that the test finds none, however large it is.
 	Seeds      int           `json:"seeds"`
 	Detectable metrics.Float `json:"detectable_difference"`
 	// For10 and For5 are the seeds that differences of 10 % and 5 % of the mean need; 0 if the mean is 0
@@ -67,7 +67,7 @@ func (s *Summary) needs(seeds int) []Need {
 		}
 		n := Need{Key: column.key, Mean: metrics.Float(total / cells), Deviation: metrics.Float(deviation), Freedom: freedom,
 			Seeds: seeds, Detectable: metrics.NoValue(), For10: 1, For5: 1}
-		if seeds > 1 {
+		if stats.SmallestP(seeds, seeds, stats.TestOptions{}) <= needAlpha {
 			n.Detectable = metrics.Float(stats.Detectable(seeds, seeds, needAlpha, needPower) * deviation)
 		}
 		if deviation > 0 {
@@ -86,16 +86,19 @@ func (s *Summary) renderNeeds(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\nseeds to find a difference between two cells in %.0f %% of cases (test at %.0f %%)\n", 100*needPower,
 		100*needAlpha)
-	fmt.Fprintf(b, "%-12s  %13s  %13s  %22s  %9s  %9s\n", "", "mean of cells", "deviation",
+	fmt.Fprintf(b, "%-16s  %13s  %13s  %22s  %9s  %9s\n", "", "mean of cells", "deviation",
 		fmt.Sprintf("found with %d %s", s.Needs[0].Seeds,
 			quantity.Plural(s.Needs[0].Seeds, "seed", "seeds")), "for 10 %", "for 5 %")
 	freedom := math.MaxInt
 	for i, n := range s.Needs {
 		found := figure(n.Key, n.Detectable)
+		if !n.Detectable.Known() {
+			found = "nothing, too few"
+		}
 		if n.Detectable.Known() && n.Mean != 0 {
 			found += fmt.Sprintf(" (%.1f %%)", 100*math.Abs(float64(n.Detectable/n.Mean)))
 		}
-		fmt.Fprintf(b, "%-12s  %13s  %13s  %22s  %9s  %9s\n", titleOf(s.Needs[i].Key), figure(n.Key, n.Mean),
+		fmt.Fprintf(b, "%-16s  %13s  %13s  %22s  %9s  %9s\n", titleOf(s.Needs[i].Key), figure(n.Key, n.Mean),
 			figure(n.Key, n.Deviation), found, seedCount(n.For10), seedCount(n.For5))
 		freedom = min(freedom, n.Freedom)
 	}

@@ -16,7 +16,7 @@ func summaryOf(cells ...[]float64) *Summary {
 	for _, values := range cells {
 		var c CellSummary
 		for _, v := range values {
-			c.Runs = append(c.Runs, RunSummary{State: stateComplete, Metrics: map[string]metrics.Float{"mean_wait_s": metrics.Float(v), "p90_wait_s": metrics.NoValue(),
+			c.Runs = append(c.Runs, RunSummary{State: stateComplete, Metrics: map[string]metrics.Float{"mean_wait_s": metrics.Float(v), "p90_wait_s": metrics.NoValue(), "median_wait_s": metrics.NoValue(),
 				"mean_bounded_slowdown": 2, "utilization": 0, "makespan_s": metrics.Float(v)}})
 		}
 		c.Runs = append(c.Runs, RunSummary{State: stateFailed}, RunSummary{State: stateNotRun})
@@ -48,13 +48,19 @@ func TestNeeds(t *testing.T) {
 		t.Errorf("a slowdown that does not vary: %+v", slowdown)
 	}
 	text := s.Render()
-	for _, want := range []string{"for 10 %", "The true deviation is 0.57 to 3.7 times that of these runs (95 %, 3 degrees of freedom)"} {
+	for _, want := range []string{"for 10 %", "  median wait       p90 wait  bounded slowdown  ", "The true deviation is 0.57 to 3.7 times that of these runs (95 %, 3 degrees of freedom)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 	if needs := summaryOf([]float64{1}, []float64{2}, nil).needs(1); needs != nil {
 		t.Errorf("from single runs: %+v", needs)
+	}
+	// With three and three runs no difference is significant at 5 %, however large it is.
+	few := summaryOf([]float64{1, 2, 3}, []float64{100, 101, 102})
+	few.Needs = few.needs(3)
+	if text := few.Render(); few.Needs[0].Detectable.Known() || !strings.Contains(text, "nothing, too few") || few.Needs[0].For10 < 4 {
+		t.Errorf("found with 3 seeds: %+v in\n%s", few.Needs[0], text)
 	}
 	zero := summaryOf([]float64{-1, 1})
 	if n := zero.needs(1)[0]; n.For10 != 0 || n.Detectable.Known() {

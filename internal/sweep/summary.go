@@ -33,7 +33,7 @@ type CellSummary struct {
 	Dir         string       `json:"dir"` // relative to the sweep's directory
 	Coordinates Coordinates  `json:"coordinates"`
 	Runs        []RunSummary `json:"runs"`
-	// Metrics are the means over the complete runs, with the keys of [metrics.Figures].
+	// Metrics are the means over the complete runs, with the keys of [metrics.Figures] and [metrics.NodeFigures].
 	Metrics map[string]metrics.Float `json:"metrics,omitempty"`
 }
 
@@ -44,7 +44,7 @@ type RunSummary struct {
 	State string `json:"state"` // "complete", "failed" or "not run"
 	Valid bool   `json:"valid"`
 	Error string `json:"error,omitempty"`
-	// Metrics are the metrics of the run, with the keys of [metrics.Figures].
+	// Metrics are the metrics of the run, with the keys of [metrics.Figures] and [metrics.NodeFigures].
 	Metrics map[string]metrics.Float `json:"metrics,omitempty"`
 }
 
@@ -101,7 +101,7 @@ func (p *Plan) summarizeRun(r *Run) (RunSummary, error) {
 		return one, fmt.Errorf("reading %s: %w", filepath.Join(p.Dir, r.Dir), err)
 	}
 	one.State, one.Valid, one.Metrics = stateComplete, m.Valid, map[string]metrics.Float{}
-	for _, f := range metrics.Figures {
+	for _, f := range slices.Concat(metrics.Figures, metrics.NodeFigures) {
 		one.Metrics[f.Key] = f.Of(&m.Metrics)
 	}
 	for _, f := range metrics.FairnessFigures {
@@ -141,11 +141,15 @@ func means(runs []RunSummary) map[string]metrics.Float {
 // column is a figure in the text table, by its key in the JSON.
 type column struct{ key, title string }
 
+// width is that of the column in the table.
+func (c *column) width() int { return max(13, len(c.title)) }
+
 // columns are the figures in the text table. The JSON has all figures.
 var columns = []column{
 	{"mean_wait_s", "mean wait"},
+	{"median_wait_s", "median wait"},
 	{"p90_wait_s", "p90 wait"},
-	{"mean_bounded_slowdown", "slowdown"},
+	{"mean_bounded_slowdown", "bounded slowdown"},
 	{"utilization", "utilization"},
 	{"makespan_s", "makespan"},
 }
@@ -164,7 +168,6 @@ func (s *Summary) shown() []column {
 
 // Render returns the text table. It has a line for each cell, with means over its seeds. Cells with a
 // run that is not valid come last and say so, whatever their figures are.
-// Slowdown is the bounded slowdown.
 func (s *Summary) Render() string {
 	width := utf8.RuneCountInString("cell")
 	for _, c := range s.Cells {
@@ -174,7 +177,7 @@ func (s *Summary) Render() string {
 	fmt.Fprintf(&b, "%-*s  %8s", width, "cell", "runs")
 	shown := s.shown()
 	for _, col := range shown {
-		fmt.Fprintf(&b, "  %13s", col.title)
+		fmt.Fprintf(&b, "  %*s", col.width(), col.title)
 	}
 	b.WriteString("\n")
 	for _, c := range s.validFirst() {
@@ -190,7 +193,7 @@ func (s *Summary) Render() string {
 			if !ok {
 				v = metrics.Float(math.NaN())
 			}
-			fmt.Fprintf(&b, "  %13s", figure(col.key, v))
+			fmt.Fprintf(&b, "  %*s", col.width(), figure(col.key, v))
 		}
 		if !c.valid() {
 			b.WriteString("  NOT VALID")
@@ -229,7 +232,7 @@ func figure(key string, v metrics.Float) string {
 	switch {
 	case !v.Known():
 		return "-"
-	case key == "utilization":
+	case metrics.IsShare(key):
 		return fmt.Sprintf("%.1f %%", 100*v)
 	case key == rejected.key:
 		return v.Text()

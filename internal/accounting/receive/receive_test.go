@@ -261,7 +261,7 @@ func TestAccess(t *testing.T) {
 		mode os.FileMode
 		want string
 	}{
-		{"all a b", 0o644, "chmod 600"}, {"", 0o600, "none"}, {"write a b", 0o600, ":1: role"}, {"# x\n\nall a", 0o600, ":3: 2 words"},
+		{"all a b", 0o644, "chmod 600"}, {"", 0o600, "it has no credentials"}, {"write a b", 0o600, ":1: role"}, {"# x\n\nall a", 0o600, ":3: 2 words"},
 		{"all a:b c", 0o600, ":1: user"}, {"read ann x\nall token y\nall token z\ningest ann z", 0o600, ":4: user \"ann\" has a password in line 1"},
 	} {
 		if _, err := write(c.text, c.mode); err == nil || !strings.Contains(err.Error(), c.want) {

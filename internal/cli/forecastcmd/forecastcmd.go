@@ -42,7 +42,7 @@ func (o *drawOptions) add(f *pflag.FlagSet, horizon time.Duration) {
 	console.AddSeed(f, &o.seed, "what is drawn")
 	flags.Duration(f, &o.horizon, "horizon", horizon, "look `DURATION` ahead: realizations end then, and later starts are only known to be later (0: no end)")
 	f.StringVar(&o.runTimes, "run-times", "", "`SOURCE` of the run times: history (the shares of their limits that earlier jobs used), a model of predict (limit, last2, class, linear, forest, boost) that learns from the history, or limits (every job runs until its limit and succeeds) (default history)")
-	f.StringVar(&o.model, "model", "", "the `MODEL`, a file of rmreplay predict train, from which run times are drawn")
+	f.StringVar(&o.model, "model", "", "the `MODEL`: draw run times from this file of rmreplay predict train")
 	f.StringVar(&o.arrivals, "arrivals", "", "later submissions: `WHICH` none, recent (those of the last day again) or, of a frozen run, recorded (default none; recorded with --true-run-times)")
 }
 
@@ -295,8 +295,8 @@ docs/FORECAST.md describes the method and its limits.`,
 	f.StringVar(&opts.at, "at", "", "look at `TIME`: the instant at which the run is frozen")
 	f.StringVar(&opts.by, "starts-by", "", "also print the probability to start by `TIME`")
 	f.StringVar(&opts.submit, "submit", "", "forecast a job that is submitted now: a batch `SCRIPT`, or options of sbatch")
-	f.StringVar(&opts.user, "submit-as", "", "`USER` who submits it (default, on the live cluster: you)")
-	f.StringArrayVar(&opts.whatIf, "what-if", nil, "and a variant of it with other `OPTIONS`: limit=TIME, partition=NAME, nodes=N or any long option of sbatch (several times)")
+	f.StringVar(&opts.user, "submit-as", "", "`USER` who submits it (default on the live cluster: you)")
+	f.StringArrayVar(&opts.whatIf, "what-if", nil, "also forecast a variant of it with other `OPTIONS`: limit=TIME, partition=NAME, nodes=N or any long option of sbatch (several times)")
 	addLive(f, &opts.history, &opts.timeout)
 	opts.addFlags(f)
 	opts.zone.Add(f)
