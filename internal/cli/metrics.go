@@ -93,7 +93,8 @@ or killed has metrics, too: those of its jobs so far. Such a run is not valid. R
 also be a recorded workload: then these are the metrics of what happened.
 
   makespan          last end - first start
-  utilization       processor time held by jobs / (window x processors)
+  utilization       processor time held by jobs / (window x processors); of nodes: the
+                    time in which they had jobs, each node once, however many share it
   throughput        jobs that started and ended in the window
   wait              start - submit
   turnaround        end - submit

@@ -240,6 +240,9 @@ type Comparison struct {
 	Reason    string `json:"no_inference_reason,omitempty"`
 
 	Metrics []Metric `json:"metrics"`
+	// Nodes has the figures of [metrics.NodeFigures]. It is nil if no run has them. Their p-values are corrected for
+	// each other alone: they restate the utilization in another unit.
+	Nodes []Metric `json:"nodes,omitempty"`
 	// Fairness has the figures of fairness, for groupings with more than one group. Their p-values are corrected
 	// for each other, and not for those of Metrics.
 	Fairness []Metric `json:"fairness"`
@@ -347,7 +350,8 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 	c.Doubt = Doubt(sets)
 	c.Valid = c.Doubt == ""
 	c.Inference, c.Reason = inference(sets)
-	figures, waiting, fairness := quantitiesOf(tables, opts)
+	figures, nodes, waiting, fairness := quantitiesOf(tables, opts)
+	c.Nodes = compareQuantities(nodes, opts)
 	c.Metrics, c.Fairness = compareQuantities(figures, opts), compareQuantities(fairness, opts)
 	c.Waits = compareQuantities(waiting, opts)
 	c.IO = compareIO(sets, tables, opts)
@@ -421,7 +425,7 @@ func (c *Comparison) oneRealization(tables [][]table) {
 	c.Inference, c.Reason = false, fmt.Sprintf("all runs of %s have the same schedule, so they are one realization: "+
 		"how much runs differ by chance cannot be known from it (want runs that differ, as with --jitter)",
 		c.Sets[same].Name)
-	figures := [][]Metric{c.Metrics, c.Waits, c.Fairness}
+	figures := [][]Metric{c.Metrics, c.Nodes, c.Waits, c.Fairness, c.IO}
 	for _, groups := range c.Groups {
 		for i := range groups {
 			figures = append(figures, groups[i].Metrics)

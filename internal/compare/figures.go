@@ -115,16 +115,21 @@ func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, o
 	return of, err
 }
 
-// quantitiesOf returns the figures of all runs, those of why jobs waited, and those of their fairness. Lateness
+// quantitiesOf returns the figures of all runs, those of nodes, of why jobs waited, and of their fairness. Lateness
 // is among the figures if users reacted in any run.
-func quantitiesOf(tables [][]table, opts Options) (figures, waiting, fairness []gauge) {
+func quantitiesOf(tables [][]table, opts Options) (figures, nodes, waiting, fairness []gauge) {
 	for _, f := range metrics.Figures {
 		figures = append(figures, newGauge(f, tables, func(t *table) metrics.Float { return f.Of(&t.Metrics) }))
 	}
-	for _, f := range metrics.WaitFigures {
-		q := newGauge(f, tables, func(t *table) metrics.Float { return f.Of(&t.Metrics) })
-		if q.any() {
-			waiting = append(waiting, q)
+	for _, of := range []struct {
+		list *[]gauge
+		from []metrics.Figure
+	}{{&nodes, metrics.NodeFigures}, {&waiting, metrics.WaitFigures}} {
+		for _, f := range of.from {
+			q := newGauge(f, tables, func(t *table) metrics.Float { return f.Of(&t.Metrics) })
+			if q.any() {
+				*of.list = append(*of.list, q)
+			}
 		}
 	}
 	if anyOf(tables, func(t *table) bool { return Reacted(t.Manifest) }) {
@@ -148,7 +153,7 @@ func quantitiesOf(tables [][]table, opts Options) (figures, waiting, fairness []
 			fairness = append(fairness, newGauge(f.Figure, tables, func(t *table) metrics.Float { return f.Of(t.started) }))
 		}
 	}
-	return figures, waiting, fairness
+	return figures, nodes, waiting, fairness
 }
 
 func anyOf(tables [][]table, is func(*table) bool) bool {

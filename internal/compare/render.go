@@ -95,6 +95,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 			pValue(t.Depth.P),
 			Letter(p.Set), Letter(p.Baseline), t.Depth.QBaseline.Text(), Letter(p.Baseline), Letter(p.Set), t.Depth.QSet.Text())
 	}
+	c.renderNodes(b, p)
 	c.renderWaits(b, p)
 	if p.Recorded != nil {
 		b.WriteString("\n")
@@ -122,6 +123,13 @@ func (c *Comparison) renderTable(b *bytes.Buffer, p *Pair, title string, table [
 	}
 	for i := range table {
 		c.renderMetric(b, &table[i], p)
+	}
+}
+
+// renderNodes writes how long nodes had jobs, in one set and the baseline.
+func (c *Comparison) renderNodes(b *bytes.Buffer, p *Pair) {
+	if len(c.Nodes) > 0 {
+		c.renderTable(b, p, "nodes, each once", c.Nodes)
 	}
 }
 

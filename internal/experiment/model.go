@@ -275,7 +275,7 @@ func (e *modelEngine) play(
 	case err != nil:
 		return run.StateFailed, err
 	}
-	for _, text := range e.cluster.Warnings { // as a replay on Slurm has them
+	for _, text := range slices.Concat(e.cluster.Warnings, e.cluster.Unplayed()) { // as a replay on Slurm has them
 		warnings = append(warnings, run.Warning{Code: "configuration", Text: text, Count: 1})
 	}
 	warnings = append(append(warnings, e.partial()...), p.undone(result, engine.NeverStarts())...)

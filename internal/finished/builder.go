@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"rmreplay/internal/hpc"
@@ -22,6 +23,7 @@ const (
 	RuleNoSize        = "no_processors"          // no positive number of processors or nodes
 	RuleDuplicate     = "duplicate_record"       // the same job is there twice
 	RuleTimesReversed = "times_reversed"         // it ends before it starts, or starts before it is submitted
+	RuleElapsed       = "elapsed_too_long"       // longer than from its start to its end, which counts
 	RuleBadValue      = "bad_value"              // a field that is not necessary has no sense, and is ignored
 	RuleBadSubmitLine = "submit_line_unreadable" // the options of the command line contradict each other
 	// RuleSubmitLineOption counts jobs with an option that is not known, or whose value makes no
@@ -221,8 +223,20 @@ func (b *Builder) record(r Job) error {
 	return b.opts.Record(&r)
 }
 
+// rounding is by how much longer than from its start to its end a job may have run by its record: sources round both.
+const rounding = time.Second
+
 // checkTimes changes times of a record that contradict each other.
 func (b *Builder) checkTimes(r *Job) error {
+	if r.Start > 0 && r.End >= r.Start && r.Elapsed > r.End.Sub(r.Start)+rounding {
+		told := r.Elapsed
+		r.Elapsed = max(r.End.Sub(r.Start)-r.Suspended, 0)
+		err := b.book.Fall(RuleElapsed, "job %s: it ran for %s between start %s and end %s (want at most the time between them)",
+			r.ID, told, r.Start, r.End)
+		if err != nil {
+			return err
+		}
+	}
 	submit, start, end := r.Submit, r.Start, r.End
 	switch {
 	case r.Start > 0 && r.Start < r.Submit && r.Submit < r.End && r.Elapsed == r.End.Sub(r.Start)-r.Suspended:

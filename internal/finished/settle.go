@@ -252,7 +252,8 @@ func (r *Job) resize(next *Job) {
 	if next.Start == r.Start {
 		r.Elapsed = next.Elapsed
 	}
-	r.End, r.State, r.ExitCode, r.Signal, r.Restarts = next.End, next.State, next.ExitCode, next.Signal, next.Restarts
+	r.End, r.State, r.Restarts = next.End, next.State, next.Restarts
+	r.ExitCode, r.Signal, r.HasExit = next.ExitCode, next.Signal, next.HasExit
 	r.Suspended = max(r.Suspended, next.Suspended)
 	r.UsedMemory, r.MovedBytes = max(r.UsedMemory, next.UsedMemory),
 		r.MovedBytes+min(next.MovedBytes, math.MaxInt64-r.MovedBytes)

@@ -47,9 +47,22 @@ func ExpandAtMost(s string, most int) ([]string, error) {
 	}
 	names := make([]string, 0, total)
 	for _, e := range entries {
-		names = e.appendNames(names)
+		e.visit(func(name []byte) { names = append(names, string(name)) })
 	}
 	return names, nil
+}
+
+// Visit calls visit with each name that the expression stands for, in its order and with its repetitions.
+// A name is valid until the next one. With an error, which is that of [Expand], it visits no name.
+func Visit(s string, visit func(name []byte)) error {
+	entries, _, err := parse(s, MaxNames)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		e.visit(visit)
+	}
+	return nil
 }
 
 // Count returns the number of names that the expression stands for, without building them. Its
@@ -142,14 +155,14 @@ type span struct {
 	width     int
 }
 
-// appendNames appends the names that the entry stands for.
-func (e entry) appendNames(names []string) []string {
+// visit calls visit with the names that the entry stands for.
+func (e entry) visit(visit func(name []byte)) {
 	var buf []byte
 	var walk func(group int)
 	walk = func(group int) {
 		buf = append(buf, e.literals[group]...)
 		if group == len(e.groups) {
-			names = append(names, string(buf))
+			visit(buf)
 			return
 		}
 		keep := len(buf)
@@ -162,7 +175,6 @@ func (e entry) appendNames(names []string) []string {
 		buf = buf[:keep]
 	}
 	walk(0)
-	return names
 }
 
 // count returns the number of names that the entry stands for, at most MaxNames + 1.

@@ -39,6 +39,11 @@ func TestExpand(t *testing.T) {
 		if n, err := Count(tt.expr); n != len(got) || err != nil {
 			t.Errorf("Count(%q) = %d, %v; want %d", tt.expr, n, err, len(got))
 		}
+		var visited []string
+		if err := Visit(tt.expr, func(name []byte) { visited = append(visited, string(name)) }); err != nil ||
+			strings.Join(visited, " ") != tt.want {
+			t.Errorf("Visit(%q): %q, %v; want %q", tt.expr, visited, err, tt.want)
+		}
 	}
 }
 
@@ -63,6 +68,9 @@ func TestExpandErrors(t *testing.T) {
 		_, err := Expand(tt.expr)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("Expand(%q): error %v, want %q", tt.expr, err, tt.want)
+		}
+		if err := Visit(tt.expr, func(name []byte) { t.Errorf("Visit(%q): name %q", tt.expr, name) }); err == nil {
+			t.Errorf("Visit(%q): no error", tt.expr)
 		}
 	}
 }

@@ -67,6 +67,14 @@ var Figures = []Figure{
 		"jobs that the resource manager refused at submission"},
 }
 
+// NodeFigures are the numbers by which runs are compared of which nodes have names.
+var NodeFigures = []Figure{
+	{"node_utilization", "node utilization", "", Higher, func(m *Metrics) Float { return m.NodeUtilization },
+		"the part of all nodes that had jobs, on average over the same time; a node that jobs share counts once"},
+	{"idle_node_s", "idle node time", "s", Neither, func(m *Metrics) Float { return m.IdleNodeSeconds },
+		"how long nodes had no job, summed over nodes"},
+}
+
 // FeedbackFigure is one number of [Feedback].
 type FeedbackFigure struct {
 	Figure // without its Of
@@ -169,7 +177,9 @@ var fileSystemFigures = []struct {
 }
 
 // IsShare reports whether the figure of a key is a part of a whole, which people read in per cent.
-func IsShare(key string) bool { return key == "utilization" || strings.HasPrefix(key, "io_") }
+func IsShare(key string) bool {
+	return key == "utilization" || key == "node_utilization" || strings.HasPrefix(key, "io_")
+}
 
 // totalWait is the sum of the waits. Only the sums of groups of one workload's jobs can be compared.
 var totalWait = Figure{"total_wait_s", "waited in all", "s", Lower, func(m *Metrics) Float {
@@ -189,19 +199,16 @@ func FigureOf(key string) Figure {
 	if key == totalWait.Key {
 		return totalWait
 	}
-	for _, f := range Figures {
-		if f.Key == key {
-			return f
+	for _, list := range [][]Figure{Figures, NodeFigures, WaitFigures} {
+		for _, f := range list {
+			if f.Key == key {
+				return f
+			}
 		}
 	}
 	for _, f := range FeedbackFigures {
 		if f.Key == key {
 			return f.Figure
-		}
-	}
-	for _, f := range WaitFigures {
-		if f.Key == key {
-			return f
 		}
 	}
 	for _, f := range FairnessFigures {

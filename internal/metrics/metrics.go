@@ -16,8 +16,9 @@
 //     that holds all jobs is their number.
 //   - The paper counts nodes. On a machine whose nodes are shared by jobs, two jobs on one
 //     node would use it twice. [Metrics.Utilization] therefore counts processors, which is
-//     the same where jobs take whole nodes of one kind. [Metrics.NodeUtilization] is the
-//     paper's formula to the letter and may exceed 1.
+//     the same where jobs take whole nodes of one kind. [Metrics.NodeUtilization] counts the
+//     time in which a node has jobs, however many, which is the paper's formula where jobs
+//     do not share nodes.
 //
 // # The users
 //
@@ -112,9 +113,17 @@ type Metrics struct {
 	// (SC'18, IV.A and IV.B, where it counts nodes). The sum runs over the periods in which
 	// a job held processors; periods outside T add nothing.
 	Utilization Float `json:"utilization"`
-	// NodeUtilization is the same formula with nodes instead of processors, as in the
-	// paper. It may exceed 1 where jobs share nodes.
+	// NodeUtilization is the part of the nodes that had jobs, on average over T. UsedNodeSeconds is
+	// how long nodes had jobs, summed over nodes, in node seconds, and IdleNodeSeconds how long
+	// they had none, those that were out of service included. A node that jobs share counts once.
+	// All three are NaN if the machine's nodes are not known, or the nodes of a job ([NoNodes]).
 	NodeUtilization Float `json:"node_utilization"`
+	UsedNodeSeconds Float `json:"used_node_s"`
+	IdleNodeSeconds Float `json:"idle_node_s"`
+	// UnnamedNodes is the number of jobs whose nodes the record counts and does not name. A node that
+	// they share counts once for each of them: the use of nodes is at most, and idle nodes are at least,
+	// what the figures say. Use is never above all nodes then.
+	UnnamedNodes int `json:"jobs_with_unnamed_nodes"`
 	// UsedProcessorSeconds is Σ usage(T), in processor seconds.
 	UsedProcessorSeconds Float `json:"used_processor_s"`
 	// Throughput is the number of jobs that both started and ended in T (SC'18,
@@ -195,6 +204,9 @@ const (
 	// NoProcessors jobs started on an unknown number of processors. They add nothing to
 	// utilization.
 	NoProcessors Omission = "no_processors"
+	// NoNodes jobs held an unknown number of nodes of a machine with nodes. How its nodes were used is then not
+	// known.
+	NoNodes Omission = "no_nodes"
 )
 
 // Distribution describes one quantity over jobs.
@@ -275,14 +287,15 @@ type accumulator struct {
 	opts Options
 	m    Metrics
 
-	from, to                         hpc.Time // T
-	processorTime, nodeTime, waiting area
-	lost, limits, unused             area
-	losses                           map[LossCause]*loss
-	byState                          map[hpc.State]*area
-	wait, turnaround, slow, bounded  []float64
-	eligible                         []float64
-	parts                            waitParts
+	from, to                        hpc.Time // T
+	processorTime, waiting          area
+	nodes                           nodeUse
+	lost, limits, unused            area
+	losses                          map[LossCause]*loss
+	byState                         map[hpc.State]*area
+	wait, turnaround, slow, bounded []float64
+	eligible                        []float64
+	parts                           waitParts
 
 	held   []run.Segment  // periods in which the current job held processors
 	queued []waits.Period // periods in which it waited
@@ -352,14 +365,13 @@ func (a *accumulator) addUsage(r *run.Row) {
 	a.held = r.AppendHeld(a.held[:0])
 	known := len(a.held) == 0
 	for _, s := range a.held {
-		d := a.within(s.Start, s.End)
-		a.processorTime.add(d, s.Processors)
-		a.nodeTime.add(d, s.NodeCount)
+		a.processorTime.add(a.within(s.Start, s.End), s.Processors)
 		known = known || s.Processors > 0
 	}
 	if !known {
 		a.m.LeftOut[NoProcessors]++
 	}
+	a.addNodes(a.held)
 	a.addLosses(r)
 	a.queued = waits.AppendQueued(a.queued[:0], r)
 	for _, q := range a.queued {
@@ -437,10 +449,10 @@ func (a *accumulator) metrics() Metrics {
 	}
 	m.UsedProcessorSeconds = Float(a.processorTime.seconds())
 	m.Utilization = ratio(a.processorTime.seconds(), span*float64(a.opts.Processors))
-	m.NodeUtilization = ratio(a.nodeTime.seconds(), span*float64(a.opts.Nodes))
 	m.ThroughputPerHour = ratio(float64(m.Throughput)*3600, span)
 	m.MeanQueue = ratio(a.waiting.seconds(), span)
 	var group sync.WaitGroup
+	group.Go(func() { a.setNodes(&m, span) })
 	group.Go(func() { m.Wait = Wait(Summarize(a.wait)) })
 	group.Go(func() { m.EligibleWait = EligibleWait(Summarize(a.eligible)) })
 	group.Go(func() { m.Turnaround = Turnaround(Summarize(a.turnaround)) })
@@ -536,7 +548,6 @@ type Point struct {
 	Queued     int // waiting jobs
 	Running    int // jobs that hold processors
 	Processors int // processors that jobs hold
-	Nodes      int // nodes that jobs hold; a node that two jobs share counts twice
 }
 
 // Timeline returns the machine's state over time: one Point for each instant at which it
@@ -547,7 +558,7 @@ func Timeline(rows []run.Row) []Point {
 		p.At = from
 		changes = append(changes, p)
 		if to != 0 {
-			changes = append(changes, Point{At: to, Queued: -p.Queued, Running: -p.Running, Processors: -p.Processors, Nodes: -p.Nodes})
+			changes = append(changes, Point{At: to, Queued: -p.Queued, Running: -p.Running, Processors: -p.Processors})
 		}
 	}
 	for i := range rows {
@@ -557,7 +568,7 @@ func Timeline(rows []run.Row) []Point {
 		}
 		held := r.Held()
 		for _, s := range held {
-			period(s.Start, s.End, Point{Running: 1, Processors: s.Processors, Nodes: s.NodeCount})
+			period(s.Start, s.End, Point{Running: 1, Processors: s.Processors})
 		}
 		for _, q := range waits.AppendQueued(nil, r) {
 			period(q.From, q.To, Point{Queued: 1})
@@ -576,7 +587,6 @@ func accumulate(changes []Point) []Point {
 		now.Queued += c.Queued
 		now.Running += c.Running
 		now.Processors += c.Processors
-		now.Nodes += c.Nodes
 		if i+1 == len(changes) || changes[i+1].At != c.At {
 			points = append(points, now)
 		}

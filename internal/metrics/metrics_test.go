@@ -73,8 +73,8 @@ func handMetrics() Metrics {
 		// 100×8 + 5×2 + 100×4 + 0 + 50×2 = 1310 of 200×8.
 		UsedProcessorSeconds: 1310, Utilization: 1310.0 / 1600,
 		// 100×4 + 5×1 + 100×3 + 0 + 50×1 = 755 of 200×4.
-		NodeUtilization: 755.0 / 800,
-		Throughput:      4, ThroughputPerHour: 72,
+		NodeUtilization: 755.0 / 800, UsedNodeSeconds: 755, IdleNodeSeconds: 45, UnnamedNodes: 4,
+		Throughput: 4, ThroughputPerHour: 72,
 		// 0 + 90 + 80 + 80 + 50 + 100 = 400 in 200 s.
 		MeanQueue: 2,
 		// Sorted 0, 80, 80, 90, 100; p90 at 3.6, p99 at 3.96.
@@ -111,6 +111,7 @@ func TestInterval(t *testing.T) {
 	// A 50×8, B 5×2, C 20×4; F starts later. E waits 40, B, C 50, D 60, F 70.
 	want.UsedProcessorSeconds = 490
 	want.Utilization = 490.0 / (70 * 8)
+	want.UsedNodeSeconds, want.IdleNodeSeconds, want.UnnamedNodes = 200+5+60, 70*4-(200+5+60), 3
 	want.NodeUtilization = (200.0 + 5 + 60) / (70 * 4)
 	want.Throughput = 2 // B and D; A started before
 	want.ThroughputPerHour = 2 * 3600.0 / 70
@@ -202,6 +203,7 @@ func TestEmpty(t *testing.T) {
 		want := Metrics{
 			Jobs: got.Jobs, Rejected: got.Rejected, JobsByState: got.JobsByState, LeftOut: got.LeftOut,
 			MakespanSeconds: nan(), Utilization: nan(), NodeUtilization: nan(), ThroughputPerHour: nan(), MeanQueue: nan(),
+			UsedNodeSeconds: nan(), IdleNodeSeconds: nan(),
 			Wait: Wait(none), Turnaround: Turnaround(none), Slowdown: Slowdown(none), BoundedSlowdown: BoundedSlowdown(none),
 			EligibleWait: EligibleWait(none), WaitParts: []WaitPart{}, HeldByState: map[hpc.State]Float{}, TauSeconds: 10,
 			Losses: []Loss{}, LimitProcessorSeconds: nan(), UnusedLimitProcessorSeconds: nan(),
@@ -246,18 +248,18 @@ func TestAreaOverflow(t *testing.T) {
 
 func TestTimeline(t *testing.T) {
 	want := []Point{
-		{At: at(0), Running: 1, Processors: 8, Nodes: 4},
-		{At: at(10), Queued: 1, Running: 1, Processors: 8, Nodes: 4},
-		{At: at(20), Queued: 2, Running: 1, Processors: 8, Nodes: 4},
-		{At: at(30), Queued: 3, Running: 1, Processors: 8, Nodes: 4},
-		{At: at(40), Queued: 4, Running: 1, Processors: 8, Nodes: 4},
-		{At: at(50), Queued: 5, Running: 1, Processors: 8, Nodes: 4},
-		{At: at(90), Queued: 4, Running: 1, Processors: 8, Nodes: 4},
-		{At: at(100), Queued: 2, Running: 2, Processors: 6, Nodes: 4},
-		{At: at(105), Queued: 2, Running: 1, Processors: 4, Nodes: 3},
-		{At: at(110), Queued: 1, Running: 1, Processors: 4, Nodes: 3},
-		{At: at(150), Running: 2, Processors: 6, Nodes: 4},
-		{At: at(200), Running: 1, Processors: 2, Nodes: 1},
+		{At: at(0), Running: 1, Processors: 8},
+		{At: at(10), Queued: 1, Running: 1, Processors: 8},
+		{At: at(20), Queued: 2, Running: 1, Processors: 8},
+		{At: at(30), Queued: 3, Running: 1, Processors: 8},
+		{At: at(40), Queued: 4, Running: 1, Processors: 8},
+		{At: at(50), Queued: 5, Running: 1, Processors: 8},
+		{At: at(90), Queued: 4, Running: 1, Processors: 8},
+		{At: at(100), Queued: 2, Running: 2, Processors: 6},
+		{At: at(105), Queued: 2, Running: 1, Processors: 4},
+		{At: at(110), Queued: 1, Running: 1, Processors: 4},
+		{At: at(150), Running: 2, Processors: 6},
+		{At: at(200), Running: 1, Processors: 2},
 	}
 	got := Timeline(handRows())
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -334,7 +336,7 @@ func TestProperties(t *testing.T) {
 		got := Compute(mapTimes(rows, func(at hpc.Time) hpc.Time { return at * k }), longer)
 		want := m
 		for _, f := range []*Float{
-			&want.MakespanSeconds, &want.UsedProcessorSeconds, &want.TauSeconds,
+			&want.MakespanSeconds, &want.UsedProcessorSeconds, &want.UsedNodeSeconds, &want.IdleNodeSeconds, &want.TauSeconds,
 			&want.Wait.Mean, &want.Wait.Median, &want.Wait.P90, &want.Wait.P99, &want.Wait.Max,
 			&want.Turnaround.Mean, &want.Turnaround.Median, &want.Turnaround.P90, &want.Turnaround.P99, &want.Turnaround.Max,
 		} {

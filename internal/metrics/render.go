@@ -96,13 +96,27 @@ func (s *Summary) renderJobs(b *bytes.Buffer) {
 func (s *Summary) renderMachine(b *bytes.Buffer) {
 	fmt.Fprintf(b, "makespan     %s\n", duration(s.MakespanSeconds))
 	fmt.Fprintf(b, "utilization  %s of processors", percent(s.Utilization))
-	if s.NodeUtilization.Known() {
-		fmt.Fprintf(b, "; nodes %s, shared ones once for each job", percent(s.NodeUtilization))
-	}
-	b.WriteByte('\n')
+	s.renderNodes(b)
 	fmt.Fprintf(b, "throughput   %d %s, %s an hour\n", s.Throughput,
 		quantity.Plural(s.Throughput, "job", "jobs"), number(s.ThroughputPerHour))
 	fmt.Fprintf(b, "queue        %s jobs on average\n", number(s.MeanQueue))
+}
+
+// renderNodes ends the line of the utilization with that of nodes.
+func (s *Summary) renderNodes(b *bytes.Buffer) {
+	idle := number(s.IdleNodeSeconds / 3600)
+	switch n := s.LeftOut[NoNodes]; {
+	case n > 0:
+		fmt.Fprintf(b, "; of nodes not known: the record has no nodes of %s", quantity.Regular(n, "job"))
+	case !s.NodeUtilization.Known():
+	case s.UnnamedNodes > 0:
+		fmt.Fprintf(b, ", at most %s of nodes (at least %s node hours idle):\n"+
+			"             the record counts the nodes of %s and does not name them", percent(s.NodeUtilization), idle,
+			quantity.Regular(s.UnnamedNodes, "job"))
+	default:
+		fmt.Fprintf(b, ", %s of nodes (%s node hours idle)", percent(s.NodeUtilization), idle)
+	}
+	b.WriteByte('\n')
 }
 
 // renderDistributions writes the table of waits, turnarounds and slowdowns.

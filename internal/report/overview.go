@@ -94,8 +94,8 @@ func (r *Report) story(set int) []Block {
 
 // value returns a metric of the first run of a set.
 func (r *Report) value(key string, set int) metrics.Float {
-	for i := range r.Comparison.Metrics {
-		if m := &r.Comparison.Metrics[i]; m.Key == key {
+	for _, m := range slices.Concat(r.Comparison.Metrics, r.Comparison.Nodes) {
+		if m.Key == key {
 			return m.Sets[set].Values[0]
 		}
 	}
@@ -184,6 +184,9 @@ func (r *Report) machineStory(set int, o *metrics.Overview) string {
 	text := fmt.Sprintf("From the first start to the last end, on %s, jobs held %s of the machine's %s",
 		quantity.Date(o.LastEnd, r.options.Zone),
 		quantity.Percent(utilization), quantity.Counted(processors, "processor", "processors"))
+	if idle := r.value("idle_node_s", set); idle.Known() {
+		text += fmt.Sprintf("; nodes had no job for %s node hours", quantity.Decimal(idle/3600))
+	}
 	if len(r.courses.sets) == 0 {
 		return text + "."
 	}

@@ -357,7 +357,7 @@ func (r *Report) metrics() (Section, error) {
 		return s, nil
 	}
 	s.Blocks = append(s.Blocks, r.verdicts()...)
-	s.Blocks = append(s.Blocks, r.figures(c.Metrics)...)
+	s.Blocks = append(s.Blocks, r.figures(slices.Concat(c.Metrics, c.Nodes))...)
 	forest, err := newForest(c)
 	if err != nil {
 		return s, err

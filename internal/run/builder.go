@@ -362,10 +362,11 @@ func (r *taskRow) requeue(e *rm.Event) {
 		lost = o.End
 	}
 	r.closeSegment(lost, rm.Requeue)
+	nodes := r.nodes // a requeue's outcome may be that of the job without them
 	rare := r.rarely()
 	rare.restarts++
 	r.merge(e.Outcome)
-	r.keepEligible()
+	r.keepLost(nodes)
 	r.state = hpc.Pending
 	r.start, r.end, r.first, r.started, r.priority = 0, 0, 0, false, 0
 	r.nodes, r.nodeCount, r.processors = "", 0, 0
@@ -373,11 +374,12 @@ func (r *taskRow) requeue(e *rm.Event) {
 	rare.exitCode, rare.signal = 0, 0
 }
 
-// keepEligible keeps with a lost run when the job was eligible for it. The job's own time will be that
+// keepLost keeps with a lost run its nodes and when the job was eligible for it. The job's own will be those
 // of its next run.
-func (r *taskRow) keepEligible() {
+func (r *taskRow) keepLost(nodes string) {
 	list := r.rare.segments
 	for i := len(list) - 1; i >= 0; i-- {
+		list[i].Nodes = nodes
 		if i == 0 || list[i-1].EndedBy == rm.Requeue { // the run's first period
 			if r.eligible <= list[i].Start {
 				list[i].Eligible = r.eligible
@@ -581,7 +583,7 @@ func (r *taskRow) putOutcome(row *Row) {
 	*row = Row{
 		Job: r.job.ID, Task: int(r.task), User: r.job.User, State: r.state,
 		RecordedSubmit: r.job.Submit, Submit: r.submit, Eligible: r.eligible, First: r.first, Start: r.start, End: r.end,
-		NodeCount: int(r.nodeCount), Processors: r.processors, TimeLimit: r.limit,
+		Nodes: r.nodes, NodeCount: int(r.nodeCount), Processors: r.processors, TimeLimit: r.limit,
 	}
 	r.putDelays(row)
 	if rare := r.rare; rare != nil {

@@ -108,6 +108,9 @@ type Segment struct {
 	End        hpc.Time `parquet:"end_time,optional,timestamp(nanosecond)"` // 0 for a current period
 	NodeCount  int      `parquet:"node_count"`
 	Processors int      `parquet:"processors"`
+	// Nodes is the host list of a run that was lost; empty in older records. Of the job's last run the record
+	// has it in [Row.Nodes], and [Row.AppendHeld] copies it from there.
+	Nodes string `parquet:"nodes,optional"`
 	// Eligible is when the job might first start before this period; 0 if it is not known, and in
 	// older records. Of the job's last run it is 0 too: that has [Row.Eligible].
 	Eligible hpc.Time `parquet:"eligible_time,optional,timestamp(nanosecond)"`
@@ -125,12 +128,17 @@ func (r *Row) Held() []Segment { return r.AppendHeld(nil) }
 // AppendHeld appends the result of [Row.Held] to list.
 func (r *Row) AppendHeld(list []Segment) []Segment {
 	if len(r.Segments) > 0 {
-		return append(list, r.Segments...)
+		first := len(list)
+		list = append(list, r.Segments...)
+		for i := len(list) - 1; r.Start != 0 && i >= first && list[i].EndedBy != rm.Requeue; i-- {
+			list[i].Nodes = r.Nodes
+		}
+		return list
 	}
 	if r.Start == 0 {
 		return list
 	}
-	only := Segment{Start: r.Start, End: r.End, NodeCount: r.NodeCount, Processors: r.Processors}
+	only := Segment{Start: r.Start, End: r.End, Nodes: r.Nodes, NodeCount: r.NodeCount, Processors: r.Processors}
 	if r.End != 0 {
 		only.EndedBy = rm.Ended
 	}

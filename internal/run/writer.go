@@ -361,8 +361,8 @@ func (w *Writer) Amend(change func(*Row)) error {
 // Rows visits the rows of all answered jobs that were submitted before the call, in the order
 // of jobs.parquet. The rows lack [Row.Request] and the changes of [Writer.Amend]. Without a
 // journal, a row that can no longer change has only the values that metrics are computed from:
-// Job, Task, User, State, the times of submission, eligibility, start and end, NodeCount,
-// Processors, Suspended, Restarts, Segments, and the four that keep a job from being eligible.
+// Job, Task, User, State, the times of submission, eligibility, start and end, Nodes,
+// NodeCount, Processors, Suspended, Restarts, Segments, and the four that keep a job from being eligible.
 //
 // The visitor may change a row. A row is valid until the next one. The visitor and other
 // goroutines may use the writer during the visit. A row then shows the job's state shortly

@@ -33,7 +33,7 @@ type CellSummary struct {
 	Dir         string       `json:"dir"` // relative to the sweep's directory
 	Coordinates Coordinates  `json:"coordinates"`
 	Runs        []RunSummary `json:"runs"`
-	// Metrics are the means over the complete runs, with the keys of [metrics.Figures].
+	// Metrics are the means over the complete runs, with the keys of [metrics.Figures] and [metrics.NodeFigures].
 	Metrics map[string]metrics.Float `json:"metrics,omitempty"`
 }
 
@@ -44,7 +44,7 @@ type RunSummary struct {
 	State string `json:"state"` // "complete", "failed" or "not run"
 	Valid bool   `json:"valid"`
 	Error string `json:"error,omitempty"`
-	// Metrics are the metrics of the run, with the keys of [metrics.Figures].
+	// Metrics are the metrics of the run, with the keys of [metrics.Figures] and [metrics.NodeFigures].
 	Metrics map[string]metrics.Float `json:"metrics,omitempty"`
 }
 
@@ -101,7 +101,7 @@ func (p *Plan) summarizeRun(r *Run) (RunSummary, error) {
 		return one, fmt.Errorf("reading %s: %w", filepath.Join(p.Dir, r.Dir), err)
 	}
 	one.State, one.Valid, one.Metrics = stateComplete, m.Valid, map[string]metrics.Float{}
-	for _, f := range metrics.Figures {
+	for _, f := range slices.Concat(metrics.Figures, metrics.NodeFigures) {
 		one.Metrics[f.Key] = f.Of(&m.Metrics)
 	}
 	for _, f := range metrics.FairnessFigures {
@@ -229,7 +229,7 @@ func figure(key string, v metrics.Float) string {
 	switch {
 	case !v.Known():
 		return "-"
-	case key == "utilization":
+	case metrics.IsShare(key):
 		return fmt.Sprintf("%.1f %%", 100*v)
 	case key == rejected.key:
 		return v.Text()

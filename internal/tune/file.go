@@ -302,7 +302,7 @@ func (c *constraint) UnmarshalYAML(n ast.Node) error {
 // figureOf returns the figure of a metric's key.
 func figureOf(key string, line int, what string) (metrics.Figure, error) {
 	var keys []string
-	for _, f := range metrics.Figures {
+	for _, f := range slices.Concat(metrics.Figures, metrics.NodeFigures) {
 		if f.Key == key {
 			return f, nil
 		}

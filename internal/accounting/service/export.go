@@ -243,7 +243,7 @@ func (Service) Export(ctx context.Context, dir string, opts Export) (out *Export
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
+	defer func() { err = errors.Join(conditionFault(opts.Where, err), c.Close()) }()
 	if _, err := c.wait(ctx); err != nil {
 		return nil, err
 	}

@@ -39,10 +39,12 @@ import (
 )
 
 // serveVariable makes the test's program a server over the directory that it names, on the address
-// behind it. It forwards to the URL of forwardVariable, and reads the topic of kafkaVariable.
+// behind it. It forwards to the URL of forwardVariable, or has the index at that of storeVariable as its store, and
+// reads the topic of kafkaVariable.
 const (
 	serveVariable   = "RMREPLAY_TEST_SERVE"
 	forwardVariable = "RMREPLAY_TEST_FORWARD"
+	storeVariable   = "RMREPLAY_TEST_STORE"
 	kafkaVariable   = "RMREPLAY_TEST_KAFKA"
 )
 
@@ -52,6 +54,9 @@ func TestMain(m *testing.M) {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
 		opts := service.Serve{Data: dir, Listen: []string{address}, Forward: os.Getenv(forwardVariable), Kafka: os.Getenv(kafkaVariable)}
+		if index := os.Getenv(storeVariable); index != "" {
+			opts.Store, opts.URL = service.Elasticsearch, index
+		}
 		err := service.New().Serve(ctx, opts, func(format string, args ...any) {
 			fmt.Fprintf(os.Stderr, format+"\n", args...)
 		})
@@ -572,6 +577,25 @@ func TestMistakes(t *testing.T) {
 	}
 	_, err := svc.Export(ctx, dir, service.Export{Output: filepath.Join(scratch, "v.csv"), Format: "csv", ClusterName: "moor"})
 	says(err, `none of the cluster "moor" (want one of vale)`)
+	for condition, want := range map[string]string{
+		"state = FAILED":       `--where "state = FAILED": there is no column FAILED (a text needs quotes: 'FAILED')`,
+		"sate = 'FAILED'":      "there is no column sate (did you mean state? a text needs quotes: 'sate')",
+		`state = "FAILED"`:     "there is no column FAILED (a text needs quotes: 'FAILED')",
+		"elapsed_s > 'long'":   `"long": not what the column has (want a number)`,
+		"end_time > 'monday'":  "want",
+		"state ==":             "(want a condition in SQL, such as state = 'FAILED' AND elapsed_s > 3600)",
+		"hours(elapsed_s) > 1": "(want a condition in SQL",
+	} {
+		for _, format := range []string{"csv", "trace"} {
+			_, err = svc.Export(ctx, dir, service.Export{Output: filepath.Join(scratch, "v."+format), Format: format, Where: condition})
+			says(err, want)
+			for _, foreign := range []string{"Error:", "LINE", "Candidate", "SELECT", "FROM"} {
+				if err != nil && strings.Contains(err.Error(), foreign) {
+					t.Errorf("%s: %v", condition, err)
+				}
+			}
+		}
+	}
 	_, _, err = svc.Workload(ctx, dir, workload.ReadOptions{Cluster: "moor"})
 	says(err, `none of the cluster "moor" (want one of vale)`)
 	_, err = svc.Backup(ctx, dir, filepath.Join(dir, "a", "copy"))

@@ -20,8 +20,7 @@ const (
 	// fewParts is how many neighbours make one part if they have the rows of one together.
 	fewParts = 4
 	// closeRows is how many fresh rows [Store.Close] makes a part of. More would take too long.
-	closeRows = 40_000
-
+	closeRows       = 40_000
 	pauseAfterFault = 5 * time.Second
 )
 

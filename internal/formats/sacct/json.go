@@ -329,6 +329,7 @@ func (j *jsonJob) record() (*finished.Job, error) {
 		Reservation: string(j.Reservation.Name),
 		Constraint:  string(j.Features), Licenses: string(j.Licenses), Comment: string(j.Comment.Job),
 		State: hpc.State(j.State.Current), ExitCode: j.ExitCode.ReturnCode.count(),
+		HasExit: j.ExitCode.ReturnCode.set,
 		Signal:  max(j.ExitCode.Signal.SignalID.count(), j.ExitCode.Signal.ID.count()),
 		Held:    slurmspec.HeldForReason(string(j.State.Reason)),
 		ReqCPUs: j.Required.CPUs.count(), AllocNodes: j.NodeCount.count(), NodeList: slurmspec.Given(string(j.Nodes)),

@@ -414,7 +414,7 @@ func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes i
 	if alloc == nil {
 		return a.told(j, l, a.limits.PostSelect(l, wants, nil))
 	}
-	wants[tres.Memory] = uint64(alloc.Memory())
+	wants[tres.Memory] = uint64(amounts.Memory(alloc))
 	wants[tres.Billing] = uint64(math.Trunc(a.table.Bill(j.part.account.weights, wants, a.settings.MaxTRES)))
 	return a.told(j, l, a.limits.PostSelect(l, wants, alloc.Nodes))
 }

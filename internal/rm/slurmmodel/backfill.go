@@ -377,7 +377,6 @@ func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation,
 		Now: t.now, Running: e.horizon, Linear: e.par.BF.Linear, PreferBusy: e.par.BF.Busy,
 		GuessedEnd: e.par.KillWait + e.par.OverTimeLimit, NowOnly: t.nowOnly,
 		Since2411: e.rules.Since2411, Since2605: e.rules.Since2605, Begin: from, Until: t.later,
-		Version: e.version,
 	}
 	alloc, start := e.tester.WillRun(e.state, e.requestOf(t.job), free, t.counts, &h)
 	if alloc != nil {

@@ -34,6 +34,7 @@ type Engine struct {
 	tester   *selection.Tester
 	state    *selection.State
 	place    map[string]int // of nodes
+	names    words.Names
 	kinds    []selection.Bits
 	servers  *demand.Servers
 	parts    []*partition
@@ -62,7 +63,6 @@ type Engine struct {
 	over        []*job // ended ones that slurmctld has not forgotten
 	running     []*job // by end, and then by place in the list
 	horizon     []selection.Running
-	version     int            // of the running jobs and the state; changes with them
 	table       backfill.Table // of a cycle of backfill
 	depths      backfill.Depths
 	nextNumber  uint32
@@ -106,7 +106,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, par: parameters.Read(cfg.Get), rules: parameters.RulesOf(cfg.Release),
-		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
+		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{}, names: words.Names{Machine: m},
 		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, lists: map[string][]*partition{},
 	}
 	if cfg.PreRoll {
@@ -133,7 +133,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	if len(e.parts) == 0 {
 		return nil, errors.New("a cluster without partitions (want at least one)")
 	}
-	e.nextNumber, e.version = e.par.FirstJob, 1
+	e.nextNumber = e.par.FirstJob
 	if e.account, err = newAccounting(e); err != nil {
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 		return o
 	}
 	o.Start = hpc.Unix(j.startedAt.UnixSeconds())
-	o.Nodes, o.NodeCount, o.Processors = e.tester.Names(j.alloc.Nodes), len(j.alloc.Parts), j.alloc.CPUs
+	o.Nodes, o.NodeCount, o.Processors = e.names.Of(j.alloc.Nodes), len(j.alloc.Parts), j.alloc.CPUs
 	o.TRES = words.TRES(e.tester.Machine, j.alloc)
 	return o
 }

@@ -54,7 +54,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 
 // run adds a job to the running ones.
 func (e *Engine) run(j *job) {
-	e.version++
+	e.tester.Changed(j.alloc.Nodes)
 	at, _ := slices.BinarySearchFunc(e.running, j, compareEnds)
 	e.running = slices.Insert(e.running, at, j)
 	e.horizon = slices.Insert(e.horizon, at, selection.Running{Allocation: j.alloc, End: j.end})
@@ -105,7 +105,7 @@ func (e *Engine) leave(j *job, how hpc.State, killed bool) { e.vacate(j, how, ki
 // when they have answered, at the same instant but after slurmctld's present work. Nodes that are down do not
 // answer; if none does, the job is over at once.
 func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
-	e.version++
+	e.tester.Changed(j.alloc.Nodes)
 	at := slices.Index(e.running, j)
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
 	e.tester.Remove(e.state, j.alloc)

@@ -169,7 +169,7 @@ func (e *Engine) explain(j *job, result verdict) {
 		e.touch()
 	case notAvailable:
 		j.reason = reasonNotAvailable
-		j.words = words.Unavailable(e.tester.Machine, j.part.nodes, e.available, j.request.Required)
+		j.words = e.names.Unavailable(j.part.nodes, e.available, j.request.Required)
 		e.touch()
 	case reservationBusy:
 		j.reason = reasonReservation

@@ -14,6 +14,8 @@ import (
 // maxWords is the largest number of words of a command (MAX_INPUT_FIELDS in sacctmgr.h).
 const maxWords = 128
 
+var quotes = strings.NewReplacer(`"`, "", `'`, "")
+
 // split splits a command into words as _get_command of sacctmgr.c does: a quote of either kind
 // may begin and end anywhere in a word. It removes the quotes.
 func split(text string) ([]string, error) {
@@ -37,7 +39,7 @@ func split(text string) ([]string, error) {
 		case len(words) == maxWords:
 			return nil, fmt.Errorf("more than %d words", maxWords)
 		}
-		words = append(words, strings.NewReplacer(`"`, "", `'`, "").Replace(word))
+		words = append(words, quotes.Replace(word))
 	}
 	return words, nil
 }

@@ -41,8 +41,7 @@ type Environment struct {
 	// NodeAddress returns the address of node i of [Cluster.Nodes]. No two nodes may have the
 	// same. [LoopbackAddresses] makes such a function.
 	NodeAddress func(i int) netip.Addr
-	// JobCompletionPath is the file that jobcomp/filetxt writes. If it is empty, the file is
-	// LogDir/jobcomp.log.
+	// JobCompletionPath is the file that jobcomp/filetxt writes. If it is empty, the file is LogDir/jobcomp.log.
 	JobCompletionPath string
 	// PluginDir is the directory of Slurm's plugins. If it is empty, Adapt leaves PluginDir out
 	// and takes all plugins for installed.
@@ -57,9 +56,8 @@ type Environment struct {
 // nodesPerOctet leaves out the last octets 0 and 251 to 255.
 const nodesPerOctet = 250
 
-// LoopbackAddresses returns a function from node i to the address 127.second.(i/250).(1+i%250).
-// After 64,000 nodes it continues with the next second octet. After 127.255.255.250 it returns
-// the zero Addr.
+// LoopbackAddresses returns a function from node i to the address 127.second.(i/250).(1+i%250). After 64,000 nodes it
+// continues with the next second octet. After 127.255.255.250 it returns the zero Addr.
 func LoopbackAddresses(second uint8) func(i int) netip.Addr {
 	return func(i int) netip.Addr {
 		block := i / nodesPerOctet
@@ -95,8 +93,7 @@ func (env Environment) check() error {
 // Change is one difference between the site's configuration and the adapted one.
 type Change struct {
 	Key string `json:"key"`
-	// From is the site's value; empty if the site has none. To is the new value; empty if the
-	// key is dropped.
+	// From is the site's value; empty if the site has none. To is the new value; empty if the key is dropped.
 	From string `json:"from"`
 	To   string `json:"to"`
 	// Reason is the reason for the change.
@@ -120,9 +117,8 @@ type Adapted struct {
 	Accounting bool `json:"accounting"`
 	// Release is the release whose daemons read the configuration.
 	Release slurmspec.Release `json:"-"`
-	// Upgrade are the lines that the site itself has to change for the release, and the defaults
-	// that changed scheduling between the site's release and this one. It is empty if the site
-	// runs the release.
+	// Upgrade are the lines that the site itself has to change for the release, and the defaults that changed
+	// scheduling between the site's release and this one. It is empty if the site runs the release.
 	Upgrade []Change `json:"upgrade"`
 	// SelectType is the plugin that allocates resources ("select/cons_tres").
 	SelectType string `json:"-"`

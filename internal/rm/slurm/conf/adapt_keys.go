@@ -22,8 +22,7 @@ func inState(name string) func(*adapter, string) string {
 // log. The daemon may be a user who cannot reach the log's directory.
 const standardOutput = "/dev/stdout"
 
-// controllerHost names this machine "localhost". slurmctld replaces that by its host name before
-// it compares the two.
+// controllerHost names this machine "localhost". slurmctld replaces that by its host name before it compares the two.
 func (a *adapter) controllerHost(string) string {
 	return fmt.Sprintf("localhost(%s)", a.env.ControlAddress)
 }
@@ -138,8 +137,7 @@ func (a *adapter) tresWeights(site string) string {
 	return strings.Join(selectOptions(site, func(name string) bool { return slices.Contains(builtinTRES, name) }), ",")
 }
 
-// storeFlags keeps the flag job_comment, also if the site has it in its older form
-// AccountingStoreJobComment.
+// storeFlags keeps the flag job_comment, also if the site has it in its older form AccountingStoreJobComment.
 func (a *adapter) storeFlags(site string) string {
 	old, _ := a.cluster.Get("AccountingStoreJobComment")
 	yes, _ := syntax.ParseBool(old)
@@ -164,9 +162,8 @@ func (a *adapter) siteScript(site string) string {
 	return ""
 }
 
-// prologFlags keeps the flags that decide when a job's prolog runs, since a prolog delays the
-// job. It replaces Contain, RunInJob and X11 by Alloc, which they imply. A release before 23.02
-// gets Alloc for ForceRequeueOnFail too.
+// prologFlags keeps the flags that decide when a job's prolog runs, since a prolog delays the job. It replaces
+// Contain, RunInJob and X11 by Alloc, which they imply. A release before 23.02 gets Alloc for ForceRequeueOnFail too.
 func (a *adapter) prologFlags(site string) string {
 	var flags []string
 	add := func(flag string) {
@@ -186,9 +183,8 @@ func (a *adapter) prologFlags(site string) string {
 	return strings.Join(flags, ",")
 }
 
-// taskPlugin keeps the one difference that slurmctld sees. With CR_CPU its gang scheduler shares
-// CPUs if the plugin is task/none, and cores otherwise (src/slurmctld/gang.c, _get_gr_type).
-// slurmctld never loads the plugin.
+// taskPlugin keeps the one difference that slurmctld sees. With CR_CPU its gang scheduler shares CPUs if the plugin
+// is task/none, and cores otherwise (src/slurmctld/gang.c, _get_gr_type). slurmctld never loads the plugin.
 func (a *adapter) taskPlugin(site string) string {
 	if site == "" || strings.EqualFold(site, "task/none") {
 		return "task/none"
@@ -196,10 +192,9 @@ func (a *adapter) taskPlugin(site string) string {
 	return "task/affinity"
 }
 
-// slurmdParameters makes slurmctld take the nodes' hardware from slurm.conf (config_overrides).
-// The replay's nodes report the same hardware. slurmctld's checks could only drain a node whose
-// gres.conf describes less than slurm.conf, or let select/cons_res split a node's
-// configuration.
+// slurmdParameters makes slurmctld take the nodes' hardware from slurm.conf (config_overrides). The replay's nodes
+// report the same hardware. slurmctld's checks could only drain a node whose gres.conf describes less than
+// slurm.conf, or let select/cons_res split a node's configuration.
 func (a *adapter) slurmdParameters(string) string { return "config_overrides" }
 
 // ownSubmitPlugins are Slurm's job_submit plugins that need no files of the site.
@@ -225,9 +220,8 @@ var siteParameters = []string{"cloud_dns", "cloud_reg_addrs", "enable_async_repl
 	"health_check_report", "idle_on_node_suspend", "max_dbd_msg_action", "max_powered_nodes", "no_quick_restart",
 	"power_save_interval", "power_save_min_interval", "reboot_from_controller", "reconfig_on_restart"}
 
-// controllerParameters drops the options of siteParameters, the limits on the rate of messages
-// (rl_), which real clients would answer by a pause, and those of the connection manager
-// (conmgr_). It keeps the others.
+// controllerParameters drops the options of siteParameters, the limits on the rate of messages (rl_), which real
+// clients would answer by a pause, and those of the connection manager (conmgr_). It keeps the others.
 func (a *adapter) controllerParameters(site string) string {
 	return strings.Join(selectOptions(site, func(name string) bool {
 		return !slices.Contains(siteParameters, name) && !strings.HasPrefix(name, "rl_") && !strings.HasPrefix(name, "conmgr_")

@@ -434,3 +434,22 @@ func TestLoopbackAddresses(t *testing.T) {
 		}
 	}
 }
+
+// TestUnplayed: a cluster says without adaptation what Adapt warns of.
+func TestUnplayed(t *testing.T) {
+	c, err := openText(t, "ClusterName=c\nSlurmctldHost=h\nSelectType=select/cons_tres\nSuspendProgram=/off\nRebootProgram=/boot\n"+
+		"BurstBufferType=burst_buffer/lua\nPowerPlugin=power/none\nNodeName=n1\nNodeName=n2 State=CLOUD\nPartitionName=p Nodes=ALL\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := c.Unplayed()
+	if len(list) != 4 { // PowerPlugin=power/none changes nothing
+		t.Errorf("%q: %d things that are not played, want 4", list, len(list))
+	}
+	all := strings.Join(mustAdapt(t, c, testEnvironment()).Warnings, "\n") + "\n"
+	for _, text := range list {
+		if !strings.Contains(all, text+"\n") {
+			t.Errorf("Adapt does not warn of %q: %s", text, all)
+		}
+	}
+}

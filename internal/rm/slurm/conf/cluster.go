@@ -22,8 +22,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// The names of the files in a cluster directory. Accounts and users may have either of two
-// names.
+// The names of the files in a cluster directory. Accounts and users may have either of two names.
 const (
 	slurmConf    = "slurm.conf"
 	gresConf     = "gres.conf"
@@ -48,12 +47,10 @@ type Cluster struct {
 	Name string
 	// Statements are all statements of slurm.conf and its included files, in order.
 	Statements []Statement
-	// Nodes are in the order of slurm.conf. [Environment.NodeAddress] takes indices of this
-	// list.
+	// Nodes are in the order of slurm.conf. [Environment.NodeAddress] takes indices of this list.
 	Nodes      []hpc.Node
 	Partitions []Partition
-	// GRES and Topology are the statements of gres.conf and topology.conf; nil if the site has
-	// no such file.
+	// GRES and Topology are the statements of gres.conf and topology.conf; nil if the site has no such file.
 	GRES     []Statement
 	Topology []Statement
 	// TopologyYAML is the text of topology.yaml, which slurmctld reads since 25.05 in place of
@@ -159,8 +156,7 @@ func optional(path string, g syntax.Grammar, files *files) ([]Statement, error) 
 	return statements, nil
 }
 
-// isMissing reports whether err says that the file itself, and none that it includes, does not
-// exist.
+// isMissing reports whether err says that the file itself, and none that it includes, does not exist.
 func isMissing(err error, path string) bool {
 	var missing *fs.PathError
 	return errors.As(err, &missing) && missing.Path == path && errors.Is(missing, fs.ErrNotExist)
@@ -211,9 +207,8 @@ func (c *Cluster) With(key, value, reason string) *Cluster {
 	return &out
 }
 
-// RequeueExits returns the exit codes after which slurmctld requeues a job: RequeueExit and
-// RequeueExitHold. It leaves out values that are no exit code, as slurmctld does
-// (_make_requeue_array in job_mgr.c).
+// RequeueExits returns the exit codes after which slurmctld requeues a job: RequeueExit and RequeueExitHold. It
+// leaves out values that are no exit code, as slurmctld does (_make_requeue_array in job_mgr.c).
 func (c *Cluster) RequeueExits() []int {
 	var codes []int
 	for _, key := range []string{"RequeueExit", "RequeueExitHold"} {
@@ -268,9 +263,8 @@ func (c *Cluster) Accounting() bool {
 	return true
 }
 
-// EnforcesAssociations reports whether slurmctld refuses jobs whose user has no association
-// (slurm.conf(5), AccountingStorageEnforce; every value but jobs, steps and their opposites
-// implies associations).
+// EnforcesAssociations reports whether slurmctld refuses jobs whose user has no association (slurm.conf(5),
+// AccountingStorageEnforce; every value but jobs, steps and their opposites implies associations).
 func (c *Cluster) EnforcesAssociations() bool {
 	value, _ := c.Get("AccountingStorageEnforce")
 	return slices.ContainsFunc(splitList(value), func(item string) bool {
@@ -314,8 +308,7 @@ func (c *Cluster) resolve() error {
 	return c.checkTopology()
 }
 
-// warnRepeated warns of repeated keys with different values, and of operators, which Slurm
-// parses and ignores.
+// warnRepeated warns of repeated keys with different values, and of operators, which Slurm parses and ignores.
 func (c *Cluster) warnRepeated() {
 	first := make(map[string]Statement)
 	for _, s := range c.Statements {

@@ -1,8 +1,11 @@
 package conf
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -11,9 +14,22 @@ import (
 // in pluginDir, and for none if that is empty. It fails as [Adapt] does.
 func Preview(cluster *Cluster, release slurmspec.Release, pluginDir string) (*Adapted, error) {
 	return Adapt(cluster, release, Environment{
-		StateDir: "/dev/shm/rmreplay-RUN", LogDir: "RUN/logs", DaemonUser: "rmreplay",
-		Hostname: "localhost", ControlAddress: netip.AddrFrom4([4]byte{127, 0, 0, 1}),
-		ControlPort: 6817, DBPort: 6819, NodePort: 6818, NodeAddress: LoopbackAddresses(1),
-		PluginDir: pluginDir,
+		StateDir: "/dev/shm/rmreplay-RUN", LogDir: "RUN/logs", DaemonUser: "rmreplay", Hostname: "localhost",
+		ControlAddress: netip.AddrFrom4([4]byte{127, 0, 0, 1}), ControlPort: 6817, DBPort: 6819, NodePort: 6818,
+		NodeAddress: LoopbackAddresses(1), PluginDir: pluginDir,
 	})
+}
+
+// Unplayed returns what keys of the site neither a replay nor the model of slurmctld plays: the warnings that
+// [Adapt] has of them.
+func (c *Cluster) Unplayed() (list []string) {
+	for i := range rules {
+		if site, _ := c.Get(rules[i].key); site != "" && rules[i].warning != nil && rules[i].warning(site) != "" {
+			list = append(list, fmt.Sprintf("%s=%s: %s", rules[i].key, site, rules[i].warning(site)))
+		}
+	}
+	if slices.ContainsFunc(c.Nodes, func(n hpc.Node) bool { return n.State == "CLOUD" }) {
+		list = append(list, "State=CLOUD: the nodes are always on; jobs never wait for them to boot")
+	}
+	return list
 }

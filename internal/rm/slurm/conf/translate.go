@@ -39,8 +39,7 @@ func (a *adapter) translate() {
 	a.out.SelectType, _ = translated.Get("SelectType")
 }
 
-// find notes a finding. from and to are the value before and after; an empty to stands for a key
-// that has to go.
+// find notes a finding. from and to are the value before and after; an empty to stands for a key that has to go.
 func (t *translation) find(s Statement, key, from, to, reason string) {
 	t.findings = append(t.findings, Change{Key: key, From: from, To: to, Reason: reason, File: s.File, Line: s.Line})
 }
@@ -187,8 +186,7 @@ func replaceName(option, name string) string {
 	return name
 }
 
-// hosts translates a host list of a line. To slurmctld before 23.11, no text may follow a name's
-// last bracket.
+// hosts translates a host list of a line. To slurmctld before 23.11, no text may follow a name's last bracket.
 func (t *translation) hosts(s Statement, key, list string) string {
 	to := values.HostList(list, t.a.release)
 	if to != list {
@@ -280,9 +278,8 @@ func (t *translation) refusals() {
 	}
 }
 
-// defaults sets the defaults that differ between releases, where the site has no such key. The
-// replay then has the default of the site's release. If the configuration does not tell the
-// release, it has that of the run's release.
+// defaults sets the defaults that differ between releases, where the site has no such key. The replay then has the
+// default of the site's release. If the configuration does not tell the release, it has that of the run's release.
 func (t *translation) defaults() {
 	from, to := t.a.cluster.Releases()
 	for _, d := range history.Defaults {

@@ -129,6 +129,10 @@ func unlikeReservations(cfg *slurmmodel.Config, events []hpc.ReservationEvent) s
 	return "reservations with " + strings.Join(slices.Compact(what), ", ")
 }
 
+// fewMessages is the number of messages, answered at once, that slurmctld does not come to on the frozen clock. It is
+// also that with which its backfill pass goes on (yield_rpc_cnt in src/plugins/sched/backfill/backfill.c).
+const fewMessages = 20
+
 // configurationRules name what a configuration asks for and the model does not have.
 var configurationRules = []func(*slurmmodel.Config) string{
 	func(c *slurmmodel.Config) string {
@@ -141,17 +145,11 @@ var configurationRules = []func(*slurmmodel.Config) string{
 	func(c *slurmmodel.Config) string {
 		for i := range c.Nodes {
 			switch n := &c.Nodes[i]; {
-			case n.State != "":
+			case n.State != "" && n.State != "CLOUD": // as a replay, the model has nodes of clouds always on
 				return "State of nodes in slurm.conf"
 			case n.CoreSpecCount > 0 || n.CPUSpecList != "":
 				return "specialized cores of nodes"
 			}
-		}
-		return ""
-	},
-	func(c *slurmmodel.Config) string {
-		if keys.Value(c.Get, "SuspendProgram") != "" {
-			return "power saving (SuspendProgram)"
 		}
 		return ""
 	},
@@ -191,12 +189,15 @@ var configurationRules = []func(*slurmmodel.Config) string{
 	},
 	func(c *slurmmodel.Config) string {
 		o := keys.OptionsOf(c.Get)
-		for _, one := range []string{
-			"max_rpc_cnt", "reduce_completing_frag", "bf_licenses", "bf_topopt_enable", "bf_max_job_assoc",
-		} {
+		for _, one := range []string{"bf_licenses", "bf_topopt_enable", "bf_max_job_assoc"} {
 			if o.Has(one) {
 				return "SchedulerParameters=" + one
 			}
+		}
+		// slurmctld has a few threads that answer messages also on the frozen clock, and never many.
+		// reduce_completing_frag acts with CompleteWait alone (job_is_completing in src/slurmctld/job_scheduler.c).
+		if n := o.Number("max_rpc_cnt", 0); n > 0 && n < fewMessages {
+			return fmt.Sprintf("SchedulerParameters=max_rpc_cnt=%d", n)
 		}
 		return ""
 	},

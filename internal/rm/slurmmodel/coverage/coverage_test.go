@@ -47,6 +47,18 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 		}
 	}
 	const cons = "SelectType=select/cons_tres "
+	for what, change := range map[string]func(*slurmmodel.Config, *workload.Workload){
+		"many messages":            site(cons + "SchedulerParameters=max_rpc_cnt=20"),
+		"no CompleteWait":          site(cons + "SchedulerParameters=reduce_completing_frag"),
+		"nodes that are always on": site(cons + "SuspendProgram=/bin/true"),
+		"nodes of a cloud":         func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].State = "CLOUD" },
+	} {
+		cfg, w := plain()
+		change(cfg, w)
+		if list := Lacks(cfg, w); len(list) > 0 {
+			t.Errorf("%s: the model lacks %v", what, list)
+		}
+	}
 	for want, change := range map[string]func(*slurmmodel.Config, *workload.Workload){
 		"SelectType=select/linear, the default before 24.11 (2 jobs)": site(""),
 		"SelectType=select/linear (2 jobs)":                           site("SelectType=select/linear"),
@@ -60,13 +72,13 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Partitions[0].Get = lines("DefMemPerCPU=100 MaxMemPerCPU=100")
 			job(func(j *hpc.Job) { j.MemPerCPU = 101 })(c, w)
 		},
-		"TopologyPlugin=topology/block (2 jobs)":   site(cons + "TopologyPlugin=topology/block"),
-		"SchedulerParameters=bf_licenses (2 jobs)": site(cons + "SchedulerParameters=bf_licenses"),
+		"SchedulerParameters=max_rpc_cnt=2 (2 jobs)": site(cons + "SchedulerParameters=max_rpc_cnt=2"),
+		"TopologyPlugin=topology/block (2 jobs)":     site(cons + "TopologyPlugin=topology/block"),
+		"SchedulerParameters=bf_licenses (2 jobs)":   site(cons + "SchedulerParameters=bf_licenses"),
 		"TopologyParam=Dragonfly (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
 			c.Release, c.Get = slurmspec.R2411, lines(cons+"SelectTypeParameters=CR_Core TopologyParam=Dragonfly")
 		},
-		"CompleteWait (2 jobs)":                  site(cons + "CompleteWait=5"),
-		"power saving (SuspendProgram) (2 jobs)": site(cons + "SuspendProgram=/bin/true"),
+		"CompleteWait (2 jobs)": site(cons + "CompleteWait=5"),
 		"State of nodes in slurm.conf (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
 			c.Nodes[0].State = "DOWN"
 		},
