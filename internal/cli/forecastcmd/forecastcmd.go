@@ -42,7 +42,7 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster (default: that of the run or of the capture)")
 	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`, the simulator's: slurm is the model of Slurm's scheduler (default: that of the run, or easy)")
 	f.StringVar(&o.slurm, "slurm", "", "which Slurm: with --engine slurm, a `DIR` or the version of an installed release; with --policy slurm, the release to model")
-	f.IntVar(&o.realizations, "realizations", 20, "make `N` realizations, each with other run times")
+	console.AddCount(f, &o.realizations, "realizations", 20, "make `N` realizations, each with other run times")
 	console.AddParallel(f, &o.parallel, "realizations")
 	console.AddSeed(f, &o.seed, "what is drawn")
 	flags.Duration(f, &o.horizon, "horizon", 0, "look `DURATION` ahead: realizations end then, and later starts are only known to be later (0: no end)")
@@ -55,9 +55,6 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 // options returns the options of a forecast. course is that of the frozen run, or nil.
 func (o *engineOptions) options(out commands, course *forecast.Course, captured string) (forecast.Options, func() (forecast.Learner, error), error) {
 	opts := forecast.Options{Realizations: o.realizations, Parallel: o.parallel, Seed: o.seed, Horizon: o.horizon}
-	if o.realizations < 1 {
-		return opts, nil, console.Usagef("--realizations %d: want 1 or more", o.realizations)
-	}
 	if o.horizon < 0 {
 		return opts, nil, console.Usagef("--horizon %v: negative (want, for example, 12:00:00, or 0 for none)", o.horizon)
 	}
@@ -412,10 +409,12 @@ func (o commands) source(ctx context.Context, args []string, opts forecastOption
 	src := &source{name: "the live cluster", captured: dir}
 	captured := filepath.Join(dir, "queue")
 	err = capture.Run(ctx, captured, capture.Options{History: opts.history, Timeout: opts.timeout, Now: time.Now()})
-	if err == nil {
-		src.queue, err = capture.Read(captured)
-	}
 	if err != nil {
+		src.remove()
+		return nil, fmt.Errorf("%w (want a machine on which Slurm's commands reach the cluster, the CAPTURE that rmreplay "+
+			"forecast capture made there, or --freeze RUN)", err)
+	}
+	if src.queue, err = capture.Read(captured); err != nil {
 		src.remove()
 		return nil, err
 	}
