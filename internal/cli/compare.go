@@ -36,7 +36,7 @@ func (o *compareOptions) addFlags(c *cobra.Command) {
 	f.Float64Var(&o.level, "confidence", 0.95, "`LEVEL` of the confidence intervals, between 0 and 1")
 	console.AddSeed(f, &o.seed, "bootstrap samples and random permutations")
 	flags.Duration(f, &o.tolerance, "tolerance", time.Second, "count dates that are at most `DURATION` apart as equal")
-	f.IntVar(&o.resamples, "resamples", 0, "use `N` bootstrap samples for each interval (default: 1999)")
+	console.AddCount(f, &o.resamples, "resamples", 0, "use `N` bootstrap samples for each interval (default: 1999)")
 	o.addFairness(f)
 	o.zone.Add(f)
 	addPartialFlag(f, &o.partial)
@@ -141,7 +141,7 @@ func (o *compareOptions) parse() (compare.Options, error) {
 		return how, console.Usagef("--confidence %g: not between 0 and 1 (want, for example, 0.95)", o.level)
 	case o.tolerance <= 0:
 		return how, console.Usagef("--tolerance %s: not above 0 (want, for example, 1s)", o.tolerance)
-	case o.resamples < 0 || o.resamples > 0 && o.resamples < 100:
+	case o.resamples > 0 && o.resamples < 100:
 		return how, console.Usagef("--resamples %d: too few for an interval (want 100 or more)", o.resamples)
 	}
 	var err error

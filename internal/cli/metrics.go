@@ -93,7 +93,7 @@ func newMetricsCommand(g *globals) *cobra.Command {
 or killed has metrics, too: those of its jobs so far. Such a run is not valid. RUN may
 also be a recorded workload: then these are the metrics of what happened.
 
-  makespan          last end - first start
+  makespan          last end - first start (of a workload with a window: - its begin)
   utilization       processor time held by jobs / (window x processors); of nodes: the
                     time in which they had jobs, each node once, however many share it
   throughput        jobs that started and ended in the window
@@ -102,7 +102,8 @@ also be a recorded workload: then these are the metrics of what happened.
   slowdown          turnaround / run time, with run time = end - start
   bounded slowdown  max(1, turnaround / max(run time, tau))
 
-The window goes from the first start to the last end, unless --start and --end bound it.
+The window goes from the first start, or the begin of the workload's own window, to the
+last end, unless --start and --end bound it.
 To judge a scheduler, leave out the time when the machine fills and the time when it
 empties.
 

@@ -48,7 +48,7 @@ func (o *runOptions) addFlags(c *cobra.Command, seed string) {
 	f.StringVar(&o.limit, "time-limit", limitAsked, "`RULE` for time limits: asked, or twice-run-time (at least twice the run time, so that no job reaches its limit)")
 	flags.Duration(f, &o.drainLimit, "drain-limit", experiment.DefaultDrainLimit,
 		"give up the remaining jobs when nothing happened for `DURATION` of virtual time and no job can end")
-	f.IntVar(&o.realizations, "realizations", 0, "make `N` realizations, runs below the output directory, with the seeds --seed, --seed + 1, ..., for compare and report")
+	console.AddCount(f, &o.realizations, "realizations", 0, "make `N` realizations, runs below the output directory, with the seeds --seed, --seed + 1, ..., for compare and report")
 	console.AddParallel(f, &o.parallel, "realizations")
 	o.feedback.addFlags(f)
 	o.zone.Add(f)
@@ -65,8 +65,6 @@ func (o *runOptions) spec(path string) (experiment.Spec, error) {
 		Output:       o.output, Overwrite: o.overwrite, Command: os.Args, Version: Version(),
 	}
 	switch {
-	case o.realizations < 0:
-		return spec, console.Usagef("--realizations %d: negative (want 1 or more, or 0 for a single run)", o.realizations)
 	case o.limit != limitAsked && o.limit != limitTwice:
 		return spec, console.Usagef("--time-limit %s: not a rule (want %s or %s)", o.limit, limitAsked, limitTwice)
 	case o.drainLimit <= 0:

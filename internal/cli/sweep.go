@@ -40,7 +40,7 @@ func (o *sweepOptions) addFlags(c *cobra.Command) {
 	f.StringArrayVar(&o.sbatch, "sbatch", nil, "with --on slurm: an `OPTION` of sbatch, such as "+
 		"--sbatch=--partition=long; may be repeated")
 	f.BoolVar(&o.collect, "collect", false, "make no runs: only write the table of those that exist")
-	f.IntVar(&o.cell, "cell", 0, "make only run `N` of the plan, counted from 1, as the tasks of a job array do")
+	console.AddCount(f, &o.cell, "cell", 0, "make only run `N` of the plan, counted from 1, as the tasks of a job array do")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done: check the experiment, and say how many runs and "+
 		"seeds it needs")
 	console.AddQuiet(f, &o.quiet)
@@ -113,8 +113,6 @@ func (o *sweepOptions) check() error {
 		return console.Usagef("--on %s: not known (want %s or %s)", o.on, onLocal, onSlurm)
 	case len(o.sbatch) > 0 && o.on != onSlurm:
 		return console.Usagef("--sbatch goes with --on slurm")
-	case o.cell < 0:
-		return console.Usagef("--cell %d: want a number from 1", o.cell)
 	case o.collect && (o.cell > 0 || o.on == onSlurm), o.cell > 0 && o.on == onSlurm, o.dryRun &&
 		(o.collect || o.cell > 0 || o.on == onSlurm):
 		return console.Usagef("--collect, --cell, --dry-run and --on slurm exclude each other")

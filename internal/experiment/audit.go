@@ -88,6 +88,9 @@ func (f *foreseen) rejected(result replay.Result, resized bool) []run.Warning {
 	}
 	text := fmt.Sprintf("%d %s rejected, of which %d ran when the workload was recorded or have no record: %s", n,
 		quantity.Plural(n, "job was", "jobs were"), len(result.Missing), f.rejections(result.Rejected))
+	if forLimit := func(r replay.Rejection) bool { return strings.Contains(r.Reason, "TIME_LIMIT") }; slices.ContainsFunc(result.Rejected, forLimit) {
+		text += " (if a shorter MaxTime is the question, lower the jobs' limits too: workload transform --max-time-limit)"
+	}
 	unasked := func(r replay.Rejection) bool { return !resized || !forSize.MatchString(r.Reason) }
 	affects := slices.ContainsFunc(result.Missing, unasked) || result.Refused == result.Submitted
 	return []run.Warning{{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n}}

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -21,8 +22,12 @@ const remedyOfLimits = "replay with --time-limit twice-run-time, or raise Defaul
 // unlikeRecord warns of jobs that ended for another reason than when the workload was recorded: because they have
 // no limit of their own, or because only an exit code stands for what ended them.
 func (p *Prepared) unlikeRecord(rows iter.Seq[*run.Row]) []run.Warning {
-	without, killed := map[string]hpc.State{}, map[string]hpc.Recorded{}
+	without, killed, slowed := map[string]hpc.State{}, map[string]hpc.Recorded{}, map[string]bool{}
 	for _, job := range p.workload.Jobs.All() {
+		if ran := float64(job.RunTime); job.TimeLimit > 0 && job.TimeLimit != hpc.Unlimited && job.RunTime <= job.TimeLimit &&
+			ran/cmp.Or(p.spec.Performance, 1) > float64(job.TimeLimit) {
+			slowed[job.ID] = true
+		}
 		r := job.Recorded
 		if r == nil || r.Start == 0 {
 			continue
@@ -34,7 +39,26 @@ func (p *Prepared) unlikeRecord(rows iter.Seq[*run.Row]) []run.Warning {
 			killed[job.ID] = *r
 		}
 	}
-	return append(unrecordedLimits(without, rows), killedOnRecord(killed, rows)...)
+	return slices.Concat(unrecordedLimits(without, rows), killedOnRecord(killed, rows), slowedToLimit(slowed, rows))
+}
+
+// slowedToLimit warns of jobs that came to their limit because slower nodes make them run longer.
+func slowedToLimit(slowed map[string]bool, rows iter.Seq[*run.Row]) []run.Warning {
+	n := 0
+	if len(slowed) > 0 {
+		for row := range rows {
+			if row.State == hpc.TimedOut && slowed[row.Job] {
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%s to the time limit because slower nodes (--perf) make run times longer and keep limits: waits and use "+
+		"are those of jobs that are cut (--time-limit twice-run-time lets them end)",
+		quantity.Plural(n, "1 job came", fmt.Sprint(n, " jobs came")))
+	return []run.Warning{{Code: "slowed-to-limit", Text: text, Count: 1}}
 }
 
 // isKilled reports whether a job in a state was ended neither by itself nor by its limit.

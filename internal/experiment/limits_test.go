@@ -33,6 +33,36 @@ func withoutLimits() *workload.Workload {
 	return w
 }
 
+// A run on slower nodes says how many jobs come to their limit because of that.
+func TestSlowedToLimit(t *testing.T) {
+	w := withoutLimits()
+	var jobs []*hpc.Job
+	for _, j := range w.Jobs.All() {
+		own := *j
+		own.TimeLimit = 2 * time.Minute
+		jobs = append(jobs, &own)
+	}
+	jobs[1].RunTime = 3 * time.Minute // comes to its limit anyway
+	w.Jobs = workload.JobsOf(jobs...)
+	for speed, want := range map[float64]string{1: "", 0.5: "2 jobs came to the time limit because slower nodes (--perf)"} {
+		spec := simulation(t)
+		spec.Workload.Value, spec.Simulator, spec.Performance = w, &Simulator{Policy: "easy", Processors: 8}, speed
+		s, err := Run(t.Context(), spec, Hooks{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, w := range s.Warnings {
+			if w.Code == "slowed-to-limit" {
+				got = w.Text
+			}
+		}
+		if !strings.HasPrefix(got, want) || (got == "") != (want == "") || !s.Valid {
+			t.Errorf("x%v: valid %t, %q, want %q", speed, s.Valid, got, want)
+		}
+	}
+}
+
 // A run of the model of Slurm, as a replay, says which jobs end as FAILED because only an exit code stands for what ended them on record.
 func TestKilledOnRecord(t *testing.T) {
 	cluster := filepath.Join(t.TempDir(), "cluster")

@@ -292,13 +292,12 @@ func (e *modelEngine) partial() []run.Warning {
 	if len(e.missing) == 0 {
 		return nil
 	}
-	texts, jobs := make([]string, len(e.missing)), 0
+	texts := make([]string, len(e.missing)) // with their numbers of jobs
 	for i, m := range e.missing {
 		texts[i] = m.String()
-		jobs += m.Jobs
 	}
 	text := PartialPrefix + strings.Join(texts, "; ")
-	return []run.Warning{{Code: "model-partial", Text: text, AffectsResult: true, Count: max(1, jobs)}}
+	return []run.Warning{{Code: "model-partial", Text: text, AffectsResult: true, Count: 1}}
 }
 
 // Guide leads the model of Slurm. Attach gets the engine before the run begins.

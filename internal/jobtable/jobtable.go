@@ -254,11 +254,7 @@ func columnOf(name string) (*Column, error) {
 	if c := byName[otherNames[name]]; c != nil {
 		return c, nil
 	}
-	names := Names()
-	if meant := spelling.Nearest(strings.ToLower(name), max(1, len(name)/3), names); meant != "" {
-		return nil, fmt.Errorf("column %q: not known (did you mean %s?)", name, meant)
-	}
-	return nil, fmt.Errorf("column %q: not known (want %s)", name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("column %q: not known (%s)", name, spelling.Meant(name, Names()))
 }
 
 // orderOf returns the comparison of two rows.

@@ -31,7 +31,7 @@ type Figure struct {
 // Figures are the numbers by which runs are compared, in the order of their tables.
 var Figures = []Figure{
 	{"makespan_s", "makespan", "s", Lower, func(m *Metrics) Float { return m.MakespanSeconds },
-		"from the first start of a job to the last end"},
+		"from the first start of a job, or the begin of the window, to the last end"},
 	{"utilization", "utilization", "", Higher, func(m *Metrics) Float { return m.Utilization },
 		"the part of all processors that jobs held, on average from the first start to the last end"},
 	{"throughput_jobs_per_h", "throughput", "jobs/h", Higher, func(m *Metrics) Float { return m.ThroughputPerHour },

@@ -102,7 +102,7 @@ type Metrics struct {
 	LeftOut map[Omission]int `json:"left_out"`
 
 	// MakespanSeconds is the time to complete the workload, max(end) − min(start) over all
-	// jobs that started and ended (SC'18, IV.B).
+	// jobs that started and ended (SC'18, IV.B), or max(end) − [Options.Window].
 	MakespanSeconds Float `json:"makespan_s"`
 	// Utilization is the proportion of the machine that the jobs used in the interval T =
 	// [a, b]:

@@ -136,7 +136,11 @@ func (s *Summary) renderDistributions(b *bytes.Buffer) {
 	row("  seconds", Distribution(s.Turnaround), number)
 	row("slowdown", Distribution(s.Slowdown), number)
 	row("bounded slowdown", Distribution(s.BoundedSlowdown), number)
-	fmt.Fprintf(b, "%-22sτ = %s s\n", "", number(s.TauSeconds))
+	without := ""
+	if n := s.LeftOut[ZeroRunTime]; n > 0 {
+		without = fmt.Sprintf("; %s ran for 0 s and count in the bounded one only", quantity.Regular(n, "job"))
+	}
+	fmt.Fprintf(b, "%-22sτ = %s s%s\n", "", number(s.TauSeconds), without)
 }
 
 // renderGroups writes a table with one line for each group.

@@ -76,7 +76,7 @@ The exit status is 3 if a replay is not valid, and 5 if this machine lacks that 
 	console.AddSlurm(f, &opts.slurm)
 	console.AddOutput(f, &opts.output, "`DIR`", "the records and the result (default: nothing is kept)")
 	console.AddSeed(f, &opts.seed, "the phase of slurmctld")
-	f.IntVar(&opts.realizations, "realizations", 2, "make `N` realizations, with the seeds --seed, --seed + 1, ...")
+	console.AddCount(f, &opts.realizations, "realizations", 2, "make `N` realizations, with the seeds --seed, --seed + 1, ...")
 	console.AddParallel(f, &opts.parallel, "replays")
 	f.IntVar(&opts.instants, "instants", 0, "look at `N` random instants: those whose decisions are compared (0: all)")
 	flags.Duration(f, &opts.within, "within", 10*time.Minute, "end the replays after `DURATION` of real time, all together (0: at their end)")
@@ -94,8 +94,6 @@ func (o *options) check(args []string) error {
 		return console.Usagef("%q: unexpected argument (want WORKLOAD with --cluster, or records without it)", args[1])
 	case o.cluster == "" && o.slurm != "":
 		return console.Usagef("--slurm goes with --cluster (the record of a replay has its release)")
-	case o.realizations < 1:
-		return console.Usagef("--realizations %d: want 1 or more", o.realizations)
 	case o.instants < 0:
 		return console.Usagef("--instants %d: negative (want 0 for all)", o.instants)
 	case o.within < 0:

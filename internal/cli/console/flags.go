@@ -2,8 +2,10 @@ package console
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -44,6 +46,32 @@ func Require(c *cobra.Command, names ...string) {
 			panic(err) // the flag was added before
 		}
 	}
+}
+
+// AddCount adds a flag that takes a number of things, 1 or more. The value is its default; 0 stands for none.
+func AddCount(f *pflag.FlagSet, to *int, name string, value int, usage string) {
+	*to = value
+	f.Var((*count)(to), name, usage)
+}
+
+// count is a number of things.
+type count int
+
+func (c *count) String() string { return strconv.Itoa(int(*c)) }
+
+func (*count) Type() string { return "int" }
+
+// Set refuses numbers below 1: a flag that is not given stands for the default, and 0 things make no sense.
+func (c *count) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	switch {
+	case err != nil:
+		return errors.New("not a whole number (want 1 or more)")
+	case n < 1:
+		return errors.New("want 1 or more")
+	}
+	*c = count(n)
+	return nil
 }
 
 // The flags below belong to several commands and have one meaning everywhere.

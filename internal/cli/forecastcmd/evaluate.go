@@ -45,7 +45,7 @@ later that came later in the run. Such a forecast is exact if the state at the i
 		RunE: func(c *cobra.Command, args []string) error { return o.evaluate(c.Context(), args[0], opts) },
 	}
 	f := c.Flags()
-	f.IntVar(&opts.instants, "instants", 20, "look at `N` random instants: those at which the run is frozen")
+	console.AddCount(f, &opts.instants, "instants", 20, "look at `N` random instants: those at which the run is frozen")
 	f.StringVar(&opts.at, "at", "", "look at `TIME`: instants at which the run is frozen, separated by commas")
 	f.BoolVar(&opts.trueRunTimes, "true-run-times", false, "let the jobs run as long as they did in the run")
 	opts.addFlags(f)
@@ -55,9 +55,6 @@ later that came later in the run. Such a forecast is exact if the state at the i
 }
 
 func (o commands) evaluate(ctx context.Context, dir string, opts evaluateOptions) error {
-	if opts.instants < 1 {
-		return console.Usagef("--instants %d: want 1 or more", opts.instants)
-	}
 	course, err := forecast.ReadCourse(dir)
 	if err != nil {
 		return console.BadInput(err)

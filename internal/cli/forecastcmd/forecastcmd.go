@@ -37,7 +37,7 @@ type drawOptions struct {
 }
 
 func (o *drawOptions) add(f *pflag.FlagSet, horizon time.Duration) {
-	f.IntVar(&o.realizations, "realizations", 20, "make `N` realizations, each with other run times")
+	console.AddCount(f, &o.realizations, "realizations", 20, "make `N` realizations, each with other run times")
 	console.AddParallel(f, &o.parallel, "realizations")
 	console.AddSeed(f, &o.seed, "what is drawn")
 	flags.Duration(f, &o.horizon, "horizon", horizon, "look `DURATION` ahead: realizations end then, and later starts are only known to be later (0: no end)")
@@ -48,9 +48,6 @@ func (o *drawOptions) add(f *pflag.FlagSet, horizon time.Duration) {
 
 // check refuses numbers that make no sense.
 func (o *drawOptions) check() error {
-	if o.realizations < 1 {
-		return console.Usagef("--realizations %d: want 1 or more", o.realizations)
-	}
 	if o.horizon < 0 {
 		return console.Usagef("--horizon %v: negative (want, for example, 12:00:00, or 0 for none)", o.horizon)
 	}
@@ -427,10 +424,12 @@ func (o commands) source(ctx context.Context, args []string, opts forecastOption
 	src := &source{name: "the live cluster", captured: dir}
 	captured := filepath.Join(dir, "queue")
 	err = capture.Run(ctx, captured, capture.Options{History: opts.history, Timeout: opts.timeout, Now: time.Now()})
-	if err == nil {
-		src.queue, err = capture.Read(captured)
-	}
 	if err != nil {
+		src.remove()
+		return nil, fmt.Errorf("%w (want a machine on which Slurm's commands reach the cluster, the CAPTURE that rmreplay "+
+			"forecast capture made there, or --freeze RUN)", err)
+	}
+	if src.queue, err = capture.Read(captured); err != nil {
 		src.remove()
 		return nil, err
 	}

@@ -61,7 +61,7 @@ has the sources and the assumptions.`,
 	f.StringVar(&o.set, "set", "two-jobs", "`NAME` of the set: two-jobs or six-jobs")
 	f.StringVar(&o.counts, "counts", "", "`COUNTS` of jobs of each class in a cycle, as N,N... (default: 10,50, or 10 "+
 		"of each for six-jobs)")
-	f.IntVar(&o.cycles, "cycles", 8, "number of cycles: `N`")
+	console.AddCount(f, &o.cycles, "cycles", 8, "number of cycles: `N`")
 	f.StringArrayVar(&o.fileSystems, "filesystem", []string{"lustre=200MiB/s"},
 		"file system and its `BANDWIDTH`, such as lustre=200MiB/s")
 	f.StringVar(&o.rate, "rate", "50MiB/s", "`RATE` at which a job writes when it is alone")

@@ -105,7 +105,7 @@ Nobody who reaches the address is asked for a password. By default only this mac
 	f.StringVar(&opts.listen, "listen", "127.0.0.1:9999", "`ADDRESS` to listen on, as HOST:PORT")
 	f.StringVar(&opts.http, "http", "", "also serve HTTP at `ADDRESS`, as HOST:PORT")
 	f.StringVar(&opts.table, "class-table", "", "write the classes to `FILE` when they change")
-	f.IntVar(&opts.limits.Connections, "connections", opts.limits.Connections, "serve at most `N` clients at once")
+	console.AddCount(f, &opts.limits.Connections, "connections", opts.limits.Connections, "serve at most `N` clients at once")
 	opts.zone.Add(f)
 	for _, name := range []string{"state", "bandwidth"} {
 		_ = c.MarkFlagRequired(name) // the flag exists

@@ -59,7 +59,7 @@ report.`,
 		RunE: func(c *cobra.Command, args []string) error { return o.compare(c.Context(), args[0], opts) },
 	}
 	f := c.Flags()
-	f.IntVar(&opts.simulator.Processors, "processors", 0, "size of the machine: `N` processors (default: that of the "+
+	console.AddCount(f, &opts.simulator.Processors, "processors", 0, "size of the machine: `N` processors (default: that of the "+
 		"machine that the workload was recorded on)")
 	f.StringVar(&opts.simulator.Cluster, "cluster", "", "`DIR` of the cluster: simulate the nodes and partitions of its "+
 		"slurm.conf")
@@ -67,7 +67,7 @@ report.`,
 		"plan with the trained model in `FILE`, whose data end before the workload begins")
 	f.Float64Var(&opts.quantile, "quantile", 0.9, "the `QUANTILE` of the predicted run times, between 0 and 1: that of "+
 		"short-limits")
-	f.IntVar(&opts.realizations, "realizations", 10, "make `N` realizations (of each scheduler), with the seeds --seed, "+
+	console.AddCount(f, &opts.realizations, "realizations", 10, "make `N` realizations (of each scheduler), with the seeds --seed, "+
 		"--seed + 1, ...")
 	opts.jitter = time.Minute
 	flags.Duration(f, &opts.jitter, "jitter", opts.jitter, "move each submission by a random time of up to `DURATION`, "+

@@ -68,7 +68,7 @@ it is submitted. No predictor knows as much.`,
 		"this `SHARE`")
 	flags.Duration(f, &opts.every, "retrain-every", 0, "train a model again only after this `TIME` of the log")
 	console.AddSeed(f, &opts.seed, "the samples of trained models")
-	f.IntVar(&opts.window, "last", model.DefaultWindow, "train on the last `N` jobs that ended")
+	console.AddCount(f, &opts.window, "last", model.DefaultWindow, "train on the last `N` jobs that ended")
 	f.BoolVar(&opts.random, "random-split", false, "also measure a random split, by which models learn from later jobs")
 	f.BoolVar(&opts.atOnce, "at-once", false, "also measure models that know all earlier submissions' run times, a bound")
 	f.StringVar(&opts.report, "report", "", "also write the scores as one HTML page to this `FILE`")
@@ -92,8 +92,6 @@ func (o commands) evaluate(ctx context.Context, path string, opts evaluateOption
 		return console.Usagef("--retrain-growth %g: want a share above 0, as 0.25", opts.growth)
 	case opts.every < 0:
 		return console.Usagef("--retrain-every: want a time that is not negative")
-	case opts.window < 1:
-		return console.Usagef("--last %d: want 1 or more", opts.window)
 	}
 	of, err := target(opts.target)
 	if err != nil {

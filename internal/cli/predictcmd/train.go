@@ -52,7 +52,7 @@ give the same file to the byte.`,
 	addTarget(c, &opts.target)
 	f.StringVar(&opts.until, "until", "", "use nothing that happened after this `TIME` (default: the last end)")
 	console.AddSeed(f, &opts.seed, "the samples of trained models")
-	f.IntVar(&opts.window, "last", model.DefaultWindow, "train on the last `N` jobs that ended")
+	console.AddCount(f, &opts.window, "last", model.DefaultWindow, "train on the last `N` jobs that ended")
 	console.AddJSON(c, &opts.json)
 	console.Require(c, "output")
 	return c
@@ -70,9 +70,6 @@ func (o commands) train(ctx context.Context, path string, opts trainOptions) err
 	of, err := target(opts.target)
 	if err != nil {
 		return err
-	}
-	if opts.window < 1 {
-		return console.Usagef("--last %d: want 1 or more", opts.window)
 	}
 	if opts.until != "" {
 		if how.Until, err = flags.ParseInstant(opts.until, time.UTC); err != nil {

@@ -58,7 +58,7 @@ If the run is not valid, a message on standard error says so.`,
 		strings.Join(jobtable.Default, ",")+")")
 	f.StringSliceVar(&opts.table.Sort, "sort", nil, "sort by `COLUMNS`, each with :desc for the largest first (default: "+
 		"the order of submission)")
-	f.IntVar(&opts.table.Limit, "limit", 0, "at most `N` jobs (default: all)")
+	console.AddCount(f, &opts.table.Limit, "limit", 0, "at most `N` jobs (default: all)")
 	f.BoolVar(&opts.csv, "csv", false, "print CSV")
 	opts.zone.Add(f)
 	console.AddJSON(c, &opts.json)
@@ -86,8 +86,6 @@ func (o commands) runJobs(path string, opts jobsOptions) error {
 	switch {
 	case opts.csv && opts.json:
 		return console.Usagef("--csv and --json exclude each other")
-	case opts.table.Limit < 0:
-		return console.Usagef("--limit %d: negative (want 1 or more, or 0 for all)", opts.table.Limit)
 	}
 	if err := jobtable.Check(opts.table); err != nil {
 		return console.Usagef("%w", err)
