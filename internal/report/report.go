@@ -170,7 +170,7 @@ var (
 	//go:embed page.html
 	pageSource string
 	//go:embed style.css
-	Style string // Style is the style sheet of the page, for other pages, too.
+	Style string // of pages, those of other packages too
 	//go:embed gantt.css
 	ganttStyle string
 	//go:embed gantt.js
