@@ -169,8 +169,9 @@ func (r *Report) Doubt() string { return r.Comparison.Doubt }
 var (
 	//go:embed page.html
 	pageSource string
+	// Style is the style sheet of the page, for other pages, too.
 	//go:embed style.css
-	Style string // Style is the style sheet of the page, for other pages, too.
+	Style string
 	//go:embed gantt.css
 	ganttStyle string
 	//go:embed gantt.js
