@@ -7,3 +7,8 @@ import _ "embed" // a file becomes a variable
 //
 //go:embed accounting.openapi.json
 var Accounting []byte
+
+// Forecast describes the paths of forecast serve (OpenAPI 3.1).
+//
+//go:embed forecast.openapi.json
+var Forecast []byte

@@ -113,8 +113,8 @@ func (r *Report) use() (Use, string) {
 		"(rmreplay replay).", 100*off)
 }
 
-// meanWaits returns the relative difference of the mean waits, and by how much Slurm's own runs differ from their
-// mean at most.
+// meanWaits returns the relative difference of the model's and Slurm's mean waits, and the largest relative difference
+// of one of Slurm's runs from their mean.
 func (r *Report) meanWaits() (off, spread float64) {
 	for _, f := range r.Figures {
 		if f.Name != meanWait {

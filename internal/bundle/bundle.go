@@ -146,7 +146,7 @@ func OpenWorkload(r io.Reader, name string) (trace io.Reader, err error) {
 		return errFound
 	})
 	if err == nil || !errors.Is(err, errFound) {
-		return nil, fmt.Errorf("reading bundle: %s: %w", name, cause(err, "no "+Workload+" in it "+want))
+		return nil, fmt.Errorf("reading bundle: %s: %w", name, cause(err, "it has no "+Workload+" "+want))
 	}
 	return trace, nil
 }
@@ -171,7 +171,7 @@ func ReadCluster(path string) (files map[string]string, err error) {
 		return err
 	})
 	if err == nil && files["slurm.conf"] == "" {
-		err = errors.New("no " + clusterDir + "slurm.conf in it " + want)
+		err = errors.New("it has no " + clusterDir + "slurm.conf " + want)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading bundle: %s: %w", filepath.Base(path), err)
@@ -188,7 +188,7 @@ func ReadReport(path string) (report []byte, err error) {
 		return err
 	})
 	if err == nil && report == nil {
-		err = errors.New("no " + Report + " in it " + want)
+		err = errors.New("it has no " + Report + " " + want)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading bundle: %s: %w", filepath.Base(path), err)
@@ -240,7 +240,7 @@ func each(r io.Reader, visit func(member string, content io.Reader) error) error
 			return fmt.Errorf("%q is not a member of a bundle (want %s, %s and %s of %s)",
 				h.Name, Report, Workload, clusterDir, strings.Join(clusterFiles, ", "))
 		case seen[h.Name]:
-			return fmt.Errorf("%s is there twice (want it once)", h.Name)
+			return fmt.Errorf("%s occurs twice (want it once)", h.Name)
 		case len(seen) == mostMembers:
 			return fmt.Errorf("more than %d members", mostMembers)
 		}

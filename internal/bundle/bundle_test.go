@@ -83,9 +83,9 @@ func TestHostile(t *testing.T) {
 		"device":    {[]func(*tar.Writer){entry(tar.TypeChar, "cluster/users", "")}, "is not a regular file"},
 		"pipe":      {[]func(*tar.Writer){entry(tar.TypeFifo, "cluster/users", "")}, "is not a regular file"},
 		"directory": {[]func(*tar.Writer){entry(tar.TypeDir, "other/", "")}, "is not a regular file"},
-		"twice":     {[]func(*tar.Writer){conf, conf}, "is there twice"},
+		"twice":     {[]func(*tar.Writer){conf, conf}, "occurs twice"},
 		"long":      {[]func(*tar.Writer){file("cluster/slurm.conf", strings.Repeat("#\n", mostFile/2+1))}, "more than 64 MiB"},
-		"empty":     {nil, "no cluster/slurm.conf in it"},
+		"empty":     {nil, "it has no cluster/slurm.conf"},
 		"unpacked":  {[]func(*tar.Writer){entry(tar.TypeDir, "cluster/", ""), conf}, ""},
 	} {
 		var b bytes.Buffer
@@ -103,7 +103,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %v, want %q", what, err, c.want)
 		}
 	}
-	if _, err := OpenWorkload(strings.NewReader(""), "none"); err == nil || !strings.Contains(err.Error(), "no workload.jsonl in it") {
+	if _, err := OpenWorkload(strings.NewReader(""), "none"); err == nil || !strings.Contains(err.Error(), "it has no workload.jsonl") {
 		t.Error(err)
 	}
 }

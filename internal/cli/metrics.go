@@ -32,7 +32,8 @@ func (o *metricsOptions) addFlags(c *cobra.Command) {
 	console.AddBy(f, &o.by)
 	addTauFlag(f, &o.tau)
 	o.addFairness(f)
-	o.window.Add(f, "bounds utilization and throughput (default: the first start)", "(default: the last end)")
+	const bounds = "bounds utilization and throughput "
+	o.window.Add(f, bounds+"(default: the first start)", bounds+"(default: the last end)")
 	addPartialFlag(f, &o.partial)
 	console.AddJSON(c, &o.json)
 	flags.Alias(f, map[string]string{"from": "start", "to": "end"})
@@ -93,8 +94,8 @@ or killed has metrics, too: those of its jobs so far. Such a run is not valid. R
 also be a recorded workload: then these are the metrics of what happened.
 
   makespan          last end - first start (of a workload with a window: - its begin)
-  utilization       processor time held by jobs / (window x processors); of nodes: the time in
-                    which they had jobs, each node once however many jobs share it
+  utilization       processor time held by jobs / (window x processors); of nodes: the
+                    time in which they had jobs, each node once, however many share it
   throughput        jobs that started and ended in the window
   wait              start - submit
   turnaround        end - submit

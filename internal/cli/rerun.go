@@ -33,7 +33,7 @@ of the run. They are the options of replay, for a run on Slurm, and of simulate.
 
 The record has a copy of the cluster's files, which is used. The workload is the file that
 the run read. If it has changed or is gone, the copy of its jobs in the record is used.
-Of a directory of realizations, all are made again.
+Of a directory of realizations the command makes all runs again.
 
 The result is the same for the simulator, and on Slurm with the frozen clock and the same
 release.`,

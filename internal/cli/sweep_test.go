@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/run"
 	"rmreplay/internal/sweep"
@@ -37,6 +39,22 @@ func guideExperiment(t *testing.T) string {
 	}
 	runHere(t, dir, 0, "workload", "generate", "lublin", "--jobs", "300", "--processors", "128", "--seed", "1", "-o", "model.jsonl")
 	return dir
+}
+
+// indentedFrom returns the lines of a document's indented block from the one that is given on, without
+// their indentation.
+func indentedFrom(document, first string) []string {
+	var block []string
+	for line := range strings.SplitSeq(document, "\n") {
+		text, indented := strings.CutPrefix(line, "    ")
+		switch {
+		case len(block) == 0 && indented && text == first, len(block) > 0 && indented:
+			block = append(block, text)
+		case len(block) > 0:
+			return block
+		}
+	}
+	return block
 }
 
 // commandLine returns a command of rmreplay: the binary that testscript.Main has put on the
@@ -69,10 +87,9 @@ func TestSweepKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(table) {
-		if !strings.Contains(string(guide), strings.TrimRight("    "+line, "\n")+"\n") {
-			t.Errorf("docs/SWEEPS.md does not have: %s", line)
-		}
+	printed := strings.Split(strings.TrimRight(table, "\n"), "\n")
+	if shown := indentedFrom(string(guide), printed[0]); !matches(shown, printed) {
+		t.Errorf("docs/SWEEPS.md shows another table (document -, program +):\n%s", cmp.Diff(shown, printed))
 	}
 	done := map[string]string{} // what identifies the records that were complete at a kill
 	for kill, after := range []int{5, 14} {

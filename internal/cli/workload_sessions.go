@@ -35,8 +35,8 @@ func (o *sessionsOptions) addFlags(c *cobra.Command) {
 // addSessionsFlag adds --sessions, the rule that divides submissions into sessions.
 func addSessionsFlag(f *pflag.FlagSet, by *string) {
 	f.StringVar(by, "sessions", session.Default.String(),
-		"`RULE` METHOD:DURATION by which a session begins: that long after the last submission (arrival:60m), after the "+
-			"end of the job submitted last (last:20m), or after the end of all jobs (max:20m)")
+		"`RULE` by which a session begins: DURATION after the last submission (arrival:60m), after the end of the "+
+			"job submitted last (last:20m), or after the end of all its jobs (max:20m)")
 }
 
 func newWorkloadSessionsCommand(g *globals) *cobra.Command {

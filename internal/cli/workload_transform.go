@@ -207,7 +207,7 @@ var transformSteps = []struct {
 		func(path string) (func(*transformOptions) (transform.Step, error), error) {
 			return func(o *transformOptions) (transform.Step, error) {
 				if o.keyFile != "" {
-					return transform.Step{}, console.Usagef("--anonymize is there twice")
+					return transform.Step{}, console.Usagef("--anonymize is given twice")
 				}
 				o.keyFile = path
 				return transform.Step{}, nil // anonymization is the last step

@@ -165,7 +165,9 @@ func (c *Comparison) order() string {
 	if len(c.Sets) < 3 {
 		return ""
 	}
-	valid := func(set int) bool { return !slices.ContainsFunc(c.Sets[set].Runs, func(r RunInfo) bool { return !r.Valid }) }
+	valid := func(set int) bool {
+		return !slices.ContainsFunc(c.Sets[set].Runs, func(r RunInfo) bool { return !r.Valid })
+	}
 	for i := range c.Metrics {
 		m := &c.Metrics[i]
 		if m.Key != "mean_wait_s" {

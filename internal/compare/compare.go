@@ -326,7 +326,7 @@ func wantTwo(sets []Set) error {
 // the distances within the set, which a report shows.
 func Describe(sets []Set, opts Options) (*Comparison, error) {
 	if len(sets) == 0 {
-		return nil, fmt.Errorf("describing runs: none given (want one or more)")
+		return nil, fmt.Errorf("describing runs: the list is empty (want one or more)")
 	}
 	return analyse(context.Background(), sets, opts)
 }

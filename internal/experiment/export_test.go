@@ -15,6 +15,7 @@ import (
 
 	"rmreplay/internal/formats"
 	"rmreplay/internal/formats/trace"
+	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/transform"
 )
@@ -142,6 +143,35 @@ func unzipped(t *testing.T, path string) []byte {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// TestOrdinaryQOS checks which QOS jobs get in a partition that allows several, where no commands declare any.
+func TestOrdinaryQOS(t *testing.T) {
+	for partitions, want := range map[string]string{
+		"PartitionName=standard Nodes=n1 AllowQos=sysadm,long,short":                                                      "long",
+		"PartitionName=standard Nodes=n1 AllowQos=sysadm,standard":                                                        "standard",
+		"PartitionName=standard Nodes=n1 AllowQos=SysAdm":                                                                 "sysadm",
+		"PartitionName=standard Nodes=n1 AllowQos=repair,daily\nPartitionName=broken Nodes=n1 State=DOWN AllowQos=repair": "daily",
+		"PartitionName=standard Nodes=n1 AllowQos=repair,daily\nPartitionName=other Nodes=n1 Hidden=YES AllowQos=repair":  "daily",
+		"PartitionName=standard Nodes=n1 AllowQos=sysadm,normal\nPartitionName=other Nodes=n1 Hidden=YES AllowQos=sysadm": "",
+	} {
+		dir := t.TempDir()
+		text := "ClusterName=quokka\nSlurmctldHost=n1\nSelectType=select/cons_tres\nNodeName=n1 CPUs=4\n" + partitions + "\n"
+		if err := os.WriteFile(filepath.Join(dir, "slurm.conf"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := conf.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, q := range Site(c).QOS {
+			got = append(got, q.Name)
+		}
+		if strings.Join(got, ",") != want {
+			t.Errorf("%s: %q, want %q", partitions, got, want)
+		}
+	}
 }
 
 // TestBundleIsTheSite: a bundle is a workload and a cluster, and gives the schedule of the original.

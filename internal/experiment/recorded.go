@@ -164,7 +164,7 @@ func Again(r *run.Run) (Spec, error) {
 		}
 	}
 	if n := r.Manifest.Jobs.NotSubmitted + r.Manifest.Jobs.Unanswered; n > 0 {
-		return s, inputError(fmt.Errorf("making %s again: %s has changed or is not there, and the record lacks %d of its "+
+		return s, inputError(fmt.Errorf("making %s again: %s has changed or is missing, and the record lacks %d of its "+
 			"%d %s (want the file as it was)", r.Dir, path, n, made.Jobs, quantity.Plural(made.Jobs, "job", "jobs")))
 	}
 	s.Workload.SHA256 = made.SHA256

@@ -31,9 +31,7 @@ func Site(c *conf.Cluster) workload.SiteFacts {
 	}
 	largest, named := -1, c.DefaultPartition()
 	for _, p := range c.Partitions {
-		hidden, _ := p.Get("Hidden")
-		state, _ := p.Get("State")
-		if strings.EqualFold(hidden, "YES") || strings.EqualFold(state, "DOWN") || strings.EqualFold(state, "INACTIVE") {
+		if !open(p) {
 			continue
 		}
 		facts.Partitions = append(facts.Partitions, sitePartition(c, p))
@@ -46,6 +44,13 @@ func Site(c *conf.Cluster) workload.SiteFacts {
 		facts.Partitions[largest].Default = true
 	}
 	return facts
+}
+
+// open reports whether users may see a partition and run jobs in it.
+func open(p conf.Partition) bool {
+	hidden, _ := p.Get("Hidden")
+	state, _ := p.Get("State")
+	return !strings.EqualFold(hidden, "YES") && !strings.EqualFold(state, "DOWN") && !strings.EqualFold(state, "INACTIVE")
 }
 
 func sitePartition(c *conf.Cluster, p conf.Partition) workload.SitePartition {
@@ -106,18 +111,41 @@ func siteQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	return list
 }
 
-// neededQOS returns a QOS for each partition: the one of its name or else the first that it allows. Where every
-// partition allows Slurm's own QOS, the list is nil, because nothing is needed.
+// administrators are parts of the names of QOS that sites keep for those who run the machine.
+var administrators = []string{"adm", "root", "maint", "operator", "sysop"}
+
+// ordinary returns the first of some QOS that ordinary users have, as far as one can tell: none that has an
+// administrators' name, or that a partition allows which is hidden or down, for maintenance. Where there is no such
+// QOS, it is the first one.
+func ordinary(c *conf.Cluster, names []string) string {
+	for _, name := range names {
+		lower := strings.ToLower(name)
+		kept := slices.ContainsFunc(administrators, func(part string) bool { return strings.Contains(lower, part) }) ||
+			slices.ContainsFunc(c.Partitions, func(p conf.Partition) bool {
+				return !open(p) && slices.ContainsFunc(p.AllowQOS, func(q string) bool { return strings.EqualFold(q, name) })
+			})
+		if !kept {
+			return name
+		}
+	}
+	return names[0]
+}
+
+// neededQOS returns a QOS for each partition that is open: the one of its name or else the first that it allows and
+// ordinary users have. Where every partition allows Slurm's own QOS, the list is nil, because nothing is needed.
 func neededQOS(c *conf.Cluster) (list []workload.SiteQOS) {
 	const own = "normal"
 	needed := false
 	for _, p := range c.Partitions {
+		if !open(p) {
+			continue
+		}
 		name := own
 		allows := func(name string) bool {
 			return slices.ContainsFunc(p.AllowQOS, func(q string) bool { return strings.EqualFold(q, name) })
 		}
 		if len(p.AllowQOS) > 0 && !allows(own) {
-			needed, name = true, strings.ToLower(p.AllowQOS[0])
+			needed, name = true, strings.ToLower(ordinary(c, p.AllowQOS))
 			if allows(p.Name) {
 				name = strings.ToLower(p.Name)
 			}

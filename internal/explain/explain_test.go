@@ -100,7 +100,7 @@ func TestStalls(t *testing.T) {
 		}, Limit, "QOSGrpCpuLimit"},
 		{"limit of a user", func(h *history) { queue(h, "bob", "QOSMaxCpuPerUserLimit") }, OwnLimit, "QOSMaxCpuPerUserLimit"},
 		{"begin time", func(h *history) { queue(h, "bob", "BeginTime") }, Begin, "BeginTime"},
-		{"dependencies", func(h *history) { queue(h, "bob", "Dependency") }, Dependent, "Dependency"},
+		{"dependencies", func(h *history) { queue(h, "bob", "Dependency") }, Dependent, "pending jobs wait for the jobs on which they depend"},
 		{"held", func(h *history) { queue(h, "bob", "JobHeldUser") }, Held, "JobHeldUser"},
 		{"backfill", func(h *history) {
 			h.params = "bf_interval=30,bf_max_job_test=1"
@@ -112,7 +112,7 @@ func TestStalls(t *testing.T) {
 		{"idle nodes, in a record without reasons", func(h *history) {
 			h.job("long", "ann", "n[1-2]", 2, 0, 1, 200, 300)
 			h.job("next", "bob", "", 1, 2, -1, 0, 60)
-		}, Idle, "1 of 1 pending jobs fit on 2 nodes"},
+		}, Idle, "1 of 1 pending jobs fits on 2 nodes"},
 		{"jobs without names of nodes", func(h *history) { // a log in SWF
 			for _, user := range []string{"ann", "bob", "cid", "dan"} {
 				h.job("busy"+user, user, "", 1, 0, 1, 400, 600)
@@ -206,6 +206,9 @@ func TestStory(t *testing.T) {
 	var b bytes.Buffer
 	if err := s.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), "started      2023-11-14T22:44:20Z, after 26m") {
 		t.Errorf("%v\n%s", err, b.String())
+	}
+	if text := b.String(); !strings.Contains(text, "held by      at 2023-11-14T22:") || !strings.Contains(text, ", in the middle of its longest wait for nodes:\n             job first of ann") {
+		t.Errorf("when others held its nodes is not said:\n%s", text)
 	}
 	if other, err := rec.Job("4711"); err != nil || other.Submit != s.Submit {
 		t.Errorf("by number: %v", err)

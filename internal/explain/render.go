@@ -67,7 +67,8 @@ func (s *Story) Render(w io.Writer, zone *time.Location) error {
 	for i, h := range s.Holders {
 		label := ""
 		if i == 0 {
-			label = "held by"
+			longest, _ := s.longest()
+			fmt.Fprintf(&b, "held by      at %s, in the middle of its longest wait for nodes:\n", Instant(longest.middle()).Text(zone))
 		}
 		fmt.Fprintf(&b, "%-12s job %s of %s: %s, %s to %s\n", label, h.Job, orNone(h.User),
 			quantity.Regular(h.Processors, "processor"), h.Since.Text(zone), h.Until.Text(zone))

@@ -343,8 +343,12 @@ func (s *situation) byReason() {
 	for _, part := range waits.Parts {
 		reasons := s.waiting[part]
 		if kind := kindOf(part); kind != "" && len(reasons) > 0 {
-			s.add(kind, "", float64(len(reasons))/float64(s.stall.Pending), "%d of %d pending jobs wait %s%s",
-				len(reasons), s.stall.Pending, part.Meaning(), named(reasons))
+			wait, meaning := "wait", part.MeaningOfMany()
+			if len(reasons) == 1 {
+				wait, meaning = "waits", part.Meaning()
+			}
+			s.add(kind, "", float64(len(reasons))/float64(s.stall.Pending), "%d of %d pending jobs %s %s%s",
+				len(reasons), s.stall.Pending, wait, meaning, named(reasons))
 		}
 	}
 }
@@ -452,15 +456,19 @@ func (s *situation) freeNodes(unusable int) {
 	}
 	if fits > 0 && !s.reasons {
 		s.add(Idle, "", float64(fits)/float64(s.stall.Pending),
-			"%d of %d pending jobs fit on %d nodes without jobs, and the record does not say what the scheduler planned", fits, s.stall.Pending, machine)
+			"%d of %d pending jobs %s on %s without jobs, and the record does not say what the scheduler planned",
+			fits, s.stall.Pending, quantity.Plural(fits, "fits", "fit"), quantity.Regular(machine, "node"))
 		return
 	}
 	if fits > 0 {
 		s.add(Backfill, "", float64(fits)/float64(s.stall.Pending),
-			"%d of %d pending jobs fit on %d nodes without jobs, and were not tried: the scheduler did not reach them%s", fits, s.stall.Pending, machine, s.depth())
+			"%d of %d pending jobs %s on %s without jobs, and %s not tried: the scheduler did not reach %s%s",
+			fits, s.stall.Pending, quantity.Plural(fits, "fits", "fit"), quantity.Regular(machine, "node"),
+			quantity.Plural(fits, "was", "were"), quantity.Plural(fits, "it", "them"), s.depth())
 		return
 	}
-	s.add(Draining, "", float64(machine)/float64(max(1, s.stall.Nodes)), "%d nodes have no jobs, and no pending job fits on them in time", machine)
+	s.add(Draining, "", float64(machine)/float64(max(1, s.stall.Nodes)), "%s no jobs, and no pending job fits there in time",
+		quantity.Plural(machine, "1 node has", fmt.Sprintf("%d nodes have", machine)))
 }
 
 // depth says how far the backfill scheduler looks.

@@ -146,7 +146,7 @@ func (f *Figure) SVG() (template.HTML, error) {
 	text := b.Bytes()
 	start := bytes.Index(text, []byte("<svg"))
 	if start < 0 {
-		return "", fmt.Errorf("drawing %s: no <svg> in what was drawn", f.Name)
+		return "", fmt.Errorf("drawing %s: the result has no <svg>", f.Name)
 	}
 	// SVG fills with black where nothing else is said, and black is not written.
 	head := fmt.Sprintf(`<svg role="img" style="fill:var(--ink,#000)" aria-labelledby="figure-%s-title" `+

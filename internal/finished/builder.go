@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"rmreplay/internal/hpc"
@@ -14,14 +15,15 @@ import (
 	"rmreplay/internal/workload/arrays"
 )
 
-// The rules that records of finished jobs may break. A record that breaks one of the first four, or
-// one that says so, is no job to replay, and [workload.Workload.Unusable] keeps it.
+// The rules that records of finished jobs may break. A record under one of the first four rules, or under
+// RuleNoStartAtAll or RuleArrayCut, cannot be replayed: [workload.Workload.Unusable] keeps it.
 const (
 	RuleNoRecord      = "record_unreadable"      // not a record of the format
 	RuleNoSubmit      = "no_submit_time"         // the submit time is not known
 	RuleNoSize        = "no_processors"          // no positive number of processors or nodes
-	RuleDuplicate     = "duplicate_record"       // the same job is there twice
+	RuleDuplicate     = "duplicate_record"       // the same job occurs twice
 	RuleTimesReversed = "times_reversed"         // it ends before it starts, or starts before it is submitted
+	RuleElapsed       = "elapsed_too_long"       // longer than from its start to its end, which counts
 	RuleBadValue      = "bad_value"              // a field that is not necessary has no sense, and is ignored
 	RuleBadSubmitLine = "submit_line_unreadable" // the options of the command line contradict each other
 	// RuleSubmitLineOption counts jobs with an option that is not known, or whose value makes no
@@ -221,8 +223,20 @@ func (b *Builder) record(r Job) error {
 	return b.opts.Record(&r)
 }
 
+// rounding is by how much longer than from its start to its end a job may have run by its record: sources round both.
+const rounding = time.Second
+
 // checkTimes changes times of a record that contradict each other.
 func (b *Builder) checkTimes(r *Job) error {
+	if r.Start > 0 && r.End >= r.Start && r.Elapsed > r.End.Sub(r.Start)+rounding {
+		told := r.Elapsed
+		r.Elapsed = max(r.End.Sub(r.Start)-r.Suspended, 0)
+		err := b.book.Fall(RuleElapsed, "job %s: it ran for %s between start %s and end %s (want at most the time between them)",
+			r.ID, told, r.Start, r.End)
+		if err != nil {
+			return err
+		}
+	}
 	submit, start, end := r.Submit, r.Start, r.End
 	switch {
 	case r.Start > 0 && r.Start < r.Submit && r.Submit < r.End && r.Elapsed == r.End.Sub(r.Start)-r.Suspended:
@@ -330,7 +344,7 @@ func (b *Builder) LacksStart(id []byte) bool {
 	return entry != nil && (entry.latest().Start == 0 || entry.startFromSteps)
 }
 
-// Missing says what the source says of no job, and what follows from that.
+// Missing lists the fields that the source has for no job, and what follows from that.
 func (b *Builder) Missing() []string {
 	var missing []string
 	for _, m := range []struct {
@@ -366,7 +380,7 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 			return nil, err
 		}
 		if b.rows.Jobs == 0 && len(b.w.Unusable) == b.rows.Read {
-			return nil, fmt.Errorf("no usable job in it%s", b.book.Summary())
+			return nil, fmt.Errorf("it has no usable job%s", b.book.Summary())
 		}
 		b.w.Jobs, b.w.Rules, b.w.Rows, b.w.Mistake = workload.JobsOf(), b.book.Counts, b.counted(), b.book.Mistake()
 		return b.w, nil
@@ -383,7 +397,7 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 	}
 	b.finishArrays()
 	if len(b.made) == 0 {
-		return nil, fmt.Errorf("no usable job in it%s", b.book.Summary())
+		return nil, fmt.Errorf("it has no usable job%s", b.book.Summary())
 	}
 	slices.SortStableFunc(b.made, func(x, y *hpc.Job) int { return cmp.Compare(x.Submit, y.Submit) })
 	var order workload.OrderCheck // of accounting records the order means nothing, but a gap does

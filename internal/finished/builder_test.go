@@ -79,6 +79,8 @@ func TestBehaviour(t *testing.T) {
 		{ran("7", 0, 10, 30, hpc.NodeFail, ""), hpc.Behaviour{RunTime: 20 * time.Minute, ExitCode: 1}},
 		{with(ran("7", 0, 10, 30, hpc.Completed, ""), func(r *finished.Job) { r.Suspended = 5 * time.Minute }), hpc.Behaviour{RunTime: 15 * time.Minute}},
 		{with(ran("7", 0, 10, 30, hpc.Completed, ""), func(r *finished.Job) { r.Elapsed = 7 * time.Minute }), hpc.Behaviour{RunTime: 7 * time.Minute}},
+		{with(ran("7", 0, 10, 30, hpc.Completed, ""), func(r *finished.Job) { r.Elapsed, r.Suspended = 204*time.Minute, time.Minute }),
+			hpc.Behaviour{RunTime: 19 * time.Minute}},
 		{ran("7", 0, 10, 30, hpc.TimedOut, ""), hpc.Behaviour{RunTime: hpc.Unlimited}},
 		{with(ran("7", 0, 10, 30, hpc.TimedOut, ""), func(r *finished.Job) { r.TimeLimit = 0 }), hpc.Behaviour{RunTime: 20 * time.Minute, ExitCode: 1}},
 		{ran("7", 0, 10, -1, hpc.Running, ""), hpc.Behaviour{RunTime: hpc.Unlimited}},
@@ -96,7 +98,8 @@ func TestBehaviour(t *testing.T) {
 // TestRules checks each rule with one record that breaks it: a strict reader refuses the
 // record, and another one counts it, and keeps it if it is not a job.
 func TestRules(t *testing.T) {
-	good := ran("1", 0, 10, 20, hpc.Completed, "")
+	good, long := ran("1", 0, 10, 20, hpc.Completed, ""), ran("7", 0, 10, 20, hpc.Completed, "")
+	long.Elapsed = 15 * time.Minute
 	for _, tt := range []struct {
 		rule     string
 		unusable bool
@@ -105,16 +108,17 @@ func TestRules(t *testing.T) {
 	}{
 		{finished.RuleNoSubmit, true, ran("7", -1, 10, 20, hpc.Completed, ""), "job 7: no submit time"},
 		{finished.RuleNoSize, true, &finished.Job{ID: "7", Submit: minute(1)}, "job 7: neither processors nor nodes"},
-		{finished.RuleDuplicate, true, good, "job 1 is there twice"},
+		{finished.RuleDuplicate, true, good, "job 1 occurs twice"},
 		{finished.RuleNoStartAtAll, true, ran("7", 0, -1, 20, hpc.Completed, ""), "job 7: it ran and ended"},
 		{finished.RuleNoRecord, true, ran("7_[5-x]", 0, -1, -1, hpc.Pending, ""), "job 7_[5-x]: "},
 		{finished.RuleTimesReversed, false, ran("7", 5, 3, 20, hpc.Completed, ""), "contradict each other"},
+		{finished.RuleElapsed, false, long, "job 7: it ran for 15m0s between"},
 		{finished.RuleTimesReversed, false, ran("7", 0, 30, 20, hpc.Completed, ""), "contradict each other"},
 		{finished.RuleSubmitLineOption, false, ran("7", 0, 10, 20, hpc.Completed, "--nodse=3"), "did you mean --nodes?"},
 		{finished.RuleBadSubmitLine, false, ran("7", 0, 10, 20, hpc.Completed, "--mem=1G --mem-per-cpu=1G"), "excludes --mem"},
 		{finished.RuleSubmitLineDiffers, false, ran("7", 0, 10, 20, hpc.Completed, "-n 64"), "differ in the number of CPUs"},
 		{finished.RuleSubmitLineDiffers, false, ran("7", 0, 10, 20, hpc.Completed, "-t 7:00"), "differ in the time limit"},
-		{workload.RuleRenamed, false, ran("1", 1, 11, 21, hpc.Completed, ""), "job 1 is there twice, with other times"},
+		{workload.RuleRenamed, false, ran("1", 1, 11, 21, hpc.Completed, ""), "job 1 occurs twice, with other times"},
 	} {
 		w := build(t, workload.ReadOptions{}, good, tt.record)
 		unusable := 0
@@ -147,7 +151,7 @@ func TestNoJobs(t *testing.T) {
 	if err := b.Add(&finished.Job{ID: "7", ReqCPUs: 1}, "seven"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Finish(); err == nil || err.Error() != "no usable job in it (no_submit_time 1; the first: job 7: no submit time)" {
+	if _, err := b.Finish(); err == nil || err.Error() != "it has no usable job (no_submit_time 1; the first: job 7: no submit time)" {
 		t.Error(err)
 	}
 }

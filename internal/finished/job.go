@@ -40,6 +40,7 @@ type Job struct {
 	State                        hpc.State
 	ExitCode                     int  // of its script, 0 to 255
 	Signal                       int  // that ended its script; 0 for none
+	HasExit                      bool // the source says ExitCode and Signal
 	Restarts                     int  // how often it was requeued
 	Held                         bool // it waited because somebody held it
 	Priority                     *uint32

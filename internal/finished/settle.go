@@ -32,7 +32,7 @@ func (e *built) again(b *Builder, r *Job, text string) error {
 		if compareKnowledge(known, r) < 0 {
 			*known = *r
 		}
-		return b.Unusable(RuleDuplicate, text, "job %s is there twice", r.ID)
+		return b.Unusable(RuleDuplicate, text, "job %s occurs twice", r.ID)
 	}
 	e.others = append(e.others, *r)
 	return nil
@@ -252,7 +252,8 @@ func (r *Job) resize(next *Job) {
 	if next.Start == r.Start {
 		r.Elapsed = next.Elapsed
 	}
-	r.End, r.State, r.ExitCode, r.Signal, r.Restarts = next.End, next.State, next.ExitCode, next.Signal, next.Restarts
+	r.End, r.State, r.Restarts = next.End, next.State, next.Restarts
+	r.ExitCode, r.Signal, r.HasExit = next.ExitCode, next.Signal, next.HasExit
 	r.Suspended = max(r.Suspended, next.Suspended)
 	r.UsedMemory, r.MovedBytes = max(r.UsedMemory, next.UsedMemory),
 		r.MovedBytes+min(next.MovedBytes, math.MaxInt64-r.MovedBytes)
@@ -297,7 +298,7 @@ func (b *Builder) next(before *built, r *Job) (*built, error) {
 		if err := b.checkTimes(&entry.rec); err != nil {
 			return nil, err
 		}
-		return entry, b.book.Fall(workload.RuleRenamed, "job %s is there twice, with other times", r.ID)
+		return entry, b.book.Fall(workload.RuleRenamed, "job %s occurs twice, with other times", r.ID)
 	}
 	return before, nil
 }

@@ -334,7 +334,7 @@ func TestNothingUsable(t *testing.T) {
 	if err := b.Unusable(finished.RuleNoRecord, "x", "no record: %s", "x"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Finish(); err == nil || !strings.Contains(err.Error(), "no usable job in it (record_unreadable 1; the first: no record: x)") {
+	if _, err := b.Finish(); err == nil || !strings.Contains(err.Error(), "it has no usable job (record_unreadable 1; the first: no record: x)") {
 		t.Errorf("error %v", err)
 	}
 	w, err := buildAll(opts, []*finished.Job{ran("7", 0, 10, 30, hpc.Completed, "")})

@@ -108,10 +108,10 @@ type Beside struct {
 func (s *Score) add(actual hpc.Time, forecast []hpc.Time) {
 	s.Jobs++
 	low, middle, high := Quantile(forecast, 0.1), Quantile(forecast, 0.5), Quantile(forecast, 0.9)
-	switch {
-	case actual == Later && low == Later:
+	switch covers, beyond := Covers(actual, low, high); {
+	case beyond:
 		s.Beyond++
-	case low <= actual && actual <= high:
+	case covers:
 		s.covered++
 	}
 	if middle == hpc.Never {

@@ -30,6 +30,9 @@ type Options struct {
 	// Horizon is how far ahead of the queue's instant a realization runs. A later start is [Later]. With 0
 	// there is no horizon: a realization runs until all jobs have started that wait.
 	Horizon time.Duration
+	// Within are spans of time from the queue's instant on. [Waiting.Within] has a probability for each of them that
+	// ends by the horizon.
+	Within []time.Duration
 	// Dir is where the records of the realizations are made; the system's directory for temporary
 	// files if empty. They are removed.
 	Dir string
@@ -68,8 +71,15 @@ func seen(start, horizon hpc.Time) hpc.Time {
 	return start
 }
 
-// Make runs a queue forward and returns the starts of the jobs that wait in it. doubts say what did not
-// go as it should in realizations.
+// Covers reports whether a start lies between the quantiles P10 and P90 of its forecast, both included. beyond
+// reports that start and P10 are after the horizon, so that the start says nothing about the interval's width.
+func Covers(start, p10, p90 hpc.Time) (covers, beyond bool) {
+	beyond = start == Later && p10 == Later
+	return !beyond && p10 <= start && start <= p90, beyond
+}
+
+// Make runs a queue forward and returns the starts of the jobs that wait in it. doubts lists
+// what went wrong in realizations.
 func Make(ctx context.Context, q *Queue, opts Options) (starts Starts, doubts []string, err error) {
 	return q.forecast(ctx, q.Pending(), opts)
 }

@@ -30,6 +30,9 @@ type Queue struct {
 	History *predict.Cases
 	// Estimates are the starts that Slurm itself expected at At (`squeue --start`).
 	Estimates map[Key]hpc.Time
+	// Reasons are Slurm's words for what pending jobs wait for, such as "Priority" or "QOSMaxJobsPerUserLimit". A
+	// frozen run has none.
+	Reasons map[Key]string
 	// Phase is that of slurmctld's periodic work.
 	Phase Phase
 	// Notes say what the source lacks.

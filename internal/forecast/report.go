@@ -36,14 +36,17 @@ type Report struct {
 // Waiting is the forecast of a job, or of a task of an array.
 type Waiting struct {
 	// Variant says how a job of [Report.WhatIf] is submitted.
-	Variant   string    `json:"variant,omitempty"`
-	Job       string    `json:"job,omitempty"`
-	Task      *int      `json:"task,omitempty"`
-	User      string    `json:"user,omitempty"`
-	Partition string    `json:"partition,omitempty"`
-	CPUs      int       `json:"cpus"`
-	Limit     float64   `json:"limit_s,omitempty"` // 0 if the job asks for none
-	Submit    time.Time `json:"submit"`
+	Variant   string `json:"variant,omitempty"`
+	Job       string `json:"job,omitempty"`
+	Task      *int   `json:"task,omitempty"`
+	Name      string `json:"name,omitempty"`
+	User      string `json:"user,omitempty"`
+	Partition string `json:"partition,omitempty"`
+	// Nodes is the least number of nodes that the job asks for; 0 if it leaves that to Slurm.
+	Nodes  int       `json:"nodes,omitempty"`
+	CPUs   int       `json:"cpus"`
+	Limit  float64   `json:"limit_s,omitempty"` // 0 if the job asks for none
+	Submit time.Time `json:"submit"`
 	// P10, P50 and P90 are quantiles of the start; nil if the job does not start in so many
 	// realizations, or later than the horizon.
 	P10 *time.Time `json:"p10"`
@@ -53,12 +56,23 @@ type Waiting struct {
 	Beyond []string `json:"beyond_horizon,omitempty"`
 	// StartsBy is the probability that it starts by [Report.By].
 	StartsBy *float64 `json:"starts_by,omitempty"`
+	// Within has the probability to start within each span of [Options.Within].
+	Within []Within `json:"within,omitempty"`
+	// Reason is Slurm's word for what the job waits for, and Dependency what it depends on, as sbatch writes it.
+	Reason     string `json:"reason,omitempty"`
+	Dependency string `json:"dependency,omitempty"`
 	// Never counts the realizations in which it does not start.
 	Never int `json:"never,omitempty"`
 	// Why says why a job of [Report.WhatIf] starts in no realization: the notes about it.
 	Why string `json:"why,omitempty"`
 	// Slurm is the start that Slurm expects (squeue --start); nil if it does not say.
 	Slurm *time.Time `json:"slurm_start,omitempty"`
+}
+
+// Within is the probability that a job starts within some seconds of the forecast's instant.
+type Within struct {
+	Seconds     float64 `json:"within_s"`
+	Probability float64 `json:"probability"`
 }
 
 // Variant is a job that could be submitted at the instant of a forecast.
@@ -91,27 +105,36 @@ func NewReport(ctx context.Context, source string, q *Queue, variants []Variant,
 			return nil, err
 		}
 		r.Notes = append(slices.Clone(r.Notes), doubts...)
-		r.Jobs = q.waiting(q.Pending(), starts, by)
+		r.Jobs = q.waiting(q.Pending(), starts, by, opts)
 	}
-	own := Key{submitted, -1}
 	for _, v := range variants {
-		with := q.with(v.Request)
-		starts, doubts, err := with.forecast(ctx, []Key{own}, opts)
+		one, doubts, err := Try(ctx, q, v, by, opts)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", v.Name, err)
+			return nil, err
 		}
 		for _, doubt := range doubts {
 			r.Notes = append(slices.Clip(r.Notes), v.Name+": "+doubt)
 		}
-		for _, one := range with.waiting([]Key{own}, starts, by) {
-			one.Variant, one.Job = v.Name, ""
-			if one.Never == opts.realizations() {
-				one.Why = strings.Join(doubts, "; ")
-			}
-			r.WhatIf = append(r.WhatIf, one)
-		}
+		r.WhatIf = append(r.WhatIf, one)
 	}
 	return r, nil
+}
+
+// Try forecasts a variant of a job that is submitted to a queue at its instant. The error names the variant.
+func Try(ctx context.Context, q *Queue, v Variant, by hpc.Time, opts Options) (one Waiting, doubts []string,
+	err error) {
+	own := []Key{{submitted, -1}}
+	with := q.with(v.Request)
+	starts, doubts, err := with.forecast(ctx, own, opts)
+	if err != nil {
+		return one, nil, fmt.Errorf("%s: %w", v.Name, err)
+	}
+	one = with.waiting(own, starts, by, opts)[0]
+	one.Variant, one.Job = v.Name, ""
+	if one.Never == opts.realizations() {
+		one.Why = strings.Join(doubts, "; ")
+	}
+	return one, doubts, nil
 }
 
 // with returns the queue with one more job, which is submitted at its instant.
@@ -134,11 +157,12 @@ func (q *Queue) with(request hpc.Request) *Queue {
 }
 
 // waiting describes the starts of jobs that wait.
-func (q *Queue) waiting(keys []Key, starts Starts, by hpc.Time) []Waiting {
+func (q *Queue) waiting(keys []Key, starts Starts, by hpc.Time, opts Options) []Waiting {
 	jobs := map[string]Waiting{}
 	for _, job := range q.Workload.Jobs.All() {
 		one := Waiting{
-			Job: job.ID, User: job.User, Partition: job.Partition, CPUs: workload.CPUs(&job.Request), Submit: job.Submit.Std(),
+			Job: job.ID, Name: job.Name, User: job.User, Partition: job.Partition, Nodes: job.MinNodes,
+			CPUs: workload.CPUs(&job.Request), Submit: job.Submit.Std(), Dependency: job.Dependency,
 		}
 		if job.TimeLimit > 0 && job.TimeLimit != hpc.Unlimited {
 			one.Limit = job.TimeLimit.Seconds()
@@ -165,6 +189,12 @@ func (q *Queue) waiting(keys []Key, starts Starts, by hpc.Time) []Waiting {
 			p := Probability(at, by)
 			one.StartsBy = &p
 		}
+		for _, span := range opts.Within {
+			if until := q.At.Add(span); until <= opts.horizon(q.At) {
+				one.Within = append(one.Within, Within{span.Seconds(), Probability(at, until)})
+			}
+		}
+		one.Reason = q.Reasons[key]
 		for _, start := range at {
 			if start == hpc.Never {
 				one.Never++

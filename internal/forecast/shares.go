@@ -31,6 +31,20 @@ type Shares struct {
 	first hpc.Time
 	// concentration is that of each level but the last one; nil if it must be learned anew.
 	concentration []float64
+	// weighed has what [Shares.weigh] returned since the last start or end, for an instant: jobs that wait together have
+	// wide groups in common.
+	weighed   map[groupLimit]weighed
+	weighedAt hpc.Time
+}
+
+type groupLimit struct {
+	group
+	limit float64
+}
+
+type weighed struct {
+	masses []mass
+	ended  int
 }
 
 // share is a job from which others are predicted.
@@ -90,7 +104,7 @@ func (s *Shares) Start(number int64, at hpc.Time) {
 	if job == nil {
 		return
 	}
-	job.start = at
+	job.start, s.weighed = at, nil
 	for _, group := range job.groups {
 		list := s.started[group]
 		if len(list) >= 2*most[group.level] { // moved seldom
@@ -105,7 +119,7 @@ func (s *Shares) End(number int64, at hpc.Time, _ hpc.State) {
 	if job := s.open[number]; job != nil && job.start != 0 {
 		job.end = max(at, job.start)
 		s.first = cmp.Or(s.first, at)
-		s.concentration = nil
+		s.concentration, s.weighed = nil, nil
 	}
 	delete(s.open, number)
 }
@@ -134,15 +148,15 @@ func (s *Shares) Distribution(job predict.Submission) Distribution {
 	var mixed []mass
 	left := 1.0 // the share that this group and wider ones have
 	for level, group := range groupsOf(job.Request) {
-		masses, ended := s.weigh(s.last(group), job.At, limit)
-		if ended == 0 {
+		of := s.weighGroup(group, job.At, limit)
+		if of.ended == 0 {
 			continue
 		}
 		share := 1.0
 		if level < len(s.concentration) {
-			share = float64(ended) / (float64(ended) + s.concentration[level])
+			share = float64(of.ended) / (float64(of.ended) + s.concentration[level])
 		}
-		for _, m := range masses {
+		for _, m := range of.masses {
 			mixed = append(mixed, mass{m.seconds, m.weight * share * left})
 		}
 		left *= 1 - share
@@ -158,6 +172,49 @@ func (s *Shares) Distribution(job predict.Submission) Distribution {
 
 // mass is the weight of a run time in a distribution.
 type mass struct{ seconds, weight float64 }
+
+// weighGroup is weigh for the last jobs of a group.
+func (s *Shares) weighGroup(of group, at hpc.Time, limit float64) weighed {
+	if s.weighed == nil || s.weighedAt != at {
+		s.weighed, s.weighedAt = map[groupLimit]weighed{}, at
+	}
+	key := groupLimit{of, limit}
+	known, ok := s.weighed[key]
+	if !ok {
+		masses, ended := s.weigh(s.last(of), at, limit)
+		known = weighed{thin(masses), ended}
+		s.weighed[key] = known
+	}
+	return known
+}
+
+// points is how many run times describe the distribution of a group at most.
+const points = 512
+
+// thin returns a distribution of at most [points] run times: neighbours become their mean. Each job of a queue has a
+// distribution, and those of five thousand jobs would take a gigabyte.
+func thin(masses []mass) []mass {
+	if len(masses) <= points {
+		return masses
+	}
+	total := 0.0
+	for _, m := range masses {
+		total += m.weight
+	}
+	list := make([]mass, 0, points)
+	var one mass // seconds is a sum until it is complete
+	passed := 0.0
+	for i, m := range masses {
+		one.seconds += m.seconds * m.weight
+		one.weight += m.weight
+		passed += m.weight
+		if one.weight > 0 && (passed >= total*float64(len(list)+1)/points || i == len(masses)-1) {
+			list = append(list, mass{one.seconds / one.weight, one.weight})
+			one = mass{}
+		}
+	}
+	return list
+}
 
 // weigh returns the distribution that jobs show which have ended and others which still run, as shares of
 // their limits times another limit ([stats.ProductLimit]). Of jobs that started together the short ones

@@ -162,3 +162,25 @@ func TestEmpirical(t *testing.T) {
 		t.Errorf("a single run time of 60 s: %g, %g and %g, want 60, 60 and 140", a, b, c)
 	}
 }
+
+// TestThin: a distribution of many run times keeps its quantiles, to the weight of a point.
+func TestThin(t *testing.T) {
+	var many []mass
+	for i := range 20_000 {
+		many = append(many, mass{float64(i * i), 0.5 + float64(i%3)})
+	}
+	few := thin(many)
+	if len(few) > points || len(few) < points-1 {
+		t.Fatalf("%d points", len(few))
+	}
+	whole, thinned := newEmpirical(many, 0), newEmpirical(few, 0)
+	for q := 0.01; q < 1; q += 0.01 {
+		low, high := whole.QuantileAfter(max(q-2.0/points, 0), 0), whole.QuantileAfter(min(q+2.0/points, 1), 0)
+		if got := thinned.QuantileAfter(q, 0); got < low || got > high {
+			t.Errorf("quantile %.2f is %.0f, want %.0f to %.0f", q, got, low, high)
+		}
+	}
+	if same := thin(many[:points]); len(same) != points || same[7] != many[7] {
+		t.Error("a distribution of few run times changes")
+	}
+}

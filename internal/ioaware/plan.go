@@ -521,8 +521,8 @@ func (p *planner) fits(j *Job) bool {
 	return j.Nodes <= p.idle(j)
 }
 
-// countNodes reports whether jobs of the future count in the number of nodes. Without a selector
-// nothing else says whether there are nodes.
+// countNodes reports whether planned jobs take nodes from the count of free ones. Without a selector the count alone
+// tells whether a job fits.
 func (p *planner) countNodes() bool { return p.options.TrackNodes || p.cluster.Selector == nil }
 
 // fileSystemFree looks for the file system. Predicted use that no file system could serve is

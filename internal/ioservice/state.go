@@ -45,8 +45,8 @@ type done struct {
 	Use *learned `json:"use,omitempty"`
 }
 
-// learned is what was added to a class's estimates, with the settings of that time: a state that is
-// restored with other settings is the same.
+// learned is what was added to a class's estimates, with the settings of that time, so that a restart with other
+// settings restores the same estimates.
 type learned struct {
 	RunTime  float64 `json:"run_s"`
 	Mean     float64 `json:"mean"`

@@ -21,7 +21,7 @@ func Owned(path string) error {
 	}
 	own := os.Geteuid()
 	if is, known := info.Sys().(*syscall.Stat_t); known && int(is.Uid) != own {
-		return fmt.Errorf("%s: belongs to the user with the ID %d, and this process to the one with the ID %d "+
+		return fmt.Errorf("%s belongs to the user with the ID %d, and this process runs as user %d "+
 			"(want the program run by the owner, or a new owner: chown -R %d %s)", path, is.Uid, own, own, path)
 	}
 	return nil

@@ -190,7 +190,11 @@ func TestVerdictOfFewRuns(t *testing.T) {
 	if want := "4 and 4 runs are too few to find out which of"; !strings.Contains(page, want) || !strings.Contains(page, "they suffice for one metric that was chosen beforehand") {
 		t.Errorf("the page lacks %q", want)
 	}
-	if unwanted := "metrics differs significantly"; strings.Contains(page, unwanted) {
+	said, warned := regexp.MustCompile(`which of the (\d+) metrics`).FindStringSubmatch(page), regexp.MustCompile(`correction for (\d+) figures`).FindStringSubmatch(page)
+	if said == nil || warned == nil || said[1] != warned[1] {
+		t.Errorf("%q metrics in the verdict, %q in the warning", said, warned)
+	}
+	if unwanted := "vary differs significantly"; strings.Contains(page, unwanted) {
 		t.Errorf("the page has %q", unwanted)
 	}
 }

@@ -144,28 +144,31 @@ func (r *Report) tile(m *compare.Metric) Tile {
 // shortVerdict says how much one pair of sets differs.
 func (r *Report) shortVerdict(p *compare.Pair) string {
 	c := r.Comparison
-	significant := 0
+	significant, vary := 0, 0 // metrics that are the same in all runs are not tested
 	for k := range c.Metrics {
 		for n := range c.Metrics[k].Differences {
-			if d := &c.Metrics[k].Differences[n]; d.Set == p.Set && d.Significant(c.Level) {
-				significant++
+			if d := &c.Metrics[k].Differences[n]; d.Set == p.Set && (d.Low != 0 || d.High != 0) {
+				vary++
+				if d.Significant(c.Level) {
+					significant++
+				}
 			}
 		}
 	}
 	text := fmt.Sprintf("%s against %s: ", setName(p.Set, r.Sets[p.Set]), setName(p.Baseline, r.Sets[p.Baseline]))
 	runs, others := len(r.Sets[p.Baseline].Runs), len(r.Sets[p.Set].Runs)
 	if smallest := c.SmallestP(runs, others); significant == 0 && smallest > 1-c.Level {
-		text += fmt.Sprintf("%d and %d runs are too few to find out which of %d metrics differ (corrected for all of them, the smallest p possible is %s; make more runs)",
-			runs, others, len(c.Metrics), quantity.Probability(metrics.Float(smallest)))
+		text += fmt.Sprintf("%d and %d runs are too few to find out which of the %d metrics that vary differ (corrected for all of them, the smallest p possible is %s; make more runs)",
+			runs, others, vary, quantity.Probability(metrics.Float(smallest)))
 		if alone := stats.SmallestP(runs, others, stats.TestOptions{}); alone <= 1-c.Level {
 			text += fmt.Sprintf("; they suffice for one metric that was chosen beforehand (its p can be %s)", quantity.Probability(metrics.Float(alone)))
 		} else {
 			text += ", however large the differences are"
 		}
 	} else if significant == 0 {
-		text += fmt.Sprintf("none of %d metrics differs significantly", len(c.Metrics))
+		text += fmt.Sprintf("none of the %d metrics that vary differs significantly", vary)
 	} else {
-		text += fmt.Sprintf("%d of %d metrics %s significantly", significant, len(c.Metrics), quantity.Plural(significant, "differs", "differ"))
+		text += fmt.Sprintf("%d of the %d metrics that vary %s significantly", significant, vary, quantity.Plural(significant, "differs", "differ"))
 	}
 	t, alpha := p.Schedules, metrics.Float(1-c.Level)
 	if t == nil {

@@ -26,11 +26,12 @@ type reasonKey struct {
 // NewReasons collects the reasons in the events of a run that ended at an instant.
 func NewReasons(events []Event, end hpc.Time) *Reasons {
 	r := &Reasons{events: map[reasonKey][]Event{}, starts: map[reasonKey][]rm.PriorityPart{}, end: end}
-	for _, e := range events {
+	for i := range events {
+		e := &events[i]
 		r.end = max(r.end, e.At)
 		switch k := (reasonKey{e.Job, e.Task}); {
 		case e.Kind == rm.Waiting:
-			r.events[k] = append(r.events[k], e)
+			r.events[k] = append(r.events[k], *e)
 		case e.Kind == rm.Started && len(e.Parts) > 0:
 			r.starts[k] = e.Parts
 		}

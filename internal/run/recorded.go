@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"rmreplay/internal/finished"
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
@@ -33,6 +34,11 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 			continue
 		}
 		jobs++
+		if w.Rules[finished.NoteBegin] > 0 && beginsEligible(job) {
+			unasked := *job
+			unasked.Begin = 0
+			job = &unasked
+		}
 		j.job(job)
 		before := len(events)
 		events = appendRecorded(events, job)
@@ -70,6 +76,12 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 		})
 	}
 	return r, nil
+}
+
+// beginsEligible reports whether a job's begin time is when it became eligible. In a workload of which the builder says
+// that it made such begin times ([finished.NoteBegin]), nobody knows what kept the job from being eligible.
+func beginsEligible(job *hpc.Job) bool {
+	return job.Begin > 0 && job.Submit.Add(job.Begin) == job.Recorded.Eligible
 }
 
 // appendRecorded appends the events that the record of a job implies.

@@ -8,10 +8,44 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"rmreplay/internal/finished"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/workload"
 )
+
+// TestMadeBegin checks that nobody asked for the begin times that the builder of a workload made of instants at which
+// jobs became eligible.
+func TestMadeBegin(t *testing.T) {
+	at := func(s int64) hpc.Time { return hpc.Unix(1_700_000_000 + s) }
+	for _, made := range []int{0, 1} {
+		job := &hpc.Job{ID: "1", Submit: at(0), Request: hpc.Request{Begin: at(5).Sub(at(0))}, Behaviour: hpc.Behaviour{RunTime: time.Minute},
+			Recorded: &hpc.Recorded{Eligible: at(5), Start: at(6), End: at(9), State: hpc.Completed, Processors: 1}}
+		asked := &hpc.Job{ID: "2", Submit: at(0), Request: hpc.Request{Begin: at(4).Sub(at(0))}, Behaviour: hpc.Behaviour{RunTime: time.Minute},
+			Recorded: &hpc.Recorded{Eligible: at(5), Start: at(6), End: at(9), State: hpc.Completed, Processors: 1}}
+		w := &workload.Workload{Jobs: workload.JobsOf(job, asked), Rules: map[string]int{finished.NoteBegin: made}}
+		r, err := FromWorkload(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := r.Jobs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []time.Duration{job.Begin, asked.Begin}
+		if made > 0 {
+			want[0] = 0
+		}
+		for i := range rows {
+			if rows[i].AskedBegin != want[i] {
+				t.Errorf("%d made: job %s asked for a begin %v after its submission, want %v", made, rows[i].Job, rows[i].AskedBegin, want[i])
+			}
+		}
+		if submissions := w.Jobs.At(0); submissions.Begin != job.Begin {
+			t.Error("the workload has changed")
+		}
+	}
+}
 
 func TestFromWorkload(t *testing.T) {
 	at := func(s int64) hpc.Time { return hpc.Unix(1_700_000_000 + s) }

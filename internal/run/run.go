@@ -22,12 +22,15 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/input"
@@ -137,12 +140,18 @@ func (r *Run) Jobs() ([]Row, error) {
 
 // Histories returns the rows of all jobs as [Run.Jobs] does, with the reasons for which they waited.
 func (r *Run) Histories() ([]Row, error) {
-	rows, err := r.Jobs()
-	if err != nil || r.Manifest.Engine != "slurm" && !r.Manifest.Reasons { // there are as many events
-		return rows, err
+	if r.Manifest.Engine != "slurm" && !r.Manifest.Reasons { // there are as many events
+		return r.Jobs()
 	}
-	events, err := r.Events()
-	if err != nil {
+	var events []Event
+	var group errgroup.Group // the tables are as large as each other, and take as long
+	group.Go(func() (err error) {
+		events, err = r.Events()
+		return err
+	})
+	rows, err := r.Jobs()
+	eventsErr := group.Wait()
+	if err := cmp.Or(err, eventsErr); err != nil {
 		return nil, err
 	}
 	reasons := NewReasons(events, r.Manifest.VirtualEnd)

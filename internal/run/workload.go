@@ -121,7 +121,7 @@ func (r *Row) Finished(job *hpc.Job) finished.Job {
 		Reservation: r.Reservation,
 		Submit:      r.Submit, Eligible: r.Eligible, Start: r.Start, End: r.End,
 		Suspended: r.Suspended, Elapsed: -1, TimeLimit: r.TimeLimit,
-		State: r.State, ExitCode: r.ExitCode, Signal: r.Signal, Restarts: r.Restarts,
+		State: r.State, ExitCode: r.ExitCode, Signal: r.Signal, HasExit: true, Restarts: r.Restarts,
 		ReqNodes: r.AskedMinNodes, AllocCPUs: r.Processors, AllocNodes: r.NodeCount, AllocTRES: r.TRES, NodeList: r.Nodes,
 	}
 	if r.Task >= 0 {

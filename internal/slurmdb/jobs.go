@@ -127,7 +127,7 @@ func (r *reader) record(row *jobRow) (*finished.Job, error) {
 		UID: uint32(row.uid.Int64), GID: uint32(row.gid.Int64), HasUID: row.uid.Valid,
 		Submit: instant(row.submit), Eligible: instant(row.eligible), Start: instant(row.start), End: instant(row.end),
 		Suspended: time.Duration(max(0, min(row.suspended.Int64, 1<<31))) * time.Second,
-		State:     slurmspec.RecordedJobState(row.state.Int64), ExitCode: exit.Status, Signal: exit.Signal,
+		State:     slurmspec.RecordedJobState(row.state.Int64), ExitCode: exit.Status, Signal: exit.Signal, HasExit: row.exitCode.Valid,
 		Held:       slurmspec.Reason(row.reason.Int64).Held(),
 		ReqCPUs:    int(row.cpusReq.Int64),
 		SubmitLine: row.submitLine.String, Script: row.script.String, WorkDir: row.workDir.String,

@@ -173,7 +173,7 @@ func (t *tree) load(ctx context.Context, loader string, args ...string) (string,
 		}
 		err := runCommand(c)
 		if errors.Is(err, syscall.EPERM) && forAll() {
-			err = fmt.Errorf("%w (root runs no program of an archive as root, and cannot become another user here: "+
+			err = fmt.Errorf("%w (a program of an archive does not run as root, and root cannot become another user here: "+
 				"want an ordinary user, or the capabilities SETGID, SETUID and SYS_CHROOT)", err)
 		}
 		if !errors.Is(err, syscall.ETXTBSY) || ctx.Err() != nil {

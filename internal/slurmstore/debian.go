@@ -36,11 +36,11 @@ var suites = []string{"bullseye", "bookworm", "trixie", "forky", "sid"}
 const firstSuite = "trixie"
 
 // packages are what a root is made of, with everything that they depend on. Old suites lack some
-// of them: their daemons have the plugins. The plugin for Elasticsearch sends finished jobs to rmreplay
-// accounting.
+// of them: their daemons have the plugins. The plugins for Elasticsearch and Kafka, which Debian has since
+// trixie, send finished jobs to rmreplay accounting.
 var packages = []string{
 	"slurmctld", "slurmdbd", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "slurm-wlm-mysql-plugin",
-	"slurm-wlm-elasticsearch-plugin", "libnss-wrapper",
+	"slurm-wlm-elasticsearch-plugin", "slurm-wlm-kafka-plugin", "libnss-wrapper",
 }
 
 // fromDebian fills the tree with the packages of the first suite that has the release.

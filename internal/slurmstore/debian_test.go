@@ -196,7 +196,7 @@ func TestDownload(t *testing.T) {
 	if err != nil || one.Release().Series().String() != "24.11" {
 		t.Fatalf("%+v, %v", one, err)
 	}
-	for _, name := range []string{"usr/sbin/slurmctld", "usr/sbin/slurmdbd", "usr/bin/sacctmgr", "usr/lib/*/slurm-wlm/accounting_storage_mysql.so", "usr/lib/*/libc.so.6", "usr/lib/*/libnss_wrapper.so"} {
+	for _, name := range []string{"usr/sbin/slurmctld", "usr/sbin/slurmdbd", "usr/bin/sacctmgr", "usr/lib/*/slurm-wlm/accounting_storage_mysql.so", "usr/lib/*/slurm-wlm/jobcomp_elasticsearch.so", "usr/lib/*/slurm-wlm/jobcomp_kafka.so", "usr/lib/*/libc.so.6", "usr/lib/*/libnss_wrapper.so"} {
 		if found, _ := filepath.Glob(filepath.Join(one.Path, name)); len(found) != 1 {
 			t.Errorf("%s: found %v", name, found)
 		}

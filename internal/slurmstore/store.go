@@ -208,7 +208,7 @@ func (s *Store) Remove(version string) (Slurm, error) {
 		for _, one := range found {
 			names = append(names, one.Version)
 		}
-		return Slurm{}, &InputError{version, fmt.Errorf("several releases are meant (want one of %s)",
+		return Slurm{}, &InputError{version, fmt.Errorf("the version fits several releases (want one of %s)",
 			strings.Join(names, ", "))}
 	}
 	one := found[0]

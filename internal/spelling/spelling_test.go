@@ -15,7 +15,8 @@ func TestNearest(t *testing.T) {
 		want     string
 	}{
 		{"nodes", 0, "nodes"}, {"node", 0, ""}, {"node", 1, "nodes"}, {"ndoes", 1, "nodes"}, {"time-lmit", 3, "time-limit"},
-		{"time-mit", 3, "time-min"}, {"pros", 1, "procs"}, {"walltime", 2, ""}, {"", 3, ""}, {"", 5, "nodes"}, // before procs
+		{"time-mit", 3, "time-min"}, {"pros", 1, "procs"}, {"walltime", 2, ""}, {"", 3, ""}, {"", 5, ""},
+		{"foo", 3, ""}, {"ndse", 3, "nodes"}, {"procx", 5, "procs"},
 	} {
 		reversed := slices.Clone(names)
 		slices.Reverse(reversed)

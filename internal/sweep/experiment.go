@@ -194,7 +194,7 @@ func (v *Variant) UnmarshalYAML(n ast.Node) error {
 		case o.Name != "name":
 			v.Options = append(v.Options, o)
 		case v.Name != "":
-			return errorAt(o.Line, "name is there twice")
+			return errorAt(o.Line, "name occurs twice")
 		default:
 			v.Name = o.Value
 		}
@@ -230,7 +230,7 @@ func (s *Seeds) UnmarshalYAML(n ast.Node) error {
 			return errorAt(lineOf(v), "seeds: %s: not a seed (want a whole number from 0)", text)
 		}
 		if seen[seed] {
-			return errorAt(lineOf(v), "seeds: %d is there twice", seed)
+			return errorAt(lineOf(v), "seeds: %d occurs twice", seed)
 		}
 		seen[seed] = true
 		*s = append(*s, seed)
@@ -309,11 +309,11 @@ func parse(path string, text []byte, model bool, check CheckOption) (*Experiment
 	case e.Workload == "":
 		return nil, errors.New("workload is missing")
 	case e.Sim == nil && e.Slurm == nil:
-		return nil, errors.New("neither sim nor slurm is there, so there is nothing to run")
+		return nil, errors.New("sim and slurm are missing, so there is nothing to run (want one of them)")
 	case e.Slurm != nil && len(e.Slurm.Clusters) == 0:
 		return nil, errors.New("slurm has no clusters")
 	case e.Slurm == nil && e.Model:
-		return nil, errors.New("slurm is not there, so there is nothing to run on the model (without --policy, " +
+		return nil, errors.New("slurm is missing, so there is nothing to run on the model (without --policy, " +
 			"sim.policies may be slurm)")
 	}
 	if len(e.Seeds) == 0 {
@@ -457,7 +457,7 @@ func (e *Experiment) checkAxis(a axis, check CheckOption) error {
 		case name == "":
 			return errorAt(v.Line, "%s: %q: not a name (want letters or digits)", a.what, v.Name)
 		case seen[name]:
-			return errorAt(v.Line, "%s: %s: the name is there twice", a.what, v.Name)
+			return errorAt(v.Line, "%s: %s: the name occurs twice", a.what, v.Name)
 		default:
 			seen[name] = true
 		}

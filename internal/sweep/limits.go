@@ -83,7 +83,7 @@ func checkAliases(text []byte) error {
 	count := counter{anchors: map[string]int{}}
 	for _, doc := range file.Docs {
 		if n := count.nodes(doc.Body); n > maxNodes {
-			return fmt.Errorf("more than %d values, with those that its aliases stand for (want fewer)", maxNodes)
+			return fmt.Errorf("more than %d values, counted once for each use of an alias (want fewer)", maxNodes)
 		}
 	}
 	return nil

@@ -101,7 +101,7 @@ func (m *Maker) Check() {
 	p.fingerprints(m.Version)
 	for _, d := range p.derived {
 		if d.err == nil && !p.made(d) {
-			d.err = fmt.Errorf("%s is not there, or the experiment has changed since it was made (want the sweep to be "+
+			d.err = fmt.Errorf("%s is missing, or the experiment has changed since it was made (want the sweep to be "+
 				"started, or submitted, again)", d.path)
 		}
 	}
@@ -171,7 +171,7 @@ func (m *Maker) index() error {
 		}
 		dir := m.Plan.path(c.Dir)
 		if err := c.removeOthers(dir); err != nil {
-			return fmt.Errorf("removing what is not of the experiment: %w", err)
+			return fmt.Errorf("removing runs that the experiment no longer has: %w", err)
 		}
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return fmt.Errorf("creating %s: %w", dir, err)

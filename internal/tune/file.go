@@ -108,7 +108,7 @@ func readFields(n ast.Node, what string, known ...string) (*fields, error) {
 			return nil, sweep.ErrorAt(o.Line, "%s: %s: not known%s", what, o.Name, meant)
 		}
 		if line, have := f.lines[o.Name]; have && line != o.Line {
-			return nil, sweep.ErrorAt(o.Line, "%s: %s is there twice", what, o.Name)
+			return nil, sweep.ErrorAt(o.Line, "%s: %s occurs twice", what, o.Name)
 		}
 		f.values[o.Name] = append(f.values[o.Name], o.Value)
 		f.lines[o.Name] = o.Line
@@ -192,7 +192,7 @@ func (p *parameter) readValues(f *fields) error {
 	}
 	for i, v := range p.Values {
 		if slices.Contains(p.Values[:i], v) {
-			return f.errorf("values", "values: %s is there twice", v)
+			return f.errorf("values", "values: %s occurs twice", v)
 		}
 	}
 	return nil
@@ -368,9 +368,9 @@ func (f *File) complete() error {
 	case len(f.Workloads) == 0:
 		return errors.New("workloads is missing: those of the search")
 	case f.Slurm == nil && f.Sim == nil:
-		return errors.New("neither slurm nor sim is there, so there is nothing to run")
+		return errors.New("slurm and sim are missing, so there is nothing to run (want one of them)")
 	case f.Slurm != nil && f.Sim != nil:
-		return errors.New("both slurm and sim are there (want one: they have no parameter in common)")
+		return errors.New("slurm and sim exclude each other (want one: they have no parameter in common)")
 	case f.Slurm != nil && f.Slurm.Cluster == "":
 		return errors.New("slurm: cluster is missing")
 	case len(f.Parameters) == 0:
@@ -473,7 +473,7 @@ func checkWorkloads(what string, list []sweep.Variant) error {
 		case name == "":
 			return sweep.ErrorAt(v.Line, "%s: %q: not a name (want letters or digits)", what, v.Name)
 		case seen[name]:
-			return sweep.ErrorAt(v.Line, "%s: %s is there twice (want other names)", what, v.Name)
+			return sweep.ErrorAt(v.Line, "%s: %s occurs twice (want other names)", what, v.Name)
 		}
 		seen[name] = true
 	}
@@ -486,7 +486,7 @@ func (f *File) completeSpace() error {
 		p := &f.Parameters[i]
 		for _, before := range f.Space {
 			if strings.EqualFold(before.Name, p.Name) {
-				return sweep.ErrorAt(p.line, "parameters: %s is there twice", p.Name)
+				return sweep.ErrorAt(p.line, "parameters: %s occurs twice", p.Name)
 			}
 		}
 		if len(p.when) > 0 {

@@ -65,7 +65,7 @@ func (r *Result) renderStages(b *strings.Builder) {
 	}
 }
 
-// change says in words how a relative gain reads.
+// change returns a relative gain in words.
 func change(gain metrics.Float, want string) string {
 	word := want
 	if gain < 0 {

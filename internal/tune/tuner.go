@@ -92,7 +92,7 @@ func (f *File) Plan() Plan {
 func (t *Tuner) Check() error {
 	f := t.File
 	if t.Model && f.Slurm == nil {
-		return sweep.Located(f.Path, errors.New("slurm is not there, so there is nothing to search on the model of Slurm "+
+		return sweep.Located(f.Path, errors.New("slurm is missing, so there is nothing to search on the model of Slurm "+
 			"(want no --policy)"))
 	}
 	if err := mayHold(t.Dir); err != nil {

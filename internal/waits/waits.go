@@ -68,12 +68,22 @@ var meanings = map[Part]string{
 	Unknown:     "for a reason that the record does not have",
 }
 
+// MeaningOfMany is [Part.Meaning] for several jobs that wait now.
+func (p Part) MeaningOfMany() string { return many.Replace(meanings[p]) }
+
+var many = strings.NewReplacer("which it depends", "which they depend", "its user", "their users", "it was held", "they are held",
+	"its array", "their arrays", "its own reservation", "reservations of their own", "a run that was lost", "runs that were lost")
+
 // PartOf returns the part to which a reason of Slurm belongs. Slurm explains ReqNodeNotAvail in words
 // (node_scheduler.c and job_scheduler.c): the nodes may be reserved, or it lists those that are down
-// or drained.
+// or drained. In place of some words scontrol shows a sentence whose blanks are underscores.
 func PartOf(reason string) Part {
 	name, words, _ := strings.Cut(reason, ":")
 	switch {
+	case strings.HasPrefix(name, "Nodes_required_for_job_are_DOWN"):
+		return Outage
+	case strings.HasSuffix(name, "_requeued_held"):
+		return Held
 	case name == "ReqNodeNotAvail" && strings.Contains(strings.ToLower(words), "reserved"):
 		return Reservation
 	case name == "ReqNodeNotAvail" && strings.Contains(words, "UnavailableNodes"), name == "NodeDown":

@@ -112,7 +112,8 @@ func TestPartOf(t *testing.T) {
 		"BeginTime": BeginTime, "JobHeldUser": Held, "JobHeldAdmin": Held, "JobArrayTaskLimit": OwnLimit, "QOSMaxCpuPerUserLimit": OwnLimit,
 		"QOSGrpCpuLimit": Limit, "AssocGrpJobsLimit": Limit, "MaxJobsPerAccount": Limit, "Licenses": Limit, "PartitionTimeLimit": Limit,
 		"ReqNodeNotAvail": Resources, "ReqNodeNotAvail: May be reserved for other job": Reservation, "ReqNodeNotAvail: UnavailableNodes:n1": Outage,
-		"NodeDown": Outage, "Reservation": Reservation, "Cleaning": Unknown,
+		"NodeDown": Outage, "Reservation": Reservation, "Cleaning": Unknown, "launch_failed_requeued_held": Held,
+		"Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions": Outage,
 	} {
 		if got := PartOf(name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)

@@ -47,7 +47,7 @@ func ParseUsers(r io.Reader, name string) ([]hpc.User, error) {
 			return err
 		}
 		if seen[user.Name] {
-			return fmt.Errorf("user %s is there twice", user.Name)
+			return fmt.Errorf("user %s occurs twice", user.Name)
 		}
 		seen[user.Name] = true
 		users = append(users, user)

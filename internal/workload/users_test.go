@@ -27,7 +27,7 @@ func TestParseUsers(t *testing.T) {
 		"a:x:g:1":          `uid "x": not a number`,
 		"a:1:g:4294967296": `gid "4294967296": not a number`,
 		":1:g:1":           "empty name",
-		"a:1:g:1\na:2:g:1": "users:2: user a is there twice",
+		"a:1:g:1\na:2:g:1": "users:2: user a occurs twice",
 	} {
 		if _, err := ParseUsers(strings.NewReader(text), "users"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)

@@ -579,7 +579,7 @@ func (v *validator) gaps() {
 // date is an instant for people.
 func (v *validator) date(t hpc.Time) string { return t.Text(v.zone) }
 
-// epoch is the workload's epoch for people. The Unix epoch stands for one that is not set.
+// epoch is the workload's epoch as text; the Unix epoch if it is not set.
 func (v *validator) epoch() string { return v.w.Epoch.Std().In(v.zone).Format(time.RFC3339Nano) }
 
 // instants checks that events and actions happen during the replay. A reservation made before

@@ -473,7 +473,9 @@ func (d *drawing) cluster() string {
 			",assoc_limit_stop", "", 1), "assoc_limit_stop"), ",")
 	}
 	for _, key := range d.order {
-		fmt.Fprintf(&b, "%s=%s\n", key, d.conf[key])
+		if value := d.conf[key]; value != "" { // the last option of SchedulerParameters may have gone
+			fmt.Fprintf(&b, "%s=%s\n", key, value)
+		}
 	}
 	b.WriteString(strings.Join(append(d.nodes, d.partitions...), "\n"))
 	const users = "-- users --\nann:1001:red:2001\nbob:1002:red:2001\ncat:1003:blue:2002\ndan:1004:blue:2002"

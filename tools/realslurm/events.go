@@ -48,7 +48,7 @@ func readEvents(path string) ([]job, error) {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	if len(jobs) == 0 {
-		return nil, fmt.Errorf("%s: no job in it", path)
+		return nil, fmt.Errorf("%s: it has no job", path)
 	}
 	slices.SortStableFunc(jobs, func(a, b job) int { return int(a.at - b.at) })
 	return jobs, nil

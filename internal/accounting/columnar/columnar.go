@@ -422,9 +422,12 @@ type Optional struct {
 func Known(n int64) Optional { return Optional{n, true} }
 
 // Value returns the number as a value, and NULL for one that is not known.
-func (o Optional) Value() parquet.Value {
-	if !o.OK {
+func (o Optional) Value() parquet.Value { return Nullable(o.OK, Int(o.N)) }
+
+// Nullable returns a value, and NULL in the place of one that is not known.
+func Nullable(known bool, v parquet.Value) parquet.Value {
+	if !known {
 		return parquet.NullValue()
 	}
-	return Int(o.N)
+	return v
 }

@@ -23,8 +23,17 @@ type Int struct {
 // Known returns a known integer.
 func Known(value int64) Int { return Int{Value: value, Known: true} }
 
-// Job is what a document says. An empty text, a zero time and an [Int] that is not known stand
-// for what the document does not say. All times are UTC.
+// Hours are hours that may be unknown.
+type Hours struct {
+	Value float64
+	Known bool
+}
+
+// UnknownNodes is the list of nodes of a job that ran on nodes whose names are not known.
+const UnknownNodes = "unknown"
+
+// Job is what a document says. An empty text, a zero time and an [Int] or [Hours] that is not known
+// stand for what the document does not say. All times are UTC.
 type Job struct {
 	Cluster string
 	JobID   int64 // 0 if the document has none, and is no part of an array or a heterogeneous job with one
@@ -46,10 +55,11 @@ type Job struct {
 	Wait, SinceEligible Int
 	WaitParts           [len(waits.Sums{}.Parts)]Int
 
-	CPUs, Nodes, MemMiB, GPUs, Billing Int // allocated
-	ReqCPUs, ReqNodes, ReqMemMiB       Int // asked for
+	CPUs, Nodes, MemMiB, GPUs, Billing Int  // allocated
+	NodesCounted                       bool // the document has no number: Nodes are those of NodeList
+	ReqCPUs, ReqNodes, ReqMemMiB       Int  // asked for
 	ReqGPUs                            Int
-	CPUHours, GPUHours, NodeHours      float64 // allocated amount times Elapsed; 0 for a job that never ran
+	CPUHours, GPUHours, NodeHours      Hours // allocated amount times Elapsed; 0 for a job that never ran
 
 	ExitCode, ExitSignal, DerivedCode, DerivedSignal Int
 
@@ -89,7 +99,7 @@ func (j *Job) EndBy(latest time.Time) {
 	}
 	j.Marks |= BadValue
 	j.End, j.Elapsed = time.Time{}, Int{}
-	j.CPUHours, j.GPUHours, j.NodeHours = 0, 0, 0
+	j.CPUHours, j.GPUHours, j.NodeHours = Hours{}, Hours{}, Hours{}
 	if !j.Finished() {
 		j.Marks |= StartEvent
 	}

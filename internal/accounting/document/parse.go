@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"rmreplay/internal/hostlist"
 	"rmreplay/internal/lines"
 	"rmreplay/internal/slurmspec"
 )
@@ -416,7 +417,7 @@ func (p *parser) times() {
 	}
 }
 
-// amounts reads the lists of TRES, and multiplies what was allocated by the time.
+// amounts reads the lists of TRES, and multiplies what was allocated by the time. Nodes without a number are counted.
 func (p *parser) amounts() {
 	j := &p.job
 	var cpus, nodes Int
@@ -431,9 +432,20 @@ func (p *parser) amounts() {
 	if !j.Nodes.Known {
 		j.Nodes = nodes
 	}
-	hours := float64(j.Elapsed.Value) / 3600
-	j.CPUHours, j.GPUHours, j.NodeHours = hours*float64(j.CPUs.Value), hours*float64(j.GPUs.Value),
-		hours*float64(j.Nodes.Value)
+	if !j.Nodes.Known && !p.identity && j.NodeList != "" && j.NodeList != UnknownNodes {
+		if n, err := hostlist.Count(j.NodeList); err == nil {
+			j.Nodes, j.NodesCounted = Known(int64(n)), true
+		}
+	}
+	j.CPUHours, j.GPUHours, j.NodeHours = j.hours(j.CPUs), j.hours(j.GPUs), j.hours(j.Nodes)
+}
+
+// hours multiplies an amount by the time that the job ran.
+func (j *Job) hours(amount Int) Hours {
+	if !j.Elapsed.Known || !amount.Known && j.Elapsed.Value > 0 {
+		return Hours{}
+	}
+	return Hours{float64(j.Elapsed.Value) / 3600 * float64(amount.Value), true}
 }
 
 // tres reads a list of trackable resources. It returns false if an amount makes no sense. GPUs are

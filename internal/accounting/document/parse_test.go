@@ -29,8 +29,10 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%+v", n)
 			}
 		}
-		if j.CPUHours < 0 || j.GPUHours < 0 || j.NodeHours < 0 {
-			t.Errorf("%+v", j)
+		for _, h := range []document.Hours{j.CPUHours, j.GPUHours, j.NodeHours} {
+			if h.Value < 0 || h.Value != 0 && !h.Known {
+				t.Errorf("%+v", j)
+			}
 		}
 	})
 }
@@ -41,12 +43,13 @@ func TestEndBy(t *testing.T) {
 	begin := document.Parse(text, "")
 	got := begin
 	got.EndBy(begin.End)
-	if got != begin || got.CPUHours != 2 {
+	if got != begin || got.CPUHours != (document.Hours{Value: 2, Known: true}) {
 		t.Errorf("an end in time: %+v, want %+v", got, begin)
 	}
 	got.EndBy(begin.End.Add(-1))
 	want := begin
-	want.End, want.Elapsed, want.CPUHours, want.Marks = time.Time{}, document.Int{}, 0, document.BadValue
+	want.End, want.Elapsed, want.Marks = time.Time{}, document.Int{}, document.BadValue
+	want.CPUHours, want.NodeHours = document.Hours{}, document.Hours{}
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -70,8 +73,18 @@ func TestReleases(t *testing.T) {
 			}},
 		"never ran: its start is the cancellation": {`{"jobid":6,"cluster":"moor","@start":"2024-03-01T00:09:00","@end":"2024-03-01T00:09:00","elapsed":0,"nodes":null,"total_cpus":8,"state":"CANCELLED","@submit":"2024-03-01T00:00:00","@eligible":"2024-03-01T00:00:00"}`,
 			func(j *document.Job) bool {
-				return j.Run == -1709251200 && j.Start.IsZero() && !j.Wait.Known && j.Elapsed == document.Known(0) && j.CPUHours == 0 && j.Marks == 0
+				return j.Run == -1709251200 && j.Start.IsZero() && !j.Wait.Known && j.Elapsed == document.Known(0) && j.CPUHours == document.Hours{Known: true} && j.Marks == 0
 			}},
+		"amounts that nothing says": {`{"jobid":6,"cluster":"moor","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","nodes":"n[1-3,7]","state":"COMPLETED"}`,
+			func(j *document.Job) bool {
+				return j.Nodes == document.Known(4) && j.NodeHours == document.Hours{Value: 4, Known: true} && !j.CPUHours.Known && !j.GPUs.Known && !j.GPUHours.Known && j.Marks == 0
+			}},
+		"nodes without names": {`{"jobid":6,"cluster":"moor","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","nodes":"unknown","total_cpus":8,"state":"COMPLETED","tres_alloc":"cpu=8"}`,
+			func(j *document.Job) bool {
+				return !j.Nodes.Known && !j.NodeHours.Known && j.CPUHours.Value == 8 && j.GPUHours == document.Hours{Known: true}
+			}},
+		"nodes that are no list": {`{"jobid":6,"cluster":"moor","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","nodes":"n[1-","state":"COMPLETED"}`,
+			func(j *document.Job) bool { return !j.Nodes.Known && !j.NodeHours.Known }},
 		"start unknown, elapsed nonsense": {`{"jobid":6,"cluster":"moor","@start":"Unknown","@end":"2024-03-01T00:09:00","elapsed":1709251740,"nodes":"(null)","state":"CANCELLED","@submit":"2024-03-01T00:00:00","@queue_wait":-3600}`,
 			func(j *document.Job) bool { return j.Run == -1709251200 && j.Elapsed.Value == 0 && j.Marks == 0 }},
 		"26.05": {`{"jobid":7,"sluid":"s1","original_sluid":"s0","cluster":"moor","@start":"2024-03-01T00:01:00","@end":"2024-03-01T00:02:00","nodes":"n1","state":"COMPLETED","failed_node":null,"priority":9,"features":"a&b","tres_req_raw":"1=2","tres_alloc_raw":"1=2","admin_comment":"c","comment":"d"}`,

@@ -24,11 +24,11 @@ func (a *asking) rows(bucket object, by []question.Key, keys []any) error {
 	}
 	result, ok := bucket["by"].(object)
 	if !ok {
-		return errors.New("an aggregation is not in it")
+		return errors.New("it lacks an aggregation")
 	}
 	list, ok := result["buckets"].([]any)
 	if !ok {
-		return errors.New("an aggregation is in it without its buckets")
+		return errors.New("an aggregation lacks its buckets")
 	}
 	if v, ok := by[0].(question.Values); ok {
 		a.noteChoice(v, result)
@@ -94,7 +94,7 @@ func (a *asking) row(bucket object, keys []any) error {
 	for i, m := range a.measures {
 		result, ok := bucket[name(i)].(object)
 		if m.request != nil && !ok {
-			return errors.New("a measure is not in it")
+			return errors.New("it lacks a measure")
 		}
 		row = append(row, m.value(bucket, result))
 		if m.weight != nil {

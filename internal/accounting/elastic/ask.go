@@ -262,12 +262,7 @@ func (a *asking) unfiltered(m question.Measure) (measure, error) {
 	case question.Count:
 		return measure{nil, func(bucket, _ object) any { return whole(bucket["doc_count"]) }, nil}, nil
 	case question.Unused:
-		limit, err := a.product("limit_s", "cpus", "elapsed_s")
-		if err != nil {
-			return unknown, err
-		}
-		used, err := a.product("elapsed_s", "cpus", "limit_s")
-		return less(limit, used), err
+		return a.unused()
 	case question.Moment:
 		// Instants are in milliseconds.
 		since := float64(m.Since.UnixMilli())
@@ -361,6 +356,44 @@ func (a *asking) product(column, weight, also string, change ...func(mean float6
 	}, nil}, nil
 }
 
+// unused is what jobs that ran asked for by their limits and did not use. A query cannot compare two fields, so only
+// limit_used says which jobs ran beyond their limits.
+func (a *asking) unused() (measure, error) {
+	limit, err := a.product("limit_s", "cpus", "elapsed_s")
+	if err != nil {
+		return unknown, err
+	}
+	used, err := a.product("elapsed_s", "cpus", "limit_s")
+	left := less(limit, used)
+	if err != nil || left.request == nil {
+		return unknown, err
+	}
+	known, err := a.fields.filter(question.All{question.Known{Column: "start_time"}, question.Known{Column: "cpus"},
+		question.Known{Column: "limit_s"}, question.Known{Column: "elapsed_s"}})
+	if err != nil {
+		return unknown, err
+	}
+	asked := question.All{question.Compare{Column: "limit_s", Op: ">", Value: 0.0}}
+	var absent *question.AbsentError
+	if _, err := a.of("limit_used"); errors.As(err, &absent) {
+		a.note("Jobs that ran beyond their limits have used more than they asked for, since the cluster cannot tell which did.")
+	} else if err == nil {
+		asked = append(asked, question.Not{Of: question.Compare{Column: "limit_used", Op: ">", Value: 100.0}})
+	}
+	within, err := a.fields.filter(asked)
+	return measure{object{"filter": known, "aggs": object{"left": object{"filter": within, "aggs": object{"of": left.request}}}},
+		func(_, result object) any {
+			if whole(result["doc_count"]) == 0 {
+				return nil
+			}
+			inner := result["left"].(object)
+			if v, ok := left.value(inner, inner["of"].(object)).(float64); ok {
+				return v
+			}
+			return 0.0
+		}, nil}, err
+}
+
 // less is a measure less another one.
 func less(a, b measure) measure {
 	if a.request == nil || b.request == nil {
@@ -377,16 +410,15 @@ func less(a, b measure) measure {
 	}, nil}
 }
 
-// nodeHours are those of a cluster whose documents do not have them. They are 0 for jobs whose nodes are not known.
+// nodeHours are those of a cluster whose documents do not have them.
 func (a *asking) nodeHours() (measure, error) {
 	m, err := a.product("nodes", "elapsed_s", "")
 	seconds := m.value
 	m.value = func(bucket, result object) any {
-		s, ok := seconds(bucket, result).(float64)
-		if !ok && whole(bucket["doc_count"]) == 0 {
-			return nil
+		if s, ok := seconds(bucket, result).(float64); ok {
+			return s / 3600
 		}
-		return s / 3600
+		return nil
 	}
 	return m, err
 }

@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"rmreplay/internal/access"
 	"rmreplay/internal/accounting/forward"
 	"rmreplay/internal/lines"
 )
@@ -73,7 +74,7 @@ func New(opts Options) (*Cluster, error) {
 			return http.ErrUseLastResponse
 		}}
 	}
-	c.authorization, err = forward.Authorization(opts.Credentials)
+	c.authorization, err = access.Authorization(opts.Credentials)
 	return c, err
 }
 

@@ -74,8 +74,8 @@ func (f *fields) filter(chosen question.Filter) (object, error) {
 	return nil, fmt.Errorf("a filter of the type %T", chosen)
 }
 
-// like returns the query of a pattern. A cluster that ignores case does so for letters of ASCII alone, so others are a
-// choice in a regular expression.
+// like returns the query of a pattern. Elasticsearch ignores the case of ASCII letters only. For other letters the
+// query is a regular expression that allows both cases.
 func (f *fields) like(name string, l question.Like) object {
 	folds := func(c rune) bool { return c > unicode.MaxASCII && unicode.SimpleFold(c) != c }
 	switch {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,34 +42,127 @@ func send(t *testing.T, s *store.Store, node *servertest.OpenSearch, index strin
 
 // TestOpenSearch checks that the pages of a real cluster have the same numbers as those of a store with the
 // same jobs: of an index with documents of this program, and of one with Slurm's documents whose types the
-// cluster has found out by itself.
+// cluster has found out by itself. The latter is checked with OpenSearch 3 if RMREPLAY_LONG_TESTS is set.
 func TestOpenSearch(t *testing.T) {
-	node := servertest.NewOpenSearch(t)
-	t.Run("lists", func(t *testing.T) { testLists(t, node) })
-	for _, c := range []struct {
-		name    string
-		derived bool
-		shards  string
-		absent  []string
-	}{
-		{"program", true, "", nil},
-		{"plugin", false, `{"settings":{"number_of_shards":3}}`, []string{"waits", "requested", "reasons"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := newStore(t, 900, c.derived)
-			if c.shards != "" {
-				node.Ask(http.MethodPut, "/"+c.name, c.shards, nil)
+	for _, release := range []string{servertest.OpenSearch2, servertest.OpenSearch3} {
+		t.Run(release, func(t *testing.T) {
+			node := servertest.NewOpenSearch(t, release)
+			t.Run("lists", func(t *testing.T) { testLists(t, node) })
+			t.Run("program", func(t *testing.T) { testPages(t, node, "program", true) })
+			if release == servertest.OpenSearch2 || os.Getenv("RMREPLAY_LONG_TESTS") != "" {
+				t.Run("plugin", func(t *testing.T) {
+					node.Ask(http.MethodPut, "/plugin", `{"settings":{"number_of_shards":3}}`, nil)
+					testPages(t, node, "plugin", false, "waits", "requested", "reasons")
+				})
 			}
-			send(t, s, node, c.name, c.derived)
-			cluster, err := elastic.New(elastic.Options{URL: node.URL + "/" + c.name})
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, got := pages(t, s, nil), pages(t, s, cluster)
-			equal(t, want, got, c.absent)
-			anyCase(t, want, got)
 		})
 	}
+}
+
+// testPages compares the pages about an index with those of the store that is sent there. They lack some panels.
+func testPages(t *testing.T, node *servertest.OpenSearch, index string, derived bool, absent ...string) {
+	s := newStore(t, 900, derived)
+	send(t, s, node, index, derived)
+	cluster, err := elastic.New(elastic.Options{URL: node.URL + "/" + index})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := pages(t, s, nil), pages(t, s, cluster)
+	equal(t, want, got, absent)
+	anyCase(t, want, got)
+}
+
+// TestNodeLost sends jobs to an index of three shards, each with a copy, in a cluster of three nodes, and kills a node
+// in the middle. The pages have an error or a number of jobs that were sent until then, and in the end the numbers
+// of the store: with two nodes, and with three again.
+func TestNodeLost(t *testing.T) {
+	const jobs, part = 6000, 500
+	nodes := servertest.NewCluster(t, servertest.OpenSearch2, 3)
+	node, lost := nodes[0], nodes[2]
+	node.Ask(http.MethodPut, "/_index_template/copies", `{"index_patterns":["copies"],"template":{"settings":{"number_of_shards":3,"number_of_replicas":1}}}`, nil)
+	s, err := store.Open(t.Context(), t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	f, err := forward.New(s, forward.Options{URL: node.URL + "/copies", Dir: t.TempDir(), Derived: true, Idle: time.Millisecond, Longest: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); f.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	cluster, err := elastic.New(elastic.Options{URL: node.URL + "/copies"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := pages(t, s, cluster)
+	shown, refused := int64(0), 0
+	for first := int64(1); first <= jobs; first += part {
+		if first == jobs/2+1 {
+			lost.Kill()
+		}
+		if err := storetest.Fill(t.Context(), s, first, first+part-1); err != nil {
+			t.Fatal(err)
+		}
+		p, status := get(t, got, "panels/summary?last=all")
+		switch {
+		case status != http.StatusOK:
+			refused++
+		case len(p.Rows) > 0:
+			n, _ := p.Rows[0][0].(float64)
+			// It may be lower than before: a copy that takes a lost shard's place has been refreshed at another time.
+			if int64(n) >= first+part {
+				t.Errorf("the pages show %v jobs, and %d were sent", n, first+part-1)
+			}
+			shown = max(shown, int64(n))
+		}
+		for begin := time.Now(); first < jobs/2 && f.Status().Position < first; time.Sleep(time.Millisecond) {
+			if time.Since(begin) > time.Minute {
+				t.Fatalf("%+v", f.Status())
+			}
+		}
+	}
+	arrived := func(health string) {
+		t.Helper()
+		for begin := time.Now(); f.Status().Position < jobs; time.Sleep(10 * time.Millisecond) {
+			if time.Since(begin) > 5*time.Minute {
+				t.Fatalf("%+v", f.Status())
+			}
+		}
+		node.Ask(http.MethodGet, "/_cluster/health/copies?timeout=5m&wait_for_status="+health, "", nil)
+		numbers := make(map[string]int64, jobs)
+		for n := int64(1); n <= jobs; n++ {
+			e := storetest.Entry(n)
+			numbers[store.ID(&e.Job)] = n
+		}
+		node.Each("copies", func(d servertest.Document) {
+			e := storetest.Entry(numbers[d.ID])
+			if text, _, _ := strings.Cut(string(d.Source), `,"`+forward.Member+`":`); text+"}" != string(e.Document) {
+				t.Errorf("%s: %s", d.ID, d.Source)
+			}
+			delete(numbers, d.ID) // one that comes again is wrong
+		})
+		if len(numbers) > 0 || f.Status().Refused > 0 {
+			t.Errorf("%d documents are missing: %+v", len(numbers), f.Status())
+		}
+		want, got := pages(t, s, nil), pages(t, s, cluster) // not those that have asked before: these keep the range
+		for _, panel := range []string{"summary", "users", "groups", "waits", "utilization", "week"} {
+			a, _ := get(t, want, "panels/"+panel+"?last=all")
+			b, status := get(t, got, "panels/"+panel+"?last=all")
+			if problem := different(a, b, panel); status != http.StatusOK || problem != "" {
+				t.Errorf("%s: %d %s %s", panel, status, b.Error, problem)
+			}
+		}
+	}
+	if shown == 0 {
+		t.Error("the pages did not show a job while they came")
+	}
+	arrived("yellow")
+	lost.Start()
+	arrived("green")
+	t.Logf("%d attempts were repeated, %d of %d questions refused", f.Status().Retries, refused, jobs/part)
 }
 
 // testLists lists more jobs than a request gets, from three shards.

@@ -124,7 +124,7 @@ func TestPanelsUseCells(t *testing.T) {
 		for _, chosen := range []question.Filter{question.All{}, question.Any{question.Compare{Column: "cluster", Op: "=", Value: "vale"}}} {
 			v.Whole, v.Chosen = whole, chosen
 			for name, p := range question.Panels {
-				for i, q := range p.Questions(v) {
+				for i, q := range append(p.Questions(v), v.Lacks()) {
 					plan, err := newPlan(q)
 					if err != nil {
 						t.Fatal(err)

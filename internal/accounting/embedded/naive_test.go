@@ -223,8 +223,8 @@ func measureOf(m question.Measure, jobs []job, c question.Clock) any {
 			n, _ := asNumber(v)
 			numbers = append(numbers, n)
 		case nil:
-			if m.Kind == question.Unused && limited && ran {
-				product(limit-elapsed, "cpus")
+			if m.Kind == question.Unused && limited && ran && j["start_time"] != nil {
+				product(max(0, limit-elapsed), "cpus")
 			}
 		}
 	}

@@ -205,7 +205,7 @@ func randomQuestion(r *rand.Rand, v question.View) question.Question {
 				}
 			}
 		})...)
-		return pick(r, question.Panels[name].Questions(v)...)
+		return pick(r, append(question.Panels[name].Questions(v), v.Lacks())...)
 	}
 	count := question.Measure{Kind: question.Count}
 	q := question.Question{Where: v.Ended(), Clock: v.Clock(), Measures: []question.Measure{count}}

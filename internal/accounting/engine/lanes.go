@@ -126,7 +126,7 @@ func (s *seat) wait(ctx context.Context) error {
 	l.mu.Lock()
 	if len(l.slowLine) >= slowQueue {
 		l.mu.Unlock()
-		return fmt.Errorf("%w (%d long ones wait)", ErrBusy, slowQueue)
+		return fmt.Errorf("%w (%d long queries wait)", ErrBusy, slowQueue)
 	}
 	l.slowLine = append(l.slowLine, s)
 	l.seat()

@@ -30,6 +30,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"rmreplay/internal/access"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/lines"
 	"rmreplay/internal/quantity"
@@ -129,7 +130,7 @@ func New(s *store.Store, opts Options) (*Forwarder, error) {
 		return nil, fmt.Errorf("forwarding: %s: %q names several indices", opts.URL, index)
 	}
 	f.index, f.target = index, target+"/_bulk"
-	if f.authorization, err = Authorization(opts.Credentials); err != nil {
+	if f.authorization, err = access.Authorization(opts.Credentials); err != nil {
 		return nil, fmt.Errorf("forwarding: %w", err)
 	}
 	return f, f.load()
@@ -155,36 +156,6 @@ func Target(text string) (server, index string, err error) {
 	}
 	u.Path, u.RawPath = "", ""
 	return u.String(), index, nil
-}
-
-// Authorization reads a file of credentials, as [Options] has it, and returns the value of the header.
-func Authorization(path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", fmt.Errorf("reading the credentials: %w", err)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("the credentials in %s: others can read or change the file (mode %#o, want 0600)", path,
-			info.Mode().Perm())
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("reading the credentials: %w", err)
-	}
-	line := strings.TrimSpace(string(text))
-	if strings.HasPrefix(line, "ApiKey ") || strings.HasPrefix(line, "Bearer ") {
-		return line, nil
-	}
-	user, password, ok := strings.Cut(line, ":")
-	if !ok || user == "" || strings.ContainsAny(line, "\r\n") {
-		return "", fmt.Errorf("the credentials in %s: want one line: USER:PASSWORD, \"ApiKey KEY\" or \"Bearer TOKEN\"", path)
-	}
-	r := &http.Request{Header: http.Header{}}
-	r.SetBasicAuth(user, password)
-	return r.Header.Get("Authorization"), nil
 }
 
 // identity is what the position belongs to.

@@ -18,14 +18,22 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// TestOpenSearch forwards to a real cluster.
+// TestOpenSearch forwards to a real cluster of each release. The watermarks of the disk, for which a node looks every ten
+// seconds, are tried with OpenSearch 3 alone unless RMREPLAY_LONG_TESTS is set.
 func TestOpenSearch(t *testing.T) {
-	node := servertest.NewOpenSearch(t)
-	t.Run("documents", func(t *testing.T) { testDocuments(t, node) })
-	t.Run("states", func(t *testing.T) { testStates(t, node) })
-	t.Run("types", func(t *testing.T) { testTypes(t, node) })
-	t.Run("rollover", func(t *testing.T) { testRollover(t, node) })
-	t.Run("away", func(t *testing.T) { testAway(t, node) }) // the last one: it restarts the node
+	for _, release := range []string{servertest.OpenSearch2, servertest.OpenSearch3} {
+		t.Run(release, func(t *testing.T) {
+			node := servertest.NewOpenSearch(t, release)
+			t.Run("documents", func(t *testing.T) { testDocuments(t, node) })
+			t.Run("states", func(t *testing.T) { testStates(t, node) })
+			t.Run("types", func(t *testing.T) { testTypes(t, node) })
+			t.Run("rollover", func(t *testing.T) { testRollover(t, node) })
+			if release == servertest.OpenSearch3 || os.Getenv("RMREPLAY_LONG_TESTS") != "" {
+				t.Run("watermark", func(t *testing.T) { testWatermark(t, node) })
+			}
+			t.Run("away", func(t *testing.T) { testAway(t, node) }) // the last one: it restarts the node
+		})
+	}
 }
 
 // add adds documents to a store, behind those that it has.
@@ -84,7 +92,7 @@ func testDocuments(t *testing.T, node *servertest.OpenSearch) {
 		{`{"jobid":6102,"@submit":"2024-03-01T00:00:00","@start":"Unknown"}`, "failed to parse field [@start] of type [date]"},
 		{`{"jobid":6103,"@submit":"2024-03-01T00:00:00","":1}`, "field name cannot be an empty string"},
 		{`{"jobid":6104,"@submit":"2024-03-01T00:00:00","_id":"x"}`, "failed to parse field [_id]"},
-		{`{"jobid":6105,"@submit":"2024-03-01T00:00:00","state":"A","state":"B"}`, "Duplicate field 'state'"},
+		{`{"jobid":6105,"@submit":"2024-03-01T00:00:00","state":"A","state":"B"}`, "Duplicate "},
 		{`{"jobid":6106,"@submit":"2024-03-01T00:00:00","deep":` + strings.Repeat(`{"a":`, 30) + `1` + strings.Repeat("}", 30) + `}`, "depth of the field"},
 		{wide + "}", "Limit of total fields [1000] has been exceeded"},
 		{`{"jobid":1e400,"@submit":"2024-03-01T00:00:00"}`, "failed to parse field [jobid]"},
@@ -238,6 +246,45 @@ func testRollover(t *testing.T, node *servertest.OpenSearch) {
 	if old, next := node.Count("months-000001"), node.Count("months-000002"); old != jobs || next != jobs {
 		t.Errorf("%d and %d documents, want %d each", old, next, jobs)
 	}
+}
+
+// testWatermark forwards to a node whose disk is fuller than its watermarks allow. The node then blocks the index, and
+// takes the documents once there is room.
+func testWatermark(t *testing.T, node *servertest.OpenSearch) {
+	const jobs = 20
+	const settings = `{"transient":{"cluster.routing.allocation.disk.threshold_enabled":%[1]s,"cluster.info.update.interval":%[2]s,
+		"cluster.routing.allocation.disk.watermark.low":%[3]s,"cluster.routing.allocation.disk.watermark.high":%[3]s,
+		"cluster.routing.allocation.disk.watermark.flood_stage":%[3]s}}`
+	set := func(values ...any) {
+		t.Helper()
+		node.Ask(http.MethodPut, "/_cluster/settings", fmt.Sprintf(settings, values...), nil)
+	}
+	node.Ask(http.MethodPut, "/watermark", "", nil)
+	set("true", `"10s"`, `"1000tb"`)
+	var index map[string]struct {
+		Settings struct {
+			Index struct{ Blocks map[string]string }
+		}
+	}
+	for begin := time.Now(); index["watermark"].Settings.Index.Blocks["read_only_allow_delete"] != "true"; time.Sleep(100 * time.Millisecond) {
+		if time.Since(begin) > 2*time.Minute {
+			t.Fatalf("the node does not block the index: %+v", index)
+		}
+		node.Ask(http.MethodGet, "/watermark/_settings", "", &index)
+	}
+	s := newStore(t, jobs)
+	f := open(t, s, node.URL+"/watermark", t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := run(ctx, f)
+	defer func() { cancel(); <-done }()
+	await(t, f, "three attempts", func(s forward.Status) bool { return s.Retries >= 3 })
+	if status := f.Status(); status.Position != 0 || !strings.Contains(status.Error, "disk usage exceeded flood-stage watermark") {
+		t.Errorf("%+v", status)
+	}
+	set("true", `"10s"`, `"1b"`)
+	await(t, f, "all documents", func(s forward.Status) bool { return s.Position == jobs && s.Error == "" })
+	set("null", "null", "null")
+	same(t, node, "watermark", s)
 }
 
 // testAway forwards while the node is away, and then to one that takes few bytes at a time.

@@ -9,7 +9,7 @@ type Clock struct {
 	From, Until time.Time
 }
 
-// mostChanges is how many changes of a clock are followed: those of two centuries.
+// mostChanges bounds the changes of a clock's offset that are followed: those of two centuries.
 const mostChanges = 500
 
 // Offset is by how much a clock is ahead of UTC before an instant.

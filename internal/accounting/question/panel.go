@@ -28,11 +28,93 @@ type Panel struct {
 	Questions func(v View) []Question
 	// Rows makes one list of rows of those of several answers; nil if there is only one answer.
 	Rows func(answers []Answer) [][]any
+	// Lacking are the jobs that the panel does not show, or of which it does not know something.
+	Lacking []Lacking
+}
+
+// Lack is a kind of jobs of which something is not known.
+type Lack int
+
+// The kinds. All but the first are of jobs that ran.
+const (
+	NeverRan Lack = iota
+	NoWait
+	NoCPUs
+	NoNodes
+	NoGPUs
+	NoLimit // they have none, or it is not known
+)
+
+// Lacking says what a panel leaves out.
+type Lacking struct {
+	Which     Lack
+	One, More string // what is so of one job, and of several, behind their number
+	// Sum is the position of a sum in the panel's only row, 0 for none. It is not known if no job that ran is in it:
+	// others have used nothing.
+	Sum int
+}
+
+// Jobs returns how many jobs there are of the kind, by the answer to [View.Lacks], and whether no other job ran.
+func (l Lacking) Jobs(answer Answer) (jobs int64, all bool) {
+	if len(answer.Rows) == 0 {
+		return 0, false
+	}
+	row := answer.Rows[0]
+	jobs, _ = row[l.Which].(int64) // nil of a cluster that does not have what is lacking
+	every, _ := row[len(lacks)].(int64)
+	never, _ := row[NeverRan].(int64)
+	return jobs, jobs > 0 && jobs == every-never
+}
+
+// lacks are the jobs of each kind.
+var lacks = []Filter{
+	NeverRan: Not{Of: started}, NoWait: without("wait_s"), NoCPUs: without("cpus"), NoNodes: without("nodes"),
+	NoGPUs: without("gpus"), NoLimit: without("limit_s"),
+}
+
+func without(column string) Filter { return All{started, Not{Of: Known{Column: column}}} }
+
+// Lacks asks how many of the view's jobs there are of each [Lack], in the order of the constants, and of all.
+func (v View) Lacks() Question {
+	q := Question{Where: v.Ended(), Clock: v.Clock()}
+	for _, f := range lacks {
+		q.Measures = append(q.Measures, Measure{Kind: Count, Where: f})
+	}
+	q.Measures = append(q.Measures, countJobs)
+	return q
+}
+
+// What panels leave out.
+var (
+	neverRan = Lacking{NeverRan, "job never ran and is not in it.", "jobs never ran and are not in it.", 0}
+	noWait   = Lacking{NoWait, "job that ran is not in it: its wait is not known.",
+		"jobs that ran are not in it: their waits are not known.", 0}
+	noNodes    = notIn(NoNodes, "it", "how many nodes", 0)
+	noLimit    = noLimitIn("it")
+	noCPUHours = notIn(NoCPUs, "the CPU hours", "how many processors", 0)
+	noUnused   = noLimitIn("what was asked for and not used")
+)
+
+func notIn(l Lack, what, amount string, sum int) Lacking {
+	return Lacking{l, "job that ran is not in " + what + ": its record does not say " + amount + " it had.",
+		"jobs that ran are not in " + what + ": their records do not say " + amount + " they had.", sum}
+}
+
+func noLimitIn(what string) Lacking {
+	return Lacking{NoLimit, "job that ran is not in " + what + ": it has no time limit, or its record does not say it.",
+		"jobs that ran are not in " + what + ": they have no time limit, or their records do not say it.", 0}
+}
+
+// lacking says what the panel leaves out.
+func (p *Panel) lacking(list ...Lacking) *Panel {
+	p.Lacking = list
+	return p
 }
 
 // Filters and measures that several questions have.
 var (
 	completedJobs = Compare{Column: "state", Op: "=", Value: "COMPLETED"}
+	otherJobs     = Not{Of: Any{completedJobs, Failed{}}}
 	countJobs     = Measure{Kind: Count}
 	countFailed   = Measure{Kind: Count, Where: Failed{}}
 	sumElapsed    = Measure{Kind: Sum, Column: "elapsed_s"}
@@ -41,6 +123,7 @@ var (
 	meanWait      = Measure{Kind: Mean, Column: "wait_s"}
 	meanEligible  = Measure{Kind: Mean, Column: "wait_since_eligible_s"}
 	unused        = Measure{Kind: Unused}
+	started       = Known{Column: "start_time"} // a job that never ran has no start
 )
 
 // Ended is the filter of the view's jobs.
@@ -69,9 +152,16 @@ func overTime(more ...Key) func(v View) []Key {
 	return func(v View) []Key { return append([]Key{Instants{Column: "end_time", Edges: v.Edges}}, more...) }
 }
 
-// byClass asks for the jobs by the classes of a column.
+// aboutStarted makes the panel of one question about the jobs that ran.
+func aboutStarted(where Filter, measures []Measure, by ...Key) *Panel {
+	return &Panel{Questions: func(v View) []Question {
+		return []Question{{Where: All{v.Ended(), started, where}, By: by, Measures: measures, Clock: v.Clock()}}
+	}}
+}
+
+// byClass asks for the jobs that ran by the classes of a column.
 func byClass(each int, column string) *Panel {
-	return about(fixed(Classes{Column: column, Each: each}), countJobs, sumUsed)
+	return aboutStarted(All{}, []Measure{countJobs, sumUsed}, Classes{Column: column, Each: each})
 }
 
 // byValue asks for the first ten values of a column.
@@ -91,29 +181,30 @@ func sumParts() (list []Measure) {
 // Panels are those of the dashboards, by their names, but for the table of jobs.
 var Panels = map[string]*Panel{
 	"summary": about(fixed(), countJobs, countFailed, Measure{Kind: Distinct, Column: "user_name"}, meanWait, meanEligible, sumElapsed,
-		sumUsed, sumFailed, unused, Measure{Kind: Sum, Column: "node_hours"}, Measure{Kind: Sum, Column: "gpu_hours"}),
+		sumUsed, sumFailed, unused, Measure{Kind: Sum, Column: "node_hours"}, Measure{Kind: Sum, Column: "gpu_hours"}).
+		lacking(notIn(NoCPUs, "the CPU hours", "how many processors", 6), notIn(NoNodes, "the node hours", "how many nodes", 9),
+			notIn(NoGPUs, "the GPU hours", "how many GPUs", 10), noUnused),
 	"jobs":        about(overTime(Values{Column: "state", Most: 100}), countJobs),
-	"utilization": {askUtilization, rowsOfUtilization},
+	"utilization": (&Panel{Questions: askUtilization, Rows: rowsOfUtilization}).lacking(notIn(NoCPUs, "it", "how many processors", 0)),
 	"shares": about(fixed(Values{Column: "partition", Most: 300, By: 1}, Values{Column: "qos", Most: 100}),
-		sumUsed, countJobs),
+		sumUsed, countJobs).lacking(noCPUHours),
 	"users": byValue("user_name", 1), "accounts": byValue("account", 2),
 	"partitions": byValue("partition", 2), "names": byValue("job_name", 0),
-	"waits": byClass(2, "wait_s"), "runs": byClass(2, "elapsed_s"), "sizes": byClass(1, "nodes"),
+	"waits": byClass(2, "wait_s").lacking(neverRan, noWait), "runs": byClass(2, "elapsed_s").lacking(neverRan),
+	"sizes":   byClass(1, "nodes").lacking(neverRan, noNodes),
 	"reasons": about(fixed(), append([]Measure{meanWait}, sumParts()...)...),
 	"groups": about(func(v View) []Key {
 		return []Key{Values{Column: cmp.Or(v.By, "partition"), Most: 10, By: 1, First: true}}
 	},
 		append([]Measure{countJobs, {Kind: Sum, Column: "wait_s"}, meanWait, meanEligible}, sumParts()...)...),
-	"requested": about(fixed(Steps{Column: "limit_used", Width: 5, Count: 21}), countJobs, sumUsed),
-	"limits": {Questions: func(v View) []Question {
-		return []Question{{
-			Where:    All{v.Ended(), Compare{Column: "limit_s", Op: ">", Value: 0.0}},
-			By:       []Key{Classes{Column: "limit_s", Each: 1}, Classes{Column: "elapsed_s", Each: 1}},
-			Measures: []Measure{countJobs, sumUsed}, Clock: v.Clock(),
-		}}
-	}},
+	"requested": aboutStarted(All{}, []Measure{countJobs, sumUsed}, Steps{Column: "limit_used", Width: 5, Count: 21}).
+		lacking(neverRan, noLimit),
+	"limits": aboutStarted(Compare{Column: "limit_s", Op: ">", Value: 0.0}, []Measure{countJobs, sumUsed},
+		Classes{Column: "limit_s", Each: 1}, Classes{Column: "elapsed_s", Each: 1}).lacking(neverRan, noLimit),
 	"waste": about(overTime(), Measure{Kind: Sum, Column: "cpu_hours", Where: completedJobs}, sumFailed,
-		Measure{Kind: Sum, Column: "cpu_hours", Where: Not{Of: Any{completedJobs, Failed{}}}}, unused),
+		Measure{Kind: Sum, Column: "cpu_hours", Where: otherJobs}, unused,
+		Measure{Kind: Count, Where: completedJobs}, countFailed, Measure{Kind: Count, Where: otherJobs}).
+		lacking(noCPUHours, noUnused),
 	"exits": about(overTime(Values{Column: Exit, Most: 500}), countJobs),
 	"week":  about(fixed(WeekHours{}), countJobs, meanWait),
 }

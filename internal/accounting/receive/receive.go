@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/access"
 	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/intake"
 	"rmreplay/internal/accounting/store"
@@ -52,6 +53,14 @@ const (
 // SourceHeader names the source of documents. Only a trusted server takes it.
 const SourceHeader = "X-Rmreplay-Source"
 
+// The roles. The password of slurm.conf's JobCompLoc is known to every user who can read that file, so it should not
+// be one that can read all jobs.
+const (
+	Ingest access.Role = "ingest" // send documents
+	Read   access.Role = "read"   // search, and see the pages
+	All    access.Role = "all"    // both
+)
+
 // Handler is the server's handler. API has the handlers of Elasticsearch's API, such as
 // "POST /{index}/_search"; Pages has those below [Pages]. They are separate because patterns of both
 // would overlap in one multiplexer. Handler checks credentials before either.
@@ -63,7 +72,7 @@ type Handler struct {
 	Refuses string
 
 	intake  *intake.Intake
-	access  *Access
+	access  *access.Access
 	trusted bool
 	ingest  map[string]bool // patterns that take documents
 	large   chan struct{}
@@ -77,10 +86,10 @@ type times struct {
 	turn time.Duration // of waiting for one of the turns of larger bodies
 }
 
-// New returns a handler that takes documents. access may be nil: everybody may do all.
-func New(in *intake.Intake, access *Access) *Handler {
+// New returns a handler that takes documents. who may be nil: everybody may do all.
+func New(in *intake.Intake, who *access.Access) *Handler {
 	h := &Handler{
-		API: http.NewServeMux(), Pages: http.NewServeMux(), intake: in, access: access, ingest: map[string]bool{},
+		API: http.NewServeMux(), Pages: http.NewServeMux(), intake: in, access: who, ingest: map[string]bool{},
 		large: make(chan struct{}, largeBodies), times: times{body: 20 * time.Second, step: 2 * time.Second,
 			turn: 20 * time.Second},
 	}
@@ -158,9 +167,10 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request) bool {
 	if h.Takes(r) {
 		role = Ingest
 	}
-	known, allowed := h.access.allows(r, role)
+	grants := h.access.Who(r)
+	allowed := !h.access.Required() || slices.ContainsFunc(grants, func(g access.Grant) bool { return g.Role == role || g.Role == All })
 	switch {
-	case !known:
+	case h.access.Required() && len(grants) == 0:
 		w.Header().Set("WWW-Authenticate", `Basic realm="rmreplay accounting", charset="UTF-8"`)
 		Fail(w, http.StatusUnauthorized, "security_exception", "no valid credentials (want a user and password, or a "+
 			"token, of the server's --auth file)")

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/access"
 	"rmreplay/internal/accounting/intake"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
@@ -25,13 +26,13 @@ import (
 )
 
 // serve starts a server over a new data directory.
-func serve(t testing.TB, access *receive.Access) (*httptest.Server, *intake.Intake) {
+func serve(t testing.TB, who *access.Access) (*httptest.Server, *intake.Intake) {
 	t.Helper()
 	in, err := intake.Open(context.Background(), t.TempDir(), intake.Options{Now: time.Now, Report: func(err error) { t.Log(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(receive.New(in, access))
+	server := httptest.NewServer(receive.New(in, who))
 	t.Cleanup(func() {
 		server.Close()
 		if err := in.Close(); err != nil {
@@ -246,32 +247,32 @@ func TestBodies(t *testing.T) {
 
 func TestAccess(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "access")
-	write := func(text string, mode os.FileMode) (*receive.Access, error) {
+	write := func(text string, mode os.FileMode) (*access.Access, error) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Chmod(file, mode); err != nil {
 			t.Fatal(err)
 		}
-		return receive.ReadAccess(file)
+		return access.Read(file, receive.Ingest, receive.Read, receive.All)
 	}
 	for _, c := range []struct {
 		text string
 		mode os.FileMode
 		want string
 	}{
-		{"all a b", 0o644, "chmod 600"}, {"", 0o600, "none"}, {"write a b", 0o600, ":1: role"}, {"# x\n\nall a", 0o600, ":3: 2 words"},
+		{"all a b", 0o644, "chmod 600"}, {"", 0o600, "it has no credentials"}, {"write a b", 0o600, ":1: role"}, {"# x\n\nall a", 0o600, ":3: 2 words"},
 		{"all a:b c", 0o600, ":1: user"}, {"read ann x\nall token y\nall token z\ningest ann z", 0o600, ":4: user \"ann\" has a password in line 1"},
 	} {
 		if _, err := write(c.text, c.mode); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v", c.text, err)
 		}
 	}
-	access, err := write("ingest slurm s3cret\nread token abc\n all root pass", 0o600)
+	who, err := write("ingest slurm s3cret\nread token abc\n all root pass", 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, _ := serve(t, access)
+	server, _ := serve(t, who)
 	basic := func(user, password string) string {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.SetBasicAuth(user, password)
@@ -347,7 +348,7 @@ func TestAccess(t *testing.T) {
 		}
 	}
 	// A browser adds a password that it knows to requests of other sites' pages.
-	server, _ = serve(t, access)
+	server, _ = serve(t, who)
 	for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Origin", "http://example.org"}} {
 		if got := browse(t, server.URL, "POST", "127.0.0.1", append(header, "Authorization", basic("root", "pass"))...); got != http.StatusForbidden {
 			t.Errorf("with a password, %q: %d", header, got)
@@ -393,11 +394,11 @@ func TestSlow(t *testing.T) {
 	if err := os.WriteFile(file, []byte("all root pass"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	access, err := receive.ReadAccess(file)
+	who, err := access.Read(file, receive.Ingest, receive.Read, receive.All)
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := receive.New(in, access)
+	handler := receive.New(in, who)
 	handler.Hurry(300 * time.Millisecond)
 	handler.API.HandleFunc("POST /{index}/_slow", func(w http.ResponseWriter, r *http.Request) {
 		first := make([]byte, 1)

@@ -19,7 +19,7 @@ func FuzzDocument(f *testing.F) {
 	f.Fuzz(func(t *testing.T, number uint32, id, cluster, user, name, state, tres, nodes string, submit, wait, ran int64, code, cpus int) {
 		job := &finished.Job{
 			Number: number, ID: id, Cluster: cluster, User: user, Name: name, State: hpc.State(state), AllocTRES: tres, NodeList: nodes,
-			Submit: hpc.Unix(submit % 4e9), Start: hpc.Unix(submit%4e9 + wait%1e6), End: hpc.Unix(submit%4e9 + wait%1e6 + ran%1e9), Elapsed: -1, ExitCode: code, AllocCPUs: cpus,
+			Submit: hpc.Unix(submit % 4e9), Start: hpc.Unix(submit%4e9 + wait%1e6), End: hpc.Unix(submit%4e9 + wait%1e6 + ran%1e9), Elapsed: -1, ExitCode: code, HasExit: true, AllocCPUs: cpus,
 		}
 		text, err := records.Document(job, "other")
 		if err != nil {

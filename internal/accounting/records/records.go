@@ -164,7 +164,7 @@ func Document(r *finished.Job, cluster string) ([]byte, error) {
 		Submit: instant(r.Submit), Eligible: instant(r.Eligible), Start: instant(r.Start), End: instant(r.End),
 		State: string(r.State), Partition: r.Partition, Account: r.Account, QOS: r.QOS, WCKey: r.WCKey, Reservation: r.Reservation,
 		Name: r.Name, Nodes: r.NodeList, TotalCPUs: amount(r.AllocCPUs, r.Start), TotalNodes: amount(r.AllocNodes, r.Start),
-		ExitCode: slurmspec.ExitCode{Status: r.ExitCode, Signal: r.Signal}.String(), TRESReq: r.ReqTRES, TRESAlloc: r.AllocTRES,
+		ExitCode: exitCode(r.ExitCode, r.Signal, r.HasExit), TRESReq: r.ReqTRES, TRESAlloc: r.AllocTRES,
 		Priority: r.Priority, WorkDir: r.WorkDir, Dependency: r.Dependency, Features: r.Constraint, Comment: r.Comment,
 		Script: r.Script, Limit: limitOf(r.TimeLimit), beyond: beyondOf(r),
 	}
@@ -201,14 +201,23 @@ func Document(r *finished.Job, cluster string) ([]byte, error) {
 	return encode(f)
 }
 
-// RunDocument returns the document of a job of a run record. Jobs that started before the window are preset.
-func RunDocument(r *run.Row, cluster string, window hpc.Time) ([]byte, error) {
+// exitCode writes an exit code, and nothing for one that the record does not say.
+func exitCode(status, signal int, known bool) string {
+	if !known {
+		return ""
+	}
+	return slurmspec.ExitCode{Status: status, Signal: signal}.String()
+}
+
+// RunDocument returns the document of a job of a run. Jobs that started before the window are preset. A workload that is
+// taken for a run says how long its jobs run, and not with which exit code they ended when it was recorded.
+func RunDocument(r *run.Row, m *run.Manifest, cluster string) ([]byte, error) {
 	f := fields{
 		JobID: r.RMJob, Cluster: cluster, User: r.User, Group: r.Group,
 		Submit: instant(max(r.Submit, r.Resubmit)), Eligible: instant(r.Eligible), Start: instant(r.Start), End: instant(r.End),
 		State: string(r.State), Partition: r.Partition, Account: r.Account, QOS: r.QOS, Reservation: r.Reservation, Name: r.Name,
 		Limit: limitOf(r.TimeLimit), Nodes: r.Nodes, TotalCPUs: amount(r.Processors, r.Start), TotalNodes: amount(r.NodeCount, r.Start),
-		ExitCode: slurmspec.ExitCode{Status: r.ExitCode, Signal: r.Signal}.String(), TRESAlloc: r.TRES,
+		ExitCode: exitCode(r.ExitCode, r.Signal, m.Engine != run.EngineRecorded), TRESAlloc: r.TRES,
 	}
 	task, isTask := taskOf(r.Job)
 	switch {
@@ -224,7 +233,7 @@ func RunDocument(r *run.Row, cluster string, window hpc.Time) ([]byte, error) {
 	if r.Priority != 0 {
 		f.Priority = &r.Priority
 	}
-	if r.Start != 0 && r.Start < window {
+	if r.Start != 0 && r.Start < m.WindowStart {
 		f.Waits = document.WaitsPreset
 	} else if s, ok := waits.Sum(r); ok {
 		f.Waits = document.WaitsText(&s)
@@ -237,7 +246,7 @@ func RunDocument(r *run.Row, cluster string, window hpc.Time) ([]byte, error) {
 // know the number of nodes only.
 func ran(f *fields, start hpc.Time) {
 	if start != 0 && f.Nodes == "" && (f.TotalCPUs != nil || f.TotalNodes != nil) {
-		f.Nodes = "unknown"
+		f.Nodes = document.UnknownNodes
 	}
 }
 
@@ -293,11 +302,14 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 		Name: j.Name, User: j.User, Group: j.Group, Account: j.Account, Partition: j.Partition, QOS: j.QOS, WCKey: j.WCKey, Reservation: j.Reservation,
 		Constraint: j.Features, Comment: j.Comment,
 		Submit: moment(j.Submit), Eligible: moment(j.Eligible), Start: moment(j.Start), End: moment(j.End),
-		State: slurmspec.ParseJobState(j.State), ExitCode: int(j.ExitCode.Value), Signal: int(j.ExitSignal.Value),
+		State: slurmspec.ParseJobState(j.State), ExitCode: int(j.ExitCode.Value), Signal: int(j.ExitSignal.Value), HasExit: j.ExitCode.Known,
 		ReqCPUs: int(j.ReqCPUs.Value), ReqNodes: int(j.ReqNodes.Value), AllocCPUs: int(j.CPUs.Value), AllocNodes: int(j.Nodes.Value),
 		ReqTRES: j.TRESReq, AllocTRES: j.TRESAlloc, NodeList: j.NodeList, WorkDir: j.WorkDir, Dependency: j.Dependency, TimeLimit: hpc.Unlimited,
 	}
-	if r.NodeList == "unknown" {
+	if j.NodesCounted { // the workload is that of the record, which has no number
+		r.AllocNodes = 0
+	}
+	if r.NodeList == document.UnknownNodes {
 		r.NodeList = ""
 	}
 	if j.Limit.Known {

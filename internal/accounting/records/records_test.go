@@ -26,7 +26,7 @@ func TestBack(t *testing.T) {
 	jobs := []finished.Job{{
 		ID: "16_3", Cluster: "vale", Number: 17, ArrayJob: 16, ArrayTask: 3, Elapsed: 6 * time.Minute, Name: "Mü\tller \"x\"", User: "ann", Group: "staff",
 		Account: "physics", Partition: "batch", QOS: "normal", WCKey: "w", Reservation: "r", UID: 1000, GID: 100, HasUID: true, Constraint: "fast", Comment: "c",
-		Submit: at(0), Eligible: at(1), Start: at(2), End: at(9), TimeLimit: 30 * time.Minute, State: hpc.Failed, ExitCode: 3, Signal: 9, Priority: &priority,
+		Submit: at(0), Eligible: at(1), Start: at(2), End: at(9), TimeLimit: 30 * time.Minute, State: hpc.Failed, ExitCode: 3, Signal: 9, HasExit: true, Priority: &priority,
 		ReqCPUs: 4, ReqNodes: 1, AllocCPUs: 8, AllocNodes: 2, ReqTRES: "cpu=4,mem=8G,node=1", AllocTRES: "cpu=8,mem=16G,node=2", NodeList: "n[1-2]",
 		Memory: 8192, Licenses: "matlab:1", Suspended: time.Minute, Restarts: 2, Held: true, Flags: "SchedBackfill", UsedMemory: 1 << 40, MovedBytes: 1 << 50,
 		Dependency: "afterok:3", SubmitLine: "sbatch -n 4 x", Script: "#!/bin/sh\nexit 3\n", WorkDir: "/home/ann", WholeLine: true,
@@ -84,7 +84,7 @@ func TestRunDocument(t *testing.T) {
 	seen := map[string]bool{}
 	for task := range 3 {
 		row := run.Row{Job: "d0031", Task: task, RMJob: 77, Submit: at(0), End: at(500), State: hpc.Cancelled}
-		text, err := records.RunDocument(&row, "vale", 0)
+		text, err := records.RunDocument(&row, &run.Manifest{}, "vale")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestRunDocument(t *testing.T) {
 		t.Errorf("three tasks are %d jobs", len(seen))
 	}
 	row := run.Row{Job: "a", Task: -1, RMJob: 5, Submit: at(0), Eligible: at(60), Start: at(100), End: at(200), State: hpc.Completed, Nodes: "n1"}
-	text, err := records.RunDocument(&row, "vale", 0)
+	text, err := records.RunDocument(&row, &run.Manifest{}, "vale")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,11 +106,34 @@ func TestRunDocument(t *testing.T) {
 	if j := document.Parse(text, ""); j.Wait != document.Known(6000) || j.SinceEligible != document.Known(int64(sums.SinceEligible.Seconds())) {
 		t.Errorf("%s: wait %+v, %+v since eligible; metrics have %+v", text, j.Wait, j.SinceEligible, sums)
 	}
-	if text, err = records.RunDocument(&row, "vale", at(101)); err != nil {
+	if text, err = records.RunDocument(&row, &run.Manifest{WindowStart: at(101)}, "vale"); err != nil {
 		t.Fatal(err)
 	}
 	if j := document.Parse(text, ""); j.Wait.Known || j.SinceEligible.Known || j.WaitParts[10].Known || j.Marks != 0 {
 		t.Errorf("%s: a preset job has the wait %+v", text, j.Wait)
+	}
+}
+
+// TestUnknownExit checks that no exit code is made for a record without one, and that of a workload which is taken for
+// a run.
+func TestUnknownExit(t *testing.T) {
+	for engine, known := range map[string]bool{"sim": true, "slurm": true, run.EngineRecorded: false} {
+		row := run.Row{Job: "7", Task: -1, Submit: at(0), Start: at(100), End: at(200), State: hpc.Failed, ExitCode: 3, Processors: 1}
+		ofRun, err := records.RunDocument(&row, &run.Manifest{Engine: engine}, "vale")
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := finished.Job{ID: "7", ArrayTask: -1, Submit: at(0), Start: at(100), End: at(200), State: hpc.Failed, ExitCode: 3, HasExit: known, AllocCPUs: 1}
+		ofRecord, err := records.Document(&record, "vale")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range [][]byte{ofRun, ofRecord} {
+			back, _ := records.Finished(text, "")
+			if j := document.Parse(text, ""); j.ExitCode.Known != known || back.HasExit != known || known && back.ExitCode != 3 {
+				t.Errorf("%s: %s: exit code %+v, read back %v", engine, text, j.ExitCode, back.HasExit)
+			}
+		}
 	}
 }
 
@@ -121,7 +144,7 @@ func TestTasksByName(t *testing.T) {
 	for task := range 3 {
 		name := fmt.Sprintf("5313029_%d", task)
 		row := run.Row{Job: name, Task: -1, Submit: at(0), Start: at(100), End: at(500), State: hpc.Completed, Processors: 1}
-		ofRun, err := records.RunDocument(&row, "vale", 0)
+		ofRun, err := records.RunDocument(&row, &run.Manifest{}, "vale")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,8 +49,13 @@ func class(n int64, classes float64) int64 {
 // LimitUsed is the SQL of the twentieth of its time limit up to which a job ran; 20 for all of it.
 const LimitUsed = "floor(least(20::DOUBLE * elapsed_s / limit_s, 20))"
 
-// Unused is the SQL of the CPU seconds that a job asked for by its limit and did not use.
-const Unused = "cpus::DOUBLE * (limit_s::DOUBLE - elapsed_s)"
+// Unused is the SQL of the CPU seconds that a job asked for by its limit and did not use. One that ran beyond its
+// limit used all; it is NULL for one that never ran.
+const Unused = "cpus::DOUBLE * CASE WHEN start_time IS NULL THEN NULL WHEN elapsed_s >= limit_s THEN 0 " +
+	"ELSE limit_s::DOUBLE - elapsed_s END"
+
+// Started is the SQL of whether a job has run.
+const Started = "start_time IS NOT NULL"
 
 // Ran is the SQL of whether a job held processors from an instant to another.
 const Ran = "cpus > 0 AND start_time <= end_time"
@@ -85,6 +90,20 @@ var Measures = map[string]string{
 	"first_end": "min(end_time)", "last_end": "max(end_time)",
 }
 
+// lacking are columns that jobs that ran may lack. The measure no_COLUMN counts the jobs that do.
+var lacking = []string{"wait_s", "cpus", "nodes", "gpus", "limit_s"}
+
+// lacks are the measures of jobs that panels do not show, or of which they do not know something.
+var lacks = func() []string {
+	names := []string{"never_ran"}
+	Measures["never_ran"] = "count(*) FILTER (start_time IS NULL)"
+	for _, column := range lacking {
+		name := "no_" + column
+		names, Measures[name] = append(names, name), "count(*) FILTER (("+Started+") AND ("+column+" IS NULL))"
+	}
+	return names
+}()
+
 // parts are the columns of the parts of waits, in the order of [waits.Parts]. Their measures have the same names.
 var parts = func() (names []string) {
 	for _, part := range waits.Parts {
@@ -113,10 +132,10 @@ var Rollups = func() map[string]*Rollup {
 		}}
 	}
 	byClass := func(name, column string, classes float64, of func(j *Job) columnar.Optional) *Rollup {
-		return &Rollup{name, map[string]string{"x": Class(column, int(classes))}, column + " >= 0",
+		return &Rollup{name, map[string]string{"x": Class(column, int(classes))}, column + " >= 0 AND " + Started,
 			[]string{"jobs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
 				n := of(j)
-				if !n.OK || n.N < 0 {
+				if !n.OK || n.N < 0 || !j.start.OK {
 					return false
 				}
 				to.x = columnar.Known(class(n.N, classes))
@@ -130,7 +149,7 @@ var Rollups = func() map[string]*Rollup {
 	name := byText("job_name", func(j *Job) int32 { return j.name })
 	name.Name = "name"
 	for _, r := range []*Rollup{
-		{"cluster", map[string]string{}, "", []string{"jobs", "first_end", "last_end"},
+		{"cluster", map[string]string{}, "", append([]string{"jobs", "first_end", "last_end"}, lacks...),
 			func(*Job, *cellKey) bool { return true }},
 		user, account, name,
 		{"share", map[string]string{"a": `coalesce("partition", '')`, "b": "coalesce(qos, '')"}, "", top,
@@ -153,17 +172,17 @@ var Rollups = func() map[string]*Rollup {
 		byClass("wait", "wait_s", 2, func(j *Job) columnar.Optional { return j.wait }),
 		byClass("run", "elapsed_s", 2, func(j *Job) columnar.Optional { return j.elapsed }),
 		byClass("size", "nodes", 1, func(j *Job) columnar.Optional { return j.nodes }),
-		{"used", map[string]string{"x": LimitUsed + "::BIGINT"}, "limit_s > 0 AND elapsed_s IS NOT NULL",
+		{"used", map[string]string{"x": LimitUsed + "::BIGINT"}, "limit_s > 0 AND elapsed_s IS NOT NULL AND " + Started,
 			[]string{"jobs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
-				if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK {
+				if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK || !j.start.OK {
 					return false
 				}
 				to.x = columnar.Known(int64(math.Floor(min(20*float64(j.elapsed.N)/float64(j.limit.N), 20))))
 				return true
 			}},
-		{"limit", map[string]string{"x": Class("limit_s", 1), "y": Class("elapsed_s", 1)}, "limit_s > 0 AND elapsed_s >= 0",
+		{"limit", map[string]string{"x": Class("limit_s", 1), "y": Class("elapsed_s", 1)}, "limit_s > 0 AND elapsed_s >= 0 AND " + Started,
 			[]string{"jobs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
-				if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK || j.elapsed.N < 0 {
+				if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK || j.elapsed.N < 0 || !j.start.OK {
 					return false
 				}
 				to.x, to.y = columnar.Known(class(j.limit.N, 1)), columnar.Known(class(j.elapsed.N, 1))
@@ -240,6 +259,9 @@ var Layout = columnar.New(append(partColumns(),
 )...)
 
 func partColumns() (list []columnar.Column) {
+	for _, name := range lacks {
+		list = append(list, columnar.Column{Name: name, Kind: "BIGINT", Null: true, Plain: false})
+	}
 	for _, name := range parts {
 		list = append(list, columnar.Column{Name: name, Kind: "DOUBLE", Null: true, Plain: true})
 	}
@@ -248,9 +270,9 @@ func partColumns() (list []columnar.Column) {
 
 // Job is what cells are counted from. Texts are numbers in a dictionary; the empty one is 0.
 type Job struct {
-	Cluster, state, user, account, name, partition, qos                                        int32
-	submit, start, End, wait, sinceEligible, elapsed, limit, cpus, nodes, exitCode, exitSignal columnar.Optional
-	cpuHours, nodeHours, gpuHours                                                              float64
+	Cluster, state, user, account, name, partition, qos                                              int32
+	submit, start, End, wait, sinceEligible, elapsed, limit, cpus, nodes, gpus, exitCode, exitSignal columnar.Optional
+	cpuHours, nodeHours, gpuHours                                                                    sum
 
 	waitParts [len(waits.Sums{}.Parts)]columnar.Optional
 }
@@ -276,18 +298,19 @@ var countedColumns = map[string]counted{
 	"limit_s":               {number: func(j *Job) *columnar.Optional { return &j.limit }},
 	"cpus":                  {number: func(j *Job) *columnar.Optional { return &j.cpus }},
 	"nodes":                 {number: func(j *Job) *columnar.Optional { return &j.nodes }},
+	"gpus":                  {number: func(j *Job) *columnar.Optional { return &j.gpus }},
 	"exit_code":             {number: func(j *Job) *columnar.Optional { return &j.exitCode }},
 	"exit_signal":           {number: func(j *Job) *columnar.Optional { return &j.exitSignal }},
-	"cpu_hours":             {hours: func(j *Job) *float64 { return &j.cpuHours }},
-	"node_hours":            {hours: func(j *Job) *float64 { return &j.nodeHours }},
-	"gpu_hours":             {hours: func(j *Job) *float64 { return &j.gpuHours }},
+	"cpu_hours":             {hours: func(j *Job) *sum { return &j.cpuHours }},
+	"node_hours":            {hours: func(j *Job) *sum { return &j.nodeHours }},
+	"gpu_hours":             {hours: func(j *Job) *sum { return &j.gpuHours }},
 }
 
 // counted says where a column's values go: a text, a whole number or a number of hours.
 type counted struct {
 	text   func(j *Job) *int32
 	number func(j *Job) *columnar.Optional
-	hours  func(j *Job) *float64
+	hours  func(j *Job) *sum
 }
 
 func init() {
@@ -320,7 +343,7 @@ func Read(r *columnar.Reader) (jobs []Job, texts []string, err error) {
 				case to.number != nil:
 					*to.number(j) = columnar.Known(v.Int64())
 				default:
-					*to.hours(j) = v.Double()
+					*to.hours(j) = sum{v.Double(), true}
 				}
 			}
 			return true, nil
@@ -347,6 +370,7 @@ type cell struct {
 	cpus, cpuStarts, cpuEnds                                                            sum
 	first, last                                                                         columnar.Optional
 	waitParts                                                                           [len(waits.Sums{}.Parts)]sum
+	lacks                                                                               [6]int64 // in the order of lacks
 }
 
 // sum is a sum that is NULL over nothing.
@@ -357,14 +381,26 @@ type sum struct {
 
 func (s *sum) add(v float64) { s.value, s.OK = s.value+v, true }
 
+// join adds another sum.
+func (s *sum) join(more sum) { s.value, s.OK = s.value+more.value, s.OK || more.OK }
+
 func (c *cell) add(j *Job, failed bool) {
 	c.jobs++
-	c.cpuHours.add(j.cpuHours)
-	c.nodeHours.add(j.nodeHours)
-	c.gpuHours.add(j.gpuHours)
+	if !j.start.OK {
+		c.lacks[0]++
+	} else {
+		for i, known := range []columnar.Optional{j.wait, j.cpus, j.nodes, j.gpus, j.limit} { // in the order of lacking
+			if !known.OK {
+				c.lacks[1+i]++
+			}
+		}
+	}
+	c.cpuHours.join(j.cpuHours)
+	c.nodeHours.join(j.nodeHours)
+	c.gpuHours.join(j.gpuHours)
 	if failed {
 		c.failed++
-		c.failedHours.add(j.cpuHours)
+		c.failedHours.join(j.cpuHours)
 	}
 	if j.wait.OK {
 		c.waits++
@@ -382,8 +418,8 @@ func (c *cell) add(j *Job, failed bool) {
 	if j.elapsed.OK {
 		c.elapsedS.add(float64(j.elapsed.N))
 	}
-	if j.cpus.OK && j.limit.OK && j.elapsed.OK {
-		c.unused.add(float64(j.cpus.N) * (float64(j.limit.N) - float64(j.elapsed.N)))
+	if j.start.OK && j.cpus.OK && j.limit.OK && j.elapsed.OK {
+		c.unused.add(float64(j.cpus.N) * max(0, float64(j.limit.N)-float64(j.elapsed.N)))
 	}
 	if j.cpus.OK {
 		c.cpus.add(float64(j.cpus.N))
@@ -542,6 +578,9 @@ func (c *cell) value(measure string) parquet.Value {
 	case "cpu_ends":
 		s = c.cpuEnds
 	default:
+		if i := slices.Index(lacks, measure); i >= 0 {
+			return columnar.Int(c.lacks[i])
+		}
 		s = c.waitParts[slices.Index(parts, measure)]
 	}
 	if !s.OK {

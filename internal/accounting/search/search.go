@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxWindow is how far from and size reach, as in Elasticsearch.
+	// maxWindow bounds the sum of from and size, as in Elasticsearch.
 	maxWindow = 10_000
 	// maxHitBytes bounds the documents of one answer: of all searches of a _msearch together.
 	maxHitBytes = 64 << 20

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -65,4 +66,15 @@ group.initial.rebalance.delay.ms=0
 	}
 	k.Start()
 	return k
+}
+
+// Version returns the version of the broker's programs.
+func (k *Kafka) Version() string {
+	k.t.Helper()
+	pattern := filepath.Join(k.root(), "lib", "kafka-server-[0-9]*.jar")
+	jars, err := filepath.Glob(pattern)
+	if err != nil || len(jars) != 1 {
+		k.t.Fatalf("%s: %q, %v (want one file)", pattern, jars, err)
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(jars[0]), "kafka-server-"), ".jar")
 }

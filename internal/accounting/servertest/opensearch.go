@@ -11,17 +11,55 @@ import (
 	"time"
 )
 
-// OpenSearch is a cluster of one node.
+// OpenSearch is a node of a cluster.
 type OpenSearch struct {
 	*Process
 	URL      string   // http://HOST:PORT
 	Settings []string // of opensearch.yml, NAME=VALUE, from the next Start on
 }
 
-// NewOpenSearch starts a cluster.
-func NewOpenSearch(t testing.TB) *OpenSearch {
+// The releases of OpenSearch, by the names that tools/test-servers gives them.
+const (
+	OpenSearch2 = "opensearch"
+	OpenSearch3 = "opensearch3"
+)
+
+// NewOpenSearch starts a cluster of one node.
+func NewOpenSearch(t testing.TB, release string) *OpenSearch {
 	t.Helper()
-	s := &OpenSearch{Process: newProcess(t, "opensearch")}
+	s := newNode(t, release)
+	s.Start()
+	return s
+}
+
+// NewCluster starts a cluster of some nodes.
+func NewCluster(t testing.TB, release string, nodes int) (list []*OpenSearch) {
+	t.Helper()
+	var names, addresses []string
+	for i := range nodes {
+		list = append(list, newNode(t, release))
+		names = append(names, fmt.Sprintf("node%d", i))
+		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+	}
+	for i, s := range list {
+		_, port, _ := strings.Cut(addresses[i], ":")
+		s.Settings = []string{
+			"node.name=" + names[i], "transport.port=" + port, "discovery.type=zen",
+			"discovery.seed_hosts=" + strings.Join(addresses, ","),
+			"cluster.initial_cluster_manager_nodes=" + strings.Join(names, ","),
+		}
+		s.launch()
+	}
+	for _, s := range list {
+		s.await()
+	}
+	return list
+}
+
+// newNode returns a node that does not run.
+func newNode(t testing.TB, release string) *OpenSearch {
+	t.Helper()
+	s := &OpenSearch{Process: newProcess(t, release)}
 	port := strconv.Itoa(freePort(t)) // the same after Kill
 	s.URL = "http://127.0.0.1:" + port
 	s.args = func() []string { return append([]string{s.dir, port}, s.Settings...) }
@@ -32,7 +70,6 @@ func NewOpenSearch(t testing.TB) *OpenSearch {
 		}
 		return err
 	}
-	s.Start()
 	return s
 }
 
@@ -65,6 +102,14 @@ func (s *OpenSearch) Ask(method, path, body string, to any) {
 	if err != nil {
 		s.t.Fatalf("%s %s: %v: %.1000s", method, path, err, answer)
 	}
+}
+
+// Version returns the version that the node says.
+func (s *OpenSearch) Version() string {
+	s.t.Helper()
+	var about struct{ Version struct{ Number string } }
+	s.Ask(http.MethodGet, "/", "", &about)
+	return about.Version.Number
 }
 
 // Document is a document in an index.

@@ -1,5 +1,5 @@
-// Package servertest starts programs of others for tests, as tools/test-servers makes them: OpenSearch and Apache
-// Kafka, which the accounting talks to, and Python with packages of people who read what rmreplay writes. A test is
+// Package servertest starts programs of others for tests, as tools/test-servers makes them: OpenSearch 2 and 3, and
+// Apache Kafka, which the accounting talks to, and Python with packages of people who read what rmreplay writes. A test is
 // skipped where they are missing.
 package servertest
 
@@ -38,9 +38,7 @@ type Process struct {
 func newProcess(t testing.TB, name string) *Process {
 	t.Helper()
 	need(t, name, "classes", "made")
-	if _, err := exec.LookPath("java"); err != nil {
-		t.Skipf("SKIPPED: nothing is tried with %s: %v", name, err)
-	}
+	need(t, name, "java", "bin", "java")
 	p := &Process{t: t, name: name, dir: t.TempDir()}
 	t.Cleanup(p.Kill)
 	return p
@@ -94,14 +92,20 @@ func Schemathesis(t testing.TB, description, url string, args ...string) {
 // Start starts the server, anew after Kill, with the files that it had, and waits until it answers.
 func (p *Process) Start() {
 	p.t.Helper()
-	root := filepath.Join(os.Getenv(Variable), p.name)
+	p.launch()
+	p.await()
+}
+
+func (p *Process) launch() {
+	p.t.Helper()
+	root := p.root()
 	log, err := os.OpenFile(p.log(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	defer log.Close()
 	// The simplest collector and compiler: a test's server lives for seconds.
-	p.cmd = exec.Command("java", append([]string{
+	p.cmd = exec.Command(filepath.Join(root, "java", "bin", "java"), append([]string{
 		"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",
 		filepath.Join(root, "classes") + ":" + filepath.Join(root, "lib", "*"), "Server",
 	}, p.args()...)...)
@@ -118,7 +122,6 @@ func (p *Process) Start() {
 		defer close(ended)
 		_ = cmd.Wait() // the test kills it
 	}(p.cmd, p.ended)
-	p.await()
 }
 
 // await waits until the server answers.
@@ -148,6 +151,9 @@ func (p *Process) Kill() {
 	_ = p.stdin.Close() // nobody reads it
 	p.cmd = nil
 }
+
+// root returns the directory of the server's programs.
+func (p *Process) root() string { return filepath.Join(os.Getenv(Variable), p.name) }
 
 func (p *Process) log() string { return filepath.Join(p.dir, "output") }
 

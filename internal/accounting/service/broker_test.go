@@ -1,6 +1,8 @@
 package service_test
 
 import (
+	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,16 +15,18 @@ import (
 	"rmreplay/internal/accounting/servertest"
 	"rmreplay/internal/accounting/service"
 	"rmreplay/internal/accounting/store/storetest"
+	"rmreplay/internal/rm/slurm/rpc/rpctest"
+	"rmreplay/internal/slurmspec"
 )
 
 // TestKafkaKilled kills the server and the broker of Apache Kafka that it reads from, in turn, while documents are sent
-// to the broker. In the end the server has each job once. With RMREPLAY_LONG_TESTS these are a million documents and 100
-// kills.
+// to the broker. In the end the server has each job once, and it read on soon after a crash. With RMREPLAY_LONG_TESTS these
+// are a million documents and 100 kills.
 func TestKafkaKilled(t *testing.T) {
 	broker := servertest.NewKafka(t, servertest.KafkaOptions{})
 	documents, kills := int64(3000), 4
-	if os.Getenv("RMREPLAY_LONG_TESTS") != "" {
-		documents, kills = 1_000_000, 100
+	if n := longKills(t); n > 0 {
+		documents, kills = documentsAKill*int64(n), n
 	}
 	t.Setenv(kafkaVariable, broker.Address+"/slurm")
 	dir, address := filepath.Join(t.TempDir(), "data"), freeAddress(t)
@@ -32,14 +36,27 @@ func TestKafkaKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer producer.Close()
-	n := int64(0)
+	n, begin := int64(0), time.Now()
+	stored := func() int64 {
+		info, err := service.New().Info(t.Context(), dir)
+		if err != nil { // the server starts
+			return 0
+		}
+		return info.Jobs
+	}
+	produce := func() {
+		n++
+		producer.Produce(t.Context(), &kgo.Record{Value: storetest.Entry(n).Document}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	soonest := time.Hour
 	for k := range kills + 1 {
-		for ; n < documents*int64(k+1)/int64(kills+1); n++ {
-			producer.Produce(t.Context(), &kgo.Record{Value: storetest.Entry(n + 1).Document}, func(_ *kgo.Record, err error) {
-				if err != nil {
-					t.Error(err)
-				}
-			})
+		untilAll(t, n, stored, &s.log) // otherwise the kills would soon come before the server reads anything
+		for n < documents*int64(k+1)/int64(kills+1) {
+			produce()
 		}
 		if k == kills {
 			break
@@ -48,27 +65,77 @@ func TestKafkaKilled(t *testing.T) {
 		if k%2 == 0 {
 			s.end(syscall.SIGKILL)
 			s = start(t, dir, address)
+			produce()
+			again := time.Now()
+			untilAll(t, n, stored, &s.log)
+			soonest = min(soonest, time.Since(again))
 		} else {
 			broker.Kill()
 			broker.Start()
+		}
+		if k%10 == 9 {
+			t.Logf("%v: %d killings, %d documents sent", time.Since(begin).Round(time.Second), k+1, n)
 		}
 	}
 	if err := producer.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	jobs := int64(0)
-	for begin := time.Now(); jobs < documents; time.Sleep(100 * time.Millisecond) {
-		info, err := service.New().Info(t.Context(), dir)
-		if err == nil {
-			jobs = info.Jobs
-		}
-		if time.Since(begin) > 10*time.Minute {
-			t.Fatalf("%d of %d jobs, %v: %s", jobs, documents, err, s.log.String())
-		}
-	}
+	untilAll(t, documents, stored, &s.log)
 	if err := s.end(syscall.SIGTERM); err != nil {
 		t.Errorf("%v: %s", err, s.log.String())
 	}
+	info, err := service.New().Info(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitApplied(t, dir, info.Received)
+	if soonest > 40*time.Second {
+		t.Errorf("after a crash the server reads again after %v: did it wait until the broker gave its reader up, after 45 s?", soonest)
+	}
 	checkJobs(t, dir, documents, synthetic)
-	t.Logf("%d documents, %d kills of the server and of the broker", documents, kills)
+	logRow(t, "`--kafka`", "Apache Kafka "+broker.Version(), documents, kills, begin)
+}
+
+// TestKafkaPlugin runs short jobs on stock daemons whose stock plugin sends them to Apache Kafka, from where the server
+// reads them. The broker is away while some of them end. All come, and are as sacct has them.
+func TestKafkaPlugin(t *testing.T) {
+	rpctest.Each(t, slurmspec.R2411, []string{"slurmd", "slurmdbd", "sbatch", "sacct", "sacctmgr", "sinfo", "squeue"}, func(t *testing.T, slurm *rpctest.Slurm) {
+		broker := servertest.NewKafka(t, servertest.KafkaOptions{})
+		properties := filepath.Join(t.TempDir(), "kafka.conf")
+		if err := os.WriteFile(properties, []byte("bootstrap.servers="+broker.Address+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := newSite(t, slurm, "jobcomp_kafka", "JobCompType=jobcomp/kafka\nJobCompLoc="+properties+"\nJobCompParams=topic=test,requeue_on_msg_timeout")
+		t.Setenv(kafkaVariable, broker.Address+"/test")
+		data := filepath.Join(t.TempDir(), "data")
+		server := start(t, data, freeAddress(t))
+		ctx, svc := context.Background(), service.New()
+		arrived := func(jobs int64) {
+			t.Helper()
+			s.until(fmt.Sprintf("%d jobs", jobs), func() bool {
+				info, err := svc.Info(ctx, data)
+				return err == nil && info.Jobs == jobs
+			})
+		}
+		s.startController()
+		s.submit(6, "-J", "plain")
+		s.submit(3, "-J", "name \"quoted\" ü", "-N", "1", "-n", "3", "--comment=c")
+		s.submit(1, "-J", "array", "--array=1-4")
+		arrived(13)
+		broker.Kill()
+		s.submit(4, "-J", "away")
+		broker.Start()
+		s.submit(2, "-J", "after")
+		arrived(19)
+		r, err := svc.Reconcile(ctx, data, service.Records{Sources: []string{s.sacct(19)}, From: "sacct"}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Records != 19 || r.Equal != 19 || len(r.Missing)+len(r.Differing)+r.Unknown > 0 {
+			t.Errorf("%+v", r)
+		}
+		if err := server.end(syscall.SIGTERM); err != nil {
+			t.Errorf("%v: %s", err, server.log.String())
+		}
+	})
 }

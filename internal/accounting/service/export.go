@@ -243,7 +243,7 @@ func (Service) Export(ctx context.Context, dir string, opts Export) (out *Export
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
+	defer func() { err = errors.Join(conditionFault(opts.Where, err), c.Close()) }()
 	if _, err := c.wait(ctx); err != nil {
 		return nil, err
 	}
@@ -306,9 +306,9 @@ func (c *client) knows(ctx context.Context, dir, cluster string) error {
 	}
 	names := slices.Sorted(maps.Keys(info.Clusters))
 	if len(names) == 0 {
-		return fmt.Errorf("reading jobs: %s: no jobs are there", dir)
+		return fmt.Errorf("reading jobs: %s: it has no jobs", dir)
 	}
-	return fmt.Errorf("reading jobs: %s: none of the cluster %q (want one of %s)", dir, cluster, strings.Join(names, ", "))
+	return fmt.Errorf("reading jobs: %s: it has no jobs of the cluster %q (want one of %s)", dir, cluster, strings.Join(names, ", "))
 }
 
 func at(t hpc.Time) time.Time {

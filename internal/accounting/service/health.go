@@ -19,7 +19,8 @@ import (
 )
 
 // HealthOf returns the figures of a run's scheduler, as its record has them, for a cluster with a name.
-// Counters begin at slurmctld's start, so that those of the first interval are known.
+// Counters begin at slurmctld's start, so that those of the first interval are known. Requests that rmreplay itself sent
+// are marked: production has others in their place.
 func HealthOf(cluster string, list []rm.Statistics) (out []store.Health) {
 	if len(list) == 0 {
 		return nil
@@ -27,11 +28,22 @@ func HealthOf(cluster string, list []rm.Statistics) (out []store.Health) {
 	before := &rm.Statistics{At: list[0].Since, Since: list[0].Since}
 	for i := range list {
 		if h := health.Between(cluster, before, &list[i]); h.Interval > 0 {
+			for k, c := range h.Counts {
+				if c.Kind == store.Requests && asksOnly(c.Name) {
+					h.Counts[k].Name += " (by rmreplay)"
+				}
+			}
 			out = append(out, h)
 			before = &list[i]
 		}
 	}
 	return out
+}
+
+// asksOnly reports whether requests of a type only ask slurmctld for something. The users and the nodes of a replay ask
+// nothing, so these are of rmreplay, which looks at the jobs and at the scheduler.
+func asksOnly(request string) bool {
+	return request == "REQUEST_PING" || strings.HasPrefix(request, "REQUEST_") && strings.Contains(request, "_INFO")
 }
 
 // batchIntervals is how many intervals are sent at once, for which the database writes nothing else.

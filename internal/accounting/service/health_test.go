@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,7 +12,30 @@ import (
 
 	"rmreplay/internal/accounting/intake"
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 )
+
+// TestOwnRequests checks that of a replay's requests those of rmreplay are marked, and none of the jobs'.
+func TestOwnRequests(t *testing.T) {
+	types := []string{"REQUEST_STATS_INFO", "REQUEST_JOB_INFO", "REQUEST_SUBMIT_BATCH_JOB", "MESSAGE_NODE_REGISTRATION_STATUS", "REQUEST_COMPLETE_BATCH_SCRIPT", "REQUEST_PING"}
+	var of []rm.Requests
+	for _, name := range types {
+		of = append(of, rm.Requests{Type: name, Count: 3})
+	}
+	list := []rm.Statistics{{At: hpc.Unix(600), Since: hpc.Unix(0), Requests: of}}
+	var got []string
+	for _, h := range HealthOf("what-if", list) {
+		for _, c := range h.Counts {
+			got = append(got, c.Name)
+		}
+	}
+	slices.Sort(got)
+	want := []string{"MESSAGE_NODE_REGISTRATION_STATUS", "REQUEST_COMPLETE_BATCH_SCRIPT", "REQUEST_JOB_INFO (by rmreplay)", "REQUEST_PING (by rmreplay)", "REQUEST_STATS_INFO (by rmreplay)", "REQUEST_SUBMIT_BATCH_JOB"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
 
 // TestHealth asks a program that prints what a stock sdiag has printed, and one that fails.
 func TestHealth(t *testing.T) {

@@ -25,7 +25,7 @@ func (s *site) kafka(ctx context.Context, opts Serve, say func(format string, ar
 		return nil, fmt.Errorf("reading from Kafka: %w", err)
 	}
 	reader, err := kafka.New(kafka.Options{
-		From: opts.Kafka, Config: opts.KafkaConfig, Group: group, Accept: s.acceptMessages,
+		From: opts.Kafka, Config: opts.KafkaConfig, Group: group, Instance: "server", Accept: s.acceptMessages,
 		Report: func(err error) { say("rmreplay: %v", err) },
 	})
 	if err != nil {

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -20,16 +23,28 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// TestForwardKilled kills the server and the node of OpenSearch that it forwards to, in turn, while clients post to
-// the server. In the end the index has each job once, with its document. With RMREPLAY_LONG_TESTS it posts a million
-// documents and kills 100 times.
+// TestForwardKilled kills the server and the node of OpenSearch that it sends documents to, in turn, while clients post
+// to the server: one that forwards, and one whose store is an index of three shards. In the end the index has each job
+// once, with its document. With RMREPLAY_LONG_TESTS it posts a million documents and kills 100 times: see longKills.
 func TestForwardKilled(t *testing.T) {
-	node := servertest.NewOpenSearch(t)
+	t.Run("forward", func(t *testing.T) { testForwardKilled(t, false) })
+	t.Run("store", func(t *testing.T) { testForwardKilled(t, true) })
+}
+
+func testForwardKilled(t *testing.T, asStore bool) {
+	node := servertest.NewOpenSearch(t, servertest.OpenSearch2)
 	documents, kills, clients := int64(2000), 4, 8
-	if os.Getenv("RMREPLAY_LONG_TESTS") != "" {
-		documents, kills, clients = 1_000_000, 100, 64
+	if n := longKills(t); n > 0 {
+		documents, kills, clients = documentsAKill*int64(n), n, 64
 	}
-	t.Setenv(forwardVariable, node.URL)
+	what := "`--forward`"
+	if asStore {
+		what = "`--store elasticsearch`"
+		t.Setenv(storeVariable, node.URL+"/slurm")
+		node.Ask(http.MethodPut, "/_index_template/shards", `{"index_patterns":["slurm"],"template":{"settings":{"number_of_shards":3}}}`, nil)
+	} else {
+		t.Setenv(forwardVariable, node.URL)
+	}
 	p := &posting{address: freeAddress(t), documents: documents}
 	dir := filepath.Join(t.TempDir(), "data")
 	s := start(t, dir, p.address)
@@ -39,9 +54,10 @@ func TestForwardKilled(t *testing.T) {
 	}
 	begin := time.Now()
 	for k := range kills {
-		for p.acknowledged.Load() < documents*int64(k+1)/int64(kills+1) {
-			time.Sleep(time.Millisecond)
-		}
+		// The index lags behind what the server takes. Kills at shares of what the server has taken would soon come
+		// one after the other, and between them next to nothing would be sent.
+		share := documents * int64(k+1) / int64(kills+1)
+		untilAll(t, share, func() int64 { return int64(node.Count("slurm")) }, &s.log)
 		// A moment at random within what the server sends in a second.
 		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
 		if k%2 == 0 {
@@ -52,45 +68,126 @@ func TestForwardKilled(t *testing.T) {
 			node.Start()
 		}
 		if k%10 == 9 {
-			t.Logf("%v: %d killings, %d documents acknowledged", time.Since(begin).Round(time.Second), k+1, p.acknowledged.Load())
+			t.Logf("%v: %d killings, %d documents acknowledged, the index had %d", time.Since(begin).Round(time.Second), k+1, p.acknowledged.Load(), share)
 		}
 	}
 	group.Wait()
-	for begin := time.Now(); node.Count("slurm") < int(documents); time.Sleep(time.Second) {
-		if time.Since(begin) > 10*time.Minute {
-			t.Fatalf("the index has %d of %d documents: %s", node.Count("slurm"), documents, s.log.String())
-		}
+	untilAll(t, documents, func() int64 { return int64(node.Count("slurm")) }, &s.log)
+	if asStore {
+		checkSummary(t, p.address, documents)
 	}
 	if err := s.end(syscall.SIGTERM); err != nil {
 		t.Errorf("%v: %s", err, s.log.String())
 	}
+	checkIndex(t, node, documents, asStore)
+	if text, err := os.ReadFile(filepath.Join(dir, "forward-refused.jsonl")); !os.IsNotExist(err) {
+		t.Errorf("the cluster has refused: %s, %v", text, err)
+	}
+	logRow(t, what, "OpenSearch "+node.Version(), documents, kills, begin)
+}
+
+// documentsAKill is how many documents the long forms send for each kill.
+const documentsAKill = 10_000
+
+// longKills returns how often the long forms kill: as often as RMREPLAY_KILLS says, or 100 times. It returns 0 unless
+// RMREPLAY_LONG_TESTS is set.
+func longKills(t *testing.T) (kills int) {
+	t.Helper()
+	text := os.Getenv("RMREPLAY_KILLS")
+	switch {
+	case os.Getenv("RMREPLAY_LONG_TESTS") == "":
+		return 0
+	case text == "":
+		return 100
+	}
+	kills, err := strconv.Atoi(text)
+	if err != nil || kills <= 0 {
+		t.Fatalf("RMREPLAY_KILLS=%s: want a number above 0", text)
+	}
+	return kills
+}
+
+// untilAll waits until so many documents have come. It fails when none comes for ten minutes.
+func untilAll(t *testing.T, documents int64, count func() int64, log fmt.Stringer) {
+	t.Helper()
+	last, since := int64(-1), time.Now()
+	for n := count(); n < documents; n = count() {
+		if n > last {
+			last, since = n, time.Now()
+		}
+		if time.Since(since) > 10*time.Minute {
+			t.Fatalf("%d of %d documents have come, and no other in ten minutes: %s", n, documents, log)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// logRow logs a row of the table of docs/measurements/servers.md, which tools/kill-servers collects.
+func logRow(t *testing.T, what, server string, documents int64, kills int, begin time.Time) {
+	t.Helper()
+	verdict := "each once, as it was sent"
+	if t.Failed() {
+		verdict = "FAILED"
+	}
+	t.Logf("| %s | %s | %d | %d of rmreplay, %d of the server | %v | %s |", what, server, documents, (kills+1)/2, kills/2,
+		time.Since(begin).Round(time.Second), verdict)
+}
+
+// checkIndex checks that the index has each document once, and, of a store, with the member of the store.
+func checkIndex(t *testing.T, node *servertest.OpenSearch, documents int64, derived bool) {
+	t.Helper()
 	numbers := make(map[string]int64, documents)
 	for n := int64(1); n <= documents; n++ {
 		e := storetest.Entry(n)
 		numbers[store.ID(&e.Job)] = n
 	}
+	wrong := 0
 	node.Each("slurm", func(d servertest.Document) {
 		n, ok := numbers[d.ID]
-		if !ok || string(storetest.Entry(n).Document) != string(d.Source) {
-			t.Errorf("%s: %s", d.ID, d.Source)
-		}
+		e := storetest.Entry(n)
 		delete(numbers, d.ID) // one that comes again is wrong
+		source := string(d.Source)
+		if derived {
+			text, own, _ := strings.Cut(source, `,"rmreplay":`)
+			source = text + "}"
+			var member struct {
+				ID   string  `json:"id"`
+				Wait float64 `json:"wait_s"`
+			}
+			err := json.Unmarshal([]byte(strings.TrimSuffix(own, "}")), &member)
+			ok = ok && err == nil && member.ID == d.ID && member.Wait == e.Job.Start.Sub(e.Job.Submit).Seconds()
+		}
+		if ok && string(e.Document) == source {
+			return
+		}
+		if wrong++; wrong <= 10 {
+			t.Errorf("%s is strange, there twice, or changed: %s", d.ID, d.Source)
+		}
 	})
-	if len(numbers) > 0 {
-		t.Errorf("%d of %d jobs are missing", len(numbers), documents)
+	if wrong > 0 || len(numbers) > 0 {
+		t.Errorf("of %d jobs %d are missing, and %d documents are wrong", documents, len(numbers), wrong)
 	}
-	if text, err := os.ReadFile(filepath.Join(dir, "forward-refused.jsonl")); !os.IsNotExist(err) {
-		t.Errorf("the cluster has refused: %s, %v", text, err)
+}
+
+// checkSummary checks how many jobs the pages of a server show.
+func checkSummary(t *testing.T, address string, documents int64) {
+	t.Helper()
+	var summary struct{ Rows [][]any }
+	read(t, address, "summary", &summary)
+	if summary.Rows[0][0] != float64(documents) {
+		t.Errorf("the pages show %v jobs, want %d", summary.Rows[0][0], documents)
 	}
-	t.Logf("%d documents, %d kills of the server and of the node, %v", documents, kills, time.Since(begin).Round(time.Second))
 }
 
 // TestPluginIndex lets the stock plugin of each release post to OpenSearch itself. The pages over that index have the
-// numbers of a server that got the same documents.
+// numbers of a server that got the same documents. 26.05 posts to OpenSearch 3, the others to OpenSearch 2.
 func TestPluginIndex(t *testing.T) {
-	node := servertest.NewOpenSearch(t)
 	rpctest.Each(t, slurmspec.R2205, []string{"slurmd", "slurmdbd", "sbatch", "sacct", "sacctmgr", "sinfo", "squeue"}, func(t *testing.T, slurm *rpctest.Slurm) {
-		index := "slurm-" + slurm.Release.String()
+		release := servertest.OpenSearch2
+		if slurm.Release.Since(slurmspec.R2605) {
+			release = servertest.OpenSearch3
+		}
+		node, index := servertest.NewOpenSearch(t, release), "slurm-"+slurm.Release.String()
 		s := newSite(t, slurm, "jobcomp_elasticsearch", "JobCompType=jobcomp/elasticsearch\nJobCompLoc="+node.URL+"/"+index+"/_doc")
 		s.startController()
 		s.submit(6, "-J", "plain")

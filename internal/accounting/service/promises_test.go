@@ -288,7 +288,7 @@ func checkSearches(t *testing.T, address string, documents int64) {
 		for _, hit := range answer.Hits.Hits {
 			after = hit.Sort[0]
 			if !reflect.DeepEqual(decoded(t, hit.Source), decoded(t, randomDocument(after))) || seen[after] {
-				t.Errorf("job %d is there twice, or changed: %s", after, hit.Source)
+				t.Errorf("job %d occurs twice, or changed: %s", after, hit.Source)
 			}
 			seen[after] = true
 		}

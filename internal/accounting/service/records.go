@@ -361,7 +361,7 @@ func readRun(path, name string, from Records,
 		if from.End != 0 && row.Submit >= from.End || from.Start != 0 && row.End != 0 && row.End < from.Start {
 			continue
 		}
-		text, err := records.RunDocument(row, name, r.Manifest.WindowStart)
+		text, err := records.RunDocument(row, &r.Manifest, name)
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/net/netutil"
 
+	"rmreplay/internal/access"
 	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/elastic"
 	"rmreplay/internal/accounting/forward"
@@ -41,14 +42,14 @@ const (
 
 // Serve receives jobs until ctx ends.
 func (Service) Serve(ctx context.Context, opts Serve, say func(format string, args ...any)) (err error) {
-	var access *receive.Access
+	var who *access.Access
 	if opts.Auth != "" {
-		if access, err = receive.ReadAccess(opts.Auth); err != nil {
+		if who, err = access.Read(opts.Auth, receive.Ingest, receive.Read, receive.All); err != nil {
 			return err
 		}
 	}
 	for _, address := range opts.Listen {
-		if err := checkAddress(address, access.Required() || opts.Open); err != nil {
+		if err := checkAddress(address, who.Required() || opts.Open); err != nil {
 			return err
 		}
 	}
@@ -81,7 +82,7 @@ func (Service) Serve(ctx context.Context, opts Serve, say func(format string, ar
 	s, err := openAbout(ctx, opts.Data, intake.Options{
 		Cluster: opts.ClusterName, Store: store.Options{Memory: opts.MemoryMiB},
 		Report: func(err error) { say("rmreplay: %v", err) },
-	}, access, jobs)
+	}, who, jobs)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rmreplay/docs/schemas"
+	"rmreplay/internal/access"
 	"rmreplay/internal/accounting/intake"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/search"
@@ -51,12 +52,12 @@ type site struct {
 }
 
 // open opens a data directory and listens on its socket.
-func open(ctx context.Context, dir string, opts intake.Options, access *receive.Access) (*site, error) {
-	return openAbout(ctx, dir, opts, access, nil)
+func open(ctx context.Context, dir string, opts intake.Options, who *access.Access) (*site, error) {
+	return openAbout(ctx, dir, opts, who, nil)
 }
 
 // openAbout is open with pages about another source's jobs, unless it is nil.
-func openAbout(ctx context.Context, dir string, opts intake.Options, access *receive.Access, jobs web.Source) (s *site,
+func openAbout(ctx context.Context, dir string, opts intake.Options, who *access.Access, jobs web.Source) (s *site,
 	err error) {
 	opts.Now = time.Now
 	f := newFigures()
@@ -65,7 +66,7 @@ func openAbout(ctx context.Context, dir string, opts intake.Options, access *rec
 	if err != nil {
 		return nil, err
 	}
-	s = &site{dir: dir, intake: in, handler: receive.New(in, access), figures: f, closed: make(chan error, 1)}
+	s = &site{dir: dir, intake: in, handler: receive.New(in, who), figures: f, closed: make(chan error, 1)}
 	s.register(jobs)
 	listener, err := listenSocket(dir)
 	if err != nil {

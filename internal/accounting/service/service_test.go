@@ -39,10 +39,12 @@ import (
 )
 
 // serveVariable makes the test's program a server over the directory that it names, on the address
-// behind it. It forwards to the URL of forwardVariable, and reads the topic of kafkaVariable.
+// behind it. It forwards to the URL of forwardVariable, or has the index at that of storeVariable as its store, and
+// reads the topic of kafkaVariable.
 const (
 	serveVariable   = "RMREPLAY_TEST_SERVE"
 	forwardVariable = "RMREPLAY_TEST_FORWARD"
+	storeVariable   = "RMREPLAY_TEST_STORE"
 	kafkaVariable   = "RMREPLAY_TEST_KAFKA"
 )
 
@@ -52,6 +54,9 @@ func TestMain(m *testing.M) {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
 		opts := service.Serve{Data: dir, Listen: []string{address}, Forward: os.Getenv(forwardVariable), Kafka: os.Getenv(kafkaVariable)}
+		if index := os.Getenv(storeVariable); index != "" {
+			opts.Store, opts.URL = service.Elasticsearch, index
+		}
 		err := service.New().Serve(ctx, opts, func(format string, args ...any) {
 			fmt.Fprintf(os.Stderr, format+"\n", args...)
 		})
@@ -280,14 +285,15 @@ func fillDisk(t *testing.T, path string, done func() bool) {
 	}
 }
 
-// waitApplied opens a directory until its store has everything that was received.
+// waitApplied opens a directory until its store has everything that was received, in files of its own: what came last
+// may otherwise be in the journal alone.
 func waitApplied(t *testing.T, dir string, received int64) {
 	t.Helper()
 	in, err := intake.Open(context.Background(), dir, intake.Options{Now: time.Now, Report: func(err error) { t.Log(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := in.Wait(context.Background(), received); err != nil {
+	if err := errors.Join(in.Wait(context.Background(), received), in.Store().Seal()); err != nil {
 		t.Error(err)
 	}
 	if err := in.Close(); err != nil {
@@ -312,7 +318,7 @@ func checkJobs(t *testing.T, dir string, jobs int64, of func(n int64) []byte) {
 	err = v.Each(context.Background(), store.Filter{}, func(d *store.Stored) error {
 		j := document.Parse(d.Document, d.Cluster)
 		if want := of(j.JobID); string(d.Document) != string(want) || seen[store.ID(&j)] {
-			t.Errorf("document %d is there twice, or changed: %s", d.Seq, d.Document)
+			t.Errorf("document %d occurs twice, or changed: %s", d.Seq, d.Document)
 		}
 		seen[store.ID(&j)] = true
 		return nil
@@ -571,9 +577,28 @@ func TestMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := svc.Export(ctx, dir, service.Export{Output: filepath.Join(scratch, "v.csv"), Format: "csv", ClusterName: "moor"})
-	says(err, `none of the cluster "moor" (want one of vale)`)
+	says(err, `it has no jobs of the cluster "moor" (want one of vale)`)
+	for condition, want := range map[string]string{
+		"state = FAILED":       `--where "state = FAILED": there is no column FAILED (a text needs quotes: 'FAILED')`,
+		"sate = 'FAILED'":      "there is no column sate (did you mean state? a text needs quotes: 'sate')",
+		`state = "FAILED"`:     "there is no column FAILED (a text needs quotes: 'FAILED')",
+		"elapsed_s > 'long'":   `"long": not what the column has (want a number)`,
+		"end_time > 'monday'":  "want",
+		"state ==":             "(want a condition in SQL, such as state = 'FAILED' AND elapsed_s > 3600)",
+		"hours(elapsed_s) > 1": "(want a condition in SQL",
+	} {
+		for _, format := range []string{"csv", "trace"} {
+			_, err = svc.Export(ctx, dir, service.Export{Output: filepath.Join(scratch, "v."+format), Format: format, Where: condition})
+			says(err, want)
+			for _, foreign := range []string{"Error:", "LINE", "Candidate", "SELECT", "FROM"} {
+				if err != nil && strings.Contains(err.Error(), foreign) {
+					t.Errorf("%s: %v", condition, err)
+				}
+			}
+		}
+	}
 	_, _, err = svc.Workload(ctx, dir, workload.ReadOptions{Cluster: "moor"})
-	says(err, `none of the cluster "moor" (want one of vale)`)
+	says(err, `it has no jobs of the cluster "moor" (want one of vale)`)
 	_, err = svc.Backup(ctx, dir, filepath.Join(dir, "a", "copy"))
 	says(err, "is in the data directory")
 	packed := filepath.Join(scratch, "v.csv.gz")

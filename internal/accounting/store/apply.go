@@ -321,7 +321,7 @@ func (s *Store) writeFresh(entries []Entry) (*part, error) {
 	return p, err
 }
 
-// extend makes the range of ends include one.
+// extend widens the range of end times so that it includes one more.
 func (p *partInfo) extend(end time.Time) {
 	if end.IsZero() {
 		return

@@ -44,7 +44,7 @@ var Columns = slices.Concat([]Column{
 	{"wait_since_eligible_s", "BIGINT", "@queue_wait", "the part of wait_s in which the job was eligible, in seconds; NULL if it is not known when it was", number(func(j *document.Job) document.Int { return j.SinceEligible })},
 	{"limit_s", "BIGINT", "time_limit", "time limit in seconds; NULL for none", number(func(j *document.Job) document.Int { return j.Limit })},
 	{"cpus", "BIGINT", "total_cpus", "allocated processors", number(func(j *document.Job) document.Int { return j.CPUs })},
-	{"nodes", "BIGINT", "total_nodes", "allocated nodes", number(func(j *document.Job) document.Int { return j.Nodes })},
+	{"nodes", "BIGINT", "total_nodes", "allocated nodes; counted in node_list if the document has no number", number(func(j *document.Job) document.Int { return j.Nodes })},
 	{"mem_mib", "BIGINT", "", "allocated memory in MiB, of tres_alloc", number(func(j *document.Job) document.Int { return j.MemMiB })},
 	{"gpus", "BIGINT", "", "allocated GPUs, of tres_alloc", number(func(j *document.Job) document.Int { return j.GPUs })},
 	{"billing", "BIGINT", "", "billing units, of tres_alloc", number(func(j *document.Job) document.Int { return j.Billing })},
@@ -52,9 +52,9 @@ var Columns = slices.Concat([]Column{
 	{"req_nodes", "BIGINT", "", "nodes asked for, of tres_req", number(func(j *document.Job) document.Int { return j.ReqNodes })},
 	{"req_mem_mib", "BIGINT", "", "memory asked for in MiB, of tres_req", number(func(j *document.Job) document.Int { return j.ReqMemMiB })},
 	{"req_gpus", "BIGINT", "", "GPUs asked for, of tres_req", number(func(j *document.Job) document.Int { return j.ReqGPUs })},
-	{"cpu_hours", "DOUBLE NOT NULL", "cpu_hours", "cpus times elapsed_s, in hours", func(e *Entry) parquet.Value { return parquet.DoubleValue(e.Job.CPUHours) }},
-	{"gpu_hours", "DOUBLE NOT NULL", "", "gpus times elapsed_s, in hours", func(e *Entry) parquet.Value { return parquet.DoubleValue(e.Job.GPUHours) }},
-	{"node_hours", "DOUBLE NOT NULL", "", "nodes times elapsed_s, in hours; 0 if nodes is not known", func(e *Entry) parquet.Value { return parquet.DoubleValue(e.Job.NodeHours) }},
+	{"cpu_hours", "DOUBLE", "cpu_hours", "cpus times elapsed_s, in hours; NULL if the job ran and cpus is not known", hours(func(j *document.Job) document.Hours { return j.CPUHours })},
+	{"gpu_hours", "DOUBLE", "", "gpus times elapsed_s, in hours; NULL if the job ran and gpus is not known", hours(func(j *document.Job) document.Hours { return j.GPUHours })},
+	{"node_hours", "DOUBLE", "", "nodes times elapsed_s, in hours; NULL if the job ran and nodes is not known", hours(func(j *document.Job) document.Hours { return j.NodeHours })},
 	{"exit_code", "BIGINT", "", "exit status of the job's script (the part of exit_code before the colon)", number(func(j *document.Job) document.Int { return j.ExitCode })},
 	{"exit_signal", "BIGINT", "", "signal that ended the job's script (the part behind the colon); 0 for none", number(func(j *document.Job) document.Int { return j.ExitSignal })},
 	{"derived_code", "BIGINT", "", "highest exit status of the job's steps (derived_ec)", number(func(j *document.Job) document.Int { return j.DerivedCode })},
@@ -97,7 +97,7 @@ var Columns = slices.Concat([]Column{
 	{"sluid", "VARCHAR", "sluid", "Slurm's unique ID of the run (26.05)", job(func(j *document.Job) string { return j.SLUID })},
 	{"original_sluid", "VARCHAR", "original_sluid", "unique ID of the job's first run (26.05)", job(func(j *document.Job) string { return j.OriginalSLUID })},
 	{"script_bytes", "BIGINT", "", "length of the batch script, which is only in the document", number(func(j *document.Job) document.Int { return j.ScriptBytes })},
-	{"marks", "VARCHAR", "", "rules that the document broke, separated by commas; NULL for none", text(marks)},
+	{"marks", "VARCHAR", "", "rules that the document broke, separated by commas; NULL for none", text(func(e *Entry) string { return strings.Join(e.Job.Marks.Names(), ",") })},
 }, waitColumns())
 
 // waitColumns are the parts of wait_s.
@@ -112,10 +112,8 @@ func waitColumns() (list []Column) {
 // text makes a column of a text, which is NULL if it is empty.
 func text(of func(e *Entry) string) func(e *Entry) parquet.Value {
 	return func(e *Entry) parquet.Value {
-		if s := of(e); s != "" {
-			return columnar.Text(s)
-		}
-		return parquet.NullValue()
+		s := of(e)
+		return columnar.Nullable(s != "", columnar.Text(s))
 	}
 }
 
@@ -125,20 +123,21 @@ func job(of func(j *document.Job) string) func(e *Entry) parquet.Value {
 
 func number(of func(j *document.Job) document.Int) func(e *Entry) parquet.Value {
 	return func(e *Entry) parquet.Value {
-		if n := of(&e.Job); n.Known {
-			return columnar.Int(n.Value)
-		}
-		return parquet.NullValue()
+		n := of(&e.Job)
+		return columnar.Nullable(n.Known, columnar.Int(n.Value))
+	}
+}
+
+func hours(of func(j *document.Job) document.Hours) func(e *Entry) parquet.Value {
+	return func(e *Entry) parquet.Value {
+		n := of(&e.Job)
+		return columnar.Nullable(n.Known, parquet.DoubleValue(n.Value))
 	}
 }
 
 func instant(of func(j *document.Job) time.Time) func(e *Entry) parquet.Value {
 	return func(e *Entry) parquet.Value {
-		if t := of(&e.Job); !t.IsZero() {
-			return columnar.Int(t.UnixMicro())
-		}
-		return parquet.NullValue()
+		t := of(&e.Job)
+		return columnar.Nullable(!t.IsZero(), columnar.Int(t.UnixMicro()))
 	}
 }
-
-func marks(e *Entry) string { return strings.Join(e.Job.Marks.Names(), ",") }

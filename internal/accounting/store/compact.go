@@ -20,8 +20,7 @@ const (
 	// fewParts is how many neighbours make one part if they have the rows of one together.
 	fewParts = 4
 	// closeRows is how many fresh rows [Store.Close] makes a part of. More would take too long.
-	closeRows = 40_000
-
+	closeRows       = 40_000
 	pauseAfterFault = 5 * time.Second
 )
 
@@ -305,7 +304,7 @@ func (p *part) keyed() ([]keyed, error) {
 	return rows, nil
 }
 
-// remove removes the files of a part that came to nothing.
+// remove removes the files of a part, which is nil if the part has none.
 func (p *part) remove() (err error) {
 	if p == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 )
 
 // Older makes of a closed store one of format 4: its parts have no column of waits but wait_s, which was since
-// eligible.
+// eligible, hours that are not known are 0, and no node was counted in a list.
 func Older(dir string) error {
 	m, err := readManifest(filepath.Join(dir, manifestFile))
 	if err != nil {
@@ -27,6 +27,7 @@ func Older(dir string) error {
 		} else if strings.HasPrefix(c.Name, "wait_") {
 			continue
 		}
+		c.Null = c.Null && !strings.HasSuffix(c.Name, "_hours")
 		columns, from = append(columns, c), append(from, i)
 	}
 	layout := columnar.New(columns...)
@@ -40,6 +41,12 @@ func Older(dir string) error {
 			return r.Each(from[column], 0, func(values []parquet.Value) (bool, error) {
 				values = slices.Clone(values)
 				for k, v := range values {
+					switch name := columns[column].Name; {
+					case strings.HasSuffix(name, "_hours"):
+						v = parquet.DoubleValue(v.Double()).Level(0, 0, column)
+					case name == "nodes":
+						v = parquet.NullValue()
+					}
 					values[k] = v.Level(0, v.DefinitionLevel(), column)
 				}
 				return true, put(values)

@@ -4,44 +4,48 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
-
-	"rmreplay/internal/accounting/document"
 )
 
 // renew computes columns anew, of the documents, that an older version of the program did not write or meant
-// otherwise: up to format 4, wait_s was since eligible. A process that is killed begins again.
+// otherwise: up to format 4, wait_s was since eligible, and up to format 5, hours that are not known were 0. A process
+// that is killed begins again.
 func (s *Store) renew() error {
 	if s.durable.Format == Format {
 		return nil
 	}
-	s.opts.Report(fmt.Errorf("the directory is one of an older version; the waits of its jobs (%d) are computed anew", s.totals.jobs))
+	s.opts.Report(fmt.Errorf("the directory is one of an older version; waits and hours of its jobs (%d) are computed anew", s.totals.jobs))
 	for _, p := range s.now.parts { // of the first state: a part without rows goes
 		i := slices.Index(s.now.parts, p)
 		if err := s.rewrite(s.now, i, i+1); err != nil {
-			return fmt.Errorf("computing the waits of an older version anew: %w", err)
+			return fmt.Errorf("computing waits and hours of an older version anew: %w", err)
 		}
 	}
 	return s.commit(s.successor(), func(m *manifest) { m.Format = Format })
 }
 
-// renew computes the columns of waits of the source's part, of its documents.
+// renew computes the columns of waits, nodes and hours of the source's part, of its documents.
 func (f *source) renew() error {
-	anew := make(map[int][]parquet.Value)
-	err := f.each(documentColumn, func(values []parquet.Value) (bool, error) {
+	rows, err := f.part.chosenRows()
+	if err != nil {
+		return err
+	}
+	f.anew = make(map[int][]parquet.Value)
+	return f.each(documentColumn, func(values []parquet.Value) (bool, error) {
 		for _, v := range values {
-			e := Entry{Job: document.Parse(v.ByteArray(), "")}
+			row := &rows[0]
+			rows = rows[1:]
+			e := ParseArrival(row.seq, time.UnixMicro(row.arrived), Source(row.source), row.index, row.cluster, v.ByteArray())
 			for i, c := range Columns {
-				if strings.HasPrefix(c.Name, "wait_") {
-					anew[i] = append(anew[i], jobLayout.Leveled(i, c.of(&e)))
+				if strings.HasPrefix(c.Name, "wait_") || strings.HasSuffix(c.Name, "_hours") || c.Name == "nodes" {
+					f.anew[i] = append(f.anew[i], jobLayout.Leveled(i, c.of(&e)))
 				}
 			}
 		}
 		return true, nil
 	})
-	f.anew = anew
-	return err
 }
 
 // each calls do with the values of a column of the source, in pieces.

@@ -62,15 +62,14 @@ const PartRows = 122_880
 
 // The directories of a store.
 const (
-	jobsDir   = "jobs"
-	keysDir   = "keys"
-	cellsDir  = "cells"
-	goneDir   = "gone"
-	healthDir = "health"
-	countsDir = "health_counts"
-	freshDir  = "fresh"
-	tempDir   = "tmp"
-
+	jobsDir      = "jobs"
+	keysDir      = "keys"
+	cellsDir     = "cells"
+	goneDir      = "gone"
+	healthDir    = "health"
+	countsDir    = "health_counts"
+	freshDir     = "fresh"
+	tempDir      = "tmp"
 	manifestFile = "store.json"
 	lockFile     = "lock"
 )
@@ -78,13 +77,13 @@ const (
 var directories = []string{jobsDir, keysDir, cellsDir, goneDir, healthDir, countsDir, freshDir, tempDir}
 
 // Format is the version of the directory's form. A newer one is refused.
-const Format = 5
+const Format = 6
 
 // ErrNewer is the error of a store that a newer version of the program made.
 var ErrNewer = errors.New("a newer version of the program made it")
 
 // ErrAbsent is the error of a directory without a store.
-var ErrAbsent = errors.New("no store of finished jobs is there")
+var ErrAbsent = errors.New("there is no store of finished jobs")
 
 // Store is an open store. Its methods may be called from several goroutines.
 type Store struct {

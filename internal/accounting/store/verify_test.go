@@ -152,8 +152,9 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestRenew opens a store of the version before, in which wait_s was since eligible. All columns are as the documents
-// say, and so are the counts; a second opening has nothing to do. Rows that are gone stay gone.
+// TestRenew opens a store of an older version, in which wait_s was since eligible, and hours that are not known were 0.
+// All columns are as the documents say, and so are the counts; a second opening has nothing to do. Rows that are gone
+// stay gone, and an end that cannot be is none.
 func TestRenew(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, options(1000))
@@ -162,7 +163,14 @@ func TestRenew(t *testing.T) {
 	}
 	again := storetest.Entry(7)
 	again = store.ParseArrival(2501, again.Arrived, again.Source, again.Index, "vale", bytes.Replace(again.Document, []byte(`"priority":`), []byte(`"waits":"dependency=500,unknown=10,since_eligible=10","priority":1`), 1))
-	if _, err := s.Apply(t.Context(), []store.Entry{again}); err != nil {
+	others := []store.Entry{again}
+	for i, text := range []string{
+		`{"jobid":900001,"state":"COMPLETED","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","nodes":"n[1-4]"}`,
+		`{"jobid":900002,"state":"COMPLETED","@start":"2024-03-01T00:00:00","@end":"2034-03-01T01:00:00","nodes":"n1","total_cpus":2}`,
+	} {
+		others = append(others, store.ParseArrival(2502+int64(i), again.Arrived, store.Received, "slurm", "vale", []byte(text)))
+	}
+	if _, err := s.Apply(t.Context(), others); err != nil {
 		t.Fatal(err)
 	}
 	const query = "SELECT sum(wait_s), sum(wait_since_eligible_s), sum(wait_unknown_s + coalesce(wait_dependency_s, 0)), count(*) FROM jobs"
@@ -193,14 +201,20 @@ func TestRenew(t *testing.T) {
 		if err != nil || len(found.Problems) > 0 {
 			t.Errorf("%v %q", err, found.Problems)
 		}
-		if got := waits(); got != want || got[0] != got[2] || got[0] <= got[1] || got[3] != 2500 {
+		if got := waits(); got != want || got[0] != got[2] || got[0] <= got[1] || got[3] != 2502 {
 			t.Errorf("sums %v (want %v: the first is larger than the second, and the third is the first)", got, want)
+		}
+		if n := count(t, s, "SELECT sum(node_hours)::BIGINT FROM jobs WHERE jobid > 900000"); n != 4 {
+			t.Errorf("%d node hours, want the 4 of the list", n)
+		}
+		if n := count(t, s, "SELECT count(*) FROM jobs WHERE gpu_hours IS NULL AND jobid > 900000 OR cpu_hours IS NULL"); n != 2 {
+			t.Errorf("hours of %d jobs are not known, want 2", n)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(said) != 1 || !strings.Contains(said[0], "2500") {
+	if len(said) != 1 || !strings.Contains(said[0], "2502") {
 		t.Errorf("%q", said)
 	}
 }

@@ -53,7 +53,8 @@ func openStore(b *testing.B, dir string) *store.Store {
 	return s
 }
 
-// BenchmarkPanels measures each panel of the default page (the last 30 days), and of everything, in
+// BenchmarkPanels measures each panel of the default page (the last 30 days), and of everything, without a filter, with
+// one by what jobs are counted by ahead, and with two that read the jobs, in
 // a store of a million jobs, or as many millions as RMREPLAY_MILLIONS says. It gives the median and
 // the 95th percentile of the query, and of the whole answer with its chart, and the processor time
 // of both, on which other programs have less influence.
@@ -66,10 +67,16 @@ func BenchmarkPanels(b *testing.B) {
 		}
 	}()
 	v := newServer(s, nil)
-	for _, last := range []string{"30d", "all"} {
+	for _, asked := range []url.Values{
+		{"last": {"30d"}},
+		{"last": {"all"}},
+		{"last": {"all"}, "f": {"partition=gpu"}},
+		{"last": {"30d"}, "q": {"user_name:user007 nodes>=2"}},
+		{"last": {"all"}, "q": {"job_name:step1* elapsed_s>3600"}},
+	} {
 		for _, p := range panels {
-			b.Run(fmt.Sprintf("%dM/%s/%s", millions, last, p.name), func(b *testing.B) {
-				r, sizes, err := v.read(b.Context(), url.Values{"last": {last}})
+			b.Run(fmt.Sprintf("%dM/%s/%s", millions, asked.Encode(), p.name), func(b *testing.B) {
+				r, sizes, err := v.read(b.Context(), asked)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -79,7 +79,7 @@ func (s *scale) include(t *table) {
 	for i, row := range t.Rows {
 		sum := 0.0
 		for _, c := range t.series {
-			sum += value(row[c])
+			sum += known(row[c])
 		}
 		s.top = max(s.top, sum)
 		if low, high := value(row[0]), value(row[1]); i == 0 && s.high == 0 {
@@ -104,7 +104,7 @@ func (t *table) parts() [][]float64 {
 	parts := make([][]float64, len(t.series))
 	for i, c := range t.series {
 		for _, row := range t.Rows {
-			parts[i] = append(parts[i], value(row[c]))
+			parts[i] = append(parts[i], known(row[c]))
 		}
 	}
 	return parts
@@ -149,11 +149,15 @@ func drawTimeline(label string) func(r *request, t *table, s scale) (*chart, err
 				break
 			}
 			entry := legendEntry{Colour: colourClass(t.colours[i]), Name: orUnknown(t.Columns[series].Label)}
-			sum := 0.0
+			sum, unknown := 0.0, false
 			for _, row := range t.Rows {
-				sum += value(row[series])
+				sum, unknown = sum+known(row[series]), unknown || row[series] == nil
 			}
-			if !t.levels {
+			switch {
+			case t.levels:
+			case unknown && sum == 0:
+				entry.Value = quantity.Unknown
+			default:
 				entry.Value = r.write(t.Columns[series].format, sum)
 			}
 			if t.names != "" && entry.Name != "others" {
@@ -253,7 +257,7 @@ func drawDistribution(name string) func(r *request, t *table, s scale) (*chart, 
 func drawRings(r *request, t *table, _ scale) (*chart, error) {
 	total := 0.0
 	for _, row := range t.Rows {
-		total += value(row[2])
+		total += known(row[2])
 	}
 	if total <= 0 {
 		return nil, nil // there is nothing to draw
@@ -280,14 +284,14 @@ func drawRings(r *request, t *table, _ scale) (*chart, error) {
 		from, sum := at, 0.0
 		for k := 0; i < len(t.Rows) && t.Rows[i][0].(string) == name; k++ {
 			row := t.Rows[i]
-			share := value(row[2]) / total
+			share := known(row[2]) / total
 			shade := color.NRGBA{base.R, base.G, base.B, uint8(max(70, 205-45*k))}
 			if err := wedge(middle, outer, at, at+share, shade, t.links[i],
 				fmt.Sprintf("partition %s, QOS %s: %s CPU hours, %s", orUnknown(name), orUnknown(row[1].(string)),
 					r.write(hours, row[2]), quantity.Percent(share))); err != nil {
 				return nil, err
 			}
-			at, sum, i = at+share, sum+value(row[2]), i+1
+			at, sum, i = at+share, sum+known(row[2]), i+1
 		}
 		href := r.only("partition", name)
 		if err := wedge(inner, middle, from, at, base, href,

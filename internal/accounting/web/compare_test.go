@@ -28,10 +28,10 @@ var inSQLite = map[string]string{
 	"users":      `SELECT user_name, {top} FROM jobs GROUP BY 1 ORDER BY 3 DESC LIMIT 10`,
 	"accounts":   `SELECT account, {top} FROM jobs GROUP BY 1 ORDER BY 4 DESC LIMIT 10`,
 	"waits":      "SELECT CAST(floor(log2(wait_s + 0.5) * 2) AS INTEGER), count(*), sum(cpu_hours) FROM jobs WHERE wait_s >= 0 GROUP BY 1",
-	"runs":       "SELECT CAST(floor(log2(elapsed_s + 0.5) * 2) AS INTEGER), count(*), sum(cpu_hours) FROM jobs WHERE elapsed_s >= 0 GROUP BY 1",
-	"sizes":      "SELECT CAST(floor(log2(nodes + 0.5)) AS INTEGER), count(*), sum(cpu_hours) FROM jobs WHERE nodes >= 0 GROUP BY 1",
-	"requested":  "SELECT min(20 * elapsed_s / limit_s, 20), count(*), sum(cpu_hours) FROM jobs WHERE limit_s > 0 GROUP BY 1",
-	"limits":     "SELECT CAST(floor(log2(limit_s + 0.5)) AS INTEGER), CAST(floor(log2(elapsed_s + 0.5)) AS INTEGER), count(*), sum(cpu_hours) FROM jobs WHERE limit_s > 0 AND elapsed_s >= 0 GROUP BY 1, 2",
+	"runs":       "SELECT CAST(floor(log2(elapsed_s + 0.5) * 2) AS INTEGER), count(*), sum(cpu_hours) FROM jobs WHERE elapsed_s >= 0 AND start_time IS NOT NULL GROUP BY 1",
+	"sizes":      "SELECT CAST(floor(log2(nodes + 0.5)) AS INTEGER), count(*), sum(cpu_hours) FROM jobs WHERE nodes >= 0 AND start_time IS NOT NULL GROUP BY 1",
+	"requested":  "SELECT min(20 * elapsed_s / limit_s, 20), count(*), sum(cpu_hours) FROM jobs WHERE limit_s > 0 AND start_time IS NOT NULL GROUP BY 1",
+	"limits":     "SELECT CAST(floor(log2(limit_s + 0.5)) AS INTEGER), CAST(floor(log2(elapsed_s + 0.5)) AS INTEGER), count(*), sum(cpu_hours) FROM jobs WHERE limit_s > 0 AND elapsed_s >= 0 AND start_time IS NOT NULL GROUP BY 1, 2",
 	"waste":      "SELECT (end_time - {from}) / {step}, sum(cpu_hours) FILTER (WHERE state = 'COMPLETED'), sum(cpu_hours) FILTER ({failed}), sum(cpu_hours), sum({unused}) / 3600.0 FROM jobs GROUP BY 1",
 	"exits":      "SELECT (end_time - {from}) / {step}, exit_code, exit_signal, count(*) FROM jobs GROUP BY 1, 2, 3",
 	"week":       "SELECT (submit_time / 3600 + 72) % 168, count(*), avg(wait_s) FROM jobs GROUP BY 1",
@@ -167,8 +167,8 @@ func timeSQLite(b *testing.B, path, panel string, r *request, rounds int) []floa
 	b.Helper()
 	edges := r.buckets()
 	query := strings.NewReplacer("{from}", fmt.Sprint(edges.edges[0].Unix()), "{step}", fmt.Sprint(edges.step),
-		"{failed}", "WHERE state IN ('FAILED', 'TIMEOUT', 'NODE_FAIL', 'OUT_OF_MEMORY', 'BOOT_FAIL', 'DEADLINE')", "{unused}", "cpus * (limit_s - elapsed_s)",
-		"{top}", "count(*), sum(elapsed_s) / 3600.0, sum(cpu_hours), avg(wait_s), count(*) FILTER (WHERE state IN ('FAILED', 'TIMEOUT', 'NODE_FAIL', 'OUT_OF_MEMORY', 'BOOT_FAIL', 'DEADLINE')), sum(cpus * (limit_s - elapsed_s)) / 3600.0",
+		"{failed}", "WHERE state IN ('FAILED', 'TIMEOUT', 'NODE_FAIL', 'OUT_OF_MEMORY', 'BOOT_FAIL', 'DEADLINE')", "{unused}", "CASE WHEN start_time IS NOT NULL THEN cpus * max(limit_s - elapsed_s, 0) END",
+		"{top}", "count(*), sum(elapsed_s) / 3600.0, sum(cpu_hours), avg(wait_s), count(*) FILTER (WHERE state IN ('FAILED', 'TIMEOUT', 'NODE_FAIL', 'OUT_OF_MEMORY', 'BOOT_FAIL', 'DEADLINE')), sum(CASE WHEN start_time IS NOT NULL THEN cpus * max(limit_s - elapsed_s, 0) END) / 3600.0",
 	).Replace(inSQLite[panel])
 	lines := []string{"PRAGMA cache_size = -524288;", ".timer on"}
 	for range rounds {

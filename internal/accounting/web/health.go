@@ -44,7 +44,8 @@ var healthPanels = []*panel{
 	{name: "health-backfill-exits", title: "Backfill scheduler: why cycles ended",
 		about: "Releases before 23.11 do not say it.", health: queryCounts(store.BackfillExit, "count"),
 		shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
-	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type.",
+	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type. " +
+		"In a replay, those by rmreplay are its own questions.",
 		health: queryCounts(store.Requests, "count"), shape: shapeCounts("requests", count), draw: drawTimeline("requests")},
 	{name: "health-request-time", title: "Time for requests", about: "How long slurmctld took for requests, by type.",
 		health: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]"),

@@ -205,11 +205,11 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 			return nil, fmt.Errorf("panel %s: %w", a.panel.name, err)
 		}
 		if c == nil {
-			what := "job is"
+			what := "job of this view is in it."
 			if a.panel.health != nil {
-				what = "figure of a scheduler is"
+				what = "figure of a scheduler is in this view."
 			}
-			out.Notes = append(out.Notes, "There is nothing to draw: no "+what+" in this view.")
+			out.Notes = append(out.Notes, "There is nothing to draw: no "+what)
 		}
 		out.Chart, out.Folded = c, true
 	}
@@ -236,7 +236,7 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 	highest := 0.0
 	for _, row := range t.Rows {
 		if t.bar > 0 {
-			highest = max(highest, value(row[t.bar]))
+			highest = max(highest, known(row[t.bar]))
 		}
 	}
 	for _, column := range t.Columns[first:] {
@@ -253,8 +253,11 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 				continue
 			}
 			c := cell{Text: r.write(column.format, row[k]), Number: column.format != word, Label: column.Label}
-			if column.format == word {
+			switch {
+			case column.format == word:
 				c.Text = quantity.Name(c.Text)
+			case row[k] == nil:
+				c.Text = quantity.Unknown
 			}
 			switch {
 			case first > 0 && k == first:
@@ -268,7 +271,7 @@ func (a *answer) part(draw func(r *request, t *table, s scale) (*chart, error), 
 				}
 			}
 			if t.bar > 0 && k == t.bar && highest > 0 {
-				c.Share = 100 * value(row[k]) / highest
+				c.Share = 100 * known(row[k]) / highest
 			}
 			line = append(line, c)
 		}
@@ -357,7 +360,7 @@ func (v *server) dashboard(w http.ResponseWriter, q *http.Request) error {
 	values := q.URL.Query()
 	if len(values) == 0 { // runs are alternatives: added up they would be a machine that there never was
 		s, err := v.known(q.Context())
-		runs := err == nil && !slices.ContainsFunc(s.list, func(c size) bool { return c.Kind != "run" })
+		runs := err == nil && !slices.ContainsFunc(s.list, func(c size) bool { return c.Kind != kindRun })
 		if runs && len(s.list) > 1 {
 			http.Redirect(w, q, receive.Pages+"compare", http.StatusFound)
 			return nil
@@ -514,7 +517,11 @@ func (f *frame) fill(r *request, s *sizes) {
 	}
 	shown, more := s.largest(mostShown, chosen...)
 	for _, c := range shown {
-		f.Clusters = append(f.Clusters, option{Name: quantity.Name(cmp.Or(c.Name, "not known")),
+		name := orUnknown(c.Name)
+		if c.Kind == kindRun {
+			name += " (run)"
+		}
+		f.Clusters = append(f.Clusters, option{Name: name,
 			Chosen: slices.Contains(chosen, c.Name),
 			Value:  r.url(func(v url.Values) { without(v); v.Add("f", "cluster="+c.Name) })})
 	}

@@ -88,17 +88,17 @@ var panels = []*panel{
 	{name: "reasons", title: "Why jobs waited", about: "The parts of all waits, which add up to them.",
 		shape: shapeReasons},
 	{name: groups, title: "Who waited, and why", about: "The ten that waited longest together, and the largest parts of " +
-		"their waits.", shape: shapeGroups},
-	{name: "runs", title: "Run times", about: "From start to end.",
+		"their waits.", wide: true, shape: shapeGroups},
+	{name: "runs", title: "Run times", about: "From start to end. Jobs that never ran are not in it.",
 		shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
-	{name: "sizes", title: "Job sizes", about: "Allocated nodes.", shape: shapeClasses("nodes", "nodes", 1, "", number),
+	{name: "sizes", title: "Job sizes", about: "Allocated nodes of jobs that ran.", shape: shapeClasses("nodes", "nodes", 1, "", number),
 		draw: drawDistribution("nodes")},
-	{name: "requested", title: "Time used of the time limit", about: "Run time in per cent of the time limit. Jobs " +
-		"without a limit are not in it.", shape: shapeLimitUsed, draw: drawDistribution("limit_used")},
-	{name: "limits", title: "Requested against used time", about: "Each cell counts the jobs with such a limit and such " +
-		"a run time.", shape: shapeLimits, draw: drawLimits},
+	{name: "requested", title: "Time used of the time limit", about: "Run time in per cent of the time limit, of jobs that " +
+		"ran and have one.", shape: shapeLimitUsed, draw: drawDistribution("limit_used")},
+	{name: "limits", title: "Requested against used time", about: "Each cell counts the jobs that ran with such a " +
+		"limit and such a run time.", shape: shapeLimits, draw: drawLimits},
 	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other jobs, and above them what jobs " +
-		"asked for by their limits and did not use.", shape: shapeWaste, draw: drawTimeline("CPU hours")},
+		"that ran asked for by their limits and did not use. Beyond its limit a job leaves nothing.", shape: shapeWaste, draw: drawTimeline("CPU hours")},
 	{name: "exits", title: "Exit codes", about: "How the jobs' scripts ended.", shape: shapeExits,
 		draw: drawTimeline("jobs")},
 	{name: "week", title: "Submissions by hour and weekday", about: "Each cell counts the jobs that were submitted in " +
@@ -120,14 +120,14 @@ func panelOf(name string) *panel {
 	return nil
 }
 
-func shapeSummary(_ *request, _ *sizes, raw [][]any) *table {
+func shapeSummary(r *request, s *sizes, raw [][]any) *table {
 	if len(raw) == 0 {
 		raw = [][]any{{int64(0), int64(0), int64(0), nil, nil, nil, nil, nil, nil, nil, nil}}
 	}
 	row := raw[0]
 	row[1], row[7] = ratio(value(row[1]), value(row[0])), ratio(value(orZero(row[7])), value(row[6]))
 	row[5], row[8] = inHours(row[5]), inHours(row[8])
-	return &table{tiles: true, Rows: raw, Columns: []column{
+	t := &table{tiles: true, Rows: raw, Columns: []column{
 		{"jobs", "jobs", "", count},
 		{"failed", "failed, of the jobs", "%", percent},
 		{"users", "users", "", count},
@@ -140,6 +140,10 @@ func shapeSummary(_ *request, _ *sizes, raw [][]any) *table {
 		{"node_hours", "node hours", "h", hours},
 		{"gpu_hours", "GPU hours", "h", hours},
 	}}
+	if note := s.addedUp(r.chosen); note != "" {
+		t.notes = append(t.notes, note)
+	}
+	return t
 }
 
 // value returns a number of an answer, and NaN for nil.
@@ -170,6 +174,9 @@ func orZero(v any) any {
 	}
 	return v
 }
+
+// known returns a number of an answer, and 0 for one that is not known: charts and sums have no part of it.
+func known(v any) float64 { return value(orZero(v)) }
 
 // ratio returns a share in per cent, and nil of nothing.
 func ratio(part, whole float64) any {
@@ -297,7 +304,13 @@ func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
 	}
 	for _, row := range raw {
 		if k, ok := row[0].(int64); ok && k >= 0 && int(k) < len(t.Rows) {
-			t.Rows[k] = append(t.Rows[k][:2], orZero(row[1]), orZero(row[2]), orZero(row[3]), orZero(inHours(row[4])))
+			line := append(t.Rows[k][:2], row[1], row[2], row[3], inHours(row[4]))
+			for i, jobs := range row[5:] {
+				if jobs == int64(0) { // else none of them says its hours
+					line[2+i] = orZero(line[2+i])
+				}
+			}
+			t.Rows[k] = line
 		}
 	}
 	return t
@@ -351,12 +364,12 @@ func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 func shapeShares(r *request, _ *sizes, raw [][]any) *table {
 	sums, total := make(map[string]float64), 0.0
 	for _, row := range raw {
-		sums[row[0].(string)] += value(row[2])
-		total += value(row[2])
+		sums[row[0].(string)] += known(row[2])
+		total += known(row[2])
 	}
 	slices.SortStableFunc(raw, func(a, b []any) int {
 		p, q := a[0].(string), b[0].(string)
-		return cmp.Or(cmp.Compare(sums[q], sums[p]), strings.Compare(p, q), cmp.Compare(value(b[2]), value(a[2])),
+		return cmp.Or(cmp.Compare(sums[q], sums[p]), strings.Compare(p, q), cmp.Compare(known(b[2]), known(a[2])),
 			strings.Compare(a[1].(string), b[1].(string)))
 	})
 	t := &table{bar: 2, Columns: []column{{"partition", "partition", "", word}, {"qos", "QOS", "", word},
@@ -416,12 +429,12 @@ func shapeClasses(name, label string, classes int, unit string, f format) func(r
 				continue // no integer lies in this class
 			}
 			t.Rows = append(t.Rows, []any{low, high, jobs, used, ratio(sum, total)})
-			t.links = append(t.links, r.between(name, low, high))
+			t.links = append(t.links, r.between(name, low, high, "start_time!="))
 		}
 		for _, part := range []float64{50, 90} {
 			for _, row := range t.Rows {
 				if value(row[4]) >= part {
-					t.notes = append(t.notes, fmt.Sprintf("%.0f %% are below %s.", part, r.write(f, row[1])))
+					t.notes = append(t.notes, fmt.Sprintf("%.0f %% or more are below %s, where a bar ends.", part, r.write(f, row[1])))
 					break
 				}
 			}
@@ -430,10 +443,15 @@ func shapeClasses(name, label string, classes int, unit string, f format) func(r
 	}
 }
 
-// between returns a reference to the page for the values of a field between two numbers. It replaces
-// the limits that the field has.
-func (r *request) between(name string, low, high float64) string {
+// between returns a reference to the page for the values of a field between two numbers, and for further filters. It
+// replaces the limits that the field has.
+func (r *request) between(name string, low, high float64, more ...string) string {
 	return r.url(func(v url.Values) {
+		for _, term := range more {
+			if !slices.Contains(v["f"], term) {
+				v.Add("f", term)
+			}
+		}
 		v["f"] = slices.DeleteFunc(v["f"], func(s string) bool {
 			return strings.HasPrefix(s, name+">=") || strings.HasPrefix(s, name+"<")
 		})
@@ -454,7 +472,7 @@ func shapeLimitUsed(r *request, _ *sizes, raw [][]any) *table {
 		if k == 20 {
 			high = math.Inf(1)
 		}
-		t.links = append(t.links, r.between("limit_used", low, high))
+		t.links = append(t.links, r.between("limit_used", low, high, "start_time!="))
 		if k == 20 {
 			high = 105 // the chart's last bar has all from 100
 		}
@@ -479,7 +497,7 @@ func shapeLimits(r *request, _ *sizes, raw [][]any) *table {
 			question.ClassEdge(run+1, 1)}
 		t.Rows = append(t.Rows, []any{edges[0], edges[1], edges[2], edges[3], row[2], row[3]})
 		t.links = append(t.links, r.add(fmt.Sprintf("limit_s>=%.0f", edges[0]), fmt.Sprintf("limit_s<%.0f", edges[1]),
-			fmt.Sprintf("elapsed_s>=%.0f", edges[2]), fmt.Sprintf("elapsed_s<%.0f", edges[3])))
+			fmt.Sprintf("elapsed_s>=%.0f", edges[2]), fmt.Sprintf("elapsed_s<%.0f", edges[3]), "start_time!="))
 	}
 	return t
 }

@@ -330,6 +330,75 @@ func TestAbsurdJobs(t *testing.T) {
 	}
 }
 
+// TestUnknownAmounts checks that what no document says is not 0, that notes count the jobs that do not say it, and that
+// jobs that never ran are in no distribution. A job that ran beyond its limit takes nothing from the waste of others.
+func TestUnknownAmounts(t *testing.T) {
+	job := func(id int, rest string) string {
+		return fmt.Sprintf(`{"jobid":%d,"cluster":"vale","@submit":"2024-03-01T00:00:00","@end":"2024-03-01T02:00:00",%s}`, id, rest)
+	}
+	const ran, never = `"@start":"2024-03-01T01:00:00","state":"COMPLETED"`, `"@start":"2024-03-01T02:00:00","nodes":"(null)","state":"CANCELLED","total_cpus":8,"total_nodes":2,"time_limit":7200`
+	s := serve(t, 0, job(1, ran), job(2, ran+`,"nodes":"n[1-3]"`), job(3, never))
+	const records, limits = ": their records do not say how many ", ": they have no time limit, or their records do not say it."
+	for name, want := range map[string]string{
+		"summary": "[[3 0 0 3600 <nil> 2 <nil> <nil> <nil> 3 <nil>]] 1 job that ran is not in the node hours: its record does not say " +
+			"how many nodes it had. 2 jobs that ran are not in the CPU hours" + records + "processors they had. 2 jobs that ran are not in the GPU hours" +
+			records + "GPUs they had. 2 jobs that ran are not in what was asked for and not used" + limits,
+		"runs":   "[[2896 4096 2 <nil> 100]] 50 % or more are below 1 h 8 min, where a bar ends. 90 % or more are below 1 h 8 min, where a bar ends. 1 job never ran and is not in it.",
+		"waits":  "[[2896 4096 2 <nil> 100]] 50 % or more are below 1 h 8 min, where a bar ends. 90 % or more are below 1 h 8 min, where a bar ends. 1 job never ran and is not in it.",
+		"sizes":  "[[2 4 1 <nil> 100]] 50 % or more are below 4, where a bar ends. 90 % or more are below 4, where a bar ends. 1 job never ran and is not in it. 1 job that ran is not in it: its record does not say how many nodes it had.",
+		"limits": "[] 1 job never ran and is not in it. 2 jobs that ran are not in it" + limits,
+		"waste":  "[[2024-03-01T02:00:00Z 2024-03-01T02:00:01Z <nil> 0 0 <nil>]] 2 jobs that ran are not in the CPU hours" + records + "processors they had. 2 jobs that ran are not in what was asked for and not used" + limits,
+	} {
+		r := s.panel(name, "last", "all")
+		if said := strings.ReplaceAll(fmt.Sprint(r.Rows)+" "+strings.Join(r.Notes, " "), "\u00a0", " "); said != want {
+			t.Errorf("%s: %s\nwant %s", name, said, want)
+		}
+		s.get("api/v1/panels/"+name+"?last=all&format=html", http.StatusOK)
+	}
+	if tiles := s.get("api/v1/panels/summary?last=all&format=html", http.StatusOK); strings.Count(tiles, "<dd>–</dd>") != 5 {
+		t.Errorf("not five numbers that are not known: %s", tiles)
+	}
+	if waste := s.get("api/v1/panels/waste?last=all&format=html", http.StatusOK); !strings.Contains(waste, "asked for, not used <span>–</span>") {
+		t.Errorf("what was not used is not unknown: %s", waste)
+	}
+	full := serve(t, 0, job(1, ran+`,"nodes":"n1","total_cpus":4,"time_limit":7200`), job(2, ran+`,"nodes":"n1","total_cpus":400,"time_limit":60`), job(3, never))
+	for _, name := range []string{"summary", "waste", "users"} {
+		if got := full.panel(name, "last", "all").sum(map[bool]string{true: "unused", false: "unused_cpu_hours"}[name == "waste"]); got != 4 {
+			t.Errorf("%s: %v CPU hours were asked for and not used, want the 4 of the first job", name, got)
+		}
+	}
+}
+
+// TestAddedUp checks that a sum over a cluster and runs says so where it stands, and one of clusters alone does not.
+func TestAddedUp(t *testing.T) {
+	var jobs []string
+	for i, cluster := range []string{"vale", "moor", "what-if", "production"} {
+		jobs = append(jobs, fmt.Sprintf(`{"jobid":%d,"cluster":%q,"state":"COMPLETED","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","nodes":"n1"}`, i+1, cluster))
+	}
+	s := serve(t, 0, jobs...)
+	for _, run := range []string{"what-if", "production"} {
+		if err := s.store.SetCluster(store.Cluster{Name: run, Kind: kindRun}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for query, want := range map[string]string{
+		"":                              "over the cluster moor, the cluster vale, the run production and the run what-if.",
+		"cluster:(vale OR what-if)":     "over the cluster vale and the run what-if.",
+		"cluster:(moor OR vale)":        "",
+		"cluster:what-if":               "",
+		"-cluster:vale -cluster:moor":   "over the run production and the run what-if.",
+		"user_name:ann OR cluster:vale": "over the cluster moor, the cluster vale, the run production and the run what-if.",
+	} {
+		notes := strings.Join(s.panel("summary", "last", "all", "q", query).Notes, " ")
+		if !strings.Contains(notes, want) || want == "" && strings.Contains(notes, "sums over") {
+			t.Errorf("%s: %q, want %q", query, notes, want)
+		}
+	}
+	if page := s.get("?last=all", http.StatusOK); strings.Count(page, " (run)</a>") != 2 {
+		t.Error("the page does not tell runs from clusters")
+	}
+}
+
 // TestAnswersAreKept checks that a known answer is what the query says, also after a panel has used
 // it, and that new jobs are seen.
 func TestAnswersAreKept(t *testing.T) {

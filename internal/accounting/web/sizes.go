@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -98,6 +99,45 @@ func (s *sizes) capacity(chosen question.Filter) (cpus int64) {
 	}
 	return cpus
 }
+
+// addedUp says that numbers are sums over clusters and runs, if a filter can choose jobs of several and one of them is
+// a run: it may have the jobs of a cluster again.
+func (s *sizes) addedUp(chosen question.Filter) string {
+	var clusters, runs []string
+	for _, c := range s.list {
+		if can, _ := possible(chosen, c.Name); !can || c.Jobs == 0 {
+			continue
+		}
+		if c.Kind == kindRun {
+			runs = append(runs, orUnknown(c.Name))
+		} else {
+			clusters = append(clusters, orUnknown(c.Name))
+		}
+	}
+	const most = 5
+	names := func(kind string, list []string) (text []string) {
+		if len(list) > most {
+			return []string{fmt.Sprintf("%d %ss", len(list), kind)}
+		}
+		for _, name := range list {
+			text = append(text, "the "+kind+" "+name)
+		}
+		return text
+	}
+	list := append(names("cluster", clusters), names("run", runs)...)
+	if len(runs) == 0 || len(clusters)+len(runs) < 2 {
+		return ""
+	}
+	last := len(list) - 1
+	text := list[last]
+	if last > 0 {
+		text = strings.Join(list[:last], ", ") + " and " + text
+	}
+	return "The numbers are sums over " + text + ". A run may have the jobs of a cluster again: choose one of them above."
+}
+
+// kindRun is the kind of a run that stands beside clusters.
+const kindRun = "run"
 
 // possible reports whether a filter can hold for a job of a cluster, and whether it can fail. Nothing else is known of
 // the job.

@@ -324,10 +324,26 @@ func (v *server) rows(ctx context.Context, r *request) (raw [][]any, notes []str
 		}
 		return raw, nil, err
 	}
-	asked := question.Panels[p.name]
-	answers, err := v.jobs.Ask(ctx, asked.Questions(r.view())...)
+	asked, view := question.Panels[p.name], r.view()
+	questions := asked.Questions(view)
+	if len(asked.Lacking) > 0 {
+		questions = append(questions, view.Lacks())
+	}
+	answers, err := v.jobs.Ask(ctx, questions...)
 	if err != nil {
 		return nil, nil, err
+	}
+	for _, l := range asked.Lacking {
+		n, all := l.Jobs(answers[len(answers)-1])
+		if n > 0 {
+			notes = append(notes, quantity.Counted(int(n), l.One, l.More))
+		}
+		if all && l.Sum > 0 && len(answers[0].Rows) > 0 {
+			answers[0].Rows[0][l.Sum] = nil
+		}
+	}
+	if len(asked.Lacking) > 0 {
+		answers = answers[:len(answers)-1] // its notes are about what no panel shows
 	}
 	for _, a := range answers {
 		notes = append(notes, a.Notes...)

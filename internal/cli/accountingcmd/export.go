@@ -63,7 +63,7 @@ workload, as for workload build: jobs that ran at its start are preset jobs.
 	f := c.Flags()
 	console.AddOutput(f, &opts.Output, "`FILE`", "the jobs")
 	f.StringVar(&opts.Format, "format", "", "`FORMAT`: parquet, csv, trace or swf (default: by the file's name)")
-	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, if not the jobs of all are written")
+	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster: only its jobs are written (default: all)")
 	f.StringVar(&opts.Where, "where", "", "`CONDITION` in SQL")
 	window.Add(f, "leave out jobs that ended before", "leave out jobs that ended then or later")
 	_ = c.MarkFlagRequired("output") // the flag exists

@@ -56,7 +56,7 @@ from its beginning to where they got, and the verdict names that part. To compar
 part, cut it out with ` + "`rmreplay workload transform --start`" + `.
 
 In place of WORKLOAD and --cluster there may be records: REPLAY, a replay or a directory
-of its realizations, alone or followed by MODEL, the runs of the model with their seeds.
+of its realizations. MODEL may follow: runs of the model with the same seeds.
 
 With -o, DIR keeps the records in DIR/slurm and DIR/model for compare, explain and report,
 and the result in DIR/agreement.json. The same command takes complete replays from there.
@@ -78,7 +78,7 @@ The exit status is 3 if a replay is not valid, and 5 if this machine lacks that 
 	console.AddSeed(f, &opts.seed, "the phase of slurmctld")
 	console.AddCount(f, &opts.realizations, "realizations", 2, "make `N` realizations, with the seeds --seed, --seed + 1, ...")
 	console.AddParallel(f, &opts.parallel, "replays")
-	f.IntVar(&opts.instants, "instants", 0, "look at `N` random instants, at whose decisions (0: at all)")
+	f.IntVar(&opts.instants, "instants", 0, "look at `N` random instants: those whose decisions are compared (0: all)")
 	flags.Duration(f, &opts.within, "within", 10*time.Minute, "end the replays after `DURATION` of real time, all together (0: at their end)")
 	console.AddQuiet(f, &opts.quiet)
 	console.AddJSON(c, &opts.json)

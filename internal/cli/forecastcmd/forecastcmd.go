@@ -27,14 +27,38 @@ import (
 // commands makes the command and its subcommands.
 type commands struct{ console.Output }
 
+// drawOptions are the flags that choose what is drawn, and how often.
+type drawOptions struct {
+	realizations, parallel    int
+	seed                      uint64
+	runTimes, model, arrivals string
+	trueRunTimes              bool
+	horizon                   time.Duration
+}
+
+func (o *drawOptions) add(f *pflag.FlagSet, horizon time.Duration) {
+	console.AddCount(f, &o.realizations, "realizations", 20, "make `N` realizations, each with other run times")
+	console.AddParallel(f, &o.parallel, "realizations")
+	console.AddSeed(f, &o.seed, "what is drawn")
+	flags.Duration(f, &o.horizon, "horizon", horizon, "look `DURATION` ahead: realizations end then, and later starts are only known to be later (0: no end)")
+	f.StringVar(&o.runTimes, "run-times", "", "`SOURCE` of the run times: history (the shares of their limits that earlier jobs used), a model of predict (limit, last2, class, linear, forest, boost) that learns from the history, or limits (every job runs until its limit and succeeds) (default history)")
+	f.StringVar(&o.model, "model", "", "the `MODEL`: draw run times from this file of rmreplay predict train")
+	f.StringVar(&o.arrivals, "arrivals", "", "later submissions: `WHICH` none, recent (those of the last day again) or, of a frozen run, recorded (default none; recorded with --true-run-times)")
+}
+
+// check refuses numbers that make no sense.
+func (o *drawOptions) check() error {
+	if o.horizon < 0 {
+		return console.Usagef("--horizon %v: negative (want, for example, 12:00:00, or 0 for none)", o.horizon)
+	}
+	return console.CheckParallel(o.parallel)
+}
+
 // engineOptions are the flags that choose the engine and the draws.
 type engineOptions struct {
+	drawOptions
 	cluster, policy, slurm, on string
-	realizations, parallel     int
-	seed                       uint64
-	runTimes, model, arrivals  string
-	trueRunTimes, fromStart    bool
-	horizon                    time.Duration
+	fromStart                  bool
 }
 
 func (o *engineOptions) addFlags(f *pflag.FlagSet) {
@@ -42,23 +66,14 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster (default: that of the run or of the capture)")
 	f.StringVar(&o.policy, "policy", "", "scheduling `POLICY`, the simulator's: slurm is the model of Slurm's scheduler (default: that of the run, or easy)")
 	f.StringVar(&o.slurm, "slurm", "", "which Slurm: with --engine slurm, a `DIR` or the version of an installed release; with --policy slurm, the release to model")
-	console.AddCount(f, &o.realizations, "realizations", 20, "make `N` realizations, each with other run times")
-	console.AddParallel(f, &o.parallel, "realizations")
-	console.AddSeed(f, &o.seed, "what is drawn")
-	flags.Duration(f, &o.horizon, "horizon", 0, "look `DURATION` ahead: realizations end then, and later starts are only known to be later (0: no end)")
-	f.StringVar(&o.runTimes, "run-times", "", "`SOURCE` of the run times: history (the shares of their limits that earlier jobs used), a model of predict (limit, last2, class, linear, forest, boost) that learns from the history, or limits (every job runs until its limit and succeeds) (default history)")
-	f.StringVar(&o.model, "model", "", "the `MODEL`, a file of rmreplay predict train, from which run times are drawn")
 	f.BoolVar(&o.fromStart, "from-start", false, "play a frozen run from its beginning up to the instant: slower, and exact on the simulator")
-	f.StringVar(&o.arrivals, "arrivals", "", "later submissions: `WHICH` none, recent (those of the last day again) or, of a frozen run, recorded (default none; recorded with --true-run-times)")
+	o.add(f, 0)
 }
 
 // options returns the options of a forecast. course is that of the frozen run, or nil.
 func (o *engineOptions) options(out commands, course *forecast.Course, captured string) (forecast.Options, func() (forecast.Learner, error), error) {
 	opts := forecast.Options{Realizations: o.realizations, Parallel: o.parallel, Seed: o.seed, Horizon: o.horizon}
-	if o.horizon < 0 {
-		return opts, nil, console.Usagef("--horizon %v: negative (want, for example, 12:00:00, or 0 for none)", o.horizon)
-	}
-	err := console.CheckParallel(o.parallel)
+	err := o.check()
 	if err != nil {
 		return opts, nil, err
 	}
@@ -69,7 +84,7 @@ func (o *engineOptions) options(out commands, course *forecast.Course, captured 
 	if err != nil {
 		return opts, nil, err
 	}
-	return opts, learner, o.later(out, course, &opts)
+	return opts, learner, o.later(course, &opts)
 }
 
 // engine returns the engine that the flags, the run or the capture give.
@@ -166,7 +181,7 @@ func (o *engineOptions) useCluster(out commands, course *forecast.Course) error 
 }
 
 // learner returns the maker of what learns the run times; nil if nothing has to be learned.
-func (o *engineOptions) learner(out commands, opts *forecast.Options) (func() (forecast.Learner, error), error) {
+func (o *drawOptions) learner(out commands, opts *forecast.Options) (func() (forecast.Learner, error), error) {
 	switch {
 	case o.trueRunTimes && (o.model != "" || o.runTimes != ""):
 		return nil, console.Usagef("--true-run-times excludes --run-times and --model")
@@ -198,7 +213,7 @@ func (o *engineOptions) learner(out commands, opts *forecast.Options) (func() (f
 }
 
 // trained reads a trained model.
-func (o *engineOptions) trained(out commands) (forecast.Learner, error) {
+func (o *drawOptions) trained(out commands) (forecast.Learner, error) {
 	m, err := experiment.ReadModel(o.model)
 	if err != nil {
 		return nil, console.BadInput(err)
@@ -207,7 +222,7 @@ func (o *engineOptions) trained(out commands) (forecast.Learner, error) {
 }
 
 // later sets the later submissions.
-func (o *engineOptions) later(out commands, course *forecast.Course, opts *forecast.Options) error {
+func (o *drawOptions) later(course *forecast.Course, opts *forecast.Options) error {
 	switch o.arrivals {
 	case "":
 		opts.Arrivals = forecast.NoArrivals
@@ -277,13 +292,13 @@ docs/FORECAST.md describes the method and its limits.`,
 	f.StringVar(&opts.at, "at", "", "look at `TIME`: the instant at which the run is frozen")
 	f.StringVar(&opts.by, "starts-by", "", "also print the probability to start by `TIME`")
 	f.StringVar(&opts.submit, "submit", "", "forecast a job that is submitted now: a batch `SCRIPT`, or options of sbatch")
-	f.StringVar(&opts.user, "submit-as", "", "`USER` who submits it (default, on the live cluster: you)")
-	f.StringArrayVar(&opts.whatIf, "what-if", nil, "and a variant of it with other `OPTIONS`: limit=TIME, partition=NAME, nodes=N or any long option of sbatch (several times)")
+	f.StringVar(&opts.user, "submit-as", "", "`USER` who submits it (default on the live cluster: you)")
+	f.StringArrayVar(&opts.whatIf, "what-if", nil, "also forecast a variant of it with other `OPTIONS`: limit=TIME, partition=NAME, nodes=N or any long option of sbatch (several times)")
 	addLive(f, &opts.history, &opts.timeout)
 	opts.addFlags(f)
 	opts.zone.Add(f)
 	console.AddJSON(c, &opts.json)
-	c.AddCommand(o.newCapture(), o.newEvaluate())
+	c.AddCommand(o.newCapture(), o.newEvaluate(), o.newServe(), o.newAsk())
 	return c
 }
 

@@ -47,7 +47,7 @@ type scheduleOptions struct {
 
 func (s *scheduleOptions) add(f *pflag.FlagSet) {
 	f.StringVar(&s.strategy, "strategy", "aware", "`STRATEGY` of the plan: baseline, aware or two-group")
-	f.BoolVar(&s.trackNodes, "track-nodes", false, "count the nodes of future jobs, and reserve none for them")
+	f.BoolVar(&s.trackNodes, "track-nodes", false, "count the nodes of future jobs, without choosing them")
 	f.StringVar(&s.license, "license", "lustre", "the `NAME` of the licence that stands for the file system")
 	f.Int64Var(&s.total, "total", hpc.DefaultIOLicenses, "`N` licences stand for the file system, unless slurm.conf "+
 		"says how many there are")
@@ -66,8 +66,8 @@ func (o commands) schedule() *cobra.Command {
 		Long: `Decides in rounds which pending jobs of the given partitions start, and releases them. All
 others wait held. slurmctld is stock: the driver uses squeue, sinfo and scontrol, and
 needs the rights of a Slurm operator. It never touches other partitions' jobs, nor jobs
-that their users or an administrator hold. Jobs with a reservation start as
-Slurm decides, and those with a dependency or a begin time are held when they may start.
+that their users or an administrator hold. It leaves jobs with a reservation to Slurm. It
+holds a job with a dependency or a begin time once that job may start.
 
 It refuses to start if slurm.conf does not fit, and says which lines are missing. If it
 dies, "rmreplay io release --if-driver-dead" releases what it holds. If it starts again,

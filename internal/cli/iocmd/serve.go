@@ -96,14 +96,14 @@ Nobody who reaches the address is asked for a password. By default only this mac
 	flags.Duration(f, &opts.sources.Retention, "retain", 48*time.Hour,
 		"keep samples for a `DURATION`, which must be longer than any job")
 	flags.Duration(f, &opts.config.Delay, "delay", opts.config.Delay,
-		"look for a job a `DURATION` after its end, and twice more, as long apart")
+		"look for a job's counters `DURATION` after its end, and twice more at such intervals")
 	flags.Duration(f, &opts.config.MeasureOver, "measure-over", opts.config.MeasureOver,
 		"measure the use of the file system over a `DURATION`")
 	f.Float64Var(&opts.config.RateSigmas, "rate-sigmas", 0, "add `K` standard deviations to expected rates")
 	f.Float64Var(&opts.config.TimeSigmas, "time-sigmas", 0, "add `K` standard deviations to expected run times")
 	f.BoolVar(&opts.config.Baseline, "baseline", false, "answer that the use is 0 and no class is known")
 	f.StringVar(&opts.listen, "listen", "127.0.0.1:9999", "`ADDRESS` to listen on, as HOST:PORT")
-	f.StringVar(&opts.http, "http", "", "serve HTTP at `ADDRESS`, as HOST:PORT (default: not)")
+	f.StringVar(&opts.http, "http", "", "also serve HTTP at `ADDRESS`, as HOST:PORT")
 	f.StringVar(&opts.table, "class-table", "", "write the classes to `FILE` when they change")
 	console.AddCount(f, &opts.limits.Connections, "connections", opts.limits.Connections, "serve at most `N` clients at once")
 	opts.zone.Add(f)

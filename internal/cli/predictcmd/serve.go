@@ -50,7 +50,7 @@ has one line. Clients send it as "Authorization: Bearer TOKEN".`,
 	}
 	f := c.Flags()
 	f.StringVar(&opts.listen, "listen", "127.0.0.1:8765", "`ADDRESS` to listen on; port 0 takes a free one")
-	f.StringVar(&opts.token, "token", "", "want the token in this `FILE` of each client")
+	f.StringVar(&opts.token, "token", "", "answer only clients that give the token in this `FILE`")
 	f.StringVar(&opts.journal, "journal", "", "keep the events in this `DIR`, and continue with those in it")
 	return c
 }

@@ -38,10 +38,10 @@ which jobs started before it, who held its nodes, when backfill first planned it
 what let it start. JOB is an ID of the workload, ID_TASK for a task of an array, or the
 resource manager's number.
 
-Without JOB it adds up the waits of all jobs, or of those that --filter, --start and --end
-keep, and of groups of them with --by: the parts of the waits, the ten largest causes with
-hours and examples, and whose jobs held the processors for which they waited. The waits
-and their parts are those of rmreplay metrics.
+Without JOB it adds up the waits of all jobs. It prints the parts of the waits, as rmreplay
+metrics has them, the ten largest causes with hours and examples, and whose jobs held the
+processors meanwhile. --filter, --start and --end choose jobs, and --by divides them into
+groups.
 
 With --at it explains the whole queue at an instant: limits, reservations, nodes that were
 down, a burst of one user, a backfill scheduler that did not reach jobs that fit, a large
@@ -142,7 +142,7 @@ func groups(r *run.Run, record *explain.Record, filter string, start, end hpc.Ti
 		return start != 0 && row.Submit < start || end != 0 && row.Submit >= end
 	})
 	if len(rows) == 0 {
-		return explain.Groupings{}, fmt.Errorf("explaining jobs: none of %d is what --filter, --start and --end ask for", len(record.Rows()))
+		return explain.Groupings{}, fmt.Errorf("explaining jobs: --filter, --start and --end leave none of %d jobs", len(record.Rows()))
 	}
 	return record.Groups(rows, by...), nil
 }

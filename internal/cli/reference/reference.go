@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
-	"github.com/spf13/pflag"
 )
 
 // width is the width, in columns, to which the reference wraps the descriptions of flags.
@@ -75,17 +73,11 @@ func withSubcommands(c *cobra.Command) []*cobra.Command {
 	return list
 }
 
-// forDocuments adds the help flag to every command and replaces defaults that depend on this
-// machine by words, so that the documents are the same everywhere.
+// forDocuments adds the flags --help and --version, which cobra makes late.
 func forDocuments(root *cobra.Command) {
 	for _, c := range withSubcommands(root) {
 		c.InitDefaultHelpFlag()
 		c.InitDefaultVersionFlag()
-		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if _, err := strconv.Atoi(f.DefValue); err == nil && f.Name == "parallel" {
-				f.DefValue = "one for each processor"
-			}
-		})
 	}
 }
 

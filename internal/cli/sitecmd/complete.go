@@ -143,7 +143,7 @@ func (l Lent) runComplete(path string, o *completeFlags) error {
 		}
 		if cluster.Accounting() && cluster.Accounts == nil {
 			l.Say("warning: %s has no accounts.sacctmgr: QOS, accounts and users have no limits, and rules take QOS from "+
-				"the partitions, those of administrators too (sacctmgr dump %s file=accounts.sacctmgr writes it; "+
+				"the partitions, by their names (sacctmgr dump %s file=accounts.sacctmgr writes it; "+
 				"--rule qos=NAME:WEIGHT,NAME:WEIGHT names those of users)", o.cluster, cluster.Name)
 		}
 		opts.Site = experiment.Site(cluster)

@@ -50,9 +50,9 @@ func newExport(l Lent) *cobra.Command {
 		Use:   "export WORKLOAD --cluster DIR -o FILE",
 		Short: "Write a bundle: jobs and configuration in one file, without names",
 		Long: `Writes one file with the jobs, reservations, outages and usage of a workload, and with
-slurm.conf, gres.conf, topology.conf, accounts, QOS and users of its cluster. Names of
-users, groups, accounts, jobs, reservations and nodes, and of the cluster, become others,
-the same in all files. Jobs, users and groups are numbered anew. Of the configuration, the
+slurm.conf, gres.conf, topology.conf, accounts, QOS and users of its cluster. It replaces
+the names of users, groups, accounts, jobs, reservations, nodes and of the cluster, by the
+same new names in all files. Jobs, users and groups are numbered anew. Of the configuration, the
 keys that decide scheduling stay. Comments, scripts, command lines, paths, addresses and
 passwords are left out.
 

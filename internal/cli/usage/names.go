@@ -31,7 +31,7 @@ var otherFlags = map[string][]string{
 	"threads": {"parallel"}, "cores": {"parallel", "processors"}, "cpus": {"processors", "parallel"},
 	"p":     {"policy", "parallel"},
 	"procs": {"processors"}, "from": {"start"}, "since": {"start"}, "begin": {"start"}, "until": {"end"},
-	"to":   {"end"},
+	"to":   {"format", "end"},
 	"till": {"end"}, "conf": {"cluster"}, "config": {"cluster"}, "slurm-conf": {"cluster"},
 	"slurmconf": {"cluster"},
 	"site":      {"cluster"}, "c": {"cluster"}, "force": {"overwrite"}, "replace": {"overwrite"},

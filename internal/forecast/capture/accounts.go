@@ -16,8 +16,8 @@ import (
 // the cluster directory.
 const accountsFile = "accounts.sacctmgr"
 
-// qosColumns and accountColumns are what sacctmgr is asked to print of a QOS and of an association, in
-// its names of the columns. The first ones are not options of a command that adds it.
+// qosColumns and accountColumns are the columns that sacctmgr prints of a QOS and of an association. The first
+// columns name the entity; the others are options of the command that adds it.
 var (
 	qosColumns = strings.Split(
 		"Name,Flags,Preempt,GraceTime,GrpJobs,GrpJobsAccrue,GrpSubmitJobs,GrpTRES,GrpTRESMins,GrpTRESRunMins,GrpWall,"+

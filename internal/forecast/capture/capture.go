@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +43,8 @@ type index struct {
 	// At is the instant of the capture, and Zone the time zone of the times in its files.
 	At   time.Time `json:"at"`
 	Zone string    `json:"time_zone"`
+	// History is when the whole history was read; later captures may have continued it.
+	History time.Time `json:"history_read,omitzero"`
 	// Missing has the commands that failed, and what could not be copied, with the errors.
 	Missing map[string]string `json:"missing,omitempty"`
 }
@@ -53,9 +56,9 @@ type command struct {
 	required bool
 }
 
-// commands returns the commands of a capture. All of them only read. history is how far back
-// finished jobs are read; 0 for none.
-func commands(now time.Time, history time.Duration) []command {
+// commands returns the commands of a capture. All of them only read. Finished jobs are read from an instant on;
+// not at all if it is zero.
+func commands(since time.Time) []command {
 	list := []command{
 		{jobsFile, []string{"scontrol", "--details", "show", "job"}, true},
 		{nodesFile, []string{"scontrol", "show", "node"}, true},
@@ -65,10 +68,10 @@ func commands(now time.Time, history time.Duration) []command {
 		{schedulerFile, []string{"sdiag"}, false},
 		{usageFile, []string{"sshare", "--all", "--parsable2", "--format=Account,User,RawUsage"}, false},
 	}
-	if history > 0 {
+	if !since.IsZero() {
 		list = append(list, command{historyFile, []string{
 			"sacct", "--allusers", "--duplicates", "--parsable2", "--allocations",
-			"--starttime=" + now.Add(-history).UTC().Format("2006-01-02T15:04:05"),
+			"--starttime=" + since.UTC().Format("2006-01-02T15:04:05"),
 			"--format=JobID,JobIDRaw,JobName,User,UID,Group,GID,Account,Partition,QOS,Submit,Eligible,Start,End,Elapsed,State,ExitCode,Timelimit,ReqCPUS,AllocCPUS,ReqNodes,NNodes,ReqMem,ReqTRES,AllocTRES,NodeList,Priority",
 		}, false})
 	}
@@ -79,6 +82,9 @@ func commands(now time.Time, history time.Duration) []command {
 type Options struct {
 	// History is how far back finished jobs are read with sacct; 0 for none.
 	History time.Duration
+	// Earlier, if it is not empty, is the directory of an earlier capture with the same History. sacct is then asked
+	// only for what happened since, unless the whole history was read more than a day ago.
+	Earlier string
 	// Timeout bounds each command.
 	Timeout time.Duration
 	// Now is the instant at which Run is called.
@@ -101,7 +107,7 @@ func Run(ctx context.Context, dir string, opts Options) (err error) {
 	}()
 	c := capturing{ctx: ctx, dir: dir, opts: opts, began: time.Now(),
 		made: index{Format: 1, Zone: "UTC", Missing: map[string]string{}}}
-	for _, one := range commands(opts.Now, opts.History) {
+	for _, one := range commands(c.since()) {
 		if err := c.command(one); err != nil {
 			return fmt.Errorf("capturing a cluster: %w", err)
 		}
@@ -116,6 +122,17 @@ func Run(ctx context.Context, dir string, opts Options) (err error) {
 	return nil
 }
 
+// CommandError is the error of a command of Slurm without whose answer there is no capture.
+type CommandError struct {
+	Words []string
+	Err   error
+}
+
+func (e *CommandError) Error() string { return strings.Join(e.Words, " ") + ": " + e.Err.Error() }
+
+// Unwrap returns the error within.
+func (e *CommandError) Unwrap() error { return e.Err }
+
 // capturing is a capture that is being made.
 type capturing struct {
 	ctx   context.Context
@@ -124,6 +141,8 @@ type capturing struct {
 	began time.Time
 	made  index
 	jobs  []*job // that can be read
+	// earlier is the history of an earlier capture, which sacct's answer continues.
+	earlier string
 }
 
 // command saves the output of a command, and what follows from it.
@@ -131,10 +150,13 @@ func (c *capturing) command(one command) error {
 	said, err := execute(c.ctx, one.words, c.opts.Timeout)
 	switch {
 	case err != nil && (one.required || c.ctx.Err() != nil):
-		return fmt.Errorf("%s: %w", strings.Join(one.words, " "), err)
+		return &CommandError{one.words, err}
 	case err != nil:
 		c.made.Missing[strings.Join(one.words, " ")] = err.Error()
 		return nil
+	}
+	if one.file == historyFile && c.earlier != "" {
+		said = continued(c.earlier, said)
 	}
 	if err := output.Text(filepath.Join(c.dir, one.file), said); err != nil {
 		return err
@@ -332,6 +354,16 @@ func readWhole(path, cluster string, depth int) (string, error) {
 	return b.String(), nil
 }
 
+// Private reports whether a site hides jobs from other users than their owners (PrivateData in slurm.conf(5)), as
+// scontrol showed it in a capture.
+func Private(dir string) (bool, error) {
+	text, err := input.ReadFile(filepath.Join(dir, configFile), mostText)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return slices.Contains(strings.Split(setting(string(text), "PrivateData"), ","), "jobs"), err
+}
+
 // Cluster returns the cluster directory in a capture, or "" if it has none.
 func Cluster(dir string) string {
 	if _, err := os.Stat(filepath.Join(dir, clusterDir, "slurm.conf")); err != nil {
@@ -340,15 +372,23 @@ func Cluster(dir string) string {
 	return filepath.Join(dir, clusterDir)
 }
 
-// readIndex reads capture.json.
-func readIndex(dir string) (at hpc.Time, zone *time.Location, missing map[string]string, err error) {
+// readIndexFile reads capture.json.
+func readIndexFile(dir string) (i index, err error) {
 	text, err := input.ReadFile(filepath.Join(dir, indexFile), mostText)
 	if err != nil {
-		return 0, nil, nil, err
+		return i, err
 	}
-	var i index
 	if err := json.Unmarshal(text, &i); err != nil {
-		return 0, nil, nil, fmt.Errorf("%s: %w", indexFile, err)
+		return i, fmt.Errorf("%s: %w", indexFile, err)
+	}
+	return i, nil
+}
+
+// readIndex reads capture.json, and checks what it says.
+func readIndex(dir string) (at hpc.Time, zone *time.Location, missing map[string]string, err error) {
+	i, err := readIndexFile(dir)
+	if err != nil {
+		return 0, nil, nil, err
 	}
 	switch {
 	case i.Format != 1:

@@ -20,6 +20,7 @@ type job struct {
 	request   *hpc.Request
 	unheld    []string // fields that the request does not hold
 	estimate  hpc.Time // of its start, by Slurm
+	reason    string   // why it waits, by Slurm
 	suspended bool
 	component bool // of a heterogeneous job
 }
@@ -66,7 +67,7 @@ func (s *shown) job(zone *time.Location) (*job, error) {
 	j.User, j.UID, j.HasUID = nameAndNumber(v["UserId"])
 	j.Group, j.GID, _ = nameAndNumber(v["GroupId"])
 	j.Account, j.QOS, j.Partition, j.Reservation = v["Account"], v["QOS"], v["Partition"], v["Reservation"]
-	j.WCKey = v["WCKey"]
+	j.WCKey, j.reason = v["WCKey"], v["Reason"]
 	if p, err := strconv.ParseUint(v["Priority"], 10, 32); err == nil {
 		priority := uint32(p)
 		j.Priority = &priority

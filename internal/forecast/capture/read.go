@@ -81,6 +81,7 @@ func read(dir string) (*forecast.Queue, error) {
 		notes[len(notes)-1] += ": run times are drawn from the whole time limit"
 	}
 	q := forecast.NewQueue(w, history, estimates(jobs), notes)
+	q.Reasons = reasons(jobs)
 	q.Phase, err = readPhase(dir, at, zone)
 	doubt(err, "slurmctld's periodic work has a random phase")
 	q.Notes = notes
@@ -240,6 +241,30 @@ func estimates(jobs []*job) map[forecast.Key]hpc.Time {
 			if array, err := hpc.ParseArray(j.ArrayRest); err == nil {
 				of[forecast.Key{Job: strconv.FormatUint(uint64(j.ArrayJob), 10), Task: array.Tasks[0]}] = j.estimate
 			}
+		}
+	}
+	return of
+}
+
+// reasons returns Slurm's words for what jobs wait for.
+func reasons(jobs []*job) map[forecast.Key]string {
+	of := map[forecast.Key]string{}
+	for _, j := range jobs {
+		if j.State != hpc.Pending || j.reason == "" {
+			continue
+		}
+		tasks := []int{-1}
+		if array, err := hpc.ParseArray(j.ArrayRest); err == nil && j.ArrayRest != "" {
+			tasks = array.Tasks
+		} else if j.ArrayTask >= 0 {
+			tasks = []int{j.ArrayTask}
+		}
+		for _, task := range tasks {
+			id := j.ID
+			if task >= 0 {
+				id = strconv.FormatUint(uint64(j.ArrayJob), 10)
+			}
+			of[forecast.Key{Job: id, Task: task}] = j.reason
 		}
 	}
 	return of

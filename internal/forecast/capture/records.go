@@ -134,7 +134,7 @@ func (s *shown) lines(record []string) {
 			s.values[key] = value
 		case late:
 		case key == "UserId" && begun:
-			s.doubt = errors.New("UserId is there twice, so that one of them is the text of its name")
+			s.doubt = errors.New("UserId appears twice, so one of them belongs to a name")
 		case key == "UserId", begun && keys[key] && key != "Command":
 			s.words("", fields)
 		case begun && key == "Command":

@@ -221,7 +221,7 @@ func counts(key, text string) (least, most int, err error) {
 	if strings.ContainsAny(text, ",:") {
 		set, err := hpc.ParseArray(text)
 		if err != nil {
-			return 0, 0, fmt.Errorf("%s=%.20s: not a set of counts", key, text)
+			return 0, 0, fmt.Errorf("%s=%.20s: not a list of numbers (want, for example, 1,3,5-9)", key, text)
 		}
 		return set.Tasks[0], set.Tasks[len(set.Tasks)-1], nil
 	}

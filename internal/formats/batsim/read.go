@@ -134,7 +134,7 @@ func (s *reader) read(r io.Reader) error {
 	}
 	s.w.Rows = workload.Rows{Read: len(s.doc.Jobs), Jobs: s.w.Jobs.Len(), Dropped: len(s.w.Unusable)}
 	if s.w.Jobs.Len() == 0 {
-		return fmt.Errorf("no usable job in it%s", s.book.Summary())
+		return fmt.Errorf("it has no usable job%s", s.book.Summary())
 	}
 	s.w.Rules, s.w.Mistake = s.book.Counts, s.book.Mistake()
 	s.w.Sort()
@@ -176,7 +176,7 @@ func (s *reader) job(text json.RawMessage) (*hpc.Job, error) {
 
 func (s *reader) add(job *hpc.Job, number int) error {
 	if s.ids[job.ID] {
-		if err := s.book.Fall(workload.RuleRenamed, "the id %.60q is there twice", job.ID); err != nil {
+		if err := s.book.Fall(workload.RuleRenamed, "the id %.60q occurs twice", job.ID); err != nil {
 			return err
 		}
 		job.ID += "#" + strconv.Itoa(number)

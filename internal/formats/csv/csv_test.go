@@ -49,7 +49,7 @@ func TestErrors(t *testing.T) {
 	const head = "id,submit,run_time_s,tasks,requeue\n"
 	for text, want := range map[string]string{
 		"":                                "reading csv: x.csv: empty",
-		head:                              "x.csv: no job in it",
+		head:                              "x.csv: it has no job",
 		"id,submit,runtime\n":             "x.csv:1:11: runtime: not a known column (did you mean run_time_s?)",
 		"id,submit,Tasks,run_time_s\n":    "x.csv:1:11: Tasks: not a known column (did you mean tasks?)",
 		"id,submit,colour\n":              "colour: not a known column (want id, submit,",

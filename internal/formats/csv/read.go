@@ -79,7 +79,7 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 		return nil, fmt.Errorf("reading csv: %w", err)
 	}
 	if t.w.Jobs.Len() == 0 {
-		return nil, fmt.Errorf("reading csv: %s: no job in it", name)
+		return nil, fmt.Errorf("reading csv: %s: it has no job", name)
 	}
 	t.w.Rules, t.w.Mistake = t.book.Counts, t.book.Mistake()
 	t.w.Sort()

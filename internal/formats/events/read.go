@@ -60,7 +60,7 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 		return nil, fmt.Errorf("reading events: %s:%d: %w", name, e.last.number, err)
 	}
 	if len(e.jobs) == 0 {
-		return nil, fmt.Errorf("reading events: %s: no job in it", name)
+		return nil, fmt.Errorf("reading events: %s: it has no job", name)
 	}
 	for _, c := range e.cancels {
 		if err := e.cancel(c); err != nil {

@@ -65,8 +65,8 @@ func TestReadEpoch(t *testing.T) {
 func TestReadErrors(t *testing.T) {
 	const good = "-dt 0 -e submit_batch_job | -J a\n"
 	tests := []struct{ text, want string }{
-		{"", "reading events: x.events: no job in it"},
-		{"# nothing\n\n", "reading events: x.events: no job in it"},
+		{"", "reading events: x.events: it has no job"},
+		{"# nothing\n\n", "reading events: x.events: it has no job"},
 		{good + "-dt 1 -e submit_batch_job | -t 00:7x", "reading events: x.events:2: -t 00:7x: not a time limit (want minutes, HH:MM:SS or D-HH:MM:SS)"},
 		{"-dt 1 -e submit_batch_job -J a", "x.events:1: no event (want"},
 		{"-dt 1 -e submit_job | -J a", "-e submit_job: not a known event (want submit_batch_job or cancel_job)"},

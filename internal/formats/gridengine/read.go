@@ -292,7 +292,7 @@ const (
 // fate sets the state.
 func fate(j *finished.Job, why uint64, exit int) {
 	if exit < 256 {
-		j.ExitCode = exit
+		j.ExitCode, j.HasExit = exit, true
 	}
 	switch {
 	case j.Start == 0:

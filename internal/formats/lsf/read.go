@@ -379,7 +379,7 @@ func (j *job) ran(hosts []string) {
 
 // ended sets the state. exit is the status of wait(2).
 func (j *job) ended(status, exit, reason int64) {
-	j.ExitCode, j.Signal = int(exit>>8)&0xff, int(exit&0x7f)
+	j.ExitCode, j.Signal, j.HasExit = int(exit>>8)&0xff, int(exit&0x7f), true
 	switch {
 	case status&statusDone != 0:
 		j.State, j.ExitCode, j.Signal = hpc.Completed, 0, 0

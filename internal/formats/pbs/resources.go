@@ -98,6 +98,7 @@ func (j *job) attribute(key string, value []byte) (err error) {
 		if j.ExitCode, err = strconv.Atoi(string(value)); err != nil {
 			j.ExitCode, err = 1, errors.New("not an exit status (want a number)")
 		}
+		j.HasExit = err == nil
 	case "exec_host":
 		j.NodeList, j.AllocNodes, j.AllocCPUs, err = hosts(string(value))
 	}

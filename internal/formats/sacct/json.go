@@ -61,7 +61,7 @@ func (s *jsonReader) read(d *json.Decoder) error {
 		return fmt.Errorf("after %d jobs: %w", s.jobs, jsonError(err))
 	}
 	if !found {
-		return errors.New("no list of jobs in it (want what sacct --json prints)")
+		return errors.New("it has no list of jobs (want what sacct --json prints)")
 	}
 	return nil
 }
@@ -329,6 +329,7 @@ func (j *jsonJob) record() (*finished.Job, error) {
 		Reservation: string(j.Reservation.Name),
 		Constraint:  string(j.Features), Licenses: string(j.Licenses), Comment: string(j.Comment.Job),
 		State: hpc.State(j.State.Current), ExitCode: j.ExitCode.ReturnCode.count(),
+		HasExit: j.ExitCode.ReturnCode.set,
 		Signal:  max(j.ExitCode.Signal.SignalID.count(), j.ExitCode.Signal.ID.count()),
 		Held:    slurmspec.HeldForReason(string(j.State.Reason)),
 		ReqCPUs: j.Required.CPUs.count(), AllocNodes: j.NodeCount.count(), NodeList: slurmspec.Given(string(j.Nodes)),

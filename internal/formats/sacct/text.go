@@ -727,10 +727,11 @@ func (s *textReader) details(r *finished.Job, get func(int) []byte) error {
 	}
 	code, signal, _ := bytes.Cut(get(c.exitCode), []byte(":"))
 	var err2 error
+	r.HasExit = len(code) > 0
 	r.ExitCode, err = parseAmount(code)
 	if r.Signal, err2 = parseAmount(signal); err != nil || err2 != nil || r.ExitCode > 255 || r.Signal > 127 {
 		check("ExitCode", get(c.exitCode), errors.New("not an exit code and a signal (want 1:0)"))
-		r.ExitCode, r.Signal = 0, 0
+		r.ExitCode, r.Signal, r.HasExit = 0, 0, false
 	}
 	r.Held = slurmspec.HeldForReason(string(get(c.reason)))
 	if p, ok := parseUint32(get(c.priority)); ok {

@@ -219,8 +219,8 @@ func TestSacctRules(t *testing.T) {
 		{sacctLine("2", "b", "", -1, 10, 20, "COMPLETED"), finished.RuleNoSubmit, "job 2: no submit time"},
 		{strings.Replace(sacctLine("2", "b", "", 0, 10, 20, "COMPLETED"), "|4\n", "|0\n", 1), finished.RuleNoSize, "job 2: neither processors nor nodes"},
 		{strings.Replace(sacctLine("2", "b", "", 0, 10, 20, "COMPLETED"), "|4\n", "|-4\n", 1), finished.RuleBadValue, `ReqCPUS "-4": not a count`},
-		{good, finished.RuleDuplicate, "job 1 is there twice"},
-		{sacctLine("1", "a", "", 5, 10, 20, "COMPLETED"), workload.RuleRenamed, "job 1 is there twice, with other times"},
+		{good, finished.RuleDuplicate, "job 1 occurs twice"},
+		{sacctLine("1", "a", "", 5, 10, 20, "COMPLETED"), workload.RuleRenamed, "job 1 occurs twice, with other times"},
 		{sacctLine("2", "b", "", 0, 20, 10, "COMPLETED"), finished.RuleTimesReversed, "job 2: submit "},
 		{sacctLine("2", "b", "", 30, 20, 40, "COMPLETED"), finished.RuleTimesReversed, "job 2: submit "},
 		{sacctLine("2", "b", "", 0, -1, 20, "COMPLETED"), finished.RuleNoStartAtAll, "job 2: it ran and ended"},
@@ -428,8 +428,8 @@ func TestSacctErrors(t *testing.T) {
 		"JobID|Submit|ReqCPUS\n":           "reading sacct: x:1: no column Start, End (want sacct -P -o ...,Start,End)",
 		"JobID,Submit,Start,End,ReqTRES\n": "x:1: commas between the columns, as in reqtres (want sacct -P",
 		"JobIDRaw|State\n":                 "no column Submit, Start, End, ReqCPUS",
-		fewColumns:                         "reading sacct: x: no usable job in it",
-		fewColumns + "1|a|b|c|\n":          "no usable job in it (record_unreadable 1; the first: ",
+		fewColumns:                         "reading sacct: x: it has no usable job",
+		fewColumns + "1|a|b|c|\n":          "it has no usable job (record_unreadable 1; the first: ",
 		"Cluster|" + fewColumns + "a|" + sacctLine("1", "a", "", 0, 1, 2, "COMPLETED") + "b|" + sacctLine("2", "a", "", 0, 1, 2, "COMPLETED"): "x:3: jobs of cluster a and of b (want --cluster-name",
 	} {
 		if _, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {

@@ -129,7 +129,7 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 		return nil, fmt.Errorf("reading SWF: %w", err)
 	}
 	if s.w.Jobs.Len() == 0 {
-		return nil, fmt.Errorf("reading SWF: %s: no usable job in it%s", name, s.book.Summary())
+		return nil, fmt.Errorf("reading SWF: %s: it has no usable job%s", name, s.book.Summary())
 	}
 	if err := s.dropParts(); err != nil {
 		return nil, fmt.Errorf("reading SWF: %s: %w", name, err)
@@ -161,7 +161,7 @@ func (s *reader) dropParts() error {
 			if s.whole[n] {
 				break
 			}
-			if err := s.book.Fall(workload.RuleRenamed, "record %d: job number %d is there twice", p.record, n); err != nil {
+			if err := s.book.Fall(workload.RuleRenamed, "record %d: job number %d occurs twice", p.record, n); err != nil {
 				return err
 			}
 		}
@@ -409,7 +409,7 @@ func (s *reader) identify(job *hpc.Job, r *record, line int) error {
 	if isPart(r) { // dropParts counts it, unless it removes it
 		return nil
 	}
-	return s.book.Fall(workload.RuleRenamed, "job number %d is there twice", n)
+	return s.book.Fall(workload.RuleRenamed, "job number %d occurs twice", n)
 }
 
 // addUser adds the job's user to the workload, with the group of the user's first job.

@@ -118,7 +118,7 @@ func TestSWFRules(t *testing.T) {
 		{"2 20 0 -0.5 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", swf.RuleNoRunTime, "field 4: no run time"},
 		{"2 20 -7 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", swf.RuleBadWait, "a wait time of -7 s"},
 		{"2 20 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 99 -1", swf.RuleNoJobBefore, "no job 99 before"},
-		{"1 20 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", workload.RuleRenamed, "job number 1 is there twice"},
+		{"1 20 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", workload.RuleRenamed, "job number 1 occurs twice"},
 		{"2 5 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", workload.RuleOutOfOrder, "submitted at 2024-01-01T00:00:05Z, after a job"},
 		{"2 99999999 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", workload.RuleClockJump, "days after the job before"},
 		{"2 20 0 60 4 -1 -1 4 600 68719476736 1 12 3 7 1 1 -1 -1", swf.RuleAbsurdMemory, "68719476736 KiB of memory for a processor are more than 4 TiB"},
@@ -146,9 +146,9 @@ func TestSWFRules(t *testing.T) {
 
 func TestReadErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                           "reading SWF: x.swf: no usable job in it",
-		"; Version: 2.2\n":           "no usable job in it",
-		"1 2 3\n4 5\n":               "no usable job in it (swf_not_a_record 2; the first: 3 fields (want 18))",
+		"":                           "reading SWF: x.swf: it has no usable job",
+		"; Version: 2.2\n":           "it has no usable job",
+		"1 2 3\n4 5\n":               "it has no usable job (swf_not_a_record 2; the first: 3 fields (want 18))",
 		strings.Repeat("1 ", 16<<20): "x.swf:1: line of more than 16 MiB",
 	} {
 		if _, err := swf.Read(strings.NewReader(text), "x.swf", workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {

@@ -449,8 +449,8 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 	return text
 }
 
-// strange returns the states that are not known, with a state that they could mean. A job that has an end
-// neither runs nor waits: somebody ended it.
+// strange returns the states that are not Slurm's, with a state that they could mean: sites use words such as killed in
+// several ways. A job that has an end neither runs nor waits: somebody ended it.
 func (p *proposal) strange(column string) (list []string) {
 	var field Field
 	at, end := slices.Index(p.columns, column), slices.Index(p.columns, p.fields["end"])
@@ -459,6 +459,9 @@ func (p *proposal) strange(column string) (list []string) {
 		state, err := field.state(text)
 		if (state == hpc.Running || state == hpc.Pending) && end >= 0 && !field.isUnknown(row[end], nil) {
 			err, meaning = errState, hpc.Cancelled
+		}
+		if known, other := stateWords[strings.ToLower(text)]; other && err == nil {
+			err, meaning = errState, known
 		}
 		entry := strconv.Quote(text) + ": " + string(meaning)
 		if err != nil && !field.isUnknown(text, nil) && !slices.Contains(list, entry) && len(list) < 20 {

@@ -354,6 +354,7 @@ func (v *values) fate(r *finished.Job) {
 	r.State = value(v, "state", (*Field).state)
 	exit := value(v, "exit_code", func(f *Field, text string) (e [2]int, err error) {
 		e[0], e[1], err = f.exitCode(text)
+		r.HasExit = err == nil
 		return e, err
 	})
 	r.ExitCode, r.Signal = exit[0], exit[1]

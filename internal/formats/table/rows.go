@@ -331,7 +331,7 @@ func (t *jsonTable) records(d *json.Decoder, f func(any) error) error {
 		}
 		return elements(d, f)
 	}
-	return fmt.Errorf("no list %s in it", t.list)
+	return fmt.Errorf("it has no list %s", t.list)
 }
 
 func (t *jsonTable) firstByte() (byte, bool) {

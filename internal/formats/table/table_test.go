@@ -217,7 +217,7 @@ func TestRows(t *testing.T) {
 		"2,,1709280060,1709280120,4,1\n":           {finished.RuleNoSubmit, "line 3: job 2: no submit time"},
 		"2,1709280000,1709280060,1709280120,,1\n":  {finished.RuleNoSize, "line 3: job 2: neither processors nor nodes"},
 		"2,1709280000,1709280060,1709280120,4,x\n": {finished.RuleBadValue, `line 3: job 2: column mem (memory) "x": not an amount of memory`},
-		good: {finished.RuleDuplicate, "line 3: job 1 is there twice"},
+		good: {finished.RuleDuplicate, "line 3: job 1 occurs twice"},
 		"2,1709280000,1709280060,1709280120,1e30,1\n": {finished.RuleBadValue, "line 3: job 2: column cores (cpus)"},
 	} {
 		w := read(t, mapText, head+good+row)
@@ -300,6 +300,47 @@ func TestDataSets(t *testing.T) {
 	}
 }
 
+// TestTypicalHeaders proposes a map for tables of sites: the names of columns in English as people write them, each
+// with a value. A name whose values are of another kind has no place.
+func TestTypicalHeaders(t *testing.T) {
+	const at, later, clock = "2026-06-01 08:00:00", "2026-06-01 09:00:00", "04:00:00"
+	for field, headers := range map[string]map[string][]string{
+		"id":         {"4711": {"Job Number", "JobID", "Job No", "job_nr", "Job", "Request ID"}},
+		"user":       {"anna": {"Owner", "User", "User Name", "Submitted by", "Submitter", "Login", "Job Owner"}},
+		"account":    {"p17": {"Project", "Project Code", "Account", "Allocation", "Cost Center", "Charge Account"}},
+		"partition":  {"long": {"Queue", "Partition", "Queue Name", "Job Queue", "Pool"}},
+		"submit":     {at: {"Queued at", "Queued", "Submitted", "Submit Date", "Submission Time", "Enqueued", "Arrival Time", "Date Submitted", "Created"}},
+		"start":      {at: {"Started", "Start Date", "Start", "Started At", "Begin", "Began", "Dispatched", "Dispatch Time", "Launched"}},
+		"end":        {later: {"Finished", "Finish", "Finished At", "End Date", "Completed", "Completed At", "Completion Date", "Stopped", "Stop Time", "Terminated", "Job End"}},
+		"run_time":   {clock: {"Run Time", "Elapsed", "Duration", "Execution Time", "Wallclock Used", "Walltime Used"}, "14400": {"runtime_s", "Elapsed (sec)", "Used Walltime"}},
+		"time_limit": {clock: {"Wall limit", "Time Limit", "Wallclock Limit", "Requested Walltime", "Max Runtime", "Max Walltime", "Limit", "Time Requested"}, "240": {"Limit (min)"}},
+		"wait":       {clock: {"Wait", "Waiting Time", "Time in Queue", "Queue Wait Time", "Pending Time"}},
+		"state":      {"ok": {"Result", "State", "Status", "Outcome", "Final State", "Job Status", "Completion Status"}, "crash": {"Result"}},
+		"exit_code":  {"1": {"Exit Code", "Exit", "Return Code", "rc"}},
+		"cpus":       {"64": {"Cores", "CPUs", "NCPUs", "Core Count", "Cores Requested", "Number of Cores", "Total CPUs", "procs", "vCPUs"}},
+		"nodes":      {"4": {"Nodes", "Node Count", "Num Nodes", "Number of Nodes", "Nodes Requested", "nhosts"}},
+		"gpus":       {"2": {"GPUs", "GPU Count", "Number of GPUs", "Accelerators"}},
+		"memory":     {"64": {"Memory", "Memory (GB)", "Req Mem", "RAM", "Memory Requested"}},
+		"node_list":  {"n[1-4]": {"Node List", "Exec Host", "Hosts", "Hostnames"}},
+		"":           {"yes": {"Completed", "Finished", "Exit", "Limit"}, "anna": {"Waiting", "Cores"}, "a note": {"Ended"}},
+	} {
+		for value, names := range headers {
+			for _, header := range names {
+				var b strings.Builder
+				text := header + ";other thing\n" + value + ";x\n" + value + ";y\n"
+				if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader(text), headLength), nil, 0, "jobs"); err != nil {
+					t.Errorf("%s: %v", header, err)
+					continue
+				}
+				placed := strings.Contains(b.String(), "\n  "+field+": ")
+				if none := strings.Contains(b.String(), "\n#   "+header); field == "" && !none || field != "" && !placed {
+					t.Errorf("%s (%s): not in the field %q:\n%s", header, value, field, b.String())
+				}
+			}
+		}
+	}
+}
+
 // TestPropose reads tables with the maps that are proposed for them.
 func TestPropose(t *testing.T) {
 	for text, want := range map[string][]string{
@@ -310,6 +351,9 @@ func TestPropose(t *testing.T) {
 		"name,cpu_milli,memory_mib,num_gpu,pod_phase,creation_time,scheduled_time,deletion_time\np1,11908,512,1,Running,0,5,90\np2,500,512,0,Pending,7,,60\n": {
 			`submit: {column: "creation_time", time: "relative"}`, `start: {column: "scheduled_time", time: "relative"}`,
 			`cpus: {column: "cpu_milli", times: 0.001} # guess: thousandths of cpu`, `values: {"Running": CANCELLED, "Pending": CANCELLED}`, "zone: UTC",
+		},
+		"Result;Finished;x\nok;2026-06-01 08:00:00;1\nkilled;2026-06-01 09:00:00;2\nwithdrawn;;3\ncrash;2026-06-01 09:00:00;4\nbroken;;5\n": {
+			`state: {column: "Result", values: {"ok": COMPLETED, "killed": CANCELLED, "withdrawn": CANCELLED, "crash": FAILED, "broken": FAILED}} # guess`, "",
 		},
 		`{"job":{"id":7,"cores":4},"queued_time":60,"submit":1709280000000,"elapsed":"00:01:00","status":"weird"}`: {`id: "job.id"`},
 	} {

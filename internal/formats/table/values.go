@@ -144,10 +144,11 @@ var stateWords = map[string]hpc.State{
 	"complete": hpc.Completed, "done": hpc.Completed, "success": hpc.Completed, "successful": hpc.Completed,
 	"succeeded": hpc.Completed,
 	"pass":      hpc.Completed, "passed": hpc.Completed, "finished": hpc.Completed, "ok": hpc.Completed,
+	"failure": hpc.Failed, "crash": hpc.Failed, "crashed": hpc.Failed,
 	"fail": hpc.Failed, "error": hpc.Failed, "exit": hpc.Failed, "exited": hpc.Failed,
 	"cancel": hpc.Cancelled, "canceled": hpc.Cancelled, "killed": hpc.Cancelled, "deleted": hpc.Cancelled,
-	"removed": hpc.Cancelled, "aborted": hpc.Cancelled,
-	"timed_out": hpc.TimedOut, "time_limit": hpc.TimedOut, "walltime": hpc.TimedOut, "oom": hpc.OutOfMemory,
+	"removed": hpc.Cancelled, "aborted": hpc.Cancelled, "withdrawn": hpc.Cancelled,
+	"timed_out": hpc.TimedOut, "time_limit": hpc.TimedOut, "walltime": hpc.TimedOut, "timed out": hpc.TimedOut, "oom": hpc.OutOfMemory,
 	"queued": hpc.Pending, "waiting": hpc.Pending,
 }
 

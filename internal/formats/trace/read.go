@@ -145,7 +145,7 @@ type usageRecord struct {
 func Read(r io.Reader, name string, _ workload.ReadOptions) (*workload.Workload, error) {
 	w, err := ReadSetting(r, name)
 	if err == nil && w.Jobs.Len() == 0 {
-		return nil, fmt.Errorf("reading trace: %s: no job in it", name)
+		return nil, fmt.Errorf("reading trace: %s: it has no job", name)
 	}
 	return w, err
 }

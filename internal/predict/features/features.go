@@ -209,7 +209,7 @@ func (h *History) find(p *place) {
 	}
 }
 
-// renew makes a place of an open job have its crowds, which are never forgotten, and nothing that was.
+// renew looks up the groups of an open job again if the history has forgotten some since.
 func (h *History) renew(p *place) {
 	if p.forgot != h.forgot {
 		h.find(p)

@@ -33,8 +33,8 @@ type savedPast struct {
 	Jobs []past `json:"jobs"`
 }
 
-// mostSavedPast bounds the jobs that are saved one by one, for the same reason. Those of the users whose
-// last job ended longest ago are left out.
+// mostSavedPast bounds the jobs that are saved one by one, so that the file stays small. It leaves out the jobs of
+// the users whose last job ended longest ago.
 const mostSavedPast = 200000
 
 type savedKey struct {

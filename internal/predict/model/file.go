@@ -107,7 +107,7 @@ const leastJobs = 50
 // is then trained on all of them.
 func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, error) {
 	if !o.Kind.Trained() {
-		return nil, fmt.Errorf("training a model: %s has nothing to train (want %s, %s or %s)", o.Kind, Linear, Forest, Boost)
+		return nil, fmt.Errorf("training a model: %s is not a trained model (want %s, %s or %s)", o.Kind, Linear, Forest, Boost)
 	}
 	if err := cases.Check(); err != nil {
 		return nil, fmt.Errorf("training a model: %w", err)
@@ -290,9 +290,9 @@ func (f *fitted) check(k Kind) error {
 	width := features.Count
 	switch {
 	case f == nil:
-		return errors.New("no model in it")
+		return errors.New("it has no model")
 	case f.Linear != nil && f.Forest != nil, f.Linear != nil && f.Boost != nil, f.Forest != nil && f.Boost != nil:
-		return errors.New("more than one model in it (want one)") // only that of the kind is checked below
+		return errors.New("it has more than one model (want one)") // only that of the kind is checked below
 	case k == Linear && f.Linear != nil:
 		if len(f.Linear.Mean) != width || len(f.Linear.Weight) != width {
 			return fmt.Errorf("not %d weights", width)
@@ -308,7 +308,7 @@ func (f *fitted) check(k Kind) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("no model of kind %s in it", k)
+	return fmt.Errorf("it has no model of kind %s", k)
 }
 
 // Until returns the instant after whose events the model knows nothing.

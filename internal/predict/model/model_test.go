@@ -292,8 +292,8 @@ func TestHostileFiles(t *testing.T) {
 		"trained by rmreplay test on other features":                      zipped(strings.Replace(header, `"log_limit"`, `"limit"`, 1) + "\n" + body),
 		"the file is damaged: unexpected EOF":                             written[:len(written)/2],
 		"the file is damaged":                                             zipped(header + "\n" + body[:len(body)/2]),
-		"no model of kind linear in it":                                   zipped(strings.Replace(header, `"boost"`, `"linear"`, 1) + "\n" + body),
-		"no model in it":                                                  zipped(header + "\n{}"),
+		"it has no model of kind linear":                                  zipped(strings.Replace(header, `"boost"`, `"linear"`, 1) + "\n" + body),
+		"it has no model":                                                 zipped(header + "\n{}"),
 		"nodes with":                                                      zipped(header + "\n" + strings.Replace(body, `"left":[`, `"left":[99999,`, 1)),
 		"model of rmreplay (want a file":                                  zipped(strings.Replace(header, "{", "{"+strings.Repeat(" ", 1<<16), 1) + "\n" + body),
 	} {
@@ -383,8 +383,8 @@ func unzip(t testing.TB, b []byte) string {
 func TestTrainRefuses(t *testing.T) {
 	few := cases(t, log(3, 1))
 	for want, o := range map[string]TrainOptions{
-		"has nothing to train (want linear, forest or boost)": {Kind: LastTwo},
-		"jobs with a run time ended by":                       {Kind: Boost},
+		"is not a trained model (want linear, forest or boost)": {Kind: LastTwo},
+		"jobs with a run time ended by":                         {Kind: Boost},
 	} {
 		if _, err := Train(t.Context(), few, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -102,6 +102,26 @@ func (b Set) Equal(other Set) bool {
 	return true
 }
 
+// Hash spreads sets over numbers. The words of a large set are independent, so that the processor computes with four
+// of them at once.
+func (b Set) Hash() uint64 {
+	const prime = 0x9e3779b97f4a7c15
+	var sums [4]uint64
+	for ; len(b) >= 4; b = b[4:] {
+		for k, w := range b[:4] {
+			sums[k] = bits.RotateLeft64((sums[k]^w)*prime, 31)
+		}
+	}
+	sum := uint64(0)
+	for _, list := range [...][]uint64{sums[:], b} {
+		for _, w := range list {
+			sum = (sum ^ w) * prime
+			sum ^= sum >> 29
+		}
+	}
+	return sum
+}
+
 // Next returns the first node at or after i, or -1.
 func (b Set) Next(i int) int {
 	if i>>6 >= len(b) {

@@ -53,6 +53,9 @@ func TestSet(t *testing.T) {
 		if a.Contains(b) != (or.Count() == a.Count()) || a.Equal(b) != maps.Equal(inA, inB) {
 			t.Fatalf("%v contains %v: %v, is equal: %v", inA, inB, a.Contains(b), a.Equal(b))
 		}
+		if a.Equal(b) != (a.Hash() == b.Hash()) { // 64 bits, of at most some thousand draws
+			t.Fatalf("%v and %v are spread to %#x and %#x", inA, inB, a.Hash(), b.Hash())
+		}
 		var both []int
 		for i := a.NextAnd(b, 0); i >= 0; i = a.NextAnd(b, i+1) {
 			both = append(both, i)

@@ -359,7 +359,7 @@ func (n *nodes) move(j *Job, due hpc.Time) {
 	}
 }
 
-// findFull finds the first interval of full of a node. It is called when the node's stays have changed.
+// findFull stores when a node's processors are first all in use. It is called when the node's stays have changed.
 func (n *nodes) findFull(node int32) {
 	n.ready = ready{}
 	n.note(node)
@@ -444,7 +444,7 @@ func inUse(stays []stay, r int, at hpc.Time) int64 {
 	return sum
 }
 
-// ready is what a placement depends on, as long as no use of the nodes begins, ends or moves.
+// ready has the inputs of a placement: equal ones place equally until a use of the nodes begins, ends or moves.
 type ready struct {
 	job             *Job
 	demand          *demand

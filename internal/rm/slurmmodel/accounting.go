@@ -414,9 +414,18 @@ func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes i
 	if alloc == nil {
 		return a.told(j, l, a.limits.PostSelect(l, wants, nil))
 	}
-	wants[tres.Memory] = uint64(alloc.Memory())
+	wants[tres.Memory] = uint64(amounts.Memory(alloc))
 	wants[tres.Billing] = uint64(math.Trunc(a.table.Bill(j.part.account.weights, wants, a.settings.MaxTRES)))
 	return a.told(j, l, a.limits.PostSelect(l, wants, alloc.Nodes))
+}
+
+// afterPlan compares a job that backfill plans on nodes with the limits of resources.
+func (a *accounting) afterPlan(j *job, nodes selection.Bits) bool {
+	if a.limits == nil {
+		return true
+	}
+	l, wants := a.view(j), a.request(j, nodes.Count(), cmp.Or(j.totalCPUs, j.request.MinCPUs))
+	return a.told(j, l, a.limits.PostPlan(l, wants, nodes))
 }
 
 // limited reports whether a job waits because of a limit.

@@ -377,7 +377,6 @@ func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation,
 		Now: t.now, Running: e.horizon, Linear: e.par.BF.Linear, PreferBusy: e.par.BF.Busy,
 		GuessedEnd: e.par.KillWait + e.par.OverTimeLimit, NowOnly: t.nowOnly,
 		Since2411: e.rules.Since2411, Since2605: e.rules.Since2605, Begin: from, Until: t.later,
-		Version: e.version,
 	}
 	alloc, start := e.tester.WillRun(e.state, e.requestOf(t.job), free, t.counts, &h)
 	if alloc != nil {
@@ -464,7 +463,7 @@ func (t *trial) conflicts(alloc *selection.Allocation, start int64) bool {
 // reserve plans a job, and returns what follows.
 func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 	e, j, bf := t.e, t.job, &t.e.par.BF
-	if !e.par.AssocLimitStop && !e.account.afterSelection(j, nil, alloc.Nodes.Count()) {
+	if !e.par.AssocLimitStop && !e.account.afterPlan(j, alloc.Nodes) {
 		t.judge(j, rm.OverLimit)
 		return nextRecord
 	}

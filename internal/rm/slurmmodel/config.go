@@ -9,17 +9,16 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// Config describes a cluster and the slurmctld that runs it.
-type Config = config.Config
-
-// Usage is the fair-share usage with which slurmctld starts.
-type Usage = config.Usage
-
-// Partition is a partition of slurm.conf.
-type Partition = config.Partition
-
-// Switch is a line of topology.conf.
-type Switch = config.Switch
+type (
+	// Config describes a cluster and the slurmctld that runs it.
+	Config = config.Config
+	// Usage is the fair-share usage with which slurmctld starts.
+	Usage = config.Usage
+	// Partition is a partition of slurm.conf.
+	Partition = config.Partition
+	// Switch is a line of topology.conf.
+	Switch = config.Switch
+)
 
 // partition is a partition with its nodes as a set.
 type partition struct {
@@ -60,19 +59,8 @@ func newPartition(cfg *Config, line *Partition, m *selection.Machine, place map[
 		p.cpus += m.Nodes[place[name]].CPUs
 	}
 	p.count = p.nodes.Count()
+	p.memory, p.memoryPerCPU = line.Memory(cfg.Get)
 	var err error
-	if p.maxMinutes, err = keys.Minutes(line.Get, "MaxTime"); err != nil {
-		return nil, err
-	}
-	if p.defaultMinutes, err = keys.Minutes(line.Get, "DefaultTime"); err != nil {
-		return nil, err
-	}
-	for _, get := range []func(string) (string, bool){line.Get, cfg.Get} {
-		perCPU, perNode := keys.Number(get, "DefMemPerCPU", 0), keys.Number(get, "DefMemPerNode", 0)
-		if perCPU > 0 || perNode > 0 {
-			p.memory, p.memoryPerCPU = max(perCPU, perNode), perCPU > 0
-			break
-		}
-	}
-	return p, nil
+	p.maxMinutes, p.defaultMinutes, err = line.Limits()
+	return p, err
 }

@@ -10,6 +10,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/agents"
+	"rmreplay/internal/rm/slurmmodel/answers"
 	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/demand"
 	"rmreplay/internal/rm/slurmmodel/keys"
@@ -33,6 +34,7 @@ type Engine struct {
 	tester   *selection.Tester
 	state    *selection.State
 	place    map[string]int // of nodes
+	names    words.Names
 	kinds    []selection.Bits
 	servers  *demand.Servers
 	parts    []*partition
@@ -40,6 +42,7 @@ type Engine struct {
 	account  *accounting             // nil without
 	licenses *licenses.Pool
 	agents   agents.Pool
+	line     answers.Line
 
 	reservations *reservations.List
 	siteBackfill bool // backfill has not read site yet
@@ -60,7 +63,6 @@ type Engine struct {
 	over        []*job // ended ones that slurmctld has not forgotten
 	running     []*job // by end, and then by place in the list
 	horizon     []selection.Running
-	version     int            // of the running jobs and the state; changes with them
 	table       backfill.Table // of a cycle of backfill
 	depths      backfill.Depths
 	nextNumber  uint32
@@ -104,7 +106,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, par: parameters.Read(cfg.Get), rules: parameters.RulesOf(cfg.Release),
-		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{},
+		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{}, names: words.Names{Machine: m},
 		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, lists: map[string][]*partition{},
 	}
 	if cfg.PreRoll {
@@ -113,8 +115,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	e.reservations, e.licenses = e.newReservations(), licenses.New(keys.Value(cfg.Get, "Licenses"))
 	n := len(m.Nodes)
 	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
-	e.returning = selection.NewBits(n)
-	e.completing = make([]int16, n)
+	e.returning, e.completing = selection.NewBits(n), make([]int16, n)
 	for i := range m.Nodes {
 		e.place[m.Nodes[i].Name] = i
 		e.up.Set(i)
@@ -132,7 +133,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	if len(e.parts) == 0 {
 		return nil, errors.New("a cluster without partitions (want at least one)")
 	}
-	e.nextNumber, e.version = e.par.FirstJob, 1
+	e.nextNumber = e.par.FirstJob
 	if e.account, err = newAccounting(e); err != nil {
 		return nil, err
 	}
@@ -216,7 +217,7 @@ func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 		return o
 	}
 	o.Start = hpc.Unix(j.startedAt.UnixSeconds())
-	o.Nodes, o.NodeCount, o.Processors = e.tester.Names(j.alloc.Nodes), len(j.alloc.Parts), j.alloc.CPUs
+	o.Nodes, o.NodeCount, o.Processors = e.names.Of(j.alloc.Nodes), len(j.alloc.Parts), j.alloc.CPUs
 	o.TRES = words.TRES(e.tester.Machine, j.alloc)
 	return o
 }

@@ -31,7 +31,9 @@ func (e *Engine) view(j *job) guide.View {
 	if e.isPlanned(j) {
 		v.Planned = hpc.Unix(j.estimate)
 	}
-	v.IdleNodes = e.state.CountIdle(j.part.nodes, e.available)
+	idle := j.part.nodes.Clone()
+	idle.And(e.available)
+	v.IdleNodes = idle.Count() - idle.CountAnd(e.state.Busy())
 	return v
 }
 
@@ -75,7 +77,7 @@ func (e *Engine) guided(j *job, alloc *selection.Allocation) (*selection.Allocat
 	if e.cfg.Guide == nil {
 		return alloc, begun
 	}
-	nodes := e.tester.Names(alloc.Nodes)
+	nodes := e.names.Of(alloc.Nodes)
 	switch on, blocks := e.cfg.Guide.Start(e.view(j), nodes); {
 	case on == nodes:
 		return alloc, begun
@@ -92,7 +94,7 @@ func (e *Engine) guided(j *job, alloc *selection.Allocation) (*selection.Allocat
 
 // allocateOn returns an allocation on named nodes; nil if the job does not fit there.
 func (e *Engine) allocateOn(j *job, names string) *selection.Allocation {
-	set, err := e.tester.SetOf(names, e.place)
+	set, err := e.names.Set(names, e.place)
 	if err != nil {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurmmodel/answers"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 )
 
@@ -30,7 +31,8 @@ type loops struct {
 
 // The classes of what happens at one instant.
 const (
-	jobEnds uint8 = iota
+	nodesTell uint8 = iota // behind others
+	jobEnds
 	nodesAnswer
 	questions
 )
@@ -40,8 +42,8 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	l := &e.loops
 	second := at.UnixSeconds()
 	l.turn = e.nextTurn(at)
-	l.lastFull, l.lastSched, l.lastLimit, l.lastPurge, l.lastBackfill = second, second, second, second, second
-	l.lastReservations = second
+	l.lastFull, l.lastSched, l.lastLimit, l.lastPurge = second, second, second, second
+	l.lastBackfill, l.lastReservations = second, second
 	l.backfill, l.decay = hpc.Never, at
 	switch {
 	case !e.par.BF.Off:
@@ -56,22 +58,21 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	e.stats.Reset(second)
 }
 
-// nextTurn returns when the background loop turns after an instant. At whole seconds it turns after what an
-// administrator does at that instant, and before what users do ([Engine.throttle]).
+// nextTurn returns when the background loop turns after an instant. At whole seconds it turns a nanosecond late, for
+// the order alone: after what an administrator does then, and before what users do ([Engine.throttle]).
 func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 	if e.rules.WholeSeconds {
-		return hpc.Unix(at.UnixSeconds() + 1).Add(afterAdministrators)
+		return hpc.Unix(at.UnixSeconds() + 1).Add(1)
 	}
 	return at.Add(time.Second)
 }
 
-// afterAdministrators is how much later than a whole second the loop turns, for the order alone.
-const afterAdministrators = 1
+// throttled is how long slurmctld sleeps before it serves a message (_throttle_start in proc_req.c).
+const throttled = time.Microsecond
 
-// throttle lets pass the microsecond for which slurmctld sleeps before it serves a submission or a user's command
-// (_throttle_start in proc_req.c). What is due until then comes first, and a node that told before the request.
+// throttle lets pass the time for which slurmctld sleeps before it serves a submission or a user's command. What is due until then comes first, and a node that told before the request.
 func (e *Engine) throttle() {
-	served, asked := e.now.Add(time.Microsecond), e.timed
+	served, asked := e.now.Add(throttled), e.timed
 	for e.next() < served {
 		e.now = max(e.now, e.next())
 		e.step()
@@ -87,25 +88,23 @@ func (e *Engine) passAt() hpc.Time {
 	if !e.loops.requested {
 		return hpc.Never
 	}
-	return max(e.now, microsecond(e.loops.passEnd).Add(e.par.SchedMinInterval+time.Microsecond))
+	return max(e.now, answers.Microsecond(e.loops.passEnd).Add(e.par.SchedMinInterval+time.Microsecond))
 }
-
-// microsecond is an instant as slurmctld reads it.
-func microsecond(t hpc.Time) hpc.Time { return t - t%hpc.Time(time.Microsecond) }
 
 // next returns the instant of what happens next.
 func (e *Engine) next() hpc.Time {
-	l := &e.loops
-	return max(l.busy, min(l.turn, l.backfill, l.decay, e.passAt(), e.timers.Next()))
+	return max(e.loops.busy, min(e.loops.turn, e.loops.backfill, e.loops.decay, e.passAt(), e.timers.Next()))
 }
 
-// step does the first thing that is due. Of things that are due at one instant, the pass follows its request
-// at once, backfill and the decay thread come before the background loop, and messages of nodes last.
+// step does the first thing that is due. At one instant a pass comes first, but for a message that waited for another,
+// which renewed the pass's request. Backfill and the decay thread come before the background loop, nodes last.
 func (e *Engine) step() {
 	l := &e.loops
 	switch {
 	case e.cycle != nil && !e.cycle.asleep && l.backfill <= e.now:
 		l.backfill = e.backfillTurn()
+	case e.timers.Next() <= e.now && e.timers[0].Class == nodesTell:
+		e.timers.Pop().What()
 	case e.passAt() <= e.now:
 		e.pass()
 	case e.timers.Next() <= e.now && e.timers[0].Class == jobEnds:
@@ -151,10 +150,7 @@ func (e *Engine) backgroundTurn() {
 		e.enforceLimits()
 		e.purgeReservations(now)
 	}
-	purge := int64(purgeInterval)
-	if e.par.MinJobAge < purge {
-		purge = max(10, e.par.MinJobAge)
-	}
+	purge := min(purgeInterval, max(10, e.par.MinJobAge))
 	if e.par.MinJobAge > 0 && now-l.lastPurge >= purge {
 		l.lastPurge = now
 		e.purge()

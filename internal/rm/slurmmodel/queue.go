@@ -3,6 +3,7 @@ package slurmmodel
 import (
 	"slices"
 
+	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/priority"
 	"rmreplay/internal/slurmspec"
 )
@@ -53,7 +54,7 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 		if j.request.Stuck {
 			j.priority = 0
 		}
-		if j.state == pending && j.priority == 0 && !isHeld(j.reason) {
+		if j.state == pending && j.priority == 0 && !limits.StaysHeld(j.reason) {
 			e.setReason(j, reasonHeldAdmin)
 		}
 		if j.state != pending || j.priority == 0 || !independent {
@@ -87,11 +88,6 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 	}
 	e.unsorted, e.order, *memory = unsorted, order, queue
 	return queue
-}
-
-// isHeld reports whether a held job keeps its reason (_job_runnable_test1).
-func isHeld(r slurmspec.Reason) bool {
-	return r == reasonHeldAdmin || r == reasonHeldUser || r == reasonConstraints || r == reasonReservationDeleted
 }
 
 // partitionRefuses compares a job with the limits of the partition in which it is considered, and gives it the

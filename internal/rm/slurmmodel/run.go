@@ -54,7 +54,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 
 // run adds a job to the running ones.
 func (e *Engine) run(j *job) {
-	e.version++
+	e.tester.Changed(j.alloc.Nodes)
 	at, _ := slices.BinarySearchFunc(e.running, j, compareEnds)
 	e.running = slices.Insert(e.running, at, j)
 	e.horizon = slices.Insert(e.horizon, at, selection.Running{Allocation: j.alloc, End: j.end})
@@ -78,7 +78,7 @@ func (e *Engine) planEnd(j *job, begin hpc.Time) {
 	if work.EndAt == 0 {
 		end, latencyFrom = begin.Add(run), begin
 	}
-	e.at(end.Add(nodes.ExitLatency(j.number, latencyFrom)), jobEnds, func() {
+	e.at(end.Add(nodes.ExitLatency(j.number, latencyFrom)+throttled), jobEnds, func() {
 		if j.state == running && j.endTimer == generation && e.mayEnd(j) {
 			e.complete(j)
 		}
@@ -105,7 +105,7 @@ func (e *Engine) leave(j *job, how hpc.State, killed bool) { e.vacate(j, how, ki
 // when they have answered, at the same instant but after slurmctld's present work. Nodes that are down do not
 // answer; if none does, the job is over at once.
 func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
-	e.version++
+	e.tester.Changed(j.alloc.Nodes)
 	at := slices.Index(e.running, j)
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
 	e.tester.Remove(e.state, j.alloc)
@@ -113,7 +113,7 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	if j.array != nil {
 		j.array.running--
 	}
-	a := answers.Of(j.alloc.Nodes, e.up, killed, e.par.Epilog, e.rules)
+	a := answers.Of(j.alloc.Nodes, e.up, killed, e.par.Epilog)
 	answering := a.All()
 	for i := range answering.All {
 		e.completing[i]++
@@ -158,8 +158,14 @@ func (e *Engine) await(j *job, a answers.Answers, left selection.Bits, over func
 		}))
 	}
 	if a.Telling.Next(0) >= 0 {
-		e.at(microsecond(told).Add(a.Wait()), nodesAnswer, answered(a.Telling, func() {
-			if e.loops.queued = e.loops.queued || e.par.Deferred; !e.par.Deferred {
+		served, waited := e.line.Serve(told, a.Telling.Count())
+		class := nodesAnswer
+		if waited {
+			class = nodesTell
+		}
+		e.at(served, class, answered(a.Telling, func() {
+			deferred := e.par.Deferred || e.agents.Many(e.now)
+			if e.loops.queued = e.loops.queued || deferred; !deferred {
 				e.request(false)
 			}
 		}))
@@ -226,10 +232,7 @@ func (j *job) ends() []int {
 func (e *Engine) enforceLimits() {
 	now := e.second()
 	for _, j := range slices.Clone(e.list) {
-		if j.state != running {
-			continue
-		}
-		over := !j.endless && j.end <= now-e.par.OverTimeLimit || e.reservationOver(j, now)
+		over := j.state == running && (!j.endless && j.end <= now-e.par.OverTimeLimit || e.reservationOver(j, now))
 		if over && e.mayEnd(j) {
 			e.leave(j, hpc.TimedOut, true)
 		}

@@ -1,6 +1,7 @@
 package slurmmodel
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -228,8 +229,5 @@ func (p *pass) fail(part *partition) {
 
 // reservePriority returns the priority below which a job blocks nobody; 0 for none.
 func (e *Engine) reservePriority(j *job) uint32 {
-	if least := e.account.reservePriority(j); least > 0 {
-		return least
-	}
-	return e.par.BF.MinPriority
+	return cmp.Or(e.account.reservePriority(j), e.par.BF.MinPriority)
 }

@@ -1,6 +1,7 @@
 package slurmmodel
 
 import (
+	"cmp"
 	"errors"
 
 	"rmreplay/internal/rm/slurmmodel/reservations"
@@ -29,10 +30,7 @@ const (
 // partition, or of accounts and QOS, exclude the job.
 func (e *Engine) counts(j *job) (c selection.Counts, answer verdict) {
 	p := j.part
-	c.Min, c.Max = max(j.minNodes, p.minNodes), 500000
-	if p.maxNodes > 0 {
-		c.Max = p.maxNodes
-	}
+	c.Min, c.Max = max(j.minNodes, p.minNodes), cmp.Or(p.maxNodes, 500000)
 	if j.maxNodes > 0 {
 		c.Max = min(c.Max, j.maxNodes)
 	}
@@ -116,10 +114,7 @@ func (e *Engine) tryIn(j *job) verdict {
 	}
 	c, result := e.counts(j)
 	if result == begun {
-		var alloc *selection.Allocation
-		if alloc, result = e.pick(j, set, e.available, c, selection.TestOnly); alloc != nil {
-			j.chosenNodes = alloc.Nodes.Count()
-		}
+		_, _, result = e.pick(j, set, e.available, c, selection.TestOnly)
 	}
 	e.explain(j, result)
 	return result
@@ -134,6 +129,9 @@ func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdic
 		return overLimit
 	}
 	set := e.nodesFor(j)
+	if byBackfill { // the other nodes count as excluded (_start_job in backfill.c)
+		set.And(within)
+	}
 	if v := e.limitToReservation(j, set); v != begun {
 		return v
 	}
@@ -144,10 +142,8 @@ func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdic
 	case overLimit:
 		return overLimit
 	case begun:
-		alloc, result = e.pick(j, set, within, c, selection.RunNow)
-		if alloc != nil {
-			nodes = len(alloc.Parts)
-			j.totalCPUs, j.chosenNodes = alloc.CPUs, nodes
+		if alloc, nodes, result = e.pick(j, set, within, c, selection.RunNow); alloc != nil {
+			j.totalCPUs = alloc.CPUs
 		}
 	}
 	if !e.account.afterSelection(j, alloc, nodes) {
@@ -173,7 +169,7 @@ func (e *Engine) explain(j *job, result verdict) {
 		e.touch()
 	case notAvailable:
 		j.reason = reasonNotAvailable
-		j.words = words.Unavailable(e.tester.Machine, j.part.nodes, e.available, j.request.Required)
+		j.words = e.names.Unavailable(j.part.nodes, e.available, j.request.Required)
 		e.touch()
 	case reservationBusy:
 		j.reason = reasonReservation
@@ -187,10 +183,11 @@ func (e *Engine) explain(j *job, result verdict) {
 }
 
 // pick chooses nodes that reservations of others leave to the job (_get_req_features). Without nodes the verdict
-// says why.
+// says why. The number of nodes is what the job counts for in limits: those that it gets, or would get on an empty
+// machine.
 func (e *Engine) pick(
 	j *job, set, within selection.Bits, c selection.Counts, mode selection.Mode,
-) (*selection.Allocation, verdict) {
+) (*selection.Allocation, int, verdict) {
 	usable := set.Clone()
 	usable.And(within)
 	nodes, _, overlaps, answer := e.testReservations(j, e.second(), false)
@@ -200,21 +197,27 @@ func (e *Engine) pick(
 	case nodes != nil && j.reservation == nil:
 		usable.And(nodes)
 	}
-	alloc, result := e.pickBest(j, set, usable, c, mode)
+	alloc, possible, result := e.pickBest(j, set, usable, c, mode)
+	n := c.Wanted
+	if possible != nil {
+		n = possible.Nodes.Count()
+		j.chosenNodes = n
+	}
 	switch {
 	case result == notAvailable && answer == reservations.Maintained:
 		result = maintained
 	case result == never && overlaps && mode != selection.TestOnly: // at its submission the job is refused
 		result = reservationBusy
 	}
-	return alloc, result
+	return alloc, n, result
 }
 
-// pickBest chooses nodes of a set, of which only some are usable now (_pick_best_nodes). In a partition with
+// pickBest chooses nodes of a set, of which only some are usable now (_pick_best_nodes). If the job has to wait, it
+// also returns what the job could have if no others ran; otherwise that is what it gets. In a partition with
 // OverSubscribe=EXCLUSIVE the job becomes one for whole nodes. Until 24.11 it stays so in its other partitions.
 func (e *Engine) pickBest(
 	j *job, set, usable selection.Bits, c selection.Counts, mode selection.Mode,
-) (alloc *selection.Allocation, result verdict) {
+) (alloc, possible *selection.Allocation, result verdict) {
 	exclusive := j.exclusive
 	j.exclusive = exclusive || j.part.whole
 	defer func() {
@@ -225,9 +228,9 @@ func (e *Engine) pickBest(
 	r := e.requestOf(j)
 	if r.Required != nil && !usable.Contains(r.Required) {
 		if !set.Contains(r.Required) {
-			return nil, never
+			return nil, nil, never
 		}
-		return nil, notAvailable
+		return nil, nil, notAvailable
 	}
 	e.tester.Weigh(set)
 	e.tester.Prefer(set, e.account.preferred(j), e.kinds)
@@ -244,23 +247,29 @@ func (e *Engine) pickBest(
 	}
 	busy := candidates.Count() < usable.Count()
 	if r.Required != nil && !candidates.Contains(r.Required) {
-		return nil, nodesBusy
+		return nil, nil, nodesBusy
 	}
 	// Since 24.11 the select plugin tests licences, in the place of its own test.
 	licensed := !e.rules.Since2411 || mode == selection.TestOnly || e.licenses.Free(j.licenses)
 	if licensed {
 		if alloc := e.tester.Test(e.state, r, candidates, c, mode); alloc != nil {
-			return alloc, begun
+			return alloc, alloc, begun
 		}
 	}
-	fits := candidates.Count() >= c.Min && e.tester.Test(e.state, r, usable, c, selection.TestOnly) != nil
-	switch {
-	case !fits && e.tester.Test(e.state, r, set, c, selection.TestOnly) == nil:
-		return nil, never
-	case !licensed:
-		return nil, unlicensed
-	case fits, busy:
-		return nil, nodesBusy
+	if candidates.Count() >= c.Min {
+		possible = e.tester.Test(e.state, r, usable, c, selection.TestOnly)
 	}
-	return nil, notAvailable
+	fits := possible != nil
+	if !fits {
+		possible = e.tester.Test(e.state, r, set, c, selection.TestOnly)
+	}
+	switch {
+	case possible == nil:
+		return nil, nil, never
+	case !licensed:
+		return nil, possible, unlicensed
+	case fits, busy:
+		return nil, possible, nodesBusy
+	}
+	return nil, possible, notAvailable
 }

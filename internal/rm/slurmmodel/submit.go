@@ -57,7 +57,7 @@ func (e *Engine) Submit(work *hpc.Job) error {
 	return nil
 }
 
-// drop forgets a job that is refused; nil for one that has no record.
+// drop forgets a refused job. j is nil if the job got no record.
 func (e *Engine) drop(j *job) {
 	if j == nil {
 		return
@@ -224,14 +224,14 @@ func (e *Engine) describeSize(j *job, d *rpc.JobDesc) error {
 func (e *Engine) describeNodes(j *job, d *rpc.JobDesc) error {
 	var err error
 	if d.ReqNodes != "" {
-		if j.request.Required, err = e.tester.SetOf(d.ReqNodes, e.place); err != nil {
+		if j.request.Required, err = e.names.Set(d.ReqNodes, e.place); err != nil {
 			return err
 		}
 		j.minNodes = max(j.minNodes, j.request.Required.Count())
 		j.request.MinCPUs = max(j.request.MinCPUs, j.minNodes)
 	}
 	if d.ExcNodes != "" {
-		if j.excluded, err = e.tester.SetOf(d.ExcNodes, e.place); err != nil {
+		if j.excluded, err = e.names.Set(d.ExcNodes, e.place); err != nil {
 			return err
 		}
 	}

@@ -72,23 +72,22 @@ func (a *accounting) points(j *job) []rm.PriorityPart {
 
 // Why a job pends (enum job_state_reason in slurm.h).
 const (
-	reasonPriority        slurmspec.Reason = 1
-	reasonDependency      slurmspec.Reason = 2
-	reasonResources       slurmspec.Reason = 3
-	reasonNodeLimit       slurmspec.Reason = 4
-	reasonTimeLimit       slurmspec.Reason = 5
-	reasonHeldAdmin                        = slurmspec.HeldByAdmin
-	reasonBeginTime       slurmspec.Reason = 9
-	reasonLicenses        slurmspec.Reason = 10
-	reasonReservation     slurmspec.Reason = 14
-	reasonNotAvailable                     = slurmspec.NotAvailable
-	reasonHeldUser                         = slurmspec.HeldByUser
-	reasonConstraints     slurmspec.Reason = 21
-	reasonNeverSatisfied                   = slurmspec.NeverSatisfied
-	reasonPartitionConfig slurmspec.Reason = 178
-	reasonArrayLimit      slurmspec.Reason = 72
-	reasonDeadline        slurmspec.Reason = 167
-
+	reasonPriority           slurmspec.Reason = 1
+	reasonDependency         slurmspec.Reason = 2
+	reasonResources          slurmspec.Reason = 3
+	reasonNodeLimit          slurmspec.Reason = 4
+	reasonTimeLimit          slurmspec.Reason = 5
+	reasonHeldAdmin                           = slurmspec.HeldByAdmin
+	reasonBeginTime          slurmspec.Reason = 9
+	reasonLicenses           slurmspec.Reason = 10
+	reasonReservation        slurmspec.Reason = 14
+	reasonNotAvailable                        = slurmspec.NotAvailable
+	reasonHeldUser                            = slurmspec.HeldByUser
+	reasonConstraints        slurmspec.Reason = 21
+	reasonNeverSatisfied                      = slurmspec.NeverSatisfied
+	reasonPartitionConfig    slurmspec.Reason = 178
+	reasonArrayLimit         slurmspec.Reason = 72
+	reasonDeadline           slurmspec.Reason = 167
 	reasonReservationDeleted slurmspec.Reason = 198
 )
 

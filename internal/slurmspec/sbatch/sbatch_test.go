@@ -276,7 +276,7 @@ func TestOptionsAreUnique(t *testing.T) {
 	long, short := map[string]bool{}, map[byte]bool{}
 	for _, o := range allOptions {
 		if long[o.long] || o.short != 0 && short[o.short] {
-			t.Errorf("--%s is there twice", o.long)
+			t.Errorf("--%s occurs twice", o.long)
 		}
 		long[o.long], short[o.short] = true, true
 		if o.arg == optionalArgument && o.set != nil && o.byDefault == "" {

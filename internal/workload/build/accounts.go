@@ -98,6 +98,9 @@ func (n *names) commands() string {
 			}
 		}
 	}
+	if b.Len() == 0 { // a file, so that a replay makes no accounts by rules of its own
+		b.WriteString("# Every database has the association of root in the account root, and no other one is needed.\n")
+	}
 	return b.String()
 }
 

@@ -214,7 +214,7 @@ func (r *Result) Write(trace, cluster string) ([]string, error) {
 	var files []string
 	for _, f := range []struct{ name, text string }{{"users", users.String()}, {"accounts.sacctmgr", r.Accounts}} {
 		if f.text == "" {
-			r.Missing = append(r.Missing, cluster+" gets no file "+f.name+": no job names what it would have")
+			r.Missing = append(r.Missing, cluster+" gets no file "+f.name+": it would be empty")
 			continue
 		}
 		path := filepath.Join(cluster, f.name)

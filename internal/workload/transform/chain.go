@@ -15,7 +15,7 @@ import (
 // limit is not positive.
 func LongestLimit(longest time.Duration) (Step, error) {
 	if longest <= 0 || longest == hpc.Unlimited {
-		return Step{}, fmt.Errorf("%s: not a longest time limit (want more than 0, such as 12h)", hpc.FormatDuration(longest))
+		return Step{}, fmt.Errorf("%s: not a positive time limit (want, for example, 12h)", hpc.FormatDuration(longest))
 	}
 	return Step{"--max-time-limit " + hpc.FormatDuration(longest),
 		func(w *workload.Workload, _ *Environment) (int, error) {
@@ -45,7 +45,7 @@ func LongestLimit(longest time.Duration) (Step, error) {
 func Chains(longest, checkpoint time.Duration) (Step, error) {
 	switch {
 	case longest <= 0 || longest == hpc.Unlimited:
-		return Step{}, fmt.Errorf("%s: not a longest time limit (want more than 0, such as 12h)", hpc.FormatDuration(longest))
+		return Step{}, fmt.Errorf("%s: not a positive time limit (want, for example, 12h)", hpc.FormatDuration(longest))
 	case checkpoint <= 0 || 2*checkpoint >= longest:
 		return Step{}, fmt.Errorf("%s for a checkpoint: want more than 0, and less than half of the time limit %s",
 			hpc.FormatDuration(checkpoint), hpc.FormatDuration(longest))

@@ -128,7 +128,7 @@ func (d *Decoder) Err() error { return d.err }
 // More reports whether fields are left. After an error none are.
 func (d *Decoder) More() bool { return d.err == nil && len(d.rest) > 0 }
 
-var errShort = errors.New("reading a frame: a field in it is not whole")
+var errShort = errors.New("reading a frame: a field is cut off")
 
 func (d *Decoder) take(n int) []byte {
 	if d.err != nil || n < 0 || n > len(d.rest) {

@@ -303,7 +303,7 @@ func (k *checker) policy(q namedPolicy) {
 		k.count(owner, "MaxSubmitJobsPerAccount", p.MaxSubmitPerAccount)
 	}
 	k.count(owner, "MaxSubmitJobs", p.MaxSubmit)
-	for _, name := range slices.Sorted(maps.Keys(p.MinTRESPerJob)) {
+	for _, name := range inOrder(p.MinTRESPerJob) {
 		if least := p.MinTRESPerJob[name]; !k.set["Min "+name] && k.tres[name] < least {
 			k.find(limit{owner: owner, name: fmt.Sprintf("MinTRESPerJob=%s=%d", name, least),
 				reason: limitReason("QOSMin", name, ""), least: true})
@@ -328,7 +328,7 @@ func (k *checker) each(owner, kind string, l associations.Limits, factor float64
 	wall := kind + "MaxWallDurationPerJobLimit"
 	k.wall(owner, "MaxWall", wall, l.MaxWall, false)
 	k.tresLimit(owner, "MaxTRESPerJob", kind+"Max", "PerJob", l.MaxTRESPerJob, factor)
-	if k.nodes > 0 {
+	if k.nodes > 0 && len(l.MaxTRESPerNode) > 0 {
 		perNode := associations.TRES{}
 		for name, n := range l.MaxTRESPerNode {
 			perNode[name] = n * k.nodes
@@ -358,8 +358,17 @@ func (k *checker) takes(owner, key string) bool {
 	return true
 }
 
+// inOrder returns the names of limited TRES in the order in which they are checked. Most limits are not set, and each
+// job is compared with all of them.
+func inOrder(limits associations.TRES) []string {
+	if len(limits) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(limits))
+}
+
 func (k *checker) tresLimit(owner, name, before, behind string, limits associations.TRES, factor float64) {
-	for _, tres := range slices.Sorted(maps.Keys(limits)) {
+	for _, tres := range inOrder(limits) {
 		most := limits[tres]
 		if factor != 1 {
 			most = int64(float64(most) * factor)
@@ -372,7 +381,7 @@ func (k *checker) tresLimit(owner, name, before, behind string, limits associati
 }
 
 func (k *checker) tresMinutes(owner, name, before, behind string, limits associations.TRES, safe bool) {
-	for _, tres := range slices.Sorted(maps.Keys(limits)) {
+	for _, tres := range inOrder(limits) {
 		n := k.tres[tres]
 		if k.takes(owner, name+" "+tres) && n > 0 && k.minutes > limits[tres]/n {
 			k.find(limit{owner: owner, name: fmt.Sprintf("%s=%s=%d", name, tres, limits[tres]), reason: limitReason(before,

@@ -201,8 +201,10 @@ func (c *creation) nodeList() *Finding {
 
 func (c *creation) choosePartitions() (why *Finding) {
 	within := ""
-	if r := c.reservations(c.j.Reservation); c.j.Reservation != "" && r != nil {
-		c.reservation, within = r, r.Partition
+	if c.j.Reservation != "" { // to look costs as much as there are events of reservations, and few jobs name one
+		if r := c.reservations(c.j.Reservation); r != nil {
+			c.reservation, within = r, r.Partition
+		}
 	}
 	c.partitions, why = c.chosen(c.j, within)
 	return why

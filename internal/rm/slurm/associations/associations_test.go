@@ -64,7 +64,7 @@ func TestMistakes(t *testing.T) {
 		"add usr x account=physics":                 `a:3: "usr": sacctmgr has no such entity (want account, cluster, coordinator, qos or user); did you mean user?`,
 		"add account":                               "a:3: add account: no name (want add account NAME)",
 		"add account b fairshar=3":                  "",
-		"add account b fiarshare=3":                 "a:3: fiarshare: no option of add account; did you mean fairshare?",
+		"add account b fiarshare=3":                 "a:3: fiarshare: not an option of add account; did you mean fairshare?",
 		"add account b GrpJobs=many":                "a:3: grpjobs=many: not a whole number (want -1 for no limit)",
 		"add account b GrpJobs=":                    "a:3: grpjobs=: no value",
 		"add account b parent=physcis":              "a:3: account physcis: no command above declares it; did you mean physics?",

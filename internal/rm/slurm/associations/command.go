@@ -14,6 +14,8 @@ import (
 // maxWords is the largest number of words of a command (MAX_INPUT_FIELDS in sacctmgr.h).
 const maxWords = 128
 
+var quotes = strings.NewReplacer(`"`, "", `'`, "")
+
 // split splits a command into words as _get_command of sacctmgr.c does: a quote of either kind
 // may begin and end anywhere in a word. It removes the quotes.
 func split(text string) ([]string, error) {
@@ -37,7 +39,7 @@ func split(text string) ([]string, error) {
 		case len(words) == maxWords:
 			return nil, fmt.Errorf("more than %d words", maxWords)
 		}
-		words = append(words, strings.NewReplacer(`"`, "", `'`, "").Replace(word))
+		words = append(words, quotes.Replace(word))
 	}
 	return words, nil
 }
@@ -167,7 +169,7 @@ func isPrefix(word, of string) bool {
 func (c *command) option(key, value string, setting bool) error {
 	name, kind, ok := c.entity.options.find(key)
 	if !ok {
-		return fmt.Errorf("%s: no option of %s %s%s", key, c.verb.name, c.entity.name, didYouMean(key, c.entity.options))
+		return fmt.Errorf("%s: not an option of %s %s%s", key, c.verb.name, c.entity.name, didYouMean(key, c.entity.options))
 	}
 	if err := kind.check(value); err != nil {
 		return fmt.Errorf("%s=%.60s: %w", key, value, err)

@@ -96,7 +96,7 @@ func New(hardware []hpc.Node, codec rpc.Codec, delays Delays, env Environment) (
 	}
 	for i, hw := range hardware {
 		if _, twice := c.index[hw.Name]; twice {
-			return nil, fmt.Errorf("node %s is there twice", hw.Name)
+			return nil, fmt.Errorf("node %s occurs twice", hw.Name)
 		}
 		c.index[hw.Name] = i
 		c.nodes[i] = node{hw: hw, steps: map[uint32]*job{}, prologs: map[uint32]hpc.Time{}}

@@ -141,7 +141,7 @@ func delay(t *testing.T, spec string) Delay {
 }
 
 func TestNewRefusesTwins(t *testing.T) {
-	if _, err := New([]hpc.Node{{Name: "a"}, {Name: "b"}, {Name: "a"}}, codec2205(), Delays{}, &stage{}); err == nil || !strings.Contains(err.Error(), "node a is there twice") {
+	if _, err := New([]hpc.Node{{Name: "a"}, {Name: "b"}, {Name: "a"}}, codec2205(), Delays{}, &stage{}); err == nil || !strings.Contains(err.Error(), "node a occurs twice") {
 		t.Errorf("two nodes of one name: %v", err)
 	}
 }

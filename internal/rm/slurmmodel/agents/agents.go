@@ -3,6 +3,7 @@
 package agents
 
 import (
+	"slices"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -15,13 +16,16 @@ const (
 	// most is the number of threads of all agents (MAX_SERVER_THREADS), fanout that of one agent's threads that
 	// send (AGENT_THREAD_COUNT), and own that of its others.
 	most, fanout, own = 256, 10, 2
+	// many is the number of agents up to which messages of nodes cause passes (LOTS_OF_AGENTS_CNT).
+	many = 50
 )
 
 // Pool has the agents that are at work. The zero value has none.
 type Pool struct {
 	agents  []agent // by end
 	threads int
-	latest  hpc.Time // when the last agent began
+	latest  hpc.Time   // when the last agent began
+	ends    []hpc.Time // of the agents that had not ended at the last call
 }
 
 type agent struct {
@@ -32,6 +36,8 @@ type agent struct {
 // Send sends a message to a number of nodes, and returns when they get it: now, or when so many agents have ended
 // that the pool has threads for one more. Messages leave in the order of the calls.
 func (p *Pool) Send(now hpc.Time, nodes int) hpc.Time {
+	ended, _ := slices.BinarySearch(p.ends, now+1)
+	p.ends = p.ends[ended:]
 	threads := own + min(nodes, fanout)
 	at := max(now, p.latest)
 	p.end(at)
@@ -42,7 +48,20 @@ func (p *Pool) Send(now hpc.Time, nodes int) hpc.Time {
 	p.agents = append(p.agents, agent{at.Add(Nap), threads})
 	p.threads += threads
 	p.latest = at
+	p.ends = append(p.ends, at.Add(Nap))
 	return at
+}
+
+// Many reports whether so many agents are at work that slurmctld makes no pass when a node tells that it is free, but
+// leaves that to the background loop (LOTS_OF_AGENTS in agent.h).
+func (p *Pool) Many(now hpc.Time) bool {
+	n := 0
+	for _, end := range p.ends {
+		if end > now && end <= now.Add(Nap) {
+			n++
+		}
+	}
+	return n > many
 }
 
 // Launch starts a job on a number of nodes, and returns when its script begins. A prolog is sent to all of them

@@ -34,3 +34,29 @@ func TestLaunch(t *testing.T) {
 		}
 	}
 }
+
+// TestMany starts jobs at once: 85 agents of three threads are at work for 5 ms, and then the others.
+func TestMany(t *testing.T) {
+	begin := hpc.Unix(1704294026)
+	for _, c := range []struct {
+		jobs  int
+		after time.Duration
+		many  bool
+	}{
+		{50, 0, false},
+		{51, 0, true},
+		{51, Nap - 1, true},
+		{51, Nap, false},
+		{130, Nap, false},
+		{140, Nap + 1, true},
+		{140, 2 * Nap, false},
+	} {
+		var p Pool
+		for range c.jobs {
+			p.Send(begin, 1)
+		}
+		if many := p.Many(begin.Add(c.after)); many != c.many {
+			t.Errorf("%d jobs, after %v: %t, want %t", c.jobs, c.after, many, c.many)
+		}
+	}
+}

@@ -73,3 +73,11 @@ func Allocated(table *tres.Table, m *selection.Machine, a *selection.Allocation)
 	}
 	return v
 }
+
+// Memory returns the memory of an allocation in MiB.
+func Memory(a *selection.Allocation) (sum int64) {
+	for i := range a.Parts {
+		sum += a.Parts[i].Memory
+	}
+	return sum
+}

@@ -4,7 +4,7 @@ package answers
 import (
 	"time"
 
-	"rmreplay/internal/rm/slurmmodel/parameters"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -19,13 +19,13 @@ type Answers struct {
 	Delay time.Duration
 }
 
-// unreachable is how long slurmctld tries to reach a node that is down. Since 24.11 the answers of a job's other
-// nodes come afterwards, since they come through one tree of messages (start_msg_tree in forward.c).
+// unreachable is how long slurmctld tries to reach a node that is down. The answers of a job's other nodes come
+// afterwards, since slurmctld waits for one tree of messages (start_msg_tree in forward.c).
 const unreachable = 10 * time.Millisecond
 
 // Of returns the answers of a job's nodes, of which some are up. With an epilog each tells when it ends. Without one
 // only the node tells whose script the job's end has killed (_rpc_terminate_job in slurmd's req.c).
-func Of(nodes, up selection.Bits, killed, epilog bool, rules parameters.Rules) Answers {
+func Of(nodes, up selection.Bits, killed, epilog bool) Answers {
 	others := nodes.Clone()
 	others.And(up)
 	a := Answers{Telling: others.Clone(), Others: others}
@@ -35,16 +35,29 @@ func Of(nodes, up selection.Bits, killed, epilog bool, rules parameters.Rules) A
 			a.Telling.Set(host)
 		}
 	}
-	if rules.Since2411 && others.Count() < nodes.Count() {
+	if others.Count() < nodes.Count() {
 		a.Delay = unreachable
 	}
 	others.AndNot(a.Telling)
 	return a
 }
 
-// Wait returns how long slurmctld takes to serve the nodes that tell: it sleeps for a microsecond before each
-// (_throttle_start in proc_req.c).
-func (a *Answers) Wait() time.Duration { return time.Duration(a.Telling.Count()) * time.Microsecond }
+// Line is the line of the messages of nodes that tell. slurmctld serves one at a time, and sleeps for a microsecond
+// before each (_throttle_start in proc_req.c). The zero value is an empty line.
+type Line struct {
+	served hpc.Time // the last message
+}
+
+// Serve returns when slurmctld has served a number of messages that come at an instant, and whether others were before
+// them.
+func (l *Line) Serve(come hpc.Time, messages int) (served hpc.Time, waited bool) {
+	waited = l.served > come
+	l.served = max(come, l.served).Add(time.Duration(messages) * time.Microsecond)
+	return l.served, waited
+}
+
+// Microsecond is an instant as slurmctld reads it.
+func Microsecond(t hpc.Time) hpc.Time { return t - t%hpc.Time(time.Microsecond) }
 
 // All returns the nodes of which slurmctld hears.
 func (a *Answers) All() selection.Bits {

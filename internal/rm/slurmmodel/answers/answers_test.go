@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"rmreplay/internal/rm/slurmmodel/parameters"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -17,32 +17,46 @@ func set(nodes string) selection.Bits {
 }
 
 func TestOf(t *testing.T) {
-	old, recent := parameters.Rules{}, parameters.Rules{Since2411: true}
 	for _, c := range []struct {
 		name, nodes, up string
 		killed, epilog  bool
-		rules           parameters.Rules
 		telling, others string
 		delay           time.Duration
 	}{
-		{"the script has ended", "123", "01234567", false, false, recent, "", "123", 0},
-		{"the script is killed", "123", "01234567", true, false, recent, "1", "23", 0},
-		{"a node without a script is down", "123", "014567", true, false, recent, "1", "", unreachable},
-		{"the node with the script is down", "123", "0234567", true, false, recent, "", "23", unreachable},
-		{"before 24.11", "123", "0124567", true, false, old, "1", "2", 0},
-		{"epilogs", "123", "0124567", false, true, old, "12", "", 0},
-		{"all nodes are down", "123", "04567", true, false, old, "", "", 0},
+		{"the script has ended", "123", "01234567", false, false, "", "123", 0},
+		{"the script is killed", "123", "01234567", true, false, "1", "23", 0},
+		{"a node without a script is down", "123", "014567", true, false, "1", "", unreachable},
+		{"the node with the script is down", "123", "0234567", true, false, "", "23", unreachable},
+		{"epilogs", "123", "0124567", false, true, "12", "", unreachable},
+		{"all nodes are down", "123", "04567", true, false, "", "", unreachable},
 	} {
-		a := Of(set(c.nodes), set(c.up), c.killed, c.epilog, c.rules)
+		a := Of(set(c.nodes), set(c.up), c.killed, c.epilog)
 		if !a.Telling.Equal(set(c.telling)) || !a.Others.Equal(set(c.others)) || a.Delay != c.delay {
 			t.Errorf("%s: got %v, %v after %v; want %s, %s after %v",
 				c.name, a.Telling, a.Others, a.Delay, c.telling, c.others, c.delay)
 		}
-		if want := time.Duration(len(c.telling)) * time.Microsecond; a.Wait() != want {
-			t.Errorf("%s: slurmctld takes %v, want %v", c.name, a.Wait(), want)
-		}
 		if all := a.All(); !all.Equal(set(c.telling + c.others)) {
 			t.Errorf("%s: slurmctld hears of %v, want %s%s", c.name, all, c.telling, c.others)
+		}
+	}
+}
+
+func TestLine(t *testing.T) {
+	var l Line
+	for k, c := range []struct {
+		come     int64 // nanoseconds
+		messages int
+		served   int64
+		waited   bool
+	}{
+		{5_000, 1, 6_000, false},
+		{5_000, 1, 7_000, true},
+		{6_999, 2, 9_000, true},
+		{9_000, 1, 10_000, false},
+		{20_500, 3, 23_500, false},
+	} {
+		if at, waited := l.Serve(hpc.Time(c.come), c.messages); at != hpc.Time(c.served) || waited != c.waited {
+			t.Errorf("message %d: served at %d, waited %t; want %d, %t", k, at, waited, c.served, c.waited)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/rm/slurm/fairshare"
 	"rmreplay/internal/rm/slurmmodel/charge"
 	"rmreplay/internal/rm/slurmmodel/guide"
+	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/machine"
 	"rmreplay/internal/slurmspec"
 )
@@ -61,6 +62,27 @@ type Partition struct {
 	Nodes   []string
 	// Get returns the attributes of its line.
 	Get func(key string) (string, bool)
+}
+
+// Limits returns the longest time limit and that of jobs which give none, in minutes; -1 for none.
+func (p *Partition) Limits() (longest, usual int64, err error) {
+	if longest, err = keys.Minutes(p.Get, "MaxTime"); err != nil {
+		return 0, 0, err
+	}
+	usual, err = keys.Minutes(p.Get, "DefaultTime")
+	return longest, usual, err
+}
+
+// Memory returns the memory of jobs that ask for none, in MiB, for each CPU or each node. It is 0 for all of the
+// memory.
+func (p *Partition) Memory(cluster keys.Get) (amount int64, perCPU bool) {
+	for _, get := range []keys.Get{p.Get, cluster} {
+		perCPU, perNode := keys.Number(get, "DefMemPerCPU", 0), keys.Number(get, "DefMemPerNode", 0)
+		if perCPU > 0 || perNode > 0 {
+			return max(perCPU, perNode), perCPU > 0
+		}
+	}
+	return 0, false
 }
 
 // Switch is a line of topology.conf.

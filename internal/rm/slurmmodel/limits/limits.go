@@ -22,8 +22,8 @@ type Limits struct {
 	always   bool // PriorityFlags=ACCRUE_ALWAYS
 	release  slurmspec.Release
 
-	// imposed are the limits of the QOS that were checked so far. Its amounts lie in amounts. unlimited and
-	// noAmounts are those of a check that begins.
+	// imposed collects the limits of the QOS that a check has passed so far; amounts is the memory of its amounts. A
+	// check begins with unlimited and noAmounts.
 	imposed, unlimited accounts.Limits
 	amounts, noAmounts tres.Vector
 	imposes            bool // imposed may have limits

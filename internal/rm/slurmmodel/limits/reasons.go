@@ -9,25 +9,27 @@ import (
 
 // The reasons that name no resource.
 var (
-	qosGrpJobs      = named("QOSGrpJobsLimit")
-	qosGrpSubmit    = named("QOSGrpSubmitJobsLimit")
-	qosGrpWall      = named("QOSGrpWallLimit")
-	qosMaxWall      = named("QOSMaxWallDurationPerJobLimit")
-	qosMaxJobs      = named("QOSMaxJobsPerUserLimit")
-	qosMaxSubmit    = named("QOSMaxSubmitJobPerUserLimit")
-	accountJobs     = named("MaxJobsPerAccount")
-	accountSubmit   = named("MaxSubmitJobsPerAccount")
-	assocGrpJobs    = named("AssocGrpJobsLimit")
-	assocGrpSubmit  = named("AssocGrpSubmitJobsLimit")
-	assocGrpWall    = named("AssocGrpWallLimit")
-	assocMaxWall    = named("AssocMaxWallDurationPerJobLimit")
-	assocMaxJobs    = named("AssocMaxJobsLimit")
-	assocMaxSubmit  = named("AssocMaxSubmitJobLimit")
-	invalidAccount  = named("InvalidAccount")
-	qosNotAllowed   = named("QOSNotAllowed")
-	firstOfLimits   = named("QOSGrpCpuLimit")
-	lastOfLimits    = named("AssocMaxSubmitJobLimit")
-	oldLimitReasons = []slurmspec.Reason{
+	qosGrpJobs         = named("QOSGrpJobsLimit")
+	qosGrpSubmit       = named("QOSGrpSubmitJobsLimit")
+	qosGrpWall         = named("QOSGrpWallLimit")
+	qosMaxWall         = named("QOSMaxWallDurationPerJobLimit")
+	qosMaxJobs         = named("QOSMaxJobsPerUserLimit")
+	qosMaxSubmit       = named("QOSMaxSubmitJobPerUserLimit")
+	accountJobs        = named("MaxJobsPerAccount")
+	accountSubmit      = named("MaxSubmitJobsPerAccount")
+	assocGrpJobs       = named("AssocGrpJobsLimit")
+	assocGrpSubmit     = named("AssocGrpSubmitJobsLimit")
+	assocGrpWall       = named("AssocGrpWallLimit")
+	assocMaxWall       = named("AssocMaxWallDurationPerJobLimit")
+	assocMaxJobs       = named("AssocMaxJobsLimit")
+	assocMaxSubmit     = named("AssocMaxSubmitJobLimit")
+	reservationDeleted = named("ReservationDeleted")
+	invalidAccount     = named("InvalidAccount")
+	qosNotAllowed      = named("QOSNotAllowed")
+	badConstraints     = named("BadConstraints")
+	firstOfLimits      = named("QOSGrpCpuLimit")
+	lastOfLimits       = named("AssocMaxSubmitJobLimit")
+	oldLimitReasons    = []slurmspec.Reason{
 		named("AssociationJobLimit"), named("AssociationResourceLimit"), named("AssociationTimeLimit"),
 		named("QOSJobLimit"), named("QOSTimeLimit"),
 	}
@@ -148,6 +150,11 @@ func (l *Limits) word(i int) string {
 		return "BB"
 	}
 	return "Unknown"
+}
+
+// StaysHeld reports whether a held job keeps its reason (_job_runnable_test1 in job_scheduler.c).
+func StaysHeld(r slurmspec.Reason) bool {
+	return r == slurmspec.HeldByAdmin || r == slurmspec.HeldByUser || r == badConstraints || r == reservationDeleted
 }
 
 // KeepsBehind reports whether a pending job with a reason does not come before a new job, since a limit keeps

@@ -161,6 +161,15 @@ func (l *Limits) PostSelect(j *Job, request tres.Vector, selected []uint64) bool
 	return true
 }
 
+// PostPlan compares a job that is planned on nodes with the limits of resources, as [Limits.PostSelect] does. Since
+// 24.11 nodes of a group's other jobs do not count (node_bitmap_preempt).
+func (l *Limits) PostPlan(j *Job, request tres.Vector, nodes []uint64) bool {
+	if j.Required != nil || !l.release.Since(slurmspec.R2411) {
+		nodes = nil
+	}
+	return l.PostSelect(j, request, nodes)
+}
+
 // selection is the check of a job with its resources.
 type selection struct {
 	*Limits

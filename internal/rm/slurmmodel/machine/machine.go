@@ -52,7 +52,7 @@ func newNode(n hpc.Node) selection.Node {
 // newDevice returns a generic resource, with the socket to which its cores belong.
 func newDevice(g hpc.GRES, n *selection.Node) selection.Device {
 	d := selection.Device{Kind: g.Name, Type: g.Type, Count: int(g.Count)}
-	first, _, _ := strings.Cut(strings.NewReplacer("-", ",").Replace(g.Cores), ",")
+	first, _, _ := strings.Cut(strings.ReplaceAll(g.Cores, "-", ","), ",")
 	if core, err := strconv.Atoi(first); err == nil && g.Cores != "" {
 		d.BySocket = make([]int, n.Sockets)
 		d.BySocket[min(core/n.Cores, n.Sockets-1)] = d.Count

@@ -35,3 +35,18 @@ func (m *Machine) Distribute(r *Request, cpus []int) (got, tasks []int) {
 	}
 	return got, tasks
 }
+
+// Tallies lets jobs leave a state one after the other. It returns whether the nodes of a set are full for a request
+// after each of them: as the tally knows it, and by looking at all nodes.
+func (x *Tester) Tallies(s *State, r *Request, set Bits, least int, jobs []*Allocation) (tallied, looked []bool) {
+	s.CopyTo(x.future)
+	t := x.newTally(r, set, least)
+	for _, a := range jobs {
+		x.Remove(x.future, a)
+		t.renew(a)
+		nodes := set.Clone()
+		x.usable(x.future, r, nodes)
+		tallied, looked = append(tallied, t.is()), append(looked, x.full(x.future, r, nodes, least))
+	}
+	return tallied, looked
+}

@@ -1,5 +1,13 @@
 package selection
 
+import "rmreplay/internal/rm/nodeset"
+
+// Bits is a set of nodes of a machine.
+type Bits = nodeset.Set
+
+// NewBits returns an empty set for n nodes.
+func NewBits(n int) Bits { return nodeset.New(n) }
+
 // Machine is the hardware and the parameters of the select plugin. It does not change.
 type Machine struct {
 	// Nodes are in Slurm's order, which is the natural order of their names. "First" means first here.

@@ -2,21 +2,26 @@ package selection
 
 import (
 	"fmt"
+	"hash/maphash"
 	"math/bits"
 	"slices"
 )
 
-// memory has the answers of [Tester.WillRun] about the present running jobs. Backfill asks again what it asked
-// in the cycle before, and of many jobs alike: an answer depends on nothing but what a question has.
+// memory has the answers of [Tester.WillRun]. Backfill asks again what it asked in the cycle before, and of many jobs
+// alike: an answer depends on nothing but what a question has, the jobs on its nodes, and in which windows jobs end.
 type memory struct {
 	classes map[string]int
-	version int
-	outside int            // changes of weights by then
+	outside int            // changes of weights by the last question; since 24.11 those of running jobs
 	first   map[uint64]int // the newest answer with a hash, counted from 1
+	seed    maphash.Seed
 	list    []remembered
-	// devices are the nodes whose weights tests change; nil since 24.11, where no test sees those of
+	most    struct{ answers, devices int }
+	// devices are the nodes whose weights tests change; none since 24.11, where no test sees those of
 	// another.
-	devices []int
+	devices Bits
+	near    []uint8 // the lowest bytes of their weights, of those in the set of the last question
+	changes int     // of running jobs
+	changed []int   // number of the last one of each node
 }
 
 // remembered is a question with its answer.
@@ -26,30 +31,57 @@ type remembered struct {
 	near  []uint8 // the lowest bytes of the weights of nodes with devices, before and afterwards
 	after []uint8
 	answer
-	next int // the one before with this hash, counted from 1; 0 for none
+	tests  []int // how many jobs of its nodes had left before each test of the future
+	number int   // of changes when it last was right
+	next   int   // the one before with this hash, counted from 1; 0 for none
 }
 
-// question is what an answer depends on beside the nodes and their weights.
+// question is what an answer depends on beside the nodes, their jobs and weights.
 type question struct {
 	class                                  int
 	counts                                 Counts
 	exclusive, whole, leastLoaded, patient bool
 	memoryPerCPU, now, nowOnly, busy       bool
 	memory, linear                         int64
-	ended, considered                      int // running jobs
+	ended, considered                      int // running jobs, since 24.11
 }
 
-// mostRemembered bounds the memory.
-const mostRemembered = 1 << 15
+// mostRemembered and mostBytes bound the memory.
+const (
+	mostRemembered = 1 << 15
+	mostBytes      = 32 << 20
+)
 
 func newMemory(m *Machine) memory {
-	mem := memory{classes: map[string]int{}, first: map[uint64]int{}}
+	n := len(m.Nodes)
+	mem := memory{
+		classes: map[string]int{}, first: map[uint64]int{}, seed: maphash.MakeSeed(), devices: NewBits(n), changed: make([]int, n),
+	}
 	for i := range m.Nodes {
-		if len(m.Nodes[i].Devices) > 0 && !m.Since2411 {
-			mem.devices = append(mem.devices, i)
+		mem.devices.Put(i, len(m.Nodes[i].Devices) > 0 && !m.Since2411)
+	}
+	mem.most.devices = mem.devices.Count()
+	mem.most.answers = min(mostRemembered, mostBytes/(400+n/4+2*mem.most.devices))
+	return mem
+}
+
+// Changed notes that a job has begun to run on nodes, no longer does, or will end at another time.
+func (x *Tester) Changed(nodes Bits) {
+	m := &x.memory
+	m.changes++
+	for i := range nodes.All {
+		m.changed[i] = m.changes
+	}
+}
+
+// isSame reports whether the nodes have had the same jobs since a change.
+func (m *memory) isSame(nodes Bits, since int) bool {
+	for i := range nodes.All {
+		if m.changed[i] > since {
+			return false
 		}
 	}
-	return mem
+	return true
 }
 
 // Classify sets the class of a request. The request must not change afterwards, but for what its partition and
@@ -70,81 +102,108 @@ func (x *Tester) Classify(r *Request) {
 // answer returns the answer to a question, from the memory or by tests.
 func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *Horizon) answer {
 	outside := x.outside
-	if x.Since2411 {
-		outside = 0 // each question gives its nodes their weights
+	if x.Since2411 { // each question gives its nodes their weights, and is about jobs that end until an instant
+		outside = m.changes
 	}
-	if m.version != h.Version || m.outside != outside || len(m.list) >= mostRemembered {
-		m.version, m.outside, m.list = h.Version, outside, m.list[:0]
+	if m.outside != outside || len(m.list) >= m.most.answers {
+		m.outside, m.list = outside, m.list[:0]
 		clear(m.first)
 	}
 	q := question{
 		class: r.Class, counts: c, exclusive: r.Exclusive, whole: r.Whole, leastLoaded: r.LeastLoaded,
 		patient: r.Patient, memory: r.Memory, memoryPerCPU: r.MemoryPerCPU, now: h.asksNow(), nowOnly: h.NowOnly,
-		busy: h.PreferBusy, linear: h.Linear,
-		ended: h.ended(), considered: h.considered(),
+		busy: h.PreferBusy, linear: h.Linear, ended: h.ended(), considered: h.considered(),
 	}
-	hash := m.hash(&q, set, x.Weights)
-	for at := m.first[hash]; at > 0; at = m.list[at-1].next {
-		known := &m.list[at-1]
-		if known.question == q && known.set.Equal(set) && m.weighsAs(known.near, x.Weights) {
-			if len(known.after) > 0 {
-				x.own.Reset()
-			}
-			for k, b := range known.after {
-				w := &x.Weights[m.devices[k]]
-				*w = *w&^0xff | uint64(b)
-			}
-			return known.answer
+	m.near = m.weights(m.near, set, x.Weights)
+	hash := m.hash(&q, set)
+	at := m.first[hash] - 1
+	for at >= 0 && !(m.list[at].question == q && m.list[at].set.Equal(set) && slices.Equal(m.list[at].near, m.near)) {
+		at = m.list[at].next - 1
+	}
+	if at >= 0 && m.holds(&m.list[at], h) {
+		if len(r.Devices) > 0 {
+			m.reweigh(x, set, m.list[at].after)
+		}
+		return m.list[at].answer
+	}
+	if at < 0 {
+		at = len(m.list)
+		m.list = slices.Grow(m.list, 1)[:at+1] // with the sets of an older answer
+		known := &m.list[at]
+		known.question, known.set, known.near = q, append(known.set[:0], set...), append(known.near[:0], m.near...)
+		known.next, m.first[hash] = m.first[hash], at+1
+	}
+	known := &m.list[at]
+	x.tests = known.tests[:0]
+	known.answer = x.willRun(s, r, set, c, h)
+	if known.tests, known.number = x.tests, m.changes; len(r.Devices) > 0 {
+		known.after = m.weights(known.after, set, x.Weights)
+	}
+	return known.answer
+}
+
+// holds reports whether an answer is still right: its nodes have the same jobs, and as many of these would have left
+// at each test. It brings the answer up to date.
+func (m *memory) holds(known *remembered, h *Horizon) bool {
+	if known.number == m.changes {
+		return true
+	}
+	if !m.isSame(known.set, known.number) || !known.follow(h) {
+		return false
+	}
+	known.number = m.changes
+	return true
+}
+
+// follow compares the windows in which jobs leave now with those of an answer, and renews the end after which the job
+// could start.
+func (known *remembered) follow(h *Horizon) bool {
+	if known.nowOnly || known.answer.now {
+		return true
+	}
+	w, tests := h.walk(known.set), known.tests
+	for w.Next(nil) {
+		if len(tests) == 0 || tests[0] != w.Gone {
+			return false
+		}
+		if tests = tests[1:]; len(tests) == 0 && known.allocation != nil {
+			known.end = h.endBefore(&w, known.allocation)
+			return true
 		}
 	}
-	at := len(m.list)
-	m.list = slices.Grow(m.list, 1)[:at+1] // with the sets of an older answer
-	m.list[at].question, m.list[at].next = q, m.first[hash]
-	m.list[at].set, m.list[at].near = append(m.list[at].set[:0], set...), m.weights(m.list[at].near, x.Weights)
-	m.first[hash] = at + 1
-	m.list[at].answer = x.willRun(s, r, set, c, h)
-	m.list[at].after = m.weights(m.list[at].after, x.Weights)
-	return m.list[at].answer
+	return len(tests) == 0 && known.allocation == nil
+}
+
+// reweigh gives nodes with devices the weights that the tests gave them.
+func (m *memory) reweigh(x *Tester, set Bits, after []uint8) {
+	x.own.Reset()
+	for i := set.NextAnd(m.devices, 0); i >= 0; i = set.NextAnd(m.devices, i+1) {
+		x.Weights[i] = x.Weights[i]&^0xff | uint64(after[0])
+		after = after[1:]
+	}
 }
 
 // hash spreads questions.
-func (m *memory) hash(q *question, set Bits, w Weights) uint64 {
+func (m *memory) hash(q *question, set Bits) uint64 {
 	const prime = 0x9e3779b97f4a7c15
 	sum := uint64(q.class)
 	add := func(n uint64) { sum = (sum ^ n) * prime; sum ^= sum >> 29 }
 	add(uint64(q.counts.Min)<<40 ^ uint64(q.counts.Max)<<20 ^ uint64(q.counts.Wanted))
 	add(uint64(q.ended)<<32 ^ uint64(q.considered))
-	var a, b, c, d uint64 // on a large machine the set is most of a question, and the processor computes these at once
-	for ; len(set) >= 4; set = set[4:] {
-		a, b = bits.RotateLeft64((a^set[0])*prime, 31), bits.RotateLeft64((b^set[1])*prime, 31)
-		c, d = bits.RotateLeft64((c^set[2])*prime, 31), bits.RotateLeft64((d^set[3])*prime, 31)
-	}
-	for _, word := range [...]uint64{a, b, c, d} {
-		add(word)
-	}
-	for _, word := range set { // what is left
-		add(word)
-	}
-	for _, i := range m.devices {
-		add(w[i])
-	}
+	add(set.Hash())
+	add(maphash.Bytes(m.seed, m.near))
 	return sum
 }
 
 // weights returns the lowest bytes of the weights of nodes with devices.
-func (m *memory) weights(to []uint8, w Weights) []uint8 {
-	to = to[:0]
-	for _, i := range m.devices {
-		to = append(to, uint8(w[i]))
-	}
-	return to
-}
-
-func (m *memory) weighsAs(near []uint8, w Weights) bool {
-	for k, i := range m.devices {
-		if near[k] != uint8(w[i]) {
-			return false
+func (m *memory) weights(to []uint8, set Bits, w Weights) []uint8 {
+	to = slices.Grow(to[:0], m.most.devices)[:m.most.devices]
+	n := 0
+	for k, word := range set { // a large machine has thousands, and each question looks at them
+		for word &= m.devices[k]; word != 0; word &= word - 1 {
+			to[n] = uint8(w[k<<6+bits.TrailingZeros64(word)])
+			n++
 		}
 	}
-	return true
+	return to[:n]
 }

@@ -87,6 +87,12 @@ func newAsked(rng *rand.Rand, classes []selection.Request, all selection.Bits) a
 	for range rng.IntN(3) {
 		q.set.Clear(rng.IntN(4))
 	}
+	for i := range q.set.All { // on few nodes an answer holds while jobs come and go elsewhere
+		if few := classes[0].MinCPUs%2 == 0; few && rng.IntN(3) > 0 {
+			q.set.Clear(i)
+		}
+	}
+	q.set.Set(5 % all.Count())
 	q.nowOnly, q.busy = rng.IntN(5) == 0, rng.IntN(3) == 0
 	q.begin, q.until = int64(rng.IntN(3))*400, int64(rng.IntN(2)*rng.IntN(1000))
 	return q
@@ -102,7 +108,7 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 	for i := range m.Nodes {
 		all.Set(i)
 	}
-	h := selection.Horizon{Now: 1000, GuessedEnd: 30, Since2411: m.Since2411, Since2605: m.Since2605, Version: 1}
+	h := selection.Horizon{Now: 1000, GuessedEnd: 30, Since2411: m.Since2411, Since2605: m.Since2605}
 	pool := make([]asked, 12) // so that questions are repeated
 	for k := range pool {
 		pool[k] = newAsked(rng, classes, all)
@@ -115,8 +121,8 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 		if q.until > 0 {
 			h.Until = h.Begin + q.until
 		}
-		plain := h
-		plain.Version = 0
+		unknown := r
+		unknown.Class = 0
 		switch rng.IntN(10) {
 		case 9: // slurmctld is a new one
 			quick.ClearWeights()
@@ -134,7 +140,7 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 			for range 3 {
 				compareWeights(t, quick, slow, set)
 				a, _ := quick.WillRun(state, &r, set, c, &h)
-				b, _ := slow.WillRun(state, &r, set, c, &plain)
+				b, _ := slow.WillRun(state, &unknown, set, c, &h)
 				if !reflect.DeepEqual(a, b) {
 					t.Fatalf("step %d: nodes %v, want %v", step, a, b)
 				}
@@ -146,8 +152,7 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 			c.Max, c.Wanted = max(c.Min, c.Max), c.Min
 			r.Exclusive = r.Exclusive || rng.IntN(2) == 0
 			compareWeights(t, quick, slow, set)
-			unknown := r
-			unknown.Class = 0
+			unknown.Exclusive = r.Exclusive
 			for _, mode := range []selection.Mode{selection.TestOnly, selection.RunNow} {
 				a = quick.Test(state, &r, set, c, mode)
 				if b := slow.Test(m.Occupied(state), &unknown, set, c, mode); !reflect.DeepEqual(a, b) {
@@ -163,18 +168,18 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 			m.Add(state, a)
 			h.Running = append(h.Running, selection.Running{Allocation: a, End: h.Now + int64(rng.IntN(2000))})
 			slices.SortStableFunc(h.Running, func(x, y selection.Running) int { return int(x.End - y.End) })
-			h.Version++
+			quick.Changed(a.Nodes)
 		case 1: // one ends
 			if len(h.Running) == 0 {
 				continue
 			}
 			k := rng.IntN(len(h.Running))
 			m.Remove(state, h.Running[k].Allocation)
+			quick.Changed(h.Running[k].Nodes)
 			h.Running = slices.Delete(h.Running, k, k+1)
-			h.Version++
 		default:
 			a, at := quick.WillRun(state, &r, set, c, &h)
-			b, want := slow.WillRun(state, &r, set, c, &plain)
+			b, want := slow.WillRun(state, &unknown, set, c, &h)
 			if at != want || !reflect.DeepEqual(a, b) {
 				t.Fatalf("step %d: %v at %d, want %v at %d", step, a, at, b, want)
 			}
@@ -182,6 +187,80 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 				t.Fatalf("step %d: weights %v, want %v", step, quick.Weights, slow.Weights)
 			}
 		}
+	}
+}
+
+// TestOthersMoveWindows: a job on other nodes decides in which window a job leaves, and so after which end the answer is.
+func TestOthersMoveWindows(t *testing.T) {
+	m := machine(4)
+	x, s := selection.NewTester(m), m.NewState()
+	h := selection.Horizon{GuessedEnd: 30}
+	begin := func(node, cpus int, end int64) {
+		on := selection.NewBits(4)
+		on.Set(node)
+		a := x.Test(s, one(cpus), on, counts(1), selection.RunNow)
+		x.Add(s, a)
+		x.Changed(on)
+		h.Running = append(h.Running, selection.Running{Allocation: a, End: end})
+		slices.SortFunc(h.Running, func(a, b selection.Running) int { return int(a.End - b.End) })
+	}
+	begin(0, 4, 40)
+	begin(0, 4, 500)
+	begin(1, 8, 530)
+	r, set := one(8), selection.NewBits(4)
+	x.Classify(r)
+	set.Set(0)
+	set.Set(1)
+	ask := func(want int64) {
+		t.Helper()
+		a, at := x.WillRun(s, r, set, selection.Counts{Min: 1, Max: 1, Wanted: 1}, &h)
+		if a == nil || at != want {
+			t.Errorf("%v at %d, want %d", a, at, want)
+		}
+	}
+	ask(530) // the second window reaches from 90 to 540
+	begin(3, 8, 100)
+	ask(500) // it ends at 120, and the next one begins
+	x.Changed(h.Running[1].Nodes)
+	x.Remove(s, h.Running[1].Allocation)
+	h.Running = slices.Delete(h.Running, 1, 2)
+	ask(530)
+}
+
+// TestTally lets jobs leave random machines. The tally must know after each of them what a look at all nodes finds.
+func TestTally(t *testing.T) {
+	full, free := 0, 0
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		m := randomMachine(rng)
+		x, s, set := selection.NewTester(m), m.NewState(), all(len(m.Nodes))
+		var jobs []*selection.Allocation
+		for range 100 {
+			r := requests(rng)[0]
+			r.Whole = rng.IntN(5) == 0
+			r.Exclusive = r.Exclusive || r.Whole
+			if a := x.Test(s, &r, set, counts(1+rng.IntN(4)), selection.RunNow); a != nil {
+				m.Add(s, a)
+				jobs = append(jobs, a)
+			}
+		}
+		r := requests(rng)[0]
+		r.MinCPUs *= 1 + rng.IntN(10)
+		set.Clear(rng.IntN(len(m.Nodes)))
+		tallied, looked := x.Tallies(s, &r, set, 1+rng.IntN(len(m.Nodes)), jobs)
+		if !slices.Equal(tallied, looked) {
+			t.Fatalf("seed %d: the tally says %v, want %v", seed, tallied, looked)
+		}
+		for _, is := range looked {
+			if is {
+				full++
+			} else {
+				free++
+			}
+		}
+	}
+	if full < 500 || free < 500 {
+		t.Errorf("%d answers are full, and %d are not", full, free)
 	}
 }
 

@@ -17,31 +17,33 @@ type room struct {
 // usable removes the nodes from a set that the job cannot use because of memory, generic resources or
 // jobs that share no nodes (_verify_node_state).
 func (m *Machine) usable(s *State, r *Request, set Bits) {
-	least := r.Memory
-	if r.MemoryPerCPU {
-		least *= int64(max(r.TasksPerNode, r.MinCPUsPerNode, r.CPUsPerTask, 1))
-	}
-	if r.MemoryPerDevice > 0 {
-		least = r.MemoryPerDevice
-	}
-	if r.Whole {
-		set.AndNot(s.busy)
-	}
+	least := r.leastMemory()
 	idle := m.CountMemory || len(r.Devices) > 0 // what idle nodes have decides, too
 	for i := set.Next(0); i >= 0; i = set.Next(i + 1) {
-		if !idle && !s.busy.Has(i) {
-			continue
-		}
-		free := m.Nodes[i].Memory - s.memory[i]
-		switch {
-		case m.CountMemory && least > 0 && free < least,
-			m.CountMemory && least == 0 && s.memory[i] > 0,
-			s.whole[i] > 0,
-			r.Exclusive && m.devicesUsed(s, i),
-			!m.hasDevices(s, r, i):
+		if (idle || s.busy.Has(i)) && !m.serves(s, r, i, least) {
 			set.Clear(i)
 		}
 	}
+}
+
+// leastMemory returns the memory that the job needs of each node.
+func (r *Request) leastMemory() int64 {
+	switch {
+	case r.MemoryPerDevice > 0:
+		return r.MemoryPerDevice
+	case r.MemoryPerCPU:
+		return r.Memory * int64(max(r.TasksPerNode, r.MinCPUsPerNode, r.CPUsPerTask, 1))
+	}
+	return r.Memory
+}
+
+// serves reports whether the job can use a node.
+func (m *Machine) serves(s *State, r *Request, node int, least int64) bool {
+	if m.CountMemory && (least > m.Nodes[node].Memory-s.memory[node] || least == 0 && s.memory[node] > 0) {
+		return false
+	}
+	return !(r.Whole && s.busy.Has(node)) && s.whole[node] == 0 && !(r.Exclusive && m.devicesUsed(s, node)) &&
+		m.hasDevices(s, r, node)
 }
 
 // devicesUsed reports whether jobs use generic resources of a node.

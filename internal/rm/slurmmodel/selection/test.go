@@ -72,9 +72,11 @@ type Tester struct {
 
 	memory     memory
 	empty      empty
-	dedicated  bool // see test
-	outside    int  // counts changes of weights beyond their lowest bytes
-	own        Bits // nodes with the weights that Weigh gives
+	dedicated  bool  // see test
+	outside    int   // counts changes of weights beyond their lowest bytes
+	tests      []int // of the future, see remembered
+	offers     []int // see tally
+	own        Bits  // nodes with the weights that Weigh gives
 	rooms      []room
 	future     *State
 	scratch    test
@@ -87,7 +89,7 @@ func NewTester(m *Machine) *Tester {
 	x := &Tester{
 		Machine: m, Weights: make(Weights, n), rooms: make([]room, n), future: m.NewState(),
 		scratch: test{work: newWork(m)}, nodes: NewBits(n), all: NewBits(n),
-		memory: newMemory(m), own: NewBits(n),
+		memory: newMemory(m), own: NewBits(n), offers: make([]int, n),
 	}
 	return x
 }
@@ -138,7 +140,7 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	copy(nodes, set)
 	if mode != TestOnly {
 		x.usable(s, r, nodes)
-		if len(r.Devices) == 0 && x.full(s, r, nodes, c.Min) { // a test of devices changes weights
+		if x.full(s, r, nodes, c.Min) {
 			return nil
 		}
 	}
@@ -218,23 +220,81 @@ func (m *Machine) coresUsed(s *State, node int) bool {
 }
 
 // full reports whether the free cores of nodes cannot serve a job, however they are chosen. Most tests of jobs that
-// wait end here. LLN of 26.05 counts CPUs that nodes do not have, so that it is never asked.
+// wait end here.
 func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
-	if m.Since2605 && (m.LeastLoaded || r.LeastLoaded) {
+	if !m.mayBeFull(r) {
 		return false
 	}
 	count, cpus := 0, 0
 	for i := range nodes.All {
-		if s.cores[i] == 0 || r.Exclusive && m.coresUsed(s, i) {
+		offer := m.freeCPUs(s, r, i)
+		if offer == 0 {
 			continue
 		}
 		count++
-		if cpus += int(s.cores[i]) * m.Nodes[i].Threads; count >= least && cpus >= r.MinCPUs {
+		if cpus += offer; count >= least && cpus >= r.MinCPUs {
 			return false
 		}
 	}
 	return true
 }
+
+// mayBeFull reports whether free cores tell that a job cannot run. LLN of 26.05 counts CPUs that nodes do not have. A
+// test of devices changes weights.
+func (m *Machine) mayBeFull(r *Request) bool {
+	return len(r.Devices) == 0 && !(m.Since2605 && (m.LeastLoaded || r.LeastLoaded))
+}
+
+// freeCPUs returns the CPUs of the free cores of a node that a job may use.
+func (m *Machine) freeCPUs(s *State, r *Request, node int) int {
+	if r.Exclusive && m.coresUsed(s, node) {
+		return 0
+	}
+	return int(s.cores[node]) * m.Nodes[node].Threads
+}
+
+// tally knows whether a set of nodes is full for a job, while jobs leave them.
+type tally struct {
+	x                  *Tester
+	r                  *Request
+	set                Bits
+	least, count, cpus int
+	counts             bool
+}
+
+func (x *Tester) newTally(r *Request, set Bits, least int) tally {
+	t := tally{x: x, r: r, set: set, least: least, counts: x.mayBeFull(r)}
+	if t.counts {
+		for i := range set.All {
+			x.offers[i] = 0
+			t.look(i)
+		}
+	}
+	return t
+}
+
+// look counts what a node of the set offers now.
+func (t *tally) look(node int) {
+	offer, s := 0, t.x.future
+	if t.x.serves(s, t.r, node, t.r.leastMemory()) {
+		offer = t.x.freeCPUs(s, t.r, node)
+	}
+	t.cpus += offer - t.x.offers[node]
+	t.count += min(1, offer) - min(1, t.x.offers[node])
+	t.x.offers[node] = offer
+}
+
+// renew counts the nodes anew that a job has left.
+func (t *tally) renew(a *Allocation) {
+	for i := 0; t.counts && i < len(a.Parts); i++ {
+		if node := a.Parts[i].Node; t.set.Has(node) {
+			t.look(node)
+		}
+	}
+}
+
+// is reports whether the nodes are full.
+func (t *tally) is() bool { return t.counts && (t.count < t.least || t.cpus < t.r.MinCPUs) }
 
 // choose reduces a set of nodes to those that the job gets (_select_nodes, choose_nodes). It reports
 // false if they do not suffice.

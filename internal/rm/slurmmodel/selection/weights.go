@@ -21,11 +21,3 @@ func (x *Tester) Prefer(set, preferred Bits, kinds []Bits) {
 		}
 	}
 }
-
-// Memory returns the memory of an allocation in MiB.
-func (a *Allocation) Memory() (sum int64) {
-	for i := range a.Parts {
-		sum += a.Parts[i].Memory
-	}
-	return sum
-}

@@ -1,6 +1,10 @@
 package selection
 
-import "sort"
+import (
+	"sort"
+
+	"rmreplay/internal/rm/slurmmodel/windows"
+)
 
 // Running is a running job, for [Tester.WillRun].
 type Running struct {
@@ -23,9 +27,6 @@ type Horizon struct {
 	GuessedEnd int64
 	// NowOnly asks only whether the job can start now.
 	NowOnly bool
-	// Version changes whenever Running does, or the state. Answers of the same version are remembered; 0 is
-	// for none.
-	Version int
 
 	// The following hold since 24.11.
 
@@ -35,15 +36,13 @@ type Horizon struct {
 	Begin, Until int64
 }
 
-// mostRemovals is the number of jobs after whose end a round makes no test.
-const mostRemovals = 200
-
 // WillRun looks for the instant, in seconds since 1970, at which a job could start, and for its nodes then
 // (_will_run_test in cons_common/job_test.c, _future_run_test in 24.11). It takes running jobs away in
 // the order of their ends, all of a window at a time, so the instant may be later than it need be. It
 // returns nil if there is none. The allocation has nodes and CPUs, and no parts. The caller must not change it.
 func (x *Tester) WillRun(s *State, r *Request, set Bits, c Counts, h *Horizon) (*Allocation, int64) {
-	if r.Class == 0 || h.Version == 0 {
+	if r.Class == 0 {
+		x.tests = nil
 		return x.willRun(s, r, set, c, h).at(h)
 	}
 	return x.memory.answer(x, s, r, set, c, h).at(h)
@@ -87,26 +86,28 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	stuck := r.Stuck // slurmctld holds no job because of the future
 	defer func() { r.Stuck = stuck }()
 	s.CopyTo(x.future)
-	running := h.Running
-	if h.Since2411 && h.Begin > 0 {
+	w := h.walk(set)
+	if h.beginsLater() {
 		x.reweigh(left, h)
 		for k := range h.ended() {
-			x.Remove(x.future, running[k].Allocation)
+			x.Remove(x.future, h.Running[k].Allocation)
 		}
-		running = running[h.ended():]
 		if a := x.test(x.future, r, set, c, WillRun, false); a != nil {
 			return answer{allocation: a, now: true}
 		}
 	}
-	return x.afterEnds(running, r, set, c, h)
+	return x.afterEnds(&w, r, c, h)
 }
 
 // asksNow reports whether a start at once is asked for.
 func (h *Horizon) asksNow() bool { return !h.Since2411 || h.Begin <= h.Now }
 
+// beginsLater reports whether a start at or after [Horizon.Begin] is asked for.
+func (h *Horizon) beginsLater() bool { return h.Since2411 && h.Begin > 0 }
+
 // ended returns how many running jobs will have ended when the job may begin. Until 24.11 that is not asked.
 func (h *Horizon) ended() int {
-	if !h.Since2411 || h.Begin <= 0 {
+	if !h.beginsLater() {
 		return 0
 	}
 	return sort.Search(len(h.Running), func(k int) bool {
@@ -114,10 +115,10 @@ func (h *Horizon) ended() int {
 	})
 }
 
-// considered returns how many running jobs end before the next try would begin.
+// considered returns how many running jobs end before the next try would begin; 0 for all.
 func (h *Horizon) considered() int {
 	if !h.Since2411 || h.Until <= 0 {
-		return len(h.Running)
+		return 0
 	}
 	return sort.Search(len(h.Running), func(k int) bool { return h.Running[k].End > h.Until })
 }
@@ -133,77 +134,56 @@ func (x *Tester) reweigh(set Bits, h *Horizon) {
 	}
 }
 
-// overlaps reports whether the job has a node of a set. Most jobs have fewer nodes than the set has words.
-func (a *Allocation) overlaps(set Bits) bool {
-	if len(a.Parts) > len(set) {
-		return set.Overlaps(a.Nodes)
+// Ends returns the job's end.
+func (r Running) Ends() int64 { return r.End }
+
+// Has reports whether the job has a node of a set. Most jobs have fewer nodes than the set has words.
+func (r Running) Has(set Bits) bool {
+	if len(r.Parts) > len(set) {
+		return set.Overlaps(r.Nodes)
 	}
-	for i := range a.Parts {
-		if set.Has(a.Parts[i].Node) {
+	for i := range r.Parts {
+		if set.Has(r.Parts[i].Node) {
 			return true
 		}
 	}
 	return false
 }
 
+// walk begins to take running jobs away that have nodes of a set and have not ended when the job may begin.
+func (h *Horizon) walk(set Bits) windows.Walk[Running] {
+	w := windows.Walk[Running]{Jobs: h.Running[h.ended():], Set: set, Linear: h.Linear}
+	if h.Since2411 {
+		w.Until = max(0, h.Until)
+	}
+	return w
+}
+
 // afterEnds takes running jobs away, a window at a time.
-func (x *Tester) afterEnds(running []Running, r *Request, set Bits, c Counts, h *Horizon) answer {
-	const step = 30
-	window, anchor := int64(step), int64(0)
-	for at := 0; at < len(running); {
-		last, removed, skip := -1, 0, false
-		for at < len(running) {
-			job := &running[at]
-			if h.Since2411 && h.Until > 0 && job.End > h.Until {
-				at = len(running)
-				break
-			}
-			at++
-			if !job.overlaps(set) {
-				continue
-			}
-			if anchor == 0 {
-				anchor = job.End + step - job.End%step
-			}
-			last = at - 1
-			x.Remove(x.future, job.Allocation)
-			if at < len(running) && running[at].End > anchor+window {
-				break
-			}
-			if at < len(running) {
-				if removed++; removed > mostRemovals+1 {
-					skip = true
-					break
-				}
-			}
-		}
-		if last < 0 {
-			return answer{}
-		}
-		if skip {
+func (x *Tester) afterEnds(w *windows.Walk[Running], r *Request, c Counts, h *Horizon) answer {
+	full := x.newTally(r, w.Set, c.Min)
+	for w.Next(func(job Running) {
+		x.Remove(x.future, job.Allocation)
+		full.renew(job.Allocation)
+	}) {
+		if x.tests = append(x.tests, w.Gone); full.is() {
 			continue
 		}
-		for grown := false; !grown || at < len(running) && running[at].End > anchor+window; grown = true {
-			if h.Linear > 0 {
-				window += h.Linear
-			} else {
-				window *= 2
-			}
-		}
-		if a := x.test(x.future, r, set, c, WillRun, h.PreferBusy); a != nil {
-			return answer{allocation: a, end: h.endBefore(running[:last+1], a)}
+		if a := x.test(x.future, r, w.Set, c, WillRun, h.PreferBusy); a != nil {
+			return answer{allocation: a, end: h.endBefore(w, a)}
 		}
 	}
 	return answer{}
 }
 
-// endBefore returns the end after which a job can start that needs the ends of running jobs.
-func (h *Horizon) endBefore(ended []Running, a *Allocation) int64 {
-	last := len(ended) - 1
+// endBefore returns the end after which a job can start that needs the ends of those that have left. In 26.05 it is
+// that of the last one that had nodes of the job.
+func (h *Horizon) endBefore(w *windows.Walk[Running], a *Allocation) int64 {
+	last := w.Last
 	if h.Since2605 {
-		for last > 0 && !ended[last].Nodes.Overlaps(a.Nodes) {
+		for last > 0 && !w.Jobs[last].Nodes.Overlaps(a.Nodes) {
 			last--
 		}
 	}
-	return ended[last].End
+	return w.Jobs[last].End
 }

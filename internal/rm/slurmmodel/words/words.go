@@ -8,15 +8,56 @@ import (
 	"strconv"
 	"strings"
 
+	"rmreplay/internal/hostlist"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// ForMaintenance is what slurmctld says of a job whose nodes a reservation for maintenance has (_pick_best_nodes).
+// ForMaintenance is the reason of a job that waits for nodes of a maintenance reservation (_pick_best_nodes).
 const ForMaintenance = "Reserved for maintenance"
+
+// Names has the names of sets of nodes. It remembers the last ones: of many jobs each pass says that they lack the same
+// nodes.
+type Names struct {
+	Machine *selection.Machine
+	known   [64]struct {
+		set  selection.Bits
+		text string
+	}
+}
+
+// Of returns the names of nodes as a host list.
+func (n *Names) Of(set selection.Bits) string {
+	known := &n.known[set.Hash()%uint64(len(n.known))]
+	if known.set == nil || !known.set.Equal(set) {
+		names := make([]string, 0, set.Count())
+		for i := range set.All {
+			names = append(names, n.Machine.Nodes[i].Name)
+		}
+		known.set, known.text = append(known.set[:0], set...), hostlist.Compress(names)
+	}
+	return known.text
+}
+
+// Set returns the nodes of a host list. place has the places of nodes by name.
+func (n *Names) Set(list string, place map[string]int) (selection.Bits, error) {
+	names, err := hostlist.Expand(list)
+	if err != nil {
+		return nil, err
+	}
+	set := selection.NewBits(len(n.Machine.Nodes))
+	for _, name := range names {
+		i, known := place[name]
+		if !known {
+			return nil, fmt.Errorf("invalid node name specified: %s", name)
+		}
+		set.Set(i)
+	}
+	return set, nil
+}
 
 // Unavailable says in slurmctld's words why nodes of a partition, or those that a job names, are not available
 // (select_nodes in node_scheduler.c). required is nil for a job that names none.
-func Unavailable(m *selection.Machine, nodes, available, required selection.Bits) string {
+func (n *Names) Unavailable(nodes, available, required selection.Bits) string {
 	out := nodes.Clone()
 	if out.AndNot(available); required != nil {
 		out.And(required)
@@ -24,7 +65,7 @@ func Unavailable(m *selection.Machine, nodes, available, required selection.Bits
 	if out.Next(0) < 0 {
 		return "May be reserved for other job"
 	}
-	return "UnavailableNodes:" + m.Names(out)
+	return "UnavailableNodes:" + n.Of(out)
 }
 
 // TRES returns an allocation in Slurm's form: "cpu=4,mem=4000M,node=1,billing=4,gres/gpu=1".

@@ -211,7 +211,7 @@ func TestUnknown(t *testing.T) {
 		{"partition long AllowAccounts", "physics,chem", "the cluster has no account chem"},
 		{"partition long TRESBillingWeights.gres/gpus", "1", "the cluster does not track gres/gpus (want one of AccountingStorageTRES or billing, cpu, energy, fs/disk, mem, node, pages, vmem); did you mean gres/gpu?"},
 		{"qos hihg Priority", "1", "the cluster has no QOS hihg; did you mean high?"},
-		{"qos high Prioritty", "1", "prioritty: no option of modify qos; did you mean priority?"},
+		{"qos high Prioritty", "1", "prioritty: not an option of modify qos; did you mean priority?"},
 		{"qos high GrpJobs", "some", "grpjobs=some: not a whole number (want -1 for no limit)"},
 		{"qos high GrpTRES.license/x", "1", "the cluster does not track license/x (want one of AccountingStorageTRES or billing, cpu, energy, fs/disk, mem, node, pages, vmem)"},
 		{"qos high Preempt.lwo", "true", "QOS lwo: no command above declares it"},

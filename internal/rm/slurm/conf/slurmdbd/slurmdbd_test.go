@@ -59,12 +59,12 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestTables: every key that some releases lack is a key, and no key is there twice.
+// TestTables: every key that some releases lack is a key, and no key occurs twice.
 func TestTables(t *testing.T) {
 	known := map[string]bool{}
 	for _, k := range Keys {
 		if known[k.Name] {
-			t.Errorf("%s is there twice", k.Name)
+			t.Errorf("%s occurs twice", k.Name)
 		}
 		known[k.Name] = true
 	}

@@ -98,7 +98,7 @@ func atLeast(least uint64) check {
 // numbers.
 var spanSyntax = regexp.MustCompile(`^(\d+(:\d+){0,2}|\d+-\d*|\d+-\d+(:\d+){1,2})$`)
 
-// span checks a span of time. No limit on its length applies: to Slurm it is a number of minutes.
+// span checks a time such as MaxTime. It may be as long as you like, since Slurm counts it in minutes.
 func span(value string) error {
 	if endless(value) || spanSyntax.MatchString(value) {
 		return nil

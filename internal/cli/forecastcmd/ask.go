@@ -1,0 +1,145 @@
+package forecastcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/access"
+	"rmreplay/internal/cli/console"
+	"rmreplay/internal/flags"
+	"rmreplay/internal/forecast/service"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/inert"
+	"rmreplay/internal/quantity"
+	"rmreplay/internal/slurmspec"
+)
+
+// askOptions are the flags of `forecast ask`.
+type askOptions struct {
+	server, auth string
+	zone         flags.Zone
+	json         bool
+}
+
+func (o commands) newAsk() *cobra.Command {
+	var opts askOptions
+	c := &cobra.Command{
+		Use:   "ask JOB",
+		Short: "Ask a forecast service when a job starts",
+		Long: `Asks rmreplay forecast serve when JOB starts, and prints P10, P50 and P90 of its start,
+the probabilities to start soon, what it waits for, and when to look again. JOB is a
+number, as 17, or 17_3 for a task of an array; the number of an array asks for all tasks.
+
+If the forecast is stale, the command prints it, says so, and ends with the status 3.`,
+		Example: `  rmreplay forecast ask 4711
+  rmreplay forecast ask 4711_3 --server /run/rmreplay/forecast.sock`,
+		Args: console.WantArgs("JOB"),
+		RunE: func(c *cobra.Command, args []string) error { return o.ask(c.Context(), args[0], opts) },
+	}
+	f := c.Flags()
+	f.StringVar(&opts.server, "server", "http://127.0.0.1:8766", "the `URL` of the service, or the path of its socket")
+	f.StringVar(&opts.auth, "server-auth", "", "`FILE` with the credentials for --server")
+	opts.zone.Add(f)
+	console.AddJSON(c, &opts.json)
+	return c
+}
+
+func (o commands) ask(ctx context.Context, id string, opts askOptions) error {
+	authorization, err := access.Authorization(opts.auth)
+	if err != nil {
+		return console.BadInput(err)
+	}
+	a, err := service.Ask(ctx, opts.server, authorization, id)
+	var refused *service.RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return console.BadInput(err)
+	case err != nil:
+		return fmt.Errorf("%w (want a server of rmreplay forecast serve at --server %s)", err, opts.server)
+	case opts.json:
+		err = o.PrintJSON(a)
+	default:
+		err = o.Print(renderAnswer(a, opts.zone.Location()))
+	}
+	if err == nil && a.Forecast.Stale {
+		return console.Invalidf("the forecast is stale: %s", staleness(&a.Forecast))
+	}
+	return err
+}
+
+// staleness says how old a forecast is, and why there is no newer one.
+func staleness(h *service.Head) string {
+	text := "it is " + quantity.Duration(h.Age) + " old"
+	if h.Fault != nil {
+		text += "; " + h.Fault.Text
+	}
+	return text
+}
+
+// renderAnswer writes what a service says of jobs, with instants in a time zone.
+func renderAnswer(a *service.Answer, zone *time.Location) string {
+	var b strings.Builder
+	for i := range a.Jobs {
+		renderJob(&b, &a.Jobs[i], zone)
+	}
+	fmt.Fprintf(&b, "forecast of %s, %s old\n", a.Forecast.At.In(zone).Format(time.RFC3339),
+		quantity.Duration(a.Forecast.Age))
+	if a.Forecast.Fault != nil {
+		fmt.Fprintf(&b, "note: %s\n", inert.Line(a.Forecast.Fault.Text))
+	}
+	return b.String()
+}
+
+func renderJob(b *strings.Builder, job *service.Job, zone *time.Location) {
+	at := func(t *time.Time) string { return quantity.Date(hpc.Time(t.UnixNano()), zone) }
+	fmt.Fprintf(b, "job %s of %s in %s: ", job.ID, inert.Line(quantity.OrUnknown(job.User)), inert.Line(job.Partition))
+	if job.Wait == nil {
+		fmt.Fprintf(b, "runs since %s\n", at(job.Start))
+		return
+	}
+	limit := ""
+	if job.Limit > 0 {
+		limit = ", limit " + slurmspec.FormatSpan(time.Duration(job.Limit*float64(time.Second)))
+	}
+	fmt.Fprintf(b, "waits (%s%s)\n", quantity.Regular(job.CPUs, "CPU"), limit)
+	line := func(label, format string, args ...any) {
+		fmt.Fprintf(b, "  %-11s "+format+"\n", append([]any{label}, args...)...)
+	}
+	quantile := func(name string, t *time.Time) string {
+		switch {
+		case t != nil:
+			return at(t)
+		case slices.Contains(job.Beyond, name):
+			return "later than the forecast looks"
+		}
+		return "never, as things are"
+	}
+	line("P10", "%s", quantile("p10", job.P10))
+	line("P50", "%s", quantile("p50", job.P50))
+	line("P90", "%s", quantile("p90", job.P90))
+	for _, w := range job.Within {
+		line("within "+slurmspec.FormatSpan(time.Duration(w.Seconds*float64(time.Second))), "%s",
+			quantity.Percent(w.Probability))
+	}
+	line("waits for", "%s", job.For.Words)
+	if job.For.Slurm != "" {
+		line("Slurm says", "%s", inert.Line(job.For.Slurm))
+	}
+	if job.For.Dependency != "" {
+		line("depends on", "%s", inert.Line(job.For.Dependency))
+	}
+	line("before it", "%s of the partition, %.0f node hours at most", quantity.Regular(job.Ahead.Jobs, "job"),
+		job.Ahead.NodeHours)
+	if job.Slurm != nil {
+		line("Slurm", "expects %s (squeue --start)", at(job.Slurm))
+	}
+	if job.Look != nil {
+		line("look again", "%s", at(job.Look))
+	}
+}

@@ -1,0 +1,156 @@
+package forecastcmd
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/access"
+	"rmreplay/internal/cli/console"
+	"rmreplay/internal/flags"
+	"rmreplay/internal/forecast"
+	"rmreplay/internal/forecast/service"
+	"rmreplay/internal/interrupt"
+)
+
+// serveOptions are the flags of `forecast serve`.
+type serveOptions struct {
+	drawOptions
+	data, cluster, listen, auth string
+	every, keep                 time.Duration
+	history, timeout            time.Duration
+}
+
+func (o commands) newServe() *cobra.Command {
+	var opts serveOptions
+	c := &cobra.Command{
+		Use:   "serve --data DIR",
+		Short: "Forecast the live cluster's queue again and again, and answer when jobs start",
+		Long: `Captures the live cluster every few minutes with commands of Slurm that only read, runs
+its queue forward on the model of Slurm's scheduler, and answers until it is interrupted:
+when pending jobs will start, what they wait for, and how long a job would wait that is
+submitted now. It compares earlier forecasts with the starts that later captures show.
+
+Answers are JSON (docs/schemas/forecast.openapi.json) and, at /metrics, figures for
+Prometheus. rmreplay forecast ask prints those about a job. Each answer says how old its
+forecast is, and whether it is stale: older than three times --every.
+
+The directory of --data keeps the last forecast and what is known about the quality of
+earlier ones. A service that starts again, or was killed, continues with it.
+
+Slurm is asked for a tenth of the time at most, and less often while it does not answer.
+A forecast that takes more than half of --every looks less far ahead than --horizon.
+
+--listen takes addresses and paths of Unix sockets, separated by commas. On a socket the
+service knows who asks. Where the site hides jobs (PrivateData=jobs), users see their own
+there. Over TCP they see none without --auth, which names a file with one line for each
+credential, ROLE USER PASSWORD or ROLE token TOKEN. ROLE is user, for the jobs of the user
+of that name, or all. Without --auth only addresses of this machine are possible.`,
+		Example: `  rmreplay forecast serve --data /var/lib/rmreplay/forecast \
+    --listen 127.0.0.1:8766,/run/rmreplay/forecast.sock
+  rmreplay forecast ask 4711`,
+		Args: console.WantArgs(),
+		RunE: func(c *cobra.Command, _ []string) error { return o.serve(c.Context(), opts) },
+	}
+	f := c.Flags()
+	f.StringVar(&opts.data, "data", "", "data `DIR`: the forecasts are kept there; it is made with mode 0700")
+	f.StringVar(&opts.cluster, "cluster", "", "`DIR` of the cluster (default: that of the capture)")
+	flags.Duration(f, &opts.every, "every", 5*time.Minute, "capture and forecast each `DURATION`")
+	flags.Duration(f, &opts.keep, "judge-over", 30*24*time.Hour, "judge forecasts by the starts of the last `DURATION`")
+	f.StringVar(&opts.listen, "listen", "127.0.0.1:8766", "`ADDRESS` to listen on: HOST:PORT or the path of a socket; "+
+		"several are separated by commas")
+	f.StringVar(&opts.auth, "auth", "", "`FILE` of credentials")
+	addLive(f, &opts.history, &opts.timeout)
+	opts.add(f, 24*time.Hour)
+	console.Require(c, "data")
+	return c
+}
+
+// atLeast checks durations of flags.
+func atLeast(name string, d, least time.Duration) error {
+	if d < least {
+		return console.Usagef("--%s %v: want %v or more", name, d, least)
+	}
+	return nil
+}
+
+// serviceOptions returns the options of the service.
+func (o commands) serviceOptions(opts *serveOptions) (service.Options, error) {
+	how := service.Options{
+		Every: opts.every, Keep: opts.keep, History: opts.history, Timeout: opts.timeout, Cluster: opts.cluster,
+		Version: o.Version,
+		Say:     o.Say,
+	}
+	err := errors.Join(atLeast("every", opts.every, time.Second), atLeast("judge-over", opts.keep, 24*time.Hour),
+		atLeast("history", opts.history, 0), atLeast("timeout", opts.timeout, time.Second), atLeast("horizon", opts.horizon,
+			time.Minute),
+		opts.check())
+	if err != nil {
+		return how, err
+	}
+	how.Forecast = forecast.Options{Realizations: opts.realizations, Parallel: opts.parallel, Seed: opts.seed,
+		Horizon: opts.horizon,
+		Within:  []time.Duration{time.Hour, 4 * time.Hour, 24 * time.Hour}}
+	if how.NewLearner, err = opts.learner(o, &how.Forecast); err != nil {
+		return how, err
+	}
+	return how, opts.later(nil, &how.Forecast)
+}
+
+func (o commands) serve(ctx context.Context, opts serveOptions) (err error) {
+	how, err := o.serviceOptions(&opts)
+	if err != nil {
+		return err
+	}
+	var credentials *access.Access
+	if opts.auth != "" {
+		if credentials, err = access.Read(opts.auth, service.User, service.All); err != nil {
+			return console.BadInput(err)
+		}
+	}
+	addresses := strings.Split(opts.listen, ",")
+	for _, address := range addresses {
+		if err := service.CheckAddress(address, credentials.Required()); err != nil {
+			return console.Usagef("--listen %w", err)
+		}
+	}
+	defer interrupt.Hold()() // the state is saved at the end
+	s, err := service.Open(opts.data, how)
+	if err != nil {
+		return console.BadInput(err)
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	for _, torn := range s.Torn() {
+		o.Say("rmreplay: %s: the last record is not complete (its %d bytes are now in %s)", opts.data, torn.Bytes, torn.Path)
+	}
+	var listeners []net.Listener
+	for _, address := range addresses {
+		l, err := service.Listen(ctx, address)
+		if err != nil {
+			for _, other := range listeners {
+				_ = other.Close() // nobody has connected
+			}
+			return err
+		}
+		listeners = append(listeners, l)
+		if l.Addr().Network() == "unix" {
+			o.Say("rmreplay: serving at %s", l.Addr())
+			continue
+		}
+		o.Say("rmreplay: serving at http://%s", l.Addr())
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Run(ctx)
+	}()
+	err = service.Serve(ctx, s.Handler(credentials), listeners)
+	cancel()
+	<-ended
+	return err
+}

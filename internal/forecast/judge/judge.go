@@ -1,0 +1,340 @@
+// Package judge compares forecasts of pending jobs with the starts that are seen later. It keeps what was forecast of
+// jobs that wait, and counts for those that started how often the start was between P10 and P90, and how often
+// within a minute, five minutes and an hour of the median.
+//
+// Only jobs that started count: nobody knows when one that was cancelled would have started.
+package judge
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"rmreplay/internal/forecast"
+	"rmreplay/internal/hpc"
+)
+
+// Forecast is what was forecast of a job at an instant. Quantiles are [forecast.Later] after the horizon, and
+// [hpc.Never] if the job does not start.
+type Forecast struct {
+	At      hpc.Time `json:"at"`
+	P10     hpc.Time `json:"p10"`
+	P50     hpc.Time `json:"p50"`
+	P90     hpc.Time `json:"p90"`
+	Horizon hpc.Time `json:"horizon,omitempty"` // 0 for none
+	// Slurm is the start that Slurm expected at the same instant; 0 if it did not say.
+	Slurm hpc.Time `json:"slurm,omitempty"`
+}
+
+// Pending is a job that waits.
+type Pending struct {
+	Key       forecast.Key
+	Partition string
+	Forecast
+}
+
+// Waiting is what a judge keeps of a job that waits.
+type Waiting struct {
+	Partition string `json:"partition"`
+	// Forecasts are in the order of their instants: all of the last hour, one for each hour of the last day, and one
+	// for each day before it.
+	Forecasts []Forecast `json:"forecasts"`
+	// Missed counts the captures in a row that had neither the job nor its start.
+	Missed int `json:"missed,omitempty"`
+}
+
+// patience is how many captures may have neither a job nor its start. slurmdbd may learn of a job's end some
+// seconds after slurmctld has forgotten the job.
+const patience = 2
+
+// Lead is a class of lead times: from the instant of a forecast to the start. It begins where the class before it
+// ends.
+type Lead struct {
+	Name string
+	Ends time.Duration // not included
+}
+
+// Leads are the classes of lead times.
+var Leads = []Lead{
+	{"below 15 minutes", 15 * time.Minute}, {"15 minutes to 1 hour", time.Hour}, {"1 to 4 hours", 4 * time.Hour},
+	{"4 to 24 hours", 24 * time.Hour}, {"above 24 hours", hpc.Unlimited},
+}
+
+// Class is a class of forecasts that are counted together.
+type Class struct {
+	Partition string `json:"partition"`
+	Lead      int    `json:"lead"` // the place in [Leads]
+}
+
+// Distances are the distances from the median within which forecasts are counted.
+var Distances = [3]time.Duration{time.Minute, 5 * time.Minute, time.Hour}
+
+// Tally counts forecasts of jobs that started.
+type Tally struct {
+	// Forecasts counts them. Beyond counts further ones whose start and P10 were after the horizon: they say nothing.
+	Forecasts int `json:"forecasts"`
+	Beyond    int `json:"beyond,omitempty"`
+	// Covered counts starts from P10 to P90, and Near those within each of [Distances] of the median.
+	Covered int    `json:"covered"`
+	Near    [3]int `json:"near"`
+	// Slurm counts the forecasts beside which Slurm had an estimate, SlurmNear those estimates within each
+	// of [Distances], and BesideNear the medians for the same jobs.
+	Slurm      int    `json:"slurm,omitempty"`
+	SlurmNear  [3]int `json:"slurm_near"`
+	BesideNear [3]int `json:"beside_near"`
+}
+
+// Add adds the counts of another tally.
+func (t *Tally) Add(o *Tally) {
+	t.Forecasts, t.Beyond, t.Covered, t.Slurm = t.Forecasts+o.Forecasts, t.Beyond+o.Beyond, t.Covered+o.Covered,
+		t.Slurm+o.Slurm
+	for i := range Distances {
+		t.Near[i] += o.Near[i]
+		t.SlurmNear[i] += o.SlurmNear[i]
+		t.BesideNear[i] += o.BesideNear[i]
+	}
+}
+
+// count counts a forecast of a job that started.
+func (t *Tally) count(f *Forecast, start hpc.Time) {
+	if f.Horizon != 0 && start > f.Horizon {
+		start = forecast.Later
+	}
+	covers, beyond := forecast.Covers(start, f.P10, f.P90)
+	if beyond {
+		t.Beyond++
+		return
+	}
+	t.Forecasts++
+	if covers {
+		t.Covered++
+	}
+	if f.Slurm != 0 {
+		t.Slurm++
+	}
+	for i, most := range Distances {
+		near := isNear(f.P50, start, most)
+		if near {
+			t.Near[i]++
+		}
+		if f.Slurm == 0 {
+			continue
+		}
+		if near {
+			t.BesideNear[i]++
+		}
+		if isNear(f.Slurm, start, most) {
+			t.SlurmNear[i]++
+		}
+	}
+}
+
+// isNear reports whether two instants are near. One after the horizon is near to nothing: its distance is not known.
+func isNear(a, b hpc.Time, most time.Duration) bool {
+	return a < forecast.Later && b < forecast.Later && a.Sub(b).Abs() <= most
+}
+
+// State is what a judge knows. It can be kept as JSON.
+type State struct {
+	Waiting []Entry `json:"waiting"`
+	Days    []Day   `json:"days"`
+	// Gone counts jobs that left the queue without a start that was seen.
+	Gone int `json:"gone,omitempty"`
+}
+
+// Entry is a job that waits, with its name.
+type Entry struct {
+	Job  string `json:"job"`
+	Task int    `json:"task"`
+	Waiting
+}
+
+// Day has the tally of a class for the starts of a day, which is counted from 1970 in UTC.
+type Day struct {
+	Day int64 `json:"day"`
+	Class
+	Tally
+}
+
+// Judge judges forecasts. Its methods may not be called at once.
+type Judge struct {
+	keep    time.Duration
+	waiting map[forecast.Key]*Waiting
+	days    map[int64]map[Class]*Tally
+	gone    int
+}
+
+// New returns a judge that continues from a state. keep is for how many days starts count.
+func New(state State, keep time.Duration) *Judge {
+	j := &Judge{keep: keep, waiting: map[forecast.Key]*Waiting{}, days: map[int64]map[Class]*Tally{}, gone: state.Gone}
+	for i := range state.Waiting {
+		e := &state.Waiting[i]
+		j.waiting[forecast.Key{Job: e.Job, Task: e.Task}] = &e.Waiting
+	}
+	for i := range state.Days {
+		d := &state.Days[i]
+		j.tally(d.Day, d.Class).Add(&d.Tally)
+	}
+	return j
+}
+
+// State returns what the judge knows, in a fixed order.
+func (j *Judge) State() State {
+	s := State{Gone: j.gone, Waiting: []Entry{}, Days: []Day{}}
+	for key, w := range j.waiting {
+		s.Waiting = append(s.Waiting, Entry{key.Job, key.Task, *w})
+	}
+	slices.SortFunc(s.Waiting, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Task,
+			b.Task))
+	})
+	for day, classes := range j.days {
+		for class, tally := range classes {
+			s.Days = append(s.Days, Day{day, class, *tally})
+		}
+	}
+	slices.SortFunc(s.Days, func(a, b Day) int {
+		return cmp.Or(cmp.Compare(a.Day, b.Day), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Lead, b.Lead))
+	})
+	return s
+}
+
+const day = 24 * time.Hour
+
+func dayOf(at hpc.Time) int64 { return at.UnixSeconds() / int64(day/time.Second) }
+
+func (j *Judge) tally(day int64, class Class) *Tally {
+	classes := j.days[day]
+	if classes == nil {
+		classes = map[Class]*Tally{}
+		j.days[day] = classes
+	}
+	if classes[class] == nil {
+		classes[class] = &Tally{}
+	}
+	return classes[class]
+}
+
+// Waits reports whether the judge has forecasts of a job.
+func (j *Judge) Waits(key forecast.Key) bool { return j.waiting[key] != nil }
+
+// Forecasts returns what was forecast of a job that waits, in the order of the instants.
+func (j *Judge) Forecasts(key forecast.Key) []Forecast {
+	if w := j.waiting[key]; w != nil {
+		return slices.Clone(w.Forecasts)
+	}
+	return nil
+}
+
+// See takes what a capture of an instant shows: when jobs started, and which jobs wait, with their forecasts. A
+// start before the first forecast of a job is of an earlier run.
+func (j *Judge) See(at hpc.Time, starts map[forecast.Key]hpc.Time, pending []Pending) {
+	waits := make(map[forecast.Key]bool, len(pending))
+	for i := range pending {
+		waits[pending[i].Key] = true
+	}
+	for key, w := range j.waiting {
+		switch start, started := starts[key]; {
+		case started && start > w.Forecasts[0].At:
+			j.settle(w, start)
+			delete(j.waiting, key)
+		case waits[key]:
+			w.Missed = 0
+		default:
+			if w.Missed++; w.Missed >= patience {
+				delete(j.waiting, key)
+				j.gone++
+			}
+		}
+	}
+	for i := range pending {
+		p := &pending[i]
+		w := j.waiting[p.Key]
+		if w == nil {
+			w = &Waiting{}
+			j.waiting[p.Key] = w
+		}
+		w.Partition = p.Partition
+		w.add(p.Forecast)
+	}
+	for d := range j.days {
+		if d < dayOf(at.Add(-j.keep)) {
+			delete(j.days, d)
+		}
+	}
+}
+
+// settle counts the forecasts of a job that started.
+func (j *Judge) settle(w *Waiting, start hpc.Time) {
+	for i := range w.Forecasts {
+		f := &w.Forecasts[i]
+		if f.At >= start {
+			break
+		}
+		lead := slices.IndexFunc(Leads, func(l Lead) bool { return start.Sub(f.At) < l.Ends })
+		j.tally(dayOf(start), Class{w.Partition, lead}).count(f, start)
+	}
+}
+
+// add adds a forecast, and leaves out earlier ones that are close to each other, by the rule of [Waiting].
+func (w *Waiting) add(f Forecast) {
+	last := 0 // of those that are kept
+	for i, old := range w.Forecasts {
+		if i > 0 && old.At.Sub(w.Forecasts[last].At) < spacing(f.At.Sub(old.At)) {
+			continue
+		}
+		if i > 0 {
+			last++
+		}
+		w.Forecasts[last] = old
+	}
+	if len(w.Forecasts) > 0 {
+		w.Forecasts = w.Forecasts[:last+1]
+	}
+	w.Forecasts = append(w.Forecasts, f)
+}
+
+// spacing returns how far apart forecasts of an age are.
+func spacing(age time.Duration) time.Duration {
+	switch {
+	case age <= time.Hour:
+		return 0
+	case age <= day:
+		return time.Hour
+	}
+	return day
+}
+
+// Group has the tally of a class for all days that count.
+type Group struct {
+	Class
+	Tally
+}
+
+// Groups returns the tallies by partition and lead time, and the tally of all.
+func (j *Judge) Groups() (groups []Group, all Tally) {
+	sums := map[Class]*Tally{}
+	for _, classes := range j.days {
+		for class, tally := range classes {
+			if sums[class] == nil {
+				sums[class] = &Tally{}
+			}
+			sums[class].Add(tally)
+			all.Add(tally)
+		}
+	}
+	groups = []Group{}
+	for class, tally := range sums {
+		groups = append(groups, Group{class, *tally})
+	}
+	slices.SortFunc(groups, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Lead, b.Lead))
+	})
+	return groups, all
+}
+
+// Gone returns how many jobs left the queue without a start that was seen: most of them were cancelled.
+func (j *Judge) Gone() int { return j.gone }
+
+// Waiting returns how many jobs have forecasts that nobody can judge yet.
+func (j *Judge) Waiting() int { return len(j.waiting) }

@@ -1,0 +1,112 @@
+package service
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"rmreplay/internal/forecast/judge"
+)
+
+// figures are what Prometheus gets at /metrics. Names and units follow its conventions
+// (https://prometheus.io/docs/practices/naming/).
+type figures struct{ *Service }
+
+func figure(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("rmreplay_forecast_"+name, help, labels, nil)
+}
+
+var (
+	waitFigure = figure("expected_wait_seconds", "Expected wait of a job that was submitted at the last forecast of "+
+		"its class, by quantile. "+
+		"A wait beyond the horizon, and one of a stale forecast, is absent.", "partition", "size", "quantile")
+	atFigure      = figure("timestamp_seconds", "Instant of the last forecast, in seconds since 1970.")
+	ageFigure     = figure("age_seconds", "Age of the last forecast.")
+	staleFigure   = figure("stale", "Whether the last forecast is too old to be shown as good, or missing.")
+	horizonFigure = figure("horizon_seconds", "How far ahead the last forecast looks.")
+	pendingFigure = figure("jobs_pending", "Pending jobs in the last capture, each task of an array by itself.")
+	runningFigure = figure("jobs_running", "Running jobs in the last capture.")
+	takenFigure   = figure("last_seconds", "Time of the last capture and of the last forecast.", "step")
+	madeFigure    = figure("steps_total", "Captures and forecasts since the service started, with those that failed.",
+		"step")
+	failedFigure   = figure("steps_failed_total", "Captures and forecasts that failed since the service started.", "step")
+	judgedFigure   = figure("judged", "Forecasts of jobs that started in the days that count.", "partition", "lead")
+	coverageFigure = figure("coverage_ratio", "Share of starts from P10 to P90; 0.8 is right.", "partition", "lead")
+	nearFigure     = figure("near_ratio", "Share of starts within so many seconds of the median.", "partition", "lead",
+		"within")
+)
+
+// metrics returns the handler of /metrics.
+func (s *Service) metrics() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(figures{s}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector())
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+}
+
+// Describe sends the descriptions of the figures.
+func (f figures) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{waitFigure, atFigure, ageFigure, staleFigure, horizonFigure, pendingFigure,
+		runningFigure,
+		takenFigure, madeFigure, failedFigure, judgedFigure, coverageFigure, nearFigure} {
+		to <- d
+	}
+}
+
+// Collect sends the figures.
+func (f figures) Collect(to chan<- prometheus.Metric) {
+	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
+	send := func(kind prometheus.ValueType, d *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, kind, value, labels...)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, step := range []string{"capture", "forecast"} {
+		send(counter, madeFigure, float64(f.tally.made[step]), step)
+		send(counter, failedFigure, float64(f.tally.failed[step]), step)
+	}
+	head := f.head()
+	stale := 0.0
+	if head.Stale {
+		stale = 1
+	}
+	send(gauge, staleFigure, stale)
+	send(gauge, takenFigure, f.tally.captureSeconds, "capture")
+	if r := f.known.Round; r != nil {
+		send(gauge, atFigure, float64(r.Report.At.Unix()))
+		send(gauge, ageFigure, head.Age)
+		send(gauge, takenFigure, r.Took, "forecast")
+		send(gauge, pendingFigure, float64(len(r.Report.Jobs)))
+		send(gauge, runningFigure, float64(r.Report.Running))
+		if r.Report.Horizon != nil {
+			send(gauge, horizonFigure, r.Report.Horizon.Sub(r.Report.At).Seconds())
+		}
+	}
+	for _, t := range f.known.Tries {
+		if head.Stale {
+			break
+		}
+		for quantile, wait := range map[string]*float64{"0.1": t.P10, "0.5": t.P50, "0.9": t.P90} {
+			if wait != nil {
+				send(gauge, waitFigure, *wait, t.Partition, t.Size, quantile)
+			}
+		}
+	}
+	groups, _ := f.judge.Groups()
+	for i := range groups {
+		g := &groups[i]
+		partition, lead := g.Partition, judge.Leads[g.Lead].Name
+		send(gauge, judgedFigure, float64(g.Forecasts), partition, lead)
+		if g.Forecasts == 0 {
+			continue
+		}
+		send(gauge, coverageFigure, float64(g.Covered)/float64(g.Forecasts), partition, lead)
+		for k, distance := range judge.Distances {
+			send(gauge, nearFigure, float64(g.Near[k])/float64(g.Forecasts), partition, lead,
+				strconv.FormatFloat(distance.Seconds(), 'f', -1, 64))
+		}
+	}
+}

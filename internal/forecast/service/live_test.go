@@ -1,0 +1,223 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"rmreplay/internal/forecast"
+	"rmreplay/internal/rm/slurm/slurmtest"
+)
+
+// dataVariable names the data directory of a service that this binary is, in the place of tests.
+const dataVariable = "RMREPLAY_TEST_FORECAST_DATA"
+
+func TestMain(m *testing.M) {
+	dir := os.Getenv(dataVariable)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	if err := serveForTest(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// serveForTest is a service with short times.
+func serveForTest(dir string) error {
+	ctx, end := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer end()
+	s, err := Open(dir, Options{
+		Every: 5 * time.Second, Keep: 24 * time.Hour, History: time.Hour, Timeout: time.Minute,
+		Forecast: forecast.Options{Realizations: 10, Seed: 1, RunTimes: forecast.FromHistory, Arrivals: forecast.NoArrivals,
+			Horizon: 4 * time.Hour, Within: []time.Duration{time.Hour}},
+		NewLearner: func() (forecast.Learner, error) { return forecast.NewShares(), nil },
+		Say:        func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+	})
+	if err != nil {
+		return err
+	}
+	l, err := Listen(ctx, dir+".socket")
+	if err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Run(ctx)
+	}()
+	err = Serve(ctx, s.Handler(nil), []net.Listener{l})
+	<-ended
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// twin is a live Slurm with a service in a process of its own.
+type twin struct {
+	*slurmtest.Site
+	t       *testing.T
+	dir     string // of the data
+	service *exec.Cmd
+	client  http.Client
+}
+
+// start starts the service.
+func (w *twin) start() {
+	w.t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Setenv(dataVariable, w.dir)
+	w.service = w.Start(exe)
+	if err := os.Unsetenv(dataVariable); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// ask returns the answer of a path, or false if there is none.
+func (w *twin) ask(path string, to any) bool {
+	response, err := w.client.Get("http://localhost" + path)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	return response.StatusCode == http.StatusOK && json.NewDecoder(response.Body).Decode(to) == nil
+}
+
+// until waits until the jobs are as they should be. No answer may be older than it says.
+func (w *twin) until(what string, is func(a *jobAnswer) bool) {
+	w.t.Helper()
+	w.Until(what, func() bool {
+		var a jobAnswer
+		if !w.ask("/v1/jobs", &a) {
+			return false
+		}
+		if age := time.Since(*a.Forecast.At).Seconds(); age > a.Forecast.Age+60 || a.Forecast.Stale != (a.Forecast.Age > 15) {
+			w.t.Errorf("the forecast is %.0f s old, and says %+v", age, a.Forecast)
+		}
+		return is(&a)
+	})
+}
+
+// slow is a scontrol that does not answer while a file is there.
+const slow = `#!/bin/sh
+test -e '%[1]s/slow' && exec sleep 600
+exec '%[1]s/bin/scontrol' "$@"
+`
+
+// TestLive: a live Slurm whose slurmctld is killed, whose service is killed, and whose commands hang and are killed. Jobs
+// start meanwhile, and the forecasts are compared with their starts.
+func TestLive(t *testing.T) {
+	w := &twin{t: t, dir: filepath.Join(t.TempDir(), "data"), Site: slurmtest.Start(t, "", slurmtest.Options{Nodes: 2, Lines: `
+SchedulerType=sched/backfill
+PartitionName=batch Nodes=n[1-2] Default=YES OverSubscribe=EXCLUSIVE MaxTime=600
+`})}
+	w.client.Transport = &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", w.dir+".socket")
+	}}
+	end := sync.OnceFunc(func() {
+		w.Until("all jobs have ended", func() bool {
+			_ = os.Remove(filepath.Join(w.Dir, "slow")) // of a test that failed
+			return w.Say("scancel", "--user=65534") == "" && w.Say("squeue", "-h") == "" && w.Say("scontrol", "ping") != ""
+		})
+	})
+	t.Cleanup(end) // before the daemons end
+	commands := filepath.Join(w.Dir, "slow-bin")
+	if err := os.Mkdir(commands, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(commands, "scontrol"), fmt.Appendf(nil, slow, w.Dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", commands+":"+os.Getenv("PATH"))
+	w.Submit("exec sleep 40", "-N2", "-t1")
+	w.Until("a job runs", func() bool { return w.Say("squeue", "-h", "-t", "R", "-o", "%i") != "" })
+	for range 3 {
+		w.Submit("exec sleep 600", "-N1", "-t5")
+	}
+	w.start()
+	w.until("the service knows the queue", func(a *jobAnswer) bool { return a.Pending == 3 && a.Jobs[0].P50 != nil })
+
+	kill(t, w.service.Process.Pid)
+	w.start()
+	var a jobAnswer
+	w.Until("the service answers again", func() bool { return w.ask("/v1/jobs", &a) })
+	if a.Forecast.At == nil || a.Pending == 0 {
+		t.Errorf("after a kill: %+v", a)
+	}
+
+	w.until("forecasts have been judged", func(*jobAnswer) bool {
+		var judged struct{ Accuracy Accuracy }
+		return w.ask("/v1/accuracy", &judged) && judged.Accuracy.All.Forecasts > 0
+	})
+
+	ctld, err := os.ReadFile(filepath.Join(w.Dir, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(ctld)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill(t, pid)
+	w.until("the service says so", func(a *jobAnswer) bool {
+		return a.Forecast.Fault != nil && strings.HasPrefix(a.Forecast.Fault.Text, "slurmctld does not answer since ")
+	})
+	w.until("the forecast is stale", func(a *jobAnswer) bool { return a.Forecast.Stale })
+	w.Start("slurmctld", "-D", "-f", filepath.Join(w.Dir, "slurm.conf"))
+	t.Cleanup(end) // which needs this slurmctld
+	w.until("there is a forecast again", func(a *jobAnswer) bool { return a.Forecast.Fault == nil && !a.Forecast.Stale })
+
+	hang := filepath.Join(w.Dir, "slow")
+	if err := os.WriteFile(hang, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.Until("a command hangs and is killed", func() bool {
+		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", w.service.Process.Pid))
+		for _, list := range lists {
+			children, _ := os.ReadFile(list) // the thread may have ended
+			for _, child := range strings.Fields(string(children)) {
+				line, _ := os.ReadFile("/proc/" + child + "/cmdline")
+				pid, err := strconv.Atoi(child)
+				if err == nil && string(line) == "sleep\x00600\x00" {
+					kill(t, pid)
+					return true
+				}
+			}
+		}
+		return false
+	})
+	w.until("the service says so", func(a *jobAnswer) bool { return a.Forecast.Fault != nil })
+	if err := os.Remove(hang); err != nil {
+		t.Fatal(err)
+	}
+	w.until("there is a forecast again", func(a *jobAnswer) bool { return a.Forecast.Fault == nil && !a.Forecast.Stale })
+	if err := w.service.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.service.Wait(); err != nil {
+		t.Errorf("the service ended with %v", err)
+	}
+}
+
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,67 @@
+package windows_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"rmreplay/internal/rm/nodeset"
+	"rmreplay/internal/rm/slurmmodel/windows"
+)
+
+// job ends at an instant, on node 0 or, if it is elsewhere, on node 1.
+type job struct {
+	end       int64
+	elsewhere bool
+}
+
+func (j job) Ends() int64              { return j.end }
+func (j job) Has(set nodeset.Set) bool { return set.Has(0) && !j.elsewhere }
+
+func here(ends ...int64) (list []job) {
+	for _, end := range ends {
+		list = append(list, job{end, false})
+	}
+	return list
+}
+
+// TestWalk: the first window lasts 30 s from the first end, rounded up to half a minute. Each further one is twice as
+// long, or longer by bf_window_linear, and reaches beyond the next end.
+func TestWalk(t *testing.T) {
+	crowd := here(slices.Repeat([]int64{40}, 250)...)
+	for _, c := range []struct {
+		name          string
+		jobs          []job
+		linear, until int64
+		want          string // how many have left at each test, and the index of the last one
+	}{
+		{"no jobs", nil, 0, 0, ""},
+		{"one", here(40), 0, 0, "1:0"},
+		{"within the window", here(40, 60, 90), 0, 0, "3:2"},
+		{"the second one ends later", here(40, 91, 120, 121), 0, 0, "1:0 3:2 4:3"},
+		{"windows double", here(40, 91, 121, 181, 301), 0, 0, "1:0 2:1 3:2 4:3 5:4"},
+		{"a window reaches beyond the next end", here(40, 1000, 1020, 1021), 0, 0, "1:0 3:2 4:3"},
+		{"windows grow by a minute", here(40, 150, 151, 211), 60, 0, "1:0 2:1 3:2 4:3"},
+		{"jobs elsewhere do not leave", []job{{10, true}, {40, false}, {50, true}, {60, false}}, 0, 0, "2:3"},
+		{"and their ends close a window", []job{{40, false}, {91, true}, {92, false}}, 0, 0, "1:0 2:2"},
+		{"only elsewhere", []job{{40, true}}, 0, 0, ""},
+		{"until an instant", here(40, 91, 121), 0, 100, "1:0 2:1"},
+		{"too many for a test", crowd, 0, 0, "250:249"},
+		{"too many, and others later", append(crowd, here(1000, 5000)...), 0, 0, "250:249 251:250 252:251"},
+	} {
+		set := nodeset.New(2)
+		set.Set(0)
+		w := windows.Walk[job]{Jobs: c.jobs, Set: set, Linear: c.linear, Until: c.until}
+		var got []string
+		left := 0
+		for w.Next(func(job) { left++ }) {
+			if got = append(got, fmt.Sprintf("%d:%d", w.Gone, w.Last)); left != w.Gone {
+				t.Errorf("%s: %d jobs have left, and %d are counted", c.name, left, w.Gone)
+			}
+		}
+		if got := strings.Join(got, " "); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
