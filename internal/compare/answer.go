@@ -117,7 +117,8 @@ func startedInOne(v *JobView, difference metrics.Float) string {
 	text := fmt.Sprintf("; %s in one of them only, whose waits do not count in the other",
 		quantity.Plural(n, "1 job starts", fmt.Sprint(n, " jobs start")))
 	if both := v.Wait.Mean; both*difference < 0 && math.Abs(float64(both)) >= 0.5 {
-		text += fmt.Sprintf(" (those that start in both wait %s %s)", quantity.Duration(metrics.Float(math.Abs(float64(both)))),
+		text += fmt.Sprintf(" (those that start in both wait %s %s)",
+			quantity.Duration(metrics.Float(math.Abs(float64(both)))),
 			map[bool]string{true: "longer", false: "shorter"}[both > 0])
 	}
 	return text

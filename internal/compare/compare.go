@@ -485,11 +485,12 @@ func warnings(sets []Set, c *Comparison) []string {
 		if n := len(s.Runs); i > 0 && c.Inference {
 			p, figures := stats.SmallestP(len(sets[0].Runs), n, stats.TestOptions{}), correctedFor(c.Metrics)
 			if p > 1-c.Level {
-				list = append(list, fmt.Sprintf("%s and %s: %d and %d %s: no p-value can be below %.2g, however large the difference",
+				list = append(list, fmt.Sprintf("%s and %s: %d and %d %s: no p-value can be below %.2g, "+
+					"however large the difference",
 					Letter(0), Letter(i), len(sets[0].Runs), n, quantity.Plural(n, "run", "runs"), p))
 			} else if c.SmallestP(len(sets[0].Runs), n) > 1-c.Level {
-				list = append(list, fmt.Sprintf("%s and %s: %d and %d %s: no p-value can be below %.2g, and none is significant after "+
-					"the correction for %d figures (want %d or more on each side)",
+				list = append(list, fmt.Sprintf("%s and %s: %d and %d %s: no p-value can be below %.2g, "+
+					"and none is significant after the correction for %d figures (want %d or more on each side)",
 					Letter(0), Letter(i), len(sets[0].Runs), n, quantity.Plural(n, "run", "runs"), p, figures, c.runsFor(figures)))
 			}
 		}

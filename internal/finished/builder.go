@@ -231,8 +231,8 @@ func (b *Builder) checkTimes(r *Job) error {
 	if r.Start > 0 && r.End >= r.Start && r.Elapsed > r.End.Sub(r.Start)+rounding {
 		told := r.Elapsed
 		r.Elapsed = max(r.End.Sub(r.Start)-r.Suspended, 0)
-		err := b.book.Fall(RuleElapsed, "job %s: it ran for %s between start %s and end %s (want at most the time between them)",
-			r.ID, told, r.Start, r.End)
+		err := b.book.Fall(RuleElapsed, "job %s: it ran for %s between start %s and end %s (want at most the time between "+
+			"them)", r.ID, told, r.Start, r.End)
 		if err != nil {
 			return err
 		}

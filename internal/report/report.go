@@ -169,8 +169,9 @@ func (r *Report) Doubt() string { return r.Comparison.Doubt }
 var (
 	//go:embed page.html
 	pageSource string
+	// Style is the style sheet of the page, for other pages, too.
 	//go:embed style.css
-	style string
+	Style string
 	//go:embed gantt.css
 	ganttStyle string
 	//go:embed gantt.js
@@ -209,7 +210,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		Command   string
 		Version   string
 		Scripts   bool
-	}{Report: r, Generator: generator, Style: template.CSS(style + ganttStyle), Version: r.options.Version,
+	}{Report: r, Generator: generator, Style: template.CSS(Style + ganttStyle), Version: r.options.Version,
 		Command: strings.Join(r.options.Command, " ")}
 	if !r.options.Created.IsZero() {
 		view.Created = r.options.Created.In(r.options.Zone).Format("2006-01-02 15:04 MST")

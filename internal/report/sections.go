@@ -149,9 +149,7 @@ func (r *Report) shortVerdict(p *compare.Pair) string {
 		for n := range c.Metrics[k].Differences {
 			if d := &c.Metrics[k].Differences[n]; d.Set == p.Set && (d.Low != 0 || d.High != 0) {
 				vary++
-				if d.Significant(c.Level) {
-					significant++
-				}
+				significant += map[bool]int{true: 1}[d.Significant(c.Level)]
 			}
 		}
 	}

@@ -40,14 +40,12 @@ func slowJobsOf(name string, s compare.Set) slowJobs {
 	for i := range s.Runs {
 		slow, all := 0, 0
 		for n := range s.Runs[i].Rows {
-			v, known := plainSlowdown(&s.Runs[i].Rows[n], s.Runs[i].Manifest)
-			if !known {
-				continue
-			}
-			all++
-			if v > metrics.HighSlowdown {
-				slow++
-				out.slowdowns = append(out.slowdowns, v)
+			if v, known := plainSlowdown(&s.Runs[i].Rows[n], s.Runs[i].Manifest); known {
+				all++
+				if v > metrics.HighSlowdown {
+					slow++
+					out.slowdowns = append(out.slowdowns, v)
+				}
 			}
 		}
 		if all > 0 {

@@ -289,6 +289,12 @@ func (m *Manifest) derive() {
 	if m.Speedup == 0 && m.WallSeconds > 0 {
 		m.Speedup = m.VirtualSeconds / m.WallSeconds
 	}
+	const left = "running-left-out"
+	if n := m.Workload.Rules[workload.RuleLeftRunning]; n > 0 &&
+		!slices.ContainsFunc(m.Warnings, func(w Warning) bool { return w.Code == left }) {
+		m.Warnings = append(m.Warnings, Warning{Code: left, Count: n, Text: "jobs that ran when the window began are " +
+			"left out, because the record does not name their nodes: the machine is emptier than it was"})
+	}
 }
 
 // manifestJSON is a Manifest whose virtual times any JSON reader can hold.

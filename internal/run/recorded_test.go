@@ -50,7 +50,7 @@ func TestMadeBegin(t *testing.T) {
 func TestFromWorkload(t *testing.T) {
 	at := func(s int64) hpc.Time { return hpc.Unix(1_700_000_000 + s) }
 	w := &workload.Workload{
-		Epoch: at(0), MachineNodes: 4, MachineProcessors: 16,
+		Epoch: at(0), MachineNodes: 4, MachineProcessors: 16, Rules: map[string]int{workload.RuleLeftRunning: 53},
 		Jobs: workload.JobsOf(
 			&hpc.Job{ID: "a", Submit: at(0), Request: hpc.Request{User: "ann", Tasks: 3}, Recorded: &hpc.Recorded{Start: at(5), End: at(9), State: hpc.Failed, Nodes: "n[1-3]"}},
 			&hpc.Job{ID: "b", Submit: at(1), Request: hpc.Request{User: "bob"}, Recorded: &hpc.Recorded{End: at(7), State: hpc.Cancelled}},
@@ -89,6 +89,16 @@ func TestFromWorkload(t *testing.T) {
 		t.Errorf("%d rows, want 5", len(rows))
 	}
 	m := &r.Manifest
+	m.derive() // as who reads it again does
+	var left []Warning
+	for _, warning := range m.Warnings {
+		if warning.Code == "running-left-out" {
+			left = append(left, warning)
+		}
+	}
+	if len(left) != 1 || left[0].Count != 53 {
+		t.Errorf("warnings of jobs that are left out: %+v", left)
+	}
 	if !m.Valid || m.Engine != EngineRecorded || m.Jobs.Rejected != 1 || m.Cluster.Processors != 16 || m.VirtualEnd != at(9) {
 		t.Errorf("manifest %+v", m)
 	}

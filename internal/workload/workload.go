@@ -158,6 +158,9 @@ const (
 	// RuleNoLineEnd counts last lines without a line end of which the reader cannot tell whether
 	// they are whole.
 	RuleNoLineEnd = "last_line_without_end"
+	// RuleLeftRunning counts jobs that ran when a window began, and that are left out because nobody knows on which
+	// nodes.
+	RuleLeftRunning = "running_left_out"
 )
 
 // MaxGap is the longest time between two submissions that does not count as a clock jump.

@@ -156,7 +156,7 @@ func compare(
 	}
 	l = &Log{Log: name(path), Jobs: ours.Scores.Jobs, Trainings: len(rows.trainings), Models: []Result{ours}}
 	for _, peer := range peers {
-		fmt.Fprintf(stderr, "%s: %s\n", l.Log, peer)
+		_, _ = fmt.Fprintf(stderr, "%s: %s\n", l.Log, peer)
 		r, err := other(ctx, cases, rows, dir, peer, program)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", peer, err)
@@ -223,11 +223,13 @@ func render(w io.Writer, logs []*Log) error {
 			if i == 0 {
 				first = fmt.Sprintf("%s, %d jobs, %d trainings", l.Log, l.Jobs, l.Trainings)
 			}
-			fmt.Fprintf(&b, "| %s | %s | %.3f | %.0f | %.0f | %.1f %% | %.1f | %.1f |\n", first, m.Model, m.Scores.R2, m.Scores.MAE,
+			fmt.Fprintf(&b, "| %s | %s | %.3f | %.0f | %.0f | %.1f %% | %.1f | %.1f |\n",
+				first, m.Model, m.Scores.R2, m.Scores.MAE,
 				m.Scores.Pinball, 100*m.Scores.Coverage, m.TrainingS, 1e6*m.PredictionS/float64(l.Jobs))
 		}
 	}
-	b.WriteString("\nOur model against the best of the others, on each log and on the median log (positive: ours is better):\n\n" +
+	b.WriteString("\nOur model against the best of the others, on each log and on the median log " +
+		"(positive: ours is better):\n\n" +
 		"| measure |")
 	for _, l := range logs {
 		fmt.Fprintf(&b, " %s |", l.Log)

@@ -37,7 +37,9 @@ type recorder struct {
 }
 
 func newRecorder(growth float64) *recorder {
-	return &recorder{history: features.New(predict.RunTime), growth: growth, rows: map[int64]int{}, answers: map[int]float64{}}
+	return &recorder{
+		history: features.New(predict.RunTime), growth: growth, rows: map[int64]int{}, answers: map[int]float64{},
+	}
 }
 
 // Predict is [predict.Predictor.Predict].

@@ -376,18 +376,20 @@ func (a *asking) unused() (measure, error) {
 	asked := question.All{question.Compare{Column: "limit_s", Op: ">", Value: 0.0}}
 	var absent *question.AbsentError
 	if _, err := a.of("limit_used"); errors.As(err, &absent) {
-		a.note("Jobs that ran beyond their limits have used more than they asked for, since the cluster cannot tell which did.")
+		a.note("Jobs that ran beyond their limits have used more than they asked for, " +
+			"since the cluster cannot tell which did.")
 	} else if err == nil {
 		asked = append(asked, question.Not{Of: question.Compare{Column: "limit_used", Op: ">", Value: 100.0}})
 	}
 	within, err := a.fields.filter(asked)
-	return measure{object{"filter": known, "aggs": object{"left": object{"filter": within, "aggs": object{"of": left.request}}}},
+	inner := object{"filter": within, "aggs": object{"of": left.request}}
+	return measure{object{"filter": known, "aggs": object{"left": inner}},
 		func(_, result object) any {
 			if whole(result["doc_count"]) == 0 {
 				return nil
 			}
-			inner := result["left"].(object)
-			if v, ok := left.value(inner, inner["of"].(object)).(float64); ok {
+			below := result["left"].(object)
+			if v, ok := left.value(below, below["of"].(object)).(float64); ok {
 				return v
 			}
 			return 0.0

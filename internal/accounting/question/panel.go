@@ -182,7 +182,8 @@ func sumParts() (list []Measure) {
 var Panels = map[string]*Panel{
 	"summary": about(fixed(), countJobs, countFailed, Measure{Kind: Distinct, Column: "user_name"}, meanWait, meanEligible, sumElapsed,
 		sumUsed, sumFailed, unused, Measure{Kind: Sum, Column: "node_hours"}, Measure{Kind: Sum, Column: "gpu_hours"}).
-		lacking(notIn(NoCPUs, "the CPU hours", "how many processors", 6), notIn(NoNodes, "the node hours", "how many nodes", 9),
+		lacking(notIn(NoCPUs, "the CPU hours", "how many processors", 6),
+			notIn(NoNodes, "the node hours", "how many nodes", 9),
 			notIn(NoGPUs, "the GPU hours", "how many GPUs", 10), noUnused),
 	"jobs":        about(overTime(Values{Column: "state", Most: 100}), countJobs),
 	"utilization": (&Panel{Questions: askUtilization, Rows: rowsOfUtilization}).lacking(notIn(NoCPUs, "it", "how many processors", 0)),

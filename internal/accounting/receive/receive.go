@@ -168,7 +168,8 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request) bool {
 		role = Ingest
 	}
 	grants := h.access.Who(r)
-	allowed := !h.access.Required() || slices.ContainsFunc(grants, func(g access.Grant) bool { return g.Role == role || g.Role == All })
+	allowed := !h.access.Required() ||
+		slices.ContainsFunc(grants, func(g access.Grant) bool { return g.Role == role || g.Role == All })
 	switch {
 	case h.access.Required() && len(grants) == 0:
 		w.Header().Set("WWW-Authenticate", `Basic realm="rmreplay accounting", charset="UTF-8"`)

@@ -180,7 +180,8 @@ var Rollups = func() map[string]*Rollup {
 				to.x = columnar.Known(int64(math.Floor(min(20*float64(j.elapsed.N)/float64(j.limit.N), 20))))
 				return true
 			}},
-		{"limit", map[string]string{"x": Class("limit_s", 1), "y": Class("elapsed_s", 1)}, "limit_s > 0 AND elapsed_s >= 0 AND " + Started,
+		{"limit", map[string]string{"x": Class("limit_s", 1), "y": Class("elapsed_s", 1)},
+			"limit_s > 0 AND elapsed_s >= 0 AND " + Started,
 			[]string{"jobs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
 				if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK || j.elapsed.N < 0 || !j.start.OK {
 					return false

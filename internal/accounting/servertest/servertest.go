@@ -1,6 +1,6 @@
 // Package servertest starts programs of others for tests, as tools/test-servers makes them: OpenSearch 2 and 3, and
-// Apache Kafka, which the accounting talks to, and Python with packages of people who read what rmreplay writes. A test is
-// skipped where they are missing.
+// Apache Kafka, which the accounting talks to, and Python with packages of people who read what rmreplay writes. A test
+// is skipped where they are missing.
 package servertest
 
 import (

@@ -308,7 +308,8 @@ func (c *client) knows(ctx context.Context, dir, cluster string) error {
 	if len(names) == 0 {
 		return fmt.Errorf("reading jobs: %s: it has no jobs", dir)
 	}
-	return fmt.Errorf("reading jobs: %s: it has no jobs of the cluster %q (want one of %s)", dir, cluster, strings.Join(names, ", "))
+	return fmt.Errorf("reading jobs: %s: it has no jobs of the cluster %q (want one of %s)",
+		dir, cluster, strings.Join(names, ", "))
 }
 
 func at(t hpc.Time) time.Time {

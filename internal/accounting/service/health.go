@@ -19,8 +19,8 @@ import (
 )
 
 // HealthOf returns the figures of a run's scheduler, as its record has them, for a cluster with a name.
-// Counters begin at slurmctld's start, so that those of the first interval are known. Requests that rmreplay itself sent
-// are marked: production has others in their place.
+// Counters begin at slurmctld's start, so that those of the first interval are known. Requests that rmreplay itself
+// sent are marked: production has others in their place.
 func HealthOf(cluster string, list []rm.Statistics) (out []store.Health) {
 	if len(list) == 0 {
 		return nil

@@ -91,10 +91,10 @@ var panels = []*panel{
 		"their waits.", wide: true, shape: shapeGroups},
 	{name: "runs", title: "Run times", about: "From start to end. Jobs that never ran are not in it.",
 		shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
-	{name: "sizes", title: "Job sizes", about: "Allocated nodes of jobs that ran.", shape: shapeClasses("nodes", "nodes", 1, "", number),
-		draw: drawDistribution("nodes")},
-	{name: "requested", title: "Time used of the time limit", about: "Run time in per cent of the time limit, of jobs that " +
-		"ran and have one.", shape: shapeLimitUsed, draw: drawDistribution("limit_used")},
+	{name: "sizes", title: "Job sizes", about: "Allocated nodes of jobs that ran.",
+		shape: shapeClasses("nodes", "nodes", 1, "", number), draw: drawDistribution("nodes")},
+	{name: "requested", title: "Time used of the time limit", about: "Run time in per cent of the time limit, of jobs " +
+		"that ran and have one.", shape: shapeLimitUsed, draw: drawDistribution("limit_used")},
 	{name: "limits", title: "Requested against used time", about: "Each cell counts the jobs that ran with such a " +
 		"limit and such a run time.", shape: shapeLimits, draw: drawLimits},
 	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other jobs, and above them what jobs " +
@@ -304,13 +304,12 @@ func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
 	}
 	for _, row := range raw {
 		if k, ok := row[0].(int64); ok && k >= 0 && int(k) < len(t.Rows) {
-			line := append(t.Rows[k][:2], row[1], row[2], row[3], inHours(row[4]))
+			t.Rows[k] = append(t.Rows[k][:2], row[1], row[2], row[3], inHours(row[4]))
 			for i, jobs := range row[5:] {
 				if jobs == int64(0) { // else none of them says its hours
-					line[2+i] = orZero(line[2+i])
+					t.Rows[k][2+i] = orZero(t.Rows[k][2+i])
 				}
 			}
-			t.Rows[k] = line
 		}
 	}
 	return t

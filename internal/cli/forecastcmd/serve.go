@@ -23,6 +23,7 @@ type serveOptions struct {
 	data, cluster, listen, auth string
 	every, keep                 time.Duration
 	history, timeout            time.Duration
+	zone                        flags.Zone
 }
 
 func (o commands) newServe() *cobra.Command {
@@ -35,9 +36,9 @@ its queue forward on the model of Slurm's scheduler, and answers until it is int
 when pending jobs will start, what they wait for, and how long a job would wait that is
 submitted now. It compares earlier forecasts with the starts that later captures show.
 
-Answers are JSON (docs/schemas/forecast.openapi.json) and, at /metrics, figures for
-Prometheus. rmreplay forecast ask prints those about a job. Each answer says how old its
-forecast is, and whether it is stale: older than three times --every.
+Answers are pages at /, JSON (docs/schemas/forecast.openapi.json), and figures for
+Prometheus at /metrics. rmreplay forecast ask prints those about a job. Each answer says
+how old its forecast is, and whether it is stale: older than three times --every.
 
 The directory of --data keeps the last forecast and what is known about the quality of
 earlier ones. A service that starts again, or was killed, continues with it.
@@ -66,6 +67,7 @@ of that name, or all. Without --auth only addresses of this machine are possible
 	f.StringVar(&opts.auth, "auth", "", "`FILE` of credentials")
 	addLive(f, &opts.history, &opts.timeout)
 	opts.add(f, 24*time.Hour)
+	opts.zone.Add(f)
 	console.Require(c, "data")
 	return c
 }

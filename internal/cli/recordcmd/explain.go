@@ -38,8 +38,8 @@ which jobs started before it, who held its nodes, when backfill first planned it
 what let it start. JOB is an ID of the workload, ID_TASK for a task of an array, or the
 resource manager's number.
 
-Without JOB it adds up the waits of all jobs. It prints the parts of the waits, as rmreplay
-metrics has them, the ten largest causes with hours and examples, and whose jobs held the
+Without JOB it adds up the waits of all jobs. It prints the parts of the waits, as metrics
+has them, the ten largest causes with hours and examples, and whose jobs held the
 processors meanwhile. --filter, --start and --end choose jobs, and --by divides them into
 groups.
 
@@ -142,7 +142,7 @@ func groups(r *run.Run, record *explain.Record, filter string, start, end hpc.Ti
 		return start != 0 && row.Submit < start || end != 0 && row.Submit >= end
 	})
 	if len(rows) == 0 {
-		return explain.Groupings{}, fmt.Errorf("explaining jobs: --filter, --start and --end leave none of %d jobs", len(record.Rows()))
+		return explain.Groupings{}, fmt.Errorf("explaining jobs: --filter, --start and --end leave none of the run's jobs (it has %d)", len(record.Rows()))
 	}
 	return record.Groups(rows, by...), nil
 }

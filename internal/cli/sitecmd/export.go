@@ -52,9 +52,9 @@ func newExport(l Lent) *cobra.Command {
 		Long: `Writes one file with the jobs, reservations, outages and usage of a workload, and with
 slurm.conf, gres.conf, topology.conf, accounts, QOS and users of its cluster. It replaces
 the names of users, groups, accounts, jobs, reservations, nodes and of the cluster, by the
-same new names in all files. Jobs, users and groups are numbered anew. Of the configuration, the
-keys that decide scheduling stay. Comments, scripts, command lines, paths, addresses and
-passwords are left out.
+same new names in all files. Jobs, users and groups are numbered anew. Of the
+configuration, the keys that decide scheduling stay. Comments, scripts, command lines,
+paths, addresses and passwords are left out.
 
 Partitions, QOS, features, licenses and generic resources keep their names, unless these
 contain a replaced one. --keep hosts,cluster also keeps those of nodes and the cluster.

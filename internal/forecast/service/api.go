@@ -405,6 +405,7 @@ func (s *Service) Handler(credentials *access.Access) http.Handler {
 		_, _ = w.Write(schemas.Forecast) // the client has gone
 	})
 	mux.Handle("GET /metrics", s.metrics())
+	s.addPages(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		if err := (origin.Policy{Secret: credentials.Required(), Page: page}).Admit(w, r); err != nil {

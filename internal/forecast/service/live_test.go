@@ -40,7 +40,7 @@ func serveForTest(dir string) error {
 	ctx, end := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer end()
 	s, err := Open(dir, Options{
-		Every: 5 * time.Second, Keep: 24 * time.Hour, History: time.Hour, Timeout: time.Minute,
+		Every: 5 * time.Second, Keep: 24 * time.Hour, History: time.Hour, Timeout: time.Minute, Zone: time.UTC,
 		Forecast: forecast.Options{Realizations: 10, Seed: 1, RunTimes: forecast.FromHistory, Arrivals: forecast.NoArrivals,
 			Horizon: 4 * time.Hour, Within: []time.Duration{time.Hour}},
 		NewLearner: func() (forecast.Learner, error) { return forecast.NewShares(), nil },

@@ -41,6 +41,8 @@ type Options struct {
 	Forecast forecast.Options
 	// NewLearner makes the learner of a forecast; nil if the run times need none.
 	NewLearner func() (forecast.Learner, error)
+	// Zone is the time zone of the instants on pages.
+	Zone *time.Location
 	// Version is that of the program.
 	Version string
 	// Say reports what somebody should know.

@@ -89,7 +89,7 @@ func (c *cluster) capture(_ context.Context, dir string, opts capture.Options) e
 func (c *cluster) open(dir string) *Service {
 	c.t.Helper()
 	s, err := Open(dir, Options{
-		Every: 5 * time.Minute, Keep: 30 * 24 * time.Hour, History: time.Hour, Timeout: time.Minute,
+		Every: 5 * time.Minute, Keep: 30 * 24 * time.Hour, History: time.Hour, Timeout: time.Minute, Zone: time.UTC,
 		Forecast: forecast.Options{Realizations: 20, Seed: 1, RunTimes: forecast.FromHistory, Arrivals: forecast.NoArrivals,
 			Horizon: 24 * time.Hour, Within: []time.Duration{time.Hour, 4 * time.Hour}},
 		NewLearner: func() (forecast.Learner, error) { return forecast.NewShares(), nil },

@@ -107,7 +107,8 @@ const leastJobs = 50
 // is then trained on all of them.
 func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, error) {
 	if !o.Kind.Trained() {
-		return nil, fmt.Errorf("training a model: %s is not a trained model (want %s, %s or %s)", o.Kind, Linear, Forest, Boost)
+		return nil, fmt.Errorf("training a model: %s is not a trained model (want %s, %s or %s)",
+			o.Kind, Linear, Forest, Boost)
 	}
 	if err := cases.Check(); err != nil {
 		return nil, fmt.Errorf("training a model: %w", err)

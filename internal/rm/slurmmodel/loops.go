@@ -70,7 +70,7 @@ func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 // throttled is how long slurmctld sleeps before it serves a message (_throttle_start in proc_req.c).
 const throttled = time.Microsecond
 
-// throttle lets pass the time for which slurmctld sleeps before it serves a submission or a user's command. What is due until then comes first, and a node that told before the request.
+// throttle lets the time pass for which slurmctld sleeps before it serves a request. What is due by then comes first.
 func (e *Engine) throttle() {
 	served, asked := e.now.Add(throttled), e.timed
 	for e.next() < served {

@@ -158,7 +158,7 @@ func (e *Engine) await(j *job, a answers.Answers, left selection.Bits, over func
 		}))
 	}
 	if a.Telling.Next(0) >= 0 {
-		served, waited := e.line.Serve(told, a.Telling.Count())
+		served, waited := e.line.Serve(told, a.Telling.Count(), e.rules)
 		class := nodesAnswer
 		if waited {
 			class = nodesTell

@@ -259,6 +259,7 @@ func Window(from, to hpc.Time) (Step, error) {
 		})
 		if homeless > 0 {
 			env.note("jobs that ran at %s on nodes that the record does not name left out: %d", from, homeless)
+			w.Note(workload.RuleLeftRunning, homeless)
 		}
 		if w.Jobs.Len() == 0 {
 			return 0, errors.New("no job is in the window")

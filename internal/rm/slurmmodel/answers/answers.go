@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -49,8 +50,15 @@ type Line struct {
 }
 
 // Serve returns when slurmctld has served a number of messages that come at an instant, and whether others were before
-// them.
-func (l *Line) Serve(come hpc.Time, messages int) (served hpc.Time, waited bool) {
+// them. A whole microsecond is meant where the model's loop turns a nanosecond late. In 26.05 messages that come
+// together overtake each other, in an order that is not known; the model has no line there.
+func (l *Line) Serve(come hpc.Time, messages int, rules parameters.Rules) (served hpc.Time, waited bool) {
+	if rules.WholeSeconds {
+		come = Microsecond(come)
+	}
+	if rules.Since2605 {
+		l.served = 0
+	}
 	waited = l.served > come
 	l.served = max(come, l.served).Add(time.Duration(messages) * time.Microsecond)
 	return l.served, waited

@@ -55,7 +55,8 @@ const (
 func newMemory(m *Machine) memory {
 	n := len(m.Nodes)
 	mem := memory{
-		classes: map[string]int{}, first: map[uint64]int{}, seed: maphash.MakeSeed(), devices: NewBits(n), changed: make([]int, n),
+		classes: map[string]int{}, first: map[uint64]int{}, seed: maphash.MakeSeed(),
+		devices: NewBits(n), changed: make([]int, n),
 	}
 	for i := range m.Nodes {
 		mem.devices.Put(i, len(m.Nodes[i].Devices) > 0 && !m.Since2411)
@@ -117,7 +118,7 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 	m.near = m.weights(m.near, set, x.Weights)
 	hash := m.hash(&q, set)
 	at := m.first[hash] - 1
-	for at >= 0 && !(m.list[at].question == q && m.list[at].set.Equal(set) && slices.Equal(m.list[at].near, m.near)) {
+	for at >= 0 && (m.list[at].question != q || !m.list[at].set.Equal(set) || !slices.Equal(m.list[at].near, m.near)) {
 		at = m.list[at].next - 1
 	}
 	if at >= 0 && m.holds(&m.list[at], h) {

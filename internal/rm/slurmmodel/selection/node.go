@@ -42,8 +42,10 @@ func (m *Machine) serves(s *State, r *Request, node int, least int64) bool {
 	if m.CountMemory && (least > m.Nodes[node].Memory-s.memory[node] || least == 0 && s.memory[node] > 0) {
 		return false
 	}
-	return !(r.Whole && s.busy.Has(node)) && s.whole[node] == 0 && !(r.Exclusive && m.devicesUsed(s, node)) &&
-		m.hasDevices(s, r, node)
+	if r.Whole && s.busy.Has(node) || s.whole[node] > 0 || r.Exclusive && m.devicesUsed(s, node) {
+		return false
+	}
+	return m.hasDevices(s, r, node)
 }
 
 // devicesUsed reports whether jobs use generic resources of a node.

@@ -242,7 +242,7 @@ func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
 // mayBeFull reports whether free cores tell that a job cannot run. LLN of 26.05 counts CPUs that nodes do not have. A
 // test of devices changes weights.
 func (m *Machine) mayBeFull(r *Request) bool {
-	return len(r.Devices) == 0 && !(m.Since2605 && (m.LeastLoaded || r.LeastLoaded))
+	return len(r.Devices) == 0 && (!m.Since2605 || !m.LeastLoaded && !r.LeastLoaded)
 }
 
 // freeCPUs returns the CPUs of the free cores of a node that a job may use.
