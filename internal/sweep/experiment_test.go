@@ -180,7 +180,7 @@ func TestLoadRefuses(t *testing.T) {
 		"":                                           "x.yaml: workload is missing",
 		"workload: w":                                "x.yaml: sim and slurm are missing, so there is nothing to run (want one of them)",
 		head + "slurm: {}":                           "x.yaml: slurm has no clusters",
-		head + "sed: [1]\nsim: {}":                   `x.yaml:2: unknown field "sed"; did you mean seeds?`,
+		head + "seds: [1]\nsim: {}":                  `x.yaml:2: unknown field "seds"; did you mean seeds?`,
 		head + "sim:\n  tires: 3":                    `x.yaml:3: unknown field "tires"`,
 		head + "sim: {}\nsim: {}":                    `x.yaml:3: mapping key "sim" already defined at [2:1]`,
 		head + "seeds: 0\nsim: {}":                   "x.yaml:2: seeds: 0: not a number of seeds from 1 to 100000, and not a list",
