@@ -181,7 +181,7 @@ func (r *Report) machineStory(set int, o *metrics.Overview) string {
 	if !utilization.Known() || o.LastEnd <= o.FirstStart {
 		return ""
 	}
-	text := fmt.Sprintf("From the first start to the last end, on %s, jobs held %s of the machine's %s",
+	text := fmt.Sprintf("Until the last end, on %s, jobs held %s of the machine's %s",
 		quantity.Date(o.LastEnd, r.options.Zone), quantity.Percent(utilization), quantity.Counted(processors, "processor", "processors"))
 	if idle := r.value("idle_node_s", set); idle.Known() {
 		text += fmt.Sprintf("; nodes had no job for %s node hours", quantity.Decimal(idle/3600))

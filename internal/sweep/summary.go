@@ -255,7 +255,7 @@ func (s *Summary) renderBad(b *strings.Builder) {
 			}
 		}
 		if n := len(invalid); n > 0 {
-			fmt.Fprintf(b, "not valid: %d of %d %s of %s (rmreplay metrics %s says why)\n", n, len(c.Runs),
+			fmt.Fprintf(b, "not valid: %d of %d %s of %s (rmreplay metrics %s, in the sweep's directory, says why)\n", n, len(c.Runs),
 				quantity.Plural(len(c.Runs), "run", "runs"), c.Cell, invalid[0])
 		}
 	}
