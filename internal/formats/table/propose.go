@@ -34,6 +34,7 @@ func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name stri
 	}
 	p.place()
 	p.placeWait()
+	p.placeLimit()
 	fits = p.known()
 	return fits, p.write(w, name, fits)
 }
@@ -172,6 +173,19 @@ func (p *proposal) placeWait() {
 		}
 		return
 	}
+}
+
+// asked are names of a column that has what a job asked for in some systems' logs, and how long it ran in others'.
+var asked = []string{"walltime", "wallclock", "wallclocktime"}
+
+// placeLimit takes such a column for the time limit if start and end give the run time.
+func (p *proposal) placeLimit() {
+	column := p.fields["run_time"]
+	if !slices.Contains(asked, plain(column)) || p.fields["start"] == "" || p.fields["end"] == "" || p.fields["time_limit"] != "" {
+		return
+	}
+	delete(p.fields, "run_time")
+	p.fields["time_limit"] = column
 }
 
 // isWait reports whether most values of a column are the seconds from submission to start.
@@ -325,7 +339,7 @@ func (p *proposal) write(w io.Writer, name, fits string) error {
 				strings.Join(p.columns, ", "))
 		}
 	}
-	b.WriteString("zone: UTC # guess: of times without a zone\nfields:\n")
+	b.WriteString("# zone: Europe/Zurich # of times without a zone, in place of that of --timezone (UTC)\nfields:\n")
 	for _, spec := range fieldSpecs {
 		if column := p.fields[spec.name]; column != "" {
 			b.WriteString("  " + spec.name + ": " + p.field(spec, column) + "\n")
@@ -408,6 +422,9 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 			parts = append(parts, "unit: "+unit)
 		default:
 			parts = append(parts, "unit: "+unit)
+		}
+		if spec.name == "time_limit" && slices.Contains(asked, plain(column)) {
+			guess = "guess: what the job asked for, not how long it ran"
 		}
 	case aMemory:
 		switch {

@@ -350,10 +350,14 @@ func TestPropose(t *testing.T) {
 		// Kubernetes counts thousandths of CPUs, and its phases are not those of a batch system.
 		"name,cpu_milli,memory_mib,num_gpu,pod_phase,creation_time,scheduled_time,deletion_time\np1,11908,512,1,Running,0,5,90\np2,500,512,0,Pending,7,,60\n": {
 			`submit: {column: "creation_time", time: "relative"}`, `start: {column: "scheduled_time", time: "relative"}`,
-			`cpus: {column: "cpu_milli", times: 0.001} # guess: thousandths of cpu`, `values: {"Running": CANCELLED, "Pending": CANCELLED}`, "zone: UTC",
+			`cpus: {column: "cpu_milli", times: 0.001} # guess: thousandths of cpu`, `values: {"Running": CANCELLED, "Pending": CANCELLED}`, "# zone: Europe",
 		},
 		"Result;Finished;x\nok;2026-06-01 08:00:00;1\nkilled;2026-06-01 09:00:00;2\nwithdrawn;;3\ncrash;2026-06-01 09:00:00;4\nbroken;;5\n": {
 			`state: {column: "Result", values: {"ok": COMPLETED, "killed": CANCELLED, "withdrawn": CANCELLED, "crash": FAILED, "broken": FAILED}} # guess`, "",
+		},
+		// What a job asked for, beside the instants that say how long it ran. No zone is claimed: --timezone counts.
+		"id,submit,began,ended,walltime\n1,2026-06-01 08:00:00,2026-06-01 08:01:00,2026-06-01 08:02:00,01:00:00\n": {
+			`time_limit: {column: "walltime", unit: clock} # guess: what the job asked for`, "\n# zone: Europe", "",
 		},
 		`{"job":{"id":7,"cores":4},"queued_time":60,"submit":1709280000000,"elapsed":"00:01:00","status":"weird"}`: {`id: "job.id"`},
 	} {
