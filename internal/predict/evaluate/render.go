@@ -88,8 +88,12 @@ func head(t predict.Target) string {
 		with("width"), "under")
 }
 
-// line returns the scores as a line of the table.
+// line returns the scores as a line of the table, without those of intervals if there are none.
 func (s *Scores) line(name string) string {
-	return fmt.Sprintf("%-8s %8.0f  %8.0f  %8.0f  %6.3f  %6.3f  %7.3f  %11.0f   %5.1f %%  %9.0f  %3.0f %%\n",
-		name, s.MAE, s.RMSE, s.MSD, s.R2, s.R2Log, s.MAELog, s.Pinball, 100*s.Coverage, s.Width, 100*s.Underestimated)
+	loss, coverage, width := fmt.Sprintf("%.0f", s.Pinball), fmt.Sprintf("%.1f %%", 100*s.Coverage), fmt.Sprintf("%.0f", s.Width)
+	if s.Points() {
+		loss, coverage, width = "-", "-", "-"
+	}
+	return fmt.Sprintf("%-8s %8.0f  %8.0f  %8.0f  %6.3f  %6.3f  %7.3f  %11s  %8s  %9s  %3.0f %%\n",
+		name, s.MAE, s.RMSE, s.MSD, s.R2, s.R2Log, s.MAELog, loss, coverage, width, 100*s.Underestimated)
 }

@@ -15,6 +15,13 @@ func TestSentence(t *testing.T) {
 		"that is 2.5 times the error of the oracle that knows the median of each class\n") {
 		t.Errorf("%s", got)
 	}
+	// Predictions of one value have no interval to be covered.
+	e.Models[0].Scores = Scores{Jobs: 10, MAE: 300, Pinball: 150}
+	e.Models[1].Scores = Scores{Jobs: 10, MAE: 250, Pinball: 77, Coverage: 0.8, Width: 60}
+	got := e.Render()
+	if strings.Contains(got, "150") || strings.Contains(got, " 0.0 %") || !strings.Contains(got, "77    80.0 %         60") {
+		t.Errorf("%s", got)
+	}
 	e.Models = nil
 	if got := e.Render(); strings.Contains(got, "errs least") {
 		t.Errorf("without a model: %s", got)

@@ -34,9 +34,12 @@ func scoreHead(unit string, first ...string) []string {
 func row(name string, s *evaluate.Scores) []string {
 	whole := func(x float64) string { return fmt.Sprintf("%.0f", x) }
 	percent := func(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
+	loss, coverage, width := whole(s.Pinball), percent(s.Coverage), whole(s.Width)
+	if s.Points() {
+		loss, coverage, width = "–", "–", "–"
+	}
 	return []string{name, whole(s.MAE), whole(s.RMSE), whole(s.MSD), fmt.Sprintf("%.3f", s.R2),
-		fmt.Sprintf("%.3f", s.R2Log),
-		whole(s.Pinball), percent(s.Coverage), whole(s.Width), percent(s.Underestimated)}
+		fmt.Sprintf("%.3f", s.R2Log), loss, coverage, width, percent(s.Underestimated)}
 }
 
 // scores shows each model's scores, and those of a random split beside them.
