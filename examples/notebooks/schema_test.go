@@ -159,6 +159,9 @@ func fields(prefix string, all []parquet.Field) (list []column) {
 
 // unitOf returns the unit at the end of a column's name.
 func unitOf(name string) string {
+	if strings.HasPrefix(name, "no_") { // a number of jobs
+		return ""
+	}
 	end := name[strings.LastIndexByte(name, '_')+1:]
 	return map[string]string{"s": "s", "ns": "ns", "us": "µs", "mib": "MiB", "hours": "h", "bytes": "bytes"}[end]
 }

@@ -59,8 +59,8 @@ constraints:
 func TestLoadRefuses(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"", "workloads is missing"},
-		{"workloads: [a]\n", "neither slurm nor sim"},
-		{"workloads: [a]\nsim: {}\nslurm: {cluster: c}\n", "both slurm and sim"},
+		{"workloads: [a]\n", "slurm and sim are missing"},
+		{"workloads: [a]\nsim: {}\nslurm: {cluster: c}\n", "slurm and sim exclude each other"},
 		{"workloads: [a]\nslurm: {}\n", "cluster is missing"},
 		{"workloads: [a]\nsim: {}\n", "parameters is missing"},
 		{minimal + "bugdet: 5\n", ":6: unknown field"},
