@@ -255,8 +255,8 @@ func (s *Summary) renderBad(b *strings.Builder) {
 			}
 		}
 		if n := len(invalid); n > 0 {
-			fmt.Fprintf(b, "not valid: %d of %d %s of %s (rmreplay metrics %s, in the sweep's directory, says why)\n", n, len(c.Runs),
-				quantity.Plural(len(c.Runs), "run", "runs"), c.Cell, invalid[0])
+			fmt.Fprintf(b, "not valid: %d of %d %s of %s (rmreplay metrics %s, in the sweep's directory, says why)\n",
+				n, len(c.Runs), quantity.Plural(len(c.Runs), "run", "runs"), c.Cell, invalid[0])
 		}
 	}
 	if s.NotRun > 0 {

@@ -90,7 +90,8 @@ func head(t predict.Target) string {
 
 // line returns the scores as a line of the table, without those of intervals if there are none.
 func (s *Scores) line(name string) string {
-	loss, coverage, width := fmt.Sprintf("%.0f", s.Pinball), fmt.Sprintf("%.1f %%", 100*s.Coverage), fmt.Sprintf("%.0f", s.Width)
+	loss, width := fmt.Sprintf("%.0f", s.Pinball), fmt.Sprintf("%.0f", s.Width)
+	coverage := fmt.Sprintf("%.1f %%", 100*s.Coverage)
 	if s.Points() {
 		loss, coverage, width = "-", "-", "-"
 	}

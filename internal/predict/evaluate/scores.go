@@ -37,7 +37,8 @@ type Scores struct {
 	Underestimated float64 `json:"underestimated"`
 }
 
-// Points reports whether each prediction is one value, without an interval: then pinball loss, coverage and width say nothing.
+// Points reports whether each prediction is one value, without an interval: then pinball loss, coverage and width say
+// nothing.
 func (s *Scores) Points() bool { return s.Width == 0 }
 
 // Score returns the scores of a predictor that has seen nothing. It returns the context's error.
