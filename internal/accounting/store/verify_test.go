@@ -154,7 +154,7 @@ func TestBackup(t *testing.T) {
 
 // TestRenew opens a store of an older version, in which wait_s was since eligible, and hours that are not known were 0.
 // All columns are as the documents say, and so are the counts; a second opening has nothing to do. Rows that are gone
-// stay gone, and an end that cannot be is none.
+// stay gone, and an impossible end counts as missing.
 func TestRenew(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, options(1000))

@@ -36,7 +36,7 @@ func (o commands) newAsk() *cobra.Command {
 the probabilities to start soon, what it waits for, and when to look again. JOB is a
 number, as 17, or 17_3 for a task of an array; the number of an array asks for all tasks.
 
-If the forecast is stale, the command prints it, says so, and ends with the status 3.`,
+The command marks a stale forecast as such and ends with status 3.`,
 		Example: `  rmreplay forecast ask 4711
   rmreplay forecast ask 4711_3 --server /run/rmreplay/forecast.sock`,
 		Args: console.WantArgs("JOB"),

@@ -50,8 +50,8 @@ func Ask(ctx context.Context, server, authorization, id string) (*Answer, error)
 		}}
 		server = "http://localhost"
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(server,
-		"/")+"/v1/jobs/"+url.PathEscape(id), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		strings.TrimRight(server, "/")+"/v1/jobs/"+url.PathEscape(id), nil)
 	if err != nil {
 		return nil, fmt.Errorf("asking the server: %w", err)
 	}
@@ -77,11 +77,8 @@ func Ask(ctx context.Context, server, authorization, id string) (*Answer, error)
 	if response.StatusCode != http.StatusOK {
 		return nil, &RefusedError{response.StatusCode, a.Error}
 	}
-	known := a.Forecast.At != nil && !slices.ContainsFunc(a.Jobs, func(j Job) bool {
-		return j.Wait == nil &&
-			j.Start == nil
-	})
-	if !known {
+	unknown := func(j Job) bool { return j.Wait == nil && j.Start == nil }
+	if a.Forecast.At == nil || slices.ContainsFunc(a.Jobs, unknown) {
 		return nil, errors.New("asking the server: its JSON is not an answer of forecast serve")
 	}
 	return &a.Answer, nil

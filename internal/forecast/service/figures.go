@@ -50,8 +50,7 @@ func (s *Service) metrics() http.Handler {
 // Describe sends the descriptions of the figures.
 func (f figures) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{waitFigure, atFigure, ageFigure, staleFigure, horizonFigure, pendingFigure,
-		runningFigure,
-		takenFigure, madeFigure, failedFigure, judgedFigure, coverageFigure, nearFigure} {
+		runningFigure, takenFigure, madeFigure, failedFigure, judgedFigure, coverageFigure, nearFigure} {
 		to <- d
 	}
 }

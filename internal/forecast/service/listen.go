@@ -39,9 +39,8 @@ func identify(r *http.Request, credentials *access.Access) (*http.Request, error
 	if !known && credentials.Required() {
 		grants := credentials.Who(r)
 		if len(grants) == 0 {
-			return nil, &statusError{http.StatusUnauthorized, errors.New("no valid credentials (want a user and password, or " +
-				"a token, " +
-				"of the server's --auth file)")}
+			return nil, &statusError{http.StatusUnauthorized, errors.New("no valid credentials " +
+				"(want a user and password, or a token, of the server's --auth file)")}
 		}
 		w = who{name: grants[0].User, all: slices.ContainsFunc(grants, func(g access.Grant) bool { return g.Role == All })}
 	}
@@ -82,8 +81,7 @@ func CheckAddress(address string, guarded bool) error {
 		return nil
 	}
 	return fmt.Errorf("%s: everybody on the network could see the queue (want an address of the loopback interface, or "+
-		"--auth FILE)",
-		address)
+		"--auth FILE)", address)
 }
 
 // Listen listens on an address, or on a Unix socket that every user of this machine can reach. A socket that an earlier

@@ -24,9 +24,8 @@ func sizeOf(nodes int) string {
 	return Sizes[slices.IndexFunc(Sizes, func(s Size) bool { return nodes <= s.Most || s.Most == 0 })].Name
 }
 
-// Try is the forecast of a job that was submitted at the instant of a capture, as the last one of its partition and
-// size
-// class had been.
+// Try is the forecast of a job that was submitted at the instant of a capture, like the last one of its partition
+// and size class.
 type Try struct {
 	Partition string    `json:"partition"`
 	Size      string    `json:"size"`
@@ -61,8 +60,8 @@ func examples(q *forecast.Queue) map[[2]string]hpc.Request {
 		found[class] = hpc.Request{
 			User: r.User, Account: r.Account, Partition: partition, QOS: r.QOS, TimeLimit: r.TimeLimit, MinNodes: r.MinNodes,
 			MaxNodes: r.MaxNodes, Tasks: r.Tasks, CPUsPerTask: r.CPUsPerTask, TasksPerNode: r.TasksPerNode,
-			Exclusive:  r.Exclusive,
-			MemPerNode: r.MemPerNode, MemPerCPU: r.MemPerCPU, GRES: r.GRES, GPUs: r.GPUs, Constraint: r.Constraint,
+			Exclusive: r.Exclusive, MemPerNode: r.MemPerNode, MemPerCPU: r.MemPerCPU, GRES: r.GRES, GPUs: r.GPUs,
+			Constraint: r.Constraint,
 		}
 	}
 	for _, job := range q.Workload.Jobs.All() {
@@ -131,8 +130,7 @@ func (s *Service) try(ctx context.Context, q *forecast.Queue, how forecast.Optio
 		return &seconds
 	}
 	*t = Try{Partition: t.Partition, Size: t.Size, At: at, Nodes: one.Nodes, Limit: one.Limit, P10: wait(one.P10),
-		P50: wait(one.P50),
-		P90: wait(one.P90), Why: one.Why}
+		P50: wait(one.P50), P90: wait(one.P90), Why: one.Why}
 	if slices.Contains(one.Beyond, "p50") {
 		t.Beyond = how.Horizon.Seconds()
 	}
