@@ -67,6 +67,8 @@ var rules = []rule{
 		"texts of users are shown by one rule, whoever shows them"},
 	{"nouns", "internal/input", nil, offline,
 		"files that somebody else may have made are read with the same bounds by every package"},
+	{"nouns", "internal/httpjson", nil, []string{"os/..."},
+		"servers answer with JSON in one way"},
 	{"nouns", "internal/origin", nil, []string{"os/exec"},
 		"servers refuse web pages of other sites by one rule, whatever they serve"},
 	{"nouns", "internal/access", nil, []string{"os/exec"},
@@ -198,7 +200,7 @@ var rules = []rule{
 	{"use cases", "internal/report", []string{
 		"internal/compare", "internal/explain", "internal/figure", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/report/chart", "internal/run", "internal/stats", "internal/waits"}, computes,
 		"a report shows run records and their comparison, whoever made them"},
-	{"use cases", "internal/predict/service", []string{"internal/hpc", "internal/jobjson", "internal/origin", "internal/predict", "internal/predict/model", "internal/quantity"}, []string{"os/..."},
+	{"use cases", "internal/predict/service", []string{"internal/hpc", "internal/httpjson", "internal/jobjson", "internal/origin", "internal/predict", "internal/predict/model", "internal/quantity"}, []string{"os/..."},
 		"a service answers requests; its caller has the files, the clock and the listener"},
 	{"use cases", "internal/waits/waitstest", []string{"internal/compare", "internal/explain", "internal/formats", "internal/hpc", "internal/jobtable", "internal/metrics", "internal/rm", "internal/run", "internal/waits"}, offline,
 		"tests hold what all commands say of waits against one another"},
@@ -225,7 +227,7 @@ var rules = []rule{
 	{"use cases", "internal/forecast/judge", []string{"internal/forecast", "internal/hpc"}, computes,
 		"whether forecasts came true follows from them and from starts, wherever both come from"},
 	{"use cases", "internal/forecast/service", []string{
-		"docs/schemas", "internal/access", "internal/accounts", "internal/experiment", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/hpc", "internal/origin", "internal/quantity", "internal/report", "internal/slurmspec", "internal/waits", "internal/wal",
+		"docs/schemas", "internal/access", "internal/accounts", "internal/experiment", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/hpc", "internal/httpjson", "internal/origin", "internal/quantity", "internal/report", "internal/slurmspec", "internal/waits", "internal/wal",
 	}, []string{"os/exec"},
 		"the service ties captures, forecasts and their judge together; its caller has the command line"},
 	{"use cases", "internal/progress", []string{"internal/replay", "internal/quantity"}, computes,
@@ -254,7 +256,7 @@ var rules = []rule{
 		"what a site's scripts read is written here, beside the scripts"},
 	{"use cases", "internal/ioaware/live", []string{"internal/hostlist", "internal/hpc", "internal/ioaware", "internal/ioaware/driver", "internal/ioservice", "internal/workload", "internal/quantity"}, nil,
 		"a live cluster is reached by Slurm's commands and over the network; the driver knows neither"},
-	{"use cases", "internal/ioservice/server", []string{"internal/hpc", "internal/ioservice", "internal/origin"}, nil,
+	{"use cases", "internal/ioservice/server", []string{"internal/hpc", "internal/httpjson", "internal/ioservice", "internal/origin"}, nil,
 		"the network is one way to ask the service; a scheduler in this process calls it"},
 
 	{"accounting", "internal/accounting/document", []string{"internal/hostlist", "internal/lines", "internal/slurmspec", "internal/waits"}, computes,

@@ -2,7 +2,6 @@ package service
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"rmreplay/internal/forecast"
 	"rmreplay/internal/forecast/judge"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/httpjson"
 	"rmreplay/internal/origin"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/waits"
@@ -397,7 +397,7 @@ func (s *Service) Handler(credentials *access.Access) http.Handler {
 				refuse(w, err)
 				return
 			}
-			reply(w, http.StatusOK, v)
+			httpjson.Reply(w, http.StatusOK, v)
 		})
 	}
 	mux.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
@@ -433,16 +433,5 @@ func refuse(w http.ResponseWriter, err error) {
 	if errors.As(err, &known) {
 		status = known.status
 	}
-	reply(w, status, map[string]string{"error": err.Error()})
-}
-
-func reply(w http.ResponseWriter, status int, v any) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		status = http.StatusInternalServerError
-		text, _ = json.Marshal(map[string]string{"error": fmt.Sprintf("writing the answer: %v", err)}) // text is always JSON
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // the client has gone
+	httpjson.Reply(w, status, map[string]string{"error": err.Error()})
 }

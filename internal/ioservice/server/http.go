@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"sync"
 
+	"rmreplay/internal/httpjson"
 	"rmreplay/internal/ioservice"
 	"rmreplay/internal/origin"
 )
@@ -34,7 +35,7 @@ func (s *Server) Handler(status func() any) http.Handler {
 		switch path {
 		case "/v1/classes":
 			mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, _ *http.Request) {
-				reply(w, http.StatusOK, map[string]any{"classes": s.Service.Classes()})
+				httpjson.Reply(w, http.StatusOK, map[string]any{"classes": s.Service.Classes()})
 			})
 		case "/v1/status":
 			mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, _ *http.Request) {
@@ -42,7 +43,7 @@ func (s *Server) Handler(status func() any) http.Handler {
 				if status != nil {
 					answer["sources"] = status()
 				}
-				reply(w, http.StatusOK, answer)
+				httpjson.Reply(w, http.StatusOK, answer)
 			})
 		default:
 			kind := path[len("/v1/"):]
@@ -51,7 +52,7 @@ func (s *Server) Handler(status func() any) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := (origin.Policy{}).Admit(w, r); err != nil {
-			reply(w, http.StatusForbidden, refusal(err.Error()))
+			httpjson.Reply(w, http.StatusForbidden, refusal(err.Error()))
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -61,7 +62,7 @@ func (s *Server) Handler(status func() any) http.Handler {
 // request answers a request of the protocol.
 func (s *Server) request(w http.ResponseWriter, r *http.Request, kind string) {
 	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" {
-		reply(w, http.StatusUnsupportedMediaType, refusal(fmt.Sprintf("Content-Type %.60q (want application/json)",
+		httpjson.Reply(w, http.StatusUnsupportedMediaType, refusal(fmt.Sprintf("Content-Type %.60q (want application/json)",
 			r.Header.Get("Content-Type"))))
 		return
 	}
@@ -69,7 +70,7 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, kind string) {
 	var tooLong *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLong):
-		reply(w, http.StatusRequestEntityTooLarge, refusal(fmt.Sprintf("the request has more than %d bytes",
+		httpjson.Reply(w, http.StatusRequestEntityTooLarge, refusal(fmt.Sprintf("the request has more than %d bytes",
 			s.Limits.Message)))
 		return
 	case err != nil:
@@ -83,18 +84,12 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, kind string) {
 	case ioservice.StatusError:
 		code = http.StatusBadRequest
 	}
-	reply(w, code, answer)
+	httpjson.Reply(w, code, answer)
 }
 
 // refusal is an answer to what is not a request.
 func refusal(reason string) ioservice.Answer {
 	return ioservice.Answer{ReqID: json.RawMessage(`"error"`), Status: ioservice.StatusError, Error: reason}
-}
-
-func reply(w http.ResponseWriter, code int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(v) // a client that is gone needs no answer
 }
 
 // ServeHTTP answers HTTP requests of a listener until the context ends.

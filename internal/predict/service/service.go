@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/httpjson"
 	"rmreplay/internal/jobjson"
 	"rmreplay/internal/origin"
 	"rmreplay/internal/predict"
@@ -99,18 +100,7 @@ func refuse(w http.ResponseWriter, status int, err error) {
 	if errors.As(err, &large) {
 		status, err = http.StatusRequestEntityTooLarge, fmt.Errorf("a body of more than %d bytes", large.Limit)
 	}
-	reply(w, status, map[string]string{"error": err.Error()})
-}
-
-func reply(w http.ResponseWriter, status int, v any) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		status = http.StatusInternalServerError
-		text, _ = json.Marshal(map[string]string{"error": fmt.Sprintf("writing the answer: %v", err)}) // text is always JSON
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // the client has gone
+	httpjson.Reply(w, status, map[string]string{"error": err.Error()})
 }
 
 // State is what a service has learned since its model was trained.
@@ -132,7 +122,7 @@ func (s *Service) State() State {
 }
 
 func (s *Service) describe(w http.ResponseWriter, _ *http.Request) {
-	reply(w, http.StatusOK, s.State())
+	httpjson.Reply(w, http.StatusOK, s.State())
 }
 
 // job is a submission as JSON: the fields of a job in a trace, without those of its behaviour.
@@ -197,7 +187,7 @@ func (s *Service) predict(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	reply(w, http.StatusOK, map[string]any{"predictions": s.answer(question.Jobs)})
+	httpjson.Reply(w, http.StatusOK, map[string]any{"predictions": s.answer(question.Jobs)})
 }
 
 // answer predicts the run times of jobs.
@@ -285,7 +275,7 @@ func (s *Service) learn(w http.ResponseWriter, r *http.Request) {
 		refuse(w, status, err)
 		return
 	}
-	reply(w, http.StatusOK, map[string]any{"accepted": len(batch.Events), "predictions": answers})
+	httpjson.Reply(w, http.StatusOK, map[string]any{"accepted": len(batch.Events), "predictions": answers})
 }
 
 // accept learns of events, and predicts the run times of jobs that are submitted. An error comes with the
