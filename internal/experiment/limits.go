@@ -58,7 +58,7 @@ func slowedToLimit(slowed map[string]bool, rows iter.Seq[*run.Row]) []run.Warnin
 	text := fmt.Sprintf("%s to the time limit because slower nodes (--perf) make run times longer and keep limits: waits and use "+
 		"are those of jobs that are cut (--time-limit twice-run-time lets them end)",
 		quantity.Plural(n, "1 job came", fmt.Sprint(n, " jobs came")))
-	return []run.Warning{{Code: "slowed-to-limit", Text: text, Count: 1}}
+	return []run.Warning{{Code: "slowed-to-limit", Text: text}}
 }
 
 // isKilled reports whether a job in a state was ended neither by itself nor by its limit.
@@ -91,7 +91,7 @@ func killedOnRecord(killed map[string]hpc.Recorded, rows iter.Seq[*run.Row]) []r
 	text := fmt.Sprintf("%s as FAILED: on record %s %s (a run ends such jobs with an exit code, after their recorded "+
 		"run time)", quantity.Plural(n, "1 job ended", fmt.Sprint(n, " jobs ended")), quantity.Plural(n, "it was", "they were"),
 		strings.Join(list, ", "))
-	return []run.Warning{{Code: run.EndsAsFailed, Text: text, Count: 1}}
+	return []run.Warning{{Code: run.EndsAsFailed, Text: text}}
 }
 
 // unrecordedLimits warns of jobs that were ended at a time limit although their workload has none for them. without
@@ -118,7 +118,7 @@ func unrecordedLimits(without map[string]hpc.State, rows iter.Seq[*run.Row]) []r
 	text := fmt.Sprintf("%d %s ended at a default time limit, which their workload does not have; %d of them "+
 		"were COMPLETED on record: %s (%s)",
 		len(ended), quantity.Plural(len(ended), "job was", "jobs were"), completed, few(ended, 5), remedyOfLimits)
-	return []run.Warning{{Code: "limit-not-recorded", Text: text, AffectsResult: true, Count: len(ended)}}
+	return []run.Warning{{Code: "limit-not-recorded", Text: text, AffectsResult: true}}
 }
 
 // RuleDefaultLimit is the rule of [Check] about jobs without a time limit that run longer than the
