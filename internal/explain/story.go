@@ -311,7 +311,7 @@ func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 // the sum of all these times in seconds.
 func (s *Story) longest() (span Span, sum float64) {
 	for _, r := range s.Reasons {
-		if kindOf(r.Part) == "" {
+		if kindOf(r.Part, r.Reason) == "" {
 			sum += r.Seconds
 			if r.Seconds > span.Seconds {
 				span = r
@@ -481,7 +481,7 @@ func (s *Story) outranked() float64 {
 // What other jobs wait for does not explain this one.
 func (rec *Record) forNodes(row *run.Row, t hpc.Time) (list []Cause) {
 	for _, c := range rec.look(t, row).stall.Causes {
-		if !slices.ContainsFunc(waits.Parts, func(p waits.Part) bool { return kindOf(p) == c.Kind && c.Kind != Reserved && c.Kind != Outage }) {
+		if !slices.ContainsFunc(waits.Parts, func(p waits.Part) bool { return kindOf(p, "") == c.Kind && c.Kind != Reserved && c.Kind != Outage }) {
 			list = append(list, c)
 		}
 	}
@@ -495,7 +495,7 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 		return
 	}
 	for _, part := range s.Parts {
-		kind := kindOf(part.Part)
+		kind := kindOf(part.Part, "")
 		if kind == "" {
 			continue
 		}
@@ -507,6 +507,15 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 		}
 		s.Causes = append(s.Causes, Cause{Kind: kind, Weight: part.Share, Text: fmt.Sprintf("for %.0f %% of its wait it waited %s%s",
 			100*part.Share, part.Part.Meaning(), named(reasons))})
+	}
+	before := 0.0
+	for _, span := range s.Reasons {
+		if span.Reason == run.BeforeWindow {
+			before += span.Seconds
+		}
+	}
+	if before > 0 {
+		s.Causes = append(s.Causes, Cause{Kind: Before, Weight: before / s.Wait, Text: beforeWindow})
 	}
 	ranked := s.ranked()
 	longest, rest := s.longest()
