@@ -30,7 +30,7 @@ type Story struct {
 	TimeLimit float64 `json:"time_limit_s"`
 
 	Submit   Instant `json:"submit"`
-	Eligible Instant `json:"eligible"`
+	Eligible Instant `json:"eligible"` // the first time; see [Lost.EligibleAgain]
 	Start    Instant `json:"start"`
 	End      Instant `json:"end"`
 	// Wait is the time in the queue until its last start, its end or the end of the run. Parts add up
@@ -93,6 +93,8 @@ type Lost struct {
 	Nodes      int     `json:"nodes"`
 	// PreemptedBy is the job for which it ended; empty if it ended otherwise, or the record does not say.
 	PreemptedBy string `json:"preempted_by"`
+	// EligibleAgain is when the job might start again; 0 if it did not wait again, or the record does not say.
+	EligibleAgain Instant `json:"eligible_again"`
 }
 
 // Stop is a period in which a job held its nodes and was suspended. Until is 0 if it was not resumed.
@@ -170,7 +172,7 @@ func (rec *Record) Job(name string) (*Story, error) {
 	}
 	s := &Story{
 		Job: name, User: row.User, Account: row.Account, Partition: row.Partition, QOS: row.QOS, State: row.State,
-		CPUs: rec.cpusOf(row), Nodes: rec.nodesOf(row, 0), Submit: Instant(row.Submit), Eligible: Instant(row.Eligible),
+		CPUs: rec.cpusOf(row), Nodes: rec.nodesOf(row, 0), Submit: Instant(row.Submit), Eligible: Instant(waits.FirstEligible(row)),
 		Start: Instant(row.Start), End: Instant(row.End), Priority: priorityOf(row), Reasons: rec.spans(row),
 		PriorityParts: slices.Concat([]rm.PriorityPart{}, row.PriorityParts), Backfill: []BackfillTime{},
 		Holders: []Holder{}, LetStart: []string{}, Causes: []Cause{},
@@ -225,10 +227,18 @@ func (s *Story) sums(rec *Record, row *run.Row) {
 		}
 	}
 	slices.SortStableFunc(s.Parts, func(a, b Part) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	periods := waits.AppendQueued(nil, row)
 	for _, r := range row.Runs() {
-		if r.EndedBy == rm.Requeue || r.PreemptedBy != "" {
-			s.Lost = append(s.Lost, Lost{Instant(r.Start), Instant(r.End), r.Processors, r.NodeCount, r.PreemptedBy})
+		if r.EndedBy != rm.Requeue && r.PreemptedBy == "" {
+			continue
 		}
+		lost := Lost{Start: Instant(r.Start), End: Instant(r.End), Processors: r.Processors, Nodes: r.NodeCount, PreemptedBy: r.PreemptedBy}
+		for _, p := range periods {
+			if p.Again && p.From == r.End && p.Eligible >= p.From {
+				lost.EligibleAgain = Instant(p.Eligible)
+			}
+		}
+		s.Lost = append(s.Lost, lost)
 	}
 }
 
