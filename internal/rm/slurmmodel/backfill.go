@@ -133,9 +133,8 @@ func (c *cycle) judge(j *job, what rm.Backfill) {
 	}
 }
 
-// flagPlanned flags the nodes that are planned for jobs (_handle_planned). That is a change of nodes, so
-// that the next cycle has work. Nodes with jobs do not get the flag. Since 24.11 full ones do not, but that
-// counts as a change.
+// flagPlanned flags the nodes that are planned for jobs (_handle_planned). That is a change of nodes, so that the next
+// cycle has work. Nodes with jobs do not get the flag. Since 24.11 full ones do not, but that counts as a change.
 func (e *Engine) flagPlanned() {
 	if e.rules.Since2411 && e.planned.Next(0) >= 0 {
 		e.touch()

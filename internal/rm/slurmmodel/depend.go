@@ -262,8 +262,7 @@ func (j *job) name() string {
 	return j.of.job.Name
 }
 
-// neverSatisfied cancels a job whose dependencies can never be met, or leaves it pending
-// (handle_invalid_dependency).
+// neverSatisfied cancels a job whose dependencies can never be met, or leaves it pending (handle_invalid_dependency).
 func (e *Engine) neverSatisfied(j *job) {
 	kill := e.par.KillInvalidDepend
 	if asked := j.of.job.KillOnInvalidDep; asked != nil {

@@ -180,9 +180,8 @@ func (e *Engine) explain(j *job, result verdict) {
 	}
 }
 
-// pick chooses nodes that reservations of others leave to the job (_get_req_features). Without nodes the verdict
-// says why. The number of nodes is what the job counts for in limits: those that it gets, or would get on an empty
-// machine.
+// pick chooses nodes that reservations of others leave to the job (_get_req_features). Without nodes the verdict says
+// why. The number of nodes is what the job counts for in limits: those that it gets, or would get on an empty machine.
 func (e *Engine) pick(
 	j *job, set, within selection.Bits, c selection.Counts, mode selection.Mode,
 ) (*selection.Allocation, int, verdict) {
