@@ -90,6 +90,12 @@ func (q *Queue) forecast(ctx context.Context, pending []Key, opts Options) (star
 	if err != nil {
 		return nil, nil, err
 	}
+	return q.play(ctx, pending, opts, draw, n)
+}
+
+// play makes n realizations, whose workloads draw makes.
+func (q *Queue) play(ctx context.Context, pending []Key, opts Options, draw func(i int) (*workload.Workload, error),
+	n int) (starts Starts, doubts []string, err error) {
 	dir, err := os.MkdirTemp(opts.Dir, "rmreplay-forecast-")
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a forecast: %w", err)
@@ -147,6 +153,11 @@ func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*wo
 	if err != nil {
 		return nil, 0, err
 	}
+	return q.drawing(distributions, opts), opts.realizations(), nil
+}
+
+// drawing returns the function that makes the workload of a realization with run times of distributions.
+func (q *Queue) drawing(distributions learned, opts Options) func(i int) (*workload.Workload, error) {
 	return func(i int) (*workload.Workload, error) {
 		w := q.copy()
 		for k, job := range w.Jobs.All() {
@@ -156,7 +167,7 @@ func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*wo
 		q.arrive(w, distributions, opts, i)
 		q.shorten(w, opts)
 		return w, nil
-	}, opts.realizations(), nil
+	}
 }
 
 // true returns the workload with what the jobs did in the run.
