@@ -38,6 +38,7 @@ func NewChanges(ctx context.Context, q *Queue, key Key, opts Options) (*Changes,
 	if c.job == nil || q.Workload.Preset(c.job) {
 		return nil, fmt.Errorf("changing job %s: it does not wait in the queue (want a pending job)", key.Job)
 	}
+	c.opts.Occupancy = 0
 	var err error
 	c.learned, err = q.learn(ctx, opts)
 	return c, err
@@ -58,11 +59,13 @@ func (c *Changes) Try(ctx context.Context, request *hpc.Request) (Changed, error
 		}
 	}
 	q.Workload = &w
-	starts, doubts, err := q.play(ctx, []Key{c.key}, c.opts, q.drawing(c.learned, c.opts), c.opts.realizations())
+	own := []Key{c.key}
+	all, err := q.play(ctx, own, c.opts, q.drawing(c.learned, c.opts), c.opts.realizations())
 	if err != nil {
 		return Changed{}, err
 	}
-	one := Changed{Waiting: q.waiting([]Key{c.key}, starts, 0, c.opts)[0], Ends: 1}
+	starts, doubts := startsOf(all, own, q.At), doubtsOf(all)
+	one := Changed{Waiting: q.waiting(own, starts, 0, c.opts)[0], Ends: 1}
 	if one.Never == c.opts.realizations() && len(doubts) > 0 {
 		one.Why = doubts[0]
 	}

@@ -231,7 +231,7 @@ var rules = []rule{
 	{"use cases", "internal/forecast/judge", []string{"internal/forecast", "internal/hpc"}, computes,
 		"whether forecasts came true follows from them and from starts, wherever both come from"},
 	{"use cases", "internal/forecast/service", []string{
-		"docs/schemas", "internal/access", "internal/accounts", "internal/experiment", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/forecast/sooner", "internal/hpc", "internal/httpjson", "internal/origin", "internal/quantity", "internal/report", "internal/slurmspec", "internal/waits", "internal/wal",
+		"docs/schemas", "internal/access", "internal/accounts", "internal/experiment", "internal/figure", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/forecast/sooner", "internal/hpc", "internal/httpjson", "internal/origin", "internal/quantity", "internal/report", "internal/slurmspec", "internal/waits", "internal/wal",
 	}, []string{"os/exec"},
 		"the service ties captures, forecasts and their judge together; its caller has the command line"},
 	{"use cases", "internal/progress", []string{"internal/replay", "internal/quantity"}, computes,

@@ -68,7 +68,7 @@ of that name, or all. Without --auth only addresses of this machine are possible
 	f.StringVar(&opts.auth, "auth", "", "`FILE` of credentials")
 	console.AddCount(f, &opts.questions, "questions", 20, "answer `N` questions of a user in an hour about what would make a job start sooner")
 	addLive(f, &opts.history, &opts.timeout)
-	opts.add(f, 24*time.Hour)
+	opts.add(f, 48*time.Hour)
 	opts.zone.Add(f)
 	console.Require(c, "data")
 	return c

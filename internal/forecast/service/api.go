@@ -336,7 +336,7 @@ func (s *Service) answers() []answer {
 			return map[string]any{"accuracy": s.accuracy()}, nil
 		}},
 		{"/v1/machine", false, func(*http.Request, who) (map[string]any, error) {
-			return map[string]any{"submitted_now": s.submittedNow()}, nil
+			return map[string]any{"submitted_now": s.submittedNow(), "occupancy": s.known.Round.Report.Occupancy}, nil
 		}},
 		{"/v1/jobs", false, s.answerList},
 		{"/v1/jobs/{id}", false, func(r *http.Request, w who) (map[string]any, error) {

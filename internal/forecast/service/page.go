@@ -42,9 +42,9 @@ func must(text []byte, err error) []byte {
 	return text
 }
 
-// policy is the Content-Security-Policy of the pages.
-const policy = "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; " +
-	"frame-ancestors 'none'"
+// policy is the Content-Security-Policy of the pages. The figures have attributes of style.
+const policy = "default-src 'none'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src data:; form-action " +
+	"'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // frame is what every page has.
 type frame struct {
@@ -375,7 +375,7 @@ func (s *Service) failed(err error) (int, frame) {
 // addPages adds the pages to the handler.
 func (s *Service) addPages(mux *http.ServeMux) {
 	for pattern, page := range map[string]func(r *http.Request, w who) (string, any, error){
-		"GET /{$}": s.overview, "GET /jobs/{id}": s.jobPage,
+		"GET /{$}": s.overview, "GET /jobs/{id}": s.jobPage, "GET /machine": s.ganttPage,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			s.mu.Lock()

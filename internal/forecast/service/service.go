@@ -129,7 +129,9 @@ const (
 	perSnapshot = 12
 	captureName = "capture"
 	freshName   = "capture.new"
-	temporary   = "rmreplay-forecast-*" // made by package forecast
+	// occupancySpan is for how long the pages show how many nodes are occupied.
+	occupancySpan = 48 * time.Hour
+	temporary     = "rmreplay-forecast-*" // made by package forecast
 )
 
 // Open opens the directory of a service, which it makes if it does not exist.
@@ -384,6 +386,7 @@ func (s *Service) prepare(dir string) (q *forecast.Queue, how forecast.Options, 
 		return nil, how, err
 	}
 	how = s.opts.Forecast
+	how.Occupancy = occupancySpan
 	how.Dir = s.dir
 	how.Engine = experiment.Spec{
 		Simulator: &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: cluster}, Version: s.opts.Version,
