@@ -53,9 +53,7 @@ func (e *Engine) counts(j *job) (c selection.Counts, answer verdict) {
 func (e *Engine) nodesFor(j *job) selection.Bits {
 	set := j.part.nodes.Clone()
 	set.And(j.capable)
-	if j.excluded != nil {
-		set.AndNot(j.excluded)
-	}
+	set.AndNot(j.excluded)
 	return set
 }
 
