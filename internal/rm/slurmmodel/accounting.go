@@ -111,6 +111,7 @@ func (a *accounting) readPartitions() error {
 		}
 		if name := strings.ToLower(keys.Value(get, "QOS")); name != "" && a.accounts != nil {
 			of.qos = a.accounts.QOS[name]
+			p.preempt.QOS = of.qos
 		}
 		of.limits = &limits.Partition{QOS: of.qos, MaxMinutes: of.priority.MaxMinutes, DefaultMinutes: slurmspec.NoVal}
 		if p.defaultMinutes >= 0 {
