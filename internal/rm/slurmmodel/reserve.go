@@ -10,6 +10,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/rm/slurmmodel/words"
+	"rmreplay/internal/slurmspec"
 )
 
 // Reserve implements [rm.ResourceManager].
@@ -50,7 +51,7 @@ func (e *Engine) leaveReservation(r *reservations.Reservation) {
 			continue
 		}
 		j.reservation = nil
-		if r.Holds() && j.state == pending && j.reason != reasonHeldAdmin {
+		if r.Holds() && j.state == pending && j.reason != slurmspec.HeldByAdmin {
 			e.hold(j, reasonReservationDeleted)
 		}
 	}
@@ -175,7 +176,7 @@ func (e *Engine) limitToReservation(j *job, set selection.Bits) verdict {
 		e.setReason(j, reasonReservation)
 		return never
 	case overlaps && nodes.Next(0) < 0:
-		j.reason, j.words = reasonNotAvailable, words.ForMaintenance
+		j.reason, j.words = slurmspec.NotAvailable, words.ForMaintenance
 		return reservationBusy
 	}
 	set.And(nodes)

@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/rm/slurmmodel/agents"
 	"rmreplay/internal/rm/slurmmodel/answers"
+	"rmreplay/internal/rm/slurmmodel/dependencies"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -228,6 +229,10 @@ func (j *job) ends() []int {
 func (e *Engine) enforceLimits() {
 	now := e.second()
 	for _, j := range slices.Clone(e.list) {
+		if j.state == running && j.preemption.Told != 0 {
+			e.stop(j, "")
+			continue
+		}
 		over := j.state == running && (!j.endless && j.end <= now-e.par.OverTimeLimit || e.reservationOver(j, now))
 		if over && e.mayEnd(j) {
 			e.leave(j, hpc.TimedOut, true)
@@ -243,7 +248,7 @@ func (e *Engine) purge() {
 		if e.rules.Since2411 && j.state == pending && !e.meetsDeadline(j) {
 			continue
 		}
-		if j.state == pending && j.reason != reasonNeverSatisfied && e.testNeeds(j) == failed {
+		if j.state == pending && j.reason != slurmspec.NeverSatisfied && e.testNeeds(j) == dependencies.Failed {
 			e.neverSatisfied(j)
 		}
 	}

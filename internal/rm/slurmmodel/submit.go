@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/rm/slurm/jobdesc"
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurmmodel/demand"
+	"rmreplay/internal/rm/slurmmodel/dependencies"
 	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/reservations"
@@ -135,9 +136,11 @@ func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 		return nil, err
 	}
 	e.tester.Classify(&j.request)
-	if j.needs, err = e.needsOf(work.Dependency); err != nil {
+	find := func(id string) (*submission, bool) { on, known := e.byID[id]; return on, known }
+	if j.needs, err = dependencies.Read(work.Dependency, find); err != nil {
 		return nil, err
 	}
+	e.corresponding = e.corresponding || j.needs.Corresponds()
 	in := "" // a window divides arrays into jobs called ARRAY_TASK ([arrays.Split]); other jobs share one of no limit
 	if on := strings.LastIndexByte(work.ID, '_'); on > 0 && work.Reservation == window.Reservation {
 		in = work.ID[:on]
@@ -157,7 +160,7 @@ func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 	if err := e.account.admit(j); err != nil {
 		return nil, err
 	}
-	if e.rules.RefuseForgotten && j.needs.namesForgotten() {
+	if e.rules.RefuseForgotten && j.needs.NamesForgotten() {
 		e.nextNumber++ // of the submission that is refused, before the engine submits the job without these dependencies
 	}
 	j.number, s.number = e.nextNumber, e.nextNumber
@@ -212,7 +215,7 @@ func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
 		j.timeMin = 1
 	}
 	if d.Priority == 0 {
-		j.reason = reasonHeldUser
+		j.reason = slurmspec.HeldByUser
 	}
 }
 
