@@ -408,6 +408,13 @@ const fewRuns = 5
 // inference reports whether every set has at least two runs. If not, reason says which one
 // has a single run.
 func inference(sets []Set) (possible bool, reason string) {
+	names := map[string]bool{}
+	for _, s := range sets {
+		if names[s.Name] {
+			return false, s.Name + " is given twice: runs do not differ from themselves"
+		}
+		names[s.Name] = true
+	}
 	for _, s := range sets {
 		if len(s.Runs) < 2 {
 			return false, fmt.Sprintf("%s is one run: how much runs differ by chance cannot be known from it "+

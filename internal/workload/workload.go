@@ -86,6 +86,11 @@ func (w *Workload) Preset(job *hpc.Job) bool {
 	return job.Recorded != nil && job.Recorded.Start != 0 && job.Recorded.Start < w.Start
 }
 
+// LacksNodes reports whether a job is a preset one on nodes that the record does not name.
+func (w *Workload) LacksNodes(job *hpc.Job) bool {
+	return w.Preset(job) && job.Array == "" && job.Recorded.Nodes == ""
+}
+
 // Submitters returns the workload's users, and the users of jobs who are not among them. Of the
 // latter only the name is known.
 func (w *Workload) Submitters() []hpc.User {
