@@ -50,6 +50,7 @@ const policy = "default-src 'none'; style-src 'self'; style-src-attr 'unsafe-inl
 type frame struct {
 	Title, Revision, At, Age, Engine, Fault string
 	Stale                                   bool
+	Alarms                                  []string
 	Error                                   string
 }
 
@@ -82,13 +83,13 @@ type overview struct {
 	Notes                 []string
 	Jobs                  []line
 	Now                   []map[string]string
-	Groups                []map[string]string
+	Groups, Lately        []map[string]string
 }
 
 // frame returns what a page with a title begins with. The caller holds the lock.
 func (s *Service) frame(title string) frame {
 	head := s.head()
-	f := frame{Title: title, Revision: revision, Stale: head.Stale}
+	f := frame{Title: title, Revision: revision, Stale: head.Stale, Alarms: head.Alarms}
 	if head.Fault != nil {
 		f.Fault = head.Fault.Text
 	}
@@ -163,6 +164,9 @@ func (s *Service) line(j *Job) line {
 	if j.Nodes > 0 {
 		l.Nodes = quantity.Count(j.Nodes)
 	}
+	if j.Doubtful {
+		l.P50 += " (not to be trusted)"
+	}
 	for _, w := range j.Within {
 		if w.Seconds == (4 * time.Hour).Seconds() {
 			l.Within = quantity.Percent(w.Probability)
@@ -217,6 +221,12 @@ func (s *Service) overview(r *http.Request, w who) (string, any, error) {
 	}
 	for i := range a.Groups {
 		o.Groups = append(o.Groups, qualityLine(&a.Groups[i]))
+	}
+	for i := range a.Lately {
+		l := &a.Lately[i]
+		o.Lately = append(o.Lately, map[string]string{"Partition": quantity.Name(l.Partition), "Lead": l.Lead,
+			"Jobs": quantity.Count(l.Jobs), "Raw": quantity.Percent(l.Raw), "Coverage": quantity.Percent(l.Coverage),
+			"Low": quantity.Decimal(l.Low), "High": quantity.Decimal(l.High)})
 	}
 	return "overview", o, nil
 }
