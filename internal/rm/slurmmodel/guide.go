@@ -130,7 +130,7 @@ func (e *Engine) ForceEnd(id string, task int, how hpc.State) error {
 	if j == nil || j.state != running {
 		return fmt.Errorf("the model does not have job %s running", id)
 	}
-	e.leave(j, how, false)
+	e.vacate(j, how, false, false)
 	return nil
 }
 
