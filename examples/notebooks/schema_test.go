@@ -111,7 +111,9 @@ func sections(t *testing.T, text string) map[string][]column {
 			if cells[4] == "" || cells[5] == "" {
 				t.Errorf("%s: %s: the row does not say when it is null, or what it means", heading, cells[1])
 			}
-			list[heading] = append(list[heading], column{strings.Trim(cells[1], "`"), cells[2], cells[3], cells[4] != "never"})
+			for name := range strings.SplitSeq(cells[1], ", ") { // columns of one kind share a row
+				list[heading] = append(list[heading], column{strings.Trim(name, "`"), cells[2], cells[3], cells[4] != "never"})
+			}
 		}
 	}
 	if len(list) != len(tables) {

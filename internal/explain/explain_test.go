@@ -220,6 +220,40 @@ func TestStory(t *testing.T) {
 	}
 }
 
+// The dates of a requeued job agree with its durations: from the first eligible date to the lost run, and from the
+// second one to the start.
+func TestStoryOfRequeue(t *testing.T) {
+	var h history
+	h.job("me", "bob", "n[1-2]", 2, 0, 60, 90, 60)
+	h.rows[0].Eligible = at(42)
+	h.rows[0].Segments = []run.Segment{
+		{Start: at(10), End: at(20), EndedBy: rm.Suspend, Eligible: at(3)}, {Start: at(25), End: at(40), EndedBy: rm.Requeue, PreemptedBy: "p"},
+		{Start: at(60), End: at(90), EndedBy: rm.Ended},
+	}
+	s, err := h.record().Job("me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Eligible != Instant(at(3)) || len(s.Lost) != 1 || s.Lost[0].EligibleAgain != Instant(at(42)) {
+		t.Fatalf("eligible %v, lost %+v", s.Eligible.Text(time.UTC), s.Lost)
+	}
+	sum := at(10).Sub(at(3)) + at(60).Sub(at(42))
+	if s.SinceEligible == nil || *s.SinceEligible != sum.Seconds() {
+		t.Errorf("since eligible %v, want %v", s.SinceEligible, sum)
+	}
+	var b bytes.Buffer
+	if err := s.Render(&b, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	first, again := "eligible "+Instant(at(3)).Text(time.UTC), "preempted by job p, eligible again "+Instant(at(42)).Text(time.UTC)
+	if text := b.String(); !strings.Contains(text, first) || !strings.Contains(text, again) {
+		t.Errorf("want %q and %q\n%s", first, again, text)
+	}
+	if got := waits.FirstEligible(&run.Row{Eligible: at(4), Segments: []run.Segment{{Start: at(5), EndedBy: rm.Ended}}}); got != at(4) {
+		t.Errorf("a job that ran once: %v", got)
+	}
+}
+
 // The size of a machine that the record does not have is not 0.
 func TestUnknownMachine(t *testing.T) {
 	for size, want := range map[int]string{0: "machine      4 processors in use, jobs on 1 node\n", 16: "machine      4 of 16 processors in use, jobs on 1 of 16 nodes\n"} {

@@ -184,7 +184,7 @@ func (g *Group) causes(rec *Record, rows []*run.Row) {
 		}
 	}
 	each(func(row *run.Row, s waits.Span, d time.Duration) {
-		switch kind := kindOf(s.Part); kind {
+		switch kind := kindOf(s.Part, s.Reason); kind {
 		case "":
 			rest += d
 		case Limit, OwnLimit, Held: // which limit, and who held it, is worth a line of its own
@@ -199,7 +199,7 @@ func (g *Group) causes(rec *Record, rows []*run.Row) {
 		next, last := step/2, (*run.Row)(nil)
 		c, left := cause{}, rest
 		each(func(row *run.Row, s waits.Span, d time.Duration) {
-			if kindOf(s.Part) != "" {
+			if kindOf(s.Part, s.Reason) != "" {
 				return
 			}
 			for ; next < d; next += step {
@@ -276,6 +276,8 @@ func (c cause) text() string {
 	switch c.kind {
 	case "":
 		return "not known: the record does not say"
+	case Before:
+		return beforeWindow
 	case Full:
 		return "the nodes were in use"
 	case Ranked:
@@ -290,7 +292,7 @@ func (c cause) text() string {
 		return "user " + orNone(c.subject) + " had half of the processors in use and asked for, or more"
 	}
 	for _, part := range waits.Parts {
-		if kindOf(part) != c.kind {
+		if kindOf(part, "") != c.kind {
 			continue
 		}
 		if c.subject == "" {

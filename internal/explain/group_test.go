@@ -126,3 +126,47 @@ func TestRivalsOfOtherPartitions(t *testing.T) {
 		t.Errorf("wait %s", d)
 	}
 }
+
+// The time before a window has one cause of its own, of a job, of groups and of an instant: the machine looks empty
+// then, and nothing that is seen on it explains a wait.
+func TestBeforeWindow(t *testing.T) {
+	h := &history{}
+	h.job("early", "ann", "n[1-4]", 4, 0, 70, 90, 30)
+	h.job("busy", "bob", "n[1-4]", 4, 60, 60, 70, 30)
+	rec := h.record()
+	rec.manifest.WindowStart = at(60)
+	rec.rows[0].Reasons = []run.Span{
+		{From: at(0), To: at(60), Reason: run.BeforeWindow}, {From: at(60), To: at(70), Reason: "Resources"},
+	}
+	story, err := rec.Job("early")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := story.Causes[0]; c.Kind != Before || math.Abs(c.Weight-60.0/70) > 1e-9 {
+		t.Errorf("causes of the job: %+v", story.Causes)
+	}
+	sum := 0.0
+	for _, c := range story.Causes {
+		sum += c.Weight
+		if c.Kind == Backfill || c.Kind == Idle {
+			t.Errorf("an invented cause: %+v", c)
+		}
+	}
+	if sum > 1 {
+		t.Errorf("causes of the job add up to %v", sum)
+	}
+	causes := map[Kind]float64{}
+	for _, c := range rec.Groups(pointers(rec, everything)).Groupings[0].Groups[0].Causes {
+		causes[c.Kind] += float64(c.Seconds) / 60
+	}
+	if causes[Before] != 60 || len(causes) != 2 || causes[Full]+causes[Burst] != 10 {
+		t.Errorf("causes of the group: %v", causes)
+	}
+	stall, err := rec.At(at(30))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(stall.Causes) != 1 || stall.Causes[0].Kind != Before {
+		t.Errorf("causes at an instant: %+v", stall.Causes)
+	}
+}

@@ -64,7 +64,7 @@ func Of(manifest *run.Manifest, rows []run.Row, admin run.Administration) (*Reco
 	rec := &Record{manifest: manifest, rows: rows, end: manifest.VirtualEnd, requests: map[string]*hpc.Job{}, admin: admin}
 	for i := range rec.rows {
 		rec.end = max(rec.end, rec.rows[i].Submit, rec.rows[i].Start, rec.rows[i].End)
-		rec.reasons = rec.reasons || rec.rows[i].Reasons != nil && (rec.manifest.Engine != "sim" || rec.manifest.OfSlurm())
+		rec.reasons = rec.reasons || rec.rows[i].HasReasons() && (rec.manifest.Engine != "sim" || rec.manifest.OfSlurm())
 	}
 	for i := range rec.rows {
 		row := &rec.rows[i]

@@ -103,6 +103,9 @@ func (s *Story) renderParts(b *bytes.Buffer, zone *time.Location) {
 		if l.PreemptedBy != "" {
 			by = ", preempted by job " + l.PreemptedBy
 		}
+		if l.EligibleAgain != 0 {
+			by += ", eligible again " + l.EligibleAgain.Text(zone)
+		}
 		fmt.Fprintf(b, "%-12s %s to %s on %s%s\n", "lost run", l.Start.Text(zone), l.End.Text(zone),
 			quantity.Regular(l.Processors, "processor"), by)
 	}

@@ -44,7 +44,7 @@ func (rec *Record) queues(rows []*run.Row) (queues map[string]*queue, total floa
 	queues = map[string]*queue{}
 	for _, row := range rows {
 		for _, s := range waits.Of(row, rec.end) {
-			if kindOf(s.Part) != "" {
+			if kindOf(s.Part, s.Reason) != "" {
 				continue
 			}
 			total += s.To.Sub(s.From).Seconds()

@@ -32,13 +32,19 @@ const (
 	Draining  Kind = "large-job"   // nodes are kept free for a job that needs many
 	Ranked    Kind = "priority"    // of one job: others had a higher priority
 	Full      Kind = "machine-full"
+	Before    Kind = "before-window" // the run does not know the queue before its window
 )
 
-// kindOf returns the cause that a part of a wait names by itself; "" for the parts in which a job
+// kindOf returns the cause that a part of a wait, or its reason, names by itself; "" for the parts in which a job
 // waits for nodes, or nobody knows for what.
-func kindOf(part waits.Part) Kind {
+func kindOf(part waits.Part, reason string) Kind {
 	switch part {
-	case waits.Priority, waits.Resources, waits.Unknown:
+	case waits.Unknown:
+		if reason == run.BeforeWindow {
+			return Before
+		}
+		return ""
+	case waits.Priority, waits.Resources:
 		return ""
 	}
 	return Kind(strings.ReplaceAll(string(part), "_", "-"))
@@ -49,7 +55,7 @@ func kindOf(part waits.Part) Kind {
 //	reservation, node-outage      idle or unusable nodes of the machine / nodes
 //	dependency, begin-time,       pending jobs that wait for it / pending jobs; of one job, the share
 //	held, own-limit, limit,       of its wait
-//	requeued
+//	requeued, before-window
 //	user-burst                    the user's share of the processors asked for and held, times
 //	                              the share of the machine in use; from a half on
 //	backfill                      pending jobs that fit on free nodes, before the planned start of
@@ -165,7 +171,11 @@ func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
 	}
 	s.administration()
 	s.count()
-	if len(s.pending) > 0 {
+	switch {
+	case len(s.pending) == 0:
+	case t < rec.manifest.WindowStart:
+		s.add(Before, "", 1, "%s", beforeWindow)
+	default:
 		s.judge()
 	}
 	return s
@@ -282,6 +292,9 @@ func (s *situation) add(kind Kind, subject string, weight float64, format string
 	}
 }
 
+// beforeWindow says why the time before a window has no other cause.
+const beforeWindow = "before the window begins, the run does not know why jobs wait"
+
 // judge finds the causes.
 func (s *situation) judge() {
 	unusable := s.nodesAway() // they say more than the reasons
@@ -342,7 +355,7 @@ func (s *situation) partition() (name string, held, all int, share float64) {
 func (s *situation) byReason() {
 	for _, part := range waits.Parts {
 		reasons := s.waiting[part]
-		if kind := kindOf(part); kind != "" && len(reasons) > 0 {
+		if kind := kindOf(part, ""); kind != "" && len(reasons) > 0 {
 			wait, meaning := "wait", part.MeaningOfMany()
 			if len(reasons) == 1 {
 				wait, meaning = "waits", part.Meaning()
@@ -439,7 +452,7 @@ func (s *situation) freeNodes(unusable int) {
 	waitsForNodes := 0
 	for _, row := range s.pending {
 		why := s.spanAt(row, s.at)
-		if kindOf(why.Part) != "" || s.at.Sub(row.Submit) < shortWait {
+		if kindOf(why.Part, why.Reason) != "" || s.at.Sub(row.Submit) < shortWait {
 			continue
 		}
 		waitsForNodes++
@@ -471,6 +484,9 @@ func (s *situation) freeNodes(unusable int) {
 		quantity.Plural(machine, "1 node has", fmt.Sprintf("%d nodes have", machine)))
 }
 
+// allTried is the share of the queue from which on a backfill cycle has tried all of it.
+const allTried = 0.99
+
 // depth says how far the backfill scheduler looks.
 func (s *situation) depth() string {
 	text := ""
@@ -479,7 +495,7 @@ func (s *situation) depth() string {
 			text += ", " + option
 		}
 	}
-	if c := s.manifest.Scheduler; c != nil && c.BackfillCycles > 0 {
+	if c := s.manifest.Scheduler; c != nil && c.BackfillCycles > 0 && c.BackfillDepthMean < allTried*c.BackfillQueueMean {
 		text += fmt.Sprintf(", on average %.1f of %.1f jobs a backfill cycle", c.BackfillDepthMean, c.BackfillQueueMean)
 	}
 	if text == "" {

@@ -30,7 +30,7 @@ type Story struct {
 	TimeLimit float64 `json:"time_limit_s"`
 
 	Submit   Instant `json:"submit"`
-	Eligible Instant `json:"eligible"`
+	Eligible Instant `json:"eligible"` // the first time; see [Lost.EligibleAgain]
 	Start    Instant `json:"start"`
 	End      Instant `json:"end"`
 	// Wait is the time in the queue until its last start, its end or the end of the run. Parts add up
@@ -93,6 +93,8 @@ type Lost struct {
 	Nodes      int     `json:"nodes"`
 	// PreemptedBy is the job for which it ended; empty if it ended otherwise, or the record does not say.
 	PreemptedBy string `json:"preempted_by"`
+	// EligibleAgain is when the job might start again; 0 if it did not wait again, or the record does not say.
+	EligibleAgain Instant `json:"eligible_again"`
 }
 
 // Stop is a period in which a job held its nodes and was suspended. Until is 0 if it was not resumed.
@@ -170,7 +172,7 @@ func (rec *Record) Job(name string) (*Story, error) {
 	}
 	s := &Story{
 		Job: name, User: row.User, Account: row.Account, Partition: row.Partition, QOS: row.QOS, State: row.State,
-		CPUs: rec.cpusOf(row), Nodes: rec.nodesOf(row, 0), Submit: Instant(row.Submit), Eligible: Instant(row.Eligible),
+		CPUs: rec.cpusOf(row), Nodes: rec.nodesOf(row, 0), Submit: Instant(row.Submit), Eligible: Instant(waits.FirstEligible(row)),
 		Start: Instant(row.Start), End: Instant(row.End), Priority: priorityOf(row), Reasons: rec.spans(row),
 		PriorityParts: slices.Concat([]rm.PriorityPart{}, row.PriorityParts), Backfill: []BackfillTime{},
 		Holders: []Holder{}, LetStart: []string{}, Causes: []Cause{},
@@ -225,10 +227,18 @@ func (s *Story) sums(rec *Record, row *run.Row) {
 		}
 	}
 	slices.SortStableFunc(s.Parts, func(a, b Part) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	periods := waits.AppendQueued(nil, row)
 	for _, r := range row.Runs() {
-		if r.EndedBy == rm.Requeue || r.PreemptedBy != "" {
-			s.Lost = append(s.Lost, Lost{Instant(r.Start), Instant(r.End), r.Processors, r.NodeCount, r.PreemptedBy})
+		if r.EndedBy != rm.Requeue && r.PreemptedBy == "" {
+			continue
 		}
+		lost := Lost{Start: Instant(r.Start), End: Instant(r.End), Processors: r.Processors, Nodes: r.NodeCount, PreemptedBy: r.PreemptedBy}
+		for _, p := range periods {
+			if p.Again && p.From == r.End && p.Eligible >= p.From {
+				lost.EligibleAgain = Instant(p.Eligible)
+			}
+		}
+		s.Lost = append(s.Lost, lost)
 	}
 }
 
@@ -311,7 +321,7 @@ func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 // the sum of all these times in seconds.
 func (s *Story) longest() (span Span, sum float64) {
 	for _, r := range s.Reasons {
-		if kindOf(r.Part) == "" {
+		if kindOf(r.Part, r.Reason) == "" {
 			sum += r.Seconds
 			if r.Seconds > span.Seconds {
 				span = r
@@ -481,7 +491,7 @@ func (s *Story) outranked() float64 {
 // What other jobs wait for does not explain this one.
 func (rec *Record) forNodes(row *run.Row, t hpc.Time) (list []Cause) {
 	for _, c := range rec.look(t, row).stall.Causes {
-		if !slices.ContainsFunc(waits.Parts, func(p waits.Part) bool { return kindOf(p) == c.Kind && c.Kind != Reserved && c.Kind != Outage }) {
+		if !slices.ContainsFunc(waits.Parts, func(p waits.Part) bool { return kindOf(p, "") == c.Kind && c.Kind != Reserved && c.Kind != Outage }) {
 			list = append(list, c)
 		}
 	}
@@ -495,7 +505,7 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 		return
 	}
 	for _, part := range s.Parts {
-		kind := kindOf(part.Part)
+		kind := kindOf(part.Part, "")
 		if kind == "" {
 			continue
 		}
@@ -507,6 +517,15 @@ func (s *Story) judge(rec *Record, row *run.Row) {
 		}
 		s.Causes = append(s.Causes, Cause{Kind: kind, Weight: part.Share, Text: fmt.Sprintf("for %.0f %% of its wait it waited %s%s",
 			100*part.Share, part.Part.Meaning(), named(reasons))})
+	}
+	before := 0.0
+	for _, span := range s.Reasons {
+		if span.Reason == run.BeforeWindow {
+			before += span.Seconds
+		}
+	}
+	if before > 0 {
+		s.Causes = append(s.Causes, Cause{Kind: Before, Weight: before / s.Wait, Text: beforeWindow})
 	}
 	ranked := s.ranked()
 	longest, rest := s.longest()

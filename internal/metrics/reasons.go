@@ -27,18 +27,16 @@ type ReasonTotal struct {
 }
 
 // ReasonsOf adds up the waits of a run by reason, the largest first, also those of jobs that never
-// started. rows are the run's, with reasons ([run.Run.Histories]). Waits of preset jobs and those
-// before the window do not count. It returns nil for a run without reasons, and for
+// started. rows are the run's, with reasons ([run.Run.Histories]). Waits of preset jobs do not count. It returns nil for a run without reasons, and for
 // one of the simulator's other policies, whose reasons explain only some waits.
 func ReasonsOf(rows []run.Row, m *run.Manifest) []ReasonTotal {
-	if m.Engine == "sim" && !m.OfSlurm() || !slices.ContainsFunc(rows, func(r run.Row) bool { return r.Reasons != nil }) {
+	if m.Engine == "sim" && !m.OfSlurm() || !slices.ContainsFunc(rows, func(r run.Row) bool { return r.HasReasons() }) {
 		return nil
 	}
-	window := m.WindowStart
 	totals, all := map[string]*ReasonTotal{}, 0.0
 	for i := range rows {
 		row := &rows[i]
-		if row.State == hpc.Rejected || row.Start != 0 && row.Start < window {
+		if row.State == hpc.Rejected || row.Start != 0 && row.Start < m.WindowStart {
 			continue
 		}
 		had, last := map[string]bool{}, ""
@@ -49,7 +47,7 @@ func ReasonsOf(rows []run.Row, m *run.Manifest) []ReasonTotal {
 				t = &ReasonTotal{Reason: name}
 				totals[name] = t
 			}
-			seconds := max(0, s.To.Sub(max(s.From, window)).Seconds())
+			seconds := s.To.Sub(s.From).Seconds()
 			t.Seconds += Float(seconds)
 			all += seconds
 			if !had[name] {

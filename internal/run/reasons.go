@@ -13,9 +13,7 @@ type Reasons struct {
 	events map[reasonKey][]Event           // in their order; task -1 also stands for the tasks of an array
 	starts map[reasonKey][]rm.PriorityPart // the parts of priorities at the last starts
 	end    hpc.Time                        // of the run, or the last event if that is later
-	// window is when the workload's window begins; 0 without one. Until then a reservation of the engine keeps jobs from
-	// starting: the reasons of that time are the engine's, not those of the site.
-	window hpc.Time
+	window hpc.Time                        // see BeforeWindow; 0 without one
 }
 
 type reasonKey struct {
@@ -41,6 +39,22 @@ func NewReasons(events []Event, end hpc.Time) *Reasons {
 
 // Any reports whether the run has any reason.
 func (r *Reasons) Any() bool { return len(r.events) > 0 }
+
+// BeforeWindow is the reason of the time before a workload's window. Until then a reservation of the engine keeps jobs
+// from starting, and the run does not know the queue: nothing of the site explains that time.
+const BeforeWindow = "before the window"
+
+// beforeWindow gives the time before the window its reason, if the row has no reasons.
+func (r *Row) beforeWindow(window hpc.Time) {
+	if to := min(window, cmp.Or(r.Start, r.End, window)); r.Reasons == nil && r.Submit != 0 && r.Submit < to {
+		r.Reasons = []Span{{From: r.Submit, To: to, Reason: BeforeWindow}}
+	}
+}
+
+// HasReasons reports whether the resource manager gave a reason for which the job waited.
+func (r *Row) HasReasons() bool {
+	return slices.ContainsFunc(r.Reasons, func(s Span) bool { return s.Reason != "" && s.Reason != BeforeWindow })
+}
 
 // Span is a time for which a job had one reason to wait. Reason is empty if it is not recorded.
 // Planned is when the scheduler then planned the job to start, 0 if it did not.
@@ -68,7 +82,7 @@ func (r *Reasons) Parts(row *Row) []rm.PriorityPart {
 }
 
 // Of returns the reasons of a job, from its first submission until its last start, its end or the
-// end of the run. Before the window of a run that was read from its record no reason is known.
+// end of the run. The time before a window has the reason [BeforeWindow].
 func (r *Reasons) Of(row *Row) []Span {
 	until := cmp.Or(row.Start, row.End, r.end)
 	events := r.events[reasonKey{row.Job, row.Task}]
@@ -80,7 +94,10 @@ func (r *Reasons) Of(row *Row) []Span {
 	current := Span{From: row.Submit}
 	add := func(to hpc.Time) {
 		if until := min(to, r.window); until > current.From {
-			list = append(list, Span{From: current.From, To: until})
+			if len(list) == 0 {
+				list = append(list, Span{From: current.From, Reason: BeforeWindow})
+			}
+			list[0].To = until
 			current.From = until
 		}
 		if current.To = to; to > current.From {

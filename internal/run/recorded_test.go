@@ -141,7 +141,7 @@ func TestReasons(t *testing.T) {
 	// The engine's own reservation keeps jobs from starting before the window.
 	r.window = at(15)
 	want = []Span{
-		{From: at(0), To: at(10)}, {From: at(10), To: at(15)},
+		{From: at(0), To: at(15), Reason: BeforeWindow},
 		{From: at(15), To: at(20), Reason: "Priority", Planned: at(99), Priority: 7},
 		{From: at(20), To: at(40), Reason: "Resources", Planned: at(99), Priority: 7},
 	}

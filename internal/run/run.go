@@ -141,7 +141,11 @@ func (r *Run) Jobs() ([]Row, error) {
 // Histories returns the rows of all jobs as [Run.Jobs] does, with the reasons for which they waited.
 func (r *Run) Histories() ([]Row, error) {
 	if r.Manifest.Engine != "slurm" && !r.Manifest.Reasons { // there are as many events
-		return r.Jobs()
+		rows, err := r.Jobs()
+		for i := range rows {
+			rows[i].beforeWindow(r.Manifest.WindowStart)
+		}
+		return rows, err
 	}
 	var events []Event
 	var group errgroup.Group // the tables are as large as each other, and take as long
@@ -156,10 +160,11 @@ func (r *Run) Histories() ([]Row, error) {
 	}
 	reasons := NewReasons(events, r.Manifest.VirtualEnd)
 	reasons.window = r.Manifest.WindowStart
-	if !reasons.Any() {
-		return rows, nil
-	}
 	for i := range rows {
+		if !reasons.Any() {
+			rows[i].beforeWindow(reasons.window)
+			continue
+		}
 		rows[i].Reasons, rows[i].PriorityParts = reasons.Of(&rows[i]), reasons.Parts(&rows[i])
 	}
 	return rows, nil

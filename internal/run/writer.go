@@ -369,18 +369,18 @@ func (w *Writer) Amend(change func(*Row)) error {
 // before its visit. Rows also works during and after Finish.
 func (w *Writer) Rows(yield func(*Row) bool) {
 	w.mu.Lock()
-	end, heard := w.rows.submitted(), slices.Clone(w.rows.heard)
+	end, heard, window := w.rows.submitted(), slices.Clone(w.rows.heard), w.manifest.WindowStart
 	w.mu.Unlock()
 	rows := make([]Row, 0, visitBatch)
 	for begin := 0; begin < end; begin += visitBatch {
 		rows = w.appendRows(rows[:0], begin, min(begin+visitBatch, end))
-		if !yieldAll(rows, yield) {
+		if !yieldAll(rows, window, yield) {
 			return
 		}
 	}
 	for batch := range slices.Chunk(heard, visitBatch) {
 		rows = w.appendHeard(rows[:0], batch)
-		if !yieldAll(rows, yield) {
+		if !yieldAll(rows, window, yield) {
 			return
 		}
 	}
@@ -412,9 +412,10 @@ func (w *Writer) appendHeard(rows []Row, batch []*submission) []Row {
 	return rows
 }
 
-// yieldAll yields the rows. It reports whether the visitor wants more.
-func yieldAll(rows []Row, yield func(*Row) bool) bool {
+// yieldAll yields the rows, with the reason of the time before the window. It reports whether the visitor wants more.
+func yieldAll(rows []Row, window hpc.Time, yield func(*Row) bool) bool {
 	for i := range rows {
+		rows[i].beforeWindow(window)
 		if !yield(&rows[i]) {
 			return false
 		}

@@ -9,6 +9,7 @@
 //   - the reasons that the resource manager gave ([run.Row.Reasons]), by [PartOf];
 //   - before the job was eligible, what its user asked for: a begin time, a hold, a dependency, or a
 //     limit of its array;
+//   - before the window of a workload ([run.BeforeWindow]), [Unknown];
 //   - since then, its place in the queue ([run.Row.First]), which the simulator records: [Priority]
 //     until it was the first of its partition, and then [Resources];
 //   - the rest is [Unknown].
@@ -162,11 +163,22 @@ func AppendQueued(list []Period, row *run.Row) []Period {
 	return list
 }
 
+// FirstEligible returns when the job first might start; 0 if it is not known. After a lost run it became eligible
+// again, which [run.Row.Eligible] has.
+func FirstEligible(row *run.Row) hpc.Time {
+	for _, s := range row.Segments {
+		if s.EndedBy == rm.Requeue {
+			return row.Segments[0].Eligible
+		}
+	}
+	return row.Eligible
+}
+
 // Span is a time in the queue that belongs to one part.
 type Span struct {
 	From, To hpc.Time
 	Part     Part
-	// Reason is in Slurm's words; empty if the record does not have it.
+	// Reason is in Slurm's words, or [run.BeforeWindow]; empty if the record does not have it.
 	Reason string
 	// Planned is when the scheduler then planned the job to start; 0 if it did not. Backfill is what the
 	// backfill scheduler did with the job; empty if the record does not have it.
@@ -204,7 +216,7 @@ func divide(row *run.Row, p Period, visit func(s Span, after bool)) {
 				after := from >= eligible
 				s := Span{From: from, To: until, Reason: why.Reason, Planned: why.Planned, Backfill: why.Backfill}
 				s.classify(row, p, why.From, from < begin, after, eligible)
-				if s.Part == Unknown && after && ordered {
+				if s.Part == Unknown && after && ordered && s.Reason != run.BeforeWindow {
 					if s.Part = Resources; from < first {
 						s.Part = Priority
 					}
@@ -249,6 +261,9 @@ func (s *Span) classify(row *run.Row, p Period, seen hpc.Time, begins, after boo
 		s.Part = Dependency
 	case row.AskedArrayLimit > 0:
 		s.Part = OwnLimit
+	}
+	if s.Reason == run.BeforeWindow && s.Part != Unknown {
+		s.Reason = ""
 	}
 }
 

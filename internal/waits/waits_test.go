@@ -40,6 +40,10 @@ func TestParts(t *testing.T) {
 		{"a reservation in the way of a simulated job", run.Row{Submit: at(0), Eligible: at(0), First: at(10), Start: at(40), Reasons: []run.Span{
 			reason(0, 15, ""), reason(15, 25, "ReqNodeNotAvail: May be reserved for other job"), reason(25, 40, "Resources")}}, 40,
 			map[Part]int{Priority: 10, Resources: 20, Reservation: 10}},
+		{"a simulated job that was in the queue before the window", run.Row{Submit: at(0), Eligible: at(0), First: at(30), Start: at(40), Reasons: []run.Span{
+			reason(0, 20, run.BeforeWindow)}}, 40, map[Part]int{Unknown: 20, Priority: 10, Resources: 10}},
+		{"a dependency that lasts into the window", run.Row{Submit: at(0), Eligible: at(25), Start: at(30), AskedDependency: true, Reasons: []run.Span{
+			reason(0, 20, run.BeforeWindow)}}, 5, map[Part]int{Dependency: 25, Unknown: 5}},
 		{"the first run of a simulated job that was lost", run.Row{Submit: at(0), Eligible: at(42), First: at(50), Start: at(60), Segments: []run.Segment{
 			{Start: at(10), End: at(40), EndedBy: rm.Requeue, Eligible: at(3)}, {Start: at(60), End: at(90), EndedBy: rm.Ended}}}, 25,
 			map[Part]int{Unknown: 10, Requeued: 20}},

@@ -134,9 +134,8 @@ func (c *cycle) judge(j *job, what rm.Backfill) {
 	}
 }
 
-// flagPlanned flags the nodes that are planned for jobs (_handle_planned). That is a change of nodes, so
-// that the next cycle has work. Nodes with jobs do not get the flag. Since 24.11 full ones do not, but that
-// counts as a change.
+// flagPlanned flags the nodes that are planned for jobs (_handle_planned). That is a change of nodes, so that the next
+// cycle has work. Nodes with jobs do not get the flag. Since 24.11 full ones do not, but that counts as a change.
 func (e *Engine) flagPlanned() {
 	if e.rules.Since2411 && e.planned.Next(0) >= 0 {
 		e.touch()
@@ -339,12 +338,10 @@ func (t *trial) attempt() (result next, again bool) {
 	}
 	free := t.free
 	copy(free, j.part.nodes)
-	if nodes != nil {
-		free.And(nodes)
-	}
+	free.And(nodes) // nil leaves all
 	free.And(e.up)
 	free.And(e.available)
-	if e.rules.Since2411 && j.excluded != nil {
+	if e.rules.Since2411 {
 		free.AndNot(j.excluded)
 	}
 	t.later = t.table.Restrict(free, from, max(t.now, from)+t.limit*60)
@@ -354,11 +351,13 @@ func (t *trial) attempt() (result next, again bool) {
 			t.later = end
 		}
 	}
-	if j.excluded != nil {
-		free.AndNot(j.excluded)
-	}
+	free.AndNot(j.excluded)
 	free.And(j.capable)
-	if free.Count() < t.counts.Min || j.request.Required != nil && !free.Contains(j.request.Required) {
+	if free.Count() < t.counts.Min || !free.Contains(j.request.Required) {
+		if copy(free, j.capable); !e.reservations.Any() {
+			free.AndNot(j.excluded)
+			t.later = t.table.Skip(free, t.counts.Min, t.later, t.limit*60)
+		}
 		return t.giveUp()
 	}
 	if !t.counted {

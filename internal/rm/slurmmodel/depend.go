@@ -119,8 +119,7 @@ func (e *Engine) testSingleton(j *job) dependencies.State {
 	return dependencies.Met
 }
 
-// neverSatisfied cancels a job whose dependencies can never be met, or leaves it pending
-// (handle_invalid_dependency).
+// neverSatisfied cancels a job whose dependencies can never be met, or leaves it pending (handle_invalid_dependency).
 func (e *Engine) neverSatisfied(j *job) {
 	kill := e.par.KillInvalidDepend
 	if asked := j.of.job.KillOnInvalidDep; asked != nil {

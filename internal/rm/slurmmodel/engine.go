@@ -57,6 +57,7 @@ type Engine struct {
 
 	submissions []*submission
 	byID        map[string]*submission
+	arrays      map[string]*array // by the ID of the workload; "" for jobs that are no tasks
 	byNumber    map[uint32]*job
 	list        []*job      // slurmctld's list of jobs, without ended ones
 	pending     []*job      // memory for pendingJobs
@@ -110,7 +111,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, par: parameters.Read(cfg.Get), rules: parameters.RulesOf(cfg.Release),
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{}, names: words.Names{Machine: m},
-		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, lists: map[string][]*partition{},
+		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, lists: map[string][]*partition{}, arrays: map[string]*array{},
 	}
 	if cfg.PreRoll {
 		e.par = parameters.Read(window.Keys(cfg.Get, cfg.PresetBurst))

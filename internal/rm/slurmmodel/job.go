@@ -45,6 +45,7 @@ type job struct {
 	tasks              []int                            // without a record of their own, ascending; nil for a single one
 	task               int                              // -1 for a job that is no array, and for several tasks
 	array              *array                           // nil for a job that is no array
+	among              *array                           // whose running task it is; never nil
 	needs              *dependencies.Needs[*submission] // nil for none
 	reservation        *reservations.Reservation        // that it names; nil for none
 	minNodes, maxNodes int                              // 0 for no maximum

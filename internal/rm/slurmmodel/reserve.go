@@ -16,8 +16,7 @@ import (
 // Reserve implements [rm.ResourceManager].
 func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 	done := rm.Event{At: e.now, Kind: rm.Reserved, Task: -1, Reason: ev.Action + " " + ev.Name}
-	err := e.reserve(ev)
-	if err != nil {
+	if err := e.reserve(ev); err != nil {
 		done.Reason = e.refuse(done.Reason, err)
 	}
 	e.events = append(e.events, done)
@@ -157,8 +156,7 @@ func (e *Engine) reservationOf(name string) *reservations.Reservation {
 	return e.reservations.Find(first)
 }
 
-// inReservation reports whether a job may start as far as its own reservation is concerned
-// (job_test_resv_now).
+// inReservation reports whether a job may start as far as its own reservation is concerned (job_test_resv_now).
 func (e *Engine) inReservation(j *job) bool {
 	return j.reservation == nil || e.reservations.Now(j.reservation, e.who(j), e.second()) == reservations.Free
 }

@@ -31,9 +31,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 		j.endless = j.limit == endless
 	}
 	j.end = now + j.limit*60
-	if a := j.array; a != nil {
-		a.running++
-	}
+	j.among.running++
 	e.tester.Add(e.state, alloc)
 	j.licensed, _ = e.licenses.Choose(j.licenses)
 	e.licenses.Take(j.licensed)
@@ -110,9 +108,7 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
 	e.tester.Remove(e.state, j.alloc)
 	j.state, j.end = completing, e.second()
-	if j.array != nil {
-		j.array.running--
-	}
+	j.among.running--
 	a := answers.Of(j.alloc.Nodes, e.up, killed, e.par.Epilog)
 	answering := a.All()
 	for i := range answering.All {
@@ -258,8 +254,7 @@ func (e *Engine) purge() {
 	slices.SortFunc(e.over, func(a, b *job) int { return cmp.Compare(a.place, b.place) })
 	kept := e.over[:0]
 	for _, j := range e.over {
-		array := j.array != nil && j.number == j.of.number && (j.array.running > 0 || len(j.of.jobs) > 1)
-		if array || j.end > now-e.par.MinJobAge {
+		if j.end > now-e.par.MinJobAge || j.array != nil && j.number == j.of.number && (j.array.running > 0 || len(j.of.jobs) > 1) {
 			kept = append(kept, j)
 			continue
 		}

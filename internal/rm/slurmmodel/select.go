@@ -54,9 +54,7 @@ func (e *Engine) counts(j *job) (c selection.Counts, answer verdict) {
 func (e *Engine) nodesFor(j *job) selection.Bits {
 	set := j.part.nodes.Clone()
 	set.And(j.capable)
-	if j.excluded != nil {
-		set.AndNot(j.excluded)
-	}
+	set.AndNot(j.excluded)
 	return set
 }
 
@@ -184,9 +182,8 @@ func (e *Engine) explain(j *job, result verdict) {
 	}
 }
 
-// pick chooses nodes that reservations of others leave to the job (_get_req_features). Without nodes the verdict
-// says why. The number of nodes is what the job counts for in limits: those that it gets, or would get on an empty
-// machine.
+// pick chooses nodes that reservations of others leave to the job (_get_req_features). Without nodes the verdict says
+// why. The number of nodes is what the job counts for in limits: those that it gets, or would get on an empty machine.
 func (e *Engine) pick(
 	j *job, set, within selection.Bits, c selection.Counts, mode selection.Mode,
 ) (*selection.Allocation, int, verdict) {

@@ -17,6 +17,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/rm/window"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -141,14 +142,21 @@ func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 		return nil, err
 	}
 	e.corresponding = e.corresponding || j.needs.Corresponds()
+	in := "" // a window divides arrays into jobs called ARRAY_TASK ([arrays.Split]); other jobs share one of no limit
+	if on := strings.LastIndexByte(work.ID, '_'); on > 0 && work.Reservation == window.Reservation {
+		in = work.ID[:on]
+	} else if work.Array != "" {
+		in = work.ID
+	}
+	j.among = cmp.Or(e.arrays[in], &array{}) // a preset task may come before the others
+	e.arrays[in] = j.among
 	if work.Array != "" {
 		a, err := hpc.ParseArray(work.Array)
 		if err != nil {
 			return nil, fmt.Errorf("--array=%s: %w", work.Array, err)
 		}
-		j.tasks = a.Tasks
-		s.array = &array{limit: a.Limit}
-		j.array = s.array
+		j.tasks, j.among.limit = a.Tasks, a.Limit
+		s.array, j.array = j.among, j.among
 	}
 	if err := e.account.admit(j); err != nil {
 		return nil, err

@@ -158,6 +158,19 @@ func TestTableIsTheLinkedList(t *testing.T) {
 				if later := table.Restrict(set, start, end); later != wanted || !set.Equal(want) {
 					t.Fatalf("cycle %d, step %d: from %d to %d: %v and %d, want %v and %d", cycle, step, start, end, set, later, want, wanted)
 				}
+				able, least, span := some(1+rng.IntN(3)), rng.IntN(n+1), int64(rng.IntN(window))
+				skipped := wanted
+				for later := wanted; later > 0; {
+					skipped = later
+					rest := q.set.Clone()
+					if later = slow.restrict(rest, skipped, skipped+span); rest.CountAnd(able) >= least {
+						break
+					}
+				}
+				if got := table.Skip(able, least, wanted, span); got != skipped {
+					t.Fatalf("cycle %d, step %d: tries from %d on for %d seconds that need %d nodes go on at %d, want %d",
+						cycle, step, wanted, span, least, got, skipped)
+				}
 			}
 		}
 	}

@@ -22,9 +22,11 @@ type Table struct {
 	Up bool
 
 	spare []selection.Bits // sets that no interval has
-	all   selection.Bits   // memory for Restrict
-	now   int64
-	known [8]restricted // answers of Restrict from now on, since the last reservation
+	all   selection.Bits   // of the last question of Restrict
+	// Memory for Skip.
+	set, able selection.Bits
+	now       int64
+	known     [8]restricted // answers of Restrict from now on, since the last reservation
 }
 
 // restricted is an answer of Restrict.
@@ -57,6 +59,7 @@ func (t *Table) Begin(now, window, resolution int64, free selection.Bits) {
 	t.list = append(t.list[:0], interval{begin, end, t.copyOf(free)})
 	t.records, t.resolution = 1, resolution
 	t.now, t.all = now, append(t.all[:0], free...)
+	t.set, t.able = append(t.set[:0], free...), append(t.able[:0], free...)
 	t.forget()
 	for k := range t.known {
 		t.known[k].in, t.known[k].out = append(t.known[k].in[:0], free...), append(t.known[k].out[:0], free...)
@@ -95,8 +98,8 @@ func (t *Table) endsAfter(at int64) int {
 // Restrict removes the nodes from a set that planned jobs have at some time from start to end. later is
 // when another try would find more nodes; 0 for never.
 func (t *Table) Restrict(set selection.Bits, start, end int64) (later int64) {
+	copy(t.all, set)
 	if start != t.now { // each job asks from now on; later instants hardly repeat
-		copy(t.all, set)
 		return t.restrict(t.all, set, start, end)
 	}
 	known := &t.known[uint64(end)*0x9e3779b97f4a7c15>>61]
@@ -109,6 +112,61 @@ func (t *Table) Restrict(set selection.Bits, start, end int64) (later int64) {
 	copy(known.out, set)
 	known.end, known.later, known.valid = end, later, true
 	return later
+}
+
+// Skip passes over tries that would find too few nodes, of those that Restrict was last asked about: the first try
+// would begin at an instant, each would need its nodes for span seconds, and only able ones count. It returns when the
+// first try begins that finds enough, or the last of all.
+func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
+	copy(t.able, t.all)
+	t.able.And(able)
+	for at, lacking := t.endsAfter(first), -1; first > 0; {
+		if at > lacking {
+			if lacking = t.lacks(at, first+span, least); lacking < 0 {
+				break
+			}
+		}
+		if at = t.next(at, first+span); at < 0 {
+			break
+		}
+		first = t.list[at-1].end
+	}
+	return first
+}
+
+// lacks returns the last interval from which on too few able nodes are free in a row until end, if the tries begin in
+// the interval at; -1 if enough are.
+func (t *Table) lacks(at int, end int64, least int) int {
+	copy(t.set, t.able)
+	for k := at; k < len(t.list) && t.list[k].begin <= end; k++ {
+		if t.set.And(t.list[k].free); t.set.Count() >= least {
+			continue
+		}
+		for copy(t.set, t.able); k > at; k-- {
+			if t.set.And(t.list[k].free); t.set.Count() < least {
+				break
+			}
+		}
+		return k
+	}
+	return -1
+}
+
+// next returns the interval in which the try begins that may find more nodes than one that begins in the interval at
+// and ends at end; -1 if none does. It has a node that the interval before has not.
+func (t *Table) next(at int, end int64) int {
+	for k, last := at, len(t.list)-1; k < last; k++ {
+		if grows(t.all, t.all, t.list[k].free, t.list[k+1].free) {
+			return k + 1
+		}
+		if t.list[k].begin > end {
+			if t.Beyond && k+1 < last {
+				return k + 2
+			}
+			break
+		}
+	}
+	return -1
 }
 
 // forget forgets answers of Restrict.

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"bytes"
 	"fmt"
 	"hash/maphash"
 	"math/bits"
@@ -11,11 +12,14 @@ import (
 // alike: an answer depends on nothing but what a question has, the jobs on its nodes, and in which windows jobs end.
 type memory struct {
 	classes map[string]int
-	outside int            // changes of weights by the last question; since 24.11 those of running jobs
-	first   map[uint64]int // the newest answer with a hash, counted from 1
+	outside int // changes of weights by the last question; since 24.11 those of running jobs
 	seed    maphash.Seed
-	list    []remembered
-	most    struct{ answers, devices int }
+	// Answers are in blocks, so that a list that grows need not be copied. Their memory is used again.
+	blocks []*[perBlock]remembered
+	known  int // how many answers there are
+	// newest has the number of the newest answer of each slot, which is right if that answer has this slot.
+	newest []int32
+	most   struct{ answers, devices int }
 	// devices are the nodes whose weights tests change; none since 24.11, where no test sees those of
 	// another.
 	devices Bits
@@ -33,7 +37,8 @@ type remembered struct {
 	answer
 	tests  []int // how many jobs of its nodes had left before each test of the future
 	number int   // of changes when it last was right
-	next   int   // the one before with this hash, counted from 1; 0 for none
+	slot   int   // of its hash
+	next   int   // the answer before of this slot; -1 for none
 }
 
 // question is what an answer depends on beside the nodes, their jobs and weights.
@@ -50,12 +55,14 @@ type question struct {
 const (
 	mostRemembered = 1 << 15
 	mostBytes      = 32 << 20
+	perBlock       = 64
+	slots          = 1 << 13
 )
 
 func newMemory(m *Machine) memory {
 	n := len(m.Nodes)
 	mem := memory{
-		classes: map[string]int{}, first: map[uint64]int{}, seed: maphash.MakeSeed(),
+		classes: map[string]int{}, seed: maphash.MakeSeed(), newest: make([]int32, slots),
 		devices: NewBits(n), changed: make([]int, n),
 	}
 	for i := range m.Nodes {
@@ -106,41 +113,54 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 	if x.Since2411 { // each question gives its nodes their weights, and is about jobs that end until an instant
 		outside = m.changes
 	}
-	if m.outside != outside || len(m.list) >= m.most.answers {
-		m.outside, m.list = outside, m.list[:0]
-		clear(m.first)
+	if m.outside != outside || m.known >= m.most.answers {
+		m.outside, m.known = outside, 0
 	}
 	q := question{
 		class: r.Class, counts: c, exclusive: r.Exclusive, whole: r.Whole, leastLoaded: r.LeastLoaded,
-		patient: r.Patient, memory: r.Memory, memoryPerCPU: r.MemoryPerCPU, now: h.asksNow(), nowOnly: h.NowOnly,
-		busy: h.PreferBusy, linear: h.Linear, ended: h.ended(), considered: h.considered(),
+		patient: r.Patient, memory: r.Memory, memoryPerCPU: r.MemoryPerCPU, now: h.AsksNow(), nowOnly: h.NowOnly,
+		busy: h.PreferBusy, linear: h.Linear, ended: h.Ended(), considered: h.Considered(),
 	}
 	m.near = m.weights(m.near, set, x.Weights)
-	hash := m.hash(&q, set)
-	at := m.first[hash] - 1
-	for at >= 0 && (m.list[at].question != q || !m.list[at].set.Equal(set) || !slices.Equal(m.list[at].near, m.near)) {
-		at = m.list[at].next - 1
-	}
-	if at >= 0 && m.holds(&m.list[at], h) {
+	known, isNew := m.find(&q, set)
+	if !isNew && m.holds(known, h) {
 		if len(r.Devices) > 0 {
-			m.reweigh(x, set, m.list[at].after)
+			m.reweigh(x, set, known.after)
 		}
-		return m.list[at].answer
+		return known.answer
 	}
-	if at < 0 {
-		at = len(m.list)
-		m.list = slices.Grow(m.list, 1)[:at+1] // with the sets of an older answer
-		known := &m.list[at]
-		known.question, known.set, known.near = q, append(known.set[:0], set...), append(known.near[:0], m.near...)
-		known.next, m.first[hash] = m.first[hash], at+1
-	}
-	known := &m.list[at]
 	x.tests = known.tests[:0]
 	known.answer = x.willRun(s, r, set, c, h)
 	if known.tests, known.number = x.tests, m.changes; len(r.Devices) > 0 {
 		known.after = m.weights(known.after, set, x.Weights)
 	}
 	return known.answer
+}
+
+// at returns an answer by its number.
+func (m *memory) at(number int) *remembered { return &m.blocks[number/perBlock][number%perBlock] }
+
+// find returns the entry of a question, which has no answer yet if it is new.
+func (m *memory) find(q *question, set Bits) (entry *remembered, isNew bool) {
+	slot := int(m.hash(q, set) % slots)
+	newest := int(m.newest[slot])
+	if newest >= m.known || m.at(newest).slot != slot {
+		newest = -1
+	}
+	for at := newest; at >= 0; at = entry.next {
+		entry = m.at(at)
+		if entry.question == *q && entry.set.Equal(set) && bytes.Equal(entry.near, m.near) {
+			return entry, false
+		}
+	}
+	if m.known == len(m.blocks)*perBlock {
+		m.blocks = append(m.blocks, new([perBlock]remembered))
+	}
+	entry = m.at(m.known)
+	entry.question, entry.set, entry.near = *q, append(entry.set[:0], set...), append(entry.near[:0], m.near...)
+	entry.slot, entry.next, m.newest[slot] = slot, newest, int32(m.known)
+	m.known++
+	return entry, true
 }
 
 // holds reports whether an answer is still right: its nodes have the same jobs, and as many of these would have left
@@ -162,13 +182,13 @@ func (known *remembered) follow(h *Horizon) bool {
 	if known.nowOnly || known.answer.now {
 		return true
 	}
-	w, tests := h.walk(known.set), known.tests
+	w, tests := h.Walk(known.set), known.tests
 	for w.Next(nil) {
 		if len(tests) == 0 || tests[0] != w.Gone {
 			return false
 		}
 		if tests = tests[1:]; len(tests) == 0 && known.allocation != nil {
-			known.end = h.endBefore(&w, known.allocation)
+			known.end = endBefore(h, &w, known.allocation)
 			return true
 		}
 	}
