@@ -62,6 +62,9 @@ func (e *Engine) takeNodes(j *job, victims []*preemption.Job) {
 
 // stop preempts a running job, or tells it so if it has a grace time.
 func (e *Engine) stop(j *job, by string) {
+	if !e.mayEnd(j) {
+		return
+	}
 	p := e.inPreemption(j)
 	switch fate := e.preempt.Stop(p, by, e.second()); fate {
 	case preemption.Warned:
