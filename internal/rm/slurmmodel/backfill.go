@@ -254,7 +254,8 @@ func (t *trial) task() next {
 			return nextRecord
 		}
 		t.rejected = attempt{j, j.part}
-		if !e.arrayMayStart(j) || j.array.preempts(e.par.BF.MaxArrayResv) {
+		a := j.array // of which tasks may wait for nodes of preempted jobs
+		if !e.arrayMayStart(j) || a.preempting >= e.par.BF.MaxArrayResv || a.limit > 0 && a.preempting >= a.limit {
 			return nextRecord
 		}
 	}

@@ -88,7 +88,7 @@ func (e *Engine) tryAtSubmission(j *job) error {
 	}
 	switch {
 	case last == never:
-		return errConfiguration
+		return errors.New("requested node configuration is not available") // in slurmctld's words
 	case j.priority == 0:
 		j.reason = held
 	case last == wrongCounts:
@@ -118,9 +118,6 @@ func (e *Engine) tryIn(j *job) verdict {
 	e.explain(j, result)
 	return result
 }
-
-// errConfiguration is a refusal in slurmctld's words.
-var errConfiguration = errors.New("requested node configuration is not available")
 
 // tryStart starts a job on nodes of a set, if it can (select_nodes).
 func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdict {
