@@ -79,14 +79,10 @@ const (
 	reasonResources          slurmspec.Reason = 3
 	reasonNodeLimit          slurmspec.Reason = 4
 	reasonTimeLimit          slurmspec.Reason = 5
-	reasonHeldAdmin                           = slurmspec.HeldByAdmin
 	reasonBeginTime          slurmspec.Reason = 9
 	reasonLicenses           slurmspec.Reason = 10
 	reasonReservation        slurmspec.Reason = 14
-	reasonNotAvailable                        = slurmspec.NotAvailable
-	reasonHeldUser                            = slurmspec.HeldByUser
 	reasonConstraints        slurmspec.Reason = 21
-	reasonNeverSatisfied                      = slurmspec.NeverSatisfied
 	reasonPartitionConfig    slurmspec.Reason = 178
 	reasonArrayLimit         slurmspec.Reason = 72
 	reasonDeadline           slurmspec.Reason = 167
