@@ -133,6 +133,36 @@ func TestNotebooks(t *testing.T) {
 		near(t, "mean", got["mean"], mean)
 		near(t, "jobs", got["jobs"], started)
 	})
+	t.Run("sweep of the document", func(t *testing.T) {
+		text, err := os.ReadFile("../../docs/NOTEBOOKS.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(text), "```yaml\n")
+		experiment, _, _ := strings.Cut(rest, "```")
+		inner := t.TempDir()
+		if err := os.Symlink(filepath.Join(dir, "demo"), filepath.Join(inner, "demo")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(inner, "experiment.yaml"), []byte(experiment), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		rmreplay(t, inner, "sweep", "experiment.yaml", "-o", "sweep", "--policy", "slurm")
+		got := execute(t, python, inner, "sweep.py", "{'runs': len(runs), 'rows': len(table), 'mean': float(table.loc['narrow'].iloc[0])}")
+		sum := 0.0
+		for _, path := range globbed(t, filepath.Join(inner, "sweep", "cells", "*narrow*", "*", "manifest.json")) {
+			var one struct {
+				Mean float64 `json:"mean_wait_s"`
+			}
+			if err := json.Unmarshal(rmreplay(t, inner, "metrics", filepath.Dir(path), "--json"), &one); err != nil {
+				t.Fatal(err)
+			}
+			sum += one.Mean / 2
+		}
+		near(t, "runs", got["runs"], 4.0)
+		near(t, "rows", got["rows"], 2.0)
+		near(t, "mean", got["mean"], sum)
+	})
 	t.Run("store", func(t *testing.T) {
 		got := execute(t, python, dir, "store.py", "{'jobs': jobs, 'cpu_hours': cpu_hours,"+
 			"'days': int(users.jobs.sum()), 'partitions': int(partitions.jobs.sum())}")

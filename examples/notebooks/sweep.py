@@ -1,7 +1,8 @@
 # %% [markdown]
 # # The results of a sweep
 #
-# `sweep` is the directory of `rmreplay sweep experiment.yaml -o sweep`. Its summary.json has the metrics of each cell
+# `sweep` is the directory of `rmreplay sweep experiment.yaml -o sweep`, of policies of the simulator, of Slurm or of
+# the model of Slurm. Its summary.json has the metrics of each cell
 # of the grid, and of each run; docs/COMPARING.md says what they are. Each run has tables of its own.
 
 # %%
@@ -23,13 +24,17 @@ runs = pd.json_normalize(
     [{**cell["coordinates"], "cell": cell["cell"], **run} for cell in summary["cells"] for run in cell["runs"]]
 )
 runs = runs[(runs.state == "complete") & runs.valid]
+axes = list({axis: None for cell in summary["cells"] for axis in cell["coordinates"]})
+runs[axes] = runs[axes].fillna("")
 print(runs[["cell", "seed", "metrics.mean_wait_s", "metrics.utilization"]])
 
 # %% [markdown]
-# ## A metric as a table of two variables
+# ## A metric as a table of what the experiment varies
+# Cells of the simulator have a policy and a machine, those of Slurm and of its model a cluster, an edit and a release.
 
 # %%
-table = runs.pivot_table(index="policy", columns="transform", values="metrics.mean_wait_s")
+rows, *columns = [axis for axis in axes if runs[axis].nunique() > 1] or ["cell"]
+table = runs.pivot_table(index=rows, columns=columns, values="metrics.mean_wait_s")
 print(table)
 
 # %% [markdown]

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -257,6 +258,59 @@ func TestNoCommonJob(t *testing.T) {
 		if !strings.Contains(b.String(), "\n"+want) || strings.Count(b.String(), "every job") > strings.Count(want, "every job") {
 			t.Errorf("want %q:\n%s", want, b.String())
 		}
+	}
+}
+
+// Jobs whose IDs have nothing in common are matched by their names, or by the names of one side and the IDs of the
+// other. Names that repeat match nothing.
+func TestNames(t *testing.T) {
+	called := func(name string, r run.Row) run.Row { r.Name = name; return r }
+	log := []run.Row{job("jobid_1", 0, 0, 5, "n1"), job("jobid_2", 10, 10, 5, "n1"), job("jobid_3", 20, 20, 5, "n1")}
+	real := func(names ...string) (rows []run.Row) {
+		for i, name := range names {
+			rows = append(rows, called(name, job(fmt.Sprint(1001+i), 10*i, 10*i+7, 5, "n1")))
+		}
+		return rows
+	}
+	named := []run.Row{called("x", log[0]), called("y", log[1]), called("z", log[2])}
+	numbered := slices.Clone(log)
+	for i := range numbered {
+		numbered[i].Job = strconv.Itoa(1001 + i)
+	}
+	for _, test := range []struct {
+		name string
+		a, b []run.Row
+		want int // matched jobs
+		said bool
+	}{
+		{"names that are the other's IDs", log, real("jobid_1", "jobid_2", "jobid_3"), 3, true},
+		{"IDs that are the other's names", real("jobid_3", "jobid_2", "jobid_1"), log, 3, true},
+		{"the same names", named, real("z", "y", "x"), 3, true},
+		{"a partner for two of three", log, real("jobid_1", "jobid_2", "other"), 2, true},
+		{"a partner for one of three", log, real("jobid_1", "more", "other"), 0, false},
+		{"names that repeat", log, real("jobid_1", "jobid_2", "jobid_2"), 0, false},
+		{"jobs without names", log, real("", "", ""), 0, false},
+		{"the same IDs", numbered, real("jobid_1", "jobid_2", "jobid_3"), 3, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := mustCompare(t, Options{EveryJob: true}, single("a", test.a...), single("b", test.b...))
+			v := c.Pairs[0].Jobs
+			if v.Matched != test.want || v.ByName != test.said {
+				t.Fatalf("%d matched, by name %v; want %d, %v", v.Matched, v.ByName, test.want, test.said)
+			}
+			for _, d := range v.All {
+				if strings.HasPrefix(test.name, "names that are") && (d.Wait != 7 || !strings.HasPrefix(d.Job, "jobid_")) {
+					t.Errorf("%+v, want a wait of 7 s more and the baseline's ID", d)
+				}
+			}
+			var b strings.Builder
+			if err := c.Render(&b, time.UTC); err != nil {
+				t.Fatal(err)
+			}
+			if said := strings.Contains(b.String(), " by their names, as no ID is the same"); said != test.said {
+				t.Errorf("said %v:\n%s", said, b.String())
+			}
+		})
 	}
 }
 

@@ -45,19 +45,20 @@ type Realization struct {
 	// those of the first runs of sets.
 	Log *releases.Log
 
-	record *run.Run // which has the rows, if Rows are nil
+	record *run.Run          // which has the rows, if Rows are nil
+	ids    map[string]string // from [sameNames]
 }
 
 // rows returns the rows, which it reads unless they were.
 func (r *Realization) rows() ([]run.Row, error) {
 	if r.Rows != nil || r.record == nil {
-		return r.Rows, nil
+		return renamed(r.Rows, r.ids), nil
 	}
 	rows, err := r.record.Histories()
 	if err != nil {
 		return nil, fmt.Errorf("reading run record %s: %w", r.Name, err)
 	}
-	return rows, nil
+	return renamed(rows, r.ids), nil
 }
 
 // Set is one run, or several realizations of one experiment.
@@ -369,6 +370,7 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 	c.oneRealization(tables)
 	for i := 1; i < len(sets); i++ {
 		pair := Pair{Set: i, Jobs: compareJobs(tables[0], tables[i], opts)}
+		pair.Jobs.ByName = tables[i][0].ids != nil
 		if c.Inference {
 			pair.Schedules = vectors.test(0, i, opts)
 		}

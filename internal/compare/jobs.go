@@ -18,7 +18,10 @@ const largestJobs = 20
 // baseline in seconds (SC'18, figure 6, has submission, start and duration). If a side has
 // several runs, a job's value is its median over them.
 type JobView struct {
-	Matched int   `json:"matched"`       // jobs on both sides
+	Matched int `json:"matched"` // jobs on both sides
+	// ByName says that jobs are matched by their names, since no job has the same ID on both sides. The set's jobs
+	// have the IDs of the baseline here.
+	ByName  bool  `json:"matched_by_name,omitempty"`
 	Only    []int `json:"only_in_one"`   // jobs that only the baseline has, and only the set
 	NoStart []int `json:"never_started"` // not in the baseline, not in the set
 	// Shift is what moved the set's instants to the baseline's dates; 0 if both have the

@@ -252,6 +252,9 @@ func signedPercent(v metrics.Float) string {
 
 func renderJobs(b *bytes.Buffer, v *JobView, name string) {
 	fmt.Fprintf(b, "\njob by job, %s: %d %s on both sides", name, v.Matched, quantity.Plural(v.Matched, "job", "jobs"))
+	if v.ByName {
+		b.WriteString(" by their names, as no ID is the same")
+	}
 	if v.Only[0]+v.Only[1] > 0 {
 		fmt.Fprintf(b, ", %d and %d on one only", v.Only[0], v.Only[1])
 	}
@@ -335,7 +338,8 @@ func renderReleases(b *bytes.Buffer, p *Pair) {
 func (p *Pair) Agreement() string {
 	switch v := &p.Jobs; {
 	case v.Matched == 0:
-		return "no job in common: the runs have no job of the same ID, so they cannot be compared job by job"
+		return "no job in common: the runs have no job of the same ID, and names that repeat or differ, so they cannot be " +
+			"compared job by job"
 	case v.Only[0]+v.Only[1] > 0:
 		return fmt.Sprintf("no divergence in the %s that both sides have: their first runs agree in each of them; %d and "+
 			"%d %s on one side only",

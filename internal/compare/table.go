@@ -88,6 +88,12 @@ func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row)
 		if first.Rows, err = first.rows(); err != nil {
 			return nil, err
 		}
+		if ids := sameNames(out[0][0].Rows, first.Rows); i > 0 && ids != nil {
+			for k := range out[i] {
+				out[i][k].ids = ids
+			}
+			first.Rows = renamed(first.Rows, ids)
+		}
 		first.index(numbers)
 	}
 	countOwnJobs(out)

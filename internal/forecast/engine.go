@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/slurmspec"
 )
@@ -106,6 +109,29 @@ func OnModel(c *Course, engine experiment.Spec, release string) experiment.Spec 
 // and the phases of slurmctld's periodic work, and start jobs in whole seconds.
 func LikeSlurm(spec *experiment.Spec) bool {
 	return spec.Slurm != nil || spec.Simulator != nil && spec.Simulator.Policy == experiment.SlurmPolicy
+}
+
+// uncounted names the arrays with a limit of tasks that run at once whose running tasks an engine does not count.
+// A window makes a job of each of them, and only the model of slurmctld counts such jobs with their array.
+func (q *Queue) uncounted(spec *experiment.Spec) (notes []string) {
+	if q.states != nil || spec.Slurm == nil && LikeSlurm(spec) {
+		return nil
+	}
+	running := map[string]int{}
+	for _, job := range q.Workload.Jobs.All() {
+		if end := strings.LastIndexByte(job.ID, '_'); end > 0 && q.Workload.Preset(job) && !q.past[job.ID] {
+			running[job.ID[:end]]++
+		}
+	}
+	for _, job := range q.Workload.Jobs.All() {
+		array, err := hpc.ParseArray(job.Array)
+		if n := running[job.ID]; n > 0 && job.Array != "" && err == nil && array.Limit > 0 {
+			notes = append(notes, fmt.Sprintf("array %s: this engine does not count its %s for its limit of %d, so the "+
+				"others may start too early here (want --policy slurm, or --from-start)", job.ID,
+				quantity.Regular(n, "running task"), array.Limit))
+		}
+	}
+	return notes
 }
 
 // EngineName describes an engine in a few words.

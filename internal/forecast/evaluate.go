@@ -269,7 +269,7 @@ func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts E
 	if err != nil {
 		return err
 	}
-	for _, doubt := range doubts {
+	for _, doubt := range append(q.uncounted(&opts.Engine), doubts...) {
 		e.Notes = append(e.Notes, at.String()+": "+doubt)
 	}
 	var limits Starts

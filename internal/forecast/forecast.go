@@ -33,6 +33,8 @@ type Options struct {
 	// Within are spans of time from the queue's instant on. [Waiting.Within] has a probability for each of them that
 	// ends by the horizon.
 	Within []time.Duration
+	// Occupancy is for how long a [Report] also says how many nodes are occupied; 0 for no such figures.
+	Occupancy time.Duration
 	// Dir is where the records of the realizations are made; the system's directory for temporary
 	// files if empty. They are removed.
 	Dir string
@@ -90,9 +92,19 @@ func (q *Queue) forecast(ctx context.Context, pending []Key, opts Options) (star
 	if err != nil {
 		return nil, nil, err
 	}
+	all, err := q.play(ctx, pending, opts, draw, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	return startsOf(all, pending, q.At), doubtsOf(all), nil
+}
+
+// play makes n realizations, whose workloads draw makes.
+func (q *Queue) play(ctx context.Context, pending []Key, opts Options, draw func(i int) (*workload.Workload, error),
+	n int) ([]*realization, error) {
 	dir, err := os.MkdirTemp(opts.Dir, "rmreplay-forecast-")
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a forecast: %w", err)
+		return nil, fmt.Errorf("making a forecast: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // only temporary files
 	all := make([]*realization, n)
@@ -113,24 +125,29 @@ func (q *Queue) forecast(ctx context.Context, pending []Key, opts Options) (star
 		if err != nil {
 			return fmt.Errorf("making a forecast: realization %d: %w", i+1, err)
 		}
+		if all[i].occupied != nil {
+			all[i].occupied.finish(w)
+		}
 		if done := ended.Add(1); opts.Progress != nil {
 			opts.Progress(int(done), n)
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	starts = Starts{}
+	return all, err
+}
+
+// startsOf returns the starts of jobs in realizations.
+func startsOf(all []*realization, pending []Key, from hpc.Time) Starts {
+	starts := Starts{}
 	for _, key := range pending {
-		list := make([]hpc.Time, n)
+		list := make([]hpc.Time, len(all))
 		for i := range all {
-			list[i] = all[i].start(key, q.At)
+			list[i] = all[i].start(key, from)
 		}
 		slices.Sort(list)
 		starts[key] = list
 	}
-	return starts, doubtsOf(all), nil
+	return starts
 }
 
 // drawer returns the function that makes the workload of a realization, and how many there are. If
@@ -147,6 +164,11 @@ func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*wo
 	if err != nil {
 		return nil, 0, err
 	}
+	return q.drawing(distributions, opts), opts.realizations(), nil
+}
+
+// drawing returns the function that makes the workload of a realization with run times of distributions.
+func (q *Queue) drawing(distributions learned, opts Options) func(i int) (*workload.Workload, error) {
 	return func(i int) (*workload.Workload, error) {
 		w := q.copy()
 		for k, job := range w.Jobs.All() {
@@ -156,7 +178,7 @@ func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*wo
 		q.arrive(w, distributions, opts, i)
 		q.shorten(w, opts)
 		return w, nil
-	}, opts.realizations(), nil
+	}
 }
 
 // true returns the workload with what the jobs did in the run.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -397,5 +398,46 @@ func TestQuantile(t *testing.T) {
 	}
 	if p := forecast.Probability(list, at(500)); p != 5.0/19 {
 		t.Errorf("probability %g", p)
+	}
+}
+
+// The running tasks of an array count for its limit when the model of slurmctld runs a queue forward, also those that
+// started in the second of their submission. Other engines say that they do not count them.
+func TestArrayLimit(t *testing.T) {
+	w := &workload.Workload{Epoch: epoch, Source: "array", Jobs: workload.JobsOf(&hpc.Job{ID: "a", Submit: at(100), Behaviour: hpc.Behaviour{RunTime: 50 * time.Minute}, Request: hpc.Request{
+		User: "u1", Array: "1-6%2", MinNodes: 1, MaxNodes: 1, Tasks: 4, TasksPerNode: 4, TimeLimit: time.Hour,
+	}}, &hpc.Job{ID: "last", Submit: at(20000), Behaviour: hpc.Behaviour{RunTime: time.Minute}, Request: hpc.Request{User: "u1", MinNodes: 1, Tasks: 4, TimeLimit: time.Hour}})}
+	cluster := t.TempDir()
+	if err := os.WriteFile(filepath.Join(cluster, "slurm.conf"), []byte("ClusterName=c\nSlurmctldHost=h\n"+
+		"SelectType=select/cons_tres\nNodeName=n[1-8] CPUs=4\nPartitionName=main Nodes=n[1-8] Default=YES MaxTime=INFINITE\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	model := experiment.Spec{Simulator: &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: cluster}}
+	c := course(t, w, model)
+	q, err := c.Freeze(at(1500))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := forecast.Options{Engine: model, RunTimes: forecast.True, Arrivals: forecast.NoArrivals, Realizations: 1}
+	report, err := forecast.NewReport(t.Context(), "test", q, nil, 0, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Jobs) != 4 || len(report.Notes) != 0 {
+		t.Fatalf("%d jobs, notes %q; want 4 pending tasks and no note", len(report.Jobs), report.Notes)
+	}
+	for i, job := range report.Jobs { // the tasks before them end after 3,000 s each
+		want := at(100 + 3000*(1+i/2))
+		if job.P50 == nil || job.P50.Sub(want.Std()).Abs() > time.Minute {
+			t.Errorf("task %v: %v, want about %v", *job.Task, job.P50, want)
+		}
+	}
+	opts.Engine = experiment.Spec{Simulator: &experiment.Simulator{Policy: "easy", Nodes: 8, Processors: 32}}
+	report, err = forecast.NewReport(t.Context(), "test", q, nil, 0, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Notes) != 1 || !strings.HasPrefix(report.Notes[0], "array a: this engine does not count its 2 running tasks for its limit of 2") {
+		t.Errorf("notes %q", report.Notes)
 	}
 }

@@ -32,6 +32,7 @@ type realization struct {
 	unmet    *unmet
 	past     map[string]bool // preset jobs that end before the instant
 	warnings []string        // of the engine
+	occupied *occupied       // nil unless the forecast has an occupancy
 	late     int             // running jobs that did not run at the instant
 	lost     int             // pending jobs that were refused
 	refused  string          // the first of them, and why
@@ -46,6 +47,13 @@ func (q *Queue) watch(w *workload.Workload, pending []Key, opts Options) *realiz
 			r.open[key.Job] = map[int]bool{}
 		}
 		r.open[key.Job][key.Task] = true
+	}
+	if opts.Occupancy > 0 {
+		r.occupied = &occupied{grid: opts.grid(q.At), use: use{}, running: map[Key]placed{}}
+		r.until = q.At
+		if opts.Arrivals == Recent { // jobs that arrive after the last start of one that waits count
+			r.until = q.At.Add(time.Duration(r.occupied.n) * r.occupied.step)
+		}
 	}
 	r.never(r.unmet.add(q.held(opts)))
 	return r
@@ -98,6 +106,9 @@ func (r *realization) play(ctx context.Context, spec experiment.Spec) error {
 func (r *realization) see(e rm.Event) error {
 	if e.Job == "" {
 		return nil
+	}
+	if r.occupied != nil {
+		r.occupied.see(e)
 	}
 	switch e.Kind {
 	case rm.Started:

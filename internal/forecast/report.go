@@ -31,6 +31,8 @@ type Report struct {
 	// WhatIf has the variants of a job that is submitted at the instant of the forecast.
 	WhatIf []Waiting `json:"what_if,omitempty"`
 	Notes  []string  `json:"notes,omitempty"`
+	// Occupancy is how many nodes jobs will occupy; nil unless it was asked for.
+	Occupancy *Occupancy `json:"occupancy,omitempty"`
 }
 
 // Waiting is the forecast of a job, or of a task of an array.
@@ -97,15 +99,10 @@ func NewReport(ctx context.Context, source string, q *Queue, variants []Variant,
 	r := &Report{
 		Source: source, At: q.At.Std(), Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
 		Realizations: opts.realizations(), Seed: opts.Seed, Horizon: instant(horizon), By: instant(by), Running: q.Running(),
-		Jobs: []Waiting{}, Notes: q.Notes,
+		Jobs: []Waiting{}, Notes: append(slices.Clip(q.Notes), q.uncounted(&opts.Engine)...),
 	}
-	if len(q.Pending()) > 0 {
-		starts, doubts, err := Make(ctx, q, opts)
-		if err != nil {
-			return nil, err
-		}
-		r.Notes = append(slices.Clone(r.Notes), doubts...)
-		r.Jobs = q.waiting(q.Pending(), starts, by, opts)
+	if err := r.forecast(ctx, q, by, opts); err != nil {
+		return nil, err
 	}
 	for _, v := range variants {
 		one, doubts, err := Try(ctx, q, v, by, opts)
@@ -120,10 +117,35 @@ func NewReport(ctx context.Context, source string, q *Queue, variants []Variant,
 	return r, nil
 }
 
+// forecast forecasts the jobs that wait, and what all jobs occupy.
+func (r *Report) forecast(ctx context.Context, q *Queue, by hpc.Time, opts Options) error {
+	pending := q.Pending()
+	if len(pending) == 0 && opts.Occupancy == 0 {
+		return nil
+	}
+	draw, n, err := q.drawer(ctx, opts)
+	if err != nil {
+		return err
+	}
+	all, err := q.play(ctx, pending, opts, draw, n)
+	if err != nil {
+		return err
+	}
+	r.Notes = append(slices.Clone(r.Notes), doubtsOf(all)...)
+	if len(pending) > 0 {
+		r.Jobs = q.waiting(pending, startsOf(all, pending, q.At), by, opts)
+	}
+	if opts.Occupancy > 0 {
+		r.Occupancy = q.occupancy(all, opts.grid(q.At))
+	}
+	return nil
+}
+
 // Try forecasts a variant of a job that is submitted to a queue at its instant. The error names the variant.
 func Try(ctx context.Context, q *Queue, v Variant, by hpc.Time, opts Options) (one Waiting, doubts []string,
 	err error) {
 	own := []Key{{submitted, -1}}
+	opts.Occupancy = 0
 	with := q.with(v.Request)
 	starts, doubts, err := with.forecast(ctx, own, opts)
 	if err != nil {

@@ -224,10 +224,14 @@ var rules = []rule{
 		"internal/finished", "internal/forecast", "internal/formats/sacct", "internal/hpc", "internal/input", "internal/lines", "internal/output", "internal/predict", "internal/slurmspec/...", "internal/workload", "internal/quantity",
 	}, nil,
 		"Slurm's commands are one source of a queue; a forecast knows none"},
+	{"use cases", "internal/forecast/sooner", []string{
+		"internal/experiment", "internal/forecast", "internal/hpc", "internal/rm/slurm/admission", "internal/rm/slurm/associations", "internal/rm/slurm/conf", "internal/slurmspec",
+	}, offline,
+		"what a user may change follows from the site's rules; who tries it has the time and the quota"},
 	{"use cases", "internal/forecast/judge", []string{"internal/forecast", "internal/hpc"}, computes,
 		"whether forecasts came true follows from them and from starts, wherever both come from"},
 	{"use cases", "internal/forecast/service", []string{
-		"docs/schemas", "internal/access", "internal/accounts", "internal/experiment", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/hpc", "internal/httpjson", "internal/origin", "internal/quantity", "internal/report", "internal/slurmspec", "internal/waits", "internal/wal",
+		"docs/schemas", "internal/access", "internal/accounts", "internal/experiment", "internal/figure", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/forecast/sooner", "internal/hpc", "internal/httpjson", "internal/origin", "internal/quantity", "internal/report", "internal/slurmspec", "internal/waits", "internal/wal",
 	}, []string{"os/exec"},
 		"the service ties captures, forecasts and their judge together; its caller has the command line"},
 	{"use cases", "internal/progress", []string{"internal/replay", "internal/quantity"}, computes,

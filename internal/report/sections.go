@@ -733,8 +733,9 @@ func (r *Report) jobs() (Section, error) {
 			median = "; a job's value is its median over runs"
 		}
 		t := &Table{
-			Caption: fmt.Sprintf("%s over %s%s", name, quantity.Counted(v.Matched, "job", "jobs"), median),
-			Head:    []string{"difference of", "changed jobs", "mean", "mean absolute", "least", "5 %", "median", "95 %", "most"},
+			Caption: fmt.Sprintf("%s over %s%s%s", name, quantity.Counted(v.Matched, "job", "jobs"),
+				map[bool]string{true: ", matched by their names"}[v.ByName], median),
+			Head: []string{"difference of", "changed jobs", "mean", "mean absolute", "least", "5 %", "median", "95 %", "most"},
 		}
 		for _, row := range []struct {
 			name string

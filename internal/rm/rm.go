@@ -130,4 +130,7 @@ type Outcome struct {
 	// for resources, and before for the jobs before it. It is the start of a job that never was the
 	// first; zero for a job that did not wait, and if the resource manager does not report it.
 	First hpc.Time
+	// PreemptedBy is the workload's ID of the job for which the resource manager ended the run, of a task ID_TASK;
+	// empty if it ended otherwise or the resource manager does not report it.
+	PreemptedBy string
 }

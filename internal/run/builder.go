@@ -362,6 +362,7 @@ func (r *taskRow) requeue(e *rm.Event) {
 		lost = o.End
 	}
 	r.closeSegment(lost, rm.Requeue)
+	r.preempted(e.Outcome)
 	nodes := r.nodes // a requeue's outcome may be that of the job without them
 	rare := r.rarely()
 	rare.restarts++
@@ -400,6 +401,20 @@ func (r *taskRow) finish(e *rm.Event) {
 	r.endSuspension(r.end)
 	if !r.held {
 		r.closeSegment(r.end, rm.Ended)
+	}
+	r.preempted(o)
+}
+
+// preempted notes for which job the last period ended, if the resource manager says so.
+func (r *taskRow) preempted(o *rm.Outcome) {
+	if o == nil || o.PreemptedBy == "" {
+		return
+	}
+	if r.held {
+		r.listSegments()
+	}
+	if list := r.segments(); len(list) > 0 {
+		list[len(list)-1].PreemptedBy = o.PreemptedBy
 	}
 }
 
@@ -613,8 +628,9 @@ func (r *rareRow) put(row *Row) {
 }
 
 func (r *rareRow) putSegments(row *Row) {
+	n := len(r.segments)
 	// A single uninterrupted segment says no more than Start and End.
-	if n := len(r.segments); n > 1 || n == 1 && (row.Start == 0 || r.segments[0].EndedBy == rm.Suspend) {
+	if n > 1 || n == 1 && (row.Start == 0 || r.segments[0].EndedBy == rm.Suspend || r.segments[0].PreemptedBy != "") {
 		row.Segments = slices.Clone(r.segments)
 	}
 }

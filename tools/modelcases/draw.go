@@ -38,6 +38,7 @@ var newer = []family{
 	{"licenses", (*drawing).licenses},
 	{"deadlines", (*drawing).deadlines},
 	{"jobgpus", (*drawing).jobGPUs},
+	{"preemption", (*drawing).preemption},
 }
 
 // ofEach is how many numbers a newer family has.
@@ -462,6 +463,53 @@ func (d *drawing) deadlines() {
 		}
 		return ""
 	})
+}
+
+// preemption draws jobs that preempt others, by their QOS or partitions.
+func (d *drawing) preemption() {
+	d.jobs, d.pace = 40+d.IntN(80), []int{0, 0, 1, 3, 10, 30}
+	d.set("PreemptMode", pick(d, "REQUEUE", "REQUEUE", "CANCEL"))
+	if d.chance(.2) {
+		d.set("PreemptExemptTime", pick(d, "0:01:00", "0:05:00"))
+	}
+	if o := pick(d, "", "", "preempt_youngest_first", "preempt_strict_order", "preempt_reorder_count=3"); o != "" {
+		d.set("SchedulerParameters", strings.TrimPrefix(d.conf["SchedulerParameters"]+","+o, ","))
+	}
+	own := func(p float64, options ...string) string {
+		if d.chance(p) {
+			return " " + pick(d, options...)
+		}
+		return ""
+	}
+	d.job = append(d.job, func(int) string {
+		return pick(d, "", "", "", "", "-a 1-4", "--no-requeue", "-N 2", "--exclusive")
+	})
+	if d.chance(.5) {
+		d.set("PreemptType", "preempt/partition_prio")
+		for i, name := range []string{"low", "mid", "high"} {
+			line := fmt.Sprintf("PartitionName=%s Nodes=ALL MaxTime=120 DefMemPerCPU=100 PriorityTier=%d", name, 1+2*i)
+			d.partitions = append(d.partitions, line+own(.3, "PreemptMode=OFF", "PreemptMode=CANCEL", "PreemptMode=REQUEUE")+own(.2, "GraceTime=30", "GraceTime=120"))
+		}
+		d.job = append(d.job, func(int) string {
+			return pick(d, "", "-p low", "-p low", "-p mid", "-p high", "-p low,high")
+		})
+		return
+	}
+	d.set("PreemptType", "preempt/qos")
+	if d.chance(.2) {
+		d.set("PreemptMode", d.conf["PreemptMode"]+",WITHIN")
+	}
+	nothing := func() string { return "" }
+	d.accounting("associations", nothing, nothing)
+	modes := func() string {
+		return own(.3, "preemptmode=cancel", "preemptmode=requeue") + own(.2, "gracetime=30", "gracetime=120") +
+			own(.15, "preemptexempttime=00:02:00")
+	}
+	lines := fmt.Sprintf("modify qos where name=high set preempt=%s%s\nmodify qos where name=normal set %s%s\n"+
+		"modify qos where name=low set priority=%d%s\nadd cluster ", pick(d, "low", "low,normal"), modes(),
+		pick(d, "priority=10", "preempt=low"), modes(), pick(d, 1, 5), modes())
+	last := len(d.files) - 1
+	d.files[last] = strings.Replace(d.files[last], "add cluster ", lines, 1)
 }
 
 // cluster returns the files of the cluster.

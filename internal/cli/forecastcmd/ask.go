@@ -23,6 +23,7 @@ import (
 // askOptions are the flags of `forecast ask`.
 type askOptions struct {
 	server, auth string
+	sooner       bool
 	zone         flags.Zone
 	json         bool
 }
@@ -36,8 +37,13 @@ func (o commands) newAsk() *cobra.Command {
 the probabilities to start soon, what it waits for, and when to look again. JOB is a
 number, as 17, or 17_3 for a task of an array; the number of an array asks for all tasks.
 
+--sooner asks what would make the job start sooner: a shorter time limit, fewer nodes,
+another partition or QOS that its user may use. The service tries each on the model of
+Slurm's scheduler, which takes up to 20 seconds.
+
 The command marks a stale forecast as such and ends with status 3.`,
 		Example: `  rmreplay forecast ask 4711
+  rmreplay forecast ask 4711 --sooner
   rmreplay forecast ask 4711_3 --server /run/rmreplay/forecast.sock`,
 		Args: console.WantArgs("JOB"),
 		RunE: func(c *cobra.Command, args []string) error { return o.ask(c.Context(), args[0], opts) },
@@ -45,6 +51,7 @@ The command marks a stale forecast as such and ends with status 3.`,
 	f := c.Flags()
 	f.StringVar(&opts.server, "server", "http://127.0.0.1:8766", "the `URL` of the service, or the path of its socket")
 	f.StringVar(&opts.auth, "server-auth", "", "`FILE` with the credentials for --server")
+	f.BoolVar(&opts.sooner, "sooner", false, "ask what would make the job start sooner")
 	opts.zone.Add(f)
 	console.AddJSON(c, &opts.json)
 	return c
@@ -55,7 +62,21 @@ func (o commands) ask(ctx context.Context, id string, opts askOptions) error {
 	if err != nil {
 		return console.BadInput(err)
 	}
-	a, err := service.Ask(ctx, opts.server, authorization, id)
+	server := service.Server{Address: opts.server, Authorization: authorization}
+	var answer any
+	var head *service.Head
+	var text string
+	if opts.sooner {
+		a, problem := server.Sooner(ctx, id)
+		if answer, err = a, problem; err == nil {
+			head, text = &a.Forecast, renderSooner(a, opts.zone.Location())
+		}
+	} else {
+		a, problem := server.Ask(ctx, id)
+		if answer, err = a, problem; err == nil {
+			head, text = &a.Forecast, renderAnswer(a, opts.zone.Location())
+		}
+	}
 	var refused *service.RefusedError
 	switch {
 	case errors.As(err, &refused):
@@ -63,12 +84,12 @@ func (o commands) ask(ctx context.Context, id string, opts askOptions) error {
 	case err != nil:
 		return fmt.Errorf("%w (want a server of rmreplay forecast serve at --server %s)", err, opts.server)
 	case opts.json:
-		err = o.PrintJSON(a)
+		err = o.PrintJSON(answer)
 	default:
-		err = o.Print(renderAnswer(a, opts.zone.Location()))
+		err = o.Print(text)
 	}
-	if err == nil && a.Forecast.Stale {
-		return console.Invalidf("the forecast is stale: %s", staleness(&a.Forecast))
+	if err == nil && head.Stale {
+		return console.Invalidf("the forecast is stale: %s", staleness(head))
 	}
 	return err
 }
@@ -88,11 +109,52 @@ func renderAnswer(a *service.Answer, zone *time.Location) string {
 	for i := range a.Jobs {
 		renderJob(&b, &a.Jobs[i], zone)
 	}
-	fmt.Fprintf(&b, "forecast of %s, %s old\n", a.Forecast.At.In(zone).Format(time.RFC3339),
-		quantity.Duration(a.Forecast.Age))
-	if a.Forecast.Fault != nil {
-		fmt.Fprintf(&b, "note: %s\n", inert.Line(a.Forecast.Fault.Text))
+	renderHead(&b, &a.Forecast, zone)
+	return b.String()
+}
+
+func renderHead(b *strings.Builder, h *service.Head, zone *time.Location) {
+	fmt.Fprintf(b, "forecast of %s, %s old\n", h.At.In(zone).Format(time.RFC3339), quantity.Duration(h.Age))
+	if h.Fault != nil {
+		fmt.Fprintf(b, "note: %s\n", inert.Line(h.Fault.Text))
 	}
+}
+
+// quantileOf writes a quantile of a start.
+func quantileOf(name string, t *time.Time, beyond []string, zone *time.Location) string {
+	switch {
+	case t != nil:
+		return quantity.Date(hpc.Time(t.UnixNano()), zone)
+	case slices.Contains(beyond, name):
+		return "later than the forecast looks"
+	}
+	return "never, as things are"
+}
+
+// renderSooner writes what would make a job start sooner.
+func renderSooner(a *service.Sooner, zone *time.Location) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "job %s as it is\n  P50         %s\n  P90         %s\n", a.Job, quantileOf("p50", a.P50, a.Beyond, zone),
+		quantileOf("p90", a.P90, a.Beyond, zone))
+	for i := range a.Changes {
+		g := &a.Changes[i]
+		fmt.Fprintf(&b, "%s\n", inert.Line(g.Command))
+		fmt.Fprintf(&b, "  P50         %s (sooner: %s)\n", quantileOf("p50", g.P50, g.Beyond, zone), g.Words("p50"))
+		fmt.Fprintf(&b, "  P90         %s (sooner: %s)\n", quantileOf("p90", g.P90, g.Beyond, zone), g.Words("p90"))
+		if g.Condition != "" {
+			fmt.Fprintf(&b, "  condition   %s\n", inert.Line(g.Condition))
+		}
+		if g.Why != "" {
+			fmt.Fprintf(&b, "  never       %s\n", inert.Line(g.Why))
+		}
+	}
+	if len(a.Changes) == 0 {
+		b.WriteString("Slurm would accept none of the changes that the service tries\n")
+	}
+	if len(a.NotTried) > 0 {
+		fmt.Fprintf(&b, "the time was too short for %s\n", inert.Line(strings.Join(a.NotTried, ", ")))
+	}
+	renderHead(&b, &a.Forecast, zone)
 	return b.String()
 }
 
@@ -111,15 +173,7 @@ func renderJob(b *strings.Builder, job *service.Job, zone *time.Location) {
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(b, "  %-11s "+format+"\n", append([]any{label}, args...)...)
 	}
-	quantile := func(name string, t *time.Time) string {
-		switch {
-		case t != nil:
-			return at(t)
-		case slices.Contains(job.Beyond, name):
-			return "later than the forecast looks"
-		}
-		return "never, as things are"
-	}
+	quantile := func(name string, t *time.Time) string { return quantileOf(name, t, job.Beyond, zone) }
 	line("P10", "%s", quantile("p10", job.P10))
 	line("P50", "%s", quantile("p50", job.P50))
 	line("P90", "%s", quantile("p90", job.P90))

@@ -89,3 +89,38 @@ func TestAsk(t *testing.T) {
 		t.Errorf("no server: %v", err)
 	}
 }
+
+// TestAskSooner: what would make a job start sooner, in words.
+func TestAskSooner(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.EscapedPath() != "/v1/jobs/17/sooner" {
+			t.Errorf("%s", r.URL)
+		}
+		_, _ = w.Write([]byte(`{"forecast":{"at":"2024-03-05T12:00:00Z","age_s":120,"stale":false},"job":"17",
+			"p50":"2024-03-05T12:30:00Z","p90":null,"beyond_horizon":["p90"],"not_tried":["QOS=x"],"changes":[
+			{"change":"TimeLimit=01:00:00","command":"scontrol update JobId=17 TimeLimit=01:00:00","condition":"if the job ends in time",
+			"p10":null,"p50":"2024-03-05T12:20:00Z","p90":"2024-03-05T13:00:00Z","gain_p50_s":600,"gain_p90_s":7200,"at_least":["p90"]},
+			{"change":"QOS=low","command":"scontrol update JobId=17 QOS=low\u001b[2J","p10":null,"p50":null,"p90":null,"gain_p50_s":null,"gain_p90_s":null,"why":"it is refused"}]}`))
+	}))
+	defer web.Close()
+	var out bytes.Buffer
+	c := commands{console.Output{Stdout: &out}}.newAsk()
+	c.SetArgs([]string{"17", "--sooner", "--server", web.URL})
+	if err := c.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	said := strings.ReplaceAll(out.String(), quantity.Space, " ")
+	for _, want := range []string{
+		"job 17 as it is\n  P50         Tue 5 Mar 2024 12:30\n  P90         later than the forecast looks\n",
+		"scontrol update JobId=17 TimeLimit=01:00:00\n  P50         Tue 5 Mar 2024 12:20 (sooner: 10 min)\n",
+		"(sooner: at least 2 h)\n  condition   if the job ends in time\n", "(sooner: not known)\n  never       it is refused\n",
+		"the time was too short for QOS=x\n", "2 min old\n",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in:\n%s", want, said)
+		}
+	}
+	if strings.Contains(said, "\x1b") {
+		t.Errorf("a name controls the terminal: %q", said)
+	}
+}

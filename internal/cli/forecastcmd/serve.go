@@ -22,6 +22,7 @@ type serveOptions struct {
 	drawOptions
 	data, cluster, listen, auth string
 	every, keep                 time.Duration
+	questions                   int
 	history, timeout            time.Duration
 	zone                        flags.Zone
 }
@@ -65,8 +66,9 @@ of that name, or all. Without --auth only addresses of this machine are possible
 	f.StringVar(&opts.listen, "listen", "127.0.0.1:8766", "`ADDRESS` to listen on: HOST:PORT or the path of a socket; "+
 		"several are separated by commas")
 	f.StringVar(&opts.auth, "auth", "", "`FILE` of credentials")
+	console.AddCount(f, &opts.questions, "questions", 20, "answer `N` questions of a user in an hour about what would make a job start sooner")
 	addLive(f, &opts.history, &opts.timeout)
-	opts.add(f, 24*time.Hour)
+	opts.add(f, 48*time.Hour)
 	opts.zone.Add(f)
 	console.Require(c, "data")
 	return c
@@ -84,8 +86,7 @@ func atLeast(name string, d, least time.Duration) error {
 func (o commands) serviceOptions(opts *serveOptions) (service.Options, error) {
 	how := service.Options{
 		Every: opts.every, Keep: opts.keep, History: opts.history, Timeout: opts.timeout, Cluster: opts.cluster,
-		Version: o.Version,
-		Say:     o.Say,
+		Questions: opts.questions, Version: o.Version, Say: o.Say,
 	}
 	err := errors.Join(atLeast("every", opts.every, time.Second), atLeast("judge-over", opts.keep, 24*time.Hour),
 		atLeast("history", opts.history, 0), atLeast("timeout", opts.timeout, time.Second), atLeast("horizon", opts.horizon,

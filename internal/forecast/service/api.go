@@ -336,7 +336,7 @@ func (s *Service) answers() []answer {
 			return map[string]any{"accuracy": s.accuracy()}, nil
 		}},
 		{"/v1/machine", false, func(*http.Request, who) (map[string]any, error) {
-			return map[string]any{"submitted_now": s.submittedNow()}, nil
+			return map[string]any{"submitted_now": s.submittedNow(), "occupancy": s.known.Round.Report.Occupancy}, nil
 		}},
 		{"/v1/jobs", false, s.answerList},
 		{"/v1/jobs/{id}", false, func(r *http.Request, w who) (map[string]any, error) {
@@ -374,7 +374,7 @@ func (s *Service) Routes() (list []string) {
 	for _, a := range s.answers() {
 		list = append(list, "GET "+a.path)
 	}
-	return append(list, "GET /v1/openapi.json", "GET /metrics")
+	return append(list, "GET /v1/jobs/{id}/sooner", "GET /v1/openapi.json", "GET /metrics")
 }
 
 // Handler returns the handler of all paths. credentials says who asks; without it, everybody on this machine may, and
@@ -400,6 +400,14 @@ func (s *Service) Handler(credentials *access.Access) http.Handler {
 			httpjson.Reply(w, http.StatusOK, v)
 		})
 	}
+	mux.HandleFunc("GET /v1/jobs/{id}/sooner", func(w http.ResponseWriter, r *http.Request) {
+		a, err := s.sooner(r.Context(), r.PathValue("id"), whoAsks(r))
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		httpjson.Reply(w, http.StatusOK, a)
+	})
 	mux.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(schemas.Forecast) // the client has gone

@@ -36,50 +36,81 @@ const (
 	patience     = 30 * time.Second
 )
 
-// Ask asks a server about a job, or all tasks of an array. The server is a URL or the path of a socket, and
-// authorization the value of the header, or "". The error is a [RefusedError] if the server gives no answer.
-func Ask(ctx context.Context, server, authorization, id string) (*Answer, error) {
+// Server is a service that can be asked.
+type Server struct {
+	// Address is a URL, or the path of a socket.
+	Address string
+	// Authorization is the value of the header, or "".
+	Authorization string
+}
+
+// Ask asks about a job, or all tasks of an array. The error is a [RefusedError] if the server gives no answer.
+func (s Server) Ask(ctx context.Context, id string) (*Answer, error) {
+	var a Answer
+	if err := s.get(ctx, "/v1/jobs/"+url.PathEscape(id), &a); err != nil {
+		return nil, err
+	}
+	unknown := func(j Job) bool { return j.Wait == nil && j.Start == nil }
+	if a.Forecast.At == nil || slices.ContainsFunc(a.Jobs, unknown) {
+		return nil, errNotOurs
+	}
+	return &a, nil
+}
+
+// Sooner asks what would make a job start sooner, as Ask does.
+func (s Server) Sooner(ctx context.Context, id string) (*Sooner, error) {
+	var a Sooner
+	if err := s.get(ctx, "/v1/jobs/"+url.PathEscape(id)+"/sooner", &a); err != nil {
+		return nil, err
+	}
+	if a.Forecast.At == nil || a.Job == "" {
+		return nil, errNotOurs
+	}
+	return &a, nil
+}
+
+var errNotOurs = errors.New("asking the server: its JSON is not an answer of forecast serve")
+
+// get reads the answer of a path.
+func (s Server) get(ctx context.Context, path string, to any) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client, server := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, s.Address
 	if !strings.Contains(server, "://") {
-		path := server
 		client.Transport = &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _,
 			_ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", path)
+			return new(net.Dialer).DialContext(ctx, "unix", s.Address)
 		}}
 		server = "http://localhost"
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		strings.TrimRight(server, "/")+"/v1/jobs/"+url.PathEscape(id), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(server, "/")+path, nil)
 	if err != nil {
-		return nil, fmt.Errorf("asking the server: %w", err)
+		return fmt.Errorf("asking the server: %w", err)
 	}
-	if authorization != "" {
-		r.Header.Set("Authorization", authorization)
+	if s.Authorization != "" {
+		r.Header.Set("Authorization", s.Authorization)
 	}
 	response, err := client.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("asking the server: %w", err)
+		return fmt.Errorf("asking the server: %w", err)
 	}
 	defer response.Body.Close() // only read
 	text, err := io.ReadAll(io.LimitReader(response.Body, mostAnswered))
 	if err != nil {
-		return nil, fmt.Errorf("asking the server: %w", err)
+		return fmt.Errorf("asking the server: %w", err)
 	}
-	var a struct {
-		Answer
+	var refused struct {
 		Error string `json:"error"`
 	}
-	if err := json.Unmarshal(text, &a); err != nil {
-		return nil, fmt.Errorf("asking the server: status %d, and not JSON of forecast serve: %w", response.StatusCode, err)
+	err = json.Unmarshal(text, &refused)
+	if err == nil && response.StatusCode == http.StatusOK {
+		err = json.Unmarshal(text, to)
 	}
-	if response.StatusCode != http.StatusOK {
-		return nil, &RefusedError{response.StatusCode, a.Error}
+	switch {
+	case err != nil:
+		return fmt.Errorf("asking the server: status %d, and not JSON of forecast serve: %w", response.StatusCode, err)
+	case response.StatusCode != http.StatusOK:
+		return &RefusedError{response.StatusCode, refused.Error}
 	}
-	unknown := func(j Job) bool { return j.Wait == nil && j.Start == nil }
-	if a.Forecast.At == nil || slices.ContainsFunc(a.Jobs, unknown) {
-		return nil, errors.New("asking the server: its JSON is not an answer of forecast serve")
-	}
-	return &a.Answer, nil
+	return nil
 }

@@ -15,27 +15,28 @@ import (
 // (https://prometheus.io/docs/practices/naming/).
 type figures struct{ *Service }
 
-func figure(name, help string, labels ...string) *prometheus.Desc {
+func described(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("rmreplay_forecast_"+name, help, labels, nil)
 }
 
 var (
-	waitFigure = figure("expected_wait_seconds", "Expected wait of a job that was submitted at the last forecast of "+
+	waitFigure = described("expected_wait_seconds", "Expected wait of a job that was submitted at the last forecast of "+
 		"its class, by quantile. "+
 		"A wait beyond the horizon, and one of a stale forecast, is absent.", "partition", "size", "quantile")
-	atFigure      = figure("timestamp_seconds", "Instant of the last forecast, in seconds since 1970.")
-	ageFigure     = figure("age_seconds", "Age of the last forecast.")
-	staleFigure   = figure("stale", "Whether the last forecast is too old to be shown as good, or missing.")
-	horizonFigure = figure("horizon_seconds", "How far ahead the last forecast looks.")
-	pendingFigure = figure("jobs_pending", "Pending jobs in the last capture, each task of an array by itself.")
-	runningFigure = figure("jobs_running", "Running jobs in the last capture.")
-	takenFigure   = figure("last_seconds", "Time of the last capture and of the last forecast.", "step")
-	madeFigure    = figure("steps_total", "Captures and forecasts since the service started, with those that failed.",
+	atFigure      = described("timestamp_seconds", "Instant of the last forecast, in seconds since 1970.")
+	ageFigure     = described("age_seconds", "Age of the last forecast.")
+	staleFigure   = described("stale", "Whether the last forecast is too old to be shown as good, or missing.")
+	horizonFigure = described("horizon_seconds", "How far ahead the last forecast looks.")
+	pendingFigure = described("jobs_pending", "Pending jobs in the last capture, each task of an array by itself.")
+	runningFigure = described("jobs_running", "Running jobs in the last capture.")
+	takenFigure   = described("last_seconds", "Time of the last capture and of the last forecast.", "step")
+	madeFigure    = described("steps_total", "Captures and forecasts since the service started, with those that failed.",
 		"step")
-	failedFigure   = figure("steps_failed_total", "Captures and forecasts that failed since the service started.", "step")
-	judgedFigure   = figure("judged", "Forecasts of jobs that started in the days that count.", "partition", "lead")
-	coverageFigure = figure("coverage_ratio", "Share of starts from P10 to P90; 0.8 is right.", "partition", "lead")
-	nearFigure     = figure("near_ratio", "Share of starts within so many seconds of the median.", "partition", "lead",
+	failedFigure = described("steps_failed_total", "Captures and forecasts that failed since the service started.",
+		"step")
+	judgedFigure   = described("judged", "Forecasts of jobs that started in the days that count.", "partition", "lead")
+	coverageFigure = described("coverage_ratio", "Share of starts from P10 to P90; 0.8 is right.", "partition", "lead")
+	nearFigure     = described("near_ratio", "Share of starts within so many seconds of the median.", "partition", "lead",
 		"within")
 )
 

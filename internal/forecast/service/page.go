@@ -42,9 +42,9 @@ func must(text []byte, err error) []byte {
 	return text
 }
 
-// policy is the Content-Security-Policy of the pages.
-const policy = "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; " +
-	"frame-ancestors 'none'"
+// policy is the Content-Security-Policy of the pages. The figures have attributes of style.
+const policy = "default-src 'none'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src data:; form-action " +
+	"'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // frame is what every page has.
 type frame struct {
@@ -258,6 +258,7 @@ type jobPage struct {
 type jobView struct {
 	line
 	Running string
+	Sooner  string // the page of what would make it start sooner
 	Tiles   []tile
 	Terms   []struct{ Word, Meaning string }
 	Before  []map[string]string
@@ -284,7 +285,7 @@ func (s *Service) jobView(j *Job) jobView {
 		return jobView{line: line{ID: j.ID, User: quantity.Name(j.User), Partition: quantity.Name(j.Partition)},
 			Running: s.instant(j.Start)}
 	}
-	v := jobView{line: s.line(j)}
+	v := jobView{line: s.line(j), Sooner: "/jobs/" + url.PathEscape(j.ID) + "/sooner"}
 	v.Tiles = []tile{
 		{"P10", v.P10, "in one case of ten it starts earlier"}, {"P50", v.P50, "the median"}, {"P90", v.P90,
 			"in one case of ten it starts later"},
@@ -321,28 +322,74 @@ func (s *Service) jobView(j *Job) jobView {
 	return v
 }
 
+// soonerPage is the page of what would make a job start sooner.
+type soonerPage struct {
+	frame
+	ID, Href, P50, P90 string
+	Changes            []map[string]string
+	NotTried           string
+}
+
+func (s *Service) soonerPage(a *Sooner) soonerPage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := soonerPage{frame: s.frame("What would make job " + a.Job + " start sooner?"), ID: a.Job,
+		Href: "/jobs/" + url.PathEscape(a.Job), NotTried: strings.Join(a.NotTried, ", ")}
+	now := Wait{Beyond: a.Beyond}
+	p.P50, p.P90 = s.quantile(&now, "p50", a.P50), s.quantile(&now, "p90", a.P90)
+	for i := range a.Changes {
+		g := &a.Changes[i]
+		then := Wait{Beyond: g.Beyond}
+		p.Changes = append(p.Changes, map[string]string{
+			"Change": quantity.Name(g.Change), "P50": s.quantile(&then, "p50", g.P50), "P90": s.quantile(&then, "p90", g.P90),
+			"GainP50": g.Words("p50"), "GainP90": g.Words("p90"), "Condition": g.Condition, "Command": quantity.Name(g.Command),
+		})
+	}
+	return p
+}
+
+// showSooner shows that page, or why there is none.
+func (s *Service) showSooner(w http.ResponseWriter, r *http.Request) {
+	a, err := s.sooner(r.Context(), r.PathValue("id"), whoAsks(r))
+	if err != nil {
+		s.mu.Lock()
+		status, data := s.failed(err)
+		s.mu.Unlock()
+		show(w, status, "error", data)
+		return
+	}
+	show(w, http.StatusOK, "sooner", s.soonerPage(a))
+}
+
+// failed returns the status and the page of an error. The caller holds the lock.
+func (s *Service) failed(err error) (int, frame) {
+	f, status := s.frame("When will my job start?"), http.StatusInternalServerError
+	f.Error = err.Error()
+	var known *statusError
+	if errors.As(err, &known) {
+		status = known.status
+	}
+	return status, f
+}
+
 // addPages adds the pages to the handler.
 func (s *Service) addPages(mux *http.ServeMux) {
 	for pattern, page := range map[string]func(r *http.Request, w who) (string, any, error){
-		"GET /{$}": s.overview, "GET /jobs/{id}": s.jobPage,
+		"GET /{$}": s.overview, "GET /jobs/{id}": s.jobPage, "GET /machine": s.ganttPage,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			s.mu.Lock()
 			status := http.StatusOK
 			name, data, err := page(r, whoAsks(r))
 			if err != nil {
-				f := s.frame("When will my job start?")
-				name, f.Error, status = "error", err.Error(), http.StatusInternalServerError
-				var known *statusError
-				if errors.As(err, &known) {
-					status = known.status
-				}
-				data = f
+				name = "error"
+				status, data = s.failed(err)
 			}
 			s.mu.Unlock()
 			show(w, status, name, data)
 		})
 	}
+	mux.HandleFunc("GET /jobs/{id}/sooner", s.showSooner)
 	mux.HandleFunc("GET /jobs", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/jobs/"+url.PathEscape(strings.TrimSpace(r.URL.Query().Get("id"))), http.StatusFound)
 	})

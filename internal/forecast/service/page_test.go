@@ -29,6 +29,7 @@ func TestPages(t *testing.T) {
 		{"/jobs/4", 200, []string{"priority: behind jobs with a higher priority", "Look again", "Earlier forecasts", "probability to start by then"}},
 		{"/jobs/2", 200, []string{"It runs since", "as bob"}},
 		{"/jobs/6", 200, []string{`id="job-6_1"`, `id="job-6_2"`}},
+		{"/machine", 200, []string{"<svg", "Nodes that jobs occupy", "Nobody has reserved nodes.", "0 nodes"}},
 		{"/jobs/99", 404, []string{"neither waited nor ran"}},
 		{"/jobs/%3Cscript%3E", 400, []string{"not a job&#39;s number"}},
 	} {
@@ -88,7 +89,7 @@ func inactive(t *testing.T, path, text string) {
 			t.Errorf("%s: an element %s", path, n.Data)
 		}
 		for _, a := range n.Attr {
-			if strings.HasPrefix(a.Key, "on") || a.Key == "style" || a.Key == "href" && !strings.HasPrefix(a.Val, "/") &&
+			if strings.HasPrefix(a.Key, "on") || a.Key == "style" && n.Namespace != "svg" || a.Key == "href" && !strings.HasPrefix(a.Val, "/") &&
 				!strings.HasPrefix(a.Val, "#") && a.Val != "data:," {
 				t.Errorf("%s: an attribute %s=%q", path, a.Key, a.Val)
 			}
@@ -104,7 +105,7 @@ func TestInBrowser(t *testing.T) {
 	defer web.Close()
 	for name, width := range map[string]int{"phone": 390, "desktop": 1400} {
 		for _, theme := range []string{"light", "dark"} {
-			for page, path := range map[string]string{"overview": "/", "job": "/jobs/4"} {
+			for page, path := range map[string]string{"overview": "/", "job": "/jobs/4", "machine": "/machine", "sooner": "/jobs/4/sooner"} {
 				t.Run(fmt.Sprintf("%s %s %s", page, name, theme), func(t *testing.T) {
 					tab := b.Tab(t)
 					tab.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false}, nil)

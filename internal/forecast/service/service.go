@@ -41,6 +41,8 @@ type Options struct {
 	Forecast forecast.Options
 	// NewLearner makes the learner of a forecast; nil if the run times need none.
 	NewLearner func() (forecast.Learner, error)
+	// Questions is how many questions of a user are answered in an hour whose answers take time.
+	Questions int
 	// Zone is the time zone of the instants on pages.
 	Zone *time.Location
 	// Version is that of the program.
@@ -65,6 +67,10 @@ type Service struct {
 	fault *Fault
 	tally tally
 	rows  *rows // of the last forecast
+	// forward runs the queue of the last forecast forward again, for questions.
+	forward forward
+	quota   quota
+	trying  chan struct{} // has an element while a question is answered that takes time
 
 	horizon time.Duration // of the next forecast; only Run uses it
 }
@@ -123,7 +129,9 @@ const (
 	perSnapshot = 12
 	captureName = "capture"
 	freshName   = "capture.new"
-	temporary   = "rmreplay-forecast-*" // made by package forecast
+	// occupancySpan is for how long the pages show how many nodes are occupied.
+	occupancySpan = 48 * time.Hour
+	temporary     = "rmreplay-forecast-*" // made by package forecast
 )
 
 // Open opens the directory of a service, which it makes if it does not exist.
@@ -139,7 +147,8 @@ func Open(dir string, opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{opts: opts, dir: dir, horizon: min(firstHorizon, opts.Forecast.Horizon), state: state,
-		torn: state.Torn(), tally: tally{made: map[string]int{}, failed: map[string]int{}}}
+		torn: state.Torn(), tally: tally{made: map[string]int{}, failed: map[string]int{}},
+		quota: quota{}, trying: make(chan struct{}, 1)}
 	if err := errors.Join(s.load(snapshot, records), s.tidy()); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the state directory %s: %w", dir, err), state.Close())
 	}
@@ -377,6 +386,7 @@ func (s *Service) prepare(dir string) (q *forecast.Queue, how forecast.Options, 
 		return nil, how, err
 	}
 	how = s.opts.Forecast
+	how.Occupancy = occupancySpan
 	how.Dir = s.dir
 	how.Engine = experiment.Spec{
 		Simulator: &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: cluster}, Version: s.opts.Version,
@@ -414,7 +424,16 @@ func (s *Service) round(ctx context.Context, dir string, q *forecast.Queue, how 
 	r.Started = s.started(q)
 	s.mu.Unlock()
 	r.Took = s.opts.now().Sub(captured).Seconds()
-	return s.keep(known{Round: r})
+	if err := s.keep(known{Round: r}); err != nil {
+		return err
+	}
+	if report.Horizon != nil {
+		how.Horizon = report.Horizon.Sub(report.At)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forward = forward{queue: q, how: how, answers: map[string]*Sooner{}}
+	return nil
 }
 
 // The first horizon is short, so that there is an answer soon. growth is by how much a horizon grows in a turn, and

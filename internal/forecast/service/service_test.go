@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -25,6 +26,7 @@ type cluster struct {
 	at      time.Time
 	jobs    []job
 	private bool
+	files   map[string]string // beside those below, or in their place
 	failure error
 	asked   []capture.Options
 }
@@ -70,13 +72,15 @@ func (c *cluster) capture(_ context.Context, dir string, opts capture.Options) e
 	if c.private {
 		private = "accounts,jobs"
 	}
-	for name, text := range map[string]string{
+	files := map[string]string{
 		"capture.json": fmt.Sprintf(`{"rmreplay_capture":1,"at":%q,"time_zone":"UTC"}`, c.at.Format(time.RFC3339)),
 		"jobs.txt":     jobs.String(), "nodes.txt": "NodeName=n1 State=IDLE\nNodeName=n2 State=IDLE\n",
 		"config.txt": "PrivateData             = " + private + "\n",
 		"cluster/slurm.conf": "ClusterName=c\nSlurmctldHost=h\nSelectType=select/cons_tres\nNodeName=n[1-2] CPUs=4\n" +
 			"PartitionName=batch Nodes=ALL Default=YES MaxTime=1:00:00\n",
-	} {
+	}
+	maps.Copy(files, c.files)
+	for name, text := range files {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 			c.t.Fatal(err)
@@ -89,7 +93,7 @@ func (c *cluster) capture(_ context.Context, dir string, opts capture.Options) e
 func (c *cluster) open(dir string) *Service {
 	c.t.Helper()
 	s, err := Open(dir, Options{
-		Every: 5 * time.Minute, Keep: 30 * 24 * time.Hour, History: time.Hour, Timeout: time.Minute, Zone: time.UTC,
+		Every: 5 * time.Minute, Keep: 30 * 24 * time.Hour, History: time.Hour, Timeout: time.Minute, Questions: 3, Zone: time.UTC,
 		Forecast: forecast.Options{Realizations: 20, Seed: 1, RunTimes: forecast.FromHistory, Arrivals: forecast.NoArrivals,
 			Horizon: 24 * time.Hour, Within: []time.Duration{time.Hour, 4 * time.Hour}},
 		NewLearner: func() (forecast.Learner, error) { return forecast.NewShares(), nil },

@@ -96,7 +96,6 @@ func (a *accounting) useInitially() int64 {
 // readPartitions reads what decides priorities and billing in partitions.
 func (a *accounting) readPartitions() error {
 	var list []*priority.Partition
-	used := selection.NewBits(len(a.e.tester.Nodes))
 	for i, p := range a.e.parts {
 		get := a.e.cfg.Partitions[i].Get
 		factor := max(keys.Number(get, "PriorityJobFactor", 1), keys.Number(get, "Priority", 0))
@@ -112,18 +111,20 @@ func (a *accounting) readPartitions() error {
 		}
 		if name := strings.ToLower(keys.Value(get, "QOS")); name != "" && a.accounts != nil {
 			of.qos = a.accounts.QOS[name]
+			p.preempt.QOS = of.qos
 		}
 		of.limits = &limits.Partition{QOS: of.qos, MaxMinutes: of.priority.MaxMinutes, DefaultMinutes: slurmspec.NoVal}
 		if p.defaultMinutes >= 0 {
 			of.limits.DefaultMinutes = uint32(p.defaultMinutes)
 		}
-		used.Or(p.nodes)
 		p.account = of
 		list = append(list, of.priority)
 	}
 	priority.NormalizePartitions(list)
-	m := a.e.tester.Machine
-	a.cluster = priority.Cluster{Nodes: uint32(len(m.Nodes)), CPUs: uint32(amounts.Of(a.table, m, used)[tres.CPU])}
+	for i := range a.e.tester.Nodes { // also of nodes that no partition has
+		a.cluster.CPUs += uint32(a.e.tester.Nodes[i].CPUs)
+	}
+	a.cluster.Nodes = uint32(len(a.e.tester.Nodes))
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/accounts"
 	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/deadline"
+	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
 	"rmreplay/internal/rm/slurmmodel/selection"
@@ -133,9 +134,8 @@ func (c *cycle) judge(j *job, what rm.Backfill) {
 	}
 }
 
-// flagPlanned flags the nodes that are planned for jobs (_handle_planned). That is a change of nodes, so
-// that the next cycle has work. Nodes with jobs do not get the flag. Since 24.11 full ones do not, but that
-// counts as a change.
+// flagPlanned flags the nodes that are planned for jobs (_handle_planned). That is a change of nodes, so that the next
+// cycle has work. Nodes with jobs do not get the flag. Since 24.11 full ones do not, but that counts as a change.
 func (e *Engine) flagPlanned() {
 	if e.rules.Since2411 && e.planned.Next(0) >= 0 {
 		e.touch()
@@ -153,7 +153,8 @@ func (e *Engine) flagPlanned() {
 // reserveRunning puts a running job that has whole nodes into the table, from its beginning on
 // (_bf_reserve_running).
 func (c *cycle) reserveRunning(j *job) {
-	if j.request.Exclusive && c.table.Records() < c.e.par.BF.SpaceSize {
+	stays := c.e.preempt.ModeOf(c.e.inPreemption(j)) == preemption.Off
+	if j.request.Exclusive && stays && c.table.Records() < c.e.par.BF.SpaceSize {
 		c.table.Reserve(j.alloc.Nodes, 0, c.table.RoundEnd(j.end))
 	}
 }
@@ -167,9 +168,11 @@ func (c *cycle) record(r record) bool {
 		}
 	}
 	defer func() { c.rejected.explain(e, j) }()
-	if j.state != pending || j.priority == 0 {
+	if j.state != pending || j.priority == 0 || j.preemption.Underway {
 		return true
 	}
+	began := int64(0)
+	defer func() { j.preemption.Restore(began) }()
 	j.part, j.priority = r.part, r.priority
 	if !e.par.AssocLimitStop && !e.account.beforeSelection(j) {
 		c.judge(j, rm.OverLimit)
@@ -178,6 +181,7 @@ func (c *cycle) record(r record) bool {
 	t := trial{cycle: c, original: j.estimate, nowOnly: c.nowOnly(j)}
 	for head := j.isHead(); ; {
 		t.job, t.counted = j, false
+		began = j.preemption.SetAside(began) // each task of an array may preempt others
 		c.depth++
 		switch t.task() {
 		case nextRecord:
@@ -250,7 +254,7 @@ func (t *trial) task() next {
 			return nextRecord
 		}
 		t.rejected = attempt{j, j.part}
-		if !e.arrayMayStart(j) {
+		if !e.arrayMayStart(j) || j.array.preempts(e.par.BF.MaxArrayResv) {
 			return nextRecord
 		}
 	}
@@ -378,7 +382,10 @@ func (t *trial) willRun(free selection.Bits, from int64) (*selection.Allocation,
 		GuessedEnd: e.par.KillWait + e.par.OverTimeLimit, NowOnly: t.nowOnly,
 		Since2411: e.rules.Since2411, Since2605: e.rules.Since2605, Begin: from, Until: t.later,
 	}
-	alloc, start := e.tester.WillRun(e.state, e.requestOf(t.job), free, t.counts, &h)
+	try := preemption.Try{
+		Tester: e.tester, State: e.state, Request: e.requestOf(t.job), Counts: t.counts, Candidates: e.candidates(t.job),
+	}
+	alloc, start := e.preempt.WillRun(&try, free, &h)
 	if alloc != nil {
 		t.job.totalCPUs = alloc.CPUs
 	}

@@ -6,6 +6,7 @@ import (
 
 	"rmreplay/internal/rm/slurmmodel/config"
 	"rmreplay/internal/rm/slurmmodel/keys"
+	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -33,6 +34,7 @@ type partition struct {
 	memoryPerCPU       bool
 	whole, leastLoaded bool
 	account            *accountedPartition
+	preempt            *preemption.Partition
 	failed             bool // in the present pass of the main scheduler
 	planned            int  // jobs with reservations in the present cycle of backfill
 	tests              int  // jobs tested in the present pass of the main scheduler
@@ -59,6 +61,7 @@ func newPartition(cfg *Config, line *Partition, m *selection.Machine, place map[
 		p.cpus += m.Nodes[place[name]].CPUs
 	}
 	p.count = p.nodes.Count()
+	p.preempt = preemption.NewPartition(line.Get, p.nodes, p.tier)
 	p.memory, p.memoryPerCPU = line.Memory(cfg.Get)
 	var err error
 	p.maxMinutes, p.defaultMinutes, err = line.Limits()

@@ -60,7 +60,7 @@ func (e *Engine) change(j *job, c rm.Command) {
 		return
 	case rm.Hold:
 		if j.state == pending {
-			e.hold(j, reasonHeldAdmin)
+			e.hold(j, slurmspec.HeldByAdmin)
 		}
 	case rm.Release:
 		if j.state == pending && j.priority == 0 {
@@ -126,14 +126,14 @@ func (e *Engine) setLimit(j *job, c rm.Command) {
 		j.limit = endless
 	}
 	if j.state == running {
-		e.reckonEnd(j)
+		e.endAt(j, j.estimate+j.limit*60)
 	}
 }
 
-// reckonEnd computes when a running job will have reached its time limit.
-func (e *Engine) reckonEnd(j *job) {
+// endAt sets when a running job will have to end, in seconds since 1970.
+func (e *Engine) endAt(j *job, end int64) {
 	at := slices.Index(e.running, j)
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
-	j.end = j.estimate + j.limit*60
+	j.end = end
 	e.run(j)
 }

@@ -31,5 +31,5 @@ func (t *trial) grantLimit(j *job) {
 		}
 	}
 	j.limit = max(j.limit, j.timeMin)
-	e.reckonEnd(j)
+	e.endAt(j, j.estimate+j.limit*60)
 }

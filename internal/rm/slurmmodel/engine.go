@@ -17,6 +17,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/machine"
 	"rmreplay/internal/rm/slurmmodel/parameters"
+	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/priority"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/sdiag"
@@ -43,6 +44,8 @@ type Engine struct {
 	licenses *licenses.Pool
 	agents   agents.Pool
 	line     answers.Line
+	preempt  *preemption.Settings // nil if nothing is preempted
+	victims  []*preemption.Job    // of the last choice of nodes
 
 	reservations *reservations.List
 	siteBackfill bool // backfill has not read site yet
@@ -54,6 +57,7 @@ type Engine struct {
 
 	submissions []*submission
 	byID        map[string]*submission
+	arrays      map[string]*array // by the ID of the workload; "" for jobs that are no tasks
 	byNumber    map[uint32]*job
 	list        []*job      // slurmctld's list of jobs, without ended ones
 	pending     []*job      // memory for pendingJobs
@@ -107,11 +111,12 @@ func newEngine(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, par: parameters.Read(cfg.Get), rules: parameters.RulesOf(cfg.Release),
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{}, names: words.Names{Machine: m},
-		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, lists: map[string][]*partition{},
+		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, lists: map[string][]*partition{}, arrays: map[string]*array{},
 	}
 	if cfg.PreRoll {
 		e.par = parameters.Read(window.Keys(cfg.Get, cfg.PresetBurst))
 	}
+	e.preempt = preemption.Read(cfg.Get, e.par, e.rules)
 	e.reservations, e.licenses = e.newReservations(), licenses.New(keys.Value(cfg.Get, "Licenses"))
 	n := len(m.Nodes)
 	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
@@ -202,6 +207,7 @@ func (e *Engine) outcome(j *job, s hpc.State) *rm.Outcome {
 	o := &rm.Outcome{
 		State: s, Submit: hpc.Unix(j.submit), Eligible: hpc.Unix(j.eligible), TimeLimit: -1, Restarts: j.restarts,
 		Name: j.of.job.Name, User: j.of.job.User, Partition: j.part.name, Priority: j.priority,
+		PreemptedBy: j.preemption.By,
 	}
 	if j.eligible == 0 {
 		o.Eligible = 0
@@ -243,7 +249,7 @@ func (e *Engine) NeverStarts() []string {
 	for before := -1; before < len(list); {
 		before = len(list)
 		for _, j := range e.list {
-			if j.state == pending && !hopeless[j.of] && j.isHopeless(hopeless) {
+			if j.state == pending && !hopeless[j.of] && (j.hopeless || j.needs.WaitsFor(hopeless)) {
 				hopeless[j.of] = true
 				list = append(list, j.of.job.ID)
 			}

@@ -4,7 +4,9 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/demand"
+	"rmreplay/internal/rm/slurmmodel/dependencies"
 	"rmreplay/internal/rm/slurmmodel/licenses"
+	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
@@ -40,21 +42,22 @@ type job struct {
 	estimate int64        // when backfill expects it to start; of a running job its start
 	eligible int64        // its last begin time
 
-	tasks              []int                     // without a record of their own, ascending; nil for a single task or job
-	task               int                       // -1 for a job that is no array, and for several tasks
-	array              *array                    // nil for a job that is no array
-	needs              *needs                    // dependencies; nil for none
-	reservation        *reservations.Reservation // that it names; nil for none
-	minNodes, maxNodes int                       // 0 for no maximum
-	backfill           rm.Backfill               // what backfill did with it in the cycle judged
-	told               told                      // what was last reported of it while it waits
-	account            *accounted                // what accounting knows of it; nil without
+	tasks              []int                            // without a record of their own, ascending; nil for a single one
+	task               int                              // -1 for a job that is no array, and for several tasks
+	array              *array                           // nil for a job that is no array
+	among              *array                           // whose running task it is; never nil
+	needs              *dependencies.Needs[*submission] // nil for none
+	reservation        *reservations.Reservation        // that it names; nil for none
+	minNodes, maxNodes int                              // 0 for no maximum
+	backfill           rm.Backfill                      // what backfill did with it in the cycle judged
+	told               told                             // what was last reported of it while it waits
+	account            *accounted                       // what accounting knows of it; nil without
 	request            selection.Request
 
 	of          *submission
 	place       int // in slurmctld's list of jobs
 	restarts    int
-	words       string // about reasonNotAvailable (state_desc)
+	words       string // about slurmspec.NotAvailable (state_desc)
 	end         int64  // of a running job, when it reaches its limit; of an ended one, its end
 	deadline    int64  // 0 for none
 	startedAt   hpc.Time
@@ -72,6 +75,7 @@ type job struct {
 	well        bool // it completed
 	licenses    licenses.Request
 	licensed    []licenses.License // that it holds
+	preemption  preemption.Job
 }
 
 type state uint8
@@ -95,9 +99,10 @@ type submission struct {
 
 // array is what the tasks of an array share.
 type array struct {
-	limit   int // largest number of tasks that run at once; 0 for any
-	running int
-	failed  bool // a task of it did not complete well
+	limit      int // largest number of tasks that run at once; 0 for any
+	running    int
+	failed     bool // a task of it did not complete well
+	preempting int  // tasks that have preempted jobs since the last queue was built (pend_run_tasks)
 }
 
 // isHead reports whether the record stands for tasks of an array that have no record of their own.

@@ -82,12 +82,16 @@ func (e *Engine) loseJobs(node int) {
 		if j.state != running || !j.alloc.Nodes.Has(node) {
 			continue
 		}
-		requeue := e.par.Requeue
-		if wish := j.of.job.Requeue; wish != nil {
-			requeue = *wish
-		}
-		e.vacate(j, hpc.NodeFail, true, requeue)
+		e.vacate(j, hpc.NodeFail, true, e.mayRequeue(j))
 	}
+}
+
+// mayRequeue reports whether a job may return to the queue (--requeue and JobRequeue).
+func (e *Engine) mayRequeue(j *job) bool {
+	if wish := j.of.job.Requeue; wish != nil {
+		return *wish
+	}
+	return e.par.Requeue
 }
 
 // requeue puts a job back into the queue whose nodes are free again (batch_requeue_fini in job_mgr.c). It is
@@ -100,6 +104,7 @@ func (e *Engine) requeue(j *job, how hpc.State) {
 	j.state, j.alloc, j.startedAt, j.estimate, j.end, j.totalCPUs = pending, nil, 0, 0, 0, 0
 	j.reason, j.noted = slurmspec.NoReason, slurmspec.NoReason
 	j.restarts++
+	j.preemption.Renew()
 	if j.begin <= now {
 		j.begin = now + credentialLife + 1
 	}

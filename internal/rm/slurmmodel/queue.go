@@ -1,9 +1,11 @@
 package slurmmodel
 
 import (
+	"cmp"
 	"slices"
 
 	"rmreplay/internal/rm/slurmmodel/limits"
+	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/priority"
 	"rmreplay/internal/slurmspec"
 )
@@ -43,6 +45,9 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 			continue // its dependency has cancelled it
 		}
 		e.account.accrue(j)
+		if j.preemption.Underway = false; j.array != nil && (forBackfill || !e.rules.Since2411) {
+			j.array.preempting = 0
+		}
 		if r := j.reason; r != slurmspec.NoReason && r != reasonPriority && r != reasonResources && r != j.noted {
 			j.noted = r
 			e.touch()
@@ -55,7 +60,7 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 			j.priority = 0
 		}
 		if j.state == pending && j.priority == 0 && !limits.StaysHeld(j.reason) {
-			e.setReason(j, reasonHeldAdmin)
+			e.setReason(j, slurmspec.HeldByAdmin)
 		}
 		if j.state != pending || j.priority == 0 || !independent {
 			continue
@@ -81,7 +86,13 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 			unsorted = append(unsorted, r)
 		}
 	}
-	slices.SortFunc(order, priority.Rank.Compare)
+	if e.preempt == nil {
+		slices.SortFunc(order, priority.Rank.Compare)
+	} else {
+		preemption.Sort(order, func(a, b priority.Rank) int {
+			return cmp.Or(e.beforeByPreemption(&unsorted[a.Place], &unsorted[b.Place]), a.Compare(b))
+		})
+	}
 	queue := (*memory)[:0]
 	for _, r := range order {
 		queue = append(queue, unsorted[r.Place])
@@ -125,7 +136,7 @@ func (e *Engine) splitCorresponding() {
 		return
 	}
 	for _, j := range e.list { // of the present: split adds to its end
-		if j.state != pending || !j.isHead() || j.needs == nil || !slices.ContainsFunc(j.needs.list, func(n need) bool { return n.kind == "aftercorr" }) {
+		if j.state != pending || !j.isHead() || !j.needs.Corresponds() {
 			continue
 		}
 		for j.isHead() {
@@ -162,13 +173,9 @@ func (e *Engine) split(j *job) *job {
 		}
 		rest.account = &account
 	}
-	rest.tasks, rest.place = j.tasks[1:], e.nextPlace
+	rest.tasks, rest.place, rest.preemption.Began = j.tasks[1:], e.nextPlace, 0
 	e.nextPlace++
-	if j.needs != nil {
-		copied := *j.needs
-		copied.list = slices.Clone(j.needs.list)
-		rest.needs = &copied
-	}
+	rest.needs = j.needs.Clone()
 	j.task, j.tasks, j.number = task, nil, e.nextNumber
 	e.nextNumber++
 	if len(rest.tasks) == 1 {

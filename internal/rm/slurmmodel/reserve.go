@@ -10,13 +10,13 @@ import (
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/rm/slurmmodel/words"
+	"rmreplay/internal/slurmspec"
 )
 
 // Reserve implements [rm.ResourceManager].
 func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 	done := rm.Event{At: e.now, Kind: rm.Reserved, Task: -1, Reason: ev.Action + " " + ev.Name}
-	err := e.reserve(ev)
-	if err != nil {
+	if err := e.reserve(ev); err != nil {
 		done.Reason = e.refuse(done.Reason, err)
 	}
 	e.events = append(e.events, done)
@@ -51,7 +51,7 @@ func (e *Engine) leaveReservation(r *reservations.Reservation) {
 			continue
 		}
 		j.reservation = nil
-		if r.Holds() && j.state == pending && j.reason != reasonHeldAdmin {
+		if r.Holds() && j.state == pending && j.reason != slurmspec.HeldByAdmin {
 			e.hold(j, reasonReservationDeleted)
 		}
 	}
@@ -156,8 +156,7 @@ func (e *Engine) reservationOf(name string) *reservations.Reservation {
 	return e.reservations.Find(first)
 }
 
-// inReservation reports whether a job may start as far as its own reservation is concerned
-// (job_test_resv_now).
+// inReservation reports whether a job may start as far as its own reservation is concerned (job_test_resv_now).
 func (e *Engine) inReservation(j *job) bool {
 	return j.reservation == nil || e.reservations.Now(j.reservation, e.who(j), e.second()) == reservations.Free
 }
@@ -177,7 +176,7 @@ func (e *Engine) limitToReservation(j *job, set selection.Bits) verdict {
 		e.setReason(j, reasonReservation)
 		return never
 	case overlaps && nodes.Next(0) < 0:
-		j.reason, j.words = reasonNotAvailable, words.ForMaintenance
+		j.reason, j.words = slurmspec.NotAvailable, words.ForMaintenance
 		return reservationBusy
 	}
 	set.And(nodes)

@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/rm/slurmmodel/agents"
 	"rmreplay/internal/rm/slurmmodel/answers"
+	"rmreplay/internal/rm/slurmmodel/dependencies"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
@@ -30,9 +31,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 		j.endless = j.limit == endless
 	}
 	j.end = now + j.limit*60
-	if a := j.array; a != nil {
-		a.running++
-	}
+	j.among.running++
 	e.tester.Add(e.state, alloc)
 	j.licensed, _ = e.licenses.Choose(j.licenses)
 	e.licenses.Take(j.licensed)
@@ -110,9 +109,7 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
 	e.tester.Remove(e.state, j.alloc)
 	j.state, j.end = completing, e.second()
-	if j.array != nil {
-		j.array.running--
-	}
+	j.among.running--
 	a := answers.Of(j.alloc.Nodes, e.up, killed, e.par.Epilog)
 	answering := a.All()
 	for i := range answering.All {
@@ -233,6 +230,10 @@ func (j *job) ends() []int {
 func (e *Engine) enforceLimits() {
 	now := e.second()
 	for _, j := range slices.Clone(e.list) {
+		if j.state == running && j.preemption.Told != 0 {
+			e.stop(j, "")
+			continue
+		}
 		over := j.state == running && (!j.endless && j.end <= now-e.par.OverTimeLimit || e.reservationOver(j, now))
 		if over && e.mayEnd(j) {
 			e.leave(j, hpc.TimedOut, true)
@@ -248,15 +249,14 @@ func (e *Engine) purge() {
 		if e.rules.Since2411 && j.state == pending && !e.meetsDeadline(j) {
 			continue
 		}
-		if j.state == pending && j.reason != reasonNeverSatisfied && e.testNeeds(j) == failed {
+		if j.state == pending && j.reason != slurmspec.NeverSatisfied && e.testNeeds(j) == dependencies.Failed {
 			e.neverSatisfied(j)
 		}
 	}
 	slices.SortFunc(e.over, func(a, b *job) int { return cmp.Compare(a.place, b.place) })
 	kept := e.over[:0]
 	for _, j := range e.over {
-		array := j.array != nil && j.number == j.of.number && (j.array.running > 0 || len(j.of.jobs) > 1)
-		if array || j.end > now-e.par.MinJobAge {
+		if j.end > now-e.par.MinJobAge || j.array != nil && j.number == j.of.number && (j.array.running > 0 || len(j.of.jobs) > 1) {
 			kept = append(kept, j)
 			continue
 		}

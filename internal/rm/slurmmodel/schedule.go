@@ -81,6 +81,9 @@ func (p *pass) record(r record) bool {
 	if j.state != pending || !e.fitsReservation(r) {
 		return true
 	}
+	if j.preemption.Underway {
+		return true
+	}
 	j.priority, j.part = r.priority, r.part
 	for head := j.isHead(); ; {
 		goOn, again := p.try(j)
@@ -150,7 +153,7 @@ func (p *pass) try(j *job) (goOn, started bool) {
 	if e.account.limited(j) && !e.account.beforeSelection(j) {
 		return true, false
 	}
-	if j.reason == reasonNotAvailable && j.request.Required != nil && !e.available.Contains(j.request.Required) {
+	if j.reason == slurmspec.NotAvailable && j.request.Required != nil && !e.available.Contains(j.request.Required) {
 		return true, false
 	}
 	if e.available.CountAnd(j.part.nodes) < j.minNodes {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 
+	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/rm/slurmmodel/words"
@@ -147,6 +148,10 @@ func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdic
 	if !e.account.afterSelection(j, alloc, nodes) {
 		return overLimit
 	}
+	if result == begun && len(e.victims) > 0 {
+		e.takeNodes(j, e.victims)
+		result = nodesBusy
+	}
 	if result == begun {
 		alloc, result = e.guided(j, alloc)
 	}
@@ -166,13 +171,13 @@ func (e *Engine) explain(j *job, result verdict) {
 		j.reason = reasonNodeLimit
 		e.touch()
 	case notAvailable:
-		j.reason = reasonNotAvailable
+		j.reason = slurmspec.NotAvailable
 		j.words = e.names.Unavailable(j.part.nodes, e.available, j.request.Required)
 		e.touch()
 	case reservationBusy:
 		j.reason = reasonReservation
 	case maintained:
-		j.reason, j.words = reasonNotAvailable, words.ForMaintenance
+		j.reason, j.words = slurmspec.NotAvailable, words.ForMaintenance
 	case unlicensed:
 		j.reason = reasonLicenses
 	default:
@@ -180,9 +185,8 @@ func (e *Engine) explain(j *job, result verdict) {
 	}
 }
 
-// pick chooses nodes that reservations of others leave to the job (_get_req_features). Without nodes the verdict
-// says why. The number of nodes is what the job counts for in limits: those that it gets, or would get on an empty
-// machine.
+// pick chooses nodes that reservations of others leave to the job (_get_req_features). Without nodes the verdict says
+// why. The number of nodes is what the job counts for in limits: those that it gets, or would get on an empty machine.
 func (e *Engine) pick(
 	j *job, set, within selection.Bits, c selection.Counts, mode selection.Mode,
 ) (*selection.Allocation, int, verdict) {
@@ -230,23 +234,30 @@ func (e *Engine) pickBest(
 		}
 		return nil, nil, notAvailable
 	}
+	e.victims = nil
 	e.tester.Weigh(set)
 	e.tester.Prefer(set, e.account.preferred(j), e.kinds)
 	e.outsideFlex(j, set)
 	candidates := usable.Clone()
-	candidates.AndNot(e.closed)
-	if r.Exclusive {
-		candidates.AndNot(e.state.Busy())
-	}
 	for i := 0; e.leaving > 0 && i < len(e.completing); i++ {
 		if e.completing[i] > 0 {
 			candidates.Clear(i)
 		}
 	}
-	busy := candidates.Count() < usable.Count()
+	if e.preempt == nil {
+		candidates.AndNot(e.closed)
+		if r.Exclusive {
+			candidates.AndNot(e.state.Busy())
+		}
+	}
+	count := candidates.Count()
+	busy := count < usable.Count()
 	if r.Required != nil && !candidates.Contains(r.Required) {
 		return nil, nil, nodesBusy
 	}
+	victims := e.candidates(j)
+	candidates.AndNot(e.closed)
+	preemption.Open(candidates, usable, victims)
 	// Since 24.11 the select plugin tests licences, in the place of its own test.
 	licensed := !e.rules.Since2411 || mode == selection.TestOnly || e.licenses.Free(j.licenses)
 	if licensed {
@@ -254,7 +265,13 @@ func (e *Engine) pickBest(
 			return alloc, alloc, begun
 		}
 	}
-	if candidates.Count() >= c.Min {
+	if licensed && len(victims) > 0 && mode == selection.RunNow {
+		try := preemption.Try{Tester: e.tester, State: e.state, Request: r, Counts: c, Candidates: victims}
+		if alloc, e.victims = e.preempt.Now(&try, candidates); alloc != nil {
+			return alloc, alloc, begun
+		}
+	}
+	if count >= c.Min {
 		possible = e.tester.Test(e.state, r, usable, c, selection.TestOnly)
 	}
 	fits := possible != nil

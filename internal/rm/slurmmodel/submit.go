@@ -13,9 +13,11 @@ import (
 	"rmreplay/internal/rm/slurm/jobdesc"
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurmmodel/demand"
+	"rmreplay/internal/rm/slurmmodel/dependencies"
 	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/reservations"
+	"rmreplay/internal/rm/window"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -134,22 +136,31 @@ func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 		return nil, err
 	}
 	e.tester.Classify(&j.request)
-	if j.needs, err = e.needsOf(work.Dependency); err != nil {
+	find := func(id string) (*submission, bool) { on, known := e.byID[id]; return on, known }
+	if j.needs, err = dependencies.Read(work.Dependency, find); err != nil {
 		return nil, err
 	}
+	e.corresponding = e.corresponding || j.needs.Corresponds()
+	in := "" // a window divides arrays into jobs called ARRAY_TASK ([arrays.Split]); other jobs share one of no limit
+	if on := strings.LastIndexByte(work.ID, '_'); on > 0 && work.Reservation == window.Reservation {
+		in = work.ID[:on]
+	} else if work.Array != "" {
+		in = work.ID
+	}
+	j.among = cmp.Or(e.arrays[in], &array{}) // a preset task may come before the others
+	e.arrays[in] = j.among
 	if work.Array != "" {
 		a, err := hpc.ParseArray(work.Array)
 		if err != nil {
 			return nil, fmt.Errorf("--array=%s: %w", work.Array, err)
 		}
-		j.tasks = a.Tasks
-		s.array = &array{limit: a.Limit}
-		j.array = s.array
+		j.tasks, j.among.limit = a.Tasks, a.Limit
+		s.array, j.array = j.among, j.among
 	}
 	if err := e.account.admit(j); err != nil {
 		return nil, err
 	}
-	if e.rules.RefuseForgotten && j.needs.namesForgotten() {
+	if e.rules.RefuseForgotten && j.needs.NamesForgotten() {
 		e.nextNumber++ // of the submission that is refused, before the engine submits the job without these dependencies
 	}
 	j.number, s.number = e.nextNumber, e.nextNumber
@@ -204,7 +215,7 @@ func (e *Engine) describeTimes(j *job, d *rpc.JobDesc) {
 		j.timeMin = 1
 	}
 	if d.Priority == 0 {
-		j.reason = reasonHeldUser
+		j.reason = slurmspec.HeldByUser
 	}
 }
 

@@ -4,14 +4,16 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/slurmmodel/words"
 	"rmreplay/internal/slurmspec"
 )
 
 // told is what was last reported of a pending job.
 type told struct {
-	reason   string
-	backfill rm.Backfill
 	planned  bool // backfill had planned its start
+	reason   slurmspec.Reason
+	words    string
+	backfill rm.Backfill
 }
 
 // tell reports the pending jobs whose reason has changed, with which backfill does something else than
@@ -22,10 +24,10 @@ func (e *Engine) tell() {
 		if j.state != pending || j.reason == slurmspec.NoReason || j.hopeless {
 			continue
 		}
-		now := told{j.reason.Because(j.words), j.backfill, j.told.planned || e.isPlanned(j)}
+		now := told{j.told.planned || e.isPlanned(j), j.reason, words.About(j.reason, j.words), j.backfill}
 		if now != j.told {
 			j.told = now
-			e.emit(j, rm.Waiting, now.reason, e.waiting(j))
+			e.emit(j, rm.Waiting, j.reason.Because(j.words), e.waiting(j))
 		}
 	}
 }
@@ -77,14 +79,10 @@ const (
 	reasonResources          slurmspec.Reason = 3
 	reasonNodeLimit          slurmspec.Reason = 4
 	reasonTimeLimit          slurmspec.Reason = 5
-	reasonHeldAdmin                           = slurmspec.HeldByAdmin
 	reasonBeginTime          slurmspec.Reason = 9
 	reasonLicenses           slurmspec.Reason = 10
 	reasonReservation        slurmspec.Reason = 14
-	reasonNotAvailable                        = slurmspec.NotAvailable
-	reasonHeldUser                            = slurmspec.HeldByUser
 	reasonConstraints        slurmspec.Reason = 21
-	reasonNeverSatisfied                      = slurmspec.NeverSatisfied
 	reasonPartitionConfig    slurmspec.Reason = 178
 	reasonArrayLimit         slurmspec.Reason = 72
 	reasonDeadline           slurmspec.Reason = 167

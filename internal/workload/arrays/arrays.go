@@ -19,7 +19,7 @@ import (
 // The notes count what several jobs cannot express in place of an array.
 const (
 	// NoteLimit counts arrays with a limit on how many of their tasks run at once. Each of
-	// the jobs has that limit for itself.
+	// the jobs has that limit for itself, except in the model of slurmctld.
 	NoteLimit = "array_limit_in_parts"
 	// NoteDependency counts dependencies on an array that are only approximated: on the failure
 	// of some task, of each task on the task of the same index, and one of several conditions.

@@ -153,12 +153,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		}
 		return ""
 	},
-	func(c *slurmmodel.Config) string {
-		if kind := strings.ToLower(keys.Value(c.Get, "PreemptType")); kind != "" && kind != "preempt/none" {
-			return "preemption (PreemptType=" + kind + ")"
-		}
-		return ""
-	},
+	preemption,
 	func(c *slurmmodel.Config) string {
 		params := strings.ToUpper(keys.Value(c.Get, "SelectTypeParameters"))
 		for _, one := range []string{"CR_SOCKET", "CR_ONE_TASK_PER_CORE"} {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurmmodel"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
@@ -50,6 +51,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 	for what, change := range map[string]func(*slurmmodel.Config, *workload.Workload){
 		"many messages":            site(cons + "SchedulerParameters=max_rpc_cnt=20"),
 		"no CompleteWait":          site(cons + "SchedulerParameters=reduce_completing_frag"),
+		"jobs that are requeued":   site(cons + "PreemptType=preempt/qos PreemptMode=REQUEUE,WITHIN"),
 		"nodes that are always on": site(cons + "SuspendProgram=/bin/true"),
 		"nodes of a cloud":         func(c *slurmmodel.Config, _ *workload.Workload) { c.Nodes[0].State = "CLOUD" },
 	} {
@@ -62,8 +64,18 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 	for want, change := range map[string]func(*slurmmodel.Config, *workload.Workload){
 		"SelectType=select/linear, the default before 24.11 (2 jobs)": site(""),
 		"SelectType=select/linear (2 jobs)":                           site("SelectType=select/linear"),
-		"preemption (PreemptType=preempt/qos) (2 jobs)":               site(cons + "PreemptType=preempt/qos"),
-		"SelectTypeParameters=CR_SOCKET (2 jobs)":                     site(cons + "SelectTypeParameters=CR_Socket"),
+		"preemption with PreemptMode=SUSPEND,GANG (2 jobs)":           site(cons + "PreemptType=preempt/qos PreemptMode=SUSPEND,GANG"),
+		"preemption with send_user_signal (2 jobs)": site(cons + "PreemptType=preempt/qos PreemptMode=REQUEUE " +
+			"SlurmctldParameters=preempt_send_user_signal"),
+		"preemption with PreemptMode=SUSPEND (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
+			c.Get = lines(cons + "PreemptType=preempt/partition_prio PreemptMode=REQUEUE")
+			c.Partitions[0].Get = lines("PreemptMode=SUSPEND")
+		},
+		"preemption with PreemptMode=GANG,SUSPEND (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
+			c.Get = lines(cons + "PreemptType=preempt/qos PreemptMode=CANCEL")
+			c.Associations = &associations.Set{Policies: map[string]*associations.Policy{"q": {PreemptMode: "gang,suspend"}}}
+		},
+		"SelectTypeParameters=CR_SOCKET (2 jobs)": site(cons + "SelectTypeParameters=CR_Socket"),
 		"SelectTypeParameters=CR_CPU with threads (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
 			c.Get = lines(cons + "SelectTypeParameters=CR_CPU")
 			c.Nodes[0] = hpc.Node{Name: "n1", Sockets: 1, CoresPerSocket: 4, ThreadsPerCore: 2, CPUs: 8}

@@ -2,6 +2,8 @@
 package guide
 
 import (
+	"fmt"
+
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 )
@@ -25,6 +27,14 @@ type Task struct {
 	Task int    // -1 for a job that is no array; of tasks that pend together the first
 	// Restarts is the number of its earlier runs.
 	Restarts int
+}
+
+// Name returns the name of the task: ID, or ID_TASK.
+func (t Task) Name() string {
+	if t.Task < 0 {
+		return t.Job
+	}
+	return fmt.Sprintf("%s_%d", t.Job, t.Task)
 }
 
 // View is what the model knows of a job at an instant.

@@ -30,8 +30,9 @@ type Machine struct {
 	// Since2411 and Since2605 say that the release is that or newer.
 	Since2411, Since2605 bool
 
-	stride int // sockets of the node that has most
-	slots  int // numbers of generic resources in use that a node has
+	stride int   // sockets of the node that has most
+	slots  int   // numbers of generic resources in use that a node has
+	kinds  []int // of nodes that differ in nothing but names, weights and generic resources
 }
 
 // Node is the hardware of a node.
@@ -73,10 +74,16 @@ const far = 1 << 30
 
 // Prepare computes what follows from the hardware. It must be called once before all else.
 func (m *Machine) Prepare() {
+	kinds := map[[4]int64]int{}
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
 		m.stride = max(m.stride, n.Sockets)
 		m.slots = max(m.slots, len(n.Devices))
+		kind := [4]int64{int64(n.Sockets), int64(n.Cores), int64(n.Threads), n.Memory}
+		if _, known := kinds[kind]; !known {
+			kinds[kind] = len(kinds)
+		}
+		m.kinds = append(m.kinds, kinds[kind])
 	}
 	for i := range m.Switches {
 		m.Switches[i].Distance = m.distances(i)

@@ -118,8 +118,8 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 	}
 	q := question{
 		class: r.Class, counts: c, exclusive: r.Exclusive, whole: r.Whole, leastLoaded: r.LeastLoaded,
-		patient: r.Patient, memory: r.Memory, memoryPerCPU: r.MemoryPerCPU, now: h.asksNow(), nowOnly: h.NowOnly,
-		busy: h.PreferBusy, linear: h.Linear, ended: h.ended(), considered: h.considered(),
+		patient: r.Patient, memory: r.Memory, memoryPerCPU: r.MemoryPerCPU, now: h.AsksNow(), nowOnly: h.NowOnly,
+		busy: h.PreferBusy, linear: h.Linear, ended: h.Ended(), considered: h.Considered(),
 	}
 	m.near = m.weights(m.near, set, x.Weights)
 	known, isNew := m.find(&q, set)
@@ -182,13 +182,13 @@ func (known *remembered) follow(h *Horizon) bool {
 	if known.nowOnly || known.answer.now {
 		return true
 	}
-	w, tests := h.walk(known.set), known.tests
+	w, tests := h.Walk(known.set), known.tests
 	for w.Next(nil) {
 		if len(tests) == 0 || tests[0] != w.Gone {
 			return false
 		}
 		if tests = tests[1:]; len(tests) == 0 && known.allocation != nil {
-			known.end = h.endBefore(&w, known.allocation)
+			known.end = endBefore(h, &w, known.allocation)
 			return true
 		}
 	}

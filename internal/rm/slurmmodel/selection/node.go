@@ -1,5 +1,7 @@
 package selection
 
+import "slices"
+
 // room is what a node has for a job.
 type room struct {
 	ok      bool
@@ -122,14 +124,40 @@ func sum(list []int) int {
 	return n
 }
 
+// lookAll looks at all nodes of a set and removes those that do not suffice. Many are like the one before.
+func (m *Machine) lookAll(t *test, nodes Bits) {
+	before := -1
+	for i := range nodes.All {
+		if before >= 0 && m.alike(t, before, i) {
+			t.rooms[i].copy(&t.rooms[before])
+		} else {
+			m.look(t, i)
+		}
+		if before = i; !t.rooms[i].ok {
+			nodes.Clear(i)
+		}
+	}
+}
+
+// alike reports whether two nodes have the same for a job.
+func (m *Machine) alike(t *test, a, b int) bool {
+	s, stride := t.state, m.stride
+	return m.kinds[a] == m.kinds[b] && len(t.request.Devices) == 0 &&
+		(t.allCores || slices.Equal(s.free[a*stride:(a+1)*stride], s.free[b*stride:(b+1)*stride])) &&
+		(t.anew || s.memory[a] == s.memory[b])
+}
+
+// copy makes a room like another of a job without generic resources.
+func (at *room) copy(other *room) {
+	at.ok, at.cpus, at.devices, at.most, at.free = other.ok, other.cpus, other.devices, other.most, other.free
+	at.cores = append(at.cores[:0], other.cores...)
+}
+
 // look fills in what a node has for a job (can_job_run_on_node). anew ignores what other jobs hold. all
 // counts their cores as free, but not their memory and generic resources (test 0).
 func (m *Machine) look(t *test, node int) {
 	r, n, at := t.request, &m.Nodes[node], &t.rooms[node]
 	at.ok, at.devices = false, 0
-	if cap(at.cores) < m.stride {
-		at.cores, at.kept = make([]int16, m.stride), make([]int16, m.stride)
-	}
 	at.cores = at.cores[:n.Sockets]
 	for k := range n.Sockets {
 		at.cores[k] = int16(n.Cores)

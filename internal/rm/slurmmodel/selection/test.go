@@ -91,6 +91,11 @@ func NewTester(m *Machine) *Tester {
 		scratch: test{work: newWork(m)}, nodes: NewBits(n), all: NewBits(n),
 		memory: newMemory(m), own: NewBits(n), offers: make([]int, n),
 	}
+	cores := make([]int16, 2*n*m.stride)
+	for i := range x.rooms {
+		at := cores[2*i*m.stride : 2*(i+1)*m.stride]
+		x.rooms[i].cores, x.rooms[i].kept = at[:0:m.stride], at[m.stride:m.stride:2*m.stride]
+	}
 	return x
 }
 
@@ -305,11 +310,7 @@ func (m *Machine) choose(t *test, nodes Bits) bool {
 	if m.Since2605 && t.counts.Max == 1 && !m.LeastLoaded && !t.request.LeastLoaded && !m.packsLast(t.request, t.counts) {
 		return m.chooseOne(t, nodes)
 	}
-	for i := range nodes.All {
-		if m.look(t, i); !t.rooms[i].ok {
-			nodes.Clear(i)
-		}
-	}
+	m.lookAll(t, nodes)
 	r := t.request
 	if nodes.Count() < t.counts.Min || r.Required != nil && !nodes.Contains(r.Required) {
 		return false

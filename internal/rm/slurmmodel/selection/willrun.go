@@ -1,10 +1,6 @@
 package selection
 
-import (
-	"sort"
-
-	"rmreplay/internal/rm/slurmmodel/windows"
-)
+import "rmreplay/internal/rm/slurmmodel/windows"
 
 // Running is a running job, for [Tester.WillRun].
 type Running struct {
@@ -14,27 +10,7 @@ type Running struct {
 }
 
 // Horizon are the parameters of [Tester.WillRun].
-type Horizon struct {
-	Now int64 // seconds since 1970
-	// Running are the running jobs in the order of their ends; jobs of one end in Slurm's order.
-	Running []Running
-	// Linear is bf_window_linear: by how many seconds each window is longer than the one before; 0 doubles it.
-	Linear int64
-	// PreferBusy is bf_busy_nodes.
-	PreferBusy bool
-	// GuessedEnd is after how many seconds a job is expected to end that should have ended already
-	// (KillWait + OverTimeLimit).
-	GuessedEnd int64
-	// NowOnly asks only whether the job can start now.
-	NowOnly bool
-
-	// The following hold since 24.11.
-
-	// Since2411 says that the release is 24.11 or newer. Since2605 says so for 26.05.
-	Since2411, Since2605 bool
-	// Begin is the earliest instant that is asked for. Until is when the next try would begin; 0 for none.
-	Begin, Until int64
-}
+type Horizon = windows.Horizon[Running]
 
 // WillRun looks for the instant, in seconds since 1970, at which a job could start, and for its nodes then
 // (_will_run_test in cons_common/job_test.c, _future_run_test in 24.11). It takes running jobs away in
@@ -72,7 +48,7 @@ func (a answer) at(h *Horizon) (*Allocation, int64) {
 func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) answer {
 	x.reweigh(set, h)
 	left := set
-	if h.asksNow() {
+	if h.AsksNow() {
 		x.dedicated = true
 		a := x.test(s, r, set, c, WillRun, false)
 		if x.dedicated = false; a != nil {
@@ -86,10 +62,10 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	stuck := r.Stuck // slurmctld holds no job because of the future
 	defer func() { r.Stuck = stuck }()
 	s.CopyTo(x.future)
-	w := h.walk(set)
-	if h.beginsLater() {
+	w := h.Walk(set)
+	if h.BeginsLater() {
 		x.reweigh(left, h)
-		for k := range h.ended() {
+		for k := range h.Ended() {
 			x.Remove(x.future, h.Running[k].Allocation)
 		}
 		if a := x.test(x.future, r, set, c, WillRun, false); a != nil {
@@ -97,30 +73,6 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 		}
 	}
 	return x.afterEnds(&w, r, c, h)
-}
-
-// asksNow reports whether a start at once is asked for.
-func (h *Horizon) asksNow() bool { return !h.Since2411 || h.Begin <= h.Now }
-
-// beginsLater reports whether a start at or after [Horizon.Begin] is asked for.
-func (h *Horizon) beginsLater() bool { return h.Since2411 && h.Begin > 0 }
-
-// ended returns how many running jobs will have ended when the job may begin. Until 24.11 that is not asked.
-func (h *Horizon) ended() int {
-	if !h.beginsLater() {
-		return 0
-	}
-	return sort.Search(len(h.Running), func(k int) bool {
-		return h.Running[k].End > h.Begin || h.Running[k].End == h.Begin && !h.Since2605
-	})
-}
-
-// considered returns how many running jobs end before the next try would begin; 0 for all.
-func (h *Horizon) considered() int {
-	if !h.Since2411 || h.Until <= 0 {
-		return 0
-	}
-	return sort.Search(len(h.Running), func(k int) bool { return h.Running[k].End > h.Until })
 }
 
 // reweigh gives nodes their own weights again: since 24.11 a test does not remember earlier ones.
@@ -150,15 +102,6 @@ func (r Running) Has(set Bits) bool {
 	return false
 }
 
-// walk begins to take running jobs away that have nodes of a set and have not ended when the job may begin.
-func (h *Horizon) walk(set Bits) windows.Walk[Running] {
-	w := windows.Walk[Running]{Jobs: h.Running[h.ended():], Set: set, Linear: h.Linear}
-	if h.Since2411 {
-		w.Until = max(0, h.Until)
-	}
-	return w
-}
-
 // afterEnds takes running jobs away, a window at a time.
 func (x *Tester) afterEnds(w *windows.Walk[Running], r *Request, c Counts, h *Horizon) answer {
 	full := x.newTally(r, w.Set, c.Min)
@@ -170,7 +113,7 @@ func (x *Tester) afterEnds(w *windows.Walk[Running], r *Request, c Counts, h *Ho
 			continue
 		}
 		if a := x.test(x.future, r, w.Set, c, WillRun, h.PreferBusy); a != nil {
-			return answer{allocation: a, end: h.endBefore(w, a)}
+			return answer{allocation: a, end: endBefore(h, w, a)}
 		}
 	}
 	return answer{}
@@ -178,7 +121,7 @@ func (x *Tester) afterEnds(w *windows.Walk[Running], r *Request, c Counts, h *Ho
 
 // endBefore returns the end after which a job can start that needs the ends of those that have left. In 26.05 it is
 // that of the last one that had nodes of the job.
-func (h *Horizon) endBefore(w *windows.Walk[Running], a *Allocation) int64 {
+func endBefore(h *Horizon, w *windows.Walk[Running], a *Allocation) int64 {
 	last := w.Last
 	if h.Since2605 {
 		for last > 0 && !w.Jobs[last].Nodes.Overlaps(a.Nodes) {

@@ -10,10 +10,19 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/slurmspec"
 )
 
 // ForMaintenance is the reason of a job that waits for nodes of a maintenance reservation (_pick_best_nodes).
 const ForMaintenance = "Reserved for maintenance"
+
+// About returns what the words of a job add to its reason: only those about nodes that are not available do.
+func About(reason slurmspec.Reason, text string) string {
+	if reason == slurmspec.NotAvailable {
+		return text
+	}
+	return ""
+}
 
 // Names has the names of sets of nodes. It remembers the last ones: of many jobs each pass says that they lack the same
 // nodes.

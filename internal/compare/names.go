@@ -1,0 +1,69 @@
+package compare
+
+import "rmreplay/internal/run"
+
+// identity is one of the texts by which a job may be known: its ID or its name.
+type identity func(row *run.Row) string
+
+func byID(row *run.Row) string   { return row.Job }
+func byName(row *run.Row) string { return row.Name }
+
+// sameNames returns the ID in the baseline of each job of a set, if no job has the same ID on both sides: that of
+// the job with the same name, or whose name is the other one's ID, as where a replay's jobs were named after those
+// of a log. It returns nil if names repeat, or fewer than half of the jobs of either side have a partner.
+func sameNames(baseline, set []run.Row) (best map[string]string) {
+	ids, known := jobsBy(baseline, byID)
+	if !known {
+		return nil
+	}
+	for i := range set {
+		if ids[set[i].Job] != "" {
+			return nil
+		}
+	}
+	for _, by := range [][2]identity{{byName, byName}, {byID, byName}, {byName, byID}} {
+		a, unique := jobsBy(baseline, by[0])
+		b, alsoUnique := jobsBy(set, by[1])
+		if !unique || !alsoUnique {
+			continue
+		}
+		found := map[string]string{}
+		for text, job := range b {
+			if partner, both := a[text]; both {
+				found[job] = partner
+			}
+		}
+		if len(found) > len(best) && 2*len(found) >= max(len(a), len(b)) {
+			best = found
+		}
+	}
+	return best
+}
+
+// jobsBy returns the IDs of jobs by one of their texts. It reports false if a job has none, or two jobs have the same.
+func jobsBy(rows []run.Row, text identity) (jobs map[string]string, unique bool) {
+	jobs = map[string]string{}
+	for i := range rows {
+		row, name := &rows[i], text(&rows[i])
+		if job, taken := jobs[name]; name == "" || taken && job != row.Job {
+			return nil, false
+		}
+		jobs[name] = row.Job
+	}
+	return jobs, true
+}
+
+// renamed returns the rows with the IDs of the baseline's jobs; ids is from [sameNames].
+func renamed(rows []run.Row, ids map[string]string) []run.Row {
+	if ids == nil {
+		return rows
+	}
+	list := make([]run.Row, len(rows))
+	for i, row := range rows {
+		if id := ids[row.Job]; id != "" {
+			row.Job = id
+		}
+		list[i] = row
+	}
+	return list
+}

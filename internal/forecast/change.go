@@ -1,0 +1,95 @@
+package forecast
+
+import (
+	"context"
+	"fmt"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
+	"rmreplay/internal/workload"
+)
+
+// Changed is the forecast of a job that waits, had its user changed its request.
+type Changed struct {
+	Waiting
+	// Ends is the probability that the job ends by itself within its time limit.
+	Ends float64
+}
+
+// Changes tries changes of a job that waits. Each keeps the job's age, and has the draws of the forecast of the queue.
+type Changes struct {
+	q       *Queue
+	key     Key
+	job     *hpc.Job
+	opts    Options
+	learned learned
+}
+
+// NewChanges learns the run times of a queue once, for all changes of a job. The error says that the job does not wait
+// in the queue, or why the run times cannot be learned.
+func NewChanges(ctx context.Context, q *Queue, key Key, opts Options) (*Changes, error) {
+	c := &Changes{q: q, key: key, opts: opts}
+	for _, job := range q.Workload.Jobs.All() {
+		if job.ID == key.Job {
+			one := *job // the list uses its memory again
+			c.job = &one
+		}
+	}
+	if c.job == nil || q.Workload.Preset(c.job) {
+		return nil, fmt.Errorf("changing job %s: it does not wait in the queue (want a pending job)", key.Job)
+	}
+	c.opts.Occupancy = 0
+	var err error
+	c.learned, err = q.learn(ctx, opts)
+	return c, err
+}
+
+// Job returns the job as it is.
+func (c *Changes) Job() hpc.Job { return *c.job }
+
+// Try forecasts the job with another request.
+func (c *Changes) Try(ctx context.Context, request *hpc.Request) (Changed, error) {
+	q, job := *c.q, *c.job
+	w := *q.Workload
+	w.Jobs = workload.JobsOf(w.Jobs.List()...)
+	job.Request = *request
+	for i, other := range w.Jobs.All() {
+		if other.ID == job.ID {
+			w.Jobs.Set(i, &job)
+		}
+	}
+	q.Workload = &w
+	own := []Key{c.key}
+	all, err := q.play(ctx, own, c.opts, q.drawing(c.learned, c.opts), c.opts.realizations())
+	if err != nil {
+		return Changed{}, err
+	}
+	starts, doubts := startsOf(all, own, q.At), doubtsOf(all)
+	one := Changed{Waiting: q.waiting(own, starts, 0, c.opts)[0], Ends: 1}
+	if one.Never == c.opts.realizations() && len(doubts) > 0 {
+		one.Why = doubts[0]
+	}
+	if limit := predict.Limit(request); limit > 0 {
+		one.Ends = within(c.learned[job.ID], limit)
+	}
+	return one, nil
+}
+
+// within returns the probability that a run takes less than so many seconds.
+func within(d Distribution, seconds float64) float64 {
+	if _, succeeds := d.(untilLimit); succeeds {
+		if d.QuantileAfter(0, 0) <= seconds {
+			return 1
+		}
+		return 0
+	}
+	low, high := 0.0, 1.0
+	for range 20 { // a millionth
+		if middle := (low + high) / 2; d.QuantileAfter(middle, 0) < seconds {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low
+}

@@ -1,0 +1,168 @@
+// Package sooner lists what a user could change of a pending job, so that it may start sooner: a shorter time limit,
+// fewer nodes, another partition or QOS. Slurm would accept each change: the rules of the site decide
+// ([admission.Site.Judge]). Whether a change helps has to be tried.
+package sooner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/forecast"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/admission"
+	"rmreplay/internal/rm/slurm/associations"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/slurmspec"
+)
+
+// Change is a change of a pending job.
+type Change struct {
+	// Name is what changes, as options of `scontrol update`: "TimeLimit=1:00:00".
+	Name string
+	// Shorter says that the time limit is shorter, so that the job is killed if it runs longer. Fewer says that the
+	// same job runs on fewer nodes.
+	Shorter, Fewer bool
+	Request        hpc.Request
+}
+
+// The most partitions and QOS that are tried.
+const (
+	mostPartitions = 4
+	mostQOS        = 3
+	leastLimit     = time.Minute
+)
+
+// Changes returns the changes of a job of a queue that the site whose cluster directory is given allows, those that
+// cost a user least first. The error says that the site's configuration cannot be read.
+func Changes(q *forecast.Queue, job *hpc.Job, dir string) ([]Change, error) {
+	cluster, err := experiment.OpenCluster(dir, 0)
+	if err != nil {
+		return nil, fmt.Errorf("looking for changes of job %s: %w", job.ID, err)
+	}
+	site, err := experiment.Rules(q.Workload, cluster, experiment.ModelRelease)
+	if err != nil {
+		return nil, fmt.Errorf("looking for changes of job %s: %w", job.ID, err)
+	}
+	f := finder{q: q, job: job, cluster: cluster, site: site}
+	f.limits()
+	f.partitions()
+	f.qos()
+	f.nodes()
+	return f.list, nil
+}
+
+// finder collects changes.
+type finder struct {
+	q       *forecast.Queue
+	job     *hpc.Job
+	cluster *conf.Cluster
+	site    *admission.Site
+	list    []Change
+}
+
+// add adds a change that Slurm accepts, and reports whether it does.
+func (f *finder) add(c Change) bool {
+	changed := *f.job
+	changed.Request = c.Request
+	if f.site.Judge(&changed, f.reservation) != nil {
+		return false
+	}
+	f.list = append(f.list, c)
+	return true
+}
+
+// reservation returns a reservation of the queue.
+func (f *finder) reservation(name string) *hpc.Reservation {
+	for i := range f.q.Workload.Reservations {
+		if r := &f.q.Workload.Reservations[i].Reservation; strings.EqualFold(r.Name, name) {
+			return r
+		}
+	}
+	return nil
+}
+
+// limits adds a half and a quarter of the time limit, in whole minutes as slurmctld keeps it.
+func (f *finder) limits() {
+	limit := f.job.TimeLimit
+	if limit == 0 {
+		for i := range f.cluster.Partitions {
+			if p := &f.cluster.Partitions[i]; p.Name == f.job.Partition {
+				limit = p.DefaultLimit()
+			}
+		}
+	}
+	if limit == hpc.Unlimited {
+		return
+	}
+	for _, part := range []time.Duration{2, 4} {
+		shorter := (limit / part).Truncate(time.Minute)
+		if shorter < leastLimit || shorter < f.job.TimeMin {
+			return
+		}
+		request := f.job.Request
+		request.TimeLimit = shorter
+		f.add(Change{Name: "TimeLimit=" + slurmspec.FormatSpan(shorter), Shorter: true, Request: request})
+	}
+}
+
+// partitions adds the other partitions, those with the most nodes first.
+func (f *finder) partitions() {
+	own := strings.Split(f.job.Partition, ",")
+	others := slices.DeleteFunc(slices.Clone(f.cluster.Partitions), func(p conf.Partition) bool {
+		return slices.Contains(own, p.Name) || f.job.Partition == "" && p.Default
+	})
+	slices.SortStableFunc(others, func(a, b conf.Partition) int { return len(b.Nodes) - len(a.Nodes) })
+	n := 0
+	for i := range others {
+		request := f.job.Request
+		request.Partition = others[i].Name
+		if n < mostPartitions && f.add(Change{Name: "Partition=" + others[i].Name, Request: request}) {
+			n++
+		}
+	}
+}
+
+// qos adds the other QOS that the user's association has and the partition allows.
+func (f *finder) qos() {
+	commands, _ := f.cluster.AccountCommands(f.q.Workload.Submitters())
+	declared := associations.Read(commands, f.cluster.AccountsFile, f.cluster.Name)
+	names := make([]string, 0, len(declared.QOS))
+	for name := range declared.QOS {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	n := 0
+	for _, name := range names {
+		if strings.EqualFold(name, f.job.QOS) {
+			continue
+		}
+		request := f.job.Request
+		request.QOS = name
+		if n < mostQOS && f.add(Change{Name: "QOS=" + name, Request: request}) {
+			n++
+		}
+	}
+}
+
+// nodes adds half of the nodes, with half of the tasks.
+func (f *finder) nodes() {
+	r := f.job.Request
+	if r.MinNodes < 2 || r.NodeList != "" {
+		return
+	}
+	half := (r.MinNodes + 1) / 2
+	r.Tasks = (r.Tasks*half + r.MinNodes - 1) / r.MinNodes
+	r.MaxNodes = max(half, r.MaxNodes/2)
+	if f.job.MaxNodes == 0 {
+		r.MaxNodes = 0
+	}
+	r.MinNodes = half
+	name := fmt.Sprintf("NumNodes=%d", half)
+	if r.Tasks > 0 {
+		name += fmt.Sprintf(" NumTasks=%d", r.Tasks)
+	}
+	f.add(Change{Name: name, Fewer: true, Request: r})
+}

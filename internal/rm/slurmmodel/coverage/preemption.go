@@ -1,0 +1,41 @@
+package coverage
+
+import (
+	"slices"
+	"strings"
+
+	"rmreplay/internal/rm/slurmmodel"
+	"rmreplay/internal/rm/slurmmodel/keys"
+)
+
+// preemption describes what preemption asks for and the model does not have; empty for nothing. Jobs that are
+// suspended share nodes with others in time slices.
+func preemption(c *slurmmodel.Config) string {
+	kind := strings.ToLower(keys.Value(c.Get, "PreemptType"))
+	if kind == "" || kind == "preempt/none" {
+		return ""
+	}
+	modes := []string{keys.Value(c.Get, "PreemptMode")}
+	for _, p := range c.Partitions {
+		modes = append(modes, keys.Value(p.Get, "PreemptMode"))
+	}
+	if c.Associations != nil {
+		for _, q := range c.Associations.Policies {
+			modes = append(modes, q.PreemptMode)
+		}
+	}
+	for _, mode := range modes {
+		for word := range strings.SplitSeq(strings.ToUpper(mode), ",") {
+			if slices.Contains([]string{"SUSPEND", "ON", "GANG", "PRIORITY"}, strings.TrimSpace(word)) {
+				return "preemption with PreemptMode=" + strings.ToUpper(mode)
+			}
+		}
+	}
+	options := strings.ToLower(keys.Value(c.Get, "PreemptParameters") + "," + keys.Value(c.Get, "SlurmctldParameters"))
+	for _, one := range []string{"reclaim_licenses", "send_user_signal"} {
+		if strings.Contains(options, one) {
+			return "preemption with " + one
+		}
+	}
+	return ""
+}

@@ -1,0 +1,149 @@
+package preemption
+
+import (
+	"cmp"
+	"slices"
+
+	"rmreplay/internal/rm/slurmmodel/selection"
+)
+
+// Try is a job that looks for nodes, and the candidates that it may preempt, in the order of [Settings.Order].
+type Try struct {
+	Tester     *selection.Tester
+	State      *selection.State
+	Request    *selection.Request
+	Counts     selection.Counts
+	Candidates []*Job
+}
+
+// forget lets the tester remember nothing of tests in a state that is not the machine's.
+func (t *Try) forget() func() {
+	class := t.Request.Class
+	t.Request.Class = 0
+	return func() { t.Request.Class = class }
+}
+
+// leaves reports whether a candidate leaves its nodes for good.
+func (s *Settings) leaves(job *Job) bool {
+	mode := s.ModeOf(job)
+	return mode == Requeue || mode == Cancel
+}
+
+// Now looks for nodes of a set that the job could have if others left them, and returns these (_run_now). It has been
+// tested before that the job does not fit now. Candidates leave in their order until the job fits. Those that had to
+// are then tried again in another order, so that fewer leave.
+func (s *Settings) Now(t *Try, set selection.Bits) (*selection.Allocation, []*Job) {
+	defer t.forget()()
+	list := slices.Clone(t.Candidates)
+	for round := 1; ; round++ {
+		alloc, last := s.drop(t, set, list)
+		if alloc == nil {
+			return nil, nil
+		}
+		if round > s.rounds+1 || len(list) <= round {
+			for _, job := range list[last+1:] {
+				job.usable = 1
+			}
+			return alloc, s.chosen(list, alloc.Nodes)
+		}
+		s.reorder(list, last, alloc.Nodes)
+	}
+}
+
+// Open adds to a job's nodes those that candidates have for themselves alone, of the usable ones (_bit_or_cond in
+// node_scheduler.c).
+func Open(nodes, usable selection.Bits, candidates []*Job) {
+	for _, job := range candidates {
+		for i := range job.Allocation.Nodes.All {
+			if job.Exclusive && usable.Has(i) {
+				nodes.Set(i)
+			}
+		}
+	}
+}
+
+// drop removes candidates until the job fits. It returns the place of the last one.
+func (s *Settings) drop(t *Try, set selection.Bits, list []*Job) (*selection.Allocation, int) {
+	future := t.Tester.NewState()
+	t.State.CopyTo(future)
+	for i, job := range list {
+		if !s.leaves(job) || !job.Allocation.Nodes.Overlaps(set) {
+			continue
+		}
+		t.Tester.Remove(future, job.Allocation)
+		alloc := t.Tester.Test(future, t.Request, set, t.Counts, selection.RunNow)
+		if job.usable = 0; alloc != nil {
+			return alloc, i
+		}
+	}
+	return nil, 0
+}
+
+// reorder puts the last candidate that had to leave first, and then those that have most of the job's nodes.
+func (s *Settings) reorder(list []*Job, last int, nodes selection.Bits) {
+	if s.strictOrder {
+		job := list[last]
+		copy(list[1:last+1], list[:last])
+		list[0] = job
+		return
+	}
+	const first = 99999
+	for i, job := range list {
+		switch {
+		case i < last:
+			job.usable = nodes.CountAnd(job.Allocation.Nodes)
+		case i == last:
+			job.usable = first
+		default:
+			job.usable = 0
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *Job) int { return cmp.Compare(b.usable, a.usable) })
+}
+
+// chosen returns the candidates that leave the job's nodes, up to the first one that need not.
+func (s *Settings) chosen(list []*Job, nodes selection.Bits) (chosen []*Job) {
+	for _, job := range list {
+		switch {
+		case !s.leaves(job) || !job.Allocation.Nodes.Overlaps(nodes):
+		case job.usable != 0:
+			return chosen
+		default:
+			chosen = append(chosen, job)
+		}
+	}
+	return chosen
+}
+
+// WillRun looks for the instant at which the job could start, as [selection.Tester.WillRun]. Candidates leave at once,
+// so that it is now if the job fits without them (_will_run_test).
+func (s *Settings) WillRun(t *Try, set selection.Bits, h *selection.Horizon) (*selection.Allocation, int64) {
+	if len(t.Candidates) == 0 {
+		return t.Tester.WillRun(t.State, t.Request, set, t.Counts, h)
+	}
+	if !h.Since2411 || h.Begin <= h.Now {
+		now := *h
+		now.NowOnly = true
+		if alloc, start := t.Tester.WillRun(t.State, t.Request, set, t.Counts, &now); alloc != nil && start <= h.Now {
+			return alloc, start
+		}
+	}
+	defer t.forget()()
+	future, gone := t.Tester.NewState(), map[*selection.Allocation]bool{}
+	t.State.CopyTo(future)
+	for _, job := range t.Candidates {
+		gone[job.Allocation] = true
+		if s.ModeOf(job) != Off {
+			t.Tester.Remove(future, job.Allocation)
+		}
+	}
+	running := make([]selection.Running, 0, len(h.Running))
+	for _, r := range h.Running {
+		if !gone[r.Allocation] {
+			running = append(running, r)
+		}
+	}
+	later := *h
+	later.Running, later.NowOnly = running, h.NowOnly && !h.Since2411
+	return t.Tester.WillRun(future, t.Request, set, t.Counts, &later)
+}

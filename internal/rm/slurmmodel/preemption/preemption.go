@@ -1,0 +1,293 @@
+// Package preemption is how slurmctld takes nodes away from running jobs for a job that waits: which jobs may be
+// preempted by which (the plugins preempt/qos and preempt/partition_prio, and preempt.c), and which of them a job
+// takes (_run_now and _will_run_test of the select plugins). The scheduler stops the jobs itself.
+package preemption
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/rm/slurmmodel/accounts"
+	"rmreplay/internal/rm/slurmmodel/keys"
+	"rmreplay/internal/rm/slurmmodel/parameters"
+	"rmreplay/internal/rm/slurmmodel/selection"
+	"rmreplay/internal/slurmspec"
+)
+
+// Mode is what is done with a job that is preempted.
+type Mode uint8
+
+// The modes of PreemptMode.
+const (
+	Off Mode = iota
+	Cancel
+	Requeue
+	Suspend
+)
+
+// modeOf reads a value of PreemptMode, of a QOS or a partition. GANG and WITHIN are no modes.
+func modeOf(text string) (mode Mode, within bool) {
+	for word := range strings.SplitSeq(strings.ToLower(text), ",") {
+		switch strings.TrimSpace(word) {
+		case "cancel":
+			mode = Cancel
+		case "requeue":
+			mode = Requeue
+		case "suspend", "on":
+			mode = Suspend
+		case "within":
+			within = true
+		}
+	}
+	return mode, within
+}
+
+// Settings are the parts of slurm.conf about preemption.
+type Settings struct {
+	byQOS         bool // preempt/qos, and otherwise preempt/partition_prio
+	mode          Mode
+	within        bool
+	exempt        int64 // seconds
+	youngestFirst bool
+	strictOrder   bool
+	rounds        int    // preempt_reorder_count
+	mostPriority  uint32 // jobs with more are not preempted (min_exempt_priority)
+	rest          int64  // for how many seconds a job preempts no others after it has preempted some
+}
+
+// Read reads slurm.conf. It returns nil if nothing is preempted.
+func Read(get keys.Get, par *parameters.Parameters, rules parameters.Rules) *Settings {
+	kind := strings.TrimPrefix(strings.ToLower(keys.Value(get, "PreemptType")), "preempt/")
+	mode, within := modeOf(keys.Value(get, "PreemptMode"))
+	if kind != "qos" && kind != "partition_prio" || mode == Off && !within {
+		return nil
+	}
+	s := &Settings{
+		byQOS: kind == "qos", mode: mode, within: within, rounds: 1, mostPriority: slurmspec.NoVal,
+		rest: par.KillWait + keys.Number(get, "MessageTimeout", 10),
+	}
+	if d, err := slurmspec.ParseTimeSpec(keys.Value(get, "PreemptExemptTime")); err == nil && d > 0 {
+		s.exempt = int64(d / time.Second)
+	}
+	o := keys.OptionsOf(get)
+	s.youngestFirst, s.strictOrder = o.Has("preempt_youngest_first"), o.Has("preempt_strict_order")
+	s.rounds = int(o.Number("preempt_reorder_count", 1))
+	if rules.WholeSeconds { // PreemptParameters since 23.02
+		o := keys.Options(strings.ToLower(keys.Value(get, "PreemptParameters")))
+		s.youngestFirst, s.strictOrder = s.youngestFirst || o.Has("youngest_first"), s.strictOrder || o.Has("strict_order")
+		s.rounds = int(o.Number("reorder_count", int64(s.rounds)))
+		s.mostPriority = uint32(o.Number("min_exempt_priority", int64(s.mostPriority)))
+	}
+	return s
+}
+
+// Partition is what preemption reads of a partition.
+type Partition struct {
+	Nodes selection.Bits
+	Tier  int
+	QOS   *accounts.QOS
+	mode  Mode
+	own   bool  // it has a mode of its own
+	grace int64 // seconds
+}
+
+// NewPartition reads the line of a partition that has nodes and a tier.
+func NewPartition(get keys.Get, nodes selection.Bits, tier int) *Partition {
+	p := &Partition{Nodes: nodes, Tier: tier, grace: keys.Number(get, "GraceTime", 0)}
+	if text := keys.Value(get, "PreemptMode"); text != "" {
+		p.mode, _ = modeOf(text)
+		p.own = true
+	}
+	return p
+}
+
+// Job is what preemption reads of a job, and what it remembers of it.
+type Job struct {
+	QOS       *accounts.QOS // nil for none
+	Partition *Partition
+	Priority  uint32
+	// Exclusive says that it shares its nodes with no other job.
+	Exclusive bool
+	// Start is its start and End the end of its time limit, in seconds since 1970.
+	Start, End int64
+	// Allocation is what it has while it runs.
+	Allocation *selection.Allocation
+	// Place is its place in slurmctld's list of jobs.
+	Place int
+	// Began is when it last preempted jobs, in seconds since 1970; 0 for never. Underway says that it has preempted
+	// some in the present pass or cycle.
+	Began    int64
+	Underway bool
+	// Told is when it was told that it will be stopped, in seconds since 1970; 0 for never. By is the workload's ID of
+	// the job for which it was stopped, of a task ID_TASK.
+	Told int64
+	By   string
+
+	// usable decides the order in which jobs are tried; slurmctld remembers it between two tries (usable_nodes).
+	usable int
+}
+
+// mayPreempt reports whether a job may preempt another one at all (preempt_p_preemptable).
+func (s *Settings) mayPreempt(by, job *Job) bool {
+	if !s.byQOS {
+		return job.Partition.Tier < by.Partition.Tier && (!job.Partition.own || job.Partition.mode != Off)
+	}
+	switch {
+	case by.QOS == nil || job.QOS == nil:
+		return false
+	case by.QOS == job.QOS:
+		_, within := modeOf(by.QOS.PreemptMode)
+		return (within || s.within) && by.Priority > job.Priority
+	}
+	return slices.Contains(by.QOS.Preempts, job.QOS)
+}
+
+// Before reports whether a job comes before another one in the queue because it could preempt it
+// (preempt_p_job_preempt_check).
+func (s *Settings) Before(a, b *Job) bool {
+	if s.byQOS {
+		return s.mayPreempt(a, b)
+	}
+	return a.Partition.Tier > b.Partition.Tier && a.Partition.Nodes.Overlaps(b.Partition.Nodes)
+}
+
+// ModeOf returns what is done with a job that is preempted. It is Off if nothing is preempted, of nil settings.
+func (s *Settings) ModeOf(job *Job) Mode {
+	if s == nil {
+		return Off
+	}
+	mode := s.mode
+	switch {
+	case s.byQOS && job.QOS != nil && job.QOS.PreemptMode != "" && job.QOS.PreemptMode != "cluster":
+		mode, _ = modeOf(job.QOS.PreemptMode)
+	case !s.byQOS && job.Partition.own:
+		mode = job.Partition.mode
+	}
+	return mode
+}
+
+// Grace returns for how many seconds a job still runs when it is preempted.
+func (s *Settings) Grace(job *Job) int64 {
+	switch {
+	case !s.byQOS:
+		return job.Partition.grace
+	case job.QOS == nil:
+		return 0
+	}
+	return job.QOS.GraceTime
+}
+
+// exemptUntil returns until when a job is not preempted (acct_policy_get_preemptable_time).
+func (s *Settings) exemptUntil(job *Job) int64 {
+	first, second := job.QOS, job.Partition.QOS
+	if second != nil && (first == nil || !first.OverPartQOS) {
+		first, second = second, first
+	}
+	for _, q := range []*accounts.QOS{first, second} {
+		if q != nil && q.PreemptExempt >= 0 {
+			return job.Start + q.PreemptExempt
+		}
+	}
+	return job.Start + s.exempt
+}
+
+// MayBePreempted reports whether a running job is a candidate for one that waits, at a second.
+func (s *Settings) MayBePreempted(job, by *Job, now int64) bool {
+	return s.mayPreempt(by, job) && job.Priority <= s.mostPriority && now >= s.exemptUntil(job) &&
+		job.Allocation.Nodes.Overlaps(by.Partition.Nodes)
+}
+
+// Order sorts candidates into the order in which they are tried (slurm_find_preemptable_jobs).
+func (s *Settings) Order(candidates []*Job) {
+	slices.SortFunc(candidates, func(a, b *Job) int {
+		order := cmp.Compare(s.rank(a), s.rank(b))
+		if s.youngestFirst {
+			order = cmp.Compare(b.Start, a.Start)
+		}
+		return cmp.Or(order, cmp.Compare(a.Place, b.Place))
+	})
+}
+
+// rank is lower for jobs that are preempted first: those of low tiers or QOS, and then small ones (_gen_job_prio).
+func (s *Settings) rank(job *Job) uint32 {
+	high := uint32(0)
+	switch {
+	case !s.byQOS:
+		high = uint32(job.Partition.Tier)
+	case job.QOS != nil:
+		high = min(job.QOS.Priority, 0xffff)
+	}
+	return high<<16 + uint32(min(len(job.Allocation.Parts), 0xffff))
+}
+
+// Sort sorts a queue by a comparison that need not be transitive, as that of a queue with preemption: a merge sort
+// of halves, as the C library's qsort.
+func Sort[T any](list []T, compare func(a, b T) int) {
+	if len(list) < 2 {
+		return
+	}
+	half := len(list) / 2
+	Sort(list[:half], compare)
+	Sort(list[half:], compare)
+	left, right := slices.Clone(list[:half]), list[half:]
+	for i := range list {
+		switch {
+		case len(left) == 0:
+			return
+		case len(right) == 0 || compare(left[0], right[0]) <= 0:
+			list[i], left = left[0], left[1:]
+		default:
+			list[i], right = right[0], right[1:]
+		}
+	}
+}
+
+// Begin reports whether a job stops others now: not if it has done so within the last seconds, since these may still
+// be on their nodes.
+func (s *Settings) Begin(job *Job, now int64) bool {
+	if job.Began > now-s.rest && job.Began != 0 {
+		return false
+	}
+	job.Began, job.Underway = now, true
+	return true
+}
+
+// Stop preempts a running job for another one, at a second (slurm_job_preempt). A job with a grace time is only told so
+// at first, and its End becomes that of the grace time. Stop reports whether the job leaves its nodes now, and whether
+// it returns to the queue, if it can.
+func (s *Settings) Stop(job *Job, by string, now int64) (leaves, requeue bool) {
+	grace := int64(0)
+	switch {
+	case job.Told == 0:
+		grace = s.Grace(job)
+		job.End = min(job.End, now+grace)
+	case now < job.End:
+		return false, false
+	}
+	if job.Told = now; grace > 0 {
+		return false, false
+	}
+	job.By = by
+	return true, s.ModeOf(job) == Requeue
+}
+
+// SetAside lets a job preempt others again that has preempted some in this cycle, as the next task of an array does. It
+// returns when it did so, or else the instant that it is given.
+func (j *Job) SetAside(began int64) int64 {
+	if j.Underway {
+		began, j.Began, j.Underway = j.Began, 0, false
+	}
+	return began
+}
+
+// Restore undoes SetAside, if the job has not preempted others since.
+func (j *Job) Restore(began int64) {
+	if j.Began == 0 && began != 0 {
+		j.Began, j.Underway = began, true
+	}
+}
+
+// Renew forgets the last run of a job that returns to the queue.
+func (j *Job) Renew() { j.Told, j.By = 0, "" }
