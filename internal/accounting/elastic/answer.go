@@ -43,7 +43,7 @@ func (a *asking) rows(bucket object, by []question.Key, keys []any) error {
 	for _, one := range list {
 		below, ok := one.(object)
 		if !ok {
-			return errors.New("a bucket is no object")
+			return errors.New("a bucket is not a JSON object")
 		}
 		if whole(below["doc_count"]) == 0 {
 			continue
