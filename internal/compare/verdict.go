@@ -47,7 +47,7 @@ func Judge(w *workload.Workload, rows iter.Seq[*run.Row], m *run.Manifest) *run.
 	return newVerdict(&tables[0][0], tables[1])
 }
 
-// verdictOf returns the verdict on a pair of sets of which one is a recorded workload; nil for
+// verdictOf returns the verdict on a pair of sets, one of them a recorded workload; nil for
 // other pairs.
 func verdictOf(a, b []table, distances *Distances, pair [2]int) *run.Verdict {
 	isRecorded := func(list []table) bool { return len(list) == 1 && list[0].Manifest.Engine == run.EngineRecorded }

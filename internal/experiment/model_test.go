@@ -120,7 +120,7 @@ func (s *scene) replay(t *testing.T, d *datadriven.TestData, live bool) string {
 	return want
 }
 
-// TestModelReservedForMaintenance holds that a job that waits for the end of a maintenance has slurmctld's words, by
+// TestModelReservedForMaintenance checks that a job that waits for the end of a maintenance has slurmctld's words, by
 // which package waits knows a reservation.
 func TestModelReservedForMaintenance(t *testing.T) {
 	cluster := tinyCluster(t)
@@ -144,7 +144,7 @@ func TestModelReservedForMaintenance(t *testing.T) {
 	}
 }
 
-// TestModelRejected holds that jobs that the model of Slurm rejects make a run as little valid as they do a replay: a
+// TestModelRejected checks that jobs that the model of Slurm rejects make a run as little valid as they do a replay: a
 // job that ran when it was recorded does, and one that was rejected then does not.
 func TestModelRejected(t *testing.T) {
 	const lines = "job j0 at=5 run=30 -t 5 -n 1\njob j1 at=6 run=30 -t 5 -n 1 -p missing\n"

@@ -160,7 +160,7 @@ const (
 	// RuleRenamed counts jobs that got another ID because an earlier job of the source has the
 	// same name.
 	RuleRenamed = "id_made_unique"
-	// RuleNoLineEnd counts last lines without a line end of which the reader cannot tell whether
+	// RuleNoLineEnd counts last lines without a line end, if the reader cannot tell whether
 	// they are whole.
 	RuleNoLineEnd = "last_line_without_end"
 	// RuleLeftRunning counts jobs that ran when a window began, and that are left out because nobody knows on which

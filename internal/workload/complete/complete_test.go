@@ -223,7 +223,7 @@ func testBatches(t *testing.T, array string) {
 	}
 }
 
-// TestTimedOut: a job of which only the limit is known to have ended it has its run time as the limit, as sacct
+// TestTimedOut: a job that its limit ended for all that is known has its run time as the limit, as sacct
 // records it.
 func TestTimedOut(t *testing.T) {
 	w := &workload.Workload{Source: "sacct", Epoch: start, MachineProcessors: 64, Jobs: workload.JobsOf(&hpc.Job{

@@ -296,5 +296,6 @@ func ErrRemains(left []Remainder) error {
 		return nil
 	}
 	first := left[0]
-	return fmt.Errorf("%d words still have a name that was to be replaced; the first: %s in %s has %s", len(left), first.Word, first.File, first.Name)
+	return fmt.Errorf("%d words still contain a name that must be replaced; the first is %s in %s, with the name %s",
+		len(left), first.Word, first.File, first.Name)
 }
