@@ -197,7 +197,7 @@ func TestStory(t *testing.T) {
 	if len(s.Holders) != 1 || s.Holders[0].Job != "first" {
 		t.Errorf("holders %+v", s.Holders)
 	}
-	if len(s.LetStart) != 1 || !strings.HasPrefix(s.LetStart[0], "job first of ann ended at ") {
+	if len(s.LetStart) != 1 || !strings.HasPrefix(s.LetStart[0], "job first of ann, with 16 processors, ended at ") {
 		t.Errorf("let it start: %q", s.LetStart)
 	}
 	if len(s.Causes) == 0 || s.Causes[0].Kind != Burst && s.Causes[0].Kind != Full {

@@ -52,6 +52,11 @@ type Info struct {
 	// Endless is the number of jobs with neither a run time nor a time limit. Only the limit
 	// of their partition ends them. The offered work does not include them.
 	Endless int `json:"jobs_without_end"`
+	// NeverStarted is the number of tasks that ended before they started, by the record. NeverStartedCPUS is their
+	// part of the offered work. How long they would have run is not known: their limits count there, and their use
+	// of limits does not count below.
+	NeverStarted     int     `json:"tasks_never_started"`
+	NeverStartedCPUS float64 `json:"never_started_cpu_s"`
 
 	// Offered work is the number of processors (or nodes) requested, times how long the job
 	// runs if nobody cancels it: its run time, cut at its time limit. A job that asks for whole
@@ -180,10 +185,24 @@ func (info *Info) add(job *hpc.Job) float64 {
 		}
 		work += float64(size) * d.Seconds()
 		info.OfferedNodeS += float64(job.MinNodes) * d.Seconds()
+		if neverStarted(job, task) {
+			info.NeverStarted++
+			info.NeverStartedCPUS += float64(size) * d.Seconds()
+			continue
+		}
 		info.addUse(d, job.TimeLimit)
 	}
 	info.OfferedCPUS += work
 	return work
+}
+
+// neverStarted reports whether a task ended before it started, by the record.
+func neverStarted(job *hpc.Job, task int) bool {
+	if job.Recorded == nil {
+		return false
+	}
+	rec := job.Recorded.OfTask(task)
+	return rec.State.Ended() && rec.Start.IsZero()
 }
 
 func (info *Info) countKinds(job *hpc.Job) {
@@ -198,7 +217,7 @@ func (info *Info) countKinds(job *hpc.Job) {
 		{&info.Exclusive, job.Exclusive != ""},
 		{&info.Cancelled, job.CancelAfter > 0},
 		{&info.Failing, job.ExitCode != 0 || len(job.TaskExitCodes) > 0},
-		{&info.UntilLimit, job.TimeLimit > 0 && job.RunTime >= job.TimeLimit},
+		{&info.UntilLimit, job.TimeLimit > 0 && job.RunTime >= job.TimeLimit && !neverStarted(job, -1)},
 		{&info.Endless, !endsByItself(job)},
 	} {
 		if kind.is {
@@ -372,6 +391,10 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	}
 	p.line("  offered work  %s CPU-hours%s", hours(info.OfferedCPUS),
 		note(info.OfferedNodeS > 0, "; %s node-hours by jobs that name nodes", hours(info.OfferedNodeS)))
+	if info.NeverStarted > 0 {
+		p.line("                %s of them until the limits of %d %s that never started", hours(info.NeverStartedCPUS),
+			info.NeverStarted, quantity.Plural(info.NeverStarted, "job", "jobs"))
+	}
 	if info.OfferedLoad > 0 {
 		p.line("  offered load  %.1f %% of %d %s over the window", 100*info.OfferedLoad, info.MachineProcessors,
 			quantity.Plural(info.MachineProcessors, "processor", "processors"))

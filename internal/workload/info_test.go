@@ -45,6 +45,33 @@ func sum(list []int) (n int) {
 	return n
 }
 
+// TestInfoNeverStarted holds that a job that was cancelled while it waited counts in the offered work, where its part is
+// said, and not in the use of limits.
+func TestInfoNeverStarted(t *testing.T) {
+	w := readEvents(t, "-dt 0 -e submit_batch_job | -J a -sim-walltime 1800 --uid=ann -t 60 -n 2\n"+
+		"-dt 5 -e submit_batch_job | -J b -sim-walltime -1 --uid=ann -t 60 -n 4\n")
+	var jobs []*hpc.Job
+	for _, job := range w.Jobs.All() {
+		one := *job
+		if one.Name == "b" {
+			one.Recorded = &hpc.Recorded{State: hpc.Cancelled, End: one.Submit.Add(time.Minute)}
+		}
+		jobs = append(jobs, &one)
+	}
+	w.Jobs = workload.JobsOf(jobs...)
+	info := workload.NewInfo(w)
+	if info.OfferedCPUS != 2*1800+4*3600 || info.NeverStarted != 1 || info.NeverStartedCPUS != 4*3600 {
+		t.Errorf("offered %g, of it %g of %d that never started", info.OfferedCPUS, info.NeverStartedCPUS, info.NeverStarted)
+	}
+	if info.UsedS != 1800 || info.RequestedS != 3600 || info.UsedShare != .5 || info.UntilLimit != 0 {
+		t.Errorf("used %g of %g s, share %g, %d until the limit", info.UsedS, info.RequestedS, info.UsedShare, info.UntilLimit)
+	}
+	var text bytes.Buffer
+	if err := info.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), " of them until the limits of 1 job that never started\n") {
+		t.Errorf("%v\n%s", err, &text)
+	}
+}
+
 func TestInfo(t *testing.T) {
 	w := readEvents(t, infoEvents)
 	w.Actions = []hpc.Action{{At: w.Epoch, Shell: "date"}, {At: w.Epoch, Run: []string{"scontrol", "reconfigure"}}}
