@@ -100,7 +100,7 @@ var rules = []rule{
 		"sessions are a function of a workload"},
 	{"workload", "internal/workload/transform", []string{"internal/hpc", "internal/hostlist", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/arrays", "internal/quantity"}, offline,
 		"a transformation is a function of workloads"},
-	{"workload", "internal/workload/complete", []string{"internal/flags", "internal/hpc", "internal/jobjson", "internal/workload", "internal/workload/transform"}, computes,
+	{"workload", "internal/workload/complete", []string{"internal/flags", "internal/hostlist", "internal/hpc", "internal/jobjson", "internal/workload", "internal/workload/transform"}, computes,
 		"what a record lacks is made of the record, of facts and of random numbers; who reads sites and logs is above"},
 	{"workload", "internal/predict", []string{"internal/agenda", "internal/hpc", "internal/workload", "internal/quantity"}, computes,
 		"a predictor knows submissions and events alone, so that it cannot know the future"},
@@ -234,6 +234,8 @@ var rules = []rule{
 		"docs/schemas", "internal/access", "internal/accounts", "internal/experiment", "internal/figure", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/forecast/sooner", "internal/hpc", "internal/httpjson", "internal/origin", "internal/quantity", "internal/report", "internal/slurmspec", "internal/waits", "internal/wal",
 	}, []string{"os/exec"},
 		"the service ties captures, forecasts and their judge together; its caller has the command line"},
+	{"use cases", "internal/forecast/hint", []string{"internal/forecast/service", "internal/hpc", "internal/quantity", "internal/slurmspec"}, []string{"os/..."},
+		"a submission asks two services; how they answer is not its concern"},
 	{"use cases", "internal/progress", []string{"internal/replay", "internal/quantity"}, computes,
 		"how far a run is follows from what its loop says; the caller has the terminal and the clock"},
 	{"use cases", "internal/predict/benefit", []string{
@@ -327,7 +329,7 @@ var rules = []rule{
 		"errors of usage are about commands and flags, and know no package of the program"},
 	{"program", "internal/cli/slurmcmd", []string{"internal/cli/console", "internal/rm/slurm/install", "internal/slurmstore"}, offline,
 		"the group is a package of its own, which internal/cli adds to the program"},
-	{"program", "internal/cli/predictcmd", []string{"internal/cli/console", "internal/experiment", "internal/flags", "internal/hpc", "internal/inert", "internal/output", "internal/predict/...", "internal/replay", "internal/report", "internal/wal", "internal/workload", "internal/workload/transform", "internal/quantity"}, nil,
+	{"program", "internal/cli/predictcmd", []string{"internal/accounts", "internal/cli/console", "internal/experiment", "internal/flags", "internal/forecast/hint", "internal/hpc", "internal/inert", "internal/output", "internal/predict/...", "internal/replay", "internal/report", "internal/slurmspec", "internal/wal", "internal/workload", "internal/workload/transform", "internal/quantity"}, nil,
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli/forecastcmd", []string{
 		"internal/access", "internal/accounts", "internal/cli/console",

@@ -118,6 +118,9 @@ func renderHead(b *strings.Builder, h *service.Head, zone *time.Location) {
 	if h.Fault != nil {
 		fmt.Fprintf(b, "note: %s\n", inert.Line(h.Fault.Text))
 	}
+	for _, alarm := range h.Alarms {
+		fmt.Fprintf(b, "note: %s\n", inert.Line(alarm))
+	}
 }
 
 // quantileOf writes a quantile of a start.
@@ -177,6 +180,9 @@ func renderJob(b *strings.Builder, job *service.Job, zone *time.Location) {
 	line("P10", "%s", quantile("p10", job.P10))
 	line("P50", "%s", quantile("p50", job.P50))
 	line("P90", "%s", quantile("p90", job.P90))
+	if job.Doubtful {
+		line("but", "forecasts like this one were wrong too often lately")
+	}
 	for _, w := range job.Within {
 		line("within "+slurmspec.FormatSpan(time.Duration(w.Seconds*float64(time.Second))), "%s",
 			quantity.Percent(w.Probability))

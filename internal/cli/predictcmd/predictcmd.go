@@ -43,7 +43,7 @@ of them.
 The last three are trained. All have an interval from P10 to P90, which is calibrated
 online.`,
 	}
-	c.AddCommand(o.newTrain(), o.newEvaluate(), o.newApply(), o.newCompare(), o.newServe())
+	c.AddCommand(o.newTrain(), o.newEvaluate(), o.newApply(), o.newCompare(), o.newServe(), o.newScript(), o.newHint())
 	return c
 }
 

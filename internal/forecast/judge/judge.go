@@ -22,6 +22,9 @@ type Forecast struct {
 	P50     hpc.Time `json:"p50"`
 	P90     hpc.Time `json:"p90"`
 	Horizon hpc.Time `json:"horizon,omitempty"` // 0 for none
+	// C10 and C90 are P10 and P90 as [Judge.Recalibrate] moved them when the forecast was made; 0 in states of before.
+	C10 hpc.Time `json:"c10,omitempty"`
+	C90 hpc.Time `json:"c90,omitempty"`
 	// Slurm is the start that Slurm expected at the same instant; 0 if it did not say.
 	Slurm hpc.Time `json:"slurm,omitempty"`
 }
@@ -138,6 +141,8 @@ func isNear(a, b hpc.Time, most time.Duration) bool {
 type State struct {
 	Waiting []Entry `json:"waiting"`
 	Days    []Day   `json:"days"`
+	// Scales are those of [Judge.Scales].
+	Scales []Scaled `json:"scales,omitempty"`
 	// Gone counts jobs that left the queue without a start that was seen.
 	Gone int `json:"gone,omitempty"`
 }
@@ -162,11 +167,17 @@ type Judge struct {
 	waiting map[forecast.Key]*Waiting
 	days    map[int64]map[Class]*Tally
 	gone    int
+	scales  map[Class]*Scale
 }
 
 // New returns a judge that continues from a state. keep is for how many days starts count.
 func New(state State, keep time.Duration) *Judge {
-	j := &Judge{keep: keep, waiting: map[forecast.Key]*Waiting{}, days: map[int64]map[Class]*Tally{}, gone: state.Gone}
+	j := &Judge{keep: keep, waiting: map[forecast.Key]*Waiting{}, days: map[int64]map[Class]*Tally{}, gone: state.Gone,
+		scales: map[Class]*Scale{}}
+	for i := range state.Scales {
+		one := state.Scales[i]
+		j.scales[one.Class] = &one.Scale
+	}
 	for i := range state.Waiting {
 		e := &state.Waiting[i]
 		j.waiting[forecast.Key{Job: e.Job, Task: e.Task}] = &e.Waiting
@@ -180,7 +191,7 @@ func New(state State, keep time.Duration) *Judge {
 
 // State returns what the judge knows, in a fixed order.
 func (j *Judge) State() State {
-	s := State{Gone: j.gone, Waiting: []Entry{}, Days: []Day{}}
+	s := State{Gone: j.gone, Waiting: []Entry{}, Days: []Day{}, Scales: j.Scales()}
 	for key, w := range j.waiting {
 		s.Waiting = append(s.Waiting, Entry{key.Job, key.Task, *w})
 	}
@@ -255,6 +266,7 @@ func (j *Judge) See(at hpc.Time, starts map[forecast.Key]hpc.Time, pending []Pen
 			j.waiting[p.Key] = w
 		}
 		w.Partition = p.Partition
+		p.C10, p.C90 = j.Recalibrate(p.Partition, &p.Forecast)
 		w.add(p.Forecast)
 	}
 	for d := range j.days {
@@ -271,9 +283,9 @@ func (j *Judge) settle(w *Waiting, start hpc.Time) {
 		if f.At >= start {
 			break
 		}
-		lead := slices.IndexFunc(Leads, func(l Lead) bool { return start.Sub(f.At) < l.Ends })
-		j.tally(dayOf(start), Class{w.Partition, lead}).count(f, start)
+		j.tally(dayOf(start), Class{w.Partition, leadOf(start.Sub(f.At))}).count(f, start)
 	}
+	j.recalibrate(w.Partition, w.Forecasts, start)
 }
 
 // add adds a forecast, and leaves out earlier ones that are close to each other, by the rule of [Waiting].

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/httpjson"
 	"rmreplay/internal/origin"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/waits"
 )
@@ -41,7 +43,7 @@ func (s *Service) sees(w who, user string) bool {
 // staleAfter is after how many times the time between captures a forecast is stale.
 const staleAfter = 3
 
-// Head says of which forecast an answer is.
+// Head names the forecast that an answer comes from.
 type Head struct {
 	// At is the instant of the capture; nil if there is no forecast yet.
 	At *time.Time `json:"at"`
@@ -50,6 +52,8 @@ type Head struct {
 	Stale bool    `json:"stale"`
 	// Fault says since when there is no new forecast, and why.
 	Fault *Fault `json:"fault,omitempty"`
+	// Alarms say which forecasts were wrong too often lately, and must not be shown as good.
+	Alarms []string `json:"alarms,omitempty"`
 }
 
 // head returns the head of an answer that is given now. The caller holds the lock.
@@ -63,6 +67,13 @@ func (s *Service) head() Head {
 		at := r.Report.At
 		h.At, h.Age = &at, max(s.opts.now().Sub(at).Seconds(), 0)
 		h.Stale = h.Age > staleAfter*s.opts.Every.Seconds()
+	}
+	for _, c := range s.judge.Scales() {
+		if c.Wrong() {
+			h.Alarms = append(h.Alarms, fmt.Sprintf("forecasts in %s, with a median %s ahead, are not to be trusted: %.0f %% of "+
+				"the last starts were from P10 to P90 (80 %% would be right)", quantity.Name(c.Partition),
+				judge.Leads[c.Lead].Name, 100*c.Covered))
+		}
 	}
 	return h
 }
@@ -82,22 +93,27 @@ type Job struct {
 
 // Wait is what the service says of a job that waits.
 type Wait struct {
-	Name   string            `json:"name,omitempty"`
-	Nodes  int               `json:"nodes,omitempty"`
-	CPUs   int               `json:"cpus"`
-	Limit  float64           `json:"limit_s,omitempty"`
-	Submit time.Time         `json:"submit"`
-	P10    *time.Time        `json:"p10"`
-	P50    *time.Time        `json:"p50"`
-	P90    *time.Time        `json:"p90"`
-	Beyond []string          `json:"beyond_horizon,omitempty"`
-	Within []forecast.Within `json:"within"`
-	Never  int               `json:"never,omitempty"`
-	Slurm  *time.Time        `json:"slurm_start,omitempty"`
-	Ahead  Ahead             `json:"ahead"`
-	For    Reason            `json:"waits_for"`
-	Look   *time.Time        `json:"look_again,omitempty"`
-	Before []earlier         `json:"earlier,omitempty"`
+	Name   string     `json:"name,omitempty"`
+	Nodes  int        `json:"nodes,omitempty"`
+	CPUs   int        `json:"cpus"`
+	Limit  float64    `json:"limit_s,omitempty"`
+	Submit time.Time  `json:"submit"`
+	P10    *time.Time `json:"p10"`
+	P50    *time.Time `json:"p50"`
+	P90    *time.Time `json:"p90"`
+	Beyond []string   `json:"beyond_horizon,omitempty"`
+	// Raw10 and Raw90 are P10 and P90 of the realizations if they were recalibrated.
+	Raw10 *time.Time `json:"raw_p10,omitempty"`
+	Raw90 *time.Time `json:"raw_p90,omitempty"`
+	// Doubtful says that forecasts like this one were wrong too often lately.
+	Doubtful bool              `json:"doubtful,omitempty"`
+	Within   []forecast.Within `json:"within"`
+	Never    int               `json:"never,omitempty"`
+	Slurm    *time.Time        `json:"slurm_start,omitempty"`
+	Ahead    Ahead             `json:"ahead"`
+	For      Reason            `json:"waits_for"`
+	Look     *time.Time        `json:"look_again,omitempty"`
+	Before   []earlier         `json:"earlier,omitempty"`
 }
 
 // Reason says what a job waits for.
@@ -133,6 +149,11 @@ func (s *Service) pending(one *row, history bool) Job {
 		Name: w.Name, Nodes: w.Nodes, CPUs: w.CPUs, Limit: w.Limit, Submit: w.Submit, P10: w.P10, P50: w.P50, P90: w.P90,
 		Beyond: w.Beyond, Within: w.Within, Never: w.Never, Slurm: w.Slurm, Ahead: one.ahead, For: reason(w), Look: s.look(w),
 	}}
+	f := judged(s.known.Round.Report, w)
+	job.Doubtful = s.judge.Doubtful(w.Partition, &f)
+	if p10, p90 := s.judge.Recalibrate(w.Partition, &f); p10 != f.P10 || p90 != f.P90 {
+		job.P10, job.P90, job.Raw10, job.Raw90 = instant(p10), instant(p90), w.P10, w.P90
+	}
 	if job.Within == nil {
 		job.Within = []forecast.Within{}
 	}
@@ -141,7 +162,8 @@ func (s *Service) pending(one *row, history bool) Job {
 		for i := range list {
 			f := &list[i]
 			if at := f.At.Std(); at.Before(s.known.Round.Report.At) {
-				job.Before = append(job.Before, earlier{at, instant(f.P10), instant(f.P50), instant(f.P90)})
+				job.Before = append(job.Before, earlier{at, instant(cmp.Or(f.C10, f.P10)), instant(f.P50),
+					instant(cmp.Or(f.C90, f.P90))})
 			}
 		}
 	}
@@ -229,6 +251,23 @@ type Accuracy struct {
 	Gone    int       `json:"gone"`
 	All     Quality   `json:"all"`
 	Groups  []Quality `json:"groups"`
+	// Lately has the classes by the median's lead time, with what recalibration does to their intervals.
+	Lately []Lately `json:"lately"`
+}
+
+// Lately says how good the last forecasts of a class were. The shares are weighted exponentially: the last 50 jobs
+// count most.
+type Lately struct {
+	Partition string `json:"partition"`
+	Lead      string `json:"lead"` // from the forecast to its median
+	Jobs      int    `json:"jobs"`
+	// Raw is the coverage of the realizations' intervals, and Coverage that of the recalibrated ones.
+	Raw      float64 `json:"raw_coverage"`
+	Coverage float64 `json:"coverage"`
+	// Low and High are the factors of the distances from the median to P10 and P90. They count once enough jobs are known.
+	Low   float64 `json:"low_factor"`
+	High  float64 `json:"high_factor"`
+	Wrong bool    `json:"wrong"`
 }
 
 // Quality says how good the forecasts of a group were. Shares are from 0 to 1, and nil without a forecast.
@@ -279,11 +318,15 @@ func quality(t *judge.Tally) Quality {
 func (s *Service) accuracy() Accuracy {
 	groups, all := s.judge.Groups()
 	a := Accuracy{Days: s.opts.Keep.Hours() / 24, Waiting: s.judge.Waiting(), Gone: s.judge.Gone(), All: quality(&all),
-		Groups: []Quality{}}
+		Groups: []Quality{}, Lately: []Lately{}}
 	for i := range groups {
 		q := quality(&groups[i].Tally)
 		q.Partition, q.Lead = groups[i].Partition, judge.Leads[groups[i].Lead].Name
 		a.Groups = append(a.Groups, q)
+	}
+	for _, c := range s.judge.Scales() {
+		a.Lately = append(a.Lately, Lately{c.Partition, judge.Leads[c.Lead].Name, c.Jobs, c.Raw, c.Covered, math.Exp(c.Low),
+			math.Exp(c.High), c.Wrong()})
 	}
 	return a
 }

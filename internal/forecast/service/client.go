@@ -69,6 +69,39 @@ func (s Server) Sooner(ctx context.Context, id string) (*Sooner, error) {
 	return &a, nil
 }
 
+// Machine says how long jobs would wait that are submitted now.
+type Machine struct {
+	Forecast Head  `json:"forecast"`
+	Now      []Try `json:"submitted_now"`
+}
+
+// Machine asks how long jobs would wait that are submitted now, as Ask does.
+func (s Server) Machine(ctx context.Context) (*Machine, error) {
+	var m Machine
+	if err := s.get(ctx, "/v1/machine", &m); err != nil {
+		return nil, err
+	}
+	if m.Forecast.At == nil {
+		return nil, errNotOurs
+	}
+	return &m, nil
+}
+
+// Class returns what is known of jobs with a number of nodes in a partition; nil if nothing is. The partition may be ""
+// if only one is known.
+func (m *Machine) Class(partition string, nodes int) (found *Try) {
+	for i := range m.Now {
+		t := &m.Now[i]
+		if partition == "" && t.Partition != m.Now[0].Partition {
+			return nil
+		}
+		if (partition == "" || t.Partition == partition) && t.Size == sizeOf(nodes) {
+			found = t
+		}
+	}
+	return found
+}
+
 var errNotOurs = errors.New("asking the server: its JSON is not an answer of forecast serve")
 
 // get reads the answer of a path.

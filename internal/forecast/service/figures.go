@@ -36,7 +36,12 @@ var (
 		"step")
 	judgedFigure   = described("judged", "Forecasts of jobs that started in the days that count.", "partition", "lead")
 	coverageFigure = described("coverage_ratio", "Share of starts from P10 to P90; 0.8 is right.", "partition", "lead")
-	nearFigure     = described("near_ratio", "Share of starts within so many seconds of the median.", "partition", "lead",
+	latelyFigure   = described("recent_coverage_ratio", "Share of the last starts from P10 to P90, weighted "+
+		"exponentially, of the realizations' intervals (raw) and of the recalibrated ones; lead is that of the median.",
+		"partition", "lead", "intervals")
+	wrongFigure = described("wrong", "Whether the forecasts of a class were wrong too often lately.", "partition",
+		"lead")
+	nearFigure = described("near_ratio", "Share of starts within so many seconds of the median.", "partition", "lead",
 		"within")
 )
 
@@ -51,7 +56,8 @@ func (s *Service) metrics() http.Handler {
 // Describe sends the descriptions of the figures.
 func (f figures) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{waitFigure, atFigure, ageFigure, staleFigure, horizonFigure, pendingFigure,
-		runningFigure, takenFigure, madeFigure, failedFigure, judgedFigure, coverageFigure, nearFigure} {
+		runningFigure, takenFigure, madeFigure, failedFigure, judgedFigure, coverageFigure, nearFigure, latelyFigure,
+		wrongFigure} {
 		to <- d
 	}
 }
@@ -94,6 +100,15 @@ func (f figures) Collect(to chan<- prometheus.Metric) {
 				send(gauge, waitFigure, *wait, t.Partition, t.Size, quantile)
 			}
 		}
+	}
+	for _, c := range f.judge.Scales() {
+		lead, wrong := judge.Leads[c.Lead].Name, 0.0
+		if c.Wrong() {
+			wrong = 1
+		}
+		send(gauge, latelyFigure, c.Raw, c.Partition, lead, "raw")
+		send(gauge, latelyFigure, c.Covered, c.Partition, lead, "recalibrated")
+		send(gauge, wrongFigure, wrong, c.Partition, lead)
 	}
 	groups, _ := f.judge.Groups()
 	for i := range groups {

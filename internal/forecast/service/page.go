@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -27,7 +28,9 @@ var assets embed.FS
 
 // pages are the templates, style is that of the report's page with some rules more, and revision changes with it.
 var (
-	pages    = template.Must(template.ParseFS(assets, "assets/*.html"))
+	pages = sync.OnceValue(func() *template.Template {
+		return template.Must(template.ParseFS(assets, "assets/*.html"))
+	})
 	style    = report.Style + string(must(fs.ReadFile(assets, "assets/page.css")))
 	revision = func() string {
 		sum := sha256.Sum256([]byte(style))
@@ -50,6 +53,7 @@ const policy = "default-src 'none'; style-src 'self'; style-src-attr 'unsafe-inl
 type frame struct {
 	Title, Revision, At, Age, Engine, Fault string
 	Stale                                   bool
+	Alarms                                  []string
 	Error                                   string
 }
 
@@ -82,13 +86,13 @@ type overview struct {
 	Notes                 []string
 	Jobs                  []line
 	Now                   []map[string]string
-	Groups                []map[string]string
+	Groups, Lately        []map[string]string
 }
 
 // frame returns what a page with a title begins with. The caller holds the lock.
 func (s *Service) frame(title string) frame {
 	head := s.head()
-	f := frame{Title: title, Revision: revision, Stale: head.Stale}
+	f := frame{Title: title, Revision: revision, Stale: head.Stale, Alarms: head.Alarms}
 	if head.Fault != nil {
 		f.Fault = head.Fault.Text
 	}
@@ -163,6 +167,9 @@ func (s *Service) line(j *Job) line {
 	if j.Nodes > 0 {
 		l.Nodes = quantity.Count(j.Nodes)
 	}
+	if j.Doubtful {
+		l.P50 += " (not to be trusted)"
+	}
 	for _, w := range j.Within {
 		if w.Seconds == (4 * time.Hour).Seconds() {
 			l.Within = quantity.Percent(w.Probability)
@@ -217,6 +224,12 @@ func (s *Service) overview(r *http.Request, w who) (string, any, error) {
 	}
 	for i := range a.Groups {
 		o.Groups = append(o.Groups, qualityLine(&a.Groups[i]))
+	}
+	for i := range a.Lately {
+		l := &a.Lately[i]
+		o.Lately = append(o.Lately, map[string]string{"Partition": quantity.Name(l.Partition), "Lead": l.Lead,
+			"Jobs": quantity.Count(l.Jobs), "Raw": quantity.Percent(l.Raw), "Coverage": quantity.Percent(l.Coverage),
+			"Low": quantity.Decimal(l.Low), "High": quantity.Decimal(l.High)})
 	}
 	return "overview", o, nil
 }
@@ -405,7 +418,7 @@ func (s *Service) addPages(mux *http.ServeMux) {
 // show writes a page. What the template cannot make is an error before anything is written.
 func show(w http.ResponseWriter, status int, name string, data any) {
 	var b bytes.Buffer
-	if err := pages.ExecuteTemplate(&b, name, data); err != nil {
+	if err := pages().ExecuteTemplate(&b, name, data); err != nil {
 		refuse(w, fmt.Errorf("making the page: %w", err))
 		return
 	}

@@ -259,8 +259,8 @@ func (t *trial) task() next {
 			return nextRecord
 		}
 	}
-	if e.partitionRefuses(j, true) != slurmspec.NoReason || t.tooMany() || !e.licenses.Free(j.licenses) ||
-		!e.independent(j) {
+	if e.partitionRefuses(j, true) != slurmspec.NoReason || t.depths.Any() && t.tooMany() ||
+		!e.licenses.Free(j.licenses) || !e.independent(j) {
 		return nextRecord
 	}
 	var answer verdict

@@ -136,7 +136,8 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.await(j, a, answering, over)
 }
 
-// await plans the answers of an ending job's nodes. The job is over when none is left; slurmctld looks at its queue.
+// await plans the answers of an ending job's nodes. When the last node has told, the job is over and slurmctld
+// looks at its queue.
 func (e *Engine) await(j *job, a answers.Answers, left selection.Bits, over func()) {
 	told := e.agents.Send(e.now, left.Count())
 	answered := func(nodes selection.Bits, pass func()) func() {

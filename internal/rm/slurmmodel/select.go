@@ -211,7 +211,7 @@ func (e *Engine) pick(
 	return alloc, n, result
 }
 
-// pickBest chooses nodes of a set, of which only some are usable now (_pick_best_nodes). If the job has to wait, it
+// pickBest chooses nodes of a set, only some of which are usable now (_pick_best_nodes). If the job has to wait, it
 // also returns what the job could have if no others ran; otherwise that is what it gets. In a partition with
 // OverSubscribe=EXCLUSIVE the job becomes one for whole nodes. Until 24.11 it stays so in its other partitions.
 func (e *Engine) pickBest(

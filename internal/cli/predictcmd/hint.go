@@ -1,0 +1,129 @@
+package predictcmd
+
+import (
+	"context"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/accounts"
+	"rmreplay/internal/cli/console"
+	"rmreplay/internal/flags"
+	"rmreplay/internal/forecast/hint"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
+)
+
+func (o commands) newScript() *cobra.Command {
+	return &cobra.Command{
+		Use:   "script NAME",
+		Short: "Print a script that gives users of sbatch a hint at submission",
+		Long: `Prints a Lua script for a stock Slurm, which tells users in one line, when they submit a
+job, which time limit jobs like it need, and when such a job would start. It asks predict
+serve and forecast serve (rmreplay predict hint). It changes no job, and without an answer
+in 0.2 seconds it says nothing. Its first lines have the addresses. NAME is
+
+  cli_filter.lua  for CliFilterPlugins=lua, which runs in sbatch and salloc
+  job_submit.lua  for JobSubmitPlugins=lua, which runs in slurmctld and keeps it waiting
+
+docs/FORECAST.md says where they belong.`,
+		Example: `  rmreplay predict script cli_filter.lua > /etc/slurm/cli_filter.lua`,
+		Args:    console.WantArgs("NAME"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			text, known := hint.Scripts[args[0]]
+			if !known {
+				return console.Usagef("%s: not a script (want %s)", args[0],
+					strings.Join(slices.Sorted(maps.Keys(hint.Scripts)), " or "))
+			}
+			return o.Print(text)
+		},
+	}
+}
+
+// hintOptions are the flags of `predict hint`.
+type hintOptions struct {
+	servers  hint.Servers
+	patience time.Duration
+}
+
+func (o commands) newHint() *cobra.Command {
+	var opts hintOptions
+	c := &cobra.Command{
+		Use:   "hint [KEY=VALUE]...",
+		Short: "Print one line about a job that is being submitted",
+		Long: `Asks predict serve which time limit jobs like this one need, and forecast serve when such
+a job would start, and prints one line. The scripts of rmreplay predict script call it.
+It prints nothing without an answer within --patience, and does not fail for that.
+
+KEY is name, user (default: you), account, partition, qos, limit, nodes or tasks, with
+the VALUE that sbatch takes. What cannot be read counts as unknown, so that no submission
+fails.`,
+		Example: `  rmreplay predict hint partition=batch nodes=4 limit=12:00:00`,
+		RunE:    func(c *cobra.Command, args []string) error { return o.hint(c.Context(), args, opts) },
+	}
+	f := c.Flags()
+	f.StringVar(&opts.servers.Predict, "predict-server", "http://127.0.0.1:8765", "the `URL` of predict serve; \"\" for none")
+	f.StringVar(&opts.servers.Forecast, "forecast-server", "http://127.0.0.1:8766",
+		"the `URL` of forecast serve, or the path of its socket; \"\" for none")
+	flags.Duration(f, &opts.patience, "patience", 120*time.Millisecond, "give up after `DURATION`")
+	return c
+}
+
+func (o commands) hint(ctx context.Context, words []string, opts hintOptions) error {
+	ctx, cancel := context.WithTimeout(ctx, opts.patience)
+	defer cancel()
+	job := submitted(words)
+	if job.User == "" {
+		job.User, _ = accounts.Name(os.Getuid()) // one without a name has no history
+	}
+	if line := opts.servers.Line(ctx, &job); line != "" {
+		return o.Print(line + "\n")
+	}
+	return nil
+}
+
+// submitted returns the job that words describe.
+func submitted(words []string) (job hint.Job) {
+	for _, word := range words {
+		key, value, _ := strings.Cut(word, "=")
+		switch key {
+		case "name":
+			job.Name = value
+		case "user":
+			job.User = value
+		case "account":
+			job.Account = value
+		case "partition":
+			job.Partition = value
+		case "qos":
+			job.QOS = value
+		case "limit":
+			if limit, err := slurmspec.ParseTimeLimit(value); err == nil && limit > 0 && limit != hpc.Unlimited {
+				job.Limit = limit.Seconds()
+			}
+		case "nodes":
+			least, _, _ := strings.Cut(value, "-")
+			job.Nodes = count(least)
+		case "tasks":
+			job.Tasks = count(value)
+		}
+	}
+	return job
+}
+
+// mostCounted bounds numbers: slurmctld knows no larger ones, but values that stand for unknown ones.
+const mostCounted = 1 << 24
+
+// count reads a number; 0 for what is none.
+func count(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > mostCounted {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,156 @@
+package judge
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"rmreplay/internal/forecast"
+	"rmreplay/internal/hpc"
+)
+
+// Scale is by how much the intervals of a class are wider or narrower than the realizations say, and how many starts
+// lie in them. The shares are weighted exponentially: the last jobs count most.
+//
+// Each bound is moved as in adaptive conformal inference (Gibbs and Candès, "Adaptive conformal inference under
+// distribution shift", NeurIPS 2021), on the scale of the logarithm of its distance from the median: outwards by
+// step*(1-miss) if a start lies beyond it, and inwards by step*miss if it does not. The share of the starts beyond a
+// bound then tends to miss, whatever the starts do. All forecasts of a job in a class count as one, since one job that
+// starts late misses them all.
+type Scale struct {
+	// Low and High are the logarithms of the factors of the distances from P50 to P10 and to P90.
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	// Raw and Covered are the weighted shares of the starts in the intervals of the realizations and in the
+	// recalibrated ones.
+	Raw     float64 `json:"raw"`
+	Covered float64 `json:"covered"`
+	// Jobs counts the jobs.
+	Jobs int `json:"jobs"`
+}
+
+const (
+	// miss is the share of starts that may lie beyond either bound.
+	miss = 0.1
+	// step is how fast a bound moves, and memory the weight of a job in the shares: that of about 50 jobs counts.
+	step   = 0.1
+	memory = 0.02
+	// widest bounds the logarithms of the factors: e^4 is a factor of 55.
+	widest = 4
+	// slack is added to each distance, so that a bound that lies on the median can move.
+	slack = time.Minute
+	// Enough is from how many jobs of a class on its recalibrated intervals are shown and its alarm counts, and Poor
+	// is the coverage of them below which forecasts of the class are not good.
+	Enough = 20
+	Poor   = 0.6
+)
+
+// ClassOf returns the class of a forecast: that of its median, since nobody knows the start. It returns false if the
+// median is not known.
+func ClassOf(partition string, f *Forecast) (Class, bool) {
+	if f.P50 >= forecast.Later {
+		return Class{}, false
+	}
+	return Class{partition, leadOf(f.P50.Sub(f.At))}, true
+}
+
+func leadOf(lead time.Duration) int {
+	return slices.IndexFunc(Leads, func(l Lead) bool { return lead < l.Ends })
+}
+
+// Recalibrate returns P10 and P90 of a forecast with the scale of its class. They are those of the forecast while too
+// few jobs are known, and a bound that is not known stays unknown.
+func (j *Judge) Recalibrate(partition string, f *Forecast) (p10, p90 hpc.Time) {
+	class, known := ClassOf(partition, f)
+	s := j.scales[class]
+	if !known || s == nil || s.Jobs < Enough {
+		return f.P10, f.P90
+	}
+	return s.apply(f)
+}
+
+// apply moves the bounds of a forecast with a known median.
+func (s *Scale) apply(f *Forecast) (p10, p90 hpc.Time) {
+	moved := func(distance time.Duration, by float64) time.Duration {
+		return max(time.Duration(math.Exp(by)*float64(distance+slack))-slack, 0).Round(time.Second)
+	}
+	p10, p90 = max(f.P50.Add(-moved(f.P50.Sub(f.P10), s.Low)), min(f.At, f.P10)), f.P90
+	if f.P90 < forecast.Later {
+		p90 = f.P50.Add(moved(f.P90.Sub(f.P50), s.High))
+	}
+	return p10, p90
+}
+
+// recalibrate moves the scales by the forecasts of a job that started.
+func (j *Judge) recalibrate(partition string, list []Forecast, start hpc.Time) {
+	type share struct{ low, high, raw, covered, n float64 }
+	shares := map[Class]*share{}
+	for i := range list {
+		f := &list[i]
+		class, known := ClassOf(partition, f)
+		if !known || f.At >= start {
+			continue
+		}
+		s := shares[class]
+		if s == nil {
+			s = &share{}
+			shares[class] = s
+		}
+		if j.scales[class] == nil {
+			j.scales[class] = &Scale{Raw: 1 - 2*miss, Covered: 1 - 2*miss}
+		}
+		p10, p90 := j.scales[class].apply(f) // as they are now: see predict/model
+		s.n++
+		s.low += one(start < p10)
+		s.high += one(start > p90)
+		s.raw += one(f.P10 <= start && start <= f.P90)
+		s.covered += one(cmp.Or(f.C10, f.P10) <= start && start <= cmp.Or(f.C90, f.P90))
+	}
+	for class, s := range shares {
+		scale := j.scales[class]
+		scale.Jobs++
+		move := func(at *float64, beyond float64) {
+			*at = min(max(*at+step*(beyond-miss), -widest), widest)
+		}
+		move(&scale.Low, s.low/s.n)
+		move(&scale.High, s.high/s.n)
+		scale.Raw += memory * (s.raw/s.n - scale.Raw)
+		scale.Covered += memory * (s.covered/s.n - scale.Covered)
+	}
+}
+
+func one(so bool) float64 {
+	if so {
+		return 1
+	}
+	return 0
+}
+
+// Scaled is a class with its scale.
+type Scaled struct {
+	Class
+	Scale
+}
+
+// Wrong reports whether the recalibrated intervals of the class have too few starts, so that its forecasts must not be
+// shown as good.
+func (s *Scale) Wrong() bool { return s.Jobs >= Enough && s.Covered < Poor }
+
+// Scales returns the scales of all classes, in a fixed order.
+func (j *Judge) Scales() []Scaled {
+	list := []Scaled{}
+	for class, s := range j.scales {
+		list = append(list, Scaled{class, *s})
+	}
+	slices.SortFunc(list, func(a, b Scaled) int {
+		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Lead, b.Lead))
+	})
+	return list
+}
+
+// Doubtful reports whether forecasts like this one were wrong too often lately.
+func (j *Judge) Doubtful(partition string, f *Forecast) bool {
+	class, known := ClassOf(partition, f)
+	return known && j.scales[class] != nil && j.scales[class].Wrong()
+}

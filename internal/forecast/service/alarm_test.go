@@ -1,0 +1,51 @@
+package service
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"rmreplay/internal/forecast/judge"
+)
+
+// TestAlarm: forecasts of a class that was wrong too often are marked everywhere, and those of a class with wider
+// intervals have the intervals of the realizations beside them.
+func TestAlarm(t *testing.T) {
+	c := newCluster(t)
+	s := c.open(filepath.Join(t.TempDir(), "data"))
+	scales := func(covered, by float64) judge.State {
+		var state judge.State
+		for lead := range judge.Leads {
+			state.Scales = append(state.Scales, judge.Scaled{Class: judge.Class{Partition: "batch", Lead: lead},
+				Scale: judge.Scale{Low: by, High: by, Raw: 0.3, Covered: covered, Jobs: 50}})
+		}
+		return state
+	}
+	s.judge = judge.New(scales(0.8, 1), s.opts.Keep)
+	c.turn(s)
+	h := s.Handler(nil)
+	var a jobAnswer
+	get(t, h, "/v1/jobs/3", &a)
+	one := a.Jobs[0]
+	if len(a.Forecast.Alarms) > 0 || one.Doubtful || one.Raw90 == nil || !one.P90.After(*one.Raw90) || one.P10.After(*one.Raw10) ||
+		one.P10.Before(began) {
+		t.Errorf("recalibrated: %+v %+v", a.Forecast, one.Wait)
+	}
+	s.judge = judge.New(scales(0.45, 1), s.opts.Keep)
+	a = jobAnswer{}
+	get(t, h, "/v1/jobs/3", &a)
+	if len(a.Forecast.Alarms) != len(judge.Leads) || !strings.Contains(a.Forecast.Alarms[0], "forecasts in batch, with a median below "+
+		"15 minutes ahead, are not to be trusted: 45 %") || !a.Jobs[0].Doubtful {
+		t.Errorf("an alarm: %+v %+v", a.Forecast, a.Jobs[0].Wait)
+	}
+	for path, want := range map[string]string{
+		"/": "are not to be trusted: 45 %", "/jobs/3": "(not to be trusted)", "/machine": `role="alert"><strong>Wrong:`,
+		"/metrics":     `rmreplay_forecast_wrong{lead="1 to 4 hours",partition="batch"} 1`,
+		"/v1/accuracy": `"wrong":true`,
+	} {
+		var text string
+		if get(t, h, path, &text); !strings.Contains(text, want) {
+			t.Errorf("%s: no %q in %s", path, want, text)
+		}
+	}
+}
