@@ -229,12 +229,11 @@ func (j *job) ends() []int {
 func (e *Engine) enforceLimits() {
 	now := e.second()
 	for _, j := range slices.Clone(e.list) {
-		if j.state == running && j.preemption.Told != 0 {
-			e.stop(j, "")
-			continue
-		}
 		over := j.state == running && (!j.endless && j.end <= now-e.par.OverTimeLimit || e.reservationOver(j, now))
-		if over && e.mayEnd(j) {
+		switch {
+		case j.state == running && j.preemption.Told != 0:
+			e.stop(j, "")
+		case over && e.mayEnd(j):
 			e.vacate(j, hpc.TimedOut, true, false)
 		}
 	}
