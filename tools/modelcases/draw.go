@@ -488,7 +488,8 @@ func (d *drawing) preemption() {
 		d.set("PreemptType", "preempt/partition_prio")
 		for i, name := range []string{"low", "mid", "high"} {
 			line := fmt.Sprintf("PartitionName=%s Nodes=ALL MaxTime=120 DefMemPerCPU=100 PriorityTier=%d", name, 1+2*i)
-			d.partitions = append(d.partitions, line+own(.3, "PreemptMode=OFF", "PreemptMode=CANCEL", "PreemptMode=REQUEUE")+own(.2, "GraceTime=30", "GraceTime=120"))
+			line += own(.3, "PreemptMode=OFF", "PreemptMode=CANCEL", "PreemptMode=REQUEUE")
+			d.partitions = append(d.partitions, line+own(.2, "GraceTime=30", "GraceTime=120"))
 		}
 		d.job = append(d.job, func(int) string {
 			return pick(d, "", "-p low", "-p low", "-p mid", "-p high", "-p low,high")

@@ -124,7 +124,7 @@ func (e *Engine) ForceStart(id string, task int, nodes string, at hpc.Time) erro
 	return nil
 }
 
-// ForceEnd ends a task with a state, or ends its run and puts it back into the queue. The error says that the model does not have it running.
+// ForceEnd ends a task with a state, or its run with requeue. The error says that the model does not have it running.
 func (e *Engine) ForceEnd(id string, task int, how hpc.State, requeue bool) error {
 	j := e.find(id, task)
 	if j == nil || j.state != running {

@@ -99,9 +99,9 @@ func (e *Engine) complete(j *job) {
 	e.vacate(j, how, false, requeue)
 }
 
-// vacate takes a job off its nodes. killed says that its script was still running. With requeue the job returns to the
-// queue. Its nodes are free when they have answered, at the same instant but after slurmctld's present work. Nodes that are down do not
-// answer; if none does, the job is over at once.
+// vacate takes a job off its nodes. killed says that its script was still running. With requeue it returns to the queue.
+// Its nodes are free when they have answered, at the same instant but after slurmctld's present work. Nodes that are
+// down do not answer; if none does, the job is over at once.
 func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.tester.Changed(j.alloc.Nodes)
 	at := slices.Index(e.running, j)
@@ -229,12 +229,11 @@ func (j *job) ends() []int {
 func (e *Engine) enforceLimits() {
 	now := e.second()
 	for _, j := range slices.Clone(e.list) {
-		if j.state == running && j.preemption.Told != 0 {
-			e.stop(j, "")
-			continue
-		}
 		over := j.state == running && (!j.endless && j.end <= now-e.par.OverTimeLimit || e.reservationOver(j, now))
-		if over && e.mayEnd(j) {
+		switch {
+		case j.state == running && j.preemption.Told != 0:
+			e.stop(j, "")
+		case over && e.mayEnd(j):
 			e.vacate(j, hpc.TimedOut, true, false)
 		}
 	}

@@ -61,7 +61,10 @@ func TestPreemptions(t *testing.T) {
 		}
 	}
 	// The second run of low ended otherwise, and job 99 is not in the record.
-	want := []string{"low by high", "low by ", "low by 99", "low by ", "kill by array_3", "other by high", "victim by tasks_1", "brief by high"}
+	want := []string{
+		"low by high", "low by ", "low by 99", "low by ", "kill by array_3", "other by high", "victim by tasks_1",
+		"brief by high",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
