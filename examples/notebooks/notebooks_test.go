@@ -38,7 +38,7 @@ sim:
 `
 
 // written makes a run, a sweep, a store and an export of it in a new directory. The store has a run with a scheduler's
-// figures, and records of which one has been replaced.
+// figures, and records, one of them replaced.
 func written(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -74,7 +74,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestDifferences holds that each way to differ is found.
+// TestDifferences checks that each way to differ is found.
 func TestDifferences(t *testing.T) {
 	is := []column{{"a", "int64", "", false}, {"b_s", "double", "s", true}}
 	if got := differences(is, is); len(got) > 0 {

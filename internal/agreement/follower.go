@@ -122,7 +122,7 @@ func (f *Follower) Attach(e *slurmmodel.Engine) {
 	after := func(second int64) hpc.Time { return hpc.Unix(second + 1).Add(-time.Nanosecond) }
 	for _, p := range f.truth.periods {
 		e.At(after(p.begin.UnixSeconds()), func() { f.started(p) })
-		if p.end != 0 && p.last {
+		if p.end != 0 {
 			e.At(after(p.end), func() { f.ended(p) })
 		}
 	}
@@ -198,7 +198,7 @@ func (f *Follower) startsBehind(k key) bool {
 // End implements [guide.Guide].
 func (f *Follower) End(t guide.Task) bool {
 	p := f.truth.run(key{t.Job, t.Task}, t.Restarts)
-	if p == nil || p.end == 0 || !p.last || p.end <= f.engine.Now().UnixSeconds() {
+	if p == nil || p.end == 0 || p.end <= f.engine.Now().UnixSeconds() {
 		return true
 	}
 	if !f.kept[p] {
@@ -226,16 +226,17 @@ func (f *Follower) started(p *period) {
 	}
 }
 
-// ended is called after the second in which a job ended in the record.
+// ended is called after the second in which a run ended in the record.
 func (f *Follower) ended(p *period) {
-	if v, known := f.engine.Look(p.job, p.task); known && v.State == hpc.Running && !f.kept[p] {
-		if err := f.engine.ForceEnd(p.job, p.task, p.state); err == nil {
+	v, known := f.engine.Look(p.job, p.task)
+	if known && v.State == hpc.Running && v.Restarts == p.number && !f.kept[p] {
+		if err := f.engine.ForceEnd(p.job, p.task, p.state, p.requeued); err == nil {
 			f.compare(End, p.key, false, "ends it", "lets it run")
 			return
 		}
 	}
 	if f.kept[p] {
-		if err := f.engine.ForceEnd(p.job, p.task, p.state); err != nil {
+		if err := f.engine.ForceEnd(p.job, p.task, p.state, p.requeued); err != nil {
 			f.failed["ends of jobs that the model does not have running"]++
 		}
 		return

@@ -32,8 +32,9 @@ type period struct {
 	key
 	begin    hpc.Time // to the nanosecond
 	nodes    string
-	last     bool  // the job did not run again
+	number   int   // of the task's earlier runs
 	end      int64 // second at which it gave its nodes back; 0 if the record ends before
+	requeued bool  // the job returned to the queue then
 	state    hpc.State
 	priority uint32 // at the start; 0 if not known, and for a job that started at once
 }
@@ -88,7 +89,7 @@ func readTruth(r *run.Run) (*truth, error) {
 		}
 		p := list[len(list)-1]
 		// Of a job that started at once, accounting has the priority with which it was submitted.
-		if p.last = true; row.Start.Sub(max(row.Submit, row.Eligible)) > atOnce {
+		if row.Start.Sub(max(row.Submit, row.Eligible)) > atOnce {
 			p.priority = row.Priority
 		}
 	}
@@ -102,7 +103,7 @@ func (t *truth) add(e *run.Event) {
 	list := t.byKey[k]
 	switch e.Kind {
 	case rm.Started:
-		p := &period{key: k, begin: e.At, nodes: e.Nodes}
+		p := &period{key: k, number: len(list), begin: e.At, nodes: e.Nodes}
 		t.periods, t.byKey[k] = append(t.periods, p), append(list, p)
 		second := e.At.UnixSeconds()
 		t.bySecond[second] = append(t.bySecond[second], p)
@@ -111,7 +112,7 @@ func (t *truth) add(e *run.Event) {
 			return
 		}
 		p := list[len(list)-1]
-		p.end, p.state = e.End.UnixSeconds(), e.State
+		p.end, p.state, p.requeued = e.End.UnixSeconds(), e.State, e.Kind == rm.Requeue
 		if e.End == 0 {
 			p.end = e.At.UnixSeconds()
 		}

@@ -220,7 +220,7 @@ func equal(a, b map[int]hpc.Time) bool {
 	return len(a) == len(b)
 }
 
-// fair checks that no slowed job has less for each node than any other job, but for the rounding.
+// fair checks that no slowed job has less for each node than any other job, except for the rounding.
 func fair(t *rapid.T, m *Model) {
 	for _, slow := range m.order {
 		if slow.rate >= slow.phases[0].demand {

@@ -198,7 +198,7 @@ func (s *step) run(t *testing.T, dir string) ([]string, error) {
 
 const elision = "..."
 
-// matches tells whether an output is what the document shows, but for what varies.
+// matches tells whether an output is what the document shows, except for what varies.
 func matches(want, got []string) bool {
 	if len(want) == 0 {
 		return len(got) == 0

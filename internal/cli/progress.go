@@ -50,7 +50,7 @@ func (p *runProgress) observe(n replay.Progress) {
 	}
 }
 
-// setHooks returns hooks that show a set of total realizations, of which so many run at once.
+// setHooks returns hooks that show a set of total realizations, so many of them at once.
 func (p *runProgress) setHooks(total, parallel int) experiment.SetHooks {
 	p.begin(0)
 	var mu sync.Mutex

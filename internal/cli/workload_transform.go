@@ -19,6 +19,7 @@ import (
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/complete"
 	"rmreplay/internal/workload/transform"
 )
 
@@ -336,7 +337,7 @@ func runWorkloadTransform(g *globals, path string, opts *transformOptions) error
 	if err != nil {
 		return err
 	}
-	env := transform.Environment{Seed: opts.seed}
+	env := transform.Environment{Seed: opts.seed, Place: complete.Place}
 	var cluster *conf.Cluster
 	if opts.cluster != "" {
 		if cluster, err = experiment.OpenCluster(opts.cluster, 0); err != nil {

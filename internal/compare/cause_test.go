@@ -314,6 +314,14 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// A run that is compared with itself is said to be so at the top.
+func TestGivenTwice(t *testing.T) {
+	one := single("a", job("x", 0, 0, 5, "n1"))
+	if c := mustCompare(t, Options{}, one, one); c.Inference || c.Reason != "a is given twice: runs do not differ from themselves" {
+		t.Errorf("inference %v: %s", c.Inference, c.Reason)
+	}
+}
+
 // Groups stand in the order of what changed, with the sum over their jobs and its share of all changes.
 func TestWinnersAndLosers(t *testing.T) {
 	of := func(user string, r run.Row) run.Row { r.User = user; return r }

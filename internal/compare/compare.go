@@ -86,7 +86,7 @@ func Load(s *run.Set) (Set, error) {
 	return out, nil
 }
 
-// unread returns a set of runs of which only the log of the first one is read.
+// unread returns a set of runs and reads only the log of the first one.
 func unread(s *run.Set) (Set, error) {
 	out := Set{Name: s.Dir}
 	for _, r := range s.Runs {
@@ -301,7 +301,7 @@ type Pair struct {
 	Divergences []Divergence `json:"divergences"`
 	// Periods compares two samples of jobs, if the sets have few jobs in common or none; otherwise nil.
 	Periods *Periods `json:"periods,omitempty"`
-	// Recorded is the verdict of a pair of which one set is a recorded workload; nil for others.
+	// Recorded is the verdict on a pair with a recorded workload; nil for others.
 	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
 	// Draws are the intervals over draws of fields that nobody recorded; nil if nothing was drawn.
 	Draws *Draws `json:"draws,omitempty"`
@@ -408,6 +408,13 @@ const fewRuns = 5
 // inference reports whether every set has at least two runs. If not, reason says which one
 // has a single run.
 func inference(sets []Set) (possible bool, reason string) {
+	names := map[string]bool{}
+	for _, s := range sets {
+		if names[s.Name] {
+			return false, s.Name + " is given twice: runs do not differ from themselves"
+		}
+		names[s.Name] = true
+	}
 	for _, s := range sets {
 		if len(s.Runs) < 2 {
 			return false, fmt.Sprintf("%s is one run: how much runs differ by chance cannot be known from it "+
@@ -442,7 +449,7 @@ func (c *Comparison) oneRealization(tables [][]table) {
 	}
 }
 
-// sameSchedule reports whether all runs of a set, of which there are several, start and end each job at the same time.
+// sameSchedule reports whether all runs of a set of several start and end each job at the same time.
 func sameSchedule(runs []table) bool {
 	for i := 1; i < len(runs); i++ {
 		if !slices.Equal(runs[i].moments, runs[0].moments) {

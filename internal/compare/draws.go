@@ -172,7 +172,7 @@ func known(v metrics.Float) metrics.Float {
 	return -1
 }
 
-// share returns an estimate of a share, of which none is negative.
+// share returns an estimate of a share, at least 0.
 func share(r float64) metrics.Float {
 	if math.IsNaN(r) {
 		return metrics.NoValue()

@@ -47,7 +47,7 @@ func Judge(w *workload.Workload, rows iter.Seq[*run.Row], m *run.Manifest) *run.
 	return newVerdict(&tables[0][0], tables[1])
 }
 
-// verdictOf returns the verdict on a pair of sets of which one is a recorded workload; nil for
+// verdictOf returns the verdict on a pair of sets, one of them a recorded workload; nil for
 // other pairs.
 func verdictOf(a, b []table, distances *Distances, pair [2]int) *run.Verdict {
 	isRecorded := func(list []table) bool { return len(list) == 1 && list[0].Manifest.Engine == run.EngineRecorded }
@@ -100,7 +100,7 @@ func newVerdict(recorded *table, replays []table) *run.Verdict {
 	v.FreeNodes = freeNodes(recorded, &replays[0])
 	if float64(v.SameStart) < agreement*float64(v.Jobs) {
 		v.Groups = groupsOf(jobs)
-		v.LookAt = causes(v, recorded.Manifest)
+		v.LookAt = causes(v, recorded.Manifest, replays[0].Manifest)
 	}
 	return v
 }
@@ -200,7 +200,7 @@ var (
 // causes returns usual causes of a verdict's difference. Jobs that waited longer in production were
 // held back by something that the replay does not know; jobs that waited shorter had something
 // that it lacks.
-func causes(v *run.Verdict, recorded *run.Manifest) []string {
+func causes(v *run.Verdict, recorded, replayed *run.Manifest) []string {
 	codes, known := holdBack, "limits of QOS, accounts and users that the cluster's accounts.sacctmgr does not have"
 	if v.ReplayedMean > v.RecordedMean {
 		codes, known = setFree, "nodes, CPUs or memory that production had and slurm.conf does not, and time limits that "+
@@ -226,6 +226,12 @@ func causes(v *run.Verdict, recorded *run.Manifest) []string {
 	if v.OnlyRecorded > v.Jobs/100 {
 		list = slices.Insert(list, 0, fmt.Sprintf("%d %s ran in production and not in the replay: rejected, or never "+
 			"able to start", v.OnlyRecorded, quantity.Plural(v.OnlyRecorded, "job", "jobs")))
+	}
+	const left = workload.RuleLeftRunning
+	if n := max(recorded.Workload.Rules[left], replayed.Workload.Rules[left]); n > 0 {
+		list = slices.Insert(list, 0, fmt.Sprintf("%s that ran when the window began %s left out, because nobody recorded "+
+			"nodes: the machine is emptier than it was (workload complete --cluster gives them nodes)",
+			quantity.Regular(n, "job"), quantity.Plural(n, "is", "are")))
 	}
 	return append(list, known, "priorities that an administrator set by hand")
 }

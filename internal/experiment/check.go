@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurm"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
@@ -63,10 +64,10 @@ func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []w
 // jobs against them.
 func checkAssociations(w *workload.Workload, cluster *conf.Cluster) (list []workload.Problem) {
 	cluster = withMade(cluster, w)
-	if cluster.Accounts == nil || !cluster.Accounting() {
+	declared := declaredBy(cluster)
+	if declared == nil {
 		return nil
 	}
-	declared := associations.Read(cluster.Accounts, cluster.AccountsFile, cluster.Name)
 	for _, mistake := range declared.Mistakes {
 		list = append(list, workload.Problem{Severity: workload.Error, Rule: RuleBadAccounts, Text: mistake})
 	}
@@ -91,4 +92,23 @@ func checkAssociations(w *workload.Workload, cluster *conf.Cluster) (list []work
 		}
 	}
 	return list
+}
+
+// declaredBy returns what the commands for sacctmgr of a cluster declare; nil if it has no such file.
+func declaredBy(cluster *conf.Cluster) *associations.Set {
+	if cluster.Accounts == nil || !cluster.Accounting() {
+		return nil
+	}
+	return associations.Read(cluster.Accounts, cluster.AccountsFile, cluster.Name)
+}
+
+// refusedCommands says which commands of a cluster's file sacctmgr refuses; empty if it refuses none.
+func refusedCommands(cluster *conf.Cluster) string {
+	declared := declaredBy(cluster)
+	if declared == nil || len(declared.Mistakes) == 0 {
+		return ""
+	}
+	n := len(declared.Mistakes)
+	return fmt.Sprintf("sacctmgr refuses %d %s of the cluster's accounts, the first: %s (rmreplay workload validate --cluster lists them)",
+		n, quantity.Plural(n, "command", "commands"), declared.Mistakes[0])
 }

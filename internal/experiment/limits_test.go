@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/workload/transform"
 )
 
-// withoutLimits is a workload of which the record has no time limits: a job of 100 s that completed, one
+// withoutLimits is a workload whose record has no time limits: a job of 100 s that completed, one
 // that failed after 90 s, one that had reached a limit, and one of 10 s.
 func withoutLimits() *workload.Workload {
 	w := &workload.Workload{Source: "no limits", Epoch: hpc.Unix(1709596800)}

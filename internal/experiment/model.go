@@ -264,6 +264,10 @@ func (e *modelEngine) play(
 	ctx context.Context, p *Prepared, seed uint64, engine *slurmmodel.Engine, warnings []run.Warning, record *run.Writer, hooks Hooks,
 ) (run.State, error) {
 	hooks.Begin(p.begin)
+	if text := refusedCommands(withMade(e.cluster, p.workload)); text != "" {
+		hooks.Notice(text)
+		warnings = append(warnings, run.Warning{Code: "sacctmgr", Text: text, AffectsResult: true, Count: 1})
+	}
 	for _, m := range e.missing {
 		hooks.Notice("the model of Slurm lacks " + m.String())
 	}

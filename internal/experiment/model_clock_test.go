@@ -56,7 +56,7 @@ func TestModelClock(t *testing.T) {
 	}
 }
 
-// clockRun simulates eighty jobs of which few fit at once.
+// clockRun simulates eighty jobs; few fit at once.
 func clockRun(t *testing.T, option, clock string) *run.Run {
 	t.Helper()
 	epoch := hpc.Unix(1709640000)

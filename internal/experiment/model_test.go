@@ -120,7 +120,7 @@ func (s *scene) replay(t *testing.T, d *datadriven.TestData, live bool) string {
 	return want
 }
 
-// TestModelReservedForMaintenance holds that a job that waits for the end of a maintenance has slurmctld's words, by
+// TestModelReservedForMaintenance checks that a job that waits for the end of a maintenance has slurmctld's words, by
 // which package waits knows a reservation.
 func TestModelReservedForMaintenance(t *testing.T) {
 	cluster := tinyCluster(t)
@@ -144,7 +144,7 @@ func TestModelReservedForMaintenance(t *testing.T) {
 	}
 }
 
-// TestModelRejected holds that jobs that the model of Slurm rejects make a run as little valid as they do a replay: a
+// TestModelRejected checks that jobs that the model of Slurm rejects make a run as little valid as they do a replay: a
 // job that ran when it was recorded does, and one that was rejected then does not.
 func TestModelRejected(t *testing.T) {
 	const lines = "job j0 at=5 run=30 -t 5 -n 1\njob j1 at=6 run=30 -t 5 -n 1 -p missing\n"
@@ -173,6 +173,46 @@ func TestModelRejected(t *testing.T) {
 		if warned != (recorded == ran) || r.Manifest.Valid != (recorded != ran) {
 			t.Errorf("recorded as %s: valid %t, %+v", recorded.State, r.Manifest.Valid, r.Manifest.Warnings)
 		}
+	}
+}
+
+// TestModelRefusedAccounts holds that a command that sacctmgr refuses is named before the model plays, and makes its run
+// not valid, as that of a replay.
+func TestModelRefusedAccounts(t *testing.T) {
+	cluster := tinyCluster(t)
+	file := filepath.Join(cluster, "slurm.conf")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"slurm.conf":        string(text) + "AccountingStorageType=accounting_storage/slurmdbd\n",
+		"accounts.sacctmgr": "add cluster tiny\nadd account red\nadd user ann account=red\nadd qos high preempt=long\nadd qos long\n",
+	} {
+		if err := os.WriteFile(filepath.Join(cluster, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	jobs, err := rmtest.Parse("job j0 at=5 run=30 -t 5 -n 1\n", scenario.Epoch, "--uid=ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var notices []string
+	dir := filepath.Join(t.TempDir(), "run")
+	if _, err := experiment.Run(t.Context(), experiment.Spec{
+		Workload:  experiment.Workload{Value: &workload.Workload{Source: "a test", Epoch: scenario.Epoch, Jobs: workload.JobsOf(jobs.Jobs...)}},
+		Simulator: &experiment.Simulator{Policy: experiment.SlurmPolicy, Cluster: cluster}, Seed: 1, Output: dir,
+	}, experiment.Hooks{Notice: func(text string) { notices = append(notices, text) }}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := run.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "accounts.sacctmgr:4: QOS long: "
+	warned := slices.ContainsFunc(r.Manifest.Warnings, func(w run.Warning) bool { return strings.Contains(w.Text, want) })
+	if len(notices) != 1 || !strings.Contains(notices[0], want) || !warned || r.Manifest.Valid {
+		t.Errorf("notices %q, valid %t, %+v; want %s", notices, r.Manifest.Valid, r.Manifest.Warnings, want)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/jobjson"
 	"rmreplay/internal/replay"
@@ -54,7 +55,7 @@ func open(p conf.Partition) bool {
 }
 
 func sitePartition(c *conf.Cluster, p conf.Partition) workload.SitePartition {
-	sp := workload.SitePartition{Name: p.Name, Nodes: len(p.Nodes)}
+	sp := workload.SitePartition{Name: p.Name, Nodes: len(p.Nodes), NodeList: hostlist.Compress(p.Nodes)}
 	if text, set := p.Get("MaxTime"); set {
 		if d, err := slurmspec.ParseTimeLimit(text); err == nil && d != hpc.Unlimited {
 			sp.MaxTime = jobjson.Seconds(d)

@@ -223,6 +223,9 @@ func DrawLead(seed uint64) time.Duration {
 func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hooks Hooks) (*metrics.Summary, error) {
 	one.started = time.Now()
 	hooks.complete()
+	if text := refusedCommands(withMade(e.cluster, p.workload)); text != "" && !e.spec.WithoutAccounting {
+		hooks.Notice(text)
+	}
 	if text := e.foreseen.notice(p.workload.Jobs.Len()); text != "" {
 		hooks.Notice(text)
 	}

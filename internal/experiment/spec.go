@@ -51,7 +51,7 @@ type Spec struct {
 type Workload struct {
 	Path  string
 	Value *workload.Workload
-	// SHA256 is that of the file of which Value is a copy, or "" for the file itself.
+	// SHA256 is that of the file from which Value was copied, or "" for the file itself.
 	SHA256 string
 }
 

@@ -24,7 +24,7 @@ type history struct {
 	params string
 }
 
-// job adds a job on whole nodes; a start below 0 is none.
+// job adds a job on whole nodes, without a start if start is below 0.
 func (h *history) job(id, user string, nodes string, count, submit, start, end, limit int) {
 	row := run.Row{Job: id, Task: -1, User: user, Partition: "main", State: hpc.Pending, Submit: at(submit), AskedMinNodes: count, TimeLimit: time.Duration(limit) * time.Minute}
 	if start >= 0 {

@@ -83,7 +83,7 @@ const (
 	// A group's waits for nodes are explained at mostLooks instants, or fewer if the run has many jobs: a
 	// look reads them all, and rowsRead bounds the work. At fewLooks at least, each group's are.
 	mostLooks, fewLooks, rowsRead = 1000, 20, 50_000_000
-	// convincing is the least weight of a cause of which the resource manager did not give the reason.
+	// convincing is the least weight of a cause for which the resource manager gave no reason.
 	convincing = 0.25
 )
 

@@ -488,7 +488,7 @@ func (s *Story) outranked() float64 {
 }
 
 // forNodes returns the causes at an instant at which a job waited for nodes, or nobody knows for what.
-// What other jobs wait for does not explain this one.
+// The reasons of other jobs do not explain this job.
 func (rec *Record) forNodes(row *run.Row, t hpc.Time) (list []Cause) {
 	for _, c := range rec.look(t, row).stall.Causes {
 		if !slices.ContainsFunc(waits.Parts, func(p waits.Part) bool { return kindOf(p, "") == c.Kind && c.Kind != Reserved && c.Kind != Outage }) {

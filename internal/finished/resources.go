@@ -333,7 +333,7 @@ func memoryDiffers(request *hpc.Request, r *Job) (why string, differ bool) {
 	return amount, !sameAmount(total, r.Memory)
 }
 
-// sameAmount reports whether two amounts of memory are the same but for rounding.
+// sameAmount reports whether two amounts of memory are the same except for rounding.
 func sameAmount(a, b int64) bool { return max(a, b)-min(a, b) <= max(a, b)/100+1 }
 
 // gpusDiffer is [memoryDiffers] for GPUs.

@@ -21,7 +21,7 @@ func courseOf(engine, version, spec string) *Course {
 	return c
 }
 
-// TestEngineOf holds that a forecast has what the run was made with and changes scheduling, or says that it
+// TestEngineOf checks that a forecast has what the run was made with and changes scheduling, or says that it
 // has not.
 func TestEngineOf(t *testing.T) {
 	c := courseOf("slurm", "19.05.1", `{"workload":"/w","slurm":{"cluster":"/c","lead_ns":120000000000,"site_slurm":"22.05","launch_delay":"2s",

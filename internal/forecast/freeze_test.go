@@ -92,7 +92,7 @@ func options(t *testing.T, c *forecast.Course) forecast.EvaluateOptions {
 	}}
 }
 
-// TestExact holds that a frozen run goes on as it did, to the second, with the true run times: with
+// TestExact checks that a frozen run goes on as it did, to the second, with the true run times: with
 // arrays, dependencies, cancellations, drained nodes and a reservation. Jobs keep their places in the queue
 // that were submitted before a job started on which they depend.
 func TestExact(t *testing.T) {
@@ -114,7 +114,7 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestNeighbours freezes runs with a job of which only its neighbours say which share each node has.
+// TestNeighbours freezes runs in which only a job's neighbours say which share of it each node has.
 func TestNeighbours(t *testing.T) {
 	type job struct {
 		id           string
@@ -153,7 +153,7 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
-// TestRewind holds that a run that is played from its beginning goes on as it did, under policies that
+// TestRewind checks that a run that is played from its beginning goes on as it did, under policies that
 // remember what no window can give them, and on a pool of processors.
 func TestRewind(t *testing.T) {
 	if testing.Short() {
@@ -191,7 +191,7 @@ func TestRewind(t *testing.T) {
 	}
 }
 
-// TestCalibrated holds that with run times drawn from the history the intervals cover the starts, and
+// TestCalibrated checks that with run times drawn from the history the intervals cover the starts, and
 // that the forecast is closer than one that takes the limits for run times.
 func TestCalibrated(t *testing.T) {
 	c := simulate(t, draw(400, 2), "easy")
@@ -207,7 +207,7 @@ func TestCalibrated(t *testing.T) {
 	}
 }
 
-// TestNoLeakage changes everything in a run that happens after an instant, and holds that the
+// TestNoLeakage changes everything in a run that happens after an instant, and checks that the
 // forecast stays the same.
 func TestNoLeakage(t *testing.T) {
 	add := func(w *workload.Workload, run time.Duration) {
@@ -325,7 +325,7 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// TestLimits holds that a job succeeds that runs until its time limit: the job that depends on it starts then.
+// TestLimits checks that a job succeeds that runs until its time limit: the job that depends on it starts then.
 // Without a limit it never ends.
 func TestLimits(t *testing.T) {
 	for limit, want := range map[time.Duration]hpc.Time{time.Hour: at(3600), hpc.Unlimited: hpc.Never} {

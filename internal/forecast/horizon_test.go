@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// TestHorizon holds that a horizon changes only the starts after it, which are then later, and the quantiles
+// TestHorizon checks that a horizon changes only the starts after it, which are then later, and the quantiles
 // that need one of them.
 func TestHorizon(t *testing.T) {
 	c := simulate(t, draw(200, 5), "easy")
@@ -75,7 +75,7 @@ func TestHorizon(t *testing.T) {
 	}
 }
 
-// TestHorizonOfEvaluation holds that starts after the horizon have no errors, and that those which are
+// TestHorizonOfEvaluation checks that starts after the horizon have no errors, and that those which are
 // forecast there say nothing about the intervals. The run is exact with its true run times.
 func TestHorizonOfEvaluation(t *testing.T) {
 	c := simulate(t, draw(220, 1), "easy")

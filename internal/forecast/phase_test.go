@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// TestAlign holds that slurmctld starts in its phase, and that a backfill cycle comes when it is due.
+// TestAlign checks that slurmctld starts in its phase, and that a backfill cycle comes when it is due.
 func TestAlign(t *testing.T) {
 	began := hpc.Unix(1709510400).Add(914 * time.Millisecond)
 	for _, at := range []hpc.Time{began.Add(7 * time.Hour), began.Add(400 * time.Hour).Add(123 * time.Second)} {
@@ -75,7 +75,7 @@ func TestLastBackfill(t *testing.T) {
 	}
 }
 
-// TestAllocated holds that a job's start is that of its allocation, in each of its runs.
+// TestAllocated checks that a job's start is that of its allocation, in each of its runs.
 func TestAllocated(t *testing.T) {
 	second := hpc.Time(time.Second)
 	events := []run.Event{

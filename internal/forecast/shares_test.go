@@ -70,7 +70,7 @@ func place(d Distribution, ran, elapsed float64) float64 {
 	return low
 }
 
-// TestSharesCalibrated holds that the run times of running jobs lie in their distributions as draws of them
+// TestSharesCalibrated checks that the run times of running jobs lie in their distributions as draws of them
 // do: evenly from 0 to 1. The history begins while jobs run, and ends while jobs run; jobs with different
 // limits use them differently; users say nothing. The history is known from its sixth day on.
 func TestSharesCalibrated(t *testing.T) {

@@ -76,7 +76,7 @@ func TestDrainingOnSlurm(t *testing.T) {
 	}
 }
 
-// TestLimitsOnSlurm holds that jobs which run until their time limits succeed on Slurm, too, so that those start
+// TestLimitsOnSlurm checks that jobs which run until their time limits succeed on Slurm, too, so that those start
 // which depend on them.
 func TestLimitsOnSlurm(t *testing.T) {
 	w := &workload.Workload{Epoch: epoch, Source: "chains"}

@@ -15,7 +15,7 @@ type trained struct {
 	held  []heldEvent        // in the order of time
 }
 
-// heldJob is a job of which the model has not been told yet.
+// heldJob is a job that the model has not been told about yet.
 type heldJob struct {
 	number  int64
 	request *hpc.Request // a copy; nil once the job has ended or left
@@ -75,7 +75,7 @@ func (t *trained) End(number int64, at hpc.Time, state hpc.State) {
 	t.Predictor.End(number, at, state)
 }
 
-// release tells the model of the events that were held back, but for those of jobs that ended.
+// release tells the model of the events that were held back, except for those of jobs that ended.
 func (t *trained) release() {
 	for _, e := range t.held {
 		switch {

@@ -105,7 +105,7 @@ func TestFailsLater(t *testing.T) {
 	}
 }
 
-// TestTrainedLater holds that no forecast of a run uses a model that knows what happens after the instant.
+// TestTrainedLater checks that no forecast of a run uses a model that knows what happens after the instant.
 func TestTrainedLater(t *testing.T) {
 	c := simulated(t, job("runs", 1000, ""), job("waits", 10, ""))
 	q, err := c.Freeze(c.workload.Epoch.Add(500 * time.Second))

@@ -13,7 +13,7 @@ import (
 
 // Estimator predicts what a job will do. [ParseEstimator] makes one by its name.
 type Estimator interface {
-	// Estimate predicts a task of a job array, or with task -1 a job that is none, on a file
+	// Estimate predicts a task of a job array, or with task -1 another job, on a file
 	// system.
 	Estimate(job *hpc.Job, task int, f *hpc.FileSystem) Estimate
 }

@@ -71,7 +71,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// Job is a finished job of which the service is to learn.
+// Job is a finished job from which the service learns.
 type Job struct {
 	ID    string   `json:"id"`
 	Class string   `json:"class"`
@@ -304,7 +304,7 @@ func (s *Service) use(job Job) (counters.Use, bool) {
 	return counters.Use{}, false
 }
 
-// sound reports whether a use has numbers of which estimates can be made.
+// sound reports whether estimates can be made from the numbers of a use.
 func sound(use counters.Use) bool {
 	const most = 1e30 // its square is a number
 	return use.RunTime >= 0 && use.Mean >= 0 && use.Mean < most && use.Variance >= 0 && use.Variance < most*most
@@ -434,7 +434,7 @@ func (s *Service) Classes() []Forecast {
 	return list
 }
 
-// Changes counts the jobs of which the service has learned since its start, and those it gave up.
+// Changes counts the jobs from which the service has learned since its start, and those it gave up.
 func (s *Service) Changes() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -180,7 +180,7 @@ func submitOf(r *run.Row) hpc.Time { return r.Submit }
 func startOf(r *run.Row) hpc.Time  { return r.Start }
 func endOf(r *run.Row) hpc.Time    { return r.End }
 
-// whole returns a number of which 0 means that the job has none.
+// whole returns a number; 0 means that the job has no value.
 func whole(of func(*run.Row) int) func(*run.Row) float64 {
 	return func(r *run.Row) float64 {
 		if n := of(r); n != 0 {

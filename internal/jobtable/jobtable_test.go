@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// history is a workload with an array of two tasks, of which one never started, and a job with a
+// history is a workload with an array of two tasks, one of which never started, and a job with a
 // name that would break a terminal; its user would be a formula of a spreadsheet.
 func history(t *testing.T) *run.Run {
 	t.Helper()

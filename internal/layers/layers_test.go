@@ -79,7 +79,7 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// TestCheckFails holds that the test above can fail: each of these is wrong in one way.
+// TestCheckFails checks that the test above can fail: each of these is wrong in one way.
 func TestCheckFails(t *testing.T) {
 	good := []rule{
 		{"low", "internal/a", nil, []string{"os"}, "a is the bottom"},

@@ -100,7 +100,7 @@ var rules = []rule{
 		"sessions are a function of a workload"},
 	{"workload", "internal/workload/transform", []string{"internal/hpc", "internal/hostlist", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/arrays", "internal/quantity"}, offline,
 		"a transformation is a function of workloads"},
-	{"workload", "internal/workload/complete", []string{"internal/flags", "internal/hpc", "internal/jobjson", "internal/workload", "internal/workload/transform"}, computes,
+	{"workload", "internal/workload/complete", []string{"internal/flags", "internal/hostlist", "internal/hpc", "internal/jobjson", "internal/workload", "internal/workload/transform"}, computes,
 		"what a record lacks is made of the record, of facts and of random numbers; who reads sites and logs is above"},
 	{"workload", "internal/predict", []string{"internal/agenda", "internal/hpc", "internal/workload", "internal/quantity"}, computes,
 		"a predictor knows submissions and events alone, so that it cannot know the future"},

@@ -103,7 +103,7 @@ func (m *means) sorted() []float64 {
 	return list
 }
 
-// Gini returns the Gini coefficient of sorted values, none of which is negative (see
+// Gini returns the Gini coefficient of sorted values that are at least 0 (see
 // [Fairness.WaitGini]). It is 0 if all are 0, and NaN without values.
 func Gini(sorted []float64) Float {
 	n := float64(len(sorted))

@@ -67,7 +67,7 @@ var Figures = []Figure{
 		"jobs that the resource manager refused at submission"},
 }
 
-// NodeFigures are the numbers by which runs are compared of which nodes have names.
+// NodeFigures are the numbers that compare runs with named nodes.
 var NodeFigures = []Figure{
 	{"node_utilization", "node utilization", "", Higher, func(m *Metrics) Float { return m.NodeUtilization },
 		"the part of all nodes that had jobs, on average over the same time; a node that jobs share counts once"},

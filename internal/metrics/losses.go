@@ -15,7 +15,7 @@ import (
 // LossCause says why what a run of a job computed came to nothing.
 type LossCause string
 
-// The causes of losses. A run that ended otherwise than by itself and well, and that was not requeued,
+// The causes of losses. A run that did not end by itself with success, and that was not requeued,
 // counts for the last state of its job, in lower case.
 const (
 	LostToPreemption LossCause = "preempted" // another job ended it, by a requeue or for good

@@ -346,7 +346,7 @@ func TestHostilePages(t *testing.T) {
 	t.Run("tcp", func(t *testing.T) { overTCP(t, b.Tab(t), page, tcp, io) })
 }
 
-// underAttack opens a page of another site and holds that all that it does is refused.
+// underAttack opens a page of another site and checks that all that it does is refused.
 func (v *victim) underAttack(t *testing.T, b *chromium.Browser, page string) {
 	var reads []string
 	for _, path := range v.reads {
@@ -413,7 +413,7 @@ func (v *victim) rebound(t *testing.T, b *chromium.Browser) {
 	}
 }
 
-// own holds that the user, the server's own pages and links to its pages still work.
+// own checks that the user, the server's own pages and links to its pages still work.
 func (v *victim) own(t *testing.T, b *chromium.Browser, page string) {
 	if v.page != "" {
 		link := func(one *asked) bool { return one.path == v.page && one.site == "cross-site" }

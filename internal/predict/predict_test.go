@@ -198,7 +198,7 @@ func TestTaskStates(t *testing.T) {
 }
 
 // TestQuantilesKnowNoFuture plays a workload twice. The second time all that happens after the middle
-// is different. The quantiles of earlier submissions, of which limits are made, are the same.
+// is different. The quantiles of earlier submissions, from which limits are made, are the same.
 func TestQuantilesKnowNoFuture(t *testing.T) {
 	const n = 400
 	made := func(stretch time.Duration) *workload.Workload {
@@ -246,7 +246,7 @@ func TestQuantilesKnowNoFuture(t *testing.T) {
 	}
 }
 
-// TestAtOnce holds that jobs are known when they are submitted, with their own run times.
+// TestAtOnce checks that jobs are known when they are submitted, with their own run times.
 func TestAtOnce(t *testing.T) {
 	w := new(workload.Workload)
 	for i, minutes := range []int64{100, 10, 50, 3} {

@@ -57,7 +57,7 @@ func (l *ledger[T]) end(number int64, at hpc.Time, state hpc.State) (what T, val
 	return job.what, max(at.Sub(job.start).Seconds(), 0), true
 }
 
-// fallback predicts for jobs of which a predictor knows nothing else: what the user asked for, or the
+// fallback predicts for jobs about which a predictor knows nothing else: what the user asked for, or the
 // mean of all jobs that have ended if that is not known, or 0 before any has.
 type fallback struct {
 	sum   float64

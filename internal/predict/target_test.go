@@ -23,7 +23,7 @@ func used(mebi ...int64) *workload.Workload {
 	return w
 }
 
-// TestMeasuredTargets holds that predictors learn what jobs used when they end, and that a job without a
+// TestMeasuredTargets checks that predictors learn what jobs used when they end, and that a job without a
 // record changes nothing. The time limit bounds run times alone.
 func TestMeasuredTargets(t *testing.T) {
 	for target, scale := range map[Target]float64{Memory: 1, IO: 2} {

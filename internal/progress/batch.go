@@ -2,7 +2,7 @@ package progress
 
 import "time"
 
-// Batch is the state of several runs, of which some are made at once.
+// Batch is the state of several runs, some of which go on at once.
 type Batch struct {
 	Parallel int // the most at once
 	Waiting  int // runs that have not begun

@@ -22,7 +22,7 @@ type realization struct {
 	history History
 }
 
-// NewSet returns the progress of a set of total realizations, of which so many run at once.
+// NewSet returns the progress of a set of total realizations, so many of them at once.
 func NewSet(total, parallel int) *Set {
 	return &Set{total: total, batch: Batch{Parallel: parallel}, running: map[int]*realization{}}
 }

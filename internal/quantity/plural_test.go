@@ -78,7 +78,7 @@ func alwaysMany(file *ast.File) (list []*ast.BasicLit) {
 	return list
 }
 
-// isMany reports whether a format has such a noun, but for those of bounds and of many.
+// isMany reports whether a format has such a noun, except for those of bounds and of many.
 func isMany(format string) bool {
 	for _, text := range many {
 		format = strings.ReplaceAll(format, text, "")

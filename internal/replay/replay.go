@@ -406,7 +406,7 @@ func (p *player) undrained() []string {
 	return out
 }
 
-// pendingReasons counts the open jobs of which no task runs by their last reason to wait. It returns
+// pendingReasons counts the open jobs without a running task by their last reason to wait. It returns
 // nil if there is none.
 func (p *player) pendingReasons() map[string]int {
 	var counts map[string]int

@@ -565,7 +565,7 @@ func (s *starts) Hold(job string) error {
 func (s *starts) command(kind rm.CommandKind, job string) (*planned, error) {
 	p := s.byName[job]
 	if p == nil {
-		return nil, fmt.Errorf("%s job %s: it does not pend", kind, job)
+		return nil, fmt.Errorf("%s job %s: it is not pending", kind, job)
 	}
 	c := rm.Command{Kind: kind, Job: s.w.Jobs.At(p.job).ID}
 	if p.task >= 0 {

@@ -13,6 +13,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	_ "embed" // the page's parts
@@ -177,7 +178,7 @@ var (
 	//go:embed gantt.js
 	script string
 
-	page = template.Must(template.New("page").Parse(pageSource))
+	page = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageSource)) })
 )
 
 // generator is in the head of every page, so that [IsPage] recognizes it.
@@ -222,7 +223,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 			}
 		}
 	}
-	if err := page.Execute(w, view); err != nil {
+	if err := page().Execute(w, view); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil

@@ -144,7 +144,7 @@ func withIO(r *compare.Realization, rate int64) {
 	}
 }
 
-// addReasons gives each job that waits a minute a reason, of which there are eight.
+// addReasons gives each job that waits a minute one of eight reasons.
 func addReasons(r *compare.Realization) {
 	names := []string{"Resources", "Priority", "Dependency", "ReqNodeNotAvail: Reserved for maintenance", "Licenses", "BeginTime", "JobHeldUser", "QOSMaxCpuPerUserLimit"}
 	var events []run.Event

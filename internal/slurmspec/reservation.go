@@ -110,7 +110,7 @@ func ParseReservationFlag(text string) (flag ReservationFlag, err error) {
 	case !known:
 		return flag, fmt.Errorf("flag %q is not known", text)
 	case flag.Off && spec.Off == 0:
-		return flag, fmt.Errorf("flag %q: Slurm takes %s off no reservation", text, name)
+		return flag, fmt.Errorf("flag %q: Slurm cannot remove %s from a reservation", text, name)
 	case valued && name != FlagPurgeComp:
 		return flag, fmt.Errorf("flag %q: %s has no value", text, name)
 	case valued:

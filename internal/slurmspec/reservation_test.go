@@ -21,7 +21,7 @@ func TestParseReservationFlag(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"shiny": "not known", "": "not known", "-OVERLAP": "off no reservation", "MAINT=5": "has no value",
+		"shiny": "not known", "": "not known", "-OVERLAP": "cannot remove OVERLAP", "MAINT=5": "has no value",
 		"PURGE_COMP=": "not a time", "PURGE_COMP=unlimited": "want a time",
 	} {
 		if _, err := ParseReservationFlag(text); err == nil || !strings.Contains(err.Error(), want) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"rmreplay/internal/slurmspec"
 )
 
 // MissingError says that this machine, or the network, lacks what an installation needs.
@@ -46,6 +48,9 @@ func (e *NotInstalledError) Error() string {
 	have := "none is installed"
 	if len(e.Installed) > 0 {
 		have = "installed: " + strings.Join(e.Installed, ", ")
+	}
+	if r, err := slurmspec.ParseRelease(e.Version); err == nil && !r.Supported() {
+		return fmt.Sprintf("slurm %s is not supported (want %s; %s)", e.Version, slurmspec.SupportedList(), have)
 	}
 	return fmt.Sprintf("slurm %s is not installed in the store (%s; install it with: rmreplay slurm install %s)",
 		e.Version, have, e.Version)

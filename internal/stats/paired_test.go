@@ -31,7 +31,7 @@ func TestPairedTestBySight(t *testing.T) {
 	}
 }
 
-// TestPairedTestDrawn holds that random signs give nearly the p-value of all signs.
+// TestPairedTestDrawn checks that random signs give nearly the p-value of all signs.
 func TestPairedTestDrawn(t *testing.T) {
 	differences := []float64{3, 1, 4, 1, -5, 9, 2, -6, 5, 3, 5, 8}
 	exact := PairedTest(differences, TestOptions{})
@@ -76,7 +76,7 @@ func TestSmallestPairedP(t *testing.T) {
 	}
 }
 
-// TestPairedBootstrap holds that the pairs stay together: where both sides vary much and their
+// TestPairedBootstrap checks that the pairs stay together: where both sides vary much and their
 // difference little, the interval is as narrow as the difference's.
 func TestPairedBootstrap(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
@@ -123,7 +123,7 @@ func TestFriedman(t *testing.T) {
 	}
 }
 
-// TestFriedmanLevel holds that the test rejects for noise in about 5 % of cases.
+// TestFriedmanLevel checks that the test rejects for noise in about 5 % of cases.
 func TestFriedmanLevel(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	const tests = 4000

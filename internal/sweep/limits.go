@@ -13,8 +13,8 @@ import (
 )
 
 // The limits of an experiment file. They are far above any experiment. They bound the memory and
-// the time that a hostile file takes: the YAML parser needs both in the square of a line's length
-// and of the depth, and an alias may stand for a value of aliases.
+// the time that a hostile file takes: both grow with the square of a line's length and of the
+// depth in the YAML parser, and aliases can be nested.
 const (
 	maxBytes = 256 << 10
 	maxLine  = 8 << 10

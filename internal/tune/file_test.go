@@ -55,7 +55,7 @@ constraints:
 	}
 }
 
-// TestLoadRefuses holds that a mistake in a file has an error with the line and what would be right.
+// TestLoadRefuses checks that a mistake in a file has an error with the line and what would be right.
 func TestLoadRefuses(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"", "workloads is missing"},

@@ -118,7 +118,7 @@ func TestFindsTheMinimum(t *testing.T) {
 	}
 }
 
-// TestNothingToFind holds that tuning finds nothing where there is nothing: on surfaces of noise
+// TestNothingToFind checks that tuning finds nothing where there is nothing: on surfaces of noise
 // alone, at most 5 % of 1,000 searches come to a better setting.
 func TestNothingToFind(t *testing.T) {
 	const searches = 1000
@@ -140,7 +140,7 @@ func TestNothingToFind(t *testing.T) {
 	}
 }
 
-// TestKeepsConstraints holds that the result keeps a constraint that the best of the surface breaks.
+// TestKeepsConstraints checks that the result keeps a constraint that the best of the surface breaks.
 func TestKeepsConstraints(t *testing.T) {
 	goal := lower
 	goal.Constraints = []Constraint{{Metric: "utilization", Limit: 0.05, Relative: true}}
@@ -157,7 +157,7 @@ func TestKeepsConstraints(t *testing.T) {
 	}
 }
 
-// TestFailedRuns holds that settings whose runs fail are not chosen, and that a failure of the site's
+// TestFailedRuns checks that settings whose runs fail are not chosen, and that a failure of the site's
 // own setting is an error.
 func TestFailedRuns(t *testing.T) {
 	f := &surface{space: Space{number("a", 0, 1, "0.1"), number("b", 0, 1, "0.9")}, of: bowl, noise: 0.05, seed: 2}
@@ -189,7 +189,7 @@ func TestFailedRuns(t *testing.T) {
 	}
 }
 
-// TestSearchRepeats holds that the same seed walks the same way: that is how a search continues.
+// TestSearchRepeats checks that the same seed walks the same way: that is how a search continues.
 func TestSearchRepeats(t *testing.T) {
 	var first []Trial
 	for range 2 {
@@ -211,7 +211,7 @@ func TestSearchRepeats(t *testing.T) {
 	}
 }
 
-// TestSmallSpace holds that a search ends when it has tried every setting.
+// TestSmallSpace checks that a search ends when it has tried every setting.
 func TestSmallSpace(t *testing.T) {
 	f := &surface{space: Space{{Name: "m", Kind: Categorical, Values: []string{"1", "2"}, Now: "2"}}, of: func(x []float64) float64 { return x[0] }, noise: 0.01, seed: 3}
 	found, _, outcome := whole(t, f, lower, 500)

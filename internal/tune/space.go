@@ -171,7 +171,7 @@ func (sp Space) Describe(s Setting) string {
 	return strings.Join(parts, ", ")
 }
 
-// hypercube returns n settings of which each parameter's values are spread evenly over its range
+// hypercube returns n settings in which each parameter's values are spread evenly over its range
 // (McKay, Beckman and Conover, Technometrics 21(2), 1979).
 func (sp Space) hypercube(n int, random *rand.Rand) []Setting {
 	settings := make([]Setting, n)

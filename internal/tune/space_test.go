@@ -11,7 +11,7 @@ import (
 
 func randomOf(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-// TestValues holds that every value that a search draws lies in the range, and that the position of a
+// TestValues checks that every value that a search draws lies in the range, and that the position of a
 // value is where it was drawn.
 func TestValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -38,7 +38,7 @@ func TestValues(t *testing.T) {
 	})
 }
 
-// TestEachWholeNumber holds that small ranges of whole numbers are drawn evenly, the ends too.
+// TestEachWholeNumber checks that small ranges of whole numbers are drawn evenly, the ends too.
 func TestEachWholeNumber(t *testing.T) {
 	p := Parameter{Kind: Integer, Low: 2, High: 5}
 	count := map[string]int{}
@@ -73,7 +73,7 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-// TestHypercube holds that each of n shares of a range has one of n values.
+// TestHypercube checks that each of n shares of a range has one of n values.
 func TestHypercube(t *testing.T) {
 	space := Space{number("a", 0, 1, ""), {Name: "b", Kind: Categorical, Values: []string{"x", "y"}}}
 	shares, values := map[int]int{}, map[string]int{}

@@ -23,8 +23,8 @@ const timedCalls = "nanosleep,clock_nanosleep,poll,ppoll,select,pselect6,epoll_w
 
 var stackLine = regexp.MustCompile(`^ > ([^(\n]*)\(([^)]*)\)`)
 
-// bypassing returns the system calls in strace's files, with stacks, in which the preload library
-// has no part, and how often each was made. The key has the call, and the functions of the stack.
+// bypassing counts the system calls in strace's files whose stacks do not have the preload
+// library. The key has the call, and the functions of the stack.
 func bypassing(t *testing.T, prefix, library string) (found map[string]int, calls int) {
 	t.Helper()
 	files, err := filepath.Glob(prefix + ".*")

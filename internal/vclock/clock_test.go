@@ -596,7 +596,7 @@ func TestRestWatch(t *testing.T) {
 	}
 }
 
-// TestDelay holds that a thread that waits for the CPU of another one has a delay.
+// TestDelay checks that a thread that waits for the CPU of another one has a delay.
 func TestDelay(t *testing.T) {
 	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
 		t.Skipf("SKIPPED: the kernel does not say how long threads wait for a CPU: %v", err)

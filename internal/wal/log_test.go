@@ -133,7 +133,7 @@ func TestRestarts(t *testing.T) {
 }
 
 // TestTorn checks that a journal cut or changed at any byte keeps all records before that byte, and those
-// behind a record of which the checksum or the payload has changed. It keeps the rest in a file, and takes new
+// behind a record whose checksum or payload has changed. It keeps the rest in a file, and takes new
 // records.
 func TestTorn(t *testing.T) {
 	made := t.TempDir()

@@ -209,7 +209,7 @@ func (s *State) readSnapshot() (after int64, state []byte, err error) {
 	return after, state, nil
 }
 
-// removeTorn removes ends of records of which nobody was told that they are safe.
+// removeTorn removes ends of records that were never acknowledged.
 func (s *State) removeTorn() error {
 	paths, err := filepath.Glob(filepath.Join(s.dir, "*"+torn))
 	for _, path := range paths {

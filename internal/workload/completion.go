@@ -22,12 +22,14 @@ const (
 	FieldExclusive Field = "exclusive"
 	FieldTimeLimit Field = "time_limit"
 	FieldQOS       Field = "qos"
+	FieldNodes     Field = "nodes" // on which the jobs ran that were running when the window began
 	FieldUsage     Field = "usage" // of users before the workload begins; it is not a field of a job
 )
 
 // Fields are all of them.
 var Fields = []Field{
-	FieldPartition, FieldUser, FieldAccount, FieldMemory, FieldExclusive, FieldTimeLimit, FieldQOS, FieldUsage,
+	FieldPartition, FieldUser, FieldAccount, FieldMemory, FieldExclusive, FieldTimeLimit, FieldQOS, FieldNodes,
+	FieldUsage,
 }
 
 // Words names the field for people.
@@ -39,6 +41,8 @@ func (f Field) Words() string {
 		return "whole nodes"
 	case FieldUsage:
 		return "earlier usage"
+	case FieldNodes:
+		return "nodes"
 	}
 	return strings.ReplaceAll(string(f), "_", " ")
 }
@@ -79,8 +83,9 @@ type SitePartition struct {
 	Name       string          `json:"name"`
 	Default    bool            `json:"default,omitempty"`
 	Nodes      int             `json:"nodes"`
-	NodeCPUs   int             `json:"cpus_per_node"`   // of its largest node
-	NodeMemory int64           `json:"memory_per_node"` // MiB, of that node
+	NodeList   string          `json:"node_list,omitempty"` // a host list
+	NodeCPUs   int             `json:"cpus_per_node"`       // of its largest node
+	NodeMemory int64           `json:"memory_per_node"`     // MiB, of that node
 	MaxTime    jobjson.Seconds `json:"max_time_s,omitzero"`
 	QOS        []string        `json:"qos,omitempty"` // that it allows; empty for all
 	// DefaultMemory says that jobs without a request for memory get a default of the partition.
@@ -161,11 +166,12 @@ type Lack struct {
 // or a user lacks it. Accounts, QOS and partitions have defaults, so they are lacking only if no job has
 // them. Memory is lacking, too, if most jobs have none and no job has an option that only a command line
 // has: many schedulers give memory to nobody who does not ask, and their users seldom ask. Whether jobs
-// asked for whole nodes is not known of records without any such option. Usage is lacking if the workload
+// asked for whole nodes is not known of records without any such option. Jobs that run when the window begins lack nodes
+// if the record does not name them. Usage is lacking if the workload
 // has a record and none of usage.
 func Lacks(w *Workload) (list []Lack) {
 	n := w.Jobs.Len()
-	var noLimit, noUser, noMemory, recorded int
+	var noLimit, noUser, noMemory, noNodes, recorded int
 	var account, qos, partition, option, perNode bool
 	for _, job := range w.Jobs.All() {
 		if job.TimeLimit == 0 {
@@ -179,6 +185,9 @@ func Lacks(w *Workload) (list []Lack) {
 		}
 		if job.Recorded != nil {
 			recorded++
+		}
+		if w.LacksNodes(job) {
+			noNodes++
 		}
 		account, qos, partition = account || job.Account != "", qos || job.QOS != "", partition || job.Partition != ""
 		option = option || job.Exclusive != "" || job.Dependency != "" || job.Switches != 0 || job.NodeList != "" || job.Exclude != "" ||
@@ -197,7 +206,7 @@ func Lacks(w *Workload) (list []Lack) {
 	for _, l := range []Lack{
 		{FieldPartition, all(partition)}, {FieldUser, noUser}, {FieldAccount, all(account)}, {FieldMemory, noMemory},
 		{FieldExclusive, all(option || perNode || recorded == 0)}, {FieldTimeLimit, noLimit}, {FieldQOS, all(qos)},
-		{FieldUsage, all(len(w.Usage) > 0 || recorded == 0)},
+		{FieldNodes, noNodes}, {FieldUsage, all(len(w.Usage) > 0 || recorded == 0)},
 	} {
 		if l.Jobs > 0 {
 			list = append(list, l)

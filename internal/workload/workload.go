@@ -86,6 +86,11 @@ func (w *Workload) Preset(job *hpc.Job) bool {
 	return job.Recorded != nil && job.Recorded.Start != 0 && job.Recorded.Start < w.Start
 }
 
+// LacksNodes reports whether a job is a preset one on nodes that the record does not name.
+func (w *Workload) LacksNodes(job *hpc.Job) bool {
+	return w.Preset(job) && job.Array == "" && job.Recorded.Nodes == ""
+}
+
 // Submitters returns the workload's users, and the users of jobs who are not among them. Of the
 // latter only the name is known.
 func (w *Workload) Submitters() []hpc.User {
@@ -155,7 +160,7 @@ const (
 	// RuleRenamed counts jobs that got another ID because an earlier job of the source has the
 	// same name.
 	RuleRenamed = "id_made_unique"
-	// RuleNoLineEnd counts last lines without a line end of which the reader cannot tell whether
+	// RuleNoLineEnd counts last lines without a line end, if the reader cannot tell whether
 	// they are whole.
 	RuleNoLineEnd = "last_line_without_end"
 	// RuleLeftRunning counts jobs that ran when a window began, and that are left out because nobody knows on which

@@ -175,7 +175,7 @@ var paperKTH = []figure{
 }
 
 // TestPaperKTH checks the paper's figures for KTH. If the machine is not saturated, the figures
-// agree to the printed digit. This is so for rigid replay on EASY, FCFS, perf * 2 and infra *
+// agree to the printed digit. This holds for rigid replay on EASY, FCFS, perf * 2 and infra *
 // 2, and for the waits and makespans of replay with feedback on the latter two. On a saturated
 // machine, one decision at one instant moves days of work. There the figures agree only
 // roughly.

@@ -74,7 +74,7 @@ func TestResults(t *testing.T) {
 	if _, err := play("--compare"); err == nil {
 		t.Error("one engine is compared")
 	}
-	// On the other engine everything takes a tenth longer, but for one policy, which takes half the time.
+	// On the other engine everything takes a tenth longer, except for one policy, which takes half the time.
 	var other []byte
 	for text := range bytes.Lines(text) {
 		var l line

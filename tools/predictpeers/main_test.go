@@ -67,7 +67,7 @@ func peer(dir, name string) error {
 	return os.WriteFile(filepath.Join(dir, name), out.Bytes(), 0o600)
 }
 
-// TestCompare holds that a peer's predictions are scored as those of the program's models: one that knows all answers
+// TestCompare checks that a peer's predictions are scored as those of the program's models: one that knows all answers
 // errs only until the first training, and one that predicts nothing is last2.
 func TestCompare(t *testing.T) {
 	t.Setenv(asPeer, "1")

@@ -371,7 +371,7 @@ func (w *worker) makeAccounts(cluster string) error {
 	return err
 }
 
-// withoutComments removes the comments, of which sacctmgr knows nothing.
+// withoutComments removes the comments, which sacctmgr does not understand.
 func withoutComments(commands string) string {
 	var b strings.Builder
 	for line := range strings.Lines(commands) {

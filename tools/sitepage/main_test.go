@@ -38,7 +38,7 @@ func TestPage(t *testing.T) {
 			}
 		}
 	}
-	// On Slurm the second draw is the model's, but for the last job.
+	// On Slurm the second draw is the model's, except for the last job.
 	onSlurm := filepath.Join(dir, "replay")
 	if err := writeRun(filepath.Join(onSlurm, run.RealizationDir(2)), run.Manifest{Engine: slurmEngine, Seed: 1}, jobs[:3], 40*time.Second); err != nil {
 		t.Fatal(err)

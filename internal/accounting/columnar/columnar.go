@@ -38,7 +38,7 @@ type Column struct {
 	Name string
 	Kind string // BIGINT, INTEGER, DOUBLE, TIMESTAMP, VARCHAR or BLOB, as DuckDB reads it
 	Null bool
-	// Plain is for values of which few occur twice. Others are written as numbers of a dictionary.
+	// Plain is for values that seldom repeat. Others are written as numbers of a dictionary.
 	Plain bool
 }
 

@@ -167,7 +167,7 @@ func register(key string, set func(p *parser, v value) bool) {
 	fields[key] = field{len(fields), set}
 }
 
-// MaxText is how many bytes of a text a [Job] has. Slurm's own texts are shorter, but for lists of very many nodes.
+// MaxText is how many bytes of a text a [Job] has. Slurm's own texts are shorter, except for lists of very many nodes.
 // Whoever submits a job chooses its texts, and all questions read them.
 const MaxText = 64 << 10
 

@@ -43,7 +43,7 @@ func (a *asking) rows(bucket object, by []question.Key, keys []any) error {
 	for _, one := range list {
 		below, ok := one.(object)
 		if !ok {
-			return errors.New("a bucket is no object")
+			return errors.New("a bucket is not a JSON object")
 		}
 		if whole(below["doc_count"]) == 0 {
 			continue
@@ -139,7 +139,7 @@ func (a *asking) addTo(row, weights []any) error {
 			case m.Kind == question.Sum:
 				*to = sum + v
 			default:
-				return fmt.Errorf("a measure of the kind %d of hours of the week", m.Kind)
+				return fmt.Errorf("adding up the hours of a week: kind %d of measures cannot be added up", m.Kind)
 			}
 		}
 	}

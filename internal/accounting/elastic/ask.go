@@ -312,7 +312,7 @@ func (a *asking) unfiltered(m question.Measure) (measure, error) {
 	case question.Most:
 		return stats("max"), nil
 	}
-	return unknown, fmt.Errorf("a measure of the kind %d", m.Kind)
+	return unknown, fmt.Errorf("asking for a measure: kind %d is not known", m.Kind)
 }
 
 // product is the sum of the products of two columns: their weighted mean times the weights' sum, over the jobs that

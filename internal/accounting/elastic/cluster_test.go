@@ -218,7 +218,7 @@ func get(t *testing.T, server *httptest.Server, path string) (p panel, status in
 	return p, answer.StatusCode
 }
 
-// different returns how two panels differ, but for the last digits of numbers. Where the cluster counts
+// different returns how two panels differ, except for the last digits of numbers. Where the cluster counts
 // no job at all, it has 0 for some sums that the store does not know.
 func different(want, got panel, name string) string {
 	if len(want.Columns) != len(got.Columns) {

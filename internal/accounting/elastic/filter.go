@@ -48,7 +48,7 @@ func (f *fields) filter(chosen question.Filter) (object, error) {
 		}
 		return f.filter(states)
 	case question.Ran:
-		// No job that ran for no time holds processors.
+		// A job that ran for no time holds no processors.
 		return f.filter(question.All{
 			question.Compare{Column: "elapsed_s", Op: ">", Value: 0.0}, question.Compare{Column: "cpus", Op: ">", Value: 0.0},
 		})

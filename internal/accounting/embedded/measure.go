@@ -78,7 +78,7 @@ func (c columns) measure(m question.Measure) (part, error) {
 		p := aggregate{extreme(m.Kind) + "(" + column + ")", ""}.where(where)
 		return part{number1970(field, p.text), p.args}, nil
 	}
-	return part{}, fmt.Errorf("a measure of the kind %d", m.Kind)
+	return part{}, fmt.Errorf("asking for a measure: kind %d is not known", m.Kind)
 }
 
 func extreme(k question.Kind) string {

@@ -112,7 +112,7 @@ func holds(f question.Filter, j job, c question.Clock) bool {
 	panic(fmt.Sprintf("a filter of the type %T", f))
 }
 
-// matches is the simplest matcher of patterns: a table of which beginning of the pattern matches which of the text.
+// matches is the simplest matcher of patterns: a table of which prefix of the pattern matches which prefix of the text.
 func matches(pattern, text []rune, anyCase bool) bool {
 	type token struct {
 		c   rune
@@ -146,7 +146,7 @@ func matches(pattern, text []rune, anyCase bool) bool {
 	return row[len(text)]
 }
 
-// folded reports whether two characters are the same but for their case.
+// folded reports whether two characters are the same except for their case.
 func folded(a, b rune) bool {
 	for f := unicode.SimpleFold(a); f != a; f = unicode.SimpleFold(f) {
 		if f == b {

@@ -363,7 +363,7 @@ func check(t *testing.T, s *Source, q question.Question, all []job) (rolled bool
 	return rolled
 }
 
-// different returns how two answers differ, but for the last digits of numbers.
+// different returns how two answers differ, except for the last digits of numbers.
 func different(want, got question.Answer) error {
 	if len(want.Rows) != len(got.Rows) || want.Outside != got.Outside {
 		return fmt.Errorf("%d rows and %d jobs outside, want %d and %d:\n%v\nwant %v", len(got.Rows), got.Outside, len(want.Rows), want.Outside, got.Rows, want.Rows)

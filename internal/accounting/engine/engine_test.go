@@ -567,7 +567,7 @@ func TestLanes(t *testing.T) {
 	eventually(t, "the slow lane is empty", func() bool { taken, waiting := p.Slow(); return taken+waiting == 0 })
 }
 
-// TestPatience holds that a question that does not compute stays in the quick lane for longer, but not for good.
+// TestPatience checks that a question that does not compute stays in the quick lane for longer, but not for good.
 func TestPatience(t *testing.T) {
 	const quick = 100 * time.Millisecond
 	p := pool(t, t.TempDir(), func(o *engine.Options) { o.Quick = quick })
@@ -585,7 +585,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestAgain holds that a question that the slow lane had no room for gets its answer there.
+// TestAgain checks that a question that the slow lane had no room for gets its answer there.
 func TestAgain(t *testing.T) {
 	p := pool(t, t.TempDir(), func(o *engine.Options) { o.Engines, o.Quick, o.Limit = 2, 20*time.Millisecond, time.Minute })
 	var asking sync.WaitGroup

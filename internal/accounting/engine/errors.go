@@ -21,7 +21,7 @@ var (
 	// ErrBusy means that the question never got an engine, or never the time that it needs.
 	ErrBusy = errors.New("too many queries are under way")
 	// ErrGone means that a file of the tables is not there any more. A caller with newer tables asks again.
-	ErrGone = errors.New("a file of the tables is gone")
+	ErrGone = errors.New("a file of the tables has been removed")
 	// ErrEnded means that the engine ended while it answered.
 	ErrEnded = errors.New("the query engine ended")
 	// ErrClosed means that the pool is closed.

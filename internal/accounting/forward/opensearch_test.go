@@ -50,7 +50,7 @@ func add(t *testing.T, s *store.Store, first int64, index string, documents ...s
 	}
 }
 
-// same checks that indices have each document of a store once, as it is there, but for those with the ids.
+// same checks that indices have each document of a store once, as it is there, except for those with the ids.
 func same(t *testing.T, node *servertest.OpenSearch, pattern string, s *store.Store, but ...string) {
 	t.Helper()
 	want := map[string]string{}

@@ -339,7 +339,7 @@ func multiply(s *rm.Statistics, mean means) error {
 		{&s.BackfillTried, s.BackfillCycles, mean.bfTried},
 	} {
 		if product.count > 0 && product.average > most/product.count {
-			return fmt.Errorf("reading the output of sdiag: %d cycles with a mean of %d are more than can be added up",
+			return fmt.Errorf("reading the output of sdiag: the sum of %d cycles with a mean of %d is too large",
 				product.count, product.average)
 		}
 		*product.to = product.count * product.average

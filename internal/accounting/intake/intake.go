@@ -285,7 +285,7 @@ func (in *Intake) applyFrom(ctx context.Context, applied int64, wait *time.Durat
 	return nil
 }
 
-// rest waits, unless somebody waits for the store.
+// rest waits, but returns at once if somebody waits for the store.
 func (in *Intake) rest(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -62,7 +62,7 @@ func upTo(t *testing.T, want int, receivers ...*receiver) {
 	}
 }
 
-// TestBroker reads a topic of three partitions from Apache Kafka with two readers of one group, of which one comes
+// TestBroker reads a topic of three partitions from Apache Kafka with two readers of one group, one of which comes
 // later and one goes: no document is lost or comes twice. Then the broker is killed and comes back: none is lost.
 func TestBroker(t *testing.T) {
 	broker := servertest.NewKafka(t, servertest.KafkaOptions{})

@@ -28,11 +28,11 @@ type Panel struct {
 	Questions func(v View) []Question
 	// Rows makes one list of rows of those of several answers; nil if there is only one answer.
 	Rows func(answers []Answer) [][]any
-	// Lacking are the jobs that the panel does not show, or of which it does not know something.
+	// Lacking are the jobs that the panel leaves out, or about which something is not known.
 	Lacking []Lacking
 }
 
-// Lack is a kind of jobs of which something is not known.
+// Lack is a kind of jobs about which something is not known.
 type Lack int
 
 // The kinds. All but the first are of jobs that ran.
@@ -178,7 +178,7 @@ func sumParts() (list []Measure) {
 	return list
 }
 
-// Panels are those of the dashboards, by their names, but for the table of jobs.
+// Panels are those of the dashboards, by their names, except for the table of jobs.
 var Panels = map[string]*Panel{
 	"summary": about(fixed(), countJobs, countFailed, Measure{Kind: Distinct, Column: "user_name"}, meanWait, meanEligible, sumElapsed,
 		sumUsed, sumFailed, unused, Measure{Kind: Sum, Column: "node_hours"}, Measure{Kind: Sum, Column: "gpu_hours"}).

@@ -382,7 +382,7 @@ func browse(t *testing.T, server, method, host string, header ...string) int {
 	return response.StatusCode
 }
 
-// TestSlow holds that clients who send no body, or never the end of one, keep neither their connection nor
+// TestSlow checks that clients who send no body, or never the end of one, keep neither their connection nor
 // the turns of larger bodies, and that the server's own pauses do not count as theirs.
 func TestSlow(t *testing.T) {
 	in, err := intake.Open(context.Background(), t.TempDir(), intake.Options{Now: time.Now, Report: func(err error) { t.Log(err) }})
@@ -474,7 +474,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// TestManyActions holds that a small body cannot become gigabytes in memory.
+// TestManyActions checks that a small body cannot become gigabytes in memory.
 func TestManyActions(t *testing.T) {
 	server, _ := serve(t, nil)
 	text := strings.Repeat("{\"index\":{}}\n{}\n", receive.MaxActions+1)
@@ -483,7 +483,7 @@ func TestManyActions(t *testing.T) {
 	}
 }
 
-// TestRoot holds that a browser which asks for the root gets the pages, with its query; other clients get the
+// TestRoot checks that a browser which asks for the root gets the pages, with its query; other clients get the
 // server's name and version.
 func TestRoot(t *testing.T) {
 	server, _ := serve(t, nil)

@@ -77,7 +77,7 @@ func sinceQuarter(column string) string {
 }
 
 // Measures are what a cell has of its jobs, in SQL. Times are in seconds. Cells are put together by
-// adding them, but for first_end and last_end.
+// adding them, except for first_end and last_end.
 var Measures = map[string]string{
 	"jobs": "count(*)", "failed": "count(*) FILTER (" + Failed("state") + ")", "waits": "count(wait_s)",
 	"wait_s": "sum(wait_s)::DOUBLE", "eligible_waits": "count(wait_since_eligible_s)",
@@ -93,7 +93,7 @@ var Measures = map[string]string{
 // lacking are columns that jobs that ran may lack. The measure no_COLUMN counts the jobs that do.
 var lacking = []string{"wait_s", "cpus", "nodes", "gpus", "limit_s"}
 
-// lacks are the measures of jobs that panels do not show, or of which they do not know something.
+// lacks are the measures of jobs that panels leave out, or about which something is not known.
 var lacks = func() []string {
 	names := []string{"never_ran"}
 	Measures["never_ran"] = "count(*) FILTER (start_time IS NULL)"

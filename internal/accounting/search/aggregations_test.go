@@ -172,7 +172,7 @@ type pile struct {
 	jobs []job
 }
 
-// piles sorts jobs by a key; a nil key is none. The piles come in the order of their keys.
+// piles sorts jobs by a key; a nil key makes one pile. The piles come in the order of their keys.
 func piles(jobs []job, key func(j job) any) (list []pile) {
 	at := map[any]int{}
 	for _, j := range jobs {

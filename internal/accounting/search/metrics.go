@@ -36,7 +36,7 @@ var options = map[string][]string{
 	"cardinality": {"precision_threshold"}, "extended_stats": {"sigma"}, "percentiles": {"percents"},
 }
 
-// newMetric returns the metric of a type, and nil for a type that is none.
+// newMetric returns the metric of a type, and nil for another type.
 func (c *compiler) newMetric(kind, where string, body any) *metric {
 	if kind == "weighted_avg" {
 		return c.weightedAverage(where, body)

@@ -229,7 +229,7 @@ func read(t *testing.T, address, panel string, to any) {
 	}
 }
 
-// alike reports whether rows are the same but for the last digits of numbers, and what a cluster of Slurm's own
+// alike reports whether rows are the same except for the last digits of numbers, and what a cluster of Slurm's own
 // documents does not know.
 func alike(want, got [][]any) bool {
 	if len(want) != len(got) {

@@ -59,7 +59,7 @@ type Imported struct {
 	// Unnamed counts the documents in the directory, from before, that name no cluster. They stand under the
 	// name of their index, so records of their jobs may have been added beside them.
 	Unnamed int64 `json:"without_cluster"`
-	// Unreported says of which runs the pages have no report, and why.
+	// Unreported names the runs for which the pages have no report, and says why.
 	Unreported []string `json:"without_report,omitempty"`
 }
 

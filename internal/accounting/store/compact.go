@@ -316,7 +316,7 @@ func (p *part) remove() (err error) {
 	return err
 }
 
-// writePart writes a durable part of the rows of others, but for those to drop. It is nil if no row is left.
+// writePart writes a durable part of the rows of others, except for those to drop. It is nil if no row is left.
 func (s *Store) writePart(from []source, drop func(seq int64) bool) (p *part, err error) {
 	var rows []keyed
 	for _, f := range from {
@@ -376,7 +376,7 @@ func (p *partInfo) describe(jobs []rollup.Job, texts []string, rows []keyed) {
 	}
 }
 
-// copyRows writes a file of the rows of parts, but for those to drop.
+// copyRows writes a file of the rows of parts, except for those to drop.
 func (s *Store) copyRows(path string, codec columnar.Codec, durable bool, from []source, drop func(seq int64) bool) (columnar.Sealed, error) {
 	return jobLayout.Write(path, codec, durable, func(column int, put func([]parquet.Value) error) error {
 		for _, f := range from {

@@ -22,7 +22,7 @@ import (
 var odd = []string{"=1+1", "+cmd|' /C calc'!A0", "-2+3", "-2.5", "@SUM(A1)", "'=x", "a,b", `say "x"`, "two\nlines",
 	"\tx", "＝1", "ünï", "NULL", "\x1b[31m", "'", " "}
 
-// exported returns a store of synthetic jobs, and of some with odd texts, of which some rows are fresh and some gone.
+// exported returns a store of synthetic jobs, and of some with odd texts; some rows are fresh and some gone.
 func exported(t *testing.T, jobs int64) *store.Store {
 	t.Helper()
 	s := filled(t, jobs)

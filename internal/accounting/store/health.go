@@ -234,7 +234,7 @@ func (s *Store) changeHealth(figures []figureRow, counts []countRow, drop func(c
 	return removed, s.commit(next, nil)
 }
 
-// without reads the rows but for those to drop, and returns how many these are.
+// without reads the rows except for those to drop, and returns how many these are.
 func (h *healthPart) without(drop func(cluster string, until int64) bool) (figures []figureRow, counts []countRow, lost int, err error) {
 	if figures, err = parquet.ReadFile[figureRow](h.paths[0]); err != nil {
 		return nil, nil, 0, err

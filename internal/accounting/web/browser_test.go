@@ -344,7 +344,7 @@ func refreshes(t *testing.T, r *reader) {
 	r.wait(`!document.querySelector("#panel-table").textContent.includes("to be replaced")`)
 }
 
-// onPhone reads the table of jobs, a job and the saved views in a narrow window, of which nothing stands outside.
+// onPhone reads the table of jobs, a job and the saved views in a narrow window, and nothing overflows it.
 func onPhone(t *testing.T, r *reader) {
 	r.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": true}, nil)
 	outside := func(what string) {

@@ -44,7 +44,7 @@ func TestDigits(t *testing.T) {
 	}
 }
 
-// addFrozen adds figures of a scheduler on the frozen clock: its cycles and requests took no time, but for one request.
+// addFrozen adds figures of a scheduler on the frozen clock: only one of its requests took time.
 func (s *site) addFrozen(cluster string) {
 	s.t.Helper()
 	var list []store.Health

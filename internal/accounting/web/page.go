@@ -396,7 +396,7 @@ func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 	return v.page(w, q, values, &frame{Compare: true}, panels)
 }
 
-// page answers with a page of some panels, in a frame of which the kind of page is set.
+// page answers with a page of some panels, in a frame for that kind of page.
 func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values, f *frame, panels []*panel) error {
 	f.Revision, f.Static, f.FieldNames = revision, values.Get("static") != "", fieldNames()
 	r, s, err := v.readAbout(q.Context(), values, f.Live)
@@ -572,7 +572,7 @@ func (r *request) span() string {
 	return r.write(moment, r.from) + " to " + r.write(moment, r.until) + ", " + r.zone.String()
 }
 
-// printed says what a page shows, but for its filters, which stand above the panels. The range of time of a page
+// printed says what a page shows, except for its filters, which stand above the panels. The range of time of a page
 // that loads its panels again moves with the newest job.
 func (r *request) printed() string {
 	var parts []string

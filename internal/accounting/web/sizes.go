@@ -83,7 +83,7 @@ func (s *sizes) extent(names []string, now time.Time) (oldest, newest time.Time)
 	return oldest, newest
 }
 
-// capacity returns the number of processors of the clusters of which a filter can choose jobs; 0 if one of them is
+// capacity returns the number of processors of the clusters whose jobs a filter can choose; 0 if one of them is
 // not known. Clusters without jobs count if no other is chosen.
 func (s *sizes) capacity(chosen question.Filter) (cpus int64) {
 	list := slices.DeleteFunc(slices.Clone(s.list), func(c size) bool { can, _ := possible(chosen, c.Name); return !can })

@@ -33,6 +33,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"rmreplay/internal/accounting/embedded"
@@ -47,9 +48,11 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// pages are the templates, and revision changes when an asset does.
+// pages are the templates, which no other command needs, and revision changes when an asset does.
 var (
-	pages    = template.Must(template.New("").ParseFS(assets, "assets/*.html"))
+	pages = sync.OnceValue(func() *template.Template {
+		return template.Must(template.New("").ParseFS(assets, "assets/*.html"))
+	})
 	revision = func() string {
 		sum := sha256.New()
 		for _, name := range []string{"assets/style.css", "assets/app.js"} {
@@ -191,7 +194,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	if strings.Contains(r.URL.Path, "/api/") {
 		name = "warning"
 	}
-	_ = pages.ExecuteTemplate(w, name, map[string]any{"Error": err.Error(), "Revision": revision}) // the reader is gone
+	_ = pages().ExecuteTemplate(w, name, map[string]any{"Error": err.Error(), "Revision": revision}) // the reader is gone
 }
 
 // redirect leads from a name to the page with its filter.
@@ -486,7 +489,7 @@ func (a *answer) writeCSV(w http.ResponseWriter) error {
 // render answers with a template. What it cannot make is an error before anything is written.
 func render(w http.ResponseWriter, name string, data any) error {
 	var b bytes.Buffer
-	if err := pages.ExecuteTemplate(&b, name, data); err != nil {
+	if err := pages().ExecuteTemplate(&b, name, data); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -111,7 +111,7 @@ func scored(c model.Check, of predict.Target) string {
 	if c.Jobs == 0 {
 		return "not scored, since none of its jobs was submitted after these had ended"
 	}
-	return fmt.Sprintf("mean absolute error %.0f %s, %.1f %% of %d %s between P10 and P90", c.MAE, of.Unit(),
+	return fmt.Sprintf("mean absolute error %.0f %s, %.1f %% of %d %s between P10 and P90 (of those submitted after these had ended)", c.MAE, of.Unit(),
 		100*c.Coverage, c.Jobs, quantity.Plural(c.Jobs, "job", "jobs"))
 }
 

@@ -114,6 +114,8 @@ type completeReport struct {
 	Made   []workload.MadeField `json:"made"`
 	// Lacking are the fields that the result still lacks.
 	Lacking []string `json:"lacking"`
+	// LeftOut are jobs that ran when the window began, and for which nobody knows nodes.
+	LeftOut int      `json:"running_left_out,omitempty"`
 	Next    []string `json:"next"` // commands
 }
 
@@ -162,11 +164,12 @@ func (l Lent) runComplete(path string, o *completeFlags) error {
 	if err := formats.Save(o.output, made); err != nil {
 		return err
 	}
-	return l.showComplete(newCompleteReport(path, made, o), o.json)
+	return l.showComplete(newCompleteReport(path, w, made, o), o.json)
 }
 
-func newCompleteReport(path string, made *workload.Workload, o *completeFlags) *completeReport {
-	r := &completeReport{Source: path, Output: o.output, Jobs: made.Jobs.Len(), Seed: o.seed, Made: []workload.MadeField{}, Lacking: []string{}}
+func newCompleteReport(path string, w, made *workload.Workload, o *completeFlags) *completeReport {
+	r := &completeReport{Source: path, Output: o.output, Jobs: made.Jobs.Len(), Seed: o.seed, Made: []workload.MadeField{}, Lacking: []string{},
+		LeftOut: made.Rules[workload.RuleLeftRunning] - w.Rules[workload.RuleLeftRunning]}
 	if made.Completion != nil {
 		r.Made = made.Completion.Fields
 	}
@@ -197,6 +200,10 @@ func (l Lent) showComplete(r *completeReport, asJSON bool) error {
 	}
 	for _, f := range r.Made {
 		fmt.Fprintf(&b, "  %-11s %7d  by %s\n", f.Field.Words(), f.Jobs, f.Rule)
+	}
+	if r.LeftOut > 0 {
+		fmt.Fprintf(&b, "left out: %s that ran when the window began, because nobody recorded their nodes and none are "+
+			"free (want --cluster DIR with nodes for them)\n", quantity.Regular(r.LeftOut, "job"))
 	}
 	if len(r.Lacking) > 0 {
 		fmt.Fprintf(&b, "left as it is: %s\n", strings.Join(r.Lacking, ", "))

@@ -103,7 +103,7 @@ func leadingNumber(text []byte) (uint32, bool) {
 }
 
 // Started says which scheduler started a job; "" if that is not known. 26.05 logs the jobs of the
-// main scheduler only, so backfill started all other jobs, but for those that may have started when
+// main scheduler only, so backfill started all other jobs, except for those that may have started when
 // they were submitted.
 func (l *Log) Started(row *run.Row) Scheduler {
 	const atSubmission = 2 * time.Second

@@ -211,8 +211,8 @@ func (c *capturing) accounts(cluster string) error {
 // skew is how far the clock of slurmctld may be ahead of this machine's. Time zones differ by more.
 const skew = 10 * time.Minute
 
-// instant returns the instant of a capture whose jobs were printed before an instant: in whole seconds
-// after all submissions and starts, since slurmctld's clock can be ahead.
+// instant returns the instant of a capture, in whole seconds: when the jobs were printed, or later,
+// so that all submissions and starts come before it. slurmctld's clock can be ahead.
 func instant(jobs []*job, before time.Time) time.Time {
 	at := before.UTC().Truncate(time.Second)
 	latest := hpc.Unix(at.Add(skew).Unix())

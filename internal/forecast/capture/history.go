@@ -16,7 +16,7 @@ const (
 )
 
 // since returns from which instant on sacct is asked, and sets what its answer continues. It is zero if the history is
-// not wanted. An earlier capture that cannot be read is as none.
+// not wanted. An earlier capture that cannot be read is ignored.
 func (c *capturing) since() time.Time {
 	if c.opts.History <= 0 {
 		return time.Time{}

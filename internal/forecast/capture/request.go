@@ -202,7 +202,7 @@ func (s *shown) unheld() (keys []string) {
 	return keys
 }
 
-// count reads a count; "N/A", "*" and nothing are none.
+// count reads a count; "N/A", "*" and "" count as missing.
 func count(key, text string) (int, error) {
 	if text == "" || text == "N/A" || text == "*" {
 		return 0, nil
@@ -231,7 +231,7 @@ func counts(key, text string) (least, most int, err error) {
 	return least, most, err
 }
 
-// memory reads an amount of memory in MiB; 0 is none.
+// memory reads an amount of memory in MiB; 0 means that the job asks for no memory.
 func memory(key, text string) (int64, error) {
 	if text == "" || text == "0" {
 		return 0, nil

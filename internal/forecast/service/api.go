@@ -43,7 +43,7 @@ func (s *Service) sees(w who, user string) bool {
 // staleAfter is after how many times the time between captures a forecast is stale.
 const staleAfter = 3
 
-// Head says of which forecast an answer is.
+// Head names the forecast that an answer comes from.
 type Head struct {
 	// At is the instant of the capture; nil if there is no forecast yet.
 	At *time.Time `json:"at"`

@@ -23,7 +23,7 @@ import (
 	"rmreplay/internal/accounting/servertest"
 )
 
-// judgedService returns a service with forecasts of which some were judged.
+// judgedService returns a service with forecasts, some of them judged.
 func judgedService(t *testing.T) (*cluster, *Service) {
 	t.Helper()
 	c := newCluster(t)

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -27,7 +28,9 @@ var assets embed.FS
 
 // pages are the templates, style is that of the report's page with some rules more, and revision changes with it.
 var (
-	pages    = template.Must(template.ParseFS(assets, "assets/*.html"))
+	pages = sync.OnceValue(func() *template.Template {
+		return template.Must(template.ParseFS(assets, "assets/*.html"))
+	})
 	style    = report.Style + string(must(fs.ReadFile(assets, "assets/page.css")))
 	revision = func() string {
 		sum := sha256.Sum256([]byte(style))
@@ -415,7 +418,7 @@ func (s *Service) addPages(mux *http.ServeMux) {
 // show writes a page. What the template cannot make is an error before anything is written.
 func show(w http.ResponseWriter, status int, name string, data any) {
 	var b bytes.Buffer
-	if err := pages.ExecuteTemplate(&b, name, data); err != nil {
+	if err := pages().ExecuteTemplate(&b, name, data); err != nil {
 		refuse(w, fmt.Errorf("making the page: %w", err))
 		return
 	}

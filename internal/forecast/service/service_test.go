@@ -20,7 +20,7 @@ import (
 	"rmreplay/internal/forecast/capture"
 )
 
-// cluster is a cluster in a time of the test, of which captures are made. It has two nodes.
+// cluster is a cluster in the test's own time, whose queue is captured. It has two nodes.
 type cluster struct {
 	t       testing.TB
 	at      time.Time

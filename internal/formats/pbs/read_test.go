@@ -114,7 +114,7 @@ func TestSharedNodes(t *testing.T) {
 	}
 }
 
-// TestVirtualMemory: a limit of virtual memory is not a request for memory, and is said.
+// TestVirtualMemory: a limit of virtual memory is not a request for memory, and a note says so.
 func TestVirtualMemory(t *testing.T) {
 	for ask, n := range map[string]int{"vmem=8gb": 1, "pvmem=2gb": 1, "vmem=8gb Resource_List.mem=4gb": 0, "mem=4gb": 0} {
 		w := parse(t, proEnd("7", "exec_host=a/0 Resource_List.nodes=1 Exit_status=0 Resource_List."+ask))

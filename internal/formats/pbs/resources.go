@@ -148,7 +148,7 @@ func slotsOf(text string) (count int) {
 	return count
 }
 
-// number reads a count, and returns -1 for anything that is none.
+// number reads a count, and returns -1 for anything else.
 func number(text string) int {
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {

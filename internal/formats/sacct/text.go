@@ -45,7 +45,7 @@ func recognize(head []byte) workload.Confidence {
 
 // delimiterOf returns the delimiter of a header: the characters behind the name of a job's ID, or
 // before it in the last column. They are a bar, or what sacct --delimiter was given. Blanks,
-// quotes, letters and digits are none.
+// quotes, letters and digits cannot delimit.
 func delimiterOf(header string) (delimiter string, ok bool) {
 	isName := func(c byte) bool { return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' }
 	for at := 0; at < len(header); at++ {
@@ -408,7 +408,7 @@ func (s *textReader) release() error {
 	return lines.At(s.heldAt, s.record(fields, text))
 }
 
-// goesOn adds a line of too few fields to the last column of the record that waits. It returns false if
+// goesOn adds a line with too few fields to the last column of the record before it. It returns false if
 // there is no such record, or if the line begins like one: with a bar, and a value that the first column
 // can have. s.fields has the line's fields.
 func (s *textReader) goesOn(line []byte) bool {

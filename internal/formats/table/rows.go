@@ -616,7 +616,7 @@ func textOf(column *parquet.Column) func(parquet.Value) string {
 	return func(v parquet.Value) string { return lines.UTF8(bytes.Clone(v.ByteArray())) }
 }
 
-// floatText writes a number; "" if it is none, which is how pandas writes a missing number.
+// floatText writes a number; "" for NaN, as pandas writes a missing number.
 func floatText(n float64) string {
 	if math.IsNaN(n) {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/ioaware"
 )
 
-// served counts the nodes a, b and c, of which a and b are in the pool x.
+// served counts the nodes a, b and c; a and b are in the pool x.
 func served(nodes iter.Seq[string]) (all int, uses map[string]int) {
 	uses = map[string]int{}
 	for n := range nodes {

@@ -81,7 +81,7 @@ func TestRound(t *testing.T) {
 	for release, text := range squeues {
 		s := &slurm{jobs: text, sinfo: "n1 idle batch\nn1 idle long\nn2 allocated batch\nn3 down* batch\nn4 drained batch\nn5 mixed batch\n", licenses: licenseLine}
 		round, err := s.cluster().Round(t.Context(), &driver.Driver{Options: ioaware.Options{Strategy: ioaware.Aware}})
-		// Three nodes are in service, of which one is in use. The array was submitted first, and its
+		// Three nodes are in service, one of them in use. The array was submitted first, and its
 		// tasks have no time limit.
 		if err != nil || strings.Join(round.Released, " ") != "9_1 9_2" {
 			t.Errorf("%s: released %q, %v", release, round.Released, err)

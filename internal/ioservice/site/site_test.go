@@ -75,7 +75,7 @@ func daemon(t *testing.T, log, name string, args ...string) {
 	})
 }
 
-// until waits until something is so.
+// until waits until a condition holds.
 func until(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(50 * time.Millisecond) {

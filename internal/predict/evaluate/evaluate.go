@@ -128,7 +128,7 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 	}
 	e.note(values.squares == 0)
 	for _, rule := range slices.Sorted(maps.Keys(cases.LeftOut)) {
-		e.Notes = append(e.Notes, fmt.Sprintf("records of the source that are not jobs, by the rule %s: %d", rule,
+		e.Notes = append(e.Notes, fmt.Sprintf("records of the whole source that are not jobs, by the rule %s: %d", rule,
 			cases.LeftOut[rule]))
 	}
 	var err error

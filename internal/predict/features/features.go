@@ -389,7 +389,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// missing is the value of a feature of which nothing is known.
+// missing is the value of an unknown feature.
 var missing = float32(math.NaN())
 
 // Vector returns the features of a job that could be submitted now, in the order of [Names]. An

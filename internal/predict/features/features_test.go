@@ -208,7 +208,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestBounded holds that memory is bounded if each job has another name: jobs that run, and jobs that
+// TestBounded checks that memory is bounded if each job has another name: jobs that run, and jobs that
 // leave without a start.
 func TestBounded(t *testing.T) {
 	h := New(predict.RunTime)
@@ -234,8 +234,8 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestPlaces holds that a place has what the history has: of two histories with the same events, one looks
-// everything up each time. Groups are created and forgotten all the time, also under open jobs.
+// TestPlaces checks that places, which are kept, give what a look-up gives. Two histories get the same events, and
+// one of them looks everything up each time. Groups are created and forgotten all the time, also under open jobs.
 func TestPlaces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	kept, fresh := New(predict.RunTime), New(predict.RunTime)

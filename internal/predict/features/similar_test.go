@@ -161,7 +161,7 @@ func TestRunningRecords(t *testing.T) {
 	}
 }
 
-// TestSimilarSaved holds that a saved history has the last jobs of each user, and no more.
+// TestSimilarSaved checks that a saved history has the last jobs of each user, and no more.
 func TestSimilarSaved(t *testing.T) {
 	h := New(predict.RunTime)
 	for i := range int64(5 * mostPast) {

@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// TestAhead holds that a training is the same if its history gets the events itself.
+// TestAhead checks that a training is the same if its history gets the events itself.
 func TestAhead(t *testing.T) {
 	all := cases(t, log(3000, 5))
 	m, err := Train(t.Context(), all, TrainOptions{Kind: Boost})
@@ -44,7 +44,7 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestCancelled holds that a training ends with its context, wherever it is; at once if that has ended.
+// TestCancelled checks that a training ends with its context, wherever it is; at once if that has ended.
 func TestCancelled(t *testing.T) {
 	all := cases(t, log(5000, 5))
 	for delay := time.Duration(0); delay < time.Second; delay = 2*delay + time.Millisecond {

@@ -54,7 +54,7 @@ func TestMixtureFollows(t *testing.T) {
 	}
 }
 
-// TestMixtureInFile holds that a model keeps its weights, that those who predict with it do not share
+// TestMixtureInFile checks that a model keeps its weights, that those who predict with it do not share
 // them, and that damaged ones are refused.
 func TestMixtureInFile(t *testing.T) {
 	all := cases(t, log(600, 9))

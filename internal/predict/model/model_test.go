@@ -350,7 +350,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestIsModel holds that no other compressed file is taken for a model, and so replaced by one.
+// TestIsModel checks that no other compressed file is taken for a model, and so replaced by one.
 func TestIsModel(t *testing.T) {
 	for name, head := range map[string][]byte{"a log": zipped("; UnixStartTime: 5"), "nothing": nil, "a short file": {0x1f, 0x8b}} {
 		if IsModel(head) {
@@ -425,7 +425,7 @@ func TestDegenerateLogs(t *testing.T) {
 	}
 }
 
-// TestBurst holds that many equal jobs, submitted before the first of them ends, move the bounds no
+// TestBurst checks that many equal jobs, submitted before the first of them ends, move the bounds no
 // farther than to their value.
 func TestBurst(t *testing.T) {
 	var c conformal
@@ -439,7 +439,7 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// TestCoverage holds that calibrated intervals cover four fifths, also of a point prediction. The
+// TestCoverage checks that calibrated intervals cover four fifths, also of a point prediction. The
 // model limit covers more: no run time exceeds it, and P90 is not below the prediction.
 func TestCoverage(t *testing.T) {
 	list := cases(t, log(8000, 8)).List

@@ -266,7 +266,7 @@ func boostAtOnce(b *Trainer, answers []float64, o BoostOptions) *Ensemble {
 	return e
 }
 
-// TestResidualsWhenDrawn holds that residuals which are computed when their rows are drawn give the same trees,
+// TestResidualsWhenDrawn checks that residuals which are computed when their rows are drawn give the same trees,
 // to the bit, as residuals that are always known.
 func TestResidualsWhenDrawn(t *testing.T) {
 	table := draw(3000, 5, 4, func(x []float32, rng *rand.Rand) float64 {

@@ -213,7 +213,7 @@ func TestSetNodes(t *testing.T) {
 0 started all on n[1-4]
 5 command b (set nodes 3)
 5 command c (set nodes n4)
-6 command c (set nodes 9: refused: asks for more than the nodes that may serve it have)
+6 command c (set nodes 9: refused: asks for more than its permitted nodes have)
 6 command all (set nodes 1: refused: the job runs)
 10 ended all COMPLETED
 10 started b on n[1-3]

@@ -358,7 +358,7 @@ func (n *nodes) measure(j *Job) error {
 		}
 	}
 	if q = n.shared(q); !q.possible {
-		return errors.New("asks for more than the nodes that may serve it have")
+		return errors.New("asks for more than its permitted nodes have")
 	}
 	j.demand, j.Size = q, q.size
 	return nil

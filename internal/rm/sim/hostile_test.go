@@ -53,7 +53,7 @@ func TestNodeNamedTwice(t *testing.T) {
 	c := cluster()
 	c.Partitions[0].Nodes = []string{"n1", "n2", "n1"}
 	checkStory(t, sim.Config{Cluster: c, Policy: policy.FCFS}, submissions([]*hpc.Job{job("a", 0, 8, 10, 10), job("b", 0, 12, 10, 10)}), `
-0 rejected b (asks for more than the nodes that may serve it have)
+0 rejected b (asks for more than its permitted nodes have)
 0 started a on n[1-2]
 10 ended a COMPLETED
 `)

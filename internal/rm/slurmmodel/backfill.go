@@ -254,12 +254,13 @@ func (t *trial) task() next {
 			return nextRecord
 		}
 		t.rejected = attempt{j, j.part}
-		if !e.arrayMayStart(j) || j.array.preempts(e.par.BF.MaxArrayResv) {
+		a := j.array // of which tasks may wait for nodes of preempted jobs
+		if !e.arrayMayStart(j) || a.preempting >= e.par.BF.MaxArrayResv || a.limit > 0 && a.preempting >= a.limit {
 			return nextRecord
 		}
 	}
-	if e.partitionRefuses(j, true) != slurmspec.NoReason || t.tooMany() || !e.licenses.Free(j.licenses) ||
-		!e.independent(j) {
+	if e.partitionRefuses(j, true) != slurmspec.NoReason || t.depths.Any() && t.tooMany() ||
+		!e.licenses.Free(j.licenses) || !e.independent(j) {
 		return nextRecord
 	}
 	var answer verdict

@@ -81,7 +81,7 @@ func (e *Engine) change(j *job, c rm.Command) {
 // cancel ends a job as its user. A pending one is over at once, and wakes no scheduler.
 func (e *Engine) cancel(j *job, c rm.Command) {
 	if j.state == running {
-		e.leave(j, hpc.Cancelled, true)
+		e.vacate(j, hpc.Cancelled, true, false)
 		return
 	}
 	if len(j.tasks) > 0 && len(c.Tasks) > 0 {

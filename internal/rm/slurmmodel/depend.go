@@ -1,6 +1,7 @@
 package slurmmodel
 
 import (
+	"cmp"
 	"slices"
 
 	"rmreplay/internal/hpc"
@@ -14,7 +15,7 @@ import (
 func (e *Engine) independent(j *job) bool {
 	now := e.second()
 	switch j.reason {
-	case slurmspec.HeldByUser, slurmspec.HeldByAdmin, slurmspec.NeverSatisfied, reasonReservationDeleted:
+	case slurmspec.HeldByUser, slurmspec.HeldByAdmin, slurmspec.NeverSatisfied, reasonReservationDeleted, reasonMaxRequeue:
 		return false
 	}
 	switch e.testNeeds(j) {
@@ -105,9 +106,10 @@ func (s *submission) IsForgotten() bool { return s.gone }
 
 // testSingleton looks for jobs of the same user and name that run, or were submitted earlier.
 func (e *Engine) testSingleton(j *job) dependencies.State {
+	name := cmp.Or(j.of.job.Name, j.of.job.ID)
 	for _, other := range e.list {
 		sibling := other.of == j.of && j.array != nil
-		if other == j || sibling || other.of.job.User != j.of.job.User || other.name() != j.name() {
+		if other == j || sibling || other.of.job.User != j.of.job.User || cmp.Or(other.of.job.Name, other.of.job.ID) != name {
 			continue
 		}
 		if other.state == running || other.state == completing || other.state == pending && other.number < j.number {
@@ -115,13 +117,6 @@ func (e *Engine) testSingleton(j *job) dependencies.State {
 		}
 	}
 	return dependencies.Met
-}
-
-func (j *job) name() string {
-	if j.of.job.Name == "" {
-		return j.of.job.ID
-	}
-	return j.of.job.Name
 }
 
 // neverSatisfied cancels a job whose dependencies can never be met, or leaves it pending (handle_invalid_dependency).

@@ -124,13 +124,13 @@ func (e *Engine) ForceStart(id string, task int, nodes string, at hpc.Time) erro
 	return nil
 }
 
-// ForceEnd ends a task with a state. The error says that the model does not have it running.
-func (e *Engine) ForceEnd(id string, task int, how hpc.State) error {
+// ForceEnd ends a task with a state, or ends its run and puts it back into the queue. The error says that the model does not have it running.
+func (e *Engine) ForceEnd(id string, task int, how hpc.State, requeue bool) error {
 	j := e.find(id, task)
 	if j == nil || j.state != running {
 		return fmt.Errorf("the model does not have job %s running", id)
 	}
-	e.leave(j, how, false)
+	e.vacate(j, how, false, requeue)
 	return nil
 }
 

@@ -76,6 +76,7 @@ type job struct {
 	licenses    licenses.Request
 	licensed    []licenses.License // that it holds
 	preemption  preemption.Job
+	signal      int // that has ended its script; 0 for none
 }
 
 type state uint8

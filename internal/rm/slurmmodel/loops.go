@@ -96,7 +96,7 @@ func (e *Engine) next() hpc.Time {
 	return max(e.loops.busy, min(e.loops.turn, e.loops.backfill, e.loops.decay, e.passAt(), e.timers.Next()))
 }
 
-// step does the first thing that is due. At one instant a pass comes first, but for a message that waited for another,
+// step does the first thing that is due. At one instant a pass comes first, except if a message waited for another,
 // which renewed the pass's request. Backfill and the decay thread come before the background loop, nodes last.
 func (e *Engine) step() {
 	l := &e.loops

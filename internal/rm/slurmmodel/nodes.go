@@ -82,16 +82,8 @@ func (e *Engine) loseJobs(node int) {
 		if j.state != running || !j.alloc.Nodes.Has(node) {
 			continue
 		}
-		e.vacate(j, hpc.NodeFail, true, e.mayRequeue(j))
+		e.vacate(j, hpc.NodeFail, true, j.preemption.Requeue)
 	}
-}
-
-// mayRequeue reports whether a job may return to the queue (--requeue and JobRequeue).
-func (e *Engine) mayRequeue(j *job) bool {
-	if wish := j.of.job.Requeue; wish != nil {
-		return *wish
-	}
-	return e.par.Requeue
 }
 
 // requeue puts a job back into the queue whose nodes are free again (batch_requeue_fini in job_mgr.c). It is
@@ -115,6 +107,9 @@ func (e *Engine) requeue(j *job, how hpc.State) {
 	e.account.requeue(j)
 	if e.rules.Since2411 && j.priority > 0 {
 		e.account.setPriority(j)
+	}
+	if e.preempt.TooMany(&j.preemption) {
+		e.hold(j, reasonMaxRequeue)
 	}
 	e.touch()
 }

@@ -2,6 +2,7 @@ package slurmmodel
 
 import (
 	"slices"
+	"syscall"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurmmodel/preemption"
@@ -61,17 +62,28 @@ func (e *Engine) takeNodes(j *job, victims []*preemption.Job) {
 
 // stop preempts a running job, or tells it so if it has a grace time.
 func (e *Engine) stop(j *job, by string) {
+	if !e.mayEnd(j) {
+		return
+	}
 	p := e.inPreemption(j)
-	leaves, requeue := e.preempt.Stop(p, by, e.second())
-	switch {
-	case leaves:
-		e.vacate(j, hpc.Preempted, true, requeue && e.mayRequeue(j))
-	case p.End != j.end:
+	switch fate := e.preempt.Stop(p, by, e.second()); fate {
+	case preemption.Warned:
 		e.endAt(j, p.End)
+		e.terminate(j)
+	case preemption.Leaves, preemption.Returns:
+		e.vacate(j, hpc.Preempted, true, fate == preemption.Returns)
 	}
 }
 
-// preempts reports whether as many tasks of an array wait for nodes of preempted jobs as may run, or be planned.
-func (a *array) preempts(planned int) bool {
-	return a.preempting >= planned || a.limit > 0 && a.preempting >= a.limit
+// terminate sends SIGCONT and SIGTERM to a job, whose script ends as in a replay.
+func (e *Engine) terminate(j *job) {
+	e.agents.Send(e.now, len(j.alloc.Parts))
+	e.at(e.agents.Send(e.now, len(j.alloc.Parts)).Add(throttled), jobEnds, func() {
+		if j.state == running && e.mayEnd(j) {
+			if !e.rules.Since2411 { // the record does not say so of a job that counts as preempted
+				j.signal = int(syscall.SIGTERM)
+			}
+			e.complete(j)
+		}
+	})
 }

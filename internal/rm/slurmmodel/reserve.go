@@ -229,7 +229,7 @@ func (e *Engine) reservationOver(j *job, now int64) bool {
 }
 
 // blockReservation blocks a job's own reservation for the rest of a pass, after the job found too few free
-// nodes. Since 24.11 a job of a flexible one also blocks its partition, but for nodes in reservations. It
+// nodes. Since 24.11 a job of a flexible one also blocks its partition, except for nodes in reservations. It
 // reports whether the partition is blocked.
 func (p *pass) blockReservation(j *job) bool {
 	e := p.e

@@ -86,22 +86,21 @@ func (e *Engine) planEnd(j *job, begin hpc.Time) {
 
 // complete ends a job whose script has ended (job_complete in job_mgr.c).
 func (e *Engine) complete(j *job) {
-	how := hpc.Completed
+	how, requeue := hpc.Completed, false
 	e.stats.Completed++
 	switch {
-	case j.of.job.ExitCodeOf(j.task) != 0:
+	case e.rules.Since2411 && j.preemption.Told != 0: // its grace time has begun
+		how, requeue = hpc.Preempted, e.preempt.Retry(&j.preemption)
+	case j.signal != 0 || j.of.job.ExitCodeOf(j.task) != 0:
 		how = hpc.Failed
 	case !j.endless && j.end+e.par.OverTimeLimit < e.second():
 		how = hpc.TimedOut
 	}
-	e.leave(j, how, false)
+	e.vacate(j, how, false, requeue)
 }
 
-// leave takes a job off its nodes. killed says that its script was still running.
-func (e *Engine) leave(j *job, how hpc.State, killed bool) { e.vacate(j, how, killed, false) }
-
-// vacate takes a job off its nodes as leave does. With requeue the job returns to the queue. Its nodes are free
-// when they have answered, at the same instant but after slurmctld's present work. Nodes that are down do not
+// vacate takes a job off its nodes. killed says that its script was still running. With requeue the job returns to the
+// queue. Its nodes are free when they have answered, at the same instant but after slurmctld's present work. Nodes that are down do not
 // answer; if none does, the job is over at once.
 func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.tester.Changed(j.alloc.Nodes)
@@ -137,7 +136,8 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.await(j, a, answering, over)
 }
 
-// await plans the answers of an ending job's nodes. The job is over when none is left; slurmctld looks at its queue.
+// await plans the answers of an ending job's nodes. When the last node has told, the job is over and slurmctld
+// looks at its queue.
 func (e *Engine) await(j *job, a answers.Answers, left selection.Bits, over func()) {
 	told := e.agents.Send(e.now, left.Count())
 	answered := func(nodes selection.Bits, pass func()) func() {
@@ -198,7 +198,7 @@ func (e *Engine) finish(j *job, how hpc.State, reason string) {
 		}
 		if j.state != pending {
 			outcome.End = hpc.Unix(j.end)
-			if how == hpc.Failed {
+			if outcome.Signal = j.signal; how == hpc.Failed && j.signal == 0 {
 				outcome.ExitCode = j.of.job.ExitCodeOf(task)
 			}
 		}
@@ -235,7 +235,7 @@ func (e *Engine) enforceLimits() {
 		}
 		over := j.state == running && (!j.endless && j.end <= now-e.par.OverTimeLimit || e.reservationOver(j, now))
 		if over && e.mayEnd(j) {
-			e.leave(j, hpc.TimedOut, true)
+			e.vacate(j, hpc.TimedOut, true, false)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (e *Engine) tryAtSubmission(j *job) error {
 	}
 	switch {
 	case last == never:
-		return errConfiguration
+		return errors.New("requested node configuration is not available") // in slurmctld's words
 	case j.priority == 0:
 		j.reason = held
 	case last == wrongCounts:
@@ -118,9 +118,6 @@ func (e *Engine) tryIn(j *job) verdict {
 	e.explain(j, result)
 	return result
 }
-
-// errConfiguration is a refusal in slurmctld's words.
-var errConfiguration = errors.New("requested node configuration is not available")
 
 // tryStart starts a job on nodes of a set, if it can (select_nodes).
 func (e *Engine) tryStart(j *job, within selection.Bits, byBackfill bool) verdict {
@@ -214,7 +211,7 @@ func (e *Engine) pick(
 	return alloc, n, result
 }
 
-// pickBest chooses nodes of a set, of which only some are usable now (_pick_best_nodes). If the job has to wait, it
+// pickBest chooses nodes of a set, only some of which are usable now (_pick_best_nodes). If the job has to wait, it
 // also returns what the job could have if no others ran; otherwise that is what it gets. In a partition with
 // OverSubscribe=EXCLUSIVE the job becomes one for whole nodes. Until 24.11 it stays so in its other partitions.
 func (e *Engine) pickBest(

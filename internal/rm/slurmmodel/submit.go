@@ -128,6 +128,7 @@ func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 		return nil, err
 	}
 	j.part = j.parts[0]
+	j.preemption.Requeue = work.Requeue == nil && e.par.Requeue || work.Requeue != nil && *work.Requeue
 	e.describeTimes(j, d)
 	if err := e.describeSize(j, d); err != nil {
 		return nil, err

@@ -84,6 +84,7 @@ const (
 	reasonReservation        slurmspec.Reason = 14
 	reasonConstraints        slurmspec.Reason = 21
 	reasonPartitionConfig    slurmspec.Reason = 178
+	reasonMaxRequeue         slurmspec.Reason = 71
 	reasonArrayLimit         slurmspec.Reason = 72
 	reasonDeadline           slurmspec.Reason = 167
 	reasonReservationDeleted slurmspec.Reason = 198

@@ -26,7 +26,7 @@ var queueOptions = []string{
 }
 
 // Scheduling returns the SchedulerParameters of the pre-roll for those of a site. Until the window begins,
-// slurmctld looks no further down the queue than the preset jobs, of which at most burst start together. Only
+// slurmctld looks no further down the queue than the preset jobs; at most burst of them start together. Only
 // preset jobs may start then. With the site's parameters the schedulers would keep trying all other jobs,
 // which takes as much CPU time as a day of a full machine.
 //

@@ -285,8 +285,8 @@ type Plugin struct {
 	Instead string
 }
 
-// Plugins has the plugins that one of the series from 22.05 to 26.05 lacks, of kinds that
-// decide scheduling and of kinds that sites name. It follows the directories of src/plugins. The
+// Plugins has the plugins that some series from 22.05 to 26.05 lacks, if their kind decides scheduling
+// or sites name it. It follows the directories of src/plugins. The
 // plugins that are called none are not here: since 23.11 the name stands for no plugin.
 var Plugins = map[string]Plugin{
 	"auth/slurm":                {Lifetime: Lifetime{Since: slurmspec.R2311}},

@@ -4,7 +4,7 @@
 // sbatch makes before it submits (src/sbatch/opt.c).
 //
 // It is stricter than sbatch in one way: it refuses a number with other text behind it
-// ("--nice=5x"), of which sbatch's strtol silently ignores the text.
+// ("--nice=5x"), whose text sbatch's strtol silently ignores.
 //
 // On top of sbatch it reads the words of UB's Slurm simulator, which are no
 // options of sbatch and have a single dash:

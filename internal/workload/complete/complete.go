@@ -11,6 +11,7 @@ package complete
 import (
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -136,11 +137,20 @@ func apply(w *workload.Workload, c *workload.Completion) (*workload.Workload, er
 	if m.usage != nil {
 		out.Usage = m.usage
 	}
+	leaveOutHomeless(&out)
 	c.Fields = slices.DeleteFunc(c.Fields, func(f workload.MadeField) bool { return f.Jobs == 0 })
 	if len(c.Fields) > 0 {
 		out.Completion = c
 	}
 	return &out, nil
+}
+
+// leaveOutHomeless leaves out the jobs that ran when the window began and that have no nodes: nothing can run them.
+func leaveOutHomeless(w *workload.Workload) {
+	n := w.Jobs.Len()
+	w.Jobs.Delete(w.LacksNodes)
+	w.Rules = maps.Clone(w.Rules)
+	w.Note(workload.RuleLeftRunning, n-w.Jobs.Len())
 }
 
 // stream returns the number of a field's stream of random numbers.
@@ -166,6 +176,7 @@ type fact struct {
 // values are the fields of a job that rules make.
 type values struct {
 	partition, user, account, exclusive, qos string
+	nodeList                                 string
 	limit                                    time.Duration
 	memory                                   int64 // MiB for a CPU
 }
@@ -187,6 +198,10 @@ func (v *values) put(job *hpc.Job, field workload.Field) {
 		job.TimeLimit = v.limit
 	case workload.FieldQOS:
 		job.QOS = v.qos
+	case workload.FieldNodes:
+		record := *job.Recorded
+		record.Nodes = v.nodeList
+		job.Recorded = &record
 	}
 }
 
@@ -292,6 +307,7 @@ func newFact(w *workload.Workload, job *hpc.Job) fact {
 		{workload.FieldPartition, job.Partition == ""}, {workload.FieldUser, job.User == ""}, {workload.FieldAccount, job.Account == ""},
 		{workload.FieldMemory, job.MemPerCPU == 0 && job.MemPerNode == 0 && job.MemPerGPU == 0},
 		{workload.FieldExclusive, job.Exclusive == ""}, {workload.FieldTimeLimit, job.TimeLimit == 0}, {workload.FieldQOS, job.QOS == ""},
+		{workload.FieldNodes, w.LacksNodes(job)},
 	} {
 		// A preset job runs already: the scheduler asks only for its limit and its owner.
 		if l.is && (l.field != workload.FieldExclusive || !w.Preset(job)) {

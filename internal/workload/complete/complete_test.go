@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/jobjson"
 	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/transform"
 )
 
 const start = hpc.Time(1_700_000_000_000_000_000)
@@ -221,7 +223,7 @@ func testBatches(t *testing.T, array string) {
 	}
 }
 
-// TestTimedOut: a job of which only the limit is known to have ended it has its run time as the limit, as sacct
+// TestTimedOut: a job that its limit ended for all that is known has its run time as the limit, as sacct
 // records it.
 func TestTimedOut(t *testing.T) {
 	w := &workload.Workload{Source: "sacct", Epoch: start, MachineProcessors: 64, Jobs: workload.JobsOf(&hpc.Job{
@@ -486,5 +488,93 @@ func TestAssociations(t *testing.T) {
 	}
 	if Associations(bare(3), nil, nil) != "" {
 		t.Error("commands for a workload in which nothing was made")
+	}
+}
+
+// TestNodes: jobs that ran when the window began get nodes of their partition that are free of the recorded ones and in
+// service, as many as they had; what does not fit is left out and counted.
+func TestNodes(t *testing.T) {
+	facts := site()
+	facts.Partitions[0].NodeList, facts.Partitions[1].NodeList = "b[1-16]", "d[1-2]"
+	running := func(id, nodes string, n, cpus int) *hpc.Job {
+		return &hpc.Job{ID: id, Submit: start, Request: hpc.Request{User: "ann", Partition: "batch", Tasks: cpus, MinNodes: n},
+			Behaviour: hpc.Behaviour{RunTime: 20 * time.Hour},
+			Recorded:  &hpc.Recorded{Start: start.Add(time.Minute), End: start.Add(20 * time.Hour), State: hpc.Completed, Nodes: nodes, Processors: cpus}}
+	}
+	w := &workload.Workload{Source: "window", Epoch: start, Start: start.Add(time.Hour), Jobs: workload.JobsOf(
+		running("known", "b[3-6]", 4, 64), running("a", "", 5, 80), running("b", "", 4, 64), running("half", "", 1, 8), running("third", "", 1, 5),
+		running("large", "", 4, 64),
+	)}
+	w.NodeEvents = []hpc.NodeEvent{{At: start, Nodes: "b16", State: "down"}}
+	out := completed(t, w, Options{Site: facts, Seed: 1})
+	if w.Jobs.At(1).Recorded.Nodes != "" {
+		t.Error("the input has changed")
+	}
+	used, counts := map[string]int{}, map[string]int{}
+	for _, job := range out.Jobs.All() {
+		names, err := hostlist.Expand(job.Recorded.Nodes)
+		if err != nil || len(names) != job.MinNodes {
+			t.Fatalf("job %s is on %q: %v", job.ID, job.Recorded.Nodes, err)
+		}
+		counts[job.ID] = len(names)
+		for _, name := range names {
+			if used[name] += job.Tasks / job.MinNodes; used[name] > 16 || name[0] != 'b' || name == "b16" {
+				t.Errorf("job %s is on %s, which has %d CPUs in use", job.ID, name, used[name])
+			}
+		}
+		if got := workload.MadeFields(job)[workload.FieldNodes]; (got == "free") != (job.ID != "known") {
+			t.Errorf("job %s: nodes by %q", job.ID, got)
+		}
+	}
+	if len(counts) != 5 || counts["large"] != 0 || out.Rules[workload.RuleLeftRunning] != 1 || w.Rules != nil {
+		t.Errorf("jobs %v, rules %v; want all but large", counts, out.Rules)
+	}
+	same := completed(t, w, Options{Site: facts, Seed: 1})
+	other, err := Redraw(out, func(int, workload.Field) uint64 { return 9 })
+	if err != nil || !same.Jobs.Equal(out.Jobs) || other.Jobs.Equal(out.Jobs) || other.Jobs.Len() != 5 {
+		t.Errorf("draws do not follow their seed: %v", err)
+	}
+	if left := completed(t, w, Options{Seed: 1}); left.Jobs.Len() != 1 || left.Rules[workload.RuleLeftRunning] != 5 {
+		t.Errorf("without the site %d jobs, rules %v; want the job with nodes", left.Jobs.Len(), left.Rules)
+	}
+}
+
+// TestPlace: a window of a completed workload keeps the jobs that run, and the other made fields.
+func TestPlace(t *testing.T) {
+	facts := site()
+	facts.Partitions[0].NodeList = "b[1-16]"
+	w := completed(t, bare(400), Options{Site: facts, Seed: 1})
+	running, from := 0, w.Jobs.At(200).Recorded.Start.Add(time.Second)
+	for _, job := range w.Jobs.All() {
+		if r := job.Recorded; r.Start < from && r.End > from {
+			running++
+		}
+	}
+	cut, err := transform.Window(from, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, results, err := transform.Apply(w, transform.Environment{Place: Place}, cut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	placed := 0
+	for _, job := range out.Jobs.All() {
+		if out.Preset(job) {
+			placed++
+			if made := workload.MadeFields(job); made[workload.FieldNodes] != "free" || made[workload.FieldUser] == "" {
+				t.Errorf("job %s: made %q", job.ID, job.Made)
+			}
+		}
+	}
+	if running == 0 || placed+out.Rules[workload.RuleLeftRunning] != running || placed < running/2 {
+		t.Errorf("%d ran, %d have nodes, rules %v: %+v", running, placed, out.Rules, results)
+	}
+	again, err := Redraw(out, func(_ int, f workload.Field) uint64 { return map[workload.Field]uint64{workload.FieldNodes: 5}[f] })
+	if err != nil || again.Jobs.Equal(out.Jobs) {
+		t.Errorf("the nodes are not drawn again: %v", err)
+	}
+	if err := out.Completion.Check(); err != nil {
+		t.Error(err)
 	}
 }

@@ -37,6 +37,7 @@ var Rules = []Rule{
 	{workload.FieldTimeLimit, "run-time", "the run time, rounded up to a minute"},
 	{workload.FieldTimeLimit, "max", "the longest limit that the site allows the job"},
 	{workload.FieldQOS, "fitting", "a QOS that admits the job's size and limit; most batches have the first one"},
+	{workload.FieldNodes, freeNodes, "for jobs that run when the window begins: nodes of the partition without such a job"},
 	{workload.FieldUsage, "stationary", "what the users consume in the workload, as a steady state, times a drawn factor"},
 }
 
@@ -53,7 +54,7 @@ func ruleNames(field workload.Field) string {
 		names = append(names, "xFACTOR", "a duration such as 4h")
 	case workload.FieldMemory:
 		names = append(names, "MiB for a CPU")
-	case workload.FieldExclusive, workload.FieldUsage:
+	case workload.FieldExclusive, workload.FieldUsage, workload.FieldNodes:
 	default:
 		names = append(names, "NAME", "NAME:WEIGHT,NAME:WEIGHT")
 	}
@@ -114,7 +115,8 @@ func check(field workload.Field, rule string, opts *Options) error {
 	switch {
 	case rule == "like" && (opts.Like == nil || field == workload.FieldTimeLimit && opts.Like.Limits == nil || field == workload.FieldUser && opts.Like.Users == nil):
 		return errNoLike
-	case (rule == "full-nodes" || rule == "share" || field == workload.FieldPartition && rule == "fitting") && len(site.Partitions) == 0:
+	case (rule == "full-nodes" || rule == "share" || rule == freeNodes ||
+		field == workload.FieldPartition && rule == "fitting") && len(site.Partitions) == 0:
 		return errNoSite
 	case field == workload.FieldQOS && rule == "fitting" && len(site.QOS) == 0:
 		return errNoQOS
@@ -280,6 +282,8 @@ func (m *maker) make(f *workload.MadeField) error {
 		err = m.limits(f)
 	case workload.FieldQOS:
 		m.qos(f)
+	case workload.FieldNodes:
+		m.nodes(f)
 	case workload.FieldUsage:
 		m.usages(f)
 	}

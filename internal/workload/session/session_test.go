@@ -306,3 +306,16 @@ func TestWrite(t *testing.T) {
 		t.Errorf("%v, %s", err, text.String())
 	}
 }
+
+// Sessions that depend on none have no think time and no arity.
+func TestRenderWithoutEdges(t *testing.T) {
+	for edges, want := range map[int64]bool{0: true, 1: false} {
+		var b strings.Builder
+		if err := (&Summary{Stats: Stats{Sessions: 2, Edges: edges}}).Render(&b); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(b.String(), "think time      -\n") && strings.Contains(b.String(), "arity           -\n"); got != want {
+			t.Errorf("%d edges:\n%s", edges, b.String())
+		}
+	}
+}

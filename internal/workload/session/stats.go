@@ -182,11 +182,14 @@ func (s *Summary) Render(w io.Writer) error {
 	p.printf("roots           %d %s on none\n", s.Roots, quantity.Plural(s.Roots, "session depends", "sessions depend"))
 	p.printf("edges           %d after transitive reduction\n", s.Edges)
 	p.printf("longest path    %d %s\n", s.LongestPath, quantity.Plural(s.LongestPath, "session", "sessions"))
-	p.printf("arity           %d %s on one at most, and one on %d\n", s.Arity,
-		quantity.Plural(s.Arity, "session depends", "sessions depend"), s.Fan)
-	t := s.ThinkTimes
-	p.printf("think time      %.0f%% under 1 h, %.0f%% under 10 h, median %s\n",
-		100*t.UnderHour, 100*t.UnderHours, time.Duration(t.Median)*time.Second)
+	if t := s.ThinkTimes; s.Edges > 0 {
+		p.printf("arity           %d %s on one at most, and one on %d\n", s.Arity,
+			quantity.Plural(s.Arity, "session depends", "sessions depend"), s.Fan)
+		p.printf("think time      %.0f%% under 1 h, %.0f%% under 10 h, median %s\n",
+			100*t.UnderHour, 100*t.UnderHours, time.Duration(t.Median)*time.Second)
+	} else {
+		p.printf("arity           -\nthink time      -\n")
+	}
 	p.printf("\n%-20s%9s%10s%10s%8s%14s%7s\n", "user", "jobs", "sessions", "edges", "roots", "longest path", "arity")
 	for i, u := range users {
 		if i == shown {

@@ -132,6 +132,11 @@ func (a *Anonymizer) collectNodes(w *workload.Workload, names []string) error {
 	for _, ev := range w.Reservations {
 		lists = append(lists, ev.Nodes)
 	}
+	if w.Completion != nil {
+		for i := range w.Completion.Site.Partitions {
+			lists = append(lists, w.Completion.Site.Partitions[i].NodeList)
+		}
+	}
 	seen := map[string]bool{}
 	for _, list := range lists {
 		if seen[list] || list == allNodes {
@@ -300,7 +305,10 @@ func (a *Anonymizer) Step() Step {
 			w.FileSystems[i].Name = a.scrub(w.FileSystems[i].Name)
 		}
 		if c := w.Completion; c != nil { // its rules and facts name partitions, QOS and the log that was learned from
-			w.Completion = a.completion(c)
+			var err error
+			if w.Completion, err = a.completion(c); err != nil {
+				return 0, err
+			}
 		}
 		w.Source, w.Header, w.Unusable = "anonymous", nil, nil
 		for i, text := range w.Transforms { // a filter may name a user

@@ -179,9 +179,10 @@ var vocabulary = func() map[string]bool {
 	return set
 }()
 
-// completion returns a completion without names.
-func (a *Anonymizer) completion(c *workload.Completion) *workload.Completion {
+// completion returns a completion without names. The error is that of a wrong host list.
+func (a *Anonymizer) completion(c *workload.Completion) (*workload.Completion, error) {
 	out := *c
+	var err error
 	out.Fields = slices.Clone(c.Fields)
 	for i := range out.Fields {
 		out.Fields[i].Rule = a.scrub(out.Fields[i].Rule)
@@ -190,6 +191,9 @@ func (a *Anonymizer) completion(c *workload.Completion) *workload.Completion {
 	for i := range out.Site.Partitions {
 		p := &out.Site.Partitions[i]
 		p.Name = a.scrub(p.Name)
+		if p.NodeList, err = a.nodes(p.NodeList); err != nil {
+			return nil, err
+		}
 		p.QOS = slices.Clone(p.QOS)
 		for k := range p.QOS {
 			p.QOS[k] = a.scrub(p.QOS[k])
@@ -204,7 +208,7 @@ func (a *Anonymizer) completion(c *workload.Completion) *workload.Completion {
 		like.Source = "anonymous"
 		out.Like = &like
 	}
-	return &out
+	return &out, nil
 }
 
 // Remainder is a replaced name that a file still has.
@@ -292,5 +296,6 @@ func ErrRemains(left []Remainder) error {
 		return nil
 	}
 	first := left[0]
-	return fmt.Errorf("%d words still have a name that was to be replaced; the first: %s in %s has %s", len(left), first.Word, first.File, first.Name)
+	return fmt.Errorf("%d words still contain a name that must be replaced; the first is %s in %s, with the name %s",
+		len(left), first.Word, first.File, first.Name)
 }

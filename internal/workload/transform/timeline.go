@@ -244,29 +244,20 @@ func Window(from, to hpc.Time) (Step, error) {
 			}
 			n = arrays.Split(w, from)
 		}
-		homeless := 0 // ran at the start on nodes that are not known
 		n += keep(w, func(job *hpc.Job) bool {
 			if to != 0 && job.Submit >= to {
 				return false
 			}
-			if from == 0 || job.Submit >= from || stillThere(job, from) {
-				return true
-			}
-			if r := job.Recorded; r != nil && r.Start != 0 && r.Start < from && r.End > from {
-				homeless++
-			}
-			return false
+			return from == 0 || job.Submit >= from || stillThere(job, from)
 		})
-		if homeless > 0 {
-			env.note("jobs that ran at %s on nodes that the record does not name left out: %d", from, homeless)
-			w.Note(workload.RuleLeftRunning, homeless)
-		}
 		if w.Jobs.Len() == 0 {
 			return 0, errors.New("no job is in the window")
 		}
 		if from != 0 {
-			if n := openAt(w, from); n > 0 {
-				env.note("actions from before %s left out, whatever of them still holds: %d", from, n)
+			actions := openAt(w, from)
+			n += settle(w, env)
+			if actions > 0 {
+				env.note("actions from before %s left out, whatever of them still holds: %d", from, actions)
 			}
 			for i, job := range w.Jobs.All() {
 				if waited[job.ID] && job.Dependency == "" && arrays.BeginWhenEligible(job, from) {
@@ -291,8 +282,7 @@ func instant(t hpc.Time) string {
 }
 
 // stillThere reports whether a job that was submitted before an instant was recorded as
-// waiting or running at it. A job that ran on unknown nodes cannot be placed and does not
-// count.
+// waiting or running at it.
 func stillThere(job *hpc.Job, at hpc.Time) bool {
 	r := job.Recorded
 	switch {
@@ -301,7 +291,26 @@ func stillThere(job *hpc.Job, at hpc.Time) bool {
 	case r.Start == 0 || r.Start >= at:
 		return r.End != 0 || r.Start != 0 // or nothing is recorded at all
 	}
-	return r.Nodes != ""
+	return r.End != 0 || r.Nodes != "" // a job without both may have ended long ago
+}
+
+// toKeep says how a window keeps the jobs that run when it begins.
+const toKeep = " (a workload that workload complete --cluster has made gives them nodes)"
+
+// settle gives nodes to the jobs that run when the window begins, and leaves out those that get none. It returns the
+// number of the latter.
+func settle(w *workload.Workload, env *Environment) (homeless int) {
+	if env.Place != nil {
+		if n := env.Place(w); n > 0 {
+			env.note("jobs that ran at %s and got nodes by a rule, as nobody recorded them: %d", w.Start, n)
+		}
+	}
+	homeless = keep(w, func(job *hpc.Job) bool { return !w.Preset(job) || job.Recorded.Nodes != "" })
+	if homeless > 0 {
+		env.note("jobs that ran at %s on nodes that the record does not name left out: %d%s", w.Start, homeless, toKeep)
+		w.Note(workload.RuleLeftRunning, homeless)
+	}
+	return homeless
 }
 
 // openAt makes an instant the window's start. The node events and reservations before it

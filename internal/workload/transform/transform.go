@@ -36,6 +36,9 @@ type Environment struct {
 	Seed uint64
 	// Partitions are the partitions of the cluster, or nil if the cluster is unknown.
 	Partitions map[string]Partition
+	// Place gives the jobs that run when a window begins the nodes that nobody recorded, and returns to how many. If
+	// it is nil, or gives a job none, the window leaves the job out.
+	Place func(w *workload.Workload) int
 	rng        *rand.Rand
 	notes      []string // of the current step
 }

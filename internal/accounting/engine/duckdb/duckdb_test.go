@@ -68,7 +68,7 @@ func (e *started) next(t *testing.T, want wire.Kind) []byte {
 	return payload
 }
 
-// TestKernel holds that the kernel bounds an engine that nobody watches, whatever DuckDB thinks it may have.
+// TestKernel checks that the kernel bounds an engine that nobody watches, whatever DuckDB thinks it may have.
 func TestKernel(t *testing.T) {
 	e := start(t, wire.Settings{MemoryMiB: 10_000, DataMiB: 128, AnswerMiB: 1})
 	e.next(t, wire.Ready)
@@ -128,7 +128,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestInterrupt holds that an interrupt ends its own query only.
+// TestInterrupt checks that an interrupt ends its own query only.
 func TestInterrupt(t *testing.T) {
 	e := start(t, wire.Settings{MemoryMiB: 64, DataMiB: 256, AnswerMiB: 1})
 	e.next(t, wire.Ready)

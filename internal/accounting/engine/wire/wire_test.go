@@ -92,7 +92,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// FuzzValue holds that no payload makes the decoder panic or allocate much more than the payload.
+// FuzzValue checks that no payload makes the decoder panic or allocate much more than the payload.
 func FuzzValue(f *testing.F) {
 	for _, v := range []any{nil, int64(5), "text", []any{"a", nil}, map[string]any{"a": 1.5}, time.Unix(0, 0)} {
 		b, err := AppendValue(nil, v)

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -190,7 +191,9 @@ func (d *Database) startMariaDB(ctx context.Context) error {
 
 // namedTRES are the trackable resources that slurmctld registers and that have names: gres/gpu,
 // gres/gpu:a100, license/matlab. slurmdbd itself registers all other ones.
-var namedTRES = regexp.MustCompile(`^(bb|fs|gres|ic|license)/([a-z0-9_.:@+-]{1,200})$`)
+var namedTRES = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(bb|fs|gres|ic|license)/([a-z0-9_.:@+-]{1,200})$`)
+})
 
 // registration returns the SQL statements that register the named resources of AccountingStorageTRES.
 // slurmctld registers them when it starts for the first time (_init_tres in
@@ -205,7 +208,7 @@ var namedTRES = regexp.MustCompile(`^(bb|fs|gres|ic|license)/([a-z0-9_.:@+-]{1,2
 func registration(list string) string {
 	var rows []string
 	for _, name := range strings.Split(strings.ToLower(list), ",") {
-		if m := namedTRES.FindStringSubmatch(strings.TrimSpace(name)); m != nil && m[0] != "fs/disk" {
+		if m := namedTRES().FindStringSubmatch(strings.TrimSpace(name)); m != nil && m[0] != "fs/disk" {
 			rows = append(rows, fmt.Sprintf("(0, '%s', '%s')", m[1], m[2]))
 		}
 	}

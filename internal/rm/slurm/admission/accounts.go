@@ -313,7 +313,7 @@ func (k *checker) policy(q namedPolicy) {
 	}
 }
 
-// groups checks the limits of a group of jobs, of which one job may exceed each.
+// groups checks those limits of a group of jobs that a single job can exceed.
 func (k *checker) groups(owner, kind string, l associations.Limits, factor float64) {
 	k.tresLimit(owner, "GrpTRES", kind+"Grp", "", l.GrpTRES, factor)
 	k.count(owner, "GrpSubmitJobs", l.GrpSubmit)

@@ -29,7 +29,7 @@ type Forecast struct {
 	Asked *Asked `json:"asked,omitempty"`
 }
 
-// Asked says of which jobs a slurmctld has decided.
+// Asked names the jobs on which a slurmctld has decided.
 type Asked struct {
 	Slurm    string `json:"slurm"`    // its version
 	Requests int    `json:"requests"` // different submissions

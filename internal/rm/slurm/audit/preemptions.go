@@ -93,8 +93,8 @@ func (p *Preemptions) name(rows func(func(*run.Row) bool)) {
 	}
 }
 
-// sameEnd is how much later than the end of the run slurmctld may log the preemption. The end has whole
-// seconds.
+// sameEnd is how much later than the end of the run slurmctld may log the preemption. The end has whole seconds, but
+// that of a run that ended within the second in which it began. The log has milliseconds.
 const sameEnd = 2 * time.Second
 
 // Amend adds to a row which jobs preempted its runs.
@@ -105,7 +105,8 @@ func (p *Preemptions) Amend(row *run.Row) {
 		}
 		for i := range row.Segments {
 			s := &row.Segments[i]
-			if late := by.at.Sub(s.End); s.PreemptedBy == "" && late >= 0 && late < sameEnd &&
+			end := s.End - s.End%hpc.Time(time.Millisecond)
+			if late := by.at.Sub(end); s.PreemptedBy == "" && late >= 0 && late < sameEnd &&
 				(s.EndedBy == rm.Requeue || s.EndedBy == rm.Ended) {
 				s.PreemptedBy = p.preemptor(by)
 				break

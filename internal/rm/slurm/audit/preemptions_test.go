@@ -22,6 +22,7 @@ func TestPreemptions(t *testing.T) {
 [2024-03-05T12:40:00.914] preempted JobId=1 has been requeued to reclaim resources for JobId=99
 [2024-03-05T12:41:00.914] preempted JobId=9_2(10) has been requeued to reclaim resources for JobId=3
 [2024-03-05T12:50:00.914] preempted JobId=11 has been requeued to reclaim resources for JobId=12_1(12)
+[2024-03-05T12:55:00.914] preempted JobId=14 has been requeued to reclaim resources for JobId=3
 [2024-03-05T12:41:00.914] preempted JobId=x has been requeued to reclaim resources for JobId=3
 `
 	rows := []run.Row{
@@ -37,6 +38,10 @@ func TestPreemptions(t *testing.T) {
 		// Its task 1 had no number of its own yet, but that of the array, which its last task keeps.
 		{Job: "tasks", Task: 1, RMJob: 13}, {Job: "tasks", Task: 2, RMJob: 12},
 	}
+	began := at(55).Add(900 * time.Millisecond)
+	rows = append(rows, run.Row{Job: "brief", Task: -1, RMJob: 14, Segments: []run.Segment{
+		{Start: began, End: began.Add(14190 * time.Microsecond), EndedBy: rm.Requeue},
+	}})
 	each := func(yield func(*run.Row) bool) {
 		for i := range rows {
 			if !yield(&rows[i]) {
@@ -56,7 +61,7 @@ func TestPreemptions(t *testing.T) {
 		}
 	}
 	// The second run of low ended otherwise, and job 99 is not in the record.
-	want := []string{"low by high", "low by ", "low by 99", "low by ", "kill by array_3", "other by high", "victim by tasks_1"}
+	want := []string{"low by high", "low by ", "low by 99", "low by ", "kill by array_3", "other by high", "victim by tasks_1", "brief by high"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -213,7 +213,7 @@ func complaint(line string) bool {
 		return false
 	}
 	for _, harmless := range []string{
-		// The test's own sites have odd statements, of which Open has warned.
+		// Open has warned of the odd statements in the test's own sites.
 		"Invalid hostnames in switch configuration", "_find_node_record: lookup failure",
 		"Invalid GRES configured on node",
 		// The test runs without slurmdbd. Adapt has warned of the effects.

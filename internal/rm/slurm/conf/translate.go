@@ -279,7 +279,7 @@ func (t *translation) refusals() {
 }
 
 // defaults sets the defaults that differ between releases, where the site has no such key. The replay then has the
-// default of the site's release. If the configuration does not tell the release, it has that of the run's release.
+// default of the site's release. If the configuration does not tell its release, the run's release counts.
 func (t *translation) defaults() {
 	from, to := t.a.cluster.Releases()
 	for _, d := range history.Defaults {

@@ -133,7 +133,7 @@ func (c *Counters) keepLast() {
 	}
 }
 
-// Total returns the counters of the whole run, after the last answer. It hands that answer on.
+// Total returns the counters of the whole run, after the last answer. It also keeps the last answer as a row.
 func (c *Counters) Total() rm.Scheduler {
 	c.keepLast()
 	out := c.before.Add(daily(&c.last))

@@ -28,6 +28,8 @@ func TestDirectory(t *testing.T) {
 		{store, store, ""},
 		{"23.11", "", "slurm 23.11 is not installed in the store (installed: 24.11.4, 24.11.12, 26.05.5; install it with: rmreplay slurm install 23.11)"},
 		{"24.11.1", "", "slurm 24.11.1 is not installed"},
+		{"19.05", "", "slurm 19.05 is not supported (want " + slurmspec.SupportedList() + "; installed: 24.11.4, "},
+		{"99.99", "", "slurm 99.99 is not supported"},
 		{"/nonexistent/slurm", "", "Slurm /nonexistent/slurm: no such directory (want a directory with sbin/slurmctld"},
 		{file, "", "not a directory"},
 	} {

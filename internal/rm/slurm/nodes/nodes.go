@@ -164,7 +164,7 @@ func rc(code slurmspec.Errno) *answer { return &answer{rpc.ResponseRC, rpc.Appen
 // message that cannot be read, or a node that does not exist.
 func (c *Cluster) Handle(index int, m *rpc.Message) (*rpc.Message, error) {
 	if index < 0 || index >= len(c.nodes) {
-		return nil, fmt.Errorf("a message (%v) for node number %d of %d", m.Type, index, len(c.nodes))
+		return nil, fmt.Errorf("a message (%v) for node number %d: the cluster has %d nodes", m.Type, index, len(c.nodes))
 	}
 	if c.nodes[index].down {
 		return nil, nil // slurmctld then tries the next node of the list itself

@@ -455,8 +455,8 @@ func TestHandleRefuses(t *testing.T) {
 		m    *rpc.Message
 		want string
 	}{
-		"no such node":      {3, ping(""), "node number 3 of 3"},
-		"negative node":     {-1, ping(""), "node number -1 of 3"},
+		"no such node":      {3, ping(""), "node number 3: the cluster has 3 nodes"},
+		"negative node":     {-1, ping(""), "node number -1: the cluster has 3 nodes"},
 		"unknown forward":   {0, ping("n9"), "node n9, which does not exist"},
 		"broken forward":    {0, ping("n[1-"), "forward list"},
 		"truncated launch":  {0, &rpc.Message{Version: rpc.V2205, Type: rpc.RequestBatchLaunch, Body: []byte{0, 0}}, "for node n1"},

@@ -203,7 +203,7 @@ func (s *Site) Say(words ...string) string {
 	return string(out)
 }
 
-// Until waits until something is so. The test fails with the ends of the logs if that takes too long.
+// Until waits until a condition holds. The test fails with the ends of the logs if that takes too long.
 func (s *Site) Until(what string, so func() bool) {
 	s.t.Helper()
 	for deadline := time.Now().Add(s.Patience); !so(); time.Sleep(200 * time.Millisecond) {

@@ -47,7 +47,7 @@ func (c *Counts) Overlap(set []uint64) int {
 	return n
 }
 
-// Nodes returns the nodes with any of the jobs as a set; nil if there has never been one.
+// Nodes returns the set of nodes that the jobs have; nil before the first job.
 func (c *Counts) Nodes() []uint64 { return c.nodes }
 
 // AddNodes adds the nodes of a job that starts.

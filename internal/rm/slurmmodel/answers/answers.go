@@ -24,7 +24,7 @@ type Answers struct {
 // afterwards, since slurmctld waits for one tree of messages (start_msg_tree in forward.c).
 const unreachable = 10 * time.Millisecond
 
-// Of returns the answers of a job's nodes, of which some are up. With an epilog each tells when it ends. Without one
+// Of returns the answers of a job's nodes, some of which are up. With an epilog each tells when it ends. Without one
 // only the node tells whose script the job's end has killed (_rpc_terminate_job in slurmd's req.c).
 func Of(nodes, up selection.Bits, killed, epilog bool) Answers {
 	others := nodes.Clone()
@@ -67,7 +67,7 @@ func (l *Line) Serve(come hpc.Time, messages int, rules parameters.Rules) (serve
 // Microsecond is an instant as slurmctld reads it.
 func Microsecond(t hpc.Time) hpc.Time { return t - t%hpc.Time(time.Microsecond) }
 
-// All returns the nodes of which slurmctld hears.
+// All returns the nodes that answer slurmctld.
 func (a *Answers) All() selection.Bits {
 	all := a.Telling.Clone()
 	all.Or(a.Others)

@@ -23,10 +23,13 @@ func (d *Depths) Begin() {
 	}
 }
 
+// Any reports whether there is a limit. To look for a job's user takes time if the queue is long.
+func (d *Depths) Any() bool { return d.User|d.Partition|d.Both != 0 }
+
 // Beyond counts a job, and returns why it is beyond a limit; "" if it is not. A job beyond one limit counts for none
 // (_job_exceeds_max_bf_param in backfill.c).
 func (d *Depths) Beyond(user, partition string) rm.Backfill {
-	if d.User|d.Partition|d.Both == 0 {
+	if !d.Any() {
 		return ""
 	}
 	n := d.of(user, partition)

@@ -29,7 +29,7 @@ type Config struct {
 	Associations *associations.Set
 	// Usage is the fair-share usage with which slurmctld starts.
 	Usage Usage
-	// Rejected has the reasons why slurmctld refuses jobs, by the workload's ID, but for what reservations refuse
+	// Rejected has the reasons why slurmctld refuses jobs, by the workload's ID, except for what reservations refuse
 	// and for jobs that no nodes serve: the model finds these itself.
 	Rejected map[string]string
 	// Epoch is the instant at which virtual time begins. slurmctld has run for Lead by then.

@@ -9,7 +9,7 @@ import (
 )
 
 // Guide overrules the model, so that it makes each decision in the state of another scheduler
-// (Guide in the configuration of package slurmmodel). The inputs of the workload are as always.
+// (Guide in the configuration of package slurmmodel). The inputs of the workload stay as they are.
 type Guide interface {
 	// Pass says that a pass of the main scheduler, or a cycle of backfill, begins with a queue of jobs.
 	Pass(backfill bool, queue []Task)

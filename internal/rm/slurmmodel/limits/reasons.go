@@ -154,7 +154,9 @@ func (l *Limits) word(i int) string {
 
 // StaysHeld reports whether a held job keeps its reason (_job_runnable_test1 in job_scheduler.c).
 func StaysHeld(r slurmspec.Reason) bool {
-	return r == slurmspec.HeldByAdmin || r == slurmspec.HeldByUser || r == badConstraints || r == reservationDeleted
+	const maxRequeue = 71
+	return r == slurmspec.HeldByAdmin || r == slurmspec.HeldByUser || r == badConstraints || r == reservationDeleted ||
+		r == maxRequeue
 }
 
 // KeepsBehind reports whether a pending job with a reason does not come before a new job, since a limit keeps

@@ -250,7 +250,7 @@ func (c *selection) present(limits, imposed tres.Vector, counts *accounts.Counts
 	return c.distinct(&u, counts, k)
 }
 
-// distinct checks amounts of which those of nodes are distinct ones (_get_unique_job_node_cnt).
+// distinct checks amounts that count each node once (_get_unique_job_node_cnt).
 func (c *selection) distinct(u *usage, counts *accounts.Counts, k kind) bool {
 	if u.limits == nil {
 		return true

@@ -230,7 +230,7 @@ func (v *validation) wall(imposed *int64, most int64, r slurmspec.Reason) bool {
 }
 
 // setMinutes sets a time limit that the job does not give to a limit, or lowers one that a limit has set
-// (_set_time_limit). A limit of 0 stands for the partition's.
+// (_set_time_limit). A limit of 0 means the partition's limit.
 func (j *Job) setMinutes(minutes *uint32, most uint64) {
 	limit := uint32(min(most, uint64(slurmspec.Infinite)))
 	switch {

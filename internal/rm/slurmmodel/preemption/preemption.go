@@ -54,6 +54,7 @@ type Settings struct {
 	strictOrder   bool
 	rounds        int    // preempt_reorder_count
 	mostPriority  uint32 // jobs with more are not preempted (min_exempt_priority)
+	mostRetries   int    // MaxBatchRequeue
 	rest          int64  // for how many seconds a job preempts no others after it has preempted some
 }
 
@@ -66,7 +67,7 @@ func Read(get keys.Get, par *parameters.Parameters, rules parameters.Rules) *Set
 	}
 	s := &Settings{
 		byQOS: kind == "qos", mode: mode, within: within, rounds: 1, mostPriority: slurmspec.NoVal,
-		rest: par.KillWait + keys.Number(get, "MessageTimeout", 10),
+		mostRetries: int(keys.Number(get, "MaxBatchRequeue", 5)), rest: par.KillWait + keys.Number(get, "MessageTimeout", 10),
 	}
 	if d, err := slurmspec.ParseTimeSpec(keys.Value(get, "PreemptExemptTime")); err == nil && d > 0 {
 		s.exempt = int64(d / time.Second)
@@ -108,6 +109,8 @@ type Job struct {
 	QOS       *accounts.QOS // nil for none
 	Partition *Partition
 	Priority  uint32
+	// Requeue says that it may return to the queue (--requeue and JobRequeue).
+	Requeue bool
 	// Exclusive says that it shares its nodes with no other job.
 	Exclusive bool
 	// Start is its start and End the end of its time limit, in seconds since 1970.
@@ -126,7 +129,8 @@ type Job struct {
 	By   string
 
 	// usable decides the order in which jobs are tried; slurmctld remembers it between two tries (usable_nodes).
-	usable int
+	usable  int
+	retries int // ends of its script in grace times
 }
 
 // mayPreempt reports whether a job may preempt another one at all (preempt_p_preemptable).
@@ -254,23 +258,54 @@ func (s *Settings) Begin(job *Job, now int64) bool {
 	return true
 }
 
+// Fate is what becomes of a job that is preempted.
+type Fate uint8
+
+// The fates of a job that is preempted.
+const (
+	Stays   Fate = iota // until its grace time is over
+	Warned              // its grace time begins
+	Leaves              // it ends
+	Returns             // it returns to the queue
+)
+
 // Stop preempts a running job for another one, at a second (slurm_job_preempt). A job with a grace time is only told so
-// at first, and its End becomes that of the grace time. Stop reports whether the job leaves its nodes now, and whether
-// it returns to the queue, if it can.
-func (s *Settings) Stop(job *Job, by string, now int64) (leaves, requeue bool) {
-	grace := int64(0)
-	switch {
-	case job.Told == 0:
-		grace = s.Grace(job)
-		job.End = min(job.End, now+grace)
-	case now < job.End:
-		return false, false
+// at first, and its End becomes that of the grace time.
+func (s *Settings) Stop(job *Job, by string, now int64) Fate {
+	if job.Told == 0 {
+		grace := s.Grace(job)
+		job.Told, job.End = now, min(job.End, now+grace)
+		if grace > 0 {
+			return Warned
+		}
 	}
-	if job.Told = now; grace > 0 {
-		return false, false
+	if now < job.End {
+		return Stays
 	}
-	job.By = by
-	return true, s.ModeOf(job) == Requeue
+	job.Told, job.By = now, by
+	if job.Requeue && s.ModeOf(job) == Requeue {
+		return Returns
+	}
+	return Leaves
+}
+
+// Retry reports whether a job returns to the queue whose script has ended in its grace time, and counts that.
+func (s *Settings) Retry(job *Job) bool {
+	retry := job.Requeue && s.ModeOf(job) == Requeue
+	if retry {
+		job.retries++
+	}
+	return retry
+}
+
+// TooMany reports whether a job has returned to the queue so often because of its script's end that slurmctld holds it
+// (MaxBatchRequeue). It is then counted anew.
+func (s *Settings) TooMany(job *Job) bool {
+	if s == nil || job.retries < s.mostRetries {
+		return false
+	}
+	job.retries = 0
+	return true
 }
 
 // SetAside lets a job preempt others again that has preempted some in this cycle, as the next task of an array does. It

@@ -305,19 +305,28 @@ func TestWillRun(t *testing.T) {
 // TestStop: a job with a grace time is told first, and leaves when it is over. Another one leaves at once.
 func TestStop(t *testing.T) {
 	s := read(t, slurmspec.R2205, byQOS+"REQUEUE")
-	slow := &Job{QOS: &accounts.QOS{GraceTime: 60}, End: 1000}
-	if leaves, _ := s.Stop(slow, "x", 500); leaves || slow.End != 560 || slow.By != "" {
-		t.Errorf("at first: leaves %v, end %d, by %q", leaves, slow.End, slow.By)
-	}
-	if leaves, _ := s.Stop(slow, "x", 559); leaves {
-		t.Error("leaves within its grace time")
-	}
-	if leaves, requeue := s.Stop(slow, "", 560); !leaves || !requeue || slow.By != "" {
-		t.Errorf("after its grace time: leaves %v, requeue %v, by %q", leaves, requeue, slow.By)
+	slow := &Job{QOS: &accounts.QOS{GraceTime: 60}, End: 1000, Requeue: true}
+	for i, one := range []struct {
+		by   string
+		now  int64
+		want Fate
+	}{{"x", 500, Warned}, {"x", 559, Stays}, {"", 560, Returns}} {
+		if fate := s.Stop(slow, one.by, one.now); fate != one.want || slow.By != "" || slow.End != 560 {
+			t.Errorf("%d: %d, want %d, by %q, end %d", i, fate, one.want, slow.By, slow.End)
+		}
 	}
 	fast := &Job{QOS: &accounts.QOS{PreemptMode: "cancel"}, End: 1000}
-	if leaves, requeue := s.Stop(fast, "x", 500); !leaves || requeue || fast.By != "x" || fast.End != 500 {
-		t.Errorf("without a grace time: leaves %v, requeue %v, by %q, end %d", leaves, requeue, fast.By, fast.End)
+	if fate := s.Stop(fast, "x", 500); fate != Leaves || fast.By != "x" || fast.End != 500 {
+		t.Errorf("without a grace time: %d, by %q, end %d", fate, fast.By, fast.End)
+	}
+	stays := &Job{QOS: &accounts.QOS{}, End: 1000}
+	if fate := s.Stop(stays, "x", 500); fate != Leaves || s.Retry(stays) {
+		t.Errorf("a job that may not return to the queue: %d", fate)
+	}
+	for i := range 7 {
+		if retry, many := s.Retry(slow), s.TooMany(slow); !retry || many != (i == 4) {
+			t.Errorf("end %d in a grace time: returns %v, too often %v", i, retry, many)
+		}
 	}
 	if fast.Renew(); fast.By != "" || fast.Told != 0 {
 		t.Error("a new run remembers the last one")

@@ -74,7 +74,7 @@ type request struct {
 	MinNodes int     `json:"min_nodes"`
 	Nice     int64   `json:"nice"`
 	Limit    float64 `json:"time_limit_s"`
-	// These are for jobs that slurmctld refuses, of which sacct knows nothing, and for what jobs request.
+	// These are for jobs that slurmctld refuses and sacct does not know, and for what jobs request.
 	Submit                                     int64
 	User, Account, Partition, QOS, Array, GRES string
 	NodeList                                   string `json:"node_list"`

@@ -30,7 +30,7 @@ type Reservation struct {
 	begun, over     bool // the periodic work has seen its start, and its end
 }
 
-// The bits of the flags of which the package decides something.
+// The bits of the flags that matter to this package.
 var (
 	maint, flex, overlap = bit(slurmspec.FlagMaint), bit(slurmspec.FlagFlex), bit(slurmspec.FlagOverlap)
 	ignoreJobs, noHold   = bit(slurmspec.FlagIgnoreJobs), bit(slurmspec.FlagNoHold)

@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
-// cluster has the nodes n0 to n7, of which the partition low has the first four. Jobs run on held, until end.
+// cluster has the nodes n0 to n7; the partition low has the first four. Jobs run on held, until end.
 type cluster struct {
 	held []selection.Bits
 	end  int64

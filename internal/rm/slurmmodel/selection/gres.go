@@ -204,7 +204,7 @@ func (p *pick) offerDevices(node, cpus, least, most int) int {
 	return min(f.cpus, f.most*r.CPUsPerTask)
 }
 
-// device fits the node to one of the requests. No tasks are left if it does not suffice.
+// device fits the node to one of the requests. If it does not suffice, no tasks are left.
 func (f *fitting) device(k int) {
 	d, o, step := &f.p.t.request.Devices[k], &f.at.offers[k], f.least
 	f.cpusPer = f.cpusPer || d.CPUsPer > 0

@@ -92,7 +92,7 @@ func (m *memory) isSame(nodes Bits, since int) bool {
 	return true
 }
 
-// Classify sets the class of a request. The request must not change afterwards, but for what its partition and
+// Classify sets the class of a request. The request must not change afterwards, except for what its partition and
 // the time it has waited decide: Exclusive, Whole, LeastLoaded, Patient, Memory and MemoryPerCPU.
 func (x *Tester) Classify(r *Request) {
 	plain := *r

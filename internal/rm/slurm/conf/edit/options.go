@@ -138,7 +138,7 @@ var lists = map[string]map[string]option{
 	"selecttypeparameters": of("SelectTypeParameters"),
 }
 
-// of returns the options of a key of which the releases' history knows all.
+// of returns the options of a key, all of which the releases' history knows.
 func of(key string) map[string]option {
 	list := history.Options[key]
 	return flags(slices.Concat(list.Always, slices.Collect(maps.Keys(list.Some)))...)

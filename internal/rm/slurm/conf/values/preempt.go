@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// actions are the modes of PreemptMode of which a value may have one. GANG, WITHIN and PRIORITY
+// actions are the modes of PreemptMode that exclude each other in a value. GANG, WITHIN and PRIORITY
 // may come with it.
 var actions = []string{"cancel", "cluster", "off", "on", "requeue", "suspend"}
 
