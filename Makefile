@@ -58,6 +58,11 @@ demo: deps build ## install what is missing, replay the example on real Slurm, p
 	bin/rmreplay replay $(DEMO)/day.jsonl --cluster $(DEMO)/cluster -o $(DEMO)/run
 	bin/rmreplay metrics $(DEMO)/run
 
+.PHONY: twin
+twin: build ## start a live Slurm on this machine, feed it, and serve its forecasts at http://127.0.0.1:8766
+	$(GO) test -c -o build/twin.test ./internal/forecast/service
+	cd internal/forecast/service && RMREPLAY_TWIN=on exec $(CURDIR)/build/twin.test -test.run '^TestTwin$$' -test.v -test.timeout 0
+
 .PHONY: build
 build: $(SHIM) ## build the programs in bin, and the preload library in them
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X rmreplay/internal/cli.version=$(VERSION)' -o bin/ ./cmd/rmreplay

@@ -40,10 +40,10 @@ const (
 	widest = 4
 	// slack is added to each distance, so that a bound that lies on the median can move.
 	slack = time.Minute
-	// Enough is from how many jobs of a class on its recalibrated intervals are shown and its alarm counts, and Poor
-	// is the coverage of them below which forecasts of the class are not good.
+	// Enough is from how many jobs of a class on its recalibrated intervals are shown and its alarm counts.
 	Enough = 20
-	Poor   = 0.6
+	// poor is the coverage of them below which forecasts of the class are not good.
+	poor = 0.6
 )
 
 // ClassOf returns the class of a forecast: that of its median, since nobody knows the start. It returns false if the
@@ -135,7 +135,7 @@ type Scaled struct {
 
 // Wrong reports whether the recalibrated intervals of the class have too few starts, so that its forecasts must not be
 // shown as good.
-func (s *Scale) Wrong() bool { return s.Jobs >= Enough && s.Covered < Poor }
+func (s *Scale) Wrong() bool { return s.Jobs >= Enough && s.Covered < poor }
 
 // Scales returns the scales of all classes, in a fixed order.
 func (j *Judge) Scales() []Scaled {

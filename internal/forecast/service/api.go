@@ -70,8 +70,8 @@ func (s *Service) head() Head {
 	}
 	for _, c := range s.judge.Scales() {
 		if c.Wrong() {
-			h.Alarms = append(h.Alarms, fmt.Sprintf("forecasts in %s, with a median %s ahead, are not to be trusted: %.0f %% of "+
-				"the last starts were from P10 to P90 (80 %% would be right)", quantity.Name(c.Partition),
+			h.Alarms = append(h.Alarms, fmt.Sprintf("forecasts in %s, with a median %s ahead, are not to be trusted: "+
+				"%.0f %% of the last starts were from P10 to P90 (80 %% would be right)", quantity.Name(c.Partition),
 				judge.Leads[c.Lead].Name, 100*c.Covered))
 		}
 	}

@@ -24,6 +24,9 @@ import (
 // dataVariable names the data directory of a service that this binary is, in the place of tests.
 const dataVariable = "RMREPLAY_TEST_FORECAST_DATA"
 
+// listenVariable is a further address of that service.
+const listenVariable = "RMREPLAY_TEST_FORECAST_LISTEN"
+
 func TestMain(m *testing.M) {
 	dir := os.Getenv(dataVariable)
 	if dir == "" {
@@ -49,16 +52,20 @@ func serveForTest(dir string) error {
 	if err != nil {
 		return err
 	}
-	l, err := Listen(ctx, dir+".socket")
-	if err != nil {
-		return err
+	var listeners []net.Listener
+	for _, address := range strings.Fields(dir + ".socket " + os.Getenv(listenVariable)) {
+		l, err := Listen(ctx, address)
+		if err != nil {
+			return err
+		}
+		listeners = append(listeners, l)
 	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		s.Run(ctx)
 	}()
-	err = Serve(ctx, s.Handler(nil), []net.Listener{l})
+	err = Serve(ctx, s.Handler(nil), listeners)
 	<-ended
 	if err != nil {
 		return err
@@ -87,6 +94,42 @@ func (w *twin) start() {
 	if err := os.Unsetenv(dataVariable); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// slurmctld returns the process of slurmctld.
+func (w *twin) slurmctld() int {
+	w.t.Helper()
+	text, err := os.ReadFile(filepath.Join(w.Dir, "pid"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return pid
+}
+
+// children returns the processes that the service has started.
+func (w *twin) children() (pids []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", w.service.Process.Pid))
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // the thread may have ended
+		for _, child := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(child); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// connect makes the client of the service's socket.
+func (w *twin) connect() {
+	w.client.Transport = &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", w.dir+".socket")
+	}}
+	w.client.Timeout = 10 * time.Second
 }
 
 // ask returns the answer of a path, or false if there is none.
@@ -127,9 +170,7 @@ func TestLive(t *testing.T) {
 SchedulerType=sched/backfill
 PartitionName=batch Nodes=n[1-2] Default=YES OverSubscribe=EXCLUSIVE MaxTime=600
 `})}
-	w.client.Transport = &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", w.dir+".socket")
-	}}
+	w.connect()
 	end := sync.OnceFunc(func() {
 		w.Until("all jobs have ended", func() bool {
 			_ = os.Remove(filepath.Join(w.Dir, "slow")) // of a test that failed
@@ -166,15 +207,7 @@ PartitionName=batch Nodes=n[1-2] Default=YES OverSubscribe=EXCLUSIVE MaxTime=600
 		return w.ask("/v1/accuracy", &judged) && judged.Accuracy.All.Forecasts > 0
 	})
 
-	ctld, err := os.ReadFile(filepath.Join(w.Dir, "pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(ctld)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	kill(t, pid)
+	kill(t, w.slurmctld())
 	w.until("the service says so", func(a *jobAnswer) bool {
 		return a.Forecast.Fault != nil && strings.HasPrefix(a.Forecast.Fault.Text, "slurmctld does not answer since ")
 	})
@@ -188,16 +221,10 @@ PartitionName=batch Nodes=n[1-2] Default=YES OverSubscribe=EXCLUSIVE MaxTime=600
 		t.Fatal(err)
 	}
 	w.Until("a command hangs and is killed", func() bool {
-		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", w.service.Process.Pid))
-		for _, list := range lists {
-			children, _ := os.ReadFile(list) // the thread may have ended
-			for _, child := range strings.Fields(string(children)) {
-				line, _ := os.ReadFile("/proc/" + child + "/cmdline")
-				pid, err := strconv.Atoi(child)
-				if err == nil && string(line) == "sleep\x00600\x00" {
-					kill(t, pid)
-					return true
-				}
+		for _, pid := range w.children() {
+			if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); string(line) == "sleep\x00600\x00" {
+				kill(t, pid)
+				return true
 			}
 		}
 		return false

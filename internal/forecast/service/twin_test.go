@@ -1,0 +1,233 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"rmreplay/internal/rm/slurm/slurmtest"
+)
+
+// The environment of TestTwin. twinVariable is how long it runs, such as 90m, or "on" until it is interrupted;
+// killsVariable how many processes are killed meanwhile, and tableVariable the file of the table.
+const (
+	twinVariable  = "RMREPLAY_TWIN"
+	killsVariable = "RMREPLAY_TWIN_KILLS"
+	tableVariable = "RMREPLAY_TWIN_TABLE"
+)
+
+// TestTwin is a live Slurm in real time, fed with generated jobs, beside the service with its pages (make twin). With
+// a duration and a number of kills it tests that no forecast is older than it says, what the captures cost slurmctld,
+// and that the service's memory does not grow: slurmctld, the service, and a command of a capture are killed in turn.
+func TestTwin(t *testing.T) {
+	how := os.Getenv(twinVariable)
+	if how == "" {
+		t.Skip("SKIPPED: " + twinVariable + " is not set (want on, or a duration such as 90m)")
+	}
+	ctx, end := signal.NotifyContext(t.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer end()
+	span := time.Duration(math.MaxInt64)
+	if how != "on" {
+		var err error
+		if span, err = time.ParseDuration(how); err != nil {
+			t.Fatal(err)
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, span)
+		defer cancel()
+	}
+	kills, _ := strconv.Atoi(os.Getenv(killsVariable)) // 0 if it is not set
+	w := &twin{t: t, dir: filepath.Join(t.TempDir(), "data"), Site: slurmtest.Start(t, "", slurmtest.Options{Nodes: 4, Lines: `
+SchedulerType=sched/backfill
+PartitionName=batch Nodes=n[1-3] Default=YES OverSubscribe=EXCLUSIVE MaxTime=600
+PartitionName=short Nodes=n4 OverSubscribe=EXCLUSIVE MaxTime=3
+`})}
+	w.connect()
+	if how == "on" {
+		t.Setenv(listenVariable, "127.0.0.1:8766")
+	}
+	w.start()
+	if how == "on" {
+		fmt.Println("The pages are at http://127.0.0.1:8766 once the first forecast is made. Ctrl-C ends everything.")
+	}
+	fed := make(chan int)
+	go func() { fed <- w.feed(ctx) }()
+	m := measured{twin: w, last: map[string][2]float64{}}
+	m.run(ctx, span, kills)
+	t.Logf("%d jobs were submitted", <-fed)
+	w.Until("all jobs have ended", func() bool {
+		return w.Say("scancel", "--user=65534") == "" && w.Say("squeue", "-h") == "" && w.Say("scontrol", "ping") != ""
+	})
+	if how != "on" {
+		m.judge()
+	}
+}
+
+// feed submits jobs until the context ends: one in eight seconds, with run times of half a minute or so and limits of a
+// few minutes. It returns how many slurmctld took.
+func (w *twin) feed(ctx context.Context) (n int) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for {
+		select {
+		case <-ctx.Done():
+			return n
+		case <-time.After(time.Duration(rng.ExpFloat64() * float64(8*time.Second))):
+		}
+		seconds := min(math.Exp(3.4+0.8*rng.NormFloat64()), 170)
+		partition, limit := "batch", int(seconds/60)+1+rng.IntN(6)
+		if limit <= 3 && rng.IntN(3) == 0 {
+			partition = "short"
+		}
+		c := exec.CommandContext(ctx, "sbatch", "--parsable", "--output=/dev/null", "--chdir=/", "--uid=65534", "-p"+partition,
+			fmt.Sprintf("-t%d", limit), fmt.Sprintf("-N%d", 1+rng.IntN(2)))
+		c.Stdin = strings.NewReader(fmt.Sprintf("#!/bin/sh\nexec sleep %.0f\n", seconds))
+		if c.Run() == nil { // slurmctld may have been killed
+			n++
+		}
+	}
+}
+
+// measured is what a twin was like.
+type measured struct {
+	*twin
+	rows    []string
+	worst   float64      // how much older than it said a forecast was, in seconds
+	oldest  float64      // age in seconds
+	memory  [][2]float64 // of the last process: time in minutes, and MiB
+	calls   float64      // of the commands of captures
+	seconds float64      // that slurmctld took for them
+	last    map[string][2]float64
+	minutes float64
+	killed  int
+}
+
+// run samples a twin each five seconds until the context ends, and kills a process now and then.
+func (m *measured) run(ctx context.Context, span time.Duration, kills int) {
+	began, killed := time.Now(), 0
+	for ctx.Err() == nil {
+		m.sample(time.Since(began).Minutes())
+		if killed < kills && time.Since(began) > span*time.Duration(killed+1)/time.Duration(kills+1) {
+			m.kill(killed)
+			killed++
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Second):
+		}
+	}
+	m.minutes, m.killed = time.Since(began).Minutes(), killed
+}
+
+// kill kills a process, and starts it again.
+func (m *measured) kill(n int) {
+	switch n % 3 {
+	case 0:
+		kill(m.t, m.slurmctld())
+		time.Sleep(7 * time.Second) // a capture fails meanwhile
+		m.Start("slurmctld", "-D", "-f", filepath.Join(m.Dir, "slurm.conf"))
+	case 1:
+		kill(m.t, m.service.Process.Pid)
+		m.memory = nil
+		m.start()
+	default:
+		m.Until("a command of a capture is killed", func() bool {
+			for _, pid := range m.children() {
+				return syscall.Kill(pid, syscall.SIGKILL) == nil
+			}
+			return false
+		})
+	}
+}
+
+var rpcLine = regexp.MustCompile(`(?m)^\s*(REQUEST_(?:JOB|NODE|PARTITION|RESERVATION|BUILD|STATS)_INFO\w*)\s.*count:(\d+)\s.*total_time:(\d+)`)
+
+// sample adds a row.
+func (m *measured) sample(minute float64) {
+	for _, found := range rpcLine.FindAllStringSubmatch(m.Say("sdiag"), -1) {
+		count, _ := strconv.ParseFloat(found[2], 64)
+		took, _ := strconv.ParseFloat(found[3], 64)
+		last := m.last[found[1]]
+		if count < last[0] { // slurmctld was killed
+			last = [2]float64{}
+		}
+		m.calls, m.seconds = m.calls+count-last[0], m.seconds+(took-last[1])/1e6
+		m.last[found[1]] = [2]float64{count, took}
+	}
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.service.Process.Pid)) // it may have been killed
+	var mib float64
+	if _, text, found := strings.Cut(string(status), "VmRSS:"); found {
+		kib, _ := strconv.ParseFloat(strings.Fields(text)[0], 64)
+		mib = kib / 1024
+		m.memory = append(m.memory, [2]float64{minute, mib})
+	}
+	asked := time.Now()
+	var a jobAnswer
+	if !m.ask("/v1/jobs", &a) || a.Forecast.At == nil {
+		m.rows = append(m.rows, fmt.Sprintf("%.2f\t\t\t\t\t%.1f\t%.0f\t%.3f", minute, mib, m.calls, m.seconds))
+		return
+	}
+	age := asked.Sub(*a.Forecast.At).Seconds()
+	m.worst, m.oldest = max(m.worst, age-a.Forecast.Age), max(m.oldest, age)
+	m.rows = append(m.rows, fmt.Sprintf("%.2f\t%.1f\t%.1f\t%v\t%d\t%.1f\t%.0f\t%.3f", minute, age, a.Forecast.Age,
+		a.Forecast.Stale, a.Pending, mib, m.calls, m.seconds))
+	if a.Forecast.Stale != (a.Forecast.Age > 15) {
+		m.t.Errorf("minute %.2f: the forecast says %+v", minute, a.Forecast)
+	}
+}
+
+// judge writes the table, and what it comes to.
+func (m *measured) judge() {
+	head := "minute\tage_s\tstated_age_s\tstale\tpending\tservice_mib\trpcs\trpc_s\n"
+	if path := os.Getenv(tableVariable); path != "" {
+		if err := os.WriteFile(path, []byte(head+strings.Join(m.rows, "\n")+"\n"), 0o644); err != nil {
+			m.t.Error(err)
+		}
+	}
+	slope, deviation := slope(m.memory[min(len(m.memory), 12):]) // the first minute warms up
+	var judged struct{ Accuracy Accuracy }
+	m.ask("/v1/accuracy", &judged)
+	m.t.Logf("%.1f minutes, %d kills: oldest forecast %.0f s; %.0f calls and %.2f s of slurmctld for what sdiag and captures ask; "+
+		"memory %+.3f MiB a minute (standard error %.3f, %d samples); %d forecasts judged", m.minutes, m.killed, m.oldest, m.calls,
+		m.seconds, slope, deviation, len(m.memory), judged.Accuracy.All.Forecasts)
+	if m.worst > 2 {
+		m.t.Errorf("a forecast was %.1f s older than it said", m.worst)
+	}
+	if m.seconds > m.minutes*60/10 {
+		m.t.Errorf("slurmctld answered for %.1f s of %.1f minutes", m.seconds, m.minutes)
+	}
+	if len(m.memory) > 120 && slope > 1 && slope > 3*deviation {
+		m.t.Errorf("the service's memory grows by %.2f MiB a minute", slope)
+	}
+}
+
+// slope returns the slope of a line through points by least squares, and its standard error.
+func slope(points [][2]float64) (slope, deviation float64) {
+	n := float64(len(points))
+	if n < 3 {
+		return 0, math.Inf(1)
+	}
+	var mx, my, sxx, sxy, rest float64
+	for _, p := range points {
+		mx, my = mx+p[0]/n, my+p[1]/n
+	}
+	for _, p := range points {
+		sxx, sxy = sxx+(p[0]-mx)*(p[0]-mx), sxy+(p[0]-mx)*(p[1]-my)
+	}
+	slope = sxy / sxx
+	for _, p := range points {
+		d := p[1] - my - slope*(p[0]-mx)
+		rest += d * d
+	}
+	return slope, math.Sqrt(rest / (n - 2) / sxx)
+}
