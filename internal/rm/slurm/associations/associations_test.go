@@ -1,6 +1,7 @@
 package associations
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -135,20 +136,26 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestReadersAtOnce holds that several realizations may ask one set at once.
+// TestReadersAtOnce holds that several realizations may ask one set at once: each asks a set that nobody has asked.
 func TestReadersAtOnce(t *testing.T) {
-	for range 50 {
-		s := Read([]byte("add cluster c\nadd account a\nadd account b parent=a\nadd user u account=b\n"), "accounts", "c")
+	var accounts strings.Builder
+	accounts.WriteString("add cluster c\nadd account a\n")
+	for i := range 200 {
+		fmt.Fprintf(&accounts, "add user u%d account=a\n", i)
+	}
+	for range 100 {
+		s := Read([]byte(accounts.String()), "accounts", "c")
+		begin := make(chan struct{})
 		var readers sync.WaitGroup
 		for range 8 {
 			readers.Go(func() {
-				for _, a := range s.Associations {
-					if line := s.Line(a); len(line) == 0 {
-						t.Errorf("%+v has no line", a)
-					}
+				<-begin
+				if line := s.Line(s.Associations[len(s.Associations)-1]); len(line) != 3 {
+					t.Errorf("the line of a user: %v", line)
 				}
 			})
 		}
+		close(begin)
 		readers.Wait()
 	}
 }
