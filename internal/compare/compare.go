@@ -283,6 +283,8 @@ type RunInfo struct {
 	Valid  bool      `json:"valid"`
 	Doubt  string    `json:"not_valid_reason,omitempty"`
 	Jobs   int       `json:"jobs"` // rows, rejected ones included
+	// ZeroRunTime are the jobs that ran for 0 s. They have a bounded slowdown and no other.
+	ZeroRunTime int `json:"zero_run_time_jobs"`
 }
 
 // Pair is the comparison of a set with the baseline.
@@ -394,7 +396,7 @@ func describe(name string, runs []table) SetInfo {
 			Name: r.Name, Engine: r.Manifest.Engine, Policy: r.Manifest.Policy, Slurm: r.Manifest.Versions.Slurm,
 			MadeBy: r.Manifest.MadeBy(), Clock: r.Manifest.Clock.Model,
 			Seed: r.Manifest.Seed, State: r.Manifest.State, Valid: r.Manifest.Valid, Doubt: r.Manifest.Doubt(),
-			Jobs: r.rowCount,
+			Jobs: r.rowCount, ZeroRunTime: r.LeftOut[metrics.ZeroRunTime],
 		})
 	}
 	return info
