@@ -86,6 +86,23 @@ func rmreplay(t *testing.T, dir string, args ...string) []byte {
 	return out
 }
 
+// edit replaces texts of a file that it has, each by the text after it.
+func edit(t *testing.T, file string, texts ...string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(texts); i += 2 {
+		if !strings.Contains(string(text), texts[i]) {
+			t.Fatalf("%s does not have %q", file, texts[i])
+		}
+	}
+	if err := os.WriteFile(file, []byte(strings.NewReplacer(texts...).Replace(string(text))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestNotebooks executes the examples, and compares what they compute with what the program says.
 func TestNotebooks(t *testing.T) {
 	python := servertest.Python(t, "python")
@@ -110,6 +127,27 @@ func TestNotebooks(t *testing.T) {
 		}
 		for reason, want := range reasons {
 			near(t, reason, hours[reason], want)
+		}
+	})
+	t.Run("run with preemption", func(t *testing.T) {
+		preempting := filepath.Join(dir, "preempting")
+		if err := os.CopyFS(filepath.Join(preempting, "cluster"), os.DirFS(filepath.Join(dir, "demo", "cluster"))); err != nil {
+			t.Fatal(err)
+		}
+		edit(t, filepath.Join(preempting, "cluster", "slurm.conf"), "preempt/none", "preempt/qos", "PreemptMode=OFF", "PreemptMode=REQUEUE")
+		edit(t, filepath.Join(preempting, "cluster", "accounts.sacctmgr"), "add cluster", "modify qos where name=high set preempt=normal,long\nadd cluster")
+		rmreplay(t, preempting, "simulate", "../demo/day.jsonl", "--cluster", "cluster", "--policy", "slurm", "-o", "run")
+		got := execute(t, python, preempting, "run.py", "{'mean_wait_s': float(mean_wait_s), 'p90_wait_s': float(p90_wait_s),"+
+			"'max_wait_s': float(max_wait_s), 'used_processor_s': float(used_processor_s)}")
+		var want map[string]any
+		if err := json.Unmarshal(rmreplay(t, preempting, "metrics", "run", "--json"), &want); err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := want["preemptions"].(float64); n == 0 {
+			t.Fatal("the run has no preemption")
+		}
+		for name, value := range got {
+			near(t, name, value, want[name])
 		}
 	})
 	t.Run("sweep", func(t *testing.T) {

@@ -30,7 +30,28 @@ print(manifest["engine"], manifest["state"], "valid" if manifest["valid"] else "
 columns = ["job", "user", "partition", "state", "submit_time", "start_time", "end_time", "processors", "segments"]
 jobs = pq.read_table(run / "jobs.parquet", columns=columns).to_pandas()
 accepted = jobs[jobs.state != "REJECTED"]
-wait_s = (accepted.start_time - accepted.submit_time).dt.total_seconds().dropna()
+
+# %% [markdown]
+# ## Waits
+# A job that was suspended, requeued or preempted held processors in several periods, its `segments`. The list is
+# empty for all others: they held them from start to end. Of a job that was requeued or preempted, `start_time` is the
+# start of its last run, and the runs before it are not part of its wait.
+
+
+# %%
+def periods(job):
+    if len(job.segments):
+        utc = [(pd.to_datetime(s["start_time"], utc=True), pd.to_datetime(s["end_time"], utc=True)) for s in job.segments]
+        return [(start, end, s["processors"]) for (start, end), s in zip(utc, job.segments)]
+    return [] if pd.isna(job.start_time) else [(job.start_time, job.end_time, job.processors)]
+
+
+def waited_s(job):
+    lost = [end - start for start, end, _ in periods(job) if start < job.start_time]
+    return (job.start_time - job.submit_time - sum(lost, pd.Timedelta(0))).total_seconds()
+
+
+wait_s = pd.Series({job.Index: waited_s(job) for job in accepted.itertuples() if not pd.isna(job.start_time)})
 mean_wait_s, p90_wait_s, max_wait_s = wait_s.mean(), wait_s.quantile(0.9), wait_s.max()
 makespan_s = (accepted.end_time.max() - accepted.start_time.min()).total_seconds()
 print(f"{len(wait_s)} jobs started; waits: mean {mean_wait_s:.1f} s, P90 {p90_wait_s:.1f} s, longest {max_wait_s:.0f} s")
@@ -41,17 +62,8 @@ print(by_user.sort_values("mean", ascending=False).head())
 
 # %% [markdown]
 # ## Processors in use
-# A job that was suspended, requeued or preempted held processors in several periods, its `segments`. The list is
-# empty for all others: they held them from start to end.
-
 
 # %%
-def periods(job):
-    if len(job.segments):
-        return [(s["start_time"], s["end_time"], s["processors"]) for s in job.segments]
-    return [] if pd.isna(job.start_time) else [(job.start_time, job.end_time, job.processors)]
-
-
 held = pd.DataFrame([p for job in accepted.itertuples() for p in periods(job)], columns=["start", "end", "processors"])
 used_processor_s = ((held.end - held.start).dt.total_seconds() * held.processors).sum()
 utilization = used_processor_s / (makespan_s * manifest["cluster"]["processors"])

@@ -109,9 +109,9 @@ func newEngine(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		cfg: cfg, par: parameters.Read(cfg.Get), rules: parameters.RulesOf(cfg.Release),
+		cfg: cfg, par: parameters.Read(cfg.Get), rules: parameters.RulesOf(cfg.Release), arrays: map[string]*array{},
 		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{}, names: words.Names{Machine: m},
-		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, lists: map[string][]*partition{}, arrays: map[string]*array{},
+		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, lists: map[string][]*partition{},
 	}
 	if cfg.PreRoll {
 		e.par = parameters.Read(window.Keys(cfg.Get, cfg.PresetBurst))

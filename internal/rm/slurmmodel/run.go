@@ -99,9 +99,8 @@ func (e *Engine) complete(j *job) {
 	e.vacate(j, how, false, requeue)
 }
 
-// vacate takes a job off its nodes. killed says that its script was still running. With requeue it returns to the queue.
-// Its nodes are free when they have answered, at the same instant but after slurmctld's present work. Nodes that are
-// down do not answer; if none does, the job is over at once.
+// vacate is leave. With requeue the job is in the queue again. Its nodes are free when they have answered: at the same
+// instant, after slurmctld's present work. Nodes that are down do not answer. If all are, the job is over at once.
 func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.tester.Changed(j.alloc.Nodes)
 	at := slices.Index(e.running, j)
@@ -254,7 +253,8 @@ func (e *Engine) purge() {
 	slices.SortFunc(e.over, func(a, b *job) int { return cmp.Compare(a.place, b.place) })
 	kept := e.over[:0]
 	for _, j := range e.over {
-		if j.end > now-e.par.MinJobAge || j.array != nil && j.number == j.of.number && (j.array.running > 0 || len(j.of.jobs) > 1) {
+		heads := j.array != nil && j.number == j.of.number && (j.array.running > 0 || len(j.of.jobs) > 1)
+		if heads || j.end > now-e.par.MinJobAge {
 			kept = append(kept, j)
 			continue
 		}

@@ -39,8 +39,8 @@ type Environment struct {
 	// Place gives the jobs that run when a window begins the nodes that nobody recorded, and returns to how many. If
 	// it is nil, or gives a job none, the window leaves the job out.
 	Place func(w *workload.Workload) int
-	rng        *rand.Rand
-	notes      []string // of the current step
+	rng   *rand.Rand
+	notes []string // of the current step
 }
 
 // note records a side effect of the step.

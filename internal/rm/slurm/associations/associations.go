@@ -75,6 +75,7 @@ func Read(commands []byte, name, cluster string) *Set {
 	} else if len(s.clusters) > 0 && !s.clusters[cluster] {
 		s.mistake("%s: no command adds the cluster %s of slurm.conf (want add cluster %s)", name, cluster, cluster)
 	}
+	s.byUser("") // makes the index: from here on several goroutines may read the set
 	return s
 }
 

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -131,5 +132,23 @@ func TestOptions(t *testing.T) {
 				t.Errorf("no command adds a %s with %s", e, option)
 			}
 		}
+	}
+}
+
+// TestReadersAtOnce holds that several realizations may ask one set at once.
+func TestReadersAtOnce(t *testing.T) {
+	for range 50 {
+		s := Read([]byte("add cluster c\nadd account a\nadd account b parent=a\nadd user u account=b\n"), "accounts", "c")
+		var readers sync.WaitGroup
+		for range 8 {
+			readers.Go(func() {
+				for _, a := range s.Associations {
+					if line := s.Line(a); len(line) == 0 {
+						t.Errorf("%+v has no line", a)
+					}
+				}
+			})
+		}
+		readers.Wait()
 	}
 }
