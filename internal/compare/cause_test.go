@@ -266,7 +266,7 @@ func TestNoCommonJob(t *testing.T) {
 func TestNames(t *testing.T) {
 	called := func(name string, r run.Row) run.Row { r.Name = name; return r }
 	log := []run.Row{job("jobid_1", 0, 0, 5, "n1"), job("jobid_2", 10, 10, 5, "n1"), job("jobid_3", 20, 20, 5, "n1")}
-	real := func(names ...string) (rows []run.Row) {
+	replay := func(names ...string) (rows []run.Row) {
 		for i, name := range names {
 			rows = append(rows, called(name, job(fmt.Sprint(1001+i), 10*i, 10*i+7, 5, "n1")))
 		}
@@ -283,14 +283,14 @@ func TestNames(t *testing.T) {
 		want int // matched jobs
 		said bool
 	}{
-		{"names that are the other's IDs", log, real("jobid_1", "jobid_2", "jobid_3"), 3, true},
-		{"IDs that are the other's names", real("jobid_3", "jobid_2", "jobid_1"), log, 3, true},
-		{"the same names", named, real("z", "y", "x"), 3, true},
-		{"a partner for two of three", log, real("jobid_1", "jobid_2", "other"), 2, true},
-		{"a partner for one of three", log, real("jobid_1", "more", "other"), 0, false},
-		{"names that repeat", log, real("jobid_1", "jobid_2", "jobid_2"), 0, false},
-		{"jobs without names", log, real("", "", ""), 0, false},
-		{"the same IDs", numbered, real("jobid_1", "jobid_2", "jobid_3"), 3, false},
+		{"names that are the other's IDs", log, replay("jobid_1", "jobid_2", "jobid_3"), 3, true},
+		{"IDs that are the other's names", replay("jobid_3", "jobid_2", "jobid_1"), log, 3, true},
+		{"the same names", named, replay("z", "y", "x"), 3, true},
+		{"a partner for two of three", log, replay("jobid_1", "jobid_2", "other"), 2, true},
+		{"a partner for one of three", log, replay("jobid_1", "more", "other"), 0, false},
+		{"names that repeat", log, replay("jobid_1", "jobid_2", "jobid_2"), 0, false},
+		{"jobs without names", log, replay("", "", ""), 0, false},
+		{"the same IDs", numbered, replay("jobid_1", "jobid_2", "jobid_3"), 3, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := mustCompare(t, Options{EveryJob: true}, single("a", test.a...), single("b", test.b...))

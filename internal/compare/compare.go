@@ -45,7 +45,7 @@ type Realization struct {
 	// those of the first runs of sets.
 	Log *releases.Log
 
-	record *run.Run          // which has the rows, if Rows are nil
+	record *run.Run          // which has the rows, if Rows are nil, and the workload; nil without files
 	ids    map[string]string // from [sameNames]
 }
 
@@ -81,7 +81,9 @@ func Load(s *run.Set) (Set, error) {
 		if r.Administration, err = r.record.Administration(); err != nil {
 			return Set{}, err
 		}
-		r.record = nil
+		if i > 0 {
+			r.record = nil // a verdict asks the first run alone for its workload
+		}
 	}
 	return out, nil
 }
@@ -283,6 +285,8 @@ type RunInfo struct {
 	Valid  bool      `json:"valid"`
 	Doubt  string    `json:"not_valid_reason,omitempty"`
 	Jobs   int       `json:"jobs"` // rows, rejected ones included
+	// ZeroRunTime are the jobs that ran for 0 s. They have a bounded slowdown and no other.
+	ZeroRunTime int `json:"zero_run_time_jobs"`
 }
 
 // Pair is the comparison of a set with the baseline.
@@ -378,7 +382,9 @@ func analyse(ctx context.Context, sets []Set, opts Options) (*Comparison, error)
 		pair.Releases = releases.Between(a.side(), b.side())
 		pair.Divergences = diverge(a, b, pair.Releases, opts.Tolerance)
 		pair.Periods = periodsOf(a, b, opts)
-		pair.Recorded = verdictOf(tables[0], tables[i], c.Distances, [2]int{0, i})
+		if pair.Recorded, err = verdictOf(tables[0], tables[i], c.Distances, [2]int{0, i}); err != nil {
+			return nil, fmt.Errorf("comparing runs: %w", err)
+		}
 		pair.Draws = c.drawsOf(sets, [2]int{0, i})
 		c.Pairs = append(c.Pairs, pair)
 	}
@@ -394,7 +400,7 @@ func describe(name string, runs []table) SetInfo {
 			Name: r.Name, Engine: r.Manifest.Engine, Policy: r.Manifest.Policy, Slurm: r.Manifest.Versions.Slurm,
 			MadeBy: r.Manifest.MadeBy(), Clock: r.Manifest.Clock.Model,
 			Seed: r.Manifest.Seed, State: r.Manifest.State, Valid: r.Manifest.Valid, Doubt: r.Manifest.Doubt(),
-			Jobs: r.rowCount,
+			Jobs: r.rowCount, ZeroRunTime: r.LeftOut[metrics.ZeroRunTime],
 		})
 	}
 	return info

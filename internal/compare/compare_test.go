@@ -386,3 +386,36 @@ func TestPresetJobs(t *testing.T) {
 		t.Errorf("waits %v and %v", all[0].Wait, all[1].Wait)
 	}
 }
+
+// Sides may leave out different jobs of no run time from their slowdowns, and say how many.
+func TestZeroRunTimes(t *testing.T) {
+	rows := func(runTimes ...int) (list []run.Row) {
+		for i, s := range runTimes {
+			list = append(list, job(fmt.Sprint("j", i), 10*i, 10*i+20, s, "n1"))
+		}
+		return list
+	}
+	several := Set{Name: "b", Runs: []Realization{realization("b1", rows(0, 0, 9)...), realization("b2", rows(0, 7, 9)...), realization("b3", rows(0, 0, 9)...)}}
+	for _, test := range []struct {
+		a, b Set
+		want string // after the table
+		of   [2]int // the first runs
+	}{
+		{single("a", rows(1, 5, 9)...), single("b", rows(0, 0, 9)...), "0 in A, 2 in B", [2]int{0, 2}},
+		{single("a", rows(0, 5, 9)...), several, "1 in A, 1 to 2 in B", [2]int{1, 2}},
+		{single("a", rows(1, 5, 9)...), single("b", rows(1, 5, 8)...), "", [2]int{}},
+	} {
+		c := mustCompare(t, Options{}, test.a, test.b)
+		if got := [2]int{c.Sets[0].Runs[0].ZeroRunTime, c.Sets[1].Runs[0].ZeroRunTime}; got != test.of {
+			t.Errorf("%d jobs of the first runs, want %d", got, test.of)
+		}
+		var b bytes.Buffer
+		if err := c.Render(&b, time.UTC); err != nil {
+			t.Fatal(err)
+		}
+		line := "\njobs that ran for 0 s count in the bounded slowdown only: "
+		if has := strings.Contains(b.String(), line); has != (test.want != "") || has && !strings.Contains(b.String(), line+test.want+"\n") {
+			t.Errorf("want %q in\n%s", test.want, b.String())
+		}
+	}
+}

@@ -45,7 +45,10 @@ func TestFreeNodes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := newVerdict(&tables[0][0], tables[1])
+		v, err := newVerdict(&tables[0][0], tables[1])
+		if err != nil {
+			t.Fatal(err)
+		}
 		if math.Abs(v.FreeNodes-c.want) > 1e-12 {
 			t.Errorf("%d: %+v on %d nodes: %g, want %g", i, c.jobs, c.nodes, v.FreeNodes, c.want)
 		}

@@ -90,6 +90,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		b.WriteString("* stands after Holm's correction for the whole table\n")
 		c.renderPower(b, p)
 	}
+	c.renderZeroRunTimes(b, p)
 	c.renderIO(b, p)
 	if t := p.Schedules; t != nil {
 		fmt.Fprintf(b, "\nschedules as a whole (the waits of all jobs; smallest p possible %.2g):\n", float64(t.SmallestP))
@@ -110,6 +111,28 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		renderReleases(b, p)
 	}
 	renderDivergences(b, p, zone)
+}
+
+// renderZeroRunTimes says how many jobs have no slowdown, since the sides may leave out different ones. For several
+// runs it gives the least and the most.
+func (c *Comparison) renderZeroRunTimes(b *bytes.Buffer, p *Pair) {
+	var list []string
+	some := false
+	for _, set := range []int{p.Baseline, p.Set} {
+		least, most := c.Sets[set].Runs[0].ZeroRunTime, 0
+		for _, r := range c.Sets[set].Runs {
+			least, most = min(least, r.ZeroRunTime), max(most, r.ZeroRunTime)
+		}
+		text := fmt.Sprint(least)
+		if most > least {
+			text += fmt.Sprint(" to ", most)
+		}
+		list = append(list, text+" in "+Letter(set))
+		some = some || most > 0
+	}
+	if some {
+		fmt.Fprintf(b, "jobs that ran for 0 s count in the bounded slowdown only: %s\n", strings.Join(list, ", "))
+	}
 }
 
 // plainSpaces writes a text for a terminal.

@@ -44,21 +44,25 @@ func Judge(w *workload.Workload, rows iter.Seq[*run.Row], m *run.Manifest) *run.
 	if err != nil {
 		return nil // as above
 	}
-	return newVerdict(&tables[0][0], tables[1])
+	v, err := newVerdict(&tables[0][0], tables[1])
+	if err != nil {
+		return nil // as above
+	}
+	return v
 }
 
 // verdictOf returns the verdict on a pair of sets, one of them a recorded workload; nil for
-// other pairs.
-func verdictOf(a, b []table, distances *Distances, pair [2]int) *run.Verdict {
+// other pairs. The error says which replay cannot be read.
+func verdictOf(a, b []table, distances *Distances, pair [2]int) (*run.Verdict, error) {
 	isRecorded := func(list []table) bool { return len(list) == 1 && list[0].Manifest.Engine == run.EngineRecorded }
 	recorded, replayed, other := a, b, pair[1]
 	if !isRecorded(a) {
 		recorded, replayed, other = b, a, pair[0]
 	}
 	if !isRecorded(recorded) || isRecorded(replayed) {
-		return nil
+		return nil, nil
 	}
-	v := newVerdict(&recorded[0], replayed)
+	v, err := newVerdict(&recorded[0], replayed)
 	if v != nil && distances != nil {
 		for _, block := range distances.Blocks {
 			if block.Sets == [2]int{other, other} && block.Mean.Known() {
@@ -66,7 +70,7 @@ func verdictOf(a, b []table, distances *Distances, pair [2]int) *run.Verdict {
 			}
 		}
 	}
-	return v
+	return v, err
 }
 
 // judged is a job that started on both sides.
@@ -79,10 +83,10 @@ type judged struct {
 func (j *judged) difference() float64 { return math.Abs(j.waits - j.waited) }
 
 // newVerdict holds replays against a record. What it says of single jobs is of the first replay.
-func newVerdict(recorded *table, replays []table) *run.Verdict {
+func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 	jobs := match(recorded, &replays[0])
 	if len(jobs) == 0 {
-		return nil
+		return nil, nil
 	}
 	v := &run.Verdict{Jobs: len(jobs), Groups: []run.VerdictGroup{}, LookAt: []string{}}
 	for i := range replays {
@@ -99,10 +103,34 @@ func newVerdict(recorded *table, replays []table) *run.Verdict {
 	sumUpVerdict(v, jobs)
 	v.FreeNodes = freeNodes(recorded, &replays[0])
 	if float64(v.SameStart) < agreement*float64(v.Jobs) {
+		lacks, err := lacksOf(recorded, &replays[0])
+		if err != nil {
+			return nil, err
+		}
 		v.Groups = groupsOf(jobs)
-		v.LookAt = causes(v, recorded.Manifest, replays[0].Manifest)
+		v.LookAt = causes(v, lacks, recorded.Manifest, replays[0].Manifest)
 	}
-	return v
+	return v, nil
+}
+
+// lacksOf returns what the replayed workload lacks, by codes. The record may be another workload: the replay of a log
+// that asks for features can be held against an accounting that has no such field. A replay without files is one
+// of the record itself.
+func lacksOf(recorded, replayed *table) (map[string]string, error) {
+	list := recorded.Manifest.Warnings
+	if replayed.record != nil {
+		var err error
+		if list, err = replayed.record.Lacks(); err != nil {
+			return nil, fmt.Errorf("reading run record %s: %w", replayed.Name, err)
+		}
+	}
+	lacks := map[string]string{}
+	for _, w := range list {
+		if code, ok := strings.CutPrefix(w.Code, run.LackPrefix); ok {
+			lacks[code] = w.Text
+		}
+	}
+	return lacks, nil
 }
 
 // match returns the jobs that started on both sides and were not preset, in the order of their
@@ -197,20 +225,14 @@ var (
 	setFree  = []string{"window", "time-limits", "usage", "partitions", "qos", "accounts"}
 )
 
-// causes returns usual causes of a verdict's difference. Jobs that waited longer in production were
-// held back by something that the replay does not know; jobs that waited shorter had something
-// that it lacks.
-func causes(v *run.Verdict, recorded, replayed *run.Manifest) []string {
+// causes returns usual causes of a verdict's difference, from what the replayed workload lacks. Jobs that waited
+// longer in production were held back by something that the replay does not know; jobs that waited shorter had
+// something that it lacks.
+func causes(v *run.Verdict, lacks map[string]string, recorded, replayed *run.Manifest) []string {
 	codes, known := holdBack, "limits of QOS, accounts and users that the cluster's accounts.sacctmgr does not have"
 	if v.ReplayedMean > v.RecordedMean {
 		codes, known = setFree, "nodes, CPUs or memory that production had and slurm.conf does not, and time limits that "+
 			"users raised"
-	}
-	lacks := map[string]string{}
-	for _, w := range recorded.Warnings {
-		if code, ok := strings.CutPrefix(w.Code, run.LackPrefix); ok {
-			lacks[code] = w.Text
-		}
 	}
 	list := []string{}
 	for _, code := range codes {

@@ -63,7 +63,7 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 		j.add(e)
 	}
 	r := &Run{Dir: w.Source, journal: j, recorded: w, Manifest: Manifest{
-		Format: Format, State: StateComplete, Valid: true, Engine: EngineRecorded, Warnings: lacks(w),
+		Format: Format, State: StateComplete, Valid: true, Engine: EngineRecorded, Warnings: lacks(w, "the workload"),
 		Workload:    Source{Path: w.Source, Jobs: jobs, Rules: w.Rules},
 		Cluster:     Cluster{Nodes: w.MachineNodes, Processors: w.MachineProcessors},
 		WindowStart: w.Start, VirtualStart: w.Begin(), VirtualEnd: j.lastEvent, Jobs: j.counts(jobs),
@@ -127,8 +127,21 @@ const LackPrefix = "not-recorded-"
 // something else than themselves and their limit, when their workload was recorded.
 const EndsAsFailed = "ends-as-failed"
 
-// lacks returns what a workload does not record, each with what follows from it.
-func lacks(w *workload.Workload) []Warning {
+// Lacks returns what the workload that the run was given does not have. The codes are those of the manifest of
+// [FromWorkload]. The error says what of the record cannot be read.
+func (r *Run) Lacks() ([]Warning, error) {
+	w := r.recorded
+	if w == nil {
+		var err error
+		if w, err = r.Played(); err != nil {
+			return nil, err
+		}
+	}
+	return lacks(w, "the replayed workload"), nil
+}
+
+// lacks returns what a workload does not record, each with what follows from it. The texts begin with name.
+func lacks(w *workload.Workload, name string) []Warning {
 	var user, account, qos, partition, nodes, priority, limit, dependency, constraint bool
 	first, users, tasks := "", 0, true
 	for _, job := range w.Jobs.All() {
@@ -149,7 +162,7 @@ func lacks(w *workload.Workload) []Warning {
 	var list []Warning
 	lack := func(have bool, code, text string) {
 		if !have {
-			list = append(list, Warning{Code: LackPrefix + code, Text: "the workload records no " + text, Count: 1})
+			list = append(list, Warning{Code: LackPrefix + code, Text: name + " records no " + text, Count: 1})
 		}
 	}
 	lack(user, "users", "users, so limits and fair-share of single users have no effect in a replay")

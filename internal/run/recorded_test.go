@@ -110,7 +110,7 @@ func TestFromWorkload(t *testing.T) {
 		t.Errorf("warnings %v", m.Warnings)
 	}
 	whole := hpc.Job{ID: "d", Submit: at(3), Request: hpc.Request{Array: "4-5"}, Recorded: &hpc.Recorded{Start: at(6), End: at(8)}}
-	if list := lacks(&workload.Workload{Jobs: workload.JobsOf(&whole)}); !slices.ContainsFunc(list, func(w Warning) bool { return w.Code == LackPrefix+"tasks" }) {
+	if list := lacks(&workload.Workload{Jobs: workload.JobsOf(&whole)}, "it"); !slices.ContainsFunc(list, func(w Warning) bool { return w.Code == LackPrefix+"tasks" }) {
 		t.Errorf("warnings %v: want one of the tasks of an array", list)
 	}
 	admin, err := r.Administration()

@@ -1,0 +1,110 @@
+package compare
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+)
+
+// played writes the record of a run in which each job starts ten minutes after its submission.
+func played(t *testing.T, w *workload.Workload) *run.Set {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	writer, err := run.Create(dir, run.Manifest{Engine: "sim", VirtualStart: monday}, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	err = writer.Setting(w)
+	for _, j := range w.Jobs.All() {
+		o := &rm.Outcome{State: hpc.Completed, Submit: j.Submit, Start: j.Submit.Add(10 * time.Minute), End: j.Submit.Add(time.Hour), NodeCount: 1, Processors: 1}
+		err = errors.Join(err, writer.Job(j),
+			writer.Event(rm.Event{At: j.Submit, Kind: rm.Accepted, Job: j.ID, Task: -1}),
+			writer.Event(rm.Event{At: o.Start, Kind: rm.Started, Job: j.ID, Task: -1, Outcome: o}),
+			writer.Event(rm.Event{At: o.End, Kind: rm.Ended, Job: j.ID, Task: -1, Outcome: o}))
+	}
+	if err := errors.Join(err, writer.Finish(run.StateComplete, func(*run.Manifest) {})); err != nil {
+		t.Fatal(err)
+	}
+	r, err := run.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &run.Set{Dir: dir, Runs: []*run.Run{r}}
+}
+
+// What a replay lacks is what its own workload lacks, and not the record beside it.
+func TestLacksOfReplay(t *testing.T) {
+	recorded := func(request hpc.Request) *run.Set {
+		j := &hpc.Job{ID: "1", Submit: monday, Request: request}
+		j.Recorded = &hpc.Recorded{Start: monday.Add(5 * time.Hour), End: monday.Add(6 * time.Hour), State: hpc.Completed}
+		r, err := run.FromWorkload(&workload.Workload{Epoch: monday, Jobs: workload.JobsOf(j)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &run.Set{Dir: "record", Runs: []*run.Run{r}}
+	}
+	replay := func(request hpc.Request, events ...hpc.NodeEvent) *run.Set {
+		return played(t, &workload.Workload{Epoch: monday, NodeEvents: events, Jobs: workload.JobsOf(&hpc.Job{ID: "1", Submit: monday, Request: request})})
+	}
+	const features, qos, outages = "records no features", "records no QOS", "records no node outages"
+	for name, test := range map[string]struct {
+		a, b       *run.Set
+		said, left []string
+	}{
+		"both lack":        {recorded(hpc.Request{}), replay(hpc.Request{}), []string{features, qos, outages}, nil},
+		"the record lacks": {recorded(hpc.Request{}), replay(hpc.Request{Constraint: "big"}), []string{qos, outages}, []string{features}},
+		"the replay lacks": {recorded(hpc.Request{Constraint: "big"}), replay(hpc.Request{QOS: "low"}), []string{features, outages}, []string{qos}},
+		"of the machine": {recorded(hpc.Request{}), replay(hpc.Request{}, hpc.NodeEvent{At: monday, Nodes: "n1", State: "down"}),
+			[]string{features, qos}, []string{outages}},
+		"the replay first": {replay(hpc.Request{Constraint: "big"}), recorded(hpc.Request{}), []string{qos, outages}, []string{features}},
+	} {
+		for _, load := range []func(*run.Set) (Set, error){Load, unread} {
+			var sets []Set
+			for _, s := range []*run.Set{test.a, test.b} {
+				set, err := load(s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sets = append(sets, set)
+			}
+			v := mustCompare(t, Options{}, sets...).Pairs[0].Recorded
+			if v == nil {
+				t.Fatalf("%s: no verdict", name)
+			}
+			hints := strings.Join(v.LookAt, "\n")
+			for _, text := range test.said {
+				if !strings.Contains(hints, "the replayed workload "+text) {
+					t.Errorf("%s: no %q in\n%s", name, text, hints)
+				}
+			}
+			for _, text := range test.left {
+				if strings.Contains(hints, text) {
+					t.Errorf("%s: %q in\n%s", name, text, hints)
+				}
+			}
+		}
+	}
+	gone := replay(hpc.Request{})
+	sets := make([]Set, 2)
+	for i, s := range []*run.Set{recorded(hpc.Request{}), gone} {
+		var err error
+		if sets[i], err = Load(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(gone.Dir, "jobs.parquet")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Compare(sets, Options{}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), gone.Dir) {
+		t.Errorf("without the jobs of the replay: %v", err)
+	}
+}
