@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
@@ -66,7 +67,25 @@ type Cases struct {
 	NoUser, NoLimit int
 	// NoValue counts jobs that ran and have no value of a measured target. They are not learned from.
 	NoValue int
-	Target  Target
+	// Made counts the jobs by the fields that rules made and nobody recorded: see [Cases.MadeNote].
+	Made   map[workload.Field]int
+	Target Target
+}
+
+// MadeNote says which of the fields that predictors read were made by rules, and what that means for scores. It
+// is empty if none was.
+func (c *Cases) MadeNote() string {
+	var made []string
+	for _, f := range workload.Fields {
+		if n := c.Made[f]; n > 0 && f != workload.FieldNodes && f != workload.FieldExclusive {
+			made = append(made, fmt.Sprintf("%s (%d %s)", f.Words(), n, quantity.Plural(n, "job", "jobs")))
+		}
+	}
+	if len(made) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("workload complete made fields by rules that know how the jobs ran: %s; the scores say nothing "+
+		"of a log that has recorded them", strings.Join(made, ", "))
 }
 
 // CasesOf returns the jobs of a workload for predictions of run times: see [TargetCases].
@@ -76,7 +95,7 @@ func CasesOf(w *workload.Workload) (*Cases, error) { return TargetCases(w, RunTi
 // the record (end minus start), or that of the workload if nothing is recorded. The error says
 // which job has an array that is not one.
 func TargetCases(w *workload.Workload, t Target) (*Cases, error) {
-	c := &Cases{Target: t, List: make([]Case, 0, w.Jobs.Len()), LeftOut: map[string]int{}}
+	c := &Cases{Target: t, List: make([]Case, 0, w.Jobs.Len()), LeftOut: map[string]int{}, Made: map[workload.Field]int{}}
 	for _, u := range w.Unusable {
 		c.LeftOut[u.Rule]++
 	}
@@ -93,6 +112,9 @@ func TargetCases(w *workload.Workload, t Target) (*Cases, error) {
 		if request == nil || *request != job.Request {
 			request = new(hpc.Request)
 			*request = job.Request
+		}
+		for field := range workload.MadeFields(job) {
+			c.Made[field] += len(tasks)
 		}
 		for _, task := range tasks {
 			c.add(i, job, request, task)

@@ -98,11 +98,12 @@ func (o commands) train(ctx context.Context, path string, opts trainOptions) err
 		return o.PrintJSON(struct {
 			File  string `json:"file"`
 			Bytes int64  `json:"bytes"`
+			Note  string `json:"note,omitempty"`
 			model.Header
-		}{opts.output, size, m.Header})
+		}{opts.output, size, cases.MadeNote(), m.Header})
 	}
 	return o.Print(fmt.Sprintf("%s: %s (%.1f MB)\nthe last fifth, predicted from the first four: %s\n%s",
-		opts.output, m.Describe(), float64(size)/1e6, scored(m.Scores, of), leftOut(cases)))
+		opts.output, m.Describe(), float64(size)/1e6, scored(m.Scores, of), notes(cases)))
 }
 
 // scored says how well the last fifth was predicted. All of its jobs may have been submitted before the
@@ -115,11 +116,15 @@ func scored(c model.Check, of predict.Target) string {
 		100*c.Coverage, c.Jobs, quantity.Plural(c.Jobs, "job", "jobs"))
 }
 
-// leftOut says how many jobs a training could not use, if any.
-func leftOut(cases *predict.Cases) string {
-	if cases.NoValue == 0 {
-		return ""
+// notes says how many jobs a training could not use, and which fields rules made, if any.
+func notes(cases *predict.Cases) string {
+	text := ""
+	if made := cases.MadeNote(); made != "" {
+		text = "note: " + made + "\n"
 	}
-	return fmt.Sprintf("the %s of %d %s that ran is not recorded; the model does not learn from them\n",
+	if cases.NoValue == 0 {
+		return text
+	}
+	return text + fmt.Sprintf("the %s of %d %s that ran is not recorded; the model does not learn from them\n",
 		cases.Target.What(), cases.NoValue, quantity.Plural(cases.NoValue, "job", "jobs"))
 }

@@ -39,3 +39,29 @@ func TestTrainOneBurst(t *testing.T) {
 		}
 	}
 }
+
+// TestTrainOnMade trains on jobs whose limits were made by a rule: the command says so.
+func TestTrainOnMade(t *testing.T) {
+	for made, want := range map[string]string{
+		"time_limit=published": "note: workload complete made fields by rules that know how the jobs ran: time limit (100 jobs); the scores say nothing of a log that has recorded them\n",
+		"":                     "between P10 and P90 (of those submitted after these had ended)\n",
+	} {
+		var out bytes.Buffer
+		o := commands{console.Output{Stdout: &out, Stderr: &out}, func(string) (*workload.Workload, error) {
+			w := new(workload.Workload)
+			for i := range 100 {
+				j := &hpc.Job{ID: fmt.Sprint(i), Submit: hpc.Unix(1e9).Add(time.Duration(i) * time.Minute), Made: made}
+				j.User, j.Tasks, j.RunTime, j.TimeLimit = "ana", 1, time.Minute, time.Minute
+				w.Jobs.Append(j)
+			}
+			return w, nil
+		}}
+		opts := trainOptions{output: filepath.Join(t.TempDir(), "m.model"), kind: "linear", target: "run-time", window: 1000}
+		if err := o.train(t.Context(), "made", opts); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(out.String(), want) {
+			t.Errorf("%q: %s, want %s", made, &out, want)
+		}
+	}
+}

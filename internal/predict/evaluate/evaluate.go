@@ -118,13 +118,18 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 	for i := range cases.List {
 		if c := &cases.List[i]; c.Known() {
 			values.add(c.Value())
-			users[c.Request.User] = true
+			if c.Request.User != "" {
+				users[c.Request.User] = true
+			}
 		}
 	}
 	e.Scored, e.Users, e.Mean = int(values.count), len(users), values.mean
 	if e.Scored == 0 {
 		return nil, fmt.Errorf("evaluating predictions: %s: no job with a %s among %d %s", source, e.Target.What(),
 			e.Jobs, quantity.Plural(e.Jobs, "job", "jobs"))
+	}
+	if made := cases.MadeNote(); made != "" {
+		e.Notes = append(e.Notes, made)
 	}
 	e.note(values.squares == 0)
 	for _, rule := range slices.Sorted(maps.Keys(cases.LeftOut)) {
@@ -157,6 +162,15 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 	return e, nil
 }
 
+// Ran says how many jobs ran, and of how many users if they are known.
+func (e *Evaluation) Ran() string {
+	text := fmt.Sprintf("%d %s", e.Scored, quantity.Plural(e.Scored, "job", "jobs"))
+	if e.Users == 0 {
+		return text + " that ran"
+	}
+	return fmt.Sprintf("%s that ran of %d %s", text, e.Users, quantity.Plural(e.Users, "user", "users"))
+}
+
 // note adds what restricts the meaning of the scores.
 func (e *Evaluation) note(constant bool) {
 	add := func(when bool, format string, args ...any) {
@@ -172,7 +186,7 @@ func (e *Evaluation) note(constant bool) {
 	add(e.NoUser == e.Jobs, "no job has a user, so nothing is known of users' histories")
 	add(e.NoUser > 0 && e.NoUser < e.Jobs, "%d of %d %s no user; they count as one user's", e.NoUser, e.Jobs,
 		quantity.Plural(e.Jobs, "job has", "jobs have"))
-	add(e.Users == 1 && e.NoUser < e.Jobs, "there is one user only")
+	add(e.Users == 1 && e.NoUser == 0, "there is one user only")
 	asked := "a time limit"
 	switch e.Target {
 	case predict.Memory:

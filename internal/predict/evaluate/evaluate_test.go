@@ -124,8 +124,13 @@ func TestRun(t *testing.T) {
 // TestNotes checks that a log that lacks something is measured, and that the result says what it lacks.
 func TestNotes(t *testing.T) {
 	for want, change := range map[string]func(j *hpc.Job, i int){
-		"no job has a user":                             func(j *hpc.Job, _ int) { j.User = "" },
-		"300 of 600 jobs have no user":                  func(j *hpc.Job, i int) { j.User = []string{"", "ana"}[i%2] },
+		"no job has a user":                    func(j *hpc.Job, _ int) { j.User = "" },
+		"300 of 600 jobs have no user":         func(j *hpc.Job, i int) { j.User = []string{"", "ana"}[i%2] },
+		"w: 600 jobs that ran, mean":           func(j *hpc.Job, _ int) { j.User = "" },
+		"w: 600 jobs that ran of 1 user, mean": func(j *hpc.Job, i int) { j.User = []string{"", "ana"}[i%2] },
+		"note: workload complete made fields by rules that know how the jobs ran: user (300 jobs), time limit (600 jobs); the scores": func(j *hpc.Job, i int) {
+			j.Made = []string{"time_limit=published", "time_limit=4d,user=seated,nodes=free"}[i%2]
+		},
 		"there is one user only":                        func(j *hpc.Job, _ int) { j.User = "ana" },
 		"no job has a time limit":                       func(j *hpc.Job, _ int) { j.TimeLimit = 0 },
 		"200 of 600 jobs have no time limit":            func(j *hpc.Job, i int) { j.TimeLimit = time.Duration(i%3) * time.Hour },

@@ -7,15 +7,12 @@ import (
 	"strings"
 
 	"rmreplay/internal/predict"
-	"rmreplay/internal/quantity"
 )
 
 // Render returns the scores as text.
 func (e *Evaluation) Render() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d %s that ran of %d %s, mean %s %.0f %s\n", e.Source, e.Scored,
-		quantity.Plural(e.Scored, "job", "jobs"), e.Users, quantity.Plural(e.Users, "user", "users"), e.Target.What(),
-		e.Mean, e.Unit)
+	fmt.Fprintf(&b, "%s: %s, mean %s %.0f %s\n", e.Source, e.Ran(), e.Target.What(), e.Mean, e.Unit)
 	head := head(e.Target)
 	for _, note := range e.Notes {
 		fmt.Fprintf(&b, "note: %s\n", note)

@@ -25,8 +25,9 @@ import (
 type conformal struct {
 	Low  bound `json:"low"`  // how far P10 is lowered
 	High bound `json:"high"` // how far P90 is raised
-	// Answers is the number of answers so far.
+	// Answers is the number of answers so far, and Most the largest of them.
 	Answers float64 `json:"answers"`
+	Most    float64 `json:"most"`
 }
 
 // bound is the distance by which a bound is moved outwards, and how many answers lay outside
@@ -49,11 +50,24 @@ const (
 	leastMiss, mostMiss = 0.02, 0.3
 )
 
-// apply returns the prediction with its bounds moved.
+// apply returns the prediction with its bounds moved. Distances are those of all jobs, so they can carry the
+// bound of a long job far beyond all that was seen. Where no limit holds it, the largest of enough answers does:
+// of n answers and the next one, any is the largest with the same probability 1/(n+1), far less than miss.
 func (c *conformal) apply(p predict.Prediction) predict.Prediction {
 	p.P10 = math.Expm1(math.Log1p(p.P10) - c.Low.Distance)
 	p.P90 = math.Expm1(math.Log1p(p.P90) + c.High.Distance)
+	if c.Answers >= enough {
+		p = cut(p, c.Most)
+	}
 	return p.Sound()
+}
+
+// cut cuts the prediction for a job without a limit to the most that was seen of any job.
+func cut(p predict.Prediction, most float64) predict.Prediction {
+	if p.Limit == 0 {
+		p.P10, p.P50, p.P90 = min(p.P10, most), min(p.P50, most), min(p.P90, most)
+	}
+	return p
 }
 
 // learn moves the bounds after a job has ended with a value. raw is what was predicted for it before
@@ -63,6 +77,7 @@ func (c *conformal) learn(raw, made predict.Prediction, value float64) {
 	now := c.apply(raw)
 	c.Low.move(value < now.P10, value < made.P10, c.Answers)
 	c.High.move(value > now.P90, value > made.P90, c.Answers)
+	c.Most = max(c.Most, value)
 }
 
 // move moves a bound after one of so many answers, which lies outside now, or did when it was made.

@@ -66,7 +66,7 @@ const (
 	// FormatName marks a file of this package.
 	FormatName = "rmreplay model"
 	// FormatVersion is the version that Read reads and Write writes.
-	FormatVersion = 3
+	FormatVersion = 4
 )
 
 // Model is a trained model with the history that it was trained on.

@@ -288,7 +288,7 @@ func TestHostileFiles(t *testing.T) {
 	for name, file := range map[string][]byte{
 		"not a model of rmreplay": []byte("{}"),
 		"not a model of rmreplay (want a file of rmreplay predict train)": zipped("{\"format\":\"other\"}\n{}"),
-		"a model of version 2 (want 3: train it again)":                   zipped(strings.Replace(header, `"version":3`, `"version":2`, 1) + "\n" + body),
+		"a model of version 3 (want 4: train it again)":                   zipped(strings.Replace(header, `"version":4`, `"version":3`, 1) + "\n" + body),
 		"trained by rmreplay test on other features":                      zipped(strings.Replace(header, `"log_limit"`, `"limit"`, 1) + "\n" + body),
 		"the file is damaged: unexpected EOF":                             written[:len(written)/2],
 		"the file is damaged":                                             zipped(header + "\n" + body[:len(body)/2]),

@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
@@ -43,9 +44,10 @@ func RandomSplit(ctx context.Context, cases *predict.Cases, k Kind, seed uint64,
 	if err != nil {
 		return err
 	}
+	most := slices.Max(table.Y)
 	for _, i := range rest {
 		c := &cases.List[i]
-		seen(c, fitted.predict(rows[i], cases.Target.Limit(c.Request)))
+		seen(c, cut(fitted.predict(rows[i], cases.Target.Limit(c.Request)), most))
 	}
 	return nil
 }

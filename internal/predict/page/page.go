@@ -7,7 +7,6 @@ import (
 	"rmreplay/internal/compare"
 	"rmreplay/internal/figure"
 	"rmreplay/internal/predict/evaluate"
-	"rmreplay/internal/quantity"
 	"rmreplay/internal/report"
 )
 
@@ -46,10 +45,9 @@ func row(name string, s *evaluate.Scores) []string {
 func scores(e *evaluate.Evaluation) report.Section {
 	s := report.Section{ID: "scores", Title: "Scores"}
 	s.Blocks = append(s.Blocks, report.Block{Kind: "story", Text: fmt.Sprintf(
-		"The mean %s of %d %s of %d %s is %.0f %s. Each prediction was made at the job's submission, by a model that "+
+		"The mean %s of %s is %.0f %s. Each prediction was made at the job's submission, by a model that "+
 			"knew only jobs that had ended by then.",
-		e.Target.What(), e.Scored, quantity.Plural(e.Scored, "job", "jobs"), e.Users,
-		quantity.Plural(e.Users, "user", "users"), e.Mean, e.Unit)})
+		e.Target.What(), e.Ran(), e.Mean, e.Unit)})
 	for _, note := range e.Notes {
 		s.Blocks = append(s.Blocks, report.Block{Kind: "warning", Text: note})
 	}
