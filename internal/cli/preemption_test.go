@@ -202,7 +202,7 @@ func checkPreemptions(t *testing.T, dir string) {
 }
 
 // storyLine is a lost run in what explain prints.
-var storyLine = regexp.MustCompile(`(?m)^lost run +\S+ to (\S+) on \d+ processors?, preempted by job (\S+)$`)
+var storyLine = regexp.MustCompile(`(?m)^lost run +\S+ to (\S+) on \d+ processors?, preempted by job ([^\s,]+)(?:, eligible again \S+)?$`)
 
 // storyOf returns what explain says and prints about a job.
 func storyOf(t *testing.T, dir, name string) (*explain.Story, string) {
