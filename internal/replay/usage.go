@@ -28,8 +28,7 @@ func InitialUsage(w *workload.Workload, at hpc.Time, halfLife time.Duration) (us
 	}
 	for _, job := range w.Jobs.All() {
 		if w.Preset(job) {
-			processors := cmp.Or(job.Recorded.Processors, workload.CPUs(&job.Request))
-			raw := float64(processors) * decayedSeconds(then.Sub(job.Recorded.Start), halfLife) * growth
+			raw := workload.PresetUsage(job, then, halfLife) * growth
 			accrued = append(accrued, hpc.Accrual{
 				Usage: hpc.Usage{Account: job.Account, User: job.User, Raw: raw}, Partition: job.Partition, QOS: job.QOS,
 			})
@@ -41,13 +40,3 @@ func InitialUsage(w *workload.Workload, at hpc.Time, halfLife time.Duration) (us
 // UsageInstant returns the instant of the workload's usage: the window's start, or the epoch without a
 // window.
 func UsageInstant(w *workload.Workload) hpc.Time { return cmp.Or(w.Start, w.Epoch) }
-
-// decayedSeconds returns the usage of one processor over d after its decay: the integral of
-// 2^(-t/halfLife) for t from 0 to d, in seconds.
-func decayedSeconds(d, halfLife time.Duration) float64 {
-	if halfLife == hpc.Unlimited {
-		return d.Seconds()
-	}
-	h := halfLife.Seconds() / math.Ln2
-	return h * -math.Expm1(-d.Seconds()/h)
-}

@@ -578,3 +578,32 @@ func TestPlace(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestUsageOfPreset holds that made usage is at least what the preset jobs of each user have used when the window begins:
+// a resource manager cannot start with less.
+func TestUsageOfPreset(t *testing.T) {
+	const begin = hpc.Time(100 * 24 * time.Hour)
+	job := func(id, user string, from, run time.Duration) *hpc.Job {
+		j := &hpc.Job{ID: id, Request: hpc.Request{User: user, Account: "a", Tasks: 4}, Submit: begin.Add(from - time.Minute)}
+		j.RunTime = run
+		j.Recorded = &hpc.Recorded{Start: begin.Add(from), End: begin.Add(from + run), State: hpc.Completed, Nodes: "n1", Processors: 8}
+		return j
+	}
+	w := &workload.Workload{Source: "a test", Epoch: begin.Add(-10 * 24 * time.Hour), Start: begin, Jobs: workload.JobsOf(
+		job("1", "ann", -9*24*time.Hour, 9*24*time.Hour+time.Minute), job("2", "bob", -time.Hour, 2*time.Hour), job("3", "ann", time.Hour, time.Hour))}
+	for seed := range uint64(20) {
+		out := completed(t, w, Options{Site: site(), Seed: seed})
+		used := map[string]float64{}
+		for _, u := range out.Usage {
+			used[u.User] += u.Raw
+		}
+		for i, job := range w.Jobs.All() {
+			if !w.Preset(job) {
+				continue
+			}
+			if least := workload.PresetUsage(job, begin, time.Duration(site().HalfLife)); used[job.User] < least {
+				t.Errorf("seed %d, job %d: usage %.0f of %s, whose preset job has %.0f", seed, i, used[job.User], job.User, least)
+			}
+		}
+	}
+}

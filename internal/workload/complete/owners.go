@@ -128,15 +128,18 @@ func (m *maker) accounts(field *workload.MadeField) {
 
 // usages makes the usage with which the workload begins: each user consumes what the record shows, in a
 // steady state of the site's decay, times a factor that is lognormal with a deviation of 1. Before the
-// workload the users were others and less or more busy.
+// workload the users were others and less or more busy. A user has at least what the preset jobs have used.
 func (m *maker) usages(field *workload.MadeField) {
 	type owner struct{ account, user string }
-	used := map[owner]float64{}
+	used, least := map[owner]float64{}, map[owner]float64{}
 	first, last := hpc.Never, hpc.Time(0)
-	for i := range m.facts {
+	for i, job := range m.w.Jobs.All() {
 		f := &m.facts[i]
-		if f.account != "" && f.user != "" {
-			used[owner{f.account, f.user}] += f.run.Seconds() * float64(f.cpus)
+		if of := (owner{f.account, f.user}); f.account != "" && f.user != "" {
+			used[of] += f.run.Seconds() * float64(f.cpus)
+			if m.w.Preset(job) {
+				least[of] += workload.PresetUsage(job, m.w.Start, time.Duration(m.c.Site.HalfLife))
+			}
 		}
 		first, last = min(first, f.submit), max(last, f.submit, f.end)
 	}
@@ -151,7 +154,7 @@ func (m *maker) usages(field *workload.MadeField) {
 	}
 	slices.SortFunc(owners, func(a, b owner) int { return cmp.Or(cmp.Compare(a.account, b.account), cmp.Compare(a.user, b.user)) })
 	for _, o := range owners {
-		raw := math.Round(used[o] * steady * math.Exp(m.rng.NormFloat64()))
+		raw := math.Ceil(max(math.Round(used[o]*steady*math.Exp(m.rng.NormFloat64())), least[o]))
 		if raw > 0 {
 			m.usage = append(m.usage, hpc.Usage{Account: o.account, User: o.user, Raw: raw})
 			field.Jobs++
