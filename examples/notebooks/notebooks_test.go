@@ -149,6 +149,13 @@ func TestNotebooks(t *testing.T) {
 		for name, value := range got {
 			near(t, name, value, want[name])
 		}
+		yaml := "workload: ../demo/day.jsonl\nseeds: 1\nslurm:\n  clusters: [cluster]\n"
+		if err := os.WriteFile(filepath.Join(preempting, "sweep.yaml"), []byte(yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		rmreplay(t, preempting, "sweep", "sweep.yaml", "-o", "sweep", "--policy", "slurm")
+		cells := execute(t, python, preempting, "sweep.py", "{'p90': float(jobs.p90_wait_s[0])}")
+		near(t, "p90_wait_s of the sweep", cells["p90"], want["p90_wait_s"])
 	})
 	t.Run("sweep", func(t *testing.T) {
 		got := execute(t, python, dir, "sweep.py", "{'runs': len(runs), 'mean': table.loc['easy', 'busy'],"+

@@ -39,12 +39,14 @@ print(table)
 
 # %% [markdown]
 # ## The jobs of all runs
-# One query reads the tables of all runs. The name of a row's file tells the run.
+# One query reads the tables of all runs. The name of a row's file tells the run. A job that was requeued or preempted has
+# its earlier runs in `segments`, which are not part of its wait.
 
 # %%
 jobs = duckdb.sql(f"""
     SELECT r.cell, count(*) AS jobs, quantile_cont(wait_s, 0.9) AS p90_wait_s, avg((wait_s > 3600)::INT) AS over_an_hour
-    FROM (SELECT filename, (epoch_ns(start_time) - epoch_ns(submit_time)) / 1e9 AS wait_s
+    FROM (SELECT filename, (epoch_ns(start_time) - epoch_ns(submit_time) - coalesce(list_sum([
+              epoch_ns(s.end_time) - epoch_ns(s.start_time) for s in segments if s.start_time < start_time]), 0)) / 1e9 AS wait_s
           FROM read_parquet('{sweep}/**/jobs.parquet', filename = true)
           WHERE start_time IS NOT NULL AND state <> 'REJECTED')
     JOIN runs r ON filename = '{sweep}/' || r.dir || '/jobs.parquet' GROUP BY r.cell ORDER BY p90_wait_s""").df()
