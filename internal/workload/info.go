@@ -103,6 +103,8 @@ type SizeTable struct {
 	Sizes     []string `json:"sizes"`
 	Durations []string `json:"durations"`
 	Jobs      [][]int  `json:"jobs"` // by size, then by duration
+	// NeverStarted is the number of jobs that ended before they started, by the record. They are left out.
+	NeverStarted int `json:"never_started"`
 }
 
 // durationClasses are the upper bounds of the columns of a [SizeTable]. The last column has no
@@ -299,6 +301,10 @@ func newSizeTable(jobs *Jobs) SizeTable {
 		t.Durations = append(t.Durations, c.name)
 	}
 	for _, job := range jobs.All() {
+		if neverStarted(job, -1) {
+			t.NeverStarted++
+			continue
+		}
 		size := CPUs(&job.Request)
 		if byNodes {
 			size = max(job.MinNodes, 1)
@@ -497,7 +503,7 @@ func (p *printer) sizes(t SizeTable) {
 		return
 	}
 	p.line("")
-	p.line("  jobs by size and run time")
+	p.line("  jobs by size and run time%s", note(t.NeverStarted > 0, ", without %d that never started", t.NeverStarted))
 	row := fmt.Sprintf("  %12s", t.Unit)
 	for _, d := range t.Durations {
 		row += fmt.Sprintf("%9s", d)

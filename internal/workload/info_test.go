@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,9 @@ func TestInfoNeverStarted(t *testing.T) {
 	}
 	if info.UsedS != 1800 || info.RequestedS != 3600 || info.UsedShare != .5 || info.UntilLimit != 0 {
 		t.Errorf("used %g of %g s, share %g, %d until the limit", info.UsedS, info.RequestedS, info.UsedShare, info.UntilLimit)
+	}
+	if in := info.Sizes.Jobs; info.Sizes.NeverStarted != 1 || sum(slices.Concat(in...)) != 1 {
+		t.Errorf("the table of sizes has %v, and leaves out %d", in, info.Sizes.NeverStarted)
 	}
 	var text bytes.Buffer
 	if err := info.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), " of them until the limits of 1 job that never started\n") {
