@@ -404,7 +404,8 @@ func (s *Story) letStart(rec *Record, row *run.Row) {
 		case depends[other.Job] || depends[name]:
 			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s, on which it depends, ended at %s", name, other.End))
 		case freed:
-			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of %s, with %s, ended at %s on nodes that this job got", name, other.User, quantity.Regular(other.Processors, "processor"), other.End))
+			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of %s, with %s, ended at %s on nodes that this job got",
+				name, other.User, quantity.Regular(other.Processors, "processor"), other.End))
 		case other.User == row.User && s.limited():
 			s.LetStart = append(s.LetStart, fmt.Sprintf("job %s of the same user ended at %s, which left room below the limit", name, other.End))
 		}

@@ -119,7 +119,7 @@ func submitted(words []string) (job hint.Job) {
 // mostCounted bounds numbers: slurmctld knows no larger ones, but values that stand for unknown ones.
 const mostCounted = 1 << 24
 
-// count reads a number; 0 for what is none.
+// count reads a number. Other text is 0.
 func count(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > mostCounted {

@@ -5,7 +5,7 @@ package hint
 import (
 	"bytes"
 	"context"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,14 +19,18 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-//go:embed cli_filter.lua
-var cliFilter string
+//go:embed *.lua
+var files embed.FS
 
-//go:embed job_submit.lua
-var jobSubmit string
+// Scripts are the scripts by name, for Slurm's plugins of Lua. Each is one file.
+var Scripts = map[string]string{"cli_filter.lua": script("cli_filter.lua"), "job_submit.lua": script("job_submit.lua")}
 
-// Scripts are the scripts by name, for Slurm's plugins of Lua.
-var Scripts = map[string]string{"cli_filter.lua": cliFilter, "job_submit.lua": jobSubmit}
+// script returns a script with what both have at the place that is marked.
+func script(name string) string {
+	own, _ := files.ReadFile(name)
+	both, _ := files.ReadFile("ask.lua")
+	return strings.Replace(string(own), "--ask.lua--\n", string(both), 1)
+}
 
 // Job is what is known of a job that is being submitted. Empty fields are not known.
 type Job struct {
