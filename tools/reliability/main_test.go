@@ -3,6 +3,7 @@ package main
 import (
 	"math/rand/v2"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -91,28 +92,32 @@ func TestParseAddress(t *testing.T) {
 
 // A process that names the scratch directory in its environment belongs to the replay.
 func TestProcessesOf(t *testing.T) {
-	cmd, scratch := startMarked(t)
-	found := false
-	for _, pid := range processesOf(scratch) {
-		found = found || pid == cmd.Process.Pid
-	}
-	if !found {
-		t.Errorf("processesOf(%q) lacks process %d", scratch, cmd.Process.Pid)
-	}
-}
-
-// startMarked starts a process whose environment names a directory of the test.
-func startMarked(t *testing.T) (cmd *exec.Cmd, scratch string) {
-	t.Helper()
-	scratch = t.TempDir()
-	cmd = exec.Command("sleep", "60")
+	scratch := t.TempDir()
+	cmd := exec.Command("cat")
 	cmd.Env = []string{"RMREPLAY_TMPDIR=" + scratch}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
+		_ = in.Close()
 		_ = cmd.Wait()
 	})
-	return cmd, scratch
+	// /proc has the environment only some time after Start. A process that answers has one.
+	if _, err := in.Write([]byte("?")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if pids := processesOf(scratch); !slices.Contains(pids, cmd.Process.Pid) {
+		t.Errorf("processesOf(%q) is %v and lacks process %d", scratch, pids, cmd.Process.Pid)
+	}
 }
