@@ -75,25 +75,20 @@ func TestReservationsAt(t *testing.T) {
 	}
 }
 
-// A hundred times as many reservations may take a hundred times as long, and not ten thousand times. Between the
-// two is room for caches and for a busy machine.
-func TestReservationsAtIsLinear(t *testing.T) {
-	took := func(n int) time.Duration {
-		events := make([]hpc.ReservationEvent, n)
-		for i := range events {
-			events[i] = hpc.ReservationEvent{At: 1, Action: "create", Reservation: hpc.Reservation{Name: fmt.Sprint(i), Start: 1, Duration: time.Hour}}
-		}
-		best := time.Duration(1 << 62)
-		for range 5 {
-			start := time.Now()
-			if open, _ := ReservationsAt(events, 2); len(open) != n {
-				t.Fatalf("%d of %d are open", len(open), n)
+// The time for each event stays the same: an import of a year has hundreds of thousands.
+func BenchmarkReservationsAt(b *testing.B) {
+	for _, n := range []int{1000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			events := make([]hpc.ReservationEvent, n)
+			for i := range events {
+				events[i] = hpc.ReservationEvent{At: 1, Action: "create", Reservation: hpc.Reservation{Name: fmt.Sprint(i), Start: 1, Duration: time.Hour}}
 			}
-			best = min(best, time.Since(start))
-		}
-		return best
-	}
-	if short, long := took(1000), took(100_000); long > 2000*short {
-		t.Errorf("1,000 take %v, 100,000 take %v", short, long)
+			for b.Loop() {
+				if open, _ := ReservationsAt(events, 2); len(open) != n {
+					b.Fatalf("%d of %d are open", len(open), n)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/event")
+		})
 	}
 }
