@@ -94,14 +94,14 @@ func (q *Queue) repeat(w *workload.Workload, l learned, opts Options, realizatio
 	back, span := source(rng, known)
 	list = since(list, q.At.Add(-back))
 	list = list[:len(list)-len(since(list, q.At.Add(span-back)))]
-	n := 0
+	until, n := min(q.At.Add(period), opts.horizon(q.At)), 0
 	for shift := back; shift < period+back; shift += span {
 		for rest := list; len(rest) > 0; {
 			var one []predict.Case
 			one, rest = rest[:tasksAt(rest)], rest[tasksAt(rest):]
 			at := one[0].At.Add(shift)
 			for range poisson(rng, busy(at)/busy(one[0].At)) {
-				if at < q.At || at >= q.At.Add(period) {
+				if at < q.At || at >= until {
 					continue
 				}
 				n++
