@@ -387,6 +387,31 @@ func TestPresetJobs(t *testing.T) {
 	}
 }
 
+// A run submits a preset job a second before its start, where the record has its true submission. That is no
+// divergence, whichever side is the record and whether it is a window of its own.
+func TestPresetSubmission(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		recorded := single("record", job("preset", -900, 10, 100, "n1"), job("x", 50, 60, 100, "n2"), job("y", 55, 61, 9, "n3"))
+		run := single("run", job("preset", 9, 10, 100, "n1"), job("x", 50, 62, 100, "n2"), job("y", 58, 61, 9, "n3"))
+		run.Runs[0].Manifest.WindowStart = monday.Add(40 * time.Second)
+		if !whole {
+			recorded.Runs[0].Manifest.WindowStart = run.Runs[0].Manifest.WindowStart
+		}
+		for _, sets := range [][]Set{{recorded, run}, {run, recorded}} {
+			p := mustCompare(t, Options{EveryJob: true}, sets...).Pairs[0]
+			if d := p.Divergences[0]; d.Kind != DivergedSubmit || d.Job != "y" {
+				t.Errorf("whole record %t: first divergence %q, want the submission of y", whole, d.Reason)
+			}
+			if s := p.Jobs.Submit; s.Changed != 1 || math.Abs(float64(s.MeanAbs)) != 1.5 {
+				t.Errorf("whole record %t: submissions %+v, want one of two jobs to change by 3 s", whole, s)
+			}
+			if all := p.Jobs.All; all[0].Submit.Known() || !all[0].SubmitAt.Known() {
+				t.Errorf("whole record %t: preset job %+v", whole, all[0])
+			}
+		}
+	}
+}
+
 // Sides may leave out different jobs of no run time from their slowdowns, and say how many.
 func TestZeroRunTimes(t *testing.T) {
 	rows := func(runTimes ...int) (list []run.Row) {

@@ -92,6 +92,9 @@ func compareJobs(a, b []table, opts Options) JobView {
 			Wait: metrics.Float(y.wait - x.wait), RunTime: metrics.Float(y.runTime - x.runTime),
 			BaselineWait: metrics.Float(x.wait), SetWait: metrics.Float(y.wait),
 		}
+		if a[0].preset(a[0].byKey[key].Start) || b[0].preset(b[0].byKey[key].Start) {
+			d.Submit = metrics.NoValue() // a run submits a preset job just before its start
+		}
 		v.differences = append(v.differences, d)
 		if math.IsNaN(x.start) != math.IsNaN(y.start) {
 			if math.IsNaN(x.start) {
