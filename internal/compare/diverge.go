@@ -146,7 +146,7 @@ func differences(a, b *table, key Key, tolerance time.Duration) []Divergence {
 	}
 	start, other := a.at(x.Start), b.at(y.Start)
 	switch {
-	case start == 0 && other == 0:
+	case start == 0 && other == 0, a.unreached(key), b.unreached(key):
 		return list
 	case start == 0 || other == 0:
 		add(DivergedStart, max(start, other))
