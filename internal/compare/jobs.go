@@ -30,6 +30,8 @@ type JobView struct {
 	// Shift is what moved the set's instants to the baseline's dates; 0 if both have the
 	// same dates.
 	Shift metrics.Float `json:"shift_s"`
+	// Tolerance is the difference up to which a time does not count as changed.
+	Tolerance metrics.Float `json:"tolerance_s"`
 
 	Submit  Spread `json:"submit_s"`
 	Start   Spread `json:"start_s"`
@@ -76,7 +78,8 @@ type JobDifference struct {
 
 // compareJobs compares two sets job by job.
 func compareJobs(a, b []table, opts Options) JobView {
-	v := JobView{Only: []int{0, 0}, NoStart: []int{0, 0}, Shift: seconds(b[0].shift), Largest: []JobDifference{}}
+	v := JobView{Only: []int{0, 0}, NoStart: []int{0, 0}, Shift: seconds(b[0].shift), Largest: []JobDifference{},
+		Tolerance: seconds(opts.Tolerance)}
 	first := math.Inf(1)
 	for _, key := range a[0].keys {
 		first = min(first, a[0].byKey[key].Submit.Seconds())

@@ -67,10 +67,7 @@ func (c *Comparison) renderSets(b *bytes.Buffer) {
 		if first.Clock != "" {
 			engine += ", clock " + first.Clock
 		}
-		role := ""
-		if i == 0 {
-			role = "  [baseline]"
-		}
+		role := map[bool]string{true: "  [baseline]"}[i == 0]
 		fmt.Fprintf(b, "%s  %s: %s, %s, %s%s\n", Letter(i), s.Name, what, engine, quantity.Regular(first.Jobs, "job"), role)
 	}
 	if !c.Inference {
@@ -284,8 +281,8 @@ func renderJobs(b *bytes.Buffer, v *JobView, name string) {
 	if v.NotReached > 0 {
 		fmt.Fprintf(b, ", %d not reached by a run that ended early", v.NotReached)
 	}
-	table := quantity.NewTable(14, 9, 12, 12, 12, 12, 12, 12)
-	table.Row("  seconds", "changed", "mean", "mean abs", "p5", "median", "p95", "largest")
+	table := quantity.NewTable(14, 14, 12, 12, 12, 12, 12, 12)
+	table.Row("  seconds", "changed > "+v.Tolerance.Text(), "mean", "mean abs", "p5", "median", "p95", "largest")
 	for _, row := range []struct {
 		name string
 		Spread

@@ -421,7 +421,7 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	p.hours(info.PerHour)
 	for _, rule := range sortedKeys(info.Rules) {
 		n := info.Rules[rule]
-		p.line("  rule %-28s %6d %s", rule, n, quantity.Plural(n, "record", "records"))
+		p.line("  rule %-28s %6d %s of the whole source", rule, n, quantity.Plural(n, "record", "records"))
 	}
 	return p.err
 }
@@ -576,7 +576,7 @@ func span(info *Info, zone *time.Location) string {
 	if info.Jobs == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("%s to %s (%.1f h)", info.Begin.Text(zone), info.LastSubmit.Text(zone), info.WindowS/3600)
+	return fmt.Sprintf("%s to the last submission, %s (%.1f h)", info.Begin.Text(zone), info.LastSubmit.Text(zone), info.WindowS/3600)
 }
 
 func hours(s float64) string { return fmt.Sprintf("%.1f", s/3600) }
