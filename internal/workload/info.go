@@ -504,18 +504,20 @@ func (p *printer) sizes(t SizeTable) {
 	}
 	p.line("")
 	p.line("  jobs by size and run time%s", note(t.NeverStarted > 0, ", without %d that never started", t.NeverStarted))
-	row := fmt.Sprintf("  %12s", t.Unit)
+	table := quantity.NewTable(append([]int{0, 14}, slices.Repeat([]int{9}, len(t.Durations)+1)...)...)
+	row := []any{"", t.Unit}
 	for _, d := range t.Durations {
-		row += fmt.Sprintf("%9s", d)
+		row = append(row, d)
 	}
-	p.line("%s%9s", row, "all")
+	table.Row(append(row, "all")...)
 	for i, size := range t.Sizes {
-		row := fmt.Sprintf("  %12s", size)
+		row := []any{"", size}
 		for _, n := range t.Jobs[i] {
-			row += fmt.Sprintf("%9s", dotIfZero(n))
+			row = append(row, dotIfZero(n))
 		}
-		p.line("%s%9d", row, sum(t.Jobs[i]))
+		table.Row(append(row, sum(t.Jobs[i]))...)
 	}
+	p.line("%s", strings.TrimSuffix(table.String(), "\n"))
 }
 
 func dotIfZero(n int) string {
@@ -531,13 +533,14 @@ func (p *printer) deciles(counts [10]int) {
 	}
 	p.line("")
 	p.line("  tasks by used share of the time limit")
-	heads, values := "    ", "    "
+	table := quantity.NewTable(append([]int{4}, slices.Repeat([]int{9}, len(counts))...)...)
+	heads, values := []any{""}, []any{""}
 	for i, n := range counts {
-		heads += fmt.Sprintf("%9s", fmt.Sprintf("%d-%d%%", 10*i, 10*i+10))
-		values += fmt.Sprintf("%9s", dotIfZero(n))
+		heads, values = append(heads, fmt.Sprintf("%d-%d%%", 10*i, 10*i+10)), append(values, dotIfZero(n))
 	}
-	p.line("%s", heads)
-	p.line("%s", values)
+	table.Row(heads...)
+	table.Row(values...)
+	p.line("%s", strings.TrimSuffix(table.String(), "\n"))
 }
 
 // mostBars is the largest number of bars in the histogram of submissions. In a longer window
