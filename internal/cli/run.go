@@ -152,12 +152,27 @@ func (g *globals) printSet(workload, dir string, list []experiment.Realization) 
 			fmt.Sprintf("%.1f s", m.WallSeconds), rejected)
 	}
 	b.WriteString(table.String())
+	if oneSchedule(list) {
+		fmt.Fprintf(&b, "all %d realizations have the same schedule: they are one draw, and say nothing about chance "+
+			"(want --jitter, as in --jitter 30s)\n", len(list))
+	}
 	if made := experiment.DrawnAnew(list[0].Made); made != "" {
 		fmt.Fprintf(&b, "drawn anew in each: %s\nnext: rmreplay compare %s %s\n", made, workload, dir)
 	} else {
 		fmt.Fprintf(&b, "compare them with others: rmreplay compare %s OTHER\n", dir)
 	}
 	return g.Print(b.String())
+}
+
+// oneSchedule tells whether all realizations have the same schedule: those of the simulator without anything random, and
+// those of a window on Slurm since 23.11, where slurmctld executes itself anew three seconds before the window.
+func oneSchedule(list []experiment.Realization) bool {
+	first := list[0].Summary
+	return len(list) > 1 && !slices.ContainsFunc(list, func(r experiment.Realization) bool {
+		m := r.Summary
+		return m.Jobs != first.Jobs || m.MakespanSeconds != first.MakespanSeconds || m.Wait != first.Wait ||
+			m.Turnaround != first.Turnaround
+	})
 }
 
 // factorOf reads the value of a flag that takes a factor. It returns 0 if the flag is not given.

@@ -247,16 +247,19 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 		sums := asked.Total()
 		total = &sums
 	}
+	opts := metrics.Options{Tau: metrics.DefaultTau}
+	computed := measure(record, manifest, engine.Now(), opts)
 	ferr := record.Finish(state, func(m *run.Manifest) {
 		m.Finished, m.VirtualEnd, m.Scheduler = time.Now(), engine.Now(), total
 		if state == run.StateFailed {
 			m.Error = err.Error()
 		}
 	})
+	known := computed()
 	if ferr != nil || err != nil {
 		return nil, bothOf(err, ferr)
 	}
-	return summarize(record, nil, metrics.Options{Tau: metrics.DefaultTau})
+	return summarize(record, known, opts)
 }
 
 // play runs the model. It records warnings, and those of inputs that it did not carry out and of what it lacks.

@@ -3,6 +3,7 @@ package metrics
 import (
 	"bytes"
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -27,15 +28,18 @@ type ReasonTotal struct {
 }
 
 // ReasonsOf adds up the waits of a run by reason, the largest first, also those of jobs that never
-// started. rows are the run's, with reasons ([run.Run.Histories]). Waits of preset jobs do not count. It returns nil for a run without reasons, and for
-// one of the simulator's other policies, whose reasons explain only some waits.
-func ReasonsOf(rows []run.Row, m *run.Manifest) []ReasonTotal {
-	if m.Engine == "sim" && !m.OfSlurm() || !slices.ContainsFunc(rows, func(r run.Row) bool { return r.HasReasons() }) {
+// started. rows are the run's, with reasons ([run.Run.Histories]). Waits of preset jobs do not count. It returns nil
+// for a run without reasons, and for one of the simulator's other policies, whose reasons explain only some waits.
+func ReasonsOf(rows []run.Row, m *run.Manifest) []ReasonTotal { return ReasonsOfAll(all(rows), m) }
+
+// ReasonsOfAll is [ReasonsOf] for rows that are not in a slice.
+func ReasonsOfAll(rows iter.Seq[*run.Row], m *run.Manifest) []ReasonTotal {
+	if m.Engine == "sim" && !m.OfSlurm() {
 		return nil
 	}
-	totals, all := map[string]*ReasonTotal{}, 0.0
-	for i := range rows {
-		row := &rows[i]
+	totals, all, given := map[string]*ReasonTotal{}, 0.0, false
+	for row := range rows {
+		given = given || row.HasReasons()
 		if row.State == hpc.Rejected || row.Start != 0 && row.Start < m.WindowStart {
 			continue
 		}
@@ -58,6 +62,9 @@ func ReasonsOf(rows []run.Row, m *run.Manifest) []ReasonTotal {
 		if row.Start == 0 && len(had) > 0 {
 			totals[last].NeverStarted++
 		}
+	}
+	if !given {
+		return nil
 	}
 	list := []ReasonTotal{}
 	for _, t := range totals {
