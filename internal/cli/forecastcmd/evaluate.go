@@ -29,8 +29,8 @@ func (o commands) newEvaluate() *cobra.Command {
 		Short: "Hold forecasts against what a run did",
 		Long: `Freezes a run at random instants at which jobs wait, forecasts all pending jobs, and
 compares the forecasts with the starts in the run: the share of starts between P10 and
-P90, and the error of the median. A forecast knows only what had happened before its
-instant.
+P90, and the error of the median. Its bias is the mean of forecast minus start: below 0 if
+forecasts are too early. A forecast knows only what had happened before its instant.
 
 Beside it are the errors of a forecast in which every job runs until its limit, and of
 Slurm's own estimates if the run recorded them. A replay records them with actions of its
