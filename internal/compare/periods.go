@@ -298,7 +298,8 @@ func (p *Periods) render(b *bytes.Buffer, first, second string) {
 			quantity.Regular(p.Jobs[i], "job"), quantity.Regular(p.Days[i], "day"), p.Load[i].Percent(), machine)
 	}
 	table := quantity.NewTable(26, 12, 12, 12, 12, 12, 12, 9, 9)
-	table.Row("", "mean "+first, "mean "+second, "median "+first, "median "+second, "p90 "+first, "p90 "+second, "Cliff", "p")
+	table.Row("", "mean "+first, "mean "+second, "median "+first, "median "+second, "p90 "+first, "p90 "+second, "Cliff",
+		"p")
 	for _, q := range p.Quantities {
 		name := q.Label
 		if q.Unit != "" {

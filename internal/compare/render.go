@@ -456,8 +456,8 @@ func (c *Comparison) renderDistances(b *bytes.Buffer) {
 func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group) {
 	for set := 1; set < len(c.Sets); set++ {
 		table := quantity.NewTable(22, 16, 14, 14, 14, 24, 8, 12, 8)
-		table.Row(fmt.Sprintf("by %s, %s - %s", by, Letter(set), Letter(0)), "jobs", "mean wait "+Letter(0), "mean wait "+Letter(set),
-			"difference", fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "sum [h]", "share")
+		table.Row(fmt.Sprintf("by %s, %s - %s", by, Letter(set), Letter(0)), "jobs", "mean wait "+Letter(0),
+			"mean wait "+Letter(set), "difference", fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "sum [h]", "share")
 		for _, g := range ByChange(groups, set) {
 			sum, share := g.change(groups, set)
 			for i := range g.Metrics {
@@ -470,8 +470,8 @@ func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group
 				if d.Low.Known() {
 					interval = d.Low.Text() + " to " + d.High.Text()
 				}
-				table.Row(orNone(g.Name), fmt.Sprintf("%d/%d", g.Jobs[0], g.Jobs[set]), m.Sets[0].Mean.Text(), m.Sets[set].Mean.Text(),
-					d.Difference.Text(), interval, pValue(d.P), (sum / 3600).Text(), share.Percent())
+				table.Row(orNone(g.Name), fmt.Sprintf("%d/%d", g.Jobs[0], g.Jobs[set]), m.Sets[0].Mean.Text(),
+					m.Sets[set].Mean.Text(), d.Difference.Text(), interval, pValue(d.P), (sum / 3600).Text(), share.Percent())
 			}
 		}
 		b.WriteString("\n" + table.String())

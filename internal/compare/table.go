@@ -209,8 +209,8 @@ func (t *table) preset(start hpc.Time) bool {
 	return start != 0 && start < t.Manifest.WindowStart
 }
 
-// unreached reports whether a run ended early, before it came to a job that has a row or is missing: the job was not yet
-// submitted, or it waited still.
+// unreached reports whether a run ended early, before it came to a job: the job was not yet submitted, or it waited
+// still.
 func (t *table) unreached(key Key) bool {
 	row := t.row(key)
 	return ended(t.Manifest.State) && (row == nil || row.State != hpc.Rejected && row.Start == 0 && row.End == 0)

@@ -112,7 +112,8 @@ func (s *Set) command(text, cluster string, line int) error {
 		return err
 	}
 	if verb.name == "add" && s.adds && len(s.clusters) == 0 && (c.entity.name == "account" || c.entity.name == "user") {
-		return fmt.Errorf("add %s: there is no cluster yet (want add cluster %s above, without a mistake)", c.entity.name, cluster)
+		return fmt.Errorf("add %s: there is no cluster yet (want add cluster %s above, without a mistake)", c.entity.name,
+			cluster)
 	}
 	switch verb.name {
 	case "add":
