@@ -31,9 +31,10 @@ func (o commands) newEvaluate() *cobra.Command {
 		Short: "Hold forecasts against what runs did",
 		Long: `Freezes a run at random instants at which jobs wait, forecasts all pending jobs, and
 compares the forecasts with the starts in the run: the share of starts between P10 and
-P90, and the error of the median, by partition and lead time. A forecast knows only what
-had happened before its instant. Of several runs it prints a line each, and the classes of
-all of them; interrupted, it prints what it has.
+P90, and the error of the median, by partition and lead time. Its bias is the mean of
+forecast minus start: below 0 if forecasts are too early. A forecast knows only what had
+happened before its instant. Of several runs it prints a line each, and the classes of all
+of them; interrupted, it prints what it has.
 
 Beside it are the errors of a forecast in which every job runs until its limit, and of
 Slurm's own estimates if the run recorded them. A replay records them with actions of its
