@@ -28,7 +28,7 @@ type EvaluateOptions struct {
 	Instant func(i, n int, at hpc.Time)
 }
 
-// Evaluation holds forecasts against what a run did.
+// Evaluation compares forecasts with what a run did.
 type Evaluation struct {
 	Run          string   `json:"run"`
 	Engine       string   `json:"engine"`
@@ -323,7 +323,7 @@ func (e *Evaluation) again(ctx context.Context, c *Course, instants []hpc.Time, 
 	return nil
 }
 
-// score holds the forecasts of an instant, and those with time limits as run times, against the run up
+// score compares the forecasts of an instant, and those with time limits as run times, with the run up
 // to the horizon.
 func (e *Evaluation) score(c *Course, q *Queue, forecasts, limits Starts, horizon hpc.Time) {
 	starts := c.starts(q.At)
