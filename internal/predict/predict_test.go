@@ -166,7 +166,7 @@ func TestCasesCountDoubts(t *testing.T) {
 	}
 	array.Array = "0-x"
 	if _, err := CasesOf(&workload.Workload{Jobs: workload.JobsOf(array)}); err == nil {
-		t.Error("an array that is none was accepted")
+		t.Error("a text that is not an array was accepted")
 	}
 }
 

@@ -81,7 +81,7 @@ type Job struct {
 	// them, if the job names several.
 	Partition  *Partition
 	Partitions []*Partition
-	// Tasks is the number of pending tasks of an array; 0 for a job that is none.
+	// Tasks is the number of pending tasks of an array; 0 for a job that is not an array.
 	Tasks int
 	// Minutes is the time limit; [slurmspec.NoVal] if the job does not ask for one, [slurmspec.Infinite] for no limit.
 	// ByLimit says that a limit of a QOS or an association has set it.
