@@ -209,6 +209,16 @@ func (t *table) preset(start hpc.Time) bool {
 	return start != 0 && start < t.Manifest.WindowStart
 }
 
+// unreached reports whether a run ended early, before it came to a job: the job was not yet submitted, or it waited
+// still.
+func (t *table) unreached(key Key) bool {
+	row := t.row(key)
+	return ended(t.Manifest.State) && (row == nil || row.State != hpc.Rejected && row.Start == 0 && row.End == 0)
+}
+
+// ended reports whether a state is that of a run that ended early.
+func ended(s run.State) bool { return s != "" && s != run.StateComplete }
+
 // dateGap is the difference of submissions above which two runs are taken to be on
 // different dates. Smaller differences count as differences in the submissions.
 const dateGap = 24 * time.Hour

@@ -92,9 +92,9 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 	for i := range replays {
 		v.Distance += distanceOf(match(recorded, &replays[i])) / float64(len(replays))
 	}
-	for _, number := range recorded.numbers {
+	for i, number := range recorded.numbers {
 		switch a, b := recorded.moments[number].start != 0, replays[0].moments[number].start != 0; {
-		case a && !b:
+		case a && !b && !replays[0].unreached(recorded.keys[i]):
 			v.OnlyRecorded++
 		case b && !a:
 			v.OnlyReplayed++
@@ -246,8 +246,8 @@ func causes(v *run.Verdict, lacks map[string]string, recorded, replayed *run.Man
 			metrics.Float(v.FreeNodes).Percent()))
 	}
 	if v.OnlyRecorded > v.Jobs/100 {
-		list = slices.Insert(list, 0, fmt.Sprintf("%d %s ran in production and not in the replay: rejected, or never "+
-			"able to start", v.OnlyRecorded, quantity.Plural(v.OnlyRecorded, "job", "jobs")))
+		list = slices.Insert(list, 0, quantity.Regular(v.OnlyRecorded, "job")+" ran in production and not in the replay: "+
+			"rejected, or never able to start")
 	}
 	const left = workload.RuleLeftRunning
 	if n := max(recorded.Workload.Rules[left], replayed.Workload.Rules[left]); n > 0 {

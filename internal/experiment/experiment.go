@@ -250,39 +250,62 @@ func (p *Prepared) create(one realization, manifest run.Manifest, unjournaled bo
 	return record, nil
 }
 
-// summarize returns the metrics of a run with a complete record. computed are those of its jobs; nil
-// for a run whose jobs have reasons to wait, which the rows do not have while the record is written.
-func summarize(record *run.Writer, computed *metrics.Metrics, opts metrics.Options) (*metrics.Summary, error) {
+// measured is what a summary has of the jobs of a run.
+type measured struct {
+	metrics metrics.Metrics
+	reasons []metrics.ReasonTotal
+}
+
+// measure computes what a summary has of the jobs of a run without a journal, whose recording has ended at an instant.
+// It does so while the caller completes the record, and returns a function that waits for the result.
+func measure(record *run.Writer, m run.Manifest, end hpc.Time, opts metrics.Options) (wait func() *measured) {
+	var of measured
+	done := make(chan struct{})
+	m.VirtualEnd = end
+	go func() {
+		defer close(done)
+		rows := record.Histories(end)
+		of = measured{metrics.ComputeAll(rows, opts.Of(&m)), metrics.ReasonsOfAll(rows, &m)}
+	}()
+	return func() *measured {
+		<-done
+		return &of
+	}
+}
+
+// summarize returns the metrics of a run with a complete record. known are those of its jobs; nil to read them.
+func summarize(record *run.Writer, known *measured, opts metrics.Options) (*metrics.Summary, error) {
 	r, err := run.Open(record.Dir())
 	if err != nil {
 		return nil, err
 	}
-	if computed == nil || r.Manifest.Reasons {
+	m := &r.Manifest
+	if known == nil {
 		rows, err := r.Histories()
 		if err != nil {
 			return nil, err
 		}
-		all := metrics.Compute(rows, opts.Of(&r.Manifest))
-		summary := metrics.Describe(all, &r.Manifest)
-		summary.Reasons = metrics.ReasonsOf(rows, &r.Manifest)
-		if how := r.Manifest.Feedback; how != nil {
-			summary.Feedback = metrics.NewFeedback(rows, *how, opts.Of(&r.Manifest))
+		summary := metrics.Describe(metrics.Compute(rows, opts.Of(m)), m)
+		summary.Reasons = metrics.ReasonsOf(rows, m)
+		if how := m.Feedback; how != nil {
+			summary.Feedback = metrics.NewFeedback(rows, *how, opts.Of(m))
 		}
-		summary.IO, err = metrics.NewIO(rows, &r.Manifest)
+		summary.IO, err = metrics.NewIO(rows, m)
 		return summary, err
 	}
-	summary := metrics.Describe(*computed, &r.Manifest)
-	if how := r.Manifest.Feedback; how != nil {
-		summary.Feedback = metrics.NewFeedbackOf(record.Rows, *how, opts.Of(&r.Manifest))
+	summary := metrics.Describe(known.metrics, m)
+	summary.Reasons = known.reasons
+	if how := m.Feedback; how != nil {
+		summary.Feedback = metrics.NewFeedbackOf(record.Histories(m.VirtualEnd), *how, opts.Of(m))
 	}
-	if len(r.Manifest.FileSystems) == 0 {
+	if len(m.FileSystems) == 0 {
 		return summary, nil
 	}
 	rows, err := r.Jobs()
 	if err != nil {
 		return nil, err
 	}
-	summary.IO, err = metrics.NewIO(rows, &r.Manifest)
+	summary.IO, err = metrics.NewIO(rows, m)
 	return summary, err
 }
 

@@ -138,13 +138,13 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 	config.Release, config.Epoch = e.release, p.begin
 	config.PreRoll, config.PresetBurst = p.begin < w.Start, w.PresetBurst()
 	config.Rejected = map[string]string{}
-	site.Foresee(w, func(job string, why admission.Finding) {
+	forecast := site.Foresee(w, func(job string, why admission.Finding) {
 		own := why.Rule == admission.RuleReservation || why.Slurm == admission.NoSuchNodes // which the model has itself
 		if why.Verdict == admission.Rejected && !own {
 			config.Rejected[job] = why.Text
 		}
 	})
-	return config, nil
+	return config, refuseHopeless(cluster, forecast, w.Jobs.Len())
 }
 
 // modelOf returns the configuration of a cluster as the model takes it.
@@ -247,16 +247,19 @@ func (e *modelEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 		sums := asked.Total()
 		total = &sums
 	}
+	opts := metrics.Options{Tau: metrics.DefaultTau}
+	computed := measure(record, manifest, engine.Now(), opts)
 	ferr := record.Finish(state, func(m *run.Manifest) {
 		m.Finished, m.VirtualEnd, m.Scheduler = time.Now(), engine.Now(), total
 		if state == run.StateFailed {
 			m.Error = err.Error()
 		}
 	})
+	known := computed()
 	if ferr != nil || err != nil {
 		return nil, bothOf(err, ferr)
 	}
-	return summarize(record, nil, metrics.Options{Tau: metrics.DefaultTau})
+	return summarize(record, known, opts)
 }
 
 // play runs the model. It records warnings, and those of inputs that it did not carry out and of what it lacks.

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
@@ -239,25 +237,19 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 		}
 	}
 	state, err := e.play(ctx, p, one.seed, engine, record, hooks)
-	// All jobs have ended, so that the metrics can be computed while the record is written.
-	var computed metrics.Metrics
 	opts := metrics.Options{Tau: metrics.DefaultTau}
-	var group errgroup.Group
-	group.Go(func() error {
-		computed = metrics.ComputeAll(record.Rows, opts.Of(&manifest))
-		return nil
-	})
+	computed := measure(record, manifest, engine.Now(), opts)
 	ferr := record.Finish(state, func(m *run.Manifest) {
 		m.Finished, m.VirtualEnd = time.Now(), engine.Now()
 		if state == run.StateFailed {
 			m.Error = err.Error()
 		}
 	})
-	_ = group.Wait() // computing has no errors
+	known := computed()
 	if ferr != nil || err != nil {
 		return nil, bothOf(err, ferr)
 	}
-	return summarize(record, &computed, opts)
+	return summarize(record, known, opts)
 }
 
 // play runs the simulation and warns of the inputs that it did not carry out.

@@ -3,12 +3,13 @@ package metrics
 import (
 	"bytes"
 	"cmp"
-	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
 )
@@ -27,15 +28,18 @@ type ReasonTotal struct {
 }
 
 // ReasonsOf adds up the waits of a run by reason, the largest first, also those of jobs that never
-// started. rows are the run's, with reasons ([run.Run.Histories]). Waits of preset jobs do not count. It returns nil for a run without reasons, and for
-// one of the simulator's other policies, whose reasons explain only some waits.
-func ReasonsOf(rows []run.Row, m *run.Manifest) []ReasonTotal {
-	if m.Engine == "sim" && !m.OfSlurm() || !slices.ContainsFunc(rows, func(r run.Row) bool { return r.HasReasons() }) {
+// started. rows are the run's, with reasons ([run.Run.Histories]). Waits of preset jobs do not count. It returns nil
+// for a run without reasons, and for one of the simulator's other policies, whose reasons explain only some waits.
+func ReasonsOf(rows []run.Row, m *run.Manifest) []ReasonTotal { return ReasonsOfAll(all(rows), m) }
+
+// ReasonsOfAll is [ReasonsOf] for rows that are not in a slice.
+func ReasonsOfAll(rows iter.Seq[*run.Row], m *run.Manifest) []ReasonTotal {
+	if m.Engine == "sim" && !m.OfSlurm() {
 		return nil
 	}
-	totals, all := map[string]*ReasonTotal{}, 0.0
-	for i := range rows {
-		row := &rows[i]
+	totals, all, given := map[string]*ReasonTotal{}, 0.0, false
+	for row := range rows {
+		given = given || row.HasReasons()
 		if row.State == hpc.Rejected || row.Start != 0 && row.Start < m.WindowStart {
 			continue
 		}
@@ -59,6 +63,9 @@ func ReasonsOf(rows []run.Row, m *run.Manifest) []ReasonTotal {
 			totals[last].NeverStarted++
 		}
 	}
+	if !given {
+		return nil
+	}
 	list := []ReasonTotal{}
 	for _, t := range totals {
 		if t.Share = Float(math.NaN()); all > 0 {
@@ -77,12 +84,14 @@ func renderReasons(b *bytes.Buffer, list []ReasonTotal) {
 	if len(list) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%-30s%9s%16s%9s%15s\n", "pending reason", "jobs", "waited", "share", "never started")
+	table := quantity.NewTable(30, 9, 16, 9, 15)
+	table.Row("pending reason", "jobs", "waited", "share", "never started")
 	for _, t := range list {
 		name := t.Reason
 		if name == "" {
 			name = "(not recorded)"
 		}
-		fmt.Fprintf(b, "%-30s%9d%16s%9s%15d\n", name, t.Jobs, clock(t.Seconds), percent(t.Share), t.NeverStarted)
+		table.Row(name, t.Jobs, clock(t.Seconds), percent(t.Share), t.NeverStarted)
 	}
+	b.WriteString("\n" + table.String())
 }

@@ -10,7 +10,8 @@ import (
 
 // Reasons are the reasons of pending jobs ([rm.Waiting]), by job.
 type Reasons struct {
-	events map[reasonKey][]Event           // in their order; task -1 also stands for the tasks of an array
+	// seen has spans without their ends, in the order of the events; task -1 also stands for the tasks of an array.
+	seen   map[reasonKey][]Span
 	starts map[reasonKey][]rm.PriorityPart // the parts of priorities at the last starts
 	end    hpc.Time                        // of the run, or the last event if that is later
 	window hpc.Time                        // see BeforeWindow; 0 without one
@@ -23,22 +24,30 @@ type reasonKey struct {
 
 // NewReasons collects the reasons in the events of a run that ended at an instant.
 func NewReasons(events []Event, end hpc.Time) *Reasons {
-	r := &Reasons{events: map[reasonKey][]Event{}, starts: map[reasonKey][]rm.PriorityPart{}, end: end}
+	r := &Reasons{seen: map[reasonKey][]Span{}, starts: map[reasonKey][]rm.PriorityPart{}, end: end}
 	for i := range events {
 		e := &events[i]
 		r.end = max(r.end, e.At)
-		switch k := (reasonKey{e.Job, e.Task}); {
+		switch {
 		case e.Kind == rm.Waiting:
-			r.events[k] = append(r.events[k], *e)
+			r.add(e)
 		case e.Kind == rm.Started && len(e.Parts) > 0:
-			r.starts[k] = e.Parts
+			r.starts[reasonKey{e.Job, e.Task}] = e.Parts
 		}
 	}
 	return r
 }
 
+// add adds the event of a pending job.
+func (r *Reasons) add(e *Event) {
+	k := reasonKey{e.Job, e.Task}
+	r.seen[k] = append(r.seen[k], Span{
+		From: e.At, Reason: e.Reason, Planned: e.Start, Priority: e.Priority, Parts: e.Parts, Backfill: e.Backfill,
+	})
+}
+
 // Any reports whether the run has any reason.
-func (r *Reasons) Any() bool { return len(r.events) > 0 }
+func (r *Reasons) Any() bool { return len(r.seen) > 0 }
 
 // BeforeWindow is the reason of the time before a workload's window. Until then a reservation of the engine keeps jobs
 // from starting, and the run does not know the queue: nothing of the site explains that time.
@@ -81,14 +90,23 @@ func (r *Reasons) Parts(row *Row) []rm.PriorityPart {
 	return spans[len(spans)-1].Parts
 }
 
+// give gives a row its reasons.
+func (r *Reasons) give(row *Row) {
+	if !r.Any() {
+		row.beforeWindow(r.window)
+		return
+	}
+	row.Reasons = r.Of(row)
+}
+
 // Of returns the reasons of a job, from its first submission until its last start, its end or the
 // end of the run. The time before a window has the reason [BeforeWindow].
 func (r *Reasons) Of(row *Row) []Span {
 	until := cmp.Or(row.Start, row.End, r.end)
-	events := r.events[reasonKey{row.Job, row.Task}]
+	seen := r.seen[reasonKey{row.Job, row.Task}]
 	if row.Task >= 0 {
-		events = slices.Concat(r.events[reasonKey{row.Job, -1}], events) // of one instant, the task's counts
-		slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+		seen = slices.Concat(r.seen[reasonKey{row.Job, -1}], seen) // of one instant, the task's counts
+		slices.SortStableFunc(seen, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
 	}
 	var list []Span
 	current := Span{From: row.Submit}
@@ -104,14 +122,12 @@ func (r *Reasons) Of(row *Row) []Span {
 			list = append(list, current)
 		}
 	}
-	for _, e := range events {
-		if e.At < row.Submit || e.At >= until {
+	for _, s := range seen {
+		if s.From < row.Submit || s.From >= until {
 			continue
 		}
-		add(e.At)
-		current = Span{
-			From: e.At, Reason: e.Reason, Planned: e.Start, Priority: e.Priority, Parts: e.Parts, Backfill: e.Backfill,
-		}
+		add(s.From)
+		current = s
 	}
 	add(until)
 	return list

@@ -161,11 +161,9 @@ func (r *Run) Histories() ([]Row, error) {
 	reasons := NewReasons(events, r.Manifest.VirtualEnd)
 	reasons.window = r.Manifest.WindowStart
 	for i := range rows {
-		if !reasons.Any() {
-			rows[i].beforeWindow(reasons.window)
-			continue
+		if reasons.give(&rows[i]); reasons.Any() {
+			rows[i].PriorityParts = reasons.Parts(&rows[i])
 		}
-		rows[i].Reasons, rows[i].PriorityParts = reasons.Of(&rows[i]), reasons.Parts(&rows[i])
 	}
 	return rows, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,6 +60,7 @@ type Writer struct {
 	jobs       *jobsTable            // nil until the first row is final
 	statistics *table[rm.Statistics] // nil until there are some
 	released   []*hpc.Job            // jobs whose rows are in jobs.parquet
+	reasons    *Reasons              // of a record without a journal, without the parts of priorities
 	err        error
 	closed     bool // by Finish or Close; after Finish begins, only Finish uses the state
 }
@@ -93,6 +95,10 @@ func create(dir string, m Manifest, opts Options) (*Writer, error) {
 	m.Format, m.State, m.Valid = Format, StateRunning, false
 	w := &Writer{
 		dir: dir, flushEvery: opts.FlushEvery, unjournaled: opts.Unjournaled, manifest: m, rows: newBuilder(),
+	}
+	if w.unjournaled {
+		w.reasons = NewReasons(nil, 0)
+		w.reasons.window = m.WindowStart
 	}
 	if w.flushEvery <= 0 {
 		w.flushEvery = time.Second
@@ -173,7 +179,12 @@ func (w *Writer) Event(e rm.Event) error {
 			return err
 		}
 	}
-	w.events.add(newEvent(&e))
+	row := newEvent(&e)
+	w.events.add(row)
+	if w.unjournaled && e.Kind == rm.Waiting {
+		row.Parts = nil
+		w.reasons.add(&row)
+	}
 	if s := w.rows.event(&e); w.unjournaled && s != nil {
 		if err := w.finalize(s); err != nil {
 			return w.fail(err)
@@ -382,6 +393,21 @@ func (w *Writer) Rows(yield func(*Row) bool) {
 		rows = w.appendHeard(rows[:0], batch)
 		if !yieldAll(rows, window, yield) {
 			return
+		}
+	}
+}
+
+// Histories is [Writer.Rows] with the reasons for which the jobs waited in a run that ended at an instant, as
+// [Run.Histories] gives them, for a record without a journal. The recording must be over; Finish may go on.
+func (w *Writer) Histories(end hpc.Time) iter.Seq[*Row] {
+	return func(yield func(*Row) bool) {
+		reasons := *w.reasons
+		reasons.end = max(end, w.rows.lastEvent)
+		for row := range w.Rows {
+			row.Reasons = nil
+			if reasons.give(row); !yield(row) {
+				return
+			}
 		}
 	}
 }

@@ -726,6 +726,11 @@ func TestUnjournaled(t *testing.T) {
 			accepted.Submission = i + 1
 			do(w.Job(job))
 			do(w.Event(accepted))
+			if i%3 == 0 || i == 2000 {
+				waiting := event(int64(i), rm.Waiting, job.ID, &rm.Outcome{Start: at(int64(2 * jobs)), Priority: 7})
+				waiting.Reason, waiting.Submission = "Priority", i+1
+				do(w.Event(waiting))
+			}
 		}
 		for k := range jobs {
 			i := (k + 5) % jobs // the first ends last but a few
@@ -734,7 +739,7 @@ func TestUnjournaled(t *testing.T) {
 				tasks = []int{1, 2}
 			}
 			for _, task := range tasks {
-				ended := taskEvent(int64(jobs+k), rm.Ended, fmt.Sprint(i), task, &rm.Outcome{State: hpc.Completed, Start: at(int64(i)), Processors: 1})
+				ended := taskEvent(int64(jobs+k), rm.Ended, fmt.Sprint(i), task, &rm.Outcome{State: hpc.Completed, Start: at(int64(i + 1)), Processors: 1})
 				ended.Submission = i + 1
 				do(w.Event(ended))
 			}
@@ -759,6 +764,7 @@ func TestUnjournaled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	sameHistories(t, direct)
 	_, want, wantEvents := open1(t, journaled.Dir())
 	_, got, gotEvents := open1(t, direct.Dir())
 	i := 0
@@ -782,6 +788,31 @@ func TestUnjournaled(t *testing.T) {
 	}
 	if diff := cmp.Diff(wantEvents, gotEvents); diff != "" {
 		t.Errorf("events: -journaled +direct:\n%s", diff)
+	}
+}
+
+// sameHistories checks that a writer gives the rows the reasons that its record has.
+func sameHistories(t *testing.T, w *Writer) {
+	t.Helper()
+	r, err := Open(w.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := r.Histories()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, given := 0, 0
+	for row := range w.Histories(r.Manifest.VirtualEnd) {
+		if diff := cmp.Diff(want[i].Reasons, row.Reasons); diff != "" || row.Job != want[i].Job {
+			t.Fatalf("reasons of job %s, task %d: -record +writer:\n%s", want[i].Job, want[i].Task, diff)
+		}
+		if i++; row.HasReasons() {
+			given++
+		}
+	}
+	if i != len(want) || given < len(want)/3 {
+		t.Errorf("%d rows, %d of them with reasons, want %d with some", i, given, len(want))
 	}
 }
 
