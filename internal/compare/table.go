@@ -120,8 +120,8 @@ func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row)
 	return out, nil
 }
 
-// countOwnJobs lets each window count only the jobs that were submitted in it, if a set is of another window than the
-// baseline: of another start, with few jobs in common or none.
+// countOwnJobs leaves out jobs that were submitted before their window, if the windows of two sets differ: their starts
+// differ, and few jobs are in both.
 func countOwnJobs(sets [][]table) {
 	base := &sets[0][0]
 	other := func(runs []table) bool {

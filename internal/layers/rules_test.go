@@ -203,7 +203,7 @@ var rules = []rule{
 	{"use cases", "internal/predict/service", []string{"internal/hpc", "internal/httpjson", "internal/jobjson", "internal/origin", "internal/predict", "internal/predict/model", "internal/quantity"}, []string{"os/..."},
 		"a service answers requests; its caller has the files, the clock and the listener"},
 	{"use cases", "internal/waits/waitstest", []string{"internal/compare", "internal/explain", "internal/formats", "internal/hpc", "internal/jobtable", "internal/metrics", "internal/rm", "internal/run", "internal/waits"}, offline,
-		"tests hold what all commands say of waits against one another"},
+		"tests compare what all commands say of waits"},
 	{"use cases", "internal/predict/page", []string{"internal/compare", "internal/figure", "internal/predict/evaluate", "internal/report"}, computes,
 		"a page shows a measurement, whoever made it"},
 	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/formats/sacct", "internal/formats/table", "internal/hpc", "internal/output", "internal/rm/slurm/conf", "internal/slurmdb", "internal/workload", "internal/quantity"}, offline,

@@ -28,7 +28,7 @@ func (o commands) newEvaluate() *cobra.Command {
 	var opts evaluateOptions
 	c := &cobra.Command{
 		Use:   "evaluate RUN...",
-		Short: "Hold forecasts against what runs did",
+		Short: "Compare forecasts with what runs did",
 		Long: `Freezes a run at random instants at which jobs wait, forecasts all pending jobs, and
 compares the forecasts with the starts in the run: the share of starts between P10 and
 P90, and the error of the median, by partition and lead time. Its bias is the mean of
