@@ -29,9 +29,11 @@ var tables = map[string]*regexp.Regexp{
 	"STORE/gone/":           regexp.MustCompile(`^store/(gone/|fresh/gone-)\d+\.parquet$`),
 	"STORE/health/":         regexp.MustCompile(`^store/health/\d+\.parquet$`),
 	"STORE/health_counts/":  regexp.MustCompile(`^store/health_counts/\d+\.parquet$`),
-	"STORE/cells/":          regexp.MustCompile(`^store/cells/\d+\.parquet$`),
 	"EXPORT":                regexp.MustCompile(`^export\.parquet$`),
 }
+
+// private are the files of a store that the page calls the server's own.
+var private = regexp.MustCompile(`^store/cells/\d+\.parquet$`)
 
 // TestSchema compares docs/SCHEMA.md with all Parquet files of a run, a sweep, a store and an export.
 func TestSchema(t *testing.T) {
@@ -61,7 +63,9 @@ func TestSchema(t *testing.T) {
 				return nil
 			}
 		}
-		t.Errorf("%s: docs/SCHEMA.md has no table for it", name)
+		if !private.MatchString(name) {
+			t.Errorf("%s: docs/SCHEMA.md has no table for it", name)
+		}
 		return nil
 	})
 	if err != nil {

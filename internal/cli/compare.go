@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,7 +80,7 @@ It always shows:
   rmreplay compare before after --json | jq '.pairs[0].schedules.energy.p'
   rmreplay compare before after --json --per-job
   rmreplay compare march.jsonl march-replayed`,
-		Args: wantRuns(2),
+		Args: console.WantRuns(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runCompare(c.Context(), g, args, opts)
 		},
@@ -93,19 +91,6 @@ It always shows:
 	console.AddJSON(c, &opts.json)
 	flags.Alias(c.Flags(), map[string]string{"jobs": "per-job"})
 	return c
-}
-
-// wantRuns accepts least or more arguments.
-func wantRuns(least int) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) < least {
-			return fmt.Errorf("%d given (want %d or more runs)", len(args), least)
-		}
-		if slices.Contains(args, "") {
-			return errors.New("RUN is empty")
-		}
-		return nil
-	}
 }
 
 func runCompare(ctx context.Context, g *globals, dirs []string, opts compareOptions) error {

@@ -33,20 +33,27 @@ const enough = 10
 // TestPreemptionDay replays small jobs of the example's morning on eight nodes with preemption by QOS and by
 // partition, on three releases. Every preemption in slurmctld.log is in the record with its instant and the
 // job that preempted, and explain names both. Where jobs are suspended, it says when, and what started then. All
-// commands say the same of the waits, whose parts add up to them.
+// commands say the same of the waits, whose parts add up to them. With RMREPLAY_LONG_TESTS it replays all jobs of the
+// day on all nodes, with each mode by QOS and by partition.
 func TestPreemptionDay(t *testing.T) {
 	needSlurm(t)
 	scratch := t.TempDir()
-	day, site := filepath.Join(scratch, "day.jsonl"), filepath.Join(scratch, "site")
+	day, site, nodes := filepath.Join(scratch, "day.jsonl"), filepath.Join(scratch, "site"), 8
+	kinds := [][2]string{{"qos", "REQUEUE"}, {"partition_prio", "CANCEL"}, {"qos", "SUSPEND,GANG"}}
 	rmreplay(t, "workload", "generate", "example", "--seed", "1", "-o", site)
-	rmreplay(t, "workload", "transform", filepath.Join(site, "day.jsonl"), "--start", "2024-03-05T08:00", "--end", "2024-03-05T11:00",
-		"--filter", `partition != "gpu" and qos != "long" and nodes <= 4 and time_limit_s <= 4 * 3600`, "-o", day)
+	if os.Getenv("RMREPLAY_LONG_TESTS") == "" {
+		rmreplay(t, "workload", "transform", filepath.Join(site, "day.jsonl"), "--start", "2024-03-05T08:00", "--end", "2024-03-05T11:00",
+			"--filter", `partition != "gpu" and qos != "long" and nodes <= 4 and time_limit_s <= 4 * 3600`, "-o", day)
+	} else {
+		day, nodes = filepath.Join(site, "day.jsonl"), 36
+		kinds = append(kinds, [][2]string{{"partition_prio", "REQUEUE"}, {"qos", "CANCEL"}, {"partition_prio", "SUSPEND,GANG"}}...)
+	}
 	makeUrgent(t, day)
 	for _, release := range []string{"", "24.11", "26.05"} {
-		for _, kind := range [][2]string{{"qos", "REQUEUE"}, {"partition_prio", "CANCEL"}, {"qos", "SUSPEND,GANG"}} {
+		for _, kind := range kinds {
 			t.Run(strings.Join([]string{release, kind[0], kind[1]}, " "), func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "run")
-				args := []string{"replay", day, "--cluster", preempting(t, site, kind[0], kind[1]), "-o", dir, "-q"}
+				args := []string{"replay", day, "--cluster", preempting(t, site, kind[0], kind[1], nodes), "-o", dir, "-q"}
 				if release != "" {
 					root := filepath.Join(os.Getenv(rootsVariable), release)
 					if _, err := os.Lstat(root); os.Getenv(rootsVariable) == "" || err != nil {
@@ -69,14 +76,17 @@ func TestPreemptionDay(t *testing.T) {
 // rmreplay runs the program and returns what it prints.
 func rmreplay(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := exec.Command(program(t), args...).Output()
+	cmd := exec.Command(program(t), args...)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%v: %v", args, err)
+		t.Fatalf("%v: %v: %s", args, err, &said)
 	}
 	return string(out)
 }
 
-// makeUrgent gives a third of the jobs in partition batch and QOS normal the QOS high, and moves the short ones of the
+// makeUrgent gives a third of the small jobs in partition batch and QOS normal the QOS high, and moves the short ones of the
 // others to partition debug.
 func makeUrgent(t *testing.T, trace string) {
 	t.Helper()
@@ -90,12 +100,13 @@ func makeUrgent(t *testing.T, trace string) {
 		if err := json.Unmarshal(line, &entry); err != nil {
 			t.Fatal(err)
 		}
-		if entry["partition"] != "batch" || entry["qos"] != "normal" {
+		nodes, _ := entry["min_nodes"].(float64)
+		if entry["partition"] != "batch" || entry["qos"] != "normal" || nodes > 4 { // as debug allows, and within high's limit of processors
 			continue
 		}
 		if seen++; seen%3 == 0 {
 			entry["qos"] = "high"
-		} else if entry["time_limit_s"].(float64) <= 1800 {
+		} else if limit, ok := entry["time_limit_s"].(float64); ok && limit <= 1800 {
 			entry["partition"] = "debug"
 		}
 		if lines[i], err = json.Marshal(entry); err != nil {
@@ -107,9 +118,9 @@ func makeUrgent(t *testing.T, trace string) {
 	}
 }
 
-// preempting copies the example's cluster with eight nodes for batch and debug, and with preemption: QOS high
+// preempting copies the example's cluster with so many nodes for batch and debug, and with preemption: QOS high
 // preempts the others, or the partition debug.
-func preempting(t *testing.T, site, by, mode string) string {
+func preempting(t *testing.T, site, by, mode string, nodes int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cluster")
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(site, "cluster"))); err != nil {
@@ -117,7 +128,7 @@ func preempting(t *testing.T, site, by, mode string) string {
 	}
 	for file, change := range map[string][2]string{
 		"slurm.conf":        {"PreemptType=preempt/none\nPreemptMode=OFF", "PreemptType=preempt/" + by + "\nPreemptMode=" + mode},
-		"nodes.conf":        {" Nodes=c[01-36]", " Nodes=c[01-08]"},
+		"nodes.conf":        {" Nodes=c[01-36]", fmt.Sprintf(" Nodes=c[01-%02d]", nodes)},
 		"accounts.sacctmgr": {"add cluster ", "modify qos where name=high set preempt=normal,long\nadd cluster "},
 	} {
 		path := filepath.Join(dir, file)

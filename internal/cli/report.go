@@ -44,7 +44,7 @@ With --figures, the figures are also written as PNG, SVG and PDF.
 		Example: `  rmreplay report demo/run -o report.html
   rmreplay report before after -o report.html --figures figures
   rmreplay report before after -o report.html --title "bf_interval 30 against 300"`,
-		Args: wantRuns(1),
+		Args: console.WantRuns(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runReport(c.Context(), g, args, opts)
 		},

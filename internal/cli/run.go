@@ -139,15 +139,22 @@ func newSetReport(dir string, list []experiment.Realization) setReport {
 // printSet prints a line for each realization.
 func (g *globals) printSet(workload, dir string, list []experiment.Realization) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-16s %8s %6s %9s %12s %12s %12s %8s\n", "realization", "seed", "valid", "jobs", "makespan", "mean wait", "utilization", "wall")
+	table := quantity.NewTable(16, 9, 7, 10, 13, 13, 13, 9)
+	table.Row("realization", "seed", "valid", "jobs", "makespan", "mean wait", "utilization", "wall")
 	for _, r := range list {
 		m := r.Summary
-		fmt.Fprintf(&b, "%-16s %8d %6t %9d %10.0f s %10.1f s %10.1f %% %6.1f s",
-			filepath.Base(r.Dir), r.Seed, m.Valid, m.Jobs, m.MakespanSeconds, m.Wait.Mean, 100*m.Utilization, m.WallSeconds)
+		rejected := ""
 		if m.Rejected > 0 {
-			fmt.Fprintf(&b, "  %d rejected", m.Rejected)
+			rejected = fmt.Sprintf("  %d rejected", m.Rejected)
 		}
-		b.WriteString("\n")
+		table.Row(filepath.Base(r.Dir), r.Seed, m.Valid, m.Jobs, fmt.Sprintf("%.0f s", m.MakespanSeconds),
+			fmt.Sprintf("%.1f s", m.Wait.Mean), fmt.Sprintf("%.1f %%", 100*m.Utilization),
+			fmt.Sprintf("%.1f s", m.WallSeconds), rejected)
+	}
+	b.WriteString(table.String())
+	if oneSchedule(list) {
+		fmt.Fprintf(&b, "all %s have the same schedule: they are one draw, and say nothing about chance "+
+			"(want --jitter, as in --jitter 30s)\n", quantity.Regular(len(list), "realization"))
 	}
 	if made := experiment.DrawnAnew(list[0].Made); made != "" {
 		fmt.Fprintf(&b, "drawn anew in each: %s\nnext: rmreplay compare %s %s\n", made, workload, dir)
@@ -155,6 +162,17 @@ func (g *globals) printSet(workload, dir string, list []experiment.Realization) 
 		fmt.Fprintf(&b, "compare them with others: rmreplay compare %s OTHER\n", dir)
 	}
 	return g.Print(b.String())
+}
+
+// oneSchedule tells whether all realizations have the same schedule: those of the simulator without anything random, and
+// those of a window on Slurm since 23.11, where slurmctld executes itself anew three seconds before the window.
+func oneSchedule(list []experiment.Realization) bool {
+	first := list[0].Summary
+	return len(list) > 1 && !slices.ContainsFunc(list, func(r experiment.Realization) bool {
+		m := r.Summary
+		return m.Jobs != first.Jobs || m.MakespanSeconds != first.MakespanSeconds || m.Wait != first.Wait ||
+			m.Turnaround != first.Turnaround
+	})
 }
 
 // factorOf reads the value of a flag that takes a factor. It returns 0 if the flag is not given.

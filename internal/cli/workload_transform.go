@@ -72,7 +72,7 @@ With --cluster, time limits and sizes stay within the limits of its partitions, 
 within the longest time limit of a job in the partition. --anonymize must be the last
 change. It replaces the names of users, accounts, jobs and nodes, with a key of at least
 16 bytes from a file. --cluster-output writes the cluster with the same new names.
-docs/TRANSFORMS.md describes every flag.`,
+docs/TRANSFORMS.md says how some of the changes work.`,
 		Example: `  rmreplay workload transform day.jsonl --time-limit-accuracy 1.1 -o accurate.jsonl
   rmreplay workload transform day.jsonl --filter 'constraint == "gpu"' \
     --switches 1 --min-nodes 64 --min-runtime 600 -o switches.jsonl

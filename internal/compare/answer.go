@@ -29,22 +29,34 @@ func (c *Comparison) Answer(p *Pair) string {
 		}
 		return ""
 	}
-	was, is := wait.Sets[p.Baseline].Mean, wait.Sets[p.Set].Mean
+	was, is, jobs := wait.Sets[p.Baseline].Mean, wait.Sets[p.Set].Mean, "jobs"
+	change, early := d.Difference, c.endedEarly(p)
+	if early != "" { // the means of all jobs are of other jobs
+		var n int
+		if was, is, n = p.Jobs.bothStarted(); n == 0 {
+			return fmt.Sprintf("No job starts in both %s and %s, as %s ended early.", name(p.Baseline), name(p.Set), early)
+		}
+		change, jobs = is-was, fmt.Sprintf("jobs that start in both (%d)", n)
+	}
 	var text string
-	switch change := d.Difference; {
+	switch {
 	case math.Abs(float64(change)) < 0.5:
-		text = fmt.Sprintf("On average, jobs wait as long in %s as in %s: %s", name(p.Set), name(p.Baseline),
+		text = fmt.Sprintf("On average, %s wait as long in %s as in %s: %s", jobs, name(p.Set), name(p.Baseline),
 			quantity.Duration(is))
 	default:
 		how := "longer"
 		if change < 0 {
 			how = "shorter"
 		}
-		text = fmt.Sprintf("On average, jobs wait %s %s in %s than in %s: %s instead of %s",
+		text = fmt.Sprintf("On average, %s wait %s %s in %s than in %s: %s instead of %s", jobs,
 			quantity.Duration(metrics.Float(math.Abs(float64(change)))), how, name(p.Set), name(p.Baseline),
 			quantity.Duration(is), quantity.Duration(was))
 	}
-	text += c.rejections(p.Set, p) + startedInOne(&p.Jobs, d.Difference)
+	text += c.rejections(p.Set, p)
+	if early != "" {
+		return text + "; no other job counts here, as " + early + " ended early."
+	}
+	text += startedInOne(&p.Jobs, d.Difference)
 	if use, d := c.figure("utilization", p); use != nil && d.Difference.Known() {
 		before, after := quantity.Percent(use.Sets[p.Baseline].Mean), quantity.Percent(use.Sets[p.Set].Mean)
 		if before != after {
@@ -65,6 +77,17 @@ func (c *Comparison) Answer(p *Pair) string {
 		text += fmt.Sprintf(". The difference of the mean waits may be chance (p = %s)", quantity.Probability(d.P))
 	}
 	return text + "."
+}
+
+// endedEarly returns the letters of the sides of a pair of which a run ended early; "" if neither has one.
+func (c *Comparison) endedEarly(p *Pair) string {
+	var list []string
+	for _, set := range []int{p.Baseline, p.Set} {
+		if slices.ContainsFunc(c.Sets[set].Runs, func(r RunInfo) bool { return ended(r.State) }) {
+			list = append(list, Letter(set))
+		}
+	}
+	return strings.Join(list, " and ")
 }
 
 // enough returns how many runs on each side a test needs to be significant at all; 0 if those of this difference can

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
@@ -384,6 +386,77 @@ func TestPresetJobs(t *testing.T) {
 	}
 	if all := c.Pairs[0].Jobs.All; all[0].Wait.Known() || !all[1].Wait.Known() {
 		t.Errorf("waits %v and %v", all[0].Wait, all[1].Wait)
+	}
+}
+
+// A run submits a preset job a second before its start, where the record has its true submission. That is no
+// divergence, whichever side is the record and whether it is a window of its own.
+func TestPresetSubmission(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		recorded := single("record", job("preset", -900, 10, 100, "n1"), job("x", 50, 60, 100, "n2"), job("y", 55, 61, 9, "n3"))
+		run := single("run", job("preset", 9, 10, 100, "n1"), job("x", 50, 62, 100, "n2"), job("y", 58, 61, 9, "n3"))
+		run.Runs[0].Manifest.WindowStart = monday.Add(40 * time.Second)
+		if !whole {
+			recorded.Runs[0].Manifest.WindowStart = run.Runs[0].Manifest.WindowStart
+		}
+		for _, sets := range [][]Set{{recorded, run}, {run, recorded}} {
+			p := mustCompare(t, Options{EveryJob: true}, sets...).Pairs[0]
+			if d := p.Divergences[0]; d.Kind != DivergedSubmit || d.Job != "y" {
+				t.Errorf("whole record %t: first divergence %q, want the submission of y", whole, d.Reason)
+			}
+			if s := p.Jobs.Submit; s.Changed != 1 || math.Abs(float64(s.MeanAbs)) != 1.5 {
+				t.Errorf("whole record %t: submissions %+v, want one of two jobs to change by 3 s", whole, s)
+			}
+			if all := p.Jobs.All; all[0].Submit.Known() || !all[0].SubmitAt.Known() {
+				t.Errorf("whole record %t: preset job %+v", whole, all[0])
+			}
+		}
+	}
+}
+
+// A run that was interrupted says nothing of the jobs that it did not reach: they are not rejected, and not on one side
+// only, and the headline compares the jobs that started on both sides.
+func TestInterrupted(t *testing.T) {
+	recorded := single("record", job("x", 0, 1000, 10, "n1"), job("y", 10, 60, 10, "n1"), job("waits", 20, 100, 10, "n1"),
+		job("later", 900, 90000, 10, "n1"), job("bad", 910, 920, 10, "n1"), job("void", 911, 921, 10, "n1"))
+	recorded.Runs[0].Manifest.Engine = run.EngineRecorded
+	refused := job("bad", 910, -1, 0, "")
+	refused.State = hpc.Rejected
+	void := job("void", 911, -1, 0, "")
+	void.State, void.End = hpc.Cancelled, monday.Add(1000*time.Second)
+	cut := single("run", job("x", 0, 0, 10, "n1"), job("y", 10, 210, 10, "n1"), job("waits", 20, -1, 0, ""), refused, void)
+	for state, want := range map[run.State]struct{ only, noStart, notReached, onlyRecorded int }{
+		run.StateInterrupted: {1, 1, 2, 2}, run.StateFailed: {1, 1, 2, 2}, run.StateComplete: {2, 2, 0, 4},
+	} {
+		cut.Runs[0].Manifest.State = state
+		c := mustCompare(t, Options{}, recorded, cut)
+		p := &c.Pairs[0]
+		if v := p.Jobs; v.Only[0] != want.only || v.NoStart[1] != want.noStart || v.NotReached != want.notReached {
+			t.Errorf("%s: only in one %v, started in one %v, not reached %d, want %+v", state, v.Only, v.NoStart, v.NotReached, want)
+		}
+		if n := p.Recorded.OnlyRecorded; n != want.onlyRecorded {
+			t.Errorf("%s: %d jobs in the record only, want %d", state, n, want.onlyRecorded)
+		}
+		d := slices.IndexFunc(p.Divergences, func(d Divergence) bool { return d.Job == "waits" })
+		if state != run.StateComplete && d >= 0 {
+			t.Errorf("%s: %q", state, p.Divergences[d].Reason)
+		}
+		answer := strings.ReplaceAll(c.Answer(p), quantity.Space, " ")
+		const both = "On average, jobs that start in both (2) wait 7 min 5 s shorter in B (run) than in A (record): 1 min 40 s instead of " +
+			"8 min 45 s; "
+		if state != run.StateComplete && (!strings.HasPrefix(answer, both) || !strings.HasSuffix(answer, "no other job counts here, as B ended early.")) {
+			t.Errorf("%s: %q", state, answer)
+		} else if state == run.StateComplete && strings.Contains(answer, "early") {
+			t.Errorf("%s: %q", state, answer)
+		}
+	}
+	cut.Runs[0].Rows, cut.Runs[0].Manifest.State = cut.Runs[0].Rows[2:3], run.StateInterrupted
+	c := mustCompare(t, Options{}, recorded, cut)
+	if got := c.Answer(&c.Pairs[0]); got != "" && !strings.HasPrefix(got, "No job starts in both") && !strings.HasPrefix(got, "No job of B") {
+		t.Errorf("%q", got)
+	}
+	if got := c.Pairs[0].Agreement(); !strings.Contains(got, "until a run ended early") {
+		t.Errorf("%q", got)
 	}
 }
 

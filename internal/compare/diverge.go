@@ -140,12 +140,13 @@ func differences(a, b *table, key Key, tolerance time.Duration) []Divergence {
 		list = append(list, Divergence{Kind: kind, Key: key, At: Instant(at)})
 	}
 	apart := func(t, u hpc.Time) bool { return t.Sub(u).Abs() > tolerance }
-	if s, t := a.at(x.Submit), b.at(y.Submit); apart(s, t) {
+	// A run submits a preset job just before its start.
+	if s, t := a.at(x.Submit), b.at(y.Submit); apart(s, t) && !a.preset(x.Start) && !b.preset(y.Start) {
 		add(DivergedSubmit, min(s, t))
 	}
 	start, other := a.at(x.Start), b.at(y.Start)
 	switch {
-	case start == 0 && other == 0:
+	case start == 0 && other == 0, a.unreached(key), b.unreached(key):
 		return list
 	case start == 0 || other == 0:
 		add(DivergedStart, max(start, other))

@@ -24,9 +24,14 @@ type JobView struct {
 	ByName  bool  `json:"matched_by_name,omitempty"`
 	Only    []int `json:"only_in_one"`   // jobs that only the baseline has, and only the set
 	NoStart []int `json:"never_started"` // not in the baseline, not in the set
+	// NotReached are jobs that one side has or started, and that the other one, which ended early, had not submitted
+	// or started. They count in neither list above.
+	NotReached int `json:"not_reached,omitempty"`
 	// Shift is what moved the set's instants to the baseline's dates; 0 if both have the
 	// same dates.
 	Shift metrics.Float `json:"shift_s"`
+	// Tolerance is the difference up to which a time does not count as changed.
+	Tolerance metrics.Float `json:"tolerance_s"`
 
 	Submit  Spread `json:"submit_s"`
 	Start   Spread `json:"start_s"`
@@ -73,7 +78,8 @@ type JobDifference struct {
 
 // compareJobs compares two sets job by job.
 func compareJobs(a, b []table, opts Options) JobView {
-	v := JobView{Only: []int{0, 0}, NoStart: []int{0, 0}, Shift: seconds(b[0].shift), Largest: []JobDifference{}}
+	v := JobView{Only: []int{0, 0}, NoStart: []int{0, 0}, Shift: seconds(b[0].shift), Largest: []JobDifference{},
+		Tolerance: seconds(opts.Tolerance)}
 	first := math.Inf(1)
 	for _, key := range a[0].keys {
 		first = min(first, a[0].byKey[key].Submit.Seconds())
@@ -81,7 +87,7 @@ func compareJobs(a, b []table, opts Options) JobView {
 	var values columns
 	for i, key := range a[0].keys {
 		if b[0].byKey[key] == nil {
-			v.Only[0]++
+			v.count(&v.Only[0], &b[0], key)
 			continue
 		}
 		v.Matched++
@@ -92,22 +98,43 @@ func compareJobs(a, b []table, opts Options) JobView {
 			Wait: metrics.Float(y.wait - x.wait), RunTime: metrics.Float(y.runTime - x.runTime),
 			BaselineWait: metrics.Float(x.wait), SetWait: metrics.Float(y.wait),
 		}
+		if a[0].preset(a[0].byKey[key].Start) || b[0].preset(b[0].byKey[key].Start) {
+			d.Submit = metrics.NoValue() // a run submits a preset job just before its start
+		}
 		v.differences = append(v.differences, d)
 		if math.IsNaN(x.start) != math.IsNaN(y.start) {
 			if math.IsNaN(x.start) {
-				v.NoStart[0]++
+				v.count(&v.NoStart[0], &a[0], key)
 			} else {
-				v.NoStart[1]++
+				v.count(&v.NoStart[1], &b[0], key)
 			}
 		}
 	}
 	for _, key := range b[0].keys {
 		if a[0].byKey[key] == nil {
-			v.Only[1]++
+			v.count(&v.Only[1], &a[0], key)
 		}
 	}
 	v.sumUp(opts)
 	return v
+}
+
+// count counts a job that a run lacks or did not start, unless that run ended before it came to the job.
+func (v *JobView) count(n *int, t *table, key Key) {
+	if t.unreached(key) {
+		n = &v.NotReached
+	}
+	*n++
+}
+
+// bothStarted returns the mean waits of the jobs that started on both sides, and how many they are.
+func (v *JobView) bothStarted() (was, is metrics.Float, n int) {
+	for i := range v.differences {
+		if d := &v.differences[i]; d.Wait.Known() {
+			was, is, n = was+d.BaselineWait, is+d.SetWait, n+1
+		}
+	}
+	return was / metrics.Float(n), is / metrics.Float(n), n
 }
 
 // sumUp computes the spreads and the lists from the differences.

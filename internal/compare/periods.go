@@ -297,29 +297,24 @@ func (p *Periods) render(b *bytes.Buffer, first, second string) {
 		fmt.Fprintf(b, "  %s: %s on %s, load %s of %s\n", letter,
 			quantity.Regular(p.Jobs[i], "job"), quantity.Regular(p.Days[i], "day"), p.Load[i].Percent(), machine)
 	}
-	fmt.Fprintf(b, "\n  %-24s", "")
-	for _, name := range []string{"mean ", "median ", "p90 "} {
-		fmt.Fprintf(b, "%12s%12s", name+first, name+second)
-	}
-	fmt.Fprintf(b, "%9s%9s\n", "Cliff", "p")
+	table := quantity.NewTable(26, 12, 12, 12, 12, 12, 12, 9, 9)
+	table.Row("", "mean "+first, "mean "+second, "median "+first, "median "+second, "p90 "+first, "p90 "+second, "Cliff",
+		"p")
 	for _, q := range p.Quantities {
 		name := q.Label
 		if q.Unit != "" {
 			name += " [" + q.Unit + "]"
 		}
-		fmt.Fprintf(b, "  %-24s", name)
-		for _, v := range []metrics.Float{q.Mean[0], q.Mean[1], q.Median[0], q.Median[1], q.P90[0], q.P90[1]} {
-			fmt.Fprintf(b, "%12s", v.Text())
-		}
-		fmt.Fprintf(b, "%9s%9s\n", q.CliffsDelta.Text(), q.P.Text())
+		table.Row("  "+name, q.Mean[0].Text(), q.Mean[1].Text(), q.Median[0].Text(), q.Median[1].Text(), q.P90[0].Text(),
+			q.P90[1].Text(), q.CliffsDelta.Text(), q.P.Text())
 	}
-	b.WriteString("  p is that of the means of days; it has no value below three days\n")
-	fmt.Fprintf(b, "\n  %-50s%9s%14s%14s%11s\n", "difference of the mean waits, "+second+" - "+first,
-		"jobs", "as it was", "standardized", "explained")
+	b.WriteString("\n" + table.String() + "  p is that of the means of days; it has no value below three days\n")
+	table = quantity.NewTable(52, 9, 14, 14, 11)
+	table.Row("  difference of the mean waits, "+second+" - "+first, "jobs", "as it was", "standardized", "explained")
 	for _, f := range p.Factors {
-		fmt.Fprintf(b, "  %-50s%9s%14s%14s%11s\n", f.Factor,
-			f.Covered.Percent(), f.Difference.Clock(), f.Standardized.Clock(), f.Explained.Percent())
+		table.Row("  "+f.Factor, f.Covered.Percent(), f.Difference.Clock(), f.Standardized.Clock(), f.Explained.Percent())
 	}
+	b.WriteString("\n" + table.String())
 	fmt.Fprintf(b, "  standardized: as if the jobs of %s had been distributed as those of %s;\n", second, first)
 	b.WriteString("  each factor by itself, so that shares do not add up\n")
 }

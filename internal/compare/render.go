@@ -61,18 +61,14 @@ func (c *Comparison) renderSets(b *bytes.Buffer) {
 		first := s.Runs[0]
 		what := "1 run"
 		if n := len(s.Runs); n > 1 {
-			what = fmt.Sprintf("%d %s", n, quantity.Plural(n, "realization", "realizations"))
+			what = quantity.Regular(n, "realization")
 		}
 		engine := first.MadeBy
 		if first.Clock != "" {
 			engine += ", clock " + first.Clock
 		}
-		role := ""
-		if i == 0 {
-			role = "  [baseline]"
-		}
-		fmt.Fprintf(b, "%s  %s: %s, %s, %d %s%s\n", Letter(i), s.Name, what, engine, first.Jobs,
-			quantity.Plural(first.Jobs, "job", "jobs"), role)
+		role := map[bool]string{true: "  [baseline]"}[i == 0]
+		fmt.Fprintf(b, "%s  %s: %s, %s, %s%s\n", Letter(i), s.Name, what, engine, quantity.Regular(first.Jobs, "job"), role)
 	}
 	if !c.Inference {
 		fmt.Fprintf(b, "\nNo inference is possible: %s.\nWhat follows is true of these runs alone.\n", c.Reason)
@@ -99,7 +95,9 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 			pValue(t.Depth.P),
 			Letter(p.Set), Letter(p.Baseline), t.Depth.QBaseline.Text(), Letter(p.Baseline), Letter(p.Set), t.Depth.QSet.Text())
 	}
-	c.renderNodes(b, p)
+	if len(c.Nodes) > 0 {
+		c.renderTable(b, p, "nodes, each once", c.Nodes)
+	}
 	c.renderWaits(b, p)
 	if p.Recorded != nil {
 		b.WriteString("\n")
@@ -140,23 +138,20 @@ func plainSpaces(text string) string { return strings.ReplaceAll(text, quantity.
 
 // renderTable writes the head of a table of figures and its lines.
 func (c *Comparison) renderTable(b *bytes.Buffer, p *Pair, title string, table []Metric) {
-	name := Letter(p.Set) + " - " + Letter(p.Baseline)
+	rows := quantity.NewTable(24, 12, 12, 12, 10)
+	head := []any{title, Letter(p.Baseline), Letter(p.Set), Letter(p.Set) + " - " + Letter(p.Baseline)}
 	if c.Inference {
-		fmt.Fprintf(b, "\n%-24s%12s%12s%12s%24s%8s%8s\n", title, Letter(p.Baseline), Letter(p.Set), name,
-			fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "p Holm")
+		rows = quantity.NewTable(24, 12, 12, 12, 24, 8, 8)
+		rows.Row(append(head, fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "p Holm")...)
 	} else {
-		fmt.Fprintf(b, "\n%-24s%12s%12s%12s%10s\n", title, Letter(p.Baseline), Letter(p.Set), name, "relative")
+		rows.Row(append(head, "relative")...)
 	}
 	for i := range table {
-		c.renderMetric(b, &table[i], p)
+		if row := c.metricRow(&table[i], p); row != nil {
+			rows.Row(row...)
+		}
 	}
-}
-
-// renderNodes writes how long nodes had jobs, in one set and the baseline.
-func (c *Comparison) renderNodes(b *bytes.Buffer, p *Pair) {
-	if len(c.Nodes) > 0 {
-		c.renderTable(b, p, "nodes, each once", c.Nodes)
-	}
+	b.WriteString("\n" + rows.String())
 }
 
 // renderWaits writes why jobs waited, in one set and the baseline.
@@ -203,20 +198,19 @@ func (c *Comparison) renderPower(b *bytes.Buffer, p *Pair) {
 	}
 }
 
-func (c *Comparison) renderMetric(b *bytes.Buffer, m *Metric, p *Pair) {
+// metricRow returns the cells of a figure, nil if it is not known of either set.
+func (c *Comparison) metricRow(m *Metric, p *Pair) []any {
 	d := m.difference(p.Set)
 	if d == nil || !m.Sets[p.Baseline].Mean.Known() && !m.Sets[p.Set].Mean.Known() {
-		return
+		return nil
 	}
 	label := m.Label
 	if m.Unit != "" {
 		label += " [" + m.Unit + "]"
 	}
-	fmt.Fprintf(b, "%-24s%12s%12s%12s", label, m.Format(m.Sets[p.Baseline].Mean), m.Format(m.Sets[p.Set].Mean),
-		m.FormatDifference(d.Difference))
+	row := []any{label, m.Format(m.Sets[p.Baseline].Mean), m.Format(m.Sets[p.Set].Mean), m.FormatDifference(d.Difference)}
 	if !c.Inference {
-		fmt.Fprintf(b, "%10s\n", signedPercent(d.Relative))
-		return
+		return append(row, signedPercent(d.Relative))
 	}
 	mark := ""
 	if d.Significant(c.Level) {
@@ -226,7 +220,7 @@ func (c *Comparison) renderMetric(b *bytes.Buffer, m *Metric, p *Pair) {
 	if d.Low.Known() {
 		interval = m.FormatDifference(d.Low) + " to " + m.FormatDifference(d.High)
 	}
-	fmt.Fprintf(b, " %23s%8s%8s%s\n", interval, pValue(d.P), pValue(d.PAdjusted), mark)
+	return append(row, interval, pValue(d.P), pValue(d.PAdjusted), mark)
 }
 
 // difference returns the difference of a set from the baseline.
@@ -274,7 +268,7 @@ func signedPercent(v metrics.Float) string {
 }
 
 func renderJobs(b *bytes.Buffer, v *JobView, name string) {
-	fmt.Fprintf(b, "\njob by job, %s: %d %s on both sides", name, v.Matched, quantity.Plural(v.Matched, "job", "jobs"))
+	fmt.Fprintf(b, "\njob by job, %s: %s on both sides", name, quantity.Regular(v.Matched, "job"))
 	if v.ByName {
 		b.WriteString(" by their names, as no ID is the same")
 	}
@@ -284,8 +278,11 @@ func renderJobs(b *bytes.Buffer, v *JobView, name string) {
 	if v.NoStart[0]+v.NoStart[1] > 0 {
 		fmt.Fprintf(b, ", %d started in one only", v.NoStart[0]+v.NoStart[1])
 	}
-	fmt.Fprintf(b, "\n%-14s%9s%12s%12s%12s%12s%12s%12s\n", "  seconds", "changed", "mean", "mean abs", "p5", "median",
-		"p95", "largest")
+	if v.NotReached > 0 {
+		fmt.Fprintf(b, ", %d not reached by a run that ended early", v.NotReached)
+	}
+	table := quantity.NewTable(14, 14, 12, 12, 12, 12, 12, 12)
+	table.Row("  seconds", "changed > "+v.Tolerance.Text(), "mean", "mean abs", "p5", "median", "p95", "largest")
 	for _, row := range []struct {
 		name string
 		Spread
@@ -295,9 +292,10 @@ func renderJobs(b *bytes.Buffer, v *JobView, name string) {
 		if -s.Min > s.Max {
 			largest = s.Min
 		}
-		fmt.Fprintf(b, "  %-12s%9d%12s%12s%12s%12s%12s%12s\n", row.name, s.Changed, s.Mean.Text(), s.MeanAbs.Text(),
-			s.P5.Text(), s.Median.Text(), s.P95.Text(), largest.Text())
+		table.Row("  "+row.name, s.Changed, s.Mean.Text(), s.MeanAbs.Text(), s.P5.Text(), s.Median.Text(), s.P95.Text(),
+			largest.Text())
 	}
+	b.WriteString("\n" + table.String())
 	if len(v.Largest) == 0 {
 		return
 	}
@@ -335,7 +333,7 @@ func renderReleases(b *bytes.Buffer, p *Pair) {
 	}
 	fmt.Fprintf(b, "  submissions: sbatch makes %d of %d otherwise\n", r.Submissions.Different, r.Submissions.Compared)
 	for _, f := range r.Submissions.Fields {
-		fmt.Fprintf(b, "    %s: %s, first job %s: %s instead of %s\n", f.Name, plural(f.Jobs, "job"), f.Job, f.Set,
+		fmt.Fprintf(b, "    %s: %s, first job %s: %s instead of %s\n", f.Name, quantity.Regular(f.Jobs, "job"), f.Job, f.Set,
 			f.Baseline)
 	}
 	if q := r.Priorities; q.Different > 0 {
@@ -347,7 +345,7 @@ func renderReleases(b *bytes.Buffer, p *Pair) {
 			"instead of %d\n",
 			q.Different, q.Compared, q.First, when, q.Set, q.Baseline)
 	} else if q.Compared > 0 {
-		fmt.Fprintf(b, "  priorities at submission: the same for all of %s\n", plural(q.Compared, "job"))
+		fmt.Fprintf(b, "  priorities at submission: the same for all of %s\n", quantity.Regular(q.Compared, "job"))
 	}
 	if len(r.Known) > 0 {
 		b.WriteString("  known changes of Slurm between the two (not a complete list):\n")
@@ -363,10 +361,13 @@ func (p *Pair) Agreement() string {
 	case v.Matched == 0:
 		return "no job in common: the runs have no job of the same ID, and names that repeat or differ, so they cannot be " +
 			"compared job by job"
+	case v.NotReached > 0:
+		return fmt.Sprintf("no divergence in the %s that both sides have until a run ended early: their first runs agree in "+
+			"each of them", quantity.Regular(v.Matched, "job"))
 	case v.Only[0]+v.Only[1] > 0:
 		return fmt.Sprintf("no divergence in the %s that both sides have: their first runs agree in each of them; %d and "+
 			"%d %s on one side only",
-			plural(v.Matched, "job"), v.Only[0], v.Only[1], quantity.Plural(v.Only[1], "job is", "jobs are"))
+			quantity.Regular(v.Matched, "job"), v.Only[0], v.Only[1], quantity.Plural(v.Only[1], "job is", "jobs are"))
 	}
 	return "no divergence: the first runs of both sides agree in every job"
 }
@@ -388,7 +389,7 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		}
 		fmt.Fprintf(b, "\nfirst divergence, %s: %s\n", d.At.Text(zone), d.Reason)
 		fmt.Fprintf(b, "  %s in %s, %s on %s, limit %s\n", orNone(d.User), orNone(d.Partition),
-			plural(d.Processors, "processor"), plural(d.NodeCount, "node"), d.TimeLimit.Clock())
+			quantity.Regular(d.Processors, "processor"), quantity.Regular(d.NodeCount, "node"), d.TimeLimit.Clock())
 		for _, side := range []struct {
 			set int
 			Situation
@@ -398,11 +399,9 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 			if s.By != "" {
 				started += " by the " + string(s.By) + " scheduler"
 			}
-			fmt.Fprintf(b, "  %s: started %s on %s; just before, %d %s waited and %d ran on %d %s (%d %s)\n",
-				Letter(side.set), started, orNone(s.Nodes), s.Queued,
-				quantity.Plural(s.Queued, "job", "jobs"), s.Running, s.BusyNodes,
-				quantity.Plural(s.BusyNodes, "node", "nodes"), s.BusyProcessors,
-				quantity.Plural(s.BusyProcessors, "processor", "processors"))
+			fmt.Fprintf(b, "  %s: started %s on %s; just before, %s waited and %d ran on %s (%s)\n",
+				Letter(side.set), started, orNone(s.Nodes), quantity.Regular(s.Queued, "job"), s.Running,
+				quantity.Regular(s.BusyNodes, "node"), quantity.Regular(s.BusyProcessors, "processor"))
 			if len(s.OnlyQueued)+len(s.OnlyRunning) > 0 || s.OnlyBusy != "" {
 				fmt.Fprintf(b, "     only here: waiting %s; running %s; busy %s\n", names(s.OnlyQueued), names(s.OnlyRunning),
 					orNone(s.OnlyBusy))
@@ -430,11 +429,6 @@ func renderCauses(b *bytes.Buffer, d *Divergence, say bool) {
 	}
 }
 
-// plural writes a number of things whose plural ends in s.
-func plural(n int, noun string) string {
-	return fmt.Sprintf("%d %s", n, quantity.Plural(n, noun, noun+"s"))
-}
-
 func orNone(s string) string {
 	if s == "" {
 		return "-"
@@ -443,8 +437,9 @@ func orNone(s string) string {
 }
 
 func (c *Comparison) renderDistances(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\ndistances between runs over the waits of %d %s [s], mean ± standard deviation:\n",
-		c.Distances.Jobs, quantity.Plural(c.Distances.Jobs, "job", "jobs"))
+	fmt.Fprintf(b, "\ndistances between runs over the waits of %s [s], mean ± standard deviation:\n",
+		quantity.Regular(c.Distances.Jobs, "job"))
+	table := quantity.NewTable(14, 12)
 	for _, block := range c.Distances.Blocks {
 		if block.Pairs == 0 {
 			continue
@@ -453,16 +448,16 @@ func (c *Comparison) renderDistances(b *bytes.Buffer) {
 		if block.Sets[0] != block.Sets[1] {
 			where = Letter(block.Sets[0]) + " to " + Letter(block.Sets[1])
 		}
-		fmt.Fprintf(b, "  %-12s%12s ± %s (%d %s)\n", where, block.Mean.Text(), block.Deviation.Text(), block.Pairs,
-			quantity.Plural(block.Pairs, "pair", "pairs"))
+		table.Row("  "+where, block.Mean.Text(), " ± "+block.Deviation.Text()+" ("+quantity.Regular(block.Pairs, "pair")+")")
 	}
+	b.WriteString(table.String())
 }
 
 func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group) {
 	for set := 1; set < len(c.Sets); set++ {
-		fmt.Fprintf(b, "\n%-22s%16s%14s%14s%14s%24s%8s%12s%8s\n", fmt.Sprintf("by %s, %s - %s", by, Letter(set), Letter(0)),
-			"jobs", "mean wait "+Letter(0), "mean wait "+Letter(set), "difference", fmt.Sprintf("%.4g %% interval", 100*c.Level),
-			"p", "sum [h]", "share")
+		table := quantity.NewTable(22, 16, 14, 14, 14, 24, 8, 12, 8)
+		table.Row(fmt.Sprintf("by %s, %s - %s", by, Letter(set), Letter(0)), "jobs", "mean wait "+Letter(0),
+			"mean wait "+Letter(set), "difference", fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "sum [h]", "share")
 		for _, g := range ByChange(groups, set) {
 			sum, share := g.change(groups, set)
 			for i := range g.Metrics {
@@ -475,12 +470,11 @@ func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group
 				if d.Low.Known() {
 					interval = d.Low.Text() + " to " + d.High.Text()
 				}
-				fmt.Fprintf(b, "%-22s%16s%14s%14s%14s%24s%8s%12s%8s\n", orNone(g.Name),
-					fmt.Sprintf("%d/%d", g.Jobs[0], g.Jobs[set]),
-					m.Sets[0].Mean.Text(), m.Sets[set].Mean.Text(), d.Difference.Text(), interval, pValue(d.P), (sum / 3600).Text(),
-					share.Percent())
+				table.Row(orNone(g.Name), fmt.Sprintf("%d/%d", g.Jobs[0], g.Jobs[set]), m.Sets[0].Mean.Text(),
+					m.Sets[set].Mean.Text(), d.Difference.Text(), interval, pValue(d.P), (sum / 3600).Text(), share.Percent())
 			}
 		}
+		b.WriteString("\n" + table.String())
 		renderSides(b, by, groups, set)
 	}
 }

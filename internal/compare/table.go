@@ -120,8 +120,8 @@ func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row)
 	return out, nil
 }
 
-// countOwnJobs lets each window count only the jobs that were submitted in it, if a set is of another window than the
-// baseline: of another start, with few jobs in common or none.
+// countOwnJobs leaves out jobs that were submitted before their window, if the windows of two sets differ: their starts
+// differ, and few jobs are in both.
 func countOwnJobs(sets [][]table) {
 	base := &sets[0][0]
 	other := func(runs []table) bool {
@@ -208,6 +208,16 @@ func (t *table) side() releases.Side {
 func (t *table) preset(start hpc.Time) bool {
 	return start != 0 && start < t.Manifest.WindowStart
 }
+
+// unreached reports whether a run ended early, before it came to a job: the job was not yet submitted, or it waited
+// still.
+func (t *table) unreached(key Key) bool {
+	row := t.row(key)
+	return ended(t.Manifest.State) && (row == nil || row.State != hpc.Rejected && row.Start == 0 && row.End == 0)
+}
+
+// ended reports whether a state is that of a run that ended early.
+func ended(s run.State) bool { return s != "" && s != run.StateComplete }
 
 // dateGap is the difference of submissions above which two runs are taken to be on
 // different dates. Smaller differences count as differences in the submissions.

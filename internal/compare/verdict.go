@@ -24,7 +24,7 @@ const sameStart = time.Minute
 // agreement is the share of jobs with the same start above which the verdict names no causes.
 const agreement = 0.99
 
-// Judge holds a run against the record of its workload. rows are the run's. It returns nil for a
+// Judge compares a run with the record of its workload. rows are the run's. It returns nil for a
 // workload that records no starts, and for a run of which no job started on both sides.
 func Judge(w *workload.Workload, rows iter.Seq[*run.Row], m *run.Manifest) *run.Verdict {
 	recorded, err := run.FromWorkload(w)
@@ -82,7 +82,7 @@ type judged struct {
 
 func (j *judged) difference() float64 { return math.Abs(j.waits - j.waited) }
 
-// newVerdict holds replays against a record. What it says of single jobs is of the first replay.
+// newVerdict compares replays with a record. What it says of single jobs is of the first replay.
 func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 	jobs := match(recorded, &replays[0])
 	if len(jobs) == 0 {
@@ -92,9 +92,9 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 	for i := range replays {
 		v.Distance += distanceOf(match(recorded, &replays[i])) / float64(len(replays))
 	}
-	for _, number := range recorded.numbers {
+	for i, number := range recorded.numbers {
 		switch a, b := recorded.moments[number].start != 0, replays[0].moments[number].start != 0; {
-		case a && !b:
+		case a && !b && !replays[0].unreached(recorded.keys[i]):
 			v.OnlyRecorded++
 		case b && !a:
 			v.OnlyReplayed++
@@ -114,7 +114,7 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 }
 
 // lacksOf returns what the replayed workload lacks, by codes. The record may be another workload: the replay of a log
-// that asks for features can be held against an accounting that has no such field. A replay without files is one
+// that asks for features can be compared with an accounting that has no such field. A replay without files is one
 // of the record itself.
 func lacksOf(recorded, replayed *table) (map[string]string, error) {
 	list := recorded.Manifest.Warnings
@@ -246,8 +246,8 @@ func causes(v *run.Verdict, lacks map[string]string, recorded, replayed *run.Man
 			metrics.Float(v.FreeNodes).Percent()))
 	}
 	if v.OnlyRecorded > v.Jobs/100 {
-		list = slices.Insert(list, 0, fmt.Sprintf("%d %s ran in production and not in the replay: rejected, or never "+
-			"able to start", v.OnlyRecorded, quantity.Plural(v.OnlyRecorded, "job", "jobs")))
+		list = slices.Insert(list, 0, quantity.Regular(v.OnlyRecorded, "job")+" ran in production and not in the replay: "+
+			"rejected, or never able to start")
 	}
 	const left = workload.RuleLeftRunning
 	if n := max(recorded.Workload.Rules[left], replayed.Workload.Rules[left]); n > 0 {

@@ -8,6 +8,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm/slurm"
+	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/workload"
@@ -109,6 +110,17 @@ func refusedCommands(cluster *conf.Cluster) string {
 		return ""
 	}
 	n := len(declared.Mistakes)
-	return fmt.Sprintf("sacctmgr refuses %d %s of the cluster's accounts, the first: %s (rmreplay workload validate --cluster lists them)",
-		n, quantity.Plural(n, "command", "commands"), declared.Mistakes[0])
+	return fmt.Sprintf("sacctmgr refuses %s of the cluster's accounts, the first: %s (rmreplay workload validate --cluster lists them)",
+		quantity.Regular(n, "command"), declared.Mistakes[0])
+}
+
+// refuseHopeless returns an error if sacctmgr refuses commands of a cluster's file, and Slurm would then reject every
+// job: such a run cannot be valid and shows nothing. A run with some of its jobs is played, and is not valid.
+func refuseHopeless(cluster *conf.Cluster, forecast *admission.Forecast, jobs int) error {
+	text := refusedCommands(cluster)
+	if text == "" || jobs == 0 || forecast.Rejected < jobs {
+		return nil
+	}
+	return inputError(fmt.Errorf("checking the cluster: %s; for want of what they would make, Slurm rejects all of %s", text,
+		quantity.Regular(jobs, "job")))
 }

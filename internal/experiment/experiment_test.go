@@ -85,6 +85,18 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
+// twoNodes is the slurm.conf of a cluster with accounting.
+const twoNodes = `ClusterName=two
+SlurmctldHost=ctl
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerType=sched/backfill
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageEnforce=associations
+NodeName=n[1-2] CPUs=1
+PartitionName=batch Nodes=n[1-2] Default=YES
+`
+
 // A replay on the stock Slurm runs in the same way, here on a cluster with accounting.
 func TestReplay(t *testing.T) {
 	if testing.Short() {
@@ -95,16 +107,7 @@ func TestReplay(t *testing.T) {
 	}
 	cluster := filepath.Join(t.TempDir(), "cluster")
 	writeCluster(t, cluster, map[string]string{
-		"slurm.conf": `ClusterName=two
-SlurmctldHost=ctl
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-SchedulerType=sched/backfill
-AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageEnforce=associations
-NodeName=n[1-2] CPUs=1
-PartitionName=batch Nodes=n[1-2] Default=YES
-`,
+		"slurm.conf":        twoNodes,
 		"accounts.sacctmgr": "add cluster two\nadd account physics\nadd user ada account=physics\n",
 		"users":             "ada:20001:physics:20001\n",
 	})
@@ -135,6 +138,68 @@ PartitionName=batch Nodes=n[1-2] Default=YES
 	}
 	if r, err := run.Open(spec.Output); err != nil || r.Manifest.State != run.StateInterrupted {
 		t.Errorf("the record of an interrupted replay: %v", err)
+	}
+}
+
+// A mistake in the commands for sacctmgr comes first in what a run says on both engines, before the rejections that
+// follow from it. If nothing but rejections follows, both refuse the run before it starts, with the same words.
+func TestRefusedAccounts(t *testing.T) {
+	const order = "add qos high preempt=long\nadd qos long\nadd cluster two qos=normal,high,long\nadd account physics\nadd user ada account=physics\n"
+	const own = "sacctmgr refused a command (logs/sacctmgr.log has its whole output): "
+	for name, test := range map[string]struct{ accounts, refused, warned string }{
+		"all":  {order, "accounts.sacctmgr:1: QOS long: no command above declares it", ""},
+		"some": {"add cluster two\nadd account physics\nadd user ada account=physics\nadd user bob account=chem\n", "", "accounts.sacctmgr:4: account chem: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := filepath.Join(t.TempDir(), "cluster")
+			writeCluster(t, cluster, map[string]string{
+				"slurm.conf":        twoNodes,
+				"accounts.sacctmgr": test.accounts,
+				"users":             "ada:20001:physics:20001\nbob:20002:chem:20002\n",
+			})
+			var refusals []string
+			for engine, given := range map[string]Spec{
+				"slurm": {Slurm: &Slurm{Cluster: cluster, Lead: 30 * time.Second}},
+				"model": {Simulator: &Simulator{Policy: SlurmPolicy, Cluster: cluster}},
+			} {
+				if _, err := install.Find(); engine == "slurm" && (err != nil || testing.Short()) {
+					t.Logf("SKIPPED: no replay on real Slurm: %v", err)
+					continue
+				}
+				spec := simulation(t)
+				spec.Simulator, spec.Slurm = given.Simulator, given.Slurm
+				spec.Workload.Value.Jobs.Append(&hpc.Job{ID: "j4", Submit: spec.Workload.Value.Epoch.Add(time.Hour),
+					Request: hpc.Request{User: "bob", Tasks: 1, TimeLimit: time.Minute}, Behaviour: hpc.Behaviour{RunTime: time.Second}})
+				var notices []string
+				_, err := Run(t.Context(), spec, Hooks{Notice: func(text string) { notices = append(notices, text) }})
+				if test.refused != "" {
+					var bad *InputError
+					if !errors.As(err, &bad) || !strings.Contains(err.Error(), test.refused) || !strings.Contains(err.Error(), "rejects all of 4 jobs") {
+						t.Errorf("%s: error %v", engine, err)
+					}
+					refusals = append(refusals, fmt.Sprint(err))
+					continue
+				}
+				if err != nil || len(notices) == 0 || !strings.Contains(notices[0], test.warned) {
+					t.Fatalf("%s: %v, notices %q", engine, err, notices)
+				}
+				r, err := run.Open(spec.Output)
+				if err != nil {
+					t.Fatal(err)
+				}
+				doubt := r.Manifest.Doubt()
+				if !strings.HasPrefix(doubt, "sacctmgr refuses 1 command of the cluster's accounts, the first: ") || !strings.Contains(doubt, test.warned) ||
+					strings.Contains(doubt, own) != (engine == "slurm") {
+					t.Errorf("%s: %q, want file and line, and sacctmgr's own words of Slurm", engine, doubt)
+				}
+				if n := r.Manifest.Jobs.Rejected; n != 1 {
+					t.Errorf("%s: %d jobs rejected, want that of bob", engine, n)
+				}
+			}
+			if len(slices.Compact(refusals)) > 1 {
+				t.Errorf("the engines differ: %q", refusals)
+			}
+		})
 	}
 }
 

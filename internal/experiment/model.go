@@ -138,13 +138,13 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 	config.Release, config.Epoch = e.release, p.begin
 	config.PreRoll, config.PresetBurst = p.begin < w.Start, w.PresetBurst()
 	config.Rejected = map[string]string{}
-	site.Foresee(w, func(job string, why admission.Finding) {
+	forecast := site.Foresee(w, func(job string, why admission.Finding) {
 		own := why.Rule == admission.RuleReservation || why.Slurm == admission.NoSuchNodes // which the model has itself
 		if why.Verdict == admission.Rejected && !own {
 			config.Rejected[job] = why.Text
 		}
 	})
-	return config, nil
+	return config, refuseHopeless(cluster, forecast, w.Jobs.Len())
 }
 
 // modelOf returns the configuration of a cluster as the model takes it.

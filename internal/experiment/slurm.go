@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -131,7 +132,10 @@ func (e *slurmEngine) admit(p *Prepared) error {
 	if err := refuseErrors(e.foreseen.problems); err != nil {
 		return inputError(fmt.Errorf("checking the cluster: %w", err))
 	}
-	return nil
+	if e.foreseen.err != nil || e.spec.WithoutAccounting {
+		return nil
+	}
+	return refuseHopeless(withMade(e.cluster, p.workload), e.foreseen.forecast, p.workload.Jobs.Len())
 }
 
 // find finds Slurm, and returns an error if this machine cannot replay the cluster with it.
@@ -331,10 +335,18 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	if err == nil {
 		err = rerr
 	}
+	// Rejections follow from a command that sacctmgr refused, so that it comes before what the audit finds.
+	refused := func(w slurm.Warning) bool { return w.Code == "sacctmgr" }
+	for _, w := range report.Warnings {
+		if text := refusedCommands(withMade(e.cluster, p.workload)); refused(w) {
+			w.Text = strings.TrimPrefix(text+"; ", "; ") + w.Text
+			err = errors.Join(err, record.Warn(run.Warning{Code: w.Code, Text: w.Text, AffectsResult: w.AffectsResult, Count: 1}))
+		}
+	}
 	if err == nil {
 		err = e.audit(p, record, result, report, fixed.Unknown)
 	}
-	for _, w := range report.Warnings {
+	for _, w := range slices.DeleteFunc(report.Warnings, refused) {
 		err = errors.Join(err, record.Warn(run.Warning{Code: w.Code, Text: w.Text, AffectsResult: w.AffectsResult, Count: 1}))
 	}
 	if cerr := engine.Close(); cerr != nil && err == nil {

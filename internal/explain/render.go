@@ -244,25 +244,31 @@ func (g *Group) render(b *bytes.Buffer, name string) {
 			quantity.Regular(g.NeverStarted, "job"), hours(g.NeverStartedWait))
 	}
 	metrics.RenderWaitParts(b, g.Parts)
+	causes := quantity.NewTable(22, 9, 9)
 	for i, c := range g.Causes {
 		if i == 0 {
-			fmt.Fprintf(b, "\n%-22s%9s%9s   %s\n", "causes", "hours", "share", "examples")
+			b.WriteByte('\n')
+			causes.Row("causes", "hours", "share", "   examples")
 		}
-		fmt.Fprintf(b, "  %-20s%9s%9s   %s\n      %s\n", cmp.Or(string(c.Kind), "not known"), hours(c.Seconds), c.Share.Percent(), strings.Join(c.Examples, ", "), c.Text)
+		causes.Row("  "+cmp.Or(string(c.Kind), "not known"), hours(c.Seconds), c.Share.Percent(),
+			fmt.Sprintf("   %s\n      %s", strings.Join(c.Examples, ", "), c.Text))
 	}
 	if g.OtherCauses > 0 {
-		fmt.Fprintf(b, "  %-20s%9s\n", "other causes", hours(g.OtherCauses))
+		causes.Row("  other causes", hours(g.OtherCauses))
 	}
+	b.WriteString(causes.String())
 	if g.Looks > 0 {
 		fmt.Fprintf(b, "  (waits for nodes are explained at %s)\n", quantity.Regular(g.Looks, "instant"))
 	}
 	if len(g.Rivals) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%-22s%9s%9s   (jobs of the group itself: %s)\n", "who held processors", "mean", "share", g.OwnShare.Percent())
+	held := quantity.NewTable(22, 9, 9)
+	held.Row("who held processors", "mean", "share", "   (jobs of the group itself: "+g.OwnShare.Percent()+")")
 	for _, r := range g.Rivals {
-		fmt.Fprintf(b, "  %-20s%9.1f%9s\n", orNone(r.Name), float64(r.Processors), r.Share.Percent())
+		held.Row("  "+orNone(r.Name), fmt.Sprintf("%.1f", r.Processors), r.Share.Percent())
 	}
+	b.WriteString("\n" + held.String())
 }
 
 func renderCauses(b *bytes.Buffer, causes []Cause) {

@@ -98,7 +98,7 @@ func (q *Queue) repeat(w *workload.Workload, l learned, opts Options, realizatio
 	}
 }
 
-// tasksAt returns how many cases at the beginning of a list are tasks of one array; 1 if the first is none.
+// tasksAt returns how many cases at the beginning of a list are tasks of one array; 1 if the first is not a task.
 func tasksAt(list []predict.Case) int {
 	n := 1
 	for list[0].Request.Array != "" && n < len(list) && list[n].Job == list[0].Job {

@@ -26,9 +26,21 @@ type EvaluateOptions struct {
 	NewLearner func() (Learner, error)
 	// Instant, if not nil, is called before each instant.
 	Instant func(i, n int, at hpc.Time)
+	// See, if not nil, takes the forecasts of each instant, with the starts in the run. The instants are in order.
+	See func(at hpc.Time, list []Outcome)
 }
 
-// Evaluation holds forecasts against what a run did.
+// Outcome is the forecast of a job that waited at an instant, and when it started in the run.
+type Outcome struct {
+	Key       Key
+	Partition string
+	// Start is that in the run, also after the horizon. The quantiles are [Later] after it.
+	Start, P10, P50, P90 hpc.Time
+	// Slurm is Slurm's own estimate; 0 if the run has none.
+	Slurm hpc.Time
+}
+
+// Evaluation compares forecasts with what a run did.
 type Evaluation struct {
 	Run          string   `json:"run"`
 	Engine       string   `json:"engine"`
@@ -217,6 +229,7 @@ func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (*Evaluation
 	if len(instants) == 0 {
 		instants = c.instants(opts.Instants, opts.Seed)
 	}
+	slices.Sort(instants)
 	if len(instants) == 0 {
 		return nil, fmt.Errorf("evaluating forecasts of %s: no job waits in the run, so there is nothing to forecast", e.Run)
 	}
@@ -280,7 +293,7 @@ func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts E
 			return err
 		}
 	}
-	e.score(c, q, forecasts, limits, opts.horizon(at))
+	e.score(c, q, forecasts, limits, opts)
 	return nil
 }
 
@@ -318,15 +331,20 @@ func (e *Evaluation) again(ctx context.Context, c *Course, instants []hpc.Time, 
 		for _, key := range q.Pending() {
 			forecasts[key] = []hpc.Time{seen(r.start(key, at), opts.horizon(at))}
 		}
-		e.score(c, q, forecasts, nil, opts.horizon(at))
+		e.score(c, q, forecasts, nil, opts)
 	}
 	return nil
 }
 
-// score holds the forecasts of an instant, and those with time limits as run times, against the run up
+// score compares the forecasts of an instant, and those with time limits as run times, with the run up
 // to the horizon.
-func (e *Evaluation) score(c *Course, q *Queue, forecasts, limits Starts, horizon hpc.Time) {
-	starts := c.starts(q.At)
+func (e *Evaluation) score(c *Course, q *Queue, forecasts, limits Starts, opts EvaluateOptions) {
+	starts, horizon := c.starts(q.At), opts.horizon(q.At)
+	partitions := map[string]string{}
+	for _, job := range q.Workload.Jobs.All() {
+		partitions[job.ID] = job.Partition
+	}
+	var list []Outcome
 	one := Instant{At: q.At.Std()}
 	for _, key := range q.Pending() {
 		one.Pending++
@@ -335,8 +353,10 @@ func (e *Evaluation) score(c *Course, q *Queue, forecasts, limits Starts, horizo
 			one.Unstarted++
 			continue
 		}
-		actual = seen(actual, horizon)
 		forecast := forecasts[key]
+		list = append(list, Outcome{key, partitions[key.Job], actual, Quantile(forecast, 0.1), Quantile(forecast, 0.5),
+			Quantile(forecast, 0.9), q.Estimates[key]})
+		actual = seen(actual, horizon)
 		one.add(actual, forecast)
 		if other, known := q.Estimates[key]; known {
 			e.Slurm.add(actual, other, Quantile(forecast, 0.5))
@@ -346,6 +366,9 @@ func (e *Evaluation) score(c *Course, q *Queue, forecasts, limits Starts, horizo
 		}
 	}
 	e.Instants = append(e.Instants, one)
+	if opts.See != nil {
+		opts.See(q.At, list)
+	}
 }
 
 // instants draws instants, in whole seconds, from the times during which jobs wait in the run.

@@ -322,16 +322,19 @@ func (e *Evaluation) Render() string {
 	fmt.Fprintf(&b, "%s: %d instants, %d %s on %s, run times: %s, later submissions: %s\n\n",
 		e.Run, len(e.Instants), e.Realizations,
 		quantity.Plural(e.Realizations, "realization", "realizations"), e.Engine, e.RunTimes, e.Arrivals)
-	fmt.Fprintf(&b, "%-20s %7s %7s %9s %9s %12s %12s %12s %12s\n", "instant", "waiting", "started", "exact", "P10-P90",
+	table := quantity.NewTable(20, 8, 8, 10, 10, 13, 13, 13, 13)
+	table.Row("instant", "waiting", "started", "exact", "P10-P90",
 		"median error", "mean error", "bias", "width")
 	line := func(name string, s *Score) {
-		fmt.Fprintf(&b, "%-20s %7d %7d %7.1f %% %7.1f %% %10.0f s %10.0f s %10.0f s %10.0f s\n",
-			name, s.Pending, s.Jobs, 100*s.Exact, 100*s.Covered, s.MedianError, s.MeanError, s.Bias, s.Width)
+		seconds := func(v float64) string { return fmt.Sprintf("%.0f s", v) }
+		table.Row(name, s.Pending, s.Jobs, fmt.Sprintf("%.1f %%", 100*s.Exact), fmt.Sprintf("%.1f %%", 100*s.Covered),
+			seconds(float64(s.MedianError)), seconds(float64(s.MeanError)), seconds(float64(s.Bias)), seconds(float64(s.Width)))
 	}
 	for i := range e.Instants {
 		line(e.Instants[i].At.Format("2006-01-02T15:04:05Z"), &e.Instants[i].Score)
 	}
 	line("all", &e.Score)
+	b.WriteString(table.String())
 	for _, note := range e.Notes {
 		fmt.Fprintf(&b, "note: %s\n", note)
 	}

@@ -203,7 +203,7 @@ var rules = []rule{
 	{"use cases", "internal/predict/service", []string{"internal/hpc", "internal/httpjson", "internal/jobjson", "internal/origin", "internal/predict", "internal/predict/model", "internal/quantity"}, []string{"os/..."},
 		"a service answers requests; its caller has the files, the clock and the listener"},
 	{"use cases", "internal/waits/waitstest", []string{"internal/compare", "internal/explain", "internal/formats", "internal/hpc", "internal/jobtable", "internal/metrics", "internal/rm", "internal/run", "internal/waits"}, offline,
-		"tests hold what all commands say of waits against one another"},
+		"tests compare what all commands say of waits"},
 	{"use cases", "internal/predict/page", []string{"internal/compare", "internal/figure", "internal/predict/evaluate", "internal/report"}, computes,
 		"a page shows a measurement, whoever made it"},
 	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/formats/sacct", "internal/formats/table", "internal/hpc", "internal/output", "internal/rm/slurm/conf", "internal/slurmdb", "internal/workload", "internal/quantity"}, offline,
@@ -333,7 +333,7 @@ var rules = []rule{
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli/forecastcmd", []string{
 		"internal/access", "internal/accounts", "internal/cli/console",
-		"internal/experiment", "internal/finished", "internal/flags", "internal/forecast", "internal/forecast/capture", "internal/forecast/service", "internal/hpc", "internal/inert", "internal/interrupt", "internal/predict/...", "internal/quantity", "internal/slurmspec/...",
+		"internal/experiment", "internal/finished", "internal/flags", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/forecast/service", "internal/hpc", "internal/inert", "internal/interrupt", "internal/predict/...", "internal/quantity", "internal/slurmspec/...",
 	}, nil,
 		"the commands are a package of their own, which internal/cli adds to the program"},
 	{"program", "internal/cli/recordcmd", []string{"internal/cli/console", "internal/explain", "internal/flags", "internal/formats", "internal/hpc", "internal/jobtable", "internal/metrics", "internal/rm/slurm", "internal/run", "internal/vclock"}, offline,

@@ -230,18 +230,17 @@ var FairStartFigures = []FairStartFigure{
 // renderFairness writes the tables of fairness that the summary has.
 func (s *Summary) renderFairness(b *bytes.Buffer) {
 	if len(s.Fairness) > 0 {
-		fmt.Fprintf(b, "\n%-20s%9s%16s%16s%19s%19s\n", "fairness between", "groups", "Gini of waits", "Jain of waits",
-			"Gini of slowdowns", "Jain of slowdowns")
+		table := quantity.NewTable(20, 9, 16, 16, 19, 19)
+		table.Row("fairness between", "groups", "Gini of waits", "Jain of waits", "Gini of slowdowns", "Jain of slowdowns")
 		for _, by := range FairnessBy {
 			f := s.Fairness[by]
 			name := string(by) + "s"
 			if by == ByQOS {
 				name = "QOS"
 			}
-			fmt.Fprintf(b, "%-20s%9d%16s%16s%19s%19s\n", name, f.Groups, fixed(f.WaitGini), fixed(f.WaitJain),
-				fixed(f.SlowdownGini), fixed(f.SlowdownJain))
+			table.Row(name, f.Groups, fixed(f.WaitGini), fixed(f.WaitJain), fixed(f.SlowdownGini), fixed(f.SlowdownJain))
 		}
-		b.WriteString("of the groups' mean waits and mean bounded slowdowns; equal service has Gini 0 and Jain 1\n")
+		b.WriteString("\n" + table.String() + "of the groups' mean waits and mean bounded slowdowns; equal service has Gini 0 and Jain 1\n")
 	}
 	f := s.FairStart
 	if f == nil {

@@ -372,10 +372,9 @@ func (f *Feedback) render(b *bytes.Buffer, zone *time.Location) {
 		percent(f.Inner.Utilization))
 	fmt.Fprintf(b, "week         variation of the hours %s, recorded %s\n", number(f.Week.Variation),
 		number(f.Week.RecordedVariation))
-	fmt.Fprintf(b, "\n%-27s%14s%14s%14s\n", fmt.Sprintf("over %d %s", f.Users.Users,
-		quantity.Plural(f.Users.Users, "user", "users")), "p10", "median", "p90")
-	fmt.Fprintf(b, "%-27s%14s%14s%14s\n", "mean lateness", clock(f.Users.Mean.P10), clock(f.Users.Mean.Median),
-		clock(f.Users.Mean.P90))
-	a := f.Users.Additional
-	fmt.Fprintf(b, "%-27s%14s%14s%14s\n", "additional lateness (s)", number(a.P10), number(a.Median), number(a.P90))
+	mean, a, table := f.Users.Mean, f.Users.Additional, quantity.NewTable(27, 14, 14, 14)
+	table.Row("over "+quantity.Regular(f.Users.Users, "user"), "p10", "median", "p90")
+	table.Row("mean lateness", clock(mean.P10), clock(mean.Median), clock(mean.P90))
+	table.Row("additional lateness (s)", number(a.P10), number(a.Median), number(a.P90))
+	b.WriteString("\n" + table.String())
 }

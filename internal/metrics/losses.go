@@ -3,11 +3,11 @@ package metrics
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 )
@@ -128,14 +128,15 @@ func (m *Metrics) renderLosses(b *bytes.Buffer) {
 	if len(m.Losses) == 0 && !m.LimitProcessorSeconds.Known() {
 		return
 	}
-	fmt.Fprintf(b, "\n%-22s%9s%16s%9s\n", "lost processor hours", "runs", "hours", "share")
+	table := quantity.NewTable(22, 9, 16, 9)
+	table.Row("lost processor hours", "runs", "hours", "share")
 	for _, l := range m.Losses {
-		fmt.Fprintf(b, "%-22s%9d%16s%9s\n", "  "+strings.ReplaceAll(string(l.Cause), "_", " "),
-			l.Runs, number(l.ProcessorSeconds/3600), percent(l.Share))
+		table.Row("  "+strings.ReplaceAll(string(l.Cause), "_", " "), l.Runs, number(l.ProcessorSeconds/3600), percent(l.Share))
 	}
 	if m.LimitProcessorSeconds.Known() {
-		fmt.Fprintf(b, "%-22s%9s%16s%9s   (of time limit x processors)\n", "  limit minus use", "",
-			number(m.UnusedLimitProcessorSeconds/3600),
-			percent(ratio(float64(m.UnusedLimitProcessorSeconds), float64(m.LimitProcessorSeconds))))
+		table.Row("  limit minus use", "", number(m.UnusedLimitProcessorSeconds/3600),
+			percent(ratio(float64(m.UnusedLimitProcessorSeconds), float64(m.LimitProcessorSeconds))),
+			"   (of time limit x processors)")
 	}
+	b.WriteString("\n" + table.String())
 }

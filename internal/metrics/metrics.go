@@ -207,6 +207,9 @@ const (
 	// NoNodes jobs held an unknown number of nodes of a machine with nodes. How its nodes were used is then not
 	// known.
 	NoNodes Omission = "no_nodes"
+	// NoEligible jobs have no wait since they were eligible, because the record does not have that instant. They count
+	// here only if other jobs have one.
+	NoEligible Omission = "no_eligible_time"
 )
 
 // Distribution describes one quantity over jobs.
@@ -459,6 +462,9 @@ func (a *accumulator) metrics() Metrics {
 	group.Go(func() { m.Slowdown = Slowdown(Summarize(a.slow)) })
 	group.Go(func() { m.BoundedSlowdown = BoundedSlowdown(Summarize(a.bounded)) })
 	group.Wait()
+	if n := len(a.eligible); n > 0 && n < len(a.wait) {
+		m.LeftOut[NoEligible] = len(a.wait) - n
+	}
 	m.Waited, m.WaitParts = len(a.wait), a.parts.list(len(a.wait))
 	for _, x := range a.slow {
 		if x > HighSlowdown {

@@ -1,12 +1,14 @@
 package metrics
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"sort"
+	"strings"
 	"testing"
 	"time"
 
@@ -497,5 +499,34 @@ func BenchmarkTimeline(b *testing.B) {
 	rows := manyRows(150_000)
 	for b.Loop() {
 		Timeline(rows)
+	}
+}
+
+// A wait since eligible that leaves out jobs, because the record does not have when they became eligible, says so. A
+// record that has it of no job has no such figure.
+func TestNoEligible(t *testing.T) {
+	known, running := job(0, 60, 100, 1, 2), job(0, 40, 100, 1, 2)
+	known.Eligible = known.Submit
+	running.State, running.End = hpc.Running, 0
+	for _, test := range []struct {
+		rows []run.Row
+		want int
+		says string
+	}{
+		{[]run.Row{known, running}, 1, "; the wait since eligible is of 1 of 2 jobs\n"},
+		{[]run.Row{known, known}, 0, ""},
+		{[]run.Row{running, running}, 0, ""},
+	} {
+		s := NewSummary(test.rows, &run.Manifest{}, Options{})
+		if n := s.LeftOut[NoEligible]; n != test.want {
+			t.Errorf("%d jobs left out, want %d", n, test.want)
+		}
+		var b bytes.Buffer
+		if err := s.Render(&b, time.UTC); err != nil {
+			t.Fatal(err)
+		}
+		if has := strings.Contains(b.String(), "; the wait since eligible"); has != (test.says != "") || !strings.Contains(b.String(), test.says) {
+			t.Errorf("want %q in\n%s", test.says, b.String())
+		}
 	}
 }

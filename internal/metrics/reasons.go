@@ -3,13 +3,13 @@ package metrics
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"iter"
 	"math"
 	"slices"
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
 )
@@ -84,12 +84,14 @@ func renderReasons(b *bytes.Buffer, list []ReasonTotal) {
 	if len(list) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%-30s%9s%16s%9s%15s\n", "pending reason", "jobs", "waited", "share", "never started")
+	table := quantity.NewTable(30, 9, 16, 9, 15)
+	table.Row("pending reason", "jobs", "waited", "share", "never started")
 	for _, t := range list {
 		name := t.Reason
 		if name == "" {
 			name = "(not recorded)"
 		}
-		fmt.Fprintf(b, "%-30s%9d%16s%9s%15d\n", name, t.Jobs, clock(t.Seconds), percent(t.Share), t.NeverStarted)
+		table.Row(name, t.Jobs, clock(t.Seconds), percent(t.Share), t.NeverStarted)
 	}
+	b.WriteString("\n" + table.String())
 }

@@ -121,13 +121,10 @@ func (s *Summary) renderNodes(b *bytes.Buffer) {
 
 // renderDistributions writes the table of waits, turnarounds and slowdowns.
 func (s *Summary) renderDistributions(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\n%-22s%14s%14s%14s%14s%14s\n", "", "mean", "median", "p90", "p99", "max")
+	table := quantity.NewTable(22, 14, 14, 14, 14, 14)
+	table.Row("", "mean", "median", "p90", "p99", "max")
 	row := func(name string, d Distribution, format func(Float) string) {
-		fmt.Fprintf(b, "%-22s", name)
-		for _, v := range []Float{d.Mean, d.Median, d.P90, d.P99, d.Max} {
-			fmt.Fprintf(b, "%14s", format(v))
-		}
-		b.WriteString("\n")
+		table.Row(name, format(d.Mean), format(d.Median), format(d.P90), format(d.P99), format(d.Max))
 	}
 	row("wait", Distribution(s.Wait), clock)
 	row("  seconds", Distribution(s.Wait), number)
@@ -137,24 +134,28 @@ func (s *Summary) renderDistributions(b *bytes.Buffer) {
 	row("slowdown", Distribution(s.Slowdown), number)
 	row("bounded slowdown", Distribution(s.BoundedSlowdown), number)
 	without := ""
-	if n := s.LeftOut[ZeroRunTime]; n > 0 {
-		without = fmt.Sprintf("; %s ran for 0 s and count in the bounded one only", quantity.Regular(n, "job"))
+	if n := s.LeftOut[NoEligible]; n > 0 {
+		without = fmt.Sprintf("; the wait since eligible is of %d of %s", s.Waited-n, quantity.Regular(s.Waited, "job"))
 	}
-	fmt.Fprintf(b, "%-22sτ = %s s%s\n", "", number(s.TauSeconds), without)
+	if n := s.LeftOut[ZeroRunTime]; n > 0 {
+		without += fmt.Sprintf("; %s ran for 0 s and count in the bounded one only", quantity.Regular(n, "job"))
+	}
+	fmt.Fprintf(b, "\n%s%22sτ = %s s%s\n", table, "", number(s.TauSeconds), without)
 }
 
 // renderGroups writes a table with one line for each group.
 func renderGroups(b *bytes.Buffer, by By, groups []Group) {
-	fmt.Fprintf(b, "\n%-20s%9s%9s%8s%13s%13s%13s%14s\n", "by "+string(by),
-		"jobs", "rejected", "use", "mean wait", "median wait", "p90 wait", "mean bounded")
+	table := quantity.NewTable(20, 9, 9, 8, 13, 13, 13, 14)
+	table.Row("by "+string(by), "jobs", "rejected", "use", "mean wait", "median wait", "p90 wait", "mean bounded")
 	for _, g := range groups {
 		name := g.Name
 		if name == "" {
 			name = "(none)"
 		}
-		fmt.Fprintf(b, "%-20s%9d%9d%8s%13s%13s%13s%14s\n", name, g.Jobs, g.Rejected, percent(g.Utilization),
-			clock(g.Wait.Mean), clock(g.Wait.Median), clock(g.Wait.P90), number(g.BoundedSlowdown.Mean))
+		table.Row(name, g.Jobs, g.Rejected, percent(g.Utilization), clock(g.Wait.Mean), clock(g.Wait.Median),
+			clock(g.Wait.P90), number(g.BoundedSlowdown.Mean))
 	}
+	b.WriteString("\n" + table.String())
 	renderGroupParts(b, groups)
 }
 

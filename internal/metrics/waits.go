@@ -3,10 +3,10 @@ package metrics
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/waits"
 )
 
@@ -78,10 +78,12 @@ func RenderWaitParts(b *bytes.Buffer, list []WaitPart) {
 	if len(list) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%-22s%9s%16s%9s%14s\n", "why jobs waited", "jobs", "waited", "share", "mean wait")
+	table := quantity.NewTable(22, 9, 16, 9, 14)
+	table.Row("why jobs waited", "jobs", "waited", "share", "mean wait")
 	for _, p := range list {
-		fmt.Fprintf(b, "%-22s%9d%16s%9s%14s\n", "  "+p.Part.Words(), p.Jobs, clock(p.Seconds), percent(p.Share), clock(p.Mean))
+		table.Row("  "+p.Part.Words(), p.Jobs, clock(p.Seconds), percent(p.Share), clock(p.Mean))
 	}
+	b.WriteString("\n" + table.String())
 }
 
 // listedParts is the number of parts that a line of a group names.
@@ -90,7 +92,8 @@ const listedParts = 3
 // renderGroupParts writes a line for each group with the mean wait since jobs were eligible, the share
 // of its processor hours that was lost, and the largest parts of all waits. The unknown part is always among them.
 func renderGroupParts(b *bytes.Buffer, groups []Group) {
-	fmt.Fprintf(b, "%-20s%20s%8s   %s\n", "  why", "eligible mean wait", "lost", "parts of all waits")
+	table := quantity.NewTable(20, 20, 8)
+	table.Row("  why", "eligible mean wait", "lost", "   parts of all waits")
 	for _, g := range groups {
 		name := g.Name
 		if name == "" {
@@ -105,6 +108,7 @@ func renderGroupParts(b *bytes.Buffer, groups []Group) {
 		if len(parts) == 0 {
 			parts = append(parts, unknown)
 		}
-		fmt.Fprintf(b, "%-20s%20s%8s   %s\n", "  "+name, clock(g.EligibleWait.Mean), percent(g.LostShare()), strings.Join(parts, ", "))
+		table.Row("  "+name, clock(g.EligibleWait.Mean), percent(g.LostShare()), "   "+strings.Join(parts, ", "))
 	}
+	b.WriteString(table.String())
 }

@@ -421,7 +421,7 @@ func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	p.hours(info.PerHour)
 	for _, rule := range sortedKeys(info.Rules) {
 		n := info.Rules[rule]
-		p.line("  rule %-28s %6d %s", rule, n, quantity.Plural(n, "record", "records"))
+		p.line("  rule %-28s %6d %s of the whole source", rule, n, quantity.Plural(n, "record", "records"))
 	}
 	return p.err
 }
@@ -504,18 +504,20 @@ func (p *printer) sizes(t SizeTable) {
 	}
 	p.line("")
 	p.line("  jobs by size and run time%s", note(t.NeverStarted > 0, ", without %d that never started", t.NeverStarted))
-	row := fmt.Sprintf("  %12s", t.Unit)
+	table := quantity.NewTable(append([]int{0, 14}, slices.Repeat([]int{9}, len(t.Durations)+1)...)...)
+	row := []any{"", t.Unit}
 	for _, d := range t.Durations {
-		row += fmt.Sprintf("%9s", d)
+		row = append(row, d)
 	}
-	p.line("%s%9s", row, "all")
+	table.Row(append(row, "all")...)
 	for i, size := range t.Sizes {
-		row := fmt.Sprintf("  %12s", size)
+		row := []any{"", size}
 		for _, n := range t.Jobs[i] {
-			row += fmt.Sprintf("%9s", dotIfZero(n))
+			row = append(row, dotIfZero(n))
 		}
-		p.line("%s%9d", row, sum(t.Jobs[i]))
+		table.Row(append(row, sum(t.Jobs[i]))...)
 	}
+	p.line("%s", strings.TrimSuffix(table.String(), "\n"))
 }
 
 func dotIfZero(n int) string {
@@ -531,13 +533,14 @@ func (p *printer) deciles(counts [10]int) {
 	}
 	p.line("")
 	p.line("  tasks by used share of the time limit")
-	heads, values := "    ", "    "
+	table := quantity.NewTable(append([]int{4}, slices.Repeat([]int{9}, len(counts))...)...)
+	heads, values := []any{""}, []any{""}
 	for i, n := range counts {
-		heads += fmt.Sprintf("%9s", fmt.Sprintf("%d-%d%%", 10*i, 10*i+10))
-		values += fmt.Sprintf("%9s", dotIfZero(n))
+		heads, values = append(heads, fmt.Sprintf("%d-%d%%", 10*i, 10*i+10)), append(values, dotIfZero(n))
 	}
-	p.line("%s", heads)
-	p.line("%s", values)
+	table.Row(heads...)
+	table.Row(values...)
+	p.line("%s", strings.TrimSuffix(table.String(), "\n"))
 }
 
 // mostBars is the largest number of bars in the histogram of submissions. In a longer window
@@ -573,7 +576,7 @@ func span(info *Info, zone *time.Location) string {
 	if info.Jobs == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("%s to %s (%.1f h)", info.Begin.Text(zone), info.LastSubmit.Text(zone), info.WindowS/3600)
+	return fmt.Sprintf("%s to the last submission, %s (%.1f h)", info.Begin.Text(zone), info.LastSubmit.Text(zone), info.WindowS/3600)
 }
 
 func hours(s float64) string { return fmt.Sprintf("%.1f", s/3600) }

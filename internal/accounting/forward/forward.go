@@ -307,7 +307,7 @@ func (f *Forwarder) next(ctx context.Context) (batch []item, err error) {
 	return batch, nil
 }
 
-// oneLine returns a JSON object without line breaks, and nil for a text that is none. Bytes that are
+// oneLine returns a JSON object without line breaks, and nil for any other text. Bytes that are
 // not UTF-8 are read as ISO 8859-1.
 func oneLine(text []byte) []byte {
 	if !utf8.Valid(text) {

@@ -26,8 +26,13 @@ func TestDocumented(t *testing.T) {
 	}
 	var b strings.Builder
 	b.WriteString("| column | type | unit | null | meaning | key |\n| --- | --- | --- | --- | --- | --- |\n")
-	for _, c := range store.Columns {
-		b.WriteString(documented(&c))
+	for rest := store.Columns; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && oneRow(rest[:n+1]) {
+			n++
+		}
+		b.WriteString(documented(rest[:n]))
+		rest = rest[n:]
 	}
 	want := before + "-update -->\n" + b.String() + "| `document` " + after
 	if *update {
@@ -40,9 +45,54 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// documented returns a column's line.
-func documented(c *store.Column) string {
-	kind, required, _ := strings.Cut(c.Type, " ")
+// partOfWait begins what the columns with the parts of a wait are.
+const partOfWait = "the part of wait_s in which the job waited "
+
+// longestRow is how long the meanings of columns that share a row may be together.
+const longestRow = 120
+
+// row is what columns in one row of the page have in common.
+type row struct {
+	kind, unit, null string // the type in Arrow, the unit, and when a value is null
+	keyed, part      bool   // whether Slurm's document has it, and whether it is a part of the wait
+}
+
+// oneRow tells whether columns share a row: those of one kind with short meanings, and the parts of the wait.
+func oneRow(columns []store.Column) bool {
+	first, _ := described(&columns[0])
+	length := 0
+	for i := range columns {
+		r, meaning := described(&columns[i])
+		length += len(meaning)
+		if r != first || !r.part && (length > longestRow || strings.Contains(meaning, ";")) {
+			return false
+		}
+	}
+	return true
+}
+
+// documented returns the row of columns.
+func documented(columns []store.Column) string {
+	var names, meanings, keys []string
+	r, _ := described(&columns[0])
+	for i := range columns {
+		_, meaning := described(&columns[i])
+		names, meanings = append(names, "`"+columns[i].Name+"`"), append(meanings, meaning)
+		if r.keyed {
+			keys = append(keys, "`"+columns[i].Field+"`")
+		}
+	}
+	text := strings.Join(meanings, "; ")
+	if r.part {
+		text = "the [parts](EXPLAIN.md#the-parts-of-a-wait) of wait_s"
+	}
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |\n",
+		strings.Join(names, ", "), r.kind, r.unit, r.null, text, strings.Join(keys, ", "))
+}
+
+// described returns what a column's row has, and what the column is.
+func described(c *store.Column) (r row, meaning string) {
+	inSQL, required, _ := strings.Cut(c.Type, " ")
 	meaning, null, ok := strings.Cut(strings.Replace(c.Doc, " (UTC)", "", 1), "; NULL ")
 	if !ok {
 		null = "if not known"
@@ -56,13 +106,9 @@ func documented(c *store.Column) string {
 			unit = u
 		}
 	}
-	if kind == "TIMESTAMP" {
+	if inSQL == "TIMESTAMP" {
 		unit = "UTC"
 	}
-	field := ""
-	if c.Field != "" {
-		field = "`" + c.Field + "`"
-	}
 	types := map[string]string{"BIGINT": "int64", "DOUBLE": "double", "VARCHAR": "string", "TIMESTAMP": "timestamp[us]"}
-	return fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s |\n", c.Name, types[kind], unit, null, meaning, field)
+	return row{types[inSQL], unit, null, c.Field != "", strings.HasPrefix(meaning, partOfWait)}, meaning
 }

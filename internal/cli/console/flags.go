@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,19 @@ func WantArgs(names ...string) cobra.PositionalArgs {
 			if args[i] == "" {
 				return fmt.Errorf("%s is empty", name)
 			}
+		}
+		return nil
+	}
+}
+
+// WantRuns accepts least or more arguments.
+func WantRuns(least int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < least {
+			return fmt.Errorf("%d given (want %d or more runs)", len(args), least)
+		}
+		if slices.Contains(args, "") {
+			return errors.New("RUN is empty")
 		}
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/forecast"
+	"rmreplay/internal/forecast/judge"
 	"rmreplay/internal/hpc"
 )
 
@@ -25,12 +26,14 @@ type evaluateOptions struct {
 func (o commands) newEvaluate() *cobra.Command {
 	var opts evaluateOptions
 	c := &cobra.Command{
-		Use:   "evaluate RUN",
-		Short: "Hold forecasts against what a run did",
+		Use:   "evaluate RUN...",
+		Short: "Compare forecasts with what runs did",
 		Long: `Freezes a run at random instants at which jobs wait, forecasts all pending jobs, and
 compares the forecasts with the starts in the run: the share of starts between P10 and
-P90, and the error of the median. A forecast knows only what had happened before its
-instant.
+P90, and the error of the median, by partition and lead time. Its bias is the mean of
+forecast minus start: below 0 if forecasts are too early. A forecast knows only what had
+happened before its instant. Of several runs it prints a line each, and the classes of all
+of them.
 
 Beside it are the errors of a forecast in which every job runs until its limit, and of
 Slurm's own estimates if the run recorded them. A replay records them with actions of its
@@ -40,9 +43,10 @@ With --true-run-times the jobs run as long as they did in the run, and everythin
 later that came later in the run. Such a forecast is exact if the state at the instant is.`,
 		Example: `  rmreplay forecast evaluate demo/run
   rmreplay forecast evaluate demo/run --true-run-times
+  rmreplay forecast evaluate days/*/run --policy slurm --arrivals recent
   rmreplay forecast evaluate demo/run --arrivals recent --run-times last2 --json`,
-		Args: console.WantArgs("RUN"),
-		RunE: func(c *cobra.Command, args []string) error { return o.evaluate(c.Context(), args[0], opts) },
+		Args: console.WantRuns(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.evaluate(c.Context(), args, opts) },
 	}
 	f := c.Flags()
 	console.AddCount(f, &opts.instants, "instants", 20, "look at `N` random instants: those at which the run is frozen")
@@ -54,17 +58,33 @@ later that came later in the run. Such a forecast is exact if the state at the i
 	return c
 }
 
-func (o commands) evaluate(ctx context.Context, dir string, opts evaluateOptions) error {
+func (o commands) evaluate(ctx context.Context, dirs []string, opts evaluateOptions) error {
+	var all judge.Evaluation
+	for _, dir := range dirs {
+		one, err := o.evaluateRun(ctx, dir, opts, all.Run(opts.horizon))
+		if err != nil {
+			return err
+		}
+		all.Add(one)
+	}
+	if all.Finish(); opts.json {
+		return o.PrintJSON(&all)
+	}
+	return o.Print(all.Render())
+}
+
+func (o commands) evaluateRun(ctx context.Context, dir string, opts evaluateOptions, see func(hpc.Time, []forecast.Outcome)) (
+	*forecast.Evaluation, error) {
 	course, err := forecast.ReadCourse(dir)
 	if err != nil {
-		return console.BadInput(err)
+		return nil, console.BadInput(err)
 	}
-	how := forecast.EvaluateOptions{Instants: opts.instants, At: course.Asked(), FromStart: opts.fromStart}
+	how := forecast.EvaluateOptions{Instants: opts.instants, At: course.Asked(), FromStart: opts.fromStart, See: see}
 	if how.Options, how.NewLearner, err = opts.options(o, course, ""); err != nil {
-		return err
+		return nil, err
 	}
 	if err := opts.useCluster(o, course); err != nil {
-		return err
+		return nil, err
 	}
 	if opts.at != "" {
 		how.At = nil
@@ -72,22 +92,16 @@ func (o commands) evaluate(ctx context.Context, dir string, opts evaluateOptions
 	for text := range strings.FieldsFuncSeq(opts.at, func(r rune) bool { return r == ',' }) {
 		var at hpc.Time
 		if at, err = opts.zone.Instant("at", text); err != nil {
-			return console.Usagef("%w", err)
+			return nil, console.Usagef("%w", err)
 		}
 		how.At = append(how.At, at)
 	}
 	show := o.Progress(false)
 	defer show.End()
-	how.Instant = func(i, n int, at hpc.Time) { show.Update(fmt.Sprintf("instant %d of %d: %s", i+1, n, at)) }
+	how.Instant = func(i, n int, at hpc.Time) { show.Update(fmt.Sprintf("%s: instant %d of %d: %s", dir, i+1, n, at)) }
 	result, err := forecast.Evaluate(ctx, course, how)
-	show.End()
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return err
-	case err != nil:
-		return console.BadInput(err)
-	case opts.json:
-		return o.PrintJSON(result)
+	if err != nil && ctx.Err() == nil {
+		return nil, console.BadInput(err)
 	}
-	return o.Print(result.Render())
+	return result, err
 }

@@ -52,8 +52,15 @@ makes a page of them.
 
 --random-split also trains on a random four fifths of the jobs and predicts the others.
 Such a split is not honest, since the model learns from the future. It shows how much the
-scores of others owe to it. --at-once also measures each model as if every job ended when
-it is submitted. No predictor knows as much.`,
+scores of others owe to it. Its rows are of that fifth, so their errors cannot be compared
+with those of all jobs. --at-once also measures each model as if every job ended when
+it is submitted. No predictor knows as much.
+
+Below the scores are bounds for predictors that know a job's class: its user, name, size
+and limit. An oracle knows what only the future tells: the median of the class, or the run
+time of the class's job before, which may run still. Twins are jobs of one class between
+whose submissions no job of their user ended: a predictor knows the same of them, so it
+errs by at least about their distance from their median.`,
 		Example: `  rmreplay predict evaluate KTH-SP2-1996-2.1-cln.swf.gz
   rmreplay predict evaluate march.jsonl --models last2,boost --retrain-every 7d
   rmreplay predict evaluate march.jsonl --random-split --report prediction.html

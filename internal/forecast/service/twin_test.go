@@ -63,7 +63,7 @@ PartitionName=short Nodes=n4 OverSubscribe=EXCLUSIVE MaxTime=3
 	}
 	fed := make(chan int)
 	go func() { fed <- w.feed(ctx) }()
-	m := measured{twin: w, last: map[string][2]float64{}}
+	m := measured{twin: w, last: map[string][2]float64{}, memory: make([][][2]float64, 1)}
 	m.run(ctx, span, kills)
 	t.Logf("%d jobs were submitted", <-fed)
 	w.Until("all jobs have ended", func() bool {
@@ -102,11 +102,11 @@ func (w *twin) feed(ctx context.Context) (n int) {
 type measured struct {
 	*twin
 	rows    []string
-	worst   float64      // how much older than it said a forecast was, in seconds
-	oldest  float64      // age in seconds
-	memory  [][2]float64 // of the last process: time in minutes, and MiB
-	calls   float64      // of the commands of captures
-	seconds float64      // that slurmctld took for them
+	worst   float64        // how much older than it said a forecast was, in seconds
+	oldest  float64        // age in seconds
+	memory  [][][2]float64 // of each process of the service: time in minutes, and MiB
+	calls   float64        // of the commands of captures
+	seconds float64        // that slurmctld took for them
 	last    map[string][2]float64
 	minutes float64
 	killed  int
@@ -138,7 +138,7 @@ func (m *measured) kill(n int) {
 		m.Start("slurmctld", "-D", "-f", filepath.Join(m.Dir, "slurm.conf"))
 	case 1:
 		kill(m.t, m.service.Process.Pid)
-		m.memory = nil
+		m.memory = append(m.memory, nil)
 		m.start()
 	default:
 		m.Until("a command of a capture is killed", func() bool {
@@ -169,7 +169,8 @@ func (m *measured) sample(minute float64) {
 	if _, text, found := strings.Cut(string(status), "VmRSS:"); found {
 		kib, _ := strconv.ParseFloat(strings.Fields(text)[0], 64)
 		mib = kib / 1024
-		m.memory = append(m.memory, [2]float64{minute, mib})
+		last := &m.memory[len(m.memory)-1]
+		*last = append(*last, [2]float64{minute, mib})
 	}
 	asked := time.Now()
 	var a jobAnswer
@@ -194,40 +195,54 @@ func (m *measured) judge() {
 			m.t.Error(err)
 		}
 	}
-	slope, deviation := slope(m.memory[min(len(m.memory), 12):]) // the first minute warms up
+	slope, deviation, n := slope(m.memory)
 	var judged struct{ Accuracy Accuracy }
 	m.ask("/v1/accuracy", &judged)
 	m.t.Logf("%.1f minutes, %d kills: oldest forecast %.0f s; %.0f calls and %.2f s of slurmctld for what sdiag and captures ask; "+
 		"memory %+.3f MiB a minute (standard error %.3f, %d samples); %d forecasts judged", m.minutes, m.killed, m.oldest, m.calls,
-		m.seconds, slope, deviation, len(m.memory), judged.Accuracy.All.Forecasts)
+		m.seconds, slope, deviation, n, judged.Accuracy.All.Forecasts)
 	if m.worst > 2 {
 		m.t.Errorf("a forecast was %.1f s older than it said", m.worst)
 	}
 	if m.seconds > m.minutes*60/10 {
 		m.t.Errorf("slurmctld answered for %.1f s of %.1f minutes", m.seconds, m.minutes)
 	}
-	if len(m.memory) > 120 && slope > 1 && slope > 3*deviation {
+	if n > 120 && slope > 1 && slope > 3*deviation {
 		m.t.Errorf("the service's memory grows by %.2f MiB a minute", slope)
 	}
 }
 
-// slope returns the slope of a line through points by least squares, and its standard error.
-func slope(points [][2]float64) (slope, deviation float64) {
-	n := float64(len(points))
-	if n < 3 {
-		return 0, math.Inf(1)
+// slope returns the slope of parallel lines through groups of points, one for each group, by least squares; its standard
+// error; and the number of points. The first minute of a group, when a process warms up, does not count.
+func slope(groups [][][2]float64) (slope, deviation float64, n int) {
+	var sxx, sxy, syy, free float64
+	for _, group := range groups {
+		points := group[min(len(group), 12):]
+		var mx, my float64
+		for _, p := range points {
+			mx, my = mx+p[0]/float64(len(points)), my+p[1]/float64(len(points))
+		}
+		for _, p := range points {
+			sxx, sxy, syy = sxx+(p[0]-mx)*(p[0]-mx), sxy+(p[0]-mx)*(p[1]-my), syy+(p[1]-my)*(p[1]-my)
+		}
+		n, free = n+len(points), free+float64(max(0, len(points)-1))
 	}
-	var mx, my, sxx, sxy, rest float64
-	for _, p := range points {
-		mx, my = mx+p[0]/n, my+p[1]/n
-	}
-	for _, p := range points {
-		sxx, sxy = sxx+(p[0]-mx)*(p[0]-mx), sxy+(p[0]-mx)*(p[1]-my)
+	if free < 2 {
+		return 0, math.Inf(1), n
 	}
 	slope = sxy / sxx
-	for _, p := range points {
-		d := p[1] - my - slope*(p[0]-mx)
-		rest += d * d
+	return slope, math.Sqrt((syy - slope*sxy) / (free - 1) / sxx), n
+}
+
+// TestSlope draws two processes whose memory grows alike from different beginnings.
+func TestSlope(t *testing.T) {
+	groups := make([][][2]float64, 2)
+	for i := range 200 {
+		noise := 0.5 * float64(i%2*2-1)
+		groups[i/100] = append(groups[i/100], [2]float64{float64(i), float64(40-100*(i/100)) + 0.25*float64(i) + noise})
 	}
-	return slope, math.Sqrt(rest / (n - 2) / sxx)
+	slope, deviation, n := slope(groups)
+	if math.Abs(slope-0.25) > 0.01 || deviation > 0.003 || n != 176 {
+		t.Errorf("slope %v, standard error %v of %d points (want 0.25 of 176)", slope, deviation, n)
+	}
 }

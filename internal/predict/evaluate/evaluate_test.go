@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestScores holds the scores against a calculation by hand, with KNIME's definitions: p = 2, 4, 9
+// TestScores compares the scores with a calculation by hand, with KNIME's definitions: p = 2, 4, 9
 // for y = 1, 5, 6, whose mean is 4.
 func TestScores(t *testing.T) {
 	var s sums
@@ -114,7 +114,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("linear: %+v", l)
 	}
 	text := e.Render()
-	for _, want := range []string{"two users: 600 jobs that ran of 2 users", "no job has a time limit", "random split (not honest", "\nlast2 ", "an oracle"} {
+	for _, want := range []string{"two users: 600 jobs that ran of 2 users", "no job has a time limit", "\n114 jobs, a random fifth: random split (not honest", "\nlast2 ", "an oracle"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -203,7 +203,7 @@ func TestTwins(t *testing.T) {
 	if want := (290.0 + 280 + 240 + 293 + 283) / 5 * 60; math.Abs(e.Models[0].TwinMAE-want) > 1e-9 {
 		t.Errorf("the error of limits for twins is %g s, want %g s", e.Models[0].TwinMAE, want)
 	}
-	if text := e.Render(); !strings.Contains(text, "\n5 twins, which differ in nothing that their user's ended jobs tell: at least about 720 s, limit 16632 s\n") {
+	if text := e.Render(); !strings.Contains(text, "\n5 twins (of one class, with the same ended jobs of their user): at least about 720 s, limit 16632 s\n") {
 		t.Error(text)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/predict"
+	"rmreplay/internal/quantity"
 )
 
 // Render returns the scores as text.
@@ -26,14 +27,17 @@ func (e *Evaluation) Render() string {
 		for i := range e.Models {
 			r := &e.Models[i]
 			if s := of(r); s != nil {
-				b.WriteString(title + s.line(string(r.Model)))
+				if title != "" {
+					fmt.Fprintf(&b, "\n%s, %s\n%s", quantity.Regular(s.Jobs, "job"), title, head)
+				}
+				b.WriteString(s.line(string(r.Model)))
 				title = ""
 			}
 		}
 	}
-	beside("\nrandom split (not honest: the model learns from the future)\n"+head,
+	beside("a random fifth: random split (not honest: the model learns from the future of these jobs, too)",
 		func(r *Result) *Scores { return r.RandomSplit })
-	beside("\neach job known at once (a bound: as if it ended when it is submitted)\n"+head,
+	beside("each job known at once (a bound: as if it ended when it is submitted)",
 		func(r *Result) *Scores { return r.AtOnce })
 	f := e.Floor
 	fmt.Fprintf(&b, "\nan oracle that knows the median of each job's class: mean absolute error %.0f %s\n", f.ClassMAE,
@@ -43,8 +47,8 @@ func (e *Evaluation) Render() string {
 			f.NeighbourMAE, e.Unit, 100*f.Resubmitted)
 	}
 	if f.Twins > 0 {
-		fmt.Fprintf(&b, "%d twins, which differ in nothing that their user's ended jobs tell: at least about %.0f %s",
-			f.Twins, f.TwinMAE, e.Unit)
+		fmt.Fprintf(&b, "%d twins (of one class, with the same ended jobs of their user): at least about %.0f %s", f.Twins,
+			f.TwinMAE, e.Unit)
 		for i := range e.Models {
 			fmt.Fprintf(&b, ", %s %.0f %s", e.Models[i].Model, e.Models[i].TwinMAE, e.Unit)
 		}

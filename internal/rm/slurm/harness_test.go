@@ -164,7 +164,8 @@ type scenario struct {
 	controller replay.Controller // nil for a rigid replay
 	usage      []hpc.Usage
 	accrued    []hpc.Accrual
-	factor     float64 // of the measured clock; 0: frozen
+	factor     float64       // of the measured clock; 0: frozen
+	reasons    time.Duration // between questions why jobs are pending; 0: none
 	logs       string
 	// started is called with the engine before the workload is played; it may be nil.
 	started func(*Engine)
@@ -258,7 +259,7 @@ func (s *scenario) startWith(ctx context.Context, t testing.TB, lead time.Durati
 	s.logs, s.workload.Epoch = logs, epoch
 	e, err := Start(ctx, Config{
 		Cluster: s.cluster, Install: s.slurm, Epoch: s.workload.Begin(), PreRoll: s.workload.Start != 0, PresetBurst: s.workload.PresetBurst(),
-		Users: s.workload.Submitters(), Usage: s.usage, Accrued: s.accrued, UsageAt: replay.UsageInstant(&s.workload), Delays: s.delays, ClockFactor: s.factor,
+		Users: s.workload.Submitters(), Usage: s.usage, Accrued: s.accrued, UsageAt: replay.UsageInstant(&s.workload), Delays: s.delays, ClockFactor: s.factor, ReasonsEvery: s.reasons,
 		LogDir: logs, WithoutAccounting: !s.accounting,
 	}, lead)
 	if err != nil {

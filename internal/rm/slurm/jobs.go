@@ -101,6 +101,21 @@ type instance struct {
 	resized bool
 	// priority is its priority when it started; 0 if the engine did not ask for it.
 	priority uint32
+	// eligible is when the pending job becomes eligible, as slurmctld said when it last told why the job waits; 0 if it
+	// has not said.
+	eligible hpc.Time
+}
+
+// eligibleBefore returns when a job that starts became eligible, as far as it is known before slurmctld's record of its
+// end, which a run that is interrupted does not see; 0 if it is not. number is the job's own.
+func (j *jobs) eligibleBefore(number uint32, job *hpc.Job, restarts uint16) hpc.Time {
+	if in := j.byNumber[number]; in != nil && in.eligible != 0 && in.eligible <= j.Now() {
+		return in.eligible
+	}
+	if restarts > 0 || job.Begin != 0 || job.Hold || job.Dependency != "" || strings.Contains(job.Array, "%") {
+		return 0
+	}
+	return hpc.Unix(job.Submit.UnixSeconds()) // it asked for no delay
 }
 
 // scriptMark begins the line of a batch script that names the script's job in the workload.
@@ -371,6 +386,7 @@ func (j *jobs) started(l *rpc.BatchLaunch) {
 		j.emit(rm.Event{Kind: rm.Requeue, Job: s.job.ID, Task: task, RMJob: l.JobID, Reason: "requeued after its end"})
 	}
 	s.fates[task] = alone
+	eligible := j.eligibleBefore(l.JobID, s.job, l.RestartCount)
 	in := &instance{of: s, task: task, nodes: l.Nodes, nodeCount: int(l.Credential.NodeCount),
 		cpus: rpc.CPUs(l.CPUsPerNode), start: j.Now()}
 	j.byNumber[l.JobID] = in
@@ -380,7 +396,7 @@ func (j *jobs) started(l *rpc.BatchLaunch) {
 		j.askForPriority(l.JobID)
 	}
 	ev := rm.Event{At: j.Now(), Kind: rm.Started, Job: s.job.ID, Task: task, RMJob: l.JobID, Outcome: &rm.Outcome{
-		State: hpc.Running, Start: j.Now(), Nodes: l.Nodes, NodeCount: in.nodeCount, Processors: in.cpus,
+		State: hpc.Running, Eligible: eligible, Start: j.Now(), Nodes: l.Nodes, NodeCount: in.nodeCount, Processors: in.cpus,
 		Account: l.Account, Partition: partitionOf(l.Partition), QOS: l.QOS, Restarts: int(l.RestartCount),
 	}}
 	if s.answered {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/audit"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/install"
@@ -177,6 +178,36 @@ func testForgottenJob(t *testing.T, slurm *install.Installation) {
 		t.Errorf("warnings %+v", o.warnings)
 	}
 	o.without("dependency-forgotten").drained()
+}
+
+// TestEligibleAtStart: when a job starts, the engine knows when it became eligible, so that an interrupted run, which
+// sees no end of the running jobs, has it too. It is what slurmctld says at the end.
+func TestEligibleAtStart(t *testing.T) { eachSlurm(t, testEligibleAtStart) }
+
+func testEligibleAtStart(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t)), reasons: 2 * time.Minute}
+	s.workload.Jobs = workload.JobsOf(
+		job("long", 10, 2000, with(on("c1"), func(j *hpc.Job) { j.Exclusive = "node" })), job("first", 10, 400, on("c2")),
+		job("short", 300, 10, on("c2")), job("waits", 20, 10, on("c1")),
+		job("after", 30, 10, with(on("c1"), dependsOn("afterok:first"))),
+		job("later", 40, 10, with(on("c2"), func(j *hpc.Job) { j.Begin = 10 * time.Minute })),
+		job("atonce", 40, 10, with(on("c2"), dependsOn("afterok:first"))), // slurmctld was not asked since
+	)
+	o := s.play(t)
+	seen := 0
+	for _, ev := range o.events {
+		if ev.Kind != rm.Started {
+			continue
+		}
+		seen++
+		if want := o.rows[ev.Job].Eligible; ev.Outcome.Eligible != want && (ev.Job != "atonce" || ev.Outcome.Eligible != 0) {
+			t.Errorf("%s: eligible %s when it started, and %s at its end", ev.Job, ev.Outcome.Eligible, want)
+		}
+	}
+	if seen != 7 {
+		t.Errorf("%d jobs started, want 7", seen)
+	}
+	o.drained()
 }
 
 // TestCheckSlurmConf: a slurm.conf that replaces another has the same nodes, scaled by the

@@ -132,6 +132,7 @@ func (r *reasons) tell(info *rpc.JobInfo) {
 	if in == nil || info.State != hpc.Pending || info.Reason == slurmspec.NoReason {
 		return
 	}
+	in.eligible = hpc.Unix(info.Eligible)
 	text := info.Reason.String()
 	if info.Description != "" {
 		text += ": " + strings.TrimPrefix(slurmspec.OneLine(info.Description), text+", ")

@@ -242,8 +242,8 @@ func (e *Engine) startAccounting(ctx context.Context) error {
 		return err
 	}
 	if complaint != "" {
-		e.loop.warn("sacctmgr", "filling the accounting database: sacctmgr refused a command; logs/sacctmgr.log says which: "+
-			complaint, true)
+		e.loop.warn("sacctmgr", "filling the accounting database: sacctmgr refused a command (logs/sacctmgr.log has its "+
+			"whole output): "+complaint, true)
 	}
 	return e.giveUsage(ctx)
 }

@@ -190,14 +190,16 @@ func (s *Summary) Render(w io.Writer) error {
 	} else {
 		p.printf("arity           -\nthink time      -\n")
 	}
-	p.printf("\n%-20s%9s%10s%10s%8s%14s%7s\n", "user", "jobs", "sessions", "edges", "roots", "longest path", "arity")
+	table, more := quantity.NewTable(20, 9, 10, 10, 8, 14, 7), ""
+	table.Row("user", "jobs", "sessions", "edges", "roots", "longest path", "arity")
 	for i, u := range users {
 		if i == shown {
-			p.printf("(and %d more users; --json has all)\n", len(users)-shown)
+			more = fmt.Sprintf("(and %d more users; --json has all)\n", len(users)-shown)
 			break
 		}
-		p.printf("%-20s%9d%10d%10d%8d%14d%7d\n", u.User, u.Jobs, u.Sessions, u.Edges, u.Roots, u.LongestPath, u.Arity)
+		table.Row(u.User, u.Jobs, u.Sessions, u.Edges, u.Roots, u.LongestPath, u.Arity)
 	}
+	p.printf("\n%s%s", table, more)
 	return p.err
 }
 

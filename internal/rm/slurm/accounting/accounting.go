@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf/slurmdbd"
 	"rmreplay/internal/rm/slurm/daemons"
 	"rmreplay/internal/rm/slurm/install"
@@ -95,19 +96,14 @@ func firstComplaint(out string) string {
 // added by one command.
 func script(commands, cluster string) string {
 	var lines []string
-	made := false
 	for _, line := range strings.Split(commands, "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
 		lines = append(lines, line)
-		f := strings.Fields(strings.ToLower(line))
-		if len(f) >= 2 && (f[0] == "add" || f[0] == "create") && strings.HasPrefix("cluster", f[1]) {
-			made = true
-		}
 	}
-	if !made {
+	if !associations.AddsCluster(commands) {
 		lines = slices.Insert(lines, 0, "add cluster "+cluster)
 	}
 	return strings.Join(together(lines), "\n") + "\n"

@@ -1,7 +1,8 @@
 // Package associations reads a site's commands for sacctmgr, the file accounts.sacctmgr of a
 // cluster directory, and finds the mistakes for which sacctmgr would refuse a command. sacctmgr
 // goes on after such a command, so a replay without these checks has other accounts, users and
-// limits than the site.
+// limits than the site. What a refused command would have made, does not exist for the commands below it: without its
+// cluster, no account and no user does.
 //
 // The package follows src/sacctmgr of Slurm: words and quotes as in sacctmgr.c, and the options
 // of each entity as in account_functions.c, association_functions.c, cluster_functions.c,
@@ -35,7 +36,8 @@ type Set struct {
 	Mistakes []string
 
 	clusters map[string]bool
-	line     int // of the present command
+	adds     bool // the commands add a cluster; if not, rmreplay adds it before them
+	line     int  // of the present command
 	users    map[string][]*Association
 	pairs    map[string]int // the line of each user, account and partition
 	lines    map[string]int // the line of each account
@@ -52,7 +54,7 @@ func Read(commands []byte, name, cluster string) *Set {
 		Policies: map[string]*Policy{"normal": {}}, WCKeys: map[string][]string{},
 		Associations: []*Association{{Account: "root", QOS: []string{"normal"}, Shares: 1},
 			{Account: "root", User: "root", Shares: 1}},
-		clusters: map[string]bool{}, pairs: map[string]int{}, lines: map[string]int{},
+		clusters: map[string]bool{}, pairs: map[string]int{}, lines: map[string]int{}, adds: AddsCluster(string(commands)),
 	}
 	cluster = strings.ToLower(cluster)
 	err := lines.Each(bytes.NewReader(commands), name, func(number int, line []byte) error {
@@ -109,6 +111,10 @@ func (s *Set) command(text, cluster string, line int) error {
 	if err := s.references(c); err != nil {
 		return err
 	}
+	if verb.name == "add" && s.adds && len(s.clusters) == 0 && (c.entity.name == "account" || c.entity.name == "user") {
+		return fmt.Errorf("add %s: there is no cluster yet (want add cluster %s above, without a mistake)", c.entity.name,
+			cluster)
+	}
 	switch verb.name {
 	case "add":
 		err = s.add(c, line)
@@ -120,6 +126,17 @@ func (s *Set) command(text, cluster string, line int) error {
 		s.limits(c)
 	}
 	return err
+}
+
+// AddsCluster reports whether commands add a cluster, whatever its name.
+func AddsCluster(commands string) bool {
+	for line := range strings.Lines(commands) {
+		f := strings.Fields(strings.ToLower(line))
+		if len(f) >= 2 && (f[0] == "add" || f[0] == "create") && strings.HasPrefix("cluster", f[1]) {
+			return true
+		}
+	}
+	return false
 }
 
 // references checks the QOS and accounts that a command names beside those that it declares.

@@ -62,7 +62,7 @@ func TestMistakes(t *testing.T) {
 		"creat user x":                              "a:3: user x: no account (want account=NAME)", // an abbreviation
 		"ad user x":                                 `a:3: "ad": no command of sacctmgr; did you mean add?`,
 		"Cluster - 'vale'":                          "a:3: cluster: a line of sacctmgr dump among commands (want a file of commands, or the whole dump)",
-		"add":                                       "a:3: add what? (want account, cluster, coordinator, qos or user)",
+		"add":                                       "a:3: add: it does not say what (want account, cluster, coordinator, qos or user)",
 		"add usr x account=physics":                 `a:3: "usr": sacctmgr has no such entity (want account, cluster, coordinator, qos or user); did you mean user?`,
 		"add account":                               "a:3: add account: no name (want add account NAME)",
 		"add account b fairshar=3":                  "",
@@ -80,7 +80,6 @@ func TestMistakes(t *testing.T) {
 		"delete qos high":                           "a:3: QOS high: no command above declares it",
 		"add qos normal":                            "a:3: QOS normal exists already",
 		"add user x account=physics cluster=other":  "a:3: cluster other: no command above declares it",
-		"add cluster other":                         "a: no command adds the cluster vale of slurm.conf (want add cluster vale)",
 		`add account b description="b`:              `a:3: "description=\"b": a quote without its end`,
 		"add account b # a note":                    `a:3: "#": sacctmgr knows no comment behind a command (want it in a line of its own)`,
 		"add account" + strings.Repeat(" x", 127):   "a:3: more than 128 words",
@@ -92,6 +91,30 @@ func TestMistakes(t *testing.T) {
 		}
 		if !slices.Equal(s.Mistakes, wanted) {
 			t.Errorf("%s:\ngot  %q\nwant %q", text, s.Mistakes, wanted)
+		}
+	}
+}
+
+// Without a cluster sacctmgr adds no account and no user, be it that its command comes later or that it was refused for
+// a mistake above.
+func TestClusterFirst(t *testing.T) {
+	const none = "there is no cluster yet (want add cluster vale above, without a mistake)"
+	for text, want := range map[string][]string{
+		"add account a\nadd user u account=a": nil, // rmreplay adds the cluster
+		"add cluster other\nadd account a": {
+			"a: no command adds the cluster vale of slurm.conf (want add cluster vale)"},
+		"add account a\nadd cluster vale\nadd user u account=a": {
+			"a:1: add account: " + none, "a:3: account a: no command above declares it"},
+		"add qos high preempt=long\nadd qos long\nadd cluster vale qos=normal,high,long\nadd account a\nadd user u account=root": {
+			"a:1: QOS long: no command above declares it", "a:3: QOS high: no command above declares it", "a:4: add account: " + none,
+			"a:5: add user: " + none},
+	} {
+		s := Read([]byte(text), "a", "vale")
+		if !slices.Equal(s.Mistakes, want) {
+			t.Errorf("%s:\ngot  %q\nwant %q", text, s.Mistakes, want)
+		}
+		if has := s.Users["u"] != nil; has != (want == nil) {
+			t.Errorf("%s: user u exists: %t", text, has)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 )
@@ -126,6 +127,20 @@ func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 		if !row.Resubmit.IsZero() {
 			submit = row.Resubmit
 		}
+		if lost, ok := lostRun(row); ok && rec.get("Submit") != slurmspec.FormatTime(submit) {
+			// The job was requeued, did not become eligible again and ended: sacct shows the run before.
+			for _, c := range []struct{ what, ours, theirs string }{
+				{"start", slurmspec.FormatTime(lost.Start), slurmspec.Given(rec.get("Start"))},
+				{"end", slurmspec.FormatTime(lost.End), slurmspec.Given(rec.get("End"))},
+				{"nodes", lost.Nodes, slurmspec.Given(rec.get("NodeList"))},
+			} {
+				if c.ours != c.theirs {
+					differences = append(differences, fmt.Sprintf("job %s: %s %s of the run that it lost, slurmdbd has %s", name,
+						c.what, orNone(c.ours), orNone(c.theirs)))
+				}
+			}
+			continue
+		}
 		start := slurmspec.Given(rec.get("Start"))
 		if row.Start.IsZero() && start == rec.get("End") && slurmspec.Given(rec.get("NodeList")) == "" {
 			start = "" // slurmctld reports this for a job that ended before slurmdbd had it
@@ -147,6 +162,14 @@ func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 		}
 	}
 	return differences
+}
+
+// lostRun returns the last run of a job that was requeued and did not start again.
+func lostRun(row *run.Row) (lost run.Segment, ok bool) {
+	if n := len(row.Segments); n > 0 && row.Start.IsZero() {
+		lost = row.Segments[n-1]
+	}
+	return lost, lost.EndedBy == rm.Requeue
 }
 
 // Amend adds to a row the values that only the database has: the job's TRES, and its priority

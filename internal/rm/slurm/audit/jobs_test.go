@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 )
@@ -87,6 +88,10 @@ func TestCompareJobs(t *testing.T) {
 		}
 		return r
 	}
+	requeued := func(r *run.Row) { // after 20 s; cancelled after 30 s
+		r.Segments = []run.Segment{{Start: r.Start, End: r.End, Nodes: r.Nodes, EndedBy: rm.Requeue}}
+		r.State, r.Resubmit, r.Start, r.End, r.Nodes = hpc.Cancelled, after(20), 0, after(30), ""
+	}
 	at := func(s int) string { return slurmspec.FormatTime(after(s)) }
 	line := func(submit, start, end, state, nodes, account, qos string) string {
 		return sacctHeader + "7|7|j|" + strings.Join([]string{submit, start, end, state, nodes, account, qos}, "|") + "|1|\n"
@@ -122,7 +127,19 @@ func TestCompareJobs(t *testing.T) {
 			line(at(0), at(10), at(15), "RESIZING", "c[1-2]", "phys", "normal") + strings.TrimPrefix(line(at(15), at(15), at(20), "COMPLETED", "c1", "phys", "normal"), sacctHeader),
 			row(nil), nil,
 		},
-		"resubmitted":              {line(at(5), at(10), at(20), "COMPLETED", "c1", "phys", "normal"), row(func(r *run.Row) { r.Resubmit = after(5) }), nil},
+		"resubmitted": {line(at(5), at(10), at(20), "COMPLETED", "c1", "phys", "normal"), row(func(r *run.Row) { r.Resubmit = after(5) }), nil},
+		"requeued, cancelled in the queue": {
+			line(at(20), "Unknown", at(30), "CANCELLED by 1001", "None assigned", "phys", "normal"), row(requeued), nil,
+		},
+		"requeued, eligible never again": {line(at(0), at(10), at(20), "PREEMPTED", "c1", "phys", "normal"), row(requeued), nil},
+		"requeued, another run before": {
+			line(at(0), at(11), at(21), "PREEMPTED", "c2", "phys", "normal"), row(requeued),
+			[]string{
+				"job j: start " + at(10) + " of the run that it lost, slurmdbd has " + at(11),
+				"job j: end " + at(20) + " of the run that it lost, slurmdbd has " + at(21),
+				"job j: nodes c1 of the run that it lost, slurmdbd has c2",
+			},
+		},
 		"task":                     {line(at(0), at(10), at(20), "FAILED", "c1", "phys", "normal"), row(func(r *run.Row) { r.Task = 3 }), []string{"job j_3: state COMPLETED, slurmdbd has FAILED"}},
 		"lost":                     {sacctHeader, row(nil), []string{"job j: slurmdbd has no job 7"}},
 		"lost, since held":         {sacctHeader, row(func(r *run.Row) { r.Eligible = 0 }), nil},

@@ -1,0 +1,228 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/forecast"
+	"rmreplay/internal/hpc"
+)
+
+// cycle is bf_interval, the time between two cycles of Slurm's backfill scheduler, as it is by default. A live
+// queue has the phase of these cycles, and a frozen run has it only if it recorded sdiag.
+const cycle = 30 * time.Second
+
+// Evaluation says how good the forecasts of one run or several were, also by class.
+type Evaluation struct {
+	*forecast.Evaluation // of the only run; else nil
+	// Runs has the runs, if there are several.
+	Runs []*forecast.Evaluation `json:"runs,omitempty"`
+	// Classes are all forecasts, those of each class of lead times, those of each partition, and those of each
+	// partition and class.
+	Classes []Row `json:"classes"`
+
+	rows map[Class]*Row
+}
+
+// Row says how good the forecasts of a class were.
+type Row struct {
+	// Partition and Lead name the class; empty for all. The lead time is that of the start in the run.
+	Partition string `json:"partition,omitempty"`
+	Lead      string `json:"lead,omitempty"`
+	// Instants counts the instants that have forecasts of the class.
+	Instants int `json:"instants"`
+	Tally
+	// Early counts starts before P10, and Late those after P90. Cycle counts those that lie at most 30 seconds, a cycle
+	// of Slurm's backfill scheduler, outside of P10 to P90, or within.
+	Early int `json:"early"`
+	Late  int `json:"late"`
+	Cycle int `json:"covered_within_cycle"`
+	// Recalibrated counts starts in the intervals that [Judge.Recalibrate] makes of the starts before the instant.
+	Recalibrated int `json:"recalibrated"`
+	// MedianError is in seconds. SlurmError is that of Slurm's own estimates, and BesideError that of the forecasts of the
+	// same jobs.
+	MedianError float64 `json:"median_error_s"`
+	SlurmError  float64 `json:"slurm_median_error_s,omitempty"`
+	BesideError float64 `json:"beside_median_error_s,omitempty"`
+
+	at                    hpc.Time // the last instant
+	errors, slurm, beside []float64
+}
+
+// everything is the partition or the lead of a [Class] that has all of them.
+const everything = -1
+
+// Run returns what takes the forecasts of the next run ([forecast.EvaluateOptions]).
+func (e *Evaluation) Run(horizon time.Duration) func(at hpc.Time, list []forecast.Outcome) {
+	if e.rows == nil {
+		e.rows = map[Class]*Row{}
+	}
+	j := New(State{}, math.MaxInt64)
+	starts := map[forecast.Key]hpc.Time{} // of the jobs that waited
+	return func(at hpc.Time, list []forecast.Outcome) {
+		began := map[forecast.Key]hpc.Time{}
+		for key, start := range starts {
+			if start < at {
+				began[key] = start
+				delete(starts, key)
+			}
+		}
+		j.See(at, began, nil)
+		pending := make([]Pending, len(list))
+		for i := range list {
+			o := &list[i]
+			starts[o.Key] = o.Start
+			pending[i] = Pending{o.Key, o.Partition, Forecast{At: at, P10: o.P10, P50: o.P50, P90: o.P90, Slurm: o.Slurm}}
+			if horizon != 0 {
+				pending[i].Horizon = at.Add(horizon)
+			}
+			p10, p90 := j.Recalibrate(o.Partition, &pending[i].Forecast)
+			lead := leadOf(o.Start.Sub(at))
+			for _, class := range []Class{{"", everything}, {"", lead}, {o.Partition, everything}, {o.Partition, lead}} {
+				e.row(class).count(&pending[i].Forecast, p10, p90, o.Start)
+			}
+		}
+		j.See(at, nil, pending)
+	}
+}
+
+func (e *Evaluation) row(class Class) *Row {
+	if e.rows[class] == nil {
+		e.rows[class] = &Row{Partition: class.Partition}
+		if class.Lead != everything {
+			e.rows[class].Lead = Leads[class.Lead].Name
+		}
+	}
+	return e.rows[class]
+}
+
+// count counts a forecast. p10 and p90 are the recalibrated bounds.
+func (r *Row) count(f *Forecast, p10, p90, start hpc.Time) {
+	before := r.Forecasts
+	if r.Tally.count(f, start); r.Forecasts == before {
+		return // beyond the horizon
+	}
+	if r.at != f.At {
+		r.at, r.Instants = f.At, r.Instants+1
+	}
+	if f.Horizon != 0 && start > f.Horizon {
+		start = forecast.Later
+	}
+	add := func(to *int, so bool) {
+		if so {
+			*to++
+		}
+	}
+	add(&r.Early, start < f.P10)
+	add(&r.Late, start > f.P90)
+	add(&r.Recalibrated, p10 <= start && start <= p90)
+	add(&r.Cycle, f.P10.Add(-cycle) <= start && (f.P90 >= forecast.Later || start <= f.P90.Add(cycle)))
+	if start == forecast.Later || f.P50 == forecast.Later {
+		return
+	}
+	miss := distance(f.P50, start)
+	if r.errors = append(r.errors, miss); f.Slurm != 0 {
+		r.slurm, r.beside = append(r.slurm, distance(f.Slurm, start)), append(r.beside, miss)
+	}
+}
+
+// distance is in seconds.
+func distance(a, start hpc.Time) float64 {
+	if a == hpc.Never {
+		return math.Inf(1)
+	}
+	return a.Sub(start).Abs().Seconds()
+}
+
+// Add adds the result of a run whose forecasts were taken.
+func (e *Evaluation) Add(one *forecast.Evaluation) { e.Runs = append(e.Runs, one) }
+
+// Finish completes the evaluation after the last run.
+func (e *Evaluation) Finish() {
+	if len(e.Runs) == 1 {
+		e.Evaluation, e.Runs = e.Runs[0], nil
+	}
+	e.Classes = []Row{}
+	for _, r := range e.rows {
+		r.MedianError, r.SlurmError, r.BesideError = middle(r.errors), middle(r.slurm), middle(r.beside)
+		e.Classes = append(e.Classes, *r)
+	}
+	place := func(r *Row) int { return slices.IndexFunc(Leads, func(l Lead) bool { return l.Name == r.Lead }) }
+	slices.SortFunc(e.Classes, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(place(&a), place(&b)))
+	})
+}
+
+// middle returns the median; the largest finite number if it is not finite.
+func middle(list []float64) float64 {
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	for i := len(list) / 2; i >= 0; i-- {
+		if !math.IsInf(list[i], 1) {
+			return list[i]
+		}
+	}
+	return 0
+}
+
+// Render returns the evaluation as text.
+func (e *Evaluation) Render() string {
+	var b strings.Builder
+	if e.Evaluation != nil {
+		b.WriteString(e.Evaluation.Render() + "\n")
+	}
+	for _, one := range e.Runs {
+		fmt.Fprintf(&b, "%s: %d instants, %d starts, P10-P90 %.1f %%, median error %.0f s\n", one.Run, len(one.Instants),
+			one.Jobs, 100*one.Covered, one.MedianError)
+		for _, note := range one.Notes {
+			fmt.Fprintf(&b, "note: %s\n", note)
+		}
+	}
+	if len(e.Runs) > 0 {
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "%-34s %8s %7s %8s %8s %8s %8s %8s %9s %7s %7s %7s\n", "partition and lead time", "instants", "starts",
+		"P10-P90", "30 s", "recal.", "before", "after", "error", "1 min", "5 min", "1 h")
+	for i := range e.Classes {
+		r := &e.Classes[i]
+		share := func(n int) string { return percent(n, r.Forecasts) }
+		fmt.Fprintf(&b, "%-34s %8d %7d %8s %8s %8s %8s %8s %7.0f s %7s %7s %7s\n", r.name(), r.Instants, r.Forecasts,
+			share(r.Covered), share(r.Cycle), share(r.Recalibrated), share(r.Early), share(r.Late), r.MedianError,
+			share(r.Near[0]), share(r.Near[1]), share(r.Near[2]))
+	}
+	b.WriteString("30 s: at most a backfill cycle outside of P10-P90; recal.: P10-P90 moved by what happened before the instant\n")
+	e.beside(&b)
+	return b.String()
+}
+
+func (r *Row) name() string {
+	return cmp.Or(r.Partition, "all") + ", " + cmp.Or(r.Lead, "all")
+}
+
+func percent(n, of int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(of, 1))) }
+
+// beside adds Slurm's own estimates.
+func (e *Evaluation) beside(b *strings.Builder) {
+	if len(e.Classes) == 0 || e.Classes[0].Slurm == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%-34s %7s %12s %9s %16s %16s %16s\n", "beside squeue --start (here/Slurm)", "jobs", "error", "Slurm's",
+		"1 min", "5 min", "1 h")
+	for i := range e.Classes {
+		r := &e.Classes[i]
+		if r.Slurm == 0 {
+			continue
+		}
+		both := func(k int) string {
+			return percent(r.BesideNear[k], r.Slurm) + " / " + percent(r.SlurmNear[k], r.Slurm)
+		}
+		fmt.Fprintf(b, "%-34s %7d %10.0f s %7.0f s %16s %16s %16s\n", r.name(), r.Slurm, r.BesideError, r.SlurmError, both(0),
+			both(1), both(2))
+	}
+}

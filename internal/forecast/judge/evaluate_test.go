@@ -1,0 +1,88 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/forecast"
+	"rmreplay/internal/hpc"
+)
+
+// TestEvaluation: forecasts of two runs are counted by class. Every start is 15 s after P90, until those of the earlier
+// instants have moved it.
+func TestEvaluation(t *testing.T) {
+	const m = time.Minute
+	var e Evaluation
+	for range 2 {
+		see := e.Run(0)
+		for i := range 60 {
+			at := after(time.Duration(i) * time.Hour)
+			see(at, []forecast.Outcome{
+				{Key: forecast.Key{Job: fmt.Sprint("late", i), Task: -1}, Partition: "batch", P10: at.Add(18 * m), P50: at.Add(20 * m), P90: at.Add(22 * m),
+					Start: at.Add(22*m + 15*time.Second), Slurm: at.Add(3 * time.Hour)},
+				{Key: forecast.Key{Job: fmt.Sprint("early", i), Task: -1}, Partition: "gpu", P10: at.Add(6 * m), P50: at.Add(8 * m), P90: hpc.Never, Start: at.Add(5 * m)},
+			})
+		}
+		e.Add(&forecast.Evaluation{Run: "run"})
+	}
+	e.Finish()
+	want := map[string]Row{
+		"all, all":                    {Instants: 120, Tally: Tally{Forecasts: 240}, Early: 120, Late: 120, Cycle: 120, MedianError: 180, SlurmError: 157.75 * 60, BesideError: 135},
+		"batch, all":                  {Instants: 120, Tally: Tally{Forecasts: 120}, Late: 120, Cycle: 120, MedianError: 135, SlurmError: 157.75 * 60, BesideError: 135},
+		"batch, 15 minutes to 1 hour": {Instants: 120, Tally: Tally{Forecasts: 120}, Late: 120, Cycle: 120, MedianError: 135, SlurmError: 157.75 * 60, BesideError: 135},
+		"gpu, below 15 minutes":       {Instants: 120, Tally: Tally{Forecasts: 120}, Early: 120, MedianError: 180},
+	}
+	for i := range e.Classes {
+		got := e.Classes[i]
+		w, asked := want[got.name()]
+		if !asked {
+			continue
+		}
+		delete(want, got.name())
+		if got.Instants != w.Instants || got.Forecasts != w.Forecasts || got.Covered != 0 || got.Early != w.Early || got.Late != w.Late || got.Cycle != w.Cycle ||
+			got.MedianError != w.MedianError || math.Abs(got.SlurmError-w.SlurmError) > 1e-6 || got.BesideError != w.BesideError {
+			t.Errorf("%s: %+v\nwant %+v", got.name(), got, w)
+		}
+		// Each run begins without what happened in the other one.
+		if share := float64(got.Recalibrated) / float64(got.Forecasts); got.Partition == "batch" && (share < 0.5 || got.Recalibrated > 2*(60-Enough)) {
+			t.Errorf("%s: %d of %d starts in recalibrated intervals", got.name(), got.Recalibrated, got.Forecasts)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("missing classes: %v", want)
+	}
+	text := e.Render()
+	for _, line := range []string{"run: 0 instants", "batch, 15 minutes to 1 hour", "0.0 %", "beside squeue --start", "135 s    9465 s"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no %q in\n%s", line, text)
+		}
+	}
+}
+
+// TestEvaluationForward: what happens after an instant does not change its recalibrated intervals.
+func TestEvaluationForward(t *testing.T) {
+	recalibrated := func(last time.Duration) int {
+		var e Evaluation
+		see := e.Run(0)
+		for i := range 40 {
+			at, wait := after(time.Duration(i)*time.Hour), 30*time.Minute
+			if i >= 30 {
+				wait = last
+			}
+			see(at, []forecast.Outcome{{Key: forecast.Key{Job: fmt.Sprint(i), Task: -1}, Partition: "batch", P10: at.Add(18 * time.Minute),
+				P50: at.Add(20 * time.Minute), P90: at.Add(22 * time.Minute), Start: at.Add(wait)}})
+			if i == 30 {
+				e.Finish()
+				return e.Classes[0].Recalibrated
+			}
+		}
+		return 0
+	}
+	inside, outside := recalibrated(20*time.Minute), recalibrated(200*time.Minute)
+	if inside != outside+1 {
+		t.Errorf("%d starts in recalibrated intervals, and %d if the last one is outside (want one less)", inside, outside)
+	}
+}
