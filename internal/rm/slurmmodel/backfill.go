@@ -403,7 +403,7 @@ func (t *trial) decide(alloc *selection.Allocation, free selection.Bits, from, s
 		j.estimate = 0
 		return 0, true
 	}
-	if start <= t.now && e.leavingFrom(alloc.Nodes) {
+	if start <= t.now && e.departures.Any(alloc.Nodes) {
 		start, t.later = t.now+1, 0
 	}
 	j.estimate = start
@@ -515,14 +515,4 @@ func (t *trial) reserve(alloc *selection.Allocation, start int64) next {
 		return nextRecord
 	}
 	return nextTask
-}
-
-// leavingFrom reports whether a job leaves one of the nodes at this instant.
-func (e *Engine) leavingFrom(nodes selection.Bits) bool {
-	for i := range nodes.All {
-		if e.completing[i] > 0 {
-			return true
-		}
-	}
-	return false
 }

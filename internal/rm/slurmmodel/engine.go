@@ -43,7 +43,6 @@ type Engine struct {
 	account  *accounting             // nil without
 	licenses *licenses.Pool
 	agents   agents.Pool
-	line     answers.Line
 	preempt  *preemption.Settings // nil if nothing is preempted
 	victims  []*preemption.Job    // of the last choice of nodes
 
@@ -78,9 +77,7 @@ type Engine struct {
 	available  selection.Bits // those and not drained; the main scheduler removes blocked ones during a pass
 	returning  selection.Bits // nodes that were drained, and are resumed and not in service yet
 	planned    selection.Bits // nodes that the last cycle of backfill planned for jobs
-	closed     selection.Bits // nodes with a job that shares none
-	completing []int16        // number of jobs that leave each node
-	leaving    int            // number of jobs that leave their nodes
+	departures answers.Departures
 
 	stats  sdiag.Counters
 	cycle  *cycle // of backfill in progress
@@ -119,8 +116,8 @@ func newEngine(cfg Config) (*Engine, error) {
 	e.preempt = preemption.Read(cfg.Get, e.par, e.rules)
 	e.reservations, e.licenses = e.newReservations(), licenses.New(keys.Value(cfg.Get, "Licenses"))
 	n := len(m.Nodes)
-	e.up, e.closed, e.planned = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
-	e.returning, e.completing = selection.NewBits(n), make([]int16, n)
+	e.up, e.planned, e.returning = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
+	e.departures = answers.NewDepartures(n, e.rules)
 	for i := range m.Nodes {
 		e.place[m.Nodes[i].Name] = i
 		e.up.Set(i)

@@ -31,8 +31,7 @@ type loops struct {
 
 // The classes of what happens at one instant.
 const (
-	nodesTell uint8 = iota // behind others
-	jobEnds
+	jobEnds uint8 = iota
 	nodesAnswer
 	questions
 )
@@ -78,7 +77,8 @@ func (e *Engine) throttle() {
 		e.step()
 	}
 	e.now = max(e.now, served)
-	for told := e.timers.Next() == served && e.timers[0].Seq <= asked; told && e.next() <= served; {
+	told := e.departures.Line.Next() == served || e.timers.Next() == served && e.timers[0].Seq <= asked
+	for told && e.next() <= served {
 		e.step()
 	}
 }
@@ -93,18 +93,19 @@ func (e *Engine) passAt() hpc.Time {
 
 // next returns the instant of what happens next.
 func (e *Engine) next() hpc.Time {
-	return max(e.loops.busy, min(e.loops.turn, e.loops.backfill, e.loops.decay, e.passAt(), e.timers.Next()))
+	l := &e.loops
+	return max(l.busy, min(l.turn, l.backfill, l.decay, e.passAt(), e.departures.Line.Next(), e.timers.Next()))
 }
 
-// step does the first thing that is due. At one instant a pass comes first, except if a message waited for another,
-// which renewed the pass's request. Backfill and the decay thread come before the background loop, nodes last.
+// step does the first thing that is due. At one instant slurmctld's threads follow in the order in which they began.
+// Since 24.11 those that serve messages of nodes are older than the others; before, each message has a new one.
 func (e *Engine) step() {
 	l := &e.loops
 	switch {
 	case e.cycle != nil && !e.cycle.asleep && l.backfill <= e.now:
 		l.backfill = e.backfillTurn()
-	case e.timers.Next() <= e.now && e.timers[0].Class == nodesTell:
-		e.timers.Pop().What()
+	case e.rules.Since2411 && e.departures.Line.Next() <= e.now:
+		e.serveNode()
 	case e.passAt() <= e.now:
 		e.pass()
 	case e.timers.Next() <= e.now && e.timers[0].Class == jobEnds:
@@ -117,6 +118,8 @@ func (e *Engine) step() {
 	case l.turn <= e.now:
 		l.turn = e.nextTurn(e.now)
 		e.backgroundTurn()
+	case e.departures.Line.Next() <= e.now:
+		e.serveNode()
 	default:
 		e.timers.Pop().What()
 	}

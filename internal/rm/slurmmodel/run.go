@@ -36,7 +36,7 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 	j.licensed, _ = e.licenses.Choose(j.licenses)
 	e.licenses.Take(j.licensed)
 	if j.request.Exclusive {
-		e.closed.Or(alloc.Nodes)
+		e.departures.Closed.Or(alloc.Nodes)
 	}
 	e.run(j)
 	e.account.begin(j)
@@ -110,17 +110,12 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	j.among.running--
 	a := answers.Of(j.alloc.Nodes, e.up, killed, e.par.Epilog)
 	answering := a.All()
-	for i := range answering.All {
-		e.completing[i]++
-	}
-	e.leaving++
 	e.account.end(j)
 	e.touch()
 	over := func() {
-		e.leaving--
 		e.licenses.Return(j.licensed)
 		if j.request.Exclusive {
-			e.closed.AndNot(j.alloc.Nodes)
+			e.departures.Closed.AndNot(j.alloc.Nodes)
 		}
 		if requeue {
 			e.requeue(j, how)
@@ -132,49 +127,34 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 		over()
 		return
 	}
-	e.await(j, a, answering, over)
+	e.await(e.departures.Begin(answering, j.request.Exclusive, over), a)
 }
 
-// await plans the answers of an ending job's nodes. When the last node has told, the job is over and slurmctld
-// looks at its queue.
-func (e *Engine) await(j *job, a answers.Answers, left selection.Bits, over func()) {
-	told := e.agents.Send(e.now, left.Count())
-	answered := func(nodes selection.Bits, pass func()) func() {
-		return func() {
-			e.answer(j, nodes)
-			if left.AndNot(nodes); left.Next(0) < 0 {
-				over()
-				pass()
-			}
-		}
-	}
+// await plans the answers of an ending job's nodes.
+func (e *Engine) await(d *answers.Departure, a answers.Answers) {
+	told := e.agents.Send(e.now, a.Telling.Count()+a.Others.Count())
 	if a.Others.Next(0) >= 0 {
-		e.at(told.Add(a.Delay), nodesAnswer, answered(a.Others, func() {
-			e.at(e.now.Add(agents.Nap), nodesAnswer, func() { e.loops.queued = true })
-		}))
+		e.at(told.Add(a.Delay), nodesAnswer, func() {
+			if e.departures.Answer(d, a.Others) {
+				e.at(e.now.Add(agents.Nap), nodesAnswer, func() { e.loops.queued = true })
+			}
+		})
 	}
 	if a.Telling.Next(0) >= 0 {
-		served, waited := e.line.Serve(told, a.Telling.Count(), e.rules)
-		class := nodesAnswer
-		if waited {
-			class = nodesTell
-		}
-		e.at(served, class, answered(a.Telling, func() {
-			deferred := e.par.Deferred || e.agents.Many(e.now)
-			if e.loops.queued = e.loops.queued || deferred; !deferred {
-				e.request(false)
-			}
-		}))
+		e.at(told, nodesAnswer, func() {
+			e.departures.Tell(answers.Microsecond(e.now), d, a.Telling, e.agents.Many(e.now))
+		})
 	}
 }
 
-// answer frees nodes of a job that ends.
-func (e *Engine) answer(j *job, nodes selection.Bits) {
-	for i := range nodes.All {
-		e.completing[i]--
-	}
-	if j.request.Exclusive {
-		e.closed.AndNot(nodes)
+// serveNode serves the message of a node. After that of a job's last one it looks at the queue.
+func (e *Engine) serveNode() {
+	switch many := e.agents.Many(e.now); {
+	case !e.departures.Serve(many):
+	case many || e.par.Deferred:
+		e.loops.queued = true
+	default:
+		e.request(false)
 	}
 }
 

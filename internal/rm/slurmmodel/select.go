@@ -236,13 +236,9 @@ func (e *Engine) pickBest(
 	e.tester.Prefer(set, e.account.preferred(j), e.kinds)
 	e.outsideFlex(j, set)
 	candidates := usable.Clone()
-	for i := 0; e.leaving > 0 && i < len(e.completing); i++ {
-		if e.completing[i] > 0 {
-			candidates.Clear(i)
-		}
-	}
+	e.departures.Exclude(candidates)
 	if e.preempt == nil {
-		candidates.AndNot(e.closed)
+		candidates.AndNot(e.departures.Closed)
 		if r.Exclusive {
 			candidates.AndNot(e.state.Busy())
 		}
@@ -253,7 +249,7 @@ func (e *Engine) pickBest(
 		return nil, nil, nodesBusy
 	}
 	victims := e.candidates(j)
-	candidates.AndNot(e.closed)
+	candidates.AndNot(e.departures.Closed)
 	preemption.Open(candidates, usable, victims)
 	// Since 24.11 the select plugin tests licences, in the place of its own test.
 	licensed := !e.rules.Since2411 || mode == selection.TestOnly || e.licenses.Free(j.licenses)

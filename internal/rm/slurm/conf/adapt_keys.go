@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/rm/slurm/conf/syntax"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/slurmspec/history"
 )
 
@@ -76,8 +77,7 @@ func (a *adapter) priorityFlags(site string) string {
 	return strings.Join(selectOptions(site, func(name string) bool { return name != "no_fair_tree" && name != "depth_oblivious" }), ",")
 }
 
-// debugLevel limits the log level to info at most and error at least. slurmctld logs dropped
-// messages as errors. Slurm accepts names and numbers.
+// debugLevel limits the log level to info at most and error at least. slurmctld logs dropped messages as errors.
 func (a *adapter) debugLevel(site string) string {
 	for i, name := range []string{"quiet", "fatal", "error", "info"} {
 		if !strings.EqualFold(site, name) && site != strconv.Itoa(i) {
@@ -213,19 +213,23 @@ func (a *adapter) jobSubmit(site string) string {
 	return strings.Join(plugins, ",")
 }
 
-// siteParameters are options of SlurmctldParameters for clouds, power saving, the distribution of
-// configuration files, connections, job steps and restarts. enable_stepmgr needs
-// PrologFlags=Contain, which [adapter.prologFlags] replaces.
+// siteParameters are options of SlurmctldParameters for clouds, power saving, the distribution of configuration files,
+// connections, job steps and restarts. enable_stepmgr needs PrologFlags=Contain, which [adapter.prologFlags] replaces.
 var siteParameters = []string{"cloud_dns", "cloud_reg_addrs", "enable_async_reply", "enable_configless", "enable_stepmgr",
 	"health_check_report", "idle_on_node_suspend", "max_dbd_msg_action", "max_powered_nodes", "no_quick_restart",
 	"power_save_interval", "power_save_min_interval", "reboot_from_controller", "reconfig_on_restart"}
 
 // controllerParameters drops the options of siteParameters, the limits on the rate of messages (rl_), which real
-// clients would answer by a pause, and those of the connection manager (conmgr_). It keeps the others.
+// clients would answer by a pause, and those of the connection manager (conmgr_). It keeps the others. Since 25.05
+// the number of processors would decide in which order messages are served (workers.c): it stands for two.
 func (a *adapter) controllerParameters(site string) string {
-	return strings.Join(selectOptions(site, func(name string) bool {
+	kept := selectOptions(site, func(name string) bool {
 		return !slices.Contains(siteParameters, name) && !strings.HasPrefix(name, "rl_") && !strings.HasPrefix(name, "conmgr_")
-	}), ",")
+	})
+	if a.release.Since(slurmspec.R2505) {
+		kept = append(kept, "conmgr_threads=4")
+	}
+	return strings.Join(kept, ",")
 }
 
 // siteFactor keeps a site's priority plugin if it is installed here.

@@ -85,7 +85,7 @@ func TestTranslate(t *testing.T) {
 		{"requeues known", "MaxBatchRequeue=9", "MaxBatchRequeue", "9", slurmspec.R2411, "", false},
 		{"prolog in the job", "PrologFlags=RunInJob", "PrologFlags", "Alloc", slurmspec.R2205, "", true},
 		{"prolog in the job, known", "PrologFlags=RunInJob,ForceRequeueOnFail", "PrologFlags", "Alloc,ForceRequeueOnFail", slurmspec.R2405, "", false},
-		{"step manager", "SlurmctldParameters=enable_stepmgr,enable_rpc_queue,rl_enable", "SlurmctldParameters", "enable_rpc_queue", slurmspec.R2605, "", false},
+		{"step manager", "SlurmctldParameters=enable_stepmgr,enable_rpc_queue,rl_enable", "SlurmctldParameters", "enable_rpc_queue,conmgr_threads=4", slurmspec.R2605, "", false},
 		{"address cache", "CommunicationParameters=NoAddrCache", "CommunicationParameters", "NoCtldInAddrAny,NoInAddrAny", slurmspec.R2311, "", true},
 		{"no HTTP", "", "CommunicationParameters", "NoCtldInAddrAny,NoInAddrAny,disable_http", slurmspec.R2511, "", false},
 		{"billing", "PriorityFlags=MAX_TRES_GRES", "PriorityFlags", "MAX_TRES", slurmspec.R2411, "take it as MAX_TRES", true},

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -41,27 +40,6 @@ func Of(nodes, up selection.Bits, killed, epilog bool) Answers {
 	}
 	others.AndNot(a.Telling)
 	return a
-}
-
-// Line is the line of the messages of nodes that tell. slurmctld serves one at a time, and sleeps for a microsecond
-// before each (_throttle_start in proc_req.c). The zero value is an empty line.
-type Line struct {
-	served hpc.Time // the last message
-}
-
-// Serve returns when slurmctld has served a number of messages that come at an instant, and whether others were before
-// them. A whole microsecond is meant where the model's loop turns a nanosecond late. In 26.05 messages that come
-// together overtake each other, in an order that is not known; the model has no line there.
-func (l *Line) Serve(come hpc.Time, messages int, rules parameters.Rules) (served hpc.Time, waited bool) {
-	if rules.WholeSeconds {
-		come = Microsecond(come)
-	}
-	if rules.Since2605 {
-		l.served = 0
-	}
-	waited = l.served > come
-	l.served = max(come, l.served).Add(time.Duration(messages) * time.Microsecond)
-	return l.served, waited
 }
 
 // Microsecond is an instant as slurmctld reads it.

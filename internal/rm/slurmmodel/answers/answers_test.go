@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"rmreplay/internal/hpc"
-	"rmreplay/internal/rm/slurmmodel/parameters"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -39,31 +37,5 @@ func TestOf(t *testing.T) {
 		if all := a.All(); !all.Equal(set(c.telling + c.others)) {
 			t.Errorf("%s: slurmctld hears of %v, want %s%s", c.name, all, c.telling, c.others)
 		}
-	}
-}
-
-func TestLine(t *testing.T) {
-	var l Line
-	for k, c := range []struct {
-		come     int64 // nanoseconds
-		messages int
-		served   int64
-		waited   bool
-	}{
-		{5_000, 1, 6_000, false},
-		{5_000, 1, 7_000, true},
-		{6_999, 2, 9_000, true},
-		{9_000, 1, 10_000, false},
-		{20_500, 3, 23_500, false},
-	} {
-		if at, waited := l.Serve(hpc.Time(c.come), c.messages, parameters.Rules{}); at != hpc.Time(c.served) || waited != c.waited {
-			t.Errorf("message %d: served at %d, waited %t; want %d, %t", k, at, waited, c.served, c.waited)
-		}
-	}
-	if at, _ := l.Serve(hpc.Time(30_001), 1, parameters.Rules{WholeSeconds: true}); at != 31_000 {
-		t.Errorf("a message to a loop that turns a nanosecond late: served at %d", at)
-	}
-	if at, waited := l.Serve(hpc.Time(30_000), 1, parameters.Rules{Since2605: true}); at != 31_000 || waited {
-		t.Errorf("a second message in 26.05: served at %d, waited %t", at, waited)
 	}
 }

@@ -14,7 +14,8 @@ type Rules struct {
 	// is refused (since 23.02).
 	RefuseForgotten bool
 	// Since2411 are the rules of 24.11 of the will-run test and of backfill's tries, Since2605 those of 26.05.
-	Since2411, Since2605 bool
+	// Since2505 is about the threads that serve messages.
+	Since2411, Since2505, Since2605 bool
 }
 
 // RulesOf returns the rules of a release.
@@ -22,6 +23,6 @@ func RulesOf(r slurmspec.Release) Rules {
 	return Rules{
 		RefuseForgotten: r.Since(slurmspec.R2302),
 		WholeSeconds:    r.Since(slurmspec.R2311), RoundUp: r.Since(slurmspec.R2411),
-		Since2411: r.Since(slurmspec.R2411), Since2605: r.Since(slurmspec.R2605),
+		Since2411: r.Since(slurmspec.R2411), Since2505: r.Since(slurmspec.R2505), Since2605: r.Since(slurmspec.R2605),
 	}
 }

@@ -72,6 +72,7 @@ type Tester struct {
 
 	memory     memory
 	empty      empty
+	repeated   repeated
 	dedicated  bool  // see test
 	outside    int   // counts changes of weights beyond their lowest bytes
 	tests      []int // of the future, see remembered
@@ -145,9 +146,12 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	copy(nodes, set)
 	if mode != TestOnly {
 		x.usable(s, r, nodes)
-		if x.full(s, r, nodes, c.Min) {
+		if x.full(s, r, nodes, c.Min) || nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required) {
 			return nil
 		}
+	}
+	if mode == WillRun && r.Class > 0 && len(r.Devices) == 0 {
+		return x.repeated.search(x, s, r, nodes, c, busy)
 	}
 	return x.search(s, r, nodes, c, mode, busy)
 }
@@ -156,9 +160,6 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, busy bool) *Allocation {
 	all := x.all
 	copy(all, nodes)
-	if mode != TestOnly && (nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required)) {
-		return nil
-	}
 	t := &x.scratch
 	*t = test{
 		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,

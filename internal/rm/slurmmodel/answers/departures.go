@@ -1,0 +1,98 @@
+package answers
+
+import (
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurmmodel/parameters"
+	"rmreplay/internal/rm/slurmmodel/selection"
+)
+
+// Departures are the jobs that leave their nodes.
+type Departures struct {
+	Line Line[Message]
+	// Closed has the nodes with a job that shares none, also while it leaves.
+	Closed selection.Bits
+	// Jobs is the number of jobs that leave.
+	Jobs int
+	on   []int16 // number of them on each node
+}
+
+// Departure is a job that leaves its nodes.
+type Departure struct {
+	exclusive bool
+	left      int    // nodes that have not answered
+	over      func() // ends the job
+}
+
+// Message is what a node tells: that a job has left it.
+type Message struct {
+	of   *Departure
+	node int
+}
+
+// NewDepartures returns the departures on a number of nodes of a release.
+func NewDepartures(nodes int, rules parameters.Rules) Departures {
+	return Departures{
+		Line: Line[Message]{Threads: Threads(rules)}, Closed: selection.NewBits(nodes), on: make([]int16, nodes),
+	}
+}
+
+// Begin begins the departure of a job from the nodes that answer, which may share none. The last answer calls over.
+func (s *Departures) Begin(nodes selection.Bits, exclusive bool, over func()) *Departure {
+	s.Jobs++
+	for i := range nodes.All {
+		s.on[i]++
+	}
+	return &Departure{exclusive, nodes.Count(), func() { s.Jobs--; over() }}
+}
+
+// Exclude takes the nodes off a set that jobs leave.
+func (s *Departures) Exclude(set selection.Bits) {
+	for i := 0; s.Jobs > 0 && i < len(s.on); i++ {
+		if s.on[i] > 0 {
+			set.Clear(i)
+		}
+	}
+}
+
+// Any reports whether a job leaves one of the nodes of a set.
+func (s *Departures) Any(set selection.Bits) bool {
+	for i := range set.All {
+		if s.on[i] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Tell adds the messages of nodes that tell at an instant. many says whether many agents are at work.
+func (s *Departures) Tell(at hpc.Time, d *Departure, nodes selection.Bits, many bool) {
+	for node := range nodes.All {
+		s.Line.Come(at, Message{d, node}, Throttle(many))
+	}
+}
+
+// Serve serves the message that is due, and reports whether it is the last of its job.
+func (s *Departures) Serve(many bool) bool {
+	m := s.Line.Serve(Throttle(many))
+	return s.free(m.of, m.node)
+}
+
+// Answer is the answer of nodes that a job has left. It reports whether they are the last.
+func (s *Departures) Answer(d *Departure, nodes selection.Bits) (last bool) {
+	for node := range nodes.All {
+		last = s.free(d, node)
+	}
+	return last
+}
+
+func (s *Departures) free(d *Departure, node int) bool {
+	s.on[node]--
+	if d.exclusive {
+		s.Closed.Clear(node)
+	}
+	if d.left--; d.left > 0 {
+		return false
+	}
+	d.over()
+	return true
+}

@@ -1,0 +1,56 @@
+package answers
+
+import (
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurmmodel/parameters"
+)
+
+// TestDepartures checks that a node is free when it has answered, and its job is over when all have.
+func TestDepartures(t *testing.T) {
+	s := NewDepartures(8, parameters.Rules{})
+	over := ""
+	s.Closed.Or(set("12"))
+	alone := s.Begin(set("12"), true, func() { over += "a" })
+	other := s.Begin(set("23"), false, func() { over += "b" })
+	s.Tell(1000, alone, set("12"), false)
+	s.Tell(1000, other, set("3"), false)
+	for k, want := range []struct {
+		free, closed string
+		over         string
+		jobs         int
+	}{
+		{"014567", "2", "", 2},
+		{"014567", "", "a", 1}, // the other job still leaves node 2
+		{"0134567", "", "a", 1},
+	} {
+		at := hpc.Time(2000 + 1000*k)
+		if got := s.Line.Next(); got != at {
+			t.Errorf("message %d is served at %d, want %d", k, got, at)
+		}
+		last := s.Serve(false)
+		free := set("01234567")
+		s.Exclude(free)
+		if !free.Equal(set(want.free)) || !s.Closed.Equal(set(want.closed)) || over != want.over || s.Jobs != want.jobs {
+			t.Errorf("after message %d: nodes %v without jobs that leave, %v closed, %q over, %d leave; want %+v",
+				k, free, s.Closed, over, s.Jobs, want)
+		}
+		if last != (k == 1) {
+			t.Errorf("message %d is the last of its job: %t", k, last)
+		}
+	}
+	if !s.Any(set("12")) || s.Any(set("013")) {
+		t.Error("a job leaves node 2, and no other node")
+	}
+	if !s.Answer(other, set("2")) || over != "ab" || s.Any(set("2")) {
+		t.Errorf("the last node has answered: over %q", over)
+	}
+}
+
+func TestThrottle(t *testing.T) {
+	if few, many := Throttle(false), Throttle(true); few != time.Microsecond || many != time.Millisecond {
+		t.Errorf("slurmctld sleeps %v with few agents and %v with many", few, many)
+	}
+}
