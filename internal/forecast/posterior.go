@@ -94,7 +94,8 @@ const mostSticks = 200
 func sticks(rng *rand.Rand, concentration float64, wider empirical) (list []mass) {
 	if math.IsInf(concentration, 1) || concentration > mostSticks/5 {
 		for i := range mostSticks {
-			list = append(list, mass{wider.QuantileAfter((float64(i)+0.5)/mostSticks, 0), gamma(rng, min(concentration, 1e6)/mostSticks)})
+			list = append(list, mass{wider.QuantileAfter((float64(i)+0.5)/mostSticks, 0),
+				gamma(rng, min(concentration, 1e6)/mostSticks)})
 		}
 		return list
 	}

@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/forecast"
 	"rmreplay/internal/forecast/judge"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/interrupt"
 )
 
 // evaluateOptions are the flags of `forecast evaluate`.
@@ -61,6 +62,9 @@ later that came later in the run. Such a forecast is exact if the state at the i
 
 func (o commands) evaluate(ctx context.Context, dirs []string, opts evaluateOptions) error {
 	var all judge.Evaluation
+	if len(dirs) > 1 {
+		defer interrupt.Hold()() // until what is there has been printed
+	}
 	for _, dir := range dirs {
 		one, err := o.evaluateRun(ctx, dir, opts, all.Run(opts.horizon))
 		if err != nil && ctx.Err() != nil && len(all.Runs) > 0 { // hours of work
