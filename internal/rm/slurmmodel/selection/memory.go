@@ -135,7 +135,7 @@ func (m *memory) holds(known *remembered, set Bits, h *Horizon) bool {
 // follow compares the windows in which jobs leave now with those of an answer, and renews the end after which the job
 // could start.
 func (known *remembered) follow(set Bits, h *Horizon) bool {
-	if h.NowOnly || known.answer.now {
+	if h.NowOnly || known.now {
 		return true
 	}
 	w, tests := h.Walk(set), known.tests
@@ -172,7 +172,9 @@ func about(r *Request, c Counts) question {
 // append appends a question to words.
 func (q *question) append(words []uint64) []uint64 {
 	flags := uint64(0)
-	for _, flag := range [...]bool{q.exclusive, q.whole, q.leastLoaded, q.patient, q.memoryPerCPU, q.now, q.nowOnly, q.busy} {
+	for _, flag := range [...]bool{
+		q.exclusive, q.whole, q.leastLoaded, q.patient, q.memoryPerCPU, q.now, q.nowOnly, q.busy,
+	} {
 		if flags <<= 1; flag {
 			flags |= 1
 		}

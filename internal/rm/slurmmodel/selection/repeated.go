@@ -51,8 +51,8 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 	return known.allocation
 }
 
-// possible is [Tester.test] with TestOnly about nodes with their own weights, from the memory. The answer depends on the
-// request and the nodes alone: of jobs that wait, each pass asks again whether they could ever run.
+// possible is [Tester.test] with TestOnly about nodes with their own weights, from the memory. The answer depends on
+// the request and the nodes alone: of jobs that wait, each pass asks again whether they could ever run.
 func (m *repeated) possible(x *Tester, s *State, r *Request, set Bits, c Counts) *Allocation {
 	q := about(r, c)
 	q.nowOnly = true // which no question of search has
