@@ -365,8 +365,8 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left
 	return left, fault
 }
 
-// fit makes requests smaller where a cluster has no room for one of n documents: a small node has none for
-// a large request, however long one waits.
+// fit makes requests smaller if the cluster has no room for one of n documents: a small node never has room for
+// a large request.
 func (f *Forwarder) fit(n int, fault error) {
 	switch {
 	case errors.Is(fault, errBusy):

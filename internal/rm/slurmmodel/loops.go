@@ -31,8 +31,9 @@ type loops struct {
 
 // The classes of what happens at one instant.
 const (
-	jobEnds uint8 = iota
-	nodesAnswer
+	nodesAnswer uint8 = iota // at once
+	jobEnds
+	agentsLook
 	questions
 )
 
@@ -97,7 +98,8 @@ func (e *Engine) next() hpc.Time {
 	return max(l.busy, min(l.turn, l.backfill, l.decay, e.passAt(), e.departures.Line.Next(), e.timers.Next()))
 }
 
-// step does the first thing that is due. At one instant slurmctld's threads follow in the order in which they began.
+// step does the first thing that is due. At one instant what others cause at once comes first: passes, and then answers
+// of nodes. The threads whose sleep ends follow in the order in which they began.
 // Since 24.11 those that serve messages of nodes are older than the others; before, each message has a new one.
 func (e *Engine) step() {
 	l := &e.loops
@@ -108,7 +110,7 @@ func (e *Engine) step() {
 		e.serveNode()
 	case e.passAt() <= e.now:
 		e.pass()
-	case e.timers.Next() <= e.now && e.timers[0].Class == jobEnds:
+	case e.timers.Next() <= e.now && e.timers[0].Class <= jobEnds:
 		e.timers.Pop().What()
 	case l.backfill <= e.now:
 		l.backfill = e.backfillTurn()

@@ -134,9 +134,13 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 func (e *Engine) await(d *answers.Departure, a answers.Answers) {
 	told := e.agents.Send(e.now, a.Telling.Count()+a.Others.Count())
 	if a.Others.Next(0) >= 0 {
-		e.at(told.Add(a.Delay), nodesAnswer, func() {
+		class := nodesAnswer
+		if told.Add(a.Delay) > e.now {
+			class = agentsLook
+		}
+		e.at(told.Add(a.Delay), class, func() {
 			if e.departures.Answer(d, a.Others) {
-				e.at(e.now.Add(agents.Nap), nodesAnswer, func() { e.loops.queued = true })
+				e.at(e.now.Add(agents.Nap), agentsLook, func() { e.loops.queued = true })
 			}
 		})
 	}

@@ -63,6 +63,18 @@ func (t *Table[A]) Find(question []uint64) (answer *A, isNew bool) {
 	return &e.answer, true
 }
 
+// Append appends small numbers to a question, four to a word. The first word may have 64 - 16*free bits already.
+func Append(question []uint64, first uint64, free int, numbers []int16) []uint64 {
+	for _, n := range numbers {
+		if free == 0 {
+			question = append(question, first)
+			first, free = 0, 4
+		}
+		first, free = first<<16|uint64(uint16(n)), free-1
+	}
+	return append(question, first)
+}
+
 // hash spreads questions. The products do not wait for each other.
 func hash(words []uint64) uint64 {
 	const a, b = 0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9

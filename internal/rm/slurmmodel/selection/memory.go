@@ -100,11 +100,9 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 		m.outside = outside
 		m.table.Clear()
 	}
-	q := question{
-		class: r.Class, counts: c, exclusive: r.Exclusive, whole: r.Whole, leastLoaded: r.LeastLoaded,
-		patient: r.Patient, memory: r.Memory, memoryPerCPU: r.MemoryPerCPU, now: h.AsksNow(), nowOnly: h.NowOnly,
-		busy: h.PreferBusy, linear: h.Linear, ended: h.Ended(), considered: h.Considered(),
-	}
+	q := about(r, c)
+	q.now, q.nowOnly, q.busy, q.linear = h.AsksNow(), h.NowOnly, h.PreferBusy, h.Linear
+	q.ended, q.considered = h.Ended(), h.Considered()
 	m.words = m.appendWeights(append(q.append(m.words[:0]), set...), set, x.Weights)
 	known, isNew := m.table.Find(m.words)
 	if !isNew && m.holds(known, set, h) {
@@ -160,6 +158,14 @@ func (m *memory) reweigh(x *Tester, set Bits, after []uint64) {
 	for i := set.NextAnd(m.devices, 0); i >= 0; i = set.NextAnd(m.devices, i+1) {
 		x.Weights[i] = x.Weights[i]&^0xff | after[n/8]>>(n%8*8)&0xff
 		n++
+	}
+}
+
+// about returns the question of a test.
+func about(r *Request, c Counts) question {
+	return question{
+		class: r.Class, counts: c, exclusive: r.Exclusive, whole: r.Whole, leastLoaded: r.LeastLoaded,
+		patient: r.Patient, memory: r.Memory, memoryPerCPU: r.MemoryPerCPU,
 	}
 }
 

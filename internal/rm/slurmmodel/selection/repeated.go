@@ -2,9 +2,7 @@ package selection
 
 import "rmreplay/internal/rm/slurmmodel/recall"
 
-// repeated has the answers of tests with WillRun of jobs without generic resources. An answer depends on nothing but
-// what a question has, the weights of its nodes, and what is free there. That often is what it was some cycles ago, or
-// what it is after the ends of other jobs.
+// repeated has the answers of tests of jobs without generic resources.
 type repeated struct {
 	table   recall.Table[outlined]
 	outside int      // changes of weights by the last question; not since 24.11, where each gives its nodes their weights
@@ -21,24 +19,29 @@ type outlined struct {
 // mostWords bounds the memory.
 const mostWords = 1 << 18
 
-// search is [Tester.search] from the memory.
+// search is [Tester.search] with WillRun, from the memory. The answer depends on nothing but what a question has, the
+// weights of its nodes, and what is free there. That often is what it was some cycles ago, or what it is after the ends
+// of other jobs.
 func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts, busy bool) *Allocation {
-	if m.size > mostWords || m.outside != x.outside && !x.Since2411 {
-		m.outside, m.size = x.outside, 0
-		m.table.Clear()
+	if m.outside != x.outside && !x.Since2411 {
+		m.outside, m.size = x.outside, mostWords
 	}
-	q := question{
-		class: r.Class, counts: c, exclusive: r.Exclusive, whole: r.Whole, leastLoaded: r.LeastLoaded,
-		patient: r.Patient, memory: r.Memory, memoryPerCPU: r.MemoryPerCPU, busy: busy, now: x.dedicated,
-	}
+	q := about(r, c)
+	q.busy, q.now = busy, x.dedicated
 	m.words = x.memory.appendWeights(append(q.append(m.words[:0]), nodes...), nodes, x.Weights)
-	var ok bool
-	if m.words, ok = x.appendFree(m.words, s, nodes); !ok {
-		return x.search(s, r, nodes, c, WillRun, busy)
+	for i := range nodes.All {
+		used := s.memory[i]
+		if used>>31 != 0 { // there is no place for it
+			return x.search(s, r, nodes, c, WillRun, busy)
+		}
+		word := uint64(used) << 1
+		if s.busy.Has(i) {
+			word |= 1
+		}
+		m.words = recall.Append(m.words, word, 2, s.free[i*x.stride:(i+1)*x.stride])
 	}
-	known, isNew := m.table.Find(m.words)
+	known, isNew := m.find()
 	if isNew {
-		m.size += len(m.words)
 		stuck := r.Stuck
 		r.Stuck = false
 		known.allocation = x.search(s, r, nodes, c, WillRun, busy)
@@ -48,30 +51,28 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 	return known.allocation
 }
 
-// appendFree appends what is free of each node of a set: memory, if it counts, and the cores of each socket. ok is
-// false if a number is too large.
-func (m *Machine) appendFree(to []uint64, s *State, nodes Bits) (words []uint64, ok bool) {
-	for i := range nodes.All {
-		used := s.memory[i]
-		if !m.CountMemory {
-			used = 0
-		}
-		if used>>31 != 0 {
-			return to, false
-		}
-		word := uint64(used) << 1
-		if s.busy.Has(i) {
-			word |= 1
-		}
-		left := 2 // sockets that fit into the word
-		for _, cores := range s.free[i*m.stride : (i+1)*m.stride] {
-			if left == 0 {
-				to = append(to, word)
-				word, left = 0, 4
-			}
-			word, left = word<<16|uint64(uint16(cores)), left-1
-		}
-		to = append(to, word)
+// possible is [Tester.test] with TestOnly about nodes with their own weights, from the memory. The answer depends on the
+// request and the nodes alone: of jobs that wait, each pass asks again whether they could ever run.
+func (m *repeated) possible(x *Tester, s *State, r *Request, set Bits, c Counts) *Allocation {
+	q := about(r, c)
+	q.nowOnly = true // which no question of search has
+	m.words = append(q.append(m.words[:0]), set...)
+	known, isNew := m.find()
+	if isNew {
+		known.allocation = x.test(s, r, set, c, TestOnly, false)
 	}
-	return to, true
+	return known.allocation
+}
+
+// find returns the place of the answer to the last question.
+func (m *repeated) find() (*outlined, bool) {
+	if m.size >= mostWords {
+		m.size = 0
+		m.table.Clear()
+	}
+	known, isNew := m.table.Find(m.words)
+	if isNew {
+		m.size += len(m.words)
+	}
+	return known, isNew
 }

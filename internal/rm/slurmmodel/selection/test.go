@@ -71,7 +71,6 @@ type Tester struct {
 	Weights Weights
 
 	memory     memory
-	empty      empty
 	repeated   repeated
 	dedicated  bool  // see test
 	outside    int   // counts changes of weights beyond their lowest bytes
@@ -133,7 +132,7 @@ func (x *Tester) AddWeight(node int, weight uint64) {
 // left as it is (_job_test).
 func (x *Tester) Test(s *State, r *Request, set Bits, c Counts, mode Mode) *Allocation {
 	if mode == TestOnly && r.Class > 0 && len(r.Devices) == 0 && x.own.Contains(set) {
-		return x.empty.test(x, s, r, set, c)
+		return x.repeated.possible(x, s, r, set, c)
 	}
 	return x.test(s, r, set, c, mode, false)
 }
