@@ -115,7 +115,7 @@ func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, o
 	return of, err
 }
 
-// quantitiesOf returns the figures of all runs, those of nodes, of why jobs waited, and of their fairness. Lateness
+// quantitiesOf returns the figures of all runs, with those of lost runs if any run has some, those of nodes, of why jobs waited, and of their fairness. Lateness
 // is among the figures if users reacted in any run.
 func quantitiesOf(tables [][]table, opts Options) (figures, nodes, waiting, fairness []gauge) {
 	for _, f := range metrics.Figures {
@@ -124,7 +124,7 @@ func quantitiesOf(tables [][]table, opts Options) (figures, nodes, waiting, fair
 	for _, of := range []struct {
 		list *[]gauge
 		from []metrics.Figure
-	}{{&nodes, metrics.NodeFigures}, {&waiting, metrics.WaitFigures}} {
+	}{{&figures, metrics.LossFigures}, {&nodes, metrics.NodeFigures}, {&waiting, metrics.WaitFigures}} {
 		for _, f := range of.from {
 			q := newGauge(f, tables, func(t *table) metrics.Float { return f.Of(&t.Metrics) })
 			if q.any() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 )
@@ -105,5 +106,26 @@ func TestPreemptedByAJobOfAnotherName(t *testing.T) {
 	}
 	if by := b.Runs[0].Rows[0].Segments[0].PreemptedBy; by != "12_3" {
 		t.Errorf("the caller's row now has %s", by)
+	}
+}
+
+// A comparison has the lost runs of both sides if one side has any.
+func TestLossesAreCompared(t *testing.T) {
+	a := single("a", job("x", 0, 10, 1000, "n1"))
+	b := single("b", afterLoss(job("x", 0, 500, 1000, "n2"), 10, 300, "n1", "y"))
+	c := mustCompare(t, Options{}, a, b)
+	for key, want := range map[string]metrics.Float{"requeues": 1, "preemptions": 1, "lost_processor_s": 290 * 4} {
+		if m := find(t, c.Metrics, key); m.Sets[0].Mean != 0 || m.Differences[0].Difference != want {
+			t.Errorf("%s: %+v, want %v more", key, m, want)
+		}
+	}
+	var text bytes.Buffer
+	if err := c.Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), "preemptions") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+	for _, m := range mustCompare(t, Options{}, a, a).Metrics {
+		if m.Key == "preemptions" {
+			t.Errorf("no run was lost, and yet there is %+v", m)
+		}
 	}
 }

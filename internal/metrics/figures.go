@@ -75,6 +75,16 @@ var NodeFigures = []Figure{
 		"how long nodes had no job, summed over nodes"},
 }
 
+// LossFigures are the numbers that compare runs in which a job lost what it had run.
+var LossFigures = []Figure{
+	{"requeues", "requeues", "", Lower, func(m *Metrics) Float { return Float(m.Requeues) },
+		"runs that ended in a requeue of their job"},
+	{"preemptions", "preemptions", "", Lower, func(m *Metrics) Float { return Float(m.Preemptions) },
+		"runs that another job ended, by a requeue or for good"},
+	{"lost_processor_s", "lost processor time", "s", Lower, func(m *Metrics) Float { return m.LostProcessorSeconds },
+		"what these runs held, summed over processors; it is lost unless the jobs write checkpoints"},
+}
+
 // FeedbackFigure is one number of [Feedback].
 type FeedbackFigure struct {
 	Figure // without its Of
@@ -199,7 +209,7 @@ func FigureOf(key string) Figure {
 	if key == totalWait.Key {
 		return totalWait
 	}
-	for _, list := range [][]Figure{Figures, NodeFigures, WaitFigures} {
+	for _, list := range [][]Figure{Figures, NodeFigures, LossFigures, WaitFigures} {
 		for _, f := range list {
 			if f.Key == key {
 				return f

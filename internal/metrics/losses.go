@@ -3,6 +3,7 @@ package metrics
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -121,6 +122,18 @@ func (m *Metrics) LostShare() Float {
 		lost += float64(l.ProcessorSeconds)
 	}
 	return ratio(lost, all)
+}
+
+// LostStory says for people how many runs of jobs a run lost, from the values of [LossFigures] of one of several runs;
+// empty if it lost none.
+func LostStory(value func(key string, run int) Float, run int) string {
+	requeues, preemptions := value("requeues", run), value("preemptions", run)
+	if !(requeues+preemptions > 0) {
+		return ""
+	}
+	return fmt.Sprintf("Jobs lost what they had run in %s and %s: %s processor hours.",
+		quantity.Counted(int(preemptions), "preemption", "preemptions"),
+		quantity.Counted(int(requeues), "requeue", "requeues"), number(value("lost_processor_s", run)/3600))
 }
 
 // renderLosses writes the table of losses, and what was left of time limits.

@@ -289,3 +289,19 @@ func TestDigitsOfNumbers(t *testing.T) {
 		}
 	}
 }
+
+// The sentence has the figures of the run that it is asked for, and is empty for a run that lost nothing.
+func TestLostStory(t *testing.T) {
+	runs := []Metrics{{}, {Requeues: 1, Preemptions: 2, LostProcessorSeconds: 5400}}
+	value := func(key string, run int) Float { return FigureOf(key).Of(&runs[run]) }
+	if got := LostStory(value, 0); got != "" {
+		t.Errorf("no run was lost: %q", got)
+	}
+	if got, want := LostStory(value, 1), "Jobs lost what they had run in 2\u00a0preemptions and 1\u00a0requeue: 1.50 processor hours."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	none := func(string, int) Float { return NoValue() } // a comparison without lost runs lacks the figures
+	if got := LostStory(none, 0); got != "" {
+		t.Errorf("%q", got)
+	}
+}

@@ -81,7 +81,7 @@ func (r *Report) story(set int) []Block {
 	o := r.overviews[set]
 	var list []Block
 	for _, sentences := range [][]string{
-		{r.submissionStory(set, o), endStory(o), r.machineStory(set, o)},
+		{r.submissionStory(set, o), endStory(o), metrics.LostStory(r.value, set), r.machineStory(set, o)},
 		{r.waitStory(set, o), r.worstStory(set, o)},
 	} {
 		text := strings.Join(slices.DeleteFunc(sentences, func(s string) bool { return s == "" }), " ")
