@@ -59,7 +59,8 @@ demo: deps build ## install what is missing, replay the example on real Slurm, p
 	bin/rmreplay metrics $(DEMO)/run
 
 .PHONY: twin
-twin: build ## start a live Slurm on this machine, feed it, and serve its forecasts at http://127.0.0.1:8766
+twin: deps build ## start a live Slurm on this machine, feed it, and serve its forecasts at http://127.0.0.1:8766
+	@tools/install-deps slurmd
 	$(GO) test -c -o build/twin.test ./internal/forecast/service
 	cd internal/forecast/service && RMREPLAY_TWIN=on exec $(CURDIR)/build/twin.test -test.run '^TestTwin$$' -test.v -test.timeout 0
 

@@ -177,8 +177,8 @@ func TestFollowSimulation(t *testing.T) {
 	}
 }
 
-// TestCompare compares a record with the model of its own scheduler, and of another one: the verdict has the jobs
-// that differ, and the first of them the decision that caused it.
+// TestCompare compares a record with two models, one of the same scheduler and one of another. The verdict names the
+// jobs that differ, and the decision that caused the first difference.
 func TestCompare(t *testing.T) {
 	r := record(t, "bf_interval=15", nil)
 	same, err := Compare(t.Context(), []*run.Run{r}, nil, Options{Dir: t.TempDir()})
@@ -297,7 +297,7 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// validate holds a result against the schema in docs.
+// validate compares a result with the schema in docs.
 func validate(t *testing.T, path string) {
 	t.Helper()
 	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "schemas", "agreement.schema.json"))

@@ -27,7 +27,8 @@ row shows what was found. The line below a row that is not ok tells how to fix i
 not handle. A replay on that Slurm runs and warns.
 
 A limit is missing if not even a small replay could run with it, and limited if a cluster
-of 10,000 nodes could not. With --cluster, it is missing if that cluster needs more.
+of 10,000 nodes could not. With --cluster, a limit is missing if that cluster needs
+more.
 
 RMREPLAY_SLURM names the default of --slurm, in replays too.
 RMREPLAY_NETWORK=private refuses replays where the daemons cannot have a network of their

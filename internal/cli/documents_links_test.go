@@ -140,6 +140,25 @@ func TestNamedDocuments(t *testing.T) {
 	}
 }
 
+// documentedPath matches a file or a directory of the repository in a document.
+var documentedPath = regexp.MustCompile("`((?:internal|cmd|tools|examples|packaging)/[\\w./-]+)`")
+
+// TestDocumentedPaths looks for every file and package that a document names.
+func TestDocumentedPaths(t *testing.T) {
+	named := 0
+	for name, text := range documents(t) {
+		for _, path := range documentedPath.FindAllStringSubmatch(text, -1) {
+			named++
+			if _, err := os.Stat(filepath.Join("..", "..", strings.TrimSuffix(path[1], "/..."))); err != nil {
+				t.Errorf("%s names %s, which does not exist", name, path[1])
+			}
+		}
+	}
+	if named < 40 {
+		t.Errorf("only %d names of files were found", named)
+	}
+}
+
 // widestProse is how many columns a line of prose may have.
 const widestProse = 99
 
@@ -182,7 +201,7 @@ func hasHeading(text, anchor string) bool {
 	return false
 }
 
-// TestDocumentedCommands holds the command lines of all documents against the commands:
+// TestDocumentedCommands compares the command lines of all documents with the commands:
 // every command and every long flag must exist.
 func TestDocumentedCommands(t *testing.T) {
 	root := newRootCommand(&globals{})

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"time"
 
+	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec/history"
 )
@@ -38,8 +40,14 @@ func (d *Divergence) causes(a, b *table, between *releases.Difference) []Cause {
 		if x, y := jitter(a.Manifest), jitter(b.Manifest); x > 0 || y > 0 {
 			likely("jitter moved submissions by up to %s s and %s s", seconds(x).Text(), seconds(y).Text())
 		}
+	case DivergedLost:
+		side, lost := "the baseline", d.of(x)
+		if s := d.of(y); lost.EndedBy != rm.Requeue || s.EndedBy == rm.Requeue && b.at(s.End) < a.at(lost.End) {
+			side, lost = "the set", s
+		}
+		proven("in %s it was %s", side, jobrows.Lost(lost))
 	case DivergedRunTime:
-		if text := endings(x, y, a.Log != nil && b.Log != nil); text != "" {
+		if text := jobrows.Why(x, y, a.Log != nil && b.Log != nil); text != "" {
 			proven("%s", text)
 		}
 	case DivergedStart:
@@ -61,50 +69,6 @@ func jitter(m *run.Manifest) time.Duration {
 	return time.Duration(m.Feedback.Jitter * float64(time.Second))
 }
 
-// timeLimitInterval is how often slurmctld looks for jobs beyond their time limit (PERIODIC_TIMEOUT
-// in slurmctld.h).
-const timeLimitInterval = 30 * time.Second
-
-// limitText writes the time limit of a job, which a record may lack.
-func limitText(row *run.Row) string {
-	if row.TimeLimit == 0 {
-		return "one that is not recorded"
-	}
-	return seconds(row.TimeLimit).Clock()
-}
-
-// endings says why a job ran for another time. slurm says that slurmctld ran in both runs.
-func endings(x, y *run.Row, slurm bool) string {
-	after := func(row *run.Row) string {
-		return seconds(row.End.Sub(row.Start) - row.Suspended - row.TimeLimit).Text()
-	}
-	switch {
-	case x.State == hpc.TimedOut && y.State == hpc.TimedOut && x.TimeLimit != y.TimeLimit:
-		return fmt.Sprintf("it was ended at its time limit, which was %s instead of %s", limitText(y), limitText(x))
-	case x.State == hpc.TimedOut && y.State == hpc.TimedOut:
-		text := fmt.Sprintf("it was ended %s s after its time limit instead of %s s", after(y), after(x))
-		if slurm {
-			text += fmt.Sprintf("; slurmctld looks for jobs beyond their limit every %s s", seconds(timeLimitInterval).Text())
-		}
-		return text
-	case x.State != y.State:
-		return fmt.Sprintf("it ended as %s instead of %s", y.State, x.State)
-	case x.Restarts != y.Restarts:
-		return fmt.Sprintf("it was requeued %s instead of %s", often(y.Restarts), often(x.Restarts))
-	case x.Suspended != y.Suspended:
-		return fmt.Sprintf("it was suspended for %s s instead of %s s", seconds(y.Suspended).Text(),
-			seconds(x.Suspended).Text())
-	}
-	return ""
-}
-
-func often(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
-}
-
 // notEligible says that a job could not start in one run when it started in the other, because it
 // had to wait for its dependencies, for its begin time, or for its release.
 func (d *Divergence) notEligible(a, b *table) string {
@@ -112,11 +76,15 @@ func (d *Divergence) notEligible(a, b *table) string {
 		name, other string
 		late, early *table
 	}{{"the baseline", "the set", a, b}, {"the set", "the baseline", b, a}} {
-		late, early := side.late.row(d.Key), side.early.row(d.Key)
+		late, early := d.of(side.late.row(d.Key)), d.of(side.early.row(d.Key))
 		eligible := side.late.at(late.Eligible)
 		if start := side.early.at(early.Start); start != 0 && eligible > start {
-			return fmt.Sprintf("in %s it was not eligible before %s (dependency, begin time or hold), when it had started in %s",
-				side.name, Instant(eligible).Text(time.UTC), side.other)
+			why := "dependency, begin time or hold"
+			if d.run > 0 {
+				why = "after its requeue"
+			}
+			return fmt.Sprintf("in %s it was not eligible before %s (%s), when it had started in %s",
+				side.name, Instant(eligible).Text(time.UTC), why, side.other)
 		}
 	}
 	return ""

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"time"
 
+	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/fairstart"
 	"rmreplay/internal/formats"
@@ -46,19 +47,19 @@ type Realization struct {
 	Log *releases.Log
 
 	record *run.Run          // which has the rows, if Rows are nil, and the workload; nil without files
-	ids    map[string]string // from [sameNames]
+	ids    map[string]string // from [jobrows.SameNames]
 }
 
 // rows returns the rows, which it reads unless they were.
 func (r *Realization) rows() ([]run.Row, error) {
 	if r.Rows != nil || r.record == nil {
-		return renamed(r.Rows, r.ids), nil
+		return jobrows.Renamed(r.Rows, r.ids), nil
 	}
 	rows, err := r.record.Histories()
 	if err != nil {
 		return nil, fmt.Errorf("reading run record %s: %w", r.Name, err)
 	}
-	return renamed(rows, r.ids), nil
+	return jobrows.Renamed(rows, r.ids), nil
 }
 
 // Set is one run, or several realizations of one experiment.

@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
 )
@@ -20,6 +21,7 @@ import (
 type Divergence struct {
 	Kind DivergenceKind `json:"kind"`
 	Key
+	run int // of the job, from 0, that differs: a job that was requeued has several
 	// At is the earlier of the two instants that differ, on the baseline's dates.
 	At     Instant `json:"at"`
 	Reason string  `json:"text"`
@@ -48,21 +50,25 @@ type DivergenceKind string
 const (
 	DivergedAnswer  DivergenceKind = "answer"   // one run rejected the job
 	DivergedSubmit  DivergenceKind = "submit"   // the job was submitted at another time
+	DivergedLost    DivergenceKind = "lost_run" // the job was requeued, and lost what it had run
 	DivergedRunTime DivergenceKind = "run_time" // the job ran for longer or shorter
 	DivergedNodes   DivergenceKind = "nodes"    // the job started at the same time on other nodes
 	DivergedStart   DivergenceKind = "start"    // the job started at another time
 )
 
-var divergenceOrder = []DivergenceKind{DivergedAnswer, DivergedSubmit, DivergedRunTime, DivergedNodes, DivergedStart}
+var divergenceOrder = []DivergenceKind{DivergedAnswer, DivergedSubmit, DivergedLost, DivergedRunTime, DivergedNodes,
+	DivergedStart}
 
 // Situation is the state of a run just before an instant. Jobs that end at the instant have
 // ended; jobs that start at it are still waiting.
 type Situation struct {
-	Submit Instant       `json:"job_submit"` // of the diverging job
-	Start  Instant       `json:"job_start"`
-	End    Instant       `json:"job_end"`
-	Wait   metrics.Float `json:"job_wait_s"`
-	Nodes  string        `json:"job_nodes"`
+	Submit Instant `json:"job_submit"` // of the diverging job
+	// Start, End and Nodes are those of the job's run that differs, and Wait is the time in the queue before it. A job
+	// that was requeued had several runs.
+	Start Instant       `json:"job_start"`
+	End   Instant       `json:"job_end"`
+	Wait  metrics.Float `json:"job_wait_s"`
+	Nodes string        `json:"job_nodes"`
 	// Priority is the job's priority at its start; 0 if unknown.
 	Priority uint32 `json:"job_priority"`
 	// By is the scheduler that started the job; empty if unknown.
@@ -136,30 +142,64 @@ func diverge(a, b *table, between *releases.Difference, tolerance time.Duration)
 func differences(a, b *table, key Key, tolerance time.Duration) []Divergence {
 	x, y := a.byKey[key], b.byKey[key]
 	var list []Divergence
-	add := func(kind DivergenceKind, at hpc.Time) {
-		list = append(list, Divergence{Kind: kind, Key: key, At: Instant(at)})
+	add := func(kind DivergenceKind, at hpc.Time, run int) {
+		list = append(list, Divergence{Kind: kind, Key: key, At: Instant(at), run: run})
 	}
 	apart := func(t, u hpc.Time) bool { return t.Sub(u).Abs() > tolerance }
 	// A run submits a preset job just before its start.
 	if s, t := a.at(x.Submit), b.at(y.Submit); apart(s, t) && !a.preset(x.Start) && !b.preset(y.Start) {
-		add(DivergedSubmit, min(s, t))
+		add(DivergedSubmit, min(s, t), 0)
 	}
-	start, other := a.at(x.Start), b.at(y.Start)
-	switch {
-	case start == 0 && other == 0, a.unreached(key), b.unreached(key):
+	if a.unreached(key) || b.unreached(key) {
 		return list
-	case start == 0 || other == 0:
-		add(DivergedStart, max(start, other))
-		return list
-	case apart(start, other):
-		add(DivergedStart, min(start, other))
-	case x.Nodes != "" && y.Nodes != "" && !sameNodes(x.Nodes, y.Nodes): // a record without nodes does not differ
-		add(DivergedNodes, min(start, other))
 	}
-	if x.End != 0 && y.End != 0 && (x.End.Sub(x.Start)-y.End.Sub(y.Start)).Abs() > tolerance {
-		add(DivergedRunTime, min(a.at(x.End), b.at(y.End)))
+	runs, others := x.Runs(), y.Runs()
+	for i := range max(len(runs), len(others)) {
+		r, s := nth(runs, i), nth(others, i)
+		start, other := a.at(r.Start), b.at(s.Start)
+		switch {
+		case i > 0 && (start == 0 && ended(a.Manifest.State) || other == 0 && ended(b.Manifest.State)):
+			return list // the run ended early, before the job started again
+		case start == 0 || other == 0:
+			add(DivergedStart, max(start, other), i)
+			return list
+		case apart(start, other):
+			add(DivergedStart, min(start, other), i)
+		case r.Nodes != "" && s.Nodes != "" && !sameNodes(r.Nodes, s.Nodes): // a record without nodes does not differ
+			add(DivergedNodes, min(start, other), i)
+		}
+		lost, otherLost := a.lost(r), b.lost(s)
+		switch {
+		case lost == otherLost, r.End == 0, s.End == 0:
+		case lost == 0 || otherLost == 0:
+			add(DivergedLost, max(lost, otherLost), i)
+		case !apart(start, other) && apart(lost, otherLost):
+			add(DivergedLost, min(lost, otherLost), i)
+		}
+	}
+	if x.Start != 0 && y.Start != 0 && x.End != 0 && y.End != 0 && (x.End.Sub(x.Start)-y.End.Sub(y.Start)).Abs() > tolerance {
+		add(DivergedRunTime, min(a.at(x.End), b.at(y.End)), min(len(runs), len(others))-1)
 	}
 	return list
+}
+
+// nth returns a run of a job, or an empty one if the job has not so many.
+func nth(runs []run.Segment, i int) run.Segment {
+	if i < len(runs) {
+		return runs[i]
+	}
+	return run.Segment{}
+}
+
+// of returns the run that differs.
+func (d *Divergence) of(row *run.Row) run.Segment { return nth(row.Runs(), d.run) }
+
+// lost returns when a run was lost, on the baseline's dates; 0 if it was not.
+func (t *table) lost(s run.Segment) hpc.Time {
+	if s.EndedBy != rm.Requeue {
+		return 0
+	}
+	return t.at(s.End)
 }
 
 // sameNodes compares two host lists as sets.
@@ -192,15 +232,16 @@ func (d *Divergence) explain(a, b *table, between *releases.Difference) {
 		d.TimeLimit = seconds(known.TimeLimit)
 	}
 	before, after := a.snapshot(hpc.Time(d.At)), b.snapshot(hpc.Time(d.At))
-	d.Baseline = before.situation(after, a, x)
-	d.Set = after.situation(before, b, y)
+	d.Baseline = before.situation(after, a, x, d.run)
+	d.Set = after.situation(before, b, y, d.run)
 	d.Overtook = []string{}
 	if d.Kind == DivergedStart {
 		early, late := a, b
-		if x.Start == 0 || y.Start != 0 && b.at(y.Start) < a.at(x.Start) {
-			early, late = b, a
+		start, other := a.at(d.of(x).Start), b.at(d.of(y).Start)
+		if start == 0 || other != 0 && other < start {
+			early, late, other = b, a, start
 		}
-		d.overtook = overtakers(early, late, d.Key, hpc.Time(d.At))
+		d.overtook = overtakers(early, late, d.Key, hpc.Time(d.At), other)
 		for _, key := range d.overtook {
 			d.Overtook = append(d.Overtook, key.String())
 		}
@@ -227,32 +268,49 @@ func (d *Divergence) text(a, b *table) string {
 		return fmt.Sprintf("job %s was accepted, but rejected in the baseline", d.Key)
 	case DivergedSubmit:
 		return fmt.Sprintf("job %s was submitted %s than in the baseline", d.Key, by(a.at(x.Submit), b.at(y.Submit)))
+	case DivergedLost:
+		return d.lostText(a.lost(d.of(x)), b.lost(d.of(y)))
 	case DivergedRunTime:
 		return fmt.Sprintf("job %s ran for %s s instead of %s s", d.Key,
 			seconds(y.End.Sub(y.Start)).Text(), seconds(x.End.Sub(x.Start)).Text())
 	case DivergedNodes:
-		return fmt.Sprintf("job %s started at the same time on %s instead of %s", d.Key, y.Nodes, x.Nodes)
+		return fmt.Sprintf("job %s started at the same time on %s instead of %s", d.Key, d.of(y).Nodes, d.of(x).Nodes)
 	}
-	switch {
-	case y.Start == 0:
-		return fmt.Sprintf("job %s did not start, but did in the baseline", d.Key)
-	case x.Start == 0:
-		return fmt.Sprintf("job %s started, but did not in the baseline", d.Key)
+	again := ""
+	if d.run > 0 {
+		again = " again"
 	}
-	return fmt.Sprintf("job %s started %s than in the baseline", d.Key, by(a.at(x.Start), b.at(y.Start)))
+	switch start, other := a.at(d.of(x).Start), b.at(d.of(y).Start); {
+	case other == 0:
+		return fmt.Sprintf("job %s did not start%s, but did in the baseline", d.Key, again)
+	case start == 0:
+		return fmt.Sprintf("job %s started%s, but did not in the baseline", d.Key, again)
+	default:
+		return fmt.Sprintf("job %s started%s %s than in the baseline", d.Key, again, by(start, other))
+	}
 }
 
-// overtakers returns the jobs that started in the late run while the job was waiting there,
-// and that had not started in the early run when the job started in the early run.
-func overtakers(early, late *table, key Key, at hpc.Time) []Key {
-	until := late.at(late.byKey[key].Start)
+// lostText says which side lost a run, from when both lost it; 0 if a side did not.
+func (d *Divergence) lostText(baseline, set hpc.Time) string {
+	switch {
+	case set == 0:
+		return fmt.Sprintf("job %s did not lose its run, but did in the baseline", d.Key)
+	case baseline == 0:
+		return fmt.Sprintf("job %s lost its run and was requeued, but not in the baseline", d.Key)
+	}
+	return fmt.Sprintf("job %s lost its run at another time than in the baseline", d.Key)
+}
+
+// overtakers returns the jobs that started in the late run while the job was waiting there, until an instant or to
+// the end if that is 0, and that had not started in the early run when the job started in the early run.
+func overtakers(early, late *table, key Key, at, until hpc.Time) []Key {
 	var list []Key
 	for _, k := range late.keys {
-		start := late.at(late.byKey[k].Start)
+		start := late.at(late.byKey[k].FirstStart())
 		if k == key || start < at || until != 0 && start > until || start == 0 {
 			continue
 		}
-		if row := early.byKey[k]; row != nil && row.Start != 0 && early.at(row.Start) <= at {
+		if row := early.byKey[k]; row != nil && row.FirstStart() != 0 && early.at(row.FirstStart()) <= at {
 			continue
 		}
 		list = append(list, k)
@@ -279,25 +337,24 @@ func (t *table) snapshot(at hpc.Time) *snapshot {
 		if t.at(row.Submit) > at {
 			continue
 		}
-		start, end := t.at(row.Start), t.at(row.End)
-		ended := end != 0 && end <= at
+		runs := row.Runs()
+		i := slices.IndexFunc(runs, func(r run.Segment) bool { return t.at(r.Start) < at && (r.End == 0 || t.at(r.End) > at) })
 		switch {
-		case start == 0 && ended: // cancelled while it was waiting
-		case start == 0 || start >= at:
-			s.queued = append(s.queued, key)
-			s.isQueued[key] = true
-		case !ended:
+		case i >= 0:
 			s.running = append(s.running, key)
 			s.isRuns[key] = true
-			s.hold(row)
+			s.hold(&runs[i])
+		case row.End == 0 || t.at(row.End) > at: // and not cancelled while it was waiting
+			s.queued = append(s.queued, key)
+			s.isQueued[key] = true
 		}
 	}
 	return s
 }
 
-func (s *snapshot) hold(row *run.Row) {
-	s.processors += row.Processors
-	names, err := hostlist.Expand(row.Nodes)
+func (s *snapshot) hold(r *run.Segment) {
+	s.processors += r.Processors
+	names, err := hostlist.Expand(r.Nodes)
 	if err != nil {
 		return // the record has no host list, because the machine's nodes have no names
 	}
@@ -306,17 +363,23 @@ func (s *snapshot) hold(row *run.Row) {
 	}
 }
 
-// situation describes a run, compared with the other one.
-func (s *snapshot) situation(other *snapshot, t *table, row *run.Row) Situation {
+// situation describes a run, compared with the other one, and a job's run of the given number.
+func (s *snapshot) situation(other *snapshot, t *table, row *run.Row, number int) Situation {
+	r := nth(row.Runs(), number)
 	out := Situation{
-		Submit: Instant(t.at(row.Submit)), Start: Instant(t.at(row.Start)), End: Instant(t.at(row.End)),
-		Wait: metrics.NoValue(), Nodes: row.Nodes,
+		Submit: Instant(t.at(row.Submit)), Start: Instant(t.at(r.Start)), End: Instant(t.at(r.End)),
+		Wait: metrics.NoValue(), Nodes: r.Nodes,
 		Queued: len(s.queued), Running: len(s.running), BusyNodes: len(s.busy), BusyProcessors: s.processors,
 		OnlyQueued: missing(s.queued, other.isQueued), OnlyRunning: missing(s.running, other.isRuns),
 		Priority: row.Priority, By: t.Log.Started(row),
 	}
-	if row.Start != 0 {
-		out.Wait = metrics.Float(waits.Seconds(row))
+	if r.Start != 0 && row.Submit != 0 && r.Start >= row.Submit {
+		out.Wait = 0
+		for _, p := range waits.AppendQueued(nil, row) {
+			if p.To != 0 && p.To <= r.Start {
+				out.Wait += seconds(p.To.Sub(p.From))
+			}
+		}
 	}
 	var nodes []string
 	for name := range s.busy {

@@ -14,7 +14,7 @@ import (
 // largestJobs is the number of jobs with the largest differences that a view always lists.
 const largestJobs = 20
 
-// JobView is the comparison job by job: submission, start, wait and run time, each as set −
+// JobView is the comparison job by job: submission, first start, wait and time of the last run, each as set −
 // baseline in seconds (SC'18, figure 6, has submission, start and duration). If a side has
 // several runs, a job's value is its median over them.
 type JobView struct {
@@ -204,10 +204,12 @@ func (c *columns) medians(runs []table, number int) times {
 			continue
 		}
 		c.submit = append(c.submit, t.at(m.submit).Seconds())
+		if m.first != 0 {
+			c.start = append(c.start, t.at(m.first).Seconds())
+		}
 		if m.start == 0 {
 			continue
 		}
-		c.start = append(c.start, t.at(m.start).Seconds())
 		if m.waitKnown && !t.preset(m.start) {
 			c.wait = append(c.wait, m.wait.Seconds())
 		}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"rmreplay/internal/compare/jobrows"
 	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
@@ -54,9 +55,9 @@ func (k Key) String() string {
 
 // moments are the instants of one job in one run. The zero value stands for a job that the run does not have.
 type moments struct {
-	submit, start, end hpc.Time
-	wait               time.Duration // 0 if unknown
-	here, waitKnown    bool
+	submit, first, start, end hpc.Time      // first is the start of the job's first run, and start that of the last one
+	wait                      time.Duration // 0 if unknown
+	here, waitKnown           bool
 }
 
 // jobNumbers number the jobs of the first runs of sets. Those of the baseline's first run have the first
@@ -88,11 +89,11 @@ func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row)
 		if first.Rows, err = first.rows(); err != nil {
 			return nil, err
 		}
-		if ids := sameNames(out[0][0].Rows, first.Rows); i > 0 && ids != nil {
+		if ids := jobrows.SameNames(out[0][0].Rows, first.Rows); i > 0 && ids != nil {
 			for k := range out[i] {
 				out[i][k].ids = ids
 			}
-			first.Rows = renamed(first.Rows, ids)
+			first.Rows = jobrows.Renamed(first.Rows, ids)
 		}
 		first.index(numbers)
 	}
@@ -120,8 +121,8 @@ func tabulateBy(ctx context.Context, sets []Set, measure func(*table, []run.Row)
 	return out, nil
 }
 
-// countOwnJobs lets each window count only the jobs that were submitted in it, if a set is of another window than the
-// baseline: of another start, with few jobs in common or none.
+// countOwnJobs leaves out jobs that were submitted before their window, if the windows of two sets differ: their starts
+// differ, and few jobs are in both.
 func countOwnJobs(sets [][]table) {
 	base := &sets[0][0]
 	other := func(runs []table) bool {
@@ -183,7 +184,7 @@ func (t *table) take(numbers jobNumbers, measure func(*table, []run.Row) error) 
 		if !known || row.State == hpc.Rejected {
 			continue
 		}
-		m := moments{submit: row.Submit, start: row.Start, end: row.End, here: true}
+		m := moments{submit: row.Submit, first: row.FirstStart(), start: row.Start, end: row.End, here: true}
 		m.wait, m.waitKnown = waits.Wait(row)
 		t.moments[number] = m
 	}
@@ -213,7 +214,7 @@ func (t *table) preset(start hpc.Time) bool {
 // still.
 func (t *table) unreached(key Key) bool {
 	row := t.row(key)
-	return ended(t.Manifest.State) && (row == nil || row.State != hpc.Rejected && row.Start == 0 && row.End == 0)
+	return ended(t.Manifest.State) && (row == nil || row.State != hpc.Rejected && row.FirstStart() == 0 && row.End == 0)
 }
 
 // ended reports whether a state is that of a run that ended early.

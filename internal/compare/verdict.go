@@ -24,7 +24,7 @@ const sameStart = time.Minute
 // agreement is the share of jobs with the same start above which the verdict names no causes.
 const agreement = 0.99
 
-// Judge holds a run against the record of its workload. rows are the run's. It returns nil for a
+// Judge compares a run with the record of its workload. rows are the run's. It returns nil for a
 // workload that records no starts, and for a run of which no job started on both sides.
 func Judge(w *workload.Workload, rows iter.Seq[*run.Row], m *run.Manifest) *run.Verdict {
 	recorded, err := run.FromWorkload(w)
@@ -82,7 +82,7 @@ type judged struct {
 
 func (j *judged) difference() float64 { return math.Abs(j.waits - j.waited) }
 
-// newVerdict holds replays against a record. What it says of single jobs is of the first replay.
+// newVerdict compares replays with a record. What it says of single jobs is of the first replay.
 func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 	jobs := match(recorded, &replays[0])
 	if len(jobs) == 0 {
@@ -114,7 +114,7 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 }
 
 // lacksOf returns what the replayed workload lacks, by codes. The record may be another workload: the replay of a log
-// that asks for features can be held against an accounting that has no such field. A replay without files is one
+// that asks for features can be compared with an accounting that has no such field. A replay without files is one
 // of the record itself.
 func lacksOf(recorded, replayed *table) (map[string]string, error) {
 	list := recorded.Manifest.Warnings

@@ -110,7 +110,7 @@ func refusedCommands(cluster *conf.Cluster) string {
 		return ""
 	}
 	n := len(declared.Mistakes)
-	return fmt.Sprintf("sacctmgr refuses %s of the cluster's accounts, the first: %s (rmreplay workload validate --cluster lists them)",
+	return fmt.Sprintf("sacctmgr refuses %s of the cluster's accounts, the first: %s (rmreplay workload validate WORKLOAD --cluster DIR lists them)",
 		quantity.Regular(n, "command"), declared.Mistakes[0])
 }
 

@@ -92,7 +92,7 @@ func (f *foreseen) notice(jobs int) string {
 	if groups := f.forecast.Groups; len(groups) > 0 {
 		text += fmt.Sprintf(", %d of them since %s", groups[0].Count, groups[0].Text)
 	}
-	return text + " (rmreplay workload validate --cluster lists the reasons and remedies)"
+	return text + " (rmreplay workload validate WORKLOAD --cluster DIR lists the reasons and remedies)"
 }
 
 // rejections groups rejected jobs by Slurm's reason, with what was foreseen beside it. The largest

@@ -5,7 +5,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// judge holds a complete run against the record of its workload. It returns nil for other runs and
+// judge compares a complete run with the record of its workload. It returns nil for other runs and
 // for a workload without a record. Users who react move their submissions, so that the waits are
 // no longer those of the same queue.
 func (p *Prepared) judge(record *run.Writer, state run.State, m *run.Manifest) *run.Verdict {

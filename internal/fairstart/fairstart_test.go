@@ -83,7 +83,7 @@ func manifest(name string) *run.Manifest {
 	return &run.Manifest{Policy: name, Cluster: run.Cluster{Processors: processors}, VirtualStart: 1e18}
 }
 
-// TestExact holds the fair start times against the definition: a simulation from the beginning
+// TestExact compares the fair start times with the definition: a simulation from the beginning
 // without the jobs that come later, for each job.
 func TestExact(t *testing.T) {
 	unfair := 0

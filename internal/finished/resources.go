@@ -200,7 +200,7 @@ func (r *Job) nodes() int {
 	return max(r.ReqNodes, 1)
 }
 
-// hold holds a request from the command line against the record, which counts where they differ
+// hold compares a request from the command line with the record, which counts where they differ
 // and where the command line says nothing: the batch script may say it, and a user, an operator
 // or a plugin may have changed the job. A difference is counted.
 func (b *Builder) hold(request *hpc.Request, r *Job) error {

@@ -26,8 +26,13 @@ const (
 	Recorded Arrivals = "recorded"
 )
 
-// period is how far back recent submissions reach, and how far ahead they are repeated.
-const period = 24 * time.Hour
+const (
+	// period is how far ahead submissions are repeated.
+	period = 24 * time.Hour
+	// week is how far back they reach, and shortest from how long a time they are repeated at least.
+	week     = 7 * period
+	shortest = time.Hour
+)
 
 // arrive adds later submissions to the workload of a realization.
 //
@@ -51,40 +56,52 @@ func (q *Queue) arrive(w *workload.Workload, l learned, opts Options, realizatio
 	w.Sort()
 }
 
-// recent returns the jobs of the last day, and for how long the history goes back from the instant, at most a
-// day.
-func (q *Queue) recent() (list []predict.Case, span time.Duration) {
-	list = q.History.List
-	from, _ := slices.BinarySearchFunc(list, q.At.Add(-period), func(c predict.Case, at hpc.Time) int {
+// recent returns the jobs of the last week, and for how long the history goes back from the instant.
+func (q *Queue) recent() (list []predict.Case, known time.Duration) {
+	list = since(q.History.List, q.At.Add(-week))
+	if len(list) == 0 {
+		return nil, 0
+	}
+	return list, max(q.At.Sub(q.History.List[0].At), time.Minute)
+}
+
+// since returns the jobs of a list that were submitted at an instant or later.
+func since(list []predict.Case, at hpc.Time) []predict.Case {
+	from, _ := slices.BinarySearchFunc(list, at, func(c predict.Case, at hpc.Time) int {
 		if c.At < at {
 			return -1
 		}
 		return 1
 	})
-	list = list[from:]
-	if len(list) == 0 {
-		return nil, 0
+	return list[from:]
+}
+
+// source draws which submissions a realization repeats: those from so long before the instant on, for so long.
+func source(rng *rand.Rand, known time.Duration) (back, span time.Duration) {
+	if days := int64(min(known, week) / period); days > 0 {
+		return time.Duration(1+rng.Int64N(days)) * period, period
 	}
-	if from == 0 { // the history is shorter than a day
-		return list, min(period, max(q.At.Sub(list[0].At), time.Minute))
-	}
-	return list, period
+	span = time.Duration(float64(known) * math.Pow(float64(min(known, shortest))/float64(known), rng.Float64()))
+	return span, span
 }
 
 func (q *Queue) repeat(w *workload.Workload, l learned, opts Options, realization int) {
-	list, span := q.recent()
+	list, known := q.recent()
 	if len(list) == 0 {
 		return
 	}
 	rng := rand.New(rand.NewPCG(opts.Seed, uint64(realization)))
-	n := 0
-	for shift := span; shift < period+span; shift += span {
+	back, span := source(rng, known)
+	list = since(list, q.At.Add(-back))
+	list = list[:len(list)-len(since(list, q.At.Add(span-back)))]
+	until, n := min(q.At.Add(period), opts.horizon(q.At)), 0
+	for shift := back; shift < period+back; shift += span {
 		for rest := list; len(rest) > 0; {
 			var one []predict.Case
 			one, rest = rest[:tasksAt(rest)], rest[tasksAt(rest):]
 			at := one[0].At.Add(shift)
-			for range poisson(rng) {
-				if at < q.At || at >= q.At.Add(period) {
+			for range poisson(rng, busy(at)/busy(one[0].At)) {
+				if at < q.At || at >= until {
 					continue
 				}
 				n++
@@ -98,7 +115,7 @@ func (q *Queue) repeat(w *workload.Workload, l learned, opts Options, realizatio
 	}
 }
 
-// tasksAt returns how many cases at the beginning of a list are tasks of one array; 1 if the first is none.
+// tasksAt returns how many cases at the beginning of a list are tasks of one array; 1 if the first is not a task.
 func tasksAt(list []predict.Case) int {
 	n := 1
 	for list[0].Request.Array != "" && n < len(list) && list[n].Job == list[0].Job {
@@ -156,10 +173,22 @@ func (q *Queue) elapsed(c *predict.Case) float64 {
 // arrival names the distribution of a job of the history.
 func arrival(c *predict.Case) string { return "arrival\x00" + c.ID }
 
-// poisson draws from the Poisson distribution of mean 1 (Knuth's method).
-func poisson(rng *rand.Rand) (n int) {
-	for p := rng.Float64(); p > 1/math.E; p *= rng.Float64() {
+// poisson draws from a Poisson distribution (Knuth's method).
+func poisson(rng *rand.Rand, mean float64) (n int) {
+	for p := rng.Float64(); p > math.Exp(-mean); p *= rng.Float64() {
 		n++
 	}
 	return n
+}
+
+// busy returns how many jobs are usually submitted at a time of the day, in an arbitrary unit: the daily cycle of all
+// jobs in Lublin and Feitelson, "The workload on parallel supercomputers", Journal of Parallel and Distributed
+// Computing 63(11), 2003, a gamma distribution of half-hours that begins at half past five.
+func busy(at hpc.Time) float64 {
+	const shape, scale, begins = 8.1737, 3.9631, 11
+	x := math.Mod(float64(at.UnixSeconds())/1800, 48)
+	if x < begins {
+		x += 48
+	}
+	return math.Pow(x, shape-1) * math.Exp(-x/scale)
 }

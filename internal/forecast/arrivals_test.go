@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ func TestRecent(t *testing.T) {
 	ended := func(from, to float64) hpc.Recorded {
 		return hpc.Recorded{Start: now.Add(-time.Duration(from * float64(time.Hour))), End: now.Add(-time.Duration(to * float64(time.Hour))), State: hpc.Completed}
 	}
-	add("ended", 23, "", ended(23, 22))
+	add("ended", 24, "", ended(23, 22))
 	add("cancelled", 22, "", hpc.Recorded{End: now.Add(-21 * time.Hour), State: hpc.Cancelled})
 	add("array", 20, "1-3%1", hpc.Recorded{
 		TaskStarts: map[int]hpc.Time{1: now.Add(-20 * time.Hour), 2: now.Add(-18 * time.Hour)},
@@ -91,4 +92,48 @@ type uniform struct{ from, to float64 }
 func (u uniform) QuantileAfter(q, elapsed float64) float64 {
 	from := max(u.from, elapsed)
 	return from + q*(u.to-from)
+}
+
+// TestBusy repeats the submissions of a few hours: as many come in the next hour as came in the last ones, more towards
+// noon, fewer at night, and a realization differs from another by more than chance.
+func TestBusy(t *testing.T) {
+	midnight := hpc.Time(20000 * 24 * time.Hour)
+	for _, tt := range []struct {
+		name        string
+		hour        float64       // of the instant; the history begins eight hours before
+		from, to    time.Duration // ahead
+		least, most float64       // jobs, of 30 an hour
+		dispersion  float64       // the variance of the number of jobs over its mean, at least
+	}{
+		{"the next hour", 16, 0, time.Hour, 20, 32, 1.2},
+		{"night", 16, 9 * time.Hour, 10 * time.Hour, 1, 13, 1},
+		{"noon", 8, 4 * time.Hour, 5 * time.Hour, 40, 200, 3},
+	} {
+		now := midnight.Add(time.Duration(tt.hour * float64(time.Hour)))
+		q := &Queue{At: now, Workload: &workload.Workload{Epoch: now, Start: now}, History: &predict.Cases{}}
+		for i := range 8 * 30 {
+			at := now.Add(-8*time.Hour + time.Duration(i)*2*time.Minute)
+			q.History.List = append(q.History.List, predict.Case{ID: fmt.Sprint(i), Job: i, Start: at, End: at.Add(time.Minute),
+				Submission: predict.Submission{At: at, Request: &hpc.Request{User: "u"}}})
+		}
+		var counts [400]float64
+		mean := 0.0
+		for i := range counts {
+			later := q.copy()
+			q.arrive(later, learned{}, Options{Arrivals: Recent}, i)
+			for _, job := range later.Jobs.All() {
+				if ahead := job.Submit.Sub(now); ahead >= tt.from && ahead < tt.to {
+					counts[i]++
+				}
+			}
+			mean += counts[i] / float64(len(counts))
+		}
+		variance := 0.0
+		for _, n := range counts {
+			variance += (n - mean) * (n - mean) / float64(len(counts))
+		}
+		if mean < tt.least || mean > tt.most || variance < tt.dispersion*mean {
+			t.Errorf("%s: %.1f jobs (want %v to %v), variance %.1f", tt.name, mean, tt.least, tt.most, variance)
+		}
+	}
 }

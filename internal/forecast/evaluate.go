@@ -40,7 +40,7 @@ type Outcome struct {
 	Slurm hpc.Time
 }
 
-// Evaluation holds forecasts against what a run did.
+// Evaluation compares forecasts with what a run did.
 type Evaluation struct {
 	Run          string   `json:"run"`
 	Engine       string   `json:"engine"`
@@ -336,7 +336,7 @@ func (e *Evaluation) again(ctx context.Context, c *Course, instants []hpc.Time, 
 	return nil
 }
 
-// score holds the forecasts of an instant, and those with time limits as run times, against the run up
+// score compares the forecasts of an instant, and those with time limits as run times, with the run up
 // to the horizon.
 func (e *Evaluation) score(c *Course, q *Queue, forecasts, limits Starts, opts EvaluateOptions) {
 	starts, horizon := c.starts(q.At), opts.horizon(q.At)

@@ -170,12 +170,12 @@ func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*wo
 // drawing returns the function that makes the workload of a realization with run times of distributions.
 func (q *Queue) drawing(distributions learned, opts Options) func(i int) (*workload.Workload, error) {
 	return func(i int) (*workload.Workload, error) {
-		w := q.copy()
+		w, drawn := q.copy(), distributions.drawn(opts.Seed, i)
 		for k, job := range w.Jobs.All() {
-			distributions.draw(job, q, opts.Seed, i)
+			drawn.draw(job, q, opts.Seed, i)
 			w.Jobs.Set(k, job)
 		}
-		q.arrive(w, distributions, opts, i)
+		q.arrive(w, drawn, opts, i)
 		q.shorten(w, opts)
 		return w, nil
 	}

@@ -109,6 +109,15 @@ func (q *Queue) learn(ctx context.Context, opts Options) (learned, error) {
 	return of, nil
 }
 
+// drawn returns the distributions of a realization.
+func (l learned) drawn(seed uint64, realization int) learned {
+	p, of := newPosterior(seed, realization), make(learned, len(l))
+	for name, d := range l {
+		of[name] = p.draw(d)
+	}
+	return of
+}
+
 // draw gives a job the run times of a realization. The draw of a job depends on the seed, the
 // realization and the job's name alone, so variants of a queue have the same draws.
 func (l learned) draw(job *hpc.Job, q *Queue, seed uint64, realization int) {

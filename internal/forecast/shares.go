@@ -145,29 +145,58 @@ func (s *Shares) Distribution(job predict.Submission) Distribution {
 		s.learnConcentrations()
 	}
 	limit := predict.Limit(job.Request)
+	d := pooled{limit: limit}
+	for level, group := range groupsOf(job.Request) {
+		wider := 0.0
+		if level < len(s.concentration) {
+			wider = s.concentration[level]
+		}
+		d.levels = append(d.levels, pool{group, s.weighGroup(group, job.At, limit), wider})
+	}
+	if d.levels[levels-1].ended == 0 { // any share of the limit is as likely
+		return predict.Prediction{P10: 0.1 * limit, P50: 0.5 * limit, P90: 0.9 * limit, Limit: limit}
+	}
+	d.empirical = d.mean()
+	return d
+}
+
+// pooled is the distribution of a job that is learned from its groups, the narrowest one first: the mean of
+// what they may be.
+type pooled struct {
+	empirical
+	levels []pool
+	limit  float64 // in seconds; 0 for none
+}
+
+// pool is a group with its jobs.
+type pool struct {
+	group group
+	weighed
+	wider float64 // how many jobs the wider groups are worth: the concentration
+}
+
+// mean returns the expected distribution.
+func (d *pooled) mean() empirical {
 	var mixed []mass
 	left := 1.0 // the share that this group and wider ones have
-	for level, group := range groupsOf(job.Request) {
-		of := s.weighGroup(group, job.At, limit)
-		if of.ended == 0 {
-			continue
-		}
+	for i, of := range d.levels {
 		share := 1.0
-		if level < len(s.concentration) {
-			share = float64(of.ended) / (float64(of.ended) + s.concentration[level])
+		if i < len(d.levels)-1 {
+			share = float64(of.ended) / (float64(of.ended) + of.wider)
 		}
 		for _, m := range of.masses {
 			mixed = append(mixed, mass{m.seconds, m.weight * share * left})
 		}
 		left *= 1 - share
 	}
-	if len(mixed) == 0 { // any share of the limit is as likely
-		return predict.Prediction{P10: 0.1 * limit, P50: 0.5 * limit, P90: 0.9 * limit, Limit: limit}
-	}
-	slices.SortFunc(mixed, func(a, b mass) int {
+	return newEmpirical(sorted(mixed), d.limit)
+}
+
+func sorted(masses []mass) []mass {
+	slices.SortFunc(masses, func(a, b mass) int {
 		return cmp.Or(cmp.Compare(a.seconds, b.seconds), cmp.Compare(a.weight, b.weight))
 	})
-	return newEmpirical(mixed, limit)
+	return masses
 }
 
 // mass is the weight of a run time in a distribution.

@@ -140,7 +140,7 @@ func TestSharesConcentrations(t *testing.T) {
 	}
 }
 
-// TestEmpirical holds quantiles against those of the uniform distribution, and of a job that has run for
+// TestEmpirical compares quantiles with those of the uniform distribution, and of a job that has run for
 // some time.
 func TestEmpirical(t *testing.T) {
 	var masses []mass

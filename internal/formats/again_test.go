@@ -77,8 +77,8 @@ func TestMachineSurvives(t *testing.T) {
 	}
 }
 
-// TestEndedEarly writes jobs that something ended before their run time was over, as a cancellation does: sacct and SWF
-// have the time for which they ran, which is between their start and their end.
+// TestEndedEarly writes jobs that were ended before their run time was over, for example by a cancellation. The run
+// time in sacct's format and in SWF is the time from start to end.
 func TestEndedEarly(t *testing.T) {
 	epoch := workload.DefaultEpoch
 	early := hpc.Job{ID: "1", Submit: epoch, Request: hpc.Request{User: "ada", Tasks: 1, TimeLimit: 4 * time.Hour},

@@ -60,7 +60,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// noise is a record of a format that is none.
+// noise is a text that is not a record of a format.
 func noise(format string, n int) string {
 	if strings.Contains(format, "json") || format == "batsim" {
 		return fmt.Sprintf(`{"x":%d}`, n)

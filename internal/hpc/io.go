@@ -86,7 +86,7 @@ func ParseFileSystem(text string) (f FileSystem, err error) {
 	return f, f.Check()
 }
 
-// byteUnits are the units of amounts of bytes. A single letter is what it is in Slurm's options: 1024 and its powers.
+// byteUnits are the units of amounts of bytes. Single letters are powers of 1024, as in Slurm's options.
 var byteUnits = map[string]float64{
 	"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
 	"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,

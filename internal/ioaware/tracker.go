@@ -91,7 +91,7 @@ func (t *Tracker) WhenBelow(after hpc.Time, d time.Duration, v int64) hpc.Time {
 	}
 }
 
-// search returns the index of the first step at or after an instant, and whether it is at it.
+// search returns the index of the first step at or after an instant, and whether there is a step at that instant.
 func (t *Tracker) search(at hpc.Time) (int, bool) {
 	return slices.BinarySearchFunc(t.steps, at, func(s step, at hpc.Time) int { return cmp.Compare(s.at, at) })
 }

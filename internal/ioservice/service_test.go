@@ -330,7 +330,7 @@ func TestManyClasses(t *testing.T) {
 	}
 }
 
-// TestUnsound: numbers that are none do not spoil a class.
+// TestUnsound: NaN and infinite numbers do not spoil a class.
 func TestUnsound(t *testing.T) {
 	source := &known{uses: map[string]counters.Use{"1": use(60, math.NaN())}}
 	s := newService(t, source, nil)

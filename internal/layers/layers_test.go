@@ -288,7 +288,7 @@ const (
 	diagramEnd   = "<!-- end of layers -->\n"
 )
 
-// TestDiagram holds the diagram of the layers against the rules.
+// TestDiagram compares the diagram of the layers with the rules.
 func TestDiagram(t *testing.T) {
 	text, err := os.ReadFile(document)
 	if err != nil {

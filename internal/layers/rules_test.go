@@ -181,6 +181,8 @@ var rules = []rule{
 		"internal/hpc", "internal/rm/slurm/jobdesc", "internal/rm/slurm/rpc", "internal/run", "internal/slurmspec/...",
 	}, computes,
 		"what two releases of Slurm make of one workload follows from run records and from what is known of the releases"},
+	{"use cases", "internal/compare/jobrows", []string{"internal/hpc", "internal/metrics", "internal/run"}, computes,
+		"which job is which, and why its runs ended otherwise, follows from the rows of two records"},
 	{"use cases", "internal/formats", []string{
 		"internal/bundle", "internal/filekind", "internal/finished", "internal/formats/batsim", "internal/formats/csv", "internal/formats/events", "internal/formats/gridengine", "internal/formats/gwf", "internal/formats/lsf",
 		"internal/formats/pbs", "internal/formats/sacct", "internal/formats/swf", "internal/formats/trace", "internal/output", "internal/run", "internal/workload",
@@ -191,7 +193,7 @@ var rules = []rule{
 	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/inert", "internal/rm", "internal/run", "internal/spelling", "internal/waits", "internal/workload", "internal/workload/transform", "internal/quantity"}, computes,
 		"a table is a function of a run record alone; its caller prints it"},
 	{"use cases", "internal/compare", []string{
-		"internal/compare/releases", "internal/fairstart", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/waits", "internal/workload"}, computes,
+		"internal/compare/jobrows", "internal/compare/releases", "internal/fairstart", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/waits", "internal/workload"}, computes,
 		"a comparison is a function of run records alone, whoever made them"},
 	{"use cases", "internal/figure", []string{"internal/hpc", "internal/quantity"}, computes,
 		"a figure draws series, whatever they mean"},
@@ -203,7 +205,7 @@ var rules = []rule{
 	{"use cases", "internal/predict/service", []string{"internal/hpc", "internal/httpjson", "internal/jobjson", "internal/origin", "internal/predict", "internal/predict/model", "internal/quantity"}, []string{"os/..."},
 		"a service answers requests; its caller has the files, the clock and the listener"},
 	{"use cases", "internal/waits/waitstest", []string{"internal/compare", "internal/explain", "internal/formats", "internal/hpc", "internal/jobtable", "internal/metrics", "internal/rm", "internal/run", "internal/waits"}, offline,
-		"tests hold what all commands say of waits against one another"},
+		"tests compare what all commands say of waits"},
 	{"use cases", "internal/predict/page", []string{"internal/compare", "internal/figure", "internal/predict/evaluate", "internal/report"}, computes,
 		"a page shows a measurement, whoever made it"},
 	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/formats/sacct", "internal/formats/table", "internal/hpc", "internal/output", "internal/rm/slurm/conf", "internal/slurmdb", "internal/workload", "internal/quantity"}, offline,

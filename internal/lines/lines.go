@@ -90,13 +90,13 @@ var ByteOrderMark = []byte("\xef\xbb\xbf")
 // after a #, without the blanks around it. comments reports whether a comment came before
 // that line or, if there is no such line, whether there was a comment.
 func First(head []byte) (line string, comments bool) {
-	for line := range strings.Lines(string(bytes.TrimPrefix(head, ByteOrderMark))) {
-		switch line = strings.TrimSpace(line); {
-		case line == "":
+	for line := range bytes.Lines(bytes.TrimPrefix(head, ByteOrderMark)) {
+		switch line = bytes.TrimSpace(line); {
+		case len(line) == 0:
 		case line[0] == '#':
 			comments = true
 		default:
-			return line, comments
+			return string(line), comments
 		}
 	}
 	return "", comments

@@ -38,7 +38,7 @@ func TestQuantileAndProbability(t *testing.T) {
 	}
 }
 
-// TestQuantileAfterTail holds the quantiles of what is left against those of the whole distribution, where
+// TestQuantileAfterTail compares the quantiles of what is left with those of the whole distribution, where
 // these can be computed, and holds elsewhere, up to 36 deviates from the median, that they rise with q, are
 // at least what has passed, and are finite and below the limit.
 func TestQuantileAfterTail(t *testing.T) {
@@ -166,7 +166,7 @@ func TestCasesCountDoubts(t *testing.T) {
 	}
 	array.Array = "0-x"
 	if _, err := CasesOf(&workload.Workload{Jobs: workload.JobsOf(array)}); err == nil {
-		t.Error("an array that is none was accepted")
+		t.Error("a text that is not an array was accepted")
 	}
 }
 

@@ -177,7 +177,7 @@ func consecutive(names []string, index map[string]int) []nodeRange {
 	return list
 }
 
-// appendNode appends a node to ranges, to the last one if it continues that.
+// appendNode adds a node to the last range if it follows there, and else begins a new range.
 func appendNode(list []nodeRange, node int, l lanes) []nodeRange {
 	if n := len(list); n > 0 && list[n-1].first+list[n-1].count == node && list[n-1].lanes == l {
 		list[n-1].count++

@@ -330,7 +330,7 @@ func TestFiguresInAllFormats(t *testing.T) {
 		}
 	}
 	if err := r.Figures[0].WriteTo(io.Discard, "doc"); err == nil {
-		t.Error("a format that is none is drawn")
+		t.Error("an unknown format is drawn")
 	}
 }
 
@@ -367,7 +367,7 @@ func TestUnusualRuns(t *testing.T) {
 		}
 		text := string(pageOf(t, r))
 		if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
-			t.Errorf("%s: the page has a number that is none", name)
+			t.Errorf("%s: the page has NaN or an infinite number", name)
 		}
 		if name == "odd" && !strings.Contains(text, "[affects the result] a doubt") {
 			t.Error("the warning is not on the page")

@@ -87,7 +87,7 @@ type Manifest struct {
 	WallSeconds    float64 `json:"wall_s"`
 	Speedup        float64 `json:"speedup"`
 
-	// Recorded holds the run against the record of its workload; nil if the workload records no
+	// Recorded compares the run with the record of its workload; nil if the workload records no
 	// starts.
 	Recorded *Verdict `json:"recorded_against_replayed,omitempty"`
 

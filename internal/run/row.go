@@ -146,7 +146,8 @@ func (r *Row) AppendHeld(list []Segment) []Segment {
 }
 
 // Runs returns the job's runs in order: its periods, joined where only a suspension lies between
-// them. A run that was lost has EndedBy [rm.Requeue].
+// them. A run that was lost has EndedBy [rm.Requeue]. The last run has its instants from the row, which has them from
+// the accounting; a period has them from when they were seen.
 func (r *Row) Runs() []Segment {
 	var list []Segment
 	for _, s := range r.Held() {
@@ -156,7 +157,21 @@ func (r *Row) Runs() []Segment {
 		}
 		list = append(list, s)
 	}
+	if n := len(list); n > 0 && r.Start != 0 && list[n-1].EndedBy != rm.Requeue {
+		list[n-1].Start, list[n-1].End, list[n-1].Eligible = r.Start, r.End, r.Eligible
+	}
 	return list
+}
+
+// FirstStart returns the start of the job's first run, which Start is not if that run was lost; 0 if the job never
+// started.
+func (r *Row) FirstStart() hpc.Time {
+	for _, s := range r.Segments {
+		if s.EndedBy == rm.Requeue {
+			return r.Segments[0].Start
+		}
+	}
+	return r.Start
 }
 
 // Event is a row of events.parquet: one [rm.Event] with the parts of its outcome that a later

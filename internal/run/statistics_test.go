@@ -68,7 +68,7 @@ func TestStatistics(t *testing.T) {
 	if _, err := r.Statistics(); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a damaged table: %v", err)
 	}
-	// Another record in its place has no statistics, and leaves none of a killed writer.
+	// A new record in its place has no statistics, and removes those that a killed writer left.
 	w, err = Create(dir, Manifest{}, Options{Overwrite: true})
 	if err != nil {
 		t.Fatal(err)

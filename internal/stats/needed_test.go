@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestNeeded holds the numbers against table 2.4.1 of Cohen, "Statistical Power Analysis for the
+// TestNeeded compares the numbers with table 2.4.1 of Cohen, "Statistical Power Analysis for the
 // Behavioral Sciences" (1988), which has 17 and 64, and against the definition.
 func TestNeeded(t *testing.T) {
 	for _, test := range []struct {

@@ -32,7 +32,7 @@ func TestProductLimitPublished(t *testing.T) {
 	}
 }
 
-// TestProductLimit holds the estimator against its definition: the product over the times of ends of
+// TestProductLimit compares the estimator with its definition: the product over the times of ends of
 // 1 - ended/at risk. An observation is at risk after its entry.
 func TestProductLimit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -96,7 +96,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestAuthorsJobs holds the tool against all published slowdowns on the authors' own jobs of KTH-SP2. The
+// TestAuthorsJobs compares the tool with all published slowdowns on the authors' own jobs of KTH-SP2. The
 // jobs of their file are in the order of their ends.
 func TestAuthorsJobs(t *testing.T) {
 	w, err := formats.Open(realdata.Path(t, "swf", "reference", "pyss-easy_KTH-SP2.swf.gz"))
@@ -127,7 +127,7 @@ func TestAuthorsJobs(t *testing.T) {
 	}
 }
 
-// TestPaper holds the tool against the published slowdowns on the CTC log, whose 77,199 jobs after
+// TestPaper compares the tool with the published slowdowns on the CTC log, whose 77,199 jobs after
 // the filter are the authors'.
 func TestPaper(t *testing.T) {
 	w, err := formats.Open(realdata.Path(t, "swf", "CTC-SP2-1996-3.1-cln.swf.gz"))

@@ -30,7 +30,7 @@ type Anonymizer struct {
 	names *regexp.Regexp // the users' names as words
 }
 
-// NewAnonymizer returns an [Anonymizer] that calls all the users as.
+// NewAnonymizer returns an [Anonymizer] that replaces the names of all users by as.
 func NewAnonymizer(users []string, as string) (*Anonymizer, error) {
 	if len(users) == 0 || as == "" {
 		return nil, errors.New("anonymizing documents: no user, or no name to call them (want both)")

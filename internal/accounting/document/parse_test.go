@@ -37,7 +37,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestEndBy checks that an end in the future is a bad value, and an earlier one is none.
+// TestEndBy checks that an end in the future is a bad value, and an earlier one is not.
 func TestEndBy(t *testing.T) {
 	text := []byte(`{"jobid":7,"cluster":"moor","@start":"2024-03-01T00:00:00","@end":"2024-03-01T01:00:00","nodes":"n1","state":"COMPLETED","total_cpus":2}`)
 	begin := document.Parse(text, "")

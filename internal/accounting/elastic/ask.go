@@ -106,7 +106,7 @@ func (a *asking) note(format string, args ...any) {
 	}
 }
 
-// of returns the field of a column, and notes which are of this program.
+// of returns the field of a column, and notes whether this program adds the field to documents.
 func (a *asking) of(column string) (field, error) {
 	f, err := a.fields.of(column)
 	if f.derived {
@@ -212,8 +212,8 @@ func (a *asking) key(key question.Key, innermost bool) (object, error) {
 	return object{kind: body}, nil
 }
 
-// ranges are buckets from each edge until before the next one, and the last without an end, with their numbers from
-// first until before end.
+// ranges are the buckets with the numbers first to end-1. Each reaches from its edge to the next one, and the last has no
+// end.
 func ranges(first, end int, edge func(number int) any) object {
 	var list []object
 	for n := first; n < end; n++ {

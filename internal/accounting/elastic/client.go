@@ -128,7 +128,7 @@ func (c *Cluster) do(ctx context.Context, method, path string, body, to any) err
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	if err := d.Decode(to); err != nil {
-		return fmt.Errorf("the cluster's answer is no JSON as expected: %w: %s", err, excerpt(text))
+		return fmt.Errorf("the cluster's answer is not the expected JSON: %w: %s", err, excerpt(text))
 	}
 	return nil
 }

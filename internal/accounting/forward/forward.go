@@ -307,7 +307,7 @@ func (f *Forwarder) next(ctx context.Context) (batch []item, err error) {
 	return batch, nil
 }
 
-// oneLine returns a JSON object without line breaks, and nil for a text that is none. Bytes that are
+// oneLine returns a JSON object without line breaks, and nil for any other text. Bytes that are
 // not UTF-8 are read as ISO 8859-1.
 func oneLine(text []byte) []byte {
 	if !utf8.Valid(text) {
@@ -365,8 +365,8 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (left
 	return left, fault
 }
 
-// fit makes requests smaller where a cluster has no room for one of n documents: a small node has none for
-// a large request, however long one waits.
+// fit makes requests smaller if the cluster has no room for one of n documents: a small node never has room for
+// a large request.
 func (f *Forwarder) fit(n int, fault error) {
 	switch {
 	case errors.Is(fault, errBusy):

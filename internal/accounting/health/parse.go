@@ -285,7 +285,8 @@ lines:
 		}
 	}
 	if at == 0 || seen < len(head) {
-		return nil, fmt.Errorf("reading the output of sdiag: it has %d of the lines of its statistics: %.200q", seen, text)
+		return nil, fmt.Errorf("reading the output of sdiag: %d of %d lines of its statistics were found: %.200q",
+			seen, len(head), text)
 	}
 	if err := multiply(s, mean); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 const sizeEvery = time.Hour
 
 // sinfo returns the command that lists the nodes of the cluster whose statistics a command prints: the
-// same with sinfo in the place of sdiag. It is nil if the command does not name sdiag, as a script's.
+// same with sinfo in the place of sdiag. It is nil if the command does not name sdiag, for example if it is a script.
 func sinfo(sdiag []string) []string {
 	command := slices.Clone(sdiag)
 	for i, word := range command {

@@ -47,7 +47,7 @@ func (q Question) Check() error {
 		v, ok := k.(Values)
 		if !ok && i > 0 {
 			if outer, ok := q.By[i-1].(Values); ok {
-				return fmt.Errorf("the values of %s: another key stands within them (want values of texts)", outer.Column)
+				return fmt.Errorf("the values of %s are not texts and hold another key (want values of texts there)", outer.Column)
 			}
 		}
 		if ok && (!q.counts() || v.By >= len(q.Measures)) {

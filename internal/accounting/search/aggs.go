@@ -18,8 +18,9 @@ const (
 	maxAggregations = 200
 	maxNesting      = 8 // of buckets within buckets
 	maxFilters      = 256
-	// maxDifferent bounds cardinality, and maxPercentiles percentiles: the database keeps the values of all jobs for
-	// each, those of percentiles outside the memory that it counts, 16 MiB for a million jobs.
+	// maxDifferent bounds the number of cardinality aggregations, and maxPercentiles that of percentiles. For each the
+	// database keeps the values of all jobs. It does not count those of percentiles in its limit of memory: 16 MiB for
+	// a million jobs.
 	maxDifferent   = 32
 	maxPercentiles = 8
 	// maxPercents bounds the numbers of all percentiles. Each is a selection that the database does not interrupt: 64

@@ -69,7 +69,7 @@ type call struct {
 // handler answers a call with JSON.
 type handler struct {
 	do func(c *call) (any, error)
-	// parameters are those that the path has besides common; nil stands for any.
+	// parameters are what the path accepts besides common; nil if it accepts all.
 	parameters []string
 	most       int64 // bytes of the body
 }

@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// TestFiguresLint holds names, types and help texts against Prometheus's conventions, with a scheduler's.
+// TestFiguresLint compares names, types and help texts with Prometheus's conventions, with a scheduler's.
 func TestFiguresLint(t *testing.T) {
 	s, err := open(t.Context(), t.TempDir(), intake.Options{}, nil)
 	if err != nil {
@@ -51,7 +51,7 @@ rmreplay_scheduler_requests_total{cluster="vale",type="REQUEST_PING"} 8
 	}
 }
 
-// TestGrafana holds the dashboard of packaging/grafana against the figures that it asks for.
+// TestGrafana compares the dashboard of packaging/grafana with the figures that it asks for.
 func TestGrafana(t *testing.T) {
 	text, err := os.ReadFile("../../../packaging/grafana/accounting.json")
 	if err != nil {

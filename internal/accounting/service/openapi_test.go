@@ -95,7 +95,7 @@ func TestSchemathesis(t *testing.T) {
 		"not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,response_headers_conformance")
 }
 
-// TestOpenAPI holds the description against the handlers: its paths and methods are theirs, each
+// TestOpenAPI compares the description with the handlers: its paths and methods are theirs, each
 // path takes its parameters and no others, and each answer has a described status and is valid.
 func TestOpenAPI(t *testing.T) {
 	s, err := open(t.Context(), t.TempDir(), intake.Options{Report: func(err error) { t.Error(err) }}, nil)

@@ -2,6 +2,7 @@ package forecastcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"rmreplay/internal/forecast"
 	"rmreplay/internal/forecast/judge"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/interrupt"
 )
 
 // evaluateOptions are the flags of `forecast evaluate`.
@@ -27,13 +29,13 @@ func (o commands) newEvaluate() *cobra.Command {
 	var opts evaluateOptions
 	c := &cobra.Command{
 		Use:   "evaluate RUN...",
-		Short: "Hold forecasts against what runs did",
+		Short: "Compare forecasts with what runs did",
 		Long: `Freezes a run at random instants at which jobs wait, forecasts all pending jobs, and
 compares the forecasts with the starts in the run: the share of starts between P10 and
 P90, and the error of the median, by partition and lead time. Its bias is the mean of
 forecast minus start: below 0 if forecasts are too early. A forecast knows only what had
 happened before its instant. Of several runs it prints a line each, and the classes of all
-of them.
+of them; interrupted, it prints what it has.
 
 Beside it are the errors of a forecast in which every job runs until its limit, and of
 Slurm's own estimates if the run recorded them. A replay records them with actions of its
@@ -60,17 +62,28 @@ later that came later in the run. Such a forecast is exact if the state at the i
 
 func (o commands) evaluate(ctx context.Context, dirs []string, opts evaluateOptions) error {
 	var all judge.Evaluation
+	if len(dirs) > 1 {
+		defer interrupt.Hold()() // until what is there has been printed
+	}
 	for _, dir := range dirs {
 		one, err := o.evaluateRun(ctx, dir, opts, all.Run(opts.horizon))
+		if err != nil && ctx.Err() != nil && len(all.Runs) > 0 { // hours of work
+			return errors.Join(o.printEvaluation(&all, opts.json), fmt.Errorf("%s: %w (its instants so far are in the classes)",
+				dir, err))
+		}
 		if err != nil {
 			return err
 		}
 		all.Add(one)
 	}
-	if all.Finish(); opts.json {
-		return o.PrintJSON(&all)
+	return o.printEvaluation(&all, opts.json)
+}
+
+func (o commands) printEvaluation(e *judge.Evaluation, json bool) error {
+	if e.Finish(); json {
+		return o.PrintJSON(e)
 	}
-	return o.Print(all.Render())
+	return o.Print(e.Render())
 }
 
 func (o commands) evaluateRun(ctx context.Context, dir string, opts evaluateOptions, see func(hpc.Time, []forecast.Outcome)) (

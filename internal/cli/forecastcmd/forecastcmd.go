@@ -40,10 +40,10 @@ func (o *drawOptions) add(f *pflag.FlagSet, horizon time.Duration) {
 	console.AddCount(f, &o.realizations, "realizations", 20, "make `N` realizations, each with other run times")
 	console.AddParallel(f, &o.parallel, "realizations")
 	console.AddSeed(f, &o.seed, "what is drawn")
-	flags.Duration(f, &o.horizon, "horizon", horizon, "look `DURATION` ahead: realizations end then, and later starts are only known to be later (0: no end)")
+	flags.Duration(f, &o.horizon, "horizon", horizon, "end realizations `DURATION` ahead: a start after that is shown as later (0: no end)")
 	f.StringVar(&o.runTimes, "run-times", "", "`SOURCE` of the run times: history (the shares of their limits that earlier jobs used), a model of predict (limit, last2, class, linear, forest, boost) that learns from the history, or limits (every job runs until its limit and succeeds) (default history)")
 	f.StringVar(&o.model, "model", "", "the `MODEL`: draw run times from this file of rmreplay predict train")
-	f.StringVar(&o.arrivals, "arrivals", "", "later submissions: `WHICH` none, recent (drawn from those of the last week) or, of a frozen run, recorded (default none)")
+	f.StringVar(&o.arrivals, "arrivals", "", "later submissions: `WHICH` none, recent (drawn from those of the last week) or, of a frozen run, recorded (default recent; none with --run-times limits)")
 }
 
 // check refuses numbers that make no sense.
@@ -225,9 +225,12 @@ func (o *drawOptions) trained(out commands) (forecast.Learner, error) {
 func (o *drawOptions) later(course *forecast.Course, opts *forecast.Options) error {
 	switch o.arrivals {
 	case "":
-		opts.Arrivals = forecast.NoArrivals
-		if o.trueRunTimes {
+		opts.Arrivals = forecast.Recent
+		switch opts.RunTimes {
+		case forecast.True:
 			opts.Arrivals = forecast.Recorded
+		case forecast.FromLimits: // as Slurm assumes
+			opts.Arrivals = forecast.NoArrivals
 		}
 	case string(forecast.NoArrivals), string(forecast.Recent):
 		opts.Arrivals = forecast.Arrivals(o.arrivals)
@@ -271,8 +274,8 @@ realizations give the distribution of each pending job's start: P10, P50 and P90
 
 The queue is that of the live cluster, which Slurm's commands are asked for (they only
 read), that of a CAPTURE (rmreplay forecast capture), or that of a run frozen at an
-instant (--freeze, --at). A forecast assumes that nobody submits a job, unless --arrivals
-says otherwise: later jobs with a higher priority would delay those that wait.
+instant (--freeze, --at). A forecast draws what is submitted later from what was submitted
+lately (--arrivals): later jobs with a higher priority delay those that wait.
 
 --submit forecasts a job that is submitted now: a batch script, or options of sbatch. Each
 --what-if is a variant of it, with other options, such as "limit=1:00:00 partition=short".

@@ -77,7 +77,7 @@ KIND:FILES, where FILES is a path or a pattern and KIND one of
 A job that the service has acknowledged is in the state directory and survives a crash.
 --class-table writes the classes to a file that job_submit.lua reads (rmreplay io script).
 
-Nobody who reaches the address is asked for a password. By default only this machine does.`,
+The service asks nobody for a password. By default only this machine reaches it.`,
 		Example: `  rmreplay io serve --state /var/lib/rmreplay/io --bandwidth 200MiB \
     --source 'ldms:/var/ldms/csv/lustre_client.*' --class-table /var/lib/rmreplay/classes
   rmreplay io serve --state io --bandwidth 80GB --source 'jobstats:/shared/jobstats/*' \

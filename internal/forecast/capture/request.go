@@ -244,7 +244,7 @@ func memory(key, text string) (int64, error) {
 }
 
 // generic reads a list of generic resources: "gpu:2" (to 20.11), "gres:gpu:2" (to 23.11) or
-// "gres/gpu:2". It leaves out cpu=N, which from 23.11 on is one of them for tasks.
+// "gres/gpu:2". It leaves out cpu=N, which Slurm lists among them since 23.11.
 func generic(text string) string {
 	var list []string
 	for one := range strings.SplitSeq(text, ",") {

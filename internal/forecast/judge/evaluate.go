@@ -196,7 +196,8 @@ func (e *Evaluation) Render() string {
 			share(r.Covered), share(r.Cycle), share(r.Recalibrated), share(r.Early), share(r.Late), r.MedianError,
 			share(r.Near[0]), share(r.Near[1]), share(r.Near[2]))
 	}
-	b.WriteString("30 s: at most a backfill cycle outside of P10-P90; recal.: P10-P90 moved by what happened before the instant\n")
+	b.WriteString("30 s: at most a backfill cycle outside of P10-P90; recal.: P10-P90 moved by what happened before " +
+		"the instant\n")
 	e.beside(&b)
 	return b.String()
 }
@@ -212,8 +213,8 @@ func (e *Evaluation) beside(b *strings.Builder) {
 	if len(e.Classes) == 0 || e.Classes[0].Slurm == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%-34s %7s %12s %9s %16s %16s %16s\n", "beside squeue --start (here/Slurm)", "jobs", "error", "Slurm's",
-		"1 min", "5 min", "1 h")
+	fmt.Fprintf(b, "\n%-34s %7s %12s %9s %16s %16s %16s\n", "beside squeue --start (here/Slurm)", "jobs", "error",
+		"Slurm's", "1 min", "5 min", "1 h")
 	for i := range e.Classes {
 		r := &e.Classes[i]
 		if r.Slurm == 0 {

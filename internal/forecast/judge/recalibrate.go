@@ -40,7 +40,7 @@ const (
 	widest = 4
 	// slack is added to each distance, so that a bound that lies on the median can move.
 	slack = time.Minute
-	// Enough is from how many jobs of a class on its recalibrated intervals are shown and its alarm counts.
+	// Enough is the number of jobs of a class that are needed for recalibrated intervals and for an alarm.
 	Enough = 20
 	// poor is the coverage of them below which forecasts of the class are not good.
 	poor = 0.6

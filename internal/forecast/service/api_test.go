@@ -43,7 +43,7 @@ func judgedService(t *testing.T) (*cluster, *Service) {
 	return c, s
 }
 
-// TestOpenAPI holds the description against the handlers: the paths are the same, and answers are valid.
+// TestOpenAPI compares the description with the handlers: the paths are the same, and answers are valid.
 func TestOpenAPI(t *testing.T) {
 	_, s := judgedService(t)
 	empty := newCluster(t).open(filepath.Join(t.TempDir(), "data"))

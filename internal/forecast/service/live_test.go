@@ -164,9 +164,15 @@ exec '%[1]s/bin/scontrol' "$@"
 `
 
 // TestLive: a live Slurm whose slurmctld is killed, whose service is killed, and whose commands hang and are killed. Jobs
-// start meanwhile, and the forecasts are compared with their starts.
+// start meanwhile, and the forecasts are compared with their starts. Of other releases only the service is killed.
 func TestLive(t *testing.T) {
-	w := &twin{t: t, dir: filepath.Join(t.TempDir(), "data"), Site: slurmtest.Start(t, "", slurmtest.Options{Nodes: 2, Lines: `
+	for _, release := range []string{"", "24.11", "26.05"} {
+		t.Run("Slurm "+release, func(t *testing.T) { live(t, release) })
+	}
+}
+
+func live(t *testing.T, release string) {
+	w := &twin{t: t, dir: filepath.Join(t.TempDir(), "data"), Site: slurmtest.Start(t, release, slurmtest.Options{Nodes: 2, Lines: `
 SchedulerType=sched/backfill
 PartitionName=batch Nodes=n[1-2] Default=YES OverSubscribe=EXCLUSIVE MaxTime=600
 `})}
@@ -207,6 +213,20 @@ PartitionName=batch Nodes=n[1-2] Default=YES OverSubscribe=EXCLUSIVE MaxTime=600
 		return w.ask("/v1/accuracy", &judged) && judged.Accuracy.All.Forecasts > 0
 	})
 
+	if release == "" {
+		w.failures(end)
+	}
+	if err := w.service.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.service.Wait(); err != nil {
+		t.Errorf("the service ended with %v", err)
+	}
+}
+
+// failures has slurmctld killed, and a command that hangs. end ends the jobs before the new slurmctld.
+func (w *twin) failures(end func()) {
+	t := w.t
 	kill(t, w.slurmctld())
 	w.until("the service says so", func(a *jobAnswer) bool {
 		return a.Forecast.Fault != nil && strings.HasPrefix(a.Forecast.Fault.Text, "slurmctld does not answer since ")
@@ -234,12 +254,6 @@ PartitionName=batch Nodes=n[1-2] Default=YES OverSubscribe=EXCLUSIVE MaxTime=600
 		t.Fatal(err)
 	}
 	w.until("there is a forecast again", func(a *jobAnswer) bool { return a.Forecast.Fault == nil && !a.Forecast.Stale })
-	if err := w.service.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.service.Wait(); err != nil {
-		t.Errorf("the service ended with %v", err)
-	}
 }
 
 func kill(t *testing.T, pid int) {

@@ -48,7 +48,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestUsageJSON holds the same for sacct --json, where anything may be something else.
+// TestUsageJSON does the same for sacct --json, whose values may have any type.
 func TestUsageJSON(t *testing.T) {
 	job := func(id, steps string) string {
 		return `{"job_id":` + id + `,"name":"n","user":"ann","state":{"current":"COMPLETED"},"tres":{"allocated":[{"type":"cpu","name":"","count":2}]},

@@ -77,8 +77,8 @@ type wait struct {
 	next     hpc.Time // no release before this instant
 }
 
-// The pauses after releases in vain: the first, which doubles, and the longest. A job that was
-// released mostTries times keeps no replay going.
+// The pauses after releases in vain: the first, which doubles, and the longest. A replay does not wait for
+// a job that was released mostTries times.
 const (
 	firstPause = 2 * time.Minute
 	mostPause  = time.Hour

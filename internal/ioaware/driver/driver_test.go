@@ -104,7 +104,7 @@ func TestReleases(t *testing.T) {
 }
 
 // TestStuck: a job that does not start after its release is held again, and tried again later and
-// later. It keeps nobody else from starting, and in the end no replay going.
+// later. Other jobs start meanwhile, and the replay ends without it.
 func TestStuck(t *testing.T) {
 	f := newFake(4, 1000, wants("stuck", 4, 10, 0), wants("next", 4, 1, 0))
 	f.stuck["stuck"] = true

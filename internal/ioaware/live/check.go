@@ -91,8 +91,8 @@ func (c *Cluster) checkPartitions(text, selectType string) error {
 		other := slices.IndexFunc(list, func(p string) bool { return !mine(p) })
 		if i := slices.IndexFunc(list, mine); i >= 0 && other >= 0 && !shared[list[i]+list[other]] {
 			shared[list[i]+list[other]] = true
-			errs = append(errs, fmt.Errorf("partition %s shares nodes with %s (want both, or none, for the driver)", list[i],
-				list[other]))
+			errs = append(errs, fmt.Errorf("partition %s of the driver shares nodes with %s (want both as partitions of the "+
+				"driver, or neither)", list[i], list[other]))
 		}
 	}
 	for _, p := range c.Partitions {

@@ -181,7 +181,7 @@ func TestCheck(t *testing.T) {
 		{good, strings.Replace(partition, "EXCLUSIVE", "NO", 1), "want OverSubscribe=EXCLUSIVE"},
 		{good, strings.Replace(partition, "OverSubscribe=EXCLUSIVE", "Exclusive=NODE OverSubscribe=NO", 1), ""}, // 26.05
 		{good, strings.Replace(partition, "OverSubscribe=EXCLUSIVE", "Exclusive=USER OverSubscribe=NO", 1), "want OverSubscribe=EXCLUSIVE"},
-		{good, strings.Replace(partition, "n4", "n[3-4]", 1), "partition batch shares nodes with other"},
+		{good, strings.Replace(partition, "n4", "n[3-4]", 1), "partition batch of the driver shares nodes with other"},
 		{good, strings.Replace(partition, "=batch", "=long", 1), "partition batch does not exist (want one of long, other)"},
 		{strings.Replace(good, "cons_tres", "linear", 1), strings.Replace(partition, "EXCLUSIVE", "NO", 1), ""},
 	} {

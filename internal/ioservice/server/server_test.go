@@ -281,7 +281,7 @@ func TestBadClients(t *testing.T) {
 }
 
 // TestHalfOpenClients: a client that has closed its side after a request gets the answer, and clients
-// that vanish within a request or before the answer keep nobody from being served.
+// that vanish within a request or before the answer do not keep others from being served.
 func TestHalfOpenClients(t *testing.T) {
 	_, address := serve(t, func(l *Limits) { l.Connections = 4 })
 	dial := func(text string) *net.TCPConn {

@@ -147,7 +147,7 @@ func (f *Files) mistake(one *file, err error) {
 	}
 }
 
-// follow reads what a file has more than before.
+// follow reads what was appended to a file.
 func (f *Files) follow(one *file) error {
 	handle, err := os.Open(one.path)
 	if err != nil {

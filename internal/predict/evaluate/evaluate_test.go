@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestScores holds the scores against a calculation by hand, with KNIME's definitions: p = 2, 4, 9
+// TestScores compares the scores with a calculation by hand, with KNIME's definitions: p = 2, 4, 9
 // for y = 1, 5, 6, whose mean is 4.
 func TestScores(t *testing.T) {
 	var s sums

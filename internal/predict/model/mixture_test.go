@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/predict"
 )
 
-// TestMixtureWeights holds the weights against the formula. Before anything is known the mean is that of
+// TestMixtureWeights compares the weights with the formula. Before anything is known the mean is that of
 // equal weights.
 func TestMixtureWeights(t *testing.T) {
 	var m mixture

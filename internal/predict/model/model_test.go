@@ -460,7 +460,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// TestLinear holds the regression against a line without noise.
+// TestLinear compares the regression with a line without noise.
 func TestLinear(t *testing.T) {
 	table := draw(500)
 	l, err := fitLinear(table)

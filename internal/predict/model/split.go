@@ -13,8 +13,8 @@ import (
 
 // RandomSplit trains a model on a random four fifths of the jobs that ran, and calls seen with
 // each of the others and its prediction. Such a split is not honest: the model learns from jobs
-// that ran after those that it predicts, and from jobs of the same burst. It shows how much other
-// people's scores owe to it. The features are still those that were known at the submission.
+// that ran after those that it predicts, and from jobs of the same burst. It shows how much better
+// published scores look that come from such a split. The features are still those that were known at the submission.
 func RandomSplit(ctx context.Context, cases *predict.Cases, k Kind, seed uint64,
 	seen func(c *predict.Case, p predict.Prediction)) error {
 	var rows [][]float32

@@ -351,7 +351,7 @@ func TestSchemathesis(t *testing.T) {
 	servertest.Schemathesis(t, "../../../docs/schemas/predict.openapi.json", web.URL)
 }
 
-// TestOpenAPI holds the document against the service: each path answers, and each listed field of
+// TestOpenAPI compares the document with the service: each path answers, and each listed field of
 // a job is known.
 func TestOpenAPI(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/schemas/predict.openapi.json")

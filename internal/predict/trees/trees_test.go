@@ -24,7 +24,7 @@ func draw(n, width int, seed uint64, answer func(x []float32, rng *rand.Rand) fl
 
 var exact = BoostOptions{Quantile: 0.5, Rounds: 1, Leaves: 2, MinRows: 1, Rate: 1, Features: 1, Rows: 1, MaxRows: 1 << 30}
 
-// TestOneSplit holds a tree with one split against the closed form: the threshold where the sum of
+// TestOneSplit compares a tree with one split with the closed form: the threshold where the sum of
 // squares falls most, and the medians of both sides.
 func TestOneSplit(t *testing.T) {
 	table := &Table{Width: 2, X: []float32{1, 5, 2, 5, 3, 5, 4, 5, 5, 5, 6, 5}, Y: []float64{10, 11, 12, 90, 95, 99}}
@@ -55,7 +55,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestQuantiles holds three boosted quantiles of a known distribution against their closed form:
+// TestQuantiles compares three boosted quantiles of a known distribution with their closed form:
 // y = 10 x + 5 u with u uniform, so the q-quantile at x is 10 x + 5 q.
 func TestQuantiles(t *testing.T) {
 	table := draw(20000, 3, 1, func(x []float32, rng *rand.Rand) float64 { return 10*float64(x[0]) + 5*rng.Float64() })
@@ -77,7 +77,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// TestFriedman holds both ensembles against Friedman's first test function ("Multivariate adaptive
+// TestFriedman compares both ensembles with Friedman's first test function ("Multivariate adaptive
 // regression splines", 1991), with noise of variance 1. R² of the noise-free function is
 // 1 - 1/var(y) = 0.96 at best; published forests reach about 0.8 to 0.85 with 2,000 rows.
 func TestFriedman(t *testing.T) {
@@ -212,7 +212,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestBins holds the bins of values against their definition.
+// TestBins compares the bins of values with their definition.
 func TestBins(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for _, n := range []int{2, 3, 7, 128, 255, 256} {

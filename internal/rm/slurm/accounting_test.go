@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -174,6 +175,26 @@ func testAccountOptions(t *testing.T, slurm *install.Installation) {
 	for line := range strings.Lines(string(log)) {
 		if strings.Contains(line, "Unknown option") || strings.Contains(line, "Nothing new added") || strings.Contains(line, "Invalid value") {
 			t.Errorf("sacctmgr: %s", line)
+		}
+	}
+}
+
+// TestNewQOS: a command may name the QOS of all commands above it, whatever named a QOS before.
+func TestNewQOS(t *testing.T) { eachSlurm(t, testNewQOS) }
+
+func testNewQOS(t *testing.T, slurm *install.Installation) {
+	files := clusterFiles(t, "AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd")
+	files["accounts.sacctmgr"] = "add qos long\nadd qos high preempt=normal,long\nadd qos top preempt=high\nadd cluster tiny qos=normal,top\nadd account physics qos=long\n"
+	s := scenario{slurm: slurm, cluster: writeCluster(t, files), accounting: true}
+	s.workload.Epoch = epoch
+	e := s.start(t.Context(), t)
+	for entity, want := range map[string]string{
+		"qos format=name,preempt": "high|long,normal\nlong|\nnormal|\ntop|high\n", "associations where account=physics format=qos": "long\n",
+	} {
+		got, err := e.database.List(t.Context(), strings.Fields(entity)...)
+		lines := slices.Sorted(strings.Lines(strings.ReplaceAll(got, "normal,long", "long,normal")))
+		if text := strings.Join(lines, ""); err != nil || text != want {
+			t.Errorf("%s: %q, %v, want %q", entity, text, err, want)
 		}
 	}
 }

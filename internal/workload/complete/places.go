@@ -66,8 +66,8 @@ func (m *maker) fitting(f *fact) (name string) {
 	return name
 }
 
-// exclusive makes a part of the batches that fill their nodes ask for whole nodes. What a job has, does not
-// depend on it; what it can start on, does.
+// exclusive makes a part of the batches that fill their nodes ask for whole nodes. Such a job gets the same CPUs, and
+// starts on empty nodes only.
 func (m *maker) exclusive(field *workload.MadeField) {
 	share := between(m.rng, 0.5, 1)
 	m.eachBatch(field, func(_ *batch, lacking []*fact, set func(*fact)) {

@@ -217,7 +217,7 @@ func (g *daint) draw(o DaintOptions) error {
 	left := g.presetWork(gpu) + g.presetWork(mc)
 	counts := dayCounts(o, rest, wanted, left)
 	if least := slices.Min(counts); least <= 0 {
-		return fmt.Errorf("jobs %d: too few for %d %s, some of which would have none (want more jobs or fewer days)",
+		return fmt.Errorf("jobs %d: too few for %d %s: some would have no jobs (want more jobs or fewer days)",
 			o.Jobs, len(counts), quantity.Plural(len(counts), "day", "days"))
 	}
 	for i, n := range counts {

@@ -65,7 +65,7 @@ type limitCounts struct {
 	coreHours float64 // that the killed jobs compute until they are killed
 }
 
-// lost counts a job that gets a new limit by what it does to its tasks.
+// lost counts what a new limit does to the tasks of a job: which of them it kills, and what they lose.
 func (c *limitCounts) lost(job *hpc.Job, limit time.Duration) {
 	run, ends := longestRun(job)
 	switch {

@@ -35,7 +35,7 @@ type sizeRange[J any] struct {
 	first *Entry[J]
 }
 
-// noLimit is the least time limit of no jobs.
+// noLimit stands for the least time limit where there are no jobs.
 const noLimit = math.MaxInt64
 
 // Len returns the number of jobs.

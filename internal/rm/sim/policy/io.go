@@ -20,7 +20,7 @@ var ioPolicies = []ioPolicy{
 		ioaware.PlanningBy(ioaware.TwoGroup)},
 }
 
-// ioPolicy is one of them.
+// ioPolicy is a policy that plans with a file system.
 type ioPolicy struct {
 	name, doc string
 	options   ioaware.Planning

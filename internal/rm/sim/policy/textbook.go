@@ -18,8 +18,8 @@ type TieRules struct {
 	ExtraFirst bool
 }
 
-// window returns the rule for backfilling beside the reservation of a job that does not fit on a
-// pool: a job may run for at most within, or have at most extra processors.
+// window returns the rule for backfilling on a pool, beside the reservation of a job that does not fit: a backfilled
+// job runs for at most within, or has at most extra processors.
 func (t TieRules) window(m *sim.Machine, head *sim.Job) (extra int, within time.Duration) {
 	shadow, first, all := m.Shadow(head.Size)
 	extra, within = all, shadow.Sub(m.Now())

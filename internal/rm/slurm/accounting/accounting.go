@@ -61,20 +61,48 @@ func Start(ctx context.Context, cfg Config) (d *Database, complaint string, err 
 		return nil, "", err
 	}
 	cfg.Progress("filling the accounting database")
-	out, errOut, err := cfg.Daemons.Run(ctx, script(cfg.Commands, cfg.Cluster), in.Sacctmgr, "-i")
-	log := filepath.Join(cfg.LogDir, "sacctmgr.log")
-	if werr := os.WriteFile(log, []byte(out+errOut), 0o666); werr != nil {
-		return nil, "", fmt.Errorf("logging sacctmgr's output: %w", werr)
+	var log strings.Builder
+	for _, commands := range sessions(script(cfg.Commands, cfg.Cluster)) {
+		out, errOut, err := cfg.Daemons.Run(ctx, strings.Join(commands, "\n")+"\n", in.Sacctmgr, "-i")
+		log.WriteString(out + errOut)
+		var failed *daemons.CommandError
+		if refused := errors.As(err, &failed) && !failed.Exit.Status.Signaled(); err != nil && !refused {
+			return nil, "", errors.Join(fmt.Errorf("filling the accounting database: %w", err), d.logCommands(log.String()))
+		} else if refused && complaint == "" {
+			// sacctmgr continues after a command that it refuses, as it does for an administrator.
+			complaint = firstComplaint(out + "\n" + errOut)
+		}
 	}
-	var failed *daemons.CommandError
-	if errors.As(err, &failed) && !failed.Exit.Status.Signaled() {
-		// sacctmgr continues after a command that it refuses, as it does for an administrator.
-		return d, firstComplaint(out + "\n" + errOut), nil
+	return d, complaint, d.logCommands(log.String())
+}
+
+func (d *Database) logCommands(output string) error {
+	if err := os.WriteFile(filepath.Join(d.cfg.LogDir, "sacctmgr.log"), []byte(output), 0o666); err != nil {
+		return fmt.Errorf("logging sacctmgr's output: %w", err)
 	}
-	if err != nil {
-		return nil, "", fmt.Errorf("filling the accounting database: %w", err)
+	return nil
+}
+
+// addsQOS is a command that adds a QOS, and namesQOS one whose options name others.
+var (
+	addsQOS  = regexp.MustCompile(`(?i)^(a|c)[a-z]*\s+q`)
+	namesQOS = regexp.MustCompile(`(?i)(\bq[a-z]*|defaultqos|preempt)["']?\s*[+-]?=`)
+)
+
+// sessions divides commands so that each knows the QOS of those before it, as if an administrator typed them one by
+// one. sacctmgr reads the list of QOS once, for the first option that names one (g_qos_list in src/sacctmgr).
+func sessions(commands []string) (list [][]string) {
+	hasList, stale := false, false // of the present session
+	for i, c := range commands {
+		names := namesQOS.MatchString(c)
+		if i == 0 || names && stale {
+			list, hasList, stale = append(list, nil), false, false
+		}
+		hasList = hasList || names
+		stale = stale || hasList && addsQOS.MatchString(c)
+		list[len(list)-1] = append(list[len(list)-1], c)
 	}
-	return d, "", nil
+	return list
 }
 
 // firstComplaint returns the first error message in sacctmgr's output.
@@ -94,7 +122,7 @@ func firstComplaint(out string) string {
 // would exit as if it had failed. It adds the command that makes the cluster if the site's
 // commands have none, since sacctmgr refuses users of a cluster that does not exist. Equal users are
 // added by one command.
-func script(commands, cluster string) string {
+func script(commands, cluster string) []string {
 	var lines []string
 	for _, line := range strings.Split(commands, "\n") {
 		line = strings.TrimSpace(line)
@@ -106,7 +134,7 @@ func script(commands, cluster string) string {
 	if !associations.AddsCluster(commands) {
 		lines = slices.Insert(lines, 0, "add cluster "+cluster)
 	}
-	return strings.Join(together(lines), "\n") + "\n"
+	return together(lines)
 }
 
 // addUser is a command that adds one user. What follows the name has no quotes.

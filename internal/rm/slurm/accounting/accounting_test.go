@@ -13,8 +13,27 @@ func TestSacctmgrScript(t *testing.T) {
 		"create clus name=tiny\nadd x":  "create clus name=tiny\nadd x\n",
 		"  ADD Cluster tiny\n# nothing": "ADD Cluster tiny\n",
 	} {
-		if got := script(commands, "tiny"); got != want {
+		if got := strings.Join(script(commands, "tiny"), "\n") + "\n"; got != want {
 			t.Errorf("%q: got %q, want %q", commands, got, want)
+		}
+	}
+}
+
+// TestSessions: a session that has read the list of QOS ends before a command that names a QOS added since.
+func TestSessions(t *testing.T) {
+	for commands, want := range map[string]string{
+		"add qos a\nadd qos b\nadd cluster c qos=a,b":                                                              "3",
+		"add qos a preempt=normal\nadd cluster c qos=a":                                                            "1 1",
+		"Add QOS name=a Preempt+=normal\nadd qos b\ncreate q c preempt=b\nadd account x\nadd account y qoslevel=c": "2 2 1",
+		"add account x qos=normal\nadd account y qos=normal\nadd qos a\nadd account z\nadd user u defaultqos=a":    "4 1",
+		"modify qos where name=normal set priority=1\nadd qos a\nmodify qos where name=a set preempt=normal":       "3",
+	} {
+		var lengths []string
+		for _, session := range sessions(strings.Split(commands, "\n")) {
+			lengths = append(lengths, fmt.Sprint(len(session)))
+		}
+		if got := strings.Join(lengths, " "); got != want {
+			t.Errorf("%q: sessions of %s commands, want %s", commands, got, want)
 		}
 	}
 }

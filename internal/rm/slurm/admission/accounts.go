@@ -346,7 +346,7 @@ func (k *checker) find(l limit) {
 	}
 }
 
-// takes notes that a limit of a kind is set, and reports whether none of that kind was before.
+// takes notes that a limit of a kind is set, and reports whether it is the first of its kind.
 // Associations have several group limits, one above the other; only those of QOS hide others.
 func (k *checker) takes(owner, key string) bool {
 	if k.set[key] {

@@ -124,7 +124,7 @@ type assignment struct {
 // without "=" are names. In a change, "where" and "set" say what the options behind them are.
 func parseCommand(v verb, words []string) (*command, error) {
 	if len(words) < 2 {
-		return nil, fmt.Errorf("%s what? (want account, cluster, coordinator, qos or user)", words[0])
+		return nil, fmt.Errorf("%s: it does not say what (want account, cluster, coordinator, qos or user)", words[0])
 	}
 	e, err := entityOf(words[1])
 	if err != nil {

@@ -406,8 +406,8 @@ func (c *Cluster) stop(j *job) {
 }
 
 // terminate ends a job on one node (_rpc_terminate_job, _rpc_timelimit, _rpc_abort_job). A node
-// that reports no epilogs, and on which nothing of the job runs, says so in its answer;
-// slurmctld then waits for no further message of it. The answer to [rpc.RequestAbortJob] is always
+// that reports no epilogs, and on which nothing of the job runs, says so in its answer: slurmctld
+// then does not wait for another message of this node. The answer to [rpc.RequestAbortJob] is always
 // a success: for any other code slurmctld takes the node as not responding and repeats the
 // message, in its own version instead of the node's (_thread_per_group_rpc and _queue_agent_retry
 // in slurmctld/agent.c).

@@ -100,7 +100,7 @@ func (t *linked) split(i *record, at int64) {
 	t.records++
 }
 
-// TestTableIsTheLinkedList holds the table against the list in random cycles.
+// TestTableIsTheLinkedList compares the table with the list in random cycles.
 func TestTableIsTheLinkedList(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var table *backfill.Table

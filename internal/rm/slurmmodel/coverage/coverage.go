@@ -129,8 +129,8 @@ func unlikeReservations(cfg *slurmmodel.Config, events []hpc.ReservationEvent) s
 	return "reservations with " + strings.Join(slices.Compact(what), ", ")
 }
 
-// fewMessages is the number of messages, answered at once, that slurmctld does not come to on the frozen clock. It is
-// also that with which its backfill pass goes on (yield_rpc_cnt in src/plugins/sched/backfill/backfill.c).
+// fewMessages is a number of messages that slurmctld never serves at once on the frozen clock. Below it a backfill pass
+// goes on after it has yielded (yield_rpc_cnt in src/plugins/sched/backfill/backfill.c).
 const fewMessages = 20
 
 // configurationRules name what a configuration asks for and the model does not have.

@@ -1,5 +1,6 @@
 // Package deadline computes what the deadlines of jobs mean for their time limits (deadline_ok and _schedule in
-// src/slurmctld/job_scheduler.c). Instants are in seconds since 1970, time limits in minutes; a negative one is none.
+// src/slurmctld/job_scheduler.c). Instants are in seconds since 1970, time limits in minutes; a negative one stands for
+// no limit.
 package deadline
 
 // Met reports whether a job can end in time if it begins now, with its shortest time limit, or, if that is 0, with

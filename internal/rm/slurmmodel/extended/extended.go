@@ -26,7 +26,7 @@ const infinite = math.MaxInt32
 // Inf returns infinity.
 func Inf() Float { return Float{1 << 63, infinite} }
 
-// Of returns a number that is not negative. It returns 0 for negative ones and those that are no number.
+// Of returns f, or 0 if f is negative or NaN.
 func Of(f float64) Float {
 	switch {
 	case !(f > 0):

@@ -20,7 +20,7 @@ func Value(get Get, key string) string {
 	return text
 }
 
-// Number returns the value of a key as a number; otherwise if it is none.
+// Number returns the value of a key as a number; otherwise if it is not a number.
 func Number(get Get, key string, otherwise int64) int64 {
 	if n, err := strconv.ParseInt(Value(get, key), 10, 32); err == nil {
 		return n

@@ -22,8 +22,8 @@ type Limits struct {
 	always   bool // PriorityFlags=ACCRUE_ALWAYS
 	release  slurmspec.Release
 
-	// imposed collects the limits of the QOS that a check has passed so far; amounts is the memory of its amounts. A
-	// check begins with unlimited and noAmounts.
+	// imposed collects the limits of the QOS that a check has passed so far, and reuses amounts for its vectors. A check
+	// begins with unlimited and noAmounts.
 	imposed, unlimited accounts.Limits
 	amounts, noAmounts tres.Vector
 	imposes            bool // imposed may have limits
@@ -81,9 +81,9 @@ type Job struct {
 	// them, if the job names several.
 	Partition  *Partition
 	Partitions []*Partition
-	// Tasks is the number of pending tasks of an array; 0 for a job that is none.
+	// Tasks is the number of pending tasks of an array; 0 for a job that is not an array.
 	Tasks int
-	// Minutes is the time limit; [slurmspec.NoVal] if the job gives none, [slurmspec.Infinite] for none.
+	// Minutes is the time limit; [slurmspec.NoVal] if the job does not ask for one, [slurmspec.Infinite] for no limit.
 	// ByLimit says that a limit of a QOS or an association has set it.
 	Minutes uint32
 	ByLimit bool

@@ -1,11 +1,10 @@
 package selection
 
 import (
-	"bytes"
 	"fmt"
-	"hash/maphash"
 	"math/bits"
-	"slices"
+
+	"rmreplay/internal/rm/slurmmodel/recall"
 )
 
 // memory has the answers of [Tester.WillRun]. Backfill asks again what it asked in the cycle before, and of many jobs
@@ -13,32 +12,22 @@ import (
 type memory struct {
 	classes map[string]int
 	outside int // changes of weights by the last question; since 24.11 those of running jobs
-	seed    maphash.Seed
-	// Answers are in blocks, so that a list that grows need not be copied. Their memory is used again.
-	blocks []*[perBlock]remembered
-	known  int // how many answers there are
-	// newest has the number of the newest answer of each slot, which is right if that answer has this slot.
-	newest []int32
-	most   struct{ answers, devices int }
+	table   recall.Table[remembered]
+	most    int // answers
 	// devices are the nodes whose weights tests change; none since 24.11, where no test sees those of
 	// another.
 	devices Bits
-	near    []uint8 // the lowest bytes of their weights, of those in the set of the last question
-	changes int     // of running jobs
-	changed []int   // number of the last one of each node
+	words   []uint64 // of the last question: its nodes, and the lowest bytes of the weights of devices
+	changes int      // of running jobs
+	changed []int    // number of the last one of each node
 }
 
-// remembered is a question with its answer.
+// remembered is an answer.
 type remembered struct {
-	question
-	set   Bits
-	near  []uint8 // the lowest bytes of the weights of nodes with devices, before and afterwards
-	after []uint8
 	answer
-	tests  []int // how many jobs of its nodes had left before each test of the future
-	number int   // of changes when it last was right
-	slot   int   // of its hash
-	next   int   // the answer before of this slot; -1 for none
+	after  []uint64 // the lowest bytes of the weights of nodes with devices afterwards
+	tests  []int    // how many jobs of its nodes had left before each test of the future
+	number int      // of changes when it last was right
 }
 
 // question is what an answer depends on beside the nodes, their jobs and weights.
@@ -55,21 +44,15 @@ type question struct {
 const (
 	mostRemembered = 1 << 15
 	mostBytes      = 32 << 20
-	perBlock       = 64
-	slots          = 1 << 13
 )
 
 func newMemory(m *Machine) memory {
 	n := len(m.Nodes)
-	mem := memory{
-		classes: map[string]int{}, seed: maphash.MakeSeed(), newest: make([]int32, slots),
-		devices: NewBits(n), changed: make([]int, n),
-	}
+	mem := memory{classes: map[string]int{}, devices: NewBits(n), changed: make([]int, n)}
 	for i := range m.Nodes {
 		mem.devices.Put(i, len(m.Nodes[i].Devices) > 0 && !m.Since2411)
 	}
-	mem.most.devices = mem.devices.Count()
-	mem.most.answers = min(mostRemembered, mostBytes/(400+n/4+2*mem.most.devices))
+	mem.most = min(mostRemembered, mostBytes/(400+n/4+2*mem.devices.Count()))
 	return mem
 }
 
@@ -113,17 +96,16 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 	if x.Since2411 { // each question gives its nodes their weights, and is about jobs that end until an instant
 		outside = m.changes
 	}
-	if m.outside != outside || m.known >= m.most.answers {
-		m.outside, m.known = outside, 0
+	if m.outside != outside || m.table.Len() >= m.most {
+		m.outside = outside
+		m.table.Clear()
 	}
-	q := question{
-		class: r.Class, counts: c, exclusive: r.Exclusive, whole: r.Whole, leastLoaded: r.LeastLoaded,
-		patient: r.Patient, memory: r.Memory, memoryPerCPU: r.MemoryPerCPU, now: h.AsksNow(), nowOnly: h.NowOnly,
-		busy: h.PreferBusy, linear: h.Linear, ended: h.Ended(), considered: h.Considered(),
-	}
-	m.near = m.weights(m.near, set, x.Weights)
-	known, isNew := m.find(&q, set)
-	if !isNew && m.holds(known, h) {
+	q := about(r, c)
+	q.now, q.nowOnly, q.busy, q.linear = h.AsksNow(), h.NowOnly, h.PreferBusy, h.Linear
+	q.ended, q.considered = h.Ended(), h.Considered()
+	m.words = m.appendWeights(append(q.append(m.words[:0]), set...), set, x.Weights)
+	known, isNew := m.table.Find(m.words)
+	if !isNew && m.holds(known, set, h) {
 		if len(r.Devices) > 0 {
 			m.reweigh(x, set, known.after)
 		}
@@ -132,44 +114,18 @@ func (m *memory) answer(x *Tester, s *State, r *Request, set Bits, c Counts, h *
 	x.tests = known.tests[:0]
 	known.answer = x.willRun(s, r, set, c, h)
 	if known.tests, known.number = x.tests, m.changes; len(r.Devices) > 0 {
-		known.after = m.weights(known.after, set, x.Weights)
+		known.after = m.appendWeights(known.after[:0], set, x.Weights)
 	}
 	return known.answer
 }
 
-// at returns an answer by its number.
-func (m *memory) at(number int) *remembered { return &m.blocks[number/perBlock][number%perBlock] }
-
-// find returns the entry of a question, which has no answer yet if it is new.
-func (m *memory) find(q *question, set Bits) (entry *remembered, isNew bool) {
-	slot := int(m.hash(q, set) % slots)
-	newest := int(m.newest[slot])
-	if newest >= m.known || m.at(newest).slot != slot {
-		newest = -1
-	}
-	for at := newest; at >= 0; at = entry.next {
-		entry = m.at(at)
-		if entry.question == *q && entry.set.Equal(set) && bytes.Equal(entry.near, m.near) {
-			return entry, false
-		}
-	}
-	if m.known == len(m.blocks)*perBlock {
-		m.blocks = append(m.blocks, new([perBlock]remembered))
-	}
-	entry = m.at(m.known)
-	entry.question, entry.set, entry.near = *q, append(entry.set[:0], set...), append(entry.near[:0], m.near...)
-	entry.slot, entry.next, m.newest[slot] = slot, newest, int32(m.known)
-	m.known++
-	return entry, true
-}
-
 // holds reports whether an answer is still right: its nodes have the same jobs, and as many of these would have left
 // at each test. It brings the answer up to date.
-func (m *memory) holds(known *remembered, h *Horizon) bool {
+func (m *memory) holds(known *remembered, set Bits, h *Horizon) bool {
 	if known.number == m.changes {
 		return true
 	}
-	if !m.isSame(known.set, known.number) || !known.follow(h) {
+	if !m.isSame(set, known.number) || !known.follow(set, h) {
 		return false
 	}
 	known.number = m.changes
@@ -178,11 +134,11 @@ func (m *memory) holds(known *remembered, h *Horizon) bool {
 
 // follow compares the windows in which jobs leave now with those of an answer, and renews the end after which the job
 // could start.
-func (known *remembered) follow(h *Horizon) bool {
-	if known.nowOnly || known.answer.now {
+func (known *remembered) follow(set Bits, h *Horizon) bool {
+	if h.NowOnly || known.answer.now {
 		return true
 	}
-	w, tests := h.Walk(known.set), known.tests
+	w, tests := h.Walk(set), known.tests
 	for w.Next(nil) {
 		if len(tests) == 0 || tests[0] != w.Gone {
 			return false
@@ -196,35 +152,48 @@ func (known *remembered) follow(h *Horizon) bool {
 }
 
 // reweigh gives nodes with devices the weights that the tests gave them.
-func (m *memory) reweigh(x *Tester, set Bits, after []uint8) {
+func (m *memory) reweigh(x *Tester, set Bits, after []uint64) {
 	x.own.Reset()
+	n := 0
 	for i := set.NextAnd(m.devices, 0); i >= 0; i = set.NextAnd(m.devices, i+1) {
-		x.Weights[i] = x.Weights[i]&^0xff | uint64(after[0])
-		after = after[1:]
+		x.Weights[i] = x.Weights[i]&^0xff | after[n/8]>>(n%8*8)&0xff
+		n++
 	}
 }
 
-// hash spreads questions.
-func (m *memory) hash(q *question, set Bits) uint64 {
-	const prime = 0x9e3779b97f4a7c15
-	sum := uint64(q.class)
-	add := func(n uint64) { sum = (sum ^ n) * prime; sum ^= sum >> 29 }
-	add(uint64(q.counts.Min)<<40 ^ uint64(q.counts.Max)<<20 ^ uint64(q.counts.Wanted))
-	add(uint64(q.ended)<<32 ^ uint64(q.considered))
-	add(set.Hash())
-	add(maphash.Bytes(m.seed, m.near))
-	return sum
+// about returns the question of a test.
+func about(r *Request, c Counts) question {
+	return question{
+		class: r.Class, counts: c, exclusive: r.Exclusive, whole: r.Whole, leastLoaded: r.LeastLoaded,
+		patient: r.Patient, memory: r.Memory, memoryPerCPU: r.MemoryPerCPU,
+	}
 }
 
-// weights returns the lowest bytes of the weights of nodes with devices.
-func (m *memory) weights(to []uint8, set Bits, w Weights) []uint8 {
-	to = slices.Grow(to[:0], m.most.devices)[:m.most.devices]
-	n := 0
-	for k, word := range set { // a large machine has thousands, and each question looks at them
-		for word &= m.devices[k]; word != 0; word &= word - 1 {
-			to[n] = uint8(w[k<<6+bits.TrailingZeros64(word)])
-			n++
+// append appends a question to words.
+func (q *question) append(words []uint64) []uint64 {
+	flags := uint64(0)
+	for _, flag := range [...]bool{q.exclusive, q.whole, q.leastLoaded, q.patient, q.memoryPerCPU, q.now, q.nowOnly, q.busy} {
+		if flags <<= 1; flag {
+			flags |= 1
 		}
 	}
-	return to[:n]
+	return append(words, uint64(q.class)<<8|flags, uint64(q.counts.Min), uint64(q.counts.Max), uint64(q.counts.Wanted),
+		uint64(q.memory), uint64(q.linear), uint64(q.ended)<<32|uint64(q.considered))
+}
+
+// appendWeights appends the lowest bytes of the weights of nodes with devices, eight to a word.
+func (m *memory) appendWeights(to []uint64, set Bits, w Weights) []uint64 {
+	word, n := uint64(0), 0
+	for k, of := range set { // a large machine has thousands, and each question looks at them
+		for of &= m.devices[k]; of != 0; of &= of - 1 {
+			word |= w[k<<6+bits.TrailingZeros64(of)] & 0xff << (n % 8 * 8)
+			if n++; n%8 == 0 {
+				to, word = append(to, word), 0
+			}
+		}
+	}
+	if n%8 != 0 {
+		to = append(to, word)
+	}
+	return to
 }

@@ -190,6 +190,41 @@ func compareMemory(t *testing.T, rng *rand.Rand, m *selection.Machine) {
 	}
 }
 
+// TestMemoryDecides: of two jobs on equal cores, the one that leaves less memory makes another job take other nodes. The
+// tester must not take the answer beside the one for that beside the other.
+func TestMemoryDecides(t *testing.T) {
+	m := machine(4)
+	m.CountMemory = true
+	for i := range m.Nodes {
+		m.Nodes[i].Memory = 1000
+	}
+	x, s := selection.NewTester(m), m.NewState()
+	first, set := selection.NewBits(4), selection.NewBits(4)
+	first.Set(0)
+	for i := range m.Nodes {
+		set.Set(i)
+	}
+	wants := one(6)
+	wants.Memory, wants.MemoryPerCPU, wants.MinCPUsPerNode = 100, true, 1
+	x.Classify(wants)
+	h := selection.Horizon{Now: 1000, NowOnly: true}
+	for round := range 3 {
+		for node, memory := range []int64{100, 800} {
+			other := one(1)
+			other.Memory = memory
+			a := x.Test(s, other, first, counts(1), selection.RunNow)
+			m.Add(s, a)
+			x.Changed(first)
+			got, _ := x.WillRun(s, wants, set, selection.Counts{Min: 1, Max: 1, Wanted: 1}, &h)
+			if got == nil || !got.Nodes.Has(node) {
+				t.Errorf("round %d: beside a job with %d MiB on node 0: %v, want node %d", round, memory, got, node)
+			}
+			m.Remove(s, a)
+			x.Changed(first)
+		}
+	}
+}
+
 // TestOthersMoveWindows: a job on other nodes decides in which window a job leaves, and so after which end the answer is.
 func TestOthersMoveWindows(t *testing.T) {
 	m := machine(4)

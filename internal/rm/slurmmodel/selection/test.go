@@ -71,7 +71,7 @@ type Tester struct {
 	Weights Weights
 
 	memory     memory
-	empty      empty
+	repeated   repeated
 	dedicated  bool  // see test
 	outside    int   // counts changes of weights beyond their lowest bytes
 	tests      []int // of the future, see remembered
@@ -132,7 +132,7 @@ func (x *Tester) AddWeight(node int, weight uint64) {
 // left as it is (_job_test).
 func (x *Tester) Test(s *State, r *Request, set Bits, c Counts, mode Mode) *Allocation {
 	if mode == TestOnly && r.Class > 0 && len(r.Devices) == 0 && x.own.Contains(set) {
-		return x.empty.test(x, s, r, set, c)
+		return x.repeated.possible(x, s, r, set, c)
 	}
 	return x.test(s, r, set, c, mode, false)
 }
@@ -145,9 +145,12 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 	copy(nodes, set)
 	if mode != TestOnly {
 		x.usable(s, r, nodes)
-		if x.full(s, r, nodes, c.Min) {
+		if x.full(s, r, nodes, c.Min) || nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required) {
 			return nil
 		}
+	}
+	if mode == WillRun && r.Class > 0 && len(r.Devices) == 0 {
+		return x.repeated.search(x, s, r, nodes, c, busy)
 	}
 	return x.search(s, r, nodes, c, mode, busy)
 }
@@ -156,9 +159,6 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, busy bool) *Allocation {
 	all := x.all
 	copy(all, nodes)
-	if mode != TestOnly && (nodes.Count() < c.Min || r.Required != nil && !nodes.Contains(r.Required)) {
-		return nil
-	}
 	t := &x.scratch
 	*t = test{
 		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,

@@ -147,8 +147,8 @@ func TestSettings(t *testing.T) {
 		{"qos normal MaxTRESPerUser", "cpu=64,mem=1T,node=-1", ""},
 
 		{"", "1", "a parameter's name is missing (" + forms + ")"},
-		{"PriorityWeightAge.", "1", `"PriorityWeightAge.": no key (` + forms + ")"},
-		{".x", "1", `".x": no key (` + forms + ")"},
+		{"PriorityWeightAge.", "1", `"PriorityWeightAge.": the key is missing (` + forms + ")"},
+		{".x", "1", `".x": the key is missing (` + forms + ")"},
 		{"NoSuchKey", "1", "NoSuchKey: unrecognized key"},
 		{"PriorityWeigthAge", "1", "PriorityWeigthAge: unrecognized key; did you mean PriorityWeightAge?"},
 		{"PriorityWeightAge", "much", "PriorityWeightAge=much: not a number (want 0 or more, or INFINITE)"},

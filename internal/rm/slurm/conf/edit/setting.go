@@ -62,7 +62,7 @@ func parse(name string) (p parameter, err error) {
 	}
 	p.key, p.part, _ = strings.Cut(words[len(words)-1], ".")
 	if p.key == "" || strings.HasSuffix(name, ".") {
-		return p, fmt.Errorf("%.80q: no key (%s)", name, forms)
+		return p, fmt.Errorf("%.80q: the key is missing (%s)", name, forms)
 	}
 	if len(words) == 1 {
 		return p, nil

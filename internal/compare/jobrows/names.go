@@ -1,6 +1,11 @@
-package compare
+package jobrows
 
-import "rmreplay/internal/run"
+import (
+	"slices"
+	"strings"
+
+	"rmreplay/internal/run"
+)
 
 // identity is one of the texts by which a job may be known: its ID or its name.
 type identity func(row *run.Row) string
@@ -8,10 +13,10 @@ type identity func(row *run.Row) string
 func byID(row *run.Row) string   { return row.Job }
 func byName(row *run.Row) string { return row.Name }
 
-// sameNames returns the ID in the baseline of each job of a set, if no job has the same ID on both sides: that of
+// SameNames returns the ID in the baseline of each job of a set, if no job has the same ID on both sides: that of
 // the job with the same name, or whose name is the other one's ID, as where a replay's jobs were named after those
 // of a log. It returns nil if names repeat, or fewer than half of the jobs of either side have a partner.
-func sameNames(baseline, set []run.Row) (best map[string]string) {
+func SameNames(baseline, set []run.Row) (best map[string]string) {
 	ids, known := jobsBy(baseline, byID)
 	if !known {
 		return nil
@@ -53,8 +58,8 @@ func jobsBy(rows []run.Row, text identity) (jobs map[string]string, unique bool)
 	return jobs, true
 }
 
-// renamed returns the rows with the IDs of the baseline's jobs; ids is from [sameNames].
-func renamed(rows []run.Row, ids map[string]string) []run.Row {
+// Renamed returns the rows with the IDs of the baseline's jobs; ids is from [SameNames].
+func Renamed(rows []run.Row, ids map[string]string) []run.Row {
 	if ids == nil {
 		return rows
 	}
@@ -62,6 +67,13 @@ func renamed(rows []run.Row, ids map[string]string) []run.Row {
 	for i, row := range rows {
 		if id := ids[row.Job]; id != "" {
 			row.Job = id
+		}
+		row.Segments = slices.Clone(row.Segments)
+		for k := range row.Segments {
+			by := &row.Segments[k].PreemptedBy
+			if job, _, _ := strings.Cut(*by, "_"); ids[job] != "" {
+				*by = ids[job] + strings.TrimPrefix(*by, job)
+			}
 		}
 		list[i] = row
 	}

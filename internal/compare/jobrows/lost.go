@@ -1,0 +1,80 @@
+// Package jobrows looks at the rows of two run records: which are of one job, and why its runs ended otherwise.
+package jobrows
+
+import (
+	"fmt"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+)
+
+// Lost says how a run ended that was lost: "preempted by job 7 at 2024-03-05T15:33:43Z".
+func Lost(s run.Segment) string {
+	at := s.End.Text(time.UTC)
+	if s.PreemptedBy != "" {
+		return fmt.Sprintf("preempted by job %s at %s, and requeued", s.PreemptedBy, at)
+	}
+	return "requeued at " + at + ", by a preemption, a failure of its node, its user or an administrator"
+}
+
+// preemptedBy returns the job for which the last run of a job ended; empty if it did not or if the record lacks it.
+func preemptedBy(row *run.Row) string {
+	if n := len(row.Segments); n > 0 {
+		return row.Segments[n-1].PreemptedBy
+	}
+	return ""
+}
+
+func seconds(d time.Duration) metrics.Float { return metrics.Float(d.Seconds()) }
+
+// timeLimitInterval is how often slurmctld looks for jobs beyond their time limit (PERIODIC_TIMEOUT
+// in slurmctld.h).
+const timeLimitInterval = 30 * time.Second
+
+// limitText writes the time limit of a job, which a record may lack.
+func limitText(row *run.Row) string {
+	if row.TimeLimit == 0 {
+		return "one that is not recorded"
+	}
+	return seconds(row.TimeLimit).Clock()
+}
+
+// Why says why the last run of a job took another time in y than in x; empty if the rows do not show it. slurm says that slurmctld ran in both runs.
+func Why(x, y *run.Row, slurm bool) string {
+	after := func(row *run.Row) string {
+		return seconds(row.End.Sub(row.Start) - row.Suspended - row.TimeLimit).Text()
+	}
+	switch {
+	case x.State == hpc.TimedOut && y.State == hpc.TimedOut && x.TimeLimit != y.TimeLimit:
+		return fmt.Sprintf("it was ended at its time limit, which was %s instead of %s", limitText(y), limitText(x))
+	case x.State == hpc.TimedOut && y.State == hpc.TimedOut:
+		text := fmt.Sprintf("it was ended %s s after its time limit instead of %s s", after(y), after(x))
+		if slurm {
+			text += fmt.Sprintf("; slurmctld looks for jobs beyond their limit every %s s", seconds(timeLimitInterval).Text())
+		}
+		return text
+	case x.State != y.State:
+		text := fmt.Sprintf("it ended as %s instead of %s", y.State, x.State)
+		for _, by := range []string{preemptedBy(x), preemptedBy(y)} {
+			if by != "" {
+				text += ": preempted by job " + by
+			}
+		}
+		return text
+	case x.Restarts != y.Restarts:
+		return fmt.Sprintf("it was requeued %s instead of %s", often(y.Restarts), often(x.Restarts))
+	case x.Suspended != y.Suspended:
+		return fmt.Sprintf("it was suspended for %s s instead of %s s", seconds(y.Suspended).Text(),
+			seconds(x.Suspended).Text())
+	}
+	return ""
+}
+
+func often(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}

@@ -1,0 +1,117 @@
+package forecast
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// posterior has the distributions of a realization. A few jobs do not show how long those of a user or of an array
+// really run, and what is wrong for one of them is wrong for all. So a realization first draws the distribution of each
+// group from what it may be after the jobs that have ended, and then the run times from it: jobs of a group are long
+// or short together.
+//
+// That of the widest group is a Bayesian bootstrap of its jobs (Rubin, "The Bayesian bootstrap", The Annals of
+// Statistics 9(1), 1981). Each narrower one is a draw of the Dirichlet process of [Shares]: the group's jobs, and
+// sticks (Sethuraman, "A constructive definition of Dirichlet priors", Statistica Sinica 4(2), 1994) from the wider
+// group's draw, with weights that are gamma variables.
+type posterior struct {
+	seed  [8]byte // of the realization
+	drawn map[groupLimit]*drawn
+}
+
+// drawn is a distribution that was drawn, with that of the wider group.
+type drawn struct {
+	empirical
+	wider *drawn // nil for the widest group
+}
+
+// QuantileAfter is [Distribution.QuantileAfter]. A job that has run longer than its group's draw allows is one of the
+// wider group's: a draw is not made for the jobs that run.
+func (d *drawn) QuantileAfter(q, elapsed float64) float64 {
+	if d.wider != nil && elapsed > d.seconds[len(d.seconds)-1] {
+		return d.wider.QuantileAfter(q, elapsed)
+	}
+	return d.empirical.QuantileAfter(q, elapsed)
+}
+
+func newPosterior(seed uint64, realization int) *posterior {
+	p := &posterior{drawn: map[groupLimit]*drawn{}}
+	binary.LittleEndian.PutUint64(p.seed[:], seed+uint64(realization)*0x9e3779b97f4a7c15)
+	return p
+}
+
+// draw draws a distribution. The draw of a group depends on the seed, the realization and the group.
+func (p *posterior) draw(d Distribution) Distribution {
+	learned, ok := d.(pooled)
+	if !ok {
+		return d
+	}
+	return p.level(learned.levels, learned.limit)
+}
+
+// level draws the distribution of the first one of levels, of which at least one is given.
+func (p *posterior) level(levels []pool, limit float64) *drawn {
+	of := &levels[0]
+	key := groupLimit{of.group, limit}
+	if known, ok := p.drawn[key]; ok {
+		return known
+	}
+	name := fnv.New64a()
+	_, _ = name.Write(p.seed[:])              // a hash takes everything
+	_, _ = fmt.Fprintf(name, "%+v", of.group) // not the limit: all of them are long or short together
+	rng := rand.New(rand.NewPCG(name.Sum64(), 21))
+	masses := make([]mass, 0, len(of.masses))
+	for _, m := range of.masses {
+		masses = append(masses, mass{m.seconds, gamma(rng, m.weight*float64(of.ended))})
+	}
+	one := &drawn{}
+	if len(levels) > 1 {
+		one.wider = p.level(levels[1:], limit)
+		masses = append(masses, sticks(rng, of.wider, one.wider.empirical)...)
+	}
+	one.empirical = newEmpirical(sorted(masses), limit)
+	p.drawn[key] = one
+	return one
+}
+
+// A stick is not one run time, which all jobs of a group would then have, but some that are near it in the wider
+// distribution.
+const (
+	pieces = 5
+	near   = 0.1
+)
+
+// mostSticks is how many of a draw; the rest of a process with a large concentration is near the distribution itself.
+const mostSticks = 200
+
+// sticks draws the part of the wider distribution in that of a group. The weights add up to a gamma variable
+// whose mean is the concentration.
+func sticks(rng *rand.Rand, concentration float64, wider empirical) (list []mass) {
+	if math.IsInf(concentration, 1) || concentration > mostSticks/5 {
+		for i := range mostSticks {
+			list = append(list, mass{wider.QuantileAfter((float64(i)+0.5)/mostSticks, 0),
+				gamma(rng, min(concentration, 1e6)/mostSticks)})
+		}
+		return list
+	}
+	left := gamma(rng, concentration)
+	for total := left; len(list) < mostSticks && left > total/1000; {
+		share, at := 1-math.Pow(rng.Float64(), 1/concentration), rng.Float64()
+		for k := range pieces {
+			place := math.Abs(at + near*(float64(k)/(pieces-1)-0.5))
+			list = append(list, mass{wider.QuantileAfter(min(place, 2-place), 0), left * share / pieces})
+		}
+		left *= 1 - share
+	}
+	return list
+}
+
+// gamma draws from the gamma distribution with a shape and the scale 1.
+func gamma(rng *rand.Rand, shape float64) float64 {
+	return distuv.Gamma{Alpha: max(shape, 1e-3), Beta: 1, Src: rng}.Rand()
+}

@@ -1,0 +1,72 @@
+package forecast
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestPosterior: over many realizations the drawn distributions are the learned one, jobs of a class are long or short
+// together, and those of users whose jobs have nothing in common are not.
+func TestPosterior(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 9))
+	var jobs []past
+	for i := range 200 { // a class has three jobs, which run nearly as long as each other
+		share := rng.Float64()
+		for range 3 {
+			jobs = append(jobs, past{user: fmt.Sprint("u", i%20), name: fmt.Sprint("n", i), start: float64(len(jobs)) * 100,
+				ran: (share + 0.02*rng.Float64()) / 1.1 * 3600, limit: 3600})
+		}
+	}
+	const now = 1e6
+	s, _ := learnPast(jobs, 0, now)
+	one := s.Distribution(past{user: "u1", name: "new", limit: 3600}.submission(now))
+	other := s.Distribution(past{user: "u1", name: "newer", limit: 3600}.submission(now))
+	short := s.Distribution(past{user: "u1", name: "new", limit: 600}.submission(now))
+	const n = 600
+	var seconds []float64
+	var first, second, third, shorter [n]float64
+	for i := range n {
+		p := newPosterior(7, i)
+		if again := newPosterior(7, i).draw(one).QuantileAfter(0.3, 0); again != p.draw(one).QuantileAfter(0.3, 0) {
+			t.Fatalf("realization %d: another draw of the same", i)
+		}
+		first[i], second[i] = p.draw(one).QuantileAfter(rng.Float64(), 0), p.draw(one).QuantileAfter(rng.Float64(), 0)
+		third[i], shorter[i] = p.draw(other).QuantileAfter(rng.Float64(), 0), p.draw(short).QuantileAfter(rng.Float64(), 0)
+		if ran := p.draw(one).QuantileAfter(rng.Float64(), 3000); ran < 3000 || ran > 3600 {
+			t.Fatalf("a job that has run for 3000 of 3600 seconds: %.0f s", ran)
+		}
+		seconds = append(seconds, first[i])
+	}
+	slices.Sort(seconds)
+	for i, got := range deciles(seconds) {
+		if share := place(one, got, 0); math.Abs(share-float64(i+1)/10) > 0.06 {
+			t.Errorf("decile %d of the draws is %.0f s, the quantile %.3f of what is learned", i+1, got, share)
+		}
+	}
+	if r := correlation(first[:], second[:]); r < 0.5 {
+		t.Errorf("two jobs of a class: correlation %.2f, want 0.5 or more", r)
+	}
+	if r := correlation(first[:], third[:]); math.Abs(r) > 0.15 {
+		t.Errorf("jobs of two classes: correlation %.2f", r)
+	}
+	if longest := slices.Max(shorter[:]); longest > 600 {
+		t.Errorf("a limit of 600 s: a run time of %.0f s", longest)
+	}
+	if d := (uniform{1, 2}); newPosterior(1, 1).draw(d) != Distribution(d) {
+		t.Error("the distribution of a model changes")
+	}
+}
+
+func correlation(a, b []float64) float64 {
+	var ma, mb, saa, sbb, sab float64
+	for i := range a {
+		ma, mb = ma+a[i]/float64(len(a)), mb+b[i]/float64(len(b))
+	}
+	for i := range a {
+		saa, sbb, sab = saa+(a[i]-ma)*(a[i]-ma), sbb+(b[i]-mb)*(b[i]-mb), sab+(a[i]-ma)*(b[i]-mb)
+	}
+	return sab / math.Sqrt(saa*sbb)
+}

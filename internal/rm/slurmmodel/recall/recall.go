@@ -1,0 +1,94 @@
+// Package recall remembers the answers to questions that come again and again.
+package recall
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// Table has answers to questions. A question is a list of words, which say all that its answer depends on. The zero
+// value is an empty table.
+type Table[A any] struct {
+	// Entries are in blocks, so that a list that grows need not be copied. Their memory is used again.
+	blocks []*[perBlock]entry[A]
+	known  int // how many entries there are
+	// newest has the number of the newest entry of each slot, which is right if that entry has this slot.
+	newest []int32
+}
+
+type entry[A any] struct {
+	question []uint64
+	slot     int32
+	next     int32 // the entry before of this slot; -1 for none
+	answer   A
+}
+
+const (
+	perBlock = 64
+	slots    = 1 << 13
+)
+
+// Len returns how many answers the table has.
+func (t *Table[A]) Len() int { return t.known }
+
+// Clear forgets all answers.
+func (t *Table[A]) Clear() { t.known = 0 }
+
+// Find returns the place of an answer. If it is new, the caller has to give the answer; until then the place has that
+// of a forgotten question, whose memory the caller may use. Find copies the question.
+func (t *Table[A]) Find(question []uint64) (answer *A, isNew bool) {
+	if t.newest == nil {
+		t.newest = make([]int32, slots)
+	}
+	slot := int32(hash(question) % slots)
+	newest := t.newest[slot]
+	if int(newest) >= t.known || t.at(newest).slot != slot {
+		newest = -1
+	}
+	for at := newest; at >= 0; {
+		e := t.at(at)
+		if slices.Equal(e.question, question) {
+			return &e.answer, false
+		}
+		at = e.next
+	}
+	if t.known == len(t.blocks)*perBlock {
+		t.blocks = append(t.blocks, new([perBlock]entry[A]))
+	}
+	number := int32(t.known)
+	e := t.at(number)
+	e.question = append(e.question[:0], question...)
+	e.slot, e.next, t.newest[slot] = slot, newest, number
+	t.known++
+	return &e.answer, true
+}
+
+// Append appends small numbers to a question, four to a word. The first word may have 64 - 16*free bits already.
+func Append(question []uint64, first uint64, free int, numbers []int16) []uint64 {
+	for _, n := range numbers {
+		if free == 0 {
+			question = append(question, first)
+			first, free = 0, 4
+		}
+		first, free = first<<16|uint64(uint16(n)), free-1
+	}
+	return append(question, first)
+}
+
+// hash spreads questions. The products do not wait for each other.
+func hash(words []uint64) uint64 {
+	const a, b = 0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9
+	sum := uint64(len(words))
+	for ; len(words) > 1; words = words[2:] {
+		high, low := bits.Mul64(words[0]^a, words[1]^b)
+		sum = bits.RotateLeft64(sum, 7) ^ high ^ low
+	}
+	for _, w := range words {
+		high, low := bits.Mul64(w^a, b)
+		sum = bits.RotateLeft64(sum, 7) ^ high ^ low
+	}
+	high, low := bits.Mul64(sum^a, b)
+	return high ^ low
+}
+
+func (t *Table[A]) at(number int32) *entry[A] { return &t.blocks[number/perBlock][number%perBlock] }

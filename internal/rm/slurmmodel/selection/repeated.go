@@ -1,0 +1,78 @@
+package selection
+
+import "rmreplay/internal/rm/slurmmodel/recall"
+
+// repeated has the answers of tests of jobs without generic resources.
+type repeated struct {
+	table   recall.Table[outlined]
+	outside int      // changes of weights by the last question; not since 24.11, where each gives its nodes their weights
+	words   []uint64 // of the last question
+	size    int      // words that the table has
+}
+
+// outlined is what a job could have; nil if it could not run.
+type outlined struct {
+	allocation *Allocation
+	stuck      bool // see [Request.Stuck]
+}
+
+// mostWords bounds the memory.
+const mostWords = 1 << 18
+
+// search is [Tester.search] with WillRun, from the memory. The answer depends on nothing but what a question has, the
+// weights of its nodes, and what is free there. That often is what it was some cycles ago, or what it is after the ends
+// of other jobs.
+func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts, busy bool) *Allocation {
+	if m.outside != x.outside && !x.Since2411 {
+		m.outside, m.size = x.outside, mostWords
+	}
+	q := about(r, c)
+	q.busy, q.now = busy, x.dedicated
+	m.words = x.memory.appendWeights(append(q.append(m.words[:0]), nodes...), nodes, x.Weights)
+	for i := range nodes.All {
+		used := s.memory[i]
+		if used>>31 != 0 { // there is no place for it
+			return x.search(s, r, nodes, c, WillRun, busy)
+		}
+		word := uint64(used) << 1
+		if s.busy.Has(i) {
+			word |= 1
+		}
+		m.words = recall.Append(m.words, word, 2, s.free[i*x.stride:(i+1)*x.stride])
+	}
+	known, isNew := m.find()
+	if isNew {
+		stuck := r.Stuck
+		r.Stuck = false
+		known.allocation = x.search(s, r, nodes, c, WillRun, busy)
+		known.stuck, r.Stuck = r.Stuck, stuck
+	}
+	r.Stuck = r.Stuck || known.stuck
+	return known.allocation
+}
+
+// possible is [Tester.test] with TestOnly about nodes with their own weights, from the memory. The answer depends on the
+// request and the nodes alone: of jobs that wait, each pass asks again whether they could ever run.
+func (m *repeated) possible(x *Tester, s *State, r *Request, set Bits, c Counts) *Allocation {
+	q := about(r, c)
+	q.nowOnly = true // which no question of search has
+	m.words = append(q.append(m.words[:0]), set...)
+	known, isNew := m.find()
+	if isNew {
+		known.allocation = x.test(s, r, set, c, TestOnly, false)
+	}
+	return known.allocation
+}
+
+// find returns the place of the answer to the last question.
+func (m *repeated) find() (*outlined, bool) {
+	if m.size >= mostWords {
+		m.size = 0
+		m.table.Clear()
+	}
+	known, isNew := m.table.Find(m.words)
+	if isNew {
+		m.size += len(m.words)
+	}
+	return known, isNew
+}
