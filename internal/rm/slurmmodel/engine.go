@@ -78,6 +78,7 @@ type Engine struct {
 	returning  selection.Bits // nodes that were drained, and are resumed and not in service yet
 	planned    selection.Bits // nodes that the last cycle of backfill planned for jobs
 	departures answers.Departures
+	terminated answers.Line[*job] // whose nodes tell that the scripts have ended
 
 	stats  sdiag.Counters
 	cycle  *cycle // of backfill in progress
@@ -117,7 +118,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	e.reservations, e.licenses = e.newReservations(), licenses.New(keys.Value(cfg.Get, "Licenses"))
 	n := len(m.Nodes)
 	e.up, e.planned, e.returning = selection.NewBits(n), selection.NewBits(n), selection.NewBits(n)
-	e.departures = answers.NewDepartures(n, e.rules)
+	e.departures, e.terminated.Threads = answers.NewDepartures(n, e.rules), answers.Threads(e.rules)
 	for i := range m.Nodes {
 		e.place[m.Nodes[i].Name] = i
 		e.up.Set(i)

@@ -67,6 +67,14 @@ func (e *Engine) nextTurn(at hpc.Time) hpc.Time {
 	return at.Add(time.Second)
 }
 
+// asleep returns when a thread goes to sleep now: without the nanosecond of [Engine.nextTurn].
+func (e *Engine) asleep() hpc.Time {
+	if whole := hpc.Unix(e.second()); e.rules.WholeSeconds && e.now == whole.Add(1) {
+		return whole
+	}
+	return e.now
+}
+
 // throttled is how long slurmctld sleeps before it serves a message (_throttle_start in proc_req.c).
 const throttled = time.Microsecond
 
@@ -95,7 +103,8 @@ func (e *Engine) passAt() hpc.Time {
 // next returns the instant of what happens next.
 func (e *Engine) next() hpc.Time {
 	l := &e.loops
-	return max(l.busy, min(l.turn, l.backfill, l.decay, e.passAt(), e.departures.Line.Next(), e.timers.Next()))
+	served := min(e.terminated.Next(), e.departures.Line.Next())
+	return max(l.busy, min(l.turn, l.backfill, l.decay, e.passAt(), served, e.timers.Next()))
 }
 
 // step does the first thing that is due. At one instant what others cause at once comes first: passes, and then answers
@@ -106,8 +115,7 @@ func (e *Engine) step() {
 	switch {
 	case e.cycle != nil && !e.cycle.asleep && l.backfill <= e.now:
 		l.backfill = e.backfillTurn()
-	case e.rules.Since2411 && e.departures.Line.Next() <= e.now:
-		e.serveNode()
+	case e.rules.Since2411 && e.serve():
 	case e.passAt() <= e.now:
 		e.pass()
 	case e.timers.Next() <= e.now && e.timers[0].Class <= jobEnds:
@@ -120,8 +128,7 @@ func (e *Engine) step() {
 	case l.turn <= e.now:
 		l.turn = e.nextTurn(e.now)
 		e.backgroundTurn()
-	case e.departures.Line.Next() <= e.now:
-		e.serveNode()
+	case e.serve():
 	default:
 		e.timers.Pop().What()
 	}

@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurmmodel/answers"
 	"rmreplay/internal/rm/slurmmodel/preemption"
 )
 
@@ -78,12 +79,26 @@ func (e *Engine) stop(j *job, by string) {
 // terminate sends SIGCONT and SIGTERM to a job, whose script ends as in a replay.
 func (e *Engine) terminate(j *job) {
 	e.agents.Send(e.now, len(j.alloc.Parts))
-	e.at(e.agents.Send(e.now, len(j.alloc.Parts)).Add(throttled), jobEnds, func() {
+	e.at(e.agents.Send(e.now, len(j.alloc.Parts)), nodesAnswer, func() {
+		e.terminated.Come(e.asleep(), j, answers.Throttle(e.agents.Many(e.now)))
+	})
+}
+
+// serve serves the message about a terminated job's script or about a node that is due, and reports whether one is.
+func (e *Engine) serve() bool {
+	switch {
+	case e.terminated.Next() <= e.now:
+		j := e.terminated.Serve(answers.Throttle(e.agents.Many(e.now)))
 		if j.state == running && e.mayEnd(j) {
 			if !e.rules.Since2411 { // the record does not say so of a job that counts as preempted
 				j.signal = int(syscall.SIGTERM)
 			}
 			e.complete(j)
 		}
-	})
+	case e.departures.Line.Next() <= e.now:
+		e.serveNode()
+	default:
+		return false
+	}
+	return true
 }

@@ -146,7 +146,7 @@ func (e *Engine) await(d *answers.Departure, a answers.Answers) {
 	}
 	if a.Telling.Next(0) >= 0 {
 		e.at(told, nodesAnswer, func() {
-			e.departures.Tell(answers.Microsecond(e.now), d, a.Telling, e.agents.Many(e.now))
+			e.departures.Tell(e.asleep(), d, a.Telling, e.agents.Many(e.now))
 		})
 	}
 }
