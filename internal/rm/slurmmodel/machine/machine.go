@@ -80,11 +80,10 @@ func addSwitches(m *selection.Machine, lines []Switch) error {
 			return fmt.Errorf("switch %s is below itself", s.Name)
 		}
 		for _, name := range lines[i].Nodes {
-			at, known := place[name]
-			if !known {
-				return fmt.Errorf("switch %s has node %s, which slurm.conf does not have", s.Name, name)
+			// slurmctld leaves out nodes that slurm.conf does not have (_node_name2bitmap in topology_tree.c).
+			if at, known := place[name]; known {
+				s.Nodes.Set(at)
 			}
-			s.Nodes.Set(at)
 		}
 		for _, name := range lines[i].Switches {
 			child, known := index[name]
