@@ -177,7 +177,8 @@ func differences(a, b *table, key Key, tolerance time.Duration) []Divergence {
 			add(DivergedLost, min(lost, otherLost), i)
 		}
 	}
-	if x.Start != 0 && y.Start != 0 && x.End != 0 && y.End != 0 && (x.End.Sub(x.Start)-y.End.Sub(y.Start)).Abs() > tolerance {
+	if x.Start != 0 && y.Start != 0 && x.End != 0 && y.End != 0 &&
+		(x.End.Sub(x.Start)-y.End.Sub(y.Start)).Abs() > tolerance {
 		add(DivergedRunTime, min(a.at(x.End), b.at(y.End)), min(len(runs), len(others))-1)
 	}
 	return list
@@ -338,7 +339,9 @@ func (t *table) snapshot(at hpc.Time) *snapshot {
 			continue
 		}
 		runs := row.Runs()
-		i := slices.IndexFunc(runs, func(r run.Segment) bool { return t.at(r.Start) < at && (r.End == 0 || t.at(r.End) > at) })
+		i := slices.IndexFunc(runs, func(r run.Segment) bool {
+			return t.at(r.Start) < at && (r.End == 0 || t.at(r.End) > at)
+		})
 		switch {
 		case i >= 0:
 			s.running = append(s.running, key)

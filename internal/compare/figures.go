@@ -115,8 +115,8 @@ func measure(rows []run.Row, m *run.Manifest, submitted hpc.Time, shared bool, o
 	return of, err
 }
 
-// quantitiesOf returns the figures of all runs, with those of lost runs if any run has some, those of nodes, of why jobs waited, and of their fairness. Lateness
-// is among the figures if users reacted in any run.
+// quantitiesOf returns the figures of all runs, with those of lost runs if any run has some, those of nodes, of
+// why jobs waited, and of their fairness. Lateness is among the figures if users reacted in any run.
 func quantitiesOf(tables [][]table, opts Options) (figures, nodes, waiting, fairness []gauge) {
 	for _, f := range metrics.Figures {
 		figures = append(figures, newGauge(f, tables, func(t *table) metrics.Float { return f.Of(&t.Metrics) }))

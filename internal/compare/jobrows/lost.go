@@ -41,7 +41,8 @@ func limitText(row *run.Row) string {
 	return seconds(row.TimeLimit).Clock()
 }
 
-// Why says why the last run of a job took another time in y than in x; empty if the rows do not show it. slurm says that slurmctld ran in both runs.
+// Why says why the last run of a job took another time in y than in x; empty if the rows do not show it. slurm
+// says that slurmctld ran in both runs.
 func Why(x, y *run.Row, slurm bool) string {
 	after := func(row *run.Row) string {
 		return seconds(row.End.Sub(row.Start) - row.Suspended - row.TimeLimit).Text()
