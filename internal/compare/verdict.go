@@ -110,6 +110,11 @@ func newVerdict(recorded *table, replays []table) (*run.Verdict, error) {
 		v.Groups = groupsOf(jobs)
 		v.LookAt = causes(v, lacks, recorded.Manifest, replays[0].Manifest)
 	}
+	for _, w := range recorded.Manifest.Warnings { // the waits above differ by these even where all starts are equal
+		if w.Code == run.LackPrefix+run.LostRuns {
+			v.LookAt = slices.Insert(v.LookAt, 0, fmt.Sprintf("%s (%d)", w.Text, w.Count))
+		}
+	}
 	return v, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"rmreplay/internal/finished"
 	"rmreplay/internal/formats/batsim"
 	"rmreplay/internal/formats/csv"
 	"rmreplay/internal/formats/events"
@@ -87,5 +88,12 @@ func Write(w io.Writer, wl *workload.Workload, format string) (workload.Losses, 
 	if err != nil {
 		return nil, err
 	}
-	return f.Write(w, wl)
+	losses, err := f.Write(w, wl)
+	if n := wl.Rules[finished.NoteRequeued]; n > 0 && err == nil { // none has a place for them
+		if losses == nil {
+			losses = workload.Losses{}
+		}
+		losses.Add("earlier runs of requeued jobs", n)
+	}
+	return losses, err
 }

@@ -123,6 +123,10 @@ func appendRecorded(events []rm.Event, job *hpc.Job) []rm.Event {
 // replay of it can then differ from what happened for a reason that is not the scheduler's.
 const LackPrefix = "not-recorded-"
 
+// LostRuns follows [LackPrefix] in the code of the warning that a workload only counts the runs that jobs lost to
+// requeues.
+const LostRuns = "lost-runs"
+
 // EndsAsFailed is the code of the warning that jobs end as FAILED which were cancelled while they ran, or ended by
 // something else than themselves and their limit, when their workload was recorded.
 const EndsAsFailed = "ends-as-failed"
@@ -179,6 +183,13 @@ func lacks(w *workload.Workload, name string) []Warning {
 	lack(constraint, "constraints", "features, node lists or switches of jobs, so jobs that waited for certain nodes "+
 		"start on others in a replay")
 	lack(dependency, "dependencies", "dependencies, so jobs that waited for others may start earlier in a replay")
+	if n := w.Rules[finished.NoteRequeued]; n > 0 {
+		list = append(list, Warning{
+			Code:  LackPrefix + LostRuns,
+			Text:  name + " does not record when the runs were that jobs lost to requeues, so recorded waits contain them",
+			Count: n,
+		})
+	}
 	lack(nodes, "nodes", "nodes of jobs, so placement cannot be compared")
 	return list
 }

@@ -13,12 +13,14 @@ import (
 	"rmreplay/internal/formats/trace"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/input"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
 )
 
 // Workload reads the record in dir as a workload. It has the jobs as they were submitted. Each
-// job's Recorded is its history in the run. If users reacted, a job's submission is the one in
+// job's Recorded is its history in the run, without runs that it lost to requeues: they are counted in
+// the rule [finished.NoteRequeued]. If users reacted, a job's submission is the one in
 // this run.
 func Workload(dir string) (*workload.Workload, error) {
 	r, err := Open(dir)
@@ -43,7 +45,24 @@ func Workload(dir string) (*workload.Workload, error) {
 		return nil, fmt.Errorf("reading workload: %w", err)
 	}
 	w.Jobs, w.Source = workload.JobsOf(jobs...), dir
+	noteLostRuns(w, rows)
 	return w, nil
+}
+
+// noteLostRuns counts the runs that jobs lost to requeues, for which the record of a workload's job has no place.
+func noteLostRuns(w *workload.Workload, rows []Row) {
+	delete(w.Rules, finished.NoteRequeued) // those of the workload that was played
+	n := 0
+	for i := range rows {
+		for _, s := range rows[i].Segments {
+			if s.EndedBy == rm.Requeue {
+				n++
+			}
+		}
+	}
+	if n > 0 {
+		w.Note(finished.NoteRequeued, n)
+	}
 }
 
 // Played returns the workload that the run was given: its jobs as they were before it, in the order of their
