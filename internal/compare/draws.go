@@ -42,17 +42,22 @@ type DrawnFigure struct {
 	Inside   bool          `json:"recorded_inside"`
 }
 
-const inside = "inside"
+const (
+	inside = "inside"
+	near   = "within a minute of them"
+)
 
-// where says where the recorded value lies. Within a minute of the interval it is inside: cycles of the
+// where says where the recorded value lies. Within a minute of the interval counts as inside it: cycles of the
 // scheduler and delays of prologs move starts by seconds.
 func (f *DrawnFigure) where() string {
-	near := metrics.Float(sameStart.Seconds())
+	minute := metrics.Float(sameStart.Seconds())
 	switch {
-	case f.Recorded < f.Low-near:
+	case f.Recorded < f.Low-minute:
 		return "below"
-	case f.Recorded > f.High+near:
+	case f.Recorded > f.High+minute:
 		return "above"
+	case f.Recorded < f.Low || f.Recorded > f.High:
+		return near
 	}
 	return inside
 }
@@ -98,7 +103,8 @@ func (c *Comparison) drawsOf(sets []Set, pair [2]int) *Draws {
 			}
 			if record {
 				f.Recorded = m.Sets[other].Mean
-				f.Inside = f.where() == inside
+				where := f.where()
+				f.Inside = where == inside || where == near
 			}
 			d.Figures = append(d.Figures, f)
 			if m.Key == variable {

@@ -119,7 +119,7 @@ func TestDrawsText(t *testing.T) {
 		t.Error(text)
 	}
 	d.Figures[0].Recorded = 1230
-	if where := d.Figures[0].where(); where != inside {
+	if where := d.Figures[0].where(); where != near {
 		t.Errorf("half a minute above: %s", where)
 	}
 }
