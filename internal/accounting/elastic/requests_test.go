@@ -76,7 +76,7 @@ func TestFaults(t *testing.T) {
 		{502, "<html>\nproxy</html>", "502 Bad Gateway: <html>"},
 		{200, `{"_shards":{"total":5,"failed":2,"failures":[{"reason":{"type":"circuit_breaking_exception","reason":"data too large"}}]}}`, "2 of the cluster's 5 shards failed: circuit_breaking_exception: data too large"},
 		{200, `{"timed_out":true}`, "ended the search early"},
-		{200, `hello`, "no JSON"},
+		{200, `hello`, "not the expected JSON"},
 		{302, ``, "302 Found"},
 	} {
 		c := (&recorded{fields: caps(), status: test.status, answer: test.answer}).open(t, elastic.Options{})
