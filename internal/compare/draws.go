@@ -257,8 +257,7 @@ const fewPairs = 10
 func (d *Draws) doubt() string {
 	switch {
 	case len(d.Fields) == 0 || !d.Fields[0].Share.Known():
-		return "the mean wait is the same in all draws, or there are too few realizations to say what it depends on (want " +
-			"--realizations 20 or more)"
+		return "these realizations do not say what the mean wait depends on (want --realizations 20 or more)"
 	case d.Fields[0].Pairs < fewPairs:
 		return fmt.Sprintf("%d %s little of that (want --realizations 20 or more)", d.Fields[0].Pairs,
 			quantity.Plural(d.Fields[0].Pairs, "pair of realizations says", "pairs of realizations say"))

@@ -101,6 +101,9 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	c.renderWaits(b, p)
 	if p.Recorded != nil {
 		b.WriteString("\n")
+		if n := max(len(c.Sets[p.Baseline].Runs), len(c.Sets[p.Set].Runs)); n > 1 {
+			fmt.Fprintf(b, "of the first of %d runs, but for the distance and the intervals, which are of all:\n", n)
+		}
 		metrics.RenderVerdict(b, p.Recorded, zone)
 	}
 	renderDraws(b, p.Draws)
