@@ -134,6 +134,9 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 	if err := refuseErrors(problemsOf(site)); err != nil {
 		return config, inputError(fmt.Errorf("checking the cluster: %w", err))
 	}
+	if err := refuseSettings(cluster, e.release); err != nil {
+		return config, err
+	}
 	config = modelOf(cluster, w.Submitters())
 	config.Release, config.Epoch = e.release, p.begin
 	config.PreRoll, config.PresetBurst = p.begin < w.Start, w.PresetBurst()

@@ -128,6 +128,9 @@ func (e *slurmEngine) admit(p *Prepared) error {
 	if err := e.find(); err != nil {
 		return err
 	}
+	if err := refuseSettings(e.cluster, e.install.Release); err != nil {
+		return err
+	}
 	e.foreseen = e.foresee(p.workload)
 	if err := refuseErrors(e.foreseen.problems); err != nil {
 		return inputError(fmt.Errorf("checking the cluster: %w", err))
