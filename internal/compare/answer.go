@@ -54,7 +54,8 @@ func (c *Comparison) Answer(p *Pair) string {
 	}
 	text += c.rejections(p.Set, p)
 	if early != "" {
-		return text + "; no other job counts here, as " + early + " ended early. The tables count all jobs that each side has."
+		return text + "; no other job counts here, as " + early + " ended early. The tables count all jobs that each " +
+			"side has."
 	}
 	text += startedInOne(&p.Jobs, d.Difference)
 	if use, d := c.figure("utilization", p); use != nil && d.Difference.Known() {
