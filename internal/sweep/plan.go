@@ -221,7 +221,8 @@ func NewPlan(e *Experiment, dir string) (*Plan, error) {
 	seen := map[string]bool{}
 	for _, c := range p.Cells {
 		if seen[c.Name] {
-			return nil, fmt.Errorf("planning %s: two cells would have the name %s (want other names of variants)", e.Path, c.Name)
+			return nil, fmt.Errorf("planning %s: two cells would have the name %s (want other names of variants)", e.Path,
+				c.Name)
 		}
 		seen[c.Name] = true
 	}

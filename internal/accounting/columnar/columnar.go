@@ -389,8 +389,8 @@ func (s Sealed) Check(path string) error {
 		return err
 	}
 	if n != s.Bytes || hex.EncodeToString(sum.Sum(nil)) != s.Sum {
-		return fmt.Errorf("%s: damaged: its %d bytes are not what was written (want %d bytes with the SHA-256 %s)", path, n, s.Bytes,
-			s.Sum)
+		return fmt.Errorf("%s: damaged: its %d bytes are not what was written (want %d bytes with the SHA-256 %s)", path, n,
+			s.Bytes, s.Sum)
 	}
 	return nil
 }

@@ -212,8 +212,8 @@ func (a *asking) key(key question.Key, innermost bool) (object, error) {
 	return object{kind: body}, nil
 }
 
-// ranges are the buckets with the numbers first to end-1. Each reaches from its edge to the next one, and the last has no
-// end.
+// ranges are the buckets with the numbers first to end-1. Each reaches from its edge to the next one, and the last has
+// no end.
 func ranges(first, end int, edge func(number int) any) object {
 	var list []object
 	for n := first; n < end; n++ {
