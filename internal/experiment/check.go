@@ -11,7 +11,6 @@ import (
 	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
-	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -113,15 +112,6 @@ func refusedCommands(cluster *conf.Cluster) string {
 	n := len(declared.Mistakes)
 	return fmt.Sprintf("sacctmgr refuses %s of the cluster's accounts, the first: %s (rmreplay workload validate WORKLOAD --cluster DIR lists them)",
 		quantity.Regular(n, "command"), declared.Mistakes[0])
-}
-
-// refuseSettings returns an error if slurmctld of a release would not start with a cluster's configuration: then neither
-// a replay nor the model plays it.
-func refuseSettings(cluster *conf.Cluster, release slurmspec.Release) error {
-	if _, err := conf.Preview(cluster, release, ""); err != nil {
-		return inputError(fmt.Errorf("checking the cluster: %w", err))
-	}
-	return nil
 }
 
 // refuseHopeless returns an error if sacctmgr refuses commands of a cluster's file, and Slurm would then reject every

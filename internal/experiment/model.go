@@ -134,8 +134,8 @@ func (e *modelEngine) configure(p *Prepared) (config slurmmodel.Config, err erro
 	if err := refuseErrors(problemsOf(site)); err != nil {
 		return config, inputError(fmt.Errorf("checking the cluster: %w", err))
 	}
-	if err := refuseSettings(cluster, e.release); err != nil {
-		return config, err
+	if _, err := conf.Preview(cluster, e.release, ""); err != nil { // the model does not play what slurmctld refuses
+		return config, inputError(fmt.Errorf("checking the cluster: %w", err))
 	}
 	config = modelOf(cluster, w.Submitters())
 	config.Release, config.Epoch = e.release, p.begin

@@ -128,8 +128,8 @@ func (e *slurmEngine) admit(p *Prepared) error {
 	if err := e.find(); err != nil {
 		return err
 	}
-	if err := refuseSettings(e.cluster, e.install.Release); err != nil {
-		return err
+	if _, err := conf.Preview(e.cluster, e.install.Release, ""); err != nil { // before a directory is made
+		return inputError(fmt.Errorf("checking the cluster: %w", err))
 	}
 	e.foreseen = e.foresee(p.workload)
 	if err := refuseErrors(e.foreseen.problems); err != nil {
