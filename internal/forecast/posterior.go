@@ -54,7 +54,7 @@ func (p *posterior) draw(d Distribution) Distribution {
 	return p.level(learned.levels, learned.limit)
 }
 
-// level draws the distribution of the first one of levels, of which at least one is given.
+// level draws the distribution of levels[0], after that of the wider group behind it. levels is not empty.
 func (p *posterior) level(levels []pool, limit float64) *drawn {
 	of := &levels[0]
 	key := groupLimit{of.group, limit}

@@ -230,7 +230,7 @@ var rules = []rule{
 		"internal/experiment", "internal/forecast", "internal/hpc", "internal/rm/slurm/admission", "internal/rm/slurm/associations", "internal/rm/slurm/conf", "internal/slurmspec",
 	}, offline,
 		"what a user may change follows from the site's rules; who tries it has the time and the quota"},
-	{"use cases", "internal/forecast/judge", []string{"internal/forecast", "internal/hpc"}, computes,
+	{"use cases", "internal/forecast/judge", []string{"internal/forecast", "internal/hpc", "internal/quantity"}, computes,
 		"whether forecasts came true follows from them and from starts, wherever both come from"},
 	{"use cases", "internal/forecast/service", []string{
 		"docs/schemas", "internal/access", "internal/accounts", "internal/experiment", "internal/figure", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/forecast/sooner", "internal/hpc", "internal/httpjson", "internal/origin", "internal/quantity", "internal/report", "internal/slurmspec", "internal/waits", "internal/wal",

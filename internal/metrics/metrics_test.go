@@ -502,8 +502,8 @@ func BenchmarkTimeline(b *testing.B) {
 	}
 }
 
-// A wait since eligible that leaves out jobs, because the record does not have when they became eligible, says so. A
-// record that has it of no job has no such figure.
+// The wait since eligible says how many jobs it is of, if the record lacks the eligible time of some. If the record lacks
+// it of all jobs, the figure is missing.
 func TestNoEligible(t *testing.T) {
 	known, running := job(0, 60, 100, 1, 2), job(0, 40, 100, 1, 2)
 	known.Eligible = known.Submit

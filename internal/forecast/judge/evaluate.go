@@ -10,6 +10,7 @@ import (
 
 	"rmreplay/internal/forecast"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 )
 
 // cycle is bf_interval, the time between two cycles of Slurm's backfill scheduler, as it is by default. A live
@@ -187,17 +188,17 @@ func (e *Evaluation) Render() string {
 	if len(e.Runs) > 0 {
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "%-34s %8s %7s %8s %8s %8s %8s %8s %9s %7s %7s %7s\n", "partition and lead time", "instants", "starts",
-		"P10-P90", "30 s", "recal.", "before", "after", "error", "1 min", "5 min", "1 h")
+	table := quantity.NewTable(34, 9, 8, 9, 9, 9, 9, 9, 10, 8, 8, 8)
+	table.Row("partition and lead time", "instants", "starts", "P10-P90", "30 s", "recal.", "before", "after", "error",
+		"1 min", "5 min", "1 h")
 	for i := range e.Classes {
 		r := &e.Classes[i]
 		share := func(n int) string { return percent(n, r.Forecasts) }
-		fmt.Fprintf(&b, "%-34s %8d %7d %8s %8s %8s %8s %8s %7.0f s %7s %7s %7s\n", r.name(), r.Instants, r.Forecasts,
-			share(r.Covered), share(r.Cycle), share(r.Recalibrated), share(r.Early), share(r.Late), r.MedianError,
-			share(r.Near[0]), share(r.Near[1]), share(r.Near[2]))
+		table.Row(r.name(), r.Instants, r.Forecasts, share(r.Covered), share(r.Cycle), share(r.Recalibrated),
+			share(r.Early), share(r.Late), inSeconds(r.MedianError), share(r.Near[0]), share(r.Near[1]), share(r.Near[2]))
 	}
-	b.WriteString("30 s: at most a backfill cycle outside of P10-P90; recal.: P10-P90 moved by what happened before " +
-		"the instant\n")
+	b.WriteString(table.String() + "30 s: at most a backfill cycle outside of P10-P90; recal.: P10-P90 moved by what " +
+		"happened before the instant\n")
 	e.beside(&b)
 	return b.String()
 }
@@ -213,8 +214,8 @@ func (e *Evaluation) beside(b *strings.Builder) {
 	if len(e.Classes) == 0 || e.Classes[0].Slurm == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%-34s %7s %12s %9s %16s %16s %16s\n", "beside squeue --start (here/Slurm)", "jobs", "error",
-		"Slurm's", "1 min", "5 min", "1 h")
+	table := quantity.NewTable(34, 8, 13, 10, 17, 17, 17)
+	table.Row("beside squeue --start (here/Slurm)", "jobs", "error", "Slurm's", "1 min", "5 min", "1 h")
 	for i := range e.Classes {
 		r := &e.Classes[i]
 		if r.Slurm == 0 {
@@ -223,7 +224,9 @@ func (e *Evaluation) beside(b *strings.Builder) {
 		both := func(k int) string {
 			return percent(r.BesideNear[k], r.Slurm) + " / " + percent(r.SlurmNear[k], r.Slurm)
 		}
-		fmt.Fprintf(b, "%-34s %7d %10.0f s %7.0f s %16s %16s %16s\n", r.name(), r.Slurm, r.BesideError, r.SlurmError, both(0),
-			both(1), both(2))
+		table.Row(r.name(), r.Slurm, inSeconds(r.BesideError), inSeconds(r.SlurmError), both(0), both(1), both(2))
 	}
+	b.WriteString("\n" + table.String())
 }
+
+func inSeconds(v float64) string { return fmt.Sprintf("%.0f s", v) }

@@ -405,11 +405,11 @@ func (c *Cluster) stop(j *job) {
 	delete(c.nodes[j.host].steps, j.launch.JobID)
 }
 
-// terminate ends a job on one node (_rpc_terminate_job, _rpc_timelimit, _rpc_abort_job). A node
-// that reports no epilogs, and on which nothing of the job runs, says so in its answer: slurmctld
-// then does not wait for another message of this node. The answer to [rpc.RequestAbortJob] is always
-// a success: for any other code slurmctld takes the node as not responding and repeats the
-// message, in its own version instead of the node's (_thread_per_group_rpc and _queue_agent_retry
+// terminate ends a job on one node (_rpc_terminate_job, _rpc_timelimit, _rpc_abort_job). If
+// nothing of the job runs on a node, and the node does not report epilogs, its answer says that the
+// job is gone: slurmctld then does not wait for another message of this node. The answer to
+// [rpc.RequestAbortJob] is always a success: for any other code slurmctld takes the node as not responding and
+// repeats the message, in its own version instead of the node's (_thread_per_group_rpc and _queue_agent_retry
 // in slurmctld/agent.c).
 func (c *Cluster) terminate(n int, typ rpc.Type, id uint32) *answer {
 	j := c.jobs[id]

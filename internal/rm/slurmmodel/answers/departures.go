@@ -36,7 +36,8 @@ func NewDepartures(nodes int, rules parameters.Rules) Departures {
 	}
 }
 
-// Begin begins the departure of a job from the nodes that answer, which may share none. The last answer calls over.
+// Begin notes that a job leaves nodes, each of which will answer. exclusive says that it shares none of them. The last
+// answer calls over.
 func (s *Departures) Begin(nodes selection.Bits, exclusive bool, over func()) *Departure {
 	s.Jobs++
 	for i := range nodes.All {
