@@ -154,53 +154,6 @@ func (b *Behaviour) ExitCodeOf(task int) int {
 	return b.ExitCode
 }
 
-// Recorded is what happened to a job when its workload was recorded. For a job array, the
-// eligible and start times and the priority are those of the first task, the end
-// time is that of the last task to end, the state is that of all tasks (empty if they
-// differ), and Processors are those of one task.
-type Recorded struct {
-	Eligible, Start, End Time
-	State                State
-	Nodes                string // host list
-	Processors           int
-	Priority             uint32
-	// UsedMemory is the largest memory that the job had in use, in KiB for each of its processors
-	// (field 7 of an SWF record). MovedBytes is what it read and wrote, in bytes. Both are 0 if unknown.
-	UsedMemory, MovedBytes int64
-	// TaskStarts, TaskEnds and TaskNodes say when and where single tasks of a job array
-	// ran, by task index.
-	TaskStarts, TaskEnds map[int]Time
-	TaskNodes            map[int]string
-	// TaskStates are the states of single tasks, by task index, if they differ. State is empty then.
-	TaskStates map[int]State
-	// TaskUsedMemory and TaskMovedBytes are UsedMemory and MovedBytes of single tasks.
-	TaskUsedMemory, TaskMovedBytes map[int]int64
-}
-
-// OfTask returns what is recorded of one task of a job array. It returns the record of the
-// whole job if no single tasks are recorded, and for task -1, which stands for a job that
-// is not an array.
-func (r *Recorded) OfTask(task int) Recorded {
-	of := *r
-	of.TaskStarts, of.TaskEnds, of.TaskNodes, of.TaskUsedMemory, of.TaskMovedBytes = nil, nil, nil, nil, nil
-	of.TaskStates = nil
-	if state, ok := r.TaskStates[task]; ok {
-		of.State = state
-	}
-	if task < 0 || r.TaskStarts == nil && r.TaskEnds == nil {
-		return of
-	}
-	of.Start, of.End, of.Nodes = r.TaskStarts[task], r.TaskEnds[task], r.TaskNodes[task]
-	of.UsedMemory, of.MovedBytes = r.TaskUsedMemory[task], r.TaskMovedBytes[task]
-	if of.Start == 0 {
-		of.Processors, of.Priority = 0, 0
-		if of.State == "" && of.End != 0 {
-			of.State = Cancelled
-		}
-	}
-	return of
-}
-
 // State is a job's state, in sacct's spelling.
 type State string
 

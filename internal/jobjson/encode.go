@@ -42,10 +42,7 @@ func AppendFields(b []byte, job *hpc.Job) []byte {
 	if job.Recorded != nil {
 		b = appendRecorded(append(b, `,"recorded":{`...), job.Recorded)
 	}
-	if job.Made != "" {
-		b = AppendString(append(b, `,"made":`...), job.Made)
-	}
-	return b
+	return appendText(b, `,"made":`, job.Made)
 }
 
 // requestLabels are the fields of hpc.Request as they are written: `,"name":`.
@@ -123,12 +120,8 @@ func appendRecorded(b []byte, r *hpc.Recorded) []byte {
 	b = appendInstant(b, `,"eligible":`, r.Eligible)
 	b = appendInstant(b, `,"start":`, r.Start)
 	b = appendInstant(b, `,"end":`, r.End)
-	if r.State != "" {
-		b = AppendString(append(b, `,"state":`...), string(r.State))
-	}
-	if r.Nodes != "" {
-		b = AppendString(append(b, `,"nodes":`...), r.Nodes)
-	}
+	b = appendText(b, `,"state":`, string(r.State))
+	b = appendText(b, `,"nodes":`, r.Nodes)
 	if r.Processors != 0 {
 		b = strconv.AppendInt(append(b, `,"processors":`...), int64(r.Processors), 10)
 	}
@@ -153,10 +146,63 @@ func appendRecorded(b []byte, r *hpc.Recorded) []byte {
 	})
 	b = appendTasks(b, `,"task_used_memory_kib":`, r.TaskUsedMemory, number)
 	b = appendTasks(b, `,"task_moved_bytes":`, r.TaskMovedBytes, number)
-	if len(b) > start { // the first field has no comma before it
+	b = appendTasks(b, `,"task_eligible":`, r.TaskEligible, at)
+	b = appendInterruptions(b, &r.Interruptions)
+	b = appendTasks(b, `,"task_interruptions":`, r.TaskInterruptions, func(b []byte, i hpc.Interruptions) []byte {
+		b = append(b, '{')
+		return closeObject(appendInterruptions(b, &i), len(b))
+	})
+	return closeObject(b, start)
+}
+
+// closeObject ends an object whose fields begin at start. The first field has no comma before it.
+func closeObject(b []byte, start int) []byte {
+	if len(b) > start {
 		b = slices.Delete(b, start, start+1)
 	}
 	return append(b, '}')
+}
+
+func appendInterruptions(b []byte, i *hpc.Interruptions) []byte {
+	b = appendList(b, `,"lost_runs":`, i.LostRuns, func(b []byte, r *hpc.LostRun) []byte {
+		b = appendInstant(b, `,"start":`, r.Start)
+		b = appendInstant(b, `,"end":`, r.End)
+		b = appendInstant(b, `,"eligible_again":`, r.EligibleAgain)
+		b = appendText(b, `,"nodes":`, r.Nodes)
+		if r.Processors != 0 {
+			b = strconv.AppendInt(append(b, `,"processors":`...), int64(r.Processors), 10)
+		}
+		b = appendText(b, `,"cause":`, string(r.Cause))
+		return appendText(b, `,"preempted_by":`, r.PreemptedBy)
+	})
+	b = appendList(b, `,"suspensions":`, i.Suspensions, func(b []byte, s *hpc.Suspension) []byte {
+		b = appendInstant(b, `,"from":`, s.From)
+		return appendInstant(b, `,"to":`, s.To)
+	})
+	return appendText(b, `,"preempted_by":`, i.PreemptedBy)
+}
+
+// appendList writes a list of objects. fields writes those of one, each with a comma before it.
+func appendList[V any](b []byte, label string, list []V, fields func([]byte, *V) []byte) []byte {
+	if len(list) == 0 {
+		return b
+	}
+	b = append(append(b, label...), '[')
+	for i := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '{')
+		b = closeObject(fields(b, &list[i]), len(b))
+	}
+	return append(b, ']')
+}
+
+func appendText(b []byte, label, text string) []byte {
+	if text == "" {
+		return b
+	}
+	return AppendString(append(b, label...), text)
 }
 
 func appendInstant(b []byte, label string, t hpc.Time) []byte {

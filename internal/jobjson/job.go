@@ -149,6 +149,34 @@ type Recorded struct {
 
 	TaskUsedMemory map[int]int64 `json:"task_used_memory_kib"`
 	TaskMovedBytes map[int]int64 `json:"task_moved_bytes"`
+
+	TaskEligible map[int]Instant `json:"task_eligible"`
+	Interruptions
+	TaskInterruptions map[int]Interruptions `json:"task_interruptions"`
+}
+
+// Interruptions has the fields of hpc.Interruptions.
+type Interruptions struct {
+	LostRuns    []LostRun    `json:"lost_runs"`
+	Suspensions []Suspension `json:"suspensions"`
+	PreemptedBy string       `json:"preempted_by"`
+}
+
+// LostRun has the fields of hpc.LostRun.
+type LostRun struct {
+	Start         Instant   `json:"start"`
+	End           Instant   `json:"end"`
+	EligibleAgain Instant   `json:"eligible_again"`
+	Nodes         string    `json:"nodes"`
+	Processors    int       `json:"processors"`
+	Cause         hpc.State `json:"cause"`
+	PreemptedBy   string    `json:"preempted_by"`
+}
+
+// Suspension has the fields of hpc.Suspension.
+type Suspension struct {
+	From Instant `json:"from"`
+	To   Instant `json:"to"`
 }
 
 // Field is a field of hpc.Request.
@@ -212,10 +240,23 @@ func (j *Job) Decode(epoch *Epoch) *hpc.Job {
 			TaskStarts: eachTask(rec.TaskStarts, at), TaskEnds: eachTask(rec.TaskEnds, at), TaskNodes: rec.TaskNodes,
 			TaskStates: rec.TaskStates,
 			UsedMemory: rec.UsedMemory, MovedBytes: rec.MovedBytes, TaskUsedMemory: rec.TaskUsedMemory,
-			TaskMovedBytes: rec.TaskMovedBytes,
+			TaskMovedBytes: rec.TaskMovedBytes, TaskEligible: eachTask(rec.TaskEligible, at), Interruptions: rec.decode(at),
+			TaskInterruptions: eachTask(rec.TaskInterruptions, func(i Interruptions) hpc.Interruptions { return i.decode(at) }),
 		}
 	}
 	return job
+}
+
+func (i *Interruptions) decode(at func(Instant) hpc.Time) hpc.Interruptions {
+	out := hpc.Interruptions{PreemptedBy: i.PreemptedBy}
+	for _, r := range i.LostRuns {
+		out.LostRuns = append(out.LostRuns, hpc.LostRun{Start: at(r.Start), End: at(r.End), EligibleAgain: at(r.EligibleAgain),
+			Nodes: r.Nodes, Processors: r.Processors, Cause: r.Cause, PreemptedBy: r.PreemptedBy})
+	}
+	for _, s := range i.Suspensions {
+		out.Suspensions = append(out.Suspensions, hpc.Suspension{From: at(s.From), To: at(s.To)})
+	}
+	return out
 }
 
 // eachTask converts the values of a map by task.

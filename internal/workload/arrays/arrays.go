@@ -272,6 +272,8 @@ func reduce(job *hpc.Job, left []int) {
 	keepTasks(r.TaskStates, left)
 	keepTasks(r.TaskUsedMemory, left)
 	keepTasks(r.TaskMovedBytes, left)
+	keepTasks(r.TaskEligible, left)
+	keepTasks(r.TaskInterruptions, left)
 	r.Start, r.End = 0, 0
 	for _, task := range left {
 		r.Start, r.End = earlier(r.Start, r.TaskStarts[task]), max(r.End, r.TaskEnds[task])
@@ -329,13 +331,28 @@ func (p *Part) Join(task *hpc.Job, tasks []int) {
 	p.Tasks = append(p.Tasks, tasks...)
 	job.Array = cmp.Or(job.Array, task.Array)
 	whole, part := job.Recorded, task.Recorded
-	whole.Eligible = earlier(whole.Eligible, part.Eligible)
+	p.eligible(part.Eligible, tasks)
 	if part.Start != 0 && earlier(whole.Start, part.Start) != whole.Start {
 		whole.Start, whole.Priority, whole.Processors = part.Start, part.Priority, part.Processors
 	}
 	whole.End = max(whole.End, part.End)
 	whole.Nodes, whole.UsedMemory, whole.MovedBytes = "", 0, 0 // each has its own
 	p.states(part.State, tasks)
+}
+
+// eligible notes when tasks that were added became eligible. The first of all tasks says it of the array.
+func (p *Part) eligible(at hpc.Time, added []int) {
+	whole := p.Job.Recorded
+	tasks, of := added, at
+	if at != 0 && at < whole.Eligible {
+		tasks, of = p.Tasks[:len(p.Tasks)-len(added)], whole.Eligible
+	}
+	whole.Eligible = earlier(whole.Eligible, at)
+	for _, i := range tasks {
+		if _, known := whole.TaskEligible[i]; !known && of != 0 {
+			differs(&whole.TaskEligible, i, of, whole.Eligible)
+		}
+	}
 }
 
 // states notes the state of tasks that were added. An array whose tasks have several states has none itself.
@@ -358,12 +375,20 @@ func (p *Part) states(state hpc.State, added []int) {
 // Record sets the recorded fate of some tasks of the part.
 func (p *Part) Record(task *hpc.Job, tasks []int) {
 	whole, part := p.Job.Recorded, task.Recorded
+	interrupted := part.Interruptions
+	whole.Interruptions = hpc.Interruptions{} // each has its own
+	if !interrupted.None() && whole.TaskInterruptions == nil {
+		whole.TaskInterruptions = make(map[int]hpc.Interruptions)
+	}
 	for _, i := range tasks {
 		differs(&whole.TaskStarts, i, part.Start, 0)
 		differs(&whole.TaskEnds, i, part.End, 0)
 		differs(&whole.TaskNodes, i, part.Nodes, "")
 		differs(&whole.TaskUsedMemory, i, part.UsedMemory, 0)
 		differs(&whole.TaskMovedBytes, i, part.MovedBytes, 0)
+		if !interrupted.None() {
+			whole.TaskInterruptions[i] = interrupted
+		}
 	}
 }
 

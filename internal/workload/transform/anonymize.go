@@ -7,7 +7,6 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -122,8 +121,10 @@ func (a *Anonymizer) collectNodes(w *workload.Workload, names []string) error {
 	for _, job := range w.Jobs.All() {
 		lists = append(lists, job.NodeList, job.Exclude)
 		if job.Recorded != nil {
-			lists = append(lists, job.Recorded.Nodes)
-			lists = slices.AppendSeq(lists, maps.Values(job.Recorded.TaskNodes))
+			_ = job.Recorded.NodeLists(func(list *string) error {
+				lists = append(lists, *list)
+				return nil
+			})
 		}
 	}
 	for _, ev := range w.NodeEvents {
@@ -336,13 +337,12 @@ func (a *Anonymizer) job(job *hpc.Job, ids map[string]string) (err error) {
 		return err
 	}
 	if job.Recorded != nil {
-		if job.Recorded.Nodes, err = a.nodes(job.Recorded.Nodes); err != nil {
+		err := job.Recorded.NodeLists(func(list *string) (err error) {
+			*list, err = a.nodes(*list)
 			return err
-		}
-		for task, nodes := range job.Recorded.TaskNodes {
-			if job.Recorded.TaskNodes[task], err = a.nodes(nodes); err != nil {
-				return err
-			}
+		})
+		if err != nil {
+			return err
 		}
 	}
 	job.ID = ids[job.ID]
@@ -371,7 +371,7 @@ func (a *Anonymizer) dependency(job *hpc.Job, ids map[string]string) {
 	if _, err := sbatch.ParseDependency(job.Dependency); err != nil {
 		job.Dependency = ""
 	}
-	rewriteDependency(job, func(id string) string { return ids[id] })
+	renameOthers(job, func(id string) string { return ids[id] })
 }
 
 func (a *Anonymizer) events(w *workload.Workload) (err error) {

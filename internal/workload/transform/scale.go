@@ -3,6 +3,7 @@ package transform
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -104,7 +105,9 @@ func ScaleRuntime(factor float64) (Step, error) {
 				job.EndAt = w.Start.Add(scaled(job.EndAt.Sub(w.Start), factor))
 			}
 			if w.Preset(job) && job.Recorded.End > w.Start {
-				job.Recorded.End = w.Start.Add(scaled(job.Recorded.End.Sub(w.Start), factor))
+				r := job.Recorded
+				r.End = w.Start.Add(scaled(r.End.Sub(w.Start), factor))
+				r.Suspensions = slices.DeleteFunc(r.Suspensions, func(s hpc.Suspension) bool { return max(s.From, s.To) > r.End })
 			}
 			w.Jobs.Set(i, job)
 		}

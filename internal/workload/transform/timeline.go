@@ -161,14 +161,9 @@ func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration,
 		c.Submit, c.EndAt = c.Submit.Add(shift), later(c.EndAt, shift)
 		renameReservations(c, reservations)
 		if r := c.Recorded; r != nil {
-			r.Eligible, r.Start, r.End = later(r.Eligible, shift), later(r.Start, shift), later(r.End, shift)
-			for _, tasks := range []map[int]hpc.Time{r.TaskStarts, r.TaskEnds} {
-				for task, at := range tasks {
-					tasks[task] = later(at, shift)
-				}
-			}
+			r.MoveTimes(func(t hpc.Time) hpc.Time { return later(t, shift) })
 		}
-		rewriteDependency(c, func(id string) string {
+		renameOthers(c, func(id string) string {
 			if ids[id] {
 				return id + suffix
 			}
@@ -438,7 +433,7 @@ func renameClashes(w, add *workload.Workload) {
 		ev.Name = newReservations[ev.Name]
 	}
 	for i, job := range add.Jobs.All() {
-		rewriteDependency(job, func(id string) string { return newNames[id] })
+		renameOthers(job, func(id string) string { return newNames[id] })
 		job.ID = newNames[job.ID]
 		renameReservations(job, newReservations)
 		add.Jobs.Set(i, job)

@@ -172,6 +172,15 @@ func rewriteDependency(job *hpc.Job, rename func(id string) string) bool {
 	return true
 }
 
+// renameOthers renames the jobs that a job depends on, and those that preempted it. A job without a new
+// name is forgotten.
+func renameOthers(job *hpc.Job, rename func(id string) string) {
+	rewriteDependency(job, rename)
+	if job.Recorded != nil {
+		job.Recorded.RenamePreemptors(func(name string) string { return renameTask(sbatch.Dependency{Job: name}, rename) })
+	}
+}
+
 // renameTask renames the job in a dependency, which may be a task of an array.
 func renameTask(d sbatch.Dependency, rename func(string) string) string {
 	if id := rename(d.Job); id != "" {

@@ -1,0 +1,212 @@
+package hpc
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Recorded is what happened to a job when its workload was recorded. Start, End, Nodes, Processors and
+// Priority are those of its last run, and Eligible is when the job might first start, before all its
+// runs. A time of 0 never came or is not known. For a job array, the
+// eligible and start times and the priority are those of the first task, the end
+// time is that of the last task to end, the state is that of all tasks (empty if they
+// differ), and Processors are those of one task.
+type Recorded struct {
+	Eligible, Start, End Time
+	State                State
+	Nodes                string // host list
+	Processors           int
+	Priority             uint32
+	// UsedMemory is the largest memory that the job had in use, in KiB for each of its processors
+	// (field 7 of an SWF record). MovedBytes is what it read and wrote, in bytes. Both are 0 if unknown.
+	UsedMemory, MovedBytes int64
+	// Interruptions are those of a job that is not an array.
+	Interruptions
+	// TaskEligible says when single tasks of a job array might first start, by task index, if that
+	// differs from Eligible.
+	TaskEligible map[int]Time
+	// TaskStarts, TaskEnds and TaskNodes say when and where single tasks of a job array
+	// ran, by task index.
+	TaskStarts, TaskEnds map[int]Time
+	TaskNodes            map[int]string
+	// TaskStates are the states of single tasks, by task index, if they differ. State is empty then.
+	TaskStates map[int]State
+	// TaskUsedMemory and TaskMovedBytes are UsedMemory and MovedBytes of single tasks.
+	TaskUsedMemory, TaskMovedBytes map[int]int64
+	// TaskInterruptions are the interruptions of single tasks, by task index.
+	TaskInterruptions map[int]Interruptions
+}
+
+// Interruptions are what ended or stopped runs of a job, or of a task of an array. Most jobs have none.
+type Interruptions struct {
+	// LostRuns are the runs before the last one, in order. After each of them the job was in the queue again.
+	LostRuns []LostRun
+	// Suspensions are the times in which the job was suspended during any of its runs, in order.
+	Suspensions []Suspension
+	// PreemptedBy is the ID of the job for which the last run ended, of a task ID_TASK; empty if it ended
+	// otherwise, or that is not known.
+	PreemptedBy string
+}
+
+// LostRun is a run of a job that came to nothing: the job was preempted or requeued, or lost its nodes.
+type LostRun struct {
+	Start, End Time
+	// EligibleAgain is when the job might start again; 0 if that is not known.
+	EligibleAgain Time
+	Nodes         string // host list; empty if not known
+	Processors    int    // 0 if not known
+	// Cause is what ended the run: [Preempted], [Requeued] by a user or an administrator, [NodeFail] or
+	// [BootFail]; empty if that is not known.
+	Cause State
+	// PreemptedBy is the ID of the job for which the run ended, of a task ID_TASK; empty if it ended
+	// otherwise, or that is not known.
+	PreemptedBy string
+}
+
+// Suspension is a time in which a job did not run but kept its nodes.
+type Suspension struct {
+	From, To Time // To is 0 if the job was not resumed
+}
+
+// None reports whether there are no interruptions.
+func (i *Interruptions) None() bool {
+	return len(i.LostRuns) == 0 && len(i.Suspensions) == 0 && i.PreemptedBy == ""
+}
+
+// OfTask returns what is recorded of one task of a job array. It returns the record of the
+// whole job if no single tasks are recorded, and for task -1, which stands for a job that
+// is not an array.
+func (r *Recorded) OfTask(task int) Recorded {
+	of := *r
+	of.TaskEligible, of.TaskStarts, of.TaskEnds, of.TaskNodes, of.TaskUsedMemory, of.TaskMovedBytes = nil, nil, nil, nil, nil, nil
+	of.TaskStates, of.TaskInterruptions = nil, nil
+	if state, ok := r.TaskStates[task]; ok {
+		of.State = state
+	}
+	if at, ok := r.TaskEligible[task]; ok {
+		of.Eligible = at
+	}
+	if task < 0 || r.TaskStarts == nil && r.TaskEnds == nil && r.TaskInterruptions == nil {
+		return of
+	}
+	of.Start, of.End, of.Nodes = r.TaskStarts[task], r.TaskEnds[task], r.TaskNodes[task]
+	of.UsedMemory, of.MovedBytes = r.TaskUsedMemory[task], r.TaskMovedBytes[task]
+	of.Interruptions = r.TaskInterruptions[task]
+	if of.Start == 0 {
+		of.Processors, of.Priority = 0, 0
+		if of.State == "" && of.End != 0 {
+			of.State = Cancelled
+		}
+	}
+	return of
+}
+
+// CheckRuns returns an error unless the runs of a job, or of one task of an array, are possible: each ends after it
+// started and before the next one starts, and each suspension is within a run.
+func (r *Recorded) CheckRuns() error {
+	after := Time(0)
+	for _, run := range r.LostRuns {
+		switch {
+		case run.Start == 0 || run.End == 0:
+			return fmt.Errorf("a lost run has no %s", map[bool]string{true: "start", false: "end"}[run.Start == 0])
+		case run.Start < after || run.End < run.Start:
+			return fmt.Errorf("the lost run from %s to %s is not after %s (want runs in order, each with its end)", run.Start, run.End, max(after, run.Start))
+		case run.Processors < 0:
+			return fmt.Errorf("the lost run from %s has %d processors", run.Start, run.Processors)
+		}
+		after = run.End
+	}
+	if r.Start != 0 && r.Start < after {
+		return fmt.Errorf("the last run starts at %s, before the lost run before it ends at %s", r.Start, after)
+	}
+	after = 0
+	for _, s := range r.Suspensions {
+		if s.From < after || s.From == 0 || s.To != 0 && s.To < s.From || !r.ranAt(s) {
+			return fmt.Errorf("the suspension from %s to %s is not within a run, or not after the one before", s.From, s.To)
+		}
+		if after = s.To; after == 0 {
+			after = Never
+		}
+	}
+	return nil
+}
+
+// ranAt reports whether a suspension is within one of the runs.
+func (r *Recorded) ranAt(s Suspension) bool {
+	if r.Start != 0 && s.From >= r.Start {
+		return r.End == 0 || max(s.From, s.To) <= r.End
+	}
+	return slices.ContainsFunc(r.LostRuns, func(run LostRun) bool {
+		return s.From >= run.Start && s.To != 0 && s.To <= run.End
+	})
+}
+
+// each calls a function for the interruptions of the job and of its tasks. What it changes is kept.
+func (r *Recorded) each(visit func(*Interruptions)) {
+	visit(&r.Interruptions)
+	for task, of := range r.TaskInterruptions {
+		visit(&of)
+		r.TaskInterruptions[task] = of
+	}
+}
+
+// MoveTimes replaces all times but those of 0.
+func (r *Recorded) MoveTimes(move func(Time) Time) {
+	replace := func(times ...*Time) {
+		for _, t := range times {
+			if *t != 0 {
+				*t = move(*t)
+			}
+		}
+	}
+	replace(&r.Eligible, &r.Start, &r.End)
+	for _, tasks := range []map[int]Time{r.TaskEligible, r.TaskStarts, r.TaskEnds} {
+		for task, at := range tasks {
+			replace(&at)
+			tasks[task] = at
+		}
+	}
+	r.each(func(i *Interruptions) {
+		for k := range i.LostRuns {
+			run := &i.LostRuns[k]
+			replace(&run.Start, &run.End, &run.EligibleAgain)
+		}
+		for k := range i.Suspensions {
+			replace(&i.Suspensions[k].From, &i.Suspensions[k].To)
+		}
+	})
+}
+
+// NodeLists calls a function for each host list, which it may change. It stops at the first error and returns it.
+func (r *Recorded) NodeLists(visit func(list *string) error) (err error) {
+	err = visit(&r.Nodes)
+	for task, list := range r.TaskNodes {
+		if err == nil {
+			err = visit(&list)
+			r.TaskNodes[task] = list
+		}
+	}
+	r.each(func(i *Interruptions) {
+		for k := range i.LostRuns {
+			if err == nil {
+				err = visit(&i.LostRuns[k].Nodes)
+			}
+		}
+	})
+	return err
+}
+
+// RenamePreemptors replaces the IDs of the jobs for which runs ended. rename gets the ID of a job, or a name ID_TASK.
+func (r *Recorded) RenamePreemptors(rename func(name string) string) {
+	replace := func(name *string) {
+		if *name != "" {
+			*name = rename(*name)
+		}
+	}
+	r.each(func(i *Interruptions) {
+		replace(&i.PreemptedBy)
+		for k := range i.LostRuns {
+			replace(&i.LostRuns[k].PreemptedBy)
+		}
+	})
+}
