@@ -40,7 +40,7 @@ const (
 // The notes that a [Builder] counts. They are not faults of the source, but decisions where the
 // source does not say what the workload needs.
 const (
-	NoteRequeued       = "requeued_run_folded"     // an earlier run of a job that was requeued
+	NoteRequeued       = "requeued_run_folded"     // an earlier run of a requeued job, whose times are not known
 	NoteRunning        = "still_running"           // the job had not ended: it runs until its time limit
 	NoteNoInstants     = "cancelled_at_submission" // it never started, and when it was cancelled is not known
 	NoteExitsForOther  = "ends_with_exit_code"     // it ran until something else than its script or its limit ended it

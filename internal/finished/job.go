@@ -68,6 +68,10 @@ type Job struct {
 	// WholeLine says that SubmitLine has the whole request, as no line of a real user does: the
 	// script may have options, too, and the columns have the cluster's defaults.
 	WholeLine bool
+
+	// Interruptions are known of a job of a run. A [Builder] finds the lost runs of other sources in the records of
+	// the same job.
+	hpc.Interruptions
 }
 
 // array returns the ID of the job's array.

@@ -7,6 +7,7 @@ func (r *Job) Recorded() *hpc.Recorded {
 	fate := &hpc.Recorded{
 		Eligible: r.Eligible, Start: r.Start, End: r.End, State: r.State,
 		Nodes: r.NodeList, Processors: r.AllocCPUs, MovedBytes: r.MovedBytes,
+		Interruptions: r.Interruptions,
 	}
 	if r.Priority != nil {
 		fate.Priority = *r.Priority
@@ -42,14 +43,24 @@ func RecordedArray(tasks []Job) *hpc.Recorded {
 			set(&whole.TaskNodes, number, task.Nodes)
 			set(&whole.TaskUsedMemory, number, task.UsedMemory)
 			set(&whole.TaskMovedBytes, number, task.MovedBytes)
+			if !task.None() {
+				if whole.TaskInterruptions == nil {
+					whole.TaskInterruptions = make(map[int]hpc.Interruptions)
+				}
+				whole.TaskInterruptions[number] = task.Interruptions
+			}
 		}
 	}
 	if open {
 		whole.End = 0
 	}
 	for i := range tasks {
-		if number := tasks[i].ArrayTask; mixed && number >= 0 {
+		number := tasks[i].ArrayTask
+		if mixed && number >= 0 {
 			set(&whole.TaskStates, number, tasks[i].State)
+		}
+		if at := tasks[i].Eligible; at != whole.Eligible && number >= 0 {
+			set(&whole.TaskEligible, number, at)
 		}
 	}
 	return whole

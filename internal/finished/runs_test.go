@@ -221,9 +221,13 @@ func TestRequeuedPreset(t *testing.T) {
 				t.Errorf("%v: %s", order, p)
 			}
 		}
-		want := map[string]int{finished.NoteRequeuedPreset: 1, finished.NoteRequeued: 1, finished.NoteDependencyGone: 1, finished.NoteExitsForOther: 1}
+		want := map[string]int{finished.NoteRequeuedPreset: 1, finished.NoteDependencyGone: 1, finished.NoteExitsForOther: 1}
 		if diff := cmp.Diff(want, w.Rules); diff != "" {
 			t.Errorf("%v: rules (-want +got)\n%s", order, diff)
+		}
+		lost := []hpc.LostRun{{Start: minute(100), End: minute(110), EligibleAgain: minute(113), Nodes: "n1", Cause: hpc.Preempted}}
+		if diff := cmp.Diff(lost, last.Recorded.LostRuns); diff != "" || first.Recorded.LostRuns != nil {
+			t.Errorf("%v: lost runs (-want +got)\n%s%v", order, diff, first.Recorded.LostRuns)
 		}
 	}
 }
@@ -240,8 +244,37 @@ func TestRequeuedTwice(t *testing.T) {
 		if w.Jobs.Len() != 1 || job.Submit != hpc.Unix(1_700_000_000) || job.RunTime != 30*time.Minute || job.ExitCode != 0 {
 			t.Errorf("%v: %d jobs, %+v", order, w.Jobs.Len(), job)
 		}
-		if w.Rules[finished.NoteRequeued]+w.Rules[finished.RuleDuplicate] != 3 {
-			t.Errorf("%v: rules %v", order, w.Rules)
+		if w.Rules[finished.RuleDuplicate] != 1 || w.Rows.Parts != 2 {
+			t.Errorf("%v: rules %v, rows %+v", order, w.Rules, w.Rows)
+		}
+		want := []hpc.LostRun{
+			{Start: minute(10), End: minute(20), EligibleAgain: minute(20), Nodes: "n1", Cause: hpc.NodeFail},
+			{Start: minute(30), End: minute(40), EligibleAgain: minute(40), Nodes: "n1", Cause: hpc.Preempted},
+		}
+		if diff := cmp.Diff(want, job.Recorded.LostRuns); diff != "" || job.Recorded.Eligible != minute(0) {
+			t.Errorf("%v: eligible %s, lost runs (-want +got)\n%s", order, job.Recorded.Eligible, diff)
+		}
+	}
+}
+
+// TestImpossibleRun checks that a run that is not between the submission and the last run is counted, and not kept.
+func TestImpossibleRun(t *testing.T) {
+	for _, first := range []*finished.Job{
+		ran("7", 0, -1, 20, hpc.NodeFail, ""), ran("7", 0, 10, 55, hpc.NodeFail, ""), ran("7", 0, 10, -1, hpc.Preempted, ""),
+	} {
+		b := finished.NewBuilder("test", workload.ReadOptions{})
+		for _, r := range []finished.Job{*first, *ran("7", 40, 50, 80, hpc.Completed, "")} {
+			b.Row()
+			if err := b.Add(&r, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Jobs.Len() != 1 || w.Jobs.At(0).Recorded.LostRuns != nil || w.Rules[finished.NoteRequeued] != 1 || w.Rows.Lost() != 0 {
+			t.Errorf("from %s to %s: %d jobs, %+v, rules %v, rows %+v", first.Start, first.End, w.Jobs.Len(), w.Jobs.At(0).Recorded, w.Rules, w.Rows)
 		}
 	}
 }
@@ -263,5 +296,16 @@ func TestRequeuedTask(t *testing.T) {
 	}
 	if !w.Preset(jobByID(t, w, "5_0#2")) {
 		t.Error("the first run does not run when the window begins")
+	}
+	// Without a window the first run is one that the task lost.
+	w = builtAt(t, -1, ran("5_0", 0, 10, 90, hpc.NodeFail, "-a 0-1"), ran("5_0@93", 90, 100, 110, hpc.Completed, "-a 0-1"),
+		ran("5_1@65", 0, 70, 80, hpc.Completed, "-a 0-1"))
+	first, second := w.Jobs.At(0).Recorded.OfTask(0), w.Jobs.At(0).Recorded.OfTask(1)
+	want := []hpc.LostRun{{Start: minute(10), End: minute(90), EligibleAgain: minute(93), Nodes: "n1", Cause: hpc.NodeFail}}
+	if diff := cmp.Diff(want, first.LostRuns); diff != "" || w.Jobs.Len() != 1 || !second.None() || !w.Jobs.At(0).Recorded.None() {
+		t.Errorf("%d jobs; lost runs (-want +got)\n%s; of the other task %+v", w.Jobs.Len(), diff, second)
+	}
+	if first.Eligible != minute(0) || second.Eligible != minute(65) {
+		t.Errorf("eligible at %s and %s", first.Eligible, second.Eligible)
 	}
 }

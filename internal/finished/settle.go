@@ -57,6 +57,9 @@ func (b *Builder) settle() error {
 			return err
 		}
 	}
+	for _, e := range b.list {
+		b.settleLostRuns(&e.rec)
+	}
 	if err := b.settleArrays(); err != nil {
 		return err
 	}
@@ -265,9 +268,9 @@ func (b *Builder) next(before *built, r *Job) (*built, error) {
 	last := before.rec
 	last.Submit = before.lastSubmit
 	follow := func() {
-		id := before.rec.ID
+		id, lost := before.rec.ID, before.rec.LostRuns
 		before.rec, before.lastSubmit = *r, r.Submit
-		before.rec.ID = id
+		before.rec.ID, before.rec.LostRuns = id, lost
 	}
 	switch {
 	case last.Submit == r.Submit && last.Start == r.Start && last.sameOwner(r):
@@ -290,7 +293,11 @@ func (b *Builder) next(before *built, r *Job) (*built, error) {
 		first := before.rec
 		follow()
 		before.rec.Submit, before.rec.Eligible = first.Submit, first.Eligible
-		b.Note(NoteRequeued)
+		run := hpc.LostRun{Start: last.Start, End: last.End, Nodes: last.NodeList, Processors: last.AllocCPUs, Cause: last.State}
+		if r.Eligible >= last.End {
+			run.EligibleAgain = r.Eligible
+		}
+		before.rec.LostRuns = append(before.rec.LostRuns, run)
 	default:
 		other := *r
 		other.ID = b.freeID(r.ID)
@@ -301,6 +308,23 @@ func (b *Builder) next(before *built, r *Job) (*built, error) {
 		return entry, b.book.Fall(workload.RuleRenamed, "job %s occurs twice, with other times", r.ID)
 	}
 	return before, nil
+}
+
+// settleLostRuns drops the lost runs of a job that are not between its submission and its last run, and counts them.
+func (b *Builder) settleLostRuns(r *Job) {
+	after, until := r.Submit, cmp.Or(r.Start, r.End, hpc.Never)
+	r.LostRuns = slices.DeleteFunc(r.LostRuns, func(run hpc.LostRun) bool {
+		if run.Start < after || run.End < run.Start || run.End > until {
+			b.Note(NoteRequeued)
+			return true
+		}
+		after = run.End
+		b.Joined()
+		return false
+	})
+	if len(r.LostRuns) == 0 {
+		r.LostRuns = nil
+	}
 }
 
 // compareKnowledge orders two records of the same run by how much they say, and finally by their content,

@@ -142,7 +142,7 @@ func TestSuperseded(t *testing.T) {
 		{[]*finished.Job{pending, running}, finished.NoteSuperseded, []time.Duration{hpc.Unlimited}},
 		{[]*finished.Job{completed, ran("7", 0, 10, 40, hpc.Completed, "")}, finished.NoteSuperseded, []time.Duration{30 * time.Minute}},
 		// It waits again: no requeued job ends with that.
-		{[]*finished.Job{ran("7", 0, 10, 30, hpc.Requeued, ""), pending}, finished.NoteRequeued, []time.Duration{hpc.Unlimited}},
+		{[]*finished.Job{ran("7", 0, 10, 30, hpc.Requeued, ""), pending}, finished.NoteNeverStarted, []time.Duration{hpc.Unlimited}},
 		// A number that came again, or that several clusters gave.
 		{[]*finished.Job{completed, ran("7", 50, -1, -1, hpc.Pending, "")}, workload.RuleRenamed, []time.Duration{20 * time.Minute, hpc.Unlimited}},
 		{[]*finished.Job{completed, other}, workload.RuleRenamed, []time.Duration{20 * time.Minute, hpc.Unlimited}},

@@ -63,7 +63,7 @@ func TestKinds(t *testing.T) {
 			return j.CancelAfter == 9*time.Second && j.Recorded.State == hpc.Cancelled
 		},
 		record(7, 0, ran, failedRerun, 1, "NONE", 1, "", "NONE") + record(7, 0, [3]int64{ran[0], ran[2], ran[2] + 5}, 0, 0, "NONE", 1, "", "NONE"): func(w *workload.Workload, j *hpc.Job) bool {
-			return w.Jobs.Len() == 1 && j.RunTime == 5*time.Second && w.Rules[finished.NoteRequeued] == 1
+			return w.Jobs.Len() == 1 && j.RunTime == 5*time.Second && len(j.Recorded.LostRuns) == 1
 		},
 	} {
 		if w := readAll(t, text); !check(w, w.Jobs.At(0)) {

@@ -133,7 +133,7 @@ func TestArraysAndRuns(t *testing.T) {
 	rerun := strings.Replace(proEnd("5", size), ";E;", ";R;", 1)
 	last := strings.NewReplacer("start=1709280060", "start=1709290000", "end=1709280120", "end=1709290007").Replace(proEnd("5", size))
 	w = parse(t, rerun+last)
-	if j := w.Jobs.At(0); w.Jobs.Len() != 1 || j.RunTime != 7*time.Second || w.Rules[finished.NoteRequeued] != 1 {
+	if j := w.Jobs.At(0); w.Jobs.Len() != 1 || j.RunTime != 7*time.Second || len(j.Recorded.LostRuns) != 1 {
 		t.Errorf("rerun: %d jobs, %+v, %v", w.Jobs.Len(), j, w.Rules)
 	}
 	ask := "user=u queue=q ctime=1709280000 Resource_List.nodes=1:ppn=3"

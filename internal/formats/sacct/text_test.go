@@ -288,7 +288,7 @@ func TestSacctRequeue(t *testing.T) {
 		sacctLine("1", "a", "", 20, 30, 100, "PREEMPTED")+
 		sacctLine("1", "a", "", 100, 110, 115, "COMPLETED"), workload.ReadOptions{})
 	job := w.Jobs.At(0)
-	if w.Jobs.Len() != 1 || job.Submit != hpc.Unix(1_700_000_000) || job.RunTime != 5*time.Second || w.Rules[finished.NoteRequeued] != 2 {
+	if w.Jobs.Len() != 1 || job.Submit != hpc.Unix(1_700_000_000) || job.RunTime != 5*time.Second || len(job.Recorded.LostRuns) != 2 {
 		t.Errorf("%d jobs, %+v, rules %v", w.Jobs.Len(), job, w.Rules)
 	}
 }
