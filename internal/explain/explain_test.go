@@ -249,7 +249,7 @@ func TestStoryOfRequeue(t *testing.T) {
 	if text := b.String(); !strings.Contains(text, first) || !strings.Contains(text, again) {
 		t.Errorf("want %q and %q\n%s", first, again, text)
 	}
-	if got := waits.FirstEligible(&run.Row{Eligible: at(4), Segments: []run.Segment{{Start: at(5), EndedBy: rm.Ended}}}); got != at(4) {
+	if got := (&run.Row{Eligible: at(4), Segments: []run.Segment{{Start: at(5), EndedBy: rm.Ended}}}).FirstEligible(); got != at(4) {
 		t.Errorf("a job that ran once: %v", got)
 	}
 }

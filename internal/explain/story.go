@@ -172,7 +172,7 @@ func (rec *Record) Job(name string) (*Story, error) {
 	}
 	s := &Story{
 		Job: name, User: row.User, Account: row.Account, Partition: row.Partition, QOS: row.QOS, State: row.State,
-		CPUs: rec.cpusOf(row), Nodes: rec.nodesOf(row, 0), Submit: Instant(row.Submit), Eligible: Instant(waits.FirstEligible(row)),
+		CPUs: rec.cpusOf(row), Nodes: rec.nodesOf(row, 0), Submit: Instant(row.Submit), Eligible: Instant(row.FirstEligible()),
 		Start: Instant(row.Start), End: Instant(row.End), Priority: priorityOf(row), Reasons: rec.spans(row),
 		PriorityParts: slices.Concat([]rm.PriorityPart{}, row.PriorityParts), Backfill: []BackfillTime{},
 		Holders: []Holder{}, LetStart: []string{}, Causes: []Cause{},

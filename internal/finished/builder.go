@@ -301,15 +301,6 @@ func (b *Builder) freeID(taken string) string {
 // preset reports whether a job of the window ran when the window began.
 func (b *Builder) preset(r *Job) bool { return r.Start != 0 && r.Start < b.opts.Start }
 
-// wasRequeued reports whether a job whose run ended in this state can run again.
-func wasRequeued(s hpc.State) bool {
-	switch s {
-	case hpc.Requeued, hpc.NodeFail, hpc.Preempted, hpc.BootFail:
-		return true
-	}
-	return false
-}
-
 // Step adds the start of a step. If the job's own start is missing, the start of its first step
 // replaces it.
 func (b *Builder) Step(job string, start hpc.Time) {
@@ -549,6 +540,7 @@ func (b *Builder) finishArrays() {
 			slices.Sort(p.Tasks)
 			p.Tasks = slices.Compact(p.Tasks)
 			if !p.Alone {
+				p.Job.Recorded.Unify(p.Tasks)
 				p.Job.Array = arrays.IndexList(p.Tasks) + p.Job.Array
 			}
 		}

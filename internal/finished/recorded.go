@@ -24,6 +24,7 @@ func (r *Job) Recorded() *hpc.Recorded {
 func RecordedArray(tasks []Job) *hpc.Recorded {
 	whole := &hpc.Recorded{State: tasks[0].State}
 	open, mixed := false, false
+	var numbers []int
 	for i := range tasks {
 		task := tasks[i].Recorded()
 		if task.State != whole.State {
@@ -38,7 +39,13 @@ func RecordedArray(tasks []Job) *hpc.Recorded {
 		whole.End = max(whole.End, task.End)
 		open = open || task.End == 0
 		if number := tasks[i].ArrayTask; number >= 0 {
+			numbers = append(numbers, number)
+			set(&whole.TaskEligible, number, task.Eligible)
 			set(&whole.TaskStarts, number, task.Start)
+			if task.Start != 0 {
+				set(&whole.TaskProcessors, number, task.Processors)
+				set(&whole.TaskPriorities, number, task.Priority)
+			}
 			set(&whole.TaskEnds, number, task.End)
 			set(&whole.TaskNodes, number, task.Nodes)
 			set(&whole.TaskUsedMemory, number, task.UsedMemory)
@@ -55,14 +62,11 @@ func RecordedArray(tasks []Job) *hpc.Recorded {
 		whole.End = 0
 	}
 	for i := range tasks {
-		number := tasks[i].ArrayTask
-		if mixed && number >= 0 {
+		if number := tasks[i].ArrayTask; mixed && number >= 0 {
 			set(&whole.TaskStates, number, tasks[i].State)
 		}
-		if at := tasks[i].Eligible; at != whole.Eligible && number >= 0 {
-			set(&whole.TaskEligible, number, at)
-		}
 	}
+	whole.Unify(numbers)
 	return whole
 }
 

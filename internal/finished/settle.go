@@ -193,7 +193,7 @@ func (b *Builder) supersede(list []Job) []Job {
 		dropped[i] = true
 		b.Note(NoteSuperseded)
 		// The first of several runs has the first submission.
-		if !slices.ContainsFunc(list, func(x Job) bool { return wasRequeued(x.State) && x.Submit <= o.Submit }) {
+		if !slices.ContainsFunc(list, func(x Job) bool { return x.State.Requeues() && x.Submit <= o.Submit }) {
 			list[by].earlier(o)
 		}
 	}
@@ -227,7 +227,7 @@ func (r *Job) sawBefore(ended *Job) bool {
 		return r.Submit < ended.End
 	case r.Start != 0:
 		return r.Start < ended.End || r.Start == ended.Start
-	case wasRequeued(ended.State) && r.Submit == ended.Submit: // it waits again
+	case ended.State.Requeues() && r.Submit == ended.Submit: // it waits again
 		return false
 	}
 	return r.Submit < ended.End || r.Submit == ended.Submit
@@ -282,13 +282,13 @@ func (b *Builder) next(before *built, r *Job) (*built, error) {
 		before.rec.resize(r)
 		before.lastSubmit = r.Submit
 		b.Note(NoteResized)
-	case wasRequeued(last.State) && b.preset(&last):
+	case last.State.Requeues() && b.preset(&last):
 		last.ID = b.freeID(r.ID)
 		follow()
 		before.atStart = &last
 		b.enter(&last).requeued = true
 		b.Note(NoteRequeuedPreset)
-	case wasRequeued(last.State):
+	case last.State.Requeues():
 		// The user submitted the job once. Its last run says how long it runs.
 		first := before.rec
 		follow()
@@ -382,7 +382,7 @@ func (o *outsiders) add(id string, submit, end, before hpc.Time) {
 // addRun adds a run that ended, whenever that was.
 func (o *outsiders) addRun(r *Job) {
 	o.add(r.ID, -r.Start, r.End, r.End)
-	if wasRequeued(r.State) {
+	if r.State.Requeues() {
 		o.add(r.ID+requeuedMark, r.Submit, r.End, r.End)
 	} else {
 		o.add(r.ID, r.Submit, r.End, r.End)

@@ -177,6 +177,15 @@ const (
 	Rejected State = "REJECTED"
 )
 
+// Requeues reports whether a run that ended in this state can be followed by another run of the job.
+func (s State) Requeues() bool {
+	switch s {
+	case Requeued, NodeFail, Preempted, BootFail:
+		return true
+	}
+	return false
+}
+
 // Ended reports whether s is a final state.
 func (s State) Ended() bool {
 	switch s {

@@ -22,9 +22,12 @@ type Recorded struct {
 	UsedMemory, MovedBytes int64
 	// Interruptions are those of a job that is not an array.
 	Interruptions
-	// TaskEligible says when single tasks of a job array might first start, by task index, if that
-	// differs from Eligible.
+	// TaskEligible says when single tasks of a job array might first start, by task index, if they
+	// differ. A task that is not in it never might, or that is not known.
 	TaskEligible map[int]Time
+	// TaskProcessors and TaskPriorities are those of single tasks that started, if they differ.
+	TaskProcessors map[int]int
+	TaskPriorities map[int]uint32
 	// TaskStarts, TaskEnds and TaskNodes say when and where single tasks of a job array
 	// ran, by task index.
 	TaskStarts, TaskEnds map[int]Time
@@ -79,12 +82,12 @@ func (i *Interruptions) None() bool {
 func (r *Recorded) OfTask(task int) Recorded {
 	of := *r
 	of.TaskEligible, of.TaskStarts, of.TaskEnds, of.TaskNodes, of.TaskUsedMemory, of.TaskMovedBytes = nil, nil, nil, nil, nil, nil
-	of.TaskStates, of.TaskInterruptions = nil, nil
+	of.TaskStates, of.TaskInterruptions, of.TaskProcessors, of.TaskPriorities = nil, nil, nil, nil
 	if state, ok := r.TaskStates[task]; ok {
 		of.State = state
 	}
-	if at, ok := r.TaskEligible[task]; ok {
-		of.Eligible = at
+	if task >= 0 && r.TaskEligible != nil {
+		of.Eligible = r.TaskEligible[task]
 	}
 	if task < 0 || r.TaskStarts == nil && r.TaskEnds == nil && r.TaskInterruptions == nil {
 		return of
@@ -92,6 +95,12 @@ func (r *Recorded) OfTask(task int) Recorded {
 	of.Start, of.End, of.Nodes = r.TaskStarts[task], r.TaskEnds[task], r.TaskNodes[task]
 	of.UsedMemory, of.MovedBytes = r.TaskUsedMemory[task], r.TaskMovedBytes[task]
 	of.Interruptions = r.TaskInterruptions[task]
+	if r.TaskProcessors != nil {
+		of.Processors = r.TaskProcessors[task]
+	}
+	if r.TaskPriorities != nil {
+		of.Priority = r.TaskPriorities[task]
+	}
 	if of.Start == 0 {
 		of.Processors, of.Priority = 0, 0
 		if of.State == "" && of.End != 0 {
@@ -99,6 +108,30 @@ func (r *Recorded) OfTask(task int) Recorded {
 		}
 	}
 	return of
+}
+
+// Unify drops what single tasks of a job array have alike, and the array has. tasks are all tasks.
+func (r *Recorded) Unify(tasks []int) {
+	if alike(r.TaskEligible, tasks) {
+		r.TaskEligible = nil
+	}
+	var started []int
+	for _, task := range tasks {
+		if r.TaskStarts[task] != 0 {
+			started = append(started, task)
+		}
+	}
+	if alike(r.TaskProcessors, started) {
+		r.TaskProcessors = nil
+	}
+	if alike(r.TaskPriorities, started) {
+		r.TaskPriorities = nil
+	}
+}
+
+// alike reports whether all tasks have the same value.
+func alike[V comparable](values map[int]V, tasks []int) bool {
+	return !slices.ContainsFunc(tasks, func(task int) bool { return values[task] != values[tasks[0]] })
 }
 
 // CheckRuns returns an error unless the runs of a job, or of one task of an array, are possible: each ends after it

@@ -150,7 +150,9 @@ type Recorded struct {
 	TaskUsedMemory map[int]int64 `json:"task_used_memory_kib"`
 	TaskMovedBytes map[int]int64 `json:"task_moved_bytes"`
 
-	TaskEligible map[int]Instant `json:"task_eligible"`
+	TaskEligible   map[int]Instant `json:"task_eligible"`
+	TaskProcessors map[int]int     `json:"task_processors"`
+	TaskPriorities map[int]uint32  `json:"task_priorities"`
 	Interruptions
 	TaskInterruptions map[int]Interruptions `json:"task_interruptions"`
 }
@@ -240,7 +242,8 @@ func (j *Job) Decode(epoch *Epoch) *hpc.Job {
 			TaskStarts: eachTask(rec.TaskStarts, at), TaskEnds: eachTask(rec.TaskEnds, at), TaskNodes: rec.TaskNodes,
 			TaskStates: rec.TaskStates,
 			UsedMemory: rec.UsedMemory, MovedBytes: rec.MovedBytes, TaskUsedMemory: rec.TaskUsedMemory,
-			TaskMovedBytes: rec.TaskMovedBytes, TaskEligible: eachTask(rec.TaskEligible, at), Interruptions: rec.decode(at),
+			TaskMovedBytes: rec.TaskMovedBytes, TaskEligible: eachTask(rec.TaskEligible, at),
+			TaskProcessors: rec.TaskProcessors, TaskPriorities: rec.TaskPriorities, Interruptions: rec.decode(at),
 			TaskInterruptions: eachTask(rec.TaskInterruptions, func(i Interruptions) hpc.Interruptions { return i.decode(at) }),
 		}
 	}

@@ -61,7 +61,7 @@ var Columns = slices.Concat([]*Column{
 	{Name: "submit", Doc: "when it was submitted", kind: instant,
 		number: at(func(r *run.Row) hpc.Time { return r.Submit })},
 	{Name: "eligible", Doc: "when it might start first", kind: instant,
-		number: at(waits.FirstEligible)},
+		number: at((*run.Row).FirstEligible)},
 	{Name: "start", Doc: "when it started", kind: instant, number: at(func(r *run.Row) hpc.Time { return r.Start })},
 	{Name: "end", Doc: "when it ended", kind: instant, number: at(func(r *run.Row) hpc.Time { return r.End })},
 	{Name: "wait", Doc: "start - submit, less lost runs", kind: seconds, number: waits.Seconds},

@@ -361,13 +361,16 @@ func (r *taskRow) requeue(e *rm.Event) {
 	if o := e.Outcome; o != nil && o.End >= r.start && o.End != 0 {
 		lost = o.End
 	}
+	if r.state == hpc.Suspended { // so that the run ends here, and not where it was suspended
+		r.openSegment(lost)
+	}
 	r.closeSegment(lost, rm.Requeue)
 	r.preempted(e.Outcome)
-	nodes := r.nodes // a requeue's outcome may be that of the job without them
+	nodes, eligible := r.nodes, r.eligible // a requeue's outcome may be that of the job that waits again
 	rare := r.rarely()
 	rare.restarts++
 	r.merge(e.Outcome)
-	r.keepLost(nodes)
+	r.keepLost(nodes, eligible, e.Outcome)
 	r.state = hpc.Pending
 	r.start, r.end, r.first, r.started, r.priority = 0, 0, 0, false, 0
 	r.nodes, r.nodeCount, r.processors = "", 0, 0
@@ -375,15 +378,21 @@ func (r *taskRow) requeue(e *rm.Event) {
 	rare.exitCode, rare.signal = 0, 0
 }
 
-// keepLost keeps with a lost run its nodes and when the job was eligible for it. The job's own will be those
-// of its next run.
-func (r *taskRow) keepLost(nodes string) {
+// keepLost keeps with a lost run its nodes, its cause, and when the job was eligible for it. The job's own will be
+// those of its next run. eligible is what was known before the requeue.
+func (r *taskRow) keepLost(nodes string, eligible hpc.Time, o *rm.Outcome) {
 	list := r.rare.segments
+	if n := len(list); n > 0 && o != nil && o.State.Requeues() {
+		list[n-1].Cause = o.State
+	}
 	for i := len(list) - 1; i >= 0; i-- {
 		list[i].Nodes = nodes
 		if i == 0 || list[i-1].EndedBy == rm.Requeue { // the run's first period
 			if r.eligible <= list[i].Start {
-				list[i].Eligible = r.eligible
+				eligible = r.eligible
+			}
+			if eligible <= list[i].Start {
+				list[i].Eligible = eligible
 			}
 			return
 		}

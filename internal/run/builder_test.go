@@ -172,7 +172,7 @@ func TestBuilder(t *testing.T) {
 				Job: "a", Task: -1, State: hpc.Completed, Submit: at(1), Resubmit: at(6), Start: at(20), End: at(30),
 				Nodes: "n3", NodeCount: 1, Processors: 4, Restarts: 1, Reason: "preempted",
 				Segments: []Segment{
-					{Start: at(2), End: at(4), Nodes: "n[1-2]", NodeCount: 2, Processors: 8, EndedBy: rm.Requeue},
+					{Start: at(2), End: at(4), Nodes: "n[1-2]", NodeCount: 2, Processors: 8, EndedBy: rm.Requeue, Cause: hpc.Preempted},
 					{Start: at(20), End: at(30), NodeCount: 1, Processors: 4, EndedBy: rm.Ended},
 				},
 			}},

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"rmreplay/internal/finished"
-	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/workload"
@@ -27,7 +26,7 @@ const EngineRecorded = "recorded"
 func FromWorkload(w *workload.Workload) (*Run, error) {
 	j := &journal{builder: newBuilder()}
 	var events []rm.Event
-	jobs, started := 0, 0
+	jobs, started, impossible := 0, 0, 0
 	for i := range w.Jobs.Len() {
 		job := w.Jobs.At(i)
 		if job.Recorded == nil {
@@ -41,7 +40,7 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 		}
 		j.job(job)
 		before := len(events)
-		events = appendRecorded(events, job)
+		events = appendRecorded(events, job, &impossible)
 		for _, e := range events[before:] {
 			if e.Kind == rm.Started {
 				started++
@@ -75,6 +74,12 @@ func FromWorkload(w *workload.Workload) (*Run, error) {
 			Count: n,
 		})
 	}
+	if impossible > 0 {
+		r.Manifest.Warnings = append(r.Manifest.Warnings, Warning{
+			Code: "runs-impossible", Text: "jobs have recorded runs or suspensions that cannot be (workload validate says why): " +
+				"of each only the last run counts", Count: impossible,
+		})
+	}
 	return r, nil
 }
 
@@ -84,37 +89,31 @@ func beginsEligible(job *hpc.Job) bool {
 	return job.Begin > 0 && job.Submit.Add(job.Begin) == job.Recorded.Eligible
 }
 
-// appendRecorded appends the events that the record of a job implies.
-func appendRecorded(events []rm.Event, job *hpc.Job) []rm.Event {
+// appendRecorded appends the events that the record of a job implies. It adds to impossible the jobs and tasks whose
+// runs cannot be, and takes their last runs only.
+func appendRecorded(events []rm.Event, job *hpc.Job, impossible *int) []rm.Event {
 	if job.Recorded.State == hpc.Rejected {
 		return append(events, rm.Event{At: job.Submit, Kind: rm.Refused, Job: job.ID, Task: -1,
 			Reason: "rejected when the workload was recorded"})
 	}
-	events = append(events, rm.Event{At: job.Submit, Kind: rm.Accepted, Job: job.ID, Task: -1})
+	accepted := rm.Event{At: job.Submit, Kind: rm.Accepted, Job: job.ID, Task: -1}
+	if r := job.Recorded; r.Eligible != 0 && (r.Start == 0 || r.End == 0) { // no other event may say it
+		accepted.Outcome = &rm.Outcome{Eligible: r.Eligible}
+	}
+	events = append(events, accepted)
 	tasks := []int{-1}
 	if a, err := hpc.ParseArray(job.Array); err == nil { // an array that cannot be parsed has one row
 		tasks = a.Tasks
 	}
 	for _, task := range tasks {
 		r := job.Recorded.OfTask(task)
-		o := rm.Outcome{
-			State: r.State, Eligible: r.Eligible, Start: r.Start, Nodes: r.Nodes, Processors: r.Processors, Priority: r.Priority,
+		if r.CheckRuns() != nil {
+			*impossible++
+			r.Interruptions = hpc.Interruptions{}
 		}
-		if names, err := hostlist.Expand(r.Nodes); err == nil && r.Nodes != "" {
-			o.NodeCount = len(names)
-		}
-		if r.Start != 0 {
-			if o.Processors == 0 {
-				o.Processors = workload.CPUs(&job.Request)
-			}
-			begin := o
-			begin.State = hpc.Running
-			events = append(events, rm.Event{At: r.Start, Kind: rm.Started, Job: job.ID, Task: task, Outcome: &begin})
-		}
-		if r.End != 0 {
-			o.End = r.End
-			events = append(events, rm.Event{At: max(r.End, r.Start), Kind: rm.Ended, Job: job.ID, Task: task, Outcome: &o})
-		}
+		h := history{events: events, job: job, task: task, eligible: r.Eligible, suspensions: r.Suspensions}
+		h.append(&r)
+		events = h.events
 	}
 	return events
 }

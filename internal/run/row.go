@@ -116,6 +116,9 @@ type Segment struct {
 	Eligible hpc.Time `parquet:"eligible_time,optional,timestamp(nanosecond)"`
 	// EndedBy is [rm.Suspend], [rm.Requeue] or [rm.Ended]; empty for a current period.
 	EndedBy rm.EventKind `parquet:"ended_by,dict"`
+	// Cause is the state in which a run ended that was lost ([hpc.State.Requeues]); empty if it was not lost, or the
+	// resource manager does not report it, and in older records.
+	Cause hpc.State `parquet:"cause,optional,dict"`
 	// PreemptedBy is the workload's ID of the job for which the resource manager ended the period, of a
 	// task ID_TASK; empty for a period that ended otherwise, and in older records.
 	PreemptedBy string `parquet:"preempted_by,optional"`
@@ -152,7 +155,7 @@ func (r *Row) Runs() []Segment {
 	var list []Segment
 	for _, s := range r.Held() {
 		if n := len(list); n > 0 && list[n-1].EndedBy == rm.Suspend {
-			list[n-1].End, list[n-1].EndedBy, list[n-1].PreemptedBy = s.End, s.EndedBy, s.PreemptedBy
+			list[n-1].End, list[n-1].EndedBy, list[n-1].Cause, list[n-1].PreemptedBy = s.End, s.EndedBy, s.Cause, s.PreemptedBy
 			continue
 		}
 		list = append(list, s)
@@ -172,6 +175,17 @@ func (r *Row) FirstStart() hpc.Time {
 		}
 	}
 	return r.Start
+}
+
+// FirstEligible returns when the job first might start; 0 if it is not known. After a lost run it became eligible
+// again, which Eligible has.
+func (r *Row) FirstEligible() hpc.Time {
+	for _, s := range r.Segments {
+		if s.EndedBy == rm.Requeue {
+			return r.Segments[0].Eligible
+		}
+	}
+	return r.Eligible
 }
 
 // Event is a row of events.parquet: one [rm.Event] with the parts of its outcome that a later

@@ -13,14 +13,12 @@ import (
 	"rmreplay/internal/formats/trace"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/input"
-	"rmreplay/internal/rm"
 	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
 )
 
 // Workload reads the record in dir as a workload. It has the jobs as they were submitted. Each
-// job's Recorded is its history in the run, without runs that it lost to requeues: they are counted in
-// the rule [finished.NoteRequeued]. If users reacted, a job's submission is the one in
+// job's Recorded is its history in the run. If users reacted, a job's submission is the one in
 // this run.
 func Workload(dir string) (*workload.Workload, error) {
 	r, err := Open(dir)
@@ -45,24 +43,8 @@ func Workload(dir string) (*workload.Workload, error) {
 		return nil, fmt.Errorf("reading workload: %w", err)
 	}
 	w.Jobs, w.Source = workload.JobsOf(jobs...), dir
-	noteLostRuns(w, rows)
-	return w, nil
-}
-
-// noteLostRuns counts the runs that jobs lost to requeues, for which the record of a workload's job has no place.
-func noteLostRuns(w *workload.Workload, rows []Row) {
 	delete(w.Rules, finished.NoteRequeued) // those of the workload that was played
-	n := 0
-	for i := range rows {
-		for _, s := range rows[i].Segments {
-			if s.EndedBy == rm.Requeue {
-				n++
-			}
-		}
-	}
-	if n > 0 {
-		w.Note(finished.NoteRequeued, n)
-	}
+	return w, nil
 }
 
 // Played returns the workload that the run was given: its jobs as they were before it, in the order of their
@@ -138,10 +120,11 @@ func (r *Row) Finished(job *hpc.Job) finished.Job {
 		ID: r.Job, Number: r.RMJob, ArrayTask: r.Task,
 		Name: r.Name, User: r.User, Group: r.Group, Account: r.Account, Partition: r.Partition, QOS: r.QOS,
 		Reservation: r.Reservation,
-		Submit:      r.Submit, Eligible: r.Eligible, Start: r.Start, End: r.End,
+		Submit:      r.Submit, Eligible: r.FirstEligible(), Start: r.Start, End: r.End,
 		Suspended: r.Suspended, Elapsed: -1, TimeLimit: r.TimeLimit,
 		State: r.State, ExitCode: r.ExitCode, Signal: r.Signal, HasExit: true, Restarts: r.Restarts,
 		ReqNodes: r.AskedMinNodes, AllocCPUs: r.Processors, AllocNodes: r.NodeCount, AllocTRES: r.TRES, NodeList: r.Nodes,
+		Interruptions: r.interruptions(),
 	}
 	if r.Task >= 0 {
 		record.ID += "_" + strconv.Itoa(r.Task)

@@ -163,17 +163,6 @@ func AppendQueued(list []Period, row *run.Row) []Period {
 	return list
 }
 
-// FirstEligible returns when the job first might start; 0 if it is not known. After a lost run it became eligible
-// again, which [run.Row.Eligible] has.
-func FirstEligible(row *run.Row) hpc.Time {
-	for _, s := range row.Segments {
-		if s.EndedBy == rm.Requeue {
-			return row.Segments[0].Eligible
-		}
-	}
-	return row.Eligible
-}
-
 // Span is a time in the queue that belongs to one part.
 type Span struct {
 	From, To hpc.Time

@@ -92,6 +92,9 @@ func Check(t testing.TB, dir string) map[waits.Part]bool {
 	occur := checkTotals(t, summary, total)
 	checkGroups(t, record, summary)
 	checkCompare(t, dir, summary)
+	if r.Manifest.Engine != run.EngineRecorded {
+		checkTrace(t, r, table.Rows, summary)
+	}
 	if n := float64(summary.Waited); n > 0 && math.Abs(float64(summary.Wait.Mean)*n-waited) > 1e-3*n {
 		t.Errorf("metrics have a mean wait of %v s, jobs %v s", summary.Wait.Mean, waited/n)
 	}

@@ -273,7 +273,12 @@ func reduce(job *hpc.Job, left []int) {
 	keepTasks(r.TaskUsedMemory, left)
 	keepTasks(r.TaskMovedBytes, left)
 	keepTasks(r.TaskEligible, left)
+	keepTasks(r.TaskProcessors, left)
+	keepTasks(r.TaskPriorities, left)
 	keepTasks(r.TaskInterruptions, left)
+	if r.TaskEligible != nil && len(r.TaskEligible) == 0 {
+		r.Eligible, r.TaskEligible = 0, nil
+	}
 	r.Start, r.End = 0, 0
 	for _, task := range left {
 		r.Start, r.End = earlier(r.Start, r.TaskStarts[task]), max(r.End, r.TaskEnds[task])
@@ -331,28 +336,13 @@ func (p *Part) Join(task *hpc.Job, tasks []int) {
 	p.Tasks = append(p.Tasks, tasks...)
 	job.Array = cmp.Or(job.Array, task.Array)
 	whole, part := job.Recorded, task.Recorded
-	p.eligible(part.Eligible, tasks)
+	whole.Eligible = earlier(whole.Eligible, part.Eligible)
 	if part.Start != 0 && earlier(whole.Start, part.Start) != whole.Start {
 		whole.Start, whole.Priority, whole.Processors = part.Start, part.Priority, part.Processors
 	}
 	whole.End = max(whole.End, part.End)
 	whole.Nodes, whole.UsedMemory, whole.MovedBytes = "", 0, 0 // each has its own
 	p.states(part.State, tasks)
-}
-
-// eligible notes when tasks that were added became eligible. The first of all tasks says it of the array.
-func (p *Part) eligible(at hpc.Time, added []int) {
-	whole := p.Job.Recorded
-	tasks, of := added, at
-	if at != 0 && at < whole.Eligible {
-		tasks, of = p.Tasks[:len(p.Tasks)-len(added)], whole.Eligible
-	}
-	whole.Eligible = earlier(whole.Eligible, at)
-	for _, i := range tasks {
-		if _, known := whole.TaskEligible[i]; !known && of != 0 {
-			differs(&whole.TaskEligible, i, of, whole.Eligible)
-		}
-	}
 }
 
 // states notes the state of tasks that were added. An array whose tasks have several states has none itself.
@@ -372,7 +362,8 @@ func (p *Part) states(state hpc.State, added []int) {
 	whole.State = ""
 }
 
-// Record sets the recorded fate of some tasks of the part.
+// Record sets the recorded fate of some tasks of the part. When all are known, [hpc.Recorded.Unify] drops what they have
+// alike.
 func (p *Part) Record(task *hpc.Job, tasks []int) {
 	whole, part := p.Job.Recorded, task.Recorded
 	interrupted := part.Interruptions
@@ -381,7 +372,12 @@ func (p *Part) Record(task *hpc.Job, tasks []int) {
 		whole.TaskInterruptions = make(map[int]hpc.Interruptions)
 	}
 	for _, i := range tasks {
+		differs(&whole.TaskEligible, i, part.Eligible, 0)
 		differs(&whole.TaskStarts, i, part.Start, 0)
+		if part.Start != 0 {
+			differs(&whole.TaskProcessors, i, part.Processors, 0)
+			differs(&whole.TaskPriorities, i, part.Priority, 0)
+		}
 		differs(&whole.TaskEnds, i, part.End, 0)
 		differs(&whole.TaskNodes, i, part.Nodes, "")
 		differs(&whole.TaskUsedMemory, i, part.UsedMemory, 0)
