@@ -178,6 +178,16 @@ func TestCauseOfPass(t *testing.T) {
 		"false: the backfill scheduler started it in both runs, with the same jobs running: its passes came at other instants"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	// A record without nodes cannot differ in them.
+	a = by(single("a", job("w", 0, 0, 100, ""), job("x", 0, 30, 60, "")))
+	b = by(single("b", job("w", 0, 0, 100, "n3"), job("x", 0, 46, 60, "n1")))
+	if got, want := causesOf(t, DivergedStart, a, b),
+		"false: the backfill scheduler started it in both runs, with the same jobs running: its passes came at other instants"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if d := mustCompare(t, Options{}, a, b).Pairs[0].Divergences[0]; d.Set.OnlyBusy != "" || d.Baseline.OnlyBusy != "" {
+		t.Errorf("busy only here: %q and %q", d.Baseline.OnlyBusy, d.Set.OnlyBusy)
+	}
 	a = by(single("a", job("w", 0, 0, 100, "n2"), job("x", 0, 30, 60, "n1")))
 	b = by(single("b", job("w", 0, 0, 100, "n3"), job("x", 0, 46, 60, "n1")))
 	if got, want := causesOf(t, DivergedStart, a, b), "false: the jobs that ran just before were others, or on other nodes"; got != want {

@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
@@ -81,7 +82,15 @@ type Situation struct {
 	// Jobs and nodes that are in this state in this run only, up to [listedJobs] jobs.
 	OnlyQueued  []string `json:"only_queued"`
 	OnlyRunning []string `json:"only_running"`
-	OnlyBusy    string   `json:"only_busy_nodes"` // host list
+	OnlyBusy    string   `json:"only_busy_nodes"` // host list; empty if the other run does not name the nodes of its jobs
+}
+
+// Busy is the number of busy nodes for people; empty if the record does not name the nodes of jobs.
+func (s *Situation) Busy() string {
+	if s.BusyNodes == 0 && s.Running > 0 {
+		return ""
+	}
+	return quantity.Count(s.BusyNodes)
 }
 
 // Instant is a date of a divergence, on the baseline's dates; 0 if it did not happen. In JSON
@@ -327,6 +336,7 @@ type snapshot struct {
 	queued, running  []Key
 	isQueued, isRuns map[Key]bool
 	busy             map[string]bool
+	unnamed          bool // some running jobs have no host list
 	processors       int
 }
 
@@ -358,8 +368,9 @@ func (t *table) snapshot(at hpc.Time) *snapshot {
 func (s *snapshot) hold(r *run.Segment) {
 	s.processors += r.Processors
 	names, err := hostlist.Expand(r.Nodes)
-	if err != nil {
-		return // the record has no host list, because the machine's nodes have no names
+	if err != nil || len(names) == 0 {
+		s.unnamed = true // the record lacks them, or the machine's nodes have no names
+		return
 	}
 	for _, name := range names {
 		s.busy[name] = true
@@ -386,7 +397,7 @@ func (s *snapshot) situation(other *snapshot, t *table, row *run.Row, number int
 	}
 	var nodes []string
 	for name := range s.busy {
-		if !other.busy[name] {
+		if !other.busy[name] && !other.unnamed {
 			nodes = append(nodes, name)
 		}
 	}

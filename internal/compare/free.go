@@ -23,26 +23,27 @@ func freeNodes(recorded, replayed *table) float64 {
 		size[p.Name] = p.Nodes
 	}
 	type waiting struct {
-		row  *run.Row
+		waits.Period
 		most int // nodes that others may have
 	}
 	change := map[hpc.Time]int{}
 	var list []waiting
 	for _, key := range recorded.keys {
 		row := recorded.byKey[key]
-		if row.Start == 0 {
-			continue
-		}
-		nodes := nodesOf(row)
-		change[row.Start] += nodes
-		if row.End != 0 {
-			change[row.End] -= nodes
+		for _, r := range row.Runs() {
+			nodes := nodesOf(row, r.NodeCount)
+			change[r.Start] += nodes
+			if r.End != 0 {
+				change[r.End] -= nodes
+			}
 		}
 		again := replayed.byKey[key]
 		if wait, ok := waits.Wait(row); !ok || wait <= sameStart || again == nil || size[again.Partition] == 0 {
 			continue
 		}
-		list = append(list, waiting{row, size[again.Partition] - nodes})
+		for _, p := range waits.AppendQueued(nil, row) {
+			list = append(list, waiting{p, size[again.Partition] - nodesOf(row, row.NodeCount)})
+		}
 	}
 	times := slices.Sorted(maps.Keys(change))
 	busy := make([]int, len(times)) // from each instant on
@@ -55,13 +56,13 @@ func freeNodes(recorded, replayed *table) float64 {
 	var all, free float64
 	for i := 0; i < len(list); i += 1 + len(list)/mostWaits {
 		w := &list[i]
-		all += w.row.Start.Sub(w.row.Submit).Seconds()
-		at, exact := slices.BinarySearch(times, w.row.Submit)
+		all += w.To.Sub(w.From).Seconds()
+		at, exact := slices.BinarySearch(times, w.From)
 		if !exact {
 			at--
 		}
-		for from := w.row.Submit; from < w.row.Start; at++ {
-			until := w.row.Start
+		for from := w.From; from < w.To; at++ {
+			until := w.To
 			if at+1 < len(times) {
 				until = min(until, times[at+1])
 			}
@@ -77,5 +78,5 @@ func freeNodes(recorded, replayed *table) float64 {
 	return free / all
 }
 
-// nodesOf returns how many nodes a recorded job had, or asked for if the record has no more; at least one.
-func nodesOf(row *run.Row) int { return max(cmp.Or(row.NodeCount, row.AskedMinNodes), 1) }
+// nodesOf returns how many nodes a recorded job had, or asked for if that is not known; at least one.
+func nodesOf(row *run.Row, had int) int { return max(cmp.Or(had, row.AskedMinNodes), 1) }

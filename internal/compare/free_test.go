@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 )
 
@@ -23,6 +24,9 @@ func TestFreeNodes(t *testing.T) {
 		return row
 	}
 	a, b := job(0, 0, 100, 2), job(10, 200, 300, 1)
+	// It waited for 100 s, ran for 20 s, which it lost, and waited for 110 s, of which both nodes were taken for 30 s.
+	lost := job(0, 230, 300, 1)
+	lost.Segments = []run.Segment{{Start: at(100), End: at(120), EndedBy: rm.Requeue}, {Start: at(230), End: at(300), EndedBy: rm.Ended}}
 	for i, c := range []struct {
 		jobs  []run.Row
 		nodes int
@@ -31,6 +35,7 @@ func TestFreeNodes(t *testing.T) {
 		{[]run.Row{a, b}, 2, 100.0 / 190}, {[]run.Row{b, a}, 3, 1}, {[]run.Row{a, job(10, 100, 300, 1)}, 2, 0},
 		{[]run.Row{a, job(40, 100, 300, 1)}, 9, 0}, {[]run.Row{job(0, 70, 80, 1)}, 1, 1}, {[]run.Row{a, b}, 0, 0},
 		{[]run.Row{job(0, 0, 0, 2), b}, 2, 0},
+		{[]run.Row{lost, job(150, 150, 180, 2)}, 2, 180.0 / 210},
 	} {
 		for k := range c.jobs {
 			c.jobs[k].Job = fmt.Sprint(k)

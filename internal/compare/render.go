@@ -402,9 +402,15 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 			if s.By != "" {
 				started += " by the " + string(s.By) + " scheduler"
 			}
-			fmt.Fprintf(b, "  %s: started %s on %s; just before, %s waited and %d ran on %s (%s)\n",
-				Letter(side.set), started, orNone(s.Nodes), quantity.Regular(s.Queued, "job"), s.Running,
-				quantity.Regular(s.BusyNodes, "node"), quantity.Regular(s.BusyProcessors, "processor"))
+			if s.Nodes != "" {
+				started += " on " + s.Nodes
+			}
+			on := quantity.Regular(s.BusyProcessors, "processor")
+			if s.Busy() != "" {
+				on = fmt.Sprintf("%s (%s)", quantity.Regular(s.BusyNodes, "node"), on)
+			}
+			fmt.Fprintf(b, "  %s: started %s; just before, %s waited and %d ran on %s\n",
+				Letter(side.set), started, quantity.Regular(s.Queued, "job"), s.Running, on)
 			if len(s.OnlyQueued)+len(s.OnlyRunning) > 0 || s.OnlyBusy != "" {
 				fmt.Fprintf(b, "     only here: waiting %s; running %s; busy %s\n", names(s.OnlyQueued), names(s.OnlyRunning),
 					orNone(s.OnlyBusy))

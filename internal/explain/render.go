@@ -96,10 +96,16 @@ func (s *Story) priorityParts() string {
 	return " = " + strings.Join(list, ", ")
 }
 
+// causes say why a run was lost for which nobody knows a preemptor.
+var causes = map[hpc.State]string{
+	hpc.Preempted: ", preempted", hpc.Requeued: ", requeued by its user or an administrator", hpc.NodeFail: ", as a node failed",
+	hpc.BootFail: ", as a node did not boot",
+}
+
 // renderParts writes the lost runs, the suspensions and the parts of the wait.
 func (s *Story) renderParts(b *bytes.Buffer, zone *time.Location) {
 	for _, l := range s.Lost {
-		by := ""
+		by := causes[l.Cause]
 		if l.PreemptedBy != "" {
 			by = ", preempted by job " + l.PreemptedBy
 		}

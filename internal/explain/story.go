@@ -91,6 +91,8 @@ type Lost struct {
 	End        Instant `json:"end"`
 	Processors int     `json:"processors"`
 	Nodes      int     `json:"nodes"`
+	// Cause is the state in which it ended, such as NODE_FAIL; empty if it ended the job, or the record does not say.
+	Cause hpc.State `json:"cause"`
 	// PreemptedBy is the job for which it ended; empty if it ended otherwise, or the record does not say.
 	PreemptedBy string `json:"preempted_by"`
 	// EligibleAgain is when the job might start again; 0 if it did not wait again, or the record does not say.
@@ -232,7 +234,8 @@ func (s *Story) sums(rec *Record, row *run.Row) {
 		if r.EndedBy != rm.Requeue && r.PreemptedBy == "" {
 			continue
 		}
-		lost := Lost{Start: Instant(r.Start), End: Instant(r.End), Processors: r.Processors, Nodes: r.NodeCount, PreemptedBy: r.PreemptedBy}
+		lost := Lost{Start: Instant(r.Start), End: Instant(r.End), Processors: r.Processors, Nodes: r.NodeCount, Cause: r.Cause,
+			PreemptedBy: r.PreemptedBy}
 		for _, p := range periods {
 			if p.Again && p.From == r.End && p.Eligible >= p.From {
 				lost.EligibleAgain = Instant(p.Eligible)

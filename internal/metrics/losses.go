@@ -64,7 +64,7 @@ func (a *accumulator) addLosses(r *run.Row) {
 		if s.EndedBy == rm.Suspend {
 			continue
 		}
-		preempted := s.PreemptedBy != "" || s.EndedBy == rm.Ended && r.State == hpc.Preempted
+		preempted := s.PreemptedBy != "" || s.Cause == hpc.Preempted || s.EndedBy == rm.Ended && r.State == hpc.Preempted
 		requeued := s.EndedBy == rm.Requeue
 		if requeued {
 			a.m.Requeues++

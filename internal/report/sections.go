@@ -781,7 +781,7 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 	add("waiting only here", func(s *compare.Situation) string { return quantity.OrUnknown(strings.Join(s.OnlyQueued, ", ")) })
 	add("jobs that ran", func(s *compare.Situation) string { return quantity.Count(s.Running) })
 	add("running only here", func(s *compare.Situation) string { return quantity.OrUnknown(strings.Join(s.OnlyRunning, ", ")) })
-	add("busy nodes", func(s *compare.Situation) string { return quantity.Count(s.BusyNodes) })
+	add("busy nodes", func(s *compare.Situation) string { return quantity.OrUnknown(s.Busy()) })
 	add("busy only here", func(s *compare.Situation) string { return quantity.OrUnknown(s.OnlyBusy) })
 	list = append(list, Block{Table: t})
 	if why := causes(first); len(why) > 0 {

@@ -60,6 +60,7 @@ func TestWorkloadRecorded(t *testing.T) {
 			{ID: "late", Submit: at(1), Recorded: &hpc.Recorded{Start: at(62), End: at(72), State: hpc.Completed, Nodes: "n3", Processors: 5, Priority: 9}},
 			{ID: "array", Submit: at(2), Request: hpc.Request{Array: "1-2"}, Recorded: &hpc.Recorded{
 				Start: at(60), End: at(71), State: hpc.Completed, Priority: 7, Processors: 3, TaskNodes: map[int]string{1: "n1", 2: "n2"},
+				TaskProcessors: map[int]int{1: 4, 2: 3}, TaskPriorities: map[int]uint32{1: 8, 2: 7},
 				TaskStarts: map[int]hpc.Time{1: at(61), 2: at(60)}, TaskEnds: map[int]hpc.Time{1: at(71), 2: at(70)},
 			}},
 			{ID: "open", Submit: at(3), Recorded: &hpc.Recorded{State: hpc.Pending}},

@@ -2,6 +2,7 @@
 package jobrows
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -16,7 +17,11 @@ func Lost(s run.Segment) string {
 	if s.PreemptedBy != "" {
 		return fmt.Sprintf("preempted by job %s at %s, and requeued", s.PreemptedBy, at)
 	}
-	return "requeued at " + at + ", by a preemption, a failure of its node, its user or an administrator"
+	by := map[hpc.State]string{
+		hpc.Preempted: "a preemption", hpc.NodeFail: "a failure of its node", hpc.BootFail: "a node that did not boot",
+		hpc.Requeued: "its user or an administrator",
+	}[s.Cause]
+	return "requeued at " + at + ", by " + cmp.Or(by, "a preemption, a failure of its node, its user or an administrator")
 }
 
 // preemptedBy returns the job for which the last run of a job ended; empty if it did not or if the record lacks it.
