@@ -40,7 +40,7 @@ func TestBack(t *testing.T) {
 	said := map[string]bool{}
 	for i := range jobs {
 		job := &jobs[i]
-		text, err := records.Document(job, "other")
+		text, err := records.Document(job, "other", false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,12 +61,12 @@ func TestBack(t *testing.T) {
 		}
 	}
 	cancelled := finished.Job{ID: "18", Number: 18, ArrayTask: -1, Elapsed: -1, Submit: at(0), End: at(5), State: hpc.Cancelled, TimeLimit: hpc.Unlimited}
-	text, err := records.Document(&cancelled, "vale")
+	text, err := records.Document(&cancelled, "vale", false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	unknown := finished.Job{ID: "19", Number: 19, ArrayTask: -1, Submit: at(0), Start: at(1), End: at(5), State: hpc.Completed, AllocCPUs: 64}
-	ran, err := records.Document(&unknown, "vale")
+	ran, err := records.Document(&unknown, "vale", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,13 +78,22 @@ func TestBack(t *testing.T) {
 	}
 }
 
+// documentOf returns the document of a job that lost no run.
+func documentOf(row *run.Row, m *run.Manifest, cluster string) ([]byte, error) {
+	list, err := records.RunDocuments(row, m, cluster)
+	if err != nil || len(list) != 1 {
+		return nil, fmt.Errorf("%d documents: %w", len(list), err)
+	}
+	return list[0], nil
+}
+
 // Tasks of an array that never started have the array's number on Slurm, and stay jobs of their own. The
 // waits of a job that started are those of metrics.
 func TestRunDocument(t *testing.T) {
 	seen := map[string]bool{}
 	for task := range 3 {
 		row := run.Row{Job: "d0031", Task: task, RMJob: 77, Submit: at(0), End: at(500), State: hpc.Cancelled}
-		text, err := records.RunDocument(&row, &run.Manifest{}, "vale")
+		text, err := documentOf(&row, &run.Manifest{}, "vale")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +107,7 @@ func TestRunDocument(t *testing.T) {
 		t.Errorf("three tasks are %d jobs", len(seen))
 	}
 	row := run.Row{Job: "a", Task: -1, RMJob: 5, Submit: at(0), Eligible: at(60), Start: at(100), End: at(200), State: hpc.Completed, Nodes: "n1"}
-	text, err := records.RunDocument(&row, &run.Manifest{}, "vale")
+	text, err := documentOf(&row, &run.Manifest{}, "vale")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +115,7 @@ func TestRunDocument(t *testing.T) {
 	if j := document.Parse(text, ""); j.Wait != document.Known(6000) || j.SinceEligible != document.Known(int64(sums.SinceEligible.Seconds())) {
 		t.Errorf("%s: wait %+v, %+v since eligible; metrics have %+v", text, j.Wait, j.SinceEligible, sums)
 	}
-	if text, err = records.RunDocument(&row, &run.Manifest{WindowStart: at(101)}, "vale"); err != nil {
+	if text, err = documentOf(&row, &run.Manifest{WindowStart: at(101)}, "vale"); err != nil {
 		t.Fatal(err)
 	}
 	if j := document.Parse(text, ""); j.Wait.Known || j.SinceEligible.Known || j.WaitParts[10].Known || j.Marks != 0 {
@@ -119,12 +128,12 @@ func TestRunDocument(t *testing.T) {
 func TestUnknownExit(t *testing.T) {
 	for engine, known := range map[string]bool{"sim": true, "slurm": true, run.EngineRecorded: false} {
 		row := run.Row{Job: "7", Task: -1, Submit: at(0), Start: at(100), End: at(200), State: hpc.Failed, ExitCode: 3, Processors: 1}
-		ofRun, err := records.RunDocument(&row, &run.Manifest{Engine: engine}, "vale")
+		ofRun, err := documentOf(&row, &run.Manifest{Engine: engine}, "vale")
 		if err != nil {
 			t.Fatal(err)
 		}
 		record := finished.Job{ID: "7", ArrayTask: -1, Submit: at(0), Start: at(100), End: at(200), State: hpc.Failed, ExitCode: 3, HasExit: known, AllocCPUs: 1}
-		ofRecord, err := records.Document(&record, "vale")
+		ofRecord, err := records.Document(&record, "vale", false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,11 +153,11 @@ func TestTasksByName(t *testing.T) {
 	for task := range 3 {
 		name := fmt.Sprintf("5313029_%d", task)
 		row := run.Row{Job: name, Task: -1, Submit: at(0), Start: at(100), End: at(500), State: hpc.Completed, Processors: 1}
-		ofRun, err := records.RunDocument(&row, &run.Manifest{}, "vale")
+		ofRun, err := documentOf(&row, &run.Manifest{}, "vale")
 		if err != nil {
 			t.Fatal(err)
 		}
-		ofRecord, err := records.Document(&finished.Job{ID: name, ArrayTask: -1, Submit: at(0), Start: at(100), End: at(500), State: hpc.Completed, AllocCPUs: 1, Elapsed: -1}, "dale")
+		ofRecord, err := records.Document(&finished.Job{ID: name, ArrayTask: -1, Submit: at(0), Start: at(100), End: at(500), State: hpc.Completed, AllocCPUs: 1, Elapsed: -1}, "dale", false)
 		if err != nil {
 			t.Fatal(err)
 		}
