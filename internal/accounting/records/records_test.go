@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/accounting/records"
 	"rmreplay/internal/finished"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
 )
@@ -85,6 +86,48 @@ func documentOf(row *run.Row, m *run.Manifest, cluster string) ([]byte, error) {
 		return nil, fmt.Errorf("%d documents: %w", len(list), err)
 	}
 	return list[0], nil
+}
+
+// TestLostRuns checks the documents of a job that was preempted, lost its node, and then waited until it was cancelled, and of
+// one that ran again.
+func TestLostRuns(t *testing.T) {
+	lost := []run.Segment{
+		{Start: at(10), End: at(40), EndedBy: rm.Requeue, Eligible: at(3), Nodes: "n1", NodeCount: 1, Processors: 4, PreemptedBy: "high_3"},
+		{Start: at(50), End: at(55), EndedBy: rm.Requeue, Nodes: "n2", NodeCount: 1, Processors: 4},
+	}
+	for _, row := range []run.Row{
+		{Job: "a", Task: -1, RMJob: 5, Submit: at(0), Resubmit: at(55), Eligible: at(57), End: at(70), State: hpc.Cancelled, Segments: lost},
+		{Job: "a", Task: -1, RMJob: 5, Submit: at(0), Resubmit: at(55), Eligible: at(57), Start: at(60), End: at(70), State: hpc.Failed, ExitCode: 1, Nodes: "n3", NodeCount: 1, Processors: 4,
+			Segments: append(lost[:2:2], run.Segment{Start: at(60), End: at(70), EndedBy: rm.Ended, NodeCount: 1, Processors: 4})},
+	} {
+		list, err := records.RunDocuments(&row, &run.Manifest{}, "vale")
+		if err != nil || len(list) != 3 {
+			t.Fatalf("%d documents, %v", len(list), err)
+		}
+		seen := map[int64]bool{}
+		for i, text := range list {
+			j := document.Parse(text, "")
+			seen[j.Run] = true
+			if j.JobID != 5 || j.Marks != 0 || j.Submit.Unix() != at(0).UnixSeconds() || j.Eligible.Unix() != at(3).UnixSeconds() || j.Lost != (i < 2) {
+				t.Errorf("%s: %+v", text, j)
+			}
+			if i == 2 {
+				continue
+			}
+			want := map[bool]string{true: "PREEMPTED", false: "REQUEUED"}[i == 0]
+			if j.State != want || j.Start.Unix() != lost[i].Start.UnixSeconds() || j.End.Unix() != lost[i].End.UnixSeconds() || j.NodeList != lost[i].Nodes ||
+				j.Wait.Known || j.ExitCode.Known || j.CPUHours.Value != 4*lost[i].End.Sub(lost[i].Start).Hours() {
+				t.Errorf("%s: %+v", text, j)
+			}
+		}
+		if len(seen) != 3 {
+			t.Errorf("three runs have the numbers %v", seen)
+		}
+		last := document.Parse(list[2], "")
+		if sums, ok := waits.Sum(&row); last.Wait != (document.Int{Value: int64(sums.Wait.Seconds()), Known: ok}) || ok && sums.Wait != 25*time.Minute {
+			t.Errorf("%s: wait %+v, want %v", list[2], last.Wait, sums.Wait)
+		}
+	}
 }
 
 // Tasks of an array that never started have the array's number on Slurm, and stay jobs of their own. The
