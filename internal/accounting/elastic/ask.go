@@ -196,13 +196,8 @@ func (a *asking) key(key question.Key, innermost bool) (object, error) {
 	case question.Values:
 		f, err = a.of(key.Column)
 		order := object{"_count": "desc"}
-		if m := a.Measures[key.By]; innermost && a.measures[key.By].request != nil {
-			switch {
-			case m.Kind == question.Sum:
-				order = object{name(key.By) + ".sum": "desc"}
-			case m.Kind == question.Count: // of the jobs of a filter
-				order = object{name(key.By) + ".doc_count": "desc"}
-			}
+		if m := a.Measures[key.By]; innermost && m.Kind == question.Sum && a.measures[key.By].request != nil {
+			order = object{name(key.By) + ".sum": "desc"}
 		}
 		kind, body = "terms", object{
 			"size": key.Most, "shard_size": max(shardSize, key.Most), "missing": "", "order": []object{order, {"_key": "asc"}},

@@ -52,7 +52,7 @@ func (f *fields) filter(chosen question.Filter) (object, error) {
 		if _, err := f.of("lost"); err == nil {
 			lost = append(lost, question.Compare{Column: "lost", Op: "=", Value: 1.0})
 		}
-		return f.filter(question.All{question.Known{Column: "start_time"}, question.Known{Column: "end_time"}, lost})
+		return f.filter(lost)
 	case question.Ran:
 		// A job that ran for no time holds no processors.
 		return f.filter(question.All{

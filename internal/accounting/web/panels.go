@@ -106,7 +106,7 @@ var panels = []*panel{
 		"that hour of that weekday.", shape: shapeWeek, draw: drawWeek},
 	{name: "partitions", title: "Top partitions", about: "The ten partitions with the most CPU hours.",
 		shape: shapeTop("partition", "partition", 3)},
-	{name: "names", title: "Top job names", about: "The ten job names with the most jobs.",
+	{name: "names", title: "Top job names", about: "The ten job names with the most runs.",
 		shape: shapeTop("job_name", "job name", 1)},
 	{name: "table", title: "Jobs", about: "One row for each run of a job. The number opens everything that is known of the job.",
 		wide: true, shape: shapeJobs},

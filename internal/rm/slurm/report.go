@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -59,8 +57,6 @@ type Report struct {
 	// Jobs has slurmdbd's records of the jobs, which complete the rows of the run's record; nil
 	// without accounting.
 	Jobs *audit.Jobs
-	// Preemptions are those that slurmctld logged; nil for a run that failed.
-	Preemptions *audit.Preemptions
 	// Comparisons are the comparisons with slurmdbd; none without accounting.
 	Comparisons []Comparison
 }
@@ -93,9 +89,6 @@ func (e *Engine) Report(ctx context.Context, facts *Facts) (*Report, error) {
 			if r.NeverStart, err = e.neverStart(ctx); err == nil {
 				err = e.compare(ctx, r, facts)
 			}
-			if err == nil {
-				r.Preemptions, err = e.preemptions(facts)
-			}
 		}
 	}
 	e.jobs.warnForgotten()
@@ -104,20 +97,6 @@ func (e *Engine) Report(ctx context.Context, facts *Facts) (*Report, error) {
 	stats := e.loop.clock.Stats()
 	r.ClockSteps, r.Computing = stats.InPlace+stats.Driver, stats.Charged
 	return r, err
-}
-
-// preemptions reads which jobs preempted which from slurmctld's log.
-func (e *Engine) preemptions(facts *Facts) (*audit.Preemptions, error) {
-	file, err := os.Open(filepath.Join(e.cfg.LogDir, "slurmctld.log"))
-	if err != nil {
-		return nil, fmt.Errorf("reading who preempted whom: %w", err)
-	}
-	defer file.Close()
-	p, err := audit.ReadPreemptions(file, facts.Rows)
-	if err != nil {
-		return nil, fmt.Errorf("reading who preempted whom: %s: %w", file.Name(), err)
-	}
-	return p, nil
 }
 
 // takeWarnings returns the warnings since the last call.
