@@ -306,6 +306,9 @@ func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDi
 	}, lead)
 }
 
+// mostAfter is how long an interrupted replay asks slurmdbd, in real time.
+const mostAfter = 10 * time.Second
+
 // play starts Slurm, plays the workload, audits the result and stops Slurm. It returns a
 // function that completes the manifest, also after an error.
 func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record *run.Writer, hooks Hooks) (complete func(*run.Manifest), err error) {
@@ -333,6 +336,12 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	var facts *slurm.Facts
 	if err == nil {
 		facts = factsOf(p, record)
+	}
+	if interrupted(ctx, err) {
+		soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), mostAfter)
+		amend, _ := engine.Interrupted(soon) // the record is as good without slurmdbd's answer, but for what it knows alone
+		err = errors.Join(err, record.Amend(amend))
+		cancel()
 	}
 	report, rerr := engine.Report(ctx, facts)
 	if err == nil {

@@ -99,6 +99,30 @@ func (e *Engine) Report(ctx context.Context, facts *Facts) (*Report, error) {
 	return r, err
 }
 
+// Interrupted returns what completes the rows of a run that was interrupted: the priorities of jobs that run, and what
+// slurmdbd knows of all jobs. It runs virtual time as [Engine.Report] does.
+func (e *Engine) Interrupted(ctx context.Context) (amend func(*run.Row), err error) {
+	priorities := map[uint32]uint32{}
+	for number := range e.jobs.running {
+		if in := e.jobs.byNumber[number]; in != nil {
+			priorities[number] = in.priority
+		}
+	}
+	var jobs *audit.Jobs
+	text, err := e.sacct(ctx)
+	if err == nil && text != "" {
+		jobs, err = audit.ParseJobs(text)
+	}
+	return func(row *run.Row) {
+		if row.Priority == 0 && row.End == 0 {
+			row.Priority = priorities[row.RMJob]
+		}
+		if jobs != nil {
+			jobs.Amend(row)
+		}
+	}, err
+}
+
 // takeWarnings returns the warnings since the last call.
 func (e *Engine) takeWarnings() []Warning {
 	w := e.loop.warnings
