@@ -236,6 +236,9 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	if text := e.foreseen.notice(p.workload.Jobs.Len()); text != "" {
 		hooks.Notice(text)
 	}
+	if text := replay.BeforeWindow(p.workload); text != "" {
+		hooks.Notice(text)
+	}
 	manifest, err := p.manifest(one)
 	if err != nil {
 		return nil, err
@@ -306,9 +309,6 @@ func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDi
 	}, lead)
 }
 
-// mostAfter is how long an interrupted replay asks slurmdbd, in real time.
-const mostAfter = 10 * time.Second
-
 // play starts Slurm, plays the workload, audits the result and stops Slurm. It returns a
 // function that completes the manifest, also after an error.
 func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record *run.Writer, hooks Hooks) (complete func(*run.Manifest), err error) {
@@ -338,10 +338,7 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 		facts = factsOf(p, record)
 	}
 	if interrupted(ctx, err) {
-		soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), mostAfter)
-		amend, _ := engine.Interrupted(soon) // the record is as good without slurmdbd's answer, but for what it knows alone
-		err = errors.Join(err, record.Amend(amend))
-		cancel()
+		err = errors.Join(err, record.Amend(engine.Interrupted()))
 	}
 	report, rerr := engine.Report(ctx, facts)
 	if err == nil {

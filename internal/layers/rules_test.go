@@ -169,7 +169,7 @@ var rules = []rule{
 	}, computes,
 		"the model of Slurm's scheduler reads Slurm's files as Slurm's engine does, and decides without it"},
 
-	{"use cases", "internal/replay", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/ioaware/driver", "internal/rm", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/session"}, computes,
+	{"use cases", "internal/replay", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/ioaware/driver", "internal/quantity", "internal/rm", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/session"}, computes,
 		"the loop drives a resource manager; its caller chooses which"},
 	{"use cases", "internal/waits", []string{"internal/hpc", "internal/rm", "internal/run"}, computes,
 		"why a job waited is a function of its row alone, so that all commands say the same"},

@@ -225,7 +225,7 @@ func measureOf(m question.Measure, jobs []job, c question.Clock) any {
 			n, _ := asNumber(v)
 			numbers = append(numbers, n)
 		case nil:
-			if m.Kind == question.Unused && limited && ran && j["start_time"] != nil {
+			if m.Kind == question.Unused && limited && ran && j["start_time"] != nil && j["lost"] != int64(1) {
 				product(max(0, limit-elapsed), "cpus")
 			}
 		}

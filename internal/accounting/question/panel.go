@@ -124,7 +124,7 @@ var (
 	sumFailed     = Measure{Kind: Sum, Column: "cpu_hours", Where: Failed{}}
 	meanWait      = Measure{Kind: Mean, Column: "wait_s"}
 	meanEligible  = Measure{Kind: Mean, Column: "wait_since_eligible_s"}
-	unused        = Measure{Kind: Unused, Where: last}
+	unused        = Measure{Kind: Unused}
 	started       = Known{Column: "start_time"} // a job that never ran has no start
 )
 

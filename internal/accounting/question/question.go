@@ -120,7 +120,7 @@ const (
 	Mean
 	Least
 	Most
-	Unused // CPU seconds that jobs asked for by their limits and did not use
+	Unused // CPU seconds that jobs asked for by their limits and did not use; none of a run that was lost
 	Moment // sum of the seconds from Since to the column, an instant, times the column Times
 )
 

@@ -50,8 +50,8 @@ func class(n int64, classes float64) int64 {
 const LimitUsed = "floor(least(20::DOUBLE * elapsed_s / limit_s, 20))"
 
 // Unused is the SQL of the CPU seconds that a job asked for by its limit and did not use. One that ran beyond its
-// limit used all; it is NULL for one that never ran.
-const Unused = "cpus::DOUBLE * CASE WHEN start_time IS NULL THEN NULL WHEN elapsed_s >= limit_s THEN 0 " +
+// limit used all; it is NULL for one that never ran, and for a run that was lost.
+const Unused = "cpus::DOUBLE * CASE WHEN start_time IS NULL OR lost = 1 THEN NULL WHEN elapsed_s >= limit_s THEN 0 " +
 	"ELSE limit_s::DOUBLE - elapsed_s END"
 
 // Started is the SQL of whether a job has run.
@@ -91,7 +91,7 @@ var Measures = map[string]string{
 	"wait_since_eligible_s": "sum(wait_since_eligible_s)::DOUBLE",
 	"elapsed_s":             "sum(elapsed_s)::DOUBLE", "cpu_hours": "sum(cpu_hours)", "failed_cpu_hours": "sum(cpu_hours) FILTER (" +
 		Failed("state") + ")",
-	"unused": "sum(" + Unused + ") FILTER (" + Last + ")", "node_hours": "sum(node_hours)", "gpu_hours": "sum(gpu_hours)",
+	"unused": "sum(" + Unused + ")", "node_hours": "sum(node_hours)", "gpu_hours": "sum(gpu_hours)",
 	"cpus": "sum(cpus)::DOUBLE", "cpu_starts": "sum(cpus::DOUBLE * " + sinceQuarter("start_time") + ")",
 	"cpu_ends":  "sum(cpus::DOUBLE * " + sinceQuarter("end_time") + ")",
 	"first_end": "min(end_time)", "last_end": "max(end_time)",

@@ -99,9 +99,14 @@ func (e *Engine) Report(ctx context.Context, facts *Facts) (*Report, error) {
 	return r, err
 }
 
+// mostAfter is how long an interrupted run asks slurmdbd, in real time.
+const mostAfter = 10 * time.Second
+
 // Interrupted returns what completes the rows of a run that was interrupted: the priorities of jobs that run, and what
-// slurmdbd knows of all jobs. It runs virtual time as [Engine.Report] does.
-func (e *Engine) Interrupted(ctx context.Context) (amend func(*run.Row), err error) {
+// slurmdbd alone knows of all jobs, if it answers soon. It runs virtual time as [Engine.Report] does.
+func (e *Engine) Interrupted() (amend func(*run.Row)) {
+	ctx, cancel := context.WithTimeout(context.Background(), mostAfter)
+	defer cancel()
 	priorities := map[uint32]uint32{}
 	for number := range e.jobs.running {
 		if in := e.jobs.byNumber[number]; in != nil {
@@ -109,9 +114,10 @@ func (e *Engine) Interrupted(ctx context.Context) (amend func(*run.Row), err err
 		}
 	}
 	var jobs *audit.Jobs
-	text, err := e.sacct(ctx)
-	if err == nil && text != "" {
-		jobs, err = audit.ParseJobs(text)
+	if text, err := e.sacct(ctx); err == nil && text != "" {
+		if known, err := audit.ParseJobs(text); err == nil {
+			jobs = known
+		}
 	}
 	return func(row *run.Row) {
 		if row.Priority == 0 && row.End == 0 {
@@ -120,7 +126,7 @@ func (e *Engine) Interrupted(ctx context.Context) (amend func(*run.Row), err err
 		if jobs != nil {
 			jobs.Amend(row)
 		}
-	}, err
+	}
 }
 
 // takeWarnings returns the warnings since the last call.
