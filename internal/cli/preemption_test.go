@@ -18,6 +18,7 @@ import (
 
 	"rmreplay/internal/explain"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits/waitstest"
@@ -42,8 +43,7 @@ func TestPreemptionDay(t *testing.T) {
 	kinds := [][2]string{{"qos", "REQUEUE"}, {"partition_prio", "CANCEL"}, {"qos", "SUSPEND,GANG"}}
 	rmreplay(t, "workload", "generate", "example", "--seed", "1", "-o", site)
 	if os.Getenv("RMREPLAY_LONG_TESTS") == "" {
-		rmreplay(t, "workload", "transform", filepath.Join(site, "day.jsonl"), "--start", "2024-03-05T08:00", "--end", "2024-03-05T11:00",
-			"--filter", `partition != "gpu" and qos != "long" and nodes <= 4 and time_limit_s <= 4 * 3600`, "-o", day)
+		morning(t, site, day)
 	} else {
 		day, nodes = filepath.Join(site, "day.jsonl"), 36
 		kinds = append(kinds, [][2]string{{"partition_prio", "REQUEUE"}, {"qos", "CANCEL"}, {"partition_prio", "SUSPEND,GANG"}}...)
@@ -70,6 +70,107 @@ func TestPreemptionDay(t *testing.T) {
 				waitstest.Check(t, dir)
 			})
 		}
+	}
+}
+
+// morning keeps the example's small jobs of three hours.
+func morning(t *testing.T, site, day string) {
+	t.Helper()
+	rmreplay(t, "workload", "transform", filepath.Join(site, "day.jsonl"), "--start", "2024-03-05T08:00", "--end", "2024-03-05T11:00",
+		"--filter", `partition != "gpu" and qos != "long" and nodes <= 4 and time_limit_s <= 4 * 3600`, "-o", day)
+}
+
+// TestInterruptedPreemptions interrupts a replay after some preemptions. Its record, and what was on the disk before, which a
+// killed replay leaves, have the lost runs of the whole replay until then, and the priorities of jobs that run.
+func TestInterruptedPreemptions(t *testing.T) {
+	needSlurm(t)
+	scratch := t.TempDir()
+	day, site := filepath.Join(scratch, "day.jsonl"), filepath.Join(scratch, "site")
+	rmreplay(t, "workload", "generate", "example", "--seed", "1", "-o", site)
+	morning(t, site, day)
+	makeUrgent(t, day)
+	cluster := preempting(t, site, "qos", "REQUEUE", 8)
+	records := map[string]string{"whole": "", "interrupted": "", "killed": ""}
+	for name := range records {
+		records[name] = filepath.Join(scratch, name)
+	}
+	lost := func(rows []run.Row) (n int) {
+		for _, row := range rows {
+			n += row.Restarts
+		}
+		return n
+	}
+	cmd := exec.Command(program(t), "replay", day, "--cluster", cluster, "-o", records["interrupted"], "-q")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // it says that it was interrupted
+		close(ended)
+	}()
+	for seen := 0; seen < 4; {
+		select {
+		case <-ended:
+			t.Fatal("the replay ended before it was interrupted")
+		case <-time.After(50 * time.Millisecond):
+		}
+		if r, err := run.Open(records["interrupted"]); err == nil && r.Live {
+			if rows, err := r.Jobs(); err == nil {
+				seen = lost(rows)
+			}
+		}
+	}
+	for _, name := range []string{"manifest.json", "journal.jsonl"} {
+		text, err := os.ReadFile(filepath.Join(records["interrupted"], name))
+		if err == nil {
+			err = os.MkdirAll(records["killed"], 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(records["killed"], name), text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	rmreplay(t, "replay", day, "--cluster", cluster, "-o", records["whole"], "-q")
+	rows := map[string]map[string]run.Row{}
+	for name, dir := range records {
+		r, err := run.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := r.Jobs()
+		if err != nil || lost(list) < 4 {
+			t.Fatalf("%s: %d lost runs, %v", name, lost(list), err)
+		}
+		rows[name] = map[string]run.Row{}
+		for _, row := range list {
+			rows[name][fmt.Sprint(row.Job, row.Task)] = row
+		}
+	}
+	running := 0
+	for _, name := range []string{"interrupted", "killed"} {
+		for id, row := range rows[name] {
+			whole := rows["whole"][id]
+			for i, s := range row.Segments {
+				if s.EndedBy == rm.Requeue && (i >= len(whole.Segments) || s.PreemptedBy == "" || !cmp.Equal(s, whole.Segments[i])) {
+					t.Errorf("%s: job %s, run %d: %+v, want one of %+v", name, id, i, s, whole.Segments)
+				}
+			}
+			if name == "interrupted" && row.State == hpc.Running && row.Start.UnixSeconds() == whole.Start.UnixSeconds() {
+				if running++; row.Priority == 0 || row.Priority != whole.Priority {
+					t.Errorf("job %s has run with priority %d, want %d", id, row.Priority, whole.Priority)
+				}
+			}
+		}
+	}
+	if running == 0 {
+		t.Error("no job ran when the replay was interrupted")
 	}
 }
 

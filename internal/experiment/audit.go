@@ -51,11 +51,6 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 			return err
 		}
 	}
-	if report.Preemptions != nil {
-		if err := record.Amend(report.Preemptions.Amend); err != nil {
-			return err
-		}
-	}
 	for _, c := range report.Comparisons {
 		if err := warnOfDifferences(record, c.Code, c.What, c.Differences, c.Err); err != nil {
 			return err

@@ -236,6 +236,9 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	if text := e.foreseen.notice(p.workload.Jobs.Len()); text != "" {
 		hooks.Notice(text)
 	}
+	if text := replay.BeforeWindow(p.workload); text != "" {
+		hooks.Notice(text)
+	}
 	manifest, err := p.manifest(one)
 	if err != nil {
 		return nil, err
@@ -333,6 +336,9 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	var facts *slurm.Facts
 	if err == nil {
 		facts = factsOf(p, record)
+	}
+	if interrupted(ctx, err) {
+		err = errors.Join(err, record.Amend(engine.Interrupted()))
 	}
 	report, rerr := engine.Report(ctx, facts)
 	if err == nil {

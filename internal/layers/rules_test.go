@@ -169,7 +169,7 @@ var rules = []rule{
 	}, computes,
 		"the model of Slurm's scheduler reads Slurm's files as Slurm's engine does, and decides without it"},
 
-	{"use cases", "internal/replay", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/ioaware/driver", "internal/rm", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/session"}, computes,
+	{"use cases", "internal/replay", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/ioaware/driver", "internal/quantity", "internal/rm", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/session"}, computes,
 		"the loop drives a resource manager; its caller chooses which"},
 	{"use cases", "internal/waits", []string{"internal/hpc", "internal/rm", "internal/run"}, computes,
 		"why a job waited is a function of its row alone, so that all commands say the same"},
@@ -287,7 +287,7 @@ var rules = []rule{
 		"tests of every package fill a store with the same synthetic jobs"},
 	{"accounting", "internal/accounting/intake", []string{"internal/accounting/store", "internal/wal"}, offline,
 		"documents come in the same way whoever sends them; it knows no protocol"},
-	{"accounting", "internal/accounting/records", []string{"internal/accounting/document", "internal/finished", "internal/hpc", "internal/lines", "internal/run", "internal/slurmspec", "internal/waits"}, computes,
+	{"accounting", "internal/accounting/records", []string{"internal/accounting/document", "internal/finished", "internal/hpc", "internal/lines", "internal/rm", "internal/run", "internal/slurmspec", "internal/waits"}, computes,
 		"a finished job is a document, whichever source recorded it"},
 	{"accounting", "internal/accounting/receive", []string{"internal/access", "internal/accounting/document", "internal/accounting/intake", "internal/accounting/store", "internal/origin"}, nil,
 		"the server of documents; search and pages register beside it and are not known to it"},

@@ -71,6 +71,7 @@ func Parts(s *Snapshot, zone *time.Location, left time.Duration, known bool) []P
 	parts := []Part{
 		{3, p.Now.Std().In(zone).Format("2006-01-02 15:04")},
 		{0, fmt.Sprintf("%3.0f%%", 100*Share(p))},
+		beforeWindow(p, zone),
 		{4, fmt.Sprintf("ended %d of %d", p.Ended, p.Tasks)},
 		utilization(p),
 		{5, fmt.Sprintf("%.0fx", p.Now.Sub(p.Begin).Seconds()/max(1e-3, s.Elapsed.Seconds()))},
@@ -81,6 +82,14 @@ func Parts(s *Snapshot, zone *time.Location, left time.Duration, known bool) []P
 		parts = append(parts, Part{5, fmt.Sprintf("rejected %d", p.Refused)})
 	}
 	return append(parts, Remaining(left, known && Share(p) < 1))
+}
+
+// beforeWindow says that a run plays the time before its window, and when that begins.
+func beforeWindow(p *replay.Progress, zone *time.Location) Part {
+	if p.Now >= p.Window {
+		return Part{}
+	}
+	return Part{2, "before the window (" + p.Window.Std().In(zone).Format("2006-01-02 15:04") + ")"}
 }
 
 // utilization is the share of the processors that jobs hold.

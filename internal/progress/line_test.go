@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -39,6 +40,20 @@ func TestLine(t *testing.T) {
 		if n := utf8.RuneCountInString(Fit(width, parts...)); n > width {
 			t.Errorf("%d characters in %d columns", n, width)
 		}
+	}
+}
+
+// Before the window the line says when it begins.
+func TestBeforeWindow(t *testing.T) {
+	early := busy
+	early.Window = early.Now.Add(time.Hour)
+	parts := Parts(&early, time.UTC, 0, false)
+	if got, want := Fit(79, parts...), "2024-03-05 14:46   73%  before the window (2024-03-05 15:46)"; !strings.HasPrefix(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	early.Window = early.Now
+	if got := Fit(0, Parts(&early, time.UTC, 0, false)...); strings.Contains(got, "window") {
+		t.Errorf("in the window: %q", got)
 	}
 }
 

@@ -52,6 +52,8 @@ type Progress struct {
 	Submitted, Pending, Running, Ended, Refused int
 	// LastInput is the instant of the workload's last input.
 	LastInput hpc.Time
+	// Window is when the workload's window begins; 0 for a workload without one.
+	Window hpc.Time
 	Load
 }
 
@@ -145,6 +147,7 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 		expected: map[int]expectation{}, requeues: map[int]int{}, reasons: map[int]string{}, presets: newPresets(w),
 	}
 	p.progress.Begin, p.progress.Processors, p.countedTo = manager.Now(), opts.Processors, manager.Now()
+	p.progress.Window = w.Start
 	if err := p.load(w); err != nil {
 		return Result{}, err
 	}

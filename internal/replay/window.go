@@ -1,10 +1,12 @@
 package replay
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/workload"
 )
@@ -21,6 +23,24 @@ func NewWindow(w *workload.Workload) rm.Window {
 	slices.Sort(win.Users)
 	win.Users = slices.Compact(win.Users)
 	return win
+}
+
+// BeforeWindow says for people what is played before a workload's window, and why; empty for a workload that begins with
+// its window.
+func BeforeWindow(w *workload.Workload) string {
+	jobs := 0
+	for _, job := range w.Jobs.All() {
+		if w.Preset(job) {
+			jobs++
+		}
+	}
+	begin := w.Begin()
+	if begin >= w.Start || jobs == 0 {
+		return ""
+	}
+	const layout = "2006-01-02 15:04 MST"
+	return fmt.Sprintf("plays %s to %s before the window: %s when it begins, and started then", begin.Std().UTC().Format(layout),
+		w.Start.Std().UTC().Format(layout), quantity.Counted(jobs, "job runs", "jobs run"))
 }
 
 // namedFirst returns, for each reservation, the first submission to it among the jobs that are pending

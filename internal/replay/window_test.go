@@ -186,6 +186,19 @@ free COMPLETED 3600-3660 n2
 	}
 }
 
+func TestBeforeWindow(t *testing.T) {
+	w := &workload.Workload{Start: after(0), Epoch: after(-7200)}
+	w.Jobs = workload.JobsOf(windowJob("running", -7200, 60, 14400, ran("n1", -3600, 60)), windowJob("later", 60, 60, 120))
+	got := replay.BeforeWindow(w)
+	if want := "plays 2024-10-03 22:59 UTC to 2024-10-04 00:00 UTC before the window: 1\u00a0job runs when it begins, and started then"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	w.Start = 0
+	if got := replay.BeforeWindow(w); got != "" {
+		t.Errorf("without a window: %q", got)
+	}
+}
+
 // A preset job that was suspended ends at its recorded end. The replay reports a preset job that
 // no longer runs when the window begins.
 func TestPresetsThatRunLonger(t *testing.T) {

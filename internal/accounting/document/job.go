@@ -46,7 +46,10 @@ type Job struct {
 	// document has them.
 	Run int64
 
-	State                        string // as the document has it: COMPLETED, PENDING of a requeued run, ...
+	State string // as the document has it: COMPLETED, PENDING of a requeued run, ...
+	// Lost says that the run was lost: the job went back to the queue. Slurm's documents of such runs have the state
+	// PENDING, and sacct's REQUEUED. One with PREEMPTED or NODE_FAIL may be the job's last, unless the document says more.
+	Lost                         bool
 	Submit, Eligible, Start, End time.Time
 	// Elapsed and Limit are in seconds. Limit is unknown for a job without a limit.
 	Elapsed, Limit Int

@@ -271,6 +271,10 @@ func init() {
 	registerText("features", func(j *Job) *string { return &j.Features })
 	registerText("tres_req", func(j *Job) *string { return &j.TRESReq })
 	registerText("tres_alloc", func(j *Job) *string { return &j.TRESAlloc })
+	register("lost", func(p *parser, v value) bool {
+		p.job.Lost = v.kind == 't'
+		return v.kind == 't' || v.kind == 'f'
+	})
 	register(WaitsKey, func(p *parser, v value) bool {
 		p.waits = v.text
 		return v.kind == '"'
@@ -293,7 +297,7 @@ func init() {
 var unread = keys("@queue_wait", "cpu_hours", "pack_job_id", "pack_job_offset", "tres_req_raw", "tres_alloc_raw",
 	"submit_line", "array_task_str", "req_cpus", "req_nodes", "req_cpus_per_node", "req_mem", "req_mem_per_node",
 	"req_mem_per_cpu", "req_gpus", "req_gres", "licenses", "suspended", "run_time", "restarts", "held", "flags",
-	"used_memory", "moved_bytes", "whole_line")
+	"used_memory", "moved_bytes", "whole_line", "preempted_by")
 
 func keys(names ...string) map[string]bool {
 	set := make(map[string]bool, len(names))
@@ -384,6 +388,7 @@ func (p *parser) finish(text []byte) {
 	if j.Marks&NotJSON == 0 && !j.Finished() {
 		j.Marks |= StartEvent
 	}
+	j.Lost = (j.Lost || j.State == "PENDING" || j.State == "REQUEUED") && !j.Start.IsZero() && !j.End.IsZero()
 	if p.given&(1<<clusterBit) == 0 {
 		j.Marks |= NoCluster
 	}

@@ -21,6 +21,9 @@ const sinceEligible = "since_eligible"
 // its wait does not count, as in metrics.
 const WaitsPreset = "preset"
 
+// WaitsLost is the text of a run that was lost. The document of the job's last run has the whole wait.
+const WaitsLost = "lost"
+
 // WaitsText writes a job's wait for its document, in whole seconds: "dependency=60,unknown=0,since_eligible=0". The
 // parts are rounded so that their sum is the rounded wait.
 func WaitsText(s *waits.Sums) string {
@@ -80,7 +83,7 @@ func (p *parser) told() bool {
 	switch p.waits {
 	case "":
 		return false
-	case WaitsPreset:
+	case WaitsPreset, WaitsLost:
 		return true
 	}
 	var wait, since Int

@@ -369,7 +369,7 @@ func (a *asking) unused() (measure, error) {
 		return unknown, err
 	}
 	known, err := a.fields.filter(question.All{question.Known{Column: "start_time"}, question.Known{Column: "cpus"},
-		question.Known{Column: "limit_s"}, question.Known{Column: "elapsed_s"}})
+		question.Known{Column: "limit_s"}, question.Known{Column: "elapsed_s"}, question.Not{Of: question.Lost{}}})
 	if err != nil {
 		return unknown, err
 	}

@@ -80,6 +80,9 @@ func (c columns) filter(f question.Filter) (part, error) {
 	case question.Failed:
 		state, err := c.column("state")
 		return part{text: rollup.Failed(known(state))}, err
+	case question.Lost:
+		_, err := c.column("lost")
+		return part{text: rollup.Lost}, err
 	case question.Ran:
 		_, err := c.column("start_time") // of which cells know nothing
 		return part{text: rollup.Ran}, err

@@ -86,6 +86,8 @@ func holds(f question.Filter, j job, c question.Clock) bool {
 	case question.Failed:
 		state, _ := j["state"].(string)
 		return slices.Contains(question.FailedStates, state)
+	case question.Lost:
+		return j["lost"] == int64(1)
 	case question.Ran:
 		cpus, _ := j["cpus"].(int64)
 		start, began := j["start_time"].(time.Time)
@@ -223,7 +225,7 @@ func measureOf(m question.Measure, jobs []job, c question.Clock) any {
 			n, _ := asNumber(v)
 			numbers = append(numbers, n)
 		case nil:
-			if m.Kind == question.Unused && limited && ran && j["start_time"] != nil {
+			if m.Kind == question.Unused && limited && ran && j["start_time"] != nil && j["lost"] != int64(1) {
 				product(max(0, limit-elapsed), "cpus")
 			}
 		}

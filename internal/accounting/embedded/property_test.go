@@ -40,7 +40,7 @@ func randomEntry(r *rand.Rand, seq int64) store.Entry {
 		"state": pick(r, "COMPLETED", "COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "PENDING", "DEADLINE", "completed"), "username": pick(r, names...),
 		"account": pick(r, "a1", "a2", "a3", "A1"), "partition": pick(r, "p1", "p2", "p3"), "qos": pick(r, "high", "low"), "job_name": pick(r, names...) + pick(r, "", "1", "2"),
 		"total_cpus": r.IntN(200), "total_nodes": r.IntN(20), "time_limit": 60 * r.IntN(600), "exit_code": fmt.Sprintf("%d:%d", r.IntN(3), r.IntN(2)*9),
-		"tres_alloc": "gres/gpu=2,mem=4G",
+		"tres_alloc": "gres/gpu=2,mem=4G", "lost": r.IntN(6) == 0,
 	} {
 		if r.IntN(12) > 0 {
 			members[name] = v

@@ -161,7 +161,7 @@ func (p *plan) over(c cells, days string, gaps []gap) (statement part, ok bool) 
 	}
 	number := "NULL::BIGINT"
 	if _, ok := c.columns["count(*)"]; ok {
-		number = "sum(jobs)::BIGINT"
+		number = "sum(runs)::BIGINT"
 	}
 	named := func(text string) bool { return strings.Contains(text, "cluster") }
 	source := c.source(days, gaps, inside, slices.ContainsFunc(slices.Concat(groups...), named) ||

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Filter chooses jobs. It is an [All], [Any], [Not], [Known], [Compare], [Like], [Failed] or [Ran]. A job
+// Filter chooses jobs. It is an [All], [Any], [Not], [Known], [Compare], [Like], [Failed], [Lost] or [Ran]. A job
 // without a value of a column matches no comparison with it.
 type Filter interface{ filter() }
 
@@ -45,6 +45,9 @@ type Failed struct{}
 // FailedStates are the states of failed jobs.
 var FailedStates = []string{"FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"}
 
+// Lost holds for runs that were lost: their jobs went back to the queue. Each job has one run that was not.
+type Lost struct{}
+
 // Ran holds for jobs that held processors from an instant to another one.
 type Ran struct{}
 
@@ -55,6 +58,7 @@ func (Known) filter()   {}
 func (Compare) filter() {}
 func (Like) filter()    {}
 func (Failed) filter()  {}
+func (Lost) filter()    {}
 func (Ran) filter()     {}
 
 // longestPattern is how many characters a pattern has at most. A match takes time in proportion to the pattern

@@ -72,7 +72,7 @@ var lacks = []Filter{
 	NoGPUs: without("gpus"), NoLimit: without("limit_s"),
 }
 
-func without(column string) Filter { return All{started, Not{Of: Known{Column: column}}} }
+func without(column string) Filter { return All{started, last, Not{Of: Known{Column: column}}} }
 
 // Lacks asks how many of the view's jobs there are of each [Lack], in the order of the constants, and of all.
 func (v View) Lacks() Question {
@@ -115,8 +115,10 @@ func (p *Panel) lacking(list ...Lacking) *Panel {
 var (
 	completedJobs = Compare{Column: "state", Op: "=", Value: "COMPLETED"}
 	otherJobs     = Not{Of: Any{completedJobs, Failed{}}}
-	countJobs     = Measure{Kind: Count}
-	countFailed   = Measure{Kind: Count, Where: Failed{}}
+	last          = Not{Of: Lost{}} // each job has one such run
+	countRuns     = Measure{Kind: Count}
+	countJobs     = Measure{Kind: Count, Where: last}
+	countFailed   = Measure{Kind: Count, Where: All{Failed{}, last}}
 	sumElapsed    = Measure{Kind: Sum, Column: "elapsed_s"}
 	sumUsed       = Measure{Kind: Sum, Column: "cpu_hours"}
 	sumFailed     = Measure{Kind: Sum, Column: "cpu_hours", Where: Failed{}}
@@ -152,7 +154,7 @@ func overTime(more ...Key) func(v View) []Key {
 	return func(v View) []Key { return append([]Key{Instants{Column: "end_time", Edges: v.Edges}}, more...) }
 }
 
-// aboutStarted makes the panel of one question about the jobs that ran.
+// aboutStarted makes the panel of one question about the runs of a filter.
 func aboutStarted(where Filter, measures []Measure, by ...Key) *Panel {
 	return &Panel{Questions: func(v View) []Question {
 		return []Question{{Where: All{v.Ended(), started, where}, By: by, Measures: measures, Clock: v.Clock()}}
@@ -160,14 +162,14 @@ func aboutStarted(where Filter, measures []Measure, by ...Key) *Panel {
 }
 
 // byClass asks for the jobs that ran by the classes of a column.
-func byClass(each int, column string) *Panel {
-	return aboutStarted(All{}, []Measure{countJobs, sumUsed}, Classes{Column: column, Each: each})
+func byClass(each int, column string, where Filter) *Panel {
+	return aboutStarted(where, []Measure{countRuns, sumUsed}, Classes{Column: column, Each: each})
 }
 
 // byValue asks for the first ten values of a column.
 func byValue(column string, by int) *Panel {
 	return about(fixed(Values{Column: column, Most: 10, By: by, First: true}),
-		countJobs, sumElapsed, sumUsed, meanWait, meanEligible, countFailed, unused)
+		countJobs, sumElapsed, sumUsed, meanWait, meanEligible, countFailed, unused, countRuns)
 }
 
 // sumParts are the sums of the parts of the waits, in the order of [waits.Parts].
@@ -185,29 +187,31 @@ var Panels = map[string]*Panel{
 		lacking(notIn(NoCPUs, "the CPU hours", "how many processors", 6),
 			notIn(NoNodes, "the node hours", "how many nodes", 9),
 			notIn(NoGPUs, "the GPU hours", "how many GPUs", 10), noUnused),
-	"jobs":        about(overTime(Values{Column: "state", Most: 100}), countJobs),
+	"jobs":        about(overTime(Values{Column: "state", Most: 100}), countRuns, countJobs),
 	"utilization": (&Panel{Questions: askUtilization, Rows: rowsOfUtilization}).lacking(notIn(NoCPUs, "it", "how many processors", 0)),
 	"shares": about(fixed(Values{Column: "partition", Most: 300, By: 1}, Values{Column: "qos", Most: 100}),
-		sumUsed, countJobs).lacking(noCPUHours),
+		sumUsed, countJobs, countRuns).lacking(noCPUHours),
 	"users": byValue("user_name", 1), "accounts": byValue("account", 2),
-	"partitions": byValue("partition", 2), "names": byValue("job_name", 0),
-	"waits": byClass(2, "wait_s").lacking(neverRan, noWait), "runs": byClass(2, "elapsed_s").lacking(neverRan),
-	"sizes":   byClass(1, "nodes").lacking(neverRan, noNodes),
+	"partitions": byValue("partition", 2), "names": byValue("job_name", 7),
+	"waits": byClass(2, "wait_s", All{}).lacking(neverRan, noWait), "runs": byClass(2, "elapsed_s", last).lacking(neverRan),
+	"sizes":   byClass(1, "nodes", last).lacking(neverRan, noNodes),
 	"reasons": about(fixed(), append([]Measure{meanWait}, sumParts()...)...),
 	"groups": about(func(v View) []Key {
 		return []Key{Values{Column: cmp.Or(v.By, "partition"), Most: 10, By: 1, First: true}}
 	},
-		append([]Measure{countJobs, {Kind: Sum, Column: "wait_s"}, meanWait, meanEligible}, sumParts()...)...),
-	"requested": aboutStarted(All{}, []Measure{countJobs, sumUsed}, Steps{Column: "limit_used", Width: 5, Count: 21}).
+		append(append([]Measure{countJobs, {Kind: Sum, Column: "wait_s"}, meanWait, meanEligible}, sumParts()...), countRuns)...),
+	"requested": aboutStarted(last, []Measure{countRuns, sumUsed}, Steps{Column: "limit_used", Width: 5, Count: 21}).
 		lacking(neverRan, noLimit),
-	"limits": aboutStarted(Compare{Column: "limit_s", Op: ">", Value: 0.0}, []Measure{countJobs, sumUsed},
+	"limits": aboutStarted(All{Compare{Column: "limit_s", Op: ">", Value: 0.0}, last}, []Measure{countRuns, sumUsed},
 		Classes{Column: "limit_s", Each: 1}, Classes{Column: "elapsed_s", Each: 1}).lacking(neverRan, noLimit),
 	"waste": about(overTime(), Measure{Kind: Sum, Column: "cpu_hours", Where: completedJobs}, sumFailed,
 		Measure{Kind: Sum, Column: "cpu_hours", Where: otherJobs}, unused,
-		Measure{Kind: Count, Where: completedJobs}, countFailed, Measure{Kind: Count, Where: otherJobs}).
+		Measure{Kind: Count, Where: completedJobs}, Measure{Kind: Count, Where: Failed{}}, Measure{Kind: Count, Where: otherJobs}).
 		lacking(noCPUHours, noUnused),
-	"exits": about(overTime(Values{Column: Exit, Most: 500}), countJobs),
-	"week":  about(fixed(WeekHours{}), countJobs, meanWait),
+	"exits": {Questions: func(v View) []Question {
+		return []Question{{Where: All{v.Ended(), last}, By: overTime(Values{Column: Exit, Most: 500})(v), Measures: []Measure{countRuns}, Clock: v.Clock()}}
+	}},
+	"week": about(fixed(WeekHours{}), countJobs, meanWait),
 }
 
 // askUtilization asks which processors jobs began to hold in each bucket, and before them all, and which they

@@ -77,7 +77,7 @@ const Exit = "exit"
 type Values struct {
 	Column string
 	// Most is how many buckets there are at most within one of the outer key: those with the highest measure By,
-	// a count or a sum of all jobs, or those with the most jobs where a key comes further inside. Of equal ones,
+	// a count, or a sum of all jobs, or those with the most jobs where a key comes further inside. Of equal ones,
 	// the first texts are taken. The question has a [Count] of all jobs, and nothing but Values stands within Values.
 	Most, By int
 	First    bool // others are not wanted; without it, an answer notes how many jobs it leaves out
@@ -114,13 +114,13 @@ type Kind int
 // The kinds of measures. A row has an int64 for Count and Distinct, and a float64 for the others, or
 // nil where no job of the bucket has the column. Instants are in milliseconds since 1970.
 const (
-	Count    Kind = iota // jobs
+	Count    Kind = iota // runs: jobs are those that were not [Lost]
 	Distinct             // different values of the column, a text
 	Sum
 	Mean
 	Least
 	Most
-	Unused // CPU seconds that jobs asked for by their limits and did not use
+	Unused // CPU seconds that jobs asked for by their limits and did not use; none of a run that was lost
 	Moment // sum of the seconds from Since to the column, an instant, times the column Times
 )
 

@@ -21,7 +21,7 @@ func FuzzDocument(f *testing.F) {
 			Number: number, ID: id, Cluster: cluster, User: user, Name: name, State: hpc.State(state), AllocTRES: tres, NodeList: nodes,
 			Submit: hpc.Unix(submit % 4e9), Start: hpc.Unix(submit%4e9 + wait%1e6), End: hpc.Unix(submit%4e9 + wait%1e6 + ran%1e9), Elapsed: -1, ExitCode: code, HasExit: true, AllocCPUs: cpus,
 		}
-		text, err := records.Document(job, "other")
+		text, err := records.Document(job, "other", false)
 		if err != nil {
 			return
 		}

@@ -16,6 +16,7 @@ import (
 	"rmreplay/internal/finished"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/waits"
@@ -82,7 +83,9 @@ type beyond struct {
 	UsedMemory  int64  `json:"used_memory,omitempty"` // bytes
 	MovedBytes  int64  `json:"moved_bytes,omitempty"`
 	WholeLine   bool   `json:"whole_line,omitempty"`
-	Waits       string `json:"waits,omitempty"` // of a run's job, as document.WaitsText writes it
+	Lost        bool   `json:"lost,omitempty"`         // of a run after which the job was requeued
+	PreemptedBy string `json:"preempted_by,omitempty"` // of a run of a job of a run's: the workload's ID of another job
+	Waits       string `json:"waits,omitempty"`        // of a run's job, as document.WaitsText writes it
 }
 
 // beyondOf returns what a job's record says beyond Slurm's keys. It leaves out what follows from them.
@@ -157,8 +160,9 @@ func limitOf(d time.Duration) limit {
 	return limit(strconv.FormatInt(int64(d/time.Second), 10))
 }
 
-// Document returns the document of a finished job. cluster stands for a missing cluster.
-func Document(r *finished.Job, cluster string) ([]byte, error) {
+// Document returns the document of a finished job. cluster stands for a missing cluster. lost says that the job was
+// requeued after this run.
+func Document(r *finished.Job, cluster string, lost bool) ([]byte, error) {
 	f := fields{
 		JobID: r.Number, Cluster: r.Cluster, User: r.User, Group: r.Group,
 		Submit: instant(r.Submit), Eligible: instant(r.Eligible), Start: instant(r.Start), End: instant(r.End),
@@ -168,6 +172,7 @@ func Document(r *finished.Job, cluster string) ([]byte, error) {
 		Priority: r.Priority, WorkDir: r.WorkDir, Dependency: r.Dependency, Features: r.Constraint, Comment: r.Comment,
 		Script: r.Script, Limit: limitOf(r.TimeLimit), beyond: beyondOf(r),
 	}
+	f.Lost = lost
 	task, named := taskOf(r.ID)
 	switch isTask := r.ArrayJob != 0 && r.ArrayTask >= 0; {
 	case f.JobID != 0 || isTask: // a task without a number is told apart by its index
@@ -209,12 +214,47 @@ func exitCode(status, signal int, known bool) string {
 	return slurmspec.ExitCode{Status: status, Signal: signal}.String()
 }
 
-// RunDocument returns the document of a job of a run. Jobs that started before the window are preset. A workload that is
-// taken for a run says how long its jobs run, and not with which exit code they ended when it was recorded.
-func RunDocument(r *run.Row, m *run.Manifest, cluster string) ([]byte, error) {
+// RunDocuments returns the documents of a job of a run: one for each run that was lost, and one for the job, which has its
+// whole wait.
+func RunDocuments(r *run.Row, m *run.Manifest, cluster string) (list [][]byte, err error) {
+	for _, s := range r.Runs() {
+		if s.EndedBy != rm.Requeue {
+			continue
+		}
+		lost := *r
+		lost.Eligible, lost.Start, lost.End, lost.State = waits.FirstEligible(r), s.Start, s.End, hpc.Requeued
+		lost.Nodes, lost.NodeCount, lost.Processors = s.Nodes, s.NodeCount, s.Processors
+		if s.PreemptedBy != "" {
+			lost.State = hpc.Preempted
+		}
+		if s.NodeCount != r.NodeCount || s.Processors != r.Processors {
+			lost.TRES = ""
+		}
+		f := runFields(&lost, m, cluster)
+		f.Waits, f.ExitCode, f.Lost, f.PreemptedBy = document.WaitsLost, "", true, s.PreemptedBy
+		text, err := encode(f)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, text)
+	}
+	f := runFields(r, m, cluster)
+	f.Eligible = instant(waits.FirstEligible(r))
+	if r.Start != 0 && r.Start < m.WindowStart {
+		f.Waits = document.WaitsPreset
+	} else if s, ok := waits.Sum(r); ok {
+		f.Waits = document.WaitsText(&s)
+	}
+	text, err := encode(f)
+	return append(list, text), err
+}
+
+// runFields returns what documents of the runs of a job have in common. Jobs that started before the window are preset. A
+// workload that is taken for a run says how long its jobs run, and not with which exit code they ended when it was recorded.
+func runFields(r *run.Row, m *run.Manifest, cluster string) fields {
 	f := fields{
 		JobID: r.RMJob, Cluster: cluster, User: r.User, Group: r.Group,
-		Submit: instant(max(r.Submit, r.Resubmit)), Eligible: instant(r.Eligible), Start: instant(r.Start), End: instant(r.End),
+		Submit: instant(r.Submit), Eligible: instant(r.Eligible), Start: instant(r.Start), End: instant(r.End),
 		State: string(r.State), Partition: r.Partition, Account: r.Account, QOS: r.QOS, Reservation: r.Reservation, Name: r.Name,
 		Limit: limitOf(r.TimeLimit), Nodes: r.Nodes, TotalCPUs: amount(r.Processors, r.Start), TotalNodes: amount(r.NodeCount, r.Start),
 		ExitCode: exitCode(r.ExitCode, r.Signal, m.Engine != run.EngineRecorded), TRESAlloc: r.TRES,
@@ -233,13 +273,8 @@ func RunDocument(r *run.Row, m *run.Manifest, cluster string) ([]byte, error) {
 	if r.Priority != 0 {
 		f.Priority = &r.Priority
 	}
-	if r.Start != 0 && r.Start < m.WindowStart {
-		f.Waits = document.WaitsPreset
-	} else if s, ok := waits.Sum(r); ok {
-		f.Waits = document.WaitsText(&s)
-	}
 	ran(&f, r.Start)
-	return encode(f)
+	return f
 }
 
 // ran gives a job without a node list its place among those that ran: the simulator and some logs

@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/accounting/records"
 	"rmreplay/internal/finished"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/waits"
 )
@@ -40,7 +41,7 @@ func TestBack(t *testing.T) {
 	said := map[string]bool{}
 	for i := range jobs {
 		job := &jobs[i]
-		text, err := records.Document(job, "other")
+		text, err := records.Document(job, "other", false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,12 +62,12 @@ func TestBack(t *testing.T) {
 		}
 	}
 	cancelled := finished.Job{ID: "18", Number: 18, ArrayTask: -1, Elapsed: -1, Submit: at(0), End: at(5), State: hpc.Cancelled, TimeLimit: hpc.Unlimited}
-	text, err := records.Document(&cancelled, "vale")
+	text, err := records.Document(&cancelled, "vale", false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	unknown := finished.Job{ID: "19", Number: 19, ArrayTask: -1, Submit: at(0), Start: at(1), End: at(5), State: hpc.Completed, AllocCPUs: 64}
-	ran, err := records.Document(&unknown, "vale")
+	ran, err := records.Document(&unknown, "vale", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,13 +79,64 @@ func TestBack(t *testing.T) {
 	}
 }
 
+// documentOf returns the document of a job that lost no run.
+func documentOf(row *run.Row, m *run.Manifest, cluster string) ([]byte, error) {
+	list, err := records.RunDocuments(row, m, cluster)
+	if err != nil || len(list) != 1 {
+		return nil, fmt.Errorf("%d documents: %w", len(list), err)
+	}
+	return list[0], nil
+}
+
+// TestLostRuns checks the documents of a job that was preempted, lost its node, and then waited until it was cancelled, and of
+// one that ran again.
+func TestLostRuns(t *testing.T) {
+	lost := []run.Segment{
+		{Start: at(10), End: at(40), EndedBy: rm.Requeue, Eligible: at(3), Nodes: "n1", NodeCount: 1, Processors: 4, PreemptedBy: "high_3"},
+		{Start: at(50), End: at(55), EndedBy: rm.Requeue, Nodes: "n2", NodeCount: 1, Processors: 4},
+	}
+	for _, row := range []run.Row{
+		{Job: "a", Task: -1, RMJob: 5, Submit: at(0), Resubmit: at(55), Eligible: at(57), End: at(70), State: hpc.Cancelled, Segments: lost},
+		{Job: "a", Task: -1, RMJob: 5, Submit: at(0), Resubmit: at(55), Eligible: at(57), Start: at(60), End: at(70), State: hpc.Failed, ExitCode: 1, Nodes: "n3", NodeCount: 1, Processors: 4,
+			Segments: append(lost[:2:2], run.Segment{Start: at(60), End: at(70), EndedBy: rm.Ended, NodeCount: 1, Processors: 4})},
+	} {
+		list, err := records.RunDocuments(&row, &run.Manifest{}, "vale")
+		if err != nil || len(list) != 3 {
+			t.Fatalf("%d documents, %v", len(list), err)
+		}
+		seen := map[int64]bool{}
+		for i, text := range list {
+			j := document.Parse(text, "")
+			seen[j.Run] = true
+			if j.JobID != 5 || j.Marks != 0 || j.Submit.Unix() != at(0).UnixSeconds() || j.Eligible.Unix() != at(3).UnixSeconds() || j.Lost != (i < 2) {
+				t.Errorf("%s: %+v", text, j)
+			}
+			if i == 2 {
+				continue
+			}
+			want := map[bool]string{true: "PREEMPTED", false: "REQUEUED"}[i == 0]
+			if j.State != want || j.Start.Unix() != lost[i].Start.UnixSeconds() || j.End.Unix() != lost[i].End.UnixSeconds() || j.NodeList != lost[i].Nodes ||
+				j.Wait.Known || j.ExitCode.Known || j.CPUHours.Value != 4*lost[i].End.Sub(lost[i].Start).Hours() {
+				t.Errorf("%s: %+v", text, j)
+			}
+		}
+		if len(seen) != 3 {
+			t.Errorf("three runs have the numbers %v", seen)
+		}
+		last := document.Parse(list[2], "")
+		if sums, ok := waits.Sum(&row); last.Wait != (document.Int{Value: int64(sums.Wait.Seconds()), Known: ok}) || ok && sums.Wait != 25*time.Minute {
+			t.Errorf("%s: wait %+v, want %v", list[2], last.Wait, sums.Wait)
+		}
+	}
+}
+
 // Tasks of an array that never started have the array's number on Slurm, and stay jobs of their own. The
 // waits of a job that started are those of metrics.
 func TestRunDocument(t *testing.T) {
 	seen := map[string]bool{}
 	for task := range 3 {
 		row := run.Row{Job: "d0031", Task: task, RMJob: 77, Submit: at(0), End: at(500), State: hpc.Cancelled}
-		text, err := records.RunDocument(&row, &run.Manifest{}, "vale")
+		text, err := documentOf(&row, &run.Manifest{}, "vale")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +150,7 @@ func TestRunDocument(t *testing.T) {
 		t.Errorf("three tasks are %d jobs", len(seen))
 	}
 	row := run.Row{Job: "a", Task: -1, RMJob: 5, Submit: at(0), Eligible: at(60), Start: at(100), End: at(200), State: hpc.Completed, Nodes: "n1"}
-	text, err := records.RunDocument(&row, &run.Manifest{}, "vale")
+	text, err := documentOf(&row, &run.Manifest{}, "vale")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +158,7 @@ func TestRunDocument(t *testing.T) {
 	if j := document.Parse(text, ""); j.Wait != document.Known(6000) || j.SinceEligible != document.Known(int64(sums.SinceEligible.Seconds())) {
 		t.Errorf("%s: wait %+v, %+v since eligible; metrics have %+v", text, j.Wait, j.SinceEligible, sums)
 	}
-	if text, err = records.RunDocument(&row, &run.Manifest{WindowStart: at(101)}, "vale"); err != nil {
+	if text, err = documentOf(&row, &run.Manifest{WindowStart: at(101)}, "vale"); err != nil {
 		t.Fatal(err)
 	}
 	if j := document.Parse(text, ""); j.Wait.Known || j.SinceEligible.Known || j.WaitParts[10].Known || j.Marks != 0 {
@@ -119,12 +171,12 @@ func TestRunDocument(t *testing.T) {
 func TestUnknownExit(t *testing.T) {
 	for engine, known := range map[string]bool{"sim": true, "slurm": true, run.EngineRecorded: false} {
 		row := run.Row{Job: "7", Task: -1, Submit: at(0), Start: at(100), End: at(200), State: hpc.Failed, ExitCode: 3, Processors: 1}
-		ofRun, err := records.RunDocument(&row, &run.Manifest{Engine: engine}, "vale")
+		ofRun, err := documentOf(&row, &run.Manifest{Engine: engine}, "vale")
 		if err != nil {
 			t.Fatal(err)
 		}
 		record := finished.Job{ID: "7", ArrayTask: -1, Submit: at(0), Start: at(100), End: at(200), State: hpc.Failed, ExitCode: 3, HasExit: known, AllocCPUs: 1}
-		ofRecord, err := records.Document(&record, "vale")
+		ofRecord, err := records.Document(&record, "vale", false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,11 +196,11 @@ func TestTasksByName(t *testing.T) {
 	for task := range 3 {
 		name := fmt.Sprintf("5313029_%d", task)
 		row := run.Row{Job: name, Task: -1, Submit: at(0), Start: at(100), End: at(500), State: hpc.Completed, Processors: 1}
-		ofRun, err := records.RunDocument(&row, &run.Manifest{}, "vale")
+		ofRun, err := documentOf(&row, &run.Manifest{}, "vale")
 		if err != nil {
 			t.Fatal(err)
 		}
-		ofRecord, err := records.Document(&finished.Job{ID: name, ArrayTask: -1, Submit: at(0), Start: at(100), End: at(500), State: hpc.Completed, AllocCPUs: 1, Elapsed: -1}, "dale")
+		ofRecord, err := records.Document(&finished.Job{ID: name, ArrayTask: -1, Submit: at(0), Start: at(100), End: at(500), State: hpc.Completed, AllocCPUs: 1, Elapsed: -1}, "dale", false)
 		if err != nil {
 			t.Fatal(err)
 		}

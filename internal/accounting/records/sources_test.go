@@ -89,7 +89,7 @@ func jsonOf(facts []fact) string {
 func documentsOf(text string) (*workload.Workload, error) {
 	b := finished.NewBuilder("documents", workload.ReadOptions{})
 	imported, _, err := sacct.Accounting(strings.NewReader(text), "sacct", workload.ReadOptions{Record: func(record any) error {
-		text, err := records.Document(record.(*finished.Job), "")
+		text, err := records.Document(record.(*finished.Job), "", false)
 		if err != nil {
 			return err
 		}
@@ -313,7 +313,7 @@ func TestPartsOfWholes(t *testing.T) {
 	seen := make(map[string]bool)
 	var ids []string
 	_, _, err := sacct.Accounting(strings.NewReader(text), "sacct", workload.ReadOptions{Record: func(record any) error {
-		text, err := records.Document(record.(*finished.Job), "")
+		text, err := records.Document(record.(*finished.Job), "", false)
 		if err != nil {
 			return err
 		}

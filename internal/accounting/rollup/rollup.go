@@ -50,12 +50,18 @@ func class(n int64, classes float64) int64 {
 const LimitUsed = "floor(least(20::DOUBLE * elapsed_s / limit_s, 20))"
 
 // Unused is the SQL of the CPU seconds that a job asked for by its limit and did not use. One that ran beyond its
-// limit used all; it is NULL for one that never ran.
-const Unused = "cpus::DOUBLE * CASE WHEN start_time IS NULL THEN NULL WHEN elapsed_s >= limit_s THEN 0 " +
+// limit used all; it is NULL for one that never ran, and for a run that was lost.
+const Unused = "cpus::DOUBLE * CASE WHEN start_time IS NULL OR lost = 1 THEN NULL WHEN elapsed_s >= limit_s THEN 0 " +
 	"ELSE limit_s::DOUBLE - elapsed_s END"
 
 // Started is the SQL of whether a job has run.
 const Started = "start_time IS NOT NULL"
+
+// Lost is the SQL of whether a run was lost, and Last of whether it was not: each job has one such run.
+const (
+	Lost = "lost = 1"
+	Last = "NOT coalesce(" + Lost + ", false)"
+)
 
 // Ran is the SQL of whether a job held processors from an instant to another.
 const Ran = "cpus > 0 AND start_time <= end_time"
@@ -79,7 +85,8 @@ func sinceQuarter(column string) string {
 // Measures are what a cell has of its jobs, in SQL. Times are in seconds. Cells are put together by
 // adding them, except for first_end and last_end.
 var Measures = map[string]string{
-	"jobs": "count(*)", "failed": "count(*) FILTER (" + Failed("state") + ")", "waits": "count(wait_s)",
+	"runs": "count(*)", "jobs": "count(*) FILTER (" + Last + ")",
+	"failed": "count(*) FILTER ((" + Failed("state") + ") AND (" + Last + "))", "waits": "count(wait_s)",
 	"wait_s": "sum(wait_s)::DOUBLE", "eligible_waits": "count(wait_since_eligible_s)",
 	"wait_since_eligible_s": "sum(wait_since_eligible_s)::DOUBLE",
 	"elapsed_s":             "sum(elapsed_s)::DOUBLE", "cpu_hours": "sum(cpu_hours)", "failed_cpu_hours": "sum(cpu_hours) FILTER (" +
@@ -99,7 +106,7 @@ var lacks = func() []string {
 	Measures["never_ran"] = "count(*) FILTER (start_time IS NULL)"
 	for _, column := range lacking {
 		name := "no_" + column
-		names, Measures[name] = append(names, name), "count(*) FILTER (("+Started+") AND ("+column+" IS NULL))"
+		names, Measures[name] = append(names, name), "count(*) FILTER (("+Started+") AND ("+Last+") AND ("+column+" IS NULL))"
 	}
 	return names
 }()
@@ -116,7 +123,7 @@ var parts = func() (names []string) {
 // Rollups are those that there are, by their names.
 var Rollups = func() map[string]*Rollup {
 	all := make(map[string]*Rollup)
-	top := append([]string{"jobs", "failed", "waits", "wait_s", "eligible_waits", "wait_since_eligible_s", "elapsed_s",
+	top := append([]string{"runs", "jobs", "failed", "waits", "wait_s", "eligible_waits", "wait_since_eligible_s", "elapsed_s",
 		"cpu_hours", "unused"}, parts...)
 	byText := func(column string, of func(j *Job) int32) *Rollup {
 		return &Rollup{"", map[string]string{"a": "coalesce(" + column + ", '')"}, "", top, func(j *Job, to *cellKey) bool {
@@ -131,11 +138,11 @@ var Rollups = func() map[string]*Rollup {
 			return at.OK && (where != Ran || j.ran())
 		}}
 	}
-	byClass := func(name, column string, classes float64, of func(j *Job) columnar.Optional) *Rollup {
-		return &Rollup{name, map[string]string{"x": Class(column, int(classes))}, column + " >= 0 AND " + Started,
-			[]string{"jobs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
+	byClass := func(name, column, where string, classes float64, of func(j *Job) columnar.Optional) *Rollup {
+		return &Rollup{name, map[string]string{"x": Class(column, int(classes))}, column + " >= 0 AND " + Started + where,
+			[]string{"runs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
 				n := of(j)
-				if !n.OK || n.N < 0 || !j.start.OK {
+				if !n.OK || n.N < 0 || !j.start.OK || j.lost.N != 0 && where != "" {
 					return false
 				}
 				to.x = columnar.Known(class(n.N, classes))
@@ -149,7 +156,7 @@ var Rollups = func() map[string]*Rollup {
 	name := byText("job_name", func(j *Job) int32 { return j.name })
 	name.Name = "name"
 	for _, r := range []*Rollup{
-		{"cluster", map[string]string{}, "", append([]string{"jobs", "first_end", "last_end"}, lacks...),
+		{"cluster", map[string]string{}, "", append([]string{"runs", "jobs", "first_end", "last_end"}, lacks...),
 			func(*Job, *cellKey) bool { return true }},
 		user, account, name,
 		{"share", map[string]string{"a": `coalesce("partition", '')`, "b": "coalesce(qos, '')"}, "", top,
@@ -158,32 +165,32 @@ var Rollups = func() map[string]*Rollup {
 				return true
 			}},
 		{"state", map[string]string{"x": quarter("end_time"), "a": "coalesce(state, '')"}, "",
-			[]string{"jobs", "cpu_hours", "unused"}, func(j *Job, to *cellKey) bool {
+			[]string{"runs", "jobs", "cpu_hours", "unused"}, func(j *Job, to *cellKey) bool {
 				to.x, to.a = columnar.Optional{N: j.End.N / microsQuarter, OK: j.End.OK}, j.state
 				return true
 			}},
-		{"exit", map[string]string{"x": quarter("end_time"), "y": "exit_code", "z": "exit_signal"}, "", []string{"jobs"},
+		{"exit", map[string]string{"x": quarter("end_time"), "y": "exit_code", "z": "exit_signal"}, Last, []string{"runs"},
 			func(j *Job, to *cellKey) bool {
 				to.x, to.y, to.z = columnar.Optional{N: j.End.N / microsQuarter, OK: j.End.OK}, j.exitCode, j.exitSignal
-				return true
+				return j.lost.N == 0
 			}},
-		byInstant("submit", "submit_time", "submit_time IS NOT NULL", []string{"jobs", "waits", "wait_s"},
+		byInstant("submit", "submit_time", "submit_time IS NOT NULL", []string{"runs", "jobs", "waits", "wait_s"},
 			func(j *Job) columnar.Optional { return j.submit }),
-		byClass("wait", "wait_s", 2, func(j *Job) columnar.Optional { return j.wait }),
-		byClass("run", "elapsed_s", 2, func(j *Job) columnar.Optional { return j.elapsed }),
-		byClass("size", "nodes", 1, func(j *Job) columnar.Optional { return j.nodes }),
-		{"used", map[string]string{"x": LimitUsed + "::BIGINT"}, "limit_s > 0 AND elapsed_s IS NOT NULL AND " + Started,
-			[]string{"jobs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
-				if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK || !j.start.OK {
+		byClass("wait", "wait_s", "", 2, func(j *Job) columnar.Optional { return j.wait }),
+		byClass("run", "elapsed_s", " AND "+Last, 2, func(j *Job) columnar.Optional { return j.elapsed }),
+		byClass("size", "nodes", " AND "+Last, 1, func(j *Job) columnar.Optional { return j.nodes }),
+		{"used", map[string]string{"x": LimitUsed + "::BIGINT"}, "limit_s > 0 AND elapsed_s IS NOT NULL AND " + Started + " AND " + Last,
+			[]string{"runs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
+				if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK || !j.start.OK || j.lost.N != 0 {
 					return false
 				}
 				to.x = columnar.Known(int64(math.Floor(min(20*float64(j.elapsed.N)/float64(j.limit.N), 20))))
 				return true
 			}},
 		{"limit", map[string]string{"x": Class("limit_s", 1), "y": Class("elapsed_s", 1)},
-			"limit_s > 0 AND elapsed_s >= 0 AND " + Started,
-			[]string{"jobs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
-				if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK || j.elapsed.N < 0 || !j.start.OK {
+			"limit_s > 0 AND elapsed_s >= 0 AND " + Started + " AND " + Last,
+			[]string{"runs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
+				if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK || j.elapsed.N < 0 || !j.start.OK || j.lost.N != 0 {
 					return false
 				}
 				to.x, to.y = columnar.Known(class(j.limit.N, 1)), columnar.Known(class(j.elapsed.N, 1))
@@ -241,6 +248,7 @@ var Layout = columnar.New(append(partColumns(),
 	columnar.Column{Name: "b", Kind: "VARCHAR", Null: true, Plain: false},
 	columnar.Column{Name: "x", Kind: "BIGINT", Null: true, Plain: false}, columnar.Column{Name: "y", Kind: "BIGINT",
 		Null: true, Plain: false}, columnar.Column{Name: "z", Kind: "BIGINT", Null: true, Plain: false},
+	columnar.Column{Name: "runs", Kind: "BIGINT", Null: true, Plain: false},
 	columnar.Column{Name: "jobs", Kind: "BIGINT", Null: true, Plain: false}, columnar.Column{Name: "failed",
 		Kind: "BIGINT", Null: true, Plain: false}, columnar.Column{Name: "waits", Kind: "BIGINT", Null: true, Plain: false},
 	columnar.Column{Name: "wait_s", Kind: "DOUBLE", Null: true, Plain: true},
@@ -273,6 +281,7 @@ func partColumns() (list []columnar.Column) {
 type Job struct {
 	Cluster, state, user, account, name, partition, qos                                              int32
 	submit, start, End, wait, sinceEligible, elapsed, limit, cpus, nodes, gpus, exitCode, exitSignal columnar.Optional
+	lost                                                                                             columnar.Optional
 	cpuHours, nodeHours, gpuHours                                                                    sum
 
 	waitParts [len(waits.Sums{}.Parts)]columnar.Optional
@@ -300,6 +309,7 @@ var countedColumns = map[string]counted{
 	"cpus":                  {number: func(j *Job) *columnar.Optional { return &j.cpus }},
 	"nodes":                 {number: func(j *Job) *columnar.Optional { return &j.nodes }},
 	"gpus":                  {number: func(j *Job) *columnar.Optional { return &j.gpus }},
+	"lost":                  {number: func(j *Job) *columnar.Optional { return &j.lost }},
 	"exit_code":             {number: func(j *Job) *columnar.Optional { return &j.exitCode }},
 	"exit_signal":           {number: func(j *Job) *columnar.Optional { return &j.exitSignal }},
 	"cpu_hours":             {hours: func(j *Job) *sum { return &j.cpuHours }},
@@ -366,7 +376,7 @@ type cellKey struct {
 
 // cell is a cell of any rollup.
 type cell struct {
-	jobs, failed, waits, eligibleWaits                                                  int64
+	runs, jobs, failed, waits, eligibleWaits                                            int64
 	waitS, sinceEligibleS, elapsedS, cpuHours, failedHours, unused, nodeHours, gpuHours sum
 	cpus, cpuStarts, cpuEnds                                                            sum
 	first, last                                                                         columnar.Optional
@@ -386,10 +396,15 @@ func (s *sum) add(v float64) { s.value, s.OK = s.value+v, true }
 func (s *sum) join(more sum) { s.value, s.OK = s.value+more.value, s.OK || more.OK }
 
 func (c *cell) add(j *Job, failed bool) {
-	c.jobs++
-	if !j.start.OK {
+	c.runs++
+	last := j.lost.N == 0
+	if last {
+		c.jobs++
+	}
+	switch {
+	case !j.start.OK:
 		c.lacks[0]++
-	} else {
+	case last:
 		for i, known := range []columnar.Optional{j.wait, j.cpus, j.nodes, j.gpus, j.limit} { // in the order of lacking
 			if !known.OK {
 				c.lacks[1+i]++
@@ -400,7 +415,9 @@ func (c *cell) add(j *Job, failed bool) {
 	c.nodeHours.join(j.nodeHours)
 	c.gpuHours.join(j.gpuHours)
 	if failed {
-		c.failed++
+		if last {
+			c.failed++
+		}
 		c.failedHours.join(j.cpuHours)
 	}
 	if j.wait.OK {
@@ -419,7 +436,7 @@ func (c *cell) add(j *Job, failed bool) {
 	if j.elapsed.OK {
 		c.elapsedS.add(float64(j.elapsed.N))
 	}
-	if j.start.OK && j.cpus.OK && j.limit.OK && j.elapsed.OK {
+	if last && j.start.OK && j.cpus.OK && j.limit.OK && j.elapsed.OK {
 		c.unused.add(float64(j.cpus.N) * max(0, float64(j.limit.N)-float64(j.elapsed.N)))
 	}
 	if j.cpus.OK {
@@ -544,6 +561,8 @@ func (c *cellRow) value(column string, texts []string) parquet.Value {
 func (c *cell) value(measure string) parquet.Value {
 	var s sum
 	switch measure {
+	case "runs":
+		return columnar.Int(c.runs)
 	case "jobs":
 		return columnar.Int(c.jobs)
 	case "failed":

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/receive"
@@ -20,6 +21,7 @@ import (
 	"rmreplay/internal/compare"
 	"rmreplay/internal/finished"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/output"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/report"
@@ -182,14 +184,14 @@ func read(ctx context.Context, from Records, out *Imported,
 	each func(source store.Source, cluster string, text []byte) error, described func(name string, r *run.Run) error,
 ) error {
 	opts := workload.ReadOptions{Cluster: from.ClusterName, Start: from.Start, End: from.End, Zone: from.Zone.Location()}
-	opts.Record = func(record any) error {
-		job := record.(*finished.Job)
-		text, err := records.Document(job, from.ClusterName)
+	lost := lostRuns{held: map[numbered]*finished.Job{}, send: func(job *finished.Job, lost bool) error {
+		text, err := records.Document(job, from.ClusterName, lost)
 		if err != nil {
 			return err
 		}
 		return each(store.Imported, cmp.Or(job.Cluster, from.ClusterName), text)
-	}
+	}}
+	opts.Record = func(record any) error { return lost.add(record.(*finished.Job)) }
 	var list, runs []string
 	for _, source := range from.Sources {
 		if from.From != string(build.Auto) {
@@ -221,6 +223,9 @@ func read(ctx context.Context, from Records, out *Imported,
 	}
 	r, err := build.From(ctx, build.Kind(from.From), list[0], build.Options{Options: slurmdb.Options{ReadOptions: opts,
 		Password: from.Password}, More: list[1:]})
+	if err == nil {
+		err = lost.close()
+	}
 	if err != nil {
 		return err
 	}
@@ -228,6 +233,51 @@ func read(ctx context.Context, from Records, out *Imported,
 		out.Rules[name] += n
 	}
 	out.Mistake = r.Workload.Mistake
+	return nil
+}
+
+// lostRuns tells which records of preempted and failed runs are of lost ones. Accounting says PREEMPTED and NODE_FAIL of
+// a run that was lost and of a job that ended. After a lost run the job has another record, whose submission is the
+// requeue.
+type lostRuns struct {
+	held  map[numbered]*finished.Job // runs whose jobs have no later record so far
+	order []numbered
+	send  func(job *finished.Job, lost bool) error
+}
+
+// mostRequeue is how long after its end a run's job is requeued at the latest: epilogs take time. Later, Slurm may have
+// given the number to another job.
+const mostRequeue = 24 * time.Hour
+
+func (l *lostRuns) add(job *finished.Job) error {
+	if job.Number == 0 {
+		return l.send(job, false)
+	}
+	key := numbered{job.Cluster, int64(job.Number)}
+	if before := l.held[key]; before != nil {
+		delete(l.held, key)
+		after := job.Submit.Sub(before.End)
+		if err := l.send(before, after >= 0 && after < mostRequeue); err != nil {
+			return err
+		}
+	}
+	if job.Start != 0 && job.End != 0 && (job.State == hpc.Preempted || job.State == hpc.NodeFail) {
+		l.held[key], l.order = new(*job), append(l.order, key)
+		return nil
+	}
+	return l.send(job, false)
+}
+
+// close sends the records that are held: they are of the jobs' ends.
+func (l *lostRuns) close() error {
+	for _, key := range l.order {
+		if job := l.held[key]; job != nil {
+			delete(l.held, key)
+			if err := l.send(job, false); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -361,12 +411,14 @@ func readRun(path, name string, from Records,
 		if from.End != 0 && row.Submit >= from.End || from.Start != 0 && row.End != 0 && row.End < from.Start {
 			continue
 		}
-		text, err := records.RunDocument(row, &r.Manifest, name)
+		texts, err := records.RunDocuments(row, &r.Manifest, name)
 		if err != nil {
 			return err
 		}
-		if err := each(store.FromRun, name, text); err != nil {
-			return err
+		for _, text := range texts {
+			if err := each(store.FromRun, name, text); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -39,6 +39,51 @@ func simulated(t *testing.T, path, policy string) {
 	}
 }
 
+// preempting simulates the example day with the model of Slurm: every third small job is urgent, and preempts others, which are
+// requeued.
+func preempting(t *testing.T, path string) {
+	t.Helper()
+	site := t.TempDir()
+	if err := example.WriteExample(site, 1); err != nil {
+		t.Fatal(err)
+	}
+	change := func(name string, with func(text string) string) {
+		file := filepath.Join(site, name)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := with(string(text))
+		if changed == string(text) {
+			t.Fatalf("%s is as it was", name)
+		}
+		if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("cluster/slurm.conf", strings.NewReplacer("PreemptType=preempt/none", "PreemptType=preempt/qos", "PreemptMode=OFF", "PreemptMode=REQUEUE").Replace)
+	change("cluster/accounts.sacctmgr", strings.NewReplacer("add cluster ", "modify qos where name=high set preempt=normal,long\nadd cluster ").Replace)
+	small := 0
+	change("day.jsonl", func(text string) string {
+		lines := strings.SplitAfter(text, "\n")
+		for i, line := range lines {
+			if strings.Contains(line, `"partition":"batch"`) && strings.Contains(line, `"min_nodes":1,`) {
+				if small++; small%3 == 0 {
+					lines[i] = strings.Replace(line, `"qos":"normal"`, `"qos":"high"`, 1)
+				}
+			}
+		}
+		return strings.Join(lines, "")
+	})
+	_, err := experiment.Run(t.Context(), experiment.Spec{
+		Workload: experiment.Workload{Path: filepath.Join(site, "day.jsonl")}, Output: path, Seed: 1,
+		Simulator: &experiment.Simulator{Cluster: filepath.Join(site, "cluster"), Policy: experiment.SlurmPolicy},
+	}, experiment.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // windowed simulates hours of the example, so that jobs run when they begin.
 func windowed(t *testing.T, path string) {
 	t.Helper()

@@ -473,6 +473,15 @@ func TestWaited(t *testing.T) {
 	if again := add(requeued, "3|3|vale|ann|batch|COMPLETED|2024-03-01T10:00:00|2024-03-01T12:00:00|2024-03-01T12:10:00|600|60|1|4"); again.Replaced != 1 || again.Added != 0 {
 		t.Errorf("%+v", again)
 	}
+	add( // sacct says PREEMPTED and NODE_FAIL of lost runs, and of jobs that ended so
+		"5|5|vale|ann|batch|PREEMPTED|2024-03-01T10:00:00|2024-03-01T10:01:00|2024-03-01T10:02:00|60|60|1|4",
+		"6|6|vale|ann|batch|PREEMPTED|2024-03-01T10:00:00|2024-03-01T10:01:00|2024-03-01T10:02:00|60|60|1|4",
+		"7|7|vale|ann|batch|NODE_FAIL|2024-03-01T10:00:00|2024-03-01T10:01:00|2024-03-01T10:02:00|60|60|1|4",
+		"5|5|vale|ann|batch|PREEMPTED|2024-03-01T10:02:00|2024-03-01T10:05:00|2024-03-01T10:06:00|60|60|1|4",
+		"7|7|vale|ann|batch|CANCELLED by 7|2024-03-01T10:02:01|None|2024-03-01T10:30:00|0|60|1|4",
+		"8|8|vale|ann|batch|PREEMPTED|2024-03-01T10:00:00|2024-03-01T10:01:00|2024-03-01T10:02:00|60|60|1|4",
+		"8|8|vale|ann|batch|COMPLETED|2024-03-03T10:00:00|2024-03-03T10:01:00|2024-03-03T10:02:00|60|60|1|4", // the number again
+	)
 	path := filepath.Join(scratch, "out.csv")
 	if _, err := svc.Export(ctx, dir, service.Export{Output: path, Format: "csv"}); err != nil {
 		t.Fatal(err)
@@ -488,10 +497,13 @@ func TestWaited(t *testing.T) {
 	}
 	var states []string
 	for _, row := range rows[1:] {
-		states = append(states, row[slices.Index(rows[0], "jobid")]+" "+row[slices.Index(rows[0], "state")])
+		states = append(states, row[slices.Index(rows[0], "jobid")]+" "+row[slices.Index(rows[0], "state")]+" "+row[slices.Index(rows[0], "lost")])
 	}
 	slices.Sort(states)
-	if want := []string{"1 COMPLETED", "2 COMPLETED", "3 COMPLETED", "3 REQUEUED", "4 CANCELLED"}; !slices.Equal(states, want) {
+	if want := []string{
+		"1 COMPLETED 0", "2 COMPLETED 0", "3 COMPLETED 0", "3 REQUEUED 1", "4 CANCELLED 0", "5 PREEMPTED 0", "5 PREEMPTED 1", "6 PREEMPTED 0", "7 CANCELLED 0",
+		"7 NODE_FAIL 1", "8 COMPLETED 0", "8 PREEMPTED 0",
+	}; !slices.Equal(states, want) {
 		t.Errorf("%q, want %q", states, want)
 	}
 }

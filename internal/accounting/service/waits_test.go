@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +56,8 @@ func TestOneDecompositionEverywhere(t *testing.T) {
 	simulated(t, sources["model"], experiment.SlurmPolicy)
 	sources["window"] = filepath.Join(scratch, "window") // it begins with jobs that run
 	windowed(t, sources["window"])
+	sources["preempted"] = filepath.Join(scratch, "preempted") // jobs with several runs
+	preempting(t, sources["preempted"])
 	for seed := range uint64(6) {
 		text := filepath.Join(scratch, fmt.Sprintf("%d.sacct", seed))
 		if err := os.WriteFile(text, []byte(randomSacct(rand.New(rand.NewPCG(seed, 1)), fmt.Sprintf("sacct%d", seed), 150)), 0o600); err != nil {
@@ -115,7 +118,8 @@ func checkPages(t *testing.T, address, cluster string, want *metrics.Summary, pa
 			Columns []struct{ Name string }
 			Rows    [][]any
 		}
-		text := body(t, address+"/_ui/api/v1/panels/"+name+"?last=all&"+url.Values{"f": {"cluster=" + cluster}}.Encode(), 200)
+		text := body(t, address+"/_ui/api/v1/panels/"+strings.Replace(name, "&", "?", 1)+map[bool]string{true: "&", false: "?"}[strings.Contains(name, "&")]+
+			"last=all&rows=1000&"+url.Values{"f": {"cluster=" + cluster}}.Encode(), 200)
 		if err := json.Unmarshal([]byte(text), &answer); err != nil {
 			t.Fatal(err)
 		}
@@ -142,6 +146,7 @@ func checkPages(t *testing.T, address, cluster string, want *metrics.Summary, pa
 	if !parts {
 		return
 	}
+	checkRuns(t, cluster, want, panel)
 	sums := map[string]float64{}
 	for _, row := range panel("reasons") {
 		sums[row["part"].(string)] = number(row["waited"]) * 3600
@@ -179,6 +184,59 @@ func checkPages(t *testing.T, address, cluster string, want *metrics.Summary, pa
 				t.Errorf("%s: partition %s: %v %% of %s, metrics %v", cluster, g.Name, share, p.Part, p.Share)
 			}
 		}
+	}
+}
+
+// checkRuns compares with metrics what panels say of runs that were lost: jobs count once, and what all runs held counts.
+func checkRuns(t *testing.T, cluster string, want *metrics.Summary, panel func(name string) []map[string]any) {
+	t.Helper()
+	number := func(v any) float64 { n, _ := v.(float64); return n }
+	sum := func(name string, columns ...string) (sum float64) {
+		for _, row := range panel(name) {
+			for column, v := range row {
+				if len(columns) == 0 || slices.Contains(columns, column) { // texts count as 0
+					sum += number(v)
+				}
+			}
+		}
+		return sum
+	}
+	held, ended, started := 0.0, 0, want.Started
+	for state, n := range want.JobsByState {
+		held += float64(want.HeldByState[state]) / 3600
+		if ended += n; !state.Ended() {
+			ended -= n
+			started -= n
+		}
+		if state.Ended() && sum("jobs", string(state)) != float64(n) {
+			t.Errorf("%s: the pages have %v jobs %s, metrics %d", cluster, sum("jobs", string(state)), state, n)
+		}
+	}
+	summary := panel("summary")[0]
+	for what, both := range map[string][2]float64{
+		"jobs": {number(summary["jobs"]), float64(want.Jobs)}, "jobs of partitions": {sum("partitions", "jobs"), float64(want.Jobs)},
+		"jobs with exit codes": {sum("exits"), float64(ended)},
+		"jobs with run times":  {sum("runs", "jobs"), float64(started)}, "waits": {sum("waits", "jobs"), float64(want.Waited)},
+		"submissions": {sum("week", "jobs"), float64(want.Jobs)}, "shares": {sum("shares", "jobs"), float64(want.Jobs)},
+	} {
+		if both[0] != both[1] {
+			t.Errorf("%s: %s: the pages have %v, metrics %v", cluster, what, both[0], both[1])
+		}
+	}
+	unused := float64(want.UnusedLimitProcessorSeconds) / 3600
+	for what, both := range map[string][2]float64{
+		"CPU hours": {number(summary["cpu_hours"]), held}, "CPU hours by state": {sum("waste", "completed", "failed", "other"), held},
+		"CPU hours of partitions": {sum("partitions", "cpu_hours"), held}, "unused hours": {number(summary["unused_cpu_hours"]), unused},
+	} {
+		if math.Abs(both[0]-both[1]) > 0.002*both[1]+0.1 {
+			t.Errorf("%s: %s: the pages have %v, metrics %v", cluster, what, both[0], both[1])
+		}
+	}
+	if table := panel("table&f=lost=1"); len(table) != want.Requeues {
+		t.Errorf("%s: the table has %d lost runs, metrics %d", cluster, len(table), want.Requeues)
+	}
+	if cluster == "preempted" && want.Requeues < 10 {
+		t.Errorf("%d requeues are no test of them", want.Requeues)
 	}
 }
 

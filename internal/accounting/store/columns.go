@@ -35,6 +35,7 @@ var Columns = slices.Concat([]Column{
 	{"jobid", "BIGINT NOT NULL", "jobid", "Slurm's job number; 0 for a document without one", func(e *Entry) parquet.Value { return columnar.Int(e.Job.JobID) }},
 	{"run", "BIGINT NOT NULL", "", "which run of the job: start in seconds since 1970, or the negative submission time of a job that never ran; tasks of an array that never ran are one", func(e *Entry) parquet.Value { return columnar.Int(e.Job.Run) }},
 	{"state", "VARCHAR", "state", "COMPLETED, FAILED, TIMEOUT, ...; PENDING for a run that ended in a requeue", job(func(j *document.Job) string { return j.State })},
+	{"lost", "BIGINT", "", "1 for a run that was lost, since its job went back to the queue; 0 for others", func(e *Entry) parquet.Value { return columnar.Int(map[bool]int64{true: 1}[e.Job.Lost]) }},
 	{"submit_time", "TIMESTAMP", "@submit", "submission (UTC)", instant(func(j *document.Job) time.Time { return j.Submit })},
 	{"eligible_time", "TIMESTAMP", "@eligible", "when it could have started (UTC)", instant(func(j *document.Job) time.Time { return j.Eligible })},
 	{"start_time", "TIMESTAMP", "@start", "start; NULL for a job that never ran (UTC)", instant(func(j *document.Job) time.Time { return j.Start })},

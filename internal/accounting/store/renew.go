@@ -9,9 +9,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// renew computes columns anew, of the documents, that an older version of the program did not write or meant
-// otherwise: up to format 4, wait_s was since eligible, and up to format 5, hours that are not known were 0. A process
-// that is killed begins again.
+// renew computes columns anew, of the documents, that an older version did not write or meant otherwise: up to format 4
+// wait_s was since eligible, up to 5 unknown hours were 0, and up to 6 lost was absent. A process that is killed begins again.
 func (s *Store) renew() error {
 	if s.durable.Format == Format {
 		return nil
@@ -39,7 +38,7 @@ func (f *source) renew() error {
 			rows = rows[1:]
 			e := ParseArrival(row.seq, time.UnixMicro(row.arrived), Source(row.source), row.index, row.cluster, v.ByteArray())
 			for i, c := range Columns {
-				if strings.HasPrefix(c.Name, "wait_") || strings.HasSuffix(c.Name, "_hours") || c.Name == "nodes" {
+				if strings.HasPrefix(c.Name, "wait_") || strings.HasSuffix(c.Name, "_hours") || c.Name == "nodes" || c.Name == "lost" {
 					f.anew[i] = append(f.anew[i], jobLayout.Leveled(i, c.of(&e)))
 				}
 			}

@@ -74,7 +74,7 @@ var panels = []*panel{
 	{name: "jobs", title: "Finished jobs", about: "How many jobs ended, by state.", wide: true, shape: shapeStates,
 		draw: drawTimeline("jobs")},
 	{name: "utilization", title: "Utilization",
-		about: "Processors that finished jobs held. Jobs that still run, and runs lost to requeues, are not in it.",
+		about: "Processors that finished jobs held, also in runs that were lost. Jobs that still run are not in it.",
 		shape: shapeUtilization,
 		draw:  drawTimeline("")},
 	{name: "shares", title: "CPU hours by partition and QOS", about: "The inner ring has the partitions, the outer ring " +
@@ -90,7 +90,7 @@ var panels = []*panel{
 		shape: shapeReasons},
 	{name: groups, title: "Who waited, and why", about: "The ten that waited longest together, and the largest parts of " +
 		"their waits.", wide: true, shape: shapeGroups},
-	{name: "runs", title: "Run times", about: "From start to end. Jobs that never ran are not in it.",
+	{name: "runs", title: "Run times", about: "From start to end of each job's last run. Jobs that never ran are not in it.",
 		shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
 	{name: "sizes", title: "Job sizes", about: "Allocated nodes of jobs that ran.",
 		shape: shapeClasses("nodes", "nodes", 1, "", number), draw: drawDistribution("nodes")},
@@ -98,7 +98,7 @@ var panels = []*panel{
 		"that ran and have one.", shape: shapeLimitUsed, draw: drawDistribution("limit_used")},
 	{name: "limits", title: "Requested against used time", about: "Each cell counts the jobs that ran with such a " +
 		"limit and such a run time.", shape: shapeLimits, draw: drawLimits},
-	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other jobs, and above them what jobs " +
+	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other runs, those that were lost among them, and above them what jobs " +
 		"that ran asked for by their limits and did not use. Beyond its limit a job leaves nothing.", shape: shapeWaste, draw: drawTimeline("CPU hours")},
 	{name: "exits", title: "Exit codes", about: "How the jobs' scripts ended.", shape: shapeExits,
 		draw: drawTimeline("jobs")},
@@ -106,9 +106,9 @@ var panels = []*panel{
 		"that hour of that weekday.", shape: shapeWeek, draw: drawWeek},
 	{name: "partitions", title: "Top partitions", about: "The ten partitions with the most CPU hours.",
 		shape: shapeTop("partition", "partition", 3)},
-	{name: "names", title: "Top job names", about: "The ten job names with the most jobs.",
+	{name: "names", title: "Top job names", about: "The ten job names with the most runs.",
 		shape: shapeTop("job_name", "job name", 1)},
-	{name: "table", title: "Jobs", about: "One row a job. The number opens everything that is known of the job.",
+	{name: "table", title: "Jobs", about: "One row for each run of a job. The number opens everything that is known of the job.",
 		wide: true, shape: shapeJobs},
 }
 
@@ -250,10 +250,16 @@ func timeTable(r *request, b buckets) *table {
 }
 
 func shapeStates(r *request, _ *sizes, raw [][]any) *table {
-	t := pivot(r, r.buckets(), raw, "jobs", count)
+	var rows [][]any
+	for _, row := range raw {
+		if row[3] != int64(0) { // else lost runs alone ended in such a state
+			rows = append(rows, []any{row[0], row[1], row[3]})
+		}
+	}
+	t := pivot(r, r.buckets(), rows, "jobs", count)
 	t.names = "state"
 	fixed := map[string]int{"COMPLETED": 0, "FAILED": 1, "TIMEOUT": 4, "OUT_OF_MEMORY": 3, "NODE_FAIL": 6, "CANCELLED": 5,
-		"PREEMPTED": 2, "PENDING": 2}
+		"PREEMPTED": 2}
 	for _, c := range t.series {
 		colour, ok := fixed[t.Columns[c].Name]
 		if !ok {
@@ -298,7 +304,7 @@ func plainColours(t *table) *table {
 func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
 	t := timeTable(r, r.buckets())
 	t.Columns = append(t.Columns, column{"completed", "completed", "h", hours}, column{"failed", "failed", "h", hours},
-		column{"other", "cancelled and others", "h", hours}, column{"unused", "asked for, not used", "h", hours})
+		column{"other", "cancelled, lost and others", "h", hours}, column{"unused", "asked for, not used", "h", hours})
 	t.series, t.colours = []int{2, 3, 4, 5}, []int{0, 1, 5, 7}
 	for i := range t.Rows {
 		t.Rows[i] = append(t.Rows[i], 0.0, 0.0, 0.0, 0.0)
@@ -395,7 +401,7 @@ func shapeTop(name, label string, bar int) func(r *request, _ *sizes, raw [][]an
 		}}
 		for _, row := range raw {
 			row[2], row[6], row[7] = inHours(row[2]), ratio(value(row[6]), value(row[1])), inHours(row[7])
-			t.Rows = append(t.Rows, row)
+			t.Rows = append(t.Rows, row[:len(t.Columns)])
 			t.links = append(t.links, r.only(name, row[0].(string)))
 		}
 		return t

@@ -3,6 +3,7 @@ package slurm
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
@@ -12,7 +13,8 @@ import (
 )
 
 // askAbout asks slurmctld for the state of a job whose record is incomplete. It reports the
-// end of the job's run when slurmctld has answered.
+// end of the job's run when slurmctld has answered. By then slurmctld has logged why it preempted the job: it holds its
+// locks until then.
 func (j *jobs) askAbout(c jobcomp.Record, in *instance) {
 	j.ask(rpc.RequestJobInfoSingle, j.codec.Body(&rpc.JobInfoRequest{Job: c.Job}), func(reply *rpc.Message, err error) {
 		infos, err := jobInfos(reply, err)
@@ -27,12 +29,34 @@ func (j *jobs) askAbout(c jobcomp.Record, in *instance) {
 				if c.Truncated {
 					complete(&c.Outcome, info, in)
 				}
+				if c.Outcome.State == hpc.Preempted {
+					j.preempted(c.Job, &c.Outcome)
+				}
 				j.over(c.Job, in, c.Outcome, info.Requeued())
 				return
 			}
 		}
 		j.over(c.Job, in, c.Outcome, false)
 	})
+}
+
+// preempted adds to the outcome of a preempted job for which job it had to end: its number if it is no job of the
+// workload.
+func (j *jobs) preempted(number uint32, o *rm.Outcome) {
+	by, ok, err := j.preemptions.By(number, o.End)
+	j.Fail(err)
+	in := j.byNumber[by.Number]
+	switch {
+	case !ok:
+	case in == nil:
+		o.PreemptedBy = strconv.FormatUint(uint64(by.Number), 10)
+	case by.Task != "":
+		o.PreemptedBy = in.of.job.ID + "_" + by.Task
+	case in.task >= 0:
+		o.PreemptedBy = in.of.job.ID + "_" + strconv.Itoa(in.task)
+	default:
+		o.PreemptedBy = in.of.job.ID
+	}
 }
 
 // askForPriority asks slurmctld for the priority with which a job started. The engine asks for

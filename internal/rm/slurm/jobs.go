@@ -9,6 +9,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/audit"
 	"rmreplay/internal/rm/slurm/jobcomp"
 	"rmreplay/internal/rm/slurm/jobdesc"
 	"rmreplay/internal/rm/slurm/nodes"
@@ -36,6 +37,8 @@ type jobs struct {
 	nodes    *nodes.Cluster
 	runTimes map[taskOf]time.Duration // run times that commands have changed
 	reasons  *reasons
+	// preemptions are read when slurmctld says that a job was preempted.
+	preemptions audit.Preemptions
 	// transfers decide when jobs end that share file systems.
 	transfers *transfers
 }

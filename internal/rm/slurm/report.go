@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -59,8 +57,6 @@ type Report struct {
 	// Jobs has slurmdbd's records of the jobs, which complete the rows of the run's record; nil
 	// without accounting.
 	Jobs *audit.Jobs
-	// Preemptions are those that slurmctld logged; nil for a run that failed.
-	Preemptions *audit.Preemptions
 	// Comparisons are the comparisons with slurmdbd; none without accounting.
 	Comparisons []Comparison
 }
@@ -93,9 +89,6 @@ func (e *Engine) Report(ctx context.Context, facts *Facts) (*Report, error) {
 			if r.NeverStart, err = e.neverStart(ctx); err == nil {
 				err = e.compare(ctx, r, facts)
 			}
-			if err == nil {
-				r.Preemptions, err = e.preemptions(facts)
-			}
 		}
 	}
 	e.jobs.warnForgotten()
@@ -106,18 +99,34 @@ func (e *Engine) Report(ctx context.Context, facts *Facts) (*Report, error) {
 	return r, err
 }
 
-// preemptions reads which jobs preempted which from slurmctld's log.
-func (e *Engine) preemptions(facts *Facts) (*audit.Preemptions, error) {
-	file, err := os.Open(filepath.Join(e.cfg.LogDir, "slurmctld.log"))
-	if err != nil {
-		return nil, fmt.Errorf("reading who preempted whom: %w", err)
+// mostAfter is how long an interrupted run asks slurmdbd, in real time.
+const mostAfter = 10 * time.Second
+
+// Interrupted returns what completes the rows of a run that was interrupted: the priorities of jobs that run, and what
+// slurmdbd alone knows of all jobs, if it answers soon. It runs virtual time as [Engine.Report] does.
+func (e *Engine) Interrupted() (amend func(*run.Row)) {
+	ctx, cancel := context.WithTimeout(context.Background(), mostAfter)
+	defer cancel()
+	priorities := map[uint32]uint32{}
+	for number := range e.jobs.running {
+		if in := e.jobs.byNumber[number]; in != nil {
+			priorities[number] = in.priority
+		}
 	}
-	defer file.Close()
-	p, err := audit.ReadPreemptions(file, facts.Rows)
-	if err != nil {
-		return nil, fmt.Errorf("reading who preempted whom: %s: %w", file.Name(), err)
+	var jobs *audit.Jobs
+	if text, err := e.sacct(ctx); err == nil && text != "" {
+		if known, err := audit.ParseJobs(text); err == nil {
+			jobs = known
+		}
 	}
-	return p, nil
+	return func(row *run.Row) {
+		if row.Priority == 0 && row.End == 0 {
+			row.Priority = priorities[row.RMJob]
+		}
+		if jobs != nil {
+			jobs.Amend(row)
+		}
+	}
 }
 
 // takeWarnings returns the warnings since the last call.
