@@ -25,7 +25,7 @@ type (
 type partition struct {
 	name               string
 	nodes              selection.Bits
-	tier               int
+	tier, index        int   // its place among all partitions
 	maxMinutes         int64 // -1 for none
 	defaultMinutes     int64 // -1 for none
 	count, cpus        int   // nodes, and CPUs of all of them

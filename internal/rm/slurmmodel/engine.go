@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
@@ -13,6 +14,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/answers"
 	"rmreplay/internal/rm/slurmmodel/backfill"
 	"rmreplay/internal/rm/slurmmodel/demand"
+	"rmreplay/internal/rm/slurmmodel/gang"
 	"rmreplay/internal/rm/slurmmodel/keys"
 	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/machine"
@@ -43,8 +45,10 @@ type Engine struct {
 	account  *accounting             // nil without
 	licenses *licenses.Pool
 	agents   agents.Pool
-	preempt  *preemption.Settings // nil if nothing is preempted
-	victims  []*preemption.Job    // of the last choice of nodes
+	preempt  *preemption.Settings  // nil if nothing is preempted
+	victims  []*preemption.Job     // of the last choice of nodes
+	gang     *gang.Scheduler[*job] // nil without
+	slice    time.Duration         // of gang scheduling
 
 	reservations *reservations.List
 	siteBackfill bool // backfill has not read site yet
@@ -108,7 +112,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, par: parameters.Read(cfg.Get), rules: parameters.RulesOf(cfg.Release), arrays: map[string]*array{},
-		tester: selection.NewTester(m), state: m.NewState(), place: map[string]int{}, names: words.Names{Machine: m},
+		place: map[string]int{}, names: words.Names{Machine: m},
 		byID: map[string]*submission{}, byNumber: map[uint32]*job{}, lists: map[string][]*partition{},
 	}
 	if cfg.PreRoll {
@@ -136,6 +140,8 @@ func newEngine(cfg Config) (*Engine, error) {
 	if len(e.parts) == 0 {
 		return nil, errors.New("a cluster without partitions (want at least one)")
 	}
+	e.beginGang(m)
+	e.tester, e.state = selection.NewTester(m), m.NewState()
 	e.nextNumber = e.par.FirstJob
 	if e.account, err = newAccounting(e); err != nil {
 		return nil, err

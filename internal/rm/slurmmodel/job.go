@@ -5,6 +5,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/demand"
 	"rmreplay/internal/rm/slurmmodel/dependencies"
+	"rmreplay/internal/rm/slurmmodel/gang"
 	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/reservations"
@@ -76,7 +77,8 @@ type job struct {
 	licenses    licenses.Request
 	licensed    []licenses.License // that it holds
 	preemption  preemption.Job
-	signal      int // that has ended its script; 0 for none
+	times       gang.Times // of suspensions
+	signal      int        // that has ended its script; 0 for none
 }
 
 type state uint8

@@ -12,6 +12,7 @@ import (
 // (backfill_agent), the decay thread (_decay_thread) and the thread that schedules (_sched_agent).
 type loops struct {
 	turn, backfill, decay hpc.Time // when each is due next
+	slice                 hpc.Time // of gang scheduling
 	busy                  hpc.Time // until when a scheduler computes, and nothing else happens
 
 	// Of the background loop, in seconds since 1970.
@@ -44,7 +45,10 @@ func (e *Engine) beginLoops(at hpc.Time) {
 	l.turn = e.nextTurn(at)
 	l.lastFull, l.lastSched, l.lastLimit, l.lastPurge = second, second, second, second
 	l.lastBackfill, l.lastReservations = second, second
-	l.backfill, l.decay = hpc.Never, at
+	l.backfill, l.decay, l.slice = hpc.Never, at, hpc.Never
+	if e.gang != nil {
+		l.slice = at.Add(e.slice)
+	}
 	switch {
 	case !e.par.BF.Off:
 		l.backfill = at.Add(time.Duration(e.par.BF.Interval) * time.Second)
@@ -104,7 +108,7 @@ func (e *Engine) passAt() hpc.Time {
 func (e *Engine) next() hpc.Time {
 	l := &e.loops
 	served := min(e.terminated.Next(), e.departures.Line.Next())
-	return max(l.busy, min(l.turn, l.backfill, l.decay, e.passAt(), served, e.timers.Next()))
+	return max(l.busy, min(l.turn, l.backfill, l.decay, l.slice, e.passAt(), served, e.timers.Next()))
 }
 
 // step does the first thing that is due. At one instant what others cause at once comes first: passes, and then answers
@@ -120,6 +124,8 @@ func (e *Engine) step() {
 		e.pass()
 	case e.timers.Next() <= e.now && e.timers[0].Class <= jobEnds:
 		e.timers.Pop().What()
+	case l.slice <= e.now:
+		l.slice = e.sliceTurn()
 	case l.backfill <= e.now:
 		l.backfill = e.backfillTurn()
 	case l.decay <= e.now:

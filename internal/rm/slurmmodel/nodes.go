@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurmmodel/gang"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -97,6 +98,7 @@ func (e *Engine) requeue(j *job, how hpc.State) {
 	j.reason, j.noted = slurmspec.NoReason, slurmspec.NoReason
 	j.restarts++
 	j.preemption.Renew()
+	j.times = gang.Times{}
 	if j.begin <= now {
 		j.begin = now + credentialLife + 1
 	}

@@ -48,6 +48,9 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 	outcome := e.outcome(j, hpc.Running)
 	outcome.Parts = e.account.points(j)
 	e.emit(j, rm.Started, "", outcome)
+	if e.gang != nil {
+		e.gang.Start(j, j.part.index, alloc.Turn.Cores)
+	}
 	e.planEnd(j, e.agents.Launch(e.now, len(alloc.Parts), e.par.AllocProlog))
 }
 
@@ -66,8 +69,9 @@ func compareEnds(a, b *job) int {
 
 // planEnd sets the timer of the end of a job whose script begins at an instant.
 func (e *Engine) planEnd(j *job, begin hpc.Time) {
+	work := j.of.job
+	j.times.Begun, j.times.End = true, 0
 	j.endTimer++
-	work, generation := j.of.job, j.endTimer
 	run := work.RunTimeOf(j.task)
 	if run == hpc.Unlimited && work.EndAt == 0 {
 		return
@@ -77,7 +81,18 @@ func (e *Engine) planEnd(j *job, begin hpc.Time) {
 	if work.EndAt == 0 {
 		end, latencyFrom = begin.Add(run), begin
 	}
-	e.at(end.Add(nodes.ExitLatency(j.number, latencyFrom)+throttled), jobEnds, func() {
+	j.times.End = end.Add(nodes.ExitLatency(j.number, latencyFrom))
+	e.endScript(j, j.times.End)
+}
+
+// endScript sets the timer of the end of a job's script; 0 for one that never ends.
+func (e *Engine) endScript(j *job, end hpc.Time) {
+	if end == 0 {
+		return
+	}
+	j.endTimer++
+	generation := j.endTimer
+	e.at(end.Add(throttled), jobEnds, func() {
 		if j.state == running && j.endTimer == generation && e.mayEnd(j) {
 			e.complete(j)
 		}
@@ -107,6 +122,9 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
 	e.tester.Remove(e.state, j.alloc)
 	j.state, j.end = completing, e.second()
+	if j.times.Suspended {
+		j.end = j.times.Since
+	}
 	j.among.running--
 	a := answers.Of(j.alloc.Nodes, e.up, killed, e.par.Epilog)
 	answering := a.All()
@@ -114,6 +132,9 @@ func (e *Engine) vacate(j *job, how hpc.State, killed, requeue bool) {
 	e.touch()
 	over := func() {
 		e.licenses.Return(j.licensed)
+		if e.gang != nil {
+			e.gang.End(j, j.part.index)
+		}
 		if j.request.Exclusive {
 			e.departures.Closed.AndNot(j.alloc.Nodes)
 		}
@@ -212,6 +233,9 @@ func (j *job) ends() []int {
 func (e *Engine) enforceLimits() {
 	now := e.second()
 	for _, j := range slices.Clone(e.list) {
+		if j.times.Suspended {
+			continue
+		}
 		over := j.state == running && (!j.endless && j.end <= now-e.par.OverTimeLimit || e.reservationOver(j, now))
 		switch {
 		case j.state == running && j.preemption.Told != 0:

@@ -61,6 +61,7 @@ func (e *Engine) nodesFor(j *job) selection.Bits {
 // requestOf returns what a job wants, at this instant.
 func (e *Engine) requestOf(j *job) *selection.Request {
 	r := &j.request
+	r.Partition = j.part.index
 	r.Exclusive, r.Whole, r.LeastLoaded = j.exclusive, j.part.whole, j.part.leastLoaded
 	if r.Switches > 0 {
 		if j.switchSince == 0 {

@@ -26,7 +26,7 @@ func preemption(c *slurmmodel.Config) string {
 	}
 	for _, mode := range modes {
 		for word := range strings.SplitSeq(strings.ToUpper(mode), ",") {
-			if slices.Contains([]string{"SUSPEND", "ON", "GANG", "PRIORITY"}, strings.TrimSpace(word)) {
+			if slices.Contains([]string{"PRIORITY"}, strings.TrimSpace(word)) {
 				return "preemption with PreemptMode=" + strings.ToUpper(mode)
 			}
 		}

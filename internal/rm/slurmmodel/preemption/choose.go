@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"rmreplay/internal/rm/slurmmodel/rows"
 	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
@@ -34,6 +35,9 @@ func (s *Settings) leaves(job *Job) bool {
 // are then tried again in another order, so that fewer leave.
 func (s *Settings) Now(t *Try, set selection.Bits) (*selection.Allocation, []*Job) {
 	defer t.forget()()
+	if s.byQOS && s.ModeOf(t.Candidates[0]) == Suspend {
+		return s.stopped(t, set), nil
+	}
 	list := slices.Clone(t.Candidates)
 	for round := 1; ; round++ {
 		alloc, last := s.drop(t, set, list)
@@ -48,6 +52,32 @@ func (s *Settings) Now(t *Try, set selection.Bits) (*selection.Allocation, []*Jo
 		}
 		s.reorder(list, last, alloc.Nodes)
 	}
+}
+
+// stopped looks for nodes of a job whose candidates are suspended: on their cores, in the row of jobs that preempt others.
+// Since 24.11 they stop in their order until the job fits.
+func (s *Settings) stopped(t *Try, set selection.Bits) *selection.Allocation {
+	x := t.Tester
+	defer func() { x.Extra, x.Stopped = false, nil }()
+	if !x.Since2411 {
+		x.Extra = true
+		return x.Test(t.State, t.Request, set, t.Counts, selection.RunNow)
+	}
+	future := x.NewState()
+	t.State.CopyTo(future)
+	var list []*rows.Job
+	for _, job := range t.Candidates {
+		if s.ModeOf(job) != Suspend || !job.Allocation.Nodes.Overlaps(set) {
+			continue
+		}
+		x.Suspend(future, job.Allocation)
+		list = append(list, job.Allocation.Turn)
+		if x.Test(future, t.Request, set, t.Counts, selection.WillRun) != nil {
+			x.Extra, x.Stopped = true, list
+			return x.Test(t.State, t.Request, set, t.Counts, selection.RunNow)
+		}
+	}
+	return nil
 }
 
 // Open adds to a job's nodes those that candidates have for themselves alone, of the usable ones (_bit_or_cond in
@@ -133,10 +163,16 @@ func (s *Settings) WillRun(t *Try, set selection.Bits, h *selection.Horizon) (*s
 	t.State.CopyTo(future)
 	for _, job := range t.Candidates {
 		gone[job.Allocation] = true
-		if s.ModeOf(job) != Off {
+		switch s.ModeOf(job) {
+		case Off:
+		case Suspend: // it keeps its memory
+			t.Tester.Suspend(future, job.Allocation)
+			t.Tester.Extra = t.Tester.Extra || s.byQOS
+		default:
 			t.Tester.Remove(future, job.Allocation)
 		}
 	}
+	defer func() { t.Tester.Extra = false }()
 	running := make([]selection.Running, 0, len(h.Running))
 	for _, r := range h.Running {
 		if !gone[r.Allocation] {

@@ -104,6 +104,9 @@ func NewPartition(get keys.Get, nodes selection.Bits, tier int) *Partition {
 	return p
 }
 
+// Keeps reports whether jobs of the partition are not preempted.
+func (p *Partition) Keeps() bool { return p.own && p.mode == Off }
+
 // Job is what preemption reads of a job, and what it remembers of it.
 type Job struct {
 	QOS       *accounts.QOS // nil for none
@@ -283,15 +286,18 @@ func (s *Settings) Stop(job *Job, by string, now int64) Fate {
 		return Stays
 	}
 	job.Told, job.By = now, by
-	if job.Requeue && s.ModeOf(job) == Requeue {
+	if s.Returns(job) {
 		return Returns
 	}
 	return Leaves
 }
 
+// Returns reports whether a job that is preempted returns to the queue.
+func (s *Settings) Returns(job *Job) bool { return job.Requeue && s.ModeOf(job) == Requeue }
+
 // Retry reports whether a job returns to the queue whose script has ended in its grace time, and counts that.
 func (s *Settings) Retry(job *Job) bool {
-	retry := job.Requeue && s.ModeOf(job) == Requeue
+	retry := s.Returns(job)
 	if retry {
 		job.retries++
 	}

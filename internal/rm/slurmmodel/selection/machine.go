@@ -1,6 +1,9 @@
 package selection
 
-import "rmreplay/internal/rm/nodeset"
+import (
+	"rmreplay/internal/rm/nodeset"
+	"rmreplay/internal/rm/slurmmodel/rows"
+)
 
 // Bits is a set of nodes of a machine.
 type Bits = nodeset.Set
@@ -27,12 +30,17 @@ type Machine struct {
 	TreeOptional bool
 	// Dragonfly is TopologyParam=Dragonfly: jobs that do not fit one leaf spread over all.
 	Dragonfly bool
+	// Turns are the partitions with PreemptMode=GANG, where jobs may hold cores of others; nil without it.
+	Turns []rows.Partition
+	// Turn is how jobs look for such cores.
+	Turn rows.Search
 	// Since2411 and Since2605 say that the release is that or newer.
 	Since2411, Since2605 bool
 
 	stride int   // sockets of the node that has most
 	slots  int   // numbers of generic resources in use that a node has
 	kinds  []int // of nodes that differ in nothing but names, weights and generic resources
+	first  []int // each node's first core in a set of [rows.Cores], and the number of all cores
 }
 
 // Node is the hardware of a node.
@@ -44,6 +52,9 @@ type Node struct {
 	Weight                  uint64
 	Devices                 []Device
 }
+
+// Cores returns the number of cores of all nodes.
+func (m *Machine) Cores() int { return m.first[len(m.Nodes)] }
 
 // cores returns the number of cores.
 func (n *Node) cores() int { return n.Sockets * n.Cores }
@@ -74,7 +85,7 @@ const far = 1 << 30
 
 // Prepare computes what follows from the hardware. It must be called once before all else.
 func (m *Machine) Prepare() {
-	kinds := map[[4]int64]int{}
+	kinds, cores := map[[4]int64]int{}, 0
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
 		m.stride = max(m.stride, n.Sockets)
@@ -84,7 +95,10 @@ func (m *Machine) Prepare() {
 			kinds[kind] = len(kinds)
 		}
 		m.kinds = append(m.kinds, kinds[kind])
+		m.first = append(m.first, cores)
+		cores += n.cores()
 	}
+	m.first = append(m.first, cores)
 	for i := range m.Switches {
 		m.Switches[i].Distance = m.distances(i)
 	}
@@ -112,13 +126,14 @@ func (m *Machine) distances(from int) []int {
 
 // State is what running jobs hold of a machine.
 type State struct {
-	free    []int16 // cores, by node and socket
-	cores   []int16 // free ones, by node
-	memory  []int64 // in use, by node
-	devices []int16 // in use, by node, device and socket; the last of a device's is for those of no socket
-	jobs    []int16 // jobs on the node
-	whole   []int16 // jobs of partitions with OverSubscribe=EXCLUSIVE on the node
-	busy    Bits    // nodes with a job
+	free    []int16     // cores, by node and socket
+	cores   []int16     // free ones, by node
+	memory  []int64     // in use, by node
+	devices []int16     // in use, by node, device and socket; the last of a device's is for those of no socket
+	jobs    []int16     // jobs on the node
+	whole   []int16     // jobs of partitions with OverSubscribe=EXCLUSIVE on the node
+	busy    Bits        // nodes with a job
+	rows    *rows.Table // nil unless jobs take turns
 }
 
 // NewState returns the state of an empty machine.
@@ -135,6 +150,9 @@ func (m *Machine) NewState() *State {
 		}
 		s.cores[i] = int16(m.Nodes[i].cores())
 	}
+	if m.Turns != nil {
+		s.rows = rows.New(m.first[n], m.Turns)
+	}
 	return s
 }
 
@@ -147,6 +165,9 @@ func (s *State) CopyTo(to *State) {
 	copy(to.jobs, s.jobs)
 	copy(to.whole, s.whole)
 	copy(to.busy, s.busy)
+	if s.rows != nil {
+		s.rows.CopyTo(to.rows)
+	}
 }
 
 // Allocation is what one job holds.
@@ -158,6 +179,8 @@ type Allocation struct {
 	Parts []Part
 	// Whole says that nobody shares the job's nodes (OverSubscribe=EXCLUSIVE).
 	Whole bool
+	// Turn are its cores where jobs take turns, and otherwise nil.
+	Turn *rows.Job
 }
 
 // Part is what a job holds of one node.
@@ -192,8 +215,10 @@ func (m *Machine) apply(s *State, a *Allocation, sign int16) {
 	for i := range a.Parts {
 		p := &a.Parts[i]
 		for k, c := range p.cores {
-			s.free[p.Node*m.stride+k] -= sign * c
-			s.cores[p.Node] -= sign * c
+			if s.rows == nil {
+				s.free[p.Node*m.stride+k] -= sign * c
+				s.cores[p.Node] -= sign * c
+			}
 		}
 		s.memory[p.Node] += int64(sign) * p.Memory
 		at := p.Node * m.slots * (m.stride + 1)
@@ -206,6 +231,7 @@ func (m *Machine) apply(s *State, a *Allocation, sign int16) {
 			s.whole[p.Node] += sign
 		}
 	}
+	m.turn(s, a, sign > 0)
 }
 
 // Full reports whether all cores of a node are in use.

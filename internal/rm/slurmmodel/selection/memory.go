@@ -78,6 +78,9 @@ func (m *memory) isSame(nodes Bits, since int) bool {
 // Classify sets the class of a request. The request must not change afterwards, except for what its partition and
 // the time it has waited decide: Exclusive, Whole, LeastLoaded, Patient, Memory and MemoryPerCPU.
 func (x *Tester) Classify(r *Request) {
+	if x.Turns != nil { // answers depend on who takes turns
+		return
+	}
 	plain := *r
 	plain.Class, plain.Exclusive, plain.Whole, plain.LeastLoaded, plain.Patient = 0, false, false, false, false
 	plain.Memory, plain.MemoryPerCPU = 0, false

@@ -3,6 +3,7 @@ package selection
 // Request is what a job wants of nodes, in the terms of slurmctld's job_details. A number that the job
 // does not give is 0.
 type Request struct {
+	Partition int // in Turns
 	// Class is the number of the request among all that differ, as [Tester.Classify] gives it; 0 if nothing
 	// is remembered of the request.
 	Class int

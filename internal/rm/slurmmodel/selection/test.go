@@ -3,6 +3,8 @@ package selection
 import (
 	"cmp"
 	"slices"
+
+	"rmreplay/internal/rm/slurmmodel/rows"
 )
 
 // Mode is the question that a test answers.
@@ -69,6 +71,10 @@ type Tester struct {
 	*Machine
 	// Weights are remembered between tests.
 	Weights Weights
+	// Extra says that the job that is tested may use the row of jobs that preempt others, and Stopped are those that
+	// it preempts (see [rows.Search]).
+	Extra   bool
+	Stopped []*rows.Job
 
 	memory     memory
 	repeated   repeated
@@ -159,12 +165,17 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, busy bool) *Allocation {
 	all := x.all
 	copy(all, nodes)
+	turns := x.Turns != nil && mode != TestOnly
+	var usable Bits
+	if turns {
+		usable = nodes.Clone()
+	}
 	t := &x.scratch
 	*t = test{
 		state: s, request: r, counts: c, weights: x.Weights, rooms: x.rooms, busy: busy,
 		allCores: true, anew: mode == TestOnly, dedicated: x.dedicated, work: t.work,
 	}
-	if mode == TestOnly || !x.Since2411 { // since 24.11 there is no first choice where jobs share no cores
+	if mode == TestOnly || !x.Since2411 || turns { // since 24.11 there is no first choice where jobs share no cores
 		if !x.choose(t, nodes) {
 			return nil
 		}
@@ -175,7 +186,9 @@ func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, b
 			return nil
 		}
 		if len(r.Devices) == 0 && !all.Overlaps(s.busy) { // all cores are free: the second choice is the first
-			return x.result(t, nodes, mode)
+			a := x.result(t, nodes, mode)
+			x.place(s, r, a, nil)
+			return a
 		}
 	}
 	t.allCores = false
@@ -186,10 +199,14 @@ func (x *Tester) search(s *State, r *Request, nodes Bits, c Counts, mode Mode, b
 			}
 		}
 	}
-	if !x.choose(t, all) || t.scattered {
-		return nil
+	var a *Allocation
+	switch {
+	case x.choose(t, all) && !t.scattered:
+		a = x.result(t, all, mode)
+		x.place(s, r, a, nil)
+	case turns:
+		a = x.takeTurns(t, usable, mode)
 	}
-	a := x.result(t, all, mode)
 	if a != nil && mode == RunNow && x.CountMemory && !x.hasMemory(s, a) {
 		return nil
 	}
@@ -247,7 +264,7 @@ func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
 // mayBeFull reports whether free cores tell that a job cannot run. LLN of 26.05 counts CPUs that nodes do not have. A
 // test of devices changes weights.
 func (m *Machine) mayBeFull(r *Request) bool {
-	return len(r.Devices) == 0 && (!m.Since2605 || !m.LeastLoaded && !r.LeastLoaded)
+	return len(r.Devices) == 0 && m.Turns == nil && (!m.Since2605 || !m.LeastLoaded && !r.LeastLoaded)
 }
 
 // freeCPUs returns the CPUs of the free cores of a node that a job may use.

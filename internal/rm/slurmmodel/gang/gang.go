@@ -1,0 +1,248 @@
+// Package gang is slurmctld's gang scheduling (gang.c): which of the jobs that hold the same cores run, and which are
+// suspended. The running jobs of a partition cast shadows on partitions of lower tiers, whose jobs do not run on the cores
+// there. Time slices give the jobs of a partition turns.
+package gang
+
+import (
+	"cmp"
+	"slices"
+
+	"rmreplay/internal/rm/nodeset"
+)
+
+// Actions are what gang scheduling does with jobs.
+type Actions[J any] struct {
+	// Suspend and Resume stop a job, and let it go on. They do nothing with jobs that are over.
+	Suspend, Resume func(J)
+	// Evict ends a job, or returns it to the queue.
+	Evict func(J)
+	// Suspends says that a job is suspended where others need its cores; others leave.
+	Suspends func(J) bool
+}
+
+// place is where a job stands in its partition's list.
+type place uint8
+
+const (
+	waits  place = iota // GS_NO_ACTIVE
+	active              // GS_ACTIVE
+	filler              // GS_FILLER: it runs since its start, or because cores became free
+)
+
+// entry is a job.
+type entry[J any] struct {
+	job     J
+	cores   []int
+	stopped bool
+	place   place
+}
+
+type partition[J any] struct {
+	tier    int
+	jobs    []*entry[J]
+	shadows []*entry[J] // jobs of higher tiers
+	active  int         // jobs and shadows on the cores in use
+	used    nodeset.Set
+}
+
+// Scheduler has the jobs that run or are suspended.
+type Scheduler[J comparable] struct {
+	Actions[J]
+
+	partitions []*partition[J] // of the configuration
+	order      []*partition[J] // those of high tiers first, once they are sorted
+	evicted    []J
+}
+
+// New returns a scheduler of partitions with tiers, and of so many cores.
+func New[J comparable](tiers []int, cores int, do Actions[J]) *Scheduler[J] {
+	s := &Scheduler[J]{Actions: do}
+	for _, tier := range tiers {
+		s.partitions = append(s.partitions, &partition[J]{tier: tier, used: nodeset.New(cores)})
+	}
+	s.order = slices.Clone(s.partitions)
+	return s
+}
+
+// Start adds a job that has got cores, and makes room for it (gs_job_start). It reports whether the job runs.
+func (s *Scheduler[J]) Start(job J, part int, cores []int) bool {
+	p, e := s.partitions[part], &entry[J]{job: job, cores: cores}
+	p.jobs = append(p.jobs, e)
+	if p.fits(e) {
+		s.admit(p, e)
+		e.place = filler
+		s.update()
+	} else {
+		s.stop(p, e)
+	}
+	s.evict()
+	return !e.stopped
+}
+
+// End removes a job that is over, and lets others go on (gs_job_fini).
+func (s *Scheduler[J]) End(job J, part int) {
+	p := s.partitions[part]
+	at := slices.IndexFunc(p.jobs, func(e *entry[J]) bool { return e.job == job })
+	if at < 0 {
+		return
+	}
+	s.clearShadow(p.jobs[at])
+	p.jobs = slices.Delete(p.jobs, at, at+1)
+	s.update()
+}
+
+// Slice begins a time slice (_timeslicer_thread).
+func (s *Scheduler[J]) Slice() {
+	s.sort()
+	for _, p := range s.order {
+		if p.active < len(p.jobs)+len(p.shadows) {
+			s.cycle(p)
+		}
+	}
+	s.evict()
+}
+
+func (s *Scheduler[J]) sort() {
+	slices.SortStableFunc(s.order, func(a, b *partition[J]) int { return cmp.Compare(b.tier, a.tier) })
+}
+
+// fits reports whether a job shares no core with those that run (_job_fits_in_active_row).
+func (p *partition[J]) fits(e *entry[J]) bool {
+	return p.active == 0 || !slices.ContainsFunc(e.cores, p.used.Has)
+}
+
+func (p *partition[J]) add(e *entry[J]) {
+	if p.active == 0 {
+		p.used.Reset()
+	}
+	for _, c := range e.cores {
+		p.used.Set(c)
+	}
+	p.active++
+}
+
+// admit lets a job run, and casts its shadow on the partitions of lower tiers.
+func (s *Scheduler[J]) admit(p *partition[J], e *entry[J]) {
+	p.add(e)
+	s.castShadow(p, e)
+}
+
+func (s *Scheduler[J]) castShadow(p *partition[J], e *entry[J]) {
+	for _, lower := range s.order {
+		if lower.tier < p.tier && !slices.Contains(lower.shadows, e) {
+			lower.shadows = append(lower.shadows, e)
+		}
+	}
+}
+
+func (s *Scheduler[J]) clearShadow(e *entry[J]) {
+	for _, p := range s.order {
+		p.shadows = slices.DeleteFunc(p.shadows, func(other *entry[J]) bool { return other == e })
+	}
+}
+
+// stop suspends a job, or has it leave if others of higher tiers need its cores and it is not one that is suspended.
+func (s *Scheduler[J]) stop(p *partition[J], e *entry[J]) {
+	if len(p.shadows) > 0 && !s.Suspends(e.job) {
+		s.evicted = append(s.evicted, e.job)
+	} else {
+		s.Suspend(e.job)
+	}
+	e.stopped = true
+}
+
+func (s *Scheduler[J]) resume(e *entry[J]) {
+	s.Resume(e.job)
+	e.stopped = false
+}
+
+// evict ends the jobs that leave (_preempt_job_dequeue).
+func (s *Scheduler[J]) evict() {
+	for len(s.evicted) > 0 {
+		job := s.evicted[0]
+		s.evicted = s.evicted[1:]
+		s.Evict(job)
+	}
+}
+
+// update looks anew which jobs run (_update_all_active_rows).
+func (s *Scheduler[J]) update() {
+	s.sort()
+	for _, p := range s.order {
+		p.active = 0
+		for _, e := range p.shadows {
+			p.add(e)
+		}
+		s.keep(p, active)
+		s.keep(p, filler)
+		for _, e := range p.jobs {
+			if e.place != waits || !p.fits(e) {
+				continue
+			}
+			s.admit(p, e)
+			if e.place = filler; e.stopped {
+				s.resume(e)
+			}
+		}
+	}
+}
+
+// keep lets the jobs of a kind run on that still fit.
+func (s *Scheduler[J]) keep(p *partition[J], kind place) {
+	for _, e := range p.jobs {
+		switch {
+		case e.place != kind:
+		case p.fits(e):
+			s.admit(p, e)
+		default:
+			if !e.stopped {
+				s.stop(p, e)
+				s.clearShadow(e)
+			}
+			e.place = waits
+		}
+	}
+}
+
+// cycle gives the jobs of a partition turns: those that ran go to the end of the list (_cycle_job_list).
+func (s *Scheduler[J]) cycle(p *partition[J]) {
+	s.rotate(p)
+	p.active = 0
+	if len(p.jobs) > 0 {
+		for _, e := range p.shadows {
+			p.add(e)
+		}
+	}
+	for _, e := range p.jobs {
+		if p.fits(e) {
+			p.add(e)
+			e.place = active
+		}
+	}
+	for _, e := range p.jobs {
+		if e.place == waits && !e.stopped {
+			s.stop(p, e)
+			s.clearShadow(e)
+		}
+	}
+	for _, e := range p.jobs {
+		if e.place == active && e.stopped {
+			s.resume(e)
+			s.castShadow(p, e)
+		}
+	}
+}
+
+// rotate moves the active jobs to the end of the list, which then wait as all others.
+func (s *Scheduler[J]) rotate(p *partition[J]) {
+	for i := range p.jobs {
+		for p.jobs[i].place == active {
+			e := p.jobs[i]
+			e.place = waits
+			p.jobs = append(slices.Delete(p.jobs, i, i+1), e)
+		}
+		if p.jobs[i].place == filler {
+			p.jobs[i].place = waits
+		}
+	}
+}

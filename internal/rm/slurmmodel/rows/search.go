@@ -1,0 +1,129 @@
+package rows
+
+import (
+	"slices"
+
+	"rmreplay/internal/rm/nodeset"
+)
+
+// Search is how a job looks for cores that it shares with others.
+type Search struct {
+	Partition int
+	// ByTier says that only jobs of partitions of lower tiers are stopped (preempt/partition_prio).
+	ByTier bool
+	// ByQOS says that each partition has one more row, for jobs that preempt others (preempt/qos).
+	ByQOS bool
+	// Extra says that the job may use that row. Stopped are the jobs that it preempts, since 24.11.
+	Extra   bool
+	Stopped []*Job
+	// Shares says that the job may share cores with others of its partition (OverSubscribe).
+	Shares bool
+	// Since2411 says that the release is that or newer.
+	Since2411 bool
+}
+
+// Try looks for nodes while others hold cores, and reports whether the job fits. A job that wants whole nodes gets only
+// those of which nobody holds a core, apart from the excepted ones.
+type Try[T any] func(used, except Cores) (result T, ok bool)
+
+// Find looks for cores for a job that does not fit on those that nobody holds (steps 2 to 4 of _job_test).
+func Find[T any](t *Table, s Search, try Try[T]) (result T) {
+	var nothing T
+	kept := t.kept(s)
+	except, all := nodeset.New(t.cores), nodeset.New(t.cores)
+	for i := range t.cores {
+		all.Set(i)
+	}
+	if _, ok := try(kept, except); !ok {
+		return nothing
+	}
+	if !s.Since2411 { // since then nodes with such cores are out
+		except = kept
+	}
+	own := t.partitions[s.Partition].Tier
+	used := slices.Clone(kept)
+	t.Use(used, func(p Partition) bool { return p.Tier == own })
+	if result, ok := try(used, except); ok {
+		return spare(t, own, used, except, result, try)
+	}
+	rows := t.rows[s.Partition]
+	if rows == nil {
+		result, _ = try(kept, all)
+		return result
+	}
+	for i := range t.prepare(rows, s) {
+		if rows[i].used == nil {
+			result, _ = try(kept, all)
+			return result
+		}
+		used := slices.Clone(kept)
+		used.Or(rows[i].used)
+		if result, ok := try(used, except); ok {
+			return result
+		}
+	}
+	return nothing
+}
+
+// kept returns the cores of jobs that are not stopped for the job.
+func (t *Table) kept(s Search) Cores {
+	kept, own := nodeset.New(t.cores), t.partitions[s.Partition]
+	for p, rows := range t.rows {
+		of := t.partitions[p]
+		shared := s.Since2411 && p == s.Partition && of.Rows > 1
+		for i := range rows {
+			if s.ByTier && !shared && rows[i].used != nil && (of.Tier > own.Tier || of.Kept) {
+				kept.Or(rows[i].used)
+			}
+		}
+	}
+	return kept
+}
+
+// spare leaves their cores to jobs of lower tiers, first to those of high ones, as long as the job fits.
+func spare[T any](t *Table, own int, used, except Cores, result T, try Try[T]) T {
+	for _, p := range t.order {
+		if t.partitions[p].Tier >= own || t.rows[p] == nil {
+			continue
+		}
+		for _, r := range t.rows[p] {
+			if r.used != nil {
+				used.Or(r.used)
+			}
+		}
+		better, ok := try(used, except)
+		if !ok {
+			break
+		}
+		result = better
+	}
+	return result
+}
+
+// prepare returns the rows of its own partition that the job tries.
+func (t *Table) prepare(rows []row, s Search) []row {
+	if len(rows) > 1 && (!s.ByQOS || s.Stopped != nil) {
+		sort(rows)
+	}
+	count := len(rows)
+	switch last := &rows[count-1]; {
+	case s.ByQOS && !s.Extra:
+		count--
+	case s.Stopped != nil: // the row gets the cores of all jobs but those that stop, and is not tried where jobs share none
+		if last.used == nil {
+			last.used = nodeset.New(t.cores)
+		}
+		for _, r := range rows[:count-1] {
+			if r.used != nil {
+				last.used.Or(r.used)
+			}
+		}
+		for _, j := range s.Stopped {
+			last.free(j)
+		}
+	}
+	if s.ByQOS && !s.Shares {
+		count = 1
+	}
+	return rows[:count]
+}

@@ -1,0 +1,98 @@
+package selection
+
+import (
+	"slices"
+
+	"rmreplay/internal/rm/slurmmodel/rows"
+)
+
+// turn gives a job the cores that it shares with others, or takes them away.
+func (m *Machine) turn(s *State, a *Allocation, add bool) {
+	if s.rows == nil || a.Turn == nil {
+		return
+	}
+	if add {
+		s.rows.Add(a.Turn)
+	} else {
+		s.rows.Remove(a.Turn)
+	}
+	m.countFree(s, s.rows.Used())
+}
+
+// Suspend takes the cores of a job away, and leaves it its memory and generic resources.
+func (m *Machine) Suspend(s *State, a *Allocation) { m.turn(s, a, false) }
+
+// countFree counts the cores that are free while others are in use.
+func (m *Machine) countFree(s *State, used rows.Cores) {
+	for i := range m.Nodes {
+		n, c := &m.Nodes[i], m.first[i]
+		s.cores[i] = 0
+		for k := range n.Sockets {
+			free := int16(0)
+			for range n.Cores {
+				if !used.Has(c) {
+					free++
+				}
+				c++
+			}
+			s.free[i*m.stride+k] = free
+			s.cores[i] += free
+		}
+	}
+}
+
+// place chooses the cores of an allocation among those that are not in use: the first ones of each socket.
+func (m *Machine) place(s *State, r *Request, a *Allocation, used rows.Cores) {
+	if a == nil || s.rows == nil || len(a.Parts) == 0 {
+		return
+	}
+	if used == nil {
+		used = s.rows.Used()
+	}
+	a.Turn = &rows.Job{Partition: r.Partition, CPUs: a.CPUs}
+	for i := range a.Parts {
+		p := &a.Parts[i]
+		n, c := &m.Nodes[p.Node], m.first[p.Node]
+		for _, want := range p.cores {
+			for range n.Cores {
+				if want > 0 && (r.Exclusive || !used.Has(c)) {
+					a.Turn.Cores = append(a.Turn.Cores, c)
+					want--
+				}
+				c++
+			}
+		}
+	}
+}
+
+// takeTurns looks for nodes whose cores the job shares with others that stop, or with those that it takes turns with.
+func (x *Tester) takeTurns(t *test, usable Bits, mode Mode) *Allocation {
+	s, r := t.state, t.request
+	view := *s
+	view.free, view.cores = slices.Clone(s.free), slices.Clone(s.cores)
+	t.state = &view
+	defer func() { t.state = s }()
+	nodes := NewBits(len(x.Nodes))
+	turn := x.Turn
+	turn.Partition, turn.Extra, turn.Stopped = r.Partition, x.Extra, x.Stopped
+	return rows.Find(s.rows, turn, func(used, except rows.Cores) (*Allocation, bool) {
+		x.countFree(&view, used)
+		copy(nodes, usable)
+		for i := range usable.All {
+			for c := x.first[i]; r.Exclusive && c < x.first[i+1]; c++ {
+				if used.Has(c) && !except.Has(c) {
+					nodes.Clear(i)
+				}
+			}
+		}
+		if !x.choose(t, nodes) {
+			return nil, false
+		}
+		if t.scattered {
+			return nil, true
+		}
+		a := x.result(t, nodes, mode)
+		x.place(s, r, a, used)
+		return a, true
+	})
+}
