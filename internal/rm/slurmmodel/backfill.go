@@ -238,6 +238,8 @@ type trial struct {
 	counted  bool
 
 	counts  selection.Counts
+	able    selection.Bits // nodes that can serve it, of which it needs least
+	least   int
 	limit   int64 // minutes for which it plans
 	granted int64 // minutes that a started job gets
 	later   int64 // when another try may find more nodes; 0 for never
@@ -267,6 +269,7 @@ func (t *trial) task() next {
 	if t.counts, answer = e.counts(j); answer != begun || !e.meetsDeadline(j) {
 		return nextRecord
 	}
+	t.able, t.least = j.capable, t.counts.Min
 	t.limits()
 	limit := j.limit
 	defer func() {
@@ -291,16 +294,12 @@ func (t *trial) task() next {
 // limits sets the time for which the job plans: its limit, or its partition's, or a year.
 func (t *trial) limits() {
 	j := t.job
-	most := j.part.maxMinutes
-	if most < 0 {
-		most = endless
-	}
-	t.limit = most
-	if j.limit >= 0 {
+	t.limit = j.part.maxMinutes
+	if j.limit >= 0 && (t.limit < 0 || j.limit < t.limit) {
 		t.limit = j.limit
-		if j.part.maxMinutes >= 0 {
-			t.limit = min(j.limit, most)
-		}
+	}
+	if t.limit < 0 {
+		t.limit = endless
 	}
 	t.granted = t.limit
 }
@@ -353,16 +352,17 @@ func (t *trial) attempt() (result next, again bool) {
 	}
 	free.AndNot(j.excluded)
 	free.And(j.capable)
-	if free.Count() < t.counts.Min || !free.Contains(j.request.Required) {
-		if copy(free, j.capable); !e.reservations.Any() {
-			free.AndNot(j.excluded)
-			t.later = t.table.Skip(free, t.counts.Min, t.later, t.limit*60)
-		}
-		return t.giveUp()
-	}
-	if !t.counted {
+	if !t.counted && t.suffice(free) {
 		t.counted = true
 		t.tried++
+		t.able, t.least = e.servers.Room(&j.request, j.capable, t.least)
+	}
+	if !t.suffice(free) {
+		if copy(free, t.able); !e.reservations.Any() {
+			free.AndNot(j.excluded)
+			t.later = t.table.Skip(free, t.least, t.later, t.limit*60)
+		}
+		return t.giveUp()
 	}
 	alloc, start := t.willRun(free, from)
 	if alloc == nil {
@@ -373,6 +373,11 @@ func (t *trial) attempt() (result next, again bool) {
 		e.touch()
 	}
 	return t.decide(alloc, free, from, start)
+}
+
+// suffice reports whether nodes could serve the job if no others ran. It is not tested on fewer.
+func (t *trial) suffice(nodes selection.Bits) bool {
+	return nodes.CountAnd(t.able) >= t.least && nodes.Contains(t.job.request.Required)
 }
 
 // willRun looks for the instant at which the job could start on nodes of a set.

@@ -127,7 +127,7 @@ func newEngine(cfg Config) (*Engine, error) {
 		e.place[m.Nodes[i].Name] = i
 		e.up.Set(i)
 	}
-	e.servers = demand.NewServers(m.Nodes, e.cfg.Nodes, e.place)
+	e.servers = demand.NewServers(m, e.cfg.Nodes, e.place)
 	e.kinds = machine.Kinds(cfg.Nodes, func(name string) int { return e.place[name] })
 	e.available = e.up.Clone()
 	for i := range cfg.Partitions {

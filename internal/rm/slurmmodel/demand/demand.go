@@ -48,14 +48,22 @@ func (h *Demand) ServedBy(n *selection.Node, config *hpc.Node) bool {
 
 // Servers knows the nodes that serve jobs with each demand. Jobs with one demand share the set.
 type Servers struct {
-	nodes   []selection.Node
+	machine *selection.Machine
+	empty   *selection.State
+	most    int // CPUs of a node
 	configs []*hpc.Node
 	known   map[Demand]selection.Bits
 }
 
 // NewServers returns the servers of a machine with these nodes of slurm.conf. place is where each is in it.
-func NewServers(nodes []selection.Node, configs []hpc.Node, place map[string]int) *Servers {
-	s := &Servers{nodes: nodes, configs: make([]*hpc.Node, len(nodes)), known: map[Demand]selection.Bits{}}
+func NewServers(m *selection.Machine, configs []hpc.Node, place map[string]int) *Servers {
+	s := &Servers{
+		machine: m, empty: m.NewState(), most: 1,
+		configs: make([]*hpc.Node, len(m.Nodes)), known: map[Demand]selection.Bits{},
+	}
+	for i := range m.Nodes {
+		s.most = max(s.most, m.Nodes[i].Sockets*m.Nodes[i].Cores*m.Nodes[i].Threads)
+	}
 	for i := range configs {
 		s.configs[place[configs[i].Name]] = &configs[i]
 	}
@@ -68,12 +76,28 @@ func (s *Servers) Of(h Demand) selection.Bits {
 	if known {
 		return set
 	}
-	set = selection.NewBits(len(s.nodes))
-	for i := range s.nodes {
-		if h.ServedBy(&s.nodes[i], s.configs[i]) {
+	set = selection.NewBits(len(s.machine.Nodes))
+	for i := range s.machine.Nodes {
+		if h.ServedBy(&s.machine.Nodes[i], s.configs[i]) {
 			set.Set(i)
 		}
 	}
 	s.known[h] = set
 	return set
+}
+
+// Room returns the nodes of a set that have the generic resources of a job, and how many of them it needs, which are
+// least or more. Fewer nodes never serve it, whatever runs there.
+func (s *Servers) Room(r *selection.Request, set selection.Bits, least int) (selection.Bits, int) {
+	if s.machine.MayBeFull(r) {
+		return set, max(least, (r.MinCPUs+s.most-1)/s.most)
+	}
+	if len(r.Devices) == 0 {
+		return set, least
+	}
+	able := selection.NewBits(len(s.machine.Nodes))
+	for i := range set.All {
+		able.Put(i, s.machine.HasDevices(s.empty, r, i))
+	}
+	return able, least
 }

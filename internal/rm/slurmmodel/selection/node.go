@@ -47,7 +47,7 @@ func (m *Machine) serves(s *State, r *Request, node int, least int64) bool {
 	if r.Whole && s.busy.Has(node) || s.whole[node] > 0 || r.Exclusive && m.devicesUsed(s, node) {
 		return false
 	}
-	return m.hasDevices(s, r, node)
+	return m.HasDevices(s, r, node)
 }
 
 // devicesUsed reports whether jobs use generic resources of a node.
@@ -61,8 +61,8 @@ func (m *Machine) devicesUsed(s *State, node int) bool {
 	return false
 }
 
-// hasDevices reports whether enough generic resources of a node are free.
-func (m *Machine) hasDevices(s *State, r *Request, node int) bool {
+// HasDevices reports whether enough generic resources of a node are free.
+func (m *Machine) HasDevices(s *State, r *Request, node int) bool {
 	for k := range r.Devices {
 		if len(m.Nodes[node].Devices) == 0 {
 			return false

@@ -244,7 +244,7 @@ func (m *Machine) coresUsed(s *State, node int) bool {
 // full reports whether the free cores of nodes cannot serve a job, however they are chosen. Most tests of jobs that
 // wait end here.
 func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
-	if !m.mayBeFull(r) {
+	if !m.MayBeFull(r) {
 		return false
 	}
 	count, cpus := 0, 0
@@ -261,9 +261,9 @@ func (m *Machine) full(s *State, r *Request, nodes Bits, least int) bool {
 	return true
 }
 
-// mayBeFull reports whether free cores tell that a job cannot run. LLN of 26.05 counts CPUs that nodes do not have. A
+// MayBeFull reports whether free cores tell that a job cannot run. LLN of 26.05 counts CPUs that nodes do not have. A
 // test of devices changes weights.
-func (m *Machine) mayBeFull(r *Request) bool {
+func (m *Machine) MayBeFull(r *Request) bool {
 	return len(r.Devices) == 0 && m.Turns == nil && (!m.Since2605 || !m.LeastLoaded && !r.LeastLoaded)
 }
 
@@ -285,7 +285,7 @@ type tally struct {
 }
 
 func (x *Tester) newTally(r *Request, set Bits, least int) tally {
-	t := tally{x: x, r: r, set: set, least: least, counts: x.mayBeFull(r)}
+	t := tally{x: x, r: r, set: set, least: least, counts: x.MayBeFull(r)}
 	if t.counts {
 		for i := range set.All {
 			x.offers[i] = 0

@@ -47,8 +47,10 @@ func (a answer) at(h *Horizon) (*Allocation, int64) {
 
 func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) answer {
 	x.reweigh(set, h)
+	s.CopyTo(x.future)
+	full := x.newTally(r, set, c.Min)
 	left := set
-	if h.AsksNow() {
+	if h.AsksNow() && !full.is() {
 		x.dedicated = true
 		a := x.test(s, r, set, c, WillRun, false)
 		if x.dedicated = false; a != nil {
@@ -61,18 +63,17 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	}
 	stuck := r.Stuck // slurmctld holds no job because of the future
 	defer func() { r.Stuck = stuck }()
-	s.CopyTo(x.future)
 	w := h.Walk(set)
 	if h.BeginsLater() {
 		x.reweigh(left, h)
 		for k := range h.Ended() {
-			x.Remove(x.future, h.Running[k].Allocation)
+			x.leave(&full, h.Running[k])
 		}
 		if a := x.test(x.future, r, set, c, WillRun, false); a != nil {
 			return answer{allocation: a, now: true}
 		}
 	}
-	return x.afterEnds(&w, r, c, h)
+	return x.afterEnds(&w, &full, r, c, h)
 }
 
 // reweigh gives nodes their own weights again: since 24.11 a test does not remember earlier ones.
@@ -103,12 +104,8 @@ func (r Running) Has(set Bits) bool {
 }
 
 // afterEnds takes running jobs away, a window at a time.
-func (x *Tester) afterEnds(w *windows.Walk[Running], r *Request, c Counts, h *Horizon) answer {
-	full := x.newTally(r, w.Set, c.Min)
-	for w.Next(func(job Running) {
-		x.Remove(x.future, job.Allocation)
-		full.renew(job.Allocation)
-	}) {
+func (x *Tester) afterEnds(w *windows.Walk[Running], full *tally, r *Request, c Counts, h *Horizon) answer {
+	for w.Next(func(job Running) { x.leave(full, job) }) {
 		if x.tests = append(x.tests, w.Gone); full.is() {
 			continue
 		}
@@ -117,6 +114,12 @@ func (x *Tester) afterEnds(w *windows.Walk[Running], r *Request, c Counts, h *Ho
 		}
 	}
 	return answer{}
+}
+
+// leave takes a running job away.
+func (x *Tester) leave(full *tally, job Running) {
+	x.Remove(x.future, job.Allocation)
+	full.renew(job.Allocation)
 }
 
 // endBefore returns the end after which a job can start that needs the ends of those that have left. In 26.05 it is

@@ -1,0 +1,80 @@
+package demand_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurmmodel/demand"
+	"rmreplay/internal/rm/slurmmodel/selection"
+)
+
+// randomMachine returns an empty machine, some nodes of which have GPUs.
+func randomMachine(rng *rand.Rand) (m *selection.Machine, servers *demand.Servers, nodes selection.Bits) {
+	m = &selection.Machine{CountMemory: rng.IntN(2) == 0, LeastLoaded: rng.IntN(4) == 0, Since2411: rng.IntN(2) == 0}
+	m.Since2605 = m.Since2411 && rng.IntN(2) == 0
+	n := 1 + rng.IntN(12)
+	configs, place, nodes := make([]hpc.Node, n), map[string]int{}, selection.NewBits(n)
+	for i := range n {
+		node := selection.Node{
+			Name: fmt.Sprintf("n%d", i), Sockets: 1 + rng.IntN(2), Cores: 4, Threads: 1 + rng.IntN(2), Memory: 1000, Weight: 1,
+		}
+		node.CPUs = node.Sockets * node.Cores * node.Threads
+		if count := rng.IntN(3); count > 0 {
+			node.Devices = []selection.Device{{Kind: "gpu", Type: "a", Count: count}}
+		}
+		m.Nodes = append(m.Nodes, node)
+		configs[i].Name, place[node.Name] = node.Name, i
+		nodes.Set(i)
+	}
+	m.Prepare()
+	return m, demand.NewServers(m, configs, place), nodes
+}
+
+// TestRoom: a job fits on none of the sets that are too small for it by Room, and a test of it leaves the weights of
+// nodes as they are.
+func TestRoom(t *testing.T) {
+	tooFew, fits := map[bool]int{}, 0 // by whether the job asks for GPUs
+	for seed := range uint64(4000) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		m, servers, nodes := randomMachine(rng)
+		r := selection.Request{MinCPUs: 1 + rng.IntN(60), CPUsPerTask: 1, MinCPUsPerNode: 1, Memory: 10}
+		r.Exclusive = rng.IntN(4) == 0
+		if rng.IntN(2) == 0 {
+			r.Devices = []selection.DeviceRequest{{Kind: "gpu", Count: 1 + rng.IntN(2)}}
+		}
+		set := nodes.Clone()
+		for range rng.IntN(10) {
+			set.Clear(rng.IntN(len(m.Nodes)))
+		}
+		c := selection.Counts{Min: 1 + rng.IntN(3), Max: 500000}
+		c.Wanted = c.Min
+		x := selection.NewTester(m)
+		x.Weigh(nodes)
+		weights := slices.Clone(x.Weights)
+		able, least := servers.Room(&r, nodes, c.Min)
+		alloc, _ := x.WillRun(m.NewState(), &r, set, c, &selection.Horizon{
+			Now: 100, Since2411: m.Since2411, Since2605: m.Since2605, Begin: 100,
+		})
+		if set.CountAnd(able) >= least {
+			if alloc != nil {
+				fits++
+			}
+			continue
+		}
+		if set.Count() >= c.Min { // the number of nodes alone does not say so
+			tooFew[len(r.Devices) > 0]++
+		}
+		if alloc != nil {
+			t.Fatalf("seed %d: %+v fits on %v, and needs %d nodes of %v", seed, r, alloc.Nodes, least, able)
+		}
+		if !m.Since2411 && !slices.Equal(x.Weights, weights) {
+			t.Errorf("seed %d: the test of %+v changes the weights of nodes", seed, r)
+		}
+	}
+	if tooFew[false] < 200 || tooFew[true] < 200 || fits < 200 {
+		t.Errorf("%d sets are too small, %d for jobs with GPUs, and on %d jobs fit", tooFew[false], tooFew[true], fits)
+	}
+}
