@@ -23,6 +23,9 @@ const EstimateFormat = "%F|%K|%S"
 // EstimateCommand is the action that records Slurm's estimates in a replay.
 var EstimateCommand = []string{"squeue", "--start", "--array", "--noheader", "--format=" + EstimateFormat}
 
+// asks reports whether an action only asks Slurm what a forecast is compared with.
+func asks(a hpc.Action) bool { return len(a.Run) > 0 && (a.Run[0] == "squeue" || a.Run[0] == "sdiag") }
+
 // readEstimates reads the estimates that actions of a run recorded, by instant.
 func (c *Course) readEstimates(r *run.Run) error {
 	log, err := r.OpenLog("actions.log")

@@ -76,6 +76,39 @@ func TestDrainingOnSlurm(t *testing.T) {
 	}
 }
 
+// TestAsked freezes a replay in which Slurm was asked for its own estimates. The model of Slurm, which answers no
+// commands, plays it from its start, and with what came later.
+func TestAsked(t *testing.T) {
+	w := &workload.Workload{Epoch: epoch, Source: "estimates"}
+	for i, id := range []string{"runs", "waits", "later"} {
+		w.Jobs.Append(&hpc.Job{ID: id, Submit: at(60 + 900*i), Request: request(3, time.Hour), Behaviour: hpc.Behaviour{RunTime: 40 * time.Minute}})
+	}
+	for _, asked := range []int{1500, 2000} {
+		for _, run := range [][]string{forecast.EstimateCommand, {"sdiag"}} {
+			w.Actions = append(w.Actions, hpc.Action{At: at(asked), Run: run})
+		}
+	}
+	c := replay(t, w)
+	if got := c.Asked(); len(got) != 2 || got[0] != at(1500) {
+		t.Fatalf("asked at %v", got)
+	}
+	engine, err := forecast.EngineOf(c, experiment.Spec{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fromStart := range []bool{false, true} {
+		e, err := forecast.Evaluate(t.Context(), c, forecast.EvaluateOptions{Options: forecast.Options{
+			Engine: forecast.OnModel(c, engine, ""), Realizations: 1, Seed: 1, Dir: t.TempDir(), RunTimes: forecast.True, Arrivals: forecast.Recorded,
+		}, At: c.Asked(), FromStart: fromStart})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Jobs != 3 || e.MaxError > 60 || e.Slurm.Jobs != 3 || e.Slurm.MedianError < 600 {
+			t.Errorf("from the start %t: %s", fromStart, e.Render())
+		}
+	}
+}
+
 // TestLimitsOnSlurm checks that jobs which run until their time limits succeed on Slurm, too, so that those start
 // which depend on them.
 func TestLimitsOnSlurm(t *testing.T) {

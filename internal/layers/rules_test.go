@@ -233,7 +233,7 @@ var rules = []rule{
 	{"use cases", "internal/forecast/judge", []string{"internal/forecast", "internal/hpc", "internal/quantity"}, computes,
 		"whether forecasts came true follows from them and from starts, wherever both come from"},
 	{"use cases", "internal/forecast/service", []string{
-		"docs/schemas", "internal/access", "internal/accounts", "internal/experiment", "internal/figure", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/forecast/sooner", "internal/hpc", "internal/httpjson", "internal/origin", "internal/quantity", "internal/report", "internal/slurmspec", "internal/waits", "internal/wal",
+		"docs/schemas", "internal/access", "internal/accounts", "internal/experiment", "internal/figure", "internal/forecast", "internal/forecast/capture", "internal/forecast/judge", "internal/forecast/sooner", "internal/hpc", "internal/httpjson", "internal/inert", "internal/origin", "internal/quantity", "internal/report", "internal/slurmspec", "internal/waits", "internal/wal",
 	}, []string{"os/exec"},
 		"the service ties captures, forecasts and their judge together; its caller has the command line"},
 	{"use cases", "internal/forecast/hint", []string{"internal/forecast/service", "internal/hpc", "internal/quantity", "internal/slurmspec"}, []string{"os/..."},

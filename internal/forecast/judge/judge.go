@@ -39,8 +39,8 @@ type Pending struct {
 // Waiting is what a judge keeps of a job that waits.
 type Waiting struct {
 	Partition string `json:"partition"`
-	// Forecasts are in the order of their instants: all of the last hour, one for each hour of the last day, and one
-	// for each day before it.
+	// Forecasts are in the order of their instants: the last one, one for each minute of the last hour, one for each
+	// hour of the last day, and one for each day before it.
 	Forecasts []Forecast `json:"forecasts"`
 	// Missed counts the captures in a row that had neither the job nor its start.
 	Missed int `json:"missed,omitempty"`
@@ -310,7 +310,7 @@ func (w *Waiting) add(f Forecast) {
 func spacing(age time.Duration) time.Duration {
 	switch {
 	case age <= time.Hour:
-		return 0
+		return time.Minute
 	case age <= day:
 		return time.Hour
 	}

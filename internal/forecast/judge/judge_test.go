@@ -105,6 +105,20 @@ func TestSeen(t *testing.T) {
 	}
 }
 
+// TestFastCaptures: of captures that come each second, forecasts a minute apart are kept, and the first and the last one.
+func TestFastCaptures(t *testing.T) {
+	j := New(State{}, 2*day)
+	last := after(2 * time.Hour)
+	for at := began; at <= last; at = at.Add(time.Second) {
+		j.See(at, nil, []Pending{{job, "batch", Forecast{At: at, P10: at, P50: at, P90: after(day)}}})
+	}
+	list := j.Forecasts(job)
+	if len(list) < 60 || len(list) > 64 || list[0].At != began || list[len(list)-1].At != last {
+		t.Errorf("%d forecasts from %s to %s (want 60 to 64, from %s to %s)", len(list), list[0].At, list[len(list)-1].At, began,
+			last)
+	}
+}
+
 // TestBounds: a job that waits for ten days has some forecasts of each age, whatever the state was saved in between, and
 // starts before the days that count are forgotten.
 func TestBounds(t *testing.T) {
@@ -132,7 +146,7 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s is after %s", f.At, list[i-1].At)
 		}
 	}
-	if ages["0s"] != 13 || ages["1h0m0s"] < 20 || ages["1h0m0s"] > 24 || ages["24h0m0s"] < 8 || ages["24h0m0s"] > 10 || list[0].At != began {
+	if ages["1m0s"] != 13 || ages["1h0m0s"] < 20 || ages["1h0m0s"] > 24 || ages["24h0m0s"] < 8 || ages["24h0m0s"] > 10 || list[0].At != began {
 		t.Errorf("forecasts by spacing: %v, the first at %s", ages, list[0].At)
 	}
 	j.See(after(10*day), map[forecast.Key]hpc.Time{job: after(10*day - time.Minute)}, nil)

@@ -23,7 +23,7 @@ func BenchmarkTurn(b *testing.B) {
 	const nodes, pending, history = 1000, 5000, 20_000
 	s, err := Open(filepath.Join(b.TempDir(), "data"), Options{
 		Every: 24 * time.Hour, Keep: 30 * 24 * time.Hour, History: 7 * 24 * time.Hour, Timeout: time.Minute, Zone: time.UTC,
-		Forecast: forecast.Options{Realizations: 2, Seed: 1, RunTimes: forecast.FromHistory, Arrivals: forecast.NoArrivals,
+		Forecast: forecast.Options{Realizations: 20, Seed: 1, RunTimes: forecast.FromHistory, Arrivals: forecast.Recent,
 			Horizon: time.Hour, Within: []time.Duration{time.Hour}},
 		NewLearner: func() (forecast.Learner, error) { return forecast.NewShares(), nil },
 		Say:        b.Logf, now: time.Now,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rmreplay/internal/figure"
+	"rmreplay/internal/forecast"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/quantity"
 )
@@ -19,6 +20,7 @@ const mostLines = 6
 // ganttPage is the page of the machine's next hours.
 type ganttPage struct {
 	frame
+	Repeats  bool // recent submissions
 	Out      string
 	Figures  []picture
 	Reserved []map[string]string
@@ -84,6 +86,7 @@ func (s *Service) ganttPage(*http.Request, who) (string, any, error) {
 		}
 		p.Figures = append(p.Figures, picture{f.Name, f.Title, f.Caption, svg})
 	}
+	p.Repeats = s.known.Round.Report.Arrivals == forecast.Recent
 	p.Out = quantity.Regular(o.Out, "node")
 	for i := range o.Reservations {
 		r := &o.Reservations[i]

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/inert"
 	"rmreplay/internal/quantity"
 	"rmreplay/internal/report"
 	"rmreplay/internal/slurmspec"
@@ -315,7 +316,7 @@ func (s *Service) jobView(j *Job) jobView {
 	term("Waits for", j.For.Words)
 	term("Slurm's reason", quantity.Name(j.For.Slurm))
 	if j.For.Dependency != "" {
-		term("Depends on", quantity.Name(j.For.Dependency))
+		term("Depends on", inert.Line(j.For.Dependency))
 	}
 	term("Before it", fmt.Sprintf("%s of the partition, %s node hours at most", quantity.Regular(j.Ahead.Jobs, "job"),
 		quantity.Decimal(math.Round(j.Ahead.NodeHours))))
@@ -354,8 +355,8 @@ func (s *Service) soonerPage(a *Sooner) soonerPage {
 		g := &a.Changes[i]
 		then := Wait{Beyond: g.Beyond}
 		p.Changes = append(p.Changes, map[string]string{
-			"Change": quantity.Name(g.Change), "P50": s.quantile(&then, "p50", g.P50), "P90": s.quantile(&then, "p90", g.P90),
-			"GainP50": g.Words("p50"), "GainP90": g.Words("p90"), "Condition": g.Condition, "Command": quantity.Name(g.Command),
+			"Change": inert.Line(g.Change), "P50": s.quantile(&then, "p50", g.P50), "P90": s.quantile(&then, "p90", g.P90),
+			"GainP50": g.Words("p50"), "GainP90": g.Words("p90"), "Condition": g.Condition, "Command": inert.Line(g.Command),
 		})
 	}
 	return p

@@ -2,10 +2,14 @@ package service
 
 import (
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -121,9 +125,135 @@ func TestInBrowser(t *testing.T) {
 					for _, text := range tab.Errors {
 						t.Errorf("on the console: %s", text)
 					}
+					var cut []string
+					tab.Eval(`[...document.querySelectorAll(".scroll")].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.getAttribute("aria-label"))`, &cut)
+					if len(cut) > 0 {
+						t.Errorf("these tables are too wide: %q", cut)
+					}
+					toReaders(t, tab)
 					tab.Picture(fmt.Sprintf("forecast-%s-%s-%s", page, name, theme))
 				})
 			}
 		}
+	}
+}
+
+// toReaders checks what a page is to a screen reader and to the keyboard: each picture, link and field has a name, there
+// is a heading of the first rank, and Tab reaches everything that a pointer does, with a visible mark.
+func toReaders(t *testing.T, tab *chromium.Browser) {
+	t.Helper()
+	var tree struct {
+		Nodes []struct {
+			Role, Name struct{ Value any }
+			Ignored    bool
+		}
+	}
+	tab.Call("Accessibility.getFullAXTree", nil, &tree)
+	roles := map[string]int{}
+	for _, n := range tree.Nodes {
+		role := fmt.Sprint(n.Role.Value)
+		if n.Ignored {
+			continue
+		}
+		roles[role]++
+		switch role {
+		case "image", "img", "graphics-document", "link", "button", "region", "navigation", "textbox":
+			if name := fmt.Sprint(n.Name.Value); name == "" || name == "<nil>" {
+				t.Errorf("a %s without a name", role)
+			}
+		}
+	}
+	for _, role := range []string{"main", "heading", "navigation", "textbox", "button"} {
+		if roles[role] == 0 {
+			t.Errorf("a screen reader finds no %s: %v", role, roles)
+		}
+	}
+	var pointed, skipped []string
+	tab.Eval(`window.reached = new Set(); document.body.focus(); [...document.querySelectorAll("a, button, input, summary, [tabindex]")].
+		filter((e) => e.checkVisibility()).map((e) => e.outerHTML.slice(0, 80))`, &pointed)
+	for range len(pointed) + 1 {
+		tab.Press("Tab")
+		var unmarked string
+		tab.Eval(`(() => {
+			const e = document.activeElement, style = getComputedStyle(e);
+			window.reached.add(e);
+			return e === document.body || style.outlineStyle !== "none" || style.boxShadow !== "none" ? "" : e.outerHTML.slice(0, 80);
+		})()`, &unmarked)
+		if unmarked != "" {
+			t.Errorf("the focus is not to be seen on %s", unmarked)
+		}
+	}
+	tab.Eval(`[...document.querySelectorAll("a, button, input, summary, [tabindex]")].
+		filter((e) => e.checkVisibility() && !window.reached.has(e)).map((e) => e.outerHTML.slice(0, 80))`, &skipped)
+	if len(pointed) == 0 || len(skipped) > 0 {
+		t.Errorf("of %d links and fields Tab does not reach %q", len(pointed), skipped)
+	}
+}
+
+// TestOtherSites: pages of other sites read nothing through a reader's browser, neither by the service's address nor by a
+// name of their own for it. They may link to pages.
+func TestOtherSites(t *testing.T) {
+	b := chromium.Open(t, "--host-resolver-rules=MAP *.test 127.0.0.1")
+	_, s := judgedService(t)
+	h := s.Handler(nil)
+	var mu sync.Mutex
+	answers := map[string]map[int]int{} // by how and for what the browser asked
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen := httptest.NewRecorder()
+		h.ServeHTTP(seen, r)
+		mu.Lock()
+		key := r.Header.Get("Sec-Fetch-Site") + " " + r.Header.Get("Sec-Fetch-Dest")
+		if answers[key] == nil {
+			answers[key] = map[int]int{}
+		}
+		answers[key][seen.Code]++
+		mu.Unlock()
+		maps.Copy(w.Header(), seen.Header())
+		w.WriteHeader(seen.Code)
+		_, _ = w.Write(seen.Body.Bytes())
+	}))
+	defer web.Close()
+	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<!doctype html><title>evil</title><body>")
+	}))
+	defer evil.Close()
+	port := func(address string) string { return address[strings.LastIndexByte(address, ':'):] }
+	tab := b.Tab(t)
+	tab.OpenURL("http://evil.test" + port(evil.URL))
+	var got []string
+	tab.Eval(`(async (site) => {
+		const got = [], loads = [];
+		for (const path of ["/", "/jobs/4", "/jobs/4/sooner", "/v1/jobs", "/v1/jobs/4/sooner", "/metrics"]) {
+			for (const [name, key] of [["iframe", "src"], ["img", "src"], ["script", "src"], ["object", "data"]]) {
+				const e = document.createElement(name);
+				loads.push(new Promise((done) => { e.onload = e.onerror = done; setTimeout(done, 3000); }));
+				e[key] = site + path;
+				document.body.append(e);
+			}
+			for (const mode of ["cors", "no-cors"]) {
+				try { const text = await (await fetch(site + path, {mode})).text(); if (text) got.push(path + ": " + text); } catch (e) { /* as it should */ }
+			}
+		}
+		await Promise.all(loads);
+		for (let i = 0; i < frames.length; i++) {
+			try { if (frames[i].document.body.textContent) got.push(frames[i].document.body.textContent); } catch (e) { /* as it should */ }
+		}
+		return got;
+	})(`+strconv.Quote(web.URL)+`)`, &got)
+	if len(got) > 0 {
+		t.Errorf("another site read %q", got)
+	}
+	mu.Lock()
+	for _, dest := range []string{"iframe", "image", "script", "object", "empty"} {
+		if a := answers["cross-site "+dest]; len(a) != 1 || a[http.StatusForbidden] < 6 {
+			t.Errorf("asked as %s by another site: %v (want at least six times 403)", dest, a)
+		}
+	}
+	mu.Unlock()
+	tab.OpenURL("http://rebound.test" + port(web.URL))
+	var text string
+	if tab.Eval("document.body.textContent", &text); !strings.Contains(text, "is not a name of this machine") {
+		t.Errorf("by the name of another site: %.200s", text)
 	}
 }

@@ -74,8 +74,12 @@ PartitionName=short Nodes=n4 OverSubscribe=EXCLUSIVE MaxTime=3
 	}
 }
 
+// mostQueued is how many jobs a twin's queue has at most: with more, nobody submits.
+const mostQueued = 40
+
 // feed submits jobs until the context ends: one in eight seconds, with run times of half a minute or so and limits of a
-// few minutes. It returns how many slurmctld took.
+// few minutes. That is more than the nodes run, so the queue is soon as long as it may be. It returns how many
+// slurmctld took.
 func (w *twin) feed(ctx context.Context) (n int) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for {
@@ -83,6 +87,9 @@ func (w *twin) feed(ctx context.Context) (n int) {
 		case <-ctx.Done():
 			return n
 		case <-time.After(time.Duration(rng.ExpFloat64() * float64(8*time.Second))):
+		}
+		if len(strings.Fields(w.Say("squeue", "-h", "-t", "PD", "-o", "%i"))) >= mostQueued {
+			continue
 		}
 		seconds := min(math.Exp(3.4+0.8*rng.NormFloat64()), 170)
 		partition, limit := "batch", int(seconds/60)+1+rng.IntN(6)
