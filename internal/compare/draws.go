@@ -15,8 +15,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Draws says how far the waits of a set hang on fields that nobody recorded, of which each realization
-// has another draw.
+// Draws says how much the waits of a set depend on fields that nobody recorded. Each realization draws
+// these fields anew.
 type Draws struct {
 	Set int `json:"set"`
 	// Figures are figures of the waits with their intervals over the draws.
@@ -25,7 +25,7 @@ type Draws struct {
 	Fields []FieldShare `json:"fields"`
 }
 
-// DrawnFigure is a figure over the draws. Low and High are values of draws. A further draw is between
+// DrawnFigure is a figure over the draws. Low and High are values of two draws. Another draw is between
 // them with a probability of Coverage, whatever the distribution: (n + 1 − 2k) / (n + 1) for the k-th
 // lowest and k-th highest of n draws.
 type DrawnFigure struct {

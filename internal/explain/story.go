@@ -48,8 +48,8 @@ type Story struct {
 	PriorityParts []rm.PriorityPart `json:"priority_parts"`
 
 	Reasons []Span `json:"reasons"`
-	// Backfill adds up for how long the backfill scheduler did what with the job, the longest first;
-	// empty if the record does not have it.
+	// Backfill has the total time of each verdict of the backfill scheduler on the job, the longest
+	// first; empty if the record does not have them.
 	Backfill []BackfillTime `json:"backfill"`
 	// Planned is when the scheduler first planned the job, as far as the record has it, and
 	// PlannedStart for when.
@@ -60,7 +60,7 @@ type Story struct {
 	// it. Overtook are those that were submitted later and started before it.
 	Ahead    Crowd `json:"ahead"`
 	Overtook Crowd `json:"overtook"`
-	// higher are those of them with a higher priority, and before all of them, in processors.
+	// before has the processors of the jobs ahead, higher of those with a higher priority.
 	higher, before int
 	// Holders held the nodes on which the job ran later, in the middle of its wait. The most
 	// processors come first.
@@ -71,7 +71,7 @@ type Story struct {
 	Causes []Cause `json:"causes"`
 }
 
-// BackfillTime is for how long the backfill scheduler did the same with a waiting job.
+// BackfillTime is the total time for which the backfill scheduler judged a waiting job in one way.
 type BackfillTime struct {
 	Verdict rm.Backfill `json:"verdict"`
 	Seconds float64     `json:"seconds"`
@@ -368,7 +368,7 @@ func (s *Story) holders(rec *Record, row *run.Row) {
 	s.Holders = s.Holders[:min(listed, len(s.Holders))]
 }
 
-// moment is how long before a start something happened that may have let the job start. The
+// An event may have let a job start if it happened at most moment before the start. The
 // backfill scheduler runs every 30 seconds by default, and nodes complete before they are free.
 const moment = 2 * time.Minute
 

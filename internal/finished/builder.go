@@ -223,7 +223,7 @@ func (b *Builder) record(r Job) error {
 	return b.opts.Record(&r)
 }
 
-// rounding is by how much longer than from its start to its end a job may have run by its record: sources round both.
+// rounding is how much a recorded run time may exceed the time from start to end: sources round both.
 const rounding = time.Second
 
 // checkTimes changes times of a record that contradict each other.

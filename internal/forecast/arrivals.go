@@ -76,7 +76,8 @@ func since(list []predict.Case, at hpc.Time) []predict.Case {
 	return list[from:]
 }
 
-// source draws which submissions a realization repeats: those from so long before the instant on, for so long.
+// source draws the interval of the submissions that a realization repeats. It begins back before the instant, and is
+// span long.
 func source(rng *rand.Rand, known time.Duration) (back, span time.Duration) {
 	if days := int64(min(known, week) / period); days > 0 {
 		return time.Duration(1+rng.Int64N(days)) * period, period

@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Changed is the forecast of a job that waits, had its user changed its request.
+// Changed is the forecast of a pending job with a changed request.
 type Changed struct {
 	Waiting
 	// Ends is the probability that the job ends by itself within its time limit.
@@ -75,7 +75,7 @@ func (c *Changes) Try(ctx context.Context, request *hpc.Request) (Changed, error
 	return one, nil
 }
 
-// within returns the probability that a run takes less than so many seconds.
+// within returns the probability that a run takes less than a number of seconds.
 func within(d Distribution, seconds float64) float64 {
 	if _, succeeds := d.(untilLimit); succeeds {
 		if d.QuantileAfter(0, 0) <= seconds {

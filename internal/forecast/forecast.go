@@ -33,7 +33,7 @@ type Options struct {
 	// Within are spans of time from the queue's instant on. [Waiting.Within] has a probability for each of them that
 	// ends by the horizon.
 	Within []time.Duration
-	// Occupancy is for how long a [Report] also says how many nodes are occupied; 0 for no such figures.
+	// Occupancy is how far ahead a [Report] has numbers of occupied nodes; 0 for no such numbers.
 	Occupancy time.Duration
 	// Dir is where the records of the realizations are made; the system's directory for temporary
 	// files if empty. They are removed.

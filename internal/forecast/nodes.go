@@ -8,7 +8,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// settled is how long after its recorded start a preset job runs for certain. Slurm's times are whole seconds, and
+// A preset job surely runs once its recorded start is settled ago. Slurm's times are whole seconds, and
 // its scheduler may look at the job in the next one.
 const settled = 3 * time.Second
 

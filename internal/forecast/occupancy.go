@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Occupancy is how many nodes jobs are expected to occupy, at instants that are Step apart, from the instant of a
-// forecast on.
+// Occupancy has the number of nodes that jobs are expected to occupy: at the instant of a forecast, and every Step
+// after it.
 type Occupancy struct {
 	Step       float64             `json:"step_s"`
 	Partitions []PartitionOccupied `json:"partitions"`

@@ -86,7 +86,8 @@ const (
 	near   = 0.1
 )
 
-// mostSticks is how many of a draw; the rest of a process with a large concentration is near the distribution itself.
+// mostSticks bounds the sticks of a draw. What is left of a process with a large concentration is close to the
+// distribution itself.
 const mostSticks = 200
 
 // sticks draws the part of the wider distribution in that of a group. The weights add up to a gamma variable

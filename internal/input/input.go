@@ -1,7 +1,6 @@
 // Package input reads files from directories and archives that somebody else may have made: run records, images, plans.
-// A
-// file there may be a named pipe, which hangs its reader, or a link to a device that never ends. A file
-// that the user names as the input of a command may be either, and is not read by this package.
+// A file there may be a named pipe, which hangs its reader, or a link to a device that never ends. Files that the user
+// names on the command line are not read by this package: there a pipe or a device is allowed.
 package input
 
 import (

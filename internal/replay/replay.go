@@ -64,7 +64,7 @@ type Result struct {
 	LatePresets []string
 	// Undrained are the IDs of the jobs that the replay gave up, pending or running.
 	Undrained []string
-	// PendingReasons counts those of them that did not run by their last reason to wait, if the
+	// PendingReasons counts the undrained jobs that were pending by their last reason to wait, if the
 	// resource manager gave one.
 	PendingReasons map[string]int
 	// Rejected are the jobs that the resource manager rejected. It leaves out jobs that were

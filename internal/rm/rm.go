@@ -126,9 +126,9 @@ type Outcome struct {
 	// Backfill is what the backfill scheduler did with a pending job in the last cycle that concerned
 	// it; empty if the resource manager does not report it.
 	Backfill Backfill
-	// First is since when the job was the first in the queue of its partition: from then on it waited
-	// for resources, and before for the jobs before it. It is the start of a job that never was the
-	// first; zero for a job that did not wait, and if the resource manager does not report it.
+	// First is the instant at which the job became the first in the queue of its partition. Before it,
+	// the job waited for the jobs ahead; after it, for resources. For a job that never was the first it
+	// is the start. It is zero for a job that did not wait, and if the resource manager does not report it.
 	First hpc.Time
 	// PreemptedBy is the workload's ID of the job for which the resource manager ended the run, of a task ID_TASK;
 	// empty if it ended otherwise or the resource manager does not report it.

@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// The administration of a record is what the resource manager carried out, at its instants.
-// Both engines' words for a refusal count, and those in an administrator's reason do not.
+// The administration of a record is what the resource manager carried out, and when. An action
+// counts as refused if an engine says so; the same words in an administrator's reason do not count.
 func TestAdministration(t *testing.T) {
 	down := hpc.NodeEvent{At: at(10), Nodes: "n1", State: "down", Reason: "vendor: refused: no part"}
 	maintenance := hpc.ReservationEvent{At: at(20), Action: "create", Reservation: hpc.Reservation{Name: "maintenance", Start: at(100), Nodes: "n2"}}

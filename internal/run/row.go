@@ -38,9 +38,9 @@ type Row struct {
 	Submit   hpc.Time `parquet:"submit_time,optional,timestamp(nanosecond)"`
 	Resubmit hpc.Time `parquet:"resubmit_time,optional,timestamp(nanosecond)"`
 	Eligible hpc.Time `parquet:"eligible_time,optional,timestamp(nanosecond)"`
-	// First is since when the job was the first in the queue of its partition before its last run, and
-	// waited for resources; its start, or its end, if it never was the first. It is 0 if
-	// that is not known, and for a job that started as soon as it was eligible.
+	// First is the instant at which the job became the first in the queue of its partition, before its
+	// last run, and began to wait for resources. It is the start (or the end) of a job that never was the
+	// first. It is 0 if it is not known, and for a job that started as soon as it was eligible.
 	First hpc.Time `parquet:"first_in_queue_time,optional,timestamp(nanosecond)"`
 	// Start and End belong to the job's last run. A job that was cancelled before its start has
 	// an End and no Start.

@@ -7,10 +7,10 @@ import "rmreplay/internal/hpc"
 // were not preset. Package compare makes it.
 type Verdict struct {
 	Jobs int `json:"jobs"`
-	// SameStart are those of them whose starts are at most a minute apart.
+	// SameStart is the number of jobs whose starts are at most a minute apart.
 	SameStart int `json:"same_start_jobs"`
-	// OnlyRecorded and OnlyReplayed are the jobs that started on one side only. Of a replay that ended early, those that
-	// it did not reach do not count.
+	// OnlyRecorded and OnlyReplayed count the jobs that started on one side only. Jobs that an interrupted replay did
+	// not reach do not count.
 	OnlyRecorded int `json:"only_recorded_jobs"`
 	OnlyReplayed int `json:"only_replayed_jobs"`
 

@@ -49,7 +49,7 @@ type Proof struct {
 	// Site and Best are means of the objective.
 	Site metrics.Float `json:"site"`
 	Best metrics.Float `json:"best"`
-	// Gain is by how much the setting is better, in the objective's unit; negative if worse.
+	// Gain is the improvement by the setting, in the objective's unit; negative if it is worse.
 	Gain     metrics.Float `json:"gain"`
 	GainLow  metrics.Float `json:"gain_low"`
 	GainHigh metrics.Float `json:"gain_high"`

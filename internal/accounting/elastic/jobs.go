@@ -63,7 +63,7 @@ func valueOf(e *store.Entry, row []any, name string, clock question.Clock) any {
 	case name == "hour" && !j.Submit.IsZero():
 		return clock.WeekHour(j.Submit) % 24
 	case name == "weekday" && !j.Submit.IsZero():
-		return clock.WeekHour(j.Submit) / 24
+		return (clock.WeekHour(j.Submit)/24 + 1) % 7 // weeks of clocks begin on Monday
 	}
 	if i := slices.Index(question.Columns, name); i >= 0 {
 		if text, ok := row[i].(string); ok {

@@ -45,7 +45,7 @@ func ofJobs(clock question.Clock) columns {
 		case "hour":
 			return "(" + weekHour(clock, micros("submit_time")) + " % 24)", true
 		case "weekday":
-			return "(" + weekHour(clock, micros("submit_time")) + " // 24)", true
+			return "((" + weekHour(clock, micros("submit_time")) + " // 24 + 1) % 7)", true // weeks of clocks begin on Monday
 		}
 		f, ok := question.Fields[name]
 		return name, ok && f.Name == name

@@ -33,7 +33,7 @@ func (j job) get(column string, c question.Clock) any {
 		if column == "hour" {
 			return hourOfWeek(at, c) % 24
 		}
-		return hourOfWeek(at, c) / 24
+		return (hourOfWeek(at, c)/24 + 1) % 7
 	case question.Exit:
 		if j["exit_code"] == nil {
 			return nil

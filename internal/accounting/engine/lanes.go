@@ -16,7 +16,7 @@ const (
 // lanes gives questions their seats. A question with a seat may use an engine. The quick lane has the
 // seats that the slow lane does not use.
 type lanes struct {
-	all, slow int // seats, and those of them that the slow lane has at most
+	all, slow int // seats, and the most seats of the slow lane
 
 	mu        sync.Mutex
 	taken     int // seats of both lanes

@@ -58,7 +58,7 @@ func Between(cluster string, before, now *rm.Statistics) store.Health {
 	return h
 }
 
-// grown is by how much a counter has grown. A counter that is smaller than before began anew.
+// grown returns the growth of a counter. A counter that is smaller than before has been reset.
 func grown[N int64 | time.Duration](before, now N) N {
 	if now < before {
 		return now

@@ -12,7 +12,7 @@ type Clock struct {
 // mostChanges bounds the changes of a clock's offset that are followed: those of two centuries.
 const mostChanges = 500
 
-// Offset is by how much a clock is ahead of UTC before an instant.
+// Offset is a clock's offset from UTC before an instant; positive east of Greenwich.
 type Offset struct {
 	Until   time.Time // zero for the last one
 	Seconds int64

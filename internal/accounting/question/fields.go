@@ -59,7 +59,7 @@ var Fields = func() map[string]*Field {
 		{"id", Text, true, "cluster, jobid and run, separated by colons"},
 		{"limit_used", Decimal, true, "run time in per cent of the time limit"},
 		{"hour", Integer, true, "hour of the submission, 0 to 23"},
-		{"weekday", Integer, true, "weekday of the submission, 0 (Monday) to 6"},
+		{"weekday", Integer, true, "weekday of the submission, 0 (Sunday) to 6"},
 	} {
 		all[f.Name] = f
 	}

@@ -15,7 +15,7 @@ type paced struct {
 	control  *http.ResponseController
 	times    times
 	read     int64     // bytes
-	step     int64     // when so many are read, a new step begins
+	step     int64     // bytes read at which a new step begins
 	deadline time.Time // of the step
 	left     time.Time // when the last Read returned
 }

@@ -222,7 +222,7 @@ func RunDocuments(r *run.Row, m *run.Manifest, cluster string) (list [][]byte, e
 			continue
 		}
 		lost := *r
-		lost.Eligible, lost.Start, lost.End, lost.State = waits.FirstEligible(r), s.Start, s.End, hpc.Requeued
+		lost.Eligible, lost.Start, lost.End, lost.State = r.FirstEligible(), s.Start, s.End, hpc.Requeued
 		lost.Nodes, lost.NodeCount, lost.Processors = s.Nodes, s.NodeCount, s.Processors
 		if s.PreemptedBy != "" {
 			lost.State = hpc.Preempted
@@ -239,7 +239,7 @@ func RunDocuments(r *run.Row, m *run.Manifest, cluster string) (list [][]byte, e
 		list = append(list, text)
 	}
 	f := runFields(r, m, cluster)
-	f.Eligible = instant(waits.FirstEligible(r))
+	f.Eligible = instant(r.FirstEligible())
 	if r.Start != 0 && r.Start < m.WindowStart {
 		f.Waits = document.WaitsPreset
 	} else if s, ok := waits.Sum(r); ok {

@@ -212,7 +212,7 @@ func (s *Store) seal(n int) error {
 	return nil
 }
 
-// forgetGone takes the rows out of the list of those that are gone that were left out of a new part.
+// forgetGone removes rows from the list of removed rows if a new part left them out.
 func (s *Store) forgetGone(from []source, drop map[int64]bool) (dropped map[int64]int64) {
 	dropped = make(map[int64]int64)
 	for _, f := range from {

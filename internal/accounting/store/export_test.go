@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/accounting/columnar"
 )
 
-// Older makes of a closed store one of format 4: its parts have no column of waits but wait_s, which was since
-// eligible, hours that are not known are 0, and no node was counted in a list.
+// Older turns a closed store into one of format 4. Of the waits, its parts have the column wait_s only, which counts
+// from the eligible time. Unknown hours are 0, and nodes in lists were not counted.
 func Older(dir string) error {
 	m, err := readManifest(filepath.Join(dir, manifestFile))
 	if err != nil {

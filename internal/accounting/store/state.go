@@ -320,8 +320,8 @@ func readParquet(paths []string) string {
 // tables returns the views that questions see:
 //
 //	jobs            all jobs: [Columns], id, and document as it came
-//	tight           those of them that are counted ahead in the views daily_NAME
-//	loose           all others
+//	tight           the jobs that the views daily_NAME count in advance
+//	loose           all other jobs
 //	daily_NAME      the cells of a [rollup.Rollup], with day (since 1970; NULL for jobs without an end) and cluster
 //	health, health_counts  figures of schedulers
 func (st *state) tables() engine.Tables {

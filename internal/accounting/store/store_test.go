@@ -416,8 +416,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestExpire checks that old jobs go for good with their documents, those of runs excepted. A process that is killed
-// behind that, and gets its journal again, does not have them back.
+// TestExpire checks that old jobs are removed for good with their documents, except for jobs of runs. They do not come
+// back if the process is killed afterwards and reads its journal again.
 func TestExpire(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, options(200))

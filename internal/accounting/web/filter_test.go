@@ -39,7 +39,7 @@ func TestQueries(t *testing.T) {
 		"qos:*":                              "qos IS NOT NULL",
 		"qos!=*":                             "qos IS NULL",
 		"hour:1":                             "hour(submit_time) = 1",
-		"weekday=4 limit_used>=50":           "isodow(submit_time) = 5 AND elapsed_s >= 0.5 * limit_s",
+		"weekday=5 limit_used>=50":           "isodow(submit_time) = 5 AND elapsed_s >= 0.5 * limit_s",
 		"words":                              "jobid = 99007",
 		"7":                                  "jobid = 7 OR contains(user_name, '7') OR contains(job_name, '7') OR contains(account, '7')",
 		"gpu OR debug AND state:TIMEOUT":     "\"partition\" = 'gpu' OR \"partition\" = 'debug' AND state = 'TIMEOUT'",

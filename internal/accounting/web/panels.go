@@ -512,8 +512,9 @@ func shapeWeek(r *request, _ *sizes, raw [][]any) *table {
 	t := &table{series: []int{2}, colours: []int{0}, Columns: []column{{"weekday", "weekday", "", word},
 		{"hour", "hour", "", number}, {"jobs", "jobs", "", count}, {"wait", "mean wait", "s", seconds}}}
 	for k := range 168 {
-		t.Rows = append(t.Rows, []any{time.Weekday((k/24 + 1) % 7).String(), int64(k % 24), int64(0), nil})
-		t.links = append(t.links, r.add(fmt.Sprintf("weekday=%d", k/24), fmt.Sprintf("hour=%d", k%24)))
+		day := time.Weekday((k/24 + 1) % 7)
+		t.Rows = append(t.Rows, []any{day.String(), int64(k % 24), int64(0), nil})
+		t.links = append(t.links, r.add(fmt.Sprintf("weekday=%d", day), fmt.Sprintf("hour=%d", k%24)))
 	}
 	for _, row := range raw {
 		if k, ok := row[0].(int64); ok && k >= 0 && k < 168 {

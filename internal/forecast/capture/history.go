@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/input"
 )
 
-// The history is read anew after wholeAfter, so that it does not grow for ever. overlap is for how long before an
-// earlier capture sacct is asked again: slurmdbd may have learned of an end later than slurmctld.
+// The history is read anew after wholeAfter, so that it does not grow for ever. sacct is asked again
+// about the time overlap before an earlier capture: slurmdbd may have learned of an end later than slurmctld.
 const (
 	wholeAfter = 24 * time.Hour
 	overlap    = 15 * time.Minute

@@ -10,8 +10,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Scale is by how much the intervals of a class are wider or narrower than the realizations say, and how many starts
-// lie in them. The shares are weighted exponentially: the last jobs count most.
+// Scale has the factors by which recalibration widens or narrows the intervals of a class, and the shares of starts
+// that lie in them. The shares are weighted exponentially: the last jobs count most.
 //
 // Each bound is moved as in adaptive conformal inference (Gibbs and Candès, "Adaptive conformal inference under
 // distribution shift", NeurIPS 2021), on the scale of the logarithm of its distance from the median: outwards by

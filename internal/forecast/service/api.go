@@ -40,7 +40,7 @@ func (s *Service) sees(w who, user string) bool {
 	return !s.known.Round.Private || w.all || w.name != "" && w.name == user
 }
 
-// staleAfter is after how many times the time between captures a forecast is stale.
+// A forecast is stale if it is older than staleAfter times the time between captures.
 const staleAfter = 3
 
 // Head names the forecast that an answer comes from.

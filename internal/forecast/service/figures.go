@@ -41,7 +41,7 @@ var (
 		"partition", "lead", "intervals")
 	wrongFigure = described("wrong", "Whether the forecasts of a class were wrong too often lately.", "partition",
 		"lead")
-	nearFigure = described("near_ratio", "Share of starts within so many seconds of the median.", "partition", "lead",
+	nearFigure = described("near_ratio", "Share of starts within the given number of seconds of the median.", "partition", "lead",
 		"within")
 )
 

@@ -31,7 +31,7 @@ import (
 type Options struct {
 	// Every is the time from one capture to the next.
 	Every time.Duration
-	// Keep is for how long the quality of forecasts counts.
+	// Keep is the age up to which starts count in the quality of forecasts.
 	Keep time.Duration
 	// History is how far back finished jobs are read, and Timeout bounds each command of Slurm.
 	History, Timeout time.Duration
@@ -41,7 +41,7 @@ type Options struct {
 	Forecast forecast.Options
 	// NewLearner makes the learner of a forecast; nil if the run times need none.
 	NewLearner func() (forecast.Learner, error)
-	// Questions is how many questions of a user are answered in an hour whose answers take time.
+	// Questions is how many questions of one user that take time are answered in an hour.
 	Questions int
 	// Zone is the time zone of the instants on pages.
 	Zone *time.Location
@@ -125,11 +125,11 @@ type tally struct {
 
 const (
 	kind = "forecast"
-	// perSnapshot is after how many rounds the state is saved as a whole.
+	// perSnapshot is the number of rounds from one snapshot of the state to the next.
 	perSnapshot = 12
 	captureName = "capture"
 	freshName   = "capture.new"
-	// occupancySpan is for how long the pages show how many nodes are occupied.
+	// occupancySpan is how far ahead the pages show the number of occupied nodes.
 	occupancySpan = 48 * time.Hour
 	temporary     = "rmreplay-forecast-*" // made by package forecast
 )
@@ -436,8 +436,8 @@ func (s *Service) round(ctx context.Context, dir string, q *forecast.Queue, how 
 	return nil
 }
 
-// The first horizon is short, so that there is an answer soon. growth is by how much a horizon grows in a turn, and
-// leastHorizon is the shortest.
+// The first horizon is short, so that there is an answer soon. A horizon grows at most by
+// the factor growth in a turn, and leastHorizon is the shortest one.
 const (
 	firstHorizon = time.Hour
 	leastHorizon = 10 * time.Minute

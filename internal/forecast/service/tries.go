@@ -33,7 +33,7 @@ type Try struct {
 	Nodes     int       `json:"nodes"`
 	// Limit is the job's time limit in seconds; 0 for that of the partition.
 	Limit float64 `json:"limit_s,omitempty"`
-	// P10, P50 and P90 are quantiles of the wait in seconds; nil if it does not start in so many realizations.
+	// P10, P50 and P90 are quantiles of the wait in seconds; nil if the job does not start in enough realizations.
 	P10 *float64 `json:"p10_wait_s"`
 	P50 *float64 `json:"p50_wait_s"`
 	P90 *float64 `json:"p90_wait_s"`
@@ -43,7 +43,7 @@ type Try struct {
 	Why string `json:"why,omitempty"`
 }
 
-// forgetTry is after how long a class without new jobs is forgotten.
+// forgetTry is the age at which a class without new jobs is forgotten.
 const forgetTry = 24 * time.Hour
 
 // examples returns the last job of each class that was submitted, by partition and size.

@@ -76,7 +76,7 @@ func (m *mixture) mean(user string, c candidates) float64 {
 	return sum / weights
 }
 
-// learn adds the losses of a job that ran so many seconds.
+// learn adds the losses of a job, given its run time in seconds.
 func (m *mixture) learn(user string, c candidates, seconds float64) {
 	if m.Users == nil {
 		m.Users = map[string]candidates{}

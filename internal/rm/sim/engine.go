@@ -403,7 +403,7 @@ func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 	return o
 }
 
-// newOutcome stores an outcome. It is valid as long as the events of the instant.
+// newOutcome stores an outcome. The pointer is valid until the events of the instant are handled.
 func (e *Engine) newOutcome(o rm.Outcome) *rm.Outcome {
 	e.outcomes = append(e.outcomes, o)
 	return &e.outcomes[len(e.outcomes)-1]

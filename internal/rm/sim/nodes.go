@@ -255,7 +255,7 @@ func (n *nodes) earliest(j *Job, notBefore hpc.Time) hpc.Time {
 	return hpc.Never
 }
 
-// ends goes through an instant and all later ones at which a job may begin to fit, in order.
+// ends yields in order the instants at which a job may begin to fit: first, and later ones.
 func (n *nodes) ends(first hpc.Time) iter.Seq[hpc.Time] {
 	times := []hpc.Time{first}
 	if n.m.reservations > 0 {

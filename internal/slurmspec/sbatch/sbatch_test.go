@@ -175,7 +175,7 @@ func TestParseErrors(t *testing.T) {
 		{"--mem=-1", "not a memory size"},
 		{"--mem=G", "not a memory size"},
 		{"--mem=9223372036854775807G", "not a memory size"},
-		{"-N 4-2", "-N 4-2: the most, 2, is below the least, 4"},
+		{"-N 4-2", "-N 4-2: the maximum of 2 is below the minimum of 4"},
 		{"-N x", "not a number of nodes"},
 		{"-N 9999m", "not a number of nodes"},
 		{"--exclusive=all", "--exclusive=all: not known (want nothing, user or mcs)"},

@@ -55,7 +55,7 @@ func parseNodes(s string) (least, most int, err error) {
 		}
 	}
 	if most != 0 && most < least {
-		return 0, 0, fmt.Errorf("the most, %d, is below the least, %d", most, least)
+		return 0, 0, fmt.Errorf("the maximum of %d is below the minimum of %d", most, least)
 	}
 	return least, most, nil
 }

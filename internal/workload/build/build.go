@@ -95,6 +95,10 @@ func From(ctx context.Context, kind Kind, source string, opts Options) (r *Resul
 	if err != nil {
 		return nil, err
 	}
+	if r.Presets() == 0 {
+		r.Missing = append(r.Missing, "no job runs when the workload begins: the machine is empty then, and the first jobs "+
+			"wait for too short a time (want records of jobs that ran before, and --start)")
+	}
 	return r, r.add(opts.Files, opts.ReadOptions)
 }
 

@@ -127,8 +127,8 @@ func (r *running) add(f *fact) {
 	r.free -= h.cpus
 }
 
-// reservation returns when so many processors are free by the limits of the jobs that run, and how many
-// are left over then. ok is false if so many are free already, or never.
+// reservation returns when a number of processors is free by the limits of the running jobs, and how
+// many are left over then. ok is false if they are free already, or never.
 func (r *running) reservation(cpus int) (at hpc.Time, spare int, ok bool) {
 	free := r.free
 	if free >= cpus {

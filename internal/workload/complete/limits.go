@@ -67,8 +67,8 @@ func limitOf(run time.Duration) time.Duration {
 	return max(run.Truncate(time.Minute), min(run, time.Minute))
 }
 
-// apart splits batches for the time of a function: a drawn part of those that are not arrays. Users change the
-// limit within a session, too, and how often differs from site to site. Tasks of an array stay together.
+// apart runs a function with a drawn part of the batches split, and joins them again. Users change the limit within
+// a session, too, and how often differs from site to site. Tasks of an array stay together.
 func (m *maker) apart(do func() error) error {
 	together := m.part() // of the batches
 	whole := m.batches

@@ -337,8 +337,8 @@ func bendTo(list []*draft, want float64) {
 	work(bisect(0, 1, want, work))
 }
 
-// choosePresets removes the jobs that run when the window begins from the list, and returns
-// the rest. The longer a job runs, the more likely it is found running. How much its size
+// choosePresets chooses the jobs of the list that run when the window begins. It returns the
+// others. The longer a job runs, the more likely it is found running. How much its size
 // counts is chosen so that the preset jobs reach their load.
 func (g *daint) choosePresets(list []*draft) []*draft {
 	want := 0.0

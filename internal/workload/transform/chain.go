@@ -9,10 +9,9 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// LongestLimit sets the time limits that are longer than the longest one to it. A job that needs
-// more time is then ended by its limit. Jobs without a time limit get the longest one too: on the
-// machine their limit is that of a partition, which the step replaces. The error says that the
-// limit is not positive.
+// LongestLimit lowers time limits above a maximum to the maximum. A job that needs more time is then
+// ended by its limit. Jobs without a time limit get the maximum too: on the machine they have the
+// limit of a partition, which the step replaces. The error says that the maximum is not positive.
 func LongestLimit(longest time.Duration) (Step, error) {
 	if longest <= 0 || longest == hpc.Unlimited {
 		return Step{}, fmt.Errorf("%s: not a positive time limit (want, for example, 12h)", hpc.FormatDuration(longest))

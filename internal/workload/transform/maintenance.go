@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Maintenance reserves nodes (a host list, or ALL) for maintenance, from an instant for so long. The reservation
+// Maintenance reserves nodes (a host list, or ALL) for maintenance, from an instant for a duration. The reservation
 // exists from the beginning of the workload, as one that was announced: no job starts that would run into it, and
 // jobs that run already may. The error says what is wrong with an argument. The step fails for an instant before
 // the workload begins.

@@ -394,7 +394,7 @@ func (c *Compiler) Wildcard(f *Field, pattern string, anyCase bool) SQL {
 type glob struct {
 	texts        []string // between the asterisks
 	regex        string   // the same as a regular expression
-	ones, behind int      // question marks, and those of them behind an asterisk
+	ones, behind int      // question marks, and the question marks behind an asterisk
 }
 
 func newGlob(pattern string) (g glob) {

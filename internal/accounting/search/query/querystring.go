@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxQueryString is how many bytes a query string may have.
+// maxQueryString is the largest length of a query string in bytes.
 const maxQueryString = 32 << 10
 
 // queryString compiles a query in Lucene's classic syntax.

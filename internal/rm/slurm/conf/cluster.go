@@ -156,7 +156,7 @@ func optional(path string, g syntax.Grammar, files *files) ([]Statement, error) 
 	return statements, nil
 }
 
-// isMissing reports whether err says that the file itself, and none that it includes, does not exist.
+// isMissing reports whether the file does not exist. It is false if a file that it includes is missing.
 func isMissing(err error, path string) bool {
 	var missing *fs.PathError
 	return errors.As(err, &missing) && missing.Path == path && errors.Is(missing, fs.ErrNotExist)

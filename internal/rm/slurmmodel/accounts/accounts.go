@@ -78,7 +78,7 @@ func (a *Association) Up(yield func(*Association) bool) {
 type QOS struct {
 	Name   string
 	Limits Limits
-	// Unlimited says that Limits has none of those that keep a job from starting.
+	// Unlimited says that no limit in Limits can keep a job from starting.
 	Unlimited bool
 	// Priority is the QOS's priority; PriorityNorm is its part of the largest one.
 	Priority     uint32

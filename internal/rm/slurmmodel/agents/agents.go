@@ -33,8 +33,8 @@ type agent struct {
 	threads int
 }
 
-// Send sends a message to a number of nodes, and returns when they get it: now, or when so many agents have ended
-// that the pool has threads for one more. Messages leave in the order of the calls.
+// Send sends a message to a number of nodes, and returns when they get it: now, or when enough agents have ended
+// for the pool to have threads for one more. Messages leave in the order of the calls.
 func (p *Pool) Send(now hpc.Time, nodes int) hpc.Time {
 	ended, _ := slices.BinarySearch(p.ends, now+1)
 	p.ends = p.ends[ended:]

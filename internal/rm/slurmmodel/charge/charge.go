@@ -59,8 +59,8 @@ func (c Costs) String() string { return fmt.Sprintf("%v,%v", c.Main, c.Backfill)
 type Limits struct {
 	MainSeconds     int64 // max_sched_time
 	BackfillSeconds int64 // bf_max_time
-	// Interval is after how much computing backfill pauses, and Sleep for how long; Continue says that it goes
-	// on afterwards although jobs or nodes have changed.
+	// Backfill computes for Interval and then pauses for Sleep. Continue says that it goes on afterwards
+	// although jobs or nodes have changed.
 	Interval, Sleep time.Duration
 	Continue        bool
 }

@@ -148,7 +148,7 @@ func (p *pick) takeUpAndDown(s *series, nodes Bits) {
 	}
 }
 
-// tightest returns the node with the fewest CPUs of those that suffice alone, or -1.
+// tightest returns the node with the fewest CPUs among the nodes that suffice alone, or -1.
 func (p *pick) tightest(first, last int, nodes Bits) int {
 	best := -1
 	for i := first; i <= last; i++ {

@@ -243,8 +243,8 @@ func (s *State) Idle(node int) bool { return !s.busy.Has(node) }
 // Busy are the nodes with a job. The caller must not change the set.
 func (s *State) Busy() Bits { return s.busy }
 
-// FreeDevices returns how many of the device number i of a node are free, by socket; the last number
-// is of those that are close to no socket.
+// freeDevices returns how many of a node's devices of type i are free on each socket. The last number
+// counts the free devices that are close to no socket.
 func (m *Machine) freeDevices(s *State, node, i int, anew bool, out []int) {
 	d := &m.Nodes[node].Devices[i]
 	clear(out)

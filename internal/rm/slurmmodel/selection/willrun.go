@@ -122,8 +122,8 @@ func (x *Tester) leave(full *tally, job Running) {
 	full.renew(job.Allocation)
 }
 
-// endBefore returns the end after which a job can start that needs the ends of those that have left. In 26.05 it is
-// that of the last one that had nodes of the job.
+// endBefore returns the end time after which a job can start: that of the last job that has left in the forecast. In
+// 26.05 it is that of the last one that had nodes of the job.
 func endBefore(h *Horizon, w *windows.Walk[Running], a *Allocation) int64 {
 	last := w.Last
 	if h.Since2605 {

@@ -15,7 +15,7 @@ type Horizon[J Job] struct {
 	Linear int64
 	// PreferBusy is bf_busy_nodes.
 	PreferBusy bool
-	// GuessedEnd is after how many seconds a job is expected to end that should have ended already
+	// A job that should have ended already is expected to end GuessedEnd seconds from now
 	// (KillWait + OverTimeLimit).
 	GuessedEnd int64
 	// NowOnly asks only whether the job can start now.
