@@ -93,6 +93,10 @@ func (q *Queue) repeat(w *workload.Workload, l learned, opts Options, realizatio
 	}
 	rng := rand.New(rand.NewPCG(opts.Seed, uint64(realization)))
 	back, span := source(rng, known)
+	rate := func(hpc.Time) float64 { return 1 }
+	if span < period && rand.New(rand.NewPCG(opts.Seed, ^uint64(realization))).Float64() < q.cyclic(list) {
+		rate = busy
+	}
 	list = since(list, q.At.Add(-back))
 	list = list[:len(list)-len(since(list, q.At.Add(span-back)))]
 	until, n := min(q.At.Add(period), opts.horizon(q.At)), 0
@@ -101,7 +105,7 @@ func (q *Queue) repeat(w *workload.Workload, l learned, opts Options, realizatio
 			var one []predict.Case
 			one, rest = rest[:tasksAt(rest)], rest[tasksAt(rest):]
 			at := one[0].At.Add(shift)
-			for range poisson(rng, busy(at)/busy(one[0].At)) {
+			for range poisson(rng, rate(at)/rate(one[0].At)) {
 				if at < q.At || at >= until {
 					continue
 				}
@@ -173,6 +177,23 @@ func (q *Queue) elapsed(c *predict.Case) float64 {
 
 // arrival names the distribution of a job of the history.
 func arrival(c *predict.Case) string { return "arrival\x00" + c.ID }
+
+// clumped is how many submissions tell as much as one of those that come independently of each other.
+const clumped = 5
+
+// cyclic returns how probable it is that submissions follow the usual daily cycle, and not the same rate at all hours:
+// by Bayes' rule after those of a list, which is not empty. Before them both are as probable.
+func (q *Queue) cyclic(list []predict.Case) float64 {
+	from, usual, steps := list[0].At, 0.0, 0
+	for at := from; at < q.At; at = at.Add(time.Minute) {
+		usual, steps = usual+busy(at), steps+1
+	}
+	evidence := 0.0
+	for rest := list; len(rest) > 0 && steps > 0; rest = rest[tasksAt(rest):] {
+		evidence += math.Log(busy(rest[0].At) / usual * float64(steps))
+	}
+	return 1 / (1 + math.Exp(-evidence/clumped))
+}
 
 // poisson draws from a Poisson distribution (Knuth's method).
 func poisson(rng *rand.Rand, mean float64) (n int) {

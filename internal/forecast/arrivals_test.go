@@ -94,8 +94,9 @@ func (u uniform) QuantileAfter(q, elapsed float64) float64 {
 	return from + q*(u.to-from)
 }
 
-// TestBusy repeats the submissions of a few hours: as many come in the next hour as came in the last ones, more towards
-// noon, fewer at night, and a realization differs from another by more than chance.
+// TestBusy repeats the submissions of eight hours. After some that followed the daily cycle, more come towards noon and
+// fewer at night; after some at an even rate, as many come at any hour. A realization differs from another by more than
+// chance.
 func TestBusy(t *testing.T) {
 	midnight := hpc.Time(20000 * 24 * time.Hour)
 	for _, tt := range []struct {
@@ -104,15 +105,32 @@ func TestBusy(t *testing.T) {
 		from, to    time.Duration // ahead
 		least, most float64       // jobs, of 30 an hour
 		dispersion  float64       // the variance of the number of jobs over its mean, at least
+		even        bool          // rate of the history
 	}{
-		{"the next hour", 16, 0, time.Hour, 20, 32, 1.2},
-		{"night", 16, 9 * time.Hour, 10 * time.Hour, 1, 13, 1},
-		{"noon", 8, 4 * time.Hour, 5 * time.Hour, 40, 200, 3},
+		{"the next hour", 16, 0, time.Hour, 20, 40, 1.05, false},
+		{"night", 16, 9 * time.Hour, 10 * time.Hour, 1, 18, 1, false},
+		{"noon", 8, 4 * time.Hour, 5 * time.Hour, 40, 200, 3, false},
+		{"an even night", 16, 9 * time.Hour, 10 * time.Hour, 25, 35, 1, true},
+		{"an even noon", 8, 4 * time.Hour, 5 * time.Hour, 25, 40, 1, true},
 	} {
 		now := midnight.Add(time.Duration(tt.hour * float64(time.Hour)))
 		q := &Queue{At: now, Workload: &workload.Workload{Epoch: now, Start: now}, History: &predict.Cases{}}
-		for i := range 8 * 30 {
-			at := now.Add(-8*time.Hour + time.Duration(i)*2*time.Minute)
+		rate := func(minute int) float64 {
+			if tt.even {
+				return 1
+			}
+			return busy(now.Add(-8*time.Hour + time.Duration(minute)*time.Minute))
+		}
+		usual := 0.0
+		for minute := range 8 * 60 {
+			usual += rate(minute) / (8 * 30)
+		}
+		for minute, due := 0, 0.0; minute < 8*60; minute++ {
+			if due += rate(minute) / usual; due < 1 {
+				continue
+			}
+			due--
+			i, at := len(q.History.List), now.Add(-8*time.Hour+time.Duration(minute)*time.Minute)
 			q.History.List = append(q.History.List, predict.Case{ID: fmt.Sprint(i), Job: i, Start: at, End: at.Add(time.Minute),
 				Submission: predict.Submission{At: at, Request: &hpc.Request{User: "u"}}})
 		}

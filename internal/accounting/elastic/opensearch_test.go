@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -42,19 +41,17 @@ func send(t *testing.T, s *store.Store, node *servertest.OpenSearch, index strin
 
 // TestOpenSearch checks that the pages of a real cluster have the same numbers as those of a store with the
 // same jobs: of an index with documents of this program, and of one with Slurm's documents whose types the
-// cluster has found out by itself. The latter is checked with OpenSearch 3 if RMREPLAY_LONG_TESTS is set.
+// cluster has found out by itself.
 func TestOpenSearch(t *testing.T) {
-	for _, release := range []string{servertest.OpenSearch2, servertest.OpenSearch3} {
+	for _, release := range servertest.Releases(servertest.OpenSearch2) {
 		t.Run(release, func(t *testing.T) {
 			node := servertest.NewOpenSearch(t, release)
 			t.Run("lists", func(t *testing.T) { testLists(t, node) })
 			t.Run("program", func(t *testing.T) { testPages(t, node, "program", true) })
-			if release == servertest.OpenSearch2 || os.Getenv("RMREPLAY_LONG_TESTS") != "" {
-				t.Run("plugin", func(t *testing.T) {
-					node.Ask(http.MethodPut, "/plugin", `{"settings":{"number_of_shards":3}}`, nil)
-					testPages(t, node, "plugin", false, "waits", "requested", "reasons")
-				})
-			}
+			t.Run("plugin", func(t *testing.T) {
+				node.Ask(http.MethodPut, "/plugin", `{"settings":{"number_of_shards":3}}`, nil)
+				testPages(t, node, "plugin", false, "waits", "requested", "reasons")
+			})
 		})
 	}
 }
@@ -76,7 +73,7 @@ func testPages(t *testing.T, node *servertest.OpenSearch, index string, derived 
 // in the middle. The pages have an error or a number of jobs that were sent until then, and in the end the numbers
 // of the store: with two nodes, and with three again.
 func TestNodeLost(t *testing.T) {
-	const jobs, part = 6000, 500
+	const jobs, part = 3000, 250
 	nodes := servertest.NewCluster(t, servertest.OpenSearch2, 3)
 	node, lost := nodes[0], nodes[2]
 	node.Ask(http.MethodPut, "/_index_template/copies", `{"index_patterns":["copies"],"template":{"settings":{"number_of_shards":3,"number_of_replicas":1}}}`, nil)

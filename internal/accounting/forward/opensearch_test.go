@@ -18,19 +18,16 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// TestOpenSearch forwards to a real cluster of each release. The watermarks of the disk, for which a node looks every ten
-// seconds, are tried with OpenSearch 3 alone unless RMREPLAY_LONG_TESTS is set.
+// TestOpenSearch forwards to a real cluster.
 func TestOpenSearch(t *testing.T) {
-	for _, release := range []string{servertest.OpenSearch2, servertest.OpenSearch3} {
+	for _, release := range servertest.Releases(servertest.OpenSearch3) {
 		t.Run(release, func(t *testing.T) {
 			node := servertest.NewOpenSearch(t, release)
 			t.Run("documents", func(t *testing.T) { testDocuments(t, node) })
 			t.Run("states", func(t *testing.T) { testStates(t, node) })
 			t.Run("types", func(t *testing.T) { testTypes(t, node) })
 			t.Run("rollover", func(t *testing.T) { testRollover(t, node) })
-			if release == servertest.OpenSearch3 || os.Getenv("RMREPLAY_LONG_TESTS") != "" {
-				t.Run("watermark", func(t *testing.T) { testWatermark(t, node) })
-			}
+			t.Run("watermark", func(t *testing.T) { testWatermark(t, node) })
 			t.Run("away", func(t *testing.T) { testAway(t, node) }) // the last one: it restarts the node
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,6 +24,14 @@ const (
 	OpenSearch2 = "opensearch"
 	OpenSearch3 = "opensearch3"
 )
+
+// Releases returns the releases of OpenSearch that a test tries: one, and all if RMREPLAY_LONG_TESTS is set.
+func Releases(one string) []string {
+	if os.Getenv("RMREPLAY_LONG_TESTS") == "" {
+		return []string{one}
+	}
+	return []string{OpenSearch2, OpenSearch3}
+}
 
 // NewOpenSearch starts a cluster of one node.
 func NewOpenSearch(t testing.TB, release string) *OpenSearch {

@@ -37,7 +37,7 @@ type Process struct {
 // newProcess skips the test if the server is missing.
 func newProcess(t testing.TB, name string) *Process {
 	t.Helper()
-	need(t, name, "classes", "made")
+	need(t, name, "archive.jsa")
 	need(t, name, "java", "bin", "java")
 	p := &Process{t: t, name: name, dir: t.TempDir()}
 	t.Cleanup(p.Kill)
@@ -104,10 +104,10 @@ func (p *Process) launch() {
 		p.t.Fatal(err)
 	}
 	defer log.Close()
-	// The simplest collector and compiler: a test's server lives for seconds.
+	// The simplest collector and compiler, and classes as Java has kept them: a test's server lives for seconds.
 	p.cmd = exec.Command(filepath.Join(root, "java", "bin", "java"), append([]string{
-		"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",
-		filepath.Join(root, "classes") + ":" + filepath.Join(root, "lib", "*"), "Server",
+		"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:SharedArchiveFile=" + filepath.Join(root, "archive.jsa"),
+		"-cp", filepath.Join(root, "server.jar") + ":" + filepath.Join(root, "lib", "*"), "Server",
 	}, p.args()...)...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = p.dir, log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it ends after the test, whose last requests it answers

@@ -24,7 +24,7 @@ import (
 // are a million documents and 100 kills.
 func TestKafkaKilled(t *testing.T) {
 	broker := servertest.NewKafka(t, servertest.KafkaOptions{})
-	documents, kills := int64(3000), 4
+	documents, kills := int64(3000), 2
 	if n := longKills(t); n > 0 {
 		documents, kills = documentsAKill*int64(n), n
 	}
@@ -100,6 +100,9 @@ func TestKafkaKilled(t *testing.T) {
 // reads them. The broker is away while some of them end. All come, and are as sacct has them.
 func TestKafkaPlugin(t *testing.T) {
 	rpctest.Each(t, slurmspec.R2411, []string{"slurmd", "slurmdbd", "sbatch", "sacct", "sacctmgr", "sinfo", "squeue"}, func(t *testing.T, slurm *rpctest.Slurm) {
+		if slurm.Release.Since(slurmspec.R2605) {
+			needLong(t)
+		}
 		broker := servertest.NewKafka(t, servertest.KafkaOptions{})
 		properties := filepath.Join(t.TempDir(), "kafka.conf")
 		if err := os.WriteFile(properties, []byte("bootstrap.servers="+broker.Address+"\n"), 0o600); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -55,7 +56,13 @@ PartitionName=short Nodes=n4 OverSubscribe=EXCLUSIVE MaxTime=3
 `})}
 	w.connect()
 	if how == "on" {
-		t.Setenv(listenVariable, "127.0.0.1:8766")
+		const pages = "127.0.0.1:8766"
+		l, err := net.Listen("tcp", pages)
+		if err != nil {
+			t.Fatalf("the pages need the address %s: %v", pages, err)
+		}
+		_ = l.Close() // the service listens there
+		t.Setenv(listenVariable, pages)
 	}
 	w.start()
 	if how == "on" {
@@ -171,13 +178,15 @@ func (m *measured) sample(minute float64) {
 		m.calls, m.seconds = m.calls+count-last[0], m.seconds+(took-last[1])/1e6
 		m.last[found[1]] = [2]float64{count, took}
 	}
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.service.Process.Pid)) // it may have been killed
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.service.Process.Pid)) // judged below
 	var mib float64
 	if _, text, found := strings.Cut(string(status), "VmRSS:"); found {
 		kib, _ := strconv.ParseFloat(strings.Fields(text)[0], 64)
 		mib = kib / 1024
 		last := &m.memory[len(m.memory)-1]
 		*last = append(*last, [2]float64{minute, mib})
+	} else {
+		m.t.Fatal("the service has ended by itself")
 	}
 	asked := time.Now()
 	var a jobAnswer
