@@ -76,6 +76,11 @@ func (i *Interruptions) None() bool {
 	return len(i.LostRuns) == 0 && len(i.Suspensions) == 0 && i.PreemptedBy == ""
 }
 
+// Preempted reports whether it is known for which job a run ended.
+func (i *Interruptions) Preempted() bool {
+	return i.PreemptedBy != "" || slices.ContainsFunc(i.LostRuns, func(run LostRun) bool { return run.PreemptedBy != "" })
+}
+
 // OfTask returns what is recorded of one task of a job array. It returns the record of the
 // whole job if no single tasks are recorded, and for task -1, which stands for a job that
 // is not an array.
