@@ -90,7 +90,8 @@ func (s *writer) words(job *hpc.Job) (words []string, dependency string) {
 	return append(sbatch.Format(&r), "job.sh"), r.Dependency
 }
 
-// rows returns a line for each run of a job, or of a task of an array. slurmctld submits a job again when its run is lost.
+// rows returns a line for each run of a job, or of a task of an array. slurmctld submits a job again when its
+// run is lost.
 func (s *writer) rows(job *hpc.Job, task int) (rows [][]string) {
 	rec := hpc.Recorded{State: hpc.Pending}
 	if job.Recorded != nil {
