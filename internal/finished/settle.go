@@ -293,7 +293,8 @@ func (b *Builder) next(before *built, r *Job) (*built, error) {
 		first := before.rec
 		follow()
 		before.rec.Submit, before.rec.Eligible = first.Submit, first.Eligible
-		run := hpc.LostRun{Start: last.Start, End: last.End, Nodes: last.NodeList, Processors: last.AllocCPUs, Cause: last.State}
+		run := hpc.LostRun{Start: last.Start, End: last.End, Nodes: last.NodeList, Processors: last.AllocCPUs,
+			Cause: last.State}
 		if r.Eligible >= last.End {
 			run.EligibleAgain = r.Eligible
 		}

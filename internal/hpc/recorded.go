@@ -76,12 +76,18 @@ func (i *Interruptions) None() bool {
 	return len(i.LostRuns) == 0 && len(i.Suspensions) == 0 && i.PreemptedBy == ""
 }
 
+// Preempted reports whether it is known for which job a run ended.
+func (i *Interruptions) Preempted() bool {
+	return i.PreemptedBy != "" || slices.ContainsFunc(i.LostRuns, func(run LostRun) bool { return run.PreemptedBy != "" })
+}
+
 // OfTask returns what is recorded of one task of a job array. It returns the record of the
 // whole job if no single tasks are recorded, and for task -1, which stands for a job that
 // is not an array.
 func (r *Recorded) OfTask(task int) Recorded {
 	of := *r
-	of.TaskEligible, of.TaskStarts, of.TaskEnds, of.TaskNodes, of.TaskUsedMemory, of.TaskMovedBytes = nil, nil, nil, nil, nil, nil
+	of.TaskEligible, of.TaskStarts, of.TaskEnds, of.TaskNodes = nil, nil, nil, nil
+	of.TaskUsedMemory, of.TaskMovedBytes = nil, nil
 	of.TaskStates, of.TaskInterruptions, of.TaskProcessors, of.TaskPriorities = nil, nil, nil, nil
 	if state, ok := r.TaskStates[task]; ok {
 		of.State = state
@@ -143,7 +149,8 @@ func (r *Recorded) CheckRuns() error {
 		case run.Start == 0 || run.End == 0:
 			return fmt.Errorf("a lost run has no %s", map[bool]string{true: "start", false: "end"}[run.Start == 0])
 		case run.Start < after || run.End < run.Start:
-			return fmt.Errorf("the lost run from %s to %s is not after %s (want runs in order, each with its end)", run.Start, run.End, max(after, run.Start))
+			return fmt.Errorf("the lost run from %s to %s is not after %s (want runs in order, each with its end)",
+				run.Start, run.End, max(after, run.Start))
 		case run.Processors < 0:
 			return fmt.Errorf("the lost run from %s has %d processors", run.Start, run.Processors)
 		}

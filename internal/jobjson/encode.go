@@ -147,8 +147,12 @@ func appendRecorded(b []byte, r *hpc.Recorded) []byte {
 	b = appendTasks(b, `,"task_used_memory_kib":`, r.TaskUsedMemory, number)
 	b = appendTasks(b, `,"task_moved_bytes":`, r.TaskMovedBytes, number)
 	b = appendTasks(b, `,"task_eligible":`, r.TaskEligible, at)
-	b = appendTasks(b, `,"task_processors":`, r.TaskProcessors, func(b []byte, n int) []byte { return number(b, int64(n)) })
-	b = appendTasks(b, `,"task_priorities":`, r.TaskPriorities, func(b []byte, n uint32) []byte { return number(b, int64(n)) })
+	b = appendTasks(b, `,"task_processors":`, r.TaskProcessors, func(b []byte, n int) []byte {
+		return number(b, int64(n))
+	})
+	b = appendTasks(b, `,"task_priorities":`, r.TaskPriorities, func(b []byte, n uint32) []byte {
+		return number(b, int64(n))
+	})
 	b = appendInterruptions(b, &r.Interruptions)
 	b = appendTasks(b, `,"task_interruptions":`, r.TaskInterruptions, func(b []byte, i hpc.Interruptions) []byte {
 		b = append(b, '{')

@@ -28,7 +28,8 @@ func (r *Row) interruptions() (i hpc.Interruptions) {
 		if n := len(i.LostRuns); n > 0 && s.Eligible >= i.LostRuns[n-1].End {
 			i.LostRuns[n-1].EligibleAgain = s.Eligible
 		}
-		lost := hpc.LostRun{Start: s.Start, End: s.End, Nodes: s.Nodes, Processors: s.Processors, Cause: s.Cause, PreemptedBy: s.PreemptedBy}
+		lost := hpc.LostRun{Start: s.Start, End: s.End, Nodes: s.Nodes, Processors: s.Processors, Cause: s.Cause,
+			PreemptedBy: s.PreemptedBy}
 		if lost.Cause == "" {
 			if lost.Cause = hpc.Requeued; s.PreemptedBy != "" {
 				lost.Cause = hpc.Preempted

@@ -84,12 +84,27 @@ func (l Losses) Fate(job *hpc.Job, fields ...string) {
 		{"task_exit_codes", len(job.TaskExitCodes) > 0},
 		{"io", len(job.IO) > 0},
 		{"recorded", job.Recorded != nil},
+		{"lost_runs", interrupted(job, func(i *hpc.Interruptions) bool { return len(i.LostRuns) > 0 })},
+		{"suspensions", interrupted(job, func(i *hpc.Interruptions) bool { return len(i.Suspensions) > 0 })},
+		{"preempted_by", interrupted(job, (*hpc.Interruptions).Preempted)},
 		{"made", job.Made != ""},
 	} {
 		if f.is && slices.Contains(fields, f.name) {
 			l[f.name]++
 		}
 	}
+}
+
+// interrupted reports whether the record of the job, or of one of its tasks, has certain interruptions.
+func interrupted(job *hpc.Job, has func(*hpc.Interruptions) bool) bool {
+	if job.Recorded == nil {
+		return false
+	}
+	found := has(&job.Recorded.Interruptions)
+	for _, i := range job.Recorded.TaskInterruptions {
+		found = found || has(&i)
+	}
+	return found
 }
 
 // Origins counts the jobs whose origin has a part that only the format of the source can write.

@@ -74,6 +74,7 @@ const (
 	RuleEndBeforeSubmit   = "end_before_submit"
 	RuleNegativeTime      = "negative_time"
 	RuleNegativeNumber    = "negative_number"
+	RuleRecordedRuns      = "recorded_runs"
 	RuleBadExitCode       = "bad_exit_code"
 	RuleBadIO             = "bad_io"
 	RuleOverLimit         = "run_time_over_limit"
@@ -277,6 +278,24 @@ func (v *validator) identities(parts []*validator) {
 	}
 }
 
+// recordedRuns checks the runs that the record has of the job, or of the first of its tasks whose runs cannot be.
+func (v *validator) recordedRuns(job *hpc.Job) {
+	if job.Recorded == nil || job.Recorded.None() && len(job.Recorded.TaskInterruptions) == 0 {
+		return
+	}
+	tasks := []int{-1}
+	if len(job.Recorded.TaskInterruptions) > 0 {
+		tasks = sortedKeys(job.Recorded.TaskInterruptions)
+	}
+	for _, task := range tasks {
+		one := job.Recorded.OfTask(task)
+		if err := one.CheckRuns(); err != nil {
+			v.report(Error, job.ID, RuleRecordedRuns, "%v", err)
+			return
+		}
+	}
+}
+
 func (v *validator) numbers(job *hpc.Job) {
 	if field := negativeField(&job.Request); field != "" {
 		v.report(Error, job.ID, RuleNegativeNumber, "%s is negative", field)
@@ -287,6 +306,7 @@ func (v *validator) numbers(job *hpc.Job) {
 	if r := job.Recorded; r != nil && min(r.UsedMemory, r.MovedBytes) < 0 {
 		v.report(Error, job.ID, RuleNegativeNumber, "recorded.used_memory_kib or recorded.moved_bytes is negative")
 	}
+	v.recordedRuns(job)
 	if err := hpc.CheckPhases(job.IO); err != nil {
 		v.report(Error, job.ID, RuleBadIO, "its I/O has %v", err)
 	}

@@ -58,6 +58,17 @@ func TestValidate(t *testing.T) {
 			w.Start = w.Epoch + 10
 			a.Recorded = &hpc.Recorded{Start: w.Start - 2, End: w.Start + 1, Nodes: "n1,n[1-2]"}
 		}, []problem{{"error", "a", RuleBadHosts}}},
+		{"a lost run that ends after the next one starts", func(_ *Workload, a, _ *hpc.Job) {
+			a.Recorded = &hpc.Recorded{Start: a.Submit + 10, Interruptions: hpc.Interruptions{LostRuns: []hpc.LostRun{{Start: a.Submit + 1, End: a.Submit + 11}}}}
+		}, []problem{{"error", "a", RuleRecordedRuns}}},
+		{"a suspension between runs", func(_ *Workload, a, _ *hpc.Job) {
+			a.Recorded = &hpc.Recorded{Start: a.Submit + 10, End: a.Submit + 20, Interruptions: hpc.Interruptions{
+				LostRuns: []hpc.LostRun{{Start: a.Submit + 1, End: a.Submit + 4}}, Suspensions: []hpc.Suspension{{From: a.Submit + 3, To: a.Submit + 12}}}}
+		}, []problem{{"error", "a", RuleRecordedRuns}}},
+		{"a suspension of a run that ended so", func(_ *Workload, a, _ *hpc.Job) {
+			a.Recorded = &hpc.Recorded{Start: a.Submit + 10, End: a.Submit + 20, Interruptions: hpc.Interruptions{
+				LostRuns: []hpc.LostRun{{Start: a.Submit + 1, End: a.Submit + 4}}, Suspensions: []hpc.Suspension{{From: a.Submit + 12, To: a.Submit + 20}}}}
+		}, nil},
 		{"negative recorded processors", func(_ *Workload, a, _ *hpc.Job) { a.Recorded = &hpc.Recorded{Processors: -1} }, []problem{{"error", "a", RuleNegativeNumber}}},
 		{"negative run time of tasks", func(_ *Workload, a, _ *hpc.Job) {
 			a.Array, a.TaskRunTimes = "1-3", map[int]time.Duration{1: -1, 2: 0, 3: -1}

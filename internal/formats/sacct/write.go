@@ -20,7 +20,7 @@ import (
 const columnsWritten = "JobID|JobName|User|UID|Group|GID|Account|Partition|QOS|WCKey|Reservation|Submit|Eligible|Start|End|" +
 	"ElapsedRaw|State|ExitCode|Timelimit|ReqCPUS|AllocCPUS|ReqNodes|NodeList|Priority|SubmitLine"
 
-// Write writes the workload as `sacct -P` would print it and [Read] reads it, and counts what
+// Write writes the workload as `sacct -D -P` would print it and [Read] reads it, and counts what
 // that does not say. Times are in UTC. Each job ends as its recorded fate says. A job without
 // one is pending.
 func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
@@ -35,8 +35,10 @@ func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	}
 	for _, job := range wl.Jobs.All() {
 		for _, task := range workload.TasksOf(job) {
-			if _, err := out.WriteString(strings.Join(s.fields(job, task), "|") + "\n"); err != nil {
-				return nil, fmt.Errorf("writing sacct: %w", err)
+			for _, row := range s.rows(job, task) {
+				if _, err := out.WriteString(strings.Join(row, "|") + "\n"); err != nil {
+					return nil, fmt.Errorf("writing sacct: %w", err)
+				}
 			}
 		}
 		s.count(job)
@@ -88,22 +90,36 @@ func (s *writer) words(job *hpc.Job) (words []string, dependency string) {
 	return append(sbatch.Format(&r), "job.sh"), r.Dependency
 }
 
-func (s *writer) fields(job *hpc.Job, task int) []string {
-	id := s.numbers[job.ID]
-	if task >= 0 {
-		id += "_" + strconv.Itoa(task)
-	}
+// rows returns a line for each run of a job, or of a task of an array. slurmctld submits a job again when its
+// run is lost.
+func (s *writer) rows(job *hpc.Job, task int) (rows [][]string) {
 	rec := hpc.Recorded{State: hpc.Pending}
 	if job.Recorded != nil {
 		rec = job.Recorded.OfTask(task)
 	}
-	fate := endOf(&rec, job.RunTimeOf(task))
+	submit := job.Submit
+	for _, run := range rec.LostRuns {
+		of := hpc.Recorded{Eligible: rec.Eligible, Start: run.Start, End: run.End, State: cmp.Or(run.Cause, hpc.Requeued),
+			Nodes: run.Nodes, Processors: run.Processors}
+		rows = append(rows, s.fields(job, task, submit, &of, run.End.Sub(run.Start)))
+		submit, rec.Eligible = run.End, run.EligibleAgain
+	}
+	return append(rows, s.fields(job, task, submit, &rec, job.RunTimeOf(task)))
+}
+
+// fields returns the line of a run that takes runTime unless something ends it.
+func (s *writer) fields(job *hpc.Job, task int, submit hpc.Time, rec *hpc.Recorded, runTime time.Duration) []string {
+	id := s.numbers[job.ID]
+	if task >= 0 {
+		id += "_" + strconv.Itoa(task)
+	}
+	fate := endOf(rec, runTime)
 	words, _ := s.words(job)
 	user := s.users[job.User]
 	return []string{
 		id, lines.One(job.Name), job.User, idOf(user, user.UID), cmp.Or(job.Group, user.Group), idOf(user, user.GID),
 		job.Account, job.Partition, job.QOS, job.WCKey, job.Reservation,
-		timeText(job.Submit), timeText(rec.Eligible), timeText(rec.Start), timeText(fate.end), fate.elapsed, string(rec.State),
+		timeText(submit), timeText(rec.Eligible), timeText(rec.Start), timeText(fate.end), fate.elapsed, string(rec.State),
 		strconv.Itoa(job.ExitCodeOf(task)) + ":0", limitText(job.TimeLimit), strconv.Itoa(workload.CPUs(&job.Request)), strconv.Itoa(rec.Processors),
 		strconv.Itoa(max(job.MinNodes, 1)), rec.Nodes, strconv.FormatUint(uint64(rec.Priority), 10), sbatch.Join(append([]string{"sbatch"}, words...)),
 	}
@@ -160,7 +176,7 @@ func limitText(d time.Duration) string {
 func (s *writer) count(job *hpc.Job) {
 	words, dependency := s.words(job)
 	s.losses.Reparsed(job, words, map[string]string{"Dependency": dependency, "User": ""})
-	s.losses.Fate(job, "end_at", "made")
+	s.losses.Fate(job, "end_at", "made", "suspensions", "preempted_by")
 	rec := job.Recorded
 	if job.Hold && rec != nil && !rec.Start.IsZero() {
 		s.losses.Add("hold", 1) // in sacct's records it was released

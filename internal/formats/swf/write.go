@@ -80,6 +80,7 @@ func (s *writer) lost(job *hpc.Job) {
 			s.losses[loss.what]++
 		}
 	}
+	s.losses.Fate(job, "lost_runs", "suspensions", "preempted_by")
 }
 
 // writer has the numbers of names and jobs in the log.
