@@ -70,7 +70,8 @@ func TestAsk(t *testing.T) {
 func TestComplaint(t *testing.T) {
 	needSlurm(t, "")
 	dir := cluster(t, "EnforcePartLimits=ALL")
-	w := &workload.Workload{Jobs: workload.JobsOf(&hpc.Job{ID: "one", Request: hpc.Request{User: "ann"}})}
+	w := jobs(t)
+	w.Jobs = workload.JobsOf(w.Jobs.At(0))
 	for _, refused := range []bool{false, true} {
 		if refused {
 			file, err := os.OpenFile(filepath.Join(dir, "accounts.sacctmgr"), os.O_APPEND|os.O_WRONLY, 0)
