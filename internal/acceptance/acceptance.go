@@ -83,7 +83,8 @@ func ask(ctx context.Context, w *workload.Workload, o Options, each func(string,
 		}
 		return a.finding(foreseen)
 	}, each)
-	f.Asked = &admission.Asked{Slurm: experiment.SlurmVersion(o.Slurm), Requests: len(q.jobs), ByRules: byRules, Complaint: q.complaint}
+	f.Asked = &admission.Asked{Slurm: experiment.SlurmVersion(o.Slurm), Requests: len(q.jobs), ByRules: byRules,
+		Complaint: q.complaint}
 	return f, nil
 }
 
