@@ -193,8 +193,8 @@ var Panels = map[string]*Panel{
 		sumUsed, countJobs, countRuns).lacking(noCPUHours),
 	"users": byValue("user_name", 1), "accounts": byValue("account", 2),
 	"partitions": byValue("partition", 2), "names": byValue("job_name", 7),
-	"waits": byClass(2, "wait_s", All{}).lacking(neverRan, noWait),
-	"runs": byClass(2, "elapsed_s", last).lacking(neverRan),
+	"waits":   byClass(2, "wait_s", All{}).lacking(neverRan, noWait),
+	"runs":    byClass(2, "elapsed_s", last).lacking(neverRan),
 	"sizes":   byClass(1, "nodes", last).lacking(neverRan, noNodes),
 	"reasons": about(fixed(), append([]Measure{meanWait}, sumParts()...)...),
 	"groups": about(func(v View) []Key {

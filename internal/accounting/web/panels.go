@@ -111,7 +111,7 @@ var panels = []*panel{
 		shape: shapeTop("job_name", "job name", 1)},
 	{name: "table", title: "Jobs",
 		about: "One row for each run of a job. The number opens everything that is known of the job.",
-		wide: true, shape: shapeJobs},
+		wide:  true, shape: shapeJobs},
 }
 
 func panelOf(name string) *panel {
