@@ -83,7 +83,8 @@ func ask(ctx context.Context, w *workload.Workload, o Options, each func(string,
 		}
 		return a.finding(foreseen)
 	}, each)
-	f.Asked = &admission.Asked{Slurm: experiment.SlurmVersion(o.Slurm), Requests: len(q.jobs), ByRules: byRules}
+	f.Asked = &admission.Asked{Slurm: experiment.SlurmVersion(o.Slurm), Requests: len(q.jobs), ByRules: byRules,
+		Complaint: q.complaint}
 	return f, nil
 }
 
@@ -171,8 +172,9 @@ type inquiry struct {
 	w       *workload.Workload
 	answers map[request]*answer
 	// jobs are the submissions, in order; of has what each is for, by the job's ID.
-	jobs []*hpc.Job
-	of   map[string]submission
+	jobs      []*hpc.Job
+	of        map[string]submission
+	complaint string // of sacctmgr about the cluster's accounts
 	// open is what is known of the submission that was made last.
 	open struct {
 		reason  string // the last reason to wait
@@ -250,6 +252,11 @@ func (q *inquiry) ask(ctx context.Context, o Options) error {
 	}, experiment.Watcher{See: q.see, Until: hpc.Never, Controller: &oneByOne{begin: w.Begin(), jobs: len(q.jobs)}})
 	if err != nil {
 		return fmt.Errorf("asking slurmctld: %w", err)
+	}
+	for _, warning := range result.Warnings {
+		if warning.Code == "sacctmgr" {
+			q.complaint = strings.Replace(warning.Text, " (logs/sacctmgr.log has its whole output)", "", 1)
+		}
 	}
 	if open := result.Undrained; len(open) > 0 {
 		return fmt.Errorf("asking slurmctld: %d of %d %s no answer, the first of them %s",

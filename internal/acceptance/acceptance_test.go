@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -61,6 +62,33 @@ func TestAsk(t *testing.T) {
 					t.Errorf("it asked %+v about %d jobs", *a, w.Jobs.Len())
 				}
 			})
+		}
+	}
+}
+
+// TestComplaint: a command that only sacctmgr itself refuses is in the answer.
+func TestComplaint(t *testing.T) {
+	needSlurm(t, "")
+	dir := cluster(t, "EnforcePartLimits=ALL")
+	w := jobs(t)
+	w.Jobs = workload.JobsOf(w.Jobs.At(0))
+	for _, refused := range []bool{false, true} {
+		if refused {
+			file, err := os.OpenFile(filepath.Join(dir, "accounts.sacctmgr"), os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = file.WriteString("add qos another\nmodify qos where name=another set flags=Foo\n")
+			if err := errors.Join(err, file.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := Ask(t.Context(), w, Options{Cluster: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := f.Asked.Complaint; strings.Contains(said, "Unknown QOS flag") != refused || !refused && said != "" {
+			t.Errorf("refused %v: sacctmgr says %q", refused, said)
 		}
 	}
 }

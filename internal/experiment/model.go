@@ -17,6 +17,7 @@ import (
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
+	"rmreplay/internal/rm/slurm"
 	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
@@ -353,7 +354,7 @@ func (e *modelEngine) watch(ctx context.Context, p *Prepared, see watcher) (w Wa
 	}
 	w.Result, err = p.play(ctx, ending{engine, see.until}, p.spec.Seed, see, replay.Options{Processors: capacity(e.cluster).Processors}, p.spec.rewriters()...)
 	for _, warning := range append(warnings, e.partial()...) {
-		w.Warnings = append(w.Warnings, warning.Text)
+		w.Warnings = append(w.Warnings, slurm.Warning{Code: warning.Code, Text: warning.Text, AffectsResult: warning.AffectsResult})
 	}
 	return w, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -12,6 +13,7 @@ import (
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
+	"rmreplay/internal/rm/slurm"
 )
 
 // ErrEnough ends a run of [Watch] without an error.
@@ -47,8 +49,7 @@ func Watch(ctx context.Context, spec Spec, with Watcher) (Watched, error) {
 // Watched is what [Watch] knows of a run.
 type Watched struct {
 	replay.Result
-	// Warnings are the engine's, for people, of what affects the result.
-	Warnings []string
+	Warnings []slurm.Warning // the engine's, of what affects the result
 }
 
 // watcher is a [replay.Recorder] that keeps nothing. The run ends at the instant until.
@@ -103,11 +104,7 @@ func (e *slurmEngine) watch(ctx context.Context, p *Prepared, see watcher) (w Wa
 		DefaultLimit: e.cluster.DefaultLimit(), Processors: capacity(e.cluster).Processors,
 	}, rewriters...)
 	report, _ := engine.Report(ctx, nil) // asks no daemon, so nothing fails
-	for _, warning := range report.Warnings {
-		if warning.AffectsResult {
-			w.Warnings = append(w.Warnings, warning.Text)
-		}
-	}
+	w.Warnings = slices.DeleteFunc(report.Warnings, func(o slurm.Warning) bool { return !o.AffectsResult })
 	if closed := engine.Close(); err == nil {
 		err = closed
 	}

@@ -97,7 +97,10 @@ func (r *realization) play(ctx context.Context, spec experiment.Spec) error {
 	if err != nil {
 		return err
 	}
-	r.ended, r.warnings = result.Now, result.Warnings
+	r.ended = result.Now
+	for _, w := range result.Warnings {
+		r.warnings = append(r.warnings, w.Text)
+	}
 	r.late = len(slices.DeleteFunc(result.LatePresets, func(job string) bool { return r.past[job] }))
 	return nil
 }

@@ -25,8 +25,8 @@ func NewWindow(w *workload.Workload) rm.Window {
 	return win
 }
 
-// BeforeWindow says for people what is played before a workload's window, and why; empty for a workload that begins with
-// its window.
+// BeforeWindow says for people what is played before a workload's window, and why; empty for a workload that begins
+// with its window.
 func BeforeWindow(w *workload.Workload) string {
 	jobs := 0
 	for _, job := range w.Jobs.All() {
@@ -39,8 +39,8 @@ func BeforeWindow(w *workload.Workload) string {
 		return ""
 	}
 	const layout = "2006-01-02 15:04 MST"
-	return fmt.Sprintf("plays %s to %s before the window: %s when it begins, and started then", begin.Std().UTC().Format(layout),
-		w.Start.Std().UTC().Format(layout), quantity.Counted(jobs, "job runs", "jobs run"))
+	return fmt.Sprintf("plays %s to %s before the window: %s when it begins, and started then",
+		begin.Std().UTC().Format(layout), w.Start.Std().UTC().Format(layout), quantity.Counted(jobs, "job runs", "jobs run"))
 }
 
 // namedFirst returns, for each reservation, the first submission to it among the jobs that are pending

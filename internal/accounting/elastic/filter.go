@@ -52,7 +52,8 @@ func (f *fields) filter(chosen question.Filter) (object, error) {
 			return f.filter(question.Compare{Column: "lost", Op: "=", Value: 1.0})
 		}
 		return f.filter(question.All{question.Known{Column: "start_time"}, question.Known{Column: "end_time"}, question.Any{
-			question.Compare{Column: "state", Op: "=", Value: "PENDING"}, question.Compare{Column: "state", Op: "=", Value: "REQUEUED"},
+			question.Compare{Column: "state", Op: "=", Value: "PENDING"},
+			question.Compare{Column: "state", Op: "=", Value: "REQUEUED"},
 		}})
 	case question.Ran:
 		// A job that ran for no time holds no processors.

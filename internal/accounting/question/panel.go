@@ -193,23 +193,27 @@ var Panels = map[string]*Panel{
 		sumUsed, countJobs, countRuns).lacking(noCPUHours),
 	"users": byValue("user_name", 1), "accounts": byValue("account", 2),
 	"partitions": byValue("partition", 2), "names": byValue("job_name", 7),
-	"waits": byClass(2, "wait_s", All{}).lacking(neverRan, noWait), "runs": byClass(2, "elapsed_s", last).lacking(neverRan),
+	"waits":   byClass(2, "wait_s", All{}).lacking(neverRan, noWait),
+	"runs":    byClass(2, "elapsed_s", last).lacking(neverRan),
 	"sizes":   byClass(1, "nodes", last).lacking(neverRan, noNodes),
 	"reasons": about(fixed(), append([]Measure{meanWait}, sumParts()...)...),
 	"groups": about(func(v View) []Key {
 		return []Key{Values{Column: cmp.Or(v.By, "partition"), Most: 10, By: 1, First: true}}
 	},
-		append(append([]Measure{countJobs, {Kind: Sum, Column: "wait_s"}, meanWait, meanEligible}, sumParts()...), countRuns)...),
+		append(append([]Measure{countJobs, {Kind: Sum, Column: "wait_s"}, meanWait, meanEligible}, sumParts()...),
+			countRuns)...),
 	"requested": aboutStarted(last, []Measure{countRuns, sumUsed}, Steps{Column: "limit_used", Width: 5, Count: 21}).
 		lacking(neverRan, noLimit),
 	"limits": aboutStarted(All{Compare{Column: "limit_s", Op: ">", Value: 0.0}, last}, []Measure{countRuns, sumUsed},
 		Classes{Column: "limit_s", Each: 1}, Classes{Column: "elapsed_s", Each: 1}).lacking(neverRan, noLimit),
 	"waste": about(overTime(), Measure{Kind: Sum, Column: "cpu_hours", Where: completedJobs}, sumFailed,
 		Measure{Kind: Sum, Column: "cpu_hours", Where: otherJobs}, unused,
-		Measure{Kind: Count, Where: completedJobs}, Measure{Kind: Count, Where: Failed{}}, Measure{Kind: Count, Where: otherJobs}).
+		Measure{Kind: Count, Where: completedJobs}, Measure{Kind: Count, Where: Failed{}},
+		Measure{Kind: Count, Where: otherJobs}).
 		lacking(noCPUHours, noUnused),
 	"exits": {Questions: func(v View) []Question {
-		return []Question{{Where: All{v.Ended(), last}, By: overTime(Values{Column: Exit, Most: 500})(v), Measures: []Measure{countRuns}, Clock: v.Clock()}}
+		return []Question{{Where: All{v.Ended(), last}, By: overTime(Values{Column: Exit, Most: 500})(v),
+			Measures: []Measure{countRuns}, Clock: v.Clock()}}
 	}},
 	"week": about(fixed(WeekHours{}), countJobs, meanWait),
 }

@@ -123,8 +123,8 @@ var parts = func() (names []string) {
 // Rollups are those that there are, by their names.
 var Rollups = func() map[string]*Rollup {
 	all := make(map[string]*Rollup)
-	top := append([]string{"runs", "jobs", "failed", "waits", "wait_s", "eligible_waits", "wait_since_eligible_s", "elapsed_s",
-		"cpu_hours", "unused"}, parts...)
+	top := append([]string{"runs", "jobs", "failed", "waits", "wait_s", "eligible_waits", "wait_since_eligible_s",
+		"elapsed_s", "cpu_hours", "unused"}, parts...)
 	byText := func(column string, of func(j *Job) int32) *Rollup {
 		return &Rollup{"", map[string]string{"a": "coalesce(" + column + ", '')"}, "", top, func(j *Job, to *cellKey) bool {
 			to.a = of(j)
@@ -179,7 +179,8 @@ var Rollups = func() map[string]*Rollup {
 		byClass("wait", "wait_s", "", 2, func(j *Job) columnar.Optional { return j.wait }),
 		byClass("run", "elapsed_s", " AND "+Last, 2, func(j *Job) columnar.Optional { return j.elapsed }),
 		byClass("size", "nodes", " AND "+Last, 1, func(j *Job) columnar.Optional { return j.nodes }),
-		{"used", map[string]string{"x": LimitUsed + "::BIGINT"}, "limit_s > 0 AND elapsed_s IS NOT NULL AND " + Started + " AND " + Last,
+		{"used", map[string]string{"x": LimitUsed + "::BIGINT"},
+			"limit_s > 0 AND elapsed_s IS NOT NULL AND " + Started + " AND " + Last,
 			[]string{"runs", "cpu_hours"}, func(j *Job, to *cellKey) bool {
 				if !j.limit.OK || j.limit.N <= 0 || !j.elapsed.OK || !j.start.OK || j.lost.N != 0 {
 					return false

@@ -236,8 +236,8 @@ func read(ctx context.Context, from Records, out *Imported,
 	return nil
 }
 
-// lostRuns tells which records of preempted and failed runs are of lost ones. Accounting says PREEMPTED and NODE_FAIL of
-// a run that was lost and of a job that ended. After a lost run the job has another record, whose submission is the
+// lostRuns tells which records of preempted and failed runs are of lost ones. Accounting says PREEMPTED and NODE_FAIL
+// of a run that was lost and of a job that ended. After a lost run the job has another record, whose submission is the
 // requeue.
 type lostRuns struct {
 	held  map[numbered]*finished.Job // runs whose jobs have no later record so far

@@ -90,7 +90,8 @@ var panels = []*panel{
 		shape: shapeReasons},
 	{name: groups, title: "Who waited, and why", about: "The ten that waited longest together, and the largest parts of " +
 		"their waits.", wide: true, shape: shapeGroups},
-	{name: "runs", title: "Run times", about: "From start to end of each job's last run. Jobs that never ran are not in it.",
+	{name: "runs", title: "Run times",
+		about: "From start to end of each job's last run. Jobs that never ran are not in it.",
 		shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
 	{name: "sizes", title: "Job sizes", about: "Allocated nodes of jobs that ran.",
 		shape: shapeClasses("nodes", "nodes", 1, "", number), draw: drawDistribution("nodes")},
@@ -98,8 +99,8 @@ var panels = []*panel{
 		"that ran and have one.", shape: shapeLimitUsed, draw: drawDistribution("limit_used")},
 	{name: "limits", title: "Requested against used time", about: "Each cell counts the jobs that ran with such a " +
 		"limit and such a run time.", shape: shapeLimits, draw: drawLimits},
-	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other runs, those that were lost among them, and above them what jobs " +
-		"that ran asked for by their limits and did not use. Beyond its limit a job leaves nothing.", shape: shapeWaste, draw: drawTimeline("CPU hours")},
+	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other runs, those that were lost " +
+		"among them, and above them what jobs that ran asked for by their limits and did not use. Beyond its limit a job leaves nothing.", shape: shapeWaste, draw: drawTimeline("CPU hours")},
 	{name: "exits", title: "Exit codes", about: "How the jobs' scripts ended.", shape: shapeExits,
 		draw: drawTimeline("jobs")},
 	{name: "week", title: "Submissions by hour and weekday", about: "Each cell counts the jobs that were submitted in " +
@@ -108,8 +109,9 @@ var panels = []*panel{
 		shape: shapeTop("partition", "partition", 3)},
 	{name: "names", title: "Top job names", about: "The ten job names with the most runs.",
 		shape: shapeTop("job_name", "job name", 1)},
-	{name: "table", title: "Jobs", about: "One row for each run of a job. The number opens everything that is known of the job.",
-		wide: true, shape: shapeJobs},
+	{name: "table", title: "Jobs",
+		about: "One row for each run of a job. The number opens everything that is known of the job.",
+		wide:  true, shape: shapeJobs},
 }
 
 func panelOf(name string) *panel {

@@ -212,13 +212,16 @@ func (v *server) known(ctx context.Context) (*sizes, error) {
 // findSizes asks which clusters have jobs, and looks for what the store knows of them.
 func (v *server) findSizes(ctx context.Context) (*sizes, error) {
 	by := []question.Key{question.Values{Column: "cluster", Most: mostClusters}}
-	count, jobs := question.Measure{Kind: question.Count}, question.Measure{Kind: question.Count, Where: question.Not{Of: question.Lost{}}}
+	count := question.Measure{Kind: question.Count}
+	jobs := question.Measure{Kind: question.Count, Where: question.Not{Of: question.Lost{}}}
 	// Clocks go wrong. Ends that cannot be would make every chart empty.
 	sane := question.All{
 		question.Compare{Column: "end_time", Op: ">=", Value: time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)},
 		question.Compare{Column: "end_time", Op: "<", Value: v.now().Add(24 * time.Hour)},
 	}
-	answers, err := v.jobs.Ask(ctx, question.Question{By: by, Measures: []question.Measure{count, jobs}}, question.Question{
+	answers, err := v.jobs.Ask(ctx, question.Question{By: by, Measures: []question.Measure{
+		count, jobs,
+	}}, question.Question{
 		Where: sane, By: by,
 		Measures: []question.Measure{
 			count, {Kind: question.Least, Column: "end_time"}, {Kind: question.Most, Column: "end_time"},

@@ -135,6 +135,10 @@ func (l Lent) foresee(ctx context.Context, r *validateReport, w *workload.Worklo
 			err = fmt.Errorf("%w (workload validate --rules foresees rejections without Slurm)", err)
 		}
 	}
+	if err == nil && forecast.Asked != nil && forecast.Asked.Complaint != "" {
+		r.add([]workload.Problem{{Severity: workload.Error, Rule: "sacctmgr", Text: forecast.Asked.Complaint + "; no run with this cluster is valid " +
+			"(correct the command in accounts.sacctmgr; after a replay, logs/sacctmgr.log of the run has the whole output of sacctmgr)"}})
+	}
 	r.Forecast = forecast
 	return err
 }

@@ -34,6 +34,8 @@ type Asked struct {
 	Slurm    string `json:"slurm"`    // its version
 	Requests int    `json:"requests"` // different submissions
 	ByRules  int    `json:"by_rules"` // jobs that it could not be asked about
+	// Complaint is what sacctmgr says of the cluster's accounts if it refuses a command; empty if it refuses none.
+	Complaint string `json:"complaint,omitempty"`
 }
 
 // examples is the number of jobs that a group names.
