@@ -69,7 +69,7 @@ func historyOf(r *run.Run) (*history, error) {
 	return h, nil
 }
 
-// start returns the second in which a job starts before an instant; 0 if it does not.
+// start returns the second in which a job starts, or 0 if it has not started before end.
 func (h *history) start(k key, end hpc.Time) int64 {
 	row := h.rows[k]
 	if row == nil || row.Start == 0 || row.Start >= end {

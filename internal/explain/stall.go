@@ -135,7 +135,7 @@ func (rec *Record) At(t hpc.Time) (*Stall, error) {
 	return rec.look(t, nil).stall, nil
 }
 
-// look explains an instant. If only is not nil, pending jobs are those of its partition.
+// look explains an instant. If a row is given, only the pending jobs of its partition count.
 func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
 	s := &situation{Record: rec, only: only, at: t, busy: map[string]bool{}, unnamed: map[string]int{}, reserved: map[string]string{}, down: map[string]bool{}, waiting: map[waits.Part][]string{}}
 	s.stall = &Stall{At: Instant(t), Processors: rec.manifest.Cluster.Processors, Nodes: rec.manifest.Cluster.Nodes,

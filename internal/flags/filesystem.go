@@ -35,5 +35,5 @@ func (s fileSystems) Set(text string) error {
 // FileSystems adds the flag that gives the bandwidths of the file systems that jobs share.
 func FileSystems(f *pflag.FlagSet, to *[]hpc.FileSystem) {
 	f.Var(fileSystems{to}, "filesystem", "file system and its `BANDWIDTH`, such as lustre=200MiB/s; limit=RATE and "+
-		"licenses=N after commas are what policies count with (several times)")
+		"licenses=N, after commas, are for policies that use them (may be repeated)")
 }

@@ -336,8 +336,8 @@ func (e *Evaluation) again(ctx context.Context, c *Course, instants []hpc.Time, 
 	return nil
 }
 
-// score compares the forecasts of an instant, and those with time limits as run times, with the run up
-// to the horizon.
+// score compares two forecasts of an instant with the run, up to the horizon. limits takes the time
+// limits for run times.
 func (e *Evaluation) score(c *Course, q *Queue, forecasts, limits Starts, opts EvaluateOptions) {
 	starts, horizon := c.starts(q.At), opts.horizon(q.At)
 	partitions := map[string]string{}

@@ -30,8 +30,8 @@ type drawn struct {
 	wider *drawn // nil for the widest group
 }
 
-// QuantileAfter is [Distribution.QuantileAfter]. A job that has run longer than its group's draw allows is one of the
-// wider group's: a draw is not made for the jobs that run.
+// QuantileAfter is [Distribution.QuantileAfter]. For a job that has run longer than the longest
+// time drawn for its group, the wider group counts: the draw did not know of jobs that still run.
 func (d *drawn) QuantileAfter(q, elapsed float64) float64 {
 	if d.wider != nil && elapsed > d.seconds[len(d.seconds)-1] {
 		return d.wider.QuantileAfter(q, elapsed)

@@ -81,7 +81,8 @@ var kindNames = map[jsontext.Kind]string{
 	'n': "null", 't': "bool", 'f': "bool", '"': "string", '0': "number", '{': "object", '[': "list",
 }
 
-// fieldOf writes a pointer as "recorded.start". The key of a map by task is left out.
+// fieldOf writes a pointer as "recorded.start". Numbers are left out: they are the tasks in maps such as
+// task_starts.
 func fieldOf(pointer jsontext.Pointer) string {
 	var parts []string
 	for token := range pointer.Tokens() {

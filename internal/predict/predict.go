@@ -93,9 +93,9 @@ func within(x, least, most float64) float64 {
 	return min(x, most)
 }
 
-// The distribution is linear in log(1+seconds) against the normal quantile between P10, P50 and
-// P90, and goes on with the same slopes in the tails, up to the limit. So a run time is drawn from
-// a log-normal distribution with a different spread on either side of the median.
+// A run time is drawn from a log-normal distribution (of seconds + 1), with a different spread on
+// either side of the median. On axes of normal quantiles, straight lines lead from P10 to P50 and to
+// P90, and go on with the same slopes in the tails, up to the limit.
 
 // deviates is the distance of the 90 % quantile of a normal distribution from its median.
 const deviates = 1.2815515655446004

@@ -202,7 +202,7 @@ func (g *Guard) fillPool() error {
 		n, control, _, _, err = unix.Recvmsg(int(g.sockets.Fd()), text, rights, unix.MSG_CMSG_CLOEXEC)
 	}
 	if errors.Is(err, unix.EAGAIN) {
-		return fmt.Errorf("the guard has not answered for %v", socketPatience)
+		return fmt.Errorf("the process that ends the daemons (the guard) has not answered for %v", socketPatience)
 	}
 	if err != nil || n == 0 {
 		return ErrGuardGone

@@ -77,7 +77,8 @@ func valueOf(e *store.Entry, row []any, name string, clock question.Clock) any {
 // list returns the documents of a page, without the jobs' scripts.
 func (c *Cluster) list(ctx context.Context, p question.Page) ([]question.Job, error) {
 	if p.From+min(p.Most, chunk) > window {
-		return nil, fmt.Errorf("a cluster shows the first %d jobs of a list (want filters, or another order)", window)
+		return nil, fmt.Errorf("the Elasticsearch cluster returns only the first %d jobs of a list (want filters, or "+
+			"another order)", window)
 	}
 	known, err := c.known(ctx)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// Between returns the figures of the time from one answer to a later one. A nil before makes those of an
-// instant, without counters. Where the counters began anew in between, what was counted before that is
-// not known, and the interval is that since then.
+// Between returns the figures of the time from one answer to a later one. If before is
+// nil, the result has the figures of one instant and no counters. If the counters began anew in between, the
+// interval begins then: what they had counted before is not known.
 func Between(cluster string, before, now *rm.Statistics) store.Health {
 	h := store.Health{
 		Cluster: cluster, At: now.At.Std().UTC(), Threads: now.ServerThreads, AgentQueue: now.AgentQueue,

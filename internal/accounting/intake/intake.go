@@ -84,12 +84,12 @@ func open(ctx context.Context, dir string, opts Options) (*Intake, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	for _, torn := range j.Torn() {
-		what := "the journal ended in a record that is not whole, which nobody was told is safe"
+		what := "the journal ended in an incomplete record that was never acknowledged"
 		if torn.Inner {
 			what = "the journal cannot be read in the middle, where acknowledged documents may be (accounting reconcile finds " +
 				"the jobs that are missing)"
 		}
-		opts.Report(fmt.Errorf("%s: %d bytes are now in %s", what, torn.Bytes, torn.Path))
+		opts.Report(fmt.Errorf("%s: its %d bytes were moved to %s", what, torn.Bytes, torn.Path))
 	}
 	return &Intake{
 		opts: opts, store: s, journal: j, applied: applied, done: make(chan struct{}),

@@ -253,7 +253,7 @@ func rowsOfUtilization(answers []Answer) [][]any {
 // power of 38 seconds are 8,700 years.
 const HighestClass = 38
 
-// ClassEdge returns the least integer in a class. Each doubling has so many classes. The edges lie between integers, so
+// ClassEdge returns the least integer in a class. A doubling has each classes. The edges lie between integers, so
 // that 0 has a class: the one of the number -each.
 func ClassEdge(class int64, each int) float64 {
 	return max(0, math.Ceil(math.Exp2(float64(class)/float64(each))-0.5))

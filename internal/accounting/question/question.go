@@ -38,7 +38,7 @@ func (q Question) counts() bool {
 	return slices.ContainsFunc(q.Measures, func(m Measure) bool { return m.Kind == Count && m.Where == nil })
 }
 
-// Check returns an error for a question that nobody answers.
+// Check returns an error for a question that has no answer, such as one with too few edges.
 func (q Question) Check() error {
 	for i, k := range q.By {
 		if e, ok := k.(Instants); ok && len(e.Edges) < 2 {

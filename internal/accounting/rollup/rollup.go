@@ -100,7 +100,7 @@ var Measures = map[string]string{
 // lacking are columns that jobs that ran may lack. The measure no_COLUMN counts the jobs that do.
 var lacking = []string{"wait_s", "cpus", "nodes", "gpus", "limit_s"}
 
-// lacks are the measures of jobs that panels leave out, or about which something is not known.
+// lacks are the measures that count jobs without a value: jobs that never ran, and jobs with an unknown field.
 var lacks = func() []string {
 	names := []string{"never_ran"}
 	Measures["never_ran"] = "count(*) FILTER (start_time IS NULL)"

@@ -53,7 +53,7 @@ type buckets struct {
 	fixed []string
 	// single means that there is one bucket, which is the result itself.
 	single bool
-	// next returns the key behind one, for buckets without jobs between others.
+	// next returns the key after the given one. It fills the gaps between buckets with empty ones.
 	next           func(key any) any
 	least, most    any // keys that must be there (extended_bounds); nil for none
 	describe       func(key any, b map[string]any)

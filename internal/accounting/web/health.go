@@ -125,7 +125,8 @@ func (v *server) linkHealth(f *frame, r *request, s *sizes) {
 func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	for _, t := range r.filters {
 		if t.Field.Name != "cluster" || t.Op != "=" {
-			return nil, bad(fmt.Errorf("f=%s: it filters jobs (want only filters such as cluster=NAME for schedulers)", t))
+			return nil, bad(fmt.Errorf("f=%s: this page is about schedulers, not jobs (want filters by cluster only, such as "+
+				"cluster=NAME)", t))
 		}
 	}
 	if r.values.Get("q") != "" {

@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
 
 	"rmreplay/internal/cli/console"
 	"rmreplay/internal/quantity"
@@ -122,5 +125,22 @@ func TestAskSooner(t *testing.T) {
 	}
 	if strings.Contains(said, "\x1b") {
 		t.Errorf("a name controls the terminal: %q", said)
+	}
+}
+
+// TestServeZone: the pages of the service have the zone of --timezone, and UTC without it.
+func TestServeZone(t *testing.T) {
+	for _, want := range []string{"UTC", "Europe/Zurich"} {
+		flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+		opts := serveOptions{every: time.Minute, keep: 24 * time.Hour, timeout: time.Minute}
+		opts.add(flags, time.Hour)
+		opts.zone.Add(flags)
+		if err := flags.Parse([]string{"--timezone", want}); err != nil {
+			t.Fatal(err)
+		}
+		how, err := commands{}.serviceOptions(&opts)
+		if err != nil || how.Zone.String() != want {
+			t.Errorf("zone %v, error %v, want %s", how.Zone, err, want)
+		}
 	}
 }

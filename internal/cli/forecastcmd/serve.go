@@ -86,7 +86,7 @@ func atLeast(name string, d, least time.Duration) error {
 func (o commands) serviceOptions(opts *serveOptions) (service.Options, error) {
 	how := service.Options{
 		Every: opts.every, Keep: opts.keep, History: opts.history, Timeout: opts.timeout, Cluster: opts.cluster,
-		Questions: opts.questions, Version: o.Version, Say: o.Say,
+		Questions: opts.questions, Zone: opts.zone.Location(), Version: o.Version, Say: o.Say,
 	}
 	err := errors.Join(atLeast("every", opts.every, time.Second), atLeast("judge-over", opts.keep, 24*time.Hour),
 		atLeast("history", opts.history, 0), atLeast("timeout", opts.timeout, time.Second), atLeast("horizon", opts.horizon,

@@ -58,7 +58,7 @@ the output of
 
 with the jobs' steps, or a run or several realizations (a directory). What a job of sacct
 read and wrote is fs/lustre of its steps, or fs/disk. For a job of a run it is what the
-replay or the simulator granted. A job's class is that of its comment: jobtype=NAME; or
+replay or the simulator granted. A job's class is named in its comment: jobtype=NAME; or
 variety_id=ID;. The service must not run. A job that it has learned of lately is not
 counted twice.`,
 		Example: `  rmreplay io learn march.txt --state /var/lib/rmreplay/io --timezone Europe/Zurich

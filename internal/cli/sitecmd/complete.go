@@ -43,8 +43,8 @@ func Complete(l Lent) *cobra.Command {
 		Long: `Makes the fields that the record of a workload lacks, each by a declared rule with random
 numbers of its own seed: time limits, users, accounts, QOS, partitions, memory, whole
 nodes, and the usage before the workload begins. The trace marks each made field with its
-rule. Recorded fields stay as they are. Many workloads fit a record without time limits,
-and the result is one of them.
+rule. Recorded fields stay as they are. A record without time limits does not say which
+limits its jobs had: the result is one of many workloads that agree with it.
 
 With --realizations, replay and simulate draw the made fields anew for each realization.
 compare then shows intervals over the draws, and on which field the answer depends most.

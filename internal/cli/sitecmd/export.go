@@ -56,8 +56,8 @@ same new names in all files. Jobs, users and groups are numbered anew. Of the
 configuration, the keys that decide scheduling stay. Comments, scripts, command lines,
 paths, addresses and passwords are left out.
 
-Partitions, QOS, features, licenses and generic resources keep their names, unless these
-contain a replaced one. --keep hosts,cluster also keeps those of nodes and the cluster.
+Partitions, QOS, features, licenses and generic resources keep their names, unless a name
+contains a replaced one. --keep hosts,cluster keeps the names of nodes and cluster, too.
 At the end the command looks through all words of the bundle for the names. It writes
 nothing if one is left. --allow NAME lets a name stay that is there by chance, such as
 that of a user who is called like an option of Slurm.

@@ -420,22 +420,26 @@ func (s *Service) Routes() (list []string) {
 	return append(list, "GET /v1/jobs/{id}/sooner", "GET /v1/openapi.json", "GET /metrics")
 }
 
+// answer makes the members of an answer. An answer that panics leaves the service unlocked.
+func (s *Service) answer(r *http.Request, a *answer) (v map[string]any, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known.Round == nil && !a.always {
+		return nil, s.errNone()
+	}
+	if v, err = a.make(r, whoAsks(r)); err == nil {
+		v["forecast"] = s.head()
+	}
+	return v, err
+}
+
 // Handler returns the handler of all paths. credentials says who asks; without it, everybody on this machine may, and
 // sees what the site shows to everybody.
 func (s *Service) Handler(credentials *access.Access) http.Handler {
 	mux := http.NewServeMux()
 	for _, a := range s.answers() {
 		mux.HandleFunc("GET "+a.path, func(w http.ResponseWriter, r *http.Request) {
-			s.mu.Lock()
-			var v map[string]any
-			err := s.errNone()
-			if s.known.Round != nil || a.always {
-				v, err = a.make(r, whoAsks(r))
-			}
-			if err == nil {
-				v["forecast"] = s.head()
-			}
-			s.mu.Unlock()
+			v, err := s.answer(r, &a)
 			if err != nil {
 				refuse(w, err)
 				return

@@ -386,20 +386,25 @@ func (s *Service) failed(err error) (int, frame) {
 	return status, f
 }
 
+// page makes a page. A page that panics leaves the service unlocked.
+func (s *Service) page(r *http.Request, make func(*http.Request, who) (string, any, error)) (int, string, any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name, data, err := make(r, whoAsks(r))
+	if err != nil {
+		status, failed := s.failed(err)
+		return status, "error", failed
+	}
+	return http.StatusOK, name, data
+}
+
 // addPages adds the pages to the handler.
 func (s *Service) addPages(mux *http.ServeMux) {
 	for pattern, page := range map[string]func(r *http.Request, w who) (string, any, error){
 		"GET /{$}": s.overview, "GET /jobs/{id}": s.jobPage, "GET /machine": s.ganttPage,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			s.mu.Lock()
-			status := http.StatusOK
-			name, data, err := page(r, whoAsks(r))
-			if err != nil {
-				name = "error"
-				status, data = s.failed(err)
-			}
-			s.mu.Unlock()
+			status, name, data := s.page(r, page)
 			show(w, status, name, data)
 		})
 	}

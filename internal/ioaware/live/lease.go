@@ -21,7 +21,7 @@ var errTaken = errors.New("a driver has it")
 func Take(path string) (*Lease, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("taking the lease: %w", err)
+		return nil, fmt.Errorf("opening the lock file that keeps a second driver away: %w", err)
 	}
 	if err := lock(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("taking the lease %s: %w (want one driver on a machine)", path, err), f.Close())

@@ -48,8 +48,8 @@ type Options struct {
 	// Model is the file of a trained model, for the scheduler named model. Without one, a boosted model
 	// learns in the simulation as jobs end.
 	Model string
-	// Quantile is that of the predicted run times to which time limits are lowered for the scheduler
-	// named short-limits.
+	// For the scheduler short-limits, time limits are lowered to this quantile of the predicted run
+	// time.
 	Quantile float64
 	// Keep says that the records are kept.
 	Keep bool

@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/predict/features"
 )
 
-// ahead is a history of a training. Features depend on no prediction, so another goroutine computes them,
-// before they are asked for.
+// ahead computes the features of submissions in another goroutine, before training asks for them. Features
+// depend on no prediction.
 type ahead struct {
 	rows chan []float32 // each has the features of some submissions, one after the other
 	next []float32

@@ -50,8 +50,9 @@ const (
 	leastMiss, mostMiss = 0.02, 0.3
 )
 
-// apply returns the prediction with its bounds moved. Distances are those of all jobs, so they can carry the
-// bound of a long job far beyond all that was seen. Where no limit holds it, the largest of enough answers does:
+// apply returns the prediction with its bounds moved. The distance was learned from all jobs, so it can
+// move the bound of a long job far beyond any value that was seen. Where no limit holds it, the largest of enough
+// answers does:
 // of n answers and the next one, any is the largest with the same probability 1/(n+1), far less than miss.
 func (c *conformal) apply(p predict.Prediction) predict.Prediction {
 	p.P10 = math.Expm1(math.Log1p(p.P10) - c.Low.Distance)

@@ -13,8 +13,8 @@ import (
 // freeNodes is the rule of the nodes on which jobs ran when the window began.
 const freeNodes = "free"
 
-// Place gives the jobs that ran when the window began nodes as [Complete] does, if nobody recorded them and the
-// workload was completed for a site with named nodes. It returns how many jobs got nodes. It is for windows that are
+// Place gives nodes to the jobs that ran when the window began, as [Complete] does. It does so if nobody recorded
+// the nodes, and the workload was completed for a site with named nodes. It returns how many jobs got nodes. It is for windows that are
 // cut out of completed workloads. The other made fields stay as they are.
 func Place(w *workload.Workload) int {
 	if w.Completion == nil || len(w.Completion.Fields) == 0 {

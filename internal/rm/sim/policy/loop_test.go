@@ -113,7 +113,7 @@ func TestModelFile(t *testing.T) {
 	if !errors.Is(err, unreadable) || !strings.Contains(err.Error(), "some/file: ") {
 		t.Error(err)
 	}
-	if _, err := New("easy:predict=model:m"); err == nil || !strings.Contains(err.Error(), "a trained model cannot be read here: m") {
+	if _, err := New("easy:predict=model:m"); err == nil || !strings.Contains(err.Error(), "m: a trained model is not possible here") {
 		t.Error(err)
 	}
 	if _, err := New("easy:predict=model:"); err == nil || !strings.Contains(err.Error(), "model:FILE") {

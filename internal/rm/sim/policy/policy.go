@@ -72,7 +72,7 @@ func Names() []string {
 // options of [ioaware.Planning]: "io-aware:track-nodes,estimate=x2".
 func New(spec string) (sim.NewPolicy, error) {
 	made, _, err := NewWith(spec, func(file string) (*model.Model, error) {
-		return nil, fmt.Errorf("a trained model cannot be read here: %s", file)
+		return nil, fmt.Errorf("%s: a trained model is not possible here (want a policy without predict=model:)", file)
 	})
 	return made, err
 }

@@ -13,7 +13,7 @@ type Answers struct {
 	// Telling are the nodes that send a message of their own at once (MESSAGE_EPILOG_COMPLETE). slurmctld makes a
 	// pass at such a message if it is the last.
 	Telling selection.Bits
-	// Others say so in their answers to the message that ends the job. slurmctld queues a pass afterwards.
+	// Others report their end in the answer to slurmctld's message that ends the job. A pass is queued afterwards.
 	Others selection.Bits
 	// Delay is how long the answers of the others take.
 	Delay time.Duration

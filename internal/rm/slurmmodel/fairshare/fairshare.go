@@ -176,8 +176,8 @@ func (f *FairShare) visit(job Job, now int64) {
 	}
 }
 
-// End charges the rest of a job's usage at its end (priority_p_job_end), at the second now; end is the
-// second of the job's end. slurmctld does so only if it enforces limits.
+// End charges what is left of a job's usage (priority_p_job_end). now is the current second, end that of
+// the job's end. slurmctld does so only if it enforces limits.
 func (f *FairShare) End(r *Running, now, end int64) {
 	if f.settings.Limits {
 		f.charge(r, min(now, end), true)

@@ -159,8 +159,8 @@ func StaysHeld(r slurmspec.Reason) bool {
 		r == maxRequeue
 }
 
-// KeepsBehind reports whether a pending job with a reason does not come before a new job, since a limit keeps
-// it (acct_policy_job_runnable_state in acct_policy.c). Before 24.11 the reasons that are newer than others do
+// KeepsBehind reports whether the reason of a pending job is a limit, so that a new job may start before it
+// (acct_policy_job_runnable_state in acct_policy.c). Before 24.11 the reasons that are newer than others do
 // not count, such as limits of generic resources.
 func KeepsBehind(r slurmspec.Reason, since2411 bool) bool {
 	const assocJobs, assocTime, qosJobs, qosTime, qosGrpCPU, assocSubmitted = 11, 13, 30, 32, 40, 70

@@ -10,7 +10,7 @@ type repeated struct {
 	size    int      // words that the table has
 }
 
-// outlined is what a job could have; nil if it could not run.
+// outlined is the answer to a test. allocation is nil if the job could not run.
 type outlined struct {
 	allocation *Allocation
 	stuck      bool // see [Request.Stuck]
@@ -52,7 +52,7 @@ func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts,
 }
 
 // possible is [Tester.test] with TestOnly about nodes with their own weights, from the memory. The answer depends on
-// the request and the nodes alone: of jobs that wait, each pass asks again whether they could ever run.
+// the request and the nodes alone. It is kept because each pass asks again whether waiting jobs could ever run.
 func (m *repeated) possible(x *Tester, s *State, r *Request, set Bits, c Counts) *Allocation {
 	q := about(r, c)
 	q.nowOnly = true // which no question of search has
