@@ -1,6 +1,9 @@
 package selection
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // series are nodes that follow each other, can serve the job and weigh the same.
 type series struct {
@@ -200,15 +203,7 @@ func (p *pick) candidates(nodes Bits) []int {
 }
 
 // byWeight compares weights.
-func (p *pick) byWeight(a, b int) int {
-	switch x, y := p.t.weights[a], p.t.weights[b]; {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return 0
-}
+func (p *pick) byWeight(a, b int) int { return cmp.Compare(p.t.weights[a], p.t.weights[b]) }
 
 // busyFirst puts nodes with jobs first, within a weight (_eval_nodes_busy).
 func (p *pick) busyFirst(a, b int) int {

@@ -23,6 +23,9 @@ const mostWords = 1 << 18
 // weights of its nodes, and what is free there. That often is what it was some cycles ago, or what it is after the ends
 // of other jobs.
 func (m *repeated) search(x *Tester, s *State, r *Request, nodes Bits, c Counts, busy bool) *Allocation {
+	if r.Class == 0 || len(r.Devices) > 0 {
+		return x.search(s, r, nodes, c, WillRun, busy)
+	}
 	if m.outside != x.outside && !x.Since2411 {
 		m.outside, m.size = x.outside, mostWords
 	}

@@ -87,6 +87,7 @@ type Tester struct {
 	future     *State
 	scratch    test
 	nodes, all Bits
+	free       Bits // see tally
 }
 
 // NewTester returns a tester for a machine.
@@ -94,7 +95,7 @@ func NewTester(m *Machine) *Tester {
 	n := len(m.Nodes)
 	x := &Tester{
 		Machine: m, Weights: make(Weights, n), rooms: make([]room, n), future: m.NewState(),
-		scratch: test{work: newWork(m)}, nodes: NewBits(n), all: NewBits(n),
+		scratch: test{work: newWork(m)}, nodes: NewBits(n), all: NewBits(n), free: NewBits(n),
 		memory: newMemory(m), own: NewBits(n), offers: make([]int, n),
 	}
 	cores := make([]int16, 2*n*m.stride)
@@ -155,7 +156,7 @@ func (x *Tester) test(s *State, r *Request, set Bits, c Counts, mode Mode, busy 
 			return nil
 		}
 	}
-	if mode == WillRun && r.Class > 0 && len(r.Devices) == 0 {
+	if mode == WillRun {
 		return x.repeated.search(x, s, r, nodes, c, busy)
 	}
 	return x.search(s, r, nodes, c, mode, busy)
@@ -275,17 +276,18 @@ func (m *Machine) freeCPUs(s *State, r *Request, node int) int {
 	return int(s.cores[node]) * m.Nodes[node].Threads
 }
 
-// tally knows whether a set of nodes is full for a job, while jobs leave them.
+// tally knows which nodes of a set a job can use, and whether they are full, while jobs leave them.
 type tally struct {
 	x                  *Tester
 	r                  *Request
-	set                Bits
+	set, usable        Bits
 	least, count, cpus int
 	counts             bool
 }
 
 func (x *Tester) newTally(r *Request, set Bits, least int) tally {
-	t := tally{x: x, r: r, set: set, least: least, counts: x.MayBeFull(r)}
+	t := tally{x: x, r: r, set: set, usable: x.free, least: least, counts: x.MayBeFull(r)}
+	t.usable.Reset()
 	if t.counts {
 		for i := range set.All {
 			x.offers[i] = 0
@@ -298,7 +300,8 @@ func (x *Tester) newTally(r *Request, set Bits, least int) tally {
 // look counts what a node of the set offers now.
 func (t *tally) look(node int) {
 	offer, s := 0, t.x.future
-	if t.x.serves(s, t.r, node, t.r.leastMemory()) {
+	serves := t.x.serves(s, t.r, node, t.r.leastMemory())
+	if t.usable.Put(node, serves); serves {
 		offer = t.x.freeCPUs(s, t.r, node)
 	}
 	t.cpus += offer - t.x.offers[node]
@@ -317,6 +320,18 @@ func (t *tally) renew(a *Allocation) {
 
 // is reports whether the nodes are full.
 func (t *tally) is() bool { return t.counts && (t.count < t.least || t.cpus < t.r.MinCPUs) }
+
+// test is [Tester.test] with WillRun about the set, in a state that has the jobs that have not left.
+func (t *tally) test(s *State, c Counts, busy bool) *Allocation {
+	switch {
+	case !t.counts:
+		return t.x.test(s, t.r, t.set, c, WillRun, busy)
+	case t.is(), t.r.Required != nil && !t.usable.Contains(t.r.Required):
+		return nil
+	}
+	copy(t.x.nodes, t.usable)
+	return t.x.repeated.search(t.x, s, t.r, t.x.nodes, c, busy)
+}
 
 // choose reduces a set of nodes to those that the job gets (_select_nodes, choose_nodes). It reports
 // false if they do not suffice.
@@ -376,11 +391,7 @@ func (m *Machine) chooseOne(t *test, nodes Bits) bool {
 	if t.request.Required != nil {
 		nodes.And(t.request.Required)
 	}
-	var order []int
-	for i := range nodes.All {
-		order = append(order, i)
-	}
-	weights := t.weights
+	order, weights := slices.Collect(nodes.All), t.weights
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(weights[a], weights[b]) })
 	c := Counts{Min: 1, Max: 1, Wanted: 1}
 	for _, first := range []bool{true, false} {
@@ -651,11 +662,7 @@ func (p *pick) required(nodes Bits) (done, ok bool) {
 		return false, false
 	}
 	for i := range named.All {
-		cpus := p.offer(i)
-		if cpus == 0 {
-			return false, false
-		}
-		if !p.take(i, cpus) {
+		if cpus := p.offer(i); cpus == 0 || !p.take(i, cpus) {
 			return false, false
 		}
 		p.has[i] = max(1, p.t.rooms[i].cpus)

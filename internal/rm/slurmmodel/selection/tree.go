@@ -302,14 +302,10 @@ func (p *pick) takeLeaves(best, nodes Bits, s *switches) bool {
 func (p *pick) takeLeaf(leaf int, best, nodes Bits) bool {
 	reached := p.m.Switches[leaf].Nodes
 	for i := reached.NextAnd(best, 0); i >= 0 && p.most != 0; i = reached.NextAnd(best, i+1) {
-		if nodes.Has(i) || p.has[i] == 0 {
+		if nodes.Has(i) || p.has[i] == 0 || !p.take(i, p.has[i]) {
 			continue
 		}
-		if !p.take(i, p.has[i]) {
-			continue
-		}
-		nodes.Set(i)
-		if p.done() {
+		if nodes.Set(i); p.done() {
 			return true
 		}
 	}

@@ -50,9 +50,9 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 	s.CopyTo(x.future)
 	full := x.newTally(r, set, c.Min)
 	left := set
-	if h.AsksNow() && !full.is() {
+	if h.AsksNow() {
 		x.dedicated = true
-		a := x.test(s, r, set, c, WillRun, false)
+		a := full.test(s, c, false)
 		if x.dedicated = false; a != nil {
 			return answer{allocation: a, now: true}
 		}
@@ -69,11 +69,11 @@ func (x *Tester) willRun(s *State, r *Request, set Bits, c Counts, h *Horizon) a
 		for k := range h.Ended() {
 			x.leave(&full, h.Running[k])
 		}
-		if a := x.test(x.future, r, set, c, WillRun, false); a != nil {
+		if a := full.test(x.future, c, false); a != nil {
 			return answer{allocation: a, now: true}
 		}
 	}
-	return x.afterEnds(&w, &full, r, c, h)
+	return x.afterEnds(&w, &full, c, h)
 }
 
 // reweigh gives nodes their own weights again: since 24.11 a test does not remember earlier ones.
@@ -104,12 +104,10 @@ func (r Running) Has(set Bits) bool {
 }
 
 // afterEnds takes running jobs away, a window at a time.
-func (x *Tester) afterEnds(w *windows.Walk[Running], full *tally, r *Request, c Counts, h *Horizon) answer {
+func (x *Tester) afterEnds(w *windows.Walk[Running], full *tally, c Counts, h *Horizon) answer {
 	for w.Next(func(job Running) { x.leave(full, job) }) {
-		if x.tests = append(x.tests, w.Gone); full.is() {
-			continue
-		}
-		if a := x.test(x.future, r, w.Set, c, WillRun, h.PreferBusy); a != nil {
+		x.tests = append(x.tests, w.Gone)
+		if a := full.test(x.future, c, h.PreferBusy); a != nil {
 			return answer{allocation: a, end: endBefore(h, w, a)}
 		}
 	}
