@@ -124,10 +124,10 @@ func (e *Engine) step() {
 		e.pass()
 	case e.timers.Next() <= e.now && e.timers[0].Class <= jobEnds:
 		e.timers.Pop().What()
-	case l.slice <= e.now:
-		l.slice = e.sliceTurn()
 	case l.backfill <= e.now:
 		l.backfill = e.backfillTurn()
+	case l.slice <= e.now:
+		l.slice = e.sliceTurn()
 	case l.decay <= e.now:
 		l.decay = l.decay.Add(time.Duration(e.par.CalcPeriod) * time.Second)
 		e.account.decay()

@@ -46,7 +46,9 @@ func (e *Engine) start(j *job, alloc *selection.Allocation, byBackfill bool) {
 		e.stats.BackfilledJobs++
 	}
 	outcome := e.outcome(j, hpc.Running)
-	outcome.Parts = e.account.points(j)
+	if outcome.Parts = e.account.points(j); e.gang != nil { // periods between suspensions are not of whole seconds
+		outcome.Start = e.now
+	}
 	e.emit(j, rm.Started, "", outcome)
 	if e.gang != nil {
 		e.gang.Start(j, j.part.index, alloc.Turn.Cores)
