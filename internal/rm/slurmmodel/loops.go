@@ -127,7 +127,8 @@ func (e *Engine) step() {
 	case l.backfill <= e.now:
 		l.backfill = e.backfillTurn()
 	case l.slice <= e.now:
-		l.slice = e.sliceTurn()
+		l.slice = e.now.Add(e.slice)
+		e.gang.Slice()
 	case l.decay <= e.now:
 		l.decay = l.decay.Add(time.Duration(e.par.CalcPeriod) * time.Second)
 		e.account.decay()

@@ -5,8 +5,12 @@ import (
 	"syscall"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurmmodel/answers"
+	"rmreplay/internal/rm/slurmmodel/gang"
 	"rmreplay/internal/rm/slurmmodel/preemption"
+	"rmreplay/internal/rm/slurmmodel/rows"
+	"rmreplay/internal/rm/slurmmodel/selection"
 )
 
 // inPreemption returns what preemption reads of a job.
@@ -101,4 +105,50 @@ func (e *Engine) serve() bool {
 		return false
 	}
 	return true
+}
+
+// beginGang starts gang scheduling, if slurm.conf asks for it, and lets jobs share cores.
+func (e *Engine) beginGang(m *selection.Machine) {
+	var parts []rows.Partition
+	for _, p := range e.parts {
+		p.index = len(parts)
+		parts = append(parts, rows.Partition{Tier: p.tier, Kept: p.preempt.Keeps()})
+	}
+	s := gang.Read(e.cfg.Get, e.rules, parts)
+	if s == nil {
+		return
+	}
+	e.slice, m.Turns, m.Turn = s.Slice, s.Rows, s.Search
+	e.gang = gang.New(parts, m.Cores(), gang.Actions[*job]{
+		Halt:     e.halt,
+		Evict:    func(j *job) { e.vacate(j, hpc.Preempted, true, e.preempt.Returns(&j.preemption)) },
+		Suspends: func(j *job) bool { return !e.preempt.Leaves(e.inPreemption(j)) },
+	})
+}
+
+// halt suspends a running job for gang scheduling, or lets it go on (job_suspend in job_mgr.c). So does its node with its
+// script, unless that had not been sent.
+func (e *Engine) halt(j *job, goOn bool) {
+	if j.state != running || j.times.Suspended != goOn {
+		return
+	}
+	if !goOn {
+		j.times.Suspend(e.second(), j.estimate)
+	} else if end := j.times.Resume(e.second(), j.limit*60); j.preemption.Told == 0 && !j.endless {
+		e.endAt(j, end)
+	}
+	e.touch()
+	begun, alloc := j.times.Begun, j.alloc
+	e.at(e.agents.Send(e.now, len(alloc.Parts)), nodesAnswer, func() {
+		switch {
+		case !begun || j.state != running || j.alloc != alloc || j.times.Stopped != goOn:
+		case goOn:
+			e.endScript(j, j.times.GoOn(e.now))
+			e.emit(j, rm.Resume, "", nil)
+		default:
+			j.times.Stop(e.now)
+			j.endTimer++
+			e.emit(j, rm.Suspend, "", nil)
+		}
+	})
 }
