@@ -10,7 +10,7 @@ import (
 )
 
 // preemption describes what preemption asks for and the model does not have; empty for nothing. Days with jobs that are
-// suspended agree with Slurm by partition since 24.11, and by QOS before.
+// suspended agree with Slurm by partition since 24.11, and by QOS in 22.05 and 26.05.
 func preemption(c *slurmmodel.Config) string {
 	kind := strings.ToLower(keys.Value(c.Get, "PreemptType"))
 	if kind == "" || kind == "preempt/none" {
@@ -28,7 +28,8 @@ func preemption(c *slurmmodel.Config) string {
 	for _, mode := range modes {
 		for word := range strings.SplitSeq(strings.ToUpper(mode), ",") {
 			suspends := slices.Contains([]string{"SUSPEND", "ON", "GANG"}, strings.TrimSpace(word))
-			unlike := strings.HasSuffix(kind, "qos") == c.Release.Since(slurmspec.R2411)
+			since2411, byQOS := c.Release.Since(slurmspec.R2411), strings.HasSuffix(kind, "qos")
+			unlike := byQOS == since2411 && !c.Release.Since(slurmspec.R2605)
 			if strings.TrimSpace(word) == "PRIORITY" || suspends && unlike {
 				return "preemption with PreemptMode=" + strings.ToUpper(mode)
 			}
