@@ -3,9 +3,15 @@ package slurmmodel
 import (
 	"errors"
 	"slices"
+	"syscall"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurmmodel/answers"
+	"rmreplay/internal/rm/slurmmodel/gang"
+	"rmreplay/internal/rm/slurmmodel/preemption"
+	"rmreplay/internal/rm/slurmmodel/rows"
+	"rmreplay/internal/rm/slurmmodel/selection"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -136,4 +142,144 @@ func (e *Engine) endAt(j *job, end int64) {
 	e.running, e.horizon = slices.Delete(e.running, at, at+1), slices.Delete(e.horizon, at, at+1)
 	j.end = end
 	e.run(j)
+}
+
+// inPreemption returns what preemption reads of a job.
+func (e *Engine) inPreemption(j *job) *preemption.Job {
+	p := &j.preemption
+	p.QOS, p.Partition, p.Priority, p.Start = j.account.qos, j.part.preempt, j.priority, j.estimate
+	p.Allocation, p.End, p.Place, p.Exclusive = j.alloc, j.end, j.place, j.exclusive
+	return p
+}
+
+// candidates returns the running jobs that a job may preempt, in the order in which they are tried
+// (slurm_find_preemptable_jobs in preempt.c).
+func (e *Engine) candidates(j *job) (list []*preemption.Job) {
+	if e.preempt == nil {
+		return nil
+	}
+	by, now := e.inPreemption(j), e.second()
+	for _, other := range e.running {
+		if p := e.inPreemption(other); e.preempt.MayBePreempted(p, by, now) {
+			list = append(list, p)
+		}
+	}
+	e.preempt.Order(list)
+	return list
+}
+
+// beforeByPreemption compares two records of a queue: one that could preempt the other comes first.
+func (e *Engine) beforeByPreemption(a, b *record) int {
+	one, other := *e.inPreemption(a.job), *e.inPreemption(b.job)
+	one.Partition, other.Partition = a.part.preempt, b.part.preempt
+	switch {
+	case e.preempt.Before(&one, &other):
+		return -1
+	case e.preempt.Before(&other, &one):
+		return 1
+	}
+	return 0
+}
+
+// takeNodes stops the jobs whose nodes a job needs. The job starts in a later pass (_preempt_jobs in
+// node_scheduler.c).
+func (e *Engine) takeNodes(j *job, victims []*preemption.Job) {
+	if !e.preempt.Begin(&j.preemption, e.second()) {
+		return
+	}
+	for _, v := range victims {
+		at := slices.IndexFunc(e.running, func(other *job) bool { return &other.preemption == v })
+		e.stop(e.running[at], taskOf(j).Name())
+	}
+	if j.array != nil {
+		j.array.preempting++
+	}
+}
+
+// stop preempts a running job, or tells it so if it has a grace time.
+func (e *Engine) stop(j *job, by string) {
+	if !e.mayEnd(j) {
+		return
+	}
+	p := e.inPreemption(j)
+	switch fate := e.preempt.Stop(p, by, e.second()); fate {
+	case preemption.Warned:
+		e.endAt(j, p.End)
+		e.terminate(j)
+	case preemption.Leaves, preemption.Returns:
+		e.vacate(j, hpc.Preempted, true, fate == preemption.Returns)
+	}
+}
+
+// terminate sends SIGCONT and SIGTERM to a job, whose script ends as in a replay.
+func (e *Engine) terminate(j *job) {
+	e.agents.Send(e.now, len(j.alloc.Parts))
+	e.at(e.agents.Send(e.now, len(j.alloc.Parts)), nodesAnswer, func() {
+		e.terminated.Come(e.asleep(), j, answers.Throttle(e.agents.Many(e.now)))
+	})
+}
+
+// serve serves the message about a terminated job's script or about a node that is due, and reports whether one is.
+func (e *Engine) serve() bool {
+	switch {
+	case e.terminated.Next() <= e.now:
+		j := e.terminated.Serve(answers.Throttle(e.agents.Many(e.now)))
+		if j.state == running && e.mayEnd(j) {
+			if !e.rules.Since2411 { // the record does not say so of a job that counts as preempted
+				j.signal = int(syscall.SIGTERM)
+			}
+			e.complete(j)
+		}
+	case e.departures.Line.Next() <= e.now:
+		e.serveNode()
+	default:
+		return false
+	}
+	return true
+}
+
+// beginGang starts gang scheduling, if slurm.conf asks for it, and lets jobs share cores.
+func (e *Engine) beginGang(m *selection.Machine) {
+	var parts []rows.Partition
+	for _, p := range e.parts {
+		p.index = len(parts)
+		parts = append(parts, rows.Partition{Tier: p.tier, Kept: p.preempt.Keeps()})
+	}
+	s := gang.Read(e.cfg.Get, e.rules, parts)
+	if s == nil {
+		return
+	}
+	e.slice, m.Turns, m.Turn = s.Slice, s.Rows, s.Search
+	e.gang = gang.New(parts, m.Cores(), gang.Actions[*job]{
+		Halt:     e.halt,
+		Evict:    func(j *job) { e.vacate(j, hpc.Preempted, true, e.preempt.Returns(&j.preemption)) },
+		Suspends: func(j *job) bool { return !e.preempt.Leaves(e.inPreemption(j)) },
+	})
+}
+
+// halt suspends a running job for gang scheduling, or lets it go on (job_suspend in job_mgr.c). So does its node with its
+// script, unless that had not been sent.
+func (e *Engine) halt(j *job, goOn bool) {
+	if j.state != running || j.times.Suspended != goOn {
+		return
+	}
+	if !goOn {
+		j.times.Suspend(e.second(), j.estimate)
+	} else if end := j.times.Resume(e.second(), j.limit*60); j.preemption.Told == 0 && !j.endless {
+		e.endAt(j, end)
+	}
+	e.touch()
+	begun, alloc := j.times.Begun, j.alloc
+	e.at(e.agents.Send(e.now, len(alloc.Parts)), nodesAnswer, func() {
+		switch {
+		case !begun || j.state != running || j.alloc != alloc || j.times.Stopped != goOn:
+		case goOn:
+			e.endScript(j, j.times.GoOn(e.now))
+			e.emit(j, rm.Resume, "", nil)
+		default:
+			j.times.Stop(e.now)
+			j.endTimer++
+			e.emit(j, rm.Suspend, "", nil)
+		}
+	})
 }

@@ -4,9 +4,15 @@ import (
 	"cmp"
 	"slices"
 
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/slurmmodel/dependencies"
 	"rmreplay/internal/rm/slurmmodel/limits"
 	"rmreplay/internal/rm/slurmmodel/preemption"
 	"rmreplay/internal/rm/slurmmodel/priority"
+	"rmreplay/internal/rm/slurmmodel/reasons"
+	"rmreplay/internal/rm/slurmmodel/words"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -48,7 +54,7 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 		if j.preemption.Underway = false; j.array != nil && (forBackfill || !e.rules.Since2411) {
 			j.array.preempting = 0
 		}
-		if r := j.reason; r != slurmspec.NoReason && r != reasonPriority && r != reasonResources && r != j.noted {
+		if r := j.reason; r != slurmspec.NoReason && r != reasons.Priority && r != reasons.Resources && r != j.noted {
 			j.noted = r
 			e.touch()
 		}
@@ -68,7 +74,7 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 		for i, p := range j.parts {
 			j.part = p
 			refused := e.partitionRefuses(j, forBackfill)
-			if refused != slurmspec.NoReason || j.reason == reasonTimeLimit || j.reason == reasonNodeLimit {
+			if refused != slurmspec.NoReason || j.reason == reasons.TimeLimit || j.reason == reasons.NodeLimit {
 				e.setReason(j, refused)
 			}
 			if refused != slurmspec.NoReason {
@@ -114,12 +120,12 @@ func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
 	}
 	switch {
 	case j.request.MinCPUs > p.cpus:
-		return reasonPartitionConfig
+		return reasons.PartitionConfig
 	case j.minNodes > p.count, j.minNodes < p.minNodes && !e.account.ignores(j).PartitionMinNodes,
 		p.maxNodes > 0 && asked > p.maxNodes && !e.account.ignores(j).PartitionMaxNodes:
-		return reasonNodeLimit
+		return reasons.NodeLimit
 	case p.maxMinutes >= 0 && limit > p.maxMinutes && !e.account.ignores(j).PartitionTimeLimit:
-		return reasonTimeLimit
+		return reasons.TimeLimit
 	}
 	if r := &j.request; !j.ownMemory && (r.Memory != p.memory || r.MemoryPerCPU != p.memoryPerCPU) {
 		r.Memory, r.MemoryPerCPU = p.memory, p.memoryPerCPU
@@ -185,4 +191,202 @@ func (e *Engine) split(j *job) *job {
 	e.byNumber[rest.number], e.byNumber[j.number] = &rest, j
 	e.list = append(e.list, &rest)
 	return &rest
+}
+
+// independent reports whether a job may start, and sets its begin time when it first may (job_independent
+// in job_mgr.c).
+func (e *Engine) independent(j *job) bool {
+	now := e.second()
+	switch j.reason {
+	case slurmspec.HeldByUser, slurmspec.HeldByAdmin, slurmspec.NeverSatisfied, reasons.ReservationDeleted, reasons.MaxRequeue:
+		return false
+	}
+	switch e.testNeeds(j) {
+	case dependencies.Unmet:
+		if j.begin < now {
+			j.begin = 0
+		}
+		j.reason = reasons.Dependency
+		return false
+	case dependencies.Failed:
+		e.neverSatisfied(j)
+		return false
+	}
+	if j.reason == reasons.Dependency {
+		j.reason = slurmspec.NoReason
+	}
+	if !e.arrayMayStart(j) {
+		return false
+	}
+	if j.begin > now {
+		j.reason = reasons.BeginTime
+		return false
+	}
+	if !e.inReservation(j) {
+		j.reason = reasons.Reservation
+		return false
+	}
+	if j.begin == 0 && j.priority != 0 {
+		j.begin = now
+	} else if j.reason == reasons.BeginTime {
+		j.reason = slurmspec.NoReason
+	}
+	j.eligible = j.begin
+	return true
+}
+
+// arrayMayStart reports whether fewer tasks of the job's array run than may run (job_array_start_test).
+func (e *Engine) arrayMayStart(j *job) bool {
+	a := j.array
+	if a == nil || a.limit == 0 || a.running < a.limit {
+		return true
+	}
+	if j.begin <= e.second() {
+		j.begin = 0
+	}
+	j.reason = reasons.ArrayLimit
+	return false
+}
+
+// testNeeds evaluates the dependencies of a job (test_job_dependency in job_scheduler.c).
+func (e *Engine) testNeeds(j *job) dependencies.State {
+	if j.dependent = j.needs != nil; !j.dependent {
+		return dependencies.Met
+	}
+	state := j.needs.Test(j.task, e.second(), func() dependencies.State { return e.testSingleton(j) })
+	switch state {
+	case dependencies.Met:
+		j.needs, j.dependent = nil, false
+	case dependencies.Unmet:
+		e.account.dependent(j)
+	}
+	return state
+}
+
+// Progress returns how far a task is, or all tasks for -1 (test_job_array_complete and so on). It reports false if
+// slurmctld has no record of it. The record of tasks that were cancelled before they had records of their own counts
+// as pending until it is forgotten.
+func (s *submission) Progress(task int) (p dependencies.Progress, known bool) {
+	p.Complete, p.Well = true, task >= 0 || s.array == nil || !s.array.failed
+	for _, j := range s.jobs {
+		if task >= 0 && j.task != task && !slices.Contains(j.tasks, task) {
+			continue
+		}
+		known = true
+		p.Pending = p.Pending || j.state == pending || task < 0 && j.isHead()
+		p.Complete = p.Complete && j.state == ended
+		p.Well = p.Well && j.state == ended && j.well
+		p.Started = max(p.Started, j.startedAt.UnixSeconds())
+	}
+	return p, known
+}
+
+// IsArray implements [dependencies.Job].
+func (s *submission) IsArray() bool { return s.array != nil }
+
+// IsForgotten implements [dependencies.Job].
+func (s *submission) IsForgotten() bool { return s.gone }
+
+// testSingleton looks for jobs of the same user and name that run, or were submitted earlier.
+func (e *Engine) testSingleton(j *job) dependencies.State {
+	name := cmp.Or(j.of.job.Name, j.of.job.ID)
+	for _, other := range e.list {
+		sibling := other.of == j.of && j.array != nil
+		if other == j || sibling || other.of.job.User != j.of.job.User || cmp.Or(other.of.job.Name, other.of.job.ID) != name {
+			continue
+		}
+		if other.state == running || other.state == completing || other.state == pending && other.number < j.number {
+			return dependencies.Unmet
+		}
+	}
+	return dependencies.Met
+}
+
+// neverSatisfied cancels a job whose dependencies can never be met, or leaves it pending (handle_invalid_dependency).
+func (e *Engine) neverSatisfied(j *job) {
+	kill := e.par.KillInvalidDepend
+	if asked := j.of.job.KillOnInvalidDep; asked != nil {
+		kill = *asked
+	}
+	if kill {
+		e.finish(j, hpc.Cancelled, "DependencyNeverSatisfied")
+		return
+	}
+	j.reason = slurmspec.NeverSatisfied
+	if !j.hopeless {
+		j.hopeless = true
+		e.emit(j, rm.Dependency, slurmspec.NeverSatisfied.String(), nil)
+	}
+}
+
+// told is what was last reported of a pending job.
+type told struct {
+	planned  bool // backfill had planned its start
+	reason   slurmspec.Reason
+	words    string
+	backfill rm.Backfill
+}
+
+// tell reports the pending jobs whose reason has changed, with which backfill does something else than
+// before, or which it has planned for the first time. As squeue, it sees what a pass has left: a reason that
+// comes and goes within a pass is not told.
+func (e *Engine) tell() {
+	for _, j := range e.list {
+		if j.state != pending || j.reason == slurmspec.NoReason || j.hopeless {
+			continue
+		}
+		now := told{j.told.planned || e.isPlanned(j), j.reason, words.About(j.reason, j.words), j.backfill}
+		if now != j.told {
+			j.told = now
+			e.emit(j, rm.Waiting, j.reason.Because(j.words), e.waiting(j))
+		}
+	}
+}
+
+// isPlanned reports whether backfill has planned a later start of a pending job.
+func (e *Engine) isPlanned(j *job) bool { return j.estimate > j.eligible && j.estimate > e.second() }
+
+// waiting returns what a report of a pending job says.
+func (e *Engine) waiting(j *job) *rm.Outcome {
+	o := &rm.Outcome{
+		State: hpc.Pending, Partition: j.part.name, Priority: j.priority, Parts: e.account.points(j), Backfill: j.backfill,
+	}
+	if e.isPlanned(j) {
+		o.Start = hpc.Unix(j.estimate)
+	}
+	return o
+}
+
+// At calls f when virtual time reaches t, after everything that slurmctld does then.
+func (e *Engine) At(t hpc.Time, f func()) { e.at(t, questions, f) }
+
+// AskStats answers with slurmctld's own counters, as sdiag shows them.
+func (e *Engine) AskStats(answer func(*rpc.Stats, error)) {
+	s := e.stats.Stats
+	s.Time = e.second()
+	for _, j := range e.list {
+		switch n := uint32(max(1, len(j.tasks))); j.state {
+		case pending:
+			s.Pending += n
+		case running:
+			s.Running++
+		}
+	}
+	answer(&s, nil)
+}
+
+// points returns the parts of a job's priority; nil if the priority is not computed.
+func (a *accounting) points(j *job) []rm.PriorityPart {
+	if !a.settings.Multifactor || j.direct || j.priority == 0 {
+		return nil
+	}
+	return j.account.priority.List(a.table)
+}
+
+// setReason notes why a job pends.
+func (e *Engine) setReason(j *job, reason slurmspec.Reason) {
+	if j.reason != reason {
+		j.reason = reason
+		e.touch()
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"rmreplay/internal/rm/slurmmodel/dependencies"
 	"rmreplay/internal/rm/slurmmodel/licenses"
 	"rmreplay/internal/rm/slurmmodel/limits"
+	"rmreplay/internal/rm/slurmmodel/reasons"
 	"rmreplay/internal/rm/slurmmodel/reservations"
 	"rmreplay/internal/rm/window"
 	"rmreplay/internal/slurmspec"
@@ -79,7 +80,7 @@ func (e *Engine) compareWithQueue(j *job) {
 	for i := 0; i < len(e.list); i++ {
 		other := e.list[i]
 		if other == j || other.reservation != j.reservation || other.state != pending ||
-			other.reason == reasonNodeLimit || other.reason == reasonTimeLimit ||
+			other.reason == reasons.NodeLimit || other.reason == reasons.TimeLimit ||
 			limits.KeepsBehind(other.reason, e.rules.Since2411) {
 			continue
 		}
@@ -96,7 +97,7 @@ func (e *Engine) compareWithQueue(j *job) {
 		before := its.tier > mine.tier || its.tier == mine.tier && other.priority > j.priority
 		if before && (its == mine || its.nodes.Overlaps(mine.nodes)) {
 			if j.reason == slurmspec.NoReason {
-				j.reason = reasonPriority
+				j.reason = reasons.Priority
 			}
 			return
 		}
@@ -142,12 +143,7 @@ func (e *Engine) create(s *submission, asked hpc.Time) (*job, error) {
 		return nil, err
 	}
 	e.corresponding = e.corresponding || j.needs.Corresponds()
-	in := "" // a window divides arrays into jobs called ARRAY_TASK ([arrays.Split]); other jobs share one of no limit
-	if on := strings.LastIndexByte(work.ID, '_'); on > 0 && work.Reservation == window.Reservation {
-		in = work.ID[:on]
-	} else if work.Array != "" {
-		in = work.ID
-	}
+	in := window.ArrayOf(work)               // jobs of no array share one without a limit
 	j.among = cmp.Or(e.arrays[in], &array{}) // a preset task may come before the others
 	e.arrays[in] = j.among
 	if work.Array != "" {

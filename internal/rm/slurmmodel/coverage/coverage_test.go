@@ -64,7 +64,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 	for want, change := range map[string]func(*slurmmodel.Config, *workload.Workload){
 		"SelectType=select/linear, the default before 24.11 (2 jobs)": site(""),
 		"SelectType=select/linear (2 jobs)":                           site("SelectType=select/linear"),
-		"preemption with PreemptMode=SUSPEND,GANG (2 jobs)":           site(cons + "PreemptType=preempt/qos PreemptMode=SUSPEND,GANG"),
+		"preemption with PreemptMode=SUSPEND,GANG (2 jobs)":           site(cons + "PreemptType=preempt/partition_prio PreemptMode=SUSPEND,GANG"),
 		"preemption with send_user_signal (2 jobs)": site(cons + "PreemptType=preempt/qos PreemptMode=REQUEUE " +
 			"SlurmctldParameters=preempt_send_user_signal"),
 		"preemption with PreemptMode=SUSPEND (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
@@ -72,7 +72,7 @@ func TestLacksNamesWhatTheModelDoesNotHave(t *testing.T) {
 			c.Partitions[0].Get = lines("PreemptMode=SUSPEND")
 		},
 		"preemption with PreemptMode=GANG,SUSPEND (2 jobs)": func(c *slurmmodel.Config, _ *workload.Workload) {
-			c.Get = lines(cons + "PreemptType=preempt/qos PreemptMode=CANCEL")
+			c.Get = lines(cons + "PreemptType=preempt/partition_prio PreemptMode=CANCEL")
 			c.Associations = &associations.Set{Policies: map[string]*associations.Policy{"q": {PreemptMode: "gang,suspend"}}}
 		},
 		"SelectTypeParameters=CR_SOCKET (2 jobs)": site(cons + "SelectTypeParameters=CR_Socket"),

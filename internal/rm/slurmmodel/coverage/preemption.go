@@ -6,10 +6,11 @@ import (
 
 	"rmreplay/internal/rm/slurmmodel"
 	"rmreplay/internal/rm/slurmmodel/keys"
+	"rmreplay/internal/slurmspec"
 )
 
-// preemption describes what preemption asks for and the model does not have; empty for nothing. Jobs that are
-// suspended share nodes with others in time slices.
+// preemption describes what preemption asks for and the model does not have; empty for nothing. Days with jobs that are
+// suspended agree with Slurm by partition since 24.11, and by QOS in 22.05 and 26.05.
 func preemption(c *slurmmodel.Config) string {
 	kind := strings.ToLower(keys.Value(c.Get, "PreemptType"))
 	if kind == "" || kind == "preempt/none" {
@@ -26,7 +27,10 @@ func preemption(c *slurmmodel.Config) string {
 	}
 	for _, mode := range modes {
 		for word := range strings.SplitSeq(strings.ToUpper(mode), ",") {
-			if slices.Contains([]string{"PRIORITY"}, strings.TrimSpace(word)) {
+			suspends := slices.Contains([]string{"SUSPEND", "ON", "GANG"}, strings.TrimSpace(word))
+			since2411, byQOS := c.Release.Since(slurmspec.R2411), strings.HasSuffix(kind, "qos")
+			unlike := byQOS == since2411 && !c.Release.Since(slurmspec.R2605)
+			if strings.TrimSpace(word) == "PRIORITY" || suspends && unlike {
 				return "preemption with PreemptMode=" + strings.ToUpper(mode)
 			}
 		}

@@ -8,12 +8,13 @@ import (
 	"slices"
 
 	"rmreplay/internal/rm/nodeset"
+	"rmreplay/internal/rm/slurmmodel/rows"
 )
 
 // Actions are what gang scheduling does with jobs.
 type Actions[J any] struct {
-	// Suspend and Resume stop a job, and let it go on. They do nothing with jobs that are over.
-	Suspend, Resume func(J)
+	// Halt suspends a job, or lets it go on. It does nothing with jobs that are over.
+	Halt func(job J, goOn bool)
 	// Evict ends a job, or returns it to the queue.
 	Evict func(J)
 	// Suspends says that a job is suspended where others need its cores; others leave.
@@ -54,11 +55,11 @@ type Scheduler[J comparable] struct {
 	evicted    []J
 }
 
-// New returns a scheduler of partitions with tiers, and of so many cores.
-func New[J comparable](tiers []int, cores int, do Actions[J]) *Scheduler[J] {
+// New returns a scheduler of partitions, and of so many cores.
+func New[J comparable](partitions []rows.Partition, cores int, do Actions[J]) *Scheduler[J] {
 	s := &Scheduler[J]{Actions: do}
-	for _, tier := range tiers {
-		s.partitions = append(s.partitions, &partition[J]{tier: tier, used: nodeset.New(cores)})
+	for _, p := range partitions {
+		s.partitions = append(s.partitions, &partition[J]{tier: p.Tier, used: nodeset.New(cores)})
 	}
 	s.order = slices.Clone(s.partitions)
 	return s
@@ -146,13 +147,13 @@ func (s *Scheduler[J]) stop(p *partition[J], e *entry[J]) {
 	if len(p.shadows) > 0 && !s.Suspends(e.job) {
 		s.evicted = append(s.evicted, e.job)
 	} else {
-		s.Suspend(e.job)
+		s.Halt(e.job, false)
 	}
 	e.stopped = true
 }
 
 func (s *Scheduler[J]) resume(e *entry[J]) {
-	s.Resume(e.job)
+	s.Halt(e.job, true)
 	e.stopped = false
 }
 

@@ -24,8 +24,8 @@ func (t *Try) forget() func() {
 	return func() { t.Request.Class = class }
 }
 
-// leaves reports whether a candidate leaves its nodes for good.
-func (s *Settings) leaves(job *Job) bool {
+// Leaves reports whether a job that is preempted leaves its nodes for good.
+func (s *Settings) Leaves(job *Job) bool {
 	mode := s.ModeOf(job)
 	return mode == Requeue || mode == Cancel
 }
@@ -35,7 +35,7 @@ func (s *Settings) leaves(job *Job) bool {
 // are then tried again in another order, so that fewer leave.
 func (s *Settings) Now(t *Try, set selection.Bits) (*selection.Allocation, []*Job) {
 	defer t.forget()()
-	if s.byQOS && s.ModeOf(t.Candidates[0]) == Suspend {
+	if s.byQOS && len(t.Candidates) > 0 && s.ModeOf(t.Candidates[0]) == Suspend {
 		return s.stopped(t, set), nil
 	}
 	list := slices.Clone(t.Candidates)
@@ -97,7 +97,7 @@ func (s *Settings) drop(t *Try, set selection.Bits, list []*Job) (*selection.All
 	future := t.Tester.NewState()
 	t.State.CopyTo(future)
 	for i, job := range list {
-		if !s.leaves(job) || !job.Allocation.Nodes.Overlaps(set) {
+		if !s.Leaves(job) || !job.Allocation.Nodes.Overlaps(set) {
 			continue
 		}
 		t.Tester.Remove(future, job.Allocation)
@@ -135,7 +135,7 @@ func (s *Settings) reorder(list []*Job, last int, nodes selection.Bits) {
 func (s *Settings) chosen(list []*Job, nodes selection.Bits) (chosen []*Job) {
 	for _, job := range list {
 		switch {
-		case !s.leaves(job) || !job.Allocation.Nodes.Overlaps(nodes):
+		case !s.Leaves(job) || !job.Allocation.Nodes.Overlaps(nodes):
 		case job.usable != 0:
 			return chosen
 		default:

@@ -5,6 +5,7 @@ package rows
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 
 	"rmreplay/internal/rm/nodeset"
@@ -190,4 +191,15 @@ func (t *Table) Used() Cores {
 	used := nodeset.New(t.cores)
 	t.Use(used, func(Partition) bool { return true })
 	return used
+}
+
+// Count returns how many of n cores, from the first one on, are in a set.
+func Count(set Cores, first, n int) (count int) {
+	for end := first + n; first < end; {
+		word := set[first>>6] >> (first & 63)
+		take := min(64-first&63, end-first)
+		count += bits.OnesCount64(word << (64 - take) >> (64 - take))
+		first += take
+	}
+	return count
 }

@@ -11,7 +11,7 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 	if a.Parts, ok = m.share(t, nodes, a.Parts); !ok {
 		return nil
 	}
-	whole := r.ownsNodes()
+	whole := r.OwnsNodes()
 	cores := make([]int16, m.stride*len(a.Parts))
 	for i := range a.Parts {
 		p := &a.Parts[i]
@@ -34,7 +34,7 @@ func (m *Machine) allocate(t *test, nodes Bits) *Allocation {
 		case r.Memory == 0:
 			p.Memory = n.Memory
 		case r.MemoryPerCPU:
-			p.Memory = r.Memory * int64(r.usable(n, p.CPUs))
+			p.Memory = r.Memory * int64(r.Usable(n, p.CPUs))
 		default:
 			p.Memory = r.Memory
 		}
@@ -57,11 +57,11 @@ func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 	for i := range t.work.parts {
 		p := &t.work.parts[i]
 		n := &m.Nodes[p.Node]
-		if r.ownsNodes() {
+		if r.OwnsNodes() {
 			a.CPUs += n.CPUs
 			continue
 		}
-		per, cores := r.cpusPerCore(n), t.rooms[p.Node].count() // as in takeCores
+		per, cores := r.CPUsPerCore(n), t.rooms[p.Node].count() // as in takeCores
 		want := (p.CPUs + per - 1) / per
 		if want > cores && m.Since2605 && !r.Overcommit {
 			r.Stuck = true
@@ -72,35 +72,13 @@ func (m *Machine) outline(t *test, nodes Bits) *Allocation {
 	return a
 }
 
-// ownsNodes reports whether no other job shares the job's nodes (NODE_CR_RESERVED).
-func (r *Request) ownsNodes() bool { return r.Exclusive || r.Whole }
-
 // share appends a part for each node, with its CPUs unless the job has whole nodes. It reports false as distribute
 // does.
 func (m *Machine) share(t *test, nodes Bits, parts []Part) ([]Part, bool) {
 	for i := range nodes.All {
 		parts = append(parts, Part{Node: i, CPUs: t.rooms[i].cpus})
 	}
-	return parts, t.request.ownsNodes() || m.distribute(t, parts)
-}
-
-// tasks returns how many tasks a job has on its nodes, as slurmctld counts them.
-func (r *Request) tasks(nodes int, strict bool) int {
-	want := max(nodes, nodes*r.TasksPerNode, r.MinCPUs, nodes*r.MinCPUsPerNode)
-	for k := range r.Devices {
-		want = max(want, r.Devices[k].On(r, nodes)*r.Devices[k].CPUsPer)
-	}
-	if !r.Overcommit && r.CPUsPerTask > 1 {
-		if r.TasksPerNode == 0 {
-			want /= r.CPUsPerTask
-		} else {
-			want = r.TasksPerNode * nodes
-		}
-	}
-	if strict && r.Tasks > 0 && r.TasksPerNode == 0 {
-		want = r.Tasks
-	}
-	return max(want, 1)
+	return parts, t.request.OwnsNodes() || m.distribute(t, parts)
 }
 
 // distribute gives each node its CPUs: a task for each node, then the tasks that fill a core, and the
@@ -109,7 +87,7 @@ func (r *Request) tasks(nodes int, strict bool) int {
 func (m *Machine) distribute(t *test, parts []Part) bool {
 	r := t.request
 	strict := m.Since2411 && len(r.Devices) > 0
-	d := distribution{t: t, parts: parts, have: t.work.have, left: r.tasks(len(parts), strict), strict: strict}
+	d := distribution{t: t, parts: parts, have: t.work.have, left: r.CountTasks(len(parts), strict), strict: strict}
 	if d.fillAll() {
 		return true
 	}
@@ -253,7 +231,7 @@ func (d *distribution) add(n int) {
 // many CPUs there are no cores.
 func (m *Machine) takeCores(r *Request, at *room, p *Part) int {
 	n := &m.Nodes[p.Node]
-	per := r.cpusPerCore(n)
+	per := r.CPUsPerCore(n)
 	cpus := p.CPUs
 	take := func(s int) {
 		p.cores[s]++

@@ -35,7 +35,7 @@ func (f *fitting) filter(k int) {
 		return
 	}
 	if d.CPUsPer == 0 && first {
-		x.cpusPer = d.estimateCPUs(r)
+		x.cpusPer = d.EstimateCPUs(r)
 	}
 	x.lookAtSockets()
 	if x.limitTasks(step); f.most == 0 {
@@ -111,21 +111,6 @@ func (x *filter) setLimit(have int) {
 			f.most = x.limit
 		}
 	}
-}
-
-// estimateCPUs returns how many CPUs a resource for the whole job gets on the first attempt, so that tasks are close
-// to them; 0 if that is not clear (_estimate_cpus_per_gres).
-func (d *DeviceRequest) estimateCPUs(r *Request) int {
-	switch {
-	case r.Tasks == 0 || d.PerJob == 0:
-	case r.Tasks%d.PerJob == 0:
-		return r.Tasks / d.PerJob * r.CPUsPerTask
-	case d.PerJob%r.Tasks == 0:
-		if each := d.PerJob / r.Tasks; r.CPUsPerTask%each == 0 {
-			return r.CPUsPerTask / each
-		}
-	}
-	return 0
 }
 
 // lookAtSockets looks which sockets the job needs, those with most cores first, and how many resources it can have.

@@ -72,7 +72,7 @@ func (m *Machine) giveRequested(t *test, a *Allocation, k int) (left int) {
 		case m.counted(p.Node, d.Kind):
 			most := left - (len(a.Parts) - 1 - i)
 			if most < 0 { // slurmctld's number has no sign, and the job gets all that are free
-				most = m.Nodes[p.Node].count(d)
+				most = m.Nodes[p.Node].CountFor(d)
 			}
 			left -= m.giveAny(t, p, d, most)
 		case m.Since2411:
@@ -108,16 +108,6 @@ func (m *Machine) counted(node int, kind string) bool {
 		}
 	}
 	return true
-}
-
-// count returns how many resources of a node a request may name.
-func (n *Node) count(d *DeviceRequest) (sum int) {
-	for i := range n.Devices {
-		if d.wants(&n.Devices[i]) {
-			sum += n.Devices[i].Count
-		}
-	}
-	return sum
 }
 
 // giveNode gives a job what it asks for on each node (_set_node_bits): one of each socket in use, since 24.11 as many
@@ -256,7 +246,7 @@ func (m *Machine) giveSockets(t *test, p *Part, d *DeviceRequest) {
 func (m *Machine) devicesAt(t *test, node int, d *DeviceRequest, socket int) (all, free int) {
 	out := make([]int, m.stride+1)
 	for i := range m.Nodes[node].Devices {
-		if d.wants(&m.Nodes[node].Devices[i]) {
+		if d.Wants(&m.Nodes[node].Devices[i]) {
 			m.freeDevices(t.state, node, i, true, out)
 			all += out[socket]
 			m.freeDevices(t.state, node, i, false, out)
@@ -289,7 +279,7 @@ func (m *Machine) give(t *test, p *Part, d *DeviceRequest, most, socket int) (ha
 	width := m.stride + 1
 	free := make([]int, width)
 	for i := range m.Nodes[p.Node].Devices {
-		if !d.wants(&m.Nodes[p.Node].Devices[i]) {
+		if !d.Wants(&m.Nodes[p.Node].Devices[i]) {
 			continue
 		}
 		m.freeDevices(t.state, p.Node, i, false, free)

@@ -6,33 +6,6 @@ import (
 	"slices"
 )
 
-// DeviceRequest asks for generic resources of a kind. An empty Type is any. A count that the job does not give
-// is 0.
-type DeviceRequest struct {
-	Kind, Type string
-	// Count is for each node, the others are for all of the job, for each of its sockets and each of its tasks.
-	Count, PerJob, PerSocket, PerTask int
-	// CPUsPer and MemoryPer are the CPUs and the memory, in MiB, that the job wants for each of the resources.
-	CPUsPer   int
-	MemoryPer int64
-}
-
-// Least returns how many of the resources a node must have at least.
-func (d *DeviceRequest) Least() int { return max(d.Count, d.PerSocket, d.PerTask, 1) }
-
-// On returns how many of the resources a job asks for that has a number of nodes.
-func (d *DeviceRequest) On(r *Request, nodes int) int {
-	switch {
-	case d.PerJob > 0:
-		return d.PerJob
-	case d.Count > 0:
-		return d.Count * nodes
-	case d.PerSocket > 0:
-		return d.PerSocket * nodes * max(1, r.SocketsPerNode)
-	}
-	return d.PerTask * max(1, r.Tasks)
-}
-
 // offered is what a node offers of the generic resources of a request (sock_gres_t).
 type offered struct {
 	bySocket []int // close to the cores of each socket
@@ -196,7 +169,7 @@ func (p *pick) offerDevices(node, cpus, least, most int) int {
 	}
 	at.tasks, at.minCPUs = f.most, 0
 	if f.minCores < math.MaxInt {
-		at.minCPUs = f.minCores * r.cpusPerCore(f.n)
+		at.minCPUs = f.minCores * r.CPUsPerCore(f.n)
 	}
 	if f.cpusPer {
 		return f.cpus

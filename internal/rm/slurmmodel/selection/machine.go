@@ -2,6 +2,7 @@ package selection
 
 import (
 	"rmreplay/internal/rm/nodeset"
+	"rmreplay/internal/rm/slurmmodel/hardware"
 	"rmreplay/internal/rm/slurmmodel/rows"
 )
 
@@ -10,6 +11,19 @@ type Bits = nodeset.Set
 
 // NewBits returns an empty set for n nodes.
 func NewBits(n int) Bits { return nodeset.New(n) }
+
+type (
+	// Node is the hardware of a node.
+	Node = hardware.Node
+	// Device is a generic resource of a node.
+	Device = hardware.Device
+	// Switch is a switch of topology/tree.
+	Switch = hardware.Switch
+	// Request is what a job wants of nodes.
+	Request = hardware.Request
+	// DeviceRequest asks for generic resources.
+	DeviceRequest = hardware.DeviceRequest
+)
 
 // Machine is the hardware and the parameters of the select plugin. It does not change.
 type Machine struct {
@@ -43,45 +57,8 @@ type Machine struct {
 	first  []int // each node's first core in a set of [rows.Cores], and the number of all cores
 }
 
-// Node is the hardware of a node.
-type Node struct {
-	Name                    string
-	Sockets, Cores, Threads int   // Cores of a socket, Threads of a core
-	CPUs                    int   // as in slurm.conf
-	Memory                  int64 // for jobs, in MiB
-	Weight                  uint64
-	Devices                 []Device
-}
-
 // Cores returns the number of cores of all nodes.
 func (m *Machine) Cores() int { return m.first[len(m.Nodes)] }
-
-// cores returns the number of cores.
-func (n *Node) cores() int { return n.Sockets * n.Cores }
-
-// Device is a generic resource of a node, of one type.
-type Device struct {
-	Kind, Type string
-	// Count is the total. BySocket says how many are close to the cores of each socket; nil if all cores
-	// are as close.
-	Count    int
-	BySocket []int
-}
-
-// Switch is a switch of topology/tree.
-type Switch struct {
-	Name  string
-	Nodes Bits // all that are reached through it
-	// Parent is the index of the switch above, or the switch's own index at the top.
-	Parent int
-	// Level is 0 for a leaf.
-	Level int
-	// Distance has the number of links to each switch; far if there is no way.
-	Distance []int
-}
-
-// far is the distance of switches between which there is no link.
-const far = 1 << 30
 
 // Prepare computes what follows from the hardware. It must be called once before all else.
 func (m *Machine) Prepare() {
@@ -96,32 +73,12 @@ func (m *Machine) Prepare() {
 		}
 		m.kinds = append(m.kinds, kinds[kind])
 		m.first = append(m.first, cores)
-		cores += n.cores()
+		cores += n.CoreCount()
 	}
 	m.first = append(m.first, cores)
 	for i := range m.Switches {
-		m.Switches[i].Distance = m.distances(i)
+		m.Switches[i].Distance = hardware.Distances(m.Switches, i)
 	}
-}
-
-// distances returns the number of links from a switch to each other switch.
-func (m *Machine) distances(from int) []int {
-	dist := make([]int, len(m.Switches))
-	for i := range dist {
-		dist[i] = far
-	}
-	dist[from] = 0
-	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
-		at := queue[0]
-		for i := range m.Switches {
-			linked := m.Switches[i].Parent == at || m.Switches[at].Parent == i
-			if linked && dist[i] == far {
-				dist[i] = dist[at] + 1
-				queue = append(queue, i)
-			}
-		}
-	}
-	return dist
 }
 
 // State is what running jobs hold of a machine.
@@ -148,7 +105,7 @@ func (m *Machine) NewState() *State {
 		for k := range m.Nodes[i].Sockets {
 			s.free[i*m.stride+k] = int16(m.Nodes[i].Cores)
 		}
-		s.cores[i] = int16(m.Nodes[i].cores())
+		s.cores[i] = int16(m.Nodes[i].CoreCount())
 	}
 	if m.Turns != nil {
 		s.rows = rows.New(m.first[n], m.Turns)

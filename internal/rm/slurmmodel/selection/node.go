@@ -19,24 +19,13 @@ type room struct {
 // usable removes the nodes from a set that the job cannot use because of memory, generic resources or
 // jobs that share no nodes (_verify_node_state).
 func (m *Machine) usable(s *State, r *Request, set Bits) {
-	least := r.leastMemory()
+	least := r.LeastMemory()
 	idle := m.CountMemory || len(r.Devices) > 0 // what idle nodes have decides, too
 	for i := set.Next(0); i >= 0; i = set.Next(i + 1) {
 		if (idle || s.busy.Has(i)) && !m.serves(s, r, i, least) {
 			set.Clear(i)
 		}
 	}
-}
-
-// leastMemory returns the memory that the job needs of each node.
-func (r *Request) leastMemory() int64 {
-	switch {
-	case r.MemoryPerDevice > 0:
-		return r.MemoryPerDevice
-	case r.MemoryPerCPU:
-		return r.Memory * int64(max(r.TasksPerNode, r.MinCPUsPerNode, r.CPUsPerTask, 1))
-	}
-	return r.Memory
 }
 
 // serves reports whether the job can use a node.
@@ -79,7 +68,7 @@ func (m *Machine) countDevices(s *State, d *DeviceRequest, node int) int {
 	n := 0
 	for i := range m.Nodes[node].Devices {
 		have := &m.Nodes[node].Devices[i]
-		if !d.wants(have) {
+		if !d.Wants(have) {
 			continue
 		}
 		if have.BySocket == nil {
@@ -94,18 +83,13 @@ func (m *Machine) countDevices(s *State, d *DeviceRequest, node int) int {
 	return n
 }
 
-// wants reports whether a generic resource is one of those that a request asks for.
-func (d *DeviceRequest) wants(have *Device) bool {
-	return have.Kind == d.Kind && (d.Type == "" || have.Type == d.Type)
-}
-
 // devicesFor returns the free generic resources of a node that a request may have, by socket; the last
 // number is of those close to no socket. They hold until the next call.
 func (t *test) devicesFor(m *Machine, d *DeviceRequest, node int) []int {
 	total, one := t.work.free, t.work.one
 	clear(total)
 	for i := range m.Nodes[node].Devices {
-		if !d.wants(&m.Nodes[node].Devices[i]) {
+		if !d.Wants(&m.Nodes[node].Devices[i]) {
 			continue
 		}
 		m.freeDevices(t.state, node, i, t.anew, one)
@@ -204,7 +188,7 @@ func (m *Machine) takeCPUs(t *test, n *Node, at *room) bool {
 	if usable < max(1, r.SocketsPerNode) {
 		return false
 	}
-	per := r.cpusPerCore(n)
+	per := r.CPUsPerCore(n)
 	tasks := 0
 	at.cpus = 0
 	for k := range at.cores {
@@ -271,7 +255,7 @@ func (m *Machine) limitByMemory(t *test, node int) {
 		return
 	}
 	if r.Memory*int64(at.cpus) > free {
-		step := r.cpusPerCore(n)
+		step := r.CPUsPerCore(n)
 		if r.Exclusive {
 			at.cpus = 0
 		}

@@ -239,7 +239,7 @@ func (m *Machine) hasMemory(s *State, a *Allocation) bool {
 
 // coresUsed reports whether a job holds a core of a node.
 func (m *Machine) coresUsed(s *State, node int) bool {
-	return int(s.cores[node]) < m.Nodes[node].cores()
+	return int(s.cores[node]) < m.Nodes[node].CoreCount()
 }
 
 // full reports whether the free cores of nodes cannot serve a job, however they are chosen. Most tests of jobs that
@@ -300,7 +300,7 @@ func (x *Tester) newTally(r *Request, set Bits, least int) tally {
 // look counts what a node of the set offers now.
 func (t *tally) look(node int) {
 	offer, s := 0, t.x.future
-	serves := t.x.serves(s, t.r, node, t.r.leastMemory())
+	serves := t.x.serves(s, t.r, node, t.r.LeastMemory())
 	if t.usable.Put(node, serves); serves {
 		offer = t.x.freeCPUs(s, t.r, node)
 	}
@@ -624,7 +624,7 @@ func (p *pick) use(node, cpus int) int {
 	if r.Exclusive {
 		return cpus
 	}
-	left := p.maximum - max(p.least-1, 0)*r.cpusPerCore(&p.m.Nodes[node])
+	left := p.maximum - max(p.least-1, 0)*r.CPUsPerCore(&p.m.Nodes[node])
 	if cpus > left {
 		devices := p.cpusForDevices
 		if at := &p.t.rooms[node]; len(r.Devices) > 0 && at.minCPUs > 0 {

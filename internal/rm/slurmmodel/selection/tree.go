@@ -3,6 +3,8 @@ package selection
 import (
 	"cmp"
 	"slices"
+
+	"rmreplay/internal/rm/slurmmodel/hardware"
 )
 
 // tree takes nodes by topology/tree (_eval_nodes_topo): of the best switch the lightest nodes, of few and
@@ -130,7 +132,7 @@ func (s *switches) taken(leaf, count int) {
 
 func (s *switches) addDistance(from int) {
 	for i, d := range s.m.Switches[from].Distance {
-		s.dist[i] = min(far, s.dist[i]+d)
+		s.dist[i] = min(hardware.Far, s.dist[i]+d)
 	}
 }
 
@@ -312,10 +314,10 @@ func (p *pick) takeLeaf(leaf int, best, nodes Bits) bool {
 	return false
 }
 
-// betterLeaf returns the better one of a leaf and the best leaf so far, or -1 (_topo_choose_best_switch).
+// betterLeaf returns the better one of a leaf and the best leaf so hardware.Far, or -1 (_topo_choose_best_switch).
 func (p *pick) betterLeaf(s *switches, leaf, best int) int {
-	if best < 0 || s.dist[leaf] >= far || s.nodes[leaf] == 0 {
-		if s.nodes[leaf] > 0 && s.dist[leaf] < far {
+	if best < 0 || s.dist[leaf] >= hardware.Far || s.nodes[leaf] == 0 {
+		if s.nodes[leaf] > 0 && s.dist[leaf] < hardware.Far {
 			return leaf
 		}
 		return best

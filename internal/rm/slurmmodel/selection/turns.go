@@ -25,16 +25,10 @@ func (m *Machine) Suspend(s *State, a *Allocation) { m.turn(s, a, false) }
 // countFree counts the cores that are free while others are in use.
 func (m *Machine) countFree(s *State, used rows.Cores) {
 	for i := range m.Nodes {
-		n, c := &m.Nodes[i], m.first[i]
+		n := &m.Nodes[i]
 		s.cores[i] = 0
 		for k := range n.Sockets {
-			free := int16(0)
-			for range n.Cores {
-				if !used.Has(c) {
-					free++
-				}
-				c++
-			}
+			free := int16(n.Cores - rows.Count(used, m.first[i]+k*n.Cores, n.Cores))
 			s.free[i*m.stride+k] = free
 			s.cores[i] += free
 		}
@@ -82,6 +76,7 @@ func (x *Tester) takeTurns(t *test, usable Bits, mode Mode) *Allocation {
 			for c := x.first[i]; r.Exclusive && c < x.first[i+1]; c++ {
 				if used.Has(c) && !except.Has(c) {
 					nodes.Clear(i)
+					break
 				}
 			}
 		}

@@ -1,0 +1,37 @@
+package gang
+
+import (
+	"strings"
+	"time"
+
+	"rmreplay/internal/rm/slurmmodel/keys"
+	"rmreplay/internal/rm/slurmmodel/parameters"
+	"rmreplay/internal/rm/slurmmodel/rows"
+)
+
+// Settings are what slurm.conf says of gang scheduling.
+type Settings struct {
+	Slice  time.Duration
+	Search rows.Search      // for cores that jobs share
+	Rows   []rows.Partition // of the partitions
+}
+
+// Read reads slurm.conf with partitions that have their tiers. It returns nil without PreemptMode=GANG.
+func Read(get keys.Get, rules parameters.Rules, partitions []rows.Partition) *Settings {
+	if !strings.Contains(strings.ToUpper(keys.Value(get, "PreemptMode")), "GANG") {
+		return nil
+	}
+	kind := strings.ToLower(keys.Value(get, "PreemptType"))
+	s := &Settings{
+		Slice: time.Duration(keys.Number(get, "SchedTimeSlice", 30)) * time.Second, Rows: partitions,
+		Search: rows.Search{
+			ByTier: strings.Contains(kind, "partition"), ByQOS: strings.Contains(kind, "qos"), Since2411: rules.Since2411,
+		},
+	}
+	for i := range partitions {
+		if partitions[i].Rows = 1; s.Search.ByQOS {
+			partitions[i].Rows = 2
+		}
+	}
+	return s
+}

@@ -1,0 +1,70 @@
+package hardware
+
+import "rmreplay/internal/rm/nodeset"
+
+// Node is the hardware of a node.
+type Node struct {
+	Name                    string
+	Sockets, Cores, Threads int   // Cores of a socket, Threads of a core
+	CPUs                    int   // as in slurm.conf
+	Memory                  int64 // for jobs, in MiB
+	Weight                  uint64
+	Devices                 []Device
+}
+
+// CoreCount returns the number of cores.
+func (n *Node) CoreCount() int { return n.Sockets * n.Cores }
+
+// CountFor returns how many resources of a node a request may name.
+func (n *Node) CountFor(d *DeviceRequest) (sum int) {
+	for i := range n.Devices {
+		if d.Wants(&n.Devices[i]) {
+			sum += n.Devices[i].Count
+		}
+	}
+	return sum
+}
+
+// Device is a generic resource of a node, of one type.
+type Device struct {
+	Kind, Type string
+	// Count is the total. BySocket says how many are close to the cores of each socket; nil if all cores
+	// are as close.
+	Count    int
+	BySocket []int
+}
+
+// Switch is a switch of topology/tree.
+type Switch struct {
+	Name  string
+	Nodes nodeset.Set // all that are reached through it
+	// Parent is the index of the switch above, or the switch's own index at the top.
+	Parent int
+	// Level is 0 for a leaf.
+	Level int
+	// Distance has the number of links to each switch; Far if there is no way.
+	Distance []int
+}
+
+// Far is the distance of switches between which there is no link.
+const Far = 1 << 30
+
+// Distances returns the number of links from a switch to each other switch.
+func Distances(list []Switch, from int) []int {
+	dist := make([]int, len(list))
+	for i := range dist {
+		dist[i] = Far
+	}
+	dist[from] = 0
+	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		for i := range list {
+			linked := list[i].Parent == at || list[at].Parent == i
+			if linked && dist[i] == Far {
+				dist[i] = dist[at] + 1
+				queue = append(queue, i)
+			}
+		}
+	}
+	return dist
+}

@@ -1,0 +1,22 @@
+// Package reasons has numbers of reasons for which jobs pend.
+package reasons
+
+import "rmreplay/internal/slurmspec"
+
+// Why a job pends (enum job_state_reason in slurm.h).
+const (
+	Priority           slurmspec.Reason = 1
+	Dependency         slurmspec.Reason = 2
+	Resources          slurmspec.Reason = 3
+	NodeLimit          slurmspec.Reason = 4
+	TimeLimit          slurmspec.Reason = 5
+	BeginTime          slurmspec.Reason = 9
+	Licenses           slurmspec.Reason = 10
+	Reservation        slurmspec.Reason = 14
+	Constraints        slurmspec.Reason = 21
+	PartitionConfig    slurmspec.Reason = 178
+	MaxRequeue         slurmspec.Reason = 71
+	ArrayLimit         slurmspec.Reason = 72
+	Deadline           slurmspec.Reason = 167
+	ReservationDeleted slurmspec.Reason = 198
+)

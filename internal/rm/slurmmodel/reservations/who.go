@@ -1,0 +1,25 @@
+package reservations
+
+import (
+	"strings"
+
+	"rmreplay/internal/rm/slurmmodel/accounts"
+)
+
+// WhoIs is a job with its association; nil for none. If associations are enforced, the accounts above it count, too.
+func WhoIs(user, account string, assoc *accounts.Association, enforced bool) Who {
+	who := Who{User: strings.ToLower(user), Accounts: []string{strings.ToLower(account)}}
+	if assoc == nil {
+		return who
+	}
+	who.Accounts = who.Accounts[:0]
+	for a := range assoc.Up {
+		if a.User == "" || len(who.Accounts) == 0 {
+			who.Accounts = append(who.Accounts, a.Account)
+		}
+		if !enforced {
+			break
+		}
+	}
+	return who
+}

@@ -1,0 +1,101 @@
+package rows
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"rmreplay/internal/rm/nodeset"
+)
+
+// Count counts the same cores as a loop over them.
+func TestCount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const cores = 300
+		set, want := nodeset.New(cores), 0
+		for _, c := range rapid.SliceOf(rapid.IntRange(0, cores-1)).Draw(t, "cores") {
+			set.Set(c)
+		}
+		first := rapid.IntRange(0, cores-1).Draw(t, "first")
+		n := rapid.IntRange(0, cores-first).Draw(t, "n")
+		for c := first; c < first+n; c++ {
+			if set.Has(c) {
+				want++
+			}
+		}
+		if got := Count(set, first, n); got != want {
+			t.Errorf("Count is %d, want %d", got, want)
+		}
+	})
+}
+
+// tables of two partitions on eight cores: low with tier 1, and high with tier 10.
+func low(cores ...int) *Job  { return &Job{Partition: 0, Cores: cores, CPUs: len(cores)} }
+func high(cores ...int) *Job { return &Job{Partition: 1, Cores: cores, CPUs: len(cores)} }
+
+// seek finds so many cores, the first ones that are not in use.
+func seek(t *Table, s Search, n int) []int {
+	return Find(t, s, func(used, _ Cores) ([]int, bool) {
+		var free []int
+		for c := range 8 {
+			if !used.Has(c) && len(free) < n {
+				free = append(free, c)
+			}
+		}
+		return free, len(free) == n
+	})
+}
+
+// A job of a high tier gets cores of jobs of lower tiers, spares them where it can, and never gets those of its own tier.
+func TestFind(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		jobs []*Job
+		of   int
+		n    int
+		want []int
+	}{
+		{"a lower tier's cores", []*Job{low(0, 1, 2, 3, 4, 5, 6, 7)}, 1, 3, []int{0, 1, 2}},
+		{"those that nobody has come first", []*Job{low(0, 1, 2, 3)}, 1, 4, []int{4, 5, 6, 7}},
+		{"too many for that", []*Job{low(0, 1, 2, 3)}, 1, 5, []int{0, 1, 2, 3, 4}},
+		{"not a higher tier's", []*Job{high(0, 1, 2, 3)}, 0, 5, nil},
+		{"not those of its own tier", []*Job{high(0, 1, 2, 3), low(4, 5, 6, 7)}, 1, 5, nil},
+	} {
+		table := New(8, []Partition{{Tier: 1, Rows: 1}, {Tier: 10, Rows: 1}})
+		for _, j := range c.jobs {
+			table.Add(j)
+		}
+		for _, newer := range []bool{false, true} {
+			if got := seek(table, Search{Partition: c.of, ByTier: true, Since2411: newer}, c.n); !slices.Equal(got, c.want) {
+				t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+			}
+		}
+	}
+}
+
+// A copy and its original do not know of each other's jobs, and jobs that leave free their cores alone.
+func TestCopyAndRemove(t *testing.T) {
+	for _, count := range []int{1, 2} {
+		parts := []Partition{{Tier: 1, Rows: count}, {Tier: 10, Rows: count}}
+		table, other := New(8, parts), New(8, parts)
+		a, b, c := low(0, 1), low(2, 3), high(1, 2)
+		for _, j := range []*Job{a, b, c} {
+			table.Add(j)
+		}
+		table.CopyTo(other)
+		other.Remove(a)
+		if got := Count(table.Used(), 0, 8); got != 4 {
+			t.Errorf("%d cores are in use, want 4", got)
+		}
+		if used := other.Used(); used.Has(0) || !used.Has(1) || Count(used, 0, 8) != 3 {
+			t.Errorf("in use after the removal: %v", used)
+		}
+		other.Remove(a) // it is gone
+		other.Remove(b)
+		other.Remove(c)
+		if got := Count(other.Used(), 0, 8); got != 0 {
+			t.Errorf("%d cores are in use, want none", got)
+		}
+	}
+}
