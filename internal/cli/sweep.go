@@ -74,8 +74,9 @@ the same inputs and of this version of rmreplay, and makes the others. A run tha
 does not stop the others. The sweep lists it at the end and tries it again the next time.
 
 How many seeds a difference between two cells needs follows from how much the runs of a
-cell differ. The sweep prints that number at the start, after the first three seeds, and
-below the table, if complete runs allow an estimate. --dry-run prints it and makes no runs.
+cell differ. If complete runs allow an estimate, the sweep prints that number at the
+start, after the first three seeds, and below the table. --dry-run prints it and makes no
+runs.
 
 With --policy slurm, the part for Slurm is simulated with the model of Slurm's scheduler,
 in about a second a run and without Slurm. Its cells begin with model_ in place of

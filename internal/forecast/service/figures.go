@@ -41,8 +41,8 @@ var (
 		"partition", "lead", "intervals")
 	wrongFigure = described("wrong", "Whether the forecasts of a class were wrong too often lately.", "partition",
 		"lead")
-	nearFigure = described("near_ratio", "Share of starts within the given number of seconds of the median.", "partition", "lead",
-		"within")
+	nearFigure = described("near_ratio", "Share of starts within the given number of seconds of the median.", "partition",
+		"lead", "within")
 )
 
 // metrics returns the handler of /metrics.

@@ -387,10 +387,10 @@ func (s *Service) failed(err error) (int, frame) {
 }
 
 // page makes a page. A page that panics leaves the service unlocked.
-func (s *Service) page(r *http.Request, make func(*http.Request, who) (string, any, error)) (int, string, any) {
+func (s *Service) page(r *http.Request, content func(*http.Request, who) (string, any, error)) (int, string, any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name, data, err := make(r, whoAsks(r))
+	name, data, err := content(r, whoAsks(r))
 	if err != nil {
 		status, failed := s.failed(err)
 		return status, "error", failed

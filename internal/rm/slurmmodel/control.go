@@ -257,8 +257,8 @@ func (e *Engine) beginGang(m *selection.Machine) {
 	})
 }
 
-// halt suspends a running job for gang scheduling, or lets it go on (job_suspend in job_mgr.c). So does its node with its
-// script, unless that had not been sent.
+// halt suspends a running job for gang scheduling, or lets it go on (job_suspend in job_mgr.c). So does its node
+// with its script, unless that had not been sent.
 func (e *Engine) halt(j *job, goOn bool) {
 	if j.state != running || j.times.Suspended != goOn {
 		return

@@ -198,7 +198,8 @@ func (e *Engine) split(j *job) *job {
 func (e *Engine) independent(j *job) bool {
 	now := e.second()
 	switch j.reason {
-	case slurmspec.HeldByUser, slurmspec.HeldByAdmin, slurmspec.NeverSatisfied, reasons.ReservationDeleted, reasons.MaxRequeue:
+	case slurmspec.HeldByUser, slurmspec.HeldByAdmin, slurmspec.NeverSatisfied, reasons.ReservationDeleted,
+		reasons.MaxRequeue:
 		return false
 	}
 	switch e.testNeeds(j) {

@@ -1,6 +1,6 @@
 // Package gang is slurmctld's gang scheduling (gang.c): which of the jobs that hold the same cores run, and which are
-// suspended. The running jobs of a partition cast shadows on partitions of lower tiers, whose jobs do not run on the cores
-// there. Time slices give the jobs of a partition turns.
+// suspended. The running jobs of a partition cast shadows on partitions of lower tiers, whose jobs do not run on the
+// cores there. Time slices give the jobs of a partition turns.
 package gang
 
 import (

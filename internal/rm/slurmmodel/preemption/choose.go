@@ -54,8 +54,8 @@ func (s *Settings) Now(t *Try, set selection.Bits) (*selection.Allocation, []*Jo
 	}
 }
 
-// stopped looks for nodes of a job whose candidates are suspended: on their cores, in the row of jobs that preempt others.
-// Since 24.11 they stop in their order until the job fits.
+// stopped looks for nodes of a job whose candidates are suspended: on their cores, in the row of jobs that preempt
+// others. Since 24.11 they stop in their order until the job fits.
 func (s *Settings) stopped(t *Try, set selection.Bits) *selection.Allocation {
 	x := t.Tester
 	defer func() { x.Extra, x.Stopped = false, nil }()

@@ -109,7 +109,8 @@ func (t *Table) prepare(rows []row, s Search) []row {
 	switch last := &rows[count-1]; {
 	case s.ByQOS && !s.Extra:
 		count--
-	case s.Stopped != nil: // the row gets the cores of all jobs but those that stop, and is not tried where jobs share none
+	// The row gets the cores of all jobs but those that stop, and is not tried where jobs share none.
+	case s.Stopped != nil:
 		if last.used == nil {
 			last.used = nodeset.New(t.cores)
 		}
