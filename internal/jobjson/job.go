@@ -253,8 +253,10 @@ func (j *Job) Decode(epoch *Epoch) *hpc.Job {
 func (i *Interruptions) decode(at func(Instant) hpc.Time) hpc.Interruptions {
 	out := hpc.Interruptions{PreemptedBy: i.PreemptedBy}
 	for _, r := range i.LostRuns {
-		out.LostRuns = append(out.LostRuns, hpc.LostRun{Start: at(r.Start), End: at(r.End), EligibleAgain: at(r.EligibleAgain),
-			Nodes: r.Nodes, Processors: r.Processors, Cause: r.Cause, PreemptedBy: r.PreemptedBy})
+		out.LostRuns = append(out.LostRuns, hpc.LostRun{
+			Start: at(r.Start), End: at(r.End), EligibleAgain: at(r.EligibleAgain),
+			Nodes: r.Nodes, Processors: r.Processors, Cause: r.Cause, PreemptedBy: r.PreemptedBy,
+		})
 	}
 	for _, s := range i.Suspensions {
 		out.Suspensions = append(out.Suspensions, hpc.Suspension{From: at(s.From), To: at(s.To)})

@@ -57,15 +57,16 @@ func (a *accumulator) addLosses(r *run.Row) {
 	} else if len(a.held) > 0 {
 		a.byState[r.State] = sum
 	}
-	for _, s := range a.held {
+	for i, s := range a.held {
 		d := s.End.Sub(s.Start)
 		sum.add(d, s.Processors)
 		lost.add(d, s.Processors)
-		if s.EndedBy == rm.Suspend {
+		suspended := s.EndedBy == rm.Suspend
+		if suspended && (i < len(a.held)-1 || r.End == 0) {
 			continue
 		}
-		preempted := s.PreemptedBy != "" || s.Cause == hpc.Preempted || s.EndedBy == rm.Ended && r.State == hpc.Preempted
 		requeued := s.EndedBy == rm.Requeue
+		preempted := s.PreemptedBy != "" && !suspended || s.Cause == hpc.Preempted || !requeued && r.State == hpc.Preempted
 		if requeued {
 			a.m.Requeues++
 		}

@@ -171,6 +171,13 @@ func TestSegments(t *testing.T) {
 	if !slices.Equal(got.Losses, []Loss{{LostToRequeue, 1, 80, 80.0 / 340}}) {
 		t.Errorf("%+v", got.Losses)
 	}
+	stopped := job(0, 0, 100, 1, 5) // cancelled while it was suspended for another job
+	stopped.State = hpc.Cancelled
+	stopped.Segments = []run.Segment{{Start: at(0), End: at(20), Processors: 5, NodeCount: 1, EndedBy: rm.Suspend, PreemptedBy: "x"}}
+	of := Compute([]run.Row{stopped}, Options{})
+	if !slices.Equal(of.Losses, []Loss{{"cancelled", 1, 100, 1}}) || of.Preemptions != 0 {
+		t.Errorf("%+v, %d preemptions", of.Losses, of.Preemptions)
+	}
 	// It waited from 0 to 10 and from 30 to 60.
 	if got.MeanQueue != 0.4 {
 		t.Errorf("mean queue %v, want 0.4", got.MeanQueue)

@@ -1,6 +1,6 @@
-// Package rows has the cores of jobs that take turns (part_data.c of the select plugins). With PreemptMode=GANG jobs
-// may hold the same cores, and gang scheduling stops all but one of them. The jobs of a partition are in its rows. Those
-// of one row share no cores.
+// Package rows has the cores of jobs that take turns (part_data.c of the select plugins). With PreemptMode=GANG,
+// jobs may hold the same cores, and gang scheduling stops all but one of them. The jobs of a partition are in its
+// rows. Those of one row share no cores.
 package rows
 
 import (
