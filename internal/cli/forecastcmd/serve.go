@@ -128,7 +128,7 @@ func (o commands) serve(ctx context.Context, opts serveOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	for _, torn := range s.Torn() {
-		o.Say("rmreplay: %s: the last record is not complete (its %d bytes are now in %s)", opts.data, torn.Bytes, torn.Path)
+		o.Say("rmreplay: %s: the last record is not complete (%d bytes, moved to %s)", opts.data, torn.Bytes, torn.Path)
 	}
 	var listeners []net.Listener
 	for _, address := range addresses {

@@ -81,7 +81,7 @@ func (o commands) serve(ctx context.Context, path string, opts serveOptions) err
 		}
 		defer journal.Close() // each batch was synced
 		for _, torn := range journal.Torn() {
-			o.Say("rmreplay: %s: the last record is not complete (its %d bytes are now in %s)", opts.journal, torn.Bytes,
+			o.Say("rmreplay: %s: the last record is not complete (%d bytes, moved to %s)", opts.journal, torn.Bytes,
 				torn.Path)
 		}
 		kept, how.Journal = records, journal

@@ -73,7 +73,7 @@ func TestServe(t *testing.T) {
 		}()
 		line := <-said
 		if start == 1 {
-			if !strings.Contains(line, "the last record is not complete (its 13 bytes are now in") {
+			if !strings.Contains(line, "the last record is not complete (13 bytes, moved to") {
 				t.Errorf("said %q", line)
 			}
 			line = <-said

@@ -63,8 +63,8 @@ this test counts. The result is the lines for slurm.conf, with the gain and its 
 or that no better setting was found, which is a result too.
 
 With --policy slurm, the search runs on the model of Slurm's scheduler, in about a second
-a run, and the proof on real Slurm. The result says what each of them cost and kept. Run
-rmreplay agreement first: it says whether the model is good enough for the workload.
+a run, and the proof on real Slurm. The result has the time of both, and their settings.
+Run rmreplay agreement first: it says whether the model is good enough for the workload.
 
 Each trial is a run of a sweep in DIR. If the command was interrupted or killed, give it
 again: it keeps complete runs, and continues. DIR/tune.json and DIR/tune.txt hold the

@@ -260,8 +260,8 @@ func (g *daint) measure(o DaintOptions) error {
 			load.Days = append(load.Days, work/(24*float64(k.count())))
 		}
 		if most := load.Highest(); o.Jobs != 0 && most > mostLoad+nearLoad {
-			return fmt.Errorf("jobs %d: ask for %.2f times the %s nodes' node-hours on one of %d %s (want at most %g: fewer "+
-				"jobs, or more days)",
+			return fmt.Errorf("jobs %d: the jobs ask for %.2f times the %s nodes' node-hours on one of %d %s "+
+				"(want at most %g: fewer jobs, or more days)",
 				o.Jobs, most, k, len(g.days), quantity.Plural(len(g.days), "day", "days"), mostLoad)
 		}
 		g.loads = append(g.loads, load)
