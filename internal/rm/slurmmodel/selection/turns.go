@@ -59,7 +59,8 @@ func (m *Machine) place(s *State, r *Request, a *Allocation, used rows.Cores) {
 	}
 }
 
-// takeTurns looks for nodes whose cores the job shares with others that stop, or with those that it takes turns with.
+// takeTurns looks for nodes with cores to share: with jobs that stop, or with jobs that the job takes turns with.
+// takeTurns looks for nodes with cores to share: with jobs that stop, or with jobs that the job takes turns with.
 func (x *Tester) takeTurns(t *test, usable Bits, mode Mode) *Allocation {
 	s, r := t.state, t.request
 	view := *s
