@@ -30,8 +30,8 @@ type Settings struct {
 	Dampening float64
 	// CalculateRunning is PriorityFlags=CALCULATE_RUNNING.
 	CalculateRunning bool
-	// Limits says that slurmctld enforces limits. Otherwise it keeps no usage of single TRES, and drops the
-	// usage of a job between the last decay run and the job's end.
+	// Limits says that slurmctld enforces limits. Otherwise it keeps no usage by TRES, and drops the usage
+	// of a job between the last decay run and the job's end.
 	Limits bool
 	// Release is slurmctld's.
 	Release slurmspec.Release
@@ -79,7 +79,7 @@ func ReadSettings(get func(key string) (string, bool), release slurmspec.Release
 // end.
 type Running struct {
 	Association *accounts.Association
-	// QOS and PartitionQOS are the job's and its partition's; nil for none.
+	// QOS is the job's QOS and PartitionQOS its partition's; nil for none.
 	QOS, PartitionQOS *accounts.QOS
 	// User is the job's user in lower case.
 	User string
@@ -114,9 +114,9 @@ type FairShare struct {
 	resets   resets
 }
 
-// New returns the computation for a slurmctld that starts at the second start without state files. With
-// lastReset, the state file priority_last_decay_ran gives the second of the last reset of usage; 0 for
-// none.
+// New returns the computation for a slurmctld that starts at the second start without usage in its
+// state files. lastReset is the second of the last reset of usage from the state file
+// priority_last_decay_ran; 0 without this file.
 func New(a *accounts.Accounts, s Settings, start, lastReset int64) *FairShare {
 	f := &FairShare{settings: s, accounts: a, decay: 1, powers: map[int64]float64{}}
 	f.resets = resets{period: s.Reset, last: lastReset}

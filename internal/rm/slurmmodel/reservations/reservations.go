@@ -18,8 +18,8 @@ type Reservation struct {
 	Start, End int64
 	// Nodes are the reserved nodes.
 	Nodes selection.Bits
-	// Partition is that of a reservation with the flag PART_NODES, and the one from which Slurm chose nodes;
-	// empty for none.
+	// Partition is the partition of the flag PART_NODES, or the one from which Slurm chose nodes; empty
+	// for none.
 	Partition string
 
 	flags           uint64
@@ -66,7 +66,7 @@ type Who struct {
 // with a minus before a name denies them.
 func (r *Reservation) Admits(who Who) bool {
 	user := matches(r.users, who.User)
-	// With users beside them, accounts are those of the users' associations and of none below.
+	// If the list of users is not empty, accounts admit only their own associations, not those of accounts below.
 	own := who.Accounts
 	if len(r.users) > 0 && len(own) > 1 {
 		own = own[:1]
@@ -234,7 +234,7 @@ func (l *List) Purge(now int64, used func(*Reservation) bool) (gone []*Reservati
 	return gone
 }
 
-// Validate looks for nodes in place of those that have gone out of service (validate_all_reservations).
+// Validate replaces nodes that have gone out of service (validate_all_reservations).
 func (l *List) Validate() {
 	for _, r := range l.all {
 		l.replaceNodes(r)
