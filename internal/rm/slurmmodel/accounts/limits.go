@@ -57,7 +57,7 @@ func (a *Accounts) policyLimits(p *associations.Policy) Limits {
 	return l
 }
 
-// letStart reports whether there is no limit that keeps a job from starting.
+// letStart reports whether no limit can keep a job from starting.
 func (l *Limits) letStart() bool {
 	for _, amounts := range []tres.Vector{
 		l.GrpTRES, l.GrpTRESMinutes, l.GrpTRESRunMinutes, l.MaxTRES, l.MaxTRESPerNode, l.MaxTRESMinutes, l.MaxTRESPerUser,

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// Nap is how long an agent's watchdog sleeps before it looks for answers the first time (_wdog). Where nodes
-	// answer at once, that is how long an agent has its threads.
+	// Nap is how long an agent's watchdog sleeps before it looks for answers the first time (_wdog). If
+	// nodes answer at once, an agent keeps its threads that long.
 	Nap = 5 * time.Millisecond
-	// most is the number of threads of all agents (MAX_SERVER_THREADS), fanout that of one agent's threads that
-	// send (AGENT_THREAD_COUNT), and own that of its others.
+	// most is the number of threads of all agents (MAX_SERVER_THREADS). Each agent has fanout threads that
+	// send (AGENT_THREAD_COUNT), and own other threads.
 	most, fanout, own = 256, 10, 2
 	// many is the number of agents up to which messages of nodes cause passes (LOTS_OF_AGENTS_CNT).
 	many = 50

@@ -79,9 +79,9 @@ func nodeEvents(w *workload.Workload) (list []Missing) {
 	return list
 }
 
-// jobGPUs describes requests for GPUs of other kinds than a number for each node that the model does not have, and
-// returns the number of jobs; 0 for none. Since 26.05 slurmctld chooses such GPUs otherwise. Before, it gives jobs
-// others than they ask for each socket if gres.conf does not say where GPUs are.
+// jobGPUs describes requests for GPUs that the model does not have, and returns the number of jobs; 0
+// for none. It has GPUs per node. Since 26.05 slurmctld chooses all others in another way. Before, jobs
+// with GPUs per socket get other GPUs than they ask for if gres.conf does not say where the GPUs are.
 func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs int) {
 	nowhere := func(n hpc.Node) bool {
 		return slices.ContainsFunc(n.GRES, func(g hpc.GRES) bool { return g.Name == "gpu" && g.Type == "" && g.Cores == "" })
@@ -105,7 +105,7 @@ func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs in
 func unlikeReservations(cfg *slurmmodel.Config, events []hpc.ReservationEvent) string {
 	unsupported := reservations.Unsupported
 	if cfg.Release.Since(slurmspec.R2605) {
-		unsupported = append(slices.Clip(unsupported), slurmspec.FlagFlex) // jobs of such do not start as in Slurm
+		unsupported = append(slices.Clip(unsupported), slurmspec.FlagFlex) // their jobs do not start as in Slurm
 	}
 	var what []string
 	for i := range events {

@@ -1,4 +1,4 @@
-// Package guide is how another scheduler's decisions overrule those of the model.
+// Package guide lets another scheduler's decisions overrule those of the model.
 package guide
 
 import (
@@ -24,7 +24,7 @@ type Guide interface {
 // Task names a job, or a task of an array, in its present run.
 type Task struct {
 	Job  string // the workload's ID
-	Task int    // -1 for a job that is no array; of tasks that pend together the first
+	Task int    // -1 for a job that is no array; the first one of tasks that pend together
 	// Restarts is the number of its earlier runs.
 	Restarts int
 }

@@ -126,8 +126,8 @@ type Job struct {
 	// some in the present pass or cycle.
 	Began    int64
 	Underway bool
-	// Told is when it was told that it will be stopped, in seconds since 1970; 0 for never. By is the workload's ID of
-	// the job for which it was stopped, of a task ID_TASK.
+	// Told is when it was told that it will be stopped, in seconds since 1970; 0 for never. By is the job
+	// for which it was stopped: the workload's ID, or ID_TASK for a task.
 	Told int64
 	By   string
 
@@ -160,7 +160,7 @@ func (s *Settings) Before(a, b *Job) bool {
 	return a.Partition.Tier > b.Partition.Tier && a.Partition.Nodes.Overlaps(b.Partition.Nodes)
 }
 
-// ModeOf returns what is done with a job that is preempted. It is Off if nothing is preempted, of nil settings.
+// ModeOf returns what is done with a job that is preempted. Settings that are nil preempt nothing: the mode is Off.
 func (s *Settings) ModeOf(job *Job) Mode {
 	if s == nil {
 		return Off
@@ -251,8 +251,8 @@ func Sort[T any](list []T, compare func(a, b T) int) {
 	}
 }
 
-// Begin reports whether a job stops others now: not if it has done so within the last seconds, since these may still
-// be on their nodes.
+// Begin reports whether a job may stop others now. It may not for some seconds after it has stopped
+// jobs, since these may still be on their nodes.
 func (s *Settings) Begin(job *Job, now int64) bool {
 	if job.Began > now-s.rest && job.Began != 0 {
 		return false
@@ -272,8 +272,8 @@ const (
 	Returns             // it returns to the queue
 )
 
-// Stop preempts a running job for another one, at a second (slurm_job_preempt). A job with a grace time is only told so
-// at first, and its End becomes that of the grace time.
+// Stop preempts a running job for another one, at a second (slurm_job_preempt). A job with a grace time
+// is only warned at first, and its End becomes the end of the grace time.
 func (s *Settings) Stop(job *Job, by string, now int64) Fate {
 	if job.Told == 0 {
 		grace := s.Grace(job)
@@ -295,7 +295,7 @@ func (s *Settings) Stop(job *Job, by string, now int64) Fate {
 // Returns reports whether a job that is preempted returns to the queue.
 func (s *Settings) Returns(job *Job) bool { return job.Requeue && s.ModeOf(job) == Requeue }
 
-// Retry reports whether a job returns to the queue whose script has ended in its grace time, and counts that.
+// Retry reports whether a job returns to the queue after its script ended in its grace time. It counts returns.
 func (s *Settings) Retry(job *Job) bool {
 	retry := s.Returns(job)
 	if retry {
@@ -304,8 +304,8 @@ func (s *Settings) Retry(job *Job) bool {
 	return retry
 }
 
-// TooMany reports whether a job has returned to the queue so often because of its script's end that slurmctld holds it
-// (MaxBatchRequeue). It is then counted anew.
+// TooMany reports whether a job has returned to the queue so often because of its script's end that
+// slurmctld holds it (MaxBatchRequeue). If so, it sets the count to 0.
 func (s *Settings) TooMany(job *Job) bool {
 	if s == nil || job.retries < s.mostRetries {
 		return false
@@ -314,8 +314,8 @@ func (s *Settings) TooMany(job *Job) bool {
 	return true
 }
 
-// SetAside lets a job preempt others again that has preempted some in this cycle, as the next task of an array does. It
-// returns when it did so, or else the instant that it is given.
+// SetAside lets a job that has preempted others in this cycle preempt again, as the next task of an
+// array does. It returns when the job preempted others, or else the given instant.
 func (j *Job) SetAside(began int64) int64 {
 	if j.Underway {
 		began, j.Began, j.Underway = j.Began, 0, false

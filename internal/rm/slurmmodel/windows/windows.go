@@ -30,7 +30,7 @@ type Walk[J Job] struct {
 
 const (
 	firstWindow = 30
-	// mostRemovals is the number of jobs after whose end a round makes no test.
+	// mostRemovals bounds the jobs that leave in a round: with more of them it makes no test.
 	mostRemovals = 200
 )
 
