@@ -405,8 +405,8 @@ func (a *accounting) beforeSelection(j *job) bool {
 	return a.told(j, l, a.limits.PreSelect(l))
 }
 
-// afterSelection compares a job with the limits of resources: with those of its allocation or, if it
-// has none, with those that the job asks for on a number of nodes.
+// afterSelection compares a job with the limits of resources. It compares the resources of the
+// allocation or, if there is none, those that the job asks for on a number of nodes.
 func (a *accounting) afterSelection(j *job, alloc *selection.Allocation, nodes int) bool {
 	if a.limits == nil {
 		return true

@@ -245,8 +245,8 @@ func (e *Engine) refuse(what string, err error) string {
 // Refused describes the events of nodes and reservations that were not carried out.
 func (e *Engine) Refused() []string { return e.refused }
 
-// NeverStarts returns the IDs of the jobs that wait for ever: those whose dependencies can never be met, and
-// the jobs that wait for them.
+// NeverStarts returns the IDs of the jobs that wait for ever: jobs with dependencies that can never be
+// met, and jobs that wait for such jobs.
 func (e *Engine) NeverStarts() []string {
 	hopeless := map[*submission]bool{}
 	var list []string

@@ -107,8 +107,8 @@ func (e *Engine) buildQueue(forBackfill bool) []record {
 	return queue
 }
 
-// partitionRefuses compares a job with the limits of the partition in which it is considered, and gives it the
-// partition's memory if it asks for none (job_limits_check). It returns why the partition does not take the job.
+// partitionRefuses compares a job with the limits of the partition in which it is considered (job_limits_check). A
+// job that asks for no memory gets the partition's. It returns why the partition does not take the job.
 func (e *Engine) partitionRefuses(j *job, forBackfill bool) slurmspec.Reason {
 	p, limit := j.part, j.limit
 	if forBackfill && j.timeMin > 0 {

@@ -46,8 +46,8 @@ func (e *Engine) usesReservation(r *reservations.Reservation) bool {
 	return slices.ContainsFunc(e.running, func(j *job) bool { return j.reservation == r })
 }
 
-// leaveReservation takes a reservation that is gone from its jobs. Pending ones are held, unless the reservation
-// says otherwise (_clear_job_resv).
+// leaveReservation takes a reservation that is gone from its jobs. Pending jobs are held, unless the
+// reservation has the flag that forbids it (_clear_job_resv).
 func (e *Engine) leaveReservation(r *reservations.Reservation) {
 	e.touch()
 	for _, j := range e.list {

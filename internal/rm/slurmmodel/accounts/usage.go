@@ -26,8 +26,8 @@ type Usage struct {
 
 // Counts are the present jobs of an association, of a QOS, or of a user or an account in a QOS.
 type Counts struct {
-	// Running, Submitted and Accruing are numbers of jobs. Submitted ones are pending or running; Accruing
-	// ones are pending and gain age.
+	// Running, Submitted and Accruing are numbers of jobs. Submitted jobs are pending or running; Accruing
+	// jobs are pending and gain age.
 	Running, Submitted, Accruing int
 	// TRES are the allocated resources. A node with several of the jobs counts once.
 	TRES tres.Vector

@@ -23,8 +23,8 @@ type Settings struct {
 	HalfLife, Period int64
 	// Reset is PriorityUsageResetPeriod in lower case; empty for none.
 	Reset string
-	// FairTree says that factors are ranks of Fair Tree. Otherwise they are those of classic fair-share,
-	// with DepthOblivious as a variant.
+	// FairTree says that factors are ranks of Fair Tree. Otherwise they are computed by classic
+	// fair-share, with DepthOblivious as a variant.
 	FairTree, DepthOblivious bool
 	// Dampening is FairShareDampeningFactor.
 	Dampening float64
@@ -176,8 +176,8 @@ func (f *FairShare) visit(job Job, now int64) {
 	}
 }
 
-// End charges what is left of a job's usage (priority_p_job_end). now is the current second, end that of
-// the job's end. slurmctld does so only if it enforces limits.
+// End charges what is left of a job's usage (priority_p_job_end), if slurmctld enforces limits. now is
+// the current second, and end the second of the job's end.
 func (f *FairShare) End(r *Running, now, end int64) {
 	if f.settings.Limits {
 		f.charge(r, min(now, end), true)
@@ -192,9 +192,9 @@ func (f *FairShare) Factor(a *accounts.Association) float64 {
 	return f.classicFactor(a)
 }
 
-// BelowThreshold reports whether a job waits because of UsageThreshold, the lowest fair-share factor of a QOS
-// with the flag EnforceUsageThreshold (job_limits_check in job_mgr.c). points are the points of fair-share in
-// the job's priority: slurmctld compares these, and the factor only if the job has none.
+// BelowThreshold reports whether a job waits because of UsageThreshold, the lowest fair-share factor of
+// a QOS with the flag EnforceUsageThreshold (job_limits_check in job_mgr.c). slurmctld compares points,
+// the part of fair-share in the job's priority. It compares the factor only if the job has no points.
 func (f *FairShare) BelowThreshold(a *accounts.Association, q *accounts.QOS, points float64) bool {
 	if a == nil || q == nil || !q.EnforceUsageThreshold || q.UsageThreshold < 0 {
 		return false

@@ -12,8 +12,8 @@ import (
 // noLevel is the Level FS of an account with its parent's shares, which Fair Tree does not use (NO_VAL).
 var noLevel = extended.OfUint(uint64(slurmspec.NoVal))
 
-// rank computes the factors of all users by Fair Tree (fair_tree.c): it sorts the associations of each
-// level by Level FS, visits them depth first, and gives each user its rank, from the number of users down.
+// rank computes the factors of all users by Fair Tree (fair_tree.c): it sorts the associations of each level by
+// Level FS, and visits them depth first. The first user gets the number of users as its rank, the next one less.
 func (f *FairShare) rank() {
 	t := tree{FairShare: f, rank: f.accounts.Users, untied: f.accounts.Users}
 	t.level(f.accounts.Root.Children, false)

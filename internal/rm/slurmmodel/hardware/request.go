@@ -130,7 +130,7 @@ func (d *DeviceRequest) On(r *Request, nodes int) int {
 	return d.PerTask * max(1, r.Tasks)
 }
 
-// Wants reports whether a generic resource is one of those that a request asks for.
+// Wants reports whether a request asks for a generic resource of this kind and type.
 func (d *DeviceRequest) Wants(have *Device) bool {
 	return have.Kind == d.Kind && (d.Type == "" || have.Type == d.Type)
 }

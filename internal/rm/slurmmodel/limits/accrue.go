@@ -6,9 +6,9 @@ import (
 )
 
 // Accrue lets a pending job begin to gain age, at the second now, if the limits allow it
-// (acct_policy_handle_accrue_time): slurmctld calls it for each pending job whenever it builds the queue. It
-// returns how many tasks of an array become jobs of their own and gain age from now on;
-// the caller sets their Accrue to now.
+// (acct_policy_handle_accrue_time). slurmctld calls it for each pending job whenever it builds the
+// queue. It returns how many tasks of an array become jobs of their own and gain age from now on; the
+// caller sets their Accrue to now.
 func (l *Limits) Accrue(j *Job, now int64) (split int) {
 	switch {
 	case l.always:

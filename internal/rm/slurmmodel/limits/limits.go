@@ -77,8 +77,8 @@ type Job struct {
 	User string
 	// QOS is the job's; nil for none.
 	QOS *accounts.QOS
-	// Partition is the one that the job is considered for, and in which it runs. Partitions are all of
-	// them, if the job names several.
+	// Partition is the partition for which the job is considered, or in which it runs. Partitions are all
+	// of them, if the job names several.
 	Partition  *Partition
 	Partitions []*Partition
 	// Tasks is the number of pending tasks of an array; 0 for a job that is not an array.

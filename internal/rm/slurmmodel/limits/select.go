@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// PreSelect reports whether the limits allow a job to run, as far as slurmctld sees it before it looks for
+// PreSelect reports whether the limits allow a job to run, as far as slurmctld checks them before it looks for
 // nodes (acct_policy_job_runnable_pre_select): numbers of running jobs and limits of time. It sets Reason.
 func (l *Limits) PreSelect(j *Job) bool {
 	if !l.enforce.Associations {

@@ -1,6 +1,6 @@
-// Package preemption is how slurmctld takes nodes away from running jobs for a job that waits: which jobs may be
-// preempted by which (the plugins preempt/qos and preempt/partition_prio, and preempt.c), and which of them a job
-// takes (_run_now and _will_run_test of the select plugins). The scheduler stops the jobs itself.
+// Package preemption is how slurmctld takes nodes away from running jobs for a job that waits. It says which jobs
+// may preempt which others (the plugins preempt/qos and preempt/partition_prio, and preempt.c), and which of these
+// a job takes (_run_now and _will_run_test of the select plugins). The scheduler stops the jobs itself.
 package preemption
 
 import (
@@ -107,7 +107,7 @@ func NewPartition(get keys.Get, nodes selection.Bits, tier int) *Partition {
 // Keeps reports whether jobs of the partition are not preempted.
 func (p *Partition) Keeps() bool { return p.own && p.mode == Off }
 
-// Job is what preemption reads of a job, and what it remembers of it.
+// Job is what preemption reads of a job, and what it remembers about the job.
 type Job struct {
 	QOS       *accounts.QOS // nil for none
 	Partition *Partition
@@ -118,7 +118,7 @@ type Job struct {
 	Exclusive bool
 	// Start is its start and End the end of its time limit, in seconds since 1970.
 	Start, End int64
-	// Allocation is what it has while it runs.
+	// Allocation is what the job has while it runs.
 	Allocation *selection.Allocation
 	// Place is its place in slurmctld's list of jobs.
 	Place int
@@ -151,7 +151,7 @@ func (s *Settings) mayPreempt(by, job *Job) bool {
 	return slices.Contains(by.QOS.Preempts, job.QOS)
 }
 
-// Before reports whether a job comes before another one in the queue because it could preempt it
+// Before reports whether job a comes before job b in the queue because a could preempt b
 // (preempt_p_job_preempt_check).
 func (s *Settings) Before(a, b *Job) bool {
 	if s.byQOS {
@@ -217,7 +217,7 @@ func (s *Settings) Order(candidates []*Job) {
 	})
 }
 
-// rank is lower for jobs that are preempted first: those of low tiers or QOS, and then small ones (_gen_job_prio).
+// rank is lower for jobs that are preempted first: jobs of low tiers or QOS, and then small jobs (_gen_job_prio).
 func (s *Settings) rank(job *Job) uint32 {
 	high := uint32(0)
 	switch {
@@ -229,8 +229,8 @@ func (s *Settings) rank(job *Job) uint32 {
 	return high<<16 + uint32(min(len(job.Allocation.Parts), 0xffff))
 }
 
-// Sort sorts a queue by a comparison that need not be transitive, as that of a queue with preemption: a merge sort
-// of halves, as the C library's qsort.
+// Sort sorts a queue by a comparison that need not be transitive: with preemption it is not. It is a
+// merge sort of halves, like the C library's qsort.
 func Sort[T any](list []T, compare func(a, b T) int) {
 	if len(list) < 2 {
 		return

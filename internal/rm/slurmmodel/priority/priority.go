@@ -25,8 +25,8 @@ type Job struct {
 	FairShare float64
 	// Accrue is the second since which the job gains age; 0 if it gains none yet.
 	Accrue int64
-	// Nodes is the least number of nodes. CPUs is total_cpus if an earlier test of the job has set it,
-	// else the largest number of CPUs if the job gives one, else the least number.
+	// Nodes is the least number of nodes. CPUs is total_cpus if an earlier test of the job has set it.
+	// Otherwise it is the largest number of CPUs or, if the job does not give that, the least number.
 	Nodes, CPUs uint32
 	// Minutes is the time limit; [slurmspec.NoVal] if the job gives none, [slurmspec.Infinite] if it is unlimited.
 	Minutes uint32

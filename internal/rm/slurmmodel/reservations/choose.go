@@ -8,8 +8,8 @@ import (
 )
 
 // chooseNodes gives a reservation a number of nodes of its partition or the default one
-// (_select_nodes). Nodes that other reservations have at that time come last, and only if the new one
-// has the flag OVERLAP or MAINT; in 24.11 also if the other one has it.
+// (_select_nodes). Nodes that other reservations have at that time come last, and only if the new
+// reservation has the flag OVERLAP or MAINT; in 24.11 also if the other reservation has one of them.
 func (l *List) chooseNodes(r *Reservation, count int) error {
 	all, name, known := l.cluster.PartitionNodes(r.Partition)
 	if !known {

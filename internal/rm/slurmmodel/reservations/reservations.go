@@ -57,8 +57,8 @@ func (r *Reservation) Active(now int64) bool { return now >= r.Start && now < r.
 // Who asks to use a reservation.
 type Who struct {
 	User string
-	// Accounts are the job's account and those above it, from below. Without enforced associations it is the
-	// job's account alone. Names are in lower case.
+	// Accounts are the job's account and the accounts above it, from below. Without enforced associations
+	// it is the job's account alone. Names are in lower case.
 	Accounts []string
 }
 

@@ -13,7 +13,7 @@ type Want struct {
 	Who Who
 	// Start is the instant at which it would start, and Seconds its time limit.
 	Start, Seconds int64
-	// Partition and PartitionNodes are those of the partition in which it is considered.
+	// Partition is the partition in which the job is considered, and PartitionNodes are its nodes.
 	Partition      string
 	PartitionNodes selection.Bits
 	// Required are the nodes that it names; nil for none.
@@ -46,8 +46,8 @@ var (
 	errAccess  = errors.New("access denied to requested reservation")
 )
 
-// Admit returns an error if a new job may not use the reservation that it names, if it names one; r is nil if there
-// is none of the name (validate_job_resv).
+// Admit returns an error if a new job may not use the reservation that it names. names says whether it
+// names one; r is nil if there is no reservation of that name (validate_job_resv).
 func Admit(names bool, r *Reservation, who Who) error {
 	switch {
 	case !names:

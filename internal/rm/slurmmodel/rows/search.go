@@ -26,7 +26,7 @@ type Search struct {
 // nodes gets only nodes without used cores, apart from the excepted cores.
 type Try[T any] func(used, except Cores) (result T, ok bool)
 
-// Find looks for cores for a job that does not fit on those that nobody holds (steps 2 to 4 of _job_test).
+// Find looks for cores for a job that does not fit on the free cores (steps 2 to 4 of _job_test).
 func Find[T any](t *Table, s Search, try Try[T]) (result T) {
 	var nothing T
 	kept := t.kept(s)

@@ -1,7 +1,7 @@
 package selection
 
-// dragonfly takes nodes by topology/tree with TopologyParam=Dragonfly (_eval_nodes_dfly): from one leaf if it
-// suffices (the leaf in use or, if none is, the one with the most nodes), or else from all leaves in turn.
+// dragonfly takes nodes by topology/tree with TopologyParam=Dragonfly (_eval_nodes_dfly). It takes all from one leaf
+// if that suffices: the leaf in use, or else the one with the most nodes. Otherwise it takes from all leaves in turn.
 func (p *pick) dragonfly(nodes Bits) bool {
 	best, s, over, ok := p.enter(nodes, func([]class, *switches) int { return p.highest(nodes) })
 	if over {
@@ -31,7 +31,6 @@ func (p *pick) highest(nodes Bits) int {
 	return top
 }
 
-// onlyLeaf returns the only leaf in use; if none is in use, the leaf with the most nodes; if several are, -1.
 // onlyLeaf returns the only leaf in use; if none is in use, the leaf with the most nodes; if several are, -1.
 func (p *pick) onlyLeaf(s *switches, best Bits) int {
 	used, largest, most := -1, -1, 0

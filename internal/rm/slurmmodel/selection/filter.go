@@ -73,7 +73,6 @@ func (f *fitting) filter(k int) {
 }
 
 // setLimit limits the job's resources on the node (_set_max_gres); have are those that it has elsewhere already.
-// setLimit limits the job's resources on the node (_set_max_gres); have are those that it has elsewhere already.
 func (x *filter) setLimit(have int) {
 	f, d, r := x.fitting, x.d, x.p.t.request
 	sockets := max(1, r.SocketsPerNode)
@@ -192,7 +191,6 @@ func (x *filter) limitTasks(step int) {
 	}
 }
 
-// cores returns how many cores the tasks and the resources need. It drops tasks if there are fewer cores.
 // cores returns how many cores the tasks and the resources need. It drops tasks if there are fewer cores.
 func (x *filter) cores() int {
 	f, d, r := x.fitting, x.d, x.p.t.request

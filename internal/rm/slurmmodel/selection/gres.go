@@ -270,7 +270,6 @@ func (f *fitting) sockets(d *DeviceRequest, o *offered, limit int) (total, socke
 }
 
 // cores returns how many cores the tasks and the resources need. It drops tasks if there are fewer cores.
-// cores returns how many cores the tasks and the resources need. It drops tasks if there are fewer cores.
 func (f *fitting) cores(d *DeviceRequest, total, sockets int) int {
 	r, per := f.p.t.request, f.n.Threads
 	if r.ThreadsPerCore > 0 {

@@ -12,7 +12,7 @@ type room struct {
 	cores   []int16   // usable, by socket
 	kept    []int16   // cores before generic resources reduced them
 	offers  []offered // for each request of generic resources
-	// tasks are those that the node has room for, and minCPUs the CPUs that they need, with generic resources.
+	// tasks are how many tasks the node has room for, and minCPUs the CPUs that these need, with generic resources.
 	tasks, minCPUs int
 }
 
@@ -241,7 +241,7 @@ func (at *room) limitToTasks(t *test, per, tasks int) bool {
 	return at.cpus > 0 && at.cpus >= r.MinCPUsPerNode
 }
 
-// limitByMemory reduces the CPUs to those whose memory is free.
+// limitByMemory reduces the CPUs to as many as there is free memory for.
 func (m *Machine) limitByMemory(t *test, node int) {
 	r, n, at := t.request, &m.Nodes[node], &t.rooms[node]
 	free := n.Memory

@@ -180,8 +180,8 @@ func (p *pick) classes(nodes Bits) []class {
 	return list
 }
 
-// top returns the switch below which nodes are chosen: the highest one with a named node or, without
-// named nodes, the highest one that has enough nodes and the lightest ones; -1 for none.
+// top returns the switch below which nodes are chosen; -1 for none. With named nodes it is the highest
+// switch above one of them, and otherwise the highest with enough nodes and the lightest ones.
 func (p *pick) top(nodes Bits, classes []class, of *switches) int {
 	top, lightest := -1, uint64(0)
 	named := p.t.request.Required

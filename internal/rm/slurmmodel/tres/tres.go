@@ -31,8 +31,8 @@ const NoLimit = math.MaxUint64
 // Vector has an amount for each resource of a [Table]. Memory is in MiB.
 type Vector []uint64
 
-// Table has the resources of a cluster. Limits and jobs are checked in its order, so that it decides
-// which of several exceeded limits becomes the reason.
+// Table has the resources of a cluster. Limits and jobs are checked in its order: if a job exceeds
+// several limits, the order decides which of them becomes the reason.
 type Table struct {
 	names []string
 	index map[string]int

@@ -16,12 +16,12 @@ type Job interface {
 type Walk[J Job] struct {
 	Jobs []J // in the order of their ends
 	Set  nodeset.Set
-	// Linear is bf_window_linear: by how many seconds each window is longer than the one before; 0 doubles it.
+	// Linear is bf_window_linear: each window is longer than the one before by so many seconds; 0 doubles it.
 	Linear int64
 	// Until is when the jobs do not matter any more; 0 for never.
 	Until int64
 
-	// Gone is how many jobs with nodes of the set have left. Last is the index of the last one of them.
+	// Gone is how many jobs with nodes of the set have left, and Last the index of the job that left last.
 	Gone, Last int
 
 	at             int // the next job
