@@ -167,7 +167,7 @@ func (e *Engine) Now() hpc.Time { return e.now }
 // second is the time that slurmctld reads.
 func (e *Engine) second() int64 { return e.now.UnixSeconds() }
 
-// at calls f at an instant. Calls at the same instant come in the order of their classes, then in the order made.
+// at calls f at an instant. Calls at the same instant are in the order of their classes, and then of the calls of at.
 func (e *Engine) at(t hpc.Time, class uint8, f func()) {
 	e.timed++
 	e.timers.Put(agenda.Entry[func()]{At: t, Seq: e.timed, Class: class, What: f})

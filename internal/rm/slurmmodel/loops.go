@@ -254,7 +254,7 @@ func (e *Engine) SubmitPreset(work *hpc.Job) error {
 	return e.Submit(preset)
 }
 
-// presetLead is how long a preset job is submitted before its start, so that slurmctld's next turn finds it.
+// presetLead is how long before its start a preset job is submitted, so that slurmctld's next turn finds it.
 const presetLead = 100 * time.Microsecond
 
 func presetAt(start, begin hpc.Time) hpc.Time { return min(start, begin).Add(-presetLead) }

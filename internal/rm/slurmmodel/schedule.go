@@ -511,7 +511,7 @@ func (e *Engine) pickBest(
 	victims := e.candidates(j)
 	candidates.AndNot(e.departures.Closed)
 	preemption.Open(candidates, usable, victims)
-	// Since 24.11 the select plugin tests licences, and makes no other test if they are in use.
+	// Since 24.11 the select plugin tests licences. If they are in use, it does not look whether the nodes are free.
 	licensed := !e.rules.Since2411 || mode == selection.TestOnly || e.licenses.Free(j.licenses)
 	if licensed {
 		if alloc := e.tester.Test(e.state, r, candidates, c, mode); alloc != nil {

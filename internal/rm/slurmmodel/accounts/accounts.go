@@ -222,7 +222,7 @@ func lineage(a *Association) string {
 	return strings.ToUpper(name)
 }
 
-// setShares computes the sum of the shares on each level, and each association's part of that sum
+// setShares computes the sum of the shares on each level, and each association's share of its level or the cluster
 // (_set_children_level_shares and assoc_mgr_normalize_assoc_shares in assoc_mgr.c).
 func (a *Accounts) setShares(fairTree bool) {
 	for _, top := range a.List {

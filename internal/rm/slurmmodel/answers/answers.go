@@ -11,7 +11,7 @@ import (
 // Answers are what the nodes of an ended job send. Nodes that are down send nothing, and are in neither set.
 type Answers struct {
 	// Telling are the nodes that send a message of their own at once (MESSAGE_EPILOG_COMPLETE). slurmctld
-	// makes a pass after the last of these messages.
+	// makes a pass at such a message if it is the job's last answer.
 	Telling selection.Bits
 	// Others report their end in the answer to slurmctld's message that ends the job. A pass is queued afterwards.
 	Others selection.Bits

@@ -238,7 +238,7 @@ func (c *selection) qos(q *accounts.QOS) bool {
 		return false
 	}
 	free := c.free
-	c.free = false // slurmctld counts what a user has reserved also in this case
+	c.free = false // with a usage factor of 0, too, slurmctld counts what a user has reserved
 	ok := c.reservedBy(set.MaxRunMinutesPerUser, imposed.MaxRunMinutesPerUser, user, qosRunPerUser)
 	c.free = free
 	return ok
@@ -346,7 +346,7 @@ func (c *selection) own(a *accounts.Association) bool {
 	return true
 }
 
-// inMinutes returns reserved resource-seconds in whole minutes.
+// inMinutes returns reserved resource-seconds in whole minutes; 0 if past usage does not count.
 func (c *selection) inMinutes(reserved tres.Vector) tres.Vector {
 	for i, seconds := range reserved {
 		if c.reserved[i] = seconds / 60; c.free {
@@ -356,7 +356,7 @@ func (c *selection) inMinutes(reserved tres.Vector) tres.Vector {
 	return c.reserved
 }
 
-// usedMinutes returns used resource-seconds in whole minutes.
+// usedMinutes returns used resource-seconds in whole minutes; 0 if past usage does not count.
 func (c *selection) usedMinutes(used []extended.Float) tres.Vector {
 	for i, seconds := range used {
 		if c.used[i] = uint64(seconds.Float64() / 60); c.free {

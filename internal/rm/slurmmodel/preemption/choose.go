@@ -17,7 +17,7 @@ type Try struct {
 	Candidates []*Job
 }
 
-// forget keeps the tester from remembering tests in a state other than the machine's. The result ends that.
+// forget keeps the tester from remembering tests in a state other than the machine's. The returned function ends this.
 func (t *Try) forget() func() {
 	class := t.Request.Class
 	t.Request.Class = 0

@@ -44,7 +44,7 @@ type Machine struct {
 	TreeOptional bool
 	// Dragonfly is TopologyParam=Dragonfly: jobs that do not fit one leaf spread over all.
 	Dragonfly bool
-	// Turns are the partitions if one has PreemptMode=GANG, where jobs may hold cores of others; nil otherwise.
+	// Turns are the partitions if PreemptMode has GANG, so that jobs may hold cores of others; otherwise nil.
 	Turns []rows.Partition
 	// Turn is how jobs look for cores that others hold.
 	Turn rows.Search

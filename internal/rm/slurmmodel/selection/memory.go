@@ -11,7 +11,7 @@ import (
 // jobs. An answer depends only on the question, the jobs on its nodes, and the windows in which jobs end.
 type memory struct {
 	classes map[string]int
-	outside int // x.outside at the last question; since 24.11 changes at that time
+	outside int // at the last question: x.outside, or since 24.11 the number of changes
 	table   recall.Table[remembered]
 	most    int // the largest number of answers
 	// devices are the nodes whose weights tests change. There are none since 24.11, where no test sees the

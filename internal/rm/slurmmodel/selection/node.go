@@ -137,8 +137,8 @@ func (at *room) copy(other *room) {
 	at.cores = append(at.cores[:0], other.cores...)
 }
 
-// look fills in what a node has for a job (can_job_run_on_node). anew ignores what other jobs hold. all
-// counts their cores as free, but not their memory and generic resources (test 0).
+// look fills in what a node has for a job (can_job_run_on_node). With anew, nothing that other jobs hold
+// counts. With allCores, only their memory and generic resources count, and their cores are free (test 0).
 func (m *Machine) look(t *test, node int) {
 	r, n, at := t.request, &m.Nodes[node], &t.rooms[node]
 	at.ok, at.devices = false, 0
