@@ -16,7 +16,7 @@ import (
 // loops are slurmctld's periodic threads: the background loop (_slurmctld_background), the backfill thread
 // (backfill_agent), the decay thread (_decay_thread) and the thread that schedules (_sched_agent).
 type loops struct {
-	turn, backfill, decay hpc.Time // when each is due next
+	turn, backfill, decay hpc.Time // when each thread is due next
 	slice                 hpc.Time // of gang scheduling
 	busy                  hpc.Time // until when a scheduler computes, and nothing else happens
 

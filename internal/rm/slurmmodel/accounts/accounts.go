@@ -236,7 +236,7 @@ func (a *Accounts) setShares(fairTree bool) {
 			one.LevelShares = sum
 		}
 	}
-	for _, one := range a.List { // from the root down, as a share may be the parent's
+	for _, one := range a.List { // from the root down, because an association may have its parent's share
 		if fairTree {
 			one.Share = one.levelShare()
 		} else {

@@ -18,7 +18,7 @@ import (
 // Missing is something that a configuration or a workload uses and the model does not have.
 type Missing struct {
 	What string
-	Jobs int // that it concerns; all of the workload if the configuration asks for it
+	Jobs int // jobs concerned; all jobs of the workload if the configuration uses it
 }
 
 // String returns the description: "reservations (12 jobs)".
@@ -80,8 +80,8 @@ func nodeEvents(w *workload.Workload) (list []Missing) {
 }
 
 // jobGPUs describes requests for GPUs that the model does not have, and returns the number of jobs; 0
-// for none. It has GPUs per node. Since 26.05 slurmctld chooses all others in another way. Before, jobs
-// with GPUs per socket get other GPUs than they ask for if gres.conf does not say where the GPUs are.
+// for none. The model has GPUs per node. Since 26.05 slurmctld chooses other GPUs in another way.
+// Before, jobs get other GPUs per socket than they ask for if gres.conf does not say where GPUs are.
 func jobGPUs(cfg *slurmmodel.Config, w *workload.Workload) (what string, jobs int) {
 	nowhere := func(n hpc.Node) bool {
 		return slices.ContainsFunc(n.GRES, func(g hpc.GRES) bool { return g.Name == "gpu" && g.Type == "" && g.Cores == "" })
@@ -145,7 +145,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 	func(c *slurmmodel.Config) string {
 		for i := range c.Nodes {
 			switch n := &c.Nodes[i]; {
-			case n.State != "" && n.State != "CLOUD": // as a replay, the model has nodes of clouds always on
+			case n.State != "" && n.State != "CLOUD": // like a replay, the model keeps cloud nodes always on
 				return "State of nodes in slurm.conf"
 			case n.CoreSpecCount > 0 || n.CPUSpecList != "":
 				return "specialized cores of nodes"
@@ -163,7 +163,7 @@ var configurationRules = []func(*slurmmodel.Config) string{
 		}
 		threads := func(n hpc.Node) bool { return n.ThreadsPerCore > 1 && n.CPUs != n.Sockets*n.CoresPerSocket }
 		if strings.Contains(params, "CR_CPU") && slices.ContainsFunc(c.Nodes, threads) {
-			return "SelectTypeParameters=CR_CPU with threads" // where each CPU is a core, it gives out cores
+			return "SelectTypeParameters=CR_CPU with threads" // if each CPU is a core, CR_CPU allocates cores
 		}
 		return ""
 	},

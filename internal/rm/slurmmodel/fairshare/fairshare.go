@@ -114,8 +114,8 @@ type FairShare struct {
 	resets   resets
 }
 
-// New returns the computation for a slurmctld that starts at the second start without usage in its
-// state files. lastReset is the second of the last reset of usage from the state file
+// New returns the computation for a slurmctld that starts without usage in its state files. start is
+// the second of its start. lastReset is the second of the last reset of usage, from the state file
 // priority_last_decay_ran; 0 without this file.
 func New(a *accounts.Accounts, s Settings, start, lastReset int64) *FairShare {
 	f := &FairShare{settings: s, accounts: a, decay: 1, powers: map[int64]float64{}}
@@ -138,8 +138,8 @@ func New(a *accounts.Accounts, s Settings, start, lastReset int64) *FairShare {
 // Last returns the second of the last run; 0 before the first one.
 func (f *FairShare) Last() int64 { return f.last }
 
-// Run is a run of the decay thread at the second now (_decay_thread). jobs are all jobs that slurmctld
-// knows, in the order of its list; a run may go through them twice.
+// Run is a run of the decay thread at a second (_decay_thread). jobs are all jobs that slurmctld knows,
+// in the order of its list; a run may go through them twice.
 func (f *FairShare) Run(now int64, jobs iter.Seq[Job]) {
 	if f.resets.due(now) {
 		f.reset()

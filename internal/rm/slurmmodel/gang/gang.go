@@ -50,7 +50,7 @@ type partition[J any] struct {
 type Scheduler[J comparable] struct {
 	Actions[J]
 
-	partitions []*partition[J] // of the configuration
+	partitions []*partition[J] // in the configuration's order
 	order      []*partition[J] // those of high tiers first, once they are sorted
 	evicted    []J
 }

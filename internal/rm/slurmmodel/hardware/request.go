@@ -36,8 +36,8 @@ type Request struct {
 	MaxNodes int
 	// Required are the nodes that the job names; nil for none.
 	Required nodeset.Set
-	// Switches is the number of leaf switches that the job asks for; 0 for any. Patient says that it still
-	// waits for them.
+	// Switches is the number of leaf switches that the job asks for; 0 for any. Patient says that the job
+	// still waits for so few.
 	Switches int
 	Patient  bool
 	// LeastLoaded says that the job's partition has LLN=YES.

@@ -5,7 +5,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Accrue lets a pending job begin to gain age, at the second now, if the limits allow it
+// Accrue lets a pending job begin to gain age, at a second, if the limits allow it
 // (acct_policy_handle_accrue_time). slurmctld calls it for each pending job whenever it builds the
 // queue. It returns how many tasks of an array become jobs of their own and gain age from now on; the
 // caller sets their Accrue to now.

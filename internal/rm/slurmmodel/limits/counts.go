@@ -121,8 +121,8 @@ func addAll(to, amounts tres.Vector) {
 	}
 }
 
-// Finish takes a job that ends from the counts, at the second now, and charges the rest of its usage
-// (acct_policy_job_fini). end is the second of its end.
+// Finish takes a job that ends from the counts, and charges the rest of its usage
+// (acct_policy_job_fini). now is the current second, and end the second of its end.
 func (l *Limits) Finish(j *Job, now, end int64) {
 	if !l.counts(j) {
 		return

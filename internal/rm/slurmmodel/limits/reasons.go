@@ -67,8 +67,8 @@ func IsLimit(r slurmspec.Reason) bool {
 		strings.HasPrefix(name, "Max") && (strings.HasSuffix(name, "PerAccount") || strings.HasSuffix(name, "PerUser")))
 }
 
-// kind is a kind of limits on TRES. The name of a reason is before, the resource and behind, except for
-// the names in others.
+// kind is a kind of limits on TRES. The name of a reason is the resource between the texts before and
+// behind, except for the names in others.
 type kind struct {
 	before, behind string
 	others         map[string]string // by the resource

@@ -126,7 +126,7 @@ func truncate(priority float64) uint32 {
 	return uint32(priority)
 }
 
-// Of returns the parts of a job's priority at the second now, in the partition of index Own.
+// Of returns the parts of a job's priority at a second, in the partition of index Own.
 func (s *Settings) Of(j *Job, c Cluster, now int64) Parts {
 	p := Parts{Nice: j.Nice, Site: j.Site}
 	p.Age = s.age(j.Accrue, now) * s.Age

@@ -217,8 +217,8 @@ func (l *List) Tick(now int64) (begins, changed bool) {
 	return begins, changed
 }
 
-// Purge is the work of every thirty seconds (job_resv_check). It removes the reservations that have ended, and
-// returns them. used reports whether jobs run in one.
+// Purge is the work of every thirty seconds (job_resv_check). It removes the reservations that have
+// ended, and returns them. used reports whether jobs run in a reservation.
 func (l *List) Purge(now int64, used func(*Reservation) bool) (gone []*Reservation) {
 	l.all = slices.DeleteFunc(l.all, func(r *Reservation) bool {
 		if r.End >= now {

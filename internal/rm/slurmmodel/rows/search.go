@@ -100,7 +100,7 @@ func spare[T any](t *Table, own int, used, except Cores, result T, try Try[T]) T
 	return result
 }
 
-// prepare returns the rows of its own partition that the job tries.
+// prepare returns the rows of the job's own partition that the job tries.
 func (t *Table) prepare(rows []row, s Search) []row {
 	if len(rows) > 1 && (!s.ByQOS || s.Stopped != nil) {
 		sort(rows)
@@ -109,7 +109,7 @@ func (t *Table) prepare(rows []row, s Search) []row {
 	switch last := &rows[count-1]; {
 	case s.ByQOS && !s.Extra:
 		count--
-	// The row gets the cores of all jobs but those that stop, and is not tried where jobs share none.
+	// The row gets the cores of all jobs except those that stop. It is not tried where jobs share no cores.
 	case s.Stopped != nil:
 		if last.used == nil {
 			last.used = nodeset.New(t.cores)

@@ -72,7 +72,7 @@ func (f *fitting) filter(k int) {
 	}
 }
 
-// setLimit limits the job's resources on the node (_set_max_gres); have are those that it has elsewhere already.
+// setLimit limits the job's resources on the node (_set_max_gres). have is how many it already has on other nodes.
 func (x *filter) setLimit(have int) {
 	f, d, r := x.fitting, x.d, x.p.t.request
 	sockets := max(1, r.SocketsPerNode)

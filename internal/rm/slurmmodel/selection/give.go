@@ -154,8 +154,8 @@ func (m *Machine) giveTasks(t *test, p *Part, d *DeviceRequest) {
 	m.giveAny(t, p, d, tasks*d.PerTask-have)
 }
 
-// giveShare gives a job up to a number of the resources for the whole job, close to its cores. If there
-// are none, it gives one from another socket (_set_job_bits1). It returns how many.
+// giveShare gives a job resources for the whole job that are close to its cores, up to a number. If
+// there are none, it gives one from another socket (_set_job_bits1). It returns how many.
 func (m *Machine) giveShare(t *test, p *Part, d *DeviceRequest, most int) int {
 	if d.CPUsPer > 0 {
 		most = min(most, p.countCores()*m.Nodes[p.Node].Threads/d.CPUsPer)
@@ -190,8 +190,8 @@ func (m *Machine) giveEvenly(t *test, p *Part, d *DeviceRequest, want int) (have
 	return have
 }
 
-// giveClose gives a job up to a number of the resources for the whole job, but at least one, since
-// 24.11. It returns how many.
+// giveClose gives a job resources for the whole job, up to a number, but at least one, since 24.11. It
+// returns how many.
 func (m *Machine) giveClose(t *test, p *Part, d *DeviceRequest, most int) int {
 	if d.CPUsPer > 0 {
 		per := m.Nodes[p.Node].Threads
@@ -207,7 +207,7 @@ func (m *Machine) giveClose(t *test, p *Part, d *DeviceRequest, most int) int {
 }
 
 // giveSockets gives a job what it asks for of each socket since 24.11 (_set_sock_bits). If its cores are on
-// too few sockets, others with free resources count, too; if on too many, those without free ones do not.
+// too few sockets, it also takes sockets with free resources; if on too many, it leaves out sockets without.
 func (m *Machine) giveSockets(t *test, p *Part, d *DeviceRequest) {
 	used, count := make([]bool, len(p.cores)), 0
 	for s, cores := range p.cores {
@@ -264,7 +264,7 @@ func (p *Part) countCores() (sum int) {
 	return sum
 }
 
-// giveAny gives a job up to a number of resources of a node, from any socket. It returns how many.
+// giveAny gives a job resources of a node, up to a number, from any socket. It returns how many.
 func (m *Machine) giveAny(t *test, p *Part, d *DeviceRequest, most int) int {
 	have := m.give(t, p, d, most, m.stride)
 	for s := range m.Nodes[p.Node].Sockets {
@@ -273,7 +273,7 @@ func (m *Machine) giveAny(t *test, p *Part, d *DeviceRequest, most int) int {
 	return have
 }
 
-// give gives a job up to a number of resources of one socket of a node. The socket m.stride stands for
+// give gives a job resources of one socket of a node, up to a number. The socket m.stride stands for
 // resources close to no socket. It returns how many.
 func (m *Machine) give(t *test, p *Part, d *DeviceRequest, most, socket int) (have int) {
 	width := m.stride + 1

@@ -17,7 +17,7 @@ type offered struct {
 	unfiltered int
 }
 
-// limit lowers the number that the job may use. It reports whether there is a limit that is lower than the present one.
+// limit lowers the number that the job may use to a limit. It reports whether the limit is lower than that number.
 func (o *offered) limit(most int) bool {
 	lower := most > 0 && (o.most == 0 || most < o.most)
 	if lower {

@@ -333,8 +333,8 @@ func (p *pick) betterLeaf(s *switches, leaf, best int) int {
 	return best
 }
 
-// compareSwitches returns a number above 0 if switch i fits the rest of the job better than j, and
-// below 0 if it fits worse. fits says whether i suffices, or the switch above i that decided.
+// compareSwitches returns a number above 0 if switch i fits the rest of the job better than j, and below 0 if
+// it fits worse. fits says whether the switch that decided for i suffices: i or one above it.
 func (p *pick) compareSwitches(s *switches, i, j int) (better int, fits bool) {
 	suffices := func(i int) bool { return s.nodes[i] >= p.nodes && (!p.m.Since2411 || s.cpus[i] >= p.cpus) }
 	for {

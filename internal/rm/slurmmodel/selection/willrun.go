@@ -121,7 +121,7 @@ func (x *Tester) leave(full *tally, job Running) {
 }
 
 // endBefore returns the end after which a job can start: the end of the last job that left in the
-// forecast, or (in 26.05) of the last of these that had nodes of the job.
+// forecast. In 26.05 only jobs with nodes of the waiting job count.
 func endBefore(h *Horizon, w *windows.Walk[Running], a *Allocation) int64 {
 	last := w.Last
 	if h.Since2605 {
