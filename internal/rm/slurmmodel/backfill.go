@@ -126,8 +126,8 @@ func (c *cycle) passOver(rest []record) {
 	}
 }
 
-// judge notes what the cycle does with a job. If the job has several partitions, the partition counts
-// in which it is planned, or else the first one.
+// judge notes what the cycle does with a job. If the job has several partitions, the one in which it
+// is planned counts, or else the first one.
 func (c *cycle) judge(j *job, what rm.Backfill) {
 	if j.judged != c.e.cycles || what == rm.Planned {
 		j.judged, j.backfill = c.e.cycles, what
@@ -291,7 +291,7 @@ func (t *trial) task() next {
 	}
 }
 
-// limits sets the time for which the job plans: its own limit or its partition's; a year if neither has one.
+// limits sets the time for which the job plans: the lower limit of its own and its partition's; without both a year.
 func (t *trial) limits() {
 	j := t.job
 	t.limit = j.part.maxMinutes

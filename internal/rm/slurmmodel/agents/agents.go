@@ -13,8 +13,8 @@ const (
 	// Nap is how long an agent's watchdog sleeps before it looks for answers the first time (_wdog). If
 	// nodes answer at once, an agent keeps its threads that long.
 	Nap = 5 * time.Millisecond
-	// most is the number of threads of all agents (MAX_SERVER_THREADS). Each agent has fanout threads that
-	// send (AGENT_THREAD_COUNT), and own other threads.
+	// most is the number of threads of all agents (MAX_SERVER_THREADS), fanout the number of threads with
+	// which one agent sends (AGENT_THREAD_COUNT), and own the number of its other threads.
 	most, fanout, own = 256, 10, 2
 	// many is the number of agents up to which messages of nodes cause passes (LOTS_OF_AGENTS_CNT).
 	many = 50

@@ -114,9 +114,9 @@ func (t *Table) Restrict(set selection.Bits, start, end int64) (later int64) {
 	return later
 }
 
-// Skip passes over tries that would find too few nodes. The first try begins at first. Each needs least
-// able nodes, of those in the last question to Restrict, for span seconds. It returns when the first
-// try begins that finds enough, or the last try of all.
+// Skip passes over tries that would find too few nodes. The first try begins at an instant. Each
+// needs a number of able nodes, of those in the last question to Restrict, for span seconds. It returns
+// when the first try begins that finds enough, or the last try of all.
 func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 	copy(t.able, t.all)
 	t.able.And(able)
@@ -135,7 +135,7 @@ func (t *Table) Skip(able selection.Bits, least int, first, span int64) int64 {
 }
 
 // lacks returns the last interval in which a try would begin that finds too few able nodes free until
-// end; -1 if a try that begins in the interval at finds enough.
+// end; -1 if a try that begins in the given interval finds enough.
 func (t *Table) lacks(at int, end int64, least int) int {
 	copy(t.set, t.able)
 	for k := at; k < len(t.list) && t.list[k].begin <= end; k++ {
@@ -152,8 +152,8 @@ func (t *Table) lacks(at int, end int64, least int) int {
 	return -1
 }
 
-// next returns the interval in which a try may find more nodes than a try from interval at to end; -1
-// for none. It has a node that the interval before lacks.
+// next returns the interval in which a try may find more nodes than a try from the given interval to
+// end; -1 for none. It has a node that the interval before lacks.
 func (t *Table) next(at int, end int64) int {
 	for k, last := at, len(t.list)-1; k < last; k++ {
 		if grows(t.all, t.all, t.list[k].free, t.list[k+1].free) {
