@@ -291,7 +291,7 @@ func (t *trial) task() next {
 	}
 }
 
-// limits sets the time for which the job plans: the lower limit of its own and its partition's; without both a year.
+// limits sets the time for which the job plans: the lower of its own and its partition's limit, or a year.
 func (t *trial) limits() {
 	j := t.job
 	t.limit = j.part.maxMinutes

@@ -47,7 +47,7 @@ func (e *Engine) usesReservation(r *reservations.Reservation) bool {
 }
 
 // leaveReservation takes a reservation that is gone from its jobs. Pending jobs are held, unless the
-// reservation has the flag that forbids it (_clear_job_resv).
+// reservation's flags forbid that (_clear_job_resv).
 func (e *Engine) leaveReservation(r *reservations.Reservation) {
 	e.touch()
 	for _, j := range e.list {
