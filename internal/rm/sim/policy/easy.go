@@ -13,7 +13,7 @@ type easy struct {
 	queue   sim.Queue // the jobs after the head
 	head    *sim.Job  // the priority job, which does not fit; nil if none waits
 	shadow  hpc.Time  // when the head will fit
-	extra   int       // processors that it will leave over then
+	extra   int       // processors that the head will leave over then
 }
 
 // EASY is the aggressive backfilling of Lifka ("The ANL/IBM SP Scheduling System", JSSPP 1995).
