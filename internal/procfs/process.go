@@ -41,7 +41,7 @@ func Process(pid int) Stat { return readStat(fmt.Sprintf("/proc/%d/stat", pid)) 
 func Task(pid, tid int) Stat { return readStat(fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid)) }
 
 func readStat(path string) Stat {
-	line, _ := os.ReadFile(path) // an error means that it is gone
+	line, _ := os.ReadFile(path) // an error means that the process or thread is gone
 	return parseStat(line)
 }
 
@@ -132,7 +132,7 @@ func Sleeps(pid, tid int) (count int64, ok bool) {
 	return count, err == nil
 }
 
-// statusFrom returns a status file from a field's value to the end.
+// statusFrom returns the text of a status file from a field's value on.
 func statusFrom(path, field string) []byte {
 	status, _ := os.ReadFile(path)
 	_, rest, _ := bytes.Cut(status, []byte("\n"+field))
@@ -154,7 +154,7 @@ func ThreadsOf(uid int) (count uint64) {
 	return count
 }
 
-// Name returns the name of a thread. That of a process is its first thread's.
+// Name returns the name of a thread. The name of a process is the name of its first thread.
 func Name(pid, tid int) string { return readWord(pid, tid, "comm") }
 
 // WaitChannel returns the function of the kernel in which a thread sleeps; "" if it does not sleep or
