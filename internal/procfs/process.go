@@ -88,7 +88,7 @@ func Processes() map[int]Stat {
 
 // TaskStates returns the states of the threads of a process, each a letter of [Stat].
 func TaskStates(pid int) (states []byte) {
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)) // the pattern is right
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)) // the pattern is valid
 	for _, f := range files {
 		if s := readStat(f); s.State != 0 {
 			states = append(states, s.State)
@@ -100,7 +100,7 @@ func TaskStates(pid int) (states []byte) {
 // Delay returns for how long the threads of a process have waited for a CPU (schedstat); 0 if the
 // kernel does not say it.
 func Delay(pid int) (sum time.Duration) {
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid)) // the pattern is right
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid)) // the pattern is valid
 	for _, f := range files {
 		text, _ := os.ReadFile(f)
 		if fields := bytes.Fields(text); len(fields) > 1 {
@@ -141,7 +141,7 @@ func statusFrom(path, field string) []byte {
 
 // ThreadsOf returns the number of threads of a user's processes.
 func ThreadsOf(uid int) (count uint64) {
-	files, _ := filepath.Glob("/proc/[0-9]*/status") // the pattern is right
+	files, _ := filepath.Glob("/proc/[0-9]*/status") // the pattern is valid
 	for _, path := range files {
 		ids := bytes.Fields(statusFrom(path, "Uid:"))
 		if len(ids) == 0 || string(ids[0]) != strconv.Itoa(uid) {

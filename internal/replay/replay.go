@@ -120,16 +120,16 @@ type player struct {
 }
 
 // Rigid plays the workload with every job at its recorded submit time. It returns when every job
-// has ended. After an error, also ctx's, the result and the recorder have everything that happened
-// before it.
+// has ended. After an error, including ctx's, the result and the recorder have everything that
+// happened before the error.
 func Rigid(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, recorder Recorder,
 	opts Options) (Result, error) {
 	return Play(ctx, manager, w, NewRigid(w), recorder, opts)
 }
 
 // Play plays the workload with a controller. It returns when every submitted job has ended and no
-// decision of the controller is open. After an error, also ctx's, the result and the recorder have
-// everything that happened before it.
+// decision of the controller is open. After an error, including ctx's, the result and the recorder
+// have everything that happened before the error.
 func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, controller Controller,
 	recorder Recorder, opts Options) (Result, error) {
 	if opts.DrainLimit == 0 {

@@ -10,7 +10,7 @@
 // protocol. The driver's part of it is:
 //
 //   - The driver counts as one more running thread while it works. In [Clock.Wait] it does
-//     not. Wait returns when the driver's own next event is due, when a managed process has
+//     not count. Wait returns when the driver's own next event is due, when a managed process has
 //     sent the driver something, or when Notify or Interrupt was called.
 //   - The driver calls [Clock.Touch] before it writes to a managed process, and
 //     [Clock.TouchSignal] before it signals one.

@@ -217,7 +217,7 @@ func (c *Cluster) nodes() (members, error) {
 // inService reports whether jobs may start on a node in this state now, or when it is free.
 // Reserved nodes count as in service: their reservation says how long they are taken.
 func inService(state string) bool {
-	if strings.HasSuffix(state, "*") { // it does not answer
+	if strings.HasSuffix(state, "*") { // the node does not answer
 		return false
 	}
 	return slices.Contains([]string{"idle", "allocated", "mixed", "completing", "planned", "reserved", "maint"},

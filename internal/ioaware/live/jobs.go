@@ -66,7 +66,7 @@ const (
 	infinite number = 1<<63 - 1
 )
 
-// Special numbers of older releases: INFINITE and NO_VAL of 32 and 64 bits (slurm.h).
+// marks are special numbers of older releases: INFINITE and NO_VAL of 32 and 64 bits (slurm.h).
 var marks = map[json.Number]number{
 	"4294967295": infinite, "4294967294": unset, "18446744073709551615": infinite, "18446744073709551614": unset,
 }

@@ -152,7 +152,7 @@ func (c *Collectl) Line(line string) (x Sample, none bool, err error) {
 	if zone == nil {
 		zone = time.UTC
 	}
-	at, err := time.ParseInLocation("20060102 15:04:05", words[c.date]+" "+words[c.clock], zone) // this also reads fractions of seconds
+	at, err := time.ParseInLocation("20060102 15:04:05", words[c.date]+" "+words[c.clock], zone) // reads fractions, too
 	if err != nil || at.Unix() <= 0 || at.Unix() > maxSeconds {
 		return x, false, fmt.Errorf("%.40q: not a time (want 20240305 12:00:00)", words[c.date]+" "+words[c.clock])
 	}

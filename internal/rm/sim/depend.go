@@ -185,7 +185,7 @@ func (e *Engine) look(g *needs, list []link) {
 }
 
 // correspond turns aftercorr into afterok on the task with the same index as the waiting task. If
-// slurmctld no longer has that task, the dependency is on the whole array.
+// there is no such task, or slurmctld has forgotten it, the dependency is on the whole array.
 func (c *condition) correspond(e *Engine) {
 	c.kind = "afterok"
 	if c.needs.task < 0 {

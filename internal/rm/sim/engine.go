@@ -191,7 +191,7 @@ func (e *Engine) take() []rm.Event {
 }
 
 // schedule asks the policy about the changes and the arrivals of this instant. If ctx is cancelled
-// during many arrivals, schedule skips the others and returns ctx's error.
+// during many arrivals, schedule leaves the others in e.arrivals and returns ctx's error.
 func (e *Engine) schedule(ctx context.Context) error {
 	const often = 64
 	asked := false

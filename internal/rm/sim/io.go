@@ -15,8 +15,8 @@ func (e *Engine) shareFileSystems() (err error) {
 	return err
 }
 
-// beginIO puts a job that starts under the model of bandwidths, if it does I/O. A preset job is
-// left out: its end is given, and it takes no bandwidth from other jobs.
+// beginIO puts a job that starts under the model of bandwidths, if it does I/O. A job with a given
+// end (EndAt), such as a preset job, is left out: it takes no bandwidth from other jobs.
 func (e *Engine) beginIO(j *Job) {
 	if len(j.of.job.IO) == 0 || e.machine.io == nil || j.of.job.EndAt != 0 {
 		return

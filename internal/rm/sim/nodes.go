@@ -61,7 +61,7 @@ type nodes struct {
 	m         *Machine
 	cluster   Cluster
 	list      []node
-	full      []interval // for each node, an interval in which jobs have all its processors, if there is one
+	full      []interval // for each node, the first interval in which one job has all its processors, if there is one
 	index     map[string]int
 	resources []string           // names of resources: "cpu", "mem", then generic resources
 	largest   map[*Partition]int // the largest number of processors of a node
@@ -361,7 +361,7 @@ func (n *nodes) move(j *Job, due hpc.Time) {
 	}
 }
 
-// findFull stores the first interval in which all of a node's processors are in use. It is called
+// findFull stores the first interval in which one job has all of a node's processors. It is called
 // when the node's stays have changed.
 func (n *nodes) findFull(node int32) {
 	n.ready = ready{}

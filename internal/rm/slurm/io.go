@@ -28,8 +28,8 @@ func newTransfers(j *jobs, systems []hpc.FileSystem) (*transfers, error) {
 	return t, err
 }
 
-// decides reports whether the model decides when a job ends. It does not for a preset job: its end
-// is given, and it takes no bandwidth from other jobs.
+// decides reports whether the model decides when a job ends. It does not for a job with a given end
+// (EndAt), such as a preset job: such a job takes no bandwidth from other jobs.
 func (t *transfers) decides(job *hpc.Job) bool {
 	return t.model != nil && len(job.IO) > 0 && job.EndAt == 0
 }

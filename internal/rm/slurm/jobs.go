@@ -30,7 +30,7 @@ type jobs struct {
 	byID        map[string]*submission
 	byNumber    map[uint32]*instance
 	running     map[uint32]bool
-	orphans     map[uint32][]jobcomp.Record // records that came before the answer to the job's submission, by Slurm's number of the job
+	orphans     map[uint32][]jobcomp.Record // records before the answer to a submission, by Slurm's number of the job
 	priorities  []uint32                    // jobs to ask slurmctld about ([jobs.askForPriority])
 	records     *jobcomp.Stream
 	// nodes play the running jobs.

@@ -328,8 +328,8 @@ func ReadAccounts(cluster string, list func(args ...string) (string, error)) (*A
 	return known, nil
 }
 
-// DeclaredAccounts returns the accounts that commands for sacctmgr declare. They have no numbers,
-// because no slurmdbd runs.
+// DeclaredAccounts returns the accounts that commands for sacctmgr declare. They lack slurmdbd's
+// numbers.
 func DeclaredAccounts(set *associations.Set) *Accounts {
 	known := &Accounts{of: map[owner][]int{}, defaults: map[string]string{}, qos: map[string]qos{}}
 	// Each account comes before the accounts below it, even if a command has moved it.

@@ -64,7 +64,7 @@ type Network struct {
 	pipe     int
 
 	conns    map[int]*conn
-	queue    []*request // wait for a free connection
+	queue    []*request // requests that wait for a free connection
 	patience time.Duration
 	open     int // requests under way
 	mostOpen int // the largest allowed number of requests under way

@@ -225,7 +225,7 @@ func DecodePrologLaunch(v Version, body []byte) (*PrologLaunch, error) {
 type prologFields struct {
 	partition   bool
 	output      bool // the paths of standard error and output
-	userName    bool // which newer versions take from the credential
+	userName    bool // the user's name, which newer versions take from the credential
 	stepManager bool // the job's records, which only a node that manages the job's steps gets
 }
 
