@@ -230,10 +230,10 @@ func SupportedSeries() string {
 	return strings.Join(names, " or ")
 }
 
-// InstallCommand returns two commands that install the requirements: with packages of Debian and
-// its derivatives, and without root. The first command leaves out recommended packages, which
-// include slurmd and a configured database server. On other systems the advice is a copy of the
-// store.
+// InstallCommand returns a text with two commands that install the requirements. The first installs
+// packages of Debian and its derivatives; the second needs no root. The first leaves out
+// recommended packages, which include slurmd and a configured database server. On other systems the
+// advice is a copy of the store.
 func InstallCommand(reqs []Requirement) string {
 	command, option := storeCommand(reqs)
 	if _, err := exec.LookPath("apt-get"); err != nil {
@@ -602,8 +602,8 @@ func isExecutable(path string) bool {
 // askScript runs a program of Slurm for its version. Most of them read a slurm.conf first. slurmdbd
 // looks for its slurmdbd.conf beside it, and refuses a file that other users can read. The script's
 // first argument is the directory for both files. The script makes and removes this directory. The
-// second is Slurm's plugin directory, or empty. The script runs in a session of its own, so that it
-// removes the directory even if this program is killed.
+// second argument is Slurm's plugin directory, or empty. The script runs in a session of its own,
+// so that it removes the directory even if this program is killed.
 const askScript = `
 umask 077
 dir=$1
