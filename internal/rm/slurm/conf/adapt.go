@@ -178,7 +178,7 @@ func Adapt(cluster *Cluster, release slurmspec.Release, env Environment) (*Adapt
 	return a.out, nil
 }
 
-// hidePrivate removes text of files outside the cluster's directory.
+// hidePrivate removes text of files outside the cluster's directory from changes and warnings.
 func (a *adapter) hidePrivate() {
 	for _, list := range [][]Change{a.out.Changes, a.out.Upgrade} {
 		for i := range list {
