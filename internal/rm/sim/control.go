@@ -54,8 +54,8 @@ var (
 	errMoves   = errors.New("the job does I/O, and ends when it has moved its data")
 )
 
-// carryOut carries out a command to a submission. It returns an error if the command applies to
-// none of the tasks.
+// carryOut carries out a command to a submission. It returns an error if the command applies to no
+// task of it.
 func (e *Engine) carryOut(s *submission, c rm.Command) error {
 	switch {
 	case c.Kind == rm.Cancel && s.open == 0: // nothing to do

@@ -18,12 +18,12 @@ type Policy interface {
 	Schedule()
 }
 
-// Queued is a [Policy] that shows its queue. The engine then knows which jobs wait for resources, and
-// which for jobs before them ([rm.Outcome.First]).
+// Queued is a [Policy] that shows its queue. The engine then knows which jobs wait for resources,
+// and which wait for jobs ahead of them ([rm.Outcome.First]).
 type Queued interface {
-	// Queue calls yield with waiting jobs in the order in which the policy looks at them, until yield
-	// returns false: all of them, or only the first one if others cannot start before it has a
-	// reservation or a start.
+	// Queue calls yield with waiting jobs, in the order in which the policy looks at them, until yield
+	// returns false. It yields all waiting jobs, or only the first if no other job can start until the
+	// first has started or has a reservation.
 	Queue(yield func(*Job) bool)
 }
 
