@@ -133,7 +133,7 @@ func (c *Cluster) do(ctx context.Context, method, path string, body, to any) err
 	return nil
 }
 
-// reason returns what an answer says of an error.
+// reason returns the reason that an answer gives for an error.
 func reason(text []byte) string {
 	var f fault
 	if json.Unmarshal(text, &f) != nil || f.Error.Type == "" {
@@ -184,7 +184,7 @@ type hit struct {
 	Sort   []any           `json:"sort"`
 }
 
-// search asks for jobs or aggregations. An answer of a part of the shards is an error.
+// search asks for jobs or aggregations. It is an error if only some of the shards answer.
 func (c *Cluster) search(ctx context.Context, body map[string]any) (*found, error) {
 	var f found
 	if err := c.do(ctx, http.MethodPost, "/"+url.PathEscape(c.index)+"/_search", body, &f); err != nil {

@@ -42,8 +42,8 @@ type Options struct {
 	Engines int
 	// Threads is how many processors one engine uses; 0 means all.
 	Threads int
-	// Quick is the processor time after which a question leaves the quick lane, not before as much time
-	// has passed, and not later than after 4 times as much; 0 means 300 ms.
+	// Quick is the processor time after which a question leaves the quick lane; 0 means 300 ms. The
+	// question stays at least as long by the clock, and at most 4 times as long.
 	Quick time.Duration
 	// Limit bounds a question, its waiting included; 0 means 10 s.
 	Limit time.Duration

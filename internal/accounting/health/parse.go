@@ -208,9 +208,9 @@ var sections = []struct {
 	{"Pending RPC", inRest},
 }
 
-// ParseText reads the output of sdiag without options, of any release. It has the means of cycles as
-// whole numbers, so the sums are a little too small: a difference of two is exact to the number of
-// cycles since midnight, in microseconds or jobs.
+// ParseText reads the output of sdiag without options, of any release. That output has the means of
+// cycles as whole numbers, so the sums that are computed from them are a little too small. The difference
+// of two sums is wrong by at most the number of cycles since midnight, in microseconds or jobs.
 func ParseText(text []byte) (*rm.Statistics, error) {
 	s := &rm.Statistics{}
 	var mean means
@@ -309,8 +309,8 @@ func addRPC(byName map[string]rm.Requests, line string) error {
 	return nil
 }
 
-// instant takes a line with the time of the output, or since when it counts, in seconds, and tells whether
-// it is one.
+// instant reads a line that has the time of the output, or the time since which sdiag counts, in
+// seconds. It reports whether the line is one of these.
 func instant(line string, at, since *int64) (is bool, err error) {
 	m := instantSyntax.FindStringSubmatch(line)
 	if m == nil {
@@ -326,10 +326,10 @@ func instant(line string, at, since *int64) (is bool, err error) {
 	return true, nil
 }
 
-// means are those of the text: microseconds, and jobs.
+// means are the means in the text, in microseconds or jobs.
 type means struct{ cycle, depth, bfCycle, bfDepth, bfTried int64 }
 
-// multiply makes sums of the means, and durations of the microseconds in their place.
+// multiply turns the means into sums, and replaces microseconds by durations.
 func multiply(s *rm.Statistics, mean means) error {
 	for _, product := range []struct {
 		to             *int64

@@ -19,7 +19,7 @@ const (
 	// askTime bounds one sdiag. slurmctld answers it late when it is busy, and clients try for
 	// MessageTimeout, 10 s unless the site says otherwise.
 	askTime = 30 * time.Second
-	// endTime is for the pipes of an sdiag that was killed.
+	// endTime bounds the wait for the pipes of an sdiag that was killed.
 	endTime = time.Second
 	// mostOutput bounds what is read of sdiag's output, in bytes.
 	mostOutput = 16 << 20

@@ -21,7 +21,7 @@ type bucket struct {
 // group is the buckets of one aggregation within one bucket.
 type group struct {
 	list  []*bucket
-	total int64 // jobs in all buckets that have enough of them, with those behind the last place
+	total int64 // jobs in all buckets with enough jobs, also in the buckets beyond size
 }
 
 // key returns the bucket's own key.
@@ -58,8 +58,8 @@ func tooMany() error {
 		"Trying to create too many buckets. Must be less than or equal to: ["+strconv.Itoa(maxBuckets)+"]")
 }
 
-// level makes the buckets of one aggregation in all buckets of the one above, which index has by
-// their keys, and then those of its children.
+// level makes the buckets of one aggregation in all buckets of the aggregation above it, and then the
+// buckets of its children. The map above has the buckets of the aggregation above, by their keys.
 func (e *evaluation) level(n node, above map[string]*bucket) error {
 	found := above
 	if n.self.buckets != nil {
