@@ -84,7 +84,7 @@ type beyond struct {
 	MovedBytes  int64  `json:"moved_bytes,omitempty"`
 	WholeLine   bool   `json:"whole_line,omitempty"`
 	Lost        bool   `json:"lost,omitempty"`         // of a run after which the job was requeued
-	PreemptedBy string `json:"preempted_by,omitempty"` // of a run of a job of a run's: the workload's ID of another job
+	PreemptedBy string `json:"preempted_by,omitempty"` // in a replay: the workload's ID of the job that preempted this one
 	Waits       string `json:"waits,omitempty"`        // of a run's job, as document.WaitsText writes it
 }
 
