@@ -17,7 +17,7 @@ const (
 	mostFreshParts = 24
 	// mostGoneShare is the share of a part's rows that may be gone before the part is written anew: a twentieth.
 	mostGoneShare = 20
-	// fewParts is how many neighbours make one part if they have the rows of one together.
+	// fewParts is the least number of neighbours that are merged because one part has room for all their rows.
 	fewParts = 4
 	// closeRows is how many fresh rows [Store.Close] makes a part of. More would take too long.
 	closeRows       = 40_000
