@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// again keeps another record of a known ID, unless it is the same one again. What the record is, settle
-// decides when it knows all of them, because files may come in any order.
+// again keeps another record of a known ID, unless it repeats a known record. settle decides what
+// the record is when it knows all of them, because files may come in any order.
 func (e *built) again(b *Builder, r *Job, text string) error {
 	e.startFromSteps = false
 	for i := -1; i < len(e.others); i++ {
@@ -103,8 +103,8 @@ func (b *Builder) runs(e *built) error {
 	return b.checkTimes(&e.rec)
 }
 
-// looks returns the records of an ID, sorted, without those of which another record says more. ended is the
-// rule of those whose end the builder has seen without keeping the record.
+// looks returns the records of an ID, sorted, without records that another one supersedes. ended is
+// the rule for records of runs whose end the builder has seen in a record that it did not keep.
 func (b *Builder) looks(e *built, ended string) []Job {
 	list := append([]Job{e.rec}, e.others...)
 	e.others = nil
@@ -146,7 +146,7 @@ func (b *Builder) settleRecords() error {
 	return nil
 }
 
-// allEnded reports whether all tasks of a record of several have ended by records of their own.
+// allEnded reports whether all tasks of a record of several tasks have ended, by their own records.
 func (b *Builder) allEnded(r *Job) bool {
 	if r.ArrayJob == 0 || r.ArrayTask >= 0 {
 		return false
@@ -167,8 +167,8 @@ func (r *Job) resized() bool {
 // open reports whether the record was written before the job ended.
 func (r *Job) open() bool { return r.End == 0 && !r.State.Ended() }
 
-// supersede drops the records of which later ones say more: those of a job that waited or ran, if another
-// record has its end, and all but the last of those without an end. list is sorted.
+// supersede drops the records about which later ones say more: records of a job that waited or ran,
+// if another record has its end, and all records without an end but the last. list is sorted.
 func (b *Builder) supersede(list []Job) []Job {
 	last := -1 // of the open ones
 	for i := range list {
@@ -206,7 +206,8 @@ func (b *Builder) supersede(list []Job) []Job {
 	return kept
 }
 
-// startOrNever returns the start for an order in which a run precedes the time after it, in which the job waits again.
+// startOrNever returns the start, or [hpc.Never] if there is none. In this order a run precedes the
+// time after it, in which the job waits again.
 func (r *Job) startOrNever() hpc.Time {
 	if r.Start == 0 {
 		return hpc.Never
@@ -217,8 +218,8 @@ func (r *Job) startOrNever() hpc.Time {
 // sameOwner reports whether two records with the same ID can be of one job.
 func (r *Job) sameOwner(o *Job) bool { return r.User == "" || o.User == "" || r.User == o.User }
 
-// sawBefore reports whether the open record r is an earlier look at the run of ended, or at one before it:
-// nobody can submit or start a job again before it has ended.
+// sawBefore reports whether the open record r is an earlier look at the run of the record ended, or
+// at a run before that: nobody can submit or start a job again before it has ended.
 func (r *Job) sawBefore(ended *Job) bool {
 	switch {
 	case !r.sameOwner(ended):
@@ -262,8 +263,9 @@ func (r *Job) resize(next *Job) {
 		r.MovedBytes+min(next.MovedBytes, math.MaxInt64-r.MovedBytes)
 }
 
-// next adds the next record of an ID to the job of the one before: its next size, its next run, the same
-// run with a later end, or another job with the same number. It returns the job of the record.
+// next adds the next record of an ID to the job of the record before: as its next size, as its next
+// run, or as the same run with a later end. A record that is another job with the same number
+// becomes a job of its own. next returns the job of the record.
 func (b *Builder) next(before *built, r *Job) (*built, error) {
 	last := before.rec
 	last.Submit = before.lastSubmit
@@ -356,9 +358,9 @@ func compareKnowledge(a, b *Job) int {
 	return bytes.Compare(text(a), text(b))
 }
 
-// outsiders are jobs that ended, of which no record is kept, such as those that ended before the window:
-// another file may show them as they waited or ran. They can be many, so that only hashes of their IDs and
-// submissions are kept, and of their IDs and starts as negative numbers.
+// outsiders are jobs that ended and whose records are not kept, such as jobs that ended before the
+// window. Another file may show them as they waited or ran. They can be many, so only hashes are
+// kept: of the ID with the submission, and of the ID with the start as a negative number.
 type outsiders struct {
 	hashes []uint64
 	sorted bool
@@ -373,7 +375,7 @@ func hashOf(id string, submit hpc.Time) uint64 {
 	}{id, submit})
 }
 
-// add adds a job that ended before an instant, and no other one.
+// add adds a job if it ended before an instant.
 func (o *outsiders) add(id string, submit, end, before hpc.Time) {
 	if end != 0 && end <= before {
 		o.hashes, o.sorted = append(o.hashes, hashOf(id, submit)), false
@@ -391,7 +393,7 @@ func (o *outsiders) addRun(r *Job) {
 	}
 }
 
-// What stands behind the IDs of runs that were requeued, and of last runs.
+// Suffixes of the IDs, in hashes, of runs that were requeued, and of last runs.
 const requeuedMark, lastMark = " requeued", " last"
 
 // saw reports whether the run of an open record is known to have ended. A job that waits with the submission
@@ -410,8 +412,8 @@ func (o *outsiders) has(id string, submit hpc.Time) bool {
 	return found
 }
 
-// settleArrays reads the lists of tasks that have not started, and removes those of which another record
-// says more: their own, or a later one of such tasks.
+// settleArrays reads the lists of tasks that have not started, and removes the tasks about which
+// another record says more: their own record, or a later list.
 func (b *Builder) settleArrays() error {
 	waiting := make(map[uint32][]*built) // records of several tasks, by array
 	for _, e := range b.list {
@@ -456,8 +458,8 @@ func (b *Builder) settleArrays() error {
 	return nil
 }
 
-// claim removes from each record of waiting tasks of an array those that have a record of their own,
-// that ended before the window, or that a record has which says more.
+// claim removes tasks from each record of an array's waiting tasks: those that have a record of
+// their own, that ended before the window, or that are in another record which says more.
 func (b *Builder) claim(list []*built, own map[int][]hpc.Time) {
 	slices.SortFunc(list, func(x, y *built) int {
 		return cmp.Or(-cmp.Compare(x.rec.End, y.rec.End), cmp.Compare(len(x.tasks), len(y.tasks)),
@@ -484,7 +486,8 @@ func (b *Builder) claim(list []*built, own map[int][]hpc.Time) {
 	}
 }
 
-// readTasks reads the tasks of a record of several. It reports whether it can, and counts it otherwise.
+// readTasks reads the tasks of a record of several tasks. It reports whether it can, and counts the
+// record otherwise.
 func (b *Builder) readTasks(e *built) (usable bool, err error) {
 	r := &e.rec
 	if !strings.Contains(r.ArrayRest, cut) {

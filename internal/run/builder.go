@@ -512,7 +512,7 @@ func (r *taskRow) merge(o *rm.Outcome) {
 	if o.Eligible != 0 {
 		r.eligible = o.Eligible
 	}
-	if o.First != 0 && (r.start == 0 || o.First <= r.start) { // of an end it is that end
+	if o.First != 0 && (r.start == 0 || o.First <= r.start) { // in the event of an end, First may be that end
 		r.first = o.First
 	}
 	if o.NodeCount != 0 {

@@ -250,7 +250,8 @@ func (r *reader) readUsage() ([]hpc.Usage, error) {
 	return usage, nil
 }
 
-// usageLeft returns what remains at the window's start of usage that was even over a period.
+// usageLeft returns the share of a period's usage, if it was even over the period, that remains at
+// the window's start.
 func (o *Options) usageLeft(from hpc.Time, length time.Duration) float64 {
 	part := 1.0
 	if late := o.UsageSince.Sub(from); o.UsageSince != 0 && late > 0 {

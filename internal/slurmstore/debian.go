@@ -181,7 +181,7 @@ Acquire::Retries "1";
 `, a.dir, strings.Join(proxies.FindAllString(settings, -1), "\n"))
 }
 
-// index reads the index of a suite, and returns the versions of those of the packages that it has.
+// index reads the index of a suite, and returns the versions of the given packages that the suite has.
 func (a *apt) index(ctx context.Context, suite string, packages []string) (map[string]string, error) {
 	if err := a.write("etc/sources.list", a.source+suite+" main\n"); err != nil {
 		return nil, err
