@@ -51,7 +51,7 @@ const (
 	NoteArrayParts     = "array_in_parts"          // tasks of an array that cannot be one job with the others
 	NoteDependencyGone = "dependency_dropped"      // on jobs that had ended before the window
 	NoteFromAllocation = "request_from_allocation" // what the job asked for is not known: it asks for what it got
-	// options behind --wrap, which may be those of the wrapped command, are not read
+	// options behind --wrap are not read, because they may belong to the wrapped command
 	NoteWrapped      = "submit_line_wrapped"
 	NoteHetJob       = "het_job_component" // components of heterogeneous jobs are jobs of their own
 	NoteOtherCluster = "other_cluster"     // records of clusters that the options do not ask for
@@ -59,7 +59,7 @@ const (
 	NoteOtherRecord    = "other_record"
 	NoteEndFromElapsed = "end_from_elapsed"      // the end is not recorded: it is the start and the time that the job ran
 	NoteTRES           = "tres_not_requested"    // resources in ReqTRES that a request cannot have, such as burst buffers
-	NoteSuperseded     = "superseded_record"     // an earlier look at a job, of which another record says more
+	NoteSuperseded     = "superseded_record"     // an earlier look at a job about which another record says more
 	NoteResized        = "resized_run_folded"    // an earlier size of a job that became smaller or larger
 	NoteStep           = "step_left_out"         // steps of jobs that are not read, or of which only the job is asked for
 	NoteArrayList      = "array_tasks_from_line" // sacct has cut the list of tasks, and the command line has it
@@ -80,7 +80,7 @@ type Builder struct {
 	book workload.RuleBook
 
 	jobs    map[string]*built // by ID
-	list    []*built          // in the order of the source, and after settle in that of the submissions
+	list    []*built          // in the order of the source; after settle, in the order of the submissions
 	made    []*hpc.Job        // of them, while they may change
 	users   map[string]hpc.User
 	ended   outsiders // jobs that ended before the window

@@ -46,9 +46,8 @@ func (e *built) latest() *Job {
 	return &e.rec
 }
 
-// settle decides what the records of each ID are, and puts the jobs into the order of their
-// submissions, those of the same instant into that of their numbers. So it does not depend on the order
-// of the source.
+// settle decides what the records of each ID are. It sorts the jobs by their submissions and, if
+// these are equal, by their numbers. So the result does not depend on the order of the source.
 func (b *Builder) settle() error {
 	entries := b.list
 	b.list = make([]*built, 0, len(entries))
@@ -84,8 +83,8 @@ func (r *Job) compareSubmission(o *Job) int {
 	return cmp.Or(cmp.Compare(r.Submit, o.Submit), cmp.Compare(number, otherNumber), cmp.Compare(at, otherAt))
 }
 
-// runs makes a job of the records of an ID: looks at it while it waited and ran, its sizes, and its runs.
-// Runs that cannot be those of one job become jobs of their own.
+// runs makes a job of the records of an ID: looks at it while it waited and ran, its sizes, and its
+// runs. Runs that cannot belong to one job become jobs of their own.
 func (b *Builder) runs(e *built) error {
 	list := b.looks(e, NoteOutside)
 	if len(list) == 0 {
@@ -122,8 +121,8 @@ func (b *Builder) looks(e *built, ended string) []Job {
 	return b.supersede(list)
 }
 
-// settleRecords hands over the records that had to wait for others: those of jobs that had not ended, and
-// those of jobs that changed their size. Each run of a job is a record of its own.
+// settleRecords hands over the records that had to wait for others: records of jobs that had not
+// ended, and of jobs that changed their size. Each run of a job is a record of its own.
 func (b *Builder) settleRecords() error {
 	for _, e := range b.list {
 		list := b.looks(e, NoteSuperseded)
@@ -513,7 +512,7 @@ func (b *Builder) readTasks(e *built) (usable bool, err error) {
 // a number, so that the last one is not known ("1,4,7,1...%2").
 const cut = "..."
 
-// cutTasks returns the tasks of a list that was cut: those in it, and all behind them that the command
+// cutTasks returns the tasks of a list that was cut: the tasks in it, and all later ones that the command
 // line or the script asks for. ok is false if neither has a list that begins as the cut one does.
 func cutTasks(r *Job) (a hpc.Array, ok bool) {
 	listed, rest, _ := strings.Cut(r.ArrayRest, cut)
@@ -531,7 +530,7 @@ func cutTasks(r *Job) (a hpc.Array, ok bool) {
 	}
 	at := strings.LastIndexByte(listed, ',')
 	if at < 0 {
-		return a, false // a single range, of which the end is cut
+		return a, false // a single range whose end is cut
 	}
 	known, err := hpc.ParseArray(listed[:at])
 	if err != nil {

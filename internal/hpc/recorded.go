@@ -7,9 +7,9 @@ import (
 
 // Recorded is what happened to a job when its workload was recorded. Start, End, Nodes, Processors
 // and Priority belong to its last run, and Eligible is when the job might first start, before all
-// its runs. A time of 0 never came or is not known. For a job array, the eligible and start times
-// and the priority are those of the first task, the end time is that of the last task to end, the
-// state is that of all tasks (empty if they differ), and Processors are those of one task.
+// its runs. A time of 0 never came or is not known. For a job array, Eligible and Start are the
+// earliest of the tasks, Priority and Processors belong to the task that started first, End is the
+// end of the last task, and State is the state of all tasks (empty if they differ).
 type Recorded struct {
 	Eligible, Start, End Time
 	State                State
@@ -24,7 +24,7 @@ type Recorded struct {
 	// TaskEligible says when single tasks of a job array might first start, by task index, if they
 	// differ. If a task is not in it, this time never came or is not known.
 	TaskEligible map[int]Time
-	// TaskProcessors and TaskPriorities are those of single tasks that started, if they differ.
+	// TaskProcessors and TaskPriorities are the values of single tasks that started, if they differ.
 	TaskProcessors map[int]int
 	TaskPriorities map[int]uint32
 	// TaskStarts, TaskEnds and TaskNodes say when and where single tasks of a job array

@@ -366,7 +366,7 @@ func (r *taskRow) requeue(e *rm.Event) {
 	}
 	r.closeSegment(lost, rm.Requeue)
 	r.preempted(e.Outcome)
-	nodes, eligible := r.nodes, r.eligible // a requeue's outcome may be that of the job that waits again
+	nodes, eligible := r.nodes, r.eligible // the outcome of a requeue may be about the job that waits again
 	rare := r.rarely()
 	rare.restarts++
 	r.merge(e.Outcome)

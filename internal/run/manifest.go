@@ -175,7 +175,7 @@ type Cluster struct {
 	Processors int         `json:"processors"`
 	Partitions []Partition `json:"partitions,omitempty"`
 	Changes    []Change    `json:"config_changes,omitempty"`
-	// SchedulerParameters are those of slurm.conf when the run began.
+	// SchedulerParameters are the parameters in slurm.conf when the run began.
 	SchedulerParameters string `json:"scheduler_parameters,omitempty"`
 }
 

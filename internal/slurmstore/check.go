@@ -19,8 +19,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// daemonPaths are where a root may have slurmctld, best first. The first name is that of Debian's
-// daemon: with the emulator's package installed, slurmctld is the emulator.
+// daemonPaths are where a root may have slurmctld, best first. The first name is the name of
+// Debian's daemon: with the emulator's package installed, slurmctld is the emulator.
 var daemonPaths = []string{
 	"usr/sbin/slurmctld-wlm", "usr/sbin/slurmctld", "sbin/slurmctld", "usr/local/sbin/slurmctld", "usr/bin/slurmctld",
 	"opt/slurm/sbin/slurmctld", "opt/slurm/*/sbin/slurmctld",

@@ -54,8 +54,8 @@ func (s *Store) database() (Database, error) {
 	return Database(one), err
 }
 
-// InstallDatabase puts MariaDB and nss_wrapper into the store, from Debian or from what the request names.
-// The request's version is not looked at. Results and errors are those of [Store.Install].
+// InstallDatabase puts MariaDB and nss_wrapper into the store, from Debian or from what the request
+// names. The request's version is not looked at. Results and errors are as for [Store.Install].
 func (s *Store) InstallDatabase(ctx context.Context, req Request, hooks Hooks) (one Database, had bool, err error) {
 	if one, err = s.database(); !errors.Is(err, fs.ErrNotExist) {
 		return one, err == nil, err

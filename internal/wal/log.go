@@ -379,8 +379,8 @@ func (j *Log) begin(r *Pending) (*Pending, error) {
 	}
 }
 
-// Wait waits until the records are durable, and returns the number of the first one. Its errors are those of
-// [Log.Append].
+// Wait waits until the records are durable, and returns the number of the first one. It returns the
+// errors of [Log.Append].
 func (r *Pending) Wait() (first int64, err error) {
 	timer := time.NewTimer(r.j.opts.Patience)
 	defer timer.Stop()

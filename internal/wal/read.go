@@ -102,8 +102,8 @@ func (j *Log) NewReader(after int64) *Reader {
 	return &Reader{j: j, r: reader{next: after + 1}}
 }
 
-// Read returns the next records: at least one and at most n. It adds no record after the payloads
-// have reached the number of bytes. It waits until there is one or ctx ends. Numbers are missing
+// Read returns the next records: at least one and at most n. It adds no record once the payloads
+// have the given number of bytes. It waits until there is one or ctx ends. Numbers are missing
 // where [Open] moved the end of a segment away.
 func (r *Reader) Read(ctx context.Context, n int, bytes int) (records []Record, err error) {
 	for {

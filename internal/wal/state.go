@@ -35,9 +35,9 @@ const (
 	stateSegment = 4 << 20
 )
 
-// OpenState opens a directory, which it makes if it does not exist, and returns its last snapshot, or nil,
-// and the records since. The directory must be private (mode 0700). kind is that of [Options]. A last record
-// that was not written to its end is moved away ([State.Torn]); any other damage is an error.
+// OpenState opens a directory, which it makes if it does not exist, and returns its last snapshot, or
+// nil, and the records since. The directory must be private (mode 0700). kind is [Options.Kind]. A last
+// record that was not written to its end is moved away ([State.Torn]); any other damage is an error.
 func OpenState(dir, kind string) (s *State, snapshot []byte, records [][]byte, err error) {
 	s = &State{dir: dir, header: header(kind)}
 	defer func() {

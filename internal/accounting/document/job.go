@@ -60,7 +60,7 @@ type Job struct {
 	WaitParts           [len(waits.Sums{}.Parts)]Int
 
 	CPUs, Nodes, MemMiB, GPUs, Billing Int  // allocated
-	NodesCounted                       bool // the document has no number: Nodes are those of NodeList
+	NodesCounted                       bool // the document has no number: Nodes is counted from NodeList
 	ReqCPUs, ReqNodes, ReqMemMiB       Int  // asked for
 	ReqGPUs                            Int
 	CPUHours, GPUHours, NodeHours      Hours // allocated amount times Elapsed; 0 for a job that never ran

@@ -6,8 +6,8 @@
 // cardinality, weighted_avg), sort and search_after. 7.10 is the first with wildcards in any case
 // (case_insensitive). No script runs on the cluster.
 //
-// Elasticsearch's reference says which fields a request can use: those of the types keyword, date and
-// number. A text, as dynamic mapping makes of a string, has its values in a sub-field, .keyword.
+// Elasticsearch's reference says which fields a request can use: fields of the types keyword, date
+// and number. If dynamic mapping makes a text of a string, its values are in a sub-field, .keyword.
 package elastic
 
 import (

@@ -65,7 +65,7 @@ func (c *Cluster) known(ctx context.Context) (*fields, error) {
 	return f, nil
 }
 
-// ownAPI reports whether fields are those of this program's own API, which computes columns that
+// ownAPI reports whether the fields come from this program's own API, which computes columns that
 // documents do not have.
 func ownAPI(known map[string]map[string]capability) bool {
 	for _, name := range []string{"mem_mib", "node_hours", "exit_status", "limit_used", "script_bytes"} {

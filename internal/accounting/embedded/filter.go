@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/accounting/rollup"
 )
 
-// part is a part of a statement. Texts of users are in args alone.
+// part is a part of a statement. Texts of users are only in args.
 type part struct {
 	text string
 	args []any

@@ -77,7 +77,8 @@ func cellOf(value any) any {
 	return value
 }
 
-// clusterOf returns the cluster that a [Member] names, which may be that of the server that sent the document on.
+// clusterOf returns the cluster that a [Member] names. It may be the cluster of the server that
+// sent the document on.
 func clusterOf(member []byte) (json.RawMessage, error) {
 	var known struct {
 		Cluster json.RawMessage `json:"cluster"`
@@ -97,8 +98,8 @@ func insert(object []byte, name string, value json.RawMessage) []byte {
 	return b.Bytes()
 }
 
-// property is the mapping of a column. Malformed values are ignored, such as the Unknown that Slurm
-// writes for a time that it does not have. A keyword may have at most 32,766 bytes of UTF-8.
+// property is the mapping of a column. Malformed values are ignored, such as the Unknown that Slurm writes for a
+// time that it does not have. Long texts are not indexed, because a keyword may have at most 32,766 bytes of UTF-8.
 func property(c store.Column) map[string]any {
 	switch strings.Fields(c.Type)[0] {
 	case "BIGINT":

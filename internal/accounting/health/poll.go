@@ -33,7 +33,8 @@ type Poller struct {
 	Every   time.Duration
 	// Add keeps figures.
 	Add func(ctx context.Context, h store.Health) error
-	// Report gets the errors. A slurmctld that is away is reported once, and again when it answers.
+	// Report gets the errors. If slurmctld does not answer, this is reported once; that it answers
+	// again is reported, too.
 	Report func(err error)
 	// SetSize keeps the size of the cluster; nil if nobody wants it.
 	SetSize func(ctx context.Context, c store.Cluster) error

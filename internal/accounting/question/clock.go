@@ -9,7 +9,7 @@ type Clock struct {
 	From, Until time.Time
 }
 
-// mostChanges bounds the changes of a clock's offset that are followed: those of two centuries.
+// mostChanges bounds how many changes of a clock's offset are followed. Two centuries have fewer.
 const mostChanges = 500
 
 // Offset is a clock's offset from UTC before an instant; positive east of Greenwich.

@@ -13,8 +13,8 @@ type View struct {
 	Chosen      Filter
 	From, Until time.Time
 	Whole       bool // jobs without an end, too
-	// Edges divide the range of time. For the panel utilization the outermost ones are those of the range; for
-	// others they may lie outside of it.
+	// Edges divide the range of time. For the panel utilization the first and the last edge are the
+	// range's; for other panels they may lie outside of the range.
 	Edges []time.Time
 	Zone  *time.Location
 	By    string // column of the groups of the panel groups; empty for partition
@@ -181,7 +181,7 @@ func sumParts() (list []Measure) {
 	return list
 }
 
-// Panels are those of the dashboards, by their names, except for the table of jobs.
+// Panels are the panels of the dashboards, by their names, except for the table of jobs.
 var Panels = map[string]*Panel{
 	"summary": about(fixed(), countJobs, countFailed, Measure{Kind: Distinct, Column: "user_name"}, meanWait, meanEligible, sumElapsed,
 		sumUsed, sumFailed, unused, Measure{Kind: Sum, Column: "node_hours"}, Measure{Kind: Sum, Column: "gpu_hours"}).

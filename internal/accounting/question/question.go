@@ -156,7 +156,7 @@ type Page struct {
 type Job struct {
 	ID      string
 	Cluster string // for a document that does not say it
-	// Values are those of the columns that were asked for: an int64, a float64, a string, a time or nil.
+	// Values are the values of the columns that were asked for: an int64, a float64, a string, a time or nil.
 	Values   []any
 	Document []byte // as Slurm or a record has it; nil in a list
 }

@@ -180,7 +180,7 @@ func Document(r *finished.Job, cluster string, lost bool) ([]byte, error) {
 		f.ArrayJob, f.ArrayTask = task.Number, &task.Task
 	case r.HetJob == 0:
 		f.JobID = leadingNumber(r.ID)
-	case r.HetOffset == 0: // the number of the first component is that of the whole
+	case r.HetOffset == 0: // the first component has the number of the whole job
 		f.JobID = r.HetJob
 	}
 	if f.Cluster == "" {

@@ -29,7 +29,7 @@ var (
 	sourceNames     = []string{"_source", "_source_includes", "_source_excludes"}
 	manyParameters  = slices.Concat([]string{"typed_keys"}, distribution, indexParameters)
 	countParameters = slices.Concat([]string{"q"}, distribution[:1], indexParameters)
-	// searchParameters are those of a search.
+	// searchParameters are the parameters of a search.
 	searchParameters = slices.Concat([]string{"q", "sort", "from", "size", "track_total_hits"}, sourceNames,
 		manyParameters)
 )
@@ -210,7 +210,7 @@ func shards() map[string]any {
 	return map[string]any{"total": 1, "successful": 1, "skipped": 0, "failed": 0}
 }
 
-// headerMembers are those of a search's header in a _msearch.
+// headerMembers are the members of a search's header in a _msearch.
 var headerMembers = []string{"index", "ignore_unavailable", "search_type", "preference", "request_cache", "routing"}
 
 func (s *Server) searchMany(c *call) (any, error) {

@@ -138,7 +138,7 @@ func amount(v any) (float64, bool) {
 	return n, ok && finite(n) != nil
 }
 
-// statistics are the outputs of extended_stats, of which stats has the first ones.
+// statistics are the outputs of extended_stats. The first five are also the outputs of stats.
 var statistics = []struct{ name, output string }{
 	{"count", "count(%[1]s)"}, {"min", "min(%[1]s)"}, {"max", "max(%[1]s)"}, {"avg", "avg(%[1]s)"}, {"sum", "sum(%[1]s)"},
 	{"sum_of_squares", "sum(%[1]s * %[1]s)"}, {"variance", "var_pop(%[1]s)"}, {"variance_sampling", "var_samp(%[1]s)"},

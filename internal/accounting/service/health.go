@@ -18,9 +18,9 @@ import (
 	"rmreplay/internal/run"
 )
 
-// HealthOf returns the figures of a run's scheduler, as its record has them, for a cluster with a name.
-// Counters begin at slurmctld's start, so that those of the first interval are known. Requests that rmreplay itself
-// sent are marked: a production cluster gets requests of users and tools instead.
+// HealthOf returns the figures of a run's scheduler from the run's record, for a cluster with a name.
+// Counters begin at slurmctld's start, so the counters of the first interval are known. Requests that
+// rmreplay itself sent are marked: a production cluster gets requests of users and tools instead.
 func HealthOf(cluster string, list []rm.Statistics) (out []store.Health) {
 	if len(list) == 0 {
 		return nil

@@ -146,7 +146,7 @@ type Removed struct {
 	DryRun bool  `json:"dry_run,omitempty"`
 }
 
-// UsageError says that the options of a command make no sense, such as a URL that cannot be one.
+// UsageError says that the options of a command make no sense, such as an invalid URL.
 type UsageError struct{ Err error }
 
 // Error returns the text of the wrapped error.

@@ -47,7 +47,7 @@ type sender struct {
 	began  bool // something was sent
 }
 
-// add adds the document of a job of a cluster. Its index is the cluster, as that of a document that
+// add adds the document of a job of a cluster. Its index is the cluster, as for a document that
 // slurmctld sends to http://HOST:9200/CLUSTER/_doc.
 func (s *sender) add(cluster string, text []byte) error {
 	index, err := json.Marshal(indexOf(cluster))
@@ -367,7 +367,7 @@ func isRun(path string) (bool, error) {
 }
 
 // runNames names runs as clusters, by their files or directories. Runs with the same name get the
-// name of their directory in front of it, and then a number behind it.
+// name of their directory in front of it and, if that is not enough, a number behind it.
 func runNames(paths []string) []string {
 	names, count := make([]string, len(paths)), map[string]int{}
 	for i, path := range paths {

@@ -88,7 +88,7 @@ func openAbout(ctx context.Context, dir string, opts intake.Options, who *access
 	return s, nil
 }
 
-// register adds the handlers of searches and pages to that of documents.
+// register adds the handlers of searches and pages to the handler of documents.
 func (s *site) register(jobs web.Source) {
 	in := s.intake
 	api := search.Register(s.handler.API, in.Store(), search.Options{

@@ -14,7 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// The names in the counts of a store, beside those of package document.
+// The names in the counts of a store that are not in package document.
 const (
 	CountDuplicate = "duplicate"
 	CountReplaced  = "replaced"

@@ -9,7 +9,7 @@ import (
 )
 
 // Expire removes the jobs that ended before an instant, with their documents, and returns their
-// number. Jobs without an end stay, and so do those of runs: their instants are virtual.
+// number. Jobs without an end stay. So do the jobs of runs, because their instants are virtual.
 func (s *Store) Expire(ctx context.Context, before time.Time) (jobs int64, err error) {
 	old := func(j *chosenRow) bool {
 		return j.end.OK && j.end.N < before.UnixMicro() && Source(j.source) != FromRun

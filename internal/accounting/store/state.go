@@ -34,7 +34,7 @@ type part struct {
 	opened *columnar.Reader
 }
 
-// batch is what a call of [Store.Apply] added: the rows of a fresh part, which are durable in the journal alone.
+// batch is what a call of [Store.Apply] added: the rows of a fresh part. Only the journal makes them durable.
 type batch struct {
 	part    *part   // nil without rows
 	rows    []keyed // its rows, in their order
@@ -47,7 +47,7 @@ type batch struct {
 // state is what the store consists of at an instant. It does not change.
 type state struct {
 	number   uint64
-	parts    []*part // durable ones, in the order of their rows' numbers; fresh ones are behind them
+	parts    []*part // durable parts, in the order of their rows' numbers; fresh parts come after them
 	fresh    []*batch
 	gone     []goneRow // ascending
 	goneFile *file     // has gone; nil if it is empty

@@ -173,7 +173,7 @@ func (v *Snapshot) Query(query string, args ...any) (*sql.Rows, error) {
 // One runs a query of one row and scans it into the variables that to points to.
 func (v *Snapshot) One(query string, args []any, to ...any) error { return v.q.One(query, args, to...) }
 
-// All runs a query and returns its rows, whose values are as the driver of DuckDB has them.
+// All runs a query and returns its rows, with the values as the driver of DuckDB returns them.
 func (v *Snapshot) All(query string, args ...any) (list [][]any, err error) {
 	rows, err := v.Query(query, args...)
 	if err != nil {

@@ -121,7 +121,7 @@ func (v *server) linkHealth(f *frame, r *request, s *sizes) {
 }
 
 // schedulers returns the clusters whose schedulers were asked, with the instants of their oldest and
-// newest figures, and the usual interval. A request about schedulers has no filters but those of clusters.
+// newest figures, and the usual interval. A request about schedulers may only have filters by cluster.
 func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	for _, t := range r.filters {
 		if t.Field.Name != "cluster" || t.Op != "=" {
@@ -145,7 +145,7 @@ func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	return s, err
 }
 
-// condition is a part of a WHERE clause, or a query. Texts of users are in args alone.
+// condition is a part of a WHERE clause, or a query. Texts of users are only in args.
 type condition struct {
 	sql  string
 	args []any

@@ -171,7 +171,7 @@ func (r *request) parseFilters() error {
 	return nil
 }
 
-// clusters are those that the filters name; none stands for all.
+// clusters are the clusters that the filters name; none stands for all.
 func (r *request) clusters() (names []string) {
 	for _, t := range r.filters {
 		if t.Field.Name == "cluster" && t.Op == "=" {
@@ -305,8 +305,8 @@ func (r *request) only(pairs ...string) string {
 // buckets divide the range of time at round instants of the zone.
 type buckets struct {
 	step  int64       // seconds
-	edges []time.Time // ascending; one more than there are buckets. The outermost ones are those of the range
-	round []time.Time // the same before the outermost ones became those of the range
+	edges []time.Time // ascending; one more than there are buckets. The first and the last edge are the range's
+	round []time.Time // the same, before the first and the last edge became the range's
 }
 
 // bucketSteps are the lengths of buckets, in seconds.

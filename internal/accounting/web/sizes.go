@@ -35,8 +35,8 @@ type sizes struct{ list []size }
 // mostShown is how many clusters a page lists.
 const mostShown = 100
 
-// largest returns the clusters with the most jobs and those of some names, in the order of their names, and how many
-// others there are.
+// largest returns the clusters with the most jobs and the clusters with the given names, in the
+// order of their names. more is how many other clusters there are.
 func (s *sizes) largest(most int, names ...string) (list []size, more int) {
 	list = slices.Clone(s.list)
 	if len(list) > most {

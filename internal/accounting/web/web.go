@@ -66,8 +66,7 @@ var (
 	}()
 )
 
-// policy is the Content-Security-Policy of the pages. The attributes of style that it allows are
-// those of the charts.
+// policy is the Content-Security-Policy of the pages. It allows attributes of style for the charts.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src " +
 	"'self' data:; " +
 	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -86,7 +85,7 @@ type Source interface {
 type server struct {
 	store     *store.Store
 	jobs      Source
-	elsewhere bool // the jobs are not those of the store
+	elsewhere bool // the jobs are not in the store
 	sizes     sizesCache
 	views     views
 	now       func() time.Time
