@@ -188,7 +188,7 @@ type Reader struct {
 	at     []int // position in the file of each column of the Layout; -1 if an older file lacks it
 }
 
-// Open opens a file of the Layout, or of an older one that lacks some of its columns.
+// Open opens a file of the Layout, or a file of an older layout that lacks some of the columns.
 func (l *Layout) Open(path string) (*Reader, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -152,7 +152,7 @@ func (p *parser) object(text string) {
 // field is a key of the documents.
 type field struct {
 	bit int
-	// set reads a value that is not null, an object or an array. It returns false for one that makes no sense.
+	// set reads a value that is not null, an object or an array. It returns false for a value that makes no sense.
 	set func(p *parser, v value) bool
 }
 

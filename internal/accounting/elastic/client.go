@@ -35,8 +35,8 @@ const (
 
 // Options configures [New].
 type Options struct {
-	// URL is where the cluster is and what to ask: http(s)://HOST:PORT/INDEX. INDEX may be a list with
-	// commas, and have asterisks.
+	// URL has the address of the cluster and the index to ask: http(s)://HOST:PORT/INDEX. INDEX may be
+	// a list with commas, and have asterisks.
 	URL string
 	// Credentials is a file with one line: USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN". Nobody but
 	// its owner may read it. Empty means none.

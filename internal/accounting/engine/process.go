@@ -56,8 +56,8 @@ type process struct {
 	failure error  // an error that a query met and did not cause
 }
 
-// Program is the command that runs engines for [Options] without one; nil means the installed program. Package
-// enginetest sets it.
+// Program is the command that runs engines for [Options] without [Options.Program]; nil means the
+// installed program. Package enginetest sets it.
 var Program []string
 
 // program returns the command that runs an engine.

@@ -52,7 +52,7 @@ const (
 // Options configures [New].
 type Options struct {
 	// URL is where the cluster is: http(s)://HOST:PORT, or http(s)://HOST:PORT/INDEX to send all
-	// documents to one index. Without it each goes to the index that it was sent to.
+	// documents to one index. Without INDEX, each document goes to the index that it was sent to.
 	URL string
 	// Credentials is a file with one line: USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN". Nobody but
 	// its owner may read it. Empty means none.
@@ -181,7 +181,7 @@ func (f *Forwarder) load() error {
 }
 
 // save writes the position. It is on disk before the next documents are sent. An older position is
-// harmless: what is sent again replaces itself.
+// harmless: documents that are sent again replace their first copies.
 func (f *Forwarder) save(p position) error {
 	text, err := json.Marshal(p)
 	if err != nil {

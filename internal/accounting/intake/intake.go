@@ -243,7 +243,7 @@ type batch struct {
 	err     error
 }
 
-// apply is the goroutine that moves documents into the store. Another one reads the next batch meanwhile.
+// apply is the goroutine that moves documents into the store. Another goroutine reads the next batch meanwhile.
 func (in *Intake) apply(ctx context.Context) {
 	defer close(in.done)
 	for wait := pause; ctx.Err() == nil; {

@@ -28,9 +28,9 @@ type Options struct {
 	Config string
 	// Group is the name of the consumer group, whose offsets the brokers keep.
 	Group string
-	// Instance names the only reader of a group (group.instance.id). When it starts again, also after a crash, the
-	// brokers give it the topic at once. Without it they first wait until the reader that crashed has been silent for
-	// 45 s. Empty for one of several readers.
+	// Instance names the only reader of a group (group.instance.id). When it starts again, also after
+	// a crash, the brokers give it the topic at once. Without it they first wait until the reader that
+	// crashed has been silent for 45 s. It is empty if the group has several readers.
 	Instance string
 	// Accept makes documents durable. On error nothing is stored, and the reader tries again.
 	Accept func(topic string, documents [][]byte) error

@@ -250,8 +250,8 @@ func rowsOfUtilization(answers []Answer) [][]any {
 	return rows
 }
 
-// HighestClass is the highest class that an Elasticsearch cluster counts, with one class for each
-// doubling; it has all higher values, too. 2 to the power of 38 seconds are 8,700 years.
+// HighestClass is the highest class, with one class for each doubling, that an Elasticsearch cluster
+// counts on its own; higher values are counted together. 2 to the power of 38 seconds are 8,700 years.
 const HighestClass = 38
 
 // ClassEdge returns the least integer in a class. each is the number of classes in a doubling. The

@@ -1,5 +1,6 @@
-// Package question is what the dashboards ask about finished jobs, whoever keeps the jobs: which of
-// them (a [Filter]), in which buckets (a [Key]), and what of each bucket (a [Measure]). It also reads
+// Package question has the questions that the dashboards ask about finished jobs, whatever store or
+// cluster has the jobs. A question says which jobs it is about (a [Filter]), in which buckets they
+// are grouped (a [Key]), and what is computed for each bucket (a [Measure]). The package also reads
 // the language in which people write filters ([Reader]).
 //
 // Two packages answer: accounting/embedded with SQL over the store, and accounting/elastic with searches of
@@ -91,8 +92,8 @@ type Classes struct {
 	Each   int
 }
 
-// Steps are buckets of a column of numbers that are not negative, of the same width. The last one has no end. A
-// row has the bucket's number, from 0, as an int64.
+// Steps are buckets of a column of numbers that are not negative, of the same width. The last
+// bucket has no end. A row has the bucket's number, from 0, as an int64.
 type Steps struct {
 	Column string
 	Width  int

@@ -206,7 +206,7 @@ func Document(r *finished.Job, cluster string, lost bool) ([]byte, error) {
 	return encode(f)
 }
 
-// exitCode writes an exit code, and nothing for one that the record does not say.
+// exitCode writes an exit code, or nothing if the record does not say it.
 func exitCode(status, signal int, known bool) string {
 	if !known {
 		return ""
@@ -343,7 +343,7 @@ func Finished(text []byte, cluster string) (*finished.Job, document.Marks) {
 		ReqCPUs: int(j.ReqCPUs.Value), ReqNodes: int(j.ReqNodes.Value), AllocCPUs: int(j.CPUs.Value), AllocNodes: int(j.Nodes.Value),
 		ReqTRES: j.TRESReq, AllocTRES: j.TRESAlloc, NodeList: j.NodeList, WorkDir: j.WorkDir, Dependency: j.Dependency, TimeLimit: hpc.Unlimited,
 	}
-	if j.NodesCounted { // the workload has no number of nodes, as the record
+	if j.NodesCounted { // the workload has no number of nodes if the record has none
 		r.AllocNodes = 0
 	}
 	if r.NodeList == document.UnknownNodes {

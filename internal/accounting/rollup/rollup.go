@@ -58,13 +58,13 @@ const Unused = "cpus::DOUBLE * CASE WHEN start_time IS NULL OR lost = 1 THEN NUL
 // Started is the SQL of whether a job has run.
 const Started = "start_time IS NOT NULL"
 
-// Lost is the SQL of whether a run was lost, and Last of whether it was not: each job has one such run.
+// Lost is the SQL of whether a run was lost. Last is the SQL of whether it was not: each job has one such run.
 const (
 	Lost = "lost = 1"
 	Last = "NOT coalesce(" + Lost + ", false)"
 )
 
-// Ran is the SQL of whether a job held processors from an instant to another.
+// Ran is the SQL of whether a job held processors between a known start and a known end.
 const Ran = "cpus > 0 AND start_time <= end_time"
 
 // Quarter is a quarter of an hour in seconds. Rollups have instants in such steps. All zones of our

@@ -95,8 +95,8 @@ type Dates struct {
 	now     time.Time
 }
 
-// Dates returns the reader of a format, which may name several, separated by "||"; an empty one means dates of ISO
-// 8601 and milliseconds. Dates without a zone are in the one given.
+// Dates returns the reader of a format, which may name several, separated by "||"; an empty one
+// means dates of ISO 8601 and milliseconds. Dates without a zone are in the given zone.
 func (c *Compiler) Dates(format string, zone *time.Location) *Dates {
 	d := &Dates{formats: strings.Split(cmp.Or(format, defaultFormat), "||"), zone: zone, now: c.Now}
 	for _, f := range d.formats {
