@@ -169,7 +169,7 @@ func recordedSize(request *hpc.Request, r *Job) {
 		request.MinNodes = r.AllocNodes
 	}
 	if request.MinNodes == r.AllocNodes {
-		request.MaxNodes = r.AllocNodes // as it ran; who asked for no number may have got more
+		request.MaxNodes = r.AllocNodes // as it ran: a job that asked for no number may have got more nodes
 	}
 	request.Tasks = r.ReqCPUs
 	if request.Tasks == 0 {

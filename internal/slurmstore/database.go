@@ -55,7 +55,7 @@ func (s *Store) database() (Database, error) {
 }
 
 // InstallDatabase puts MariaDB and nss_wrapper into the store, from Debian or from what the request
-// names. The request's version is not looked at. Results and errors are as for [Store.Install].
+// names. The request's version is ignored. Results and errors are as for [Store.Install].
 func (s *Store) InstallDatabase(ctx context.Context, req Request, hooks Hooks) (one Database, had bool, err error) {
 	if one, err = s.database(); !errors.Is(err, fs.ErrNotExist) {
 		return one, err == nil, err

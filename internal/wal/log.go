@@ -61,8 +61,8 @@ type Options struct {
 	SegmentBytes int64
 	// Patience is how long an append waits for the disk before it fails with [ErrSlow]; 0 means 20 s.
 	Patience time.Duration
-	// InOrder refuses all records after one that could not be written, until [Log.Resume]: each record
-	// changes what those before it have made.
+	// InOrder refuses all records after a record that could not be written, until [Log.Resume]: each
+	// record changes what those before it have made.
 	InOrder bool
 
 	create func(path string) (segmentFile, error) // nil means files of the operating system
@@ -357,7 +357,7 @@ func (j *Log) Turn() error {
 }
 
 func (j *Log) begin(r *Pending) (*Pending, error) {
-	select { // without a timer, where there is room
+	select { // if there is room, no timer is needed
 	case <-j.stop:
 		return nil, ErrClosed
 	default:

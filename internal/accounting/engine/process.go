@@ -116,9 +116,9 @@ func (p *Pool) start() (_ *process, err error) {
 	return e, nil
 }
 
-// settings are the settings of one engine. DuckDB's own limit makes large questions spill to disk, so
-// that every seat of the slow lane can have one; DuckDB does not count all memory that it uses. The
-// kernel's limit, which counts what is mapped, is for a process that grows faster than the pool looks.
+// settings are the settings of one engine. DuckDB's own limit is the memory of all engines divided by the seats of
+// the slow lane, so that large questions spill to disk in each seat; DuckDB does not count all memory that it uses.
+// The kernel's limit, which counts what is mapped, is for a process that grows faster than the pool looks.
 func (p *Pool) settings(temp string) wire.Settings {
 	room := p.opts.MemoryMiB - p.opts.Engines*idleMiB
 	return wire.Settings{

@@ -133,7 +133,7 @@ func (r *Reader) Run(ctx context.Context) {
 	}
 }
 
-// find waits until the topic exists, and reports that it does not: the client itself would wait silently.
+// find waits until the topic exists, and reports if it does not: the client itself would wait silently.
 func (r *Reader) find(ctx context.Context) {
 	request, topic := kmsg.NewMetadataRequest(), kmsg.NewMetadataRequestTopic()
 	topic.Topic = kmsg.StringPtr(r.topic)

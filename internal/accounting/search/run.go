@@ -31,7 +31,7 @@ func newBucket(keys []any, count int64) *bucket {
 	return &bucket{keys: keys, count: count, outputs: map[string][]any{}, below: map[string]*group{}}
 }
 
-// node is an aggregation with buckets, and the ones that it is in, from the outside to the inside.
+// node is an aggregation with buckets. path has the buckets that it is in, from the outside to the inside.
 type node struct {
 	path []*buckets
 	self *aggregation
@@ -123,7 +123,7 @@ func (e *evaluation) query(n node, above, found map[string]*bucket) error {
 	return rows.Err()
 }
 
-// bucket returns the bucket of a row; nil for one within a bucket that was not kept.
+// bucket returns the bucket of a row; nil if the row is within a bucket that was not kept.
 func (e *evaluation) bucket(n node, keys []any, count, total int64, above, found map[string]*bucket) (*bucket, error) {
 	if n.self.buckets == nil {
 		above[""].count = count

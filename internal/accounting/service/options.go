@@ -94,7 +94,7 @@ type Export struct {
 	Where       string   // a condition in SQL
 }
 
-// ExportFormats are the formats of Export. The last ones are workloads.
+// ExportFormats are the formats of Export. trace and swf are workloads.
 var ExportFormats = []string{"parquet", "csv", "trace", "swf"}
 
 // Exported is what was written.

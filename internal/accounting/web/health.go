@@ -187,8 +187,8 @@ var (
 		"threads agent_queue agents dbd_queue pending running bf_table main_longest_us main_queue bf_longest_us bf_queue")
 )
 
-// fromHealth makes a query with a row for each bucket of the range of time. The bucket's number comes first. what is
-// SQL over the rows of a bucket, one for each cluster, so the sum of a level is the sum over the clusters.
+// fromHealth makes a query with a row for each bucket of the range of time. The bucket's number comes first. The SQL
+// in what is over the rows of a bucket, one for each cluster, so the sum of a level is the sum over the clusters.
 func (r *request) fromHealth(what string) condition {
 	where := r.healthRange()
 	of := "arg_max(main_last_us, until) AS main_last_us, arg_max(bf_last_us, until) AS bf_last_us"

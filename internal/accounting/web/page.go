@@ -405,7 +405,7 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 	var wrong *statusError
 	switch {
 	case errors.As(err, &wrong):
-		// The page says what is wrong, and its controls mend it.
+		// The page says what is wrong, and the reader can correct it with the page's controls.
 		f.Error = err.Error()
 		w.WriteHeader(wrong.status)
 		if r, s, err = v.readAbout(q.Context(), v.readable(q.Context(), values, f.Live), f.Live); err != nil {

@@ -40,7 +40,7 @@ var groupings = []string{"partition", "user_name", "account", "qos"}
 //	zone         a time zone; UTC if it is missing
 //	columns, sort, rows, page   of the table of jobs
 //	a, b, align  two clusters beside each other, and how they are aligned
-//	by           a column of texts: what the panel groups groups jobs by
+//	by           the column of texts by which the panel "groups" groups jobs
 //	width        of charts, in CSS pixels
 type request struct {
 	values  url.Values

@@ -258,7 +258,7 @@ func (v *server) findSizes(ctx context.Context) (*sizes, error) {
 	return found, nil
 }
 
-// knownOr returns a number, and nil for one that is not known.
+// knownOr returns a number, or nil if it is not known.
 func knownOr(n document.Int) *int64 {
 	if !n.Known {
 		return nil
