@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// fileSystemsOf returns the given file systems and those of the workload that are not among them.
-// Every one that a job uses must have a bandwidth.
+// fileSystemsOf returns the given file systems, and the workload's others. Every file system that a job uses must
+// have a bandwidth.
 func fileSystemsOf(w *workload.Workload, given []hpc.FileSystem) ([]hpc.FileSystem, error) {
 	list := slices.Clone(given)
 	known := map[string]bool{"": true}
@@ -63,8 +63,8 @@ func (e *slurmEngine) scheduleIO() error {
 	return nil
 }
 
-// decideStarts returns the controller with a driver that decides on starts, if the specification has
-// one. The time that the driver computes is added to cpu.
+// decideStarts adds the driver that decides on starts to the controller, if the specification has such a driver. The
+// time that the driver computes is added to cpu.
 func (e *slurmEngine) decideStarts(c replay.Controller, w *workload.Workload, engine *slurm.Engine,
 	cpu *time.Duration) replay.Controller {
 	if e.ioSchedule == nil {
