@@ -393,7 +393,8 @@ func (s *Service) prepare(dir string) (q *forecast.Queue, how forecast.Options, 
 	return q, how, nil
 }
 
-// learner adds a new learner to options, so that the history of a queue is learned only once.
+// learner adds a learner to options that has seen no jobs, so that the history of the queue is
+// learned exactly once.
 func (s *Service) learner(how forecast.Options) (forecast.Options, error) {
 	if s.opts.NewLearner == nil {
 		return how, nil
