@@ -196,7 +196,7 @@ func (p *proposal) isWait(column string) bool {
 		return false
 	}
 	at := func(column string) (int, *clockReader) {
-		read, _ := newClockReader(p.timeOf(append(p.values[column], "")), time.UTC, 0) // timeOf returns a known way of writing times
+		read, _ := newClockReader(p.timeOf(append(p.values[column], "")), time.UTC, 0) // timeOf knows no other ways
 		return slices.Index(p.columns, column), read
 	}
 	submitAt, submitted := at(submit)
@@ -469,7 +469,7 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 
 // strange returns the states that are not Slurm's, each with a Slurm state that it could mean,
 // since sites use words such as killed in several ways. A job that has an end neither runs nor
-// waits, so a word for such a state then means that it was cancelled.
+// waits, so such a state is strange, too: somebody ended the job.
 func (p *proposal) strange(column string) (list []string) {
 	var field Field
 	at, end := slices.Index(p.columns, column), slices.Index(p.columns, p.fields["end"])
