@@ -23,8 +23,8 @@ type Export struct {
 	// Cluster is the cluster, and ClusterDir the directory that it was read from.
 	Cluster    *conf.Cluster
 	ClusterDir string
-	// KeyFile holds the secret key of at least [transform.LeastKey] bytes. If it is empty, a random key is
-	// used and forgotten: nobody can find a name again, or match the names with those of another bundle.
+	// KeyFile holds the secret key of at least [transform.LeastKey] bytes. If it is empty, a random key is used and
+	// forgotten: nobody can find a name again, or match the names with another bundle's names.
 	KeyFile string
 	// KeepHosts and KeepCluster keep the names of nodes and switches, and of the cluster.
 	KeepHosts, KeepCluster bool

@@ -113,9 +113,9 @@ func threadCPU() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// nodesAllowed returns a function that says on which nodes of a cluster a job may run: those of its
-// partitions that have all features of its constraint. A constraint with other operators than & allows
-// all nodes of the partitions.
+// nodesAllowed returns a function that returns the nodes of a cluster on which a job may run: the nodes of its
+// partitions that have all features of its constraint. A constraint with other operators than & allows all nodes of
+// the partitions.
 func nodesAllowed(c *conf.Cluster) func(job *hpc.Job) (string, []string) {
 	features := make(map[string][]string, len(c.Nodes))
 	for _, n := range c.Nodes {
@@ -151,8 +151,8 @@ func nodesAllowed(c *conf.Cluster) func(job *hpc.Job) (string, []string) {
 	}
 }
 
-// nodesNeeded returns a function that says how many nodes of a cluster a job needs: those that it
-// asks for, and as many as its tasks fill on the largest nodes of its partition.
+// nodesNeeded returns a function that says how many nodes of a cluster a job needs: the number that it asks for, and
+// at least as many as its tasks fill on the largest nodes of its partition.
 func nodesNeeded(c *conf.Cluster) func(job *hpc.Job) int {
 	cpus := make(map[string]int, len(c.Nodes))
 	for _, n := range c.Nodes {

@@ -295,7 +295,7 @@ func (e *modelEngine) play(
 	return warned(record, append(warnings, refusedEvents(engine.Refused())...))
 }
 
-// PartialPrefix begins the warning of a run of the model that names what it lacks, separated by semicolons.
+// PartialPrefix begins the warning that names what the model lacks for a run, separated by semicolons.
 const PartialPrefix = "model: partial: the model of Slurm lacks "
 
 // partial returns the warning that names what the model of Slurm lacks for this run, if anything.

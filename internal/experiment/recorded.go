@@ -172,8 +172,8 @@ func Again(r *run.Run) (Spec, error) {
 	return s, inputError(err)
 }
 
-// keep keeps the files of the cluster in the record, and those of the actions that replace its slurm.conf. A
-// warning says why they cannot be kept.
+// keep copies the cluster's files into the record, and the files of actions that replace its slurm.conf. A warning
+// says why they cannot be kept.
 func keep(record *run.Writer, c *conf.Cluster, actions []hpc.Action) error {
 	files, err := c.Kept()
 	dir := filepath.Dir(c.Path)

@@ -217,10 +217,9 @@ func describeClock(factor float64) run.Clock {
 	return run.Clock{Model: "measured", Factor: factor}
 }
 
-// DrawLead returns a random time for which slurmctld has run when the workload begins. Two real
-// runs of one workload differ in the phase of slurmctld's periodic work (Simakov et al.,
-// PEARC'22). The longest period that decides about jobs is that of the fair-share computation:
-// five minutes unless PriorityCalcPeriod says otherwise.
+// DrawLead returns a random time for which slurmctld has run when the workload begins. Two real runs of one workload
+// differ in the phase of slurmctld's periodic work (Simakov et al., PEARC'22). The longest period that matters for
+// jobs is the period of the fair-share computation: five minutes unless PriorityCalcPeriod says otherwise.
 func DrawLead(seed uint64) time.Duration {
 	const longestPeriod = 5 * time.Minute
 	return time.Minute + time.Duration(rand.New(rand.NewPCG(seed, 1)).Float64()*float64(longestPeriod))

@@ -50,7 +50,7 @@ type Spec struct {
 type Workload struct {
 	Path  string
 	Value *workload.Workload
-	// SHA256 is that of the file from which Value was copied, or "" for the file itself.
+	// SHA256 is the hash of the file from which Value was copied, or "" if the file itself is read.
 	SHA256 string
 }
 
@@ -60,7 +60,7 @@ const DefaultDrainLimit = 24 * time.Hour
 // defaultPolicy is the policy of a [Simulator] that names none.
 const defaultPolicy = "easy"
 
-// Slurm says how the workload is replayed on the stock Slurm daemons. The keys are those of the record.
+// Slurm says how the workload is replayed on the stock Slurm daemons. Its JSON keys are used in the record.
 type Slurm struct {
 	// Installation is the Slurm that runs: a directory or a version, as
 	// [rmreplay/internal/rm/slurm/install.FindSlurm] reads it. "" means the default.
@@ -103,7 +103,7 @@ type Slurm struct {
 	AllowShell bool `json:"allow_shell,omitempty"`
 }
 
-// Simulator says how the workload is simulated. The keys are those of the record.
+// Simulator says how the workload is simulated. Its JSON keys are used in the record.
 type Simulator struct {
 	Policy string   `json:"policy"` // a name of package policy, with its options; "easy" if empty
 	Ties   sim.Ties `json:"ties"`   // the order of what happens at one instant; [sim.EndsFirst] if empty

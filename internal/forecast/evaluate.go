@@ -54,8 +54,8 @@ type Evaluation struct {
 	// Notes say what went wrong in realizations.
 	Notes []string `json:"notes,omitempty"`
 	Score
-	// Slurm has the errors of Slurm's own estimates (squeue --start) and those of the forecasts for
-	// the same jobs; nil if the run did not record any.
+	// Slurm compares the errors of Slurm's own estimates (squeue --start) with the forecasts' errors for the same jobs;
+	// nil if the run recorded no estimates.
 	Slurm *Beside `json:"slurm,omitempty"`
 	// Limits compares in the same way with a forecast in which every job runs until its time limit.
 	Limits *Beside `json:"limits,omitempty"`
@@ -71,8 +71,8 @@ type Instant struct {
 // seconds. With a horizon, all starts after it count as equal, and only jobs whose start and median are up to the
 // horizon have errors.
 type Score struct {
-	// Pending counts the jobs that waited. Unstarted are those that never started in the run, for example because they
-	// were cancelled or held. They do not count in the other figures.
+	// Pending counts the jobs that waited. Unstarted counts the waiting jobs that never started in the run, for example
+	// because they were cancelled or held. They do not count in the other figures.
 	Pending   int `json:"pending"`
 	Unstarted int `json:"unstarted"`
 	Jobs      int `json:"jobs"`
@@ -185,7 +185,7 @@ func middleOf(list []float64) (median, mean, largest float64) {
 	return min(sorted[len(sorted)/2], largest), mean, largest
 }
 
-// add compares the estimates of a job, unless the start or one of them is after the horizon.
+// add compares the estimates of a job, unless the start or one of the estimates is after the horizon.
 func (b *Beside) add(actual, other, forecast hpc.Time) {
 	if actual == Later || other == Later || forecast == Later {
 		return

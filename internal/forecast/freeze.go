@@ -30,8 +30,8 @@ type Queue struct {
 	History *predict.Cases
 	// Estimates are the starts that Slurm itself expected at At (`squeue --start`).
 	Estimates map[Key]hpc.Time
-	// Reasons are Slurm's words for what pending jobs wait for, such as "Priority" or "QOSMaxJobsPerUserLimit". A
-	// frozen run has none.
+	// Reasons are Slurm's reasons why pending jobs wait, such as "Priority" or "QOSMaxJobsPerUserLimit". A frozen run
+	// has none.
 	Reasons map[Key]string
 	// Phase says where slurmctld's periodic work is.
 	Phase Phase

@@ -17,7 +17,7 @@ import (
 type Occupancy struct {
 	Step       float64             `json:"step_s"`
 	Partitions []PartitionOccupied `json:"partitions"`
-	// Reservations are those that begin before the last instant and end after the first.
+	// Reservations are the reservations that begin before the last instant and end after the first.
 	Reservations []Reserved `json:"reservations"`
 	// Out is how many nodes are down, drained or failed at the instant of the forecast. A forecast assumes that they
 	// stay out of service.

@@ -11,9 +11,9 @@ import (
 )
 
 // posterior has the distributions of a realization. A few jobs do not show how long the jobs of a user or an array
-// really run, and an error about one of them is an error about all. So a realization first draws a distribution for
-// each group, from those that are likely after the jobs that have ended. It then draws the run times from it: in a
-// realization the jobs of a group are long or short together.
+// really run, and an error in one job's run time is probably an error in all. So a realization first draws a
+// distribution for each group, from those that are likely after the jobs that have ended. It then draws the run times
+// from it: in a realization the jobs of a group are long or short together.
 //
 // The distribution of the widest group is a Bayesian bootstrap of its jobs (Rubin, "The Bayesian bootstrap", The
 // Annals of Statistics 9(1), 1981). The distribution of each narrower group is a draw of the Dirichlet process of
@@ -54,8 +54,8 @@ func (p *posterior) draw(d Distribution) Distribution {
 	return p.level(learned.levels, learned.limit)
 }
 
-// level draws the distribution of levels[0], after it has drawn that of levels[1], the wider group. levels is not
-// empty.
+// level draws the distribution of levels[0], after it has drawn the distribution of levels[1], the wider group.
+// levels is not empty.
 func (p *posterior) level(levels []pool, limit float64) *drawn {
 	of := &levels[0]
 	key := groupLimit{of.group, limit}

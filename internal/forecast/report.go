@@ -59,7 +59,7 @@ type Waiting struct {
 	StartsBy *float64 `json:"starts_by,omitempty"`
 	// Within has the probability to start within each span of [Options.Within].
 	Within []Within `json:"within,omitempty"`
-	// Reason is Slurm's word for what the job waits for, and Dependency what it depends on, as sbatch writes it.
+	// Reason is Slurm's reason why the job waits, and Dependency the jobs that it depends on, in sbatch's form.
 	Reason     string `json:"reason,omitempty"`
 	Dependency string `json:"dependency,omitempty"`
 	// Never counts the realizations in which it does not start.

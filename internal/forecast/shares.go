@@ -27,7 +27,7 @@ type Shares struct {
 	started map[group][]*share
 	// first is the first end. A job that started earlier is known only if it had not ended by then.
 	first hpc.Time
-	// concentration is that of each level but the last one; nil if it must be learned anew.
+	// concentration has the value of each level except the last one; it is nil if it must be learned anew.
 	concentration []float64
 	// weighed caches the results of [Shares.weigh] for an instant, until the next start or end: jobs that wait at the
 	// same time share wide groups.

@@ -74,7 +74,7 @@ func (t *trained) End(number int64, at hpc.Time, state hpc.State) {
 	t.Predictor.End(number, at, state)
 }
 
-// release tells the model of the events that were held back, except for those of jobs that ended.
+// release tells the model of the events that were held back, except for events of jobs that ended.
 func (t *trained) release() {
 	for _, e := range t.held {
 		switch {

@@ -21,10 +21,10 @@ const (
 // how many it needs.
 const pilotSeeds = 3
 
-// Need says how many seeds show a difference of a figure between two cells. The test is that of
-// `rmreplay compare` at 5 %, without the correction for several figures, and must find the
-// difference in 80 % of cases. The number assumes that runs are independent and normally
-// distributed, and vary as much in every cell as the complete runs do.
+// Need says how many seeds show a difference of a figure between two cells. The test is the test of `rmreplay
+// compare` at 5 %, without the correction for several figures, and must find the difference in 80 % of cases. The
+// number assumes that runs are independent and normally distributed, and vary as much in every cell as the complete
+// runs do.
 type Need struct {
 	Key string `json:"key"` // of [metrics.Figures]
 	// Mean is the mean of the cells' means. Deviation is the standard deviation of runs within a cell,

@@ -11,12 +11,12 @@
 // than the best leave the race. The survivors are the parents of the next settings, which are drawn
 // ever closer to them. The site's own setting takes part in every race, and never leaves it.
 //
-// Differences from irace: the first settings are a Latin hypercube; a value is drawn anew for each
-// setting, and not from probabilities that a parent hands down; the race of two settings uses the
-// same test as that of many; numbers have at most three significant digits.
+// Differences from irace: the first settings are a Latin hypercube; a value is drawn anew for each setting, and not
+// from probabilities that a parent hands down; the race of two settings uses the same test as a race of many
+// settings; numbers have at most three significant digits.
 //
-// Constraints compare a setting with the site's own over the same blocks. In a race, a setting that
-// breaks a constraint ranks behind all that break none, and a setting with a failed run ranks last.
+// Constraints compare a setting with the site's own over the same blocks. In a race, a setting that breaks a
+// constraint ranks after all settings that break none, and a setting with a failed run ranks last.
 //
 // At last the best settings run on all blocks, and the best of them is simplified: one parameter
 // after the other goes back to the site's value, if the setting without this change keeps 95 % of

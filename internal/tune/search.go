@@ -38,7 +38,7 @@ type Search struct {
 	Space   Space
 	Goal    Goal
 	Blocks  int // of the search
-	Budget  int // runs, with those of the site's own setting
+	Budget  int // runs, including runs of the site's own setting
 	Seed    uint64
 	Measure Measure
 	// Observe is called before the runs of every step.

@@ -263,7 +263,7 @@ type Lately struct {
 	Partition string `json:"partition"`
 	Lead      string `json:"lead"` // from the forecast to its median
 	Jobs      int    `json:"jobs"`
-	// Raw is the coverage of the realizations' intervals, and Coverage that of the recalibrated intervals.
+	// Raw is the coverage of the realizations' intervals, and Coverage the coverage of the recalibrated intervals.
 	Raw      float64 `json:"raw_coverage"`
 	Coverage float64 `json:"coverage"`
 	// Low and High are the factors of the distances from the median to P10 and P90. They are applied once enough jobs

@@ -60,7 +60,7 @@ type Service struct {
 	state *wal.State
 	torn  []wal.Torn
 
-	mu    sync.Mutex // nobody holds it while making a forecast or waiting for the disk
+	mu    sync.Mutex // it is not held during a forecast or a write to the disk
 	known known
 	judge *judge.Judge
 	fault *Fault

@@ -181,8 +181,7 @@ type column struct {
 	kind columnKind
 }
 
-// barCost ranks columns by how unlikely a bar is in their text. 0 means that the text cannot
-// have a bar.
+// barCost ranks columns by how unlikely a bar is in their text. The cost 0 means that the text cannot have a bar.
 func (c column) barCost() int32 {
 	switch {
 	case c.name == "jobname" || c.name == "submitline":

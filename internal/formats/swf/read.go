@@ -202,7 +202,7 @@ type reader struct {
 	parts map[int64][]part
 	whole map[int64]bool
 
-	// The record at hand.
+	// The present record.
 	current  hpc.Job
 	recorded hpc.Recorded
 	extra    []byte

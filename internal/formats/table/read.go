@@ -281,7 +281,7 @@ func (v *values) times(r *finished.Job) {
 	r.TimeLimit = value(v, "time_limit", (*Field).duration)
 }
 
-// size sets what the job asked for and what it got.
+// size sets the requested and the allocated resources.
 func (v *values) size(r *finished.Job) {
 	count := func(name string) int { return value(v, name, (*Field).count) }
 	r.ReqCPUs, r.AllocCPUs = count("cpus"), count("alloc_cpus")

@@ -562,8 +562,8 @@ func (c *columnReader) close() {
 	}
 }
 
-// textOf returns the function that writes a column's values as text. Instants are written in UTC if
-// the column says so, and else without a zone.
+// textOf returns the function that writes a column's values as text. Instants are written in UTC if the column is in
+// UTC, and otherwise without a zone.
 func textOf(column *parquet.Column) func(parquet.Value) string {
 	kind := column.Type().Kind()
 	if logical := column.Type().LogicalType(); logical != nil {

@@ -67,7 +67,7 @@ type Result struct {
 	Model     model.Kind `json:"model"`
 	Trainings int        `json:"trainings"`
 	Scores    Scores     `json:"scores"`
-	// Groups are the scores by how many jobs the user had submitted before the job.
+	// Groups has the scores of jobs grouped by the number of the user's earlier submissions.
 	Groups []Group `json:"groups"`
 	// Curve are the scores of each tenth of the jobs, in the order of their submissions.
 	Curve []Point `json:"curve"`

@@ -291,7 +291,7 @@ func (f *fitted) check(k Kind) error {
 	case f == nil:
 		return errors.New("it has no model")
 	case f.Linear != nil && f.Forest != nil, f.Linear != nil && f.Boost != nil, f.Forest != nil && f.Boost != nil:
-		return errors.New("it has more than one model (want one)") // only the one of the model's kind is checked below
+		return errors.New("it has more than one model (want one)") // below, only the model of this kind is checked
 	case k == Linear && f.Linear != nil:
 		if len(f.Linear.Mean) != width || len(f.Linear.Weight) != width {
 			return fmt.Errorf("not %d weights", width)

@@ -122,7 +122,7 @@ func fit(k Kind, t *trees.Table, seed uint64) (*fitted, error) {
 	b := new(boosted)
 	o := trees.BoostOptions{Leaves: 31, MinRows: 20, Rate: 0.1, Features: 0.5, Rows: 0.7, MaxRows: mostRows, Seed: seed}
 	trainer := trees.NewTrainer(t)
-	var group sync.WaitGroup // of the four ensembles, none of which depends on another
+	var group sync.WaitGroup // for the four ensembles, which do not depend on each other
 	for _, part := range []struct {
 		to       **trees.Ensemble
 		quantile float64

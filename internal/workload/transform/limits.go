@@ -52,8 +52,8 @@ func TimeLimitAccuracy(factor, share float64) (Step, error) {
 // rounding, in seconds, prevents 1.1 x 3600 from becoming 3961.
 const rounding = 1e-6
 
-// ChangesLimits reports whether one of the steps of a workload ([workload.Workload.Transforms]) set time
-// limits of jobs, so that their limits are not those of their records.
+// ChangesLimits reports whether one of the steps of a workload ([workload.Workload.Transforms]) set time limits of
+// jobs, so that these differ from the recorded limits.
 func ChangesLimits(steps []string) bool {
 	return slices.ContainsFunc(steps, func(step string) bool {
 		option, _, _ := strings.Cut(step, " ")
