@@ -95,8 +95,7 @@ func (f *foreseen) notice(jobs int) string {
 	return text + " (rmreplay workload validate WORKLOAD --cluster DIR lists the reasons and remedies)"
 }
 
-// rejections groups rejected jobs by Slurm's reason, with what was foreseen beside it. The largest
-// group comes first.
+// rejections groups rejected jobs by Slurm's reason and by the foreseen reason. The largest group comes first.
 func (f *foreseen) rejections(list []replay.Rejection) string {
 	type group struct{ slurms, ours string }
 	jobs := map[group][]string{}

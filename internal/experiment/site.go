@@ -201,8 +201,8 @@ func (p *Prepared) made() []workload.MadeField {
 
 // drawOf returns the seed with which a realization draws a field: number is of the realization, place of the field.
 // The first half of the realizations draws all fields by its own numbers. The second half uses the same draws of each
-// field once more, in another order for each field. So two realizations share the draw of one field and no other, and
-// the correlation of their results is the part of the variance that this field makes: replicated sampling (McKay,
+// field once more, in another order for each field. So two realizations share the draw of exactly one field, and the
+// correlation of their results is the part of the variance that this field makes: replicated sampling (McKay,
 // NUREG/CR-6311, 1995; Mara and Rakoto Joseph, J. Stat. Comput. Simul. 78, 2008). A half with fewer realizations than
 // fields has too few orders for that: then each realization has draws of its own.
 func (s Set) drawOf(place, fields, number int, seed uint64) uint64 {

@@ -28,7 +28,7 @@ const (
 const (
 	// period is how far ahead submissions are repeated.
 	period = 24 * time.Hour
-	// week is the longest history that is repeated, and shortest the shortest span of it.
+	// week is the longest history that is repeated, and shortest is the shortest span that is repeated.
 	week     = 7 * period
 	shortest = time.Hour
 )

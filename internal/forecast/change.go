@@ -45,7 +45,7 @@ func NewChanges(ctx context.Context, q *Queue, key Key, opts Options) (*Changes,
 	return c, err
 }
 
-// Job returns the job as it is.
+// Job returns the unchanged job.
 func (c *Changes) Job() hpc.Job { return *c.job }
 
 // Try forecasts the job with another request.

@@ -64,7 +64,7 @@ func (p *posterior) level(levels []pool, limit float64) *drawn {
 	}
 	name := fnv.New64a()
 	_, _ = name.Write(p.seed[:])              // a hash takes everything
-	_, _ = fmt.Fprintf(name, "%+v", of.group) // not the limit: all of them are long or short together
+	_, _ = fmt.Fprintf(name, "%+v", of.group) // not the limit: jobs with all limits are long or short together
 	rng := rand.New(rand.NewPCG(name.Sum64(), 21))
 	masses := make([]mass, 0, len(of.masses))
 	for _, m := range of.masses {

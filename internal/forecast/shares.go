@@ -45,7 +45,7 @@ type weighed struct {
 	ended  int
 }
 
-// share is a job from which others are predicted.
+// share is a job from which the run times of other jobs are predicted.
 type share struct {
 	groups     [levels]group
 	limit      float64  // in seconds; 0 for none

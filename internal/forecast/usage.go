@@ -14,7 +14,7 @@ import (
 
 // UseCluster gives each queue of a run the fair-share usage and the phase of slurmctld's periodic work at its
 // instant. slurm.conf gives the half-life of usage (PriorityDecayHalfLife) and the periods. Only Slurm and the model
-// of it use them.
+// of Slurm use them.
 func (c *Course) UseCluster(dir string) error {
 	cluster, err := experiment.OpenCluster(dir, 0)
 	if err != nil {

@@ -306,8 +306,8 @@ func (s *Search) eliminate(alive []*Tried, blocks []int) []*Tried {
 	return left
 }
 
-// rank ranks settings within blocks: those that keep the constraints by the objective, then the
-// others by their violation.
+// rank ranks settings within blocks: first the settings that keep the constraints, by the objective, and then the
+// other settings, by their violation.
 func (s *Search) rank(settings []*Tried, blocks []int) stats.Ranking {
 	site := s.tried(nil)
 	violations := make([]float64, len(settings))

@@ -324,7 +324,7 @@ type Stage struct {
 	Name     string        `json:"name"` // "search" or "held out"
 	On       string        `json:"on"`   // "model" or "slurm"
 	Runs     int           `json:"runs"`
-	Settings int           `json:"settings"` // that were tried beside the site's own
+	Settings int           `json:"settings"` // tried settings, without the site's own
 	Kept     int           `json:"kept"`     // of them
 	Seconds  metrics.Float `json:"run_wall_s"`
 }

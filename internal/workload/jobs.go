@@ -31,7 +31,7 @@ type Jobs struct {
 // Origin is a job's record in the source of its workload. It stays with the job through every
 // change of the list until SetOrigin replaces it. An appended job has no origin.
 type Origin struct {
-	// Record is the record's number in the source, from 1; 0 if it is not known.
+	// Record is the record's number in the source, counted from 1; 0 if it is not known.
 	Record int
 	// Extra has the facts of the record that the job cannot express. Only the package of the
 	// source's format can read it.

@@ -210,7 +210,7 @@ func (r *Row) name() string {
 
 func percent(n, of int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(of, 1))) }
 
-// beside adds Slurm's own estimates.
+// beside adds the errors of Slurm's own estimates to the text.
 func (e *Evaluation) beside(b *strings.Builder) {
 	if len(e.Classes) == 0 || e.Classes[0].Slurm == 0 {
 		return

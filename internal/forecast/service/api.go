@@ -122,7 +122,7 @@ type Reason struct {
 	// Slurm is Slurm's reason, and Words explains it.
 	Slurm string `json:"reason,omitempty"`
 	Words string `json:"words"`
-	// Dependency is what the job depends on, as sbatch writes it.
+	// Dependency names the jobs that the job depends on, in sbatch's form.
 	Dependency string `json:"dependency,omitempty"`
 }
 

@@ -85,8 +85,8 @@ func refused(w *workload.Workload, cluster *conf.Cluster) []string {
 	return said
 }
 
-// refusals returns why the partitions of a job refuse it. Slurm refuses a job of several
-// partitions only if all of them do; this names each.
+// refusals returns why the partitions of a job refuse it. Slurm refuses a job of several partitions only if all of
+// them do; this list names them all.
 func refusals(job *hpc.Job, groups []string, partitions map[string]*conf.Partition) (list []refusal) {
 	for name := range strings.SplitSeq(job.Partition, ",") {
 		p := partitions[name]

@@ -101,8 +101,7 @@ func (g *daint) reserve(s *site, day int, nodes string) {
 	}
 }
 
-// mostReserved is the largest number of jobs in one reservation, and of nodes for each of
-// them.
+// mostReserved is the largest number of jobs in one reservation, and the largest number of nodes of such a job.
 const mostReserved = 8
 
 // useReservation submits some short jobs to a reservation, long before it ends. If a job still

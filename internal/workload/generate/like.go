@@ -24,7 +24,7 @@ type LikeOptions struct {
 //
 //   - Arrivals: the rate by hour and, if the log has at least four weeks, by weekday; and
 //     the gaps between submissions. Like measures the log's gaps in operational time, in
-//     which the rate is constant, and draws from these.
+//     which the rate is constant, and draws from these gaps.
 //   - Users: how active each is, and how often consecutive jobs have the same user.
 //   - Jobs: Like draws a job at random from the user's jobs or, as often as users repeat
 //     themselves, from those that ask for what the user's previous job asked for. Sizes,

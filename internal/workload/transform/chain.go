@@ -38,10 +38,10 @@ func LongestLimit(longest time.Duration) (Step, error) {
 // in time. Every part except the first begins by reading the state, which takes as long again. So n
 // parts compute for n*(longest - 2*checkpoint) + 2*checkpoint at most.
 //
-// The first part keeps the job's ID and its dependencies. The others are submitted with it and are
-// named ID~2, ID~3, ... Jobs that depend on the job's end depend on the last part. If the job's
-// time limit ended it, the last part ends in this way as well. Arrays and preset jobs are not
-// changed; a note has their number. The error says which argument is out of range.
+// The first part keeps the job's ID and its dependencies. The other parts are submitted with it and are named ID~2,
+// ID~3, ... Jobs that depend on the job's end depend on the last part. If the job's time limit ended it, the last
+// part ends in this way as well. Arrays and preset jobs are not changed; a note has their number. The error says
+// which argument is out of range.
 func Chains(longest, checkpoint time.Duration) (Step, error) {
 	switch {
 	case longest <= 0 || longest == hpc.Unlimited:
