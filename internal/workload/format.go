@@ -42,7 +42,7 @@ type ReadOptions struct {
 	// Epoch is the instant from which relative times count if the source does not say it; 0 means
 	// DefaultEpoch.
 	Epoch hpc.Time
-	// With Strict, the first record that falls under any rule is an error.
+	// Strict turns the first record that falls under any rule into an error.
 	Strict bool
 	// Lean leaves out each job's [Origin]. No replay uses it; only a writer of the source's
 	// own format does.

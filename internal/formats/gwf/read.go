@@ -152,8 +152,9 @@ func (s *reader) line(line []byte) error {
 
 const (
 	lastInstant = 7258118400 // 2200-01-01
-	// Times from firstAbsolute on are seconds since 1970, and smaller ones are seconds since the log's
-	// beginning. It is in 1973: all logs are later than that, and shorter than three years.
+	// firstAbsolute is the least time that counts as seconds since 1970; smaller times are seconds
+	// since the log's beginning. It is in 1973: all logs are later than that, and shorter than three
+	// years.
 	firstAbsolute = 1e8
 	maxSeconds    = 4e9
 	// mostKiB is the largest request for memory, in KiB per processor: 4 TiB, as much as large nodes

@@ -52,8 +52,8 @@ type Anonymity struct {
 	Switches  []string
 	// Cluster is the name of the cluster, which is replaced. If it is empty, the name stays.
 	Cluster string
-	// Names of partitions, QOS, features and some other words normally stay. Strict replaces them if
-	// they contain a replaced name.
+	// Strict also replaces names that normally stay, such as partitions, QOS and features, if they
+	// contain a replaced name.
 	Strict bool
 	// Allow are names that may stay where they are words with another meaning, for example if a user
 	// has the name of an option of Slurm. As names of users and so on they are still replaced.
