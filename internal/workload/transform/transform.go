@@ -37,7 +37,7 @@ type Environment struct {
 	// Partitions are the partitions of the cluster, or nil if the cluster is unknown.
 	Partitions map[string]Partition
 	// Place gives nodes to the jobs that run when a window begins and whose nodes were not recorded.
-	// It returns the number of these jobs. If Place is nil, or gives a job no nodes, the window leaves
+	// It returns how many jobs got nodes. If Place is nil, or gives a job no nodes, the window leaves
 	// the job out.
 	Place func(w *workload.Workload) int
 	rng   *rand.Rand
