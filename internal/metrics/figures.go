@@ -112,8 +112,8 @@ type IOFigure struct {
 	Of func(*Metrics, *IO) Float
 }
 
-// IOFigures are the numbers by which runs are compared whose jobs share file systems. Those of a
-// single file system have its name after their key and a colon.
+// IOFigures are the numbers that compare runs whose jobs share file systems. The key of a number
+// about one file system ends in a colon and the file system's name.
 func IOFigures(fileSystems []string) []IOFigure {
 	list := []IOFigure{
 		{FigureOf("makespan_s"), func(m *Metrics, _ *IO) Float { return m.MakespanSeconds }},
@@ -203,8 +203,8 @@ var totalWait = Figure{"total_wait_s", "waited in all", "s", Lower, func(m *Metr
 var GroupFigures = append(pick("utilization", "mean_wait_s", "median_wait_s", "p90_wait_s", "mean_bounded_slowdown"),
 	totalWait)
 
-// FigureOf returns the figure of a key. Its Of is nil for a figure that is not of [Metrics], and
-// the figure is empty for an unknown key.
+// FigureOf returns the figure of a key. Of is nil if the figure is not a number of [Metrics]. The
+// figure is empty for an unknown key.
 func FigureOf(key string) Figure {
 	if key == totalWait.Key {
 		return totalWait
