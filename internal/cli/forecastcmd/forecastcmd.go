@@ -180,7 +180,8 @@ func (o *engineOptions) useCluster(out commands, course *forecast.Course) error 
 	return console.BadInput(course.UseCluster(clusterOf(&spec)))
 }
 
-// learner returns the maker of what learns the run times; nil if nothing has to be learned.
+// learner returns a function that makes a model that learns run times; nil if nothing has to be
+// learned.
 func (o *drawOptions) learner(out commands, opts *forecast.Options) (func() (forecast.Learner, error), error) {
 	switch {
 	case o.trueRunTimes && (o.model != "" || o.runTimes != ""):
@@ -221,7 +222,7 @@ func (o *drawOptions) trained(out commands) (forecast.Learner, error) {
 	return forecast.Trained(m.Until(), m.Online()), nil
 }
 
-// later sets the later submissions.
+// later sets in opts which later submissions are drawn.
 func (o *drawOptions) later(course *forecast.Course, opts *forecast.Options) error {
 	switch o.arrivals {
 	case "":
