@@ -27,8 +27,8 @@ const (
 type Loss struct {
 	Cause LossCause `json:"cause"`
 	Runs  int       `json:"runs"`
-	// ProcessorSeconds is what these runs held, inside T or not, and Share is its share of what all
-	// jobs held.
+	// ProcessorSeconds is what these runs held, and Share is its share of what all jobs held. Both are
+	// about the whole run.
 	ProcessorSeconds Float `json:"processor_s"`
 	Share            Float `json:"share"`
 }
