@@ -248,7 +248,7 @@ type Comparison struct {
 	// each other alone: they restate the utilization in another unit.
 	Nodes []Metric `json:"nodes,omitempty"`
 	// Fairness has the figures of fairness, for groupings with more than one group. Their p-values are corrected
-	// for each other, and not for those of Metrics.
+	// for each other, and not for the figures of Metrics.
 	Fairness []Metric `json:"fairness"`
 	// ShowFairness says that people asked for the figures of fairness.
 	ShowFairness bool `json:"-"`
@@ -555,15 +555,15 @@ func carriedJobs(tables [][]table) (list []string) {
 	return list
 }
 
-// SmallestP returns the smallest p-value that any figure of two sets with so many runs can have,
-// after Holm's correction for all figures. If it is above 1 − Level, no difference, however large,
-// is significant.
+// SmallestP returns the smallest p-value that any figure can have for two sets with these numbers of runs, after
+// Holm's correction for all figures. If it is above 1 − Level, no difference, however large, is significant.
 func (c *Comparison) SmallestP(runs, others int) float64 {
 	p := stats.SmallestP(runs, others, stats.TestOptions{})
 	return min(1, p*float64(max(1, correctedFor(c.Metrics))))
 }
 
-// runsFor returns how many runs on each side can be significant after Holm's correction for so many figures.
+// runsFor returns how many runs on each side a result needs to be significant after Holm's correction for all
+// figures.
 func (c *Comparison) runsFor(figures int) int {
 	for n := 2; ; n++ {
 		if stats.SmallestP(n, n, stats.TestOptions{})*float64(figures) <= 1-c.Level || n == 1000 {

@@ -29,7 +29,7 @@ type JobView struct {
 	NotReached int `json:"not_reached,omitempty"`
 	// Shift was added to the set's instants to get the baseline's dates; 0 if both have the same dates.
 	Shift metrics.Float `json:"shift_s"`
-	// Tolerance is the difference up to which a time does not count as changed.
+	// Tolerance is the largest difference at which a time does not count as changed.
 	Tolerance metrics.Float `json:"tolerance_s"`
 
 	Submit  Spread `json:"submit_s"`

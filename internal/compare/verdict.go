@@ -25,7 +25,7 @@ const sameStart = time.Minute
 const agreement = 0.99
 
 // Judge compares a run with the record of its workload. rows are the run's. It returns nil for a
-// workload that records no starts, and for a run of which no job started on both sides.
+// workload that records no starts, and if no job started on both sides.
 func Judge(w *workload.Workload, rows iter.Seq[*run.Row], m *run.Manifest) *run.Verdict {
 	recorded, err := run.FromWorkload(w)
 	if err != nil {

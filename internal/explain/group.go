@@ -29,7 +29,8 @@ type Groups struct {
 	OmittedWait metrics.Float `json:"omitted_wait_s"`
 }
 
-// Group is why the jobs of one group waited. Its waits and their parts are those of [metrics.Metrics].
+// Group is why the jobs of one group waited. Its waits and their parts are defined as in
+// [metrics.Metrics].
 type Group struct {
 	Name string `json:"name"` // empty for jobs without the property, and for the only group
 	// Waited is the number of jobs that have a wait, Wait its sum, and Mean and MeanSinceEligible the

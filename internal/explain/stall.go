@@ -24,7 +24,7 @@ const (
 	OwnLimit  Kind = "own-limit"   // the limit of an array, or of a user
 	Held      Kind = "held"        // by a user or an administrator
 	Dependent Kind = "dependency"  // on other jobs
-	Begin     Kind = "begin-time"  // the time for which its user asked to wait
+	Begin     Kind = "begin-time"  // the begin time that its user asked for
 	Requeued  Kind = "requeued"    // of one job: a run of it was lost
 	Burst     Kind = "user-burst"  // one user has most of the jobs
 	Backfill  Kind = "backfill"    // nodes are free, and the scheduler did not try the jobs

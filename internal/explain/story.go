@@ -43,7 +43,7 @@ type Story struct {
 	// Stops are the periods in which the job was suspended.
 	Stops []Stop `json:"suspensions"`
 	// Priority is that at the start, or the highest while it waited; 0 if there is none. PriorityParts are
-	// its parts; empty if the record does not have them, as that of a replay on Slurm.
+	// its parts; empty if the record does not have them, as after a replay on Slurm.
 	Priority      uint32            `json:"priority"`
 	PriorityParts []rm.PriorityPart `json:"priority_parts"`
 
@@ -101,8 +101,8 @@ type Lost struct {
 }
 
 // Stop is a period in which a job held its nodes and was suspended. Until is 0 if it was not resumed.
-// slurmctld does not log for which job it suspends another one: Started are the jobs that started on nodes of
-// the job at the same time.
+// slurmctld does not log for which job it suspends another job: Started are the jobs that started
+// on nodes of the job at the same time.
 type Stop struct {
 	From    Instant  `json:"from"`
 	Until   Instant  `json:"until"`

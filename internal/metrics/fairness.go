@@ -150,7 +150,7 @@ type FairnessFigure struct {
 	Of     func(Fairness) Float
 }
 
-// FairnessFigures are the numbers by which the fairness of runs is compared. Their keys begin with the
+// FairnessFigures are the numbers that compare the fairness of runs. Their keys begin with the
 // grouping: user_wait_gini.
 var FairnessFigures = func() (list []FairnessFigure) {
 	for _, by := range FairnessBy {
@@ -216,7 +216,7 @@ type FairStartFigure struct {
 	Of     func(*FairStart) Float
 }
 
-// FairStartFigures are the numbers by which the unfairness of runs is compared.
+// FairStartFigures are the numbers that compare the unfairness of runs.
 var FairStartFigures = []FairStartFigure{
 	{Figure{Key: "unfair_share", Label: "unfairly treated jobs", Better: Lower,
 		Meaning: "the share of jobs that started later than they would have without later jobs"}, (*FairStart).UnfairShare},

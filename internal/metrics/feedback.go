@@ -15,9 +15,9 @@ import (
 )
 
 // Feedback compares what reacting users did with what they had done when the workload was
-// recorded. Its metrics are those of Madon, Da Costa & Pierson, "Replay with Feedback",
-// FGCS 155 (2024), section 6. They are computed over submissions: a job array is one
-// submission, and rejected jobs count.
+// recorded. Its metrics are defined by Madon, Da Costa & Pierson, "Replay with Feedback", FGCS 155
+// (2024), section 6. They are computed over submissions: a job array is one submission, and
+// rejected jobs count.
 //
 // A user who is served faster submits the next job earlier, so the waits of rigid and of
 // reacting users cannot be compared: a machine that a rigid workload overloads has waits of

@@ -28,7 +28,7 @@ type Figure struct {
 	Meaning string
 }
 
-// Figures are the numbers by which runs are compared, in the order of their tables.
+// Figures are the numbers that compare runs, in the order of their tables.
 var Figures = []Figure{
 	{"makespan_s", "makespan", "s", Lower, func(m *Metrics) Float { return m.MakespanSeconds },
 		"from the first start of a job, or the begin of the window, to the last end"},
@@ -91,8 +91,8 @@ type FeedbackFigure struct {
 	Of     func(*Feedback) Float
 }
 
-// FeedbackFigures are the numbers by which runs with reacting users are compared. Waits are
-// not among them: a user who is served faster submits earlier.
+// FeedbackFigures are the numbers that compare runs with reacting users. Waits are not among them:
+// a user who is served faster submits earlier.
 var FeedbackFigures = []FeedbackFigure{
 	{Figure{Key: "mean_lateness_s", Label: "mean lateness", Unit: "s", Better: Lower,
 		Meaning: "how much later than recorded a job was submitted, on average; negative if earlier"},

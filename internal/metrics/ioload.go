@@ -36,7 +36,7 @@ type FileSystemCourse struct {
 }
 
 // NewFileSystemCourses returns the loads of a run's file systems between two instants, in parts of
-// equal length; nil if the run has no file systems. The error is that of [NewIO].
+// equal length; nil if the run has no file systems. It fails as [NewIO] does.
 func NewFileSystemCourses(rows []run.Row, m *run.Manifest, from, to hpc.Time, parts int) ([]FileSystemCourse, error) {
 	played, err := newPlayback(rows, m)
 	if played == nil {
@@ -58,7 +58,7 @@ func NewFileSystemCourses(rows []run.Row, m *run.Manifest, from, to hpc.Time, pa
 }
 
 // MovedBytes returns, for each row, the bytes that its job moved in its last run on all file
-// systems together; nil if the run has no file system. The error is that of [NewIO].
+// systems together; nil if the run has no file system. It fails as [NewIO] does.
 func MovedBytes(rows []run.Row, m *run.Manifest) ([]float64, error) {
 	played, err := newPlayback(rows, m)
 	if played == nil {

@@ -2,10 +2,9 @@
 //
 // # The machine
 //
-// Makespan, utilization and throughput are those of Martinasso et al., "RM-Replay: A
-// High-Fidelity Tuning, Optimization and Exploration Tool for Resource Management", SC'18,
-// section IV.B. They describe a workload that was known in advance and that ran to its end.
-// Two traps:
+// Makespan, utilization and throughput are defined as by Martinasso et al., "RM-Replay: A
+// High-Fidelity Tuning, Optimization and Exploration Tool for Resource Management", SC'18, section
+// IV.B. They describe a workload that was known in advance and that ran to its end. Two traps:
 //
 //   - All three depend on the interval T over which they are taken. By default T runs from
 //     the first start to the last end. It then includes the slow filling and the long

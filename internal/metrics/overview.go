@@ -13,8 +13,8 @@ import (
 )
 
 // Overview is what an administrator asks of a run first: how its jobs ended, who used the
-// machine, who waited, and when. The waits are those of [Metrics]: jobs that never started,
-// preset jobs and jobs with inconsistent times have none.
+// machine, who waited, and when. Waits are defined as in [Metrics]: jobs that never started, preset
+// jobs and jobs with inconsistent times have none.
 type Overview struct {
 	Jobs         int               // rows of the record, rejected jobs included
 	States       map[hpc.State]int // of all jobs, also [hpc.Rejected]

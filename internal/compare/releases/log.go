@@ -83,8 +83,8 @@ func (l *Log) by(text []byte, s Scheduler) {
 	}
 }
 
-// jobNumber reads the number at the beginning of "1005 NodeList=...", or that of a task in
-// "1005_3(1008) NodeList=...".
+// jobNumber reads the number at the beginning of "1005 NodeList=...", or a task's number in "1005_3(1008)
+// NodeList=...".
 func jobNumber(text []byte) (uint32, bool) {
 	word, _, _ := bytes.Cut(text, []byte(" "))
 	if _, inner, ok := bytes.Cut(word, []byte("(")); ok {
