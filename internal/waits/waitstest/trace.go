@@ -32,7 +32,8 @@ func near(margin float64) cmp.Option {
 	return cmp.Options{cmp.Comparer(same), cmp.Comparer(func(a, b metrics.Float) bool { return same(float64(a), float64(b)) })}
 }
 
-// checkTrace writes the record of a run as a trace and reads it again. Waits, runs and figures are those of the run.
+// checkTrace writes the record of a run as a trace and reads it again. Waits, runs and figures must
+// equal the run's.
 func checkTrace(t testing.TB, r *run.Run, rows []*run.Row, summary *metrics.Summary) {
 	t.Helper()
 	w, err := run.Workload(r.Dir)
