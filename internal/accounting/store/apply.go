@@ -14,19 +14,17 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// The names in the counts of a store that are not in package document.
+// The names in the counts of a store, beside those of package document.
 const (
 	CountDuplicate = "duplicate"
 	CountReplaced  = "replaced"
 	CountKept      = "kept_received"
 )
 
-// tailRows is the most rows that the last fresh part may have if rows are added by writing it anew.
-// Writing takes 10 ms.
+// tailRows is how many rows the last fresh part may have that is written anew to add some. It takes 10 ms.
 const tailRows = 1000
 
-// mostFresh bounds the fresh rows, which are not in a durable part yet, as a multiple of the rows
-// of a part. At the bound, [Store.Apply] waits until there are fewer.
+// mostFresh is how many times the rows of a part may be fresh, before [Store.Apply] waits until they are less.
 const mostFresh = 4
 
 // Apply adds documents. Readers that come later see all of them; they are durable once [Store.Durable] has reached
@@ -80,7 +78,7 @@ func (s *Store) room(ctx context.Context) error {
 	}
 }
 
-// prepared is an entry with its key and its standing, which decide what becomes of it.
+// prepared is an entry with what decides on it.
 type prepared struct {
 	*Entry
 	keyed
@@ -110,10 +108,10 @@ type addition struct {
 	out     Outcome
 	counts  map[string]int64
 	rows    []prepared
-	dropped []bool          // of rows: a later row of the same call has replaced this one
+	dropped []bool          // of rows, that a later one of the same call has replaced
 	own     map[key]int     // positions in rows
 	gone    map[int64]int64 // rows of earlier calls that are replaced, and by which document
-	lost    []prepared      // the entries that replace them; they have the clusters
+	lost    []prepared      // what replaces them: it has the cluster
 	was     []keyed         // the rows that are gone
 	through int64           // the last arrival
 }
@@ -275,8 +273,8 @@ func (a *addition) finish() error {
 	return nil
 }
 
-// append adds a batch to a state. If the last batch is small, both become one batch, without the
-// rows of the last one that are gone by now. It returns those rows.
+// append adds a batch to a state. If the last batch is small, it makes one of both, without the rows of the last one
+// that are gone by now, which it returns.
 func (s *Store) append(next *state, entries []Entry, rows []keyed, through int64, counts map[string]int64) (taken map[int64]int64, err error) {
 	taken = make(map[int64]int64)
 	b := &batch{rows: rows, through: through, counts: counts}

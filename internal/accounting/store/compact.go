@@ -17,7 +17,7 @@ const (
 	mostFreshParts = 24
 	// mostGoneShare is the share of a part's rows that may be gone before the part is written anew: a twentieth.
 	mostGoneShare = 20
-	// fewParts is the least number of neighbours that are merged because one part has room for all their rows.
+	// fewParts is how many neighbours make one part if they have the rows of one together.
 	fewParts = 4
 	// closeRows is how many fresh rows [Store.Close] makes a part of. More would take too long.
 	closeRows       = 40_000
@@ -150,7 +150,7 @@ type source struct {
 	anew map[int][]parquet.Value // of columns that take the place of the part's; see [Store.renew]
 }
 
-// hold returns a view whose first n batches do not grow any more.
+// hold returns a view whose first batches do not grow any more.
 func (s *Store) hold(n int) *View {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -258,8 +258,7 @@ func (s *Store) rewrite(st *state, first, end int) error {
 	return s.put(from, p, drop, 0)
 }
 
-// put puts a part, or nothing, in the place of neighbours. removed is the number of jobs that this
-// removes. The caller holds writing.
+// put puts a part, or nothing, in the place of neighbours. removed jobs go with that. The caller holds writing.
 func (s *Store) put(from []source, p *part, drop map[int64]bool, removed int64) error {
 	next := s.successor()
 	next.removed += removed
@@ -272,7 +271,7 @@ func (s *Store) put(from []source, p *part, drop map[int64]bool, removed int64) 
 	return s.exchange(next, from, p, drop, nil)
 }
 
-// exchange commits a state in which one part replaces others. The caller holds writing.
+// exchange commits a state in which a part stands for the rows of others. The caller holds writing.
 func (s *Store) exchange(next *state, from []source, p *part, drop map[int64]bool, change func(m *manifest)) (err error) {
 	dropped := s.forgetGone(from, drop)
 	if len(dropped) > 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// Health is what a scheduler did in an interval. Counters count in the interval; all other fields
-// are values at its end.
+// Health is what a scheduler did in an interval. Counters are those of the interval; all other fields
+// are of its end.
 type Health struct {
 	Cluster  string
 	At       time.Time     // end of the interval
@@ -26,7 +26,7 @@ type Health struct {
 	Counts                                                       []HealthCount
 }
 
-// Cycles are the cycles of a scheduler in an interval.
+// Cycles are those of a scheduler in an interval.
 type Cycles struct {
 	Count        int64
 	Sum, Longest time.Duration
@@ -116,7 +116,7 @@ func (f *figureRow) fields() (list []any) {
 	return list
 }
 
-// healthInfo is what store.json says of two files of the same name, which have figures of schedulers.
+// healthInfo is what store.json says of figures of schedulers in two files of one name.
 type healthInfo struct {
 	Name    string          `json:"name"`
 	Rows    int             `json:"rows"`
@@ -124,7 +124,7 @@ type healthInfo struct {
 	Counts  columnar.Sealed `json:"health_counts"`
 }
 
-// healthPart is the two files that a healthInfo describes.
+// healthPart is two such files.
 type healthPart struct {
 	file
 	info healthInfo
@@ -144,8 +144,8 @@ func (s *Store) healthPart(info healthInfo) *healthPart {
 	return &healthPart{file{paths: []string{s.path(healthDir, info.Name), s.path(countsDir, info.Name)}}, info}
 }
 
-// AddHealth adds figures of schedulers. They replace the stored figures of the same cluster between
-// the cluster's first and last instant in the list.
+// AddHealth adds figures of schedulers. Those of a cluster that are there between the first and the last
+// instant of the list are replaced.
 func (s *Store) AddHealth(list ...Health) error {
 	type extent struct{ first, last int64 }
 	extents := make(map[string]extent)
@@ -170,8 +170,8 @@ func (s *Store) AddHealth(list ...Health) error {
 	return nil
 }
 
-// ExpireHealth removes figures of clusters that are older than an instant, and returns how many
-// intervals it removed. Figures of runs stay: their instants are virtual.
+// ExpireHealth removes figures of clusters that are older than an instant, and returns how many intervals
+// it removed. Those of runs stay: their instants are virtual.
 func (s *Store) ExpireHealth(before time.Time) (removed int64, err error) {
 	runs := make(map[string]bool)
 	v := s.View()
@@ -186,8 +186,7 @@ func (s *Store) ExpireHealth(before time.Time) (removed int64, err error) {
 	return removed, nil
 }
 
-// changeHealth removes rows and adds others. Files that lose rows are written anew, and so is the
-// last file if it has room.
+// changeHealth removes rows and adds others. Files that lose rows are written anew, and so is a last one with room.
 func (s *Store) changeHealth(figures []figureRow, counts []countRow, drop func(cluster string, until int64) bool) (removed int64, err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()

@@ -26,9 +26,8 @@ const (
 // migrationStep is how many arrivals are read at once.
 const migrationStep = 5000
 
-// mostAhead is how long after its arrival a document of Slurm may say that its job ended: clocks
-// differ by no more than a day. The periods of the pages count back from the newest end, so an end
-// in the future would empty the pages.
+// mostAhead is how long after its arrival a document of Slurm may say that its job ended: clocks differ by no more
+// than a day. The periods of the pages count back from the newest end, so an end in the future would empty the pages.
 const mostAhead = 24 * time.Hour
 
 // ParseArrival returns the entry of a document that came. cluster stands for a missing one.

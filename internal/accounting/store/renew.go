@@ -9,9 +9,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// renew computes, from the documents, columns that an older version did not write or that had
-// another meaning: up to format 4 wait_s began when the job was eligible, up to 5 unknown hours
-// were 0, and up to 6 lost was absent. If the process is killed, the next one begins again.
+// renew computes columns anew, of the documents, that an older version did not write or meant otherwise: up to format 4
+// wait_s was since eligible, up to 5 unknown hours were 0, and up to 6 lost was absent. A process that is killed begins again.
 func (s *Store) renew() error {
 	if s.durable.Format == Format {
 		return nil
@@ -26,7 +25,7 @@ func (s *Store) renew() error {
 	return s.commit(s.successor(), func(m *manifest) { m.Format = Format })
 }
 
-// renew computes the columns of waits, nodes and hours of the source's part from its documents.
+// renew computes the columns of waits, nodes and hours of the source's part, of its documents.
 func (f *source) renew() error {
 	rows, err := f.part.chosenRows()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"rmreplay/internal/accounting/rollup"
 )
 
-// file is one or more files that are removed together when no state has them any more.
+// file is files that are removed when no state has them any more.
 type file struct {
 	paths []string
 	refs  int // states that have it; guarded by Store.mu
@@ -34,7 +34,7 @@ type part struct {
 	opened *columnar.Reader
 }
 
-// batch is what a call of [Store.Apply] added: the rows of a fresh part. Only the journal makes them durable.
+// batch is what a call of [Store.Apply] added: the rows of a fresh part, which are durable in the journal alone.
 type batch struct {
 	part    *part   // nil without rows
 	rows    []keyed // its rows, in their order
@@ -47,7 +47,7 @@ type batch struct {
 // state is what the store consists of at an instant. It does not change.
 type state struct {
 	number   uint64
-	parts    []*part // durable parts, in the order of their rows' numbers; fresh parts come after them
+	parts    []*part // durable ones, in the order of their rows' numbers; fresh ones are behind them
 	fresh    []*batch
 	gone     []goneRow // ascending
 	goneFile *file     // has gone; nil if it is empty
@@ -132,7 +132,7 @@ func (s *Store) publish(next *state) {
 	}
 }
 
-// drop removes the files that only the state old had. Nobody views that state any more.
+// drop removes the files that only a state had which nobody views.
 func (s *Store) drop(old *state) {
 	for _, p := range old.all() {
 		if p.refs == 1 {
@@ -165,8 +165,7 @@ func (s *Store) commit(next *state, change func(m *manifest)) error {
 	for _, h := range next.health {
 		m.Health = append(m.Health, h.info)
 	}
-	// store.json lists only rows that a durable arrival has replaced. Arrivals that are not durable
-	// are applied again, and then replace their rows again.
+	// What an arrival has replaced that is not durable yet comes again with that arrival.
 	var rows []goneRow
 	for _, row := range next.gone {
 		if row.by <= m.Applied {

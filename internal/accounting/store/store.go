@@ -1,9 +1,8 @@
 // Package store keeps finished jobs in one directory.
 //
-// Jobs lie in parts: Parquet files that never change, in the order of their arrival. A part is
-// written whole, gets its name, and enters the list in store.json with its checksum. A part that
-// replaces others is written in the same way. No question can change what is stored: questions go
-// to processes of their own (package engine), which only read parts.
+// Jobs lie in parts: Parquet files that never change, in the order of their arrival. A part is written whole, gets
+// its name, and enters the list in store.json with its checksum. What replaces parts does the same. So no question
+// can change what is stored: questions go to processes of their own (package engine), which only read parts.
 //
 // The directory has the mode 0700, so that others do not reach its files:
 //
@@ -154,8 +153,8 @@ type partInfo struct {
 	Cells    columnar.Sealed  `json:"cells"`
 }
 
-// Open opens the store in a directory, and makes both if they do not exist. A directory that has
-// something else in it is an error. If another process has the store open, the error is a [*LockedError].
+// Open opens the store in a directory, and makes both if they do not exist. A directory that has something else in it
+// is an error. A store that another process has open is a [*LockedError].
 func Open(ctx context.Context, dir string, opts Options) (s *Store, err error) {
 	defer func() {
 		if err != nil {
@@ -227,9 +226,9 @@ func (s *Store) path(elements ...string) string {
 // Dir returns the store's directory.
 func (s *Store) Dir() string { return s.dir }
 
-// vacant returns an error if a directory has no store, and files that are not a store's: the
-// directory belongs to somebody, and must stay readable for them. A store that was begun may have
-// its lock, its directories and its journal.
+// vacant returns an error if a directory has no store and something in it that is not of one: the directory
+// is somebody's, and must stay readable for them. A store that was begun may have its lock, its directories and its
+// journal.
 func vacant(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -327,7 +326,7 @@ func (s *Store) begin() error {
 	return s.adopt()
 }
 
-// empty removes the content of a directory. If the directory is a link, it may have files of others, which stay.
+// empty removes what a directory has. Where it is a link, it may have files of others, which stay.
 func empty(dir string) error {
 	switch info, err := os.Lstat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -377,7 +376,7 @@ func (s *Store) removeUnknown() error {
 	return nil
 }
 
-// adopt makes the first state from what store.json says.
+// adopt makes the first state of what store.json says.
 func (s *Store) adopt() error {
 	next := &state{applied: s.durable.Applied, counts: maps.Clone(s.durable.Counts), clusters: s.durable.Clusters, health: s.openHealth(s.durable.Health)}
 	for _, info := range s.durable.Parts {

@@ -61,8 +61,7 @@ func (v *View) Verify(ctx context.Context, progress func(done, all int)) (*Verif
 	return out, nil
 }
 
-// Damaged compares the files of a store with their checksums, and returns what is wrong. It also
-// works for a store that cannot be opened.
+// Damaged compares the files of a store that need not open with their checksums, and returns what is wrong.
 func Damaged(dir string) (problems []string) {
 	m, err := readManifest(filepath.Join(dir, manifestFile))
 	if err != nil {

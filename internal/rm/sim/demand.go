@@ -236,9 +236,8 @@ func (n *nodes) count(into []int64, spec string, times int64) error {
 	return nil
 }
 
-// among finds the nodes on which a job may run: the nodes of its partition with its features. Nodes
-// that the job names come first. The others are in the order of weight and then of the
-// configuration.
+// among finds the nodes on which a job may run: the nodes of its partition with its features. Nodes that the job
+// names come first. The others are in the order of weight and then of the configuration.
 func (n *nodes) among(q *demand, r *hpc.Request) error {
 	required, err := hostlist.Expand(r.NodeList)
 	if err != nil {
@@ -335,8 +334,7 @@ func (n *nodes) newNodeSet(list []int32) *nodeSet {
 // mostInSets bounds the memory of the sets of nodes: every job may name different nodes.
 const mostInSets = 1 << 22
 
-// measure computes a job's demand, size and time limit. An error says why it can never run on
-// these nodes.
+// measure computes a job's demand, size and time limit. An error says why it can never run on these nodes.
 func (n *nodes) measure(j *Job) error {
 	q, err := n.demand(j.Request)
 	if err != nil {

@@ -48,8 +48,7 @@ type condition struct {
 	needs *needs
 }
 
-// links finds the jobs that the dependencies of a submission name. An error says why the submission
-// is refused.
+// links finds the jobs that the dependencies of a submission name. An error says why the submission is refused.
 func (e *Engine) links(s *submission) (list []link, anyOf bool, err error) {
 	spec := s.job.Dependency
 	if spec == "" {

@@ -134,8 +134,7 @@ func (e *Engine) Now() hpc.Time { return e.machine.now }
 // Processors returns the number of processors of the machine.
 func (e *Engine) Processors() int { return e.machine.processors }
 
-// AdvanceTo implements [rm.ResourceManager]. The events and their outcomes are valid until the
-// next call.
+// AdvanceTo implements [rm.ResourceManager]. The events and their outcomes are valid until the next call.
 func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	if e.events = e.events[:copy(e.events, e.events[e.taken:])]; len(e.events) == 0 {
 		e.outcomes = e.outcomes[:0]

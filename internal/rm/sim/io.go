@@ -83,8 +83,7 @@ func (m *Machine) FileSystems() []hpc.FileSystem {
 	return m.io.FileSystems()
 }
 
-// IOLoad returns the bandwidth that the running jobs demand of a file system, and the bandwidth
-// that they get.
+// IOLoad returns the bandwidth that the running jobs demand of a file system, and the bandwidth that they get.
 func (m *Machine) IOLoad(name string) bandwidth.Load {
 	if m.io == nil {
 		return bandwidth.Load{}
@@ -92,8 +91,7 @@ func (m *Machine) IOLoad(name string) bandwidth.Load {
 	return m.io.Load(name)
 }
 
-// NodeCount returns the number of nodes in service. For a pool, it returns the number of
-// processors.
+// NodeCount returns the number of nodes in service. For a pool, it returns the number of processors.
 func (m *Machine) NodeCount() int {
 	if m.nodes == nil {
 		return m.processors
@@ -107,9 +105,8 @@ func (m *Machine) NodeCount() int {
 	return count
 }
 
-// Earliest returns the first instant at or after an instant at which a waiting job can start and
-// run to its time limit, beside the running jobs and the reservations of other jobs; [hpc.Never] if
-// there is none.
+// Earliest returns the first instant at or after an instant at which a waiting job can start and run to its time
+// limit, beside the running jobs and the reservations of other jobs; [hpc.Never] if there is none.
 func (m *Machine) Earliest(j *Job, after hpc.Time) hpc.Time {
 	return m.space.earliest(j, max(after, m.now))
 }

@@ -75,10 +75,9 @@ func (j *Job) held() int {
 // exitCode returns the exit code of its script.
 func (j *Job) exitCode() int { return j.of.job.ExitCodeOf(int(j.task)) }
 
-// recordedEnd returns the final state of a job that ends by itself. It is the recorded state, if
-// the simulator has no cause of its own for that state: logs have jobs that failed without an exit
-// code, and jobs that were cancelled while they ran. The state of an array holds for its tasks with
-// an exit code.
+// recordedEnd returns the final state of a job that ends by itself. It is the recorded state, if the simulator has no
+// cause of its own for that state: logs have jobs that failed without an exit code, and jobs that were cancelled
+// while they ran. The state of an array holds for its tasks with an exit code.
 func (j *Job) recordedEnd() hpc.State {
 	code := j.exitCode()
 	if r := j.of.job.Recorded; r != nil && r.Start != 0 && (j.task < 0 || code != 0) {
@@ -122,8 +121,7 @@ type Queue struct{ jobs order.Queue[Job] }
 // Len returns the number of jobs.
 func (q *Queue) Len() int { return q.jobs.Len() }
 
-// Push adds a job. Jobs with lower keys come first, and jobs of one key are in the order of their
-// submission.
+// Push adds a job. Jobs with lower keys come first, and jobs of one key are in the order of their submission.
 func (q *Queue) Push(j *Job, key float64) { q.jobs.Push(j.place(), key) }
 
 // Remove removes a job that is in the queue.

@@ -17,8 +17,7 @@ import (
 
 // Cluster is a machine of nodes.
 type Cluster struct {
-	// Nodes are its nodes. Jobs get nodes of lower weight first, and nodes of one weight in
-	// this order.
+	// Nodes are its nodes. Jobs get nodes of lower weight first, and nodes of one weight in this order.
 	Nodes []hpc.Node
 	// Partitions are its partitions; without any, one partition has all nodes.
 	Partitions []Partition
@@ -33,8 +32,7 @@ type Cluster struct {
 	// MinJobAge is how long after its end a job is forgotten (Slurm's MinJobAge). Dependencies on
 	// forgotten jobs are met. 0 means never.
 	MinJobAge time.Duration
-	// MaxArraySize is one more than the largest index of a job array (Slurm's MaxArraySize); 0 for
-	// no limit.
+	// MaxArraySize is one more than the largest index of a job array (Slurm's MaxArraySize); 0 for no limit.
 	MaxArraySize int
 }
 
@@ -54,9 +52,8 @@ type Partition struct {
 	WholeNodes bool
 }
 
-// nodes is the space of a machine of nodes. Each node has a short list of its uses and their
-// ends. So the free resources of a node in any interval follow from a few entries, and nothing is
-// copied to look into the future.
+// nodes is the space of a machine of nodes. Each node has a short list of its uses and their ends. So the free
+// resources of a node in any interval follow from a few entries, and nothing is copied to look into the future.
 type nodes struct {
 	m         *Machine
 	cluster   Cluster
@@ -256,8 +253,7 @@ func (n *nodes) earliest(j *Job, notBefore hpc.Time) hpc.Time {
 	return hpc.Never
 }
 
-// ends yields the instants at which a job may begin to fit, in order. The parameter first is the
-// earliest.
+// ends yields the instants at which a job may begin to fit, in order. The parameter first is the earliest.
 func (n *nodes) ends(first hpc.Time) iter.Seq[hpc.Time] {
 	times := []hpc.Time{first}
 	if n.m.reservations > 0 {
@@ -527,9 +523,8 @@ func (n *nodes) visit(j *Job, at hpc.Time) *visit {
 	return v
 }
 
-// all visits all nodes. The nodes that the job names come first. For a later start, nodes that are
-// in use now come before the others, because that leaves more idle nodes for jobs that can start
-// earlier.
+// all visits all nodes. The nodes that the job names come first. For a later start, nodes that are in use now come
+// before the others, because that leaves more idle nodes for jobs that can start earlier.
 func (v *visit) all() {
 	n, set, required := v.n, v.j.demand.among, v.j.demand.required
 	plain := set.ascending && required == 0 && !n.hypothetical
@@ -578,8 +573,7 @@ func (v *visit) open(set *nodeSet, which func(w int) uint64) (more bool) {
 	return true
 }
 
-// some visits the nodes from a position on for which which returns true, and reports whether more
-// nodes are needed.
+// some visits the nodes from a position on for which which returns true, and reports whether more nodes are needed.
 func (v *visit) some(from int, which func(*node) bool) (more bool) {
 	n, q := v.n, v.j.demand
 	full := n.crowded(q) != nil
@@ -607,8 +601,7 @@ func (v *visit) look(k int, i int32) {
 	}
 }
 
-// done reports whether the nodes so far suffice, so that nodes later in the order cannot replace
-// them.
+// done reports whether the nodes so far suffice, so that nodes later in the order cannot replace them.
 func (v *visit) done() bool {
 	q, count := v.j.demand, len(v.n.order)
 	return v.missing <= 0 && count >= max(q.minNodes, q.required) && (q.maxNodes == 0 || count <= q.maxNodes)

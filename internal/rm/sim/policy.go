@@ -6,8 +6,7 @@ type Policy interface {
 	// Add adds a job that has become eligible. The policy keeps it until the policy starts it or
 	// the engine removes it.
 	Add(job *Job)
-	// Remove removes a job that the policy has not started, for example because it was
-	// cancelled or held.
+	// Remove removes a job that the policy has not started, for example because it was cancelled or held.
 	Remove(job *Job)
 	// Change calls change, which gives a waiting job another size or time limit. The job keeps
 	// its position in the queue unless that depends on size or limit. The engine calls Schedule

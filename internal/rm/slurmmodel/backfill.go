@@ -150,8 +150,7 @@ func (e *Engine) flagPlanned() {
 	}
 }
 
-// reserveRunning puts a running job that has whole nodes into the table, from its beginning on
-// (_bf_reserve_running).
+// reserveRunning puts a running job that has whole nodes into the table, from its beginning on (_bf_reserve_running).
 func (c *cycle) reserveRunning(j *job) {
 	stays := c.e.preempt.ModeOf(c.e.inPreemption(j)) == preemption.Off
 	if j.request.Exclusive && stays && c.table.Records() < c.e.par.BF.SpaceSize {
