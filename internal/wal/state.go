@@ -98,7 +98,8 @@ func private(dir string) error {
 func refuseOld(dir string) error {
 	for _, pattern := range []string{"journal.[0-9]*", "snapshot.[0-9]*"} {
 		if old, err := filepath.Glob(filepath.Join(dir, pattern)); err == nil && len(old) > 0 {
-			return fmt.Errorf("an earlier version of rmreplay wrote %s, and this version cannot read it (want a new directory)", old[0])
+			return fmt.Errorf("an earlier version of rmreplay wrote %s, and this one cannot read it (want a new directory)",
+				old[0])
 		}
 	}
 	return nil
