@@ -306,7 +306,8 @@ func TestCrowds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprint(s.Ahead.List, s.Ahead.Processors, s.Overtook.List, s.Overtook.Processors); got != "[early again] 12 [passing] 4" {
+		got := fmt.Sprint(s.Ahead.List, s.Ahead.Processors, s.Overtook.List, s.Overtook.Processors)
+		if got != "[early again] 12 [passing] 4" {
 			t.Errorf("%s: %s", test.name, got)
 		}
 		var b strings.Builder

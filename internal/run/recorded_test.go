@@ -188,7 +188,8 @@ func TestReasonsAfterRequeue(t *testing.T) {
 		}
 	}
 	// The array's reasons are no longer those of a task that has run.
-	if list := NewReasons(events(-1), at(100)).Of(&row); len(list) != 5 || list[1].Reason != "Dependency" || list[2].Reason != "BeginTime" || list[4].To != at(90) {
+	list := NewReasons(events(-1), at(100)).Of(&row)
+	if len(list) != 5 || list[1].Reason != "Dependency" || list[2].Reason != "BeginTime" || list[4].To != at(90) {
 		t.Errorf("of its array: %+v", list)
 	}
 }

@@ -120,7 +120,10 @@ func TestReasonsAfterRequeue(t *testing.T) {
 	for _, s := range Of(&row, at(60)) {
 		got = append(got, fmt.Sprint(s.From.Sub(at(0)).Minutes(), s.To.Sub(at(0)).Minutes(), s.Part, s.Reason))
 	}
-	want := []string{fmt.Sprint(0., 10., Priority, "Priority"), fmt.Sprint(40., 42., Requeued, "BeginTime"), fmt.Sprint(42., 45., Requeued, ""), fmt.Sprint(45., 60., Requeued, "Resources")}
+	want := []string{
+		fmt.Sprint(0., 10., Priority, "Priority"), fmt.Sprint(40., 42., Requeued, "BeginTime"),
+		fmt.Sprint(42., 45., Requeued, ""), fmt.Sprint(45., 60., Requeued, "Resources"),
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
